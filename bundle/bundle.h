@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing and reading `.tsb` files: a canonical tar that is an OCI image layout. FORMAT.md beside
+ * this file is normative.
+ */
+#ifndef TSR_BUNDLE_BUNDLE_H
+#define TSR_BUNDLE_BUNDLE_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/io.h"
+#include "runtime/base/result.h"
+
+#define TSR_MEDIA_CONFIG "application/vnd.tessera.bundle.config.v1+json"
+#define TSR_MEDIA_IR "application/vnd.tessera.ir.v1+zstd"
+#define TSR_MEDIA_SCHEDULE "application/vnd.tessera.schedule.v1+json"
+#define TSR_MEDIA_PROGRAM "application/vnd.tessera.program.v1"
+#define TSR_MEDIA_ELF "application/vnd.tessera.elf.v1"
+#define TSR_MEDIA_DEPLOYMENT "application/vnd.tessera.deployment.v1+json"
+#define TSR_MEDIA_CHUNKS "application/vnd.tessera.chunks.v1"
+#define TSR_MEDIA_WEIGHTS "application/vnd.cncf.model.weight.v1.raw"
+#define TSR_MEDIA_STATE "application/vnd.tessera.state.v1.raw"
+
+/* ---- writing ---- */
+
+typedef struct tsr_bundle_blob {
+    const char
+        *media_type;   /* one of TSR_MEDIA_*; a type ending in +zstd is compressed by the writer */
+    const char *title; /* basename for org.opencontainers.image.title, or NULL */
+    const void *bytes; /* borrowed; uncompressed */
+    uint64_t size_bytes;
+} tsr_bundle_blob;
+
+typedef struct tsr_bundle_target {
+    const char *name;             /* "cpu:x86-64-v3": OCI annotation dev.tessera.target */
+    const tsr_bundle_blob *blobs; /* of this target only, in layer order */
+    size_t blob_count;
+} tsr_bundle_target;
+
+typedef struct tsr_bundle_spec {
+    size_t size_bytes; /* sizeof(tsr_bundle_spec) */
+    const void *config;
+    size_t config_size_bytes;
+    const tsr_bundle_blob *blobs; /* shared by every target, listed before the target's own */
+    size_t blob_count;
+    const tsr_bundle_target *targets; /* any order: the writer puts them in canonical order */
+    size_t target_count;
+} tsr_bundle_spec;
+
+/* Writes `path` whole or not at all. The bytes are a function of the spec alone. Fails with
+ * TSR_USAGE for an empty or duplicate target, TSR_IO when the file cannot be written. */
+TSR_RESULT tsr_bundle_write(tsr_ctx *ctx, const char *path, const tsr_bundle_spec *spec);
+
+/* ---- reading ---- */
+
+typedef struct tsr_bundle tsr_bundle;
+
+typedef struct tsr_bundle_open_options {
+    size_t size_bytes; /* sizeof(tsr_bundle_open_options) */
+    bool strict;       /* only canonical bytes: every single bit of the file matters, all of it is
+                          verified at once */
+} tsr_bundle_open_options;
+
+/* Walks the tar (or an unpacked layout directory), verifies index, manifests, config blobs and
+ * chunk tables. Large blobs are verified when read. options may be NULL. */
+TSR_RESULT tsr_bundle_open(tsr_ctx *ctx, const char *path, const tsr_bundle_open_options *options,
+                           tsr_bundle **out_bundle);
+void tsr_bundle_close(tsr_ctx *ctx, tsr_bundle *bundle); /* accepts NULL */
+
+const char *tsr_bundle_get_path(const tsr_bundle *bundle);
+tsr_digest
+tsr_bundle_get_digest(const tsr_bundle *bundle); /* root of trust: SHA-256 of the index blob */
+uint64_t tsr_bundle_get_file_size(const tsr_bundle *bundle); /* 0 for a directory */
+size_t tsr_bundle_get_target_count(const tsr_bundle *bundle);
+const char *tsr_bundle_get_target_name(const tsr_bundle *bundle,
+                                       size_t target); /* "cpu:x86-64-v3" */
+/* The verified config of a target (the same bytes for every target). Borrowed from the bundle. */
+void tsr_bundle_get_config(const tsr_bundle *bundle, size_t target, const char **out_json,
+                           size_t *out_size_bytes);
+
+typedef struct tsr_bundle_layer {
+    const char *media_type; /* borrowed from the bundle */
+    const char *title;      /* or NULL */
+    uint64_t size_bytes;    /* as stored */
+    uint64_t offset_bytes;  /* in the file; 0 for a directory */
+    tsr_digest digest;      /* of the stored bytes */
+    uint32_t blob;          /* internal */
+} tsr_bundle_layer;
+size_t tsr_bundle_get_layer_count(const tsr_bundle *bundle, size_t target);
+tsr_bundle_layer tsr_bundle_get_layer(const tsr_bundle *bundle, size_t target, size_t layer);
+/* The first layer with the media type; false if there is none. */
+bool tsr_bundle_find_layer(const tsr_bundle *bundle, size_t target, const char *media_type,
+                           tsr_bundle_layer *out_layer);
+
+/* The bytes of a layer, verified against its chunk digests while read, decompressed if +zstd. In
+ * the arena. */
+TSR_RESULT tsr_bundle_read_layer(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
+                                 tsr_arena *arena, void **out_bytes, size_t *out_size_bytes);
+/* `size_bytes` stored bytes from `offset_bytes` of an uncompressed layer into caller memory; every
+ * chunk they touch is verified. */
+TSR_RESULT tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
+                                 uint64_t offset_bytes, void *bytes, size_t size_bytes);
+
+typedef struct tsr_bundle_verify_report {
+    uint64_t blob_count, verified_bytes;
+    double seconds;
+} tsr_bundle_verify_report;
+/* Every chunk of every blob, and the blob digests themselves. `threads` 0 = all cores. */
+TSR_RESULT tsr_bundle_verify(tsr_ctx *ctx, tsr_bundle *bundle, unsigned threads,
+                             tsr_bundle_verify_report *out_report);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The config blob of a bundle: what the program is called, which tensors it keeps (parameters,
+ * optimizer state, constants) and which entries it has. Plain structs <-> canonical JSON
+ * (media type application/vnd.tessera.bundle.config.v1+json; fields in bundle/FORMAT.md).
+ */
+#ifndef TSR_MANIFESTS_CONFIG_H
+#define TSR_MANIFESTS_CONFIG_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/tensor.h"
+
+enum {
+    TSR_CONFIG_VERSION_MAJOR = 1,
+    TSR_CONFIG_VERSION_MINOR = 0,
+    TSR_CONFIG_TENSORS_MAX = 65536,
+    TSR_CONFIG_ENTRIES_MAX = 256,
+    TSR_CONFIG_PORTS_MAX = 256, /* inputs or outputs of one entry */
+};
+
+typedef enum tsr_tensor_role {
+    TSR_ROLE_PARAM = 1,    /* trained; part of the state */
+    TSR_ROLE_STATE = 2,    /* optimizer state; part of the state */
+    TSR_ROLE_CONSTANT = 3, /* never changes; not part of the state */
+} tsr_tensor_role;
+
+typedef enum tsr_init_kind {
+    TSR_INIT_DATA = 0,     /* stored in the weights blob, under the tensor's name */
+    TSR_INIT_CONSTANT = 1, /* every element = a */
+    TSR_INIT_UNIFORM = 2,  /* Philox by seed and logical index, in [a, b) */
+    TSR_INIT_NORMAL = 3,   /* mean a, standard deviation b */
+} tsr_init_kind;
+
+typedef struct tsr_config_tensor {
+    const char *name; /* stable, unique, non-empty */
+    tsr_tensor_role role;
+    const char *of;   /* STATE: the parameter it belongs to; else NULL */
+    const char *kind; /* STATE: "adam_m", "adam_v", …; else NULL */
+    tsr_dtype dtype;
+    tsr_shape shape;
+    tsr_init_kind init;
+    double init_a, init_b;
+    uint32_t init_stream; /* Philox key's second half: stable hash of the name */
+} tsr_config_tensor;
+
+typedef enum tsr_port_source {
+    TSR_PORT_ARGUMENT = 1, /* the caller passes it (--input) */
+    TSR_PORT_DATA = 2,     /* a data set is bound to it (--data): dimension 0 is the batch */
+    TSR_PORT_STEP = 3,     /* scalar i64, filled by the runtime: the number of the step, from 1 */
+} tsr_port_source;
+
+typedef struct tsr_config_port {
+    const char *name; /* unique among the inputs (or outputs) of the entry */
+    tsr_dtype dtype;
+    tsr_shape shape;
+    tsr_port_source source; /* inputs only; outputs: TSR_PORT_ARGUMENT */
+} tsr_config_port;
+
+typedef enum tsr_entry_kind {
+    TSR_ENTRY_INFER = 1, /* reads parameters; never changes them */
+    TSR_ENTRY_TRAIN = 2, /* one call is one step; scalar outputs are reported and must be finite */
+    TSR_ENTRY_EVAL = 3,  /* row-wise outputs are averaged over the data set and reported */
+} tsr_entry_kind;
+
+typedef struct tsr_config_entry {
+    const char *name;
+    tsr_entry_kind kind;
+    bool rows_independent; /* row r of each output depends on row r of the inputs only: any number
+                            * of rows can be run in batches, the last one padded and cut */
+    uint64_t batch;        /* rows per call; 0 when the entry has no batch dimension */
+    size_t input_count, output_count;
+    tsr_config_port *inputs, *outputs;
+} tsr_config_entry;
+
+typedef struct tsr_config {
+    uint32_t version_major, version_minor;
+    const char *name;     /* of the module */
+    const char *producer; /* "tessera 0.1.0" */
+    const char *numerics; /* "portable" */
+    uint64_t virtual_ranks;
+    size_t tensor_count, entry_count;
+    tsr_config_tensor *tensors; /* sorted by name (bytes) */
+    tsr_config_entry *entries;  /* sorted by name (bytes) */
+} tsr_config;
+
+/* The bytes are a function of the struct alone. *out_json is in the arena, NUL-terminated. */
+TSR_RESULT tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
+                             char **out_json, size_t *out_size_bytes);
+/* Verifies everything: versions (TSR_VERSION), names, uniqueness, order, limits, shapes, roles
+ * (TSR_CORRUPT). The struct and all it points to lie in the arena. */
+TSR_RESULT tsr_config_decode(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
+                             tsr_config *out_config);
+
+/* NULL when absent. */
+const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const char *name);
+const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name);
+
+/* Stable 32-bit hash of a name: the first four bytes of its SHA-256, little-endian. */
+uint32_t tsr_name_stream(const char *name);
+
+#endif

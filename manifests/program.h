@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The host program of one target: for each entry a flat list of commands over a table of buffers,
+ * everything planned at build time. Plain structs <-> bytes (application/vnd.tessera.program.v1,
+ * layout in bundle/FORMAT.md). The runtime walks it; it holds no code.
+ */
+#ifndef TSR_MANIFESTS_PROGRAM_H
+#define TSR_MANIFESTS_PROGRAM_H
+
+#include "manifests/config.h"
+#include "runtime/base/arena.h"
+#include "runtime/base/tensor.h"
+
+enum {
+    TSR_PROGRAM_VERSION = 1,
+    TSR_PROGRAM_KERNELS_MAX = 1 << 20,
+    TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
+    TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
+    TSR_PROGRAM_ARGUMENTS_MAX = 256, /* of one launch */
+};
+
+typedef enum tsr_space {
+    TSR_SPACE_TENSOR = 1,    /* index: in config->tensors */
+    TSR_SPACE_INPUT = 2,     /* index: in the entry's inputs */
+    TSR_SPACE_OUTPUT = 3,    /* index: in the entry's outputs */
+    TSR_SPACE_WORKSPACE = 4, /* offset_bytes: in the entry's workspace, a multiple of 64 */
+} tsr_space;
+
+typedef struct tsr_program_buffer {
+    tsr_space space;
+    uint32_t index;        /* see tsr_space; 0 for WORKSPACE */
+    uint64_t offset_bytes; /* WORKSPACE only; else 0 */
+    tsr_dtype dtype;
+    tsr_shape shape;
+    const char *name; /* of the value in the source, for messages; "" if it has none */
+} tsr_program_buffer;
+
+typedef enum tsr_opcode {
+    TSR_OP_LAUNCH = 1, /* kernel, grid, arguments */
+    TSR_OP_COPY = 2,   /* arguments[0] <- arguments[1], equal dtype and shape */
+} tsr_opcode;
+
+typedef struct tsr_program_command {
+    tsr_opcode opcode;
+    uint32_t kernel; /* LAUNCH: index in kernels */
+    uint64_t grid;   /* LAUNCH: number of programs, > 0 */
+    uint64_t cost; /* LAUNCH: estimated floating-point operations, or bytes if larger; 0 unknown */
+    uint32_t argument_count;
+    uint32_t written_from; /* arguments[written_from …] are written, the others only read */
+    uint32_t *arguments;   /* indices of buffers */
+    const char *location;  /* "digits.mlir:12:8", or "" */
+} tsr_program_command;
+
+typedef struct tsr_program_entry {
+    const char *name;         /* of an entry of the config */
+    uint64_t workspace_bytes; /* multiple of 64 */
+    uint32_t buffer_count, command_count;
+    tsr_program_buffer *buffers;
+    tsr_program_command *commands;
+} tsr_program_entry;
+
+typedef struct tsr_program {
+    uint32_t kernel_count, entry_count;
+    const char **kernels; /* exported symbols of the code object: [A-Za-z_][A-Za-z0-9_]*, unique */
+    tsr_program_entry *entries; /* in the order of config->entries, one for each */
+} tsr_program;
+
+/* The bytes are a function of the struct alone; *out_bytes is in the arena. */
+TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,
+                              void **out_bytes, size_t *out_size_bytes);
+/* Verifies everything against the config: indices, dtypes and shapes of bound buffers, ranges
+ * inside the workspace, read-only spaces (INPUT, CONSTANT, and every tensor of an entry that is not
+ * TRAIN) never written, limits, nothing after the end. Errors are TSR_CORRUPT (or TSR_VERSION) and
+ * say what, where, both values. */
+TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
+                              const tsr_config *config, tsr_arena *arena, tsr_program *out_program);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arena: memory that is released all at once. Grows by blocks; what it hands out is zeroed and
+ * never moves. One arena belongs to one thread at a time.
+ */
+#ifndef TSR_BASE_ARENA_H
+#define TSR_BASE_ARENA_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tsr_arena_block;
+typedef struct tsr_arena {
+    struct tsr_arena_block *head; /* owned */
+    size_t used_bytes;            /* sum of all requests, for reports */
+} tsr_arena;
+
+/* Zero-initialised is an empty arena. finish releases every block and accepts NULL. */
+void tsr_arena_finish(tsr_arena *arena);
+/* Zeroed memory of count * size bytes at `align` (a power of two), or NULL if that overflows or no
+ * memory is left. */
+void *tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);
+/* Copies; NUL-terminated. NULL when out of memory. */
+char *tsr_arena_strdup(tsr_arena *arena, const char *text);
+char *tsr_arena_strndup(tsr_arena *arena, const char *text, size_t length);
+void *tsr_arena_memdup(tsr_arena *arena, const void *bytes, size_t size_bytes);
+char *tsr_arena_printf(tsr_arena *arena, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#define TSR_NEW(arena, type, count)                                                                \
+    ((type *)tsr_arena_alloc((arena), (count), sizeof(type), _Alignof(type)))
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading JSON that may be hostile: a scan refuses what cJSON would accept, then cJSON parses, then
+ * the accessors check types. Writing is done with tsr_buffer: the bytes written are the bytes
+ * stored.
+ *
+ * Refused by the scan: depth > 16, duplicate keys in one object, invalid UTF-8, \u0000, numbers
+ * that are not integers 0 … 2^53 (unless `allow_numbers`), more than 100,000 tokens, anything after
+ * the end.
+ */
+#ifndef TSR_BASE_JSON_H
+#define TSR_BASE_JSON_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/result.h"
+
+struct cJSON;
+
+enum { TSR_JSON_DEPTH_MAX = 16, TSR_JSON_TOKENS_MAX = 100000 };
+
+typedef struct tsr_json_options {
+    const char *subject; /* borrowed; begins every message, e.g. "config blob" */
+    tsr_code code;       /* of every error: TSR_CORRUPT, TSR_DATA, TSR_STATE … */
+    bool allow_numbers;  /* negative and fractional numbers are accepted */
+} tsr_json_options;
+
+TSR_RESULT tsr_json_parse(tsr_ctx *ctx, const char *text, size_t size_bytes,
+                          const tsr_json_options *options,
+                          struct cJSON **out_root); /* caller owns: tsr_json_destroy */
+void tsr_json_destroy(struct cJSON *root);          /* accepts NULL */
+
+/* Members of an object, by exact key. A missing or mistyped one fails with options->code and names
+ * subject and key. Results are borrowed from the tree. */
+TSR_RESULT tsr_json_get_string(tsr_ctx *ctx, const struct cJSON *object, const char *key,
+                               const tsr_json_options *options, const char **out_text);
+TSR_RESULT tsr_json_get_u64(tsr_ctx *ctx, const struct cJSON *object, const char *key,
+                            const tsr_json_options *options, uint64_t *out_value);
+TSR_RESULT tsr_json_get_object(tsr_ctx *ctx, const struct cJSON *object, const char *key,
+                               const tsr_json_options *options, const struct cJSON **out_object);
+TSR_RESULT tsr_json_get_array(tsr_ctx *ctx, const struct cJSON *object, const char *key,
+                              const tsr_json_options *options, const struct cJSON **out_array,
+                              size_t *out_count);
+/* NULL when absent. */
+const struct cJSON *tsr_json_find(const struct cJSON *object, const char *key);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The binary interface between generated CPU code and the runtime. A code object is an ELF shared
+ * object without dependencies (no libc, no libm) that exports one function per kernel.
+ *
+ *     void NAME(const tsr_kernel_args *args, int64_t begin, int64_t end);
+ *
+ * runs the programs begin … end-1 of the kernel's grid. Programs of one launch are independent:
+ * which thread runs which, and in which order, never changes a bit of the result.
+ */
+#ifndef TSR_BASE_KERNEL_H
+#define TSR_BASE_KERNEL_H
+
+#include <stdint.h>
+
+enum {
+    TSR_KERNEL_ABI_VERSION = 1,
+    TSR_BUFFER_ALIGN_BYTES = 64, /* of every buffer a kernel gets */
+};
+
+typedef enum tsr_fault_kind {
+    TSR_FAULT_NONE = 0,
+    TSR_FAULT_INDEX = 1, /* an index or label outside [0, limit) */
+} tsr_fault_kind;
+
+/* Written by a kernel that met a bad value (the first one it saw); it then goes on without touching
+ * memory outside its buffers. Zeroed by the runtime before each launch, one per thread. */
+typedef struct tsr_fault {
+    int64_t kind;     /* tsr_fault_kind */
+    int64_t argument; /* index in buffers */
+    int64_t element;  /* flat index in that buffer */
+    int64_t value;    /* what was found */
+    int64_t limit;    /* what was allowed: [0, limit) */
+} tsr_fault;
+
+typedef struct tsr_kernel_args {
+    void *const *buffers; /* one per argument of the launch, in order */
+    tsr_fault *fault;     /* this thread's */
+} tsr_kernel_args;
+
+typedef void (*tsr_kernel_fn)(const tsr_kernel_args *args, int64_t begin, int64_t end);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Philox4x32-10, a counter-based generator: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers:
+ * As Easy as 1, 2, 3", SC 2011, section 3.3. The same (key, counter) gives the same four words on
+ * every machine.
+ *
+ * Tessera's use: key = {seed, stream}, counter = {step, element low, element high, draw}.
+ */
+#ifndef TSR_BASE_PHILOX_H
+#define TSR_BASE_PHILOX_H
+
+#include <stdint.h>
+
+typedef struct tsr_philox_words {
+    uint32_t words[4];
+} tsr_philox_words;
+
+tsr_philox_words tsr_philox(const uint32_t key[static 2], const uint32_t counter[static 4]);
+
+/* [0, 1) with 24 bits; exact in f32. */
+float tsr_philox_uniform_f32(uint32_t word);
+/* [0, 1) with 53 bits, of two words. */
+double tsr_philox_uniform_f64(uint32_t high, uint32_t low);
+/* Standard normal by inversion: Wichura, "Algorithm AS 241", Applied Statistics 37 (1988), PPND16.
+ * Own log and IEEE square root, so the bits do not depend on libm. u in (0, 1). */
+double tsr_normal_quantile(double u);
+
+#endif

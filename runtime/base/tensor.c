@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct dtype_row {
+    tsr_dtype dtype;
+    size_t size;
+    const char *mlir, *safetensors, *numpy;
+} dtype_row;
+
+static const dtype_row dtype_rows[] = {
+#define X(name, number, size, mlir, safetensors, numpy)                                            \
+    {TSR_DTYPE_##name, size, mlir, safetensors, numpy},
+#include "runtime/base/dtype.def"
+#undef X
+};
+enum { DTYPE_COUNT = sizeof dtype_rows / sizeof dtype_rows[0] };
+static const dtype_row unknown_row = {TSR_DTYPE_NONE, 0, "?", "?", "?"};
+
+static const dtype_row *find_row(tsr_dtype dtype) {
+    for (size_t i = 0; i < DTYPE_COUNT; i++)
+        if (dtype_rows[i].dtype == dtype) return &dtype_rows[i];
+    return &unknown_row;
+}
+
+size_t tsr_dtype_size(tsr_dtype dtype) { return find_row(dtype)->size; }
+const char *tsr_dtype_name(tsr_dtype dtype) { return find_row(dtype)->mlir; }
+const char *tsr_dtype_safetensors_name(tsr_dtype dtype) { return find_row(dtype)->safetensors; }
+const char *tsr_dtype_numpy_name(tsr_dtype dtype) { return find_row(dtype)->numpy; }
+
+#define FIND_BY(field, text)                                                                       \
+    for (size_t i = 0; i < DTYPE_COUNT; i++)                                                       \
+        if (strcmp(dtype_rows[i].field, text) == 0) return dtype_rows[i].dtype;                    \
+    return TSR_DTYPE_NONE
+
+tsr_dtype tsr_dtype_from_name(const char *name) { FIND_BY(mlir, name); }
+tsr_dtype tsr_dtype_from_safetensors(const char *name) { FIND_BY(safetensors, name); }
+tsr_dtype tsr_dtype_from_numpy(const char *descr) { FIND_BY(numpy, descr); }
+
+bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count) {
+    uint64_t count = 1;
+    if (shape->rank > TSR_RANK_MAX) return false;
+    /* A zero anywhere makes the product zero, but the other factors must still be sane. */
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        uint64_t dim = shape->dims[i] ? shape->dims[i] : 1;
+        if (__builtin_mul_overflow(count, dim, &count) || count > INT64_MAX) return false;
+    }
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (shape->dims[i] == 0) count = 0;
+    *out_count = count;
+    return true;
+}
+
+bool tsr_shape_size(const tsr_shape *shape, tsr_dtype dtype, uint64_t *out_size_bytes) {
+    uint64_t size;
+    if (!tsr_shape_count(shape, &size)) return false;
+    if (__builtin_mul_overflow(size, tsr_dtype_size(dtype), &size) || size > INT64_MAX)
+        return false;
+    *out_size_bytes = size;
+    return true;
+}
+
+bool tsr_shape_equal(const tsr_shape *a, const tsr_shape *b) {
+    if (a->rank != b->rank) return false;
+    for (uint32_t i = 0; i < a->rank; i++)
+        if (a->dims[i] != b->dims[i]) return false;
+    return true;
+}
+
+const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
+                            char out_text[static TSR_TYPE_TEXT_MAX]) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < shape->rank && i < TSR_RANK_MAX; i++)
+        used += (size_t)snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%llux",
+                                 (unsigned long long)shape->dims[i]);
+    snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s", tsr_dtype_name(dtype));
+    return out_text;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Element types and the plain description of a dense, row-major, little-endian tensor.
+ */
+#ifndef TSR_BASE_TENSOR_H
+#define TSR_BASE_TENSOR_H
+
+#include "runtime/base/result.h"
+
+typedef enum tsr_dtype {
+    TSR_DTYPE_NONE = 0,
+#define X(name, number, size, mlir, safetensors, numpy) TSR_DTYPE_##name = number,
+#include "runtime/base/dtype.def"
+#undef X
+} tsr_dtype;
+
+enum { TSR_RANK_MAX = 8, TSR_NAME_MAX = 255 };
+
+typedef struct tsr_shape {
+    uint32_t rank;               /* 0 … TSR_RANK_MAX; 0 is a scalar */
+    uint64_t dims[TSR_RANK_MAX]; /* elements; outermost first */
+} tsr_shape;
+
+/* A view of memory. */
+typedef struct tsr_tensor {
+    const char *name; /* borrowed; may be NULL */
+    tsr_dtype dtype;
+    tsr_shape shape;
+    void *data; /* borrowed, tsr_tensor_size() bytes */
+} tsr_tensor;
+
+size_t tsr_dtype_size(tsr_dtype dtype);                  /* bytes; 0 for an unknown number */
+const char *tsr_dtype_name(tsr_dtype dtype);             /* "f32"; "?" for an unknown number */
+const char *tsr_dtype_safetensors_name(tsr_dtype dtype); /* "F32" */
+const char *tsr_dtype_numpy_name(tsr_dtype dtype);       /* "<f4" */
+tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NONE if unknown */
+tsr_dtype tsr_dtype_from_safetensors(const char *name);
+tsr_dtype tsr_dtype_from_numpy(const char *descr);
+
+/* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >
+ * TSR_RANK_MAX. */
+bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count);
+bool tsr_shape_size(const tsr_shape *shape, tsr_dtype dtype, uint64_t *out_size_bytes);
+bool tsr_shape_equal(const tsr_shape *a, const tsr_shape *b);
+/* "64x128xf32", "f32" for a scalar. Returns `out_text`. */
+enum { TSR_TYPE_TEXT_MAX = 200 };
+const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
+                            char out_text[static TSR_TYPE_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arrays in files of other programs: NumPy .npy and members of .npz (stored or deflated),
+ * safetensors, flat binary token files. Everything in a file is untrusted and verified before use.
+ */
+#ifndef TSR_RUNTIME_DATA_ARRAY_FILE_H
+#define TSR_RUNTIME_DATA_ARRAY_FILE_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/tensor.h"
+
+/* One array, opened but not necessarily in memory: rows (slices of dimension 0) are read at need.
+ */
+typedef struct tsr_array tsr_array;
+
+/* `spec` is a path; "file.npz:member" for a member of an npz; "file.safetensors:name" for a tensor;
+ * any other extension than .npy/.npz/.safetensors is a flat file of `flat_dtype` elements
+ * (TSR_DTYPE_NONE: refused). Fails with TSR_IO (missing, unreadable, directory) or TSR_DATA
+ * (truncated, Fortran order, big-endian, object, unknown dtype; the message has both values; a
+ * missing member lists those there are). */
+TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
+                          tsr_array **out_array);
+void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
+tsr_dtype tsr_array_get_dtype(const tsr_array *array);
+const tsr_shape *tsr_array_get_shape(const tsr_array *array);
+/* `count` elements from flat index `first`; no allocation. */
+TSR_RESULT tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, uint64_t count,
+                          void *out_elements);
+
+/* Whole or not at all (written under a temporary name, renamed). */
+TSR_RESULT tsr_npy_write(tsr_ctx *ctx, const char *path, const tsr_tensor *tensor);
+/* NPY 1.0 header of 64-byte-multiple length for a tensor; for writers that stream rows. In the
+ * arena. */
+TSR_RESULT tsr_npy_header(tsr_ctx *ctx, tsr_dtype dtype, const tsr_shape *shape, tsr_arena *arena,
+                          void **out_bytes, size_t *out_size_bytes);
+
+/* safetensors: header bytes padded with spaces so that data begins at a multiple of `align_bytes`
+ * (8 … 65536, power of two) from the start of the blob. Tensors are laid out sorted by (dtype size
+ * descending, name), contiguous. `metadata` is an alternating key, value list ending in NULL, or
+ * NULL. */
+TSR_RESULT tsr_safetensors_write(tsr_ctx *ctx, const char *path, const tsr_tensor *tensors,
+                                 size_t tensor_count, const char *const *metadata);
+TSR_RESULT tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
+                                  size_t align_bytes, const char *const *metadata, tsr_arena *arena,
+                                  void **out_bytes, size_t *out_size_bytes);
+
+typedef struct tsr_safetensors_entry {
+    const char *name;
+    tsr_dtype dtype;
+    tsr_shape shape;
+    uint64_t offset_bytes, size_bytes; /* from the start of the blob, header included */
+} tsr_safetensors_entry;
+typedef struct tsr_safetensors {
+    tsr_safetensors_entry *entries; /* sorted by name */
+    size_t entry_count;
+    uint64_t data_offset_bytes;
+} tsr_safetensors;
+/* `bytes` holds at least the header (8 bytes length + JSON); blob_size_bytes is the whole blob's
+ * size. Checks: header within the blob, offsets sorted, contiguous, covering, products
+ * overflow-checked, dtype known, names unique. `code` is the error code (TSR_CORRUPT for a bundle's
+ * blob, TSR_DATA for a user's file), `subject` begins the message. */
+TSR_RESULT tsr_safetensors_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
+                                  uint64_t blob_size_bytes, const char *subject, tsr_code code,
+                                  tsr_arena *arena, tsr_safetensors *out_index);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state store: immutable generations of parameters and optimizer state in a directory, and the
+ * commit protocol that never loses one (docs/state-store.md). One process holds a store at a time.
+ */
+#ifndef TSR_RUNTIME_STORE_H
+#define TSR_RUNTIME_STORE_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/tensor.h"
+
+/* The five integers that resume a run. */
+typedef struct tsr_position {
+    uint64_t seed;   /* 32 bit used */
+    uint64_t step;   /* steps done */
+    uint64_t sample; /* global index of the next sample */
+    uint64_t virtual_ranks;
+    uint64_t shuffle_version;
+} tsr_position;
+
+typedef struct tsr_generation {
+    uint64_t number, epoch;
+    tsr_position position;
+    tsr_digest bundle_hash, state_hash, manifest_hash;
+} tsr_generation;
+
+/* State hash: SHA-256 over (name, dtype, shape, tensor digest) of the tensors sorted by name;
+ * tensors as tsr_hash_tree of their bytes. The encoding hashed is fixed in docs/state-store.md. */
+tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count);
+
+typedef struct tsr_store tsr_store;
+
+typedef struct tsr_store_options {
+    size_t size_bytes;      /* sizeof(tsr_store_options) */
+    const char *directory;  /* created if absent, with its parents */
+    tsr_digest bundle_hash; /* a store of another bundle is TSR_MISMATCH */
+    uint32_t keep;          /* good generations that stay, >= 2 */
+    bool allow_network_fs;
+} tsr_store_options;
+
+typedef enum tsr_resume_mode {
+    TSR_RESUME_AUTO,  /* highest generation that verifies; nothing there: start fresh */
+    TSR_RESUME_NEVER, /* start fresh; a non-empty store is TSR_STATE */
+    TSR_RESUME_EXACT, /* this generation or TSR_STATE, listing those there are */
+} tsr_resume_mode;
+
+typedef struct tsr_recovery {
+    bool found;                /* false: nothing there, start fresh */
+    tsr_generation generation; /* of what goes on, when found */
+    uint32_t
+        damaged_count; /* committed generations that did not verify; each was logged as an error */
+    uint32_t uncommitted_count; /* unfinished saves set aside: normal after a crash */
+} tsr_recovery;
+
+/* Opens, locks (TSR_LOCKED when another process holds it), publishes a new EPOCH, recovers with
+ * every chunk verified, publishes BASE. All damaged: TSR_STATE. */
+TSR_RESULT tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,
+                          uint64_t generation, tsr_store **out_store, tsr_recovery *out_recovery);
+void tsr_store_close(tsr_ctx *ctx, tsr_store *store); /* waits for a save under way; accepts NULL */
+
+/* The recovered generation into caller memory: each tensor is found by name; another dtype or
+ * shape, a missing or an extra one is TSR_MISMATCH with both values. */
+TSR_RESULT tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                          size_t tensor_count);
+
+/* Read-only use without lock or epoch: the newest good generation (mode as above) into an arena. */
+TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
+                          tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
+                          tsr_recovery *out_recovery, tsr_tensor **out_tensors,
+                          size_t *out_tensor_count);
+
+/* Reserves the staging memory for asynchronous saves of these tensors. Called once, before the
+ * first save. */
+TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                             size_t tensor_count);
+/* Copies the tensors to staging and returns; a thread hashes, writes and commits. If a save is
+ * still under way it is waited for first. Failures are reported by tsr_store_poll/wait. No
+ * allocation. */
+TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
+
+typedef struct tsr_save_status {
+    uint64_t committed_count, failed_count;
+    uint32_t failed_in_a_row;
+    tsr_generation last_committed; /* valid if committed_count > 0 */
+    bool outcome_unknown; /* directory sync failed after publishing: no further commit, exit */
+    double stall_seconds,
+        persist_seconds; /* of the last save: what the caller waited; what the thread took */
+} tsr_save_status;
+tsr_save_status tsr_store_poll(tsr_store *store); /* logs each new failure once */
+tsr_save_status tsr_store_wait(tsr_store *store); /* until no save is under way */
+
+/* Reads everything, changes nothing. One line per finding goes to `report`. TSR_STATE if nothing
+ * good is left or something committed is damaged. */
+typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
+TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
+                          void *user);
+
+#endif
