@@ -5,8 +5,9 @@
  * stored.
  *
  * Refused by the scan: depth > 16, duplicate keys in one object, invalid UTF-8, \u0000, numbers
- * that are not integers 0 … 2^53 (unless `allow_numbers`), more than 100,000 tokens, anything after
- * the end.
+ * that are not integers 0 … 2^53 (unless `allow_numbers`: then below 1e308, 60 characters), more
+ * than 100,000 tokens (a key, a scalar, a container each count as one), anything after the end.
+ * Messages read `SUBJECT: offset N: expected A, got B`.
  */
 #ifndef TSR_BASE_JSON_H
 #define TSR_BASE_JSON_H
@@ -40,6 +41,9 @@ TSR_RESULT tsr_json_get_object(tsr_ctx *ctx, const struct cJSON *object, const c
 TSR_RESULT tsr_json_get_array(tsr_ctx *ctx, const struct cJSON *object, const char *key,
                               const tsr_json_options *options, const struct cJSON **out_array,
                               size_t *out_count);
+/* True for well-formed UTF-8 without NUL: what a JSON string can hold. */
+bool tsr_utf8_valid(const char *text, size_t size_bytes);
+
 /* NULL when absent. */
 const struct cJSON *tsr_json_find(const struct cJSON *object, const char *key);
 
