@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU device: which x86-64 level this machine has (the levels of the psABI: v2 SSE4.2, v3
+ * AVX2+FMA, v4 AVX-512), and loading generated code objects.
+ */
+#ifndef TSR_RUNTIME_CPU_H
+#define TSR_RUNTIME_CPU_H
+
+#include "runtime/base/kernel.h"
+#include "runtime/base/result.h"
+
+/* 1 … 4; 0 if this is no x86-64 CPU. Counts what the operating system enabled too. */
+unsigned tsr_cpu_get_level(void);
+/* "cpu:x86-64-v3" -> 3 (also without "cpu:"); 0 if `target` names no x86-64 level. */
+unsigned tsr_cpu_parse_level(const char *target);
+
+typedef struct tsr_code_object tsr_code_object;
+
+/* Maps an ELF shared object from a sealed memory file, so that the bytes verified are the bytes
+ * run, and finds its kernels. `bytes` may be released afterwards. Fails with TSR_CORRUPT naming a
+ * missing kernel, or TSR_MACHINE when the system cannot map code from memory. */
+TSR_RESULT tsr_code_object_load(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
+                                const char *const *kernel_names, size_t kernel_count,
+                                tsr_kernel_fn *out_kernels, tsr_code_object **out_object);
+void tsr_code_object_unload(
+    tsr_code_object *object); /* accepts NULL; its kernels must not be called any more */
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One block of memory:  tensors | workspace | inputs and outputs of entry 0 | … of entry 1 | …
+ * each piece rounded up to the alignment. At creation every command's arguments become pointers, so
+ * that a run walks an array.
+ */
+#include "runtime/executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ENTRY_COST_WAKE_MIN = 2 * 1000 * 1000 };
+
+typedef struct bound_command {
+    const tsr_program_command *command; /* borrowed */
+    tsr_kernel_fn kernel;
+    void **buffers;      /* in the arena */
+    uint64_t copy_bytes; /* COPY */
+} bound_command;
+
+typedef struct bound_entry {
+    void **inputs, **outputs; /* in the arena; memory in the block */
+    bound_command *commands;  /* in the arena */
+    uint64_t cost;
+} bound_entry;
+
+struct tsr_executor {
+    const tsr_config *config;   /* borrowed */
+    const tsr_program *program; /* borrowed */
+    tsr_threads *threads;       /* borrowed */
+    tsr_arena arena;
+    void *block; /* owned; mmap of block_bytes */
+    size_t block_bytes;
+    void **tensors;
+    char *workspace;
+    bound_entry *entries;
+};
+
+static bool add_aligned(uint64_t *total, uint64_t size_bytes) {
+    uint64_t rounded;
+    if (__builtin_add_overflow(size_bytes, TSR_BUFFER_ALIGN_BYTES - 1, &rounded)) return false;
+    rounded &= ~(uint64_t)(TSR_BUFFER_ALIGN_BYTES - 1);
+    return !__builtin_add_overflow(*total, rounded ? rounded : TSR_BUFFER_ALIGN_BYTES, total) &&
+           *total <= INT64_MAX;
+}
+
+static bool add_ports(uint64_t *total, const tsr_config_port *ports, size_t count) {
+    uint64_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!tsr_shape_size(&ports[i].shape, ports[i].dtype, &size) || !add_aligned(total, size))
+            return false;
+    return true;
+}
+
+tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                             tsr_memory_plan *out_plan) {
+    tsr_memory_plan plan = {0};
+    uint64_t size = 0;
+    bool fits = true;
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        fits = fits && tsr_shape_size(&tensor->shape, tensor->dtype, &size) &&
+               add_aligned(&plan.tensor_bytes, size);
+    }
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const tsr_config_entry *entry = &config->entries[i];
+        uint64_t workspace = 0;
+        fits = fits && add_aligned(&workspace, program->entries[i].workspace_bytes) &&
+               add_ports(&plan.port_bytes, entry->inputs, entry->input_count) &&
+               add_ports(&plan.port_bytes, entry->outputs, entry->output_count);
+        if (workspace > plan.workspace_bytes) plan.workspace_bytes = workspace;
+    }
+    fits = fits && add_aligned(&plan.total_bytes, plan.tensor_bytes) &&
+           add_aligned(&plan.total_bytes, plan.workspace_bytes) &&
+           add_aligned(&plan.total_bytes, plan.port_bytes);
+    if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
+    *out_plan = plan;
+    return TSR_SUCCESS;
+}
+
+static void *take(char **at, tsr_dtype dtype, const tsr_shape *shape) {
+    uint64_t size = 0, rounded = 0;
+    void *memory = *at;
+    bool fits = tsr_shape_size(shape, dtype, &size) && add_aligned(&rounded, size);
+    TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
+    *at += rounded;
+    return memory;
+}
+
+static void *find_buffer(const tsr_executor *executor, size_t entry,
+                         const tsr_program_buffer *buffer) {
+    const bound_entry *bound = &executor->entries[entry];
+    switch (buffer->space) {
+    case TSR_SPACE_TENSOR:
+        return executor->tensors[buffer->index];
+    case TSR_SPACE_INPUT:
+        return bound->inputs[buffer->index];
+    case TSR_SPACE_OUTPUT:
+        return bound->outputs[buffer->index];
+    case TSR_SPACE_WORKSPACE:
+        return executor->workspace + buffer->offset_bytes;
+    }
+    TSR_ASSERT(!"a decoded program has no other space");
+    return NULL;
+}
+
+static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
+                         const tsr_kernel_fn *kernels, bound_command *out_bound) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    *out_bound = (bound_command){.command = command};
+    out_bound->buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
+    if (!out_bound->buffers) return false;
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        out_bound->buffers[i] =
+            find_buffer(executor, entry, &source->buffers[command->arguments[i]]);
+    if (command->opcode == TSR_OP_LAUNCH) {
+        out_bound->kernel = kernels[command->kernel];
+        return true;
+    }
+    const tsr_program_buffer *buffer = &source->buffers[command->arguments[0]];
+    return tsr_shape_size(&buffer->shape, buffer->dtype, &out_bound->copy_bytes);
+}
+
+static bool bind_ports(tsr_executor *executor, const tsr_config_port *ports, size_t count,
+                       char **at, void ***out_memory) {
+    void **memory = TSR_NEW(&executor->arena, void *, count ? count : 1);
+    for (size_t i = 0; memory && i < count; i++)
+        memory[i] = take(at, ports[i].dtype, &ports[i].shape);
+    *out_memory = memory;
+    return memory != NULL;
+}
+
+static bool bind_entry(tsr_executor *executor, size_t entry, const tsr_kernel_fn *kernels,
+                       char **at) {
+    const tsr_config_entry *config = &executor->config->entries[entry];
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    bound->commands =
+        TSR_NEW(&executor->arena, bound_command, source->command_count ? source->command_count : 1);
+    if (!bound->commands ||
+        !bind_ports(executor, config->inputs, config->input_count, at, &bound->inputs) ||
+        !bind_ports(executor, config->outputs, config->output_count, at, &bound->outputs))
+        return false;
+    for (uint32_t i = 0; i < source->command_count; i++) {
+        if (!bind_command(executor, entry, &source->commands[i], kernels, &bound->commands[i]))
+            return false;
+        if (__builtin_add_overflow(bound->cost, source->commands[i].cost, &bound->cost))
+            bound->cost = UINT64_MAX;
+    }
+    return true;
+}
+
+static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan,
+                     const tsr_kernel_fn *kernels) {
+    const tsr_config *config = executor->config;
+    char *at = executor->block;
+    executor->tensors =
+        TSR_NEW(&executor->arena, void *, config->tensor_count ? config->tensor_count : 1);
+    executor->entries =
+        TSR_NEW(&executor->arena, bound_entry, config->entry_count ? config->entry_count : 1);
+    if (!executor->tensors || !executor->entries) return false;
+    for (size_t i = 0; i < config->tensor_count; i++)
+        executor->tensors[i] = take(&at, config->tensors[i].dtype, &config->tensors[i].shape);
+    executor->workspace = at;
+    at += plan->workspace_bytes;
+    for (size_t i = 0; i < config->entry_count; i++)
+        if (!bind_entry(executor, i, kernels, &at)) return false;
+    return true;
+}
+
+tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                               const tsr_kernel_fn *kernels, tsr_threads *threads,
+                               tsr_executor **out_executor) {
+    tsr_memory_plan plan;
+    TSR_ASSERT(config->entry_count == program->entry_count);
+    TRY(ctx, tsr_executor_plan(ctx, config, program, &plan));
+    tsr_executor *executor = calloc(1, sizeof *executor);
+    if (!executor) FAIL(ctx, TSR_MEMORY, "no memory for the executor of '%s'", config->name);
+    *executor = (tsr_executor){
+        .config = config, .program = program, .threads = threads, .block = MAP_FAILED};
+    executor->block_bytes = (size_t)plan.total_bytes;
+    executor->block = mmap(NULL, executor->block_bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (executor->block == MAP_FAILED || !bind_all(executor, &plan, kernels)) {
+        tsr_executor_destroy(executor);
+        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes that '%s' plans",
+             (unsigned long long)plan.total_bytes, config->name);
+    }
+    *out_executor = executor;
+    return TSR_SUCCESS;
+}
+
+void tsr_executor_destroy(tsr_executor *executor) {
+    if (!executor) return;
+    if (executor->block != MAP_FAILED) munmap(executor->block, executor->block_bytes);
+    tsr_arena_finish(&executor->arena);
+    free(executor);
+}
+
+void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor) {
+    TSR_ASSERT(tensor < executor->config->tensor_count);
+    return executor->tensors[tensor];
+}
+
+void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input) {
+    TSR_ASSERT(entry < executor->config->entry_count &&
+               input < executor->config->entries[entry].input_count);
+    return executor->entries[entry].inputs[input];
+}
+
+void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output) {
+    TSR_ASSERT(entry < executor->config->entry_count &&
+               output < executor->config->entries[entry].output_count);
+    return executor->entries[entry].outputs[output];
+}
+
+static tsr_result report_fault(tsr_ctx *ctx, const tsr_program_entry *entry,
+                               const tsr_program_command *command, const tsr_fault *fault) {
+    const char *name = "";
+    if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count)
+        name = entry->buffers[command->arguments[fault->argument]].name;
+    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name[0] ? name : "an index",
+         (long long)fault->element, (long long)fault->value, (long long)fault->limit - 1,
+         command->location[0] ? " at " : "", command->location);
+}
+
+tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
+    TSR_ASSERT(entry < executor->program->entry_count);
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    const tsr_config_entry *config = &executor->config->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    for (size_t i = 0; i < config->input_count; i++)
+        if (config->inputs[i].source == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
+    if (bound->cost >= ENTRY_COST_WAKE_MIN) tsr_threads_wake(executor->threads);
+    for (uint32_t i = 0; i < source->command_count; i++) {
+        const bound_command *command = &bound->commands[i];
+        if (command->command->opcode == TSR_OP_COPY) {
+            memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
+            continue;
+        }
+        tsr_fault fault;
+        tsr_threads_launch(executor->threads, command->kernel, command->buffers,
+                           command->command->grid, command->command->cost, &fault);
+        if (fault.kind != TSR_FAULT_NONE)
+            return report_fault(ctx, source, command->command, &fault);
+    }
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * First values of parameters and optimizer state, by the rules of the config.
+ */
+#ifndef TSR_RUNTIME_INITIALIZE_H
+#define TSR_RUNTIME_INITIALIZE_H
+
+#include "manifests/config.h"
+
+/* Fills `data` (tensor's shape and dtype) by its rule: a constant, or Philox with key {seed,
+ * init_stream} and counter {0, element low, element high, 0}, so that an element's value depends on
+ * nothing but seed, name and logical index. Uniform: a + (b - a) * u in f64, rounded once, kept
+ * below b. Normal: a + b * quantile(u). Not for TSR_INIT_DATA. Random rules need f32 or f64
+ * (TSR_CORRUPT otherwise). */
+TSR_RESULT tsr_initialize_tensor(tsr_ctx *ctx, const tsr_config_tensor *tensor, uint32_t seed,
+                                 void *data);
+
+#endif

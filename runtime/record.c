@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/record.h"
+
+#include "runtime/base/buffer.h"
+#include "runtime/base/io.h"
+#include "runtime/base/json.h"
+
+#include <cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RECORD_FORMAT "tessera.record.v1"
+static const size_t log_bytes_max = (size_t)1 << 32;
+
+/* ---- writing ---- */
+
+struct tsr_recorder {
+    int fd;
+    char *path; /* owned */
+    uint64_t size_bytes;
+    tsr_buffer line; /* owned; reused, so that a step allocates nothing */
+    const tsr_tensor *tensors;
+    size_t tensor_count;
+};
+
+static tsr_digest digest_tensor(const tsr_tensor *tensor) {
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+    TSR_ASSERT(fits);
+    return tsr_hash_tree(tensor->data, (size_t)size);
+}
+
+static void append_hex(tsr_buffer *line, const tsr_digest *digest) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(digest, hex);
+    tsr_buffer_text(line, "\"");
+    tsr_buffer_append(line, hex, TSR_DIGEST_HEX);
+    tsr_buffer_text(line, "\"");
+}
+
+static void append_header(tsr_buffer *line, const tsr_record_header *header,
+                          const tsr_tensor *tensors, size_t tensor_count) {
+    tsr_buffer_text(line, "{\"format\":\"" RECORD_FORMAT "\",\"bundle\":");
+    append_hex(line, &header->bundle_hash);
+    tsr_buffer_text(line, ",\"numerics\":");
+    tsr_buffer_json_string(line, header->numerics);
+    tsr_buffer_text(line, ",\"entry\":");
+    tsr_buffer_json_string(line, header->entry);
+    tsr_buffer_printf(line,
+                      ",\"seed\":%llu,\"step\":%llu,\"generation\":%llu,\"epoch\":%llu,\"data\":{",
+                      (unsigned long long)header->seed, (unsigned long long)header->step,
+                      (unsigned long long)header->generation, (unsigned long long)header->epoch);
+    for (size_t i = 0; i < header->data_count; i++) {
+        if (i) tsr_buffer_text(line, ",");
+        tsr_buffer_json_string(line, header->data[i].name);
+        tsr_buffer_text(line, ":");
+        append_hex(line, &header->data[i].digest);
+    }
+    tsr_buffer_text(line, "},\"tensors\":[");
+    for (size_t i = 0; i < tensor_count; i++) {
+        if (i) tsr_buffer_text(line, ",");
+        tsr_buffer_json_string(line, tensors[i].name);
+    }
+    tsr_buffer_text(line, "]}\n");
+}
+
+static tsr_result write_line(tsr_ctx *ctx, tsr_recorder *recorder) {
+    if (recorder->line.failed)
+        FAIL(ctx, TSR_MEMORY, "no memory for a line of the log '%s'", recorder->path);
+    TRY(ctx, tsr_io_write_all(ctx, recorder->fd, recorder->path, recorder->line.bytes,
+                              recorder->line.size_bytes, recorder->size_bytes));
+    recorder->size_bytes += recorder->line.size_bytes;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t step) {
+    recorder->line.size_bytes = 0;
+    tsr_buffer_printf(&recorder->line, "{\"step\":%llu,\"digests\":[", (unsigned long long)step);
+    for (size_t i = 0; i < recorder->tensor_count; i++) {
+        tsr_digest digest = digest_tensor(&recorder->tensors[i]);
+        if (i) tsr_buffer_text(&recorder->line, ",");
+        append_hex(&recorder->line, &digest);
+    }
+    tsr_buffer_text(&recorder->line, "]}\n");
+    return write_line(ctx, recorder);
+}
+
+static void recorder_free(const tsr_io *io, tsr_recorder *recorder) {
+    if (recorder->fd >= 0) io->close(io->self, recorder->fd);
+    tsr_buffer_finish(&recorder->line);
+    free(recorder->path);
+    free(recorder);
+}
+
+tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_header *header,
+                               const tsr_tensor *tensors, size_t tensor_count,
+                               tsr_recorder **out_recorder) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_result result = TSR_SUCCESS;
+    tsr_recorder *recorder = calloc(1, sizeof *recorder);
+    if (!recorder) FAIL(ctx, TSR_MEMORY, "no memory for the recorder of '%s'", path);
+    *recorder = (tsr_recorder){
+        .fd = -1, .path = strdup(path), .tensors = tensors, .tensor_count = tensor_count};
+    if (!recorder->path) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the path '%s'", path);
+    recorder->fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (recorder->fd == -EEXIST)
+        FAIL_GOTO(ctx, result, TSR_USAGE, "the log '%s' exists; a log is never overwritten", path);
+    if (recorder->fd < 0) {
+        result = tsr_fail_(ctx, TSR_IO, -recorder->fd, __FILE__, __LINE__,
+                           "cannot create the log '%s'", path);
+        goto done;
+    }
+    append_header(&recorder->line, header, tensors, tensor_count);
+    TRY_GOTO(ctx, result, write_line(ctx, recorder));
+    TRY_GOTO(ctx, result, tsr_recorder_append(ctx, recorder, header->step));
+    *out_recorder = recorder;
+    return TSR_SUCCESS;
+done:
+    recorder_free(io, recorder);
+    return result;
+}
+
+tsr_result tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (!recorder) return TSR_SUCCESS;
+    int code = io->fsync(io->self, recorder->fd);
+    tsr_result result = TSR_SUCCESS;
+    if (code < 0)
+        result = tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__, "cannot sync the log '%s'",
+                           recorder->path);
+    recorder_free(io, recorder);
+    return result;
+}
+
+/* ---- reading ---- */
+
+typedef struct replay_step {
+    uint64_t step;
+    tsr_digest *digests; /* tensor_count of them */
+} replay_step;
+
+struct tsr_replay {
+    tsr_arena arena;
+    const char *path;
+    tsr_record_header header;
+    const char **tensors; /* names */
+    size_t tensor_count;
+    replay_step *steps;
+    size_t step_count;
+};
+
+static tsr_result read_digest(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
+                              tsr_digest *out_digest) {
+    if (!cJSON_IsString(item) ||
+        !tsr_digest_parse(item->valuestring, strlen(item->valuestring), out_digest))
+        FAIL(ctx, options->code, "%s: '%s' is no digest; expected 64 hexadecimal digits",
+             options->subject, cJSON_IsString(item) ? item->valuestring : "a value");
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_data(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                            const tsr_json_options *options) {
+    const cJSON *object = NULL, *item = NULL;
+    TRY(ctx, tsr_json_get_object(ctx, root, "data", options, &object));
+    size_t count = (size_t)cJSON_GetArraySize(object), index = 0;
+    tsr_record_data *data = TSR_NEW(&replay->arena, tsr_record_data, count + 1);
+    if (!data) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
+    cJSON_ArrayForEach(item, object) {
+        data[index].name = tsr_arena_strdup(&replay->arena, item->string);
+        TRY(ctx, read_digest(ctx, item, options, &data[index++].digest));
+    }
+    replay->header.data = data;
+    replay->header.data_count = count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_tensors(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                               const tsr_json_options *options) {
+    const cJSON *array = NULL, *item = NULL;
+    size_t count = 0, index = 0;
+    TRY(ctx, tsr_json_get_array(ctx, root, "tensors", options, &array, &count));
+    replay->tensors = TSR_NEW(&replay->arena, const char *, count + 1);
+    if (!replay->tensors) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
+    cJSON_ArrayForEach(item, array) {
+        if (!cJSON_IsString(item))
+            FAIL(ctx, options->code, "%s: 'tensors' holds something that is no name",
+                 options->subject);
+        replay->tensors[index++] = tsr_arena_strdup(&replay->arena, item->valuestring);
+    }
+    replay->tensor_count = count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                                     const tsr_json_options *options) {
+    const char *format = NULL, *text = NULL;
+    tsr_record_header *header = &replay->header;
+    TRY(ctx, tsr_json_get_string(ctx, root, "format", options, &format));
+    if (strcmp(format, RECORD_FORMAT) != 0)
+        FAIL(ctx, TSR_VERSION, "%s: format is '%s'; this version reads '" RECORD_FORMAT "'",
+             options->subject, format);
+    TRY(ctx, read_digest(ctx, tsr_json_find(root, "bundle"), options, &header->bundle_hash));
+    TRY(ctx, tsr_json_get_string(ctx, root, "numerics", options, &text));
+    header->numerics = tsr_arena_strdup(&replay->arena, text);
+    TRY(ctx, tsr_json_get_string(ctx, root, "entry", options, &text));
+    header->entry = tsr_arena_strdup(&replay->arena, text);
+    if (!header->numerics || !header->entry)
+        FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
+    TRY(ctx, tsr_json_get_u64(ctx, root, "seed", options, &header->seed));
+    TRY(ctx, tsr_json_get_u64(ctx, root, "step", options, &header->step));
+    TRY(ctx, tsr_json_get_u64(ctx, root, "generation", options, &header->generation));
+    TRY(ctx, tsr_json_get_u64(ctx, root, "epoch", options, &header->epoch));
+    TRY(ctx, read_data(ctx, replay, root, options));
+    return read_tensors(ctx, replay, root, options);
+}
+
+static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                                   const tsr_json_options *options) {
+    const cJSON *array = NULL, *item = NULL;
+    size_t count = 0, index = 0;
+    replay_step step = {0};
+    uint64_t expected = replay->header.step + replay->step_count;
+    TRY(ctx, tsr_json_get_u64(ctx, root, "step", options, &step.step));
+    if (step.step != expected)
+        FAIL(ctx, options->code, "%s: step is %llu; expected %llu", options->subject,
+             (unsigned long long)step.step, (unsigned long long)expected);
+    TRY(ctx, tsr_json_get_array(ctx, root, "digests", options, &array, &count));
+    if (count != replay->tensor_count)
+        FAIL(ctx, options->code, "%s: %zu digests; expected %zu, one a tensor", options->subject,
+             count, replay->tensor_count);
+    step.digests = TSR_NEW(&replay->arena, tsr_digest, count + 1);
+    if (!step.digests) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
+    cJSON_ArrayForEach(item, array)
+        TRY(ctx, read_digest(ctx, item, options, &step.digests[index++]));
+    replay->steps[replay->step_count++] = step;
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_line(tsr_ctx *ctx, tsr_replay *replay, const char *text, size_t size_bytes,
+                            size_t number) {
+    tsr_json_options options = {
+        .subject = tsr_arena_printf(&replay->arena, "log '%s', line %zu", replay->path, number),
+        .code = TSR_DATA};
+    cJSON *root = NULL;
+    if (!options.subject) FAIL(ctx, TSR_MEMORY, "no memory for the log '%s'", replay->path);
+    TRY(ctx, tsr_json_parse(ctx, text, size_bytes, &options, &root));
+    tsr_result result = number == 1 ? read_header_fields(ctx, replay, root, &options)
+                                    : read_step_fields(ctx, replay, root, &options);
+    tsr_json_destroy(root);
+    return result;
+}
+
+static size_t count_lines(const char *text, size_t size_bytes) {
+    size_t count = 0;
+    for (size_t i = 0; i < size_bytes; i++) count += text[i] == '\n';
+    return count;
+}
+
+static tsr_result read_log(tsr_ctx *ctx, tsr_replay *replay, const char *path) {
+    void *bytes = NULL;
+    size_t size = 0, number = 0;
+    replay->path = tsr_arena_strdup(&replay->arena, path);
+    TRY(ctx, tsr_io_read_file(ctx, path, log_bytes_max, &replay->arena, &bytes, &size));
+    const char *at = bytes, *end = at + size;
+    replay->steps = TSR_NEW(&replay->arena, replay_step, count_lines(at, size) + 1);
+    if (!replay->path || !replay->steps) FAIL(ctx, TSR_MEMORY, "no memory for the log '%s'", path);
+    while (at < end) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        if (!newline) break;
+        TRY(ctx, read_line(ctx, replay, at, (size_t)(newline - at), ++number));
+        at = newline + 1;
+    }
+    if (at < end)
+        tsr_log(ctx, TSR_LOG_WARNING, "log '%s': line %zu is unfinished and ignored", path,
+                number + 1);
+    if (replay->step_count == 0) FAIL(ctx, TSR_DATA, "log '%s' holds no step", path);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_replay_open(tsr_ctx *ctx, const char *path, tsr_replay **out_replay) {
+    tsr_replay *replay = calloc(1, sizeof *replay);
+    if (!replay) FAIL(ctx, TSR_MEMORY, "no memory for the log '%s'", path);
+    tsr_result result = read_log(ctx, replay, path);
+    if (result.code)
+        tsr_replay_close(replay);
+    else
+        *out_replay = replay;
+    return result;
+}
+
+void tsr_replay_close(tsr_replay *replay) {
+    if (!replay) return;
+    tsr_arena_finish(&replay->arena);
+    free(replay);
+}
+
+const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay) { return &replay->header; }
+
+uint64_t tsr_replay_get_last_step(const tsr_replay *replay) {
+    return replay->steps[replay->step_count - 1].step;
+}
+
+tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
+                            const tsr_tensor *tensors, size_t tensor_count) {
+    if (step < replay->header.step || step - replay->header.step >= replay->step_count)
+        FAIL(ctx, TSR_DATA, "log '%s' has no step %llu; it holds %llu to %llu", replay->path,
+             (unsigned long long)step, (unsigned long long)replay->header.step,
+             (unsigned long long)tsr_replay_get_last_step(replay));
+    if (tensor_count != replay->tensor_count)
+        FAIL(ctx, TSR_MISMATCH, "log '%s' tracks %zu tensors; this program has %zu", replay->path,
+             replay->tensor_count, tensor_count);
+    const replay_step *recorded = &replay->steps[step - replay->header.step];
+    for (size_t i = 0; i < tensor_count; i++) {
+        if (strcmp(tensors[i].name, replay->tensors[i]) != 0)
+            FAIL(ctx, TSR_MISMATCH, "log '%s' tracks tensor '%s'; this program has '%s'",
+                 replay->path, replay->tensors[i], tensors[i].name);
+        tsr_digest digest = digest_tensor(&tensors[i]);
+        if (tsr_digest_equal(&digest, &recorded->digests[i])) continue;
+        char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
+        tsr_digest_format(&digest, got);
+        tsr_digest_format(&recorded->digests[i], expected);
+        FAIL(ctx, TSR_DIVERGED, "step %llu, tensor '%s': recorded %.16s, replayed %.16s",
+             (unsigned long long)step, tensors[i].name, expected, got);
+    }
+    return TSR_SUCCESS;
+}

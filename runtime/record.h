@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The record of a training run, and its replay. A log is text: one JSON object a line. The first
+ * line says what was run (bundle, numerics, seed, data, where it began); each further one holds a
+ * step's number and the digest of every tensor of the state and every output after it. Line 2 is
+ * the state before the first step.
+ *
+ *     {"format":"tessera.record.v1","bundle":"<hex>","numerics":"portable+fma","entry":"train","seed":0,
+ *      "step":0,"generation":0,"epoch":0,"data":{"images":"<hex>",…},"tensors":["layer1.bias",…,"output
+ * loss"]}
+ *     {"step":1,"digests":["<hex>",…]}
+ *
+ * A last line without its newline is an unfinished write (the run was killed) and is ignored, with
+ * a warning.
+ */
+#ifndef TSR_RUNTIME_RECORD_H
+#define TSR_RUNTIME_RECORD_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/tensor.h"
+
+enum { TSR_RECORD_DATA_MAX = 256 };
+
+typedef struct tsr_record_data {
+    const char *name;
+    tsr_digest digest; /* of the array's bytes, as tsr_hash_tree */
+} tsr_record_data;
+
+typedef struct tsr_record_header {
+    tsr_digest bundle_hash;
+    const char *numerics, *entry;
+    uint64_t seed;
+    uint64_t step;       /* steps done before the first recorded one */
+    uint64_t generation; /* the generation begun from; 0 with step 0: fresh */
+    uint64_t epoch;
+    size_t data_count;
+    const tsr_record_data *data;
+} tsr_record_header;
+
+typedef struct tsr_recorder tsr_recorder;
+
+/* Creates `path` (TSR_USAGE if it exists: a log is never overwritten) and writes header and first
+ * line. `tensors` and what they point to are borrowed until destroy. */
+TSR_RESULT tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_header *header,
+                               const tsr_tensor *tensors, size_t tensor_count,
+                               tsr_recorder **out_recorder);
+/* Appends the line of `step` with the digests of what the tensors hold now. */
+TSR_RESULT tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t step);
+/* Syncs and closes. Accepts NULL. */
+TSR_RESULT tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder);
+
+typedef struct tsr_replay tsr_replay;
+
+/* Reads and checks a log. TSR_DATA when malformed (names the line). */
+TSR_RESULT tsr_replay_open(tsr_ctx *ctx, const char *path, tsr_replay **out_replay);
+void tsr_replay_close(tsr_replay *replay); /* accepts NULL */
+const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);
+uint64_t tsr_replay_get_last_step(const tsr_replay *replay); /* recorded */
+/* Compares what the tensors hold after `step` with the record. TSR_DIVERGED names step, first
+ * tensor in which they differ, both digests; TSR_MISMATCH when the log tracks other tensors;
+ * TSR_DATA when the log has no such step. */
+TSR_RESULT tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
+                            const tsr_tensor *tensors, size_t tensor_count);
+
+#endif

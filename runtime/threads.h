@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A pool of threads that runs the programs of one kernel launch at a time. The calling thread works
+ * too. Workers spin for a while after each launch, then sleep, so that a chain of kernels of a few
+ * microseconds each does not pay for a wake-up. Which thread runs which programs never changes a
+ * result.
+ */
+#ifndef TSR_RUNTIME_THREADS_H
+#define TSR_RUNTIME_THREADS_H
+
+#include "runtime/base/kernel.h"
+#include "runtime/base/result.h"
+
+enum { TSR_THREADS_MAX = 1024 };
+
+typedef struct tsr_threads tsr_threads;
+
+/* `count` threads including the caller's; 0 means every CPU this process may use. Fails with
+ * TSR_USAGE above TSR_THREADS_MAX, TSR_MEMORY when a thread cannot be created. */
+TSR_RESULT tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_threads);
+void tsr_threads_destroy(tsr_threads *threads); /* accepts NULL */
+unsigned tsr_threads_get_count(const tsr_threads *threads);
+
+/* Wakes sleeping workers: a hint that launches worth sharing follow at once. */
+void tsr_threads_wake(tsr_threads *threads);
+
+/* Runs programs 0 … grid-1 and returns when all are done. A launch of low cost (see
+ * tsr_program_command) stays on the caller's thread. out_fault receives the fault with the lowest
+ * element index, or kind TSR_FAULT_NONE. Allocates nothing. */
+void tsr_threads_launch(tsr_threads *threads, tsr_kernel_fn kernel, void *const *buffers,
+                        uint64_t grid, uint64_t cost, tsr_fault *out_fault);
+
+#endif
