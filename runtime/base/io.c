@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define RETRY(type, expr)                                                                          \
@@ -66,27 +67,23 @@ static int sys_unlink(void *self, int dir, const char *path, int flags) {
 }
 static int sys_list(void *self, int fd, tsr_io_entry_fn entry, void *user) {
     (void)self;
-    /* A fresh open file description: the caller's offset is not touched. */
+    /* A fresh open file description: the caller's offset is not touched. getdents64, because
+     * opendir allocates. */
+    _Alignas(struct dirent64) char block[8192];
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = copy < 0 ? NULL : fdopendir(copy);
     int result = 0;
-    if (!dir) {
-        result = -errno;
-        if (copy >= 0) close(copy);
-        return result;
-    }
-    for (;;) {
-        errno = 0;
-        const struct dirent *item = readdir(dir);
-        if (!item) {
-            result = -errno;
-            break;
+    ssize_t size;
+    if (copy < 0) return -errno;
+    while (!result && (size = getdents64(copy, block, sizeof block)) != 0) {
+        if (size < 0) result = -errno;
+        for (ssize_t at = 0; !result && at < size;) {
+            const struct dirent64 *item = (const struct dirent64 *)(const void *)(block + at);
+            at += item->d_reclen;
+            if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
+            result = entry(user, item->d_name);
         }
-        if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0) continue;
-        result = entry(user, item->d_name);
-        if (result) break;
     }
-    closedir(dir);
+    close(copy);
     return result;
 }
 static int sys_lock(void *self, int fd) {
@@ -96,6 +93,13 @@ static int sys_lock(void *self, int fd) {
 static int sys_drop_cache(void *self, int fd) {
     (void)self;
     return -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+static int sys_fs_type(void *self, int fd, uint64_t *out_magic) {
+    (void)self;
+    struct statfs info;
+    if (fstatfs(fd, &info) < 0) return -errno;
+    *out_magic = (uint32_t)info.f_type;
+    return 0;
 }
 
 static const tsr_io system_io = {
@@ -114,6 +118,7 @@ static const tsr_io system_io = {
     .list = sys_list,
     .lock = sys_lock,
     .drop_cache = sys_drop_cache,
+    .fs_type = sys_fs_type,
 };
 
 const tsr_io *tsr_io_system(void) { return &system_io; }
@@ -133,6 +138,7 @@ tsr_result tsr_io_read_exact(tsr_ctx *ctx, int fd, const char *path, void *bytes
     for (size_t done = 0; done < size_bytes;) {
         ssize_t part = io->pread(io->self, fd, (char *)bytes + done, size_bytes - done,
                                  (off_t)(offset + done));
+        if (part == -EINTR) continue;
         if (part < 0)
             FAIL_ERRNO(ctx, TSR_IO, (int)-part, "cannot read '%s' at offset %llu", path,
                        (unsigned long long)(offset + done));

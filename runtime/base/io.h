@@ -15,8 +15,8 @@
 
 #define TSR_IO_CWD (-100) /* AT_FDCWD */
 
-/* Called once per directory entry, "." and ".." left out. Non-zero stops and is returned by list.
- */
+/* Called once per directory entry, "." and ".." left out. Non-zero stops and is returned by list,
+ * which allocates nothing. */
 typedef int (*tsr_io_entry_fn)(void *user, const char *name);
 
 typedef struct tsr_io {
@@ -36,6 +36,8 @@ typedef struct tsr_io {
     int (*list)(void *self, int fd, tsr_io_entry_fn entry, void *user);
     int (*lock)(void *self, int fd); /* exclusive, at once; -EWOULDBLOCK when held by another */
     int (*drop_cache)(void *self, int fd); /* posix_fadvise(DONTNEED) */
+    /* f_type of statfs(2): tells network file systems apart */
+    int (*fs_type)(void *self, int fd, uint64_t *out_magic);
 } tsr_io;
 
 /* The operating system. Restarts on EINTR. */
