@@ -1,0 +1,219 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shows that a check can fail: selftest.sh CHECK [ARGUMENT] makes small trees, good and bad, and
+# compares what the check says about each.
+set -u
+LC_ALL=C
+export LC_ALL
+here=$(cd "$(dirname "$0")" && pwd)
+check=$1
+argument=${2:-}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failures=0
+spdx='/* SPDX-License-Identifier: Apache-2.0 */'
+
+# file PATH LINE...: a file of the tree being made.
+file() {
+    mkdir -p "$folder/tree/$(dirname "$1")"
+    path=$folder/tree/$1
+    shift
+    printf '%s\n' "$@" >"$path"
+}
+
+fresh() { rm -rf "$folder/tree" && mkdir "$folder/tree"; }
+
+run() { "$here/$check.sh" "$folder/tree" ${argument:+"$argument"} >"$folder/output" 2>&1; }
+
+good() {
+    run
+    status=$?
+    if [ "$status" = 77 ]; then
+        cat "$folder/output"
+        exit 77
+    fi
+    if [ "$status" != 0 ]; then
+        echo "$check: '$1' should pass, exits $status:"
+        cat "$folder/output"
+        failures=$((failures + 1))
+    fi
+}
+
+# bad WHAT TEXT: the check fails, and one line contains TEXT.
+bad() {
+    run
+    status=$?
+    if [ "$status" != 1 ] || ! grep -qF -- "$2" "$folder/output"; then
+        echo "$check: '$1' should exit 1 and say '$2'; exits $status:"
+        cat "$folder/output"
+        failures=$((failures + 1))
+    fi
+}
+
+# lines COUNT: so many lines of a function's body.
+lines() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) print "    x++;" }'; }
+
+test_includes() {
+    file runtime/base/a.h "$spdx"
+    file bundle/b.c '#include "runtime/base/a.h"' '#include <stdio.h>'
+    file compiler/c.cpp '#include "mlir/IR/Dialect.h"' '#include "compiler/gen.h.inc"'
+    good 'downwards'
+    file runtime/base/u.c '#include "bundle/b.h"'
+    file bundle/b.h "$spdx"
+    bad 'upwards' 'runtime/base/u.c:1: "runtime/base" may not include "bundle" (bundle/b.h)'
+    file runtime/base/u.c '#include "a.h"'
+    bad 'not from the root' 'which is no path from the root'
+    file runtime/base/u.c '#  include <mlir-c/IR.h>'
+    bad 'MLIR outside the compiler' 'includes mlir-c; only compiler'
+    file runtime/base/u.c '#include "runtime/base/a.h"'
+    file compiler/graph/x_internal.h "$spdx"
+    file compiler/c.c '#include "compiler/graph/x_internal.h"'
+    bad 'private header' 'is private to its folder'
+    rm "$folder/tree/compiler/c.c"
+    file elsewhere/e.c '#include "runtime/base/a.h"'
+    bad 'unknown folder' 'has no row in includes.txt'
+}
+
+test_lengths() {
+    file a.c 'static int f(int x,' '             int y) {' "$(lines 67)" '}'
+    good '70 lines'
+    file a.c 'static int f(int x,' '             int y) {' "$(lines 68)" '}'
+    bad '71 lines' 'a.c: f has 71 lines; the limit is 70'
+    file tests/tree/lengths.txt '# ratchet' 'function a.c f 71'
+    good 'recorded'
+    file a.c 'static int f(int x,' '             int y) {' "$(lines 69)" '}'
+    bad 'grown' 'a.c: f grew to 72 lines; lengths.txt has 71'
+    file a.c 'static int f(int x) {' "$(lines 3)" '}'
+    bad 'shorter' 'has 5 lines; lengths.txt has 71: lower or remove the row'
+    file a.c 'int a;'
+    bad 'gone' 'is not there'
+    rm "$folder/tree/tests/tree/lengths.txt"
+    file b.c "$(awk 'BEGIN { for (i = 0; i < 801; i++) print "/* */" }')"
+    bad '801 lines' 'b.c has 801 lines; the limit is 800'
+    file b.c 'static const int t[] = {' "$(lines 90)" '};' '#define X(a) {' 'int g(void) {' '}'
+    good 'a long table is no function'
+}
+
+test_folders() {
+    file README.md '| folder | what |' '|---|---|' '| `a/` | all |'
+    file a/README.md '| file | what |' '|---|---|' '| [x.c](x.c), `y.[ch]` | things |' '| `data/` | inputs |'
+    file a/x.c ''
+    file a/y.c ''
+    file a/y.h ''
+    file a/data/1.bin ''
+    good 'all named'
+    file a/z.c ''
+    bad 'a file without row' 'a/README.md: no row for the file "z.c"'
+    rm "$folder/tree/a/z.c" "$folder/tree/a/x.c"
+    bad 'a row without file' 'the row "x.c" names nothing there is'
+    file a/x.c ''
+    file b/x.c ''
+    bad 'a folder without README.md' 'b: no README.md'
+    bad 'a folder without row' 'no row for the folder "b/"'
+}
+
+test_headers() {
+    file a.h '#ifndef A_H' '#define A_H' '#include <stdint.h>' 'int32_t a(void);' '#endif'
+    good 'complete'
+    file b.h '#ifndef B_H' '#define B_H' 'int32_t b(void);' '#endif'
+    bad 'an include is missing' 'b.h'
+    file b.h 'struct b { int x; };'
+    bad 'no guard' 'redefinition'
+    file b.h '#ifndef B_H' '#define B_H' 'int b();' '#endif'
+    bad 'a warning' 'b.h'
+}
+
+test_licences() {
+    file a.c "$spdx"
+    file s '#!/bin/sh' '# SPDX-License-Identifier: Apache-2.0'
+    good 'all licensed'
+    file a.c '' "$spdx"
+    bad 'not in the first line' 'a.c:1: no SPDX line'
+    file a.c "$spdx"
+    file s '#!/bin/sh' 'exit 0'
+    bad 'a script' 's:2: no SPDX line'
+}
+
+test_words() {
+    file a.c '/* the stubborn table, see runtime/work/a.c */'
+    file a.md 'see ~/work/x and $HOME/home/a'
+    good 'no such word'
+    file a.c "/* TO""DO later */"
+    bad 'unfinished' 'a.c:1:'
+    file a.c 'int a;'
+    file a.md "see /ho""me/somebody/tree"
+    bad 'path of a machine' 'path of a machine'
+}
+
+test_formatting() {
+    cp "$here/../../.clang-format" "$folder/tree/"
+    file a.c 'int f(int x) { return x; }'
+    good 'formatted'
+    file a.c 'int f( int x ) { return x; }'
+    bad 'not formatted' 'a.c: not clang-formatted'
+    file a.c 'int a;'
+    file b.md 'blank '
+    bad 'blank at the end' 'blanks at the end'
+    printf 'no newline' >"$folder/tree/b.md"
+    bad 'no newline' 'b.md: does not end in a newline'
+}
+
+test_exit_codes() {
+    file runtime/base/codes.def 'X(OK, 0, "ok", "done")' 'X(IO, 7, "io",' '  "disk")'
+    file docs/exit-codes.md '| code |' '|---|' '| 0 | `OK` | ok | done |' '| 7 | `IO` | io | disk |'
+    good 'the same'
+    file docs/exit-codes.md '| code |' '|---|' '| 0 | `OK` | ok | done |'
+    bad 'a code is missing' 'missing: | 7 |'
+    file docs/exit-codes.md '| 0 | `OK` | ok | done |' '| 7 | `IO` | io | disk |' '| 8 | `X` | x | x |'
+    bad 'one too many' 'extra: | 8 |'
+    "$here/$check.sh" "$folder/tree" --write
+    good 'rewritten'
+}
+
+test_packages() {
+    file tools/packages.txt '# x' 'build gcc compiler'
+    file README.md 'tools/demo' 'tools/test' '| `gcc` | compiler |'
+    good 'named'
+    file tools/packages.txt 'build gcc compiler' 'test meson builds'
+    bad 'not named' 'no table names the package "meson"'
+    file tools/packages.txt 'build gcc compiler' 'test gcc again'
+    bad 'twice' '"gcc" stands there twice'
+    file tools/packages.txt 'build gcc'
+    bad 'no purpose' 'a row is group, package, purpose'
+    file tools/packages.txt 'build gcc compiler'
+    file README.md 'tools/demo' '| `gcc` | compiler |'
+    bad 'command missing' 'tools/test is not near the top'
+    file README.md 'tools/demo tools/test' '| `gcc` |' "$(lines 100)"
+    bad 'too long' '102 lines; the limit is 100'
+}
+
+test_links() {
+    file a/x.md '[root](../y.md#part) [web](https://example.org/no) [here](#here)'
+    file y.md 'y'
+    good 'all there'
+    file a/x.md 'text' '[gone](y.md)'
+    bad 'gone' 'a/x.md:2: "y.md" is not there'
+}
+
+test_scripts() {
+    file a '#!/bin/sh' '# a script' 'echo "$1"'
+    chmod +x "$folder/tree/a"
+    good 'clean'
+    file a '#!/bin/sh' '# a script' 'echo $1'
+    bad 'unquoted' 'SC2086'
+    file a '#!/bin/sh' '# a script' 'echo "$1"'
+    chmod -x "$folder/tree/a"
+    bad 'not executable' 'a: not executable'
+}
+
+fresh
+case $check in
+includes | lengths | folders | headers | licences | words | formatting | packages | links | scripts) "test_$check" ;;
+exit-codes) test_exit_codes ;;
+*)
+    echo "selftest.sh: no check '$check'"
+    exit 6
+    ;;
+esac
+exit "$((failures > 0))"

@@ -1,0 +1,14 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Nothing unfinished in the sources (words.txt), and no path of somebody's machine in any file.
+. "$(dirname "$0")/common.sh"
+
+{
+    tree_files | grep -E '\.(c|h|cpp|hpp|def|td|py|sh)$' |
+        xargs -r grep -nIEf "$here/words.txt" -- /dev/null | sed 's/$/   <- unfinished/'
+    # A folder right under / that is a person's or a machine's, with a name below it.
+    tree_files | xargs -r grep -nIE \
+        '(^|[^A-Za-z0-9_.~}/-])/(home|Users|root|work|workspace|mnt|tmp)/[A-Za-z0-9_.]+' -- /dev/null |
+        sed 's/$/   <- path of a machine/'
+} | report
