@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prints math_tables.def: polynomials that interpolate at Chebyshev nodes, computed with mpmath.
+
+Run by hand (python3 math_fit.py > math_tables.def); neither the build nor the tests need it.
+"""
+import sys
+
+from mpmath import exp, frexp, ldexp, log, lu_solve, matrix, mp, mpf, nint, polyval, sqrt, tanh
+
+mp.dps = 80
+
+
+def fit(function, a, b, degree):
+    """Coefficients, constant first, and the largest error on [a, b]."""
+    n = degree + 1
+    nodes = [(a + b) / 2 + (b - a) / 2 * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in range(n)]
+    system = matrix(n, n)
+    for i, x in enumerate(nodes):
+        for j in range(n):
+            system[i, j] = x**j
+    c = list(lu_solve(system, matrix([function(x) for x in nodes])))
+    grid = [a + (b - a) * mpf(i) / 999 for i in range(1000)]
+    return c, max(abs(function(x) - polyval(c[::-1], x)) for x in grid)
+
+
+def rounded(x, bits):
+    m, e = frexp(x)
+    return ldexp(nint(ldexp(m, bits)), e - bits)
+
+
+def row(name, bits, values):
+    text = ", ".join(float(rounded(v, bits)).hex() for v in values)
+    print(f"X({name}, {len(values)}, {text})")
+
+
+def limit_at_0(function):
+    return lambda x: function(x if abs(x) > mpf(10) ** -20 else mpf(10) ** -20)
+
+
+def main():
+    half = log(2) / 2 * mpf("1.0001")
+    low, high = sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1
+    z_log = (high / (2 + high)) ** 2 * mpf("1.001")
+    z_tanh = mpf("0.625") ** 2
+    exp_tail = limit_at_0(lambda r: (exp(r) - 1 - r) / r**2)
+    log_tail = limit_at_0(lambda f: (log(1 + f) - f + f**2 / 2) / f**3)
+    atanh_tail = limit_at_0(lambda z: log((1 + sqrt(z)) / (1 - sqrt(z))) / sqrt(z) - 2)
+    atanh_tail_z = lambda z: atanh_tail(z) / (z if abs(z) > mpf(10) ** -20 else mpf(10) ** -20)
+    tanh_tail = limit_at_0(lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z)
+    print("/* SPDX-License-Identifier: Apache-2.0")
+    print(" *")
+    print(" * X(NAME, count, coefficients from the constant upwards); written by math_fit.py. */")
+    for name, bits, function, a, b, degree in (
+        ("EXP_F32", 24, exp_tail, -half, half, 5),
+        ("EXP_F64", 53, exp_tail, -half, half, 10),
+        ("LOG_F32", 24, log_tail, low, high, 8),
+        ("LOG_F64", 53, atanh_tail_z, mpf(0), z_log, 7),
+        ("TANH_F32", 24, tanh_tail, mpf(0), z_tanh, 5),
+        ("TANH_F64", 53, tanh_tail, mpf(0), z_tanh, 12),
+    ):
+        coefficients, error = fit(function, a, b, degree)
+        print(name, "error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
+        row(name, bits, coefficients)
+    # ln 2 in two parts: the high part times an exponent is exact.
+    for name, bits, high_bits in (("LN2_F32", 24, 14), ("LN2_F64", 53, 41)):
+        part = rounded(log(2), high_bits)
+        row(name, bits, [part, log(2) - part])
+
+
+main()

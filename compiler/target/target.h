@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets, and code generation for them: Tile IR -> LLVM IR -> object -> ELF shared object.
+ *
+ * Everything that touches LLVM runs in a forked child with a memory and a time limit, because LLVM
+ * aborts on what it cannot select: a failure of the child is TSR_INTERNAL and names the kernel it
+ * was working on. MLIR's threads must be off in the caller's context
+ * (mlirContextEnableMultithreading(context, false)): a forked child has only the calling thread.
+ *
+ * The shared object exports one function per tile.func (runtime/base/kernel.h), imports nothing,
+ * and holds no path, date or host name: the bytes are a function of module, target and LLVM
+ * version. Kernels use at most TSR_TARGET_STACK_MAX bytes of stack.
+ */
+#ifndef TSR_COMPILER_TARGET_TARGET_H
+#define TSR_COMPILER_TARGET_TARGET_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/result.h"
+
+#include <mlir-c/IR.h>
+
+enum {
+    TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
+    TSR_TARGET_STACK_MAX = 512 * 1024,
+};
+
+typedef struct tsr_target {
+    const char *name;     /* "cpu:x86-64-v3", as in --target and in bundles */
+    const char *triple;   /* LLVM's */
+    const char *cpu;      /* LLVM's */
+    const char *features; /* LLVM's, beyond the cpu */
+    uint32_t vector_bytes;
+    bool has_fma;                              /* without: multiply, round, add */
+    uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
+} tsr_target;
+
+/* TSR_USAGE lists the names there are. */
+TSR_RESULT tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **out_target);
+size_t tsr_target_count(void);
+const tsr_target *tsr_target_get(size_t index); /* weakest first */
+
+/* Compiles a module of tile.func. The ELF bytes lie in the arena. */
+TSR_RESULT tsr_target_compile(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target,
+                              tsr_arena *arena, void **out_elf, size_t *out_size_bytes);
+
+typedef enum tsr_target_text {
+    TSR_TARGET_LLVM = 1, /* LLVM IR, after its passes */
+    TSR_TARGET_ASM = 2,  /* assembly */
+} tsr_target_text;
+
+/* What the compiler makes of the module, as NUL-terminated text in the arena. */
+TSR_RESULT tsr_target_dump(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target,
+                           tsr_target_text kind, tsr_arena *arena, char **out_text);
+
+#endif

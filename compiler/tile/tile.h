@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Schedule IR -> Tile IR: one tile.func per tsched.func, of the same name. Its arguments are the
+ * group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its `grid` is the
+ * number of independent programs.
+ *
+ * Numerics, the same for every target with FMA, grid split and tile shape:
+ * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
+ * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64
+ *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
+ *   reduce_max: the same with max. argmax: the first largest; a NaN is larger than anything.
+ * - exp, log, tanh: compiler/target/math.c.
+ * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer
+ *   division truncates; x / 0 = 0. Integer arithmetic wraps.
+ * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).
+ *   A label outside [0, C) sets the fault record; its row counts as having no label.
+ *
+ * In-place: an output may be the same memory as an input of a `map` group, or of a matmul's
+ * epilogue, if both have the same shape and element size and the group holds no transpose. Other
+ * overlaps are not allowed.
+ */
+#ifndef TSR_COMPILER_TILE_TILE_H
+#define TSR_COMPILER_TILE_TILE_H
+
+#include "compiler/target/target.h"
+
+/* A new module owned by the caller. TSR_INTERNAL names the group that has no lowering. */
+TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
+                          MlirModule *out_tile_module);
+
+#endif
