@@ -61,16 +61,18 @@ test_includes() {
     good 'downwards'
     file runtime/base/u.c '#include "bundle/b.h"'
     file bundle/b.h "$spdx"
-    bad 'upwards' 'runtime/base/u.c:1: "runtime/base" may not include "bundle" (bundle/b.h)'
+    bad 'upwards' 'runtime/base/u.c:1: "runtime/base" may not include "bundle/b.h" of "bundle"'
     file runtime/base/u.c '#include "a.h"'
     bad 'not from the root' 'which is no path from the root'
     file runtime/base/u.c '#  include <mlir-c/IR.h>'
     bad 'MLIR outside the compiler' 'includes mlir-c; only compiler'
     file runtime/base/u.c '#include "runtime/base/a.h"'
-    file compiler/graph/x_internal.h "$spdx"
-    file compiler/c.c '#include "compiler/graph/x_internal.h"'
-    bad 'private header' 'is private to its folder'
-    rm "$folder/tree/compiler/c.c"
+    file bundle/bundle.h "$spdx"
+    file loader/l.c '#include "bundle/bundle.h"'
+    good 'public header'
+    file loader/l.c '#include "bundle/b.h"'
+    bad 'private header' '"loader" may not include "bundle/b.h" of "bundle"'
+    rm "$folder/tree/loader/l.c"
     file elsewhere/e.c '#include "runtime/base/a.h"'
     bad 'unknown folder' 'has no row in includes.txt'
 }
