@@ -2,7 +2,7 @@
  *
  * The config blob of a bundle: what the program is called, which tensors it keeps (parameters,
  * optimizer state, constants) and which entries it has. Plain structs <-> canonical JSON
- * (media type application/vnd.tessera.bundle.config.v1+json; fields in bundle/FORMAT.md).
+ * (media type application/vnd.tessera.bundle.config.v1+json; layout in manifests/README.md).
  */
 #ifndef TSR_MANIFESTS_CONFIG_H
 #define TSR_MANIFESTS_CONFIG_H
@@ -13,6 +13,8 @@
 enum {
     TSR_CONFIG_VERSION_MAJOR = 1,
     TSR_CONFIG_VERSION_MINOR = 0,
+    TSR_CONFIG_BYTES_MAX = 4 * 1024 * 1024, /* of the JSON; the limits of runtime/base/json.h too */
+    TSR_CONFIG_VIRTUAL_RANKS_MAX = 65536,
     TSR_CONFIG_TENSORS_MAX = 65536,
     TSR_CONFIG_ENTRIES_MAX = 256,
     TSR_CONFIG_PORTS_MAX = 256, /* inputs or outputs of one entry */
@@ -83,13 +85,34 @@ typedef struct tsr_config {
     tsr_config_entry *entries;  /* sorted by name (bytes) */
 } tsr_config;
 
-/* The bytes are a function of the struct alone. *out_json is in the arena, NUL-terminated. */
+/* Everything decode promises; errors have `code` and name the tensor or entry, the field and both
+ * values. Names are 1 … 255 bytes of UTF-8 without control characters. Tensors of random init have
+ * distinct streams. Dimensions are at least 1. A DATA port has `batch` rows, as has every input
+ * (STEP apart) and output of an entry with independent rows; `batch` is a multiple of
+ * virtual_ranks. */
+TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code);
+
+/* Verifies (TSR_COMPILE), then writes. The bytes are a function of the struct alone; fields that
+ * the init kind does not use are not written. *out_json is in the arena, NUL-terminated. */
 TSR_RESULT tsr_config_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
                              char **out_json, size_t *out_size_bytes);
-/* Verifies everything: versions (TSR_VERSION), names, uniqueness, order, limits, shapes, roles
- * (TSR_CORRUPT). The struct and all it points to lie in the arena. */
+/* Verifies everything: versions (TSR_VERSION), names, uniqueness, order, limits, shapes, roles, and
+ * that the bytes are the canonical ones (TSR_CORRUPT). A later minor version, or a non-empty
+ * `optional`, may bring members unknown here: then they are ignored, and the spelling is free. The
+ * struct and all it points to lie in the arena. */
 TSR_RESULT tsr_config_decode(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
                              tsr_config *out_config);
+
+/* As written in the JSON: "param", "uniform", "data", "train"; "?" for an unknown number. */
+const char *tsr_tensor_role_name(tsr_tensor_role role);
+const char *tsr_init_kind_name(tsr_init_kind kind);
+const char *tsr_port_source_name(tsr_port_source source);
+const char *tsr_entry_kind_name(tsr_entry_kind kind);
+/* False when no such name exists. */
+bool tsr_tensor_role_parse(const char *name, tsr_tensor_role *out_role);
+bool tsr_init_kind_parse(const char *name, tsr_init_kind *out_kind);
+bool tsr_port_source_parse(const char *name, tsr_port_source *out_source);
+bool tsr_entry_kind_parse(const char *name, tsr_entry_kind *out_kind);
 
 /* NULL when absent. */
 const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const char *name);
@@ -97,5 +120,10 @@ const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const ch
 
 /* Stable 32-bit hash of a name: the first four bytes of its SHA-256, little-endian. */
 uint32_t tsr_name_stream(const char *name);
+
+/* UTF-8 of at most size_max bytes, without control characters: safe to print. */
+bool tsr_text_valid(const char *text, size_t size_max);
+/* The same, 1 … TSR_NAME_MAX bytes. */
+bool tsr_name_valid(const char *name);
 
 #endif

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a config may say. The JSON is in config_json.c.
+ */
+#include "manifests/config.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/base/json.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t json_integer_max = UINT64_C(1) << 53;
+
+static const char *const role_names[] = {
+    [TSR_ROLE_PARAM] = "param", [TSR_ROLE_STATE] = "state", [TSR_ROLE_CONSTANT] = "constant"};
+static const char *const init_names[] = {[TSR_INIT_DATA] = "data",
+                                         [TSR_INIT_CONSTANT] = "constant",
+                                         [TSR_INIT_UNIFORM] = "uniform",
+                                         [TSR_INIT_NORMAL] = "normal"};
+static const char *const source_names[] = {
+    [TSR_PORT_ARGUMENT] = "argument", [TSR_PORT_DATA] = "data", [TSR_PORT_STEP] = "step"};
+static const char *const kind_names[] = {
+    [TSR_ENTRY_INFER] = "infer", [TSR_ENTRY_TRAIN] = "train", [TSR_ENTRY_EVAL] = "eval"};
+
+/* Both directions of one table; a row without a text is no value. */
+#define NAME_TABLE(function, type, table)                                                          \
+    const char *function##_name(type value) {                                                      \
+        size_t row = (size_t)value;                                                                \
+        return row < sizeof table / sizeof table[0] && table[row] ? table[row] : "?";              \
+    }                                                                                              \
+    bool function##_parse(const char *name, type *out_value) {                                     \
+        for (size_t row = 0; row < sizeof table / sizeof table[0]; row++) {                        \
+            if (!table[row] || strcmp(table[row], name) != 0) continue;                            \
+            *out_value = (type)row;                                                                \
+            return true;                                                                           \
+        }                                                                                          \
+        return false;                                                                              \
+    }
+
+NAME_TABLE(tsr_tensor_role, tsr_tensor_role, role_names)
+NAME_TABLE(tsr_init_kind, tsr_init_kind, init_names)
+NAME_TABLE(tsr_port_source, tsr_port_source, source_names)
+NAME_TABLE(tsr_entry_kind, tsr_entry_kind, kind_names)
+
+bool tsr_text_valid(const char *text, size_t size_max) {
+    if (!text) return false;
+    size_t size = strnlen(text, size_max + 1);
+    if (size > size_max || !tsr_utf8_valid(text, size)) return false;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
+        /* C0, DEL, and C1 as UTF-8 spells it. */
+        if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0)) return false;
+    }
+    return true;
+}
+
+bool tsr_name_valid(const char *name) { return tsr_text_valid(name, TSR_NAME_MAX) && name[0]; }
+
+uint32_t tsr_name_stream(const char *name) {
+    tsr_digest digest = tsr_hash(name, strlen(name));
+    return (uint32_t)digest.bytes[0] | (uint32_t)digest.bytes[1] << 8 |
+           (uint32_t)digest.bytes[2] << 16 | (uint32_t)digest.bytes[3] << 24;
+}
+
+#define FIND_BY_NAME(items, count, wanted)                                                         \
+    for (size_t low = 0, high = (count); low < high;) {                                            \
+        size_t middle = low + (high - low) / 2;                                                    \
+        int order = strcmp((wanted), (items)[middle].name);                                        \
+        if (order == 0) return &(items)[middle];                                                   \
+        if (order < 0)                                                                             \
+            high = middle;                                                                         \
+        else                                                                                       \
+            low = middle + 1;                                                                      \
+    }                                                                                              \
+    return NULL
+
+const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const char *name) {
+    FIND_BY_NAME(config->tensors, config->tensor_count, name);
+}
+
+const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name) {
+    FIND_BY_NAME(config->entries, config->entry_count, name);
+}
+
+/* ---- verification ---- */
+
+/* What is being looked at; `what` is followed by its name in messages. */
+typedef struct place {
+    tsr_ctx *ctx;
+    tsr_code code;
+    const char *what, *name;
+} place;
+
+#define EXPECT(p, condition, ...)                                                                  \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            tsr_result r_ = tsr_fail_((p)->ctx, (p)->code, 0, __FILE__, __LINE__, __VA_ARGS__);    \
+            return tsr_error_prefix((p)->ctx, r_, "config: %s '%s'", (p)->what, (p)->name);        \
+        }                                                                                          \
+    } while (0)
+
+static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *shape) {
+    uint64_t size;
+    EXPECT(p, tsr_dtype_size(dtype), "dtype: expected a known number, got %u", (unsigned)dtype);
+    EXPECT(p, shape->rank <= TSR_RANK_MAX, "shape: expected rank 0 ... %d, got %u", TSR_RANK_MAX,
+           shape->rank);
+    for (uint32_t i = 0; i < shape->rank; i++)
+        EXPECT(p, shape->dims[i] >= 1 && shape->dims[i] <= json_integer_max,
+               "shape: expected dims[%u] in 1 ... 2^53, got %llu", i,
+               (unsigned long long)shape->dims[i]);
+    char text[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, tsr_shape_size(shape, dtype, &size), "shape: expected less than 2^63 bytes, got %s",
+           tsr_type_format(dtype, shape, text));
+    return TSR_SUCCESS;
+}
+
+/* Can every element be `value`? */
+static bool holds(tsr_dtype dtype, double value) {
+    double low = 0, high = 0;
+    switch (dtype) {
+    case TSR_DTYPE_F64:
+        return true;
+    case TSR_DTYPE_F32:
+        return fabs(value) <= (double)FLT_MAX;
+    case TSR_DTYPE_I64: /* beyond it a double skips integers */
+        high = (double)json_integer_max;
+        low = -high;
+        break;
+    case TSR_DTYPE_I32:
+        low = INT32_MIN;
+        high = INT32_MAX;
+        break;
+    case TSR_DTYPE_I1:
+        high = 1;
+        break;
+    case TSR_DTYPE_UI8:
+        high = UINT8_MAX;
+        break;
+    case TSR_DTYPE_NONE:
+        break;
+    }
+    return value >= low && value <= high && value == (double)(int64_t)value;
+}
+
+static TSR_RESULT check_init(const place *p, const tsr_config_tensor *tensor) {
+    bool random = tensor->init == TSR_INIT_UNIFORM || tensor->init == TSR_INIT_NORMAL;
+    double a = tensor->init_a, b = tensor->init_b;
+    EXPECT(p, (unsigned)tensor->init <= TSR_INIT_NORMAL, "init: expected a known number, got %u",
+           (unsigned)tensor->init);
+    if (tensor->init == TSR_INIT_DATA) return TSR_SUCCESS;
+    EXPECT(p, isfinite(a), "init: expected a finite number, got %g", a);
+    if (!random) {
+        EXPECT(p, holds(tensor->dtype, a), "init: expected a value that %s can hold, got %.17g",
+               tsr_dtype_name(tensor->dtype), a);
+        return TSR_SUCCESS;
+    }
+    EXPECT(p, isfinite(b), "init: expected a finite number, got %g", b);
+    EXPECT(p, tensor->dtype == TSR_DTYPE_F32 || tensor->dtype == TSR_DTYPE_F64,
+           "init: expected f32 or f64 for random values, got %s", tsr_dtype_name(tensor->dtype));
+    EXPECT(p, holds(tensor->dtype, a) && holds(tensor->dtype, b) && isfinite(b - a),
+           "init: expected a range that %s can hold, got %.17g and %.17g",
+           tsr_dtype_name(tensor->dtype), a, b);
+    if (tensor->init == TSR_INIT_UNIFORM)
+        EXPECT(p, a < b, "init: expected a < b, got [%.17g, %.17g)", a, b);
+    else
+        EXPECT(p, b >= 0, "init: expected a standard deviation >= 0, got %.17g", b);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_tensor(const place *p, const tsr_config *config, size_t index) {
+    const tsr_config_tensor *tensor = &config->tensors[index];
+    bool state = tensor->role == TSR_ROLE_STATE;
+    EXPECT(p, tensor->role >= TSR_ROLE_PARAM && tensor->role <= TSR_ROLE_CONSTANT,
+           "role: expected a known number, got %u", (unsigned)tensor->role);
+    TRY(p->ctx, check_type(p, tensor->dtype, &tensor->shape));
+    EXPECT(p, state || (!tensor->of && !tensor->kind),
+           "role: expected 'of' and 'kind' with role state only, got role %s",
+           tsr_tensor_role_name(tensor->role));
+    if (state) {
+        EXPECT(p, tsr_name_valid(tensor->of), "of: expected the name of a parameter, got none");
+        EXPECT(p, tsr_name_valid(tensor->kind), "kind: expected a kind of state, got none");
+        const tsr_config_tensor *of = tsr_config_find_tensor(config, tensor->of);
+        EXPECT(p, of && of->role == TSR_ROLE_PARAM, "of: expected a parameter, got %s '%s'",
+               of ? tsr_tensor_role_name(of->role) : "the unknown name", tensor->of);
+    }
+    return check_init(p, tensor);
+}
+
+typedef struct stream_row {
+    uint32_t stream;
+    size_t tensor;
+} stream_row;
+
+static int compare_streams(const void *a, const void *b) {
+    const stream_row *x = a, *y = b;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
+}
+
+/* Two tensors that drew from one stream would be equal, not independent. */
+static TSR_RESULT check_streams(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
+    tsr_result result = TSR_SUCCESS;
+    size_t count = 0;
+    stream_row *rows = calloc(config->tensor_count + 1, sizeof *rows);
+    if (!rows) FAIL(ctx, TSR_MEMORY, "no memory to verify %zu tensors", config->tensor_count);
+    for (size_t i = 0; i < config->tensor_count; i++)
+        if (config->tensors[i].init >= TSR_INIT_UNIFORM)
+            rows[count++] = (stream_row){config->tensors[i].init_stream, i};
+    qsort(rows, count, sizeof *rows, compare_streams);
+    for (size_t i = 1; i < count; i++)
+        if (rows[i].stream == rows[i - 1].stream)
+            FAIL_GOTO(ctx, result, code,
+                      "config: tensors '%s' and '%s': expected two random streams, got %u for "
+                      "both; rename one",
+                      config->tensors[rows[i - 1].tensor].name,
+                      config->tensors[rows[i].tensor].name, rows[i].stream);
+done:
+    free(rows);
+    return result;
+}
+
+static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool input,
+                             size_t index) {
+    const tsr_config_port *ports = input ? entry->inputs : entry->outputs, *port = &ports[index];
+    const char *side = input ? "inputs" : "outputs";
+    EXPECT(p, tsr_name_valid(port->name),
+           "%s[%zu]: expected a name (1 ... %d bytes of printable UTF-8), got another", side, index,
+           TSR_NAME_MAX);
+    for (size_t i = 0; i < index; i++)
+        EXPECT(p, strcmp(ports[i].name, port->name) != 0,
+               "%s[%zu]: expected a new name, got '%s' again (first at %zu)", side, index,
+               port->name, i);
+    tsr_result result =
+        check_type(&(place){p->ctx, p->code, input ? "input" : "output", port->name}, port->dtype,
+                   &port->shape);
+    if (result.code) return tsr_error_prefix(p->ctx, result, "config: %s '%s'", p->what, p->name);
+    tsr_port_source last = input ? TSR_PORT_STEP : TSR_PORT_ARGUMENT;
+    EXPECT(p, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
+           "%s '%s': source: expected 1 ... %u, got %u", side, port->name, (unsigned)last,
+           (unsigned)port->source);
+    char text[TSR_TYPE_TEXT_MAX];
+    if (port->source == TSR_PORT_STEP) {
+        EXPECT(p, port->dtype == TSR_DTYPE_I64 && port->shape.rank == 0,
+               "%s '%s': expected i64 for the step, got %s", side, port->name,
+               tsr_type_format(port->dtype, &port->shape, text));
+        return TSR_SUCCESS;
+    }
+    if (port->source == TSR_PORT_DATA || entry->rows_independent)
+        EXPECT(p, entry->batch && port->shape.rank && port->shape.dims[0] == entry->batch,
+               "%s '%s': expected a first dimension of %llu (the batch), got %s", side, port->name,
+               (unsigned long long)entry->batch, tsr_type_format(port->dtype, &port->shape, text));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_entry(const place *p, const tsr_config *config, size_t index) {
+    const tsr_config_entry *entry = &config->entries[index];
+    EXPECT(p, entry->kind >= TSR_ENTRY_INFER && entry->kind <= TSR_ENTRY_EVAL,
+           "kind: expected a known number, got %u", (unsigned)entry->kind);
+    EXPECT(p, entry->batch <= json_integer_max && entry->batch % config->virtual_ranks == 0,
+           "batch: expected a multiple of the %llu virtual ranks, got %llu",
+           (unsigned long long)config->virtual_ranks, (unsigned long long)entry->batch);
+    EXPECT(p, !entry->rows_independent || entry->batch,
+           "rows_independent: expected a batch, got none");
+    EXPECT(p, entry->input_count <= TSR_CONFIG_PORTS_MAX, "inputs: expected at most %d, got %zu",
+           TSR_CONFIG_PORTS_MAX, entry->input_count);
+    EXPECT(p, entry->output_count <= TSR_CONFIG_PORTS_MAX, "outputs: expected at most %d, got %zu",
+           TSR_CONFIG_PORTS_MAX, entry->output_count);
+    for (size_t i = 0; i < entry->input_count; i++) TRY(p->ctx, check_port(p, entry, true, i));
+    for (size_t i = 0; i < entry->output_count; i++) TRY(p->ctx, check_port(p, entry, false, i));
+    return TSR_SUCCESS;
+}
+
+/* Name `index` of a sorted table. */
+static TSR_RESULT check_order(tsr_ctx *ctx, tsr_code code, const char *table, size_t index,
+                              const char *name, const char *previous) {
+    if (!tsr_name_valid(name))
+        FAIL(ctx, code,
+             "config: %s[%zu]: expected a name (1 ... %d bytes of printable UTF-8), got another",
+             table, index, TSR_NAME_MAX);
+    if (previous && strcmp(previous, name) >= 0)
+        FAIL(ctx, code, "config: %s[%zu]: expected a name after '%s' in byte order, got '%s'",
+             table, index, previous, name);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
+    if (!tsr_name_valid(config->name))
+        FAIL(ctx, code, "config: name: expected 1 ... %d bytes of printable UTF-8, got another",
+             TSR_NAME_MAX);
+    if (!tsr_name_valid(config->producer))
+        FAIL(ctx, code, "config: producer: expected 1 ... %d bytes of printable UTF-8, got another",
+             TSR_NAME_MAX);
+    if (!tsr_name_valid(config->numerics) || strcmp(config->numerics, "portable") != 0)
+        FAIL(ctx, TSR_VERSION, "config: numerics: expected 'portable', got '%s'",
+             tsr_name_valid(config->numerics) ? config->numerics : "?");
+    if (config->virtual_ranks < 1 || config->virtual_ranks > TSR_CONFIG_VIRTUAL_RANKS_MAX)
+        FAIL(ctx, code, "config: virtualRanks: expected 1 ... %d, got %llu",
+             TSR_CONFIG_VIRTUAL_RANKS_MAX, (unsigned long long)config->virtual_ranks);
+    if (config->tensor_count > TSR_CONFIG_TENSORS_MAX)
+        FAIL(ctx, code, "config: tensors: expected at most %d, got %zu", TSR_CONFIG_TENSORS_MAX,
+             config->tensor_count);
+    if (config->entry_count > TSR_CONFIG_ENTRIES_MAX)
+        FAIL(ctx, code, "config: entries: expected at most %d, got %zu", TSR_CONFIG_ENTRIES_MAX,
+             config->entry_count);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code) {
+    TRY(ctx, check_head(ctx, config, code));
+    for (size_t i = 0; i < config->tensor_count; i++)
+        TRY(ctx, check_order(ctx, code, "tensors", i, config->tensors[i].name,
+                             i ? config->tensors[i - 1].name : NULL));
+    for (size_t i = 0; i < config->entry_count; i++)
+        TRY(ctx, check_order(ctx, code, "entries", i, config->entries[i].name,
+                             i ? config->entries[i - 1].name : NULL));
+    uint64_t total = 0, size = 0;
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        place p = {ctx, code, "tensor", tensor->name};
+        TRY(ctx, check_tensor(&p, config, i));
+        EXPECT(&p,
+               tsr_shape_size(&tensor->shape, tensor->dtype, &size) && (total += size) <= INT64_MAX,
+               "expected less than 2^63 bytes of tensors, got more");
+    }
+    TRY(ctx, check_streams(ctx, config, code));
+    for (size_t i = 0; i < config->entry_count; i++)
+        TRY(ctx, check_entry(&(place){ctx, code, "entry", config->entries[i].name}, config, i));
+    return TSR_SUCCESS;
+}

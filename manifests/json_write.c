@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manifests/json_write.h"
+
+void tsr_json_write_type(tsr_buffer *out, tsr_dtype dtype, const tsr_shape *shape) {
+    tsr_buffer_printf(out, ",\"dtype\":\"%s\",\"shape\":[", tsr_dtype_name(dtype));
+    for (uint32_t i = 0; i < shape->rank; i++)
+        tsr_buffer_printf(out, "%s%llu", i ? "," : "", (unsigned long long)shape->dims[i]);
+    tsr_buffer_text(out, "]");
+}
+
+void tsr_json_write_entry_head(tsr_buffer *out, const tsr_config_entry *entry) {
+    tsr_buffer_text(out, "\"name\":");
+    tsr_buffer_json_string(out, entry->name);
+    tsr_buffer_printf(out, ",\"kind\":\"%s\",\"batch\":%llu", tsr_entry_kind_name(entry->kind),
+                      (unsigned long long)entry->batch);
+}
+
+void tsr_json_write_ports(tsr_buffer *out, const char *key, const tsr_config_port *ports,
+                          size_t count, bool input) {
+    tsr_buffer_printf(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < count; i++) {
+        tsr_buffer_text(out, i ? ",{\"name\":" : "{\"name\":");
+        tsr_buffer_json_string(out, ports[i].name);
+        tsr_json_write_type(out, ports[i].dtype, &ports[i].shape);
+        if (input)
+            tsr_buffer_printf(out, ",\"source\":\"%s\"", tsr_port_source_name(ports[i].source));
+        tsr_buffer_text(out, "}");
+    }
+    tsr_buffer_text(out, "]");
+}
+
+tsr_result tsr_json_take(tsr_ctx *ctx, const tsr_buffer *buffer, const char *subject,
+                         tsr_arena *arena, char **out_json, size_t *out_size_bytes) {
+    char *json =
+        buffer->failed ? NULL : tsr_arena_strndup(arena, buffer->bytes, buffer->size_bytes);
+    if (!json) FAIL(ctx, TSR_MEMORY, "no memory to write the %s", subject);
+    *out_json = json;
+    *out_size_bytes = buffer->size_bytes;
+    return TSR_SUCCESS;
+}
