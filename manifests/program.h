@@ -2,13 +2,14 @@
  *
  * The host program of one target: for each entry a flat list of commands over a table of buffers,
  * everything planned at build time. Plain structs <-> bytes (application/vnd.tessera.program.v1,
- * layout in bundle/FORMAT.md). The runtime walks it; it holds no code.
+ * layout in manifests/README.md). The runtime walks it; it holds no code.
  */
 #ifndef TSR_MANIFESTS_PROGRAM_H
 #define TSR_MANIFESTS_PROGRAM_H
 
 #include "manifests/config.h"
 #include "runtime/base/arena.h"
+#include "runtime/base/buffer.h"
 #include "runtime/base/tensor.h"
 
 enum {
@@ -17,6 +18,8 @@ enum {
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
     TSR_PROGRAM_ARGUMENTS_MAX = 256, /* of one launch */
+    TSR_PROGRAM_TEXT_MAX = 1024,     /* bytes of a buffer's name or a location */
+    TSR_PROGRAM_ALIGN_BYTES = 64,    /* of offsets in the workspace, and of its size */
 };
 
 typedef enum tsr_space {
@@ -37,18 +40,19 @@ typedef struct tsr_program_buffer {
 
 typedef enum tsr_opcode {
     TSR_OP_LAUNCH = 1, /* kernel, grid, arguments */
-    TSR_OP_COPY = 2,   /* arguments[0] <- arguments[1], equal dtype and shape */
+    TSR_OP_COPY = 2,   /* arguments[0] <- arguments[1], equal dtype and shape, no overlap */
 } tsr_opcode;
 
 typedef struct tsr_program_command {
     tsr_opcode opcode;
-    uint32_t kernel; /* LAUNCH: index in kernels */
-    uint64_t grid;   /* LAUNCH: number of programs, > 0 */
-    uint64_t cost; /* LAUNCH: estimated floating-point operations, or bytes if larger; 0 unknown */
-    uint32_t argument_count;
-    uint32_t written_from; /* arguments[written_from …] are written, the others only read */
-    uint32_t *arguments;   /* indices of buffers */
-    const char *location;  /* "digits.mlir:12:8", or "" */
+    uint32_t kernel; /* LAUNCH: index in kernels; COPY: 0 */
+    uint64_t grid;   /* LAUNCH: number of programs, 1 … 2^63 - 1; COPY: 0 */
+    uint64_t cost;   /* estimated floating-point operations, or bytes if larger; 0 unknown */
+    uint32_t argument_count; /* LAUNCH: 1 … TSR_PROGRAM_ARGUMENTS_MAX; COPY: 2 */
+    uint32_t written_from;   /* LAUNCH: arguments[written_from …] are written (at least one), the
+                                others only read; COPY: 0 */
+    uint32_t *arguments;     /* indices of buffers */
+    const char *location;    /* "digits.mlir:12:8", or "" */
 } tsr_program_command;
 
 typedef struct tsr_program_entry {
@@ -65,14 +69,27 @@ typedef struct tsr_program {
     tsr_program_entry *entries; /* in the order of config->entries, one for each */
 } tsr_program;
 
-/* The bytes are a function of the struct alone; *out_bytes is in the arena. */
+/* Everything decode promises; errors have `code` and say entry, command or buffer, and both values:
+ * indices, dtypes and shapes of bound buffers, ranges inside the workspace, read-only spaces
+ * (INPUT, CONSTANT, and every tensor of an entry that is not TRAIN) never written, every output
+ * written, limits. `config` must be valid. */
+TSR_RESULT tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const tsr_config *config,
+                              tsr_code code);
+
+/* Writes without verifying against a config: call tsr_program_verify first. The bytes are a
+ * function of the struct alone; *out_bytes is in the arena. */
 TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,
                               void **out_bytes, size_t *out_size_bytes);
-/* Verifies everything against the config: indices, dtypes and shapes of bound buffers, ranges
- * inside the workspace, read-only spaces (INPUT, CONSTANT, and every tensor of an entry that is not
- * TRAIN) never written, limits, nothing after the end. Errors are TSR_CORRUPT (or TSR_VERSION) and
- * say what, where, both values. */
+/* Verifies everything, and that nothing stands after the end. Errors are TSR_CORRUPT (or
+ * TSR_VERSION) and say what, where, both values. Memory taken is at most a small multiple of
+ * size_bytes, whatever the bytes say. The struct lies in the arena. */
 TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                               const tsr_config *config, tsr_arena *arena, tsr_program *out_program);
+
+/* Bytes of a buffer. */
+uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);
+
+/* A listing for people; `program` must be verified against `config`. Its form may change. */
+void tsr_program_format(const tsr_program *program, const tsr_config *config, tsr_buffer *out);
 
 #endif

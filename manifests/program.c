@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program may say. The bytes are in program_bytes.c, the listing in program_text.c.
+ */
+#include "manifests/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is being looked at; the names are verified before a place is made of them. */
+typedef struct place {
+    tsr_ctx *ctx;
+    tsr_code code;
+    const tsr_program *program;
+    const tsr_config *config;
+    uint32_t entry;
+    const char *what; /* "buffers", "commands" */
+    uint32_t index;
+} place;
+
+#define EXPECT(p, condition, ...)                                                                  \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            tsr_result r_ = tsr_fail_((p)->ctx, (p)->code, 0, __FILE__, __LINE__, __VA_ARGS__);    \
+            return tsr_error_prefix((p)->ctx, r_, "program: entry '%s': %s[%u]",                   \
+                                    (p)->config->entries[(p)->entry].name, (p)->what, (p)->index); \
+        }                                                                                          \
+    } while (0)
+
+uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer) {
+    uint64_t size_bytes = 0;
+    TSR_ASSERT(tsr_shape_size(&buffer->shape, buffer->dtype, &size_bytes));
+    return size_bytes;
+}
+
+/* ---- kernels ---- */
+
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_identifier(const char *text) {
+    if (!tsr_name_valid(text) || !is_letter(text[0])) return false;
+    for (; *text; text++)
+        if (!is_letter(*text) && !(*text >= '0' && *text <= '9')) return false;
+    return true;
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static TSR_RESULT check_kernels(tsr_ctx *ctx, const tsr_program *program, tsr_code code) {
+    tsr_result result = TSR_SUCCESS;
+    const char **sorted = NULL;
+    if (program->kernel_count > TSR_PROGRAM_KERNELS_MAX)
+        FAIL(ctx, code, "program: expected at most %d kernels, got %u", TSR_PROGRAM_KERNELS_MAX,
+             program->kernel_count);
+    sorted = calloc((size_t)program->kernel_count + 1, sizeof *sorted);
+    if (!sorted) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", program->kernel_count);
+    for (uint32_t i = 0; i < program->kernel_count; i++) {
+        sorted[i] = program->kernels[i];
+        if (!is_identifier(sorted[i]))
+            FAIL_GOTO(ctx, result, code,
+                      "program: kernels[%u]: expected a symbol [A-Za-z_][A-Za-z0-9_]*, got '%s'", i,
+                      tsr_name_valid(sorted[i]) ? sorted[i] : "?");
+    }
+    qsort(sorted, program->kernel_count, sizeof *sorted, compare_names);
+    for (uint32_t i = 1; i < program->kernel_count; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            FAIL_GOTO(ctx, result, code,
+                      "program: kernels: expected each symbol once, got '%s' again", sorted[i]);
+done:
+    free(sorted);
+    return result;
+}
+
+/* ---- buffers ---- */
+
+/* A buffer bound to something of the config: same dtype, same shape. */
+static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) {
+    const tsr_config_entry *entry = &p->config->entries[p->entry];
+    tsr_dtype dtype;
+    const tsr_shape *shape;
+    const char *space, *name;
+    size_t count = buffer->space == TSR_SPACE_TENSOR  ? p->config->tensor_count
+                   : buffer->space == TSR_SPACE_INPUT ? entry->input_count
+                                                      : entry->output_count;
+    EXPECT(p, buffer->index < count, "index: expected less than %zu, got %u", count, buffer->index);
+    EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %llu",
+           (unsigned long long)buffer->offset_bytes);
+    if (buffer->space == TSR_SPACE_TENSOR) {
+        const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
+        space = "tensor", name = tensor->name, dtype = tensor->dtype, shape = &tensor->shape;
+    } else {
+        bool input = buffer->space == TSR_SPACE_INPUT;
+        const tsr_config_port *port = &(input ? entry->inputs : entry->outputs)[buffer->index];
+        space = input ? "input" : "output";
+        name = port->name, dtype = port->dtype, shape = &port->shape;
+    }
+    char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, dtype == buffer->dtype && tsr_shape_equal(shape, &buffer->shape),
+           "expected %s as %s '%s' has, got %s", tsr_type_format(dtype, shape, wanted), space, name,
+           tsr_type_format(buffer->dtype, &buffer->shape, got));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer) {
+    uint64_t size, room = p->program->entries[p->entry].workspace_bytes;
+    char text[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, tsr_text_valid(buffer->name, TSR_PROGRAM_TEXT_MAX),
+           "name: expected at most %d bytes of printable UTF-8, got others", TSR_PROGRAM_TEXT_MAX);
+    EXPECT(p, tsr_dtype_size(buffer->dtype), "dtype: expected a known number, got %u",
+           (unsigned)buffer->dtype);
+    EXPECT(p, buffer->shape.rank <= TSR_RANK_MAX, "rank: expected 0 ... %d, got %u", TSR_RANK_MAX,
+           buffer->shape.rank);
+    for (uint32_t i = 0; i < buffer->shape.rank; i++)
+        EXPECT(p, buffer->shape.dims[i], "dims[%u]: expected at least 1, got 0", i);
+    EXPECT(p, tsr_shape_size(&buffer->shape, buffer->dtype, &size),
+           "expected less than 2^63 bytes, got %s",
+           tsr_type_format(buffer->dtype, &buffer->shape, text));
+    EXPECT(p, buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_WORKSPACE,
+           "space: expected 1 ... %d, got %u", TSR_SPACE_WORKSPACE, (unsigned)buffer->space);
+    if (buffer->space != TSR_SPACE_WORKSPACE) return check_bound(p, buffer);
+    EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
+    EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
+           "offset: expected a multiple of %d, got %llu", TSR_PROGRAM_ALIGN_BYTES,
+           (unsigned long long)buffer->offset_bytes);
+    EXPECT(p, buffer->offset_bytes <= room && size <= room - buffer->offset_bytes,
+           "expected %llu bytes at offset %llu inside the workspace, got a workspace of %llu",
+           (unsigned long long)size, (unsigned long long)buffer->offset_bytes,
+           (unsigned long long)room);
+    return TSR_SUCCESS;
+}
+
+/* ---- commands ---- */
+
+static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer,
+                                uint32_t argument) {
+    const tsr_config_entry *entry = &p->config->entries[p->entry];
+    EXPECT(p, buffer->space != TSR_SPACE_INPUT,
+           "arguments[%u]: expected a buffer that may be written, got input '%s'", argument,
+           entry->inputs[buffer->index].name);
+    if (buffer->space != TSR_SPACE_TENSOR) return TSR_SUCCESS;
+    const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
+    EXPECT(p, entry->kind == TSR_ENTRY_TRAIN && tensor->role != TSR_ROLE_CONSTANT,
+           "arguments[%u]: expected a buffer that an entry of kind %s may write, got %s '%s'",
+           argument, tsr_entry_kind_name(entry->kind), tsr_tensor_role_name(tensor->role),
+           tensor->name);
+    return TSR_SUCCESS;
+}
+
+static bool overlap(const tsr_program_buffer *a, const tsr_program_buffer *b) {
+    if (a->space != b->space) return false;
+    if (a->space != TSR_SPACE_WORKSPACE) return a->index == b->index;
+    return a->offset_bytes < b->offset_bytes + tsr_program_buffer_size(b) &&
+           b->offset_bytes < a->offset_bytes + tsr_program_buffer_size(a);
+}
+
+static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
+                             const tsr_program_command *command) {
+    EXPECT(p, command->argument_count == 2, "copy: expected 2 arguments, got %u",
+           command->argument_count);
+    EXPECT(p, command->kernel == 0 && command->grid == 0 && command->written_from == 0,
+           "copy: expected kernel, grid and written_from 0, got %u, %llu and %u", command->kernel,
+           (unsigned long long)command->grid, command->written_from);
+    const tsr_program_buffer *to = &buffers[command->arguments[0]];
+    const tsr_program_buffer *from = &buffers[command->arguments[1]];
+    char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, to->dtype == from->dtype && tsr_shape_equal(&to->shape, &from->shape),
+           "copy: expected one type, got %s and %s", tsr_type_format(to->dtype, &to->shape, wanted),
+           tsr_type_format(from->dtype, &from->shape, got));
+    EXPECT(p, !overlap(to, from), "copy: expected buffers apart, got %u and %u that overlap",
+           command->arguments[0], command->arguments[1]);
+    return check_written(p, to, 0);
+}
+
+static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers,
+                               const tsr_program_command *command) {
+    EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
+           p->program->kernel_count, command->kernel);
+    EXPECT(p, command->grid >= 1 && command->grid <= INT64_MAX,
+           "grid: expected 1 ... 2^63 - 1, got %llu", (unsigned long long)command->grid);
+    EXPECT(p, command->written_from < command->argument_count,
+           "written_from: expected less than the %u arguments, got %u", command->argument_count,
+           command->written_from);
+    for (uint32_t i = command->written_from; i < command->argument_count; i++)
+        TRY(p->ctx, check_written(p, &buffers[command->arguments[i]], i));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
+                                const tsr_program_command *command, bool *written) {
+    EXPECT(p, command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_COPY,
+           "opcode: expected %d or %d, got %u", TSR_OP_LAUNCH, TSR_OP_COPY,
+           (unsigned)command->opcode);
+    EXPECT(p, tsr_text_valid(command->location, TSR_PROGRAM_TEXT_MAX),
+           "location: expected at most %d bytes of printable UTF-8, got others",
+           TSR_PROGRAM_TEXT_MAX);
+    EXPECT(p, command->argument_count <= TSR_PROGRAM_ARGUMENTS_MAX,
+           "expected at most %d arguments, got %u", TSR_PROGRAM_ARGUMENTS_MAX,
+           command->argument_count);
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        EXPECT(p, command->arguments[i] < entry->buffer_count,
+               "arguments[%u]: expected less than %u, got %u", i, entry->buffer_count,
+               command->arguments[i]);
+    bool copy = command->opcode == TSR_OP_COPY;
+    TRY(p->ctx,
+        copy ? check_copy(p, entry->buffers, command) : check_launch(p, entry->buffers, command));
+    uint32_t end = copy ? 1 : command->argument_count;
+    for (uint32_t i = command->written_from; i < end; i++) {
+        const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
+        if (buffer->space == TSR_SPACE_OUTPUT) written[buffer->index] = true;
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- entries ---- */
+
+static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entry) {
+    const char *name = p->config->entries[p->entry].name;
+    if (!tsr_name_valid(entry->name) || strcmp(entry->name, name) != 0)
+        FAIL(p->ctx, p->code, "program: entries[%u]: expected '%s' as in the config, got '%s'",
+             p->entry, name, tsr_name_valid(entry->name) ? entry->name : "?");
+    if (entry->workspace_bytes % TSR_PROGRAM_ALIGN_BYTES || entry->workspace_bytes > INT64_MAX)
+        FAIL(p->ctx, p->code,
+             "program: entry '%s': workspace: expected a multiple of %d below 2^63, got %llu", name,
+             TSR_PROGRAM_ALIGN_BYTES, (unsigned long long)entry->workspace_bytes);
+    if (entry->buffer_count > TSR_PROGRAM_BUFFERS_MAX)
+        FAIL(p->ctx, p->code, "program: entry '%s': expected at most %d buffers, got %u", name,
+             TSR_PROGRAM_BUFFERS_MAX, entry->buffer_count);
+    if (entry->command_count > TSR_PROGRAM_COMMANDS_MAX)
+        FAIL(p->ctx, p->code, "program: entry '%s': expected at most %d commands, got %u", name,
+             TSR_PROGRAM_COMMANDS_MAX, entry->command_count);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_entry(place *p, const tsr_program_entry *entry) {
+    const tsr_config_entry *declared = &p->config->entries[p->entry];
+    bool written[TSR_CONFIG_PORTS_MAX] = {false};
+    TRY(p->ctx, check_entry_head(p, entry));
+    p->what = "buffers";
+    for (p->index = 0; p->index < entry->buffer_count; p->index++)
+        TRY(p->ctx, check_buffer(p, &entry->buffers[p->index]));
+    p->what = "commands";
+    for (p->index = 0; p->index < entry->command_count; p->index++)
+        TRY(p->ctx, check_command(p, entry, &entry->commands[p->index], written));
+    for (size_t i = 0; i < declared->output_count; i++)
+        if (!written[i])
+            FAIL(p->ctx, p->code,
+                 "program: entry '%s': expected a command that writes output '%s', "
+                 "got none",
+                 entry->name, declared->outputs[i].name);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const tsr_config *config,
+                              tsr_code code) {
+    TRY(ctx, check_kernels(ctx, program, code));
+    if (program->entry_count != config->entry_count)
+        FAIL(ctx, code, "program: expected %zu entries as in the config, got %u",
+             config->entry_count, program->entry_count);
+    for (uint32_t i = 0; i < program->entry_count; i++) {
+        place p = {.ctx = ctx, .code = code, .program = program, .config = config, .entry = i};
+        TRY(ctx, check_entry(&p, &program->entries[i]));
+    }
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The listing, for example:
+ *
+ *     program: 2 kernels, 1 entry
+ *     entry @predict (infer, batch 64): workspace 32768 bytes
+ *       %0 = param layer1.weight : 64x128xf32
+ *       %3 = workspace +0 "m1" : 64x128xf32
+ *       0: launch @k0 grid 8 cost 1048576 read %0, %1 write %3    digits.mlir:24:11
+ */
+#include "manifests/program.h"
+
+static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *config,
+                          const tsr_config_entry *entry, tsr_buffer *out) {
+    char text[TSR_TYPE_TEXT_MAX];
+    switch (buffer->space) {
+    case TSR_SPACE_TENSOR:
+        tsr_buffer_printf(out, "%s %s", tsr_tensor_role_name(config->tensors[buffer->index].role),
+                          config->tensors[buffer->index].name);
+        break;
+    case TSR_SPACE_INPUT:
+        tsr_buffer_printf(out, "input %s", entry->inputs[buffer->index].name);
+        break;
+    case TSR_SPACE_OUTPUT:
+        tsr_buffer_printf(out, "output %s", entry->outputs[buffer->index].name);
+        break;
+    case TSR_SPACE_WORKSPACE:
+        tsr_buffer_printf(out, "workspace +%llu", (unsigned long long)buffer->offset_bytes);
+        break;
+    }
+    if (buffer->name[0]) tsr_buffer_printf(out, " \"%s\"", buffer->name);
+    tsr_buffer_printf(out, " : %s\n", tsr_type_format(buffer->dtype, &buffer->shape, text));
+}
+
+static void format_arguments(const char *word, const tsr_program_command *command, uint32_t begin,
+                             uint32_t end, tsr_buffer *out) {
+    for (uint32_t i = begin; i < end; i++) {
+        tsr_buffer_text(out, i == begin ? word : ",");
+        tsr_buffer_printf(out, " %%%u", command->arguments[i]);
+    }
+}
+
+static void format_command(const tsr_program_command *command, const tsr_program *program,
+                           tsr_buffer *out) {
+    if (command->opcode == TSR_OP_COPY) {
+        tsr_buffer_printf(out, "copy %%%u <- %%%u", command->arguments[0], command->arguments[1]);
+    } else {
+        tsr_buffer_printf(out, "launch @%s grid %llu", program->kernels[command->kernel],
+                          (unsigned long long)command->grid);
+        if (command->cost) tsr_buffer_printf(out, " cost %llu", (unsigned long long)command->cost);
+        format_arguments(" read", command, 0, command->written_from, out);
+        format_arguments(" write", command, command->written_from, command->argument_count, out);
+    }
+    if (command->location[0]) tsr_buffer_printf(out, "    %s", command->location);
+    tsr_buffer_text(out, "\n");
+}
+
+void tsr_program_format(const tsr_program *program, const tsr_config *config, tsr_buffer *out) {
+    tsr_buffer_printf(out, "program: %u kernel%s, %u entr%s\n", program->kernel_count,
+                      program->kernel_count == 1 ? "" : "s", program->entry_count,
+                      program->entry_count == 1 ? "y" : "ies");
+    for (uint32_t i = 0; i < program->entry_count; i++) {
+        const tsr_program_entry *entry = &program->entries[i];
+        const tsr_config_entry *declared = &config->entries[i];
+        tsr_buffer_printf(out, "entry @%s (%s", entry->name, tsr_entry_kind_name(declared->kind));
+        if (declared->batch)
+            tsr_buffer_printf(out, ", batch %llu", (unsigned long long)declared->batch);
+        tsr_buffer_printf(out, "): workspace %llu bytes\n",
+                          (unsigned long long)entry->workspace_bytes);
+        for (uint32_t j = 0; j < entry->buffer_count; j++) {
+            tsr_buffer_printf(out, "  %%%u = ", j);
+            format_buffer(&entry->buffers[j], config, declared, out);
+        }
+        for (uint32_t j = 0; j < entry->command_count; j++) {
+            tsr_buffer_printf(out, "  %u: ", j);
+            format_command(&entry->commands[j], program, out);
+        }
+    }
+}
