@@ -10,6 +10,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
 
+enum { TSR_NUMERICS_MAX = 63 };
+
 /* The five integers that resume a run. */
 typedef struct tsr_position {
     uint64_t seed;   /* 32 bit used */
@@ -23,6 +25,7 @@ typedef struct tsr_generation {
     uint64_t number, epoch;
     tsr_position position;
     tsr_digest bundle_hash, state_hash, manifest_hash;
+    char numerics[TSR_NUMERICS_MAX + 1]; /* of the run that saved it; equal texts, equal bits */
 } tsr_generation;
 
 /* State hash: SHA-256 over (name, dtype, shape, tensor digest) of the tensors sorted by name;
@@ -35,6 +38,7 @@ typedef struct tsr_store_options {
     size_t size_bytes;      /* sizeof(tsr_store_options) */
     const char *directory;  /* created if absent, with its parents */
     tsr_digest bundle_hash; /* a store of another bundle is TSR_MISMATCH */
+    const char *numerics;   /* stored in every token; at most TSR_NUMERICS_MAX bytes; NULL: "" */
     uint32_t keep;          /* good generations that stay, >= 2 */
     bool allow_network_fs;
 } tsr_store_options;
