@@ -112,8 +112,8 @@ static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *s
                "shape: expected dims[%u] in 1 ... 2^53, got %llu", i,
                (unsigned long long)shape->dims[i]);
     char text[TSR_TYPE_TEXT_MAX];
-    EXPECT(p, tsr_shape_size(shape, dtype, &size), "shape: expected less than 2^63 bytes, got %s",
-           tsr_type_format(dtype, shape, text));
+    EXPECT(p, tsr_shape_size(shape, dtype, &size) && size <= json_integer_max,
+           "shape: expected at most 2^53 bytes, got %s", tsr_type_format(dtype, shape, text));
     return TSR_SUCCESS;
 }
 
