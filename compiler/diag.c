@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * MLIR diagnostics become records: the number is the text's "[TSR-nnnn] " prefix if it has one,
+ * else MLIR's own. A location inside inlined code becomes the place it was written at, with a note
+ * for each call it came through.
+ */
+#include "compiler/diag.h"
+
+#include "compiler/shim/shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 1024, CALLS_MAX = 8 };
+
+typedef struct tsr_diag_source {
+    const char *name, *text;
+    size_t size_bytes;
+    struct tsr_diag_source *next;
+} tsr_diag_source;
+
+void tsr_diag_finish(tsr_diag_list *list) {
+    if (!list) return;
+    tsr_arena_finish(&list->arena);
+    *list = (tsr_diag_list){.on_diag = list->on_diag, .user = list->user};
+}
+
+void tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                         size_t size_bytes) {
+    tsr_diag_source *source = TSR_NEW(&list->arena, tsr_diag_source, 1);
+    if (!source) return;
+    source->name = tsr_arena_strdup(&list->arena, name);
+    source->text = tsr_arena_strndup(&list->arena, text, size_bytes);
+    source->size_bytes = size_bytes;
+    source->next = list->sources;
+    if (source->name && source->text) list->sources = source;
+}
+
+static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {
+    for (const tsr_diag_source *s = list->sources; s && line > 0; s = s->next) {
+        if (strcmp(s->name, file) != 0) continue;
+        const char *at = s->text, *end = s->text + s->size_bytes;
+        for (uint32_t i = 1; i < line && at; i++) {
+            at = memchr(at, '\n', (size_t)(end - at));
+            if (at) at++;
+        }
+        if (!at || at >= end) return NULL;
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        return tsr_arena_strndup(&list->arena, at, (size_t)((stop ? stop : end) - at));
+    }
+    return NULL;
+}
+
+/* The innermost file position of a location. `calls` gets the callers it was inlined into. */
+static MlirLocation resolve(MlirLocation location, MlirLocation *calls, size_t *call_count) {
+    for (;;) {
+        if (mlirLocationIsACallSite(location)) {
+            if (*call_count < CALLS_MAX)
+                calls[(*call_count)++] = mlirLocationCallSiteGetCaller(location);
+            location = mlirLocationCallSiteGetCallee(location);
+        } else if (mlirLocationIsAName(location)) {
+            location = mlirLocationNameGetChildLoc(location);
+        } else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location)) {
+            unsigned count = mlirLocationFusedGetNumLocations(location);
+            MlirLocation *parts = calloc(count, sizeof *parts);
+            if (!parts) return location;
+            mlirLocationFusedGetLocations(location, parts);
+            location = parts[0];
+            free(parts);
+        } else {
+            return location;
+        }
+    }
+}
+
+static void place(tsr_diag_list *list, tsr_diag *diag, MlirLocation location) {
+    diag->file = "";
+    if (!mlirLocationIsAFileLineColRange(location)) return;
+    MlirStringRef file = mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location));
+    const char *name = tsr_arena_strndup(&list->arena, file.data, file.length);
+    if (!name) return;
+    diag->file = name;
+    diag->line = (uint32_t)mlirLocationFileLineColRangeGetStartLine(location);
+    diag->column = (uint32_t)mlirLocationFileLineColRangeGetStartColumn(location);
+    diag->source_line = find_line(list, name, diag->line);
+}
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+static void read_text(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source) {
+    tsr_buffer buffer = {0};
+    mlirDiagnosticPrint(source, append, &buffer);
+    const char *text = buffer.bytes && !buffer.failed ? buffer.bytes : "";
+    unsigned number = 0;
+    int end = 0;
+    if (sscanf(text, "[TSR-%4u] %n", &number, &end) == 1 && end) {
+        diag->number = (tsr_diag_number)number;
+        text += end;
+    }
+    diag->text = tsr_arena_strdup(&list->arena, text);
+    if (!diag->text) diag->text = "";
+    tsr_buffer_finish(&buffer);
+}
+
+static tsr_severity severity_of(MlirDiagnostic source) {
+    switch (mlirDiagnosticGetSeverity(source)) {
+    case MlirDiagnosticWarning:
+        return TSR_SEVERITY_WARNING;
+    case MlirDiagnosticNote:
+        return TSR_SEVERITY_NOTE;
+    case MlirDiagnosticRemark:
+        return TSR_SEVERITY_REMARK;
+    case MlirDiagnosticError:
+        break;
+    }
+    return TSR_SEVERITY_ERROR;
+}
+
+static void read_notes(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source,
+                       const MlirLocation *calls, size_t call_count) {
+    size_t count = (size_t)mlirDiagnosticGetNumNotes(source);
+    diag->notes = TSR_NEW(&list->arena, tsr_diag, count + call_count);
+    if (!diag->notes) return;
+    for (size_t i = 0; i < call_count; i++) {
+        tsr_diag *note = &diag->notes[diag->note_count++];
+        MlirLocation ignored[CALLS_MAX];
+        size_t ignored_count = 0;
+        note->severity = TSR_SEVERITY_NOTE;
+        note->text = "called from here";
+        place(list, note, resolve(calls[i], ignored, &ignored_count));
+    }
+    for (size_t i = 0; i < count; i++) {
+        MlirDiagnostic from = mlirDiagnosticGetNote(source, (intptr_t)i);
+        tsr_diag *note = &diag->notes[diag->note_count++];
+        MlirLocation ignored[CALLS_MAX];
+        size_t ignored_count = 0;
+        note->severity = TSR_SEVERITY_NOTE;
+        read_text(list, note, from);
+        place(list, note, resolve(mlirDiagnosticGetLocation(from), ignored, &ignored_count));
+    }
+}
+
+static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
+    tsr_diag_list *list = user;
+    tsr_diag *diag = TSR_NEW(&list->arena, tsr_diag, 1);
+    if (!diag) return mlirLogicalResultFailure();
+    MlirLocation calls[CALLS_MAX];
+    size_t call_count = 0;
+    diag->severity = severity_of(source);
+    read_text(list, diag, source);
+    if (!diag->number) diag->number = diag->text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;
+    place(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
+    read_notes(list, diag, source, calls, call_count);
+    if (list->last)
+        list->last->next = diag;
+    else
+        list->first = diag;
+    list->last = diag;
+    list->error_count += diag->severity == TSR_SEVERITY_ERROR;
+    if (list->on_diag) list->on_diag(list->user, diag);
+    return mlirLogicalResultSuccess();
+}
+
+void tsr_diag_attach(tsr_diag_list *list, MlirContext context) {
+    mlirContextAttachDiagnosticHandler(context, handle, list, NULL);
+    tsr_shim_quiet_diagnostics(context);
+}
+
+void tsr_diag_error(MlirLocation location, tsr_diag_number number, const char *format, ...) {
+    char text[TEXT_MAX];
+    va_list args;
+    int length = snprintf(text, sizeof text, "[TSR-%04d] ", (int)number);
+    va_start(args, format);
+    vsnprintf(text + length, sizeof text - (size_t)length, format, args);
+    va_end(args);
+    mlirEmitError(location, text);
+}
+
+void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
+                         MlirLocation note_location, const char *note) {
+    char full[TEXT_MAX];
+    snprintf(full, sizeof full, "[TSR-%04d] %s", (int)number, text);
+    MlirStringRef note_text = mlirStringRefCreateFromCString(note);
+    tsr_shim_emit_error(location, mlirStringRefCreateFromCString(full), 1, &note_location,
+                        &note_text);
+}
+
+const char *tsr_diag_about(tsr_diag_number number) {
+    switch (number) {
+#define X(name, n, about)                                                                          \
+    case n:                                                                                        \
+        return about;
+#include "compiler/diag.def"
+#undef X
+    }
+    return NULL;
+}
+
+static const char *const severity_names[] = {
+    [TSR_SEVERITY_ERROR] = "error",
+    [TSR_SEVERITY_WARNING] = "warning",
+    [TSR_SEVERITY_NOTE] = "note",
+    [TSR_SEVERITY_REMARK] = "remark",
+};
+
+static void format_one(const tsr_diag *diag, tsr_buffer *out) {
+    if (diag->file[0]) tsr_buffer_printf(out, "%s:%u:%u: ", diag->file, diag->line, diag->column);
+    tsr_buffer_printf(out, "%s: ", severity_names[diag->severity]);
+    if (diag->number) tsr_buffer_printf(out, "[TSR-%04d] ", (int)diag->number);
+    tsr_buffer_printf(out, "%s\n", diag->text);
+    if (!diag->source_line) return;
+    tsr_buffer_printf(out, "%s\n", diag->source_line);
+    /* Tabs stay tabs, so that the caret stands under its column however wide they are. */
+    for (uint32_t i = 1; i < diag->column && diag->source_line[i - 1]; i++)
+        tsr_buffer_text(out, diag->source_line[i - 1] == '\t' ? "\t" : " ");
+    tsr_buffer_text(out, "^\n");
+}
+
+void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out) {
+    format_one(diag, out);
+    for (size_t i = 0; i < diag->note_count; i++) format_one(&diag->notes[i], out);
+}
+
+void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out) {
+    tsr_buffer_text(out, "{");
+    if (diag->number) tsr_buffer_printf(out, "\"number\":\"TSR-%04d\",", (int)diag->number);
+    tsr_buffer_printf(out, "\"severity\":\"%s\",\"file\":", severity_names[diag->severity]);
+    tsr_buffer_json_string(out, diag->file);
+    tsr_buffer_printf(out, ",\"line\":%u,\"column\":%u,\"text\":", diag->line, diag->column);
+    tsr_buffer_json_string(out, diag->text);
+    if (diag->severity != TSR_SEVERITY_NOTE) {
+        tsr_buffer_text(out, ",\"notes\":[");
+        for (size_t i = 0; i < diag->note_count; i++) {
+            if (i) tsr_buffer_text(out, ",");
+            tsr_diag_format_json(&diag->notes[i], out);
+        }
+        tsr_buffer_text(out, "]");
+    }
+    tsr_buffer_text(out, "}");
+}
+
+tsr_result tsr_diag_fail(tsr_ctx *ctx, const tsr_diag_list *list, const char *what) {
+    for (const tsr_diag *d = list->first; d; d = d->next)
+        if (d->severity == TSR_SEVERITY_ERROR)
+            FAIL(ctx, TSR_COMPILE, "%s failed with %zu error%s; the first: %s", what,
+                 list->error_count, list->error_count == 1 ? "" : "s", d->text);
+    FAIL(ctx, TSR_COMPILE, "%s failed without a diagnostic", what);
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/mlir.h"
+
+#include "compiler/shim/shim.h"
+
+#include <mlir-c/Dialect/Arith.h>
+#include <mlir-c/Dialect/Func.h>
+#include <mlir-c/Dialect/Math.h>
+#include <mlir-c/Dialect/MemRef.h>
+#include <mlir-c/Dialect/SCF.h>
+#include <mlir-c/Dialect/Vector.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- contexts, modules ----------------------------------------------------------------------- */
+
+tsr_result tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContext *out_context) {
+    MlirDialectHandle handles[] = {
+        mlirGetDialectHandle__func__(),    mlirGetDialectHandle__arith__(),
+        mlirGetDialectHandle__math__(),    mlirGetDialectHandle__scf__(),
+        mlirGetDialectHandle__memref__(),  mlirGetDialectHandle__vector__(),
+        mlirGetDialectHandle__tessera__(), mlirGetDialectHandle__tsched__(),
+        mlirGetDialectHandle__tile__(),
+    };
+    MlirDialectRegistry registry = mlirDialectRegistryCreate();
+    for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++)
+        mlirDialectHandleInsertDialect(handles[i], registry);
+    tsr_shim_allow_inlining(registry);
+    MlirContext context = mlirContextCreateWithRegistry(registry, false);
+    mlirDialectRegistryDestroy(registry);
+    if (mlirContextIsNull(context)) FAIL(ctx, TSR_MEMORY, "no memory for an MLIR context");
+    mlirContextLoadAllAvailableDialects(context);
+    tsr_diag_attach(list, context);
+    *out_context = context;
+    return TSR_SUCCESS;
+}
+
+void tsr_mlir_context_destroy(MlirContext context) {
+    if (!mlirContextIsNull(context)) mlirContextDestroy(context);
+}
+
+tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
+                          const char *source, size_t size_bytes, const char *name,
+                          MlirModule *out_module) {
+    tsr_diag_add_source(list, name, source, size_bytes);
+    MlirModule module =
+        tsr_shim_parse(context, mlirStringRefCreate(source, size_bytes), tsr_ref(name));
+    if (mlirModuleIsNull(module)) return tsr_diag_fail(ctx, list, "parsing");
+    *out_module = module;
+    return TSR_SUCCESS;
+}
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+void tsr_mlir_print(MlirOperation op, tsr_print_form form, tsr_buffer *out) {
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    if (form == TSR_PRINT_GENERIC) mlirOpPrintingFlagsPrintGenericOpForm(flags);
+    mlirOperationPrintWithFlags(op, flags, append, out);
+    mlirOpPrintingFlagsDestroy(flags);
+    tsr_buffer_text(out, "\n");
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+MlirStringRef tsr_ref(const char *text) { return mlirStringRefCreateFromCString(text); }
+
+bool tsr_ref_is(MlirStringRef ref, const char *text) {
+    return ref.length == strlen(text) && memcmp(ref.data, text, ref.length) == 0;
+}
+
+const char *tsr_op_name(MlirOperation op) {
+    return mlirIdentifierStr(mlirOperationGetName(op)).data;
+}
+
+bool tsr_op_is(MlirOperation op, const char *name) {
+    return !mlirOperationIsNull(op) &&
+           tsr_ref_is(mlirIdentifierStr(mlirOperationGetName(op)), name);
+}
+
+const char *tsr_op_symbol(MlirOperation op) {
+    const char *name = tsr_op_string(op, "sym_name");
+    return name ? name : "";
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+static tsr_dtype read_element(MlirType type) {
+    if (mlirTypeIsAF64(type)) return TSR_DTYPE_F64;
+    if (mlirTypeIsAF32(type)) return TSR_DTYPE_F32;
+    if (!mlirTypeIsAInteger(type)) return TSR_DTYPE_NONE;
+    unsigned width = mlirIntegerTypeGetWidth(type);
+    if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? TSR_DTYPE_UI8 : TSR_DTYPE_NONE;
+    if (!mlirIntegerTypeIsSignless(type)) return TSR_DTYPE_NONE;
+    return width == 64   ? TSR_DTYPE_I64
+           : width == 32 ? TSR_DTYPE_I32
+           : width == 1  ? TSR_DTYPE_I1
+                         : TSR_DTYPE_NONE;
+}
+
+bool tsr_type_read(MlirType type, tsr_type *out_type) {
+    if (mlirTypeIsNull(type) || !mlirTypeIsAShaped(type) || !mlirShapedTypeHasRank(type))
+        return false;
+    int64_t rank = mlirShapedTypeGetRank(type);
+    tsr_type read = {.dtype = read_element(mlirShapedTypeGetElementType(type))};
+    if (rank > TSR_RANK_MAX || read.dtype == TSR_DTYPE_NONE) return false;
+    read.shape.rank = (uint32_t)rank;
+    for (intptr_t i = 0; i < rank; i++)
+        read.shape.dims[i] = mlirShapedTypeIsDynamicDim(type, i)
+                                 ? TSR_DIM_DYNAMIC
+                                 : (uint64_t)mlirShapedTypeGetDimSize(type, i);
+    *out_type = read;
+    return true;
+}
+
+bool tsr_value_type(MlirValue value, tsr_type *out_type) {
+    return tsr_type_read(mlirValueGetType(value), out_type);
+}
+
+bool tsr_type_is_static(const tsr_type *type) {
+    for (uint32_t i = 0; i < type->shape.rank; i++)
+        if (type->shape.dims[i] == TSR_DIM_DYNAMIC) return false;
+    return true;
+}
+
+bool tsr_dtype_is_float(tsr_dtype dtype) {
+    return dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_F32;
+}
+
+MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype) {
+    switch (dtype) {
+    case TSR_DTYPE_F64:
+        return mlirF64TypeGet(context);
+    case TSR_DTYPE_F32:
+        return mlirF32TypeGet(context);
+    case TSR_DTYPE_I64:
+        return mlirIntegerTypeGet(context, 64);
+    case TSR_DTYPE_I32:
+        return mlirIntegerTypeGet(context, 32);
+    case TSR_DTYPE_I1:
+        return mlirIntegerTypeGet(context, 1);
+    case TSR_DTYPE_UI8:
+        return mlirIntegerTypeUnsignedGet(context, 8);
+    case TSR_DTYPE_NONE:
+        break;
+    }
+    TSR_ASSERT(!"a known dtype");
+    return (MlirType){NULL};
+}
+
+MlirType tsr_type_make(MlirContext context, const tsr_type *type) {
+    int64_t dims[TSR_RANK_MAX];
+    TSR_ASSERT(type->shape.rank <= TSR_RANK_MAX);
+    for (uint32_t i = 0; i < type->shape.rank; i++)
+        dims[i] = type->shape.dims[i] == TSR_DIM_DYNAMIC ? mlirShapedTypeGetDynamicSize()
+                                                         : (int64_t)type->shape.dims[i];
+    return mlirRankedTensorTypeGet(type->shape.rank, dims, tsr_dtype_make(context, type->dtype),
+                                   mlirAttributeGetNull());
+}
+
+tsr_type tsr_type_scalar(tsr_dtype dtype) { return (tsr_type){.dtype = dtype}; }
+
+const char *tsr_type_text(const tsr_type *type, char out_text[static TSR_TYPE_TEXT_MAX]) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < type->shape.rank; i++) {
+        char *at = out_text + used;
+        size_t left = TSR_TYPE_TEXT_MAX - used;
+        used +=
+            (size_t)(type->shape.dims[i] == TSR_DIM_DYNAMIC
+                         ? snprintf(at, left, "?x")
+                         : snprintf(at, left, "%llux", (unsigned long long)type->shape.dims[i]));
+    }
+    snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s", tsr_dtype_name(type->dtype));
+    return out_text;
+}
+
+/* ---- attributes of ops ----------------------------------------------------------------------- */
+
+MlirAttribute tsr_op_attr(MlirOperation op, const char *name) {
+    return mlirOperationGetAttributeByName(op, tsr_ref(name));
+}
+
+bool tsr_op_has(MlirOperation op, const char *name) {
+    return !mlirAttributeIsNull(tsr_op_attr(op, name));
+}
+
+const char *tsr_attr_string(MlirAttribute attr) {
+    if (mlirAttributeIsNull(attr)) return NULL;
+    if (mlirAttributeIsAString(attr)) return mlirStringAttrGetValue(attr).data;
+    if (mlirAttributeIsAFlatSymbolRef(attr)) return mlirFlatSymbolRefAttrGetValue(attr).data;
+    return NULL;
+}
+
+const char *tsr_op_string(MlirOperation op, const char *name) {
+    return tsr_attr_string(tsr_op_attr(op, name));
+}
+
+bool tsr_op_flag(MlirOperation op, const char *name) {
+    MlirAttribute attr = tsr_op_attr(op, name);
+    if (mlirAttributeIsNull(attr)) return false;
+    if (mlirAttributeIsAUnit(attr)) return true;
+    return mlirAttributeIsABool(attr) && mlirBoolAttrGetValue(attr);
+}
+
+bool tsr_attr_i64(MlirAttribute attr, int64_t *out_value) {
+    if (mlirAttributeIsNull(attr) || !mlirAttributeIsAInteger(attr)) return false;
+    MlirType type = mlirAttributeGetType(attr);
+    if (mlirTypeIsAInteger(type) && !mlirIntegerTypeIsSignless(type)) {
+        if (mlirIntegerTypeIsSigned(type))
+            *out_value = mlirIntegerAttrGetValueSInt(attr);
+        else
+            *out_value = (int64_t)mlirIntegerAttrGetValueUInt(attr);
+        return true;
+    }
+    *out_value = mlirIntegerAttrGetValueInt(attr);
+    return true;
+}
+
+bool tsr_op_i64(MlirOperation op, const char *name, int64_t *out_value) {
+    return tsr_attr_i64(tsr_op_attr(op, name), out_value);
+}
+
+bool tsr_op_i64s(MlirOperation op, const char *name, size_t limit, int64_t *out_values,
+                 size_t *out_count) {
+    MlirAttribute attr = tsr_op_attr(op, name);
+    if (mlirAttributeIsNull(attr)) return false;
+    bool dense = mlirAttributeIsADenseI64Array(attr);
+    if (!dense && !mlirAttributeIsAArray(attr)) return false;
+    size_t count =
+        (size_t)(dense ? mlirDenseArrayGetNumElements(attr) : mlirArrayAttrGetNumElements(attr));
+    if (count > limit) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (dense)
+            out_values[i] = mlirDenseI64ArrayGetElement(attr, (intptr_t)i);
+        else if (!tsr_attr_i64(mlirArrayAttrGetElement(attr, (intptr_t)i), &out_values[i]))
+            return false;
+    }
+    *out_count = count;
+    return true;
+}
+
+void tsr_op_set(MlirOperation op, const char *name, MlirAttribute value) {
+    mlirOperationSetAttributeByName(op, tsr_ref(name), value);
+    TSR_ASSERT(mlirAttributeEqual(tsr_op_attr(op, name), value));
+}
+
+MlirAttribute tsr_attr_make_string(MlirContext context, const char *text) {
+    return mlirStringAttrGet(context, tsr_ref(text));
+}
+
+MlirAttribute tsr_attr_make_i64(MlirContext context, int64_t value) {
+    return mlirIntegerAttrGet(mlirIntegerTypeGet(context, 64), value);
+}
+
+MlirAttribute tsr_attr_make_i32(MlirContext context, int32_t value) {
+    return mlirIntegerAttrGet(mlirIntegerTypeGet(context, 32), value);
+}
+
+MlirAttribute tsr_attr_make_bool(MlirContext context, bool value) {
+    return mlirBoolAttrGet(context, value);
+}
+
+MlirAttribute tsr_attr_make_unit(MlirContext context) { return mlirUnitAttrGet(context); }
+
+MlirAttribute tsr_attr_make_i64s(MlirContext context, size_t count, const int64_t *values) {
+    MlirAttribute *elements = calloc(count + 1, sizeof *elements);
+    TSR_ASSERT(elements);
+    for (size_t i = 0; i < count; i++) elements[i] = tsr_attr_make_i64(context, values[i]);
+    MlirAttribute made = mlirArrayAttrGet(context, (intptr_t)count, elements);
+    free(elements);
+    return made;
+}
+
+MlirAttribute tsr_attr_make_type(MlirType type) { return mlirTypeAttrGet(type); }
+
+MlirAttribute tsr_attr_make_symbol(MlirContext context, const char *name) {
+    return mlirFlatSymbolRefAttrGet(context, tsr_ref(name));
+}
+
+MlirAttribute tsr_attr_make_splat(MlirContext context, const tsr_type *type, double value) {
+    MlirType shaped = tsr_type_make(context, type);
+    MlirType element = tsr_dtype_make(context, type->dtype);
+    MlirAttribute scalar = tsr_dtype_is_float(type->dtype)
+                               ? mlirFloatAttrDoubleGet(context, element, value)
+                               : mlirIntegerAttrGet(element, (int64_t)value);
+    TSR_ASSERT(tsr_type_is_static(type));
+    return mlirDenseElementsAttrSplatGet(shaped, scalar);
+}
+
+/* Scalars are read by attribute kind, not by raw bytes: MLIR packs i1 and splats. */
+static void read_scalar(MlirAttribute attr, tsr_dtype dtype, intptr_t i, void *out) {
+    switch (dtype) {
+    case TSR_DTYPE_F64:
+        *(double *)out = mlirDenseElementsAttrGetDoubleValue(attr, i);
+        break;
+    case TSR_DTYPE_F32:
+        *(float *)out = mlirDenseElementsAttrGetFloatValue(attr, i);
+        break;
+    case TSR_DTYPE_I64:
+        *(int64_t *)out = mlirDenseElementsAttrGetInt64Value(attr, i);
+        break;
+    case TSR_DTYPE_I32:
+        *(int32_t *)out = mlirDenseElementsAttrGetInt32Value(attr, i);
+        break;
+    case TSR_DTYPE_I1:
+        *(uint8_t *)out = mlirDenseElementsAttrGetBoolValue(attr, i);
+        break;
+    case TSR_DTYPE_UI8:
+        *(uint8_t *)out = mlirDenseElementsAttrGetUInt8Value(attr, i);
+        break;
+    case TSR_DTYPE_NONE:
+        break;
+    }
+}
+
+bool tsr_attr_elements(MlirAttribute attr, tsr_arena *arena, tsr_type *out_type, void **out_data) {
+    tsr_type type;
+    uint64_t count, size_bytes;
+    if (mlirAttributeIsNull(attr) || !mlirAttributeIsADenseElements(attr) ||
+        !tsr_type_read(mlirAttributeGetType(attr), &type) ||
+        !tsr_shape_count(&type.shape, &count) ||
+        !tsr_shape_size(&type.shape, type.dtype, &size_bytes))
+        return false;
+    size_t width = tsr_dtype_size(type.dtype);
+    char *data = tsr_arena_alloc(arena, size_bytes ? size_bytes : 1, 1, 16);
+    if (!data) return false;
+    for (uint64_t i = 0; i < count; i++)
+        read_scalar(attr, type.dtype, (intptr_t)i, data + i * width);
+    *out_type = type;
+    *out_data = data;
+    return true;
+}
+
+bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
+    tsr_type type;
+    if (mlirAttributeIsNull(attr) || !mlirAttributeIsADenseElements(attr) ||
+        !mlirDenseElementsAttrIsSplat(attr) || !tsr_type_read(mlirAttributeGetType(attr), &type))
+        return false;
+    union {
+        double f64;
+        float f32;
+        int64_t i64;
+        int32_t i32;
+        uint8_t u8;
+    } value = {0};
+    read_scalar(attr, type.dtype, 0, &value);
+    switch (type.dtype) {
+    case TSR_DTYPE_F64:
+        *out_value = value.f64;
+        break;
+    case TSR_DTYPE_F32:
+        *out_value = (double)value.f32;
+        break;
+    case TSR_DTYPE_I64:
+        *out_value = (double)value.i64;
+        break;
+    case TSR_DTYPE_I32:
+        *out_value = value.i32;
+        break;
+    case TSR_DTYPE_I1:
+    case TSR_DTYPE_UI8:
+        *out_value = value.u8;
+        break;
+    case TSR_DTYPE_NONE:
+        return false;
+    }
+    return true;
+}
+
+static MlirAttribute make_bools(MlirType shaped, uint64_t count, const uint8_t *data) {
+    int *bools = calloc(count + 1, sizeof *bools);
+    TSR_ASSERT(bools);
+    for (uint64_t i = 0; i < count; i++) bools[i] = data[i] != 0;
+    MlirAttribute made = mlirDenseElementsAttrBoolGet(shaped, (intptr_t)count, bools);
+    free(bools);
+    return made;
+}
+
+MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, const void *data) {
+    MlirType shaped = tsr_type_make(context, type);
+    uint64_t count = 0;
+    TSR_ASSERT(tsr_type_is_static(type) && tsr_shape_count(&type->shape, &count));
+    intptr_t n = (intptr_t)count;
+    switch (type->dtype) {
+    case TSR_DTYPE_F64:
+        return mlirDenseElementsAttrDoubleGet(shaped, n, data);
+    case TSR_DTYPE_F32:
+        return mlirDenseElementsAttrFloatGet(shaped, n, data);
+    case TSR_DTYPE_I64:
+        return mlirDenseElementsAttrInt64Get(shaped, n, data);
+    case TSR_DTYPE_I32:
+        return mlirDenseElementsAttrInt32Get(shaped, n, data);
+    case TSR_DTYPE_UI8:
+        return mlirDenseElementsAttrUInt8Get(shaped, n, data);
+    case TSR_DTYPE_I1:
+        return make_bools(shaped, count, data);
+    case TSR_DTYPE_NONE:
+        break;
+    }
+    TSR_ASSERT(!"a known dtype");
+    return mlirAttributeGetNull();
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+MlirOperation tsr_op_next_(MlirOperation op) {
+    return mlirOperationIsNull(op) ? op : mlirOperationGetNextInBlock(op);
+}
+
+bool tsr_op_has_body(MlirOperation op) {
+    return mlirOperationGetNumRegions(op) > 0 &&
+           !mlirBlockIsNull(mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0)));
+}
+
+MlirBlock tsr_op_body(MlirOperation op) {
+    TSR_ASSERT(tsr_op_has_body(op));
+    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
+}
+
+MlirOperation tsr_value_owner(MlirValue value) {
+    return mlirValueIsAOpResult(value) ? mlirOpResultGetOwner(value) : (MlirOperation){NULL};
+}
+
+bool tsr_value_is_used(MlirValue value) {
+    return !mlirOpOperandIsNull(mlirValueGetFirstUse(value));
+}
+
+size_t tsr_op_operand_count(MlirOperation op) { return (size_t)mlirOperationGetNumOperands(op); }
+size_t tsr_op_result_count(MlirOperation op) { return (size_t)mlirOperationGetNumResults(op); }
+
+MlirValue tsr_op_operand(MlirOperation op, size_t index) {
+    TSR_ASSERT(index < tsr_op_operand_count(op));
+    return mlirOperationGetOperand(op, (intptr_t)index);
+}
+
+MlirValue tsr_op_result(MlirOperation op, size_t index) {
+    TSR_ASSERT(index < tsr_op_result_count(op));
+    return mlirOperationGetResult(op, (intptr_t)index);
+}
+
+MlirOperation tsr_module_find(MlirModule module, const char *symbol) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (strcmp(tsr_op_symbol(op), symbol) == 0) return op;
+    }
+    return (MlirOperation){NULL};
+}
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+tsr_builder tsr_builder_before(MlirOperation op) {
+    return (tsr_builder){.context = mlirOperationGetContext(op),
+                         .block = mlirOperationGetBlock(op),
+                         .before = op,
+                         .location = mlirOperationGetLocation(op)};
+}
+
+tsr_builder tsr_builder_at_end(MlirBlock block, MlirLocation location) {
+    return (tsr_builder){
+        .context = mlirLocationGetContext(location), .block = block, .location = location};
+}
+
+MlirOperation tsr_build(tsr_builder *builder, const tsr_op_desc *desc) {
+    enum { ATTRS_MAX = 32 };
+    MlirNamedAttribute attrs[ATTRS_MAX];
+    MlirOperationState state = mlirOperationStateGet(tsr_ref(desc->name), builder->location);
+    TSR_ASSERT(mlirContextIsRegisteredOperation(builder->context, tsr_ref(desc->name)));
+    TSR_ASSERT(desc->attr_count <= ATTRS_MAX);
+    for (size_t i = 0; i < desc->attr_count; i++)
+        attrs[i] =
+            mlirNamedAttributeGet(mlirIdentifierGet(builder->context, tsr_ref(desc->attrs[i].name)),
+                                  desc->attrs[i].value);
+    mlirOperationStateAddOperands(&state, (intptr_t)desc->operand_count, desc->operands);
+    mlirOperationStateAddResults(&state, (intptr_t)desc->result_count, desc->results);
+    mlirOperationStateAddAttributes(&state, (intptr_t)desc->attr_count, attrs);
+    mlirOperationStateAddOwnedRegions(&state, (intptr_t)desc->region_count, desc->regions);
+    MlirOperation op = mlirOperationCreate(&state);
+    TSR_ASSERT(!mlirOperationIsNull(op));
+    for (size_t i = 0; i < desc->attr_count; i++)
+        TSR_ASSERT(mlirAttributeEqual(tsr_op_attr(op, desc->attrs[i].name), desc->attrs[i].value));
+    if (mlirOperationIsNull(builder->before))
+        mlirBlockAppendOwnedOperation(builder->block, op);
+    else
+        mlirBlockInsertOwnedOperationBefore(builder->block, builder->before, op);
+    return op;
+}
+
+MlirValue tsr_build_value(tsr_builder *builder, const char *name, const MlirValue *operands,
+                          size_t operand_count, MlirType result, const tsr_attr *attrs) {
+    size_t attr_count = 0;
+    while (attrs && attrs[attr_count].name) attr_count++;
+    MlirOperation op = tsr_build(builder, &(tsr_op_desc){.name = name,
+                                                         .operands = operands,
+                                                         .operand_count = operand_count,
+                                                         .results = &result,
+                                                         .result_count = 1,
+                                                         .attrs = attrs,
+                                                         .attr_count = attr_count});
+    return tsr_op_result(op, 0);
+}

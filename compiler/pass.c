@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of passes, and running them by name.
+ */
+#include "compiler/mlir.h"
+#include "compiler/shim/shim.h"
+
+#include <mlir-c/Pass.h>
+#include <mlir-c/Transforms.h>
+
+#include <pthread.h>
+
+#define X(function, name, summary) bool function(MlirModule module);
+#include "compiler/passes.def"
+#undef X
+
+const tsr_pass tsr_passes[] = {
+#define X(function, pass_name, pass_summary)                                                       \
+    {.name = pass_name, .summary = pass_summary, .run = function},
+#include "compiler/passes.def"
+#undef X
+};
+const size_t tsr_pass_count = sizeof tsr_passes / sizeof tsr_passes[0];
+
+static MlirTypeIDAllocator type_ids;
+static MlirTypeID pass_ids[sizeof tsr_passes / sizeof tsr_passes[0]];
+
+static void *clone_row(void *row) { return row; }
+
+static void ignore(void *row) { (void)row; }
+
+static void run(MlirOperation op, MlirExternalPass pass, void *row) {
+    const tsr_pass *ours = row;
+    if (!ours->run(mlirModuleFromOperation(op))) mlirExternalPassSignalFailure(pass);
+}
+
+static MlirPass make(void *row) {
+    const tsr_pass *ours = row;
+    MlirExternalPassCallbacks callbacks = {
+        .construct = ignore, .destruct = ignore, .clone = clone_row, .run = run};
+    return mlirCreateExternalPass(pass_ids[ours - tsr_passes], tsr_ref(ours->name),
+                                  tsr_ref(ours->name), tsr_ref(ours->summary),
+                                  tsr_ref("builtin.module"), 0, NULL, callbacks, row);
+}
+
+static void register_all(void) {
+    type_ids = mlirTypeIDAllocatorCreate();
+    mlirRegisterTransformsPasses();
+    for (size_t i = 0; i < tsr_pass_count; i++) {
+        pass_ids[i] = mlirTypeIDAllocatorAllocateTypeID(type_ids);
+        tsr_shim_register_pass(make, (void *)&tsr_passes[i]);
+    }
+}
+
+void tsr_passes_register(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, register_all);
+}
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+tsr_result tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
+                             const char *pipeline) {
+    tsr_buffer message = {0};
+    tsr_result result = TSR_SUCCESS;
+    size_t errors_before = list->error_count;
+    tsr_passes_register();
+    MlirPassManager manager = mlirPassManagerCreate(mlirModuleGetContext(module));
+    MlirOpPassManager root = mlirPassManagerGetAsOpPassManager(manager);
+    if (mlirLogicalResultIsFailure(
+            mlirOpPassManagerAddPipeline(root, tsr_ref(pipeline), append, &message)))
+        FAIL_GOTO(ctx, result, TSR_USAGE, "pass '%s': %s", pipeline,
+                  message.bytes ? message.bytes : "unknown");
+    if (mlirLogicalResultIsFailure(
+            mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module)))) {
+        if (list->error_count == errors_before)
+            tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_PASS,
+                           "pass '%s' failed", pipeline);
+        result = tsr_diag_fail(ctx, list, pipeline);
+    }
+done:
+    mlirPassManagerDestroy(manager);
+    tsr_buffer_finish(&message);
+    return result;
+}
+
+tsr_result tsr_mlir_verify(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
+                           const char *stage) {
+    if (mlirOperationVerify(mlirModuleGetOperation(module))) return TSR_SUCCESS;
+    return tsr_diag_fail(ctx, list, stage);
+}

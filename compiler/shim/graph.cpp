@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TableGen glue of dialect `tessera`. Each verifier and folder calls C (compiler/graph/ops.c).
+#include "compiler/shim/shim.h"
+
+#include <llvm/ADT/TypeSwitch.h>
+#include <mlir/CAPI/IR.h>
+#include <mlir/CAPI/Registration.h>
+#include <mlir/IR/Builders.h>
+#include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/DialectImplementation.h>
+#include <mlir/IR/OpImplementation.h>
+#include <mlir/Interfaces/SideEffectInterfaces.h>
+#include <mlir/Transforms/InliningUtils.h>
+
+namespace tessera {
+static mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser) {
+    double value = 0;
+    if (parser.parseFloat(value)) return mlir::failure();
+    return mlir::FloatAttr::get(mlir::Float64Type::get(parser.getContext()), value);
+}
+static void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
+    printer.printFloat(value.getValue());
+}
+} // namespace tessera
+
+#include "compiler/graph_dialect.h.inc"
+#include "compiler/graph_enums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/graph_attrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/graph_ops.h.inc"
+
+// [`init` `=` attr] `:` type
+static mlir::ParseResult parseRule(mlir::OpAsmParser &parser, mlir::Attribute &init,
+                                   mlir::Type &type) {
+    if (mlir::succeeded(parser.parseOptionalKeyword("init")) &&
+        (parser.parseEqual() || parser.parseAttribute(init)))
+        return mlir::failure();
+    return mlir::failure(parser.parseColon() || parser.parseType(type));
+}
+static void printRule(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Attribute init,
+                      mlir::Type type) {
+    if (init) printer << "init = " << init << ' ';
+    printer << ": " << type;
+}
+
+// `data` `=` elements, whose type is the result's; or a rule.
+static mlir::ParseResult parseInitial(mlir::OpAsmParser &parser, mlir::Attribute &init,
+                                      mlir::ElementsAttr &data, mlir::Type &type) {
+    if (mlir::failed(parser.parseOptionalKeyword("data"))) return parseRule(parser, init, type);
+    if (parser.parseEqual() || parser.parseAttribute(data)) return mlir::failure();
+    type = data.getType();
+    return mlir::success();
+}
+static void printInitial(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute init,
+                         mlir::ElementsAttr data, mlir::Type type) {
+    if (data)
+        printer << "data = " << data;
+    else
+        printRule(printer, op, init, type);
+}
+
+#include "compiler/graph_dialect.cpp.inc"
+#include "compiler/graph_enums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "compiler/graph_attrs.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/graph_ops.cpp.inc"
+
+namespace tessera::graph {
+namespace {
+struct Inliner : mlir::DialectInlinerInterface {
+    using DialectInlinerInterface::DialectInlinerInterface;
+    bool isLegalToInline(mlir::Operation *, mlir::Region *, bool, mlir::IRMapping &) const final {
+        return true;
+    }
+};
+
+mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> operands) {
+    llvm::SmallVector<MlirAttribute> constants;
+    for (mlir::Attribute operand : operands) constants.push_back(wrap(operand));
+    MlirAttribute attr = {nullptr};
+    MlirValue value = {nullptr};
+    if (!tsr_graph_fold_op(wrap(op), constants.data(), constants.size(), &attr, &value)) return {};
+    if (attr.ptr) return unwrap(attr);
+    return unwrap(value);
+}
+} // namespace
+
+#define TSR_FOLD_PLAIN(Class)
+#define TSR_FOLD_VALUE(Class)                                                                      \
+    mlir::OpFoldResult Class::fold(FoldAdaptor adaptor) {                                          \
+        return ::tessera::graph::fold(getOperation(), adaptor.getOperands());                      \
+    }
+#define X(ID, mnemonic, Class, KIND, check, gradient)                                              \
+    mlir::LogicalResult Class::verify() {                                                          \
+        return mlir::success(tsr_graph_verify_op(wrap(getOperation())));                           \
+    }                                                                                              \
+    TSR_FOLD_##KIND(Class)
+#include "compiler/graph/ops.def"
+#undef X
+
+void TesseraDialect::initialize() {
+    addAttributes<
+#define GET_ATTRDEF_LIST
+#include "compiler/graph_attrs.cpp.inc"
+        >();
+    addOperations<
+#define GET_OP_LIST
+#include "compiler/graph_ops.cpp.inc"
+        >();
+    addInterfaces<Inliner>();
+}
+
+mlir::Operation *TesseraDialect::materializeConstant(mlir::OpBuilder &builder,
+                                                     mlir::Attribute value, mlir::Type type,
+                                                     mlir::Location location) {
+    auto elements = llvm::dyn_cast<mlir::ElementsAttr>(value);
+    if (!elements || elements.getType() != type) return nullptr;
+    return ConstantOp::create(builder, location, type, elements);
+}
+} // namespace tessera::graph
+
+MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Tessera, tessera, tessera::graph::TesseraDialect)
+
+size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
+                           double out_parameters[TSR_SHIM_PARAMETERS_MAX]) {
+    auto set = [&](llvm::StringLiteral mnemonic, std::initializer_list<mlir::FloatAttr> values) {
+        size_t count = 0;
+        *out_mnemonic = mnemonic.data();
+        for (mlir::FloatAttr value : values) out_parameters[count++] = value.getValueAsDouble();
+        return count;
+    };
+    using namespace tessera::graph;
+    return llvm::TypeSwitch<mlir::Attribute, size_t>(unwrap(attr))
+        .Case([&](UniformAttr a) {
+            return set(a.getMnemonic(), {a.getLow(), a.getHigh()});
+        })
+        .Case([&](NormalAttr a) {
+            return set(a.getMnemonic(), {a.getMean(), a.getDeviation()});
+        })
+        .Case([&](ConstantAttr a) { return set(a.getMnemonic(), {a.getValue()}); })
+        .Case([&](AdamWAttr a) {
+            return set(a.getMnemonic(),
+                       {a.getLr(), a.getBeta1(), a.getBeta2(), a.getEps(), a.getWeightDecay()});
+        })
+        .Default([](mlir::Attribute) { return size_t{0}; });
+}

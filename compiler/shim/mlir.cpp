@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What MLIR's C API leaves out; see shim.h.
+#include "compiler/shim/shim.h"
+
+#include <mlir/CAPI/IR.h>
+#include <mlir/CAPI/Pass.h>
+#include <mlir/CAPI/Support.h>
+#include <mlir/Dialect/Func/Extensions/InlinerExtension.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/Diagnostics.h>
+#include <mlir/Parser/Parser.h>
+#include <mlir/Pass/PassRegistry.h>
+
+MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
+    mlir::ParserConfig config(unwrap(context));
+    return wrap(
+        mlir::parseSourceString<mlir::ModuleOp>(unwrap(source), config, unwrap(name)).release());
+}
+
+void tsr_shim_quiet_diagnostics(MlirContext context) {
+    unwrap(context)->printOpOnDiagnostic(false);
+}
+
+void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_count,
+                         const MlirLocation *note_locations, const MlirStringRef *notes) {
+    mlir::InFlightDiagnostic diagnostic = mlir::emitError(unwrap(location)) << unwrap(text);
+    for (size_t i = 0; i < note_count; i++)
+        diagnostic.attachNote(unwrap(note_locations[i])) << unwrap(notes[i]);
+}
+
+void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row) {
+    mlir::registerPass([make, row] { return std::unique_ptr<mlir::Pass>(unwrap(make(row))); });
+}
+
+void tsr_shim_allow_inlining(MlirDialectRegistry registry) {
+    mlir::func::registerInlinerExtension(*unwrap(registry));
+}

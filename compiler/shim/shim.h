@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The C side of the C++ glue in this folder: the few things MLIR's C API cannot do. No logic lives
+ * here. Only compiler/mlir.c and the files named below may include it.
+ */
+#ifndef TSR_COMPILER_SHIM_SHIM_H
+#define TSR_COMPILER_SHIM_SHIM_H
+
+#include <mlir-c/IR.h>
+#include <mlir-c/Pass.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Dialect handles, one .cpp each. */
+MlirDialectHandle mlirGetDialectHandle__tessera__(void);
+MlirDialectHandle mlirGetDialectHandle__tsched__(void);
+MlirDialectHandle mlirGetDialectHandle__tile__(void);
+
+/* ---- mlir.cpp ---- */
+/* A module from text or bytecode; locations carry `name`. Null on error (diagnostics emitted). */
+MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name);
+/* No "see current operation" notes. */
+void tsr_shim_quiet_diagnostics(MlirContext context);
+/* An error with notes at `location`. */
+void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_count,
+                         const MlirLocation *note_locations, const MlirStringRef *notes);
+/* Puts a pass into the global registry under its argument; `make` is called for each use. */
+void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row);
+/* Lets the inliner inline calls to functions that hold only ops of registered dialects. */
+void tsr_shim_allow_inlining(MlirDialectRegistry registry);
+
+/* ---- graph.cpp ---- */
+/* Parameters of #tessera.uniform/normal/constant/adamw, in the order they are declared. Returns how
+ * many there are; 0 for any other attribute. */
+enum { TSR_SHIM_PARAMETERS_MAX = 8 };
+size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
+                           double out_parameters[TSR_SHIM_PARAMETERS_MAX]);
+
+/* Called from the glue, defined in compiler/graph/. */
+bool tsr_graph_verify_op(MlirOperation op);
+/* `constants`: one per operand, null where unknown. Sets one of the outs, or returns false. */
+bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
+                       MlirAttribute *out_attr, MlirValue *out_value);
+
+/* ---- schedule.cpp ---- */
+/* Called from the glue, defined in compiler/schedule/. `callee` is null where there is none. */
+bool tsr_schedule_verify_func(MlirOperation func);
+bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
