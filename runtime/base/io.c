@@ -200,14 +200,28 @@ done:
     return result;
 }
 
+/* TSR_IO when `path` exists and is no regular file; O_PATH reads nothing, and opens no device. */
+static TSR_RESULT check_replaceable(tsr_ctx *ctx, const char *path) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    struct stat info;
+    int fd = io->open(io->self, TSR_IO_CWD, path, O_PATH, 0);
+    if (fd < 0) return TSR_SUCCESS; /* absent; anything else shows when it is written */
+    int code = io->fstat(io->self, fd, &info);
+    io->close(io->self, fd);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot stat '%s'", path);
+    if (!S_ISREG(info.st_mode))
+        FAIL(ctx, TSR_IO, "cannot write '%s': it is %s; expected a file", path,
+             S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
                               tsr_io_atomic *out_file) {
     const tsr_io *io = tsr_ctx_io(ctx);
-    struct stat info;
     if (!path[0]) FAIL(ctx, TSR_USAGE, "output path is empty");
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        FAIL(ctx, TSR_IO, "cannot write '%s': it is %s; expected a file", path,
-             S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
+    if (strcmp(path, "-") == 0)
+        FAIL(ctx, TSR_USAGE, "output path is '-'; expected a file, standard output cannot be one");
+    TRY(ctx, check_replaceable(ctx, path));
     tsr_io_atomic file = {.fd = -1, .path = tsr_arena_strdup(arena, path)};
     file.temp = tsr_arena_printf(arena, "%s.tmp.%ld", path, (long)getpid());
     if (!file.path || !file.temp) FAIL(ctx, TSR_MEMORY, "no memory for the path '%s'", path);
