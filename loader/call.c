@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calling an entry once, or over any number of rows in batches where its rows are independent.
+ * Inputs come from memory or array files, outputs go to memory or .npy files; a wire is one of
+ * them.
+ */
+#include "loader/model.h"
+#include "runtime/base/io.h"
+#include "runtime/data/array_file.h"
+
+#include <string.h>
+
+typedef struct wire {
+    const tsr_config_port *port; /* NULL: not connected */
+    void *memory;                /* the executor's, one batch */
+    uint64_t row_bytes;          /* whole tensor where the entry has no rows */
+    tsr_array *array;            /* input file; owned */
+    void *tensor;                /* input or output in memory; borrowed */
+    tsr_io_atomic file;          /* output file; abandoned unless committed */
+    const char *path;
+    uint64_t file_offset; /* where the next row is written */
+} wire;
+
+typedef struct call {
+    tsr_model *model;
+    size_t index;
+    const tsr_config_entry *entry;
+    tsr_arena arena;
+    wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
+    uint64_t rows; /* of all inputs; 1 where the entry has no rows */
+} call;
+
+const char *tsr_model_list_inputs(const tsr_config_entry *entry, tsr_arena *arena) {
+    const char *text = "";
+    char type[TSR_TYPE_TEXT_MAX];
+    for (size_t i = 0; text && i < entry->input_count; i++) {
+        const tsr_config_port *port = &entry->inputs[i];
+        if (port->source == TSR_PORT_STEP) continue;
+        text = tsr_arena_printf(arena, "%s%s%s (%s)", text, text[0] ? ", " : "", port->name,
+                                tsr_type_format(port->dtype, &port->shape, type));
+    }
+    return text ? text : "?";
+}
+
+static const char *list_entries(const tsr_config *config, tsr_arena *arena) {
+    const char *text = "";
+    for (size_t i = 0; text && i < config->entry_count; i++)
+        text = tsr_arena_printf(arena, "%s%s%s", text, i ? ", " : "", config->entries[i].name);
+    return text ? text : "?";
+}
+
+tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char *name,
+                                tsr_entry_kind kind, size_t *out_entry) {
+    const tsr_config *config = &model->config;
+    size_t found = config->entry_count, count = 0;
+    for (size_t i = 0; i < config->entry_count; i++) {
+        bool fits =
+            name ? strcmp(config->entries[i].name, name) == 0 : config->entries[i].kind == kind;
+        if (!fits) continue;
+        found = i;
+        count++;
+    }
+    if (count == 1) {
+        *out_entry = found;
+        return TSR_SUCCESS;
+    }
+    tsr_arena arena = {0};
+    const char *list = list_entries(config, &arena);
+    tsr_result result = name ? tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                                         "no entry '%s'; the bundle has %s", name, list)
+                             : tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                                         "%zu entries fit; name one of %s", count, list);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+/* ---- connecting ---- */
+
+static size_t find_port(const tsr_config_port *ports, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(ports[i].name, name) == 0) return i;
+    return count;
+}
+
+static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_input,
+                        wire **out_wire) {
+    const tsr_config_port *ports = is_input ? self->entry->inputs : self->entry->outputs;
+    size_t count = is_input ? self->entry->input_count : self->entry->output_count;
+    const char *what = is_input ? "input" : "output";
+    size_t index = name ? find_port(ports, count, name) : count;
+    if (index == count || (is_input && ports[index].source == TSR_PORT_STEP)) {
+        tsr_config_entry listed = *self->entry;
+        listed.inputs = is_input ? listed.inputs : listed.outputs;
+        listed.input_count = count;
+        FAIL(ctx, TSR_USAGE, "entry '%s' has no %s '%s'; it has %s", self->entry->name, what,
+             name ? name : "", tsr_model_list_inputs(&listed, &self->arena));
+    }
+    wire *target = is_input ? &self->inputs[index] : &self->outputs[index];
+    if (target->port)
+        FAIL(ctx, TSR_USAGE, "%s '%s' of entry '%s' is given twice", what, name, self->entry->name);
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&ports[index].shape, ports[index].dtype, &size);
+    TSR_ASSERT(fits);
+    *target = (wire){.port = &ports[index], .file = {.fd = -1}};
+    target->memory = is_input ? tsr_executor_get_input(self->model->executor, self->index, index)
+                              : tsr_executor_get_output(self->model->executor, self->index, index);
+    target->row_bytes = self->entry->rows_independent ? size / self->entry->batch : size;
+    *out_wire = target;
+    return TSR_SUCCESS;
+}
+
+/* Dtype, trailing dimensions and number of rows. */
+static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_dtype dtype,
+                              const tsr_shape *shape) {
+    char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
+    const tsr_config_port *port = input->port;
+    tsr_shape wanted = port->shape;
+    bool by_rows = self->entry->rows_independent;
+    if (by_rows && shape->rank > 0 && wanted.rank > 0) wanted.dims[0] = shape->dims[0];
+    if (dtype != port->dtype || !tsr_shape_equal(&wanted, shape))
+        FAIL(ctx, TSR_DATA, "input '%s' is %s; expected %s%s", port->name,
+             tsr_type_format(dtype, shape, got),
+             tsr_type_format(port->dtype, &port->shape, expected),
+             by_rows ? " with any number of rows" : "");
+    if (!by_rows) return TSR_SUCCESS;
+    if (self->rows != UINT64_MAX && self->rows != shape->dims[0])
+        FAIL(ctx, TSR_DATA, "input '%s' has %llu rows; another input has %llu", port->name,
+             (unsigned long long)shape->dims[0], (unsigned long long)self->rows);
+    self->rows = shape->dims[0];
+    return TSR_SUCCESS;
+}
+
+static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call *self) {
+    TRY(ctx, tsr_model_find_entry(ctx, model, entry, TSR_ENTRY_INFER, &self->index));
+    self->model = model;
+    self->entry = &model->config.entries[self->index];
+    self->rows = UINT64_MAX;
+    if (self->entry->kind == TSR_ENTRY_TRAIN)
+        FAIL(ctx, TSR_USAGE,
+             "entry '%s' trains: it is run over data with a number of steps, not called",
+             self->entry->name);
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_complete(tsr_ctx *ctx, call *self) {
+    for (size_t i = 0; i < self->entry->input_count; i++)
+        if (self->entry->inputs[i].source != TSR_PORT_STEP && !self->inputs[i].port)
+            FAIL(ctx, TSR_USAGE, "input '%s' of entry '%s' is missing; it needs %s",
+                 self->entry->inputs[i].name, self->entry->name,
+                 tsr_model_list_inputs(self->entry, &self->arena));
+    if (!self->entry->rows_independent) self->rows = 1;
+    if (self->rows == UINT64_MAX) self->rows = self->entry->batch;
+    return TSR_SUCCESS;
+}
+
+/* ---- running ---- */
+
+static tsr_result read_rows(tsr_ctx *ctx, const wire *input, uint64_t row, uint64_t count,
+                            uint64_t batch) {
+    size_t bytes = (size_t)(count * input->row_bytes);
+    if (input->array) {
+        uint64_t per_row = input->row_bytes / tsr_dtype_size(input->port->dtype);
+        TRY(ctx, tsr_array_read(ctx, input->array, row * per_row, count * per_row, input->memory));
+    } else if (bytes) {
+        memcpy(input->memory, (const char *)input->tensor + row * input->row_bytes, bytes);
+    }
+    memset((char *)input->memory + bytes, 0, (size_t)((batch - count) * input->row_bytes));
+    return TSR_SUCCESS;
+}
+
+static tsr_result write_rows(tsr_ctx *ctx, wire *output, uint64_t row, uint64_t count) {
+    size_t bytes = (size_t)(count * output->row_bytes);
+    if (output->tensor && bytes)
+        memcpy((char *)output->tensor + row * output->row_bytes, output->memory, bytes);
+    if (output->file.fd < 0) return TSR_SUCCESS;
+    TRY(ctx, tsr_io_write_all(ctx, output->file.fd, output->path, output->memory, bytes,
+                              output->file_offset));
+    output->file_offset += bytes;
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_rows(tsr_ctx *ctx, call *self) {
+    const tsr_config_entry *entry = self->entry;
+    uint64_t batch = entry->rows_independent ? entry->batch : 1;
+    for (uint64_t row = 0; row < self->rows; row += batch) {
+        uint64_t count = self->rows - row < batch ? self->rows - row : batch;
+        for (size_t i = 0; i < entry->input_count; i++)
+            if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], row, count, batch));
+        tsr_result result = tsr_executor_run(ctx, self->model->executor, self->index, 0);
+        if (result.code && entry->rows_independent)
+            return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
+                                    (unsigned long long)(row + count - 1));
+        TRY(ctx, result);
+        for (size_t i = 0; i < entry->output_count; i++)
+            if (self->outputs[i].port) TRY(ctx, write_rows(ctx, &self->outputs[i], row, count));
+    }
+    return TSR_SUCCESS;
+}
+
+static void finish(tsr_ctx *ctx, call *self) {
+    for (size_t i = 0; i < TSR_CONFIG_PORTS_MAX; i++) {
+        tsr_array_close(ctx, self->inputs[i].array);
+        if (self->outputs[i].port) tsr_io_atomic_abandon(ctx, &self->outputs[i].file);
+    }
+    tsr_arena_finish(&self->arena);
+}
+
+/* ---- in memory ---- */
+
+static tsr_result connect_tensors(tsr_ctx *ctx, call *self, const tsr_tensor *inputs,
+                                  size_t input_count, const tsr_tensor *outputs,
+                                  size_t output_count) {
+    wire *target = NULL;
+    for (size_t i = 0; i < input_count; i++) {
+        TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
+        TRY(ctx, check_input(ctx, self, target, inputs[i].dtype, &inputs[i].shape));
+        target->tensor = inputs[i].data;
+    }
+    TRY(ctx, check_complete(ctx, self));
+    for (size_t i = 0; i < output_count; i++) {
+        char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
+        TRY(ctx, claim(ctx, self, outputs[i].name, false, &target));
+        tsr_shape wanted = target->port->shape;
+        if (self->entry->rows_independent) wanted.dims[0] = self->rows;
+        if (outputs[i].dtype != target->port->dtype || !tsr_shape_equal(&outputs[i].shape, &wanted))
+            FAIL(ctx, TSR_DATA, "output '%s' is %s; expected %s", outputs[i].name,
+                 tsr_type_format(outputs[i].dtype, &outputs[i].shape, got),
+                 tsr_type_format(target->port->dtype, &wanted, expected));
+        target->tensor = outputs[i].data;
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                          const tsr_tensor *inputs, size_t input_count, const tsr_tensor *outputs,
+                          size_t output_count) {
+    call self = {0};
+    tsr_result result = TSR_SUCCESS;
+    TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
+    TRY_GOTO(ctx, result, connect_tensors(ctx, &self, inputs, input_count, outputs, output_count));
+    TRY_GOTO(ctx, result, run_rows(ctx, &self));
+done:
+    finish(ctx, &self);
+    return result;
+}
+
+/* ---- files ---- */
+
+static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *inputs,
+                                 size_t input_count) {
+    wire *target = NULL;
+    for (size_t i = 0; i < input_count; i++) {
+        TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
+        TRY(ctx, tsr_array_open(ctx, inputs[i].path, target->port->dtype, &target->array));
+        TRY(ctx, check_input(ctx, self, target, tsr_array_get_dtype(target->array),
+                             tsr_array_get_shape(target->array)));
+    }
+    return check_complete(ctx, self);
+}
+
+static tsr_result connect_outputs(tsr_ctx *ctx, call *self, const tsr_binding *outputs,
+                                  size_t output_count) {
+    wire *target = NULL;
+    void *header = NULL;
+    size_t header_bytes = 0;
+    for (size_t i = 0; i < output_count; i++) {
+        TRY(ctx, claim(ctx, self, outputs[i].name, false, &target));
+        tsr_shape shape = target->port->shape;
+        if (self->entry->rows_independent) shape.dims[0] = self->rows;
+        target->path = outputs[i].path;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(outputs[j].path, outputs[i].path) == 0)
+                FAIL(ctx, TSR_USAGE, "outputs '%s' and '%s' both go to '%s'", outputs[j].name,
+                     outputs[i].name, outputs[i].path);
+        TRY(ctx,
+            tsr_npy_header(ctx, target->port->dtype, &shape, &self->arena, &header, &header_bytes));
+        TRY(ctx, tsr_io_atomic_open(ctx, target->path, &self->arena, &target->file));
+        TRY(ctx, tsr_io_write_all(ctx, target->file.fd, target->path, header, header_bytes, 0));
+        target->file_offset = header_bytes;
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result commit_outputs(tsr_ctx *ctx, call *self) {
+    for (size_t i = 0; i < self->entry->output_count; i++)
+        if (self->outputs[i].port) TRY(ctx, tsr_io_atomic_commit(ctx, &self->outputs[i].file));
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                const tsr_binding *inputs, size_t input_count,
+                                const tsr_binding *outputs, size_t output_count) {
+    call self = {0};
+    tsr_result result = TSR_SUCCESS;
+    TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
+    if (output_count == 0)
+        FAIL_GOTO(ctx, result, TSR_USAGE,
+                  "no output of entry '%s' is asked for; nothing would be kept", self.entry->name);
+    TRY_GOTO(ctx, result, connect_inputs(ctx, &self, inputs, input_count));
+    TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
+    TRY_GOTO(ctx, result, run_rows(ctx, &self));
+    TRY_GOTO(ctx, result, commit_outputs(ctx, &self));
+done:
+    finish(ctx, &self);
+    return result;
+}

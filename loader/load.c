@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bundle -> ready program: open, match, decode, plan, map code, allocate.
+ */
+#include "loader/match.h"
+#include "loader/model.h"
+#include "manifests/program.h"
+#include "runtime/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *tsr_version(void) { return TSR_VERSION_TEXT; }
+
+static tsr_result match(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+    return tsr_match_target(ctx, model->bundle, tsr_cpu_get_level(), options->cpu, &model->arena,
+                            &model->target, &model->choice);
+}
+
+static tsr_result read_required(tsr_ctx *ctx, tsr_model *model, const char *media_type,
+                                void **out_bytes, size_t *out_size) {
+    tsr_bundle_layer layer;
+    if (!tsr_bundle_find_layer(model->bundle, model->target, media_type, &layer))
+        FAIL(ctx, TSR_CORRUPT, "'%s': target '%s' has no layer '%s'",
+             tsr_bundle_get_path(model->bundle),
+             tsr_bundle_get_target_name(model->bundle, model->target), media_type);
+    return tsr_bundle_read_layer(ctx, model->bundle, &layer, &model->arena, out_bytes, out_size);
+}
+
+static tsr_result decode(tsr_ctx *ctx, tsr_model *model) {
+    const char *json = NULL;
+    void *bytes = NULL;
+    size_t size = 0;
+    tsr_bundle_get_config(model->bundle, model->target, &json, &size);
+    TRY(ctx, tsr_config_decode(ctx, json, size, &model->arena, &model->config));
+    TRY(ctx, read_required(ctx, model, TSR_MEDIA_PROGRAM, &bytes, &size));
+    return tsr_program_decode(ctx, bytes, size, &model->config, &model->arena, &model->program);
+}
+
+static tsr_result plan(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+    TRY(ctx, tsr_executor_plan(ctx, &model->config, &model->program, &model->plan));
+    if (options->ignore_memory_plan) return TSR_SUCCESS;
+    return tsr_memory_check(ctx, tsr_bundle_get_path(model->bundle), model->plan.total_bytes);
+}
+
+static tsr_result map_code(tsr_ctx *ctx, tsr_model *model) {
+    void *bytes = NULL;
+    size_t size = 0;
+    model->kernels = TSR_NEW(&model->arena, tsr_kernel_fn, (size_t)model->program.kernel_count + 1);
+    if (!model->kernels)
+        FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", model->program.kernel_count);
+    TRY(ctx, read_required(ctx, model, TSR_MEDIA_ELF, &bytes, &size));
+    return tsr_code_object_load(ctx, bytes, size, (const char *const *)model->program.kernels,
+                                model->program.kernel_count, model->kernels, &model->object);
+}
+
+static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
+    const tsr_config *config = &model->config;
+    model->state = TSR_NEW(&model->arena, tsr_tensor, config->tensor_count + 1);
+    if (!model->state) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        if (tensor->role == TSR_ROLE_CONSTANT) continue;
+        model->state[model->state_count++] =
+            (tsr_tensor){.name = tensor->name,
+                         .dtype = tensor->dtype,
+                         .shape = tensor->shape,
+                         .data = tsr_executor_get_tensor(model->executor, i)};
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result allocate(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+    bool fma = tsr_cpu_parse_level(tsr_bundle_get_target_name(model->bundle, model->target)) >= 3;
+    model->numerics =
+        tsr_arena_printf(&model->arena, "%s%s", model->config.numerics, fma ? "+fma" : "");
+    if (!model->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
+    TRY(ctx, tsr_threads_create(ctx, options->threads, &model->threads));
+    TRY(ctx, tsr_executor_create(ctx, &model->config, &model->program, model->kernels,
+                                 model->threads, &model->executor));
+    return collect_state(ctx, model);
+}
+
+static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
+                              tsr_model *model) {
+    tsr_bundle_open_options bundle_options = {.size_bytes = sizeof bundle_options,
+                                              .strict = options->strict};
+    TRY(ctx, tsr_bundle_open(ctx, path, &bundle_options, &model->bundle));
+    TRY(ctx, match(ctx, model, options));
+    TRY(ctx, decode(ctx, model));
+    TRY(ctx, plan(ctx, model, options));
+    TRY(ctx, map_code(ctx, model));
+    TRY(ctx, allocate(ctx, model, options));
+    return tsr_model_load_stored(ctx, model, 1u << TSR_ROLE_CONSTANT);
+}
+
+tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
+                          tsr_model **out_model) {
+    tsr_model_options given = {.size_bytes = sizeof given};
+    if (options) {
+        TSR_ASSERT(options->size_bytes <= sizeof given);
+        memcpy(&given, options, options->size_bytes);
+    }
+    tsr_model *model = calloc(1, sizeof *model);
+    if (!model) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
+    tsr_result result = open_stages(ctx, path, &given, model);
+    if (result.code)
+        tsr_model_close(ctx, model);
+    else
+        *out_model = model;
+    return result;
+}
+
+void tsr_model_close(tsr_ctx *ctx, tsr_model *model) {
+    if (!model) return;
+    tsr_executor_destroy(model->executor);
+    tsr_threads_destroy(model->threads);
+    tsr_code_object_unload(model->object);
+    tsr_bundle_close(ctx, model->bundle);
+    tsr_arena_finish(&model->arena);
+    free(model);
+}
+
+const tsr_config *tsr_model_get_config(const tsr_model *model) { return &model->config; }
+tsr_digest tsr_model_get_digest(const tsr_model *model) {
+    return tsr_bundle_get_digest(model->bundle);
+}
+const char *tsr_model_get_target(const tsr_model *model) {
+    return tsr_bundle_get_target_name(model->bundle, model->target);
+}
+const char *tsr_model_get_choice(const tsr_model *model) { return model->choice; }
+const char *tsr_model_get_numerics(const tsr_model *model) { return model->numerics; }
+unsigned tsr_model_get_thread_count(const tsr_model *model) {
+    return tsr_threads_get_count(model->threads);
+}
+tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model) { return model->plan; }
+
+const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count) {
+    *out_count = model->state_count;
+    return model->state;
+}

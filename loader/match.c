@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loader/match.h"
+
+#include "runtime/base/buffer.h"
+#include "runtime/cpu.h"
+
+static void list_targets(const tsr_bundle *bundle, tsr_buffer *out_text) {
+    size_t count = tsr_bundle_get_target_count(bundle);
+    for (size_t i = 0; i < count; i++)
+        tsr_buffer_printf(out_text, "%s%s", i ? ", " : "", tsr_bundle_get_target_name(bundle, i));
+}
+
+/* The best target, or the target count. */
+static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned forced_level) {
+    size_t count = tsr_bundle_get_target_count(bundle), best = count;
+    unsigned best_level = 0;
+    for (size_t i = 0; i < count; i++) {
+        unsigned level = tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, i));
+        bool suits =
+            forced_level ? level == forced_level : level > best_level && level <= cpu_level;
+        if (level == 0 || !suits) continue;
+        best = i;
+        best_level = level;
+    }
+    return best;
+}
+
+static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, bool forced,
+                    tsr_buffer *out_text) {
+    size_t count = tsr_bundle_get_target_count(bundle);
+    unsigned best_level = tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, best));
+    tsr_buffer_printf(out_text, "%s: %s", tsr_bundle_get_target_name(bundle, best),
+                      forced ? "asked for" : "the highest level this CPU has");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = tsr_bundle_get_target_name(bundle, i);
+        unsigned level = tsr_cpu_parse_level(name);
+        if (i == best) continue;
+        if (level == 0)
+            tsr_buffer_printf(out_text, "; not %s: no such device here", name);
+        else if (level > cpu_level)
+            tsr_buffer_printf(out_text, "; not %s: this CPU has x86-64-v%u", name, cpu_level);
+        else
+            tsr_buffer_printf(out_text, "; not %s: %s", name,
+                              forced || level > best_level ? "not asked for" : "a lower level");
+    }
+}
+
+static tsr_result refuse(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
+                         const char *forced, const char *targets) {
+    if (cpu_level < 2)
+        FAIL(ctx, TSR_MACHINE, "this CPU has x86-64-v%u; at least x86-64-v2 is needed", cpu_level);
+    if (forced && !tsr_cpu_parse_level(forced))
+        FAIL(ctx, TSR_USAGE, "'%s' is no CPU level; expected x86-64-v2, x86-64-v3 or x86-64-v4",
+             forced);
+    if (forced && tsr_cpu_parse_level(forced) > cpu_level)
+        FAIL(ctx, TSR_MACHINE, "'%s' was asked for; this CPU has x86-64-v%u", forced, cpu_level);
+    if (forced)
+        FAIL(ctx, TSR_TARGET, "'%s' has no code for '%s'; it has %s", tsr_bundle_get_path(bundle),
+             forced, targets);
+    FAIL(ctx, TSR_TARGET, "'%s' has no code for this CPU (x86-64-v%u); it has %s",
+         tsr_bundle_get_path(bundle), cpu_level, targets);
+}
+
+tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
+                            const char *forced, tsr_arena *arena, size_t *out_target,
+                            const char **out_reason) {
+    tsr_buffer text = {0};
+    unsigned forced_level = forced ? tsr_cpu_parse_level(forced) : 0;
+    bool possible = cpu_level >= 2 && (!forced || (forced_level && forced_level <= cpu_level));
+    size_t best =
+        possible ? find_best(bundle, cpu_level, forced_level) : tsr_bundle_get_target_count(bundle);
+    if (best == tsr_bundle_get_target_count(bundle)) {
+        list_targets(bundle, &text);
+        tsr_result result =
+            refuse(ctx, bundle, cpu_level, forced, text.bytes ? text.bytes : "none");
+        tsr_buffer_finish(&text);
+        return result;
+    }
+    explain(bundle, best, cpu_level, forced != NULL, &text);
+    const char *reason = text.failed ? NULL : tsr_arena_strdup(arena, text.bytes);
+    tsr_buffer_finish(&text);
+    if (!reason) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
+    *out_target = best;
+    *out_reason = reason;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which of a bundle's targets runs here.
+ */
+#ifndef TSR_LOADER_MATCH_H
+#define TSR_LOADER_MATCH_H
+
+#include "bundle/bundle.h"
+
+/* The highest x86-64 level the bundle has and a CPU of `cpu_level` (1 … 4) can run, or the one
+ * `forced` names (NULL: none). *out_reason (in the arena) says why it was chosen and why each other
+ * lost. TSR_MACHINE for a CPU below v2 or a forced level the CPU lacks; TSR_TARGET when the bundle
+ * has nothing suitable; both list what there is. */
+TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
+                            const char *forced, tsr_arena *arena, size_t *out_target,
+                            const char **out_reason);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a tsr_model is made of; private to this folder.
+ */
+#ifndef TSR_LOADER_MODEL_H
+#define TSR_LOADER_MODEL_H
+
+#include "bundle/bundle.h"
+#include "loader/tessera.h"
+#include "runtime/cpu.h"
+
+struct tsr_model {
+    tsr_arena arena;
+    tsr_bundle *bundle; /* owned */
+    size_t target;      /* in the bundle */
+    const char *choice, *numerics;
+    tsr_config config;
+    tsr_program program;
+    tsr_memory_plan plan;
+    tsr_kernel_fn *kernels;  /* in the arena */
+    tsr_code_object *object; /* owned */
+    tsr_threads *threads;    /* owned */
+    tsr_executor *executor;  /* owned */
+    tsr_tensor *state;       /* in the arena; views of the executor's memory, sorted by name */
+    size_t state_count;
+};
+
+/* Fills the tensors of TSR_INIT_DATA whose role is in the set (bit 1 << role) from the bundle's
+ * weights. */
+TSR_RESULT tsr_model_load_stored(tsr_ctx *ctx, tsr_model *model, unsigned roles);
+
+/* The entry of that name, or TSR_USAGE listing those there are. NULL: the only one of `kind`. */
+TSR_RESULT tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char *name,
+                                tsr_entry_kind kind, size_t *out_entry);
+
+/* "images (ui8 64x64)" … for messages. In the arena. */
+const char *tsr_model_list_inputs(const tsr_config_entry *entry, tsr_arena *arena);
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tsr_train: what is asked for -> a job for the training loop.
+ *
+ *     find entries -> bind data -> open log -> recover or initialise -> begin log -> run -> close
+ */
+#include "loader/model.h"
+#include "runtime/base/io.h"
+#include "runtime/data/array_file.h"
+#include "runtime/memory.h"
+
+#include <string.h>
+
+enum { KEEP_DEFAULT = 2 };
+
+typedef struct session {
+    tsr_model *model;
+    tsr_train_options options;
+    tsr_arena arena;
+    tsr_train_job job;
+    tsr_dataset *data, *eval_data; /* owned */
+    tsr_store *store;              /* owned */
+    tsr_recorder *recorder;        /* owned */
+    tsr_replay *replay;            /* owned */
+    tsr_recovery recovery;
+    tsr_record_data digests[TSR_RECORD_DATA_MAX];
+    size_t digest_count;
+    tsr_tensor *tracked; /* in the arena */
+} session;
+
+/* ---- data ---- */
+
+static const tsr_binding *find_binding(const session *self, const char *name) {
+    for (size_t i = 0; i < self->options.data_count; i++)
+        if (strcmp(self->options.data[i].name, name) == 0) return &self->options.data[i];
+    return NULL;
+}
+
+static size_t count_bound(const session *self, const tsr_config_entry *entry) {
+    size_t count = 0;
+    for (size_t i = 0; i < entry->input_count; i++)
+        if (entry->inputs[i].source == TSR_PORT_DATA && find_binding(self, entry->inputs[i].name))
+            count++;
+    return count;
+}
+
+static tsr_result open_data(tsr_ctx *ctx, session *self, const tsr_config_entry *entry,
+                            tsr_dataset **out_data) {
+    tsr_dataset_port ports[TSR_CONFIG_PORTS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < entry->input_count; i++) {
+        const tsr_config_port *port = &entry->inputs[i];
+        if (port->source == TSR_PORT_STEP) continue;
+        const tsr_binding *binding = find_binding(self, port->name);
+        if (port->source == TSR_PORT_ARGUMENT)
+            FAIL(ctx, TSR_USAGE,
+                 "input '%s' of entry '%s' is no data input; the entry cannot be run over data",
+                 port->name, entry->name);
+        if (!binding)
+            FAIL(ctx, TSR_USAGE, "no data is bound to '%s'; entry '%s' needs %s", port->name,
+                 entry->name, tsr_model_list_inputs(entry, &self->arena));
+        ports[count++] = (tsr_dataset_port){
+            .name = port->name, .path = binding->path, .dtype = port->dtype, .shape = port->shape};
+    }
+    if (count == 0) FAIL(ctx, TSR_USAGE, "entry '%s' has no data input", entry->name);
+    tsr_dataset_options options = {.batch = entry->batch,
+                                   .rows_min = entry->kind == TSR_ENTRY_TRAIN ? entry->batch : 1};
+    return tsr_dataset_open(ctx, ports, count, &options, out_data);
+}
+
+/* Every name given must be a data input of some entry that can use it. */
+static tsr_result check_names(tsr_ctx *ctx, session *self) {
+    const tsr_config *config = &self->model->config;
+    for (size_t i = 0; i < self->options.data_count; i++) {
+        const char *name = self->options.data[i].name, *known = "";
+        bool found = false;
+        for (size_t j = 0; j < config->entry_count; j++) {
+            const tsr_config_entry *entry = &config->entries[j];
+            for (size_t k = 0; k < entry->input_count; k++) {
+                if (entry->inputs[k].source != TSR_PORT_DATA) continue;
+                found = found || strcmp(entry->inputs[k].name, name) == 0;
+                known = tsr_arena_printf(&self->arena, "%s%s%s", known ? known : "",
+                                         known && known[0] ? ", " : "", entry->inputs[k].name);
+            }
+        }
+        if (!found)
+            FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name,
+                 known ? known : "?");
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(self->options.data[j].name, name) == 0)
+                FAIL(ctx, TSR_USAGE, "data '%s' is bound twice", name);
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
+    const tsr_config *config = &self->model->config;
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const tsr_config_entry *entry = &config->entries[i];
+        if (entry->kind != TSR_ENTRY_EVAL || count_bound(self, entry) == 0) continue;
+        if (self->job.eval_entry)
+            FAIL(ctx, TSR_USAGE, "data is bound to two eval entries, '%s' and '%s'",
+                 self->job.eval_entry->name, entry->name);
+        TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
+        self->job.eval_entry = entry;
+        self->job.eval_index = i;
+    }
+    if (self->options.eval_every && !self->job.eval_entry)
+        FAIL(ctx, TSR_USAGE, "evaluation every %llu steps needs an eval entry with its data bound",
+             (unsigned long long)self->options.eval_every);
+    return TSR_SUCCESS;
+}
+
+static tsr_result bind_data(tsr_ctx *ctx, session *self) {
+    const tsr_config_entry *entry = NULL;
+    TRY(ctx, tsr_model_find_entry(ctx, self->model, self->options.entry, TSR_ENTRY_TRAIN,
+                                  &self->job.entry));
+    entry = &self->model->config.entries[self->job.entry];
+    if (entry->kind != TSR_ENTRY_TRAIN)
+        FAIL(ctx, TSR_USAGE, "entry '%s' does not train", entry->name);
+    TRY(ctx, check_names(ctx, self));
+    TRY(ctx, open_data(ctx, self, entry, &self->data));
+    TRY(ctx, bind_eval(ctx, self));
+    self->job.data = self->data;
+    self->job.eval_data = self->eval_data;
+    return TSR_SUCCESS;
+}
+
+static tsr_result digest_array(tsr_ctx *ctx, const tsr_array *array, tsr_digest *out_digest) {
+    static const uint64_t elements = 8192;
+    char bytes[8192 * 8];
+    tsr_tree_hasher hasher;
+    uint64_t count = 0;
+    bool fits = tsr_shape_count(tsr_array_get_shape(array), &count);
+    TSR_ASSERT(fits);
+    tsr_tree_hasher_init(&hasher);
+    for (uint64_t first = 0; first < count; first += elements) {
+        uint64_t part = count - first < elements ? count - first : elements;
+        TRY(ctx, tsr_array_read(ctx, array, first, part, bytes));
+        tsr_tree_hasher_update(&hasher, bytes,
+                               (size_t)part * tsr_dtype_size(tsr_array_get_dtype(array)));
+    }
+    *out_digest = tsr_tree_hasher_finish(&hasher);
+    return TSR_SUCCESS;
+}
+
+static tsr_result digest_data(tsr_ctx *ctx, session *self) {
+    const tsr_config_entry *entry = &self->model->config.entries[self->job.entry];
+    for (size_t i = 0; i < entry->input_count; i++) {
+        const tsr_config_port *port = &entry->inputs[i];
+        const tsr_binding *binding = find_binding(self, port->name);
+        tsr_array *array = NULL;
+        if (port->source != TSR_PORT_DATA || !binding) continue;
+        TRY(ctx, tsr_array_open(ctx, binding->path, port->dtype, &array));
+        tsr_record_data *data = &self->digests[self->digest_count++];
+        data->name = port->name;
+        tsr_result result = digest_array(ctx, array, &data->digest);
+        tsr_array_close(ctx, array);
+        TRY(ctx, result);
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- replay ---- */
+
+static tsr_result check_digest(tsr_ctx *ctx, const char *what, const char *name,
+                               const tsr_digest *got, const tsr_digest *expected) {
+    char got_hex[TSR_DIGEST_HEX + 1], expected_hex[TSR_DIGEST_HEX + 1];
+    if (tsr_digest_equal(got, expected)) return TSR_SUCCESS;
+    tsr_digest_format(got, got_hex);
+    tsr_digest_format(expected, expected_hex);
+    FAIL(ctx, TSR_MISMATCH, "%s%s has hash %.16s; the log was recorded with %.16s", what, name,
+         got_hex, expected_hex);
+}
+
+static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_header *header) {
+    tsr_digest bundle = tsr_model_get_digest(self->model);
+    const char *entry = self->model->config.entries[self->job.entry].name;
+    TRY(ctx, check_digest(ctx, "this bundle", "", &bundle, &header->bundle_hash));
+    if (strcmp(header->numerics, self->model->numerics) != 0)
+        FAIL(ctx, TSR_MISMATCH, "this run has numerics '%s'; the log was recorded with '%s'",
+             self->model->numerics, header->numerics);
+    if (strcmp(header->entry, entry) != 0)
+        FAIL(ctx, TSR_MISMATCH, "this run has entry '%s'; the log was recorded with '%s'", entry,
+             header->entry);
+    for (size_t i = 0; i < self->digest_count; i++)
+        for (size_t j = 0; j < header->data_count; j++)
+            if (strcmp(self->digests[i].name, header->data[j].name) == 0)
+                TRY(ctx, check_digest(ctx, "data ", self->digests[i].name, &self->digests[i].digest,
+                                      &header->data[j].digest));
+    return TSR_SUCCESS;
+}
+
+static tsr_result open_log(tsr_ctx *ctx, session *self) {
+    if (self->options.record && self->options.replay)
+        FAIL(ctx, TSR_USAGE, "a run is either recorded or replayed, not both");
+    if (!self->options.record && !self->options.replay) return TSR_SUCCESS;
+    TRY(ctx, digest_data(ctx, self));
+    if (!self->options.replay) return TSR_SUCCESS;
+    TRY(ctx, tsr_replay_open(ctx, self->options.replay, &self->replay));
+    TRY(ctx, check_header(ctx, self, tsr_replay_get_header(self->replay)));
+    self->job.replay = self->replay;
+    uint64_t last = tsr_replay_get_last_step(self->replay);
+    if (self->options.steps == 0 || self->options.steps > last) self->job.last_step = last;
+    return TSR_SUCCESS;
+}
+
+/* ---- where to begin ---- */
+
+static tsr_result initialize(tsr_ctx *ctx, session *self) {
+    self->job.position = (tsr_position){.seed = self->options.has_seed ? self->options.seed : 0,
+                                        .virtual_ranks = self->model->config.virtual_ranks,
+                                        .shuffle_version = TSR_SHUFFLE_VERSION};
+    TRY(ctx, tsr_model_initialize(ctx, self->model, (uint32_t)self->job.position.seed));
+    if (self->options.params)
+        TRY(ctx, tsr_model_load_params(ctx, self->model, self->options.params));
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_number(tsr_ctx *ctx, const char *what, uint64_t stored, uint64_t wanted) {
+    if (stored != wanted)
+        FAIL(ctx, TSR_MISMATCH, "the state has %s %llu; this run has %llu", what,
+             (unsigned long long)stored, (unsigned long long)wanted);
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_generation *generation) {
+    const tsr_position *position = &generation->position;
+    if (self->options.has_seed)
+        TRY(ctx, check_number(ctx, "seed", position->seed, self->options.seed));
+    TRY(ctx, check_number(ctx, "virtual ranks", position->virtual_ranks,
+                          self->model->config.virtual_ranks));
+    TRY(ctx, check_number(ctx, "shuffle version", position->shuffle_version, TSR_SHUFFLE_VERSION));
+    uint64_t batch = self->model->config.entries[self->job.entry].batch;
+    TRY(ctx, check_number(ctx, "global sample index", position->sample, position->step * batch));
+    if (strcmp(generation->numerics, self->model->numerics) != 0)
+        FAIL(ctx, TSR_MISMATCH,
+             "the state was trained with numerics '%s'; this run has '%s': its bits would differ",
+             generation->numerics, self->model->numerics);
+    self->job.position = *position;
+    return TSR_SUCCESS;
+}
+
+/* A replay goes on from where the record began, and never writes. */
+static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
+    const tsr_record_header *header = tsr_replay_get_header(self->replay);
+    tsr_generation generation;
+    if (!self->options.has_seed) {
+        self->options.has_seed = true;
+        self->options.seed = (uint32_t)header->seed;
+    }
+    if (header->step == 0) return initialize(ctx, self);
+    if (!self->options.state_directory)
+        FAIL(ctx, TSR_USAGE,
+             "the log begins at step %llu: its replay needs the state directory with generation "
+             "%llu",
+             (unsigned long long)header->step, (unsigned long long)header->generation);
+    TRY(ctx, tsr_model_load_state(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
+                                  header->generation, &generation));
+    return check_position(ctx, self, &generation);
+}
+
+static tsr_result recover(tsr_ctx *ctx, session *self) {
+    const tsr_train_options *options = &self->options;
+    tsr_store_options store_options = {.size_bytes = sizeof store_options,
+                                       .directory = options->state_directory,
+                                       .bundle_hash = tsr_model_get_digest(self->model),
+                                       .numerics = self->model->numerics,
+                                       .keep = options->keep ? options->keep : KEEP_DEFAULT,
+                                       .allow_network_fs = options->allow_network_fs};
+    TRY(ctx, tsr_store_open(ctx, &store_options, options->resume, options->resume_generation,
+                            &self->store, &self->recovery));
+    self->job.store = self->store;
+    if (!self->recovery.found) return initialize(ctx, self);
+    TRY(ctx, check_position(ctx, self, &self->recovery.generation));
+    return tsr_store_load(ctx, self->store, self->model->state, self->model->state_count);
+}
+
+static tsr_result begin_state(tsr_ctx *ctx, session *self) {
+    if (self->replay) return begin_replay(ctx, self);
+    if (!self->options.state_directory) return initialize(ctx, self);
+    TRY(ctx, tsr_memory_check(ctx, "a state directory with asynchronous saves",
+                              self->model->plan.tensor_bytes));
+    TRY(ctx, recover(ctx, self));
+    return tsr_store_reserve(ctx, self->store, self->model->state, self->model->state_count);
+}
+
+static tsr_result track(tsr_ctx *ctx, session *self) {
+    const tsr_config_entry *entry = &self->model->config.entries[self->job.entry];
+    size_t count = self->model->state_count;
+    self->tracked = TSR_NEW(&self->arena, tsr_tensor, count + entry->output_count);
+    if (!self->tracked)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count + entry->output_count);
+    if (count) memcpy(self->tracked, self->model->state, count * sizeof *self->tracked);
+    for (size_t i = 0; i < entry->output_count; i++) {
+        const tsr_config_port *port = &entry->outputs[i];
+        const char *name = tsr_arena_printf(&self->arena, "output %s", port->name);
+        if (!name) FAIL(ctx, TSR_MEMORY, "no memory for the name of output '%s'", port->name);
+        void *data = tsr_executor_get_output(self->model->executor, self->job.entry, i);
+        self->tracked[count++] = (tsr_tensor){name, port->dtype, port->shape, data};
+        /* No step has run yet: what a record holds for the outputs before the first step is zeros.
+         */
+        uint64_t size = 0;
+        if (tsr_shape_size(&port->shape, port->dtype, &size) && size) memset(data, 0, (size_t)size);
+    }
+    self->job.tracked = self->tracked;
+    self->job.tracked_count = count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result begin_log(tsr_ctx *ctx, session *self) {
+    TRY(ctx, track(ctx, self));
+    if (!self->options.record) return TSR_SUCCESS;
+    tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
+                                .numerics = self->model->numerics,
+                                .entry = self->model->config.entries[self->job.entry].name,
+                                .seed = self->job.position.seed,
+                                .step = self->job.position.step,
+                                .generation =
+                                    self->recovery.found ? self->recovery.generation.number : 0,
+                                .epoch = self->recovery.found ? self->recovery.generation.epoch : 0,
+                                .data_count = self->digest_count,
+                                .data = self->digests};
+    TRY(ctx, tsr_recorder_create(ctx, self->options.record, &header, self->tracked,
+                                 self->job.tracked_count, &self->recorder));
+    self->job.recorder = self->recorder;
+    return TSR_SUCCESS;
+}
+
+/* ---- evaluation alone ---- */
+
+static tsr_result run_evaluation(tsr_ctx *ctx, session *self, const char *name, tsr_arena *arena,
+                                 tsr_eval_report *out_report) {
+    size_t index = 0;
+    TRY(ctx, tsr_model_find_entry(ctx, self->model, name, TSR_ENTRY_EVAL, &index));
+    const tsr_config_entry *entry = &self->model->config.entries[index];
+    if (entry->kind != TSR_ENTRY_EVAL)
+        FAIL(ctx, TSR_USAGE, "entry '%s' does not evaluate", entry->name);
+    TRY(ctx, check_names(ctx, self));
+    TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
+    double *means = TSR_NEW(arena, double, entry->output_count + 1);
+    const char **names = TSR_NEW(arena, const char *, entry->output_count + 1);
+    if (!means || !names) FAIL(ctx, TSR_MEMORY, "no memory for %zu results", entry->output_count);
+    for (size_t i = 0; i < entry->output_count; i++) names[i] = entry->outputs[i].name;
+    TRY(ctx, tsr_evaluate(ctx, &self->model->config, self->model->executor, index, self->eval_data,
+                          means));
+    *out_report = (tsr_eval_report){.rows = tsr_dataset_get_rows(self->eval_data),
+                                    .names = names,
+                                    .means = means,
+                                    .count = entry->output_count};
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                              const tsr_binding *data, size_t data_count, tsr_arena *arena,
+                              tsr_eval_report *out_report) {
+    session self = {.model = model, .options = {.data = data, .data_count = data_count}};
+    tsr_result result = run_evaluation(ctx, &self, entry, arena, out_report);
+    tsr_dataset_close(ctx, self.eval_data);
+    tsr_arena_finish(&self.arena);
+    return result;
+}
+
+/* ---- the whole ---- */
+
+static void fill_job(session *self) {
+    const tsr_train_options *options = &self->options;
+    self->job.config = &self->model->config;
+    self->job.executor = self->model->executor;
+    self->job.eval_every = options->eval_every;
+    self->job.save_every = options->save_every;
+    self->job.state = self->model->state;
+    self->job.state_count = self->model->state_count;
+    self->job.last_step = options->steps;
+    self->job.callbacks = options->callbacks;
+    self->job.stop = options->stop;
+}
+
+static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out_summary) {
+    fill_job(self);
+    if (self->options.steps == 0 && !self->options.replay)
+        FAIL(ctx, TSR_USAGE, "steps is 0; expected at least 1");
+    TRY(ctx, bind_data(ctx, self));
+    TRY(ctx, open_log(ctx, self));
+    TRY(ctx, begin_state(ctx, self));
+    TRY(ctx, begin_log(ctx, self));
+    if (self->options.begun)
+        self->options.begun(self->options.callbacks.user, &self->recovery, &self->job.position);
+    return tsr_train_run(ctx, &self->job, out_summary);
+}
+
+static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
+    /* The first error is the one reported. */
+    tsr_ctx closing = tsr_ctx_fork(ctx);
+    tsr_result closed = tsr_recorder_close(&closing, self->recorder);
+    if (closed.code && !result.code) result = tsr_error_adopt(ctx, &closing);
+    tsr_replay_close(self->replay);
+    tsr_store_close(&closing, self->store);
+    tsr_dataset_close(&closing, self->data);
+    tsr_dataset_close(&closing, self->eval_data);
+    tsr_arena_finish(&self->arena);
+    return result;
+}
+
+tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
+                     tsr_train_summary *out_summary) {
+    session self = {.model = model, .options = {.size_bytes = sizeof self.options}};
+    TSR_ASSERT(options->size_bytes <= sizeof self.options);
+    memcpy(&self.options, options, options->size_bytes);
+    *out_summary = (tsr_train_summary){0};
+    return finish(ctx, &self, run_stages(ctx, &self, out_summary));
+}

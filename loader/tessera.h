@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libtessera: open a bundle, train it, call it. Everything tessera-run does goes through this
+ * header.
+ *
+ *     tsr_ctx ctx = {0};
+ *     tsr_model *model = NULL;
+ *     tsr_result result = tsr_model_open(&ctx, "digits.tsb", NULL, &model);
+ *     if (!result.code) result = tsr_model_initialize(&ctx, model, 0);
+ *     if (!result.code) result = tsr_model_call(&ctx, model, "predict", inputs, 1, outputs, 1);
+ *     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
+ *     tsr_model_close(&ctx, model);
+ *
+ * A model belongs to one thread at a time. Options structs begin with their size, so that they can
+ * grow; NULL means the defaults. Result codes are those of runtime/base/codes.def.
+ */
+#ifndef TSR_LOADER_TESSERA_H
+#define TSR_LOADER_TESSERA_H
+
+#include "manifests/config.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/tensor.h"
+#include "runtime/executor.h"
+#include "runtime/store.h"
+#include "runtime/train.h"
+
+#define TSR_API __attribute__((visibility("default")))
+
+TSR_API const char *tsr_version(void); /* "0.1.0" */
+
+/* ---- a bundle, ready to run ---- */
+
+typedef struct tsr_model tsr_model;
+
+typedef struct tsr_model_options {
+    size_t size_bytes;       /* sizeof(tsr_model_options) */
+    bool strict;             /* only canonical bytes, all verified before anything is used */
+    const char *cpu;         /* force a variant: "x86-64-v3"; NULL: the highest this CPU has */
+    unsigned threads;        /* 0: every CPU this process may use */
+    bool ignore_memory_plan; /* do not compare the plan with what is available */
+} tsr_model_options;
+
+/* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call
+ * one of initialize, load_state, load_params, or tsr_train. TSR_TARGET lists the targets there are;
+ * TSR_MACHINE for a CPU below v2; TSR_MEMORY with planned and available bytes. */
+TSR_API TSR_RESULT tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
+                                  tsr_model **out_model);
+TSR_API void tsr_model_close(tsr_ctx *ctx, tsr_model *model); /* accepts NULL */
+
+/* Borrowed from the model. */
+TSR_API const tsr_config *tsr_model_get_config(const tsr_model *model);
+TSR_API tsr_digest tsr_model_get_digest(const tsr_model *model);  /* of the bundle */
+TSR_API const char *tsr_model_get_target(const tsr_model *model); /* "cpu:x86-64-v3" */
+TSR_API const char *
+tsr_model_get_choice(const tsr_model *model); /* why this one, why not the others */
+TSR_API const char *
+tsr_model_get_numerics(const tsr_model *model); /* "portable+fma": equal texts, equal bits */
+TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
+TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
+/* The state (parameters and optimizer state) in memory, sorted by name. */
+TSR_API const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count);
+
+/* ---- parameters ---- */
+
+/* Init rules with this seed, stored data and constants from the bundle. */
+TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed);
+/* A generation of a state directory, read-only and without its lock; verified. TSR_STATE when there
+ * is none. */
+TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
+                                        tsr_resume_mode mode, uint64_t generation,
+                                        tsr_generation *out_generation);
+/* Every parameter from a safetensors file; names, dtypes and shapes must match (TSR_MISMATCH with
+ * both values). */
+TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path);
+/* Every parameter to a safetensors file, whole or not at all. */
+TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path);
+
+/* ---- calls ---- */
+
+/* One call with tensors found by name; all inputs of source ARGUMENT or DATA must be there
+ * (TSR_USAGE lists them), dtypes and shapes equal (TSR_DATA). Outputs are optional. Where rows are
+ * independent, dimension 0 may be any number of rows, equal for all. A TRAIN entry is refused
+ * (TSR_USAGE): use tsr_train. */
+TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                  const tsr_tensor *inputs, size_t input_count,
+                                  const tsr_tensor *outputs, size_t output_count);
+
+typedef struct tsr_binding {
+    const char *name, *path; /* borrowed */
+} tsr_binding;
+/* The same from array files (see runtime/data/array_file.h) to .npy files. */
+TSR_API TSR_RESULT tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                        const tsr_binding *inputs, size_t input_count,
+                                        const tsr_binding *outputs, size_t output_count);
+
+/* Means of an EVAL entry's row-wise outputs over the data bound to its inputs. out_report's arrays
+ * are in the arena. */
+TSR_API TSR_RESULT tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                      const tsr_binding *data, size_t data_count, tsr_arena *arena,
+                                      tsr_eval_report *out_report);
+
+/* ---- training ---- */
+
+typedef struct tsr_train_options {
+    size_t size_bytes; /* sizeof(tsr_train_options) */
+    const char *entry; /* NULL: the only TRAIN entry */
+    uint64_t steps;    /* absolute step to stop at, >= 1 */
+    bool has_seed;     /* else: the state's, or 0 */
+    uint32_t seed;
+    const tsr_binding
+        *data; /* data inputs of the train entry, and of the eval entry if it is to be used */
+    size_t data_count;
+    const char *state_directory; /* NULL: nothing is saved */
+    uint64_t save_every;         /* steps; 0: at the end only */
+    uint32_t keep;               /* generations, >= 2; 0 means 2 */
+    tsr_resume_mode resume;
+    uint64_t resume_generation; /* TSR_RESUME_EXACT */
+    bool allow_network_fs;
+    uint64_t eval_every;         /* steps; 0: at the end only */
+    const char *record, *replay; /* log files, or NULL; not both */
+    const char *params; /* start from these parameters where no state is resumed, or NULL */
+    tsr_train_callbacks callbacks;
+    void (*begun)(void *user, const tsr_recovery *recovery,
+                  const tsr_position *position); /* before the first step; may be NULL */
+    const volatile sig_atomic_t *stop;           /* see tsr_train_job */
+} tsr_train_options;
+
+/* Recovers or initialises, trains, saves. Without the data it needs: TSR_USAGE listing names,
+ * dtypes and shapes. A state at or past `steps` is no error: nothing is run. */
+TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
+                             tsr_train_summary *out_summary);
+
+#endif

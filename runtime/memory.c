@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/memory.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static void lower(uint64_t *least, uint64_t value) {
+    if (value < *least) *least = value;
+}
+
+static void read_meminfo(uint64_t *least) {
+    char line[256];
+    unsigned long long kib = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (!file) return;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1) lower(least, (uint64_t)kib * 1024);
+    fclose(file);
+}
+
+static bool read_number(const char *path, uint64_t *out_value) {
+    unsigned long long value = 0;
+    FILE *file = fopen(path, "re");
+    if (!file) return false;
+    bool found = fscanf(file, "%llu", &value) == 1; /* "max" is no number: no limit */
+    fclose(file);
+    *out_value = value;
+    return found;
+}
+
+/* cgroup v2: this process's group as /proc/self/cgroup names it, under the usual mount point. */
+static void read_cgroup(uint64_t *least) {
+    char line[1024], path[1200];
+    uint64_t limit = 0, used = 0;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (!file) return;
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file)) found = strncmp(line, "0::/", 4) == 0;
+    fclose(file);
+    if (!found) return;
+    line[strcspn(line, "\n")] = 0;
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", line + 3);
+    if (!read_number(path, &limit)) return;
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", line + 3);
+    if (read_number(path, &used)) lower(least, limit > used ? limit - used : 0);
+}
+
+static void read_rlimit(uint64_t *least) {
+    struct rlimit limit;
+    unsigned long long pages = 0;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file) return;
+    if (fscanf(file, "%llu", &pages) == 1) {
+        uint64_t used = (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+        lower(least, limit.rlim_cur > used ? limit.rlim_cur - used : 0);
+    }
+    fclose(file);
+}
+
+uint64_t tsr_memory_get_available(void) {
+    uint64_t least = UINT64_MAX;
+    read_meminfo(&least);
+    read_cgroup(&least);
+    read_rlimit(&least);
+    return least;
+}
+
+tsr_result tsr_memory_check(tsr_ctx *ctx, const char *what, uint64_t planned_bytes) {
+    uint64_t available = tsr_memory_get_available();
+    if (planned_bytes > available)
+        FAIL(ctx, TSR_MEMORY, "%s plans %llu bytes of memory; %llu are available", what,
+             (unsigned long long)planned_bytes, (unsigned long long)available);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/train.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { OUTPUTS_MAX = TSR_CONFIG_PORTS_MAX };
+
+typedef struct run {
+    const tsr_train_job *job;
+    const tsr_config_entry *entry;
+    tsr_train_summary *summary;
+    void *inputs[TSR_CONFIG_PORTS_MAX]; /* of the data ports, in order */
+    tsr_tensor outputs[OUTPUTS_MAX];
+    const char *eval_names[OUTPUTS_MAX];
+    uint64_t saves_reported;
+    double began;
+} run;
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static size_t collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
+                             void **out_inputs) {
+    const tsr_config_entry *ports = &config->entries[entry];
+    size_t count = 0;
+    for (size_t i = 0; i < ports->input_count; i++)
+        if (ports->inputs[i].source == TSR_PORT_DATA)
+            out_inputs[count++] = tsr_executor_get_input(executor, entry, i);
+    return count;
+}
+
+/* The first value that is not finite; SIZE_MAX if all are. */
+static uint64_t find_nonfinite(const tsr_tensor *tensor, double *out_value) {
+    uint64_t count = 0;
+    if (!tsr_shape_count(&tensor->shape, &count)) return SIZE_MAX;
+    for (uint64_t i = 0; i < count; i++) {
+        double value = 0;
+        if (tensor->dtype == TSR_DTYPE_F32)
+            value = (double)((const float *)tensor->data)[i];
+        else if (tensor->dtype == TSR_DTYPE_F64)
+            value = ((const double *)tensor->data)[i];
+        else
+            break;
+        if (isfinite(value)) continue;
+        *out_value = value;
+        return i;
+    }
+    return SIZE_MAX;
+}
+
+static tsr_result check_finite(tsr_ctx *ctx, const tsr_tensor *tensors, size_t count,
+                               const char *what, uint64_t step) {
+    for (size_t i = 0; i < count; i++) {
+        double value = 0;
+        uint64_t element = find_nonfinite(&tensors[i], &value);
+        if (element == SIZE_MAX) continue;
+        if (tensors[i].shape.rank == 0)
+            FAIL(ctx, TSR_NONFINITE, "%s '%s' is %g at step %llu; expected a finite number", what,
+                 tensors[i].name, value, (unsigned long long)step);
+        FAIL(ctx, TSR_NONFINITE,
+             "%s '%s' has %g at element %llu at step %llu; expected finite numbers", what,
+             tensors[i].name, value, (unsigned long long)element, (unsigned long long)step);
+    }
+    return TSR_SUCCESS;
+}
+
+static void report_saves(run *self, const tsr_save_status *status) {
+    self->summary->saves = *status;
+    if (status->committed_count == self->saves_reported) return;
+    self->saves_reported = status->committed_count;
+    const tsr_train_callbacks *callbacks = &self->job->callbacks;
+    if (callbacks->saved) callbacks->saved(callbacks->user, &status->last_committed);
+}
+
+static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *status) {
+    report_saves(self, status);
+    if (status->outcome_unknown)
+        FAIL(ctx, TSR_SAVE,
+             "the outcome of a save is unknown: its directory could not be synced; the next run "
+             "decides");
+    if (status->failed_in_a_row >= TSR_SAVES_FAILED_MAX)
+        FAIL(ctx, TSR_SAVE, "%u saves in a row failed; at most %d are tolerated",
+             status->failed_in_a_row, TSR_SAVES_FAILED_MAX - 1);
+    return TSR_SUCCESS;
+}
+
+static tsr_result save(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    uint64_t step = self->summary->position.step;
+    TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", step));
+    return tsr_store_save(ctx, job->store, &self->summary->position);
+}
+
+/* The last state must be durable: tried again until it is committed or too many failed. */
+static tsr_result save_last(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    uint64_t step = self->summary->position.step;
+    tsr_save_status status = tsr_store_wait(job->store);
+    TRY(ctx, check_saves(ctx, self, &status));
+    bool committed = status.committed_count > 0 && status.last_committed.position.step == step;
+    while (!committed && step > job->position.step) {
+        TRY(ctx, save(ctx, self));
+        status = tsr_store_wait(job->store);
+        TRY(ctx, check_saves(ctx, self, &status));
+        committed = status.failed_in_a_row == 0;
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result evaluate(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    double means[OUTPUTS_MAX];
+    if (!job->eval_entry) return TSR_SUCCESS;
+    TRY(ctx, tsr_evaluate(ctx, job->config, job->executor, job->eval_index, job->eval_data, means));
+    tsr_eval_report report = {.step = self->summary->position.step,
+                              .rows = tsr_dataset_get_rows(job->eval_data),
+                              .names = self->eval_names,
+                              .means = means,
+                              .count = job->eval_entry->output_count};
+    if (job->callbacks.eval) job->callbacks.eval(job->callbacks.user, &report);
+    return TSR_SUCCESS;
+}
+
+static tsr_result compare(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    uint64_t step = self->summary->position.step;
+    if (job->recorder) TRY(ctx, tsr_recorder_append(ctx, job->recorder, step));
+    if (job->replay)
+        TRY(ctx, tsr_replay_check(ctx, job->replay, step, job->tracked, job->tracked_count));
+    return TSR_SUCCESS;
+}
+
+static void report_step(run *self) {
+    const tsr_train_job *job = self->job;
+    const tsr_train_summary *summary = self->summary;
+    if (!job->callbacks.step) return;
+    tsr_step_report report = {.step = summary->position.step,
+                              .last_step = job->last_step,
+                              .first_step = job->position.step,
+                              .samples = self->entry->batch,
+                              .outputs = self->outputs,
+                              .output_count = self->entry->output_count,
+                              .seconds = now() - self->began};
+    job->callbacks.step(job->callbacks.user, &report);
+}
+
+static tsr_result run_step(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    tsr_position *position = &self->summary->position;
+    double began = now();
+    TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed, position->sample,
+                               self->entry->batch, self->inputs));
+    tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, position->step + 1);
+    if (result.code)
+        return tsr_error_prefix(ctx, result, "step %llu", (unsigned long long)position->step + 1);
+    TRY(ctx,
+        check_finite(ctx, self->outputs, self->entry->output_count, "output", position->step + 1));
+    position->step++;
+    position->sample += self->entry->batch;
+    self->summary->step_seconds += now() - began;
+    TRY(ctx, compare(ctx, self));
+    report_step(self);
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_steps(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    tsr_position *position = &self->summary->position;
+    if (job->replay)
+        TRY(ctx,
+            tsr_replay_check(ctx, job->replay, position->step, job->tracked, job->tracked_count));
+    while (position->step < job->last_step) {
+        if (job->stop && *job->stop) {
+            self->summary->stopped = true;
+            break;
+        }
+        TRY(ctx, run_step(ctx, self));
+        if (job->store && job->save_every && position->step % job->save_every == 0)
+            TRY(ctx, save(ctx, self));
+        if (job->store) {
+            tsr_save_status status = tsr_store_poll(job->store);
+            TRY(ctx, check_saves(ctx, self, &status));
+        }
+        if (job->eval_every && position->step % job->eval_every == 0 &&
+            position->step < job->last_step)
+            TRY(ctx, evaluate(ctx, self));
+    }
+    if (job->store) TRY(ctx, save_last(ctx, self));
+    if (!self->summary->stopped && !job->replay) TRY(ctx, evaluate(ctx, self));
+    return TSR_SUCCESS;
+}
+
+static void begin(run *self) {
+    const tsr_train_job *job = self->job;
+    self->entry = &job->config->entries[job->entry];
+    collect_inputs(job->config, job->executor, job->entry, self->inputs);
+    for (size_t i = 0; i < self->entry->output_count; i++) {
+        const tsr_config_port *port = &self->entry->outputs[i];
+        self->outputs[i] =
+            (tsr_tensor){.name = port->name,
+                         .dtype = port->dtype,
+                         .shape = port->shape,
+                         .data = tsr_executor_get_output(job->executor, job->entry, i)};
+    }
+    for (size_t i = 0; job->eval_entry && i < job->eval_entry->output_count; i++)
+        self->eval_names[i] = job->eval_entry->outputs[i].name;
+    self->began = now();
+}
+
+tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {
+    run self = {.job = job, .summary = out_summary};
+    *out_summary = (tsr_train_summary){.position = job->position};
+    begin(&self);
+    tsr_result result = run_steps(ctx, &self);
+    if (job->store) out_summary->saves = tsr_store_wait(job->store);
+    out_summary->seconds = now() - self.began;
+    out_summary->state_hash = tsr_state_hash(job->state, job->state_count);
+    return result;
+}
+
+static double read_element(const tsr_config_port *port, const void *data, uint64_t index) {
+    switch (port->dtype) {
+    case TSR_DTYPE_F64:
+        return ((const double *)data)[index];
+    case TSR_DTYPE_F32:
+        return (double)((const float *)data)[index];
+    case TSR_DTYPE_I64:
+        return (double)((const int64_t *)data)[index];
+    case TSR_DTYPE_I32:
+        return (double)((const int32_t *)data)[index];
+    case TSR_DTYPE_I1:
+    case TSR_DTYPE_UI8:
+        return (double)((const uint8_t *)data)[index];
+    case TSR_DTYPE_NONE:
+        break;
+    }
+    TSR_ASSERT(!"a decoded config has no other dtype");
+    return 0;
+}
+
+/* Adds the first `rows` rows of each output, in order. */
+static void add_rows(const tsr_config_entry *entry, const tsr_executor *executor, size_t index,
+                     uint64_t rows, double *sums) {
+    for (size_t i = 0; i < entry->output_count; i++) {
+        const tsr_config_port *port = &entry->outputs[i];
+        const void *data = tsr_executor_get_output(executor, index, i);
+        uint64_t count = 0, per_row;
+        bool fits = tsr_shape_count(&port->shape, &count);
+        TSR_ASSERT(fits && entry->batch > 0);
+        per_row = count / entry->batch;
+        for (uint64_t j = 0; j < rows * per_row; j++)
+            sums[i] += read_element(port, data, j) / (double)per_row;
+    }
+}
+
+tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
+                        size_t entry, tsr_dataset *data, double *out_means) {
+    const tsr_config_entry *ports = &config->entries[entry];
+    void *inputs[TSR_CONFIG_PORTS_MAX];
+    uint64_t total = tsr_dataset_get_rows(data);
+    TSR_ASSERT(ports->rows_independent && ports->batch > 0 && total > 0);
+    collect_inputs(config, executor, entry, inputs);
+    memset(out_means, 0, ports->output_count * sizeof *out_means);
+    for (uint64_t row = 0; row < total; row += ports->batch) {
+        uint64_t count = total - row < ports->batch ? total - row : ports->batch;
+        TRY(ctx, tsr_dataset_rows(ctx, data, row, ports->batch, inputs));
+        tsr_result result = tsr_executor_run(ctx, executor, entry, 0);
+        if (result.code)
+            return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
+                                    (unsigned long long)(row + count - 1));
+        add_rows(ports, executor, entry, count, out_means);
+    }
+    for (size_t i = 0; i < ports->output_count; i++) out_means[i] /= (double)total;
+    return TSR_SUCCESS;
+}

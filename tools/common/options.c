@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/common/options.h"
+
+#include "runtime/base/buffer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static tsr_result unknown(tsr_ctx *ctx, const char *given, const tsr_flag *flags,
+                          size_t flag_count) {
+    tsr_buffer list = {0};
+    for (size_t i = 0; i < flag_count; i++)
+        tsr_buffer_printf(&list, "%s%s", i ? " " : "", flags[i].name);
+    tsr_result result =
+        tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__, "unknown flag '%s'; known are %s", given,
+                  list.bytes ? list.bytes : "none");
+    tsr_buffer_finish(&list);
+    return result;
+}
+
+static tsr_result parse_count(tsr_ctx *ctx, const tsr_flag *flag, const char *text) {
+    char *end = NULL;
+    errno = 0;
+    bool digits = text[0] && strspn(text, "0123456789") == strlen(text);
+    unsigned long long value = digits ? strtoull(text, &end, 10) : 0;
+    if (!digits || errno == ERANGE || value < flag->min || value > flag->max)
+        FAIL(ctx, TSR_USAGE, "%s is '%s'; expected a number from %llu to %llu", flag->name, text,
+             (unsigned long long)flag->min, (unsigned long long)flag->max);
+    *(uint64_t *)flag->target = value;
+    return TSR_SUCCESS;
+}
+
+static tsr_result parse_pair(tsr_ctx *ctx, const tsr_flag *flag, const char *text) {
+    tsr_flag_pairs *pairs = flag->target;
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        FAIL(ctx, TSR_USAGE, "%s is '%s'; expected %s", flag->name, text, flag->value);
+    if (pairs->count == TSR_FLAG_PAIRS_MAX)
+        FAIL(ctx, TSR_USAGE, "%s is given more than %d times", flag->name, TSR_FLAG_PAIRS_MAX);
+    size_t length = (size_t)(equals - text);
+    for (size_t i = 0; i < pairs->count; i++)
+        if (strlen(pairs->pairs[i].name) == length &&
+            memcmp(pairs->pairs[i].name, text, length) == 0)
+            FAIL(ctx, TSR_USAGE, "%s names '%s' twice: '%s' and '%s'", flag->name,
+                 pairs->pairs[i].name, pairs->pairs[i].value, equals + 1);
+    char *name = strndup(text, length);
+    if (!name) FAIL(ctx, TSR_MEMORY, "no memory for the arguments");
+    pairs->pairs[pairs->count++] = (tsr_flag_pair){name, equals + 1};
+    return TSR_SUCCESS;
+}
+
+static tsr_result store(tsr_ctx *ctx, tsr_flag *flag, const char *value) {
+    if (flag->given && flag->kind != TSR_FLAG_PAIR)
+        FAIL(ctx, TSR_USAGE, "%s is given twice", flag->name);
+    flag->given = true;
+    switch (flag->kind) {
+    case TSR_FLAG_SWITCH:
+        *(bool *)flag->target = true;
+        return TSR_SUCCESS;
+    case TSR_FLAG_TEXT:
+        *(const char **)flag->target = value;
+        return TSR_SUCCESS;
+    case TSR_FLAG_COUNT:
+        return parse_count(ctx, flag, value);
+    case TSR_FLAG_PAIR:
+        return parse_pair(ctx, flag, value);
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_flag *find(tsr_flag *flags, size_t flag_count, const char *text, size_t length) {
+    for (size_t i = 0; i < flag_count; i++)
+        if (strlen(flags[i].name) == length && memcmp(flags[i].name, text, length) == 0)
+            return &flags[i];
+    return NULL;
+}
+
+tsr_result tsr_flags_parse(tsr_ctx *ctx, int argc, char **argv, tsr_flag *flags, size_t flag_count,
+                           const char **positional, size_t *out_positional_count) {
+    size_t count = 0;
+    bool only_positional = false;
+    for (int i = 0; i < argc; i++) {
+        const char *text = argv[i];
+        if (only_positional || text[0] != '-' || text[1] == 0) {
+            positional[count++] = text;
+            continue;
+        }
+        if (strcmp(text, "--") == 0) {
+            only_positional = true;
+            continue;
+        }
+        size_t length = strcspn(text, "=");
+        tsr_flag *flag = find(flags, flag_count, text, length);
+        if (!flag) return unknown(ctx, text, flags, flag_count);
+        const char *value = text[length] ? text + length + 1 : NULL;
+        if (flag->kind == TSR_FLAG_SWITCH && value)
+            FAIL(ctx, TSR_USAGE, "%s takes no value; got '%s'", flag->name, value);
+        if (flag->kind != TSR_FLAG_SWITCH && !value) {
+            if (i + 1 == argc)
+                FAIL(ctx, TSR_USAGE, "%s needs a value: %s", flag->name, flag->value);
+            value = argv[++i];
+        }
+        TRY(ctx, store(ctx, flag, value));
+    }
+    *out_positional_count = count;
+    return TSR_SUCCESS;
+}
+
+void tsr_flags_print(const tsr_flag *flags, size_t flag_count) {
+    for (size_t i = 0; i < flag_count; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s%s%s", flags[i].name, flags[i].value ? " " : "",
+                 flags[i].value ? flags[i].value : "");
+        printf("  %-26s %s\n", left, flags[i].help);
+    }
+}
+
+void tsr_flag_pairs_finish(tsr_flag_pairs *pairs) {
+    for (size_t i = 0; i < pairs->count; i++) free((void *)(uintptr_t)pairs->pairs[i].name);
+    pairs->count = 0;
+}
+
+void tsr_tool_begin(void) { signal(SIGPIPE, SIG_IGN); }
+
+void tsr_tool_log(void *user, tsr_log_level level, const char *text) {
+    static const char *const names[] = {[TSR_LOG_ERROR] = "error",
+                                        [TSR_LOG_WARNING] = "warning",
+                                        [TSR_LOG_NOTICE] = "notice",
+                                        [TSR_LOG_DEBUG] = "debug"};
+    fprintf(stderr, "%s: %s: %s\n", (const char *)user, names[level], text);
+}
+
+int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result) {
+    if (result.code) fprintf(stderr, "%s: error: %s\n", tool, ctx->error.text);
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "%s: error: cannot write to standard output: %s\n", tool,
+                strerror(errno ? errno : EIO));
+        if (!result.code) result.code = TSR_IO;
+    }
+    return (int)result.code;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Command lines of the tools: a table of flags, parsed strictly. A flag is given as `--name value`
+ * or `--name=value`; one given twice is refused unless its row says otherwise.
+ */
+#ifndef TSR_TOOLS_COMMON_OPTIONS_H
+#define TSR_TOOLS_COMMON_OPTIONS_H
+
+#include "runtime/base/result.h"
+
+typedef enum tsr_flag_kind {
+    TSR_FLAG_SWITCH, /* bool */
+    TSR_FLAG_TEXT,   /* const char * */
+    TSR_FLAG_COUNT,  /* uint64_t, within min … max */
+    TSR_FLAG_PAIR,   /* NAME=PATH, repeatable: tsr_flag_pairs */
+} tsr_flag_kind;
+
+typedef struct tsr_flag_pair {
+    const char *name, *value; /* name owned by the pairs, value borrowed from argv */
+} tsr_flag_pair;
+
+enum { TSR_FLAG_PAIRS_MAX = 256 };
+typedef struct tsr_flag_pairs {
+    tsr_flag_pair pairs[TSR_FLAG_PAIRS_MAX];
+    size_t count;
+} tsr_flag_pairs;
+
+typedef struct tsr_flag {
+    const char *name; /* "--steps" */
+    tsr_flag_kind kind;
+    void *target;      /* what kind says */
+    const char *value; /* metavariable for help: "N"; NULL for switches */
+    const char *help;  /* one line */
+    uint64_t min, max; /* COUNT */
+    bool given;        /* set by the parser */
+} tsr_flag;
+
+/* Arguments that are no flags go to `positional` (room for argc). "--" ends the flags. TSR_USAGE:
+ * unknown flag (lists the valid ones), missing or malformed value, a flag twice, a name twice. */
+TSR_RESULT tsr_flags_parse(tsr_ctx *ctx, int argc, char **argv, tsr_flag *flags, size_t flag_count,
+                           const char **positional, size_t *out_positional_count);
+void tsr_flags_print(const tsr_flag *flags, size_t flag_count); /* to stdout, one line each */
+void tsr_flag_pairs_finish(tsr_flag_pairs *pairs);
+
+/* Ends a tool: prints the error as one line `TOOL: error: …` to stderr, flushes stdout (a closed or
+ * full one is an error of its own), returns the exit code. */
+int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result);
+/* Prepares a tool: SIGPIPE ignored, so that a closed stdout is an error and not a death. */
+void tsr_tool_begin(void);
+/* A tsr_log_fn: `TOOL: warning: …` to stderr; user is the tool's name. */
+void tsr_tool_log(void *user, tsr_log_level level, const char *text);
+
+#endif

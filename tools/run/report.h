@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What tessera-run tells while it trains: a progress line on stderr, results on stdout, metrics in
+ * a file.
+ */
+#ifndef TSR_TOOLS_RUN_REPORT_H
+#define TSR_TOOLS_RUN_REPORT_H
+
+#include "loader/tessera.h"
+
+#include <stdio.h>
+
+typedef struct tsr_report {
+    bool quiet;
+    bool terminal;      /* stderr is one: the progress line is rewritten in place */
+    bool line_open;     /* a progress line without its newline is on the terminal */
+    double next_update; /* seconds of the run */
+    FILE *metrics;      /* or NULL; owned */
+    const char *metrics_path;
+    int metrics_error;   /* errno of the first failed write */
+    uint64_t first_step; /* where the run began */
+} tsr_report;
+
+/* Opens the metrics file for appending, if a path is given. */
+TSR_RESULT tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path);
+/* Ends the progress line; TSR_IO if metrics could not be written. */
+TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
+
+/* Callbacks; user is a tsr_report. */
+void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position);
+void tsr_report_step(void *user, const tsr_step_report *step);
+void tsr_report_eval(void *user, const tsr_eval_report *eval);
+void tsr_report_saved(void *user, const tsr_generation *generation);
+/* A tsr_log_fn that does not write into an open progress line. */
+void tsr_report_log(void *user, tsr_log_level level, const char *text);
+
+#endif

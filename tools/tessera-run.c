@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera-run: train, evaluate, call or check. A thin main over libtessera.
+ */
+#include "loader/tessera.h"
+#include "tools/common/options.h"
+#include "tools/run/report.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char tool[] = "tessera-run";
+static volatile sig_atomic_t stop_requested;
+
+typedef struct arguments {
+    const char *bundle;
+    const char *entry, *state_dir, *resume, *cpu, *params, *export_params, *record, *replay,
+        *metrics;
+    uint64_t steps, seed, save_every, keep, eval_every, threads;
+    bool has_seed, has_steps, strict, quiet, allow_network_fs, help, version;
+    tsr_flag_pairs data, inputs, outputs;
+} arguments;
+
+enum { FLAG_COUNT = 23, ARGUMENTS_MAX = 1024 };
+
+static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
+    const tsr_flag rows[FLAG_COUNT] = {
+        {"--data", TSR_FLAG_PAIR, &a->data, "NAME=PATH",
+         "bind a data input: .npy, FILE.npz:MEMBER, FILE.safetensors:NAME, flat", 0, 0, false},
+        {"--steps", TSR_FLAG_COUNT, &a->steps, "N", "absolute step to stop at", 1, UINT64_MAX,
+         false},
+        {"--seed", TSR_FLAG_COUNT, &a->seed, "N",
+         "of parameters and data order (default: the state's, or 0)", 0, UINT32_MAX, false},
+        {"--state-dir", TSR_FLAG_TEXT, &a->state_dir, "DIR",
+         "where generations are saved and resumed from", 0, 0, false},
+        {"--save-every", TSR_FLAG_COUNT, &a->save_every, "N",
+         "save every N steps (default: at the end)", 1, UINT64_MAX, false},
+        {"--keep", TSR_FLAG_COUNT, &a->keep, "N", "generations that stay (default 2)", 2,
+         UINT32_MAX, false},
+        {"--resume", TSR_FLAG_TEXT, &a->resume, "auto|never|GEN",
+         "which generation to go on from (default auto)", 0, 0, false},
+        {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
+         "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
+        {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "append one JSON object a step", 0, 0,
+         false},
+        {"--record", TSR_FLAG_TEXT, &a->record, "FILE", "write every step's digests", 0, 0, false},
+        {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE",
+         "run again and compare every step's digests", 0, 0, false},
+        {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry to run (default: the one that trains)",
+         0, 0, false},
+        {"--input", TSR_FLAG_PAIR, &a->inputs, "NAME=PATH", "input of a call", 0, 0, false},
+        {"--output", TSR_FLAG_PAIR, &a->outputs, "NAME=PATH", "output of a call, as .npy", 0, 0,
+         false},
+        {"--params", TSR_FLAG_TEXT, &a->params, "FILE", "parameters from a safetensors file", 0, 0,
+         false},
+        {"--export-params", TSR_FLAG_TEXT, &a->export_params, "FILE",
+         "write the parameters as safetensors", 0, 0, false},
+        {"--cpu", TSR_FLAG_TEXT, &a->cpu, "LEVEL",
+         "force a variant: x86-64-v2, x86-64-v3, x86-64-v4", 0, 0, false},
+        {"--threads", TSR_FLAG_COUNT, &a->threads, "N", "default: every CPU this process may use",
+         1, TSR_THREADS_MAX, false},
+        {"--strict", TSR_FLAG_SWITCH, &a->strict, NULL,
+         "accept only canonical bytes, all verified first", 0, 0, false},
+        {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
+         "accept a state directory on a network file system", 0, 0, false},
+        {"--quiet", TSR_FLAG_SWITCH, &a->quiet, NULL, "no progress, no notices", 0, 0, false},
+        {"--help", TSR_FLAG_SWITCH, &a->help, NULL, "this text", 0, 0, false},
+        {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
+    };
+    memcpy(flags, rows, sizeof rows);
+}
+
+static void print_help(const tsr_flag *flags) {
+    printf(
+        "usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
+        "       tessera-run fsck DIR                check a state directory, changing nothing\n\n");
+    tsr_flags_print(flags, FLAG_COUNT);
+    printf("\nExit codes: docs/exit-codes.md. SIGTERM or SIGINT: finish the step, save, exit 0; "
+           "again: at once.\n");
+}
+
+static void on_signal(int number) {
+    if (stop_requested) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    stop_requested = 1;
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_NODEFER};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+}
+
+static tsr_result parse_resume(tsr_ctx *ctx, const char *text, tsr_train_options *options) {
+    if (!text || strcmp(text, "auto") == 0) return TSR_SUCCESS;
+    if (strcmp(text, "never") == 0) {
+        options->resume = TSR_RESUME_NEVER;
+        return TSR_SUCCESS;
+    }
+    uint64_t value = 0;
+    for (const char *at = text; *at; at++)
+        if (*at < '0' || *at > '9' || __builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+            FAIL(ctx, TSR_USAGE,
+                 "--resume is '%s'; expected auto, never or the number of a generation", text);
+    if (!text[0])
+        FAIL(ctx, TSR_USAGE,
+             "--resume is empty; expected auto, never or the number of a generation");
+    options->resume = TSR_RESUME_EXACT;
+    options->resume_generation = value;
+    return TSR_SUCCESS;
+}
+
+static void print_state(const tsr_train_summary *summary, bool has_store) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&summary->state_hash, hex);
+    printf("state %s step %llu", hex, (unsigned long long)summary->position.step);
+    if (has_store && summary->saves.committed_count)
+        printf(" generation %llu", (unsigned long long)summary->saves.last_committed.number);
+    if (summary->saves.failed_count)
+        printf(" failed-saves %llu", (unsigned long long)summary->saves.failed_count);
+    printf("\n");
+}
+
+static void print_outcome(const arguments *a, const tsr_train_summary *summary,
+                          uint64_t first_step) {
+    if (a->replay)
+        printf("replay matches: %llu steps, every digest equal\n",
+               (unsigned long long)(summary->position.step - first_step));
+    if (summary->stopped)
+        printf("stopped by a signal at step %llu of %llu\n",
+               (unsigned long long)summary->position.step, (unsigned long long)a->steps);
+    if (!a->replay && !summary->stopped && first_step >= a->steps)
+        printf("the state is at step %llu, at or past --steps %llu: nothing to do\n",
+               (unsigned long long)first_step, (unsigned long long)a->steps);
+    print_state(summary, a->state_dir != NULL);
+}
+
+static void bind_pairs(const tsr_flag_pairs *pairs, tsr_binding *out_bindings) {
+    for (size_t i = 0; i < pairs->count; i++)
+        out_bindings[i] = (tsr_binding){pairs->pairs[i].name, pairs->pairs[i].value};
+}
+
+static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
+    tsr_binding data[TSR_FLAG_PAIRS_MAX];
+    tsr_train_summary summary;
+    tsr_train_options options = {
+        .size_bytes = sizeof options,
+        .entry = a->entry,
+        .steps = a->steps,
+        .has_seed = a->has_seed,
+        .seed = (uint32_t)a->seed,
+        .data = data,
+        .data_count = a->data.count,
+        .state_directory = a->state_dir,
+        .save_every = a->save_every,
+        .keep = (uint32_t)a->keep,
+        .allow_network_fs = a->allow_network_fs,
+        .eval_every = a->eval_every,
+        .record = a->record,
+        .replay = a->replay,
+        .params = a->params,
+        .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved},
+        .begun = tsr_report_begun,
+        .stop = &stop_requested};
+    if (!a->has_steps && !a->replay)
+        FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
+    if (a->save_every && !a->state_dir) FAIL(ctx, TSR_USAGE, "--save-every needs --state-dir");
+    if (a->inputs.count || a->outputs.count)
+        FAIL(ctx, TSR_USAGE, "--input and --output belong to a call; training takes --data");
+    bind_pairs(&a->data, data);
+    TRY(ctx, parse_resume(ctx, a->resume, &options));
+    catch_signals();
+    tsr_result result = tsr_train(ctx, model, &options, &summary);
+    tsr_ctx closing = tsr_ctx_fork(ctx);
+    tsr_result metrics = tsr_report_finish(&closing, report);
+    TRY(ctx, result);
+    if (metrics.code) return tsr_error_adopt(ctx, &closing);
+    print_outcome(a, &summary, report->first_step);
+    return TSR_SUCCESS;
+}
+
+/* Parameters for a call or an export: a state, a file, or the bundle's own. */
+static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
+    tsr_train_options resume = {.resume = TSR_RESUME_AUTO};
+    tsr_generation generation;
+    if (a->state_dir && a->params)
+        FAIL(ctx, TSR_USAGE, "--state-dir and --params both name parameters; give one");
+    TRY(ctx, parse_resume(ctx, a->resume, &resume));
+    TRY(ctx, tsr_model_initialize(ctx, model, (uint32_t)a->seed));
+    if (a->params) return tsr_model_load_params(ctx, model, a->params);
+    if (a->state_dir) {
+        TRY(ctx, tsr_model_load_state(ctx, model, a->state_dir, resume.resume,
+                                      resume.resume_generation, &generation));
+        if (!a->quiet)
+            fprintf(stderr, "%s: notice: generation %llu, step %llu\n", tool,
+                    (unsigned long long)generation.number,
+                    (unsigned long long)generation.position.step);
+        return TSR_SUCCESS;
+    }
+    if (!a->quiet)
+        fprintf(stderr,
+                "%s: notice: the bundle's own parameters are used; --state-dir or --params name "
+                "others\n",
+                tool);
+    return TSR_SUCCESS;
+}
+
+static tsr_result evaluate(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
+    tsr_binding data[TSR_FLAG_PAIRS_MAX];
+    tsr_eval_report eval;
+    tsr_arena arena = {0};
+    bind_pairs(&a->data, data);
+    tsr_result result =
+        tsr_model_evaluate(ctx, model, a->entry, data, a->data.count, &arena, &eval);
+    if (!result.code) tsr_report_eval(report, &eval);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
+    tsr_binding inputs[TSR_FLAG_PAIRS_MAX], outputs[TSR_FLAG_PAIRS_MAX];
+    if (a->has_steps || a->record || a->replay || a->save_every || a->eval_every)
+        FAIL(ctx, TSR_USAGE,
+             "entry '%s' does not train: --steps, --save-every, --eval-every, --record and "
+             "--replay do not apply",
+             a->entry);
+    TRY(ctx, load(ctx, a, model));
+    const tsr_config_entry *entry = tsr_config_find_entry(tsr_model_get_config(model), a->entry);
+    if (entry && entry->kind == TSR_ENTRY_EVAL && a->inputs.count == 0)
+        return evaluate(ctx, a, model, report);
+    bind_pairs(&a->inputs, inputs);
+    bind_pairs(&a->outputs, outputs);
+    return tsr_model_call_files(ctx, model, a->entry, inputs, a->inputs.count, outputs,
+                                a->outputs.count);
+}
+
+static bool wants_training(const arguments *a, const tsr_model *model) {
+    if (!a->entry) return a->has_steps || a->replay || a->data.count || !a->export_params;
+    const tsr_config_entry *entry = tsr_config_find_entry(tsr_model_get_config(model), a->entry);
+    return entry && entry->kind == TSR_ENTRY_TRAIN;
+}
+
+static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
+    tsr_model *model = NULL;
+    tsr_model_options options = {.size_bytes = sizeof options,
+                                 .strict = a->strict,
+                                 .cpu = a->cpu,
+                                 .threads = (unsigned)a->threads};
+    tsr_result result = TSR_SUCCESS;
+    TRY(ctx, tsr_model_open(ctx, a->bundle, &options, &model));
+    if (!a->quiet)
+        fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,
+                tsr_model_get_choice(model), tsr_model_get_thread_count(model),
+                (double)tsr_model_get_memory_plan(model).total_bytes / (1 << 20));
+    if (wants_training(a, model))
+        TRY_GOTO(ctx, result, train(ctx, a, model, report));
+    else if (a->entry)
+        TRY_GOTO(ctx, result, call(ctx, a, model, report));
+    else
+        TRY_GOTO(ctx, result, load(ctx, a, model));
+    if (a->export_params)
+        TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
+done:
+    tsr_model_close(ctx, model);
+    return result;
+}
+
+static void print_line(void *user, const char *line) {
+    (void)user;
+    printf("%s\n", line);
+}
+
+static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
+    tsr_flag flags[FLAG_COUNT];
+    const char *positional[ARGUMENTS_MAX];
+    size_t count = 0;
+    tsr_report report = {0};
+    fill_flags(a, flags);
+    if (argc > ARGUMENTS_MAX)
+        FAIL(ctx, TSR_USAGE, "%d arguments are given; at most %d are accepted", argc,
+             ARGUMENTS_MAX);
+    TRY(ctx, tsr_flags_parse(ctx, argc - 1, argv + 1, flags, FLAG_COUNT, positional, &count));
+    a->has_steps = flags[1].given;
+    a->has_seed = flags[2].given;
+    if (a->version) return (void)printf("tessera-run %s\n", tsr_version()), TSR_SUCCESS;
+    if (a->help) return print_help(flags), TSR_SUCCESS;
+    if (count == 2 && strcmp(positional[0], "fsck") == 0)
+        return tsr_store_fsck(ctx, positional[1], print_line, NULL);
+    if (count != 1)
+        FAIL(ctx, TSR_USAGE,
+             "%zu files are given; expected one bundle (or fsck DIR); --help tells more", count);
+    a->bundle = positional[0];
+    TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics));
+    ctx->log = tsr_report_log;
+    ctx->log_user = &report;
+    tsr_result result = run(ctx, a, &report);
+    tsr_ctx closing = tsr_ctx_fork(ctx);
+    tsr_result finished = tsr_report_finish(&closing, &report);
+    if (finished.code && !result.code) result = tsr_error_adopt(ctx, &closing);
+    ctx->log = NULL;
+    return result;
+}
+
+int main(int argc, char **argv) {
+    tsr_ctx ctx = {.log_level = TSR_LOG_WARNING};
+    arguments a = {.keep = 2};
+    tsr_tool_begin();
+    tsr_result result = dispatch(&ctx, argc, argv, &a);
+    tsr_flag_pairs_finish(&a.data);
+    tsr_flag_pairs_finish(&a.inputs);
+    tsr_flag_pairs_finish(&a.outputs);
+    return tsr_tool_finish(&ctx, tool, result);
+}
