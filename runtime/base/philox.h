@@ -22,7 +22,11 @@ float tsr_philox_uniform_f32(uint32_t word);
 /* [0, 1) with 53 bits, of two words. */
 double tsr_philox_uniform_f64(uint32_t high, uint32_t low);
 /* Standard normal by inversion: Wichura, "Algorithm AS 241", Applied Statistics 37 (1988), PPND16.
- * Own log and IEEE square root, so the bits do not depend on libm. u in (0, 1). */
+ * Own log and IEEE square root, so the bits do not depend on libm. u in (0, 1),
+ * asserted; relative error below 2^-50. */
 double tsr_normal_quantile(double u);
+/* Standard normal of two words: the quantile of the middle of one of 2^52 intervals of (0, 1), so
+ * that every pair of words is good. */
+double tsr_philox_normal_f64(uint32_t high, uint32_t low);
 
 #endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every operation here is exact or correctly rounded by IEEE 754 (+ - * / and sqrt, no
+ * contraction), in a fixed order: the bits are the same on every machine.
+ */
+#include "runtime/base/philox.h"
+
+#include "runtime/base/result.h"
+
+#include <math.h>
+#include <string.h>
+
+tsr_philox_words tsr_philox(const uint32_t key[static 2], const uint32_t counter[static 4]) {
+    uint32_t k0 = key[0], k1 = key[1];
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
+    for (int round = 0; round < 10; round++) {
+        uint64_t product0 = (uint64_t)0xD2511F53u * c0;
+        uint64_t product1 = (uint64_t)0xCD9E8D57u * c2;
+        uint32_t next0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
+        uint32_t next2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
+        c0 = next0;
+        c1 = (uint32_t)product1;
+        c2 = next2;
+        c3 = (uint32_t)product0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return (tsr_philox_words){{c0, c1, c2, c3}};
+}
+
+float tsr_philox_uniform_f32(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+
+double tsr_philox_uniform_f64(uint32_t high, uint32_t low) {
+    return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
+}
+
+double tsr_philox_normal_f64(uint32_t high, uint32_t low) {
+    /* The middle of one of 2^52 intervals: exact, never 0 or 1, symmetric about 1/2. */
+    double u = ((double)(((uint64_t)high << 32 | low) >> 12) + 0.5) * 0x1p-52;
+    return tsr_normal_quantile(u);
+}
+
+/* Natural logarithm of a positive, finite x: x = 2^k m with m in [sqrt(1/2), sqrt(2)), s = (m - 1)
+ * / (m + 1), log x = k log 2 + 2 atanh s. |s| < 0.1716, so the series ends after s^23. The error is
+ * below 2 units in the last place of the result for x <= 1/2 (measured against 200-bit values). */
+static double log_positive(double x) {
+    static const double log2_high = 0x1.62e42feep-1; /* 32 bits: times k it is exact */
+    static const double log2_low = 0x1.a39ef35793c76p-33;
+    int64_t exponent = 0;
+    uint64_t bits;
+    if (x < 0x1p-1022) {
+        x *= 0x1p54;
+        exponent = -54;
+    }
+    memcpy(&bits, &x, sizeof bits);
+    exponent += (int64_t)(bits >> 52) - 1023;
+    bits = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1023 << 52;
+    double m;
+    memcpy(&m, &bits, sizeof m);
+    if (m >= 0x1.6a09e667f3bcdp0) {
+        m *= 0.5;
+        exponent++;
+    }
+    double f = m - 1.0, s = f / (m + 1.0), z = s * s;
+    double tail = 2.0 / 23;
+    for (int odd = 21; odd >= 3; odd -= 2) tail = tail * z + 2.0 / odd;
+    double k = (double)exponent;
+    return k * log2_high + (2.0 * s + (s * z * tail + k * log2_low));
+}
+
+enum { TERMS = 8 };
+
+/* Lowest power first; Horner's rule. */
+static double polynomial(const double coefficients[static TERMS], double x) {
+    double value = coefficients[TERMS - 1];
+    for (int i = TERMS - 2; i >= 0; i--) value = value * x + coefficients[i];
+    return value;
+}
+
+/* The coefficients of the article: a/b near the centre, c/d in the tails, e/f far out. */
+static const double center_over[TERMS] = {3.3871328727963666080e0, 1.3314166789178437745e2,
+                                          1.9715909503065514427e3, 1.3731693765509461125e4,
+                                          4.5921953931549871457e4, 6.7265770927008700853e4,
+                                          3.3430575583588128105e4, 2.5090809287301226727e3};
+static const double center_under[TERMS] = {1.0,
+                                           4.2313330701600911252e1,
+                                           6.8718700749205790830e2,
+                                           5.3941960214247511077e3,
+                                           2.1213794301586595867e4,
+                                           3.9307895800092710610e4,
+                                           2.8729085735721942674e4,
+                                           5.2264952788528545610e3};
+static const double tail_over[TERMS] = {1.42343711074968357734e0,  4.63033784615654529590e0,
+                                        5.76949722146069140550e0,  3.64784832476320460504e0,
+                                        1.27045825245236838258e0,  2.41780725177450611770e-1,
+                                        2.27238449892691845833e-2, 7.74545014278341407640e-4};
+static const double tail_under[TERMS] = {1.0,
+                                         2.05319162663775882187e0,
+                                         1.67638483018380384940e0,
+                                         6.89767334985100004550e-1,
+                                         1.48103976427480074590e-1,
+                                         1.51986665636164571966e-2,
+                                         5.47593808499534494600e-4,
+                                         1.05075007164441684324e-9};
+static const double far_over[TERMS] = {6.65790464350110377720e0,  5.46378491116411436990e0,
+                                       1.78482653991729133580e0,  2.96560571828504891230e-1,
+                                       2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                                       2.71155556874348757815e-5, 2.01033439929228813265e-7};
+static const double far_under[TERMS] = {1.0,
+                                        5.99832206555887937690e-1,
+                                        1.36929880922735805310e-1,
+                                        1.48753612908506148525e-2,
+                                        7.86869131145613259100e-4,
+                                        1.84631831751005468180e-5,
+                                        1.42151175831644588870e-7,
+                                        2.04426310338993978564e-15};
+
+double tsr_normal_quantile(double u) {
+    TSR_ASSERT(u > 0.0 && u < 1.0);
+    double q = u - 0.5;
+    if (fabs(q) <= 0.425) {
+        double r = 0.180625 - q * q;
+        return q * (polynomial(center_over, r) / polynomial(center_under, r));
+    }
+    double r = sqrt(-log_positive(q < 0.0 ? u : 1.0 - u));
+    double value = r <= 5.0 ? polynomial(tail_over, r - 1.6) / polynomial(tail_under, r - 1.6)
+                            : polynomial(far_over, r - 5.0) / polynomial(far_under, r - 5.0);
+    return q < 0.0 ? -value : value;
+}
