@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * safetensors (github.com/huggingface/safetensors, "Format"): 8 bytes of header length, a JSON
+ * object of tensors (dtype, shape, data_offsets), the data.
+ */
+#include "runtime/base/buffer.h"
+#include "runtime/base/io.h"
+#include "runtime/base/json.h"
+#include "runtime/data/array_source.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_BYTES = 8, FILE_ALIGN_BYTES = 64 };
+static const char metadata_key[] = "__metadata__";
+
+static const char known_dtypes[] = ""
+#define X(name, number, size, mlir, safetensors, numpy) " " safetensors
+#include "runtime/base/dtype.def"
+#undef X
+    ;
+
+/* ---- reading ---- */
+
+static tsr_result decode_shape(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
+                               tsr_safetensors_entry *out) {
+    const cJSON *dims = NULL, *dim = NULL;
+    size_t rank = 0;
+    TRY(ctx, tsr_json_get_array(ctx, item, "shape", options, &dims, &rank));
+    if (rank > TSR_RANK_MAX)
+        FAIL(ctx, options->code, "%s: 'shape' has %zu dimensions; at most %d are accepted",
+             options->subject, rank, TSR_RANK_MAX);
+    cJSON_ArrayForEach(dim, dims) {
+        if (!cJSON_IsNumber(dim))
+            FAIL(ctx, options->code, "%s: 'shape' holds something else than numbers",
+                 options->subject);
+        out->shape.dims[out->shape.rank++] = (uint64_t)dim->valuedouble;
+    }
+    return TSR_SUCCESS;
+}
+
+/* The entry's offset is still relative to the data. */
+static tsr_result decode_entry(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
+                               tsr_safetensors_entry *out) {
+    const char *dtype = NULL;
+    const cJSON *offsets = NULL;
+    size_t offset_count = 0;
+    uint64_t size = 0;
+    char type[TSR_TYPE_TEXT_MAX], shown[TSR_QUOTE_MAX];
+    if (!cJSON_IsObject(item) || cJSON_GetArraySize(item) != 3)
+        FAIL(ctx, options->code, "%s: expected an object of dtype, shape, data_offsets",
+             options->subject);
+    TRY(ctx, tsr_json_get_string(ctx, item, "dtype", options, &dtype));
+    out->dtype = tsr_dtype_from_safetensors(dtype);
+    if (out->dtype == TSR_DTYPE_NONE)
+        FAIL(ctx, options->code, "%s has the dtype '%s'; expected one of%s", options->subject,
+             tsr_quote(dtype, strlen(dtype), shown), known_dtypes);
+    TRY(ctx, decode_shape(ctx, item, options, out));
+    tsr_type_format(out->dtype, &out->shape, type);
+    if (!tsr_shape_size(&out->shape, out->dtype, &size))
+        FAIL(ctx, options->code, "%s claims to be %s, which is too large", options->subject, type);
+    TRY(ctx, tsr_json_get_array(ctx, item, "data_offsets", options, &offsets, &offset_count));
+    const cJSON *begin = cJSON_GetArrayItem(offsets, 0), *end = cJSON_GetArrayItem(offsets, 1);
+    if (offset_count != 2 || !cJSON_IsNumber(begin) || !cJSON_IsNumber(end))
+        FAIL(ctx, options->code, "%s: 'data_offsets' is not a pair of numbers", options->subject);
+    out->offset_bytes = (uint64_t)begin->valuedouble;
+    out->size_bytes = (uint64_t)end->valuedouble - out->offset_bytes;
+    if (end->valuedouble < begin->valuedouble || out->size_bytes != size)
+        FAIL(ctx, options->code, "%s has the data offsets %.0f to %.0f; %s needs %llu bytes",
+             options->subject, begin->valuedouble, end->valuedouble, type,
+             (unsigned long long)size);
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_metadata(tsr_ctx *ctx, const cJSON *metadata,
+                                 const tsr_json_options *options) {
+    const cJSON *value = NULL;
+    bool strings = cJSON_IsObject(metadata);
+    cJSON_ArrayForEach(value, metadata) strings = strings && cJSON_IsString(value);
+    if (strings) return TSR_SUCCESS;
+    FAIL(ctx, options->code, "%s: '%s' is not an object of strings", options->subject,
+         metadata_key);
+}
+
+static int by_offset(const void *a, const void *b) {
+    const tsr_safetensors_entry *x = a, *y = b;
+    if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
+    return (x->size_bytes > y->size_bytes) - (x->size_bytes < y->size_bytes);
+}
+
+static int by_name(const void *a, const void *b) {
+    const tsr_safetensors_entry *x = a, *y = b;
+    return strcmp(x->name, y->name);
+}
+
+/* One after the other, from the first byte of the data to the last. */
+static tsr_result check_cover(tsr_ctx *ctx, tsr_safetensors *index, uint64_t data_bytes,
+                              const char *subject, tsr_code code) {
+    uint64_t at = 0;
+    if (index->entry_count)
+        qsort(index->entries, index->entry_count, sizeof *index->entries, by_offset);
+    for (size_t i = 0; i < index->entry_count; i++) {
+        tsr_safetensors_entry *entry = &index->entries[i];
+        char shown[TSR_QUOTE_MAX];
+        if (entry->offset_bytes != at)
+            FAIL(ctx, code, "%s: tensor '%s' begins at byte %llu of the data; expected %llu",
+                 subject, tsr_quote(entry->name, strlen(entry->name), shown),
+                 (unsigned long long)entry->offset_bytes, (unsigned long long)at);
+        at += entry->size_bytes;
+        entry->offset_bytes += index->data_offset_bytes;
+    }
+    if (at != data_bytes)
+        FAIL(ctx, code, "%s has %llu bytes of data; its tensors need %llu", subject,
+             (unsigned long long)data_bytes, (unsigned long long)at);
+    return TSR_SUCCESS;
+}
+
+static tsr_result decode_object(tsr_ctx *ctx, const cJSON *root, const char *subject, tsr_code code,
+                                tsr_arena *arena, tsr_safetensors *index) {
+    const cJSON *item = NULL;
+    char shown[TSR_QUOTE_MAX];
+    if (!cJSON_IsObject(root)) FAIL(ctx, code, "%s: the header is not an object", subject);
+    size_t count = (size_t)cJSON_GetArraySize(root);
+    index->entries = TSR_NEW(arena, tsr_safetensors_entry, count ? count : 1);
+    if (!index->entries) FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", subject);
+    cJSON_ArrayForEach(item, root) {
+        size_t length = strlen(item->string);
+        tsr_json_options options = {.subject = subject, .code = code};
+        if (strcmp(item->string, metadata_key) == 0) {
+            TRY(ctx, check_metadata(ctx, item, &options));
+            continue;
+        }
+        tsr_quote(item->string, length, shown);
+        if (!length || length > TSR_NAME_MAX)
+            FAIL(ctx, code, "%s: tensor name '%s' has %zu bytes; expected 1 to %d", subject, shown,
+                 length, TSR_NAME_MAX);
+        tsr_safetensors_entry *entry = &index->entries[index->entry_count++];
+        entry->name = tsr_arena_strdup(arena, item->string);
+        options.subject = tsr_arena_printf(arena, "%s: tensor '%s'", subject, shown);
+        if (!entry->name || !options.subject)
+            FAIL(ctx, TSR_MEMORY, "no memory for the header of %s", subject);
+        TRY(ctx, decode_entry(ctx, item, &options, entry));
+    }
+    return TSR_SUCCESS;
+}
+
+/* The header's length from the first 8 bytes, checked against the blob. */
+static tsr_result header_length(tsr_ctx *ctx, const unsigned char *bytes, size_t size_bytes,
+                                uint64_t blob_size_bytes, const char *subject, tsr_code code,
+                                uint64_t *out_length) {
+    uint64_t length = 0;
+    if (size_bytes < LENGTH_BYTES || blob_size_bytes < LENGTH_BYTES)
+        FAIL(ctx, code, "%s has %llu bytes; a safetensors file has at least %d", subject,
+             (unsigned long long)blob_size_bytes, LENGTH_BYTES);
+    for (int i = LENGTH_BYTES; i-- > 0;) length = length << 8 | bytes[i];
+    if (length > TSR_SAFETENSORS_HEADER_MAX)
+        FAIL(ctx, code, "%s has a header of %llu bytes; at most %d are accepted", subject,
+             (unsigned long long)length, TSR_SAFETENSORS_HEADER_MAX);
+    if (length > blob_size_bytes - LENGTH_BYTES)
+        FAIL(ctx, code, "%s has %llu bytes; its header ends at byte %llu", subject,
+             (unsigned long long)blob_size_bytes, (unsigned long long)(length + LENGTH_BYTES));
+    *out_length = length;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_safetensors_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
+                                  uint64_t blob_size_bytes, const char *subject, tsr_code code,
+                                  tsr_arena *arena, tsr_safetensors *out_index) {
+    tsr_result result = TSR_SUCCESS;
+    tsr_safetensors index = {0};
+    cJSON *root = NULL;
+    uint64_t length = 0;
+    const tsr_json_options options = {.subject = subject, .code = code};
+    const char *text = (const char *)bytes + LENGTH_BYTES;
+    TRY(ctx, header_length(ctx, bytes, size_bytes, blob_size_bytes, subject, code, &length));
+    if (length > size_bytes - LENGTH_BYTES)
+        FAIL(ctx, code, "%s: %zu bytes were read; its header ends at byte %llu", subject,
+             size_bytes, (unsigned long long)(length + LENGTH_BYTES));
+    index.data_offset_bytes = LENGTH_BYTES + length;
+    if (!length || text[0] != '{')
+        FAIL(ctx, code, "%s: the safetensors header does not begin with '{'", subject);
+    while (text[length - 1] == ' ') length--;
+    TRY_GOTO(ctx, result, tsr_json_parse(ctx, text, (size_t)length, &options, &root));
+    TRY_GOTO(ctx, result, decode_object(ctx, root, subject, code, arena, &index));
+    TRY_GOTO(ctx, result,
+             check_cover(ctx, &index, blob_size_bytes - index.data_offset_bytes, subject, code));
+    if (index.entry_count) qsort(index.entries, index.entry_count, sizeof *index.entries, by_name);
+    *out_index = index;
+done:
+    tsr_json_destroy(root);
+    return result;
+}
+
+/* ---- a tensor of a file ---- */
+
+static tsr_result select_tensor(tsr_ctx *ctx, tsr_array *array, const tsr_safetensors *index,
+                                const char *member) {
+    tsr_name_list names = {0};
+    for (size_t i = 0; i < index->entry_count; i++) {
+        const tsr_safetensors_entry *entry = &index->entries[i];
+        tsr_name_list_add(&names, entry->name, strlen(entry->name));
+        if (member ? strcmp(entry->name, member) != 0 : index->entry_count != 1) continue;
+        array->offset_bytes = entry->offset_bytes;
+        array->size_bytes = entry->size_bytes;
+        array->dtype = entry->dtype;
+        array->shape = entry->shape;
+        return TSR_SUCCESS;
+    }
+    FAIL(ctx, TSR_DATA, "'%s': %s; those there are: %s", array->spec,
+         member ? "no such tensor" : "name a tensor as FILE.safetensors:NAME",
+         names.length ? names.text : "none");
+}
+
+tsr_result tsr_safetensors_locate(tsr_ctx *ctx, tsr_array *array, const char *member,
+                                  tsr_dtype flat) {
+    (void)flat;
+    tsr_result result = TSR_SUCCESS;
+    tsr_arena scratch = {0};
+    tsr_safetensors index = {0};
+    unsigned char first[LENGTH_BYTES] = {0};
+    uint64_t length = 0, size = array->size_bytes;
+    size_t have = size < LENGTH_BYTES ? (size_t)size : LENGTH_BYTES;
+    char *subject = tsr_arena_printf(&scratch, "'%s'", array->spec);
+    if (!subject) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", array->spec);
+    TRY_GOTO(ctx, result, tsr_array_fetch(ctx, array, 0, first, have));
+    TRY_GOTO(ctx, result, header_length(ctx, first, have, size, subject, TSR_DATA, &length));
+    length += LENGTH_BYTES;
+    unsigned char *bytes = TSR_NEW(&scratch, unsigned char, (size_t)length);
+    if (!bytes) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read '%s'", array->spec);
+    TRY_GOTO(ctx, result, tsr_array_fetch(ctx, array, 0, bytes, (size_t)length));
+    TRY_GOTO(ctx, result,
+             tsr_safetensors_decode(ctx, bytes, (size_t)length, size, subject, TSR_DATA, &scratch,
+                                    &index));
+    TRY_GOTO(ctx, result, select_tensor(ctx, array, &index, member));
+done:
+    tsr_arena_finish(&scratch);
+    return result;
+}
+
+/* ---- writing ---- */
+
+static int by_layout(const void *a, const void *b) {
+    const tsr_tensor *x = *(const tsr_tensor *const *)a, *y = *(const tsr_tensor *const *)b;
+    size_t x_size = tsr_dtype_size(x->dtype), y_size = tsr_dtype_size(y->dtype);
+    if (x_size != y_size) return x_size > y_size ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static uint64_t tensor_size(const tsr_tensor *tensor) {
+    uint64_t size = 0;
+    bool sane = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+    TSR_ASSERT(sane && tsr_dtype_size(tensor->dtype));
+    return size;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* What a reader would refuse is not written. */
+static tsr_result check_names(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
+                              tsr_arena *arena) {
+    const char **names = TSR_NEW(arena, const char *, tensor_count + 1);
+    if (!names) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensor names", tensor_count);
+    for (size_t i = 0; i < tensor_count; i++) {
+        const char *name = tensors[i].name;
+        size_t length = name ? strlen(name) : 0;
+        if (!length || length > TSR_NAME_MAX || strcmp(name, metadata_key) == 0 ||
+            !tsr_utf8_valid(name, length))
+            FAIL(ctx, TSR_USAGE,
+                 "tensors[%zu] has the name '%s'; expected 1 to %d bytes of UTF-8, not '%s'", i,
+                 name ? name : "", TSR_NAME_MAX, metadata_key);
+        names[i] = name;
+    }
+    if (tensor_count) qsort(names, tensor_count, sizeof *names, by_text);
+    for (size_t i = 1; i < tensor_count; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            FAIL(ctx, TSR_USAGE, "two tensors have the name '%s'", names[i]);
+    return TSR_SUCCESS;
+}
+
+typedef struct layout {
+    const tsr_tensor **order; /* as laid out */
+    void *header;             /* with the length, padded */
+    size_t header_bytes;
+    uint64_t data_bytes;
+} layout;
+
+static void print_tensor(tsr_buffer *out, const tsr_tensor *tensor, uint64_t begin, uint64_t end) {
+    tsr_buffer_json_string(out, tensor->name);
+    tsr_buffer_printf(out, ":{\"dtype\":\"%s\",\"shape\":[",
+                      tsr_dtype_safetensors_name(tensor->dtype));
+    for (uint32_t i = 0; i < tensor->shape.rank; i++)
+        tsr_buffer_printf(out, "%s%llu", i ? "," : "", (unsigned long long)tensor->shape.dims[i]);
+    tsr_buffer_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+                      (unsigned long long)end);
+}
+
+static void print_metadata(tsr_buffer *out, const char *const *metadata) {
+    tsr_buffer_json_string(out, metadata_key);
+    tsr_buffer_text(out, ":{");
+    for (size_t i = 0; metadata[i]; i += 2) {
+        if (i) tsr_buffer_text(out, ",");
+        tsr_buffer_json_string(out, metadata[i]);
+        tsr_buffer_text(out, ":");
+        tsr_buffer_json_string(out, metadata[i + 1]);
+    }
+    tsr_buffer_text(out, "}");
+}
+
+static tsr_result make_layout(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
+                              size_t align_bytes, const char *const *metadata, tsr_arena *arena,
+                              layout *out) {
+    tsr_result result = TSR_SUCCESS;
+    tsr_buffer text = {0};
+    TSR_ASSERT(align_bytes >= 8 && align_bytes <= 65536 && !(align_bytes & (align_bytes - 1)));
+    TRY(ctx, check_names(ctx, tensors, tensor_count, arena));
+    out->order = TSR_NEW(arena, const tsr_tensor *, tensor_count + 1);
+    if (!out->order) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    for (size_t i = 0; i < tensor_count; i++) out->order[i] = &tensors[i];
+    if (tensor_count) qsort(out->order, tensor_count, sizeof *out->order, by_layout);
+    tsr_buffer_u64(&text, 0);
+    tsr_buffer_text(&text, "{");
+    if (metadata) print_metadata(&text, metadata);
+    for (size_t i = 0; i < tensor_count; i++) {
+        uint64_t end;
+        if (__builtin_add_overflow(out->data_bytes, tensor_size(out->order[i]), &end) ||
+            end > INT64_MAX)
+            FAIL_GOTO(ctx, result, TSR_USAGE, "%zu tensors need more than 2^63 bytes",
+                      tensor_count);
+        if (i || metadata) tsr_buffer_text(&text, ",");
+        print_tensor(&text, out->order[i], out->data_bytes, end);
+        out->data_bytes = end;
+    }
+    tsr_buffer_text(&text, "}");
+    tsr_buffer_printf(&text, "%*s", (int)(-text.size_bytes & (align_bytes - 1)), "");
+    out->header_bytes = text.size_bytes;
+    if (!text.failed)
+        for (size_t i = 0; i < LENGTH_BYTES; i++)
+            text.bytes[i] = (char)((text.size_bytes - LENGTH_BYTES) >> 8 * i & 0xFF);
+    out->header = text.failed ? NULL : tsr_arena_memdup(arena, text.bytes, text.size_bytes);
+    if (!out->header)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the header of %zu tensors", tensor_count);
+done:
+    tsr_buffer_finish(&text);
+    return result;
+}
+
+tsr_result tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
+                                  size_t align_bytes, const char *const *metadata, tsr_arena *arena,
+                                  void **out_bytes, size_t *out_size_bytes) {
+    layout file = {0};
+    TRY(ctx, make_layout(ctx, tensors, tensor_count, align_bytes, metadata, arena, &file));
+    size_t total = file.header_bytes + (size_t)file.data_bytes;
+    char *bytes = tsr_arena_alloc(arena, total, 1, 64);
+    if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for %zu bytes of tensors", total);
+    memcpy(bytes, file.header, file.header_bytes);
+    size_t at = file.header_bytes;
+    for (size_t i = 0; i < tensor_count; i++) {
+        size_t size = (size_t)tensor_size(file.order[i]);
+        if (size) memcpy(bytes + at, file.order[i]->data, size);
+        at += size;
+    }
+    *out_bytes = bytes;
+    *out_size_bytes = total;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_safetensors_write(tsr_ctx *ctx, const char *path, const tsr_tensor *tensors,
+                                 size_t tensor_count, const char *const *metadata) {
+    tsr_result result = TSR_SUCCESS;
+    tsr_arena scratch = {0};
+    tsr_io_atomic file = {0};
+    layout blob = {0};
+    TRY_GOTO(ctx, result,
+             make_layout(ctx, tensors, tensor_count, FILE_ALIGN_BYTES, metadata, &scratch, &blob));
+    TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &scratch, &file));
+    TRY_GOTO(ctx, result, tsr_io_write_all(ctx, file.fd, path, blob.header, blob.header_bytes, 0));
+    uint64_t at = blob.header_bytes;
+    for (size_t i = 0; i < tensor_count; i++) {
+        const uint64_t size = tensor_size(blob.order[i]);
+        TRY_GOTO(ctx, result,
+                 tsr_io_write_all(ctx, file.fd, path, blob.order[i]->data, (size_t)size, at));
+        at += size;
+    }
+    TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
+done:
+    tsr_io_atomic_abandon(ctx, &file);
+    tsr_arena_finish(&scratch);
+    return result;
+}
