@@ -16,6 +16,9 @@
 #define TSR_MEDIA_SCHEDULE "application/vnd.tessera.schedule.v1+json"
 #define TSR_MEDIA_PROGRAM "application/vnd.tessera.program.v1"
 #define TSR_MEDIA_ELF "application/vnd.tessera.elf.v1"
+#define TSR_MEDIA_FATBIN "application/vnd.tessera.fatbin.v1"
+#define TSR_MEDIA_HSACO "application/vnd.tessera.hsaco.v1"
+#define TSR_MEDIA_SBOM "application/vnd.tessera.sbom.spdx.v1+json+zstd"
 #define TSR_MEDIA_DEPLOYMENT "application/vnd.tessera.deployment.v1+json"
 #define TSR_MEDIA_CHUNKS "application/vnd.tessera.chunks.v1"
 #define TSR_MEDIA_WEIGHTS "application/vnd.cncf.model.weight.v1.raw"
@@ -26,9 +29,10 @@
 typedef struct tsr_bundle_blob {
     const char
         *media_type;   /* one of TSR_MEDIA_*; a type ending in +zstd is compressed by the writer */
-    const char *title; /* basename for org.opencontainers.image.title, or NULL */
+    const char *title; /* org.opencontainers.image.title: a letter, digit or _, then also .+- ; or
+                          NULL */
     const void *bytes; /* borrowed; uncompressed */
-    uint64_t size_bytes;
+    uint64_t size_bytes; /* 1 to 4 GiB; +zstd: to 256 MiB */
 } tsr_bundle_blob;
 
 typedef struct tsr_bundle_target {
@@ -47,9 +51,15 @@ typedef struct tsr_bundle_spec {
     size_t target_count;
 } tsr_bundle_spec;
 
-/* Writes `path` whole or not at all. The bytes are a function of the spec alone. Fails with
- * TSR_USAGE for an empty or duplicate target, TSR_IO when the file cannot be written. */
+/* Writes `path` whole or not at all. The bytes are a function of the spec alone. The chunk tables
+ * are made here. Fails with TSR_USAGE for a spec outside the format (no target, a name twice, a
+ * malformed name, an empty blob, too many or too large ones), TSR_IO when the file cannot be
+ * written. */
 TSR_RESULT tsr_bundle_write(tsr_ctx *ctx, const char *path, const tsr_bundle_spec *spec);
+
+/* Writes the canonical bytes of a bundle in any form that tsr_bundle_open accepts, whole or not at
+ * all; `out_path` may be the input file. Every blob is verified while it is copied. */
+TSR_RESULT tsr_bundle_repack(tsr_ctx *ctx, const char *in_path, const char *out_path);
 
 /* ---- reading ---- */
 
@@ -62,7 +72,9 @@ typedef struct tsr_bundle_open_options {
 } tsr_bundle_open_options;
 
 /* Walks the tar (or an unpacked layout directory), verifies index, manifests, config blobs and
- * chunk tables. Large blobs are verified when read. options may be NULL. */
+ * chunk tables. Large blobs are verified when read. options may be NULL. Fails with TSR_CORRUPT,
+ * TSR_VERSION ("needs tessera-run >= X"), TSR_IO (missing, unreadable, not a file). An open bundle
+ * may be read by several threads at once, each with its own context. */
 TSR_RESULT tsr_bundle_open(tsr_ctx *ctx, const char *path, const tsr_bundle_open_options *options,
                            tsr_bundle **out_bundle);
 void tsr_bundle_close(tsr_ctx *ctx, tsr_bundle *bundle); /* accepts NULL */
@@ -84,8 +96,9 @@ typedef struct tsr_bundle_layer {
     uint64_t size_bytes;    /* as stored */
     uint64_t offset_bytes;  /* in the file; 0 for a directory */
     tsr_digest digest;      /* of the stored bytes */
-    uint32_t blob;          /* internal */
+    uint32_t id;            /* internal */
 } tsr_bundle_layer;
+/* In the order of the manifest; the last one is the chunk table. */
 size_t tsr_bundle_get_layer_count(const tsr_bundle *bundle, size_t target);
 tsr_bundle_layer tsr_bundle_get_layer(const tsr_bundle *bundle, size_t target, size_t layer);
 /* The first layer with the media type; false if there is none. */
