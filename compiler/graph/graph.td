@@ -10,6 +10,7 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/BuiltinTypes.td"
 include "mlir/IR/EnumAttr.td"
@@ -35,25 +36,32 @@ class Tessera_F64<string desc> : AttrOrTypeParameter<"::mlir::FloatAttr", desc> 
   let printer = "::tessera::printF64($_printer, $_self)";
 }
 
-class Tessera_Attr<string cppName, string attrMnemonic> : AttrDef<Tessera_Dialect, cppName> {
+class Tessera_Attr<string cppName, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Tessera_Dialect, cppName, traits> {
   let mnemonic = attrMnemonic;
 }
 
-def Tessera_UniformAttr : Tessera_Attr<"Uniform", "uniform"> {
+// A rule for initial values carries the tensor's type, as dense<…> does.
+class Tessera_RuleAttr<string cppName, string attrMnemonic>
+    : Tessera_Attr<cppName, attrMnemonic, [TypedAttrInterface]>;
+
+def Tessera_UniformAttr : Tessera_RuleAttr<"Uniform", "uniform"> {
   let summary = "initial values drawn uniformly from [low, high)";
-  let parameters = (ins Tessera_F64<"lowest value">:$low, Tessera_F64<"bound">:$high);
+  let parameters = (ins AttributeSelfTypeParameter<"">:$type, Tessera_F64<"lowest value">:$low,
+      Tessera_F64<"bound">:$high);
   let assemblyFormat = "`<` $low `,` $high `>`";
 }
 
-def Tessera_NormalAttr : Tessera_Attr<"Normal", "normal"> {
+def Tessera_NormalAttr : Tessera_RuleAttr<"Normal", "normal"> {
   let summary = "initial values drawn from a normal distribution";
-  let parameters = (ins Tessera_F64<"mean">:$mean, Tessera_F64<"standard deviation">:$deviation);
+  let parameters = (ins AttributeSelfTypeParameter<"">:$type, Tessera_F64<"mean">:$mean,
+      Tessera_F64<"standard deviation">:$deviation);
   let assemblyFormat = "`<` $mean `,` $deviation `>`";
 }
 
-def Tessera_ConstantAttr : Tessera_Attr<"Constant", "constant"> {
+def Tessera_ConstantAttr : Tessera_RuleAttr<"Constant", "constant"> {
   let summary = "every element has this initial value";
-  let parameters = (ins Tessera_F64<"value">:$value);
+  let parameters = (ins AttributeSelfTypeParameter<"">:$type, Tessera_F64<"value">:$value);
   let assemblyFormat = "`<` $value `>`";
 }
 
@@ -133,8 +141,8 @@ def Tessera_ParamOp : Tessera_Op<"param", [Pure]> {
 
 def Tessera_OptStateOp : Tessera_Op<"opt.state", [Pure]> {
   let summary = "optimizer state of a parameter, as it was before this step";
-  let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$of, OptionalAttr<StrAttr>:$kind,
-      OptionalAttr<Tessera_InitAttr>:$init);
+  let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$of,
+      OptionalAttr<StrAttr>:$kind, OptionalAttr<Tessera_InitAttr>:$init);
   let results = (outs AnyTensor:$result);
   let assemblyFormat = [{
     ($name^)? (`of` $of^)? (`kind` $kind^)? attr-dict custom<Rule>($init, type($result))

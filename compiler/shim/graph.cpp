@@ -33,18 +33,23 @@ static void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
 #define GET_OP_CLASSES
 #include "compiler/graph_ops.h.inc"
 
-// [`init` `=` attr] `:` type
+// `init` `=` rule, whose type is the result's; or `:` type
 static mlir::ParseResult parseRule(mlir::OpAsmParser &parser, mlir::Attribute &init,
                                    mlir::Type &type) {
-    if (mlir::succeeded(parser.parseOptionalKeyword("init")) &&
-        (parser.parseEqual() || parser.parseAttribute(init)))
-        return mlir::failure();
-    return mlir::failure(parser.parseColon() || parser.parseType(type));
+    if (mlir::failed(parser.parseOptionalKeyword("init"))) return parser.parseColonType(type);
+    mlir::TypedAttr rule;
+    if (parser.parseEqual() || parser.parseAttribute(rule)) return mlir::failure();
+    init = rule;
+    type = rule.getType();
+    if (!llvm::isa<mlir::NoneType>(type)) return mlir::success();
+    return parser.emitError(parser.getCurrentLocation(), "expected ':' and the tensor's type");
 }
 static void printRule(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Attribute init,
                       mlir::Type type) {
-    if (init) printer << "init = " << init << ' ';
-    printer << ": " << type;
+    if (init)
+        printer << "init = " << init;
+    else
+        printer << ": " << type;
 }
 
 // `data` `=` elements, whose type is the result's; or a rule.
