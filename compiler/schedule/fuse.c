@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tsched-fuse: reads each entry into the structs of fusion.h, has the groups planned, writes
+ * them as tsched.func, one for all equal ones, and the entry as calls.
+ */
+#include "compiler/schedule/fusion.h"
+#include "compiler/schedule/schedule.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { GROUP_NAME_OPS = 4, ENTRY_OPS_MAX = 1 << 20 };
+
+typedef struct group_text {
+    const char *text; /* of the function without a name */
+    const char *symbol;
+} group_text;
+
+typedef struct fuser {
+    tsr_ctx ctx;
+    tsr_arena arena;
+    MlirModule module;
+    MlirContext mlir;
+    group_text *groups; /* written so far */
+    uint32_t group_count, group_capacity;
+} fuser;
+
+typedef struct entry {
+    MlirOperation func;
+    tsr_fuse_node *nodes;
+    const tsr_op_row **rows; /* of a node's op; NULL for an argument */
+    MlirOperation *ops;      /* node -> op; null for an argument */
+    MlirValue *values;       /* node -> its value in the entry, now */
+    uint32_t node_count;
+    MlirOperation *sinks;
+    uint32_t sink_count;
+    tsr_value_map numbers; /* value -> node */
+} entry;
+
+/* ---- read ---- */
+
+static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
+    double ignored;
+    switch (row->op_class) {
+    case TSR_CLASS_MAP:
+        return TSR_FUSE_MAP;
+    case TSR_CLASS_MATMUL:
+        return TSR_FUSE_MATMUL;
+    case TSR_CLASS_REDUCE:
+        return TSR_FUSE_REDUCE;
+    case TSR_CLASS_MOVE:
+    case TSR_CLASS_ALONE:
+        return TSR_FUSE_ALONE;
+    case TSR_CLASS_CONSTANT:
+        return tsr_attr_splat(tsr_op_attr(op, "value"), &ignored) ? TSR_FUSE_SPLAT
+                                                                  : TSR_FUSE_SOURCE;
+    default:
+        return TSR_FUSE_SOURCE;
+    }
+}
+
+static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op,
+                           const tsr_op_row *row) {
+    tsr_fuse_node node = {.kind = row ? kind_of(row, op) : TSR_FUSE_SOURCE,
+                          .weight = row ? row->weight : 0,
+                          .faults = row && row->faults,
+                          .replaces = TSR_FUSE_NONE};
+    tsr_type type;
+    if (!tsr_value_type(value, &type) || !tsr_type_is_static(&type)) {
+        tsr_diag_error(mlirOperationGetLocation(row ? op : e->func), TSR_DIAG_DYNAMIC,
+                       "every dimension must be known here");
+        FAIL(&f->ctx, TSR_COMPILE, "a value has no static type");
+    }
+    node.dtype = type.dtype;
+    node.shape = type.shape;
+    if (row && node.kind != TSR_FUSE_SOURCE && node.kind != TSR_FUSE_SPLAT) {
+        uint32_t count = (uint32_t)tsr_op_operand_count(op);
+        uint32_t *operands = TSR_NEW(&f->arena, uint32_t, (size_t)count + 1);
+        if (!operands) FAIL(&f->ctx, TSR_MEMORY, "no memory to read an entry");
+        for (uint32_t i = 0; i < count; i++) {
+            operands[i] = tsr_value_map_get(&e->numbers, tsr_op_operand(op, i));
+            TSR_ASSERT(operands[i] < e->node_count);
+        }
+        node.operand_count = count;
+        node.operands = operands;
+    }
+    e->nodes[e->node_count] = node;
+    e->rows[e->node_count] = row;
+    e->ops[e->node_count] = op;
+    e->values[e->node_count] = value;
+    if (!tsr_value_map_set(&e->numbers, &f->arena, value, e->node_count))
+        FAIL(&f->ctx, TSR_MEMORY, "no memory to read an entry");
+    e->node_count++;
+    return TSR_SUCCESS;
+}
+
+static bool is_sink(MlirOperation op) {
+    return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
+}
+
+static TSR_RESULT entry_alloc(fuser *f, entry *e) {
+    size_t count = 0;
+    MlirBlock block = tsr_op_body(e->func);
+    TSR_FOR_EACH_OP(op, block) count++;
+    count += (size_t)mlirBlockGetNumArguments(block);
+    if (count > ENTRY_OPS_MAX)
+        FAIL(&f->ctx, TSR_COMPILE, "@%s has %zu ops; at most %d can be scheduled",
+             tsr_op_symbol(e->func), count, ENTRY_OPS_MAX);
+    e->nodes = TSR_NEW(&f->arena, tsr_fuse_node, count + 1);
+    e->rows = TSR_NEW(&f->arena, const tsr_op_row *, count + 1);
+    e->ops = TSR_NEW(&f->arena, MlirOperation, count + 1);
+    e->values = TSR_NEW(&f->arena, MlirValue, count + 1);
+    e->sinks = TSR_NEW(&f->arena, MlirOperation, count + 1);
+    if (!e->nodes || !e->rows || !e->ops || !e->values || !e->sinks)
+        FAIL(&f->ctx, TSR_MEMORY, "no memory for an entry of %zu ops", count);
+    return TSR_SUCCESS;
+}
+
+/* The node that reads the tensor `name`. */
+static uint32_t find_read(const entry *e, const char *name) {
+    for (uint32_t i = 0; i < e->node_count; i++) {
+        if (!e->rows[i] || e->rows[i]->op_class != TSR_CLASS_SOURCE) continue;
+        const char *other = tsr_op_string(e->ops[i], "name");
+        if (other && name && strcmp(other, name) == 0) return i;
+    }
+    return TSR_FUSE_NONE;
+}
+
+static void mark_kept(entry *e) {
+    for (uint32_t s = 0; s < e->sink_count; s++) {
+        MlirOperation sink = e->sinks[s];
+        for (size_t k = 0; k < tsr_op_operand_count(sink); k++) {
+            uint32_t node = tsr_value_map_get(&e->numbers, tsr_op_operand(sink, k));
+            TSR_ASSERT(node < e->node_count);
+            e->nodes[node].kept = true;
+            if (tsr_op_is(sink, "tessera.assign"))
+                e->nodes[node].replaces = find_read(e, tsr_op_string(sink, "target"));
+        }
+    }
+}
+
+static TSR_RESULT entry_read(fuser *f, entry *e) {
+    MlirBlock block = tsr_op_body(e->func);
+    TRY(&f->ctx, entry_alloc(f, e));
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        TRY(&f->ctx, add_node(f, e, mlirBlockGetArgument(block, i),
+                              mlirBlockGetParentOperation(block), NULL));
+    TSR_FOR_EACH_OP(op, block) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        if (is_sink(op)) {
+            e->sinks[e->sink_count++] = op;
+            continue;
+        }
+        if (!row || tsr_op_result_count(op) != 1) {
+            tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_KERNEL,
+                           "%s: no kernel can compute this op", tsr_op_name(op));
+            FAIL(&f->ctx, TSR_COMPILE, "no kernel can compute %s", tsr_op_name(op));
+        }
+        TRY(&f->ctx, add_node(f, e, tsr_op_result(op, 0), op, row));
+    }
+    mark_kept(e);
+    return TSR_SUCCESS;
+}
+
+/* ---- write ---- */
+
+static uint64_t type_elements(MlirValue value) {
+    tsr_type type;
+    uint64_t count = 0;
+    bool known = tsr_value_type(value, &type) && tsr_shape_count(&type.shape, &count);
+    TSR_ASSERT(known);
+    return count;
+}
+
+/* Floating-point operations, about. */
+static int64_t group_flops(const entry *e, const tsr_fuse_group *group) {
+    uint64_t flops = group->operations;
+    if (group->root != TSR_FUSE_NONE) {
+        MlirOperation op = e->ops[group->root];
+        const tsr_op_row *row = e->rows[group->root];
+        uint64_t inputs = type_elements(tsr_op_operand(op, 0)), work;
+        if (row->op_class == TSR_CLASS_MATMUL) {
+            tsr_type lhs;
+            tsr_value_type(tsr_op_operand(op, 0), &lhs);
+            uint64_t depth = lhs.shape.dims[tsr_op_flag(op, "transpose_a") ? 0 : 1];
+            work = 2 * depth;
+            inputs = type_elements(tsr_op_result(op, 0));
+        } else {
+            work = row->weight;
+        }
+        if (__builtin_mul_overflow(work, inputs, &work)) work = INT64_MAX;
+        if (__builtin_add_overflow(flops, work, &flops)) flops = INT64_MAX;
+    }
+    return flops > INT64_MAX ? INT64_MAX : (int64_t)flops;
+}
+
+static const char *short_name(const tsr_op_row *row) { return row->name + strlen("tessera."); }
+
+/* "k7_matmul_add_relu": unique by its number, a C identifier. */
+static const char *group_symbol(fuser *f, const entry *e, const tsr_fuse_group *group) {
+    tsr_buffer text = {0};
+    uint32_t shown = 0, hidden = 0;
+    tsr_buffer_printf(&text, "k%u", f->group_count);
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        const tsr_op_row *row = e->rows[group->nodes[i]];
+        if (row->op_class == TSR_CLASS_CONSTANT) continue;
+        if (shown < GROUP_NAME_OPS)
+            tsr_buffer_printf(&text, "_%s", short_name(row));
+        else
+            hidden++;
+        shown++;
+    }
+    if (hidden) tsr_buffer_printf(&text, "_and_%u", hidden);
+    char *symbol = text.failed ? NULL : tsr_arena_strdup(&f->arena, text.bytes);
+    tsr_buffer_finish(&text);
+    for (char *c = symbol; c && *c; c++)
+        if (!isalnum((unsigned char)*c)) *c = '_';
+    return symbol;
+}
+
+static uint32_t anchor(const tsr_fuse_group *group) {
+    return group->root != TSR_FUSE_NONE ? group->root : group->outputs[group->output_count - 1];
+}
+
+/* Copies of the group's ops at the end of `block`; `outputs` receives the values to return. */
+static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *group, MlirBlock block,
+                             MlirValue *outputs) {
+    tsr_value_map arguments = {0}, inner = {0}; /* value in the entry -> place */
+    MlirValue *made = TSR_NEW(&f->arena, MlirValue, (size_t)group->node_count + 1);
+    if (!made) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+    for (uint32_t i = 0; i < group->input_count; i++)
+        if (!tsr_value_map_set(&arguments, &f->arena, e->values[group->inputs[i]], i))
+            FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        uint32_t node = group->nodes[i];
+        MlirOperation copy = mlirOperationClone(e->ops[node]);
+        mlirBlockAppendOwnedOperation(block, copy);
+        for (uint32_t k = 0; k < e->nodes[node].operand_count; k++) {
+            uint32_t operand = e->nodes[node].operands[k];
+            uint32_t place = tsr_value_map_get(&inner, e->values[operand]);
+            uint32_t argument = tsr_value_map_get(&arguments, e->values[operand]);
+            bool whole = argument != UINT32_MAX && e->nodes[node].kind != TSR_FUSE_MAP;
+            TSR_ASSERT(place != UINT32_MAX || argument != UINT32_MAX);
+            mlirOperationSetOperand(copy, (intptr_t)k,
+                                    place == UINT32_MAX || whole
+                                        ? mlirBlockGetArgument(block, (intptr_t)argument)
+                                        : made[place]);
+        }
+        made[i] = tsr_op_result(copy, 0);
+        if (!tsr_value_map_set(&inner, &f->arena, e->values[node], i))
+            FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+    }
+    for (uint32_t i = 0; i < group->output_count; i++)
+        outputs[i] = made[tsr_value_map_get(&inner, e->values[group->outputs[i]])];
+    return TSR_SUCCESS;
+}
+
+/* The group as a tsched.func without a name, not yet in the module. */
+static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *group,
+                              MlirOperation *out_func) {
+    MlirType inputs[TSR_FUSE_ARGUMENTS_MAX], results[TSR_FUSE_ARGUMENTS_MAX];
+    MlirLocation locations[TSR_FUSE_ARGUMENTS_MAX];
+    MlirValue outputs[TSR_FUSE_ARGUMENTS_MAX];
+    MlirLocation location = mlirOperationGetLocation(e->ops[anchor(group)]);
+    const tsr_op_row *row = e->rows[anchor(group)];
+    for (uint32_t i = 0; i < group->input_count; i++) {
+        inputs[i] = mlirValueGetType(e->values[group->inputs[i]]);
+        locations[i] = location;
+    }
+    for (uint32_t i = 0; i < group->output_count; i++)
+        results[i] = mlirValueGetType(e->values[group->outputs[i]]);
+    MlirBlock block = mlirBlockCreate((intptr_t)group->input_count, inputs, locations);
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, block);
+    tsr_result result = write_body(f, e, group, block, outputs);
+    if (result.code) {
+        mlirRegionDestroy(region);
+        return result;
+    }
+    tsr_builder inside = tsr_builder_at_end(block, location);
+    tsr_build(&inside, &(tsr_op_desc){.name = "tsched.return",
+                                      .operand_count = group->output_count,
+                                      .operands = outputs});
+    MlirType type = mlirFunctionTypeGet(f->mlir, (intptr_t)group->input_count, inputs,
+                                        (intptr_t)group->output_count, results);
+    uint64_t bytes = group->read_bytes + group->written_bytes;
+    const tsr_attr attrs[] = {
+        {"sym_name", tsr_attr_make_string(f->mlir, "")},
+        {"function_type", tsr_attr_make_type(type)},
+        {"kind", tsr_attr_make_string(f->mlir, tsr_op_group_kind(row))},
+        {"source", tsr_attr_make_string(f->mlir, "default")},
+        {"flops", tsr_attr_make_i64(f->mlir, group_flops(e, group))},
+        {"bytes", tsr_attr_make_i64(f->mlir, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes)},
+    };
+    tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
+    *out_func = tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
+                                                   .attr_count = sizeof attrs / sizeof attrs[0],
+                                                   .attrs = attrs,
+                                                   .region_count = 1,
+                                                   .regions = &region});
+    return TSR_SUCCESS;
+}
+
+/* Names the function, or finds an equal one and drops this. */
+static TSR_RESULT settle_group(fuser *f, const entry *e, const tsr_fuse_group *group,
+                               MlirOperation func, const char **out_symbol) {
+    tsr_buffer text = {0};
+    tsr_mlir_print(func, TSR_PRINT_PRETTY, &text);
+    char *copy = text.failed ? NULL : tsr_arena_strdup(&f->arena, text.bytes);
+    tsr_buffer_finish(&text);
+    if (!copy) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+    for (uint32_t i = 0; i < f->group_count; i++) {
+        if (strcmp(f->groups[i].text, copy) != 0) continue;
+        mlirOperationDestroy(func);
+        *out_symbol = f->groups[i].symbol;
+        return TSR_SUCCESS;
+    }
+    if (f->group_count == f->group_capacity) {
+        uint32_t capacity = f->group_capacity ? 2 * f->group_capacity : 64;
+        group_text *larger = TSR_NEW(&f->arena, group_text, capacity);
+        if (!larger) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+        if (f->group_count) memcpy(larger, f->groups, f->group_count * sizeof *larger);
+        f->groups = larger;
+        f->group_capacity = capacity;
+    }
+    const char *symbol = group_symbol(f, e, group);
+    if (!symbol) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+    tsr_op_set(func, "sym_name", tsr_attr_make_string(f->mlir, symbol));
+    f->groups[f->group_count++] = (group_text){.text = copy, .symbol = symbol};
+    *out_symbol = symbol;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT write_call(fuser *f, entry *e, const tsr_fuse_group *group) {
+    MlirValue operands[TSR_FUSE_ARGUMENTS_MAX];
+    MlirType results[TSR_FUSE_ARGUMENTS_MAX];
+    MlirOperation func = {NULL};
+    const char *symbol = NULL;
+    TRY(&f->ctx, write_group(f, e, group, &func));
+    TRY(&f->ctx, settle_group(f, e, group, func, &symbol));
+    for (uint32_t i = 0; i < group->input_count; i++) operands[i] = e->values[group->inputs[i]];
+    for (uint32_t i = 0; i < group->output_count; i++)
+        results[i] = mlirValueGetType(e->values[group->outputs[i]]);
+    const tsr_attr callee = {"callee", tsr_attr_make_symbol(f->mlir, symbol)};
+    tsr_builder builder = tsr_builder_before(e->sinks[0]);
+    builder.location = mlirOperationGetLocation(e->ops[anchor(group)]);
+    MlirOperation call = tsr_build(&builder, &(tsr_op_desc){.name = "tsched.call",
+                                                            .operand_count = group->input_count,
+                                                            .operands = operands,
+                                                            .result_count = group->output_count,
+                                                            .results = results,
+                                                            .attr_count = 1,
+                                                            .attrs = &callee});
+    for (uint32_t i = 0; i < group->output_count; i++) {
+        uint32_t node = group->outputs[i];
+        MlirValue value = tsr_op_result(call, i);
+        mlirValueReplaceAllUsesOfWith(e->values[node], value);
+        e->values[node] = value;
+    }
+    return TSR_SUCCESS;
+}
+
+/* The old ops go, and reads and constants that nothing uses any more. */
+static void clean_up(entry *e) {
+    for (uint32_t i = e->node_count; i-- > 0;) {
+        if (!e->rows[i]) continue;
+        bool stays = e->nodes[i].kind == TSR_FUSE_SOURCE || e->nodes[i].kind == TSR_FUSE_SPLAT;
+        if (!stays || !tsr_value_is_used(tsr_op_result(e->ops[i], 0)))
+            mlirOperationDestroy(e->ops[i]);
+    }
+}
+
+static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
+    entry e = {.func = func};
+    tsr_fuse_plan plan;
+    TRY(&f->ctx, entry_read(f, &e));
+    /* Assignments take effect when the entry ends, so they can stand at its end. */
+    TSR_ASSERT(e.sink_count > 0);
+    for (uint32_t i = 0; i + 1 < e.sink_count; i++)
+        mlirOperationMoveBefore(e.sinks[i], e.sinks[e.sink_count - 1]);
+    TRY(&f->ctx, tsr_fuse_plan_build(&f->ctx, e.nodes, e.node_count, &f->arena, &plan));
+    for (uint32_t g = 0; g < plan.group_count; g++)
+        TRY(&f->ctx, write_call(f, &e, &plan.groups[g]));
+    clean_up(&e);
+    return TSR_SUCCESS;
+}
+
+static bool is_scheduled(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (tsr_op_is(op, "tsched.call")) return true;
+    }
+    return false;
+}
+
+bool tsr_pass_fuse(MlirModule module) {
+    fuser f = {.module = module, .mlir = mlirModuleGetContext(module)};
+    tsr_result result = TSR_SUCCESS;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        bool is_entry = tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
+        if (result.code || !is_entry || is_scheduled(op)) continue;
+        result = fuse_entry(&f, op);
+        if (result.code && result.code != TSR_COMPILE)
+            tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PASS, "%s", f.ctx.error.text);
+    }
+    tsr_arena_finish(&f.arena);
+    return result.code == TSR_OK;
+}

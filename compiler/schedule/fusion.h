@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Decides which ops of one straight-line entry become one kernel. Works on plain structs: fuse.c
+ * fills them from Graph IR and writes the groups back as Schedule IR.
+ *
+ * A group is one of
+ *   map      elementwise nodes over one shape; every output has that shape;
+ *   matmul   one matmul, then elementwise nodes over its result's shape;
+ *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
+ *            result's shape; outputs have the result's shape;
+ *   alone    a single node of any other kind.
+ *
+ * Method: every node begins as its own group; the pair of groups whose merger saves most by the
+ * cost model is merged, again and again (Jangda & Guha's and XLA's priority fusion work alike).
+ * Then a map group whose values are cheap is copied into all its readers if that saves more.
+ * Everything is exact integer arithmetic, ties go to the earlier node: equal input, equal groups.
+ *
+ * Cost model, in units of the time to move one byte through the second-level cache: a launch, the
+ * bytes each group reads and writes (each value once), and per element the weights of the
+ * elementwise nodes at the size of the iteration they run in.
+ */
+#ifndef TSR_COMPILER_SCHEDULE_FUSION_H
+#define TSR_COMPILER_SCHEDULE_FUSION_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/tensor.h"
+
+enum {
+    TSR_FUSE_NONE = UINT32_MAX,
+    TSR_FUSE_LAUNCH_COST = 20000,
+    TSR_FUSE_NODES_MAX = 64,     /* of a merged group */
+    TSR_FUSE_ARGUMENTS_MAX = 32, /* of a merged group: inputs and outputs */
+    /* Groups that only share an input are merged up to this many bytes of arguments: larger ones
+     * gain nothing and would keep more values alive. */
+    TSR_FUSE_SIDEWAYS_BYTES_MAX = 256 * 1024,
+};
+
+typedef enum tsr_fuse_kind {
+    TSR_FUSE_SOURCE, /* is there before any kernel runs: argument, parameter, state, dense constant
+                      */
+    TSR_FUSE_SPLAT,  /* constant of one value: free inside a kernel, a SOURCE where read whole */
+    TSR_FUSE_MAP,    /* elementwise, operands broadcast to the result's shape */
+    TSR_FUSE_MATMUL,
+    TSR_FUSE_REDUCE, /* of operand 0 */
+    TSR_FUSE_ALONE,
+} tsr_fuse_kind;
+
+/* One op with one result. */
+typedef struct tsr_fuse_node {
+    tsr_fuse_kind kind;
+    tsr_dtype dtype;
+    tsr_shape shape;          /* of the result */
+    uint32_t operand_count;   /* 0 for SOURCE and SPLAT */
+    const uint32_t *operands; /* indices of earlier nodes; borrowed */
+    uint32_t weight;          /* MAP: cost units per element */
+    bool kept;                /* returned, or assigned to a tensor */
+    uint32_t replaces;        /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
+    bool faults;              /* its kernel can report a bad index, which ends the step */
+} tsr_fuse_node;
+
+typedef struct tsr_fuse_group {
+    uint32_t *nodes; /* ascending; SPLAT nodes and copies of other groups' nodes among them */
+    uint32_t node_count;
+    uint32_t root;     /* its MATMUL, REDUCE or ALONE node; TSR_FUSE_NONE in a map group */
+    uint32_t *inputs;  /* nodes, in the order of first use */
+    uint32_t *outputs; /* nodes, ascending; at least one */
+    uint32_t input_count, output_count;
+    uint64_t read_bytes, written_bytes;
+    uint64_t operations; /* weighted elementwise work; the root's is not counted */
+} tsr_fuse_group;
+
+typedef struct tsr_fuse_plan {
+    tsr_fuse_group *groups; /* in the order to run */
+    uint32_t group_count;
+} tsr_fuse_plan;
+
+/* Nodes that nothing reads are left out. Everything is in the arena. Fails with TSR_MEMORY. */
+TSR_RESULT tsr_fuse_plan_build(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_t node_count,
+                               tsr_arena *arena, tsr_fuse_plan *out_plan);
+
+/* Puts the groups of a plan into the order to run: operands first; a group that overwrites a tensor
+ * after all readers of its old value and after every group that can fault, where dependencies
+ * allow; and otherwise groups that free more memory than they take as early as possible, the others
+ * in source order. */
+TSR_RESULT tsr_fuse_plan_order(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_t node_count,
+                               tsr_arena *arena, tsr_fuse_plan *plan);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * 1. join values into slots by take-overs;
+ * 2. place the slots in each order, best fit; keep the order with the smallest peak;
+ * 3. the floor is a sweep over the starts and ends of the slots.
+ */
+#include "compiler/schedule/memory_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOT_NONE = UINT32_MAX };
+
+typedef struct slot {
+    uint64_t size, offset;
+    uint32_t first, last;
+    uint32_t index; /* of its first value: the last tie-break */
+} slot;
+
+typedef struct planner {
+    slot *slots;
+    uint32_t slot_count;
+    uint32_t *slot_of; /* value -> slot */
+} planner;
+
+static bool size_aligned(uint64_t size, uint64_t *out_size) {
+    uint64_t up;
+    if (size == 0) size = 1;
+    if (__builtin_add_overflow(size, (uint64_t)(TSR_PLAN_ALIGN_BYTES - 1), &up)) return false;
+    *out_size = up & ~(uint64_t)(TSR_PLAN_ALIGN_BYTES - 1);
+    return true;
+}
+
+/* The first candidate that dies here, has the same size and is not taken yet. */
+static uint32_t take_over(const tsr_plan_value *values, uint32_t value_count,
+                          const tsr_plan_value *value, const bool *taken) {
+    for (uint32_t i = 0; i < value->replace_count; i++) {
+        uint32_t other = value->replace[i];
+        TSR_ASSERT(other < value_count);
+        if (taken[other] || values[other].last != value->first) continue;
+        if (values[other].size_bytes != value->size_bytes) continue;
+        if (values[other].first >= value->first) continue;
+        return other;
+    }
+    return SLOT_NONE;
+}
+
+/* Values in the order of their first command, so that a chain of take-overs is met front to back.
+ */
+static int by_first(const void *a, const void *b) {
+    const slot *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int by_size(const void *a, const void *b) {
+    const slot *x = a, *y = b;
+    if (x->size != y->size) return x->size > y->size ? -1 : 1;
+    return by_first(a, b);
+}
+
+static int by_area(const void *a, const void *b) {
+    const slot *x = a, *y = b;
+    long double p = (long double)x->size * ((long double)x->last - x->first + 1);
+    long double q = (long double)y->size * ((long double)y->last - y->first + 1);
+    if (p > q) return -1;
+    if (p < q) return 1;
+    return by_size(a, b);
+}
+
+static TSR_RESULT slots_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32_t count,
+                              tsr_arena *arena, planner *p, uint32_t *out_replaced) {
+    slot *order = TSR_NEW(arena, slot, count);
+    bool *taken = TSR_NEW(arena, bool, count);
+    p->slots = TSR_NEW(arena, slot, count);
+    p->slot_of = TSR_NEW(arena, uint32_t, count);
+    if (!order || !taken || !p->slots || !p->slot_of)
+        FAIL(ctx, TSR_MEMORY, "no memory to plan %u values", count);
+    for (uint32_t i = 0; i < count; i++) {
+        TSR_ASSERT(values[i].first <= values[i].last);
+        order[i] = (slot){.first = values[i].first, .index = i};
+    }
+    qsort(order, count, sizeof *order, by_first);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = order[i].index;
+        const tsr_plan_value *value = &values[index];
+        uint32_t other = take_over(values, count, value, taken);
+        if (other != SLOT_NONE) {
+            taken[other] = true;
+            p->slot_of[index] = p->slot_of[other];
+            p->slots[p->slot_of[other]].last = value->last;
+            (*out_replaced)++;
+            continue;
+        }
+        slot s = {.first = value->first, .last = value->last, .index = p->slot_count};
+        if (!size_aligned(value->size_bytes, &s.size))
+            FAIL(ctx, TSR_MEMORY, "a value of %llu bytes cannot be placed",
+                 (unsigned long long)value->size_bytes);
+        p->slot_of[index] = p->slot_count;
+        p->slots[p->slot_count++] = s;
+    }
+    return TSR_SUCCESS;
+}
+
+static bool meets(const slot *a, const slot *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* The smallest gap between the placed slots that `s` meets, or the end. `placed` is sorted by
+ * offset. False on overflow. */
+static bool best_fit(const slot *placed, uint32_t placed_count, slot *s) {
+    uint64_t top = 0, best_gap = UINT64_MAX, best = UINT64_MAX;
+    for (uint32_t i = 0; i < placed_count; i++) {
+        const slot *other = &placed[i];
+        if (!meets(other, s)) continue;
+        if (other->offset > top) {
+            uint64_t gap = other->offset - top;
+            if (gap >= s->size && gap < best_gap) {
+                best_gap = gap;
+                best = top;
+            }
+        }
+        if (other->offset + other->size > top) top = other->offset + other->size;
+    }
+    s->offset = best != UINT64_MAX ? best : top;
+    uint64_t end;
+    return !__builtin_add_overflow(s->offset, s->size, &end) && end <= INT64_MAX;
+}
+
+/* Places `order` (permuted by the caller); false on overflow. */
+static bool place(slot *order, slot *placed, uint32_t count, uint64_t *out_peak) {
+    uint64_t peak = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        slot s = order[i];
+        if (!best_fit(placed, i, &s)) return false;
+        order[i].offset = s.offset;
+        uint32_t at = i;
+        while (at > 0 && placed[at - 1].offset > s.offset) at--;
+        memmove(&placed[at + 1], &placed[at], (i - at) * sizeof *placed);
+        placed[at] = s;
+        if (s.offset + s.size > peak) peak = s.offset + s.size;
+    }
+    *out_peak = peak;
+    return true;
+}
+
+typedef struct edge {
+    uint32_t at; /* a slot counts from `first` to `last` + 1 */
+    bool opens;
+    uint64_t size;
+} edge;
+
+static int by_time(const void *a, const void *b) {
+    const edge *x = a, *y = b;
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return (int)x->opens - (int)y->opens; /* closings first */
+}
+
+static TSR_RESULT floor_compute(tsr_ctx *ctx, const planner *p, tsr_arena *arena,
+                                uint64_t *out_floor) {
+    edge *edges = TSR_NEW(arena, edge, 2 * (size_t)p->slot_count);
+    if (!edges) FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p->slot_count);
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const slot *s = &p->slots[i];
+        TSR_ASSERT(s->last < UINT32_MAX);
+        edges[2 * i] = (edge){.at = s->first, .opens = true, .size = s->size};
+        edges[2 * i + 1] = (edge){.at = s->last + 1, .opens = false, .size = s->size};
+    }
+    qsort(edges, 2 * (size_t)p->slot_count, sizeof *edges, by_time);
+    uint64_t live = 0, floor = 0;
+    for (uint32_t i = 0; i < 2 * p->slot_count; i++) {
+        live = edges[i].opens ? live + edges[i].size : live - edges[i].size;
+        if (live > floor) floor = live;
+    }
+    *out_floor = floor;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_memory_plan_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32_t value_count,
+                                 tsr_arena *arena, tsr_memory_plan *out_plan) {
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_first};
+    tsr_memory_plan plan = {0};
+    planner p = {0};
+    if (value_count == 0) {
+        *out_plan = plan;
+        return TSR_SUCCESS;
+    }
+    TRY(ctx, slots_build(ctx, values, value_count, arena, &p, &plan.replaced_count));
+    slot *order = TSR_NEW(arena, slot, p.slot_count);
+    slot *placed = TSR_NEW(arena, slot, p.slot_count);
+    plan.offset_bytes = TSR_NEW(arena, uint64_t, value_count);
+    if (!order || !placed || !plan.offset_bytes)
+        FAIL(ctx, TSR_MEMORY, "no memory to plan %u slots", p.slot_count);
+    plan.peak_bytes = UINT64_MAX;
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+        uint64_t peak;
+        memcpy(order, p.slots, p.slot_count * sizeof *order);
+        qsort(order, p.slot_count, sizeof *order, orders[k]);
+        if (!place(order, placed, p.slot_count, &peak))
+            FAIL(ctx, TSR_MEMORY, "the workspace of %u values exceeds 2^63 bytes", value_count);
+        if (peak >= plan.peak_bytes) continue;
+        plan.peak_bytes = peak;
+        for (uint32_t i = 0; i < p.slot_count; i++)
+            p.slots[order[i].index].offset = order[i].offset;
+    }
+    for (uint32_t i = 0; i < value_count; i++) plan.offset_bytes[i] = p.slots[p.slot_of[i]].offset;
+    TRY(ctx, floor_compute(ctx, &p, arena, &plan.floor_bytes));
+    *out_plan = plan;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Places the values of one entry in one workspace. A value lives from the command that writes it to
+ * the last command that reads it; values that live at the same command do not overlap. A value may
+ * take over the place of one that dies at the command that writes it (in-place update).
+ *
+ * Method: values joined by take-overs form slots; slots are placed one after another, each into the
+ * smallest gap it fits between the slots it meets in time (best fit), in several fixed orders; the
+ * smallest result wins. Greedy by size is Pisarchyk & Lee, "Efficient Memory Management for Deep
+ * Neural Net Inference", 2020, section 5.2.
+ */
+#ifndef TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
+#define TSR_COMPILER_SCHEDULE_MEMORY_PLAN_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/result.h"
+
+enum { TSR_PLAN_ALIGN_BYTES = 64 };
+
+typedef struct tsr_plan_value {
+    uint64_t size_bytes;     /* 0 is allowed: placed like a value of one byte */
+    uint32_t first, last;    /* commands: written at `first`, read last at `last`; first <= last */
+    const uint32_t *replace; /* values this one may take the place of, best first; each must have
+                              * the same size and last == first of this one, else it is passed over.
+                              * borrowed */
+    uint32_t replace_count;
+} tsr_plan_value;
+
+typedef struct tsr_memory_plan {
+    uint64_t *offset_bytes; /* one per value, multiples of TSR_PLAN_ALIGN_BYTES */
+    uint64_t peak_bytes;    /* size of the workspace, a multiple of TSR_PLAN_ALIGN_BYTES */
+    uint64_t floor_bytes;   /* what lives at the busiest command: no placement needs less */
+    uint32_t replaced_count;
+} tsr_memory_plan;
+
+/* Fails with TSR_MEMORY when the sizes overflow or no memory is left. */
+TSR_RESULT tsr_memory_plan_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32_t value_count,
+                                 tsr_arena *arena, tsr_memory_plan *out_plan);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order in which the groups of an entry run. Edges: operands; readers of a tensor's old value
+ * before the group that overwrites it; groups that can fault before those that overwrite. Edges of
+ * the last two sorts are wishes: one that would close a circle is left out. Then a list scheduler.
+ */
+#include "compiler/schedule/fusion.h"
+
+#include <string.h>
+
+typedef struct arrow {
+    uint32_t to, next; /* next: of the same origin; TSR_FUSE_NONE at the end */
+} arrow;
+
+typedef struct orderer {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    const tsr_fuse_node *nodes;
+    tsr_fuse_group *groups;
+    uint32_t group_count;
+    uint32_t *made_by; /* node -> group that outputs it, or TSR_FUSE_NONE */
+    uint32_t *readers; /* node -> groups that have yet to read it */
+    arrow *arrows;
+    uint32_t arrow_count, arrow_capacity;
+    uint32_t *first;   /* group -> its first arrow */
+    uint32_t *waiting; /* group -> groups before it that have not run */
+    uint32_t *seen, stamp, *stack;
+} orderer;
+
+static TSR_RESULT arrow_add(orderer *o, uint32_t from, uint32_t to) {
+    for (uint32_t i = o->first[from]; i != TSR_FUSE_NONE; i = o->arrows[i].next)
+        if (o->arrows[i].to == to) return TSR_SUCCESS;
+    if (o->arrow_count == o->arrow_capacity) {
+        uint32_t capacity = o->arrow_capacity ? 2 * o->arrow_capacity : 1024;
+        arrow *larger = TSR_NEW(o->arena, arrow, capacity);
+        if (!larger) FAIL(o->ctx, TSR_MEMORY, "no memory to order %u groups", o->group_count);
+        if (o->arrow_count) memcpy(larger, o->arrows, o->arrow_count * sizeof *larger);
+        o->arrows = larger;
+        o->arrow_capacity = capacity;
+    }
+    o->arrows[o->arrow_count] = (arrow){.to = to, .next = o->first[from]};
+    o->first[from] = o->arrow_count++;
+    o->waiting[to]++;
+    return TSR_SUCCESS;
+}
+
+static bool leads(orderer *o, uint32_t from, uint32_t to) {
+    uint32_t depth = 0;
+    if (from == to) return true;
+    o->seen[from] = ++o->stamp;
+    o->stack[depth++] = from;
+    while (depth > 0) {
+        uint32_t group = o->stack[--depth];
+        for (uint32_t i = o->first[group]; i != TSR_FUSE_NONE; i = o->arrows[i].next) {
+            uint32_t next = o->arrows[i].to;
+            if (next == to) return true;
+            if (o->seen[next] == o->stamp) continue;
+            o->seen[next] = o->stamp;
+            o->stack[depth++] = next;
+        }
+    }
+    return false;
+}
+
+static TSR_RESULT wish(orderer *o, uint32_t before, uint32_t after) {
+    if (leads(o, after, before)) return TSR_SUCCESS;
+    return arrow_add(o, before, after);
+}
+
+static bool can_fault(const orderer *o, uint32_t group) {
+    uint32_t root = o->groups[group].root;
+    return root != TSR_FUSE_NONE && o->nodes[root].faults;
+}
+
+static TSR_RESULT wishes(orderer *o) {
+    for (uint32_t g = 0; g < o->group_count; g++) {
+        const tsr_fuse_group *group = &o->groups[g];
+        for (uint32_t k = 0; k < group->output_count; k++) {
+            uint32_t old = o->nodes[group->outputs[k]].replaces;
+            if (old == TSR_FUSE_NONE) continue;
+            for (uint32_t other = 0; other < o->group_count; other++) {
+                bool reads = false;
+                for (uint32_t i = 0; i < o->groups[other].input_count; i++)
+                    reads |= o->groups[other].inputs[i] == old;
+                if (other != g && (reads || can_fault(o, other))) TRY(o->ctx, wish(o, other, g));
+            }
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT orderer_prepare(orderer *o, uint32_t node_count) {
+    size_t groups = (size_t)o->group_count + 1;
+    o->made_by = TSR_NEW(o->arena, uint32_t, (size_t)node_count + 1);
+    o->readers = TSR_NEW(o->arena, uint32_t, (size_t)node_count + 1);
+    o->first = TSR_NEW(o->arena, uint32_t, groups);
+    o->waiting = TSR_NEW(o->arena, uint32_t, groups);
+    o->seen = TSR_NEW(o->arena, uint32_t, groups);
+    o->stack = TSR_NEW(o->arena, uint32_t, groups);
+    if (!o->made_by || !o->readers || !o->first || !o->waiting || !o->seen || !o->stack)
+        FAIL(o->ctx, TSR_MEMORY, "no memory to order %u groups", o->group_count);
+    memset(o->made_by, 0xff, node_count * sizeof *o->made_by);
+    memset(o->first, 0xff, o->group_count * sizeof *o->first);
+    for (uint32_t g = 0; g < o->group_count; g++)
+        for (uint32_t k = 0; k < o->groups[g].output_count; k++)
+            o->made_by[o->groups[g].outputs[k]] = g;
+    for (uint32_t g = 0; g < o->group_count; g++)
+        for (uint32_t k = 0; k < o->groups[g].input_count; k++) {
+            uint32_t input = o->groups[g].inputs[k];
+            o->readers[input]++;
+            if (o->made_by[input] != TSR_FUSE_NONE) TRY(o->ctx, arrow_add(o, o->made_by[input], g));
+        }
+    return TSR_SUCCESS;
+}
+
+static int64_t node_bytes(const orderer *o, uint32_t node) {
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&o->nodes[node].shape, o->nodes[node].dtype, &size);
+    TSR_ASSERT(fits);
+    return (int64_t)size;
+}
+
+/* How many bytes of workspace running the group now would add (negative: free). */
+static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
+    int64_t bytes = 0;
+    for (uint32_t i = 0; i < group->output_count; i++)
+        if (!o->nodes[group->outputs[i]].kept) bytes += node_bytes(o, group->outputs[i]);
+    for (uint32_t i = 0; i < group->input_count; i++) {
+        uint32_t input = group->inputs[i];
+        bool planned = o->made_by[input] != TSR_FUSE_NONE && !o->nodes[input].kept;
+        if (planned && o->readers[input] == 1) bytes -= node_bytes(o, input);
+    }
+    return bytes;
+}
+
+/* Of the groups that can run: the one that frees most, else the first in source order (a group
+ * stands where its last node stands). */
+static uint32_t pick(const orderer *o, const bool *done) {
+    uint32_t best = TSR_FUSE_NONE, best_place = 0;
+    int64_t best_growth = 0;
+    for (uint32_t g = 0; g < o->group_count; g++) {
+        if (done[g] || o->waiting[g]) continue;
+        const tsr_fuse_group *group = &o->groups[g];
+        uint32_t place = group->nodes[group->node_count - 1];
+        int64_t grows = growth(o, group);
+        if (grows > 0) grows = 1;
+        if (best == TSR_FUSE_NONE || grows < best_growth ||
+            (grows == best_growth && place < best_place)) {
+            best = g;
+            best_place = place;
+            best_growth = grows;
+        }
+    }
+    TSR_ASSERT(best != TSR_FUSE_NONE);
+    return best;
+}
+
+tsr_result tsr_fuse_plan_order(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_t node_count,
+                               tsr_arena *arena, tsr_fuse_plan *plan) {
+    orderer o = {.ctx = ctx,
+                 .arena = arena,
+                 .nodes = nodes,
+                 .groups = plan->groups,
+                 .group_count = plan->group_count};
+    TRY(ctx, orderer_prepare(&o, node_count));
+    TRY(ctx, wishes(&o));
+    tsr_fuse_group *ordered = TSR_NEW(arena, tsr_fuse_group, (size_t)plan->group_count + 1);
+    bool *done = TSR_NEW(arena, bool, (size_t)plan->group_count + 1);
+    if (!ordered || !done) FAIL(ctx, TSR_MEMORY, "no memory to order %u groups", o.group_count);
+    for (uint32_t i = 0; i < plan->group_count; i++) {
+        uint32_t g = pick(&o, done);
+        done[g] = true;
+        ordered[i] = o.groups[g];
+        for (uint32_t k = 0; k < o.groups[g].input_count; k++) o.readers[o.groups[g].inputs[k]]--;
+        for (uint32_t a = o.first[g]; a != TSR_FUSE_NONE; a = o.arrows[a].next)
+            o.waiting[o.arrows[a].to]--;
+    }
+    plan->groups = ordered;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graph IR -> Schedule IR, in place: every entry becomes a list of `tsched.call`s between its reads
+ * (param, opt.state, step, constants) and its `assign`s; every `tsched.func` is one kernel to be.
+ * Equal groups of different entries share one function. Group names are valid C identifiers.
+ *
+ * As passes: `tsched-fuse`.
+ */
+#ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
+#define TSR_COMPILER_SCHEDULE_SCHEDULE_H
+
+#include "compiler/mlir.h"
+
+typedef enum tsr_op_class {
+    TSR_CLASS_OTHER, /* not in ops.def */
+    TSR_CLASS_SOURCE,
+    TSR_CLASS_CONSTANT,
+    TSR_CLASS_MAP,
+    TSR_CLASS_MATMUL,
+    TSR_CLASS_REDUCE,
+    TSR_CLASS_MOVE,
+    TSR_CLASS_ALONE,
+    TSR_CLASS_SINK,
+} tsr_op_class;
+
+typedef struct tsr_op_row {
+    const char *name;
+    tsr_op_class op_class;
+    uint32_t weight;
+    bool faults;
+} tsr_op_row;
+
+/* The op's row of ops.def; NULL if it has none. */
+const tsr_op_row *tsr_op_row_find(MlirOperation op);
+/* "map", "reduce", "matmul", or the name of the op for one that stands alone ("cross_entropy"). */
+const char *tsr_op_group_kind(const tsr_op_row *row);
+/* NumPy broadcasting: can `from` stretch to `to`? */
+bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to);
+
+/* Pass tsched-fuse. Entries that already hold calls of groups stay as they are. */
+bool tsr_pass_fuse(MlirModule module);
+
+/* Runs every pass of this stage. TSR_COMPILE on error; the diagnostics are in the list. */
+TSR_RESULT tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list);
+
+/* Appends the groups and what each entry runs as JSON
+ * (application/vnd.tessera.schedule.v1+json). */
+void tsr_schedule_json(MlirModule module, tsr_buffer *out);
+
+/* From MLIR values to numbers; memory is in the arena. */
+typedef struct tsr_value_map {
+    struct tsr_value_slot *slots;
+    size_t count, capacity; /* capacity: a power of two, or 0 */
+} tsr_value_map;
+/* False when out of memory. Setting a value again replaces its number. */
+bool tsr_value_map_set(tsr_value_map *map, tsr_arena *arena, MlirValue value, uint32_t number);
+/* UINT32_MAX if absent. */
+uint32_t tsr_value_map_get(const tsr_value_map *map, MlirValue value);
+
+#endif

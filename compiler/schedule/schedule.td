@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Schedule IR: dialect `tsched`. A `tsched.func` is a fusion group, the kernel to be; an entry calls
+// its groups with `tsched.call`. The rules of the kinds are checked in C (verify.c).
+#ifndef TSR_SCHEDULE_TD
+#define TSR_SCHEDULE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Tsched_Dialect : Dialect {
+  let name = "tsched";
+  let cppNamespace = "::tessera::schedule";
+}
+
+def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFromAbove]> {
+  let summary = "a fusion group: what one kernel computes";
+  let description = [{
+    Graph IR ops from the group's inputs to its outputs.
+
+    ```mlir
+    tsched.func @k0_matmul_add_relu(%a: tensor<64x64xf32>, %b: tensor<64x128xf32>, %c: tensor<128xf32>)
+        -> tensor<64x128xf32> attributes {kind = "matmul", source = "default"} {
+      %0 = tessera.matmul %a, %b : tensor<64x64xf32>, tensor<64x128xf32> -> tensor<64x128xf32>
+      %1 = tessera.add %0, %c : tensor<64x128xf32>, tensor<128xf32> -> tensor<64x128xf32>
+      %2 = tessera.relu %1 : tensor<64x128xf32>
+      tsched.return %2 : tensor<64x128xf32>
+    }
+    ```
+
+    kind    "map": elementwise ops over one shape, or a lone transpose or reshape; "matmul",
+            "reduce": one such op, elementwise ops before (reduce) and after; the name of the op for
+            a group of one other op.
+    source  who chose: "default" (the cost model) or "autotune".
+    tile    sizes chosen for the kernel's tiles; absent: the target's own.
+    flops, bytes  estimates for one run: floating-point operations, bytes read and written.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
+      StrAttr:$kind, OptionalAttr<StrAttr>:$source, OptionalAttr<I64ArrayAttr>:$tile,
+      OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes,
+      OptionalAttr<DictArrayAttr>:$arg_attrs, OptionalAttr<DictArrayAttr>:$res_attrs);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() { return getFunctionType().getInputs(); }
+    ::mlir::ArrayRef<::mlir::Type> getResultTypes() { return getFunctionType().getResults(); }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+}
+
+def Tsched_CallOp : Op<Tsched_Dialect, "call",
+    [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "runs a fusion group";
+  let description = "`%y = tsched.call @group(%x) : (tensor<4xf32>) -> tensor<4xf32>`";
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyRankedTensor>:$inputs);
+  let results = (outs Variadic<AnyRankedTensor>:$outputs);
+  let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+}
+
+def Tsched_ReturnOp : Op<Tsched_Dialect, "return", [Pure, Terminator, HasParent<"FuncOp">]> {
+  let summary = "outputs of a fusion group";
+  let arguments = (ins Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+#endif

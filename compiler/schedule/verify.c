@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of tsched.func, one function per kind, and of tsched.call.
+ */
+#include "compiler/schedule/schedule.h"
+#include "compiler/shim/shim.h"
+
+#include <string.h>
+
+static const tsr_op_row rows[] = {
+#define X(op, cls, cost, can_fault)                                                                \
+    {.name = op, .op_class = TSR_CLASS_##cls, .weight = cost, .faults = can_fault},
+#include "compiler/schedule/ops.def"
+#undef X
+};
+
+const tsr_op_row *tsr_op_row_find(MlirOperation op) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(op, rows[i].name)) return &rows[i];
+    return NULL;
+}
+
+const char *tsr_op_group_kind(const tsr_op_row *row) {
+    switch (row->op_class) {
+    case TSR_CLASS_MATMUL:
+        return "matmul";
+    case TSR_CLASS_REDUCE:
+        return "reduce";
+    case TSR_CLASS_ALONE:
+        return row->name + strlen("tessera.");
+    default:
+        return "map";
+    }
+}
+
+bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to) {
+    if (from->rank > to->rank) return false;
+    for (uint32_t i = 0; i < from->rank; i++) {
+        uint64_t dim = from->dims[from->rank - 1 - i];
+        if (dim != 1 && dim != to->dims[to->rank - 1 - i]) return false;
+    }
+    return true;
+}
+
+typedef struct body {
+    MlirOperation func;
+    MlirOperation root;    /* null in a map of elementwise ops */
+    const tsr_op_row *row; /* of the root */
+    MlirOperation last;    /* the tsched.return */
+    size_t op_count;       /* constants and the return not counted */
+    tsr_type output;       /* of the first result */
+} body;
+
+static bool complain(MlirOperation op, const char *text) {
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GROUP, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+static bool is_static(MlirValue value) {
+    tsr_type type;
+    return tsr_value_type(value, &type) && tsr_type_is_static(&type);
+}
+
+static bool check_values(MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (!is_static(tsr_op_result(op, i)))
+            return complain(op, "the result must be a static tensor of f64, f32, i64, i32, i1 or "
+                                "ui8");
+    return true;
+}
+
+/* Finds root and return; every op must be one the scheduler knows. */
+static bool read_body(MlirOperation func, body *b) {
+    MlirBlock block = tsr_op_body(func);
+    *b = (body){.func = func};
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        if (!is_static(mlirBlockGetArgument(block, i)))
+            return complain(func, "every input must be a static tensor of f64, f32, i64, i32, i1 "
+                                  "or ui8");
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "tsched.return")) {
+            b->last = op;
+            break;
+        }
+        const tsr_op_row *row = tsr_op_row_find(op);
+        if (!row || row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_SINK)
+            return complain(op, "cannot stand in a fusion group");
+        if (!check_values(op)) return false;
+        b->op_count += row->op_class != TSR_CLASS_CONSTANT;
+        if (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
+        if (!mlirOperationIsNull(b->root))
+            return complain(op, "a fusion group holds one such op at most");
+        b->root = op;
+        b->row = row;
+    }
+    if (mlirOperationIsNull(b->last)) return complain(func, "the body must end in tsched.return");
+    return true;
+}
+
+static bool check_return(body *b) {
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(b->func, "function_type"));
+    size_t count = tsr_op_operand_count(b->last);
+    if (count == 0) return complain(b->func, "a fusion group has at least one output");
+    if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
+        return complain(b->last, "returns another number of values than the function declares");
+    for (size_t i = 0; i < count; i++) {
+        MlirValue value = tsr_op_operand(b->last, i);
+        tsr_type output;
+        if (!mlirTypeEqual(mlirValueGetType(value), mlirFunctionTypeGetResult(type, (intptr_t)i)))
+            return complain(b->last, "returns another type than the function declares");
+        if (mlirOperationIsNull(tsr_value_owner(value)))
+            return complain(b->last, "an input cannot be an output");
+        if (!tsr_value_type(value, &output)) return complain(b->last, "output of unknown type");
+        if (i == 0) b->output = output;
+        if (!tsr_shape_equal(&output.shape, &b->output.shape))
+            return complain(b->last, "all outputs of a group have one shape");
+    }
+    return true;
+}
+
+static bool check_stretch(MlirOperation op, const tsr_shape *shape) {
+    tsr_type type;
+    if (!tsr_value_type(tsr_op_result(op, 0), &type) || !tsr_shape_stretches(&type.shape, shape))
+        return complain(op, "its shape does not stretch to the shape the group runs over");
+    return true;
+}
+
+/* Puts every value the root depends on into `before`; false when out of memory. */
+static bool find_before(const body *b, tsr_arena *arena, tsr_value_map *before) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(b->func)) count++;
+    MlirOperation *ops = TSR_NEW(arena, MlirOperation, count);
+    if (!ops) return false;
+    count = 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(b->func)) ops[count++] = op;
+    while (count-- > 0) {
+        bool is_before = mlirOperationEqual(ops[count], b->root) ||
+                         (tsr_op_result_count(ops[count]) == 1 &&
+                          tsr_value_map_get(before, tsr_op_result(ops[count], 0)) == 1);
+        for (size_t i = 0; is_before && i < tsr_op_operand_count(ops[count]); i++)
+            if (!tsr_value_map_set(before, arena, tsr_op_operand(ops[count], i), 1)) return false;
+    }
+    return true;
+}
+
+/* Elementwise ops before a reduction run over its input's shape and are gone after it; all others
+ * run over the outputs' shape. */
+static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOperation op,
+                           const tsr_shape *input) {
+    bool has_root = !mlirOperationIsNull(b->root);
+    bool is_before = tsr_value_map_get(before, tsr_op_result(op, 0)) == 1;
+    if (is_before && b->row->op_class != TSR_CLASS_REDUCE)
+        return complain(op, "only a reduction takes elementwise ops before it");
+    for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
+        MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
+        const tsr_op_row *row = mlirOperationIsNull(owner) ? NULL : tsr_op_row_find(owner);
+        if (row && row->op_class == TSR_CLASS_MAP &&
+            tsr_value_map_get(before, tsr_op_operand(op, i)) == 1)
+            return complain(op, "reads a value that exists only before the reduction");
+    }
+    return check_stretch(op, is_before ? input : &b->output.shape);
+}
+
+static bool check_shapes(const body *b) {
+    tsr_type root = {0}, input = {0};
+    tsr_arena arena = {0};
+    tsr_value_map before = {0};
+    bool good = true;
+    if (!mlirOperationIsNull(b->root)) {
+        if (!tsr_value_type(tsr_op_result(b->root, 0), &root) ||
+            !tsr_shape_equal(&root.shape, &b->output.shape))
+            return complain(b->root, "its result has another shape than the group's outputs");
+        if (b->row->op_class == TSR_CLASS_REDUCE)
+            tsr_value_type(tsr_op_operand(b->root, 0), &input);
+        good = find_before(b, &arena, &before) || complain(b->func, "no memory to verify");
+    }
+    TSR_FOR_EACH_OP(op, tsr_op_body(b->func)) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        if (good && row && row->op_class == TSR_CLASS_MAP)
+            good = check_op_shape(b, &before, op, &input.shape);
+    }
+    tsr_arena_finish(&arena);
+    return good;
+}
+
+static bool check_attributes(const body *b) {
+    int64_t sizes[8];
+    size_t count = 0;
+    const char *kind = tsr_op_string(b->func, "kind");
+    const char *expected = mlirOperationIsNull(b->root) ? "map" : tsr_op_group_kind(b->row);
+    if (!kind || strcmp(kind, expected) != 0) {
+        tsr_diag_error(mlirOperationGetLocation(b->func), TSR_DIAG_GROUP,
+                       "tsched.func: kind is \"%s\"; its ops make it \"%s\"", kind ? kind : "",
+                       expected);
+        return false;
+    }
+    if (!mlirOperationIsNull(b->root) && b->op_count > 1 &&
+        (b->row->op_class == TSR_CLASS_MOVE || b->row->op_class == TSR_CLASS_ALONE))
+        return complain(b->root, "stands alone in its group");
+    if (!tsr_op_has(b->func, "tile")) return true;
+    if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
+        return complain(b->func, "tile is an array of at most 8 integers");
+    for (size_t i = 0; i < count; i++)
+        if (sizes[i] <= 0) return complain(b->func, "every tile size is at least 1");
+    return true;
+}
+
+bool tsr_schedule_verify_func(MlirOperation func) {
+    body b;
+    if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
+        return complain(func, "a fusion group has a body");
+    return read_body(func, &b) && check_return(&b) && check_attributes(&b) && check_shapes(&b);
+}
+
+bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
+    if (mlirOperationIsNull(callee)) return complain(call, "there is no such tsched.func");
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
+    size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);
+    bool same = (size_t)mlirFunctionTypeGetNumInputs(type) == inputs &&
+                (size_t)mlirFunctionTypeGetNumResults(type) == outputs;
+    for (size_t i = 0; i < inputs && same; i++)
+        same = mlirTypeEqual(mlirValueGetType(tsr_op_operand(call, i)),
+                             mlirFunctionTypeGetInput(type, (intptr_t)i));
+    for (size_t i = 0; i < outputs && same; i++)
+        same = mlirTypeEqual(mlirValueGetType(tsr_op_result(call, i)),
+                             mlirFunctionTypeGetResult(type, (intptr_t)i));
+    if (!same) return complain(call, "the types differ from the group's");
+    return true;
+}

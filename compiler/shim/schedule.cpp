@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TableGen glue of dialect `tsched`. The rules of its ops are in C (compiler/schedule/verify.c).
+#include "compiler/shim/shim.h"
+
+#include <mlir/CAPI/IR.h>
+#include <mlir/CAPI/Registration.h>
+#include <mlir/IR/Builders.h>
+#include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/OpImplementation.h>
+#include <mlir/IR/SymbolTable.h>
+#include <mlir/Interfaces/ControlFlowInterfaces.h>
+#include <mlir/Interfaces/FunctionImplementation.h>
+#include <mlir/Interfaces/FunctionInterfaces.h>
+#include <mlir/Interfaces/SideEffectInterfaces.h>
+
+#include "compiler/schedule_dialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/schedule_ops.h.inc"
+
+#include "compiler/schedule_dialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "compiler/schedule_ops.cpp.inc"
+
+namespace tessera::schedule {
+mlir::ParseResult FuncOp::parse(mlir::OpAsmParser &parser, mlir::OperationState &state) {
+    auto type = [](mlir::Builder &builder, mlir::ArrayRef<mlir::Type> inputs,
+                   mlir::ArrayRef<mlir::Type> results, mlir::function_interface_impl::VariadicFlag,
+                   std::string &) { return builder.getFunctionType(inputs, results); };
+    return mlir::function_interface_impl::parseFunctionOp(
+        parser, state, /*allowVariadic=*/false, getFunctionTypeAttrName(state.name), type,
+        getArgAttrsAttrName(state.name), getResAttrsAttrName(state.name));
+}
+
+void FuncOp::print(mlir::OpAsmPrinter &printer) {
+    mlir::function_interface_impl::printFunctionOp(printer, *this, /*isVariadic=*/false,
+                                                   getFunctionTypeAttrName(), getArgAttrsAttrName(),
+                                                   getResAttrsAttrName());
+}
+
+mlir::LogicalResult FuncOp::verify() {
+    return mlir::success(tsr_schedule_verify_func(wrap(getOperation())));
+}
+
+mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
+    mlir::Operation *callee = symbols.lookupNearestSymbolFrom<FuncOp>(*this, getCalleeAttr());
+    return mlir::success(tsr_schedule_verify_call(wrap(getOperation()), wrap(callee)));
+}
+
+void TschedDialect::initialize() {
+    addOperations<
+#define GET_OP_LIST
+#include "compiler/schedule_ops.cpp.inc"
+        >();
+}
+} // namespace tessera::schedule
+
+MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Tsched, tsched, tessera::schedule::TschedDialect)
