@@ -10,8 +10,6 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
 
-enum { TSR_NUMERICS_MAX = 63 };
-
 /* The five integers that resume a run. */
 typedef struct tsr_position {
     uint64_t seed;   /* 32 bit used */
@@ -25,7 +23,6 @@ typedef struct tsr_generation {
     uint64_t number, epoch;
     tsr_position position;
     tsr_digest bundle_hash, state_hash, manifest_hash;
-    char numerics[TSR_NUMERICS_MAX + 1]; /* of the run that saved it; equal texts, equal bits */
 } tsr_generation;
 
 /* State hash: SHA-256 over (name, dtype, shape, tensor digest) of the tensors sorted by name;
@@ -38,9 +35,12 @@ typedef struct tsr_store_options {
     size_t size_bytes;      /* sizeof(tsr_store_options) */
     const char *directory;  /* created if absent, with its parents */
     tsr_digest bundle_hash; /* a store of another bundle is TSR_MISMATCH */
-    const char *numerics;   /* stored in every token; at most TSR_NUMERICS_MAX bytes; NULL: "" */
-    uint32_t keep;          /* good generations that stay, >= 2 */
+    uint32_t keep;          /* good generations that stay, 2 … 10000 */
     bool allow_network_fs;
+    bool allow_inexact;   /* a state of other numerics goes on, with a warning */
+    const char *region;   /* stored in tokens: at most 255 bytes; NULL: "" */
+    const char *numerics; /* what decides the bits ("portable-fma"), stored in tokens; a state of
+                             another is TSR_MISMATCH. At most 255 bytes; NULL: not checked, "" */
 } tsr_store_options;
 
 typedef enum tsr_resume_mode {
@@ -52,8 +52,7 @@ typedef enum tsr_resume_mode {
 typedef struct tsr_recovery {
     bool found;                /* false: nothing there, start fresh */
     tsr_generation generation; /* of what goes on, when found */
-    uint32_t
-        damaged_count; /* committed generations that did not verify; each was logged as an error */
+    uint32_t damaged_count; /* committed records that did not verify; each was logged as an error */
     uint32_t uncommitted_count; /* unfinished saves set aside: normal after a crash */
 } tsr_recovery;
 
@@ -68,19 +67,23 @@ void tsr_store_close(tsr_ctx *ctx, tsr_store *store); /* waits for a save under 
 TSR_RESULT tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                           size_t tensor_count);
 
-/* Read-only use without lock or epoch: the newest good generation (mode as above) into an arena. */
+/* Read-only use without lock or epoch: the newest good generation (mode as above) into an arena.
+ * bundle_hash may be NULL: of any bundle. An empty store is found = false and no tensors; a
+ * directory that does not exist is TSR_IO. */
 TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
                           tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count);
 
-/* Reserves the staging memory for asynchronous saves of these tensors. Called once, before the
- * first save. */
+/* Reserves the staging memory for asynchronous saves of these tensors, whose data stays where it is
+ * until the store is closed. Called once, before the first save. Names are unique, at most 255
+ * bytes, without control characters; TSR_USAGE otherwise. */
 TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count);
 /* Copies the tensors to staging and returns; a thread hashes, writes and commits. If a save is
  * still under way it is waited for first. Failures are reported by tsr_store_poll/wait. No
- * allocation. */
+ * allocation. Refused once no further commit is allowed: TSR_LOCKED (fenced), TSR_SAVE (outcome
+ * unknown). */
 TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
 
 typedef struct tsr_save_status {
@@ -88,6 +91,7 @@ typedef struct tsr_save_status {
     uint32_t failed_in_a_row;
     tsr_generation last_committed; /* valid if committed_count > 0 */
     bool outcome_unknown; /* directory sync failed after publishing: no further commit, exit */
+    bool fenced;          /* another run took the store over: no further commit, exit */
     double stall_seconds,
         persist_seconds; /* of the last save: what the caller waited; what the thread took */
 } tsr_save_status;

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bytes of manifests, resilience tokens and BASE records; docs/state-store.md is normative.
+ * Encoding allocates nothing. Decoding trusts nothing: what it returns is canonical, complete and
+ * agrees with itself (hashes, state hash, layout), so that its users only assert.
+ */
+#ifndef TSR_RUNTIME_STORE_FORMAT_H
+#define TSR_RUNTIME_STORE_FORMAT_H
+
+#include "runtime/store.h"
+
+enum {
+    TSR_MANIFEST_VERSION = 1,
+    TSR_TOKEN_BYTES_MAX = 4096,
+    TSR_TOKEN_TEXT_MAX = 255, /* of region, numerics, topology */
+    TSR_MANIFEST_TENSORS_MAX = 1 << 20,
+    TSR_MANIFEST_CHUNKS_MAX = 1 << 22, /* 16 TiB */
+    TSR_MANIFEST_SEGMENTS_MAX = 1 << 16,
+    TSR_MANIFEST_BYTES_MAX = 1 << 29,
+    TSR_BASE_BYTES = 96,
+};
+#define TSR_SEGMENT_BYTES_MAX (UINT64_C(4) << 30)
+
+typedef struct tsr_token {
+    uint64_t generation, epoch; /* both >= 1 */
+    tsr_position position;
+    tsr_digest bundle_hash, state_hash;
+    tsr_digest previous; /* token hash of the generation this one went on from, or zero */
+    const char *region, *numerics, *topology; /* borrowed, never NULL */
+} tsr_token;
+
+/* What one generation says about the one before it; all zero for the first of a store. */
+typedef struct tsr_link {
+    uint64_t generation, epoch;
+    tsr_digest manifest_hash;
+} tsr_link;
+
+typedef struct tsr_chunk_row {
+    uint64_t first, count; /* elements of its tensor */
+    uint64_t offset;       /* in its segment */
+    uint32_t segment, size_bytes;
+    tsr_digest digest;
+} tsr_chunk_row;
+
+typedef struct tsr_tensor_row {
+    const char *name; /* borrowed */
+    tsr_dtype dtype;
+    uint32_t chunk_count;
+    tsr_shape shape;
+    tsr_digest digest; /* tsr_hash_tree of its bytes */
+} tsr_tensor_row;
+
+typedef struct tsr_manifest {
+    tsr_token token;
+    tsr_link previous;
+    uint64_t *segment_sizes; /* bytes */
+    tsr_tensor_row *tensors; /* ascending by name */
+    tsr_chunk_row *chunks;   /* tensor by tensor, in element order */
+    uint32_t segment_count, tensor_count, chunk_count;
+    tsr_digest token_hash, hash; /* set by encode and decode */
+} tsr_manifest;
+
+/* Lays tensors out as chunks and segments of at most segment_bytes_max; digests are left zero.
+ * TSR_USAGE: no, overlong or duplicate name, unknown dtype, too large. sorted[i] receives the
+ * tensor of row i and has room for tensor_count. */
+TSR_RESULT tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *tensors,
+                             size_t tensor_count, uint64_t segment_bytes_max,
+                             const tsr_tensor **sorted, tsr_manifest *out_manifest);
+size_t tsr_manifest_size(const tsr_manifest *manifest);
+/* Derives tensor digests, state hash, token hash and own hash from the chunk digests and writes
+ * tsr_manifest_size() bytes. */
+void tsr_manifest_encode(tsr_manifest *manifest, uint8_t *out_bytes);
+/* TSR_STATE: damaged, the text says what. TSR_VERSION: intact, of a newer format. `subject` begins
+ * every message. Results lie in the arena. */
+TSR_RESULT tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *bytes,
+                               size_t size_bytes, tsr_arena *arena, tsr_manifest *out_manifest);
+
+void tsr_base_encode(uint64_t epoch, const tsr_link *link,
+                     uint8_t out_bytes[static TSR_BASE_BYTES]);
+TSR_RESULT tsr_base_decode(tsr_ctx *ctx, const char *subject, const uint8_t *bytes,
+                           size_t size_bytes, uint64_t epoch, tsr_link *out_link);
+
+#endif

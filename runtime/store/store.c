@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening, in the order of the protocol: directory, lock, EPOCH, recovery, BASE. Loading and
+ * reading.
+ */
+#include "runtime/store/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- directory and lock ---- */
+
+/* One prefix of `path` after another: made where it is missing (make), or its parent synced, so
+ * that no ancestor of a new store is lost with it. A parent that may not be opened was not made
+ * here. */
+static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char prefix[4096], parent[4096];
+    size_t length = strlen(path);
+    if (length >= sizeof prefix) FAIL(ctx, TSR_IO, "its path has %zu bytes", length);
+    snprintf(parent, sizeof parent, "%s", path[0] == '/' ? "/" : ".");
+    for (size_t i = 1; i <= length; i++) {
+        if ((path[i] != '/' && path[i]) || path[i - 1] == '/') continue;
+        memcpy(prefix, path, i);
+        prefix[i] = 0;
+        if (make) {
+            int code = io->mkdir(io->self, TSR_IO_CWD, prefix, 0755);
+            if (code < 0 && code != -EEXIST)
+                FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create '%s'", prefix);
+        } else {
+            tsr_result result = tsr_disk_sync_name(ctx, TSR_IO_CWD, parent, O_DIRECTORY);
+            if (result.code && ctx->error.native != EACCES && ctx->error.native != EINVAL &&
+                ctx->error.native != EROFS)
+                TRY(ctx, result);
+        }
+        memcpy(parent, prefix, i + 1);
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result open_directory(tsr_ctx *ctx, const char *directory, int *out_fd) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int fd = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (fd == -ENOENT) {
+        TRY(ctx, walk_ancestors(ctx, directory, true));
+        fd = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    }
+    if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot open the directory");
+    *out_fd = fd;
+    return TSR_SUCCESS;
+}
+
+static tsr_result refuse_network(tsr_ctx *ctx, int fd) {
+    static const struct {
+        uint64_t magic;
+        const char *name;
+    } rows[] = {
+        {0x6969, "NFS"},        {0x517B, "SMB"},      {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"},
+        {0x65735546, "FUSE"},   {0x01021997, "9P"},   {0x00C36400, "Ceph"}, {0x5346414F, "AFS"},
+        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0x564C, "NCP"},
+        {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
+    };
+    const tsr_io *io = tsr_ctx_io(ctx);
+    uint64_t magic = 0;
+    int code = io->fs_type(io->self, fd, &magic);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot tell the file system");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].magic == magic)
+            FAIL(ctx, TSR_STATE,
+                 "it lies on a network file system (%s), which may lose what was synced; a local "
+                 "one is needed, or a network file system must be allowed by name",
+                 rows[i].name);
+    return TSR_SUCCESS;
+}
+
+static tsr_result take_lock(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char owner[256] = "", host[128] = "";
+    store->lock = io->open(io->self, store->root, "LOCK", O_RDWR | O_CREAT | O_NOFOLLOW, 0644);
+    if (store->lock < 0) FAIL_ERRNO(ctx, TSR_IO, -store->lock, "cannot open 'LOCK'");
+    int code = io->lock(io->self, store->lock);
+    if (code == -EWOULDBLOCK) {
+        ssize_t size = io->pread(io->self, store->lock, owner, sizeof owner - 1, 0);
+        owner[size > 0 ? (size_t)size : 0] = 0;
+        owner[strcspn(owner, "\n")] = 0;
+        FAIL(ctx, TSR_LOCKED, "it is in use by %s; this is process %ld",
+             owner[0] ? owner : "another process", (long)getpid());
+    }
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot lock 'LOCK'");
+    gethostname(host, sizeof host - 1);
+    int length = snprintf(owner, sizeof owner, "process %ld on %s\n", (long)getpid(), host);
+    /* The text is for people; the lock itself does not need it. */
+    if (io->ftruncate(io->self, store->lock, 0) >= 0)
+        io->pwrite(io->self, store->lock, owner, (size_t)length, 0);
+    return TSR_SUCCESS;
+}
+
+static tsr_result open_gens(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int code = io->mkdir(io->self, store->root, "gen", 0755);
+    if (code < 0 && code != -EEXIST) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create 'gen'");
+    store->gens = io->open(io->self, store->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (store->gens < 0) FAIL_ERRNO(ctx, TSR_IO, -store->gens, "cannot open 'gen'");
+    return TSR_SUCCESS;
+}
+
+/* ---- epoch, recovery, base ---- */
+
+static tsr_result publish_epoch(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_listing names = {.arena = &store->arena};
+    char text[TSR_NAME_TEXT_MAX];
+    TRY(ctx, tsr_disk_list(ctx, store->root, &names));
+    store->epoch = tsr_listing_highest_epoch(&names) + 1;
+    if (store->epoch > INT64_MAX)
+        FAIL(ctx, TSR_STATE, "epoch %" PRIu64 " is out of range", store->epoch);
+    bool fresh = true;
+    for (size_t i = 0; i < names.count; i++) fresh &= names.names[i].kind != TSR_NAME_BASE;
+    if (fresh) TRY(ctx, walk_ancestors(ctx, store->directory, false));
+    tsr_name_format(&(tsr_name){.kind = TSR_NAME_EPOCH, .epoch = store->epoch}, text);
+    int fd = io->open(io->self, store->root, text, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+    if (fd == -EEXIST) FAIL(ctx, TSR_LOCKED, "another run published '%s' at this moment", text);
+    if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot create '%s'", text);
+    tsr_result result = tsr_disk_sync(ctx, fd, text);
+    io->close(io->self, fd);
+    TRY(ctx, result);
+    return tsr_disk_sync(ctx, store->root, text);
+}
+
+/* What goes on was perhaps published by a run that died before its last sync. */
+static tsr_result sync_recovered(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_token *token = &store->recovered.token;
+    tsr_name name = {
+        .kind = TSR_NAME_MANIFEST, .epoch = token->epoch, .generation = token->generation};
+    char text[TSR_NAME_TEXT_MAX];
+    TRY(ctx, tsr_disk_sync_name(ctx, store->root, tsr_name_format(&name, text), 0));
+    name.kind = TSR_NAME_GENERATION;
+    TRY(ctx, tsr_disk_sync_name(ctx, store->gens, tsr_name_format(&name, text), O_DIRECTORY));
+    TRY(ctx, tsr_disk_sync(ctx, store->gens, "gen"));
+    return tsr_disk_sync(ctx, store->root, store->directory);
+}
+
+/* The recovered generation is known to be good. Where more generations than `keep` lie about, older
+ * ones are verified too, so that the next collection may remove the rest. */
+static tsr_result find_good(tsr_ctx *ctx, tsr_store *store, tsr_survey *survey, size_t index) {
+    tsr_name older[2] = {{0}};
+    size_t room = survey->candidate_count - index > store->keep ? store->keep - 1 : 0;
+    tsr_name *found = room > 2 ? TSR_NEW(&store->arena, tsr_name, room) : older;
+    size_t count = 0;
+    if (!found) FAIL(ctx, TSR_MEMORY, "no memory for %zu names", room);
+    for (size_t i = index + 1; i < survey->candidate_count && count < room; i++) {
+        tsr_manifest manifest;
+        bool good;
+        TRY(ctx, tsr_survey_verify(ctx, survey, &survey->candidates[i], store->buffer, &good,
+                                   &manifest));
+        if (good) found[count++] = survey->candidates[i];
+    }
+    while (count--) tsr_store_add_good(store, found[count].epoch, found[count].generation);
+    tsr_store_add_good(store, store->recovered.token.epoch, store->recovered.token.generation);
+    return TSR_SUCCESS;
+}
+
+static tsr_result recover(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
+                          tsr_recovery *recovery) {
+    tsr_survey survey = {.root = store->root, .gens = store->gens, .arena = &store->arena};
+    size_t index;
+    TRY(ctx, tsr_survey_take(ctx, &survey));
+    TRY(ctx, tsr_survey_choose(ctx, &survey, choice, store->buffer, &index, &store->recovered));
+    store->found = index < survey.candidate_count;
+    store->next_generation = survey.highest_generation + 1;
+    if (store->next_generation > INT64_MAX)
+        FAIL(ctx, TSR_STATE, "generation %" PRIu64 " is out of range", survey.highest_generation);
+    if (store->found) {
+        TRY(ctx, find_good(ctx, store, &survey, index));
+        TRY(ctx, sync_recovered(ctx, store));
+        recovery->generation = tsr_manifest_generation(&store->recovered);
+        store->previous = (tsr_link){recovery->generation.number, recovery->generation.epoch,
+                                     recovery->generation.manifest_hash};
+        store->previous_token = store->recovered.token_hash;
+    }
+    recovery->found = store->found;
+    recovery->damaged_count = survey.damaged_count;
+    recovery->uncommitted_count = survey.uncommitted_count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result publish_base(tsr_ctx *ctx, tsr_store *store) {
+    uint8_t bytes[TSR_BASE_BYTES];
+    bool unknown;
+    tsr_base_encode(store->epoch, &store->previous, bytes);
+    return tsr_disk_publish(ctx, store->root, store->epoch,
+                            &(tsr_name){.kind = TSR_NAME_BASE, .epoch = store->epoch}, bytes,
+                            sizeof bytes, &unknown);
+}
+
+/* ---- open and close ---- */
+
+static tsr_result check_options(tsr_ctx *ctx, const tsr_store_options *options) {
+    TSR_ASSERT(options->size_bytes == sizeof *options);
+    if (!options->directory || !options->directory[0])
+        FAIL(ctx, TSR_USAGE, "the path of the state directory is empty");
+    if (options->keep < 2 || options->keep > TSR_STORE_KEEP_MAX)
+        FAIL(ctx, TSR_USAGE, "%u generations cannot be kept; expected 2 … %d", options->keep,
+             TSR_STORE_KEEP_MAX);
+    const char *texts[] = {options->region, options->numerics};
+    for (size_t i = 0; i < 2; i++)
+        if (texts[i] && strlen(texts[i]) > TSR_TOKEN_TEXT_MAX)
+            FAIL(ctx, TSR_USAGE, "a text for tokens has %zu bytes; at most %d are stored",
+                 strlen(texts[i]), TSR_TOKEN_TEXT_MAX);
+    return TSR_SUCCESS;
+}
+
+static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_store **out_store) {
+    tsr_store *store = calloc(1, sizeof *store);
+    if (!store) FAIL(ctx, TSR_MEMORY, "no memory for a state store");
+    *store = (tsr_store){.ctx = tsr_ctx_fork(ctx),
+                         .root = -1,
+                         .gens = -1,
+                         .lock = -1,
+                         .bundle_hash = options->bundle_hash,
+                         .keep = options->keep,
+                         .segment_bytes_max = TSR_SEGMENT_BYTES_MAX};
+    pthread_mutex_init(&store->mutex, NULL);
+    pthread_cond_init(&store->changed, NULL);
+    *out_store = store;
+    tsr_listing *listings[] = {&store->root_names, &store->gen_names, &store->segment_names};
+    for (size_t i = 0; i < 3; i++) {
+        listings[i]->names = TSR_NEW(&store->arena, tsr_name, TSR_STORE_SCRATCH_NAMES);
+        listings[i]->capacity = listings[i]->names ? TSR_STORE_SCRATCH_NAMES : 0;
+    }
+    store->directory = tsr_arena_strdup(&store->arena, options->directory);
+    store->region = tsr_arena_strdup(&store->arena, options->region ? options->region : "");
+    store->numerics = tsr_arena_strdup(&store->arena, options->numerics ? options->numerics : "");
+    store->good = TSR_NEW(&store->arena, tsr_name, options->keep);
+    store->buffer = malloc(TSR_HASH_CHUNK_BYTES);
+    if (!store->segment_names.capacity || !store->directory || !store->region || !store->numerics ||
+        !store->good || !store->buffer)
+        FAIL(ctx, TSR_MEMORY, "no memory for a state store");
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,
+                          uint64_t generation, tsr_store **out_store, tsr_recovery *out_recovery) {
+    const tsr_choice choice = {.mode = mode,
+                               .generation = generation,
+                               .bundle_hash = &options->bundle_hash,
+                               .numerics = options->numerics,
+                               .allow_inexact = options->allow_inexact};
+    tsr_recovery recovery = {0};
+    tsr_store *store = NULL;
+    tsr_result result;
+    TRY(ctx, check_options(ctx, options));
+    TRY_GOTO(ctx, result, allocate(ctx, options, &store));
+    TRY_GOTO(ctx, result, open_directory(ctx, options->directory, &store->root));
+    if (!options->allow_network_fs) TRY_GOTO(ctx, result, refuse_network(ctx, store->root));
+    TRY_GOTO(ctx, result, take_lock(ctx, store));
+    TRY_GOTO(ctx, result, open_gens(ctx, store));
+    TRY_GOTO(ctx, result, publish_epoch(ctx, store));
+    TRY_GOTO(ctx, result, recover(ctx, store, &choice, &recovery));
+    TRY_GOTO(ctx, result, publish_base(ctx, store));
+    result = tsr_store_sweep(ctx, store);
+    if (result.code)
+        tsr_log(ctx, TSR_LOG_WARNING, "unfinished saves stay for now: %s", ctx->error.text);
+    *out_store = store;
+    *out_recovery = recovery;
+    return TSR_SUCCESS;
+done:
+    tsr_store_close(ctx, store);
+    return tsr_error_prefix(ctx, result, "state directory '%s'", options->directory);
+}
+
+void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (!store) return;
+    if (store->thread_started) {
+        pthread_mutex_lock(&store->mutex);
+        store->quit = true; /* obeyed when no save is under way */
+        pthread_cond_broadcast(&store->changed);
+        pthread_mutex_unlock(&store->mutex);
+        pthread_join(store->thread, NULL);
+        tsr_store_poll(store);
+    }
+    const int fds[] = {store->gens, store->root, store->lock};
+    for (size_t i = 0; i < 3; i++)
+        if (fds[i] >= 0) io->close(io->self, fds[i]);
+    pthread_mutex_destroy(&store->mutex);
+    pthread_cond_destroy(&store->changed);
+    free(store->staging);
+    free(store->encoded);
+    free(store->buffer);
+    tsr_arena_finish(&store->arena);
+    free(store);
+}
+
+/* ---- loading ---- */
+
+/* Both lists ascend by name, so the first difference tells what is missing or extra. */
+static tsr_result match_tensors(tsr_ctx *ctx, const tsr_manifest *stored,
+                                const tsr_manifest *wanted) {
+    char a[TSR_TYPE_TEXT_MAX], b[TSR_TYPE_TEXT_MAX];
+    for (uint32_t i = 0; i < stored->tensor_count || i < wanted->tensor_count; i++) {
+        const tsr_tensor_row *have = i < stored->tensor_count ? &stored->tensors[i] : NULL;
+        const tsr_tensor_row *want = i < wanted->tensor_count ? &wanted->tensors[i] : NULL;
+        int order = !have ? 1 : !want ? -1 : strcmp(have->name, want->name);
+        if (order < 0)
+            FAIL(ctx, TSR_MISMATCH, "the state has tensor '%s' (%s), which the program has not",
+                 have->name, tsr_type_format(have->dtype, &have->shape, a));
+        if (order > 0)
+            FAIL(ctx, TSR_MISMATCH, "the program has tensor '%s' (%s), which the state has not",
+                 want->name, tsr_type_format(want->dtype, &want->shape, a));
+        if (have->dtype != want->dtype || !tsr_shape_equal(&have->shape, &want->shape))
+            FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; the program has %s",
+                 have->name, tsr_type_format(have->dtype, &have->shape, a),
+                 tsr_type_format(want->dtype, &want->shape, b));
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                          size_t tensor_count) {
+    tsr_arena arena = {0};
+    tsr_manifest wanted;
+    tsr_result result;
+    TSR_ASSERT(store->found);
+    const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
+    void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
+    if (!sorted || !destinations)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    TRY_GOTO(ctx, result,
+             tsr_manifest_plan(ctx, &arena, tensors, tensor_count, TSR_SEGMENT_BYTES_MAX, sorted,
+                               &wanted));
+    TRY_GOTO(ctx, result, match_tensors(ctx, &store->recovered, &wanted));
+    for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
+    TRY_GOTO(ctx, result,
+             tsr_disk_read_state(ctx, store->gens, &store->recovered, destinations, NULL, false));
+done:
+    tsr_arena_finish(&arena);
+    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", store->directory);
+    return result;
+}
+
+/* ---- read-only use ---- */
+
+static tsr_result read_tensors(tsr_ctx *ctx, const tsr_survey *survey, const tsr_manifest *manifest,
+                               tsr_tensor **out_tensors) {
+    tsr_tensor *tensors = TSR_NEW(survey->arena, tsr_tensor, manifest->tensor_count + 1);
+    void **destinations = TSR_NEW(survey->arena, void *, manifest->tensor_count + 1);
+    if (!tensors || !destinations) FAIL(ctx, TSR_MEMORY, "no memory for the tensors");
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        const tsr_tensor_row *row = &manifest->tensors[i];
+        uint64_t size = 0;
+        TSR_ASSERT(tsr_shape_size(&row->shape, row->dtype, &size));
+        destinations[i] = tsr_arena_alloc(survey->arena, (size_t)size + 1, 1, 64);
+        if (!destinations[i])
+            FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of tensor '%s'", size,
+                 row->name);
+        tensors[i] = (tsr_tensor){
+            .name = row->name, .dtype = row->dtype, .shape = row->shape, .data = destinations[i]};
+    }
+    TRY(ctx, tsr_disk_read_state(ctx, survey->gens, manifest, destinations, NULL, false));
+    *out_tensors = tensors;
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_once(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
+                            uint8_t *buffer, tsr_recovery *recovery, tsr_tensor **out_tensors,
+                            size_t *out_tensor_count) {
+    tsr_manifest manifest;
+    size_t index;
+    TRY(ctx, tsr_survey_take(ctx, survey));
+    TRY(ctx, tsr_survey_choose(ctx, survey, choice, buffer, &index, &manifest));
+    *recovery = (tsr_recovery){.found = index < survey->candidate_count,
+                               .damaged_count = survey->damaged_count,
+                               .uncommitted_count = survey->uncommitted_count};
+    *out_tensors = NULL;
+    *out_tensor_count = 0;
+    if (!recovery->found) return TSR_SUCCESS;
+    TRY(ctx, read_tensors(ctx, survey, &manifest, out_tensors));
+    *out_tensor_count = manifest.tensor_count;
+    recovery->generation = tsr_manifest_generation(&manifest);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
+                          tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
+                          tsr_recovery *out_recovery, tsr_tensor **out_tensors,
+                          size_t *out_tensor_count) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    const tsr_choice choice = {.mode = mode, .generation = generation, .bundle_hash = bundle_hash};
+    tsr_survey survey = {.root = -1, .gens = -1, .arena = arena};
+    uint8_t *buffer = malloc(TSR_HASH_CHUNK_BYTES);
+    tsr_result result = TSR_SUCCESS;
+    if (!buffer) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read a state");
+    survey.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (survey.root < 0) {
+        result = tsr_fail_(ctx, TSR_IO, -survey.root, __FILE__, __LINE__, "cannot open it");
+        goto done;
+    }
+    survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    /* A run that collects while this reads makes good generations vanish: look again. */
+    for (uint64_t seen = UINT64_MAX;;) {
+        tsr_survey attempt = {.root = survey.root, .gens = survey.gens, .arena = arena};
+        result =
+            read_once(ctx, &attempt, &choice, buffer, out_recovery, out_tensors, out_tensor_count);
+        bool damaged = result.code == TSR_STATE || (!result.code && out_recovery->damaged_count);
+        if (!damaged || attempt.highest_generation == seen) break;
+        seen = attempt.highest_generation;
+    }
+done:
+    if (survey.gens >= 0) io->close(io->self, survey.gens);
+    if (survey.root >= 0) io->close(io->self, survey.root);
+    free(buffer);
+    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", directory);
+    return result;
+}
