@@ -7,8 +7,8 @@
 {
     tree_files | grep -E '\.(c|h|cpp|hpp|def|td|py|sh)$' |
         xargs -r grep -nIEf "$here/words.txt" -- /dev/null | sed 's/$/   <- unfinished/'
-    # A folder right under / that is a person's or a machine's, with a name below it.
+    # A folder under / that belongs to a person or to one machine, with a name below it.
     tree_files | xargs -r grep -nIE \
-        '(^|[^A-Za-z0-9_.~}/-])/(home|Users|root|work|workspace|mnt|tmp)/[A-Za-z0-9_.]+' -- /dev/null |
+        '(^|[^A-Za-z0-9_.~}/-])/(home|Users|root|work|workspace)/[A-Za-z0-9_.]+' -- /dev/null |
         sed 's/$/   <- path of a machine/'
 } | report
