@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Graph IR: the dialect `tessera`, its lowering to straight-line ops, and what a program says about
+ * its tensors and entries. Op names are in ops.def; forms before and after lowering in README.md.
+ */
+#ifndef TSR_COMPILER_GRAPH_GRAPH_H
+#define TSR_COMPILER_GRAPH_GRAPH_H
+
+#include "compiler/mlir.h"
+#include "manifests/config.h"
+
+typedef struct tsr_graph_options {
+    /* Called after each pass that ran, with its name; may be NULL. */
+    void (*after_pass)(void *user, const char *pass, MlirModule module);
+    void *user;
+} tsr_graph_options;
+
+/* Lowers a source module in place. Afterwards every function left is an entry (attribute
+ * tessera.entry) and a single block of static-shape tessera ops: no calls, minimize, adamw or mean.
+ * TSR_COMPILE on error; the diagnostics are in `list`. `options` may be NULL. */
+TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
+                           const tsr_graph_options *options);
+
+/* ---- names of ops ---------------------------------------------------------------------------- */
+
+typedef enum tsr_graph_op {
+    TSR_GRAPH_NONE, /* not an op of dialect tessera */
+#define X(ID, mnemonic, Class, KIND, check, gradient) TSR_GRAPH_##ID,
+#include "compiler/graph/ops.def"
+#undef X
+    TSR_GRAPH_OP_COUNT
+} tsr_graph_op;
+
+#define TSR_GRAPH_NAME(mnemonic) "tessera." mnemonic
+/* TSR_GRAPH_NONE for ops of other dialects. */
+tsr_graph_op tsr_graph_op_of(MlirOperation op);
+const char *tsr_graph_op_name(tsr_graph_op op); /* "tessera.matmul" */
+
+/* The value of `compare`'s attribute `predicate`. */
+typedef enum tsr_predicate {
+    TSR_PREDICATE_EQ,
+    TSR_PREDICATE_NE,
+    TSR_PREDICATE_LT,
+    TSR_PREDICATE_LE,
+    TSR_PREDICATE_GT,
+    TSR_PREDICATE_GE,
+    TSR_PREDICATE_COUNT
+} tsr_predicate;
+bool tsr_graph_predicate(MlirOperation compare, tsr_predicate *out_predicate);
+
+/* ---- tensors: parameters and optimizer state ------------------------------------------------- */
+
+typedef struct tsr_graph_tensor {
+    const char *name; /* borrowed from the MLIR context, as all strings here */
+    tsr_tensor_role role;
+    const char *of, *kind; /* STATE only */
+    tsr_type type;         /* static */
+    tsr_init_kind init;
+    double init_a, init_b; /* CONSTANT: a; UNIFORM: [a, b); NORMAL: mean, deviation */
+    MlirAttribute data;    /* DATA: read it with tsr_attr_elements(); else null */
+    MlirOperation op;      /* the first one that reads it */
+} tsr_graph_tensor;
+
+/* What a tessera.param or tessera.opt.state declares. False if `op` is neither, or incomplete (as
+ * tsr_pass_verify would have reported). */
+bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor);
+/* Every tensor of a module, sorted by name, each once; in the arena. A verified module is needed. */
+TSR_RESULT tsr_graph_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                             tsr_graph_tensor **out_tensors, size_t *out_count);
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+typedef struct tsr_graph_port {
+    const char *name;
+    tsr_port_source source; /* DATA or ARGUMENT */
+    tsr_type type;
+} tsr_graph_port;
+
+typedef struct tsr_graph_entry {
+    const char *name;
+    tsr_entry_kind kind;
+    bool rows_independent;
+    MlirOperation func;
+    size_t input_count, output_count;
+    tsr_graph_port *inputs, *outputs; /* in order of the function's arguments and results */
+} tsr_graph_entry;
+
+/* Every entry of a verified module in the order of the text; in the arena. */
+TSR_RESULT tsr_graph_entries(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                             tsr_graph_entry **out_entries, size_t *out_count);
+
+#endif
