@@ -7,6 +7,7 @@
 #include "loader/model.h"
 #include "runtime/base/io.h"
 #include "runtime/data/array_file.h"
+#include "runtime/data/shuffle.h"
 #include "runtime/memory.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ typedef struct session {
     tsr_train_options options;
     tsr_arena arena;
     tsr_train_job job;
+    tsr_dataset_binding *bindings; /* options.data, in the arena */
     tsr_dataset *data, *eval_data; /* owned */
     tsr_store *store;              /* owned */
     tsr_recorder *recorder;        /* owned */
@@ -51,26 +53,28 @@ static tsr_result open_data(tsr_ctx *ctx, session *self, const tsr_config_entry 
     for (size_t i = 0; i < entry->input_count; i++) {
         const tsr_config_port *port = &entry->inputs[i];
         if (port->source == TSR_PORT_STEP) continue;
-        const tsr_binding *binding = find_binding(self, port->name);
         if (port->source == TSR_PORT_ARGUMENT)
             FAIL(ctx, TSR_USAGE,
                  "input '%s' of entry '%s' is no data input; the entry cannot be run over data",
                  port->name, entry->name);
-        if (!binding)
-            FAIL(ctx, TSR_USAGE, "no data is bound to '%s'; entry '%s' needs %s", port->name,
-                 entry->name, tsr_model_list_inputs(entry, &self->arena));
-        ports[count++] = (tsr_dataset_port){
-            .name = port->name, .path = binding->path, .dtype = port->dtype, .shape = port->shape};
+        ports[count++] =
+            (tsr_dataset_port){.name = port->name, .dtype = port->dtype, .shape = port->shape};
     }
     if (count == 0) FAIL(ctx, TSR_USAGE, "entry '%s' has no data input", entry->name);
-    tsr_dataset_options options = {.batch = entry->batch,
+    tsr_dataset_options options = {.size_bytes = sizeof options,
                                    .rows_min = entry->kind == TSR_ENTRY_TRAIN ? entry->batch : 1};
-    return tsr_dataset_open(ctx, ports, count, &options, out_data);
+    tsr_result result = tsr_dataset_open(ctx, ports, count, self->bindings,
+                                         self->options.data_count, &options, out_data);
+    if (result.code) return tsr_error_prefix(ctx, result, "entry '%s'", entry->name);
+    return TSR_SUCCESS;
 }
 
 /* Every name given must be a data input of some entry that can use it. */
 static tsr_result check_names(tsr_ctx *ctx, session *self) {
     const tsr_config *config = &self->model->config;
+    self->bindings = TSR_NEW(&self->arena, tsr_dataset_binding, self->options.data_count + 1);
+    if (!self->bindings)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu bindings", self->options.data_count);
     for (size_t i = 0; i < self->options.data_count; i++) {
         const char *name = self->options.data[i].name, *known = "";
         bool found = false;
@@ -83,6 +87,7 @@ static tsr_result check_names(tsr_ctx *ctx, session *self) {
                                          known && known[0] ? ", " : "", entry->inputs[k].name);
             }
         }
+        self->bindings[i] = (tsr_dataset_binding){name, self->options.data[i].path};
         if (!found)
             FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name,
                  known ? known : "?");
@@ -233,10 +238,6 @@ static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_generati
     TRY(ctx, check_number(ctx, "shuffle version", position->shuffle_version, TSR_SHUFFLE_VERSION));
     uint64_t batch = self->model->config.entries[self->job.entry].batch;
     TRY(ctx, check_number(ctx, "global sample index", position->sample, position->step * batch));
-    if (strcmp(generation->numerics, self->model->numerics) != 0)
-        FAIL(ctx, TSR_MISMATCH,
-             "the state was trained with numerics '%s'; this run has '%s': its bits would differ",
-             generation->numerics, self->model->numerics);
     self->job.position = *position;
     return TSR_SUCCESS;
 }
@@ -344,7 +345,7 @@ static tsr_result run_evaluation(tsr_ctx *ctx, session *self, const char *name, 
     for (size_t i = 0; i < entry->output_count; i++) names[i] = entry->outputs[i].name;
     TRY(ctx, tsr_evaluate(ctx, &self->model->config, self->model->executor, index, self->eval_data,
                           means));
-    *out_report = (tsr_eval_report){.rows = tsr_dataset_get_rows(self->eval_data),
+    *out_report = (tsr_eval_report){.rows = tsr_dataset_get_row_count(self->eval_data),
                                     .names = names,
                                     .means = means,
                                     .count = entry->output_count};

@@ -24,8 +24,6 @@
 #include "runtime/store.h"
 #include "runtime/train.h"
 
-#define TSR_API __attribute__((visibility("default")))
-
 TSR_API const char *tsr_version(void); /* "0.1.0" */
 
 /* ---- a bundle, ready to run ---- */
@@ -129,5 +127,20 @@ typedef struct tsr_train_options {
  * dtypes and shapes. A state at or past `steps` is no error: nothing is run. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
+
+/* ---- a trained bundle ---- */
+
+typedef struct tsr_bake_options {
+    size_t size_bytes;           /* sizeof(tsr_bake_options) */
+    const char *state_directory; /* read without its lock */
+    tsr_resume_mode resume;
+    uint64_t resume_generation; /* TSR_RESUME_EXACT */
+} tsr_bake_options;
+
+/* Writes `out_path`: the bundle at `in_path` with the parameters of a generation stored in it
+ * (optimizer state begins anew). Whole or not at all; byte-identical for equal inputs. TSR_MISMATCH
+ * for another bundle's state. */
+TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
+                            const char *out_path, tsr_generation *out_generation);
 
 #endif

@@ -115,8 +115,8 @@ bool tsr_port_source_parse(const char *name, tsr_port_source *out_source);
 bool tsr_entry_kind_parse(const char *name, tsr_entry_kind *out_kind);
 
 /* NULL when absent. */
-const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const char *name);
-const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name);
+TSR_API const tsr_config_tensor *tsr_config_find_tensor(const tsr_config *config, const char *name);
+TSR_API const tsr_config_entry *tsr_config_find_entry(const tsr_config *config, const char *name);
 
 /* Stable 32-bit hash of a name: the first four bytes of its SHA-256, little-endian. */
 uint32_t tsr_name_stream(const char *name);

@@ -101,7 +101,7 @@ tsr_save_status tsr_store_wait(tsr_store *store); /* until no save is under way 
 /* Reads everything, changes nothing. One line per finding goes to `report`. TSR_STATE if nothing
  * good is left or something committed is damaged. */
 typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
-TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
-                          void *user);
+TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
+                                  void *user);
 
 #endif

@@ -83,6 +83,7 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
         FAIL(ctx, TSR_SAVE,
              "the outcome of a save is unknown: its directory could not be synced; the next run "
              "decides");
+    if (status->fenced) FAIL(ctx, TSR_LOCKED, "another run took the state directory over; no further commit is possible");
     if (status->failed_in_a_row >= TSR_SAVES_FAILED_MAX)
         FAIL(ctx, TSR_SAVE, "%u saves in a row failed; at most %d are tolerated",
              status->failed_in_a_row, TSR_SAVES_FAILED_MAX - 1);
@@ -118,7 +119,7 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     if (!job->eval_entry) return TSR_SUCCESS;
     TRY(ctx, tsr_evaluate(ctx, job->config, job->executor, job->eval_index, job->eval_data, means));
     tsr_eval_report report = {.step = self->summary->position.step,
-                              .rows = tsr_dataset_get_rows(job->eval_data),
+                              .rows = tsr_dataset_get_row_count(job->eval_data),
                               .names = self->eval_names,
                               .means = means,
                               .count = job->eval_entry->output_count};
@@ -262,7 +263,7 @@ tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *ex
                         size_t entry, tsr_dataset *data, double *out_means) {
     const tsr_config_entry *ports = &config->entries[entry];
     void *inputs[TSR_CONFIG_PORTS_MAX];
-    uint64_t total = tsr_dataset_get_rows(data);
+    uint64_t total = tsr_dataset_get_row_count(data);
     TSR_ASSERT(ports->rows_independent && ports->batch > 0 && total > 0);
     collect_inputs(config, executor, entry, inputs);
     memset(out_means, 0, ports->output_count * sizeof *out_means);

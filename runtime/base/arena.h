@@ -6,9 +6,7 @@
 #ifndef TSR_BASE_ARENA_H
 #define TSR_BASE_ARENA_H
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/base/result.h"
 
 struct tsr_arena_block;
 typedef struct tsr_arena {
@@ -17,7 +15,7 @@ typedef struct tsr_arena {
 } tsr_arena;
 
 /* Zero-initialised is an empty arena. finish releases every block and accepts NULL. */
-void tsr_arena_finish(tsr_arena *arena);
+TSR_API void tsr_arena_finish(tsr_arena *arena);
 /* Zeroed memory of count * size bytes at `align` (a power of two), or NULL if that overflows or no
  * memory is left. */
 void *tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);

@@ -9,9 +9,7 @@
 #ifndef TSR_BASE_HASH_H
 #define TSR_BASE_HASH_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/base/result.h"
 
 enum {
     TSR_DIGEST_BYTES = 32,
@@ -46,7 +44,7 @@ tsr_digest tsr_hash(const void *bytes, size_t size_bytes);      /* flat SHA-256 
 tsr_digest tsr_hash_tree(const void *bytes, size_t size_bytes); /* leaf tree of a range */
 
 /* out_hex receives 64 lower-case digits and a NUL. */
-void tsr_digest_format(const tsr_digest *digest, char out_hex[static TSR_DIGEST_HEX + 1]);
+TSR_API void tsr_digest_format(const tsr_digest *digest, char out_hex[static TSR_DIGEST_HEX + 1]);
 /* Exactly 64 lower-case hexadecimal digits; false otherwise. */
 bool tsr_digest_parse(const char *hex, size_t length, tsr_digest *out_digest);
 bool tsr_digest_equal(const tsr_digest *a, const tsr_digest *b);

@@ -22,6 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Exported from libtessera; everything else is hidden. */
+#define TSR_API __attribute__((visibility("default")))
+
 typedef enum tsr_code {
 #define X(name, number, text, when) TSR_##name = number,
 #include "runtime/base/codes.def"
@@ -74,22 +77,22 @@ static inline tsr_ctx tsr_ctx_fork(const tsr_ctx *ctx) {
         .log = ctx->log, .log_user = ctx->log_user, .log_level = ctx->log_level, .io = ctx->io};
 }
 
-const char *tsr_code_name(tsr_code code); /* "CORRUPT" */
-const char *tsr_code_text(tsr_code code); /* "corrupt" */
-const char *tsr_code_when(tsr_code code);
+TSR_API const char *tsr_code_name(tsr_code code); /* "CORRUPT" */
+TSR_API const char *tsr_code_text(tsr_code code); /* "corrupt" */
+TSR_API const char *tsr_code_when(tsr_code code);
 
-void tsr_log(const tsr_ctx *ctx, tsr_log_level level, const char *format, ...)
+TSR_API void tsr_log(const tsr_ctx *ctx, tsr_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-tsr_result tsr_fail_(tsr_ctx *ctx, tsr_code code, int native, const char *file, int line,
-                     const char *format, ...) __attribute__((format(printf, 6, 7)));
-tsr_result tsr_trace_(tsr_ctx *ctx, tsr_result result, const char *file, int line);
+TSR_API tsr_result tsr_fail_(tsr_ctx *ctx, tsr_code code, int native, const char *file, int line,
+                             const char *format, ...) __attribute__((format(printf, 6, 7)));
+TSR_API tsr_result tsr_trace_(tsr_ctx *ctx, tsr_result result, const char *file, int line);
 /* Puts "prefix: " before the text of the current error; returns `result`. */
-tsr_result tsr_error_prefix(tsr_ctx *ctx, tsr_result result, const char *format, ...)
+TSR_API tsr_result tsr_error_prefix(tsr_ctx *ctx, tsr_result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Copies the error of `from` (another thread's context) and returns it as a result. */
-tsr_result tsr_error_adopt(tsr_ctx *ctx, const tsr_ctx *from);
-void tsr_error_clear(tsr_ctx *ctx);
+TSR_API tsr_result tsr_error_adopt(tsr_ctx *ctx, const tsr_ctx *from);
+TSR_API void tsr_error_clear(tsr_ctx *ctx);
 
 #define FAIL(ctx, code, ...) return tsr_fail_((ctx), (code), 0, __FILE__, __LINE__, __VA_ARGS__)
 /* err is a positive errno value; its text is appended after ": ". */
@@ -115,7 +118,7 @@ void tsr_error_clear(tsr_ctx *ctx);
         goto done;                                                                                 \
     } while (0)
 
-_Noreturn void tsr_assert_fail_(const char *file, int line, const char *expr);
+TSR_API _Noreturn void tsr_assert_fail_(const char *file, int line, const char *expr);
 #define TSR_ASSERT(expr) ((expr) ? (void)0 : tsr_assert_fail_(__FILE__, __LINE__, #expr))
 
 #endif

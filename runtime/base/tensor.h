@@ -29,22 +29,22 @@ typedef struct tsr_tensor {
     void *data; /* borrowed, tsr_tensor_size() bytes */
 } tsr_tensor;
 
-size_t tsr_dtype_size(tsr_dtype dtype);                  /* bytes; 0 for an unknown number */
-const char *tsr_dtype_name(tsr_dtype dtype);             /* "f32"; "?" for an unknown number */
-const char *tsr_dtype_safetensors_name(tsr_dtype dtype); /* "F32" */
-const char *tsr_dtype_numpy_name(tsr_dtype dtype);       /* "<f4" */
-tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NONE if unknown */
-tsr_dtype tsr_dtype_from_safetensors(const char *name);
-tsr_dtype tsr_dtype_from_numpy(const char *descr);
+TSR_API size_t tsr_dtype_size(tsr_dtype dtype);      /* bytes; 0 for an unknown number */
+TSR_API const char *tsr_dtype_name(tsr_dtype dtype); /* "f32"; "?" for an unknown number */
+TSR_API const char *tsr_dtype_safetensors_name(tsr_dtype dtype); /* "F32" */
+TSR_API const char *tsr_dtype_numpy_name(tsr_dtype dtype);       /* "<f4" */
+TSR_API tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NONE if unknown */
+TSR_API tsr_dtype tsr_dtype_from_safetensors(const char *name);
+TSR_API tsr_dtype tsr_dtype_from_numpy(const char *descr);
 
 /* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >
  * TSR_RANK_MAX. */
-bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count);
-bool tsr_shape_size(const tsr_shape *shape, tsr_dtype dtype, uint64_t *out_size_bytes);
-bool tsr_shape_equal(const tsr_shape *a, const tsr_shape *b);
+TSR_API bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count);
+TSR_API bool tsr_shape_size(const tsr_shape *shape, tsr_dtype dtype, uint64_t *out_size_bytes);
+TSR_API bool tsr_shape_equal(const tsr_shape *a, const tsr_shape *b);
 /* "64x128xf32", "f32" for a scalar. Returns `out_text`. */
 enum { TSR_TYPE_TEXT_MAX = 200 };
-const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
-                            char out_text[static TSR_TYPE_TEXT_MAX]);
+TSR_API const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
+                                    char out_text[static TSR_TYPE_TEXT_MAX]);
 
 #endif

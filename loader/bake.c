@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trained bundle: the same program, its parameters stored instead of initialised. Needs no
+ * device.
+ *
+ *     open -> decode config -> values (state directory, weights of the bundle) -> new config, new
+ * weights -> write
+ */
+#include "bundle/bundle.h"
+#include "loader/tessera.h"
+#include "runtime/data/array_file.h"
+
+#include <string.h>
+
+enum { WEIGHTS_ALIGN_BYTES = 65536 };
+
+typedef struct baking {
+    tsr_arena arena;
+    tsr_bundle *bundle; /* owned */
+    tsr_config config;
+    tsr_tensor *state; /* of the generation, in the arena */
+    size_t state_count;
+    tsr_tensor *stored; /* what the new weights blob holds, in the arena */
+    size_t stored_count;
+    tsr_bundle_blob *shared; /* in the arena */
+    size_t shared_count;
+    tsr_bundle_target *targets; /* in the arena */
+} baking;
+
+static const tsr_tensor *find_tensor(const tsr_tensor *tensors, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, name) == 0) return &tensors[i];
+    return NULL;
+}
+
+static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
+    const char *json = NULL;
+    size_t size = 0;
+    TRY(ctx, tsr_bundle_open(ctx, path, NULL, &self->bundle));
+    tsr_bundle_get_config(self->bundle, 0, &json, &size);
+    return tsr_config_decode(ctx, json, size, &self->arena, &self->config);
+}
+
+static tsr_result read_state(tsr_ctx *ctx, baking *self, const tsr_bake_options *options,
+                             tsr_generation *out_generation) {
+    tsr_digest digest = tsr_bundle_get_digest(self->bundle);
+    tsr_recovery recovery = {0};
+    TRY(ctx, tsr_store_read(ctx, options->state_directory, &digest, options->resume,
+                            options->resume_generation, &self->arena, &recovery, &self->state,
+                            &self->state_count));
+    if (!recovery.found)
+        FAIL(ctx, TSR_STATE, "state '%s' holds no generation", options->state_directory);
+    *out_generation = recovery.generation;
+    return TSR_SUCCESS;
+}
+
+/* The value of a tensor that the bundle already stores. */
+static tsr_result find_stored(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
+                              void **out_data) {
+    size_t layer_count = tsr_bundle_get_layer_count(self->bundle, 0);
+    for (size_t i = 0; i < layer_count; i++) {
+        tsr_bundle_layer layer = tsr_bundle_get_layer(self->bundle, 0, i);
+        tsr_safetensors index;
+        void *bytes = NULL;
+        size_t size = 0;
+        if (strcmp(layer.media_type, TSR_MEDIA_WEIGHTS) != 0) continue;
+        TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, &self->arena, &bytes, &size));
+        TRY(ctx, tsr_safetensors_decode(ctx, bytes, size, size, "weights blob", TSR_CORRUPT,
+                                        &self->arena, &index));
+        for (size_t j = 0; j < index.entry_count; j++) {
+            if (strcmp(index.entries[j].name, tensor->name) != 0) continue;
+            *out_data = (char *)bytes + index.entries[j].offset_bytes;
+            return TSR_SUCCESS;
+        }
+    }
+    FAIL(ctx, TSR_CORRUPT, "'%s' stores no data for tensor '%s'", tsr_bundle_get_path(self->bundle),
+         tensor->name);
+}
+
+static tsr_result take_value(tsr_ctx *ctx, baking *self, tsr_config_tensor *tensor) {
+    tsr_tensor value = {.name = tensor->name, .dtype = tensor->dtype, .shape = tensor->shape};
+    if (tensor->role == TSR_ROLE_PARAM) {
+        char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
+        const tsr_tensor *found = find_tensor(self->state, self->state_count, tensor->name);
+        if (!found) FAIL(ctx, TSR_MISMATCH, "the state has no tensor '%s'", tensor->name);
+        if (found->dtype != tensor->dtype || !tsr_shape_equal(&found->shape, &tensor->shape))
+            FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; expected %s", tensor->name,
+                 tsr_type_format(found->dtype, &found->shape, got),
+                 tsr_type_format(tensor->dtype, &tensor->shape, expected));
+        value.data = found->data;
+        tensor->init = TSR_INIT_DATA;
+        tensor->init_a = tensor->init_b = 0;
+        tensor->init_stream = 0;
+    } else if (tensor->init == TSR_INIT_DATA) {
+        TRY(ctx, find_stored(ctx, self, tensor, &value.data));
+    } else {
+        return TSR_SUCCESS;
+    }
+    self->stored[self->stored_count++] = value;
+    return TSR_SUCCESS;
+}
+
+static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
+    self->stored = TSR_NEW(&self->arena, tsr_tensor, self->config.tensor_count + 1);
+    if (!self->stored)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", self->config.tensor_count);
+    for (size_t i = 0; i < self->config.tensor_count; i++)
+        TRY(ctx, take_value(ctx, self, &self->config.tensors[i]));
+    return TSR_SUCCESS;
+}
+
+static bool is_kept(const tsr_bundle_layer *layer) {
+    return strcmp(layer->media_type, TSR_MEDIA_WEIGHTS) != 0 &&
+           strcmp(layer->media_type, TSR_MEDIA_CHUNKS) != 0;
+}
+
+/* A layer is shared when every target has it. */
+static bool is_shared(const baking *self, const tsr_bundle_layer *layer) {
+    size_t target_count = tsr_bundle_get_target_count(self->bundle);
+    for (size_t i = 0; i < target_count; i++) {
+        size_t layer_count = tsr_bundle_get_layer_count(self->bundle, i);
+        bool found = false;
+        for (size_t j = 0; j < layer_count && !found; j++) {
+            tsr_bundle_layer other = tsr_bundle_get_layer(self->bundle, i, j);
+            found = tsr_digest_equal(&other.digest, &layer->digest) &&
+                    strcmp(other.media_type, layer->media_type) == 0;
+        }
+        if (!found) return false;
+    }
+    return true;
+}
+
+static tsr_result copy_layers(tsr_ctx *ctx, baking *self, size_t target, bool shared,
+                              tsr_bundle_blob *blobs, size_t *count) {
+    size_t layer_count = tsr_bundle_get_layer_count(self->bundle, target);
+    for (size_t i = 0; i < layer_count; i++) {
+        tsr_bundle_layer layer = tsr_bundle_get_layer(self->bundle, target, i);
+        void *bytes = NULL;
+        size_t size = 0;
+        if (!is_kept(&layer) || is_shared(self, &layer) != shared) continue;
+        TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, &self->arena, &bytes, &size));
+        blobs[(*count)++] = (tsr_bundle_blob){layer.media_type, layer.title, bytes, size};
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result collect_layers(tsr_ctx *ctx, baking *self) {
+    size_t target_count = tsr_bundle_get_target_count(self->bundle);
+    self->shared =
+        TSR_NEW(&self->arena, tsr_bundle_blob, tsr_bundle_get_layer_count(self->bundle, 0) + 1);
+    self->targets = TSR_NEW(&self->arena, tsr_bundle_target, target_count);
+    if (!self->shared || !self->targets)
+        FAIL(ctx, TSR_MEMORY, "no memory for the layers of %zu targets", target_count);
+    TRY(ctx, copy_layers(ctx, self, 0, true, self->shared, &self->shared_count));
+    for (size_t i = 0; i < target_count; i++) {
+        tsr_bundle_blob *blobs =
+            TSR_NEW(&self->arena, tsr_bundle_blob, tsr_bundle_get_layer_count(self->bundle, i) + 1);
+        size_t count = 0;
+        if (!blobs) FAIL(ctx, TSR_MEMORY, "no memory for the layers of a target");
+        TRY(ctx, copy_layers(ctx, self, i, false, blobs, &count));
+        self->targets[i] =
+            (tsr_bundle_target){tsr_bundle_get_target_name(self->bundle, i), blobs, count};
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result write_output(tsr_ctx *ctx, baking *self, const char *path) {
+    char *config = NULL;
+    void *weights = NULL;
+    size_t config_size = 0, weights_size = 0;
+    TRY(ctx, tsr_config_encode(ctx, &self->config, &self->arena, &config, &config_size));
+    TRY(ctx, tsr_safetensors_encode(ctx, self->stored, self->stored_count, WEIGHTS_ALIGN_BYTES,
+                                    NULL, &self->arena, &weights, &weights_size));
+    self->shared[self->shared_count++] =
+        (tsr_bundle_blob){TSR_MEDIA_WEIGHTS, "weights.safetensors", weights, weights_size};
+    tsr_bundle_spec spec = {.size_bytes = sizeof spec,
+                            .config = config,
+                            .config_size_bytes = config_size,
+                            .blobs = self->shared,
+                            .blob_count = self->shared_count,
+                            .targets = self->targets,
+                            .target_count = tsr_bundle_get_target_count(self->bundle)};
+    return tsr_bundle_write(ctx, path, &spec);
+}
+
+static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path,
+                              const tsr_bake_options *options, const char *out_path,
+                              tsr_generation *out_generation) {
+    TRY(ctx, open_input(ctx, self, in_path));
+    TRY(ctx, read_state(ctx, self, options, out_generation));
+    TRY(ctx, collect_values(ctx, self));
+    TRY(ctx, collect_layers(ctx, self));
+    return write_output(ctx, self, out_path);
+}
+
+tsr_result tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
+                    const char *out_path, tsr_generation *out_generation) {
+    baking self = {0};
+    tsr_result result = bake_stages(ctx, &self, in_path, options, out_path, out_generation);
+    tsr_bundle_close(ctx, self.bundle);
+    tsr_arena_finish(&self.arena);
+    return result;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/initialize.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <string.h>
+
+enum { COUNT = 100000 };
+static float values[COUNT], again[COUNT];
+
+static tsr_config_tensor make(tsr_init_kind kind, double a, double b, uint64_t count) {
+    return (tsr_config_tensor){.name = "w",
+                               .role = TSR_ROLE_PARAM,
+                               .dtype = TSR_DTYPE_F32,
+                               .shape = {1, {count}},
+                               .init = kind,
+                               .init_a = a,
+                               .init_b = b,
+                               .init_stream = 42};
+}
+
+static void fill(const tsr_config_tensor *tensor, uint32_t seed, void *data) {
+    tsr_ctx ctx = {0};
+    cr_assert_eq(tsr_initialize_tensor(&ctx, tensor, seed, data).code, TSR_OK, "%s",
+                 ctx.error.text);
+}
+
+static void moments(double *out_mean, double *out_deviation) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < COUNT; i++) sum += (double)values[i];
+    for (int i = 0; i < COUNT; i++)
+        squares += ((double)values[i] - sum / COUNT) * ((double)values[i] - sum / COUNT);
+    *out_mean = sum / COUNT;
+    *out_deviation = sqrt(squares / COUNT);
+}
+
+Test(initialize, uniform_has_its_range_and_moments) {
+    tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, -0.25, 0.5, COUNT);
+    double mean, deviation;
+    fill(&tensor, 1, values);
+    for (int i = 0; i < COUNT; i++)
+        cr_assert(values[i] >= -0.25f && values[i] < 0.5f, "element %d is %g", i,
+                  (double)values[i]);
+    moments(&mean, &deviation);
+    cr_assert_float_eq(mean, 0.125, 0.003); /* 4 standard errors: 0.2165 / sqrt(1e5) * 4 */
+    cr_assert_float_eq(deviation, 0.75 / sqrt(12), 0.002);
+}
+
+Test(initialize, normal_has_its_moments) {
+    tsr_config_tensor tensor = make(TSR_INIT_NORMAL, 1, 2, COUNT);
+    double mean, deviation;
+    fill(&tensor, 1, values);
+    moments(&mean, &deviation);
+    cr_assert_float_eq(mean, 1, 0.026); /* 4 standard errors */
+    cr_assert_float_eq(deviation, 2, 0.019);
+}
+
+Test(initialize, depends_on_seed_name_and_index_alone) {
+    tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, 0, 1, COUNT),
+                      shorter = make(TSR_INIT_UNIFORM, 0, 1, 10);
+    fill(&tensor, 5, values);
+    fill(&shorter, 5, again);
+    cr_assert_eq(memcmp(values, again, 10 * sizeof *values), 0);
+    fill(&tensor, 6, again);
+    cr_assert_neq(memcmp(values, again, 10 * sizeof *values), 0);
+    tensor.init_stream = 43;
+    fill(&tensor, 5, again);
+    cr_assert_neq(memcmp(values, again, 10 * sizeof *values), 0);
+}
+
+Test(initialize, constants_of_every_dtype) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_I64,
+                                       TSR_DTYPE_I32, TSR_DTYPE_I1,  TSR_DTYPE_UI8};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        tsr_config_tensor tensor = make(TSR_INIT_CONSTANT, 1, 0, 3);
+        unsigned char bytes[24] = {0};
+        tensor.dtype = dtypes[i];
+        fill(&tensor, 0, bytes);
+        switch (dtypes[i]) {
+        case TSR_DTYPE_F64:
+            cr_assert_eq(((double *)(void *)bytes)[2], 1);
+            break;
+        case TSR_DTYPE_F32:
+            cr_assert_eq(((float *)(void *)bytes)[2], 1);
+            break;
+        case TSR_DTYPE_I64:
+            cr_assert_eq(((int64_t *)(void *)bytes)[2], 1);
+            break;
+        case TSR_DTYPE_I32:
+            cr_assert_eq(((int32_t *)(void *)bytes)[2], 1);
+            break;
+        default:
+            cr_assert_eq(bytes[2], 1);
+        }
+        cr_assert_eq(
+            3 * tsr_dtype_size(dtypes[i]) < sizeof bytes ? bytes[3 * tsr_dtype_size(dtypes[i])] : 0,
+            0);
+    }
+}
+
+Test(initialize, random_integers_are_refused) {
+    tsr_ctx ctx = {0};
+    tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, 0, 1, 3);
+    int64_t data[3];
+    tensor.dtype = TSR_DTYPE_I64;
+    cr_assert_eq(tsr_initialize_tensor(&ctx, &tensor, 0, data).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "i64"), "%s", ctx.error.text);
+}

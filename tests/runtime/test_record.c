@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/record.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static float weights[6] = {1, 2, 3, 4, 5, 6};
+static int64_t counter;
+static const tsr_tensor tensors[] = {
+    {"a.weight", TSR_DTYPE_F32, {2, {2, 3}}, weights},
+    {"b.counter", TSR_DTYPE_I64, {0, {0}}, &counter},
+};
+static char path[64];
+
+static void make_path(void) {
+    strcpy(path, "/tmp/tessera-record-XXXXXX");
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    unlink(path);
+    counter = 0;
+    weights[0] = 1;
+}
+static void remove_path(void) { unlink(path); }
+TestSuite(record, .init = make_path, .fini = remove_path);
+
+static void advance(uint64_t step) {
+    counter = (int64_t)step;
+    weights[0] = 1 + (float)step;
+}
+
+static void write_log(uint64_t steps) {
+    tsr_ctx ctx = {0};
+    tsr_recorder *recorder = NULL;
+    tsr_record_data data = {"images", tsr_hash("x", 1)};
+    tsr_record_header header = {.bundle_hash = tsr_hash("b", 1),
+                                .numerics = "portable+fma",
+                                .entry = "train",
+                                .seed = 7,
+                                .step = 3,
+                                .generation = 2,
+                                .epoch = 1,
+                                .data_count = 1,
+                                .data = &data};
+    advance(3);
+    cr_assert_eq(tsr_recorder_create(&ctx, path, &header, tensors, 2, &recorder).code, TSR_OK, "%s",
+                 ctx.error.text);
+    for (uint64_t step = 4; step <= 3 + steps; step++) {
+        advance(step);
+        cr_assert_eq(tsr_recorder_append(&ctx, recorder, step).code, TSR_OK);
+    }
+    cr_assert_eq(tsr_recorder_close(&ctx, recorder).code, TSR_OK);
+}
+
+static tsr_replay *open_log(void) {
+    tsr_ctx ctx = {0};
+    tsr_replay *replay = NULL;
+    cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_OK, "%s", ctx.error.text);
+    return replay;
+}
+
+static void replace(const char *from, const char *to) {
+    FILE *file = fopen(path, "r+");
+    char text[8192];
+    size_t size = fread(text, 1, sizeof text - 1, file);
+    text[size] = 0;
+    char *at = strstr(text, from);
+    cr_assert_not_null(at, "%s", text);
+    cr_assert_eq(strlen(from), strlen(to));
+    memcpy(at, to, strlen(to));
+    rewind(file);
+    fwrite(text, 1, size, file);
+    fclose(file);
+}
+
+Test(record, equal_runs_match) {
+    tsr_ctx ctx = {0};
+    write_log(5);
+    tsr_replay *replay = open_log();
+    const tsr_record_header *header = tsr_replay_get_header(replay);
+    cr_assert_eq(header->seed, 7);
+    cr_assert_eq(header->generation, 2);
+    cr_assert_str_eq(header->data[0].name, "images");
+    cr_assert_eq(tsr_replay_get_last_step(replay), 8);
+    for (uint64_t step = 3; step <= 8; step++) {
+        advance(step);
+        cr_assert_eq(tsr_replay_check(&ctx, replay, step, tensors, 2).code, TSR_OK, "%s",
+                     ctx.error.text);
+    }
+    cr_assert_eq(tsr_replay_check(&ctx, replay, 9, tensors, 2).code, TSR_DATA);
+    tsr_replay_close(replay);
+}
+
+Test(record, divergence_names_step_and_tensor) {
+    tsr_ctx ctx = {0};
+    write_log(5);
+    tsr_replay *replay = open_log();
+    advance(6);
+    weights[5] = 6.0000005f;
+    cr_assert_eq(tsr_replay_check(&ctx, replay, 6, tensors, 2).code, TSR_DIVERGED);
+    cr_assert(strstr(ctx.error.text, "step 6") && strstr(ctx.error.text, "'a.weight'"), "%s",
+              ctx.error.text);
+    weights[5] = 6;
+    counter++;
+    cr_assert_eq(tsr_replay_check(&ctx, replay, 6, tensors, 2).code, TSR_DIVERGED);
+    cr_assert(strstr(ctx.error.text, "'b.counter'"), "%s", ctx.error.text);
+    tsr_replay_close(replay);
+}
+
+Test(record, tampered_logs_are_found) {
+    tsr_ctx ctx = {0};
+    tsr_replay *replay = NULL;
+    write_log(2);
+    replace("\"step\":5", "\"step\":6");
+    cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_DATA);
+    cr_assert(strstr(ctx.error.text, "line 4"), "%s", ctx.error.text);
+    replace("\"step\":6", "\"step\":5");
+    replace("record.v1", "record.v2");
+    cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_VERSION);
+    replace("record.v2", "record.v1");
+    cr_assert_null(replay);
+}
+
+Test(record, unfinished_last_line_is_ignored) {
+    write_log(4);
+    int fd = open(path, O_RDWR);
+    off_t size = lseek(fd, 0, SEEK_END);
+    cr_assert_eq(ftruncate(fd, size - 10), 0);
+    close(fd);
+    tsr_replay *replay = open_log();
+    cr_assert_eq(tsr_replay_get_last_step(replay), 6);
+    tsr_replay_close(replay);
+}
+
+Test(record, never_overwrites) {
+    tsr_ctx ctx = {0};
+    tsr_recorder *recorder = NULL;
+    tsr_record_header header = {.numerics = "portable", .entry = "train"};
+    write_log(1);
+    cr_assert_eq(tsr_recorder_create(&ctx, path, &header, tensors, 2, &recorder).code, TSR_USAGE);
+    cr_assert_null(recorder);
+}

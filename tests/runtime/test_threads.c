@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/threads.h"
+
+#include <criterion/criterion.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Each program counts its visits; every third one reports a fault. */
+static void count_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    _Atomic uint32_t *visits = args->buffers[0];
+    for (int64_t i = begin; i < end; i++) atomic_fetch_add(&visits[i], 1);
+}
+
+static void fault_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++)
+        if (i % 7 == 5 && args->fault->kind == TSR_FAULT_NONE)
+            *args->fault = (tsr_fault){TSR_FAULT_INDEX, 0, i, 99, 10};
+}
+
+static tsr_threads *open_pool(unsigned count) {
+    tsr_ctx ctx = {0};
+    tsr_threads *threads = NULL;
+    cr_assert_eq(tsr_threads_create(&ctx, count, &threads).code, TSR_OK, "%s", ctx.error.text);
+    return threads;
+}
+
+Test(threads, every_program_runs_once) {
+    static const uint64_t grids[] = {1, 2, 3, 7, 64, 1000, 4097};
+    static const uint64_t costs[] = {0, 1, 1000000, 100000000};
+    for (unsigned count = 1; count <= 9; count += 2) {
+        tsr_threads *threads = open_pool(count);
+        cr_assert_eq(tsr_threads_get_count(threads), count);
+        for (size_t g = 0; g < sizeof grids / sizeof grids[0]; g++)
+            for (size_t c = 0; c < sizeof costs / sizeof costs[0]; c++) {
+                uint32_t *visits = calloc(grids[g], sizeof *visits);
+                void *buffers[] = {visits};
+                tsr_fault fault;
+                tsr_threads_launch(threads, count_kernel, buffers, grids[g], costs[c], &fault);
+                cr_assert_eq(fault.kind, TSR_FAULT_NONE);
+                for (uint64_t i = 0; i < grids[g]; i++)
+                    cr_assert_eq(visits[i], 1, "program %llu of %llu", (unsigned long long)i,
+                                 (unsigned long long)grids[g]);
+                free(visits);
+            }
+        tsr_threads_destroy(threads);
+    }
+}
+
+/* Many launches back to back, with pauses that send the workers to sleep. */
+Test(threads, no_launch_is_lost) {
+    enum { GRID = 37, LAUNCHES = 20000 };
+    tsr_threads *threads = open_pool(4);
+    uint32_t *visits = calloc(GRID, sizeof *visits);
+    void *buffers[] = {visits};
+    tsr_fault fault;
+    for (int i = 0; i < LAUNCHES; i++) {
+        tsr_threads_launch(threads, count_kernel, buffers, GRID, 200000, &fault);
+        if (i % 4000 == 0) {
+            struct timespec pause = {0, 2000000};
+            nanosleep(&pause, NULL);
+            tsr_threads_wake(threads);
+        }
+    }
+    for (int i = 0; i < GRID; i++) cr_assert_eq(visits[i], LAUNCHES);
+    free(visits);
+    tsr_threads_destroy(threads);
+}
+
+Test(threads, lowest_fault_is_reported_and_forgotten) {
+    for (unsigned count = 1; count <= 4; count++) {
+        tsr_threads *threads = open_pool(count);
+        uint32_t visits[64] = {0};
+        void *buffers[] = {visits};
+        tsr_fault fault;
+        for (int i = 0; i < 200; i++) {
+            tsr_threads_launch(threads, fault_kernel, buffers, 64, 1000000, &fault);
+            cr_assert_eq(fault.kind, TSR_FAULT_INDEX);
+            cr_assert_eq(fault.element, 5);
+            tsr_threads_launch(threads, count_kernel, buffers, 64, 1000000, &fault);
+            cr_assert_eq(fault.kind, TSR_FAULT_NONE);
+        }
+        tsr_threads_destroy(threads);
+    }
+}
+
+Test(threads, too_many_are_refused) {
+    tsr_ctx ctx = {0};
+    tsr_threads *threads = NULL;
+    cr_assert_eq(tsr_threads_create(&ctx, TSR_THREADS_MAX + 1, &threads).code, TSR_USAGE);
+    cr_assert(strstr(ctx.error.text, "1025") && strstr(ctx.error.text, "1024"), "%s",
+              ctx.error.text);
+    cr_assert_null(threads);
+    tsr_threads_destroy(NULL);
+}
