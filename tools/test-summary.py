@@ -18,7 +18,8 @@ import sys
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
 OUTPUT_LINES = 60
-SKIP_CODE = 77
+# Criterion does not look at how a test's process exits, where leaks are reported.
+SANITIZER = re.compile(r"==\d+==ERROR: \w+Sanitizer")
 
 
 def criterion_counts(report):
@@ -79,7 +80,8 @@ def summarize(build):
             messages = list(criterion_failures(report))
         elif entry["result"] != "SKIP":
             counts = lit_counts(output) or counts
-        bad = entry["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")
+        bad = (entry["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")
+               or SANITIZER.search(output) is not None)
         if bad and counts.failed == 0:  # crashed, leaked or ran out of time apart from its cases
             counts = counts._replace(failed=1)
         if bad:
