@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/tensor.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+Test(tensor, names_both_ways) {
+    static const struct {
+        tsr_dtype dtype;
+        size_t size;
+        const char *mlir, *safetensors, *numpy;
+    } want[] = {
+        {TSR_DTYPE_F64, 8, "f64", "F64", "<f8"}, {TSR_DTYPE_F32, 4, "f32", "F32", "<f4"},
+        {TSR_DTYPE_I64, 8, "i64", "I64", "<i8"}, {TSR_DTYPE_I32, 4, "i32", "I32", "<i4"},
+        {TSR_DTYPE_I1, 1, "i1", "BOOL", "|b1"},  {TSR_DTYPE_UI8, 1, "ui8", "U8", "|u1"},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        tsr_dtype dtype = want[i].dtype;
+        cr_assert_eq((size_t)dtype, i + 1, "wire numbers are never reused");
+        cr_assert_eq(tsr_dtype_size(dtype), want[i].size);
+        cr_assert_str_eq(tsr_dtype_name(dtype), want[i].mlir);
+        cr_assert_str_eq(tsr_dtype_safetensors_name(dtype), want[i].safetensors);
+        cr_assert_str_eq(tsr_dtype_numpy_name(dtype), want[i].numpy);
+        cr_assert_eq(tsr_dtype_from_name(want[i].mlir), dtype);
+        cr_assert_eq(tsr_dtype_from_safetensors(want[i].safetensors), dtype);
+        cr_assert_eq(tsr_dtype_from_numpy(want[i].numpy), dtype);
+    }
+    cr_assert_eq(tsr_dtype_from_name("f16"), TSR_DTYPE_NONE);
+    cr_assert_eq(tsr_dtype_from_name("F32"), TSR_DTYPE_NONE);
+    cr_assert_eq(tsr_dtype_from_numpy(">f4"), TSR_DTYPE_NONE, "big-endian");
+    cr_assert_eq(tsr_dtype_size((tsr_dtype)7), 0);
+    cr_assert_eq(tsr_dtype_size(TSR_DTYPE_NONE), 0);
+    cr_assert_str_eq(tsr_dtype_name((tsr_dtype)200), "?");
+}
+
+Test(tensor, counts_and_sizes) {
+    uint64_t value = 77;
+    cr_assert(tsr_shape_count(&(tsr_shape){0}, &value));
+    cr_assert_eq(value, 1, "a scalar has one element");
+    cr_assert(tsr_shape_size(&(tsr_shape){3, {2, 3, 5}}, TSR_DTYPE_F64, &value));
+    cr_assert_eq(value, 240);
+    cr_assert(tsr_shape_count(&(tsr_shape){2, {0, 7}}, &value));
+    cr_assert_eq(value, 0);
+    cr_assert(tsr_shape_count(&(tsr_shape){1, {INT64_MAX}}, &value));
+    cr_assert_eq(value, INT64_MAX);
+}
+
+Test(tensor, overflow_is_seen) {
+    uint64_t value = 77, half = UINT64_C(1) << 32;
+    cr_assert_not(tsr_shape_count(&(tsr_shape){2, {half, half}}, &value));
+    cr_assert_not(tsr_shape_count(&(tsr_shape){2, {half, half / 2}}, &value), "2^63");
+    cr_assert_not(tsr_shape_count(&(tsr_shape){1, {UINT64_MAX}}, &value));
+    cr_assert_not(tsr_shape_count(&(tsr_shape){3, {0, half, half}}, &value), "behind a zero too");
+    cr_assert_not(tsr_shape_count(&(tsr_shape){.rank = TSR_RANK_MAX + 1}, &value));
+    cr_assert_not(tsr_shape_size(&(tsr_shape){2, {half, half / 4}}, TSR_DTYPE_F32, &value));
+    cr_assert_eq(value, 77, "written only on success");
+}
+
+Test(tensor, equality) {
+    tsr_shape a = {2, {3, 4}}, b = {2, {3, 4, 9}}, c = {2, {4, 3}}, d = {3, {3, 4, 1}};
+    cr_assert(tsr_shape_equal(&a, &b), "what lies behind the rank does not count");
+    cr_assert_not(tsr_shape_equal(&a, &c));
+    cr_assert_not(tsr_shape_equal(&a, &d));
+}
+
+Test(tensor, types_as_text) {
+    char text[TSR_TYPE_TEXT_MAX];
+    cr_assert_str_eq(tsr_type_format(TSR_DTYPE_F32, &(tsr_shape){2, {64, 128}}, text),
+                     "64x128xf32");
+    cr_assert_str_eq(tsr_type_format(TSR_DTYPE_UI8, &(tsr_shape){0}, text), "ui8");
+    tsr_shape widest = {.rank = TSR_RANK_MAX};
+    for (int i = 0; i < TSR_RANK_MAX; i++) widest.dims[i] = UINT64_MAX;
+    tsr_type_format(TSR_DTYPE_F32, &widest, text);
+    cr_assert_eq(strlen(text), TSR_RANK_MAX * 21 + 3, "the longest type is not cut");
+    widest.rank = 4000;
+    cr_assert_str_eq(tsr_type_format(TSR_DTYPE_F32, &widest, text) + TSR_RANK_MAX * 21, "f32",
+                     "a rank from hostile bytes is not followed");
+}
