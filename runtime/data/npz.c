@@ -48,16 +48,19 @@ static tsr_result malformed(tsr_ctx *ctx, const tsr_array *array, const char *wh
     FAIL(ctx, TSR_DATA, "'%s': not a usable zip archive: %s", array->spec, what);
 }
 
-/* The zip64 end record, whose locator ends at `end_offset`. */
+/* The zip64 end record, if its locator lies before the end record at `end_offset`. Some writers
+ * leave the plain record usable too, so its fields do not tell. */
 static tsr_result find_directory64(tsr_ctx *ctx, const tsr_array *array, uint64_t end_offset,
-                                   zip_directory *out) {
+                                   bool *out_found, zip_directory *out) {
     unsigned char locator[LOCATOR64_BYTES], end[END64_BYTES];
-    if (end_offset < LOCATOR64_BYTES + END64_BYTES)
-        return malformed(ctx, array, "no room for the zip64 end record");
+    *out_found = false;
+    if (end_offset < LOCATOR64_BYTES + END64_BYTES) return TSR_SUCCESS;
     TRY(ctx, tsr_array_fetch(ctx, array, end_offset - LOCATOR64_BYTES, locator, sizeof locator));
     uint64_t at = get64(locator + 8);
-    if (memcmp(locator, "PK\6\7", 4) != 0 || get32(locator + 4) != 0 || get32(locator + 16) > 1)
-        return malformed(ctx, array, "the zip64 locator is missing or names another disk");
+    if (memcmp(locator, "PK\6\7", 4) != 0) return TSR_SUCCESS;
+    *out_found = true;
+    if (get32(locator + 4) != 0 || get32(locator + 16) > 1)
+        return malformed(ctx, array, "the zip64 locator names another disk");
     if (at > end_offset - LOCATOR64_BYTES - END64_BYTES)
         return malformed(ctx, array, "the zip64 end record lies outside the file");
     TRY(ctx, tsr_array_fetch(ctx, array, at, end, sizeof end));
@@ -90,9 +93,9 @@ static tsr_result find_directory(tsr_ctx *ctx, const tsr_array *array, tsr_arena
         *out = (zip_directory){.offset_bytes = get32(end + 16),
                                .size_bytes = get32(end + 12),
                                .entry_count = get16(end + 10)};
-        if (out->offset_bytes == UINT32_MAX || out->size_bytes == UINT32_MAX ||
-            out->entry_count == UINT16_MAX)
-            return find_directory64(ctx, array, end_offset, out);
+        bool found = false;
+        TRY(ctx, find_directory64(ctx, array, end_offset, &found, out));
+        if (found) return TSR_SUCCESS;
         if (get16(end + 4) != 0 || get16(end + 6) != 0 || get16(end + 8) != get16(end + 10))
             return malformed(ctx, array, "it is spread over several disks");
         if (out->offset_bytes > end_offset || out->size_bytes != end_offset - out->offset_bytes)
