@@ -78,7 +78,7 @@ tsr_result tsr_store_collect(tsr_ctx *ctx, tsr_store *store) {
     bool removed = false;
     TRY(ctx, tsr_disk_read_state(ctx, store->gens, &store->plan, NULL, store->buffer, true));
     tsr_store_add_good(store, newest->epoch, newest->generation);
-    if (store->good_count < store->keep) return TSR_SUCCESS;
+    if (store->good_count < store->keep || store->root_suspect) return TSR_SUCCESS;
     TRY(ctx, tsr_disk_list(ctx, store->root, &store->root_names));
     remove_records(ctx, store);
     for (size_t i = 0; i < store->root_names.count; i++) {
@@ -87,6 +87,10 @@ tsr_result tsr_store_collect(tsr_ctx *ctx, tsr_store *store) {
             !is_good(store, name) && remove_name(ctx, store, name) >= 0)
             removed = true;
     }
-    if (removed) TRY(ctx, tsr_disk_sync(ctx, store->root, store->directory));
+    if (removed) {
+        tsr_result result = tsr_disk_sync(ctx, store->root, store->directory);
+        store->root_suspect = result.code != TSR_OK;
+        TRY(ctx, result);
+    }
     return tsr_store_sweep(ctx, store);
 }

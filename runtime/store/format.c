@@ -233,7 +233,7 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
                              size_t tensor_count, uint64_t segment_bytes_max,
                              const tsr_tensor **sorted, tsr_manifest *out_manifest) {
     tsr_manifest manifest = {.token = {.region = "", .numerics = "", .topology = ""}};
-    uint64_t chunk_count;
+    uint64_t chunk_count = 0;
     TSR_ASSERT(segment_bytes_max >= TSR_HASH_CHUNK_BYTES);
     TRY(ctx, check_tensors(ctx, tensors, tensor_count, &chunk_count));
     TRY(ctx, sort_tensors(ctx, tensors, tensor_count, sorted));

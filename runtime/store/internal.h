@@ -27,6 +27,8 @@ struct tsr_store {
     /* Good generations, each verified from the medium; oldest first. */
     tsr_name *good;
     uint32_t good_count, keep;
+    bool root_suspect; /* a sync after removing failed: what seems removed may come back, so
+                          nothing more is removed by this run */
     tsr_listing root_names, gen_names, segment_names; /* scratch of fixed capacity */
 
     /* Set by reserve, never moved afterwards. */
