@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/runtime/fault_io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FDS_MAX = 256, FD_FIRST = 1000, BLOCK_BYTES = 512, PATH_MAX_BYTES = 1024 };
+
+typedef struct bytes {
+    uint8_t *data;
+    size_t size;
+} bytes;
+
+typedef struct entry {
+    char name[112];
+    int node;
+    bool live, durable;
+    bool stuck; /* its change was dropped by a failed sync */
+} entry;
+
+typedef struct node {
+    bool is_dir, stuck;
+    bytes now, synced; /* of a file */
+    entry *entries;    /* of a directory */
+    size_t entry_count, entry_capacity;
+} node;
+
+typedef struct descriptor {
+    bool used, locks;
+    int node;
+} descriptor;
+
+struct fault_io {
+    tsr_io table;
+    pthread_mutex_t mutex;
+    node *nodes; /* 0 is the root */
+    size_t node_count, node_capacity;
+    descriptor fds[FDS_MAX];
+    fault_plan plan;
+    uint64_t count, matched; /* since arming; of the plan's name */
+    uint64_t fs_type;
+    bool dead;
+    const char *fired_name;
+};
+
+/* ---- memory ---- */
+
+static void *checked(void *memory) {
+    if (!memory) abort();
+    return memory;
+}
+
+static void resize(bytes *b, size_t size) {
+    b->data = checked(realloc(b->data, size + 1));
+    if (size > b->size) memset(b->data + b->size, 0, size - b->size);
+    b->size = size;
+}
+
+static void copy_bytes(bytes *to, const bytes *from) {
+    to->data = checked(realloc(to->data, from->size + 1));
+    if (from->size) memcpy(to->data, from->data, from->size);
+    to->size = from->size;
+}
+
+static int new_node(fault_io *disk, bool is_dir) {
+    if (disk->node_count == disk->node_capacity) {
+        disk->node_capacity = disk->node_capacity ? 2 * disk->node_capacity : 64;
+        disk->nodes = checked(realloc(disk->nodes, disk->node_capacity * sizeof *disk->nodes));
+    }
+    disk->nodes[disk->node_count] = (node){.is_dir = is_dir};
+    return (int)disk->node_count++;
+}
+
+static void add_entry(node *dir, const char *name, int target) {
+    if (dir->entry_count == dir->entry_capacity) {
+        dir->entry_capacity = dir->entry_capacity ? 2 * dir->entry_capacity : 16;
+        dir->entries = checked(realloc(dir->entries, dir->entry_capacity * sizeof *dir->entries));
+    }
+    entry *e = &dir->entries[dir->entry_count++];
+    *e = (entry){.node = target, .live = true};
+    memcpy(e->name, name, strlen(name) + 1);
+}
+
+static void forget(node *dir) {
+    size_t kept = 0;
+    for (size_t i = 0; i < dir->entry_count; i++)
+        if (dir->entries[i].live || dir->entries[i].durable) dir->entries[kept++] = dir->entries[i];
+    dir->entry_count = kept;
+}
+
+static entry *find(node *dir, const char *name) {
+    for (size_t i = 0; i < dir->entry_count; i++)
+        if (dir->entries[i].live && strcmp(dir->entries[i].name, name) == 0)
+            return &dir->entries[i];
+    return NULL;
+}
+
+/* Node of the directory that holds the last component, which is copied to `name`; or -errno. A path
+ * that names the start itself gives an empty name. */
+static int resolve(fault_io *disk, int dir, const char *path, char name[static 112]) {
+    int at = 0;
+    if (path[0] != '/' && dir != TSR_IO_CWD) {
+        int index = dir - FD_FIRST;
+        if (index < 0 || index >= FDS_MAX || !disk->fds[index].used) return -EBADF;
+        at = disk->fds[index].node;
+    }
+    name[0] = 0;
+    for (;;) {
+        while (*path == '/') path++;
+        size_t length = strcspn(path, "/");
+        if (!length) return at;
+        if (length >= 112) return -ENAMETOOLONG;
+        if (length == 1 && path[0] == '.') {
+            path++;
+            continue;
+        }
+        if (name[0]) {
+            entry *e = find(&disk->nodes[at], name);
+            if (!e) return -ENOENT;
+            at = e->node;
+        }
+        if (!disk->nodes[at].is_dir) return -ENOTDIR;
+        memcpy(name, path, length);
+        name[length] = 0;
+        path += length;
+    }
+}
+
+/* ---- faults ---- */
+
+static bool is_hit(const fault_io *disk, const char *name) {
+    const fault_plan *plan = &disk->plan;
+    return plan->kind != FAULT_NONE && plan->at && (!plan->name || strcmp(plan->name, name) == 0) &&
+           (disk->matched == plan->at || (plan->persistent && disk->matched > plan->at));
+}
+
+/* Called with the mutex held at the start of every operation: 0, or what it returns at once. */
+static int enter(fault_io *disk, const char *name, bool *out_crash_after) {
+    pthread_mutex_lock(&disk->mutex);
+    *out_crash_after = false;
+    if (disk->dead) return -EIO;
+    disk->count++;
+    const fault_plan *plan = &disk->plan;
+    if (!plan->name || strcmp(plan->name, name) == 0) disk->matched++;
+    if (plan->kind == FAULT_SHORT_WRITE || !is_hit(disk, name)) return 0;
+    if (!disk->fired_name) disk->fired_name = name;
+    if (plan->kind == FAULT_CALL) {
+        pthread_mutex_unlock(&disk->mutex);
+        plan->call(plan->call_user);
+        pthread_mutex_lock(&disk->mutex);
+        return 0;
+    }
+    if (plan->kind == FAULT_CRASH_BEFORE) {
+        disk->dead = true;
+        return -EIO;
+    }
+    if (plan->kind == FAULT_CRASH_AFTER) {
+        *out_crash_after = true;
+        return 0;
+    }
+    return -plan->error;
+}
+
+static int leave(fault_io *disk, bool crash_after, int result) {
+    if (crash_after) {
+        disk->dead = true;
+        result = -EIO;
+    }
+    pthread_mutex_unlock(&disk->mutex);
+    return result;
+}
+
+#define OPERATION(disk, name, body)                                                                \
+    do {                                                                                           \
+        bool crash_after_;                                                                         \
+        int result_ = enter((disk), (name), &crash_after_);                                        \
+        if (!result_) result_ = (body);                                                            \
+        return leave((disk), crash_after_, result_);                                               \
+    } while (0)
+
+/* ---- operations, with the mutex held ---- */
+
+static int do_open(fault_io *disk, int dir, const char *path, int flags) {
+    char name[112];
+    int parent = resolve(disk, dir, path, name), target = parent;
+    if (parent < 0) return parent;
+    if (name[0]) {
+        entry *e = find(&disk->nodes[parent], name);
+        if (e && (flags & O_CREAT) && (flags & O_EXCL)) return -EEXIST;
+        if (!e && !(flags & O_CREAT)) return -ENOENT;
+        target = e ? e->node : new_node(disk, false);
+        if (!e) add_entry(&disk->nodes[parent], name, target);
+    }
+    node *n = &disk->nodes[target];
+    if ((flags & O_DIRECTORY) && !n->is_dir) return -ENOTDIR;
+    if (n->is_dir && (flags & O_ACCMODE) != O_RDONLY) return -EISDIR;
+    if (flags & O_TRUNC) resize(&n->now, 0);
+    for (int i = 0; i < FDS_MAX; i++)
+        if (!disk->fds[i].used) {
+            disk->fds[i] = (descriptor){.used = true, .node = target};
+            return FD_FIRST + i;
+        }
+    return -EMFILE;
+}
+
+static descriptor *get(fault_io *disk, int fd) {
+    int index = fd - FD_FIRST;
+    return index >= 0 && index < FDS_MAX && disk->fds[index].used ? &disk->fds[index] : NULL;
+}
+
+static int do_sync(fault_io *disk, int fd) {
+    descriptor *d = get(disk, fd);
+    if (!d) return -EBADF;
+    node *n = &disk->nodes[d->node];
+    if (!n->is_dir && !n->stuck) copy_bytes(&n->synced, &n->now);
+    for (size_t i = 0; i < n->entry_count; i++)
+        if (!n->entries[i].stuck) n->entries[i].durable = n->entries[i].live;
+    forget(n);
+    return 0;
+}
+
+static void drop_pages(fault_io *disk, int fd) {
+    descriptor *d = get(disk, fd);
+    if (!d) return;
+    node *n = &disk->nodes[d->node];
+    n->stuck = true;
+    for (size_t i = 0; i < n->entry_count; i++)
+        if (n->entries[i].live != n->entries[i].durable) n->entries[i].stuck = true;
+}
+
+static int do_size(fault_io *disk, int fd, off_t size, bool grow_only) {
+    descriptor *d = get(disk, fd);
+    if (!d || disk->nodes[d->node].is_dir) return -EBADF;
+    bytes *b = &disk->nodes[d->node].now;
+    if (!grow_only || (size_t)size > b->size) resize(b, (size_t)size);
+    return 0;
+}
+
+static int do_mkdir(fault_io *disk, int dir, const char *path) {
+    char name[112];
+    int parent = resolve(disk, dir, path, name);
+    if (parent < 0) return parent;
+    if (!name[0] || find(&disk->nodes[parent], name)) return -EEXIST;
+    int target = new_node(disk, true);
+    add_entry(&disk->nodes[parent], name, target);
+    return 0;
+}
+
+static int do_link(fault_io *disk, int dir, const char *from, const char *to, bool move) {
+    char old_name[112], new_name[112];
+    int old_parent = resolve(disk, dir, from, old_name);
+    int new_parent = resolve(disk, dir, to, new_name);
+    if (old_parent < 0) return old_parent;
+    if (new_parent < 0) return new_parent;
+    entry *source = find(&disk->nodes[old_parent], old_name);
+    entry *target = find(&disk->nodes[new_parent], new_name);
+    if (!source) return -ENOENT;
+    if (target && !move) return -EEXIST;
+    if (target) target->live = false;
+    int moved = source->node;
+    if (move) source->live = false;
+    add_entry(&disk->nodes[new_parent], new_name, moved);
+    forget(&disk->nodes[old_parent]);
+    forget(&disk->nodes[new_parent]);
+    return 0;
+}
+
+static int do_unlink(fault_io *disk, int dir, const char *path, int flags) {
+    char name[112];
+    int parent = resolve(disk, dir, path, name);
+    if (parent < 0) return parent;
+    entry *e = find(&disk->nodes[parent], name);
+    if (!e) return -ENOENT;
+    const node *n = &disk->nodes[e->node];
+    if (n->is_dir != (flags == AT_REMOVEDIR)) return n->is_dir ? -EISDIR : -ENOTDIR;
+    for (size_t i = 0; n->is_dir && i < n->entry_count; i++)
+        if (n->entries[i].live) return -ENOTEMPTY;
+    e->live = false;
+    forget(&disk->nodes[parent]);
+    return 0;
+}
+
+static int do_lock(fault_io *disk, int fd) {
+    descriptor *d = get(disk, fd);
+    if (!d) return -EBADF;
+    for (int i = 0; i < FDS_MAX; i++)
+        if (disk->fds[i].used && disk->fds[i].locks && disk->fds[i].node == d->node &&
+            &disk->fds[i] != d)
+            return -EWOULDBLOCK;
+    d->locks = true;
+    return 0;
+}
+
+static int do_stat(fault_io *disk, int fd, struct stat *out_stat) {
+    const descriptor *d = get(disk, fd);
+    if (!d) return -EBADF;
+    const node *n = &disk->nodes[d->node];
+    *out_stat = (struct stat){.st_mode = n->is_dir ? S_IFDIR | 0755 : S_IFREG | 0644,
+                              .st_size = (off_t)n->now.size};
+    return 0;
+}
+
+/* ---- the table ---- */
+
+static int io_open(void *self, int dir, const char *path, int flags, mode_t mode) {
+    (void)mode;
+    OPERATION((fault_io *)self, "open", do_open(self, dir, path, flags));
+}
+/* Closes even when it fails, as Linux does. A dead machine has no open files. */
+static int io_close(void *self, int fd) {
+    fault_io *disk = self;
+    bool crash_after;
+    int result = enter(disk, "close", &crash_after);
+    descriptor *d = get(disk, fd);
+    if (d) *d = (descriptor){0};
+    return leave(disk, crash_after, result);
+}
+static ssize_t io_pread(void *self, int fd, void *to, size_t size_bytes, off_t offset) {
+    fault_io *disk = self;
+    bool crash_after;
+    ssize_t result = enter(disk, "pread", &crash_after);
+    const descriptor *d = get(disk, fd);
+    if (!result && !d) result = -EBADF;
+    if (!result) {
+        const bytes *b = &disk->nodes[d->node].now;
+        size_t at = (size_t)offset < b->size ? (size_t)offset : b->size;
+        result = (ssize_t)(size_bytes < b->size - at ? size_bytes : b->size - at);
+        if (result) memcpy(to, b->data + at, (size_t)result);
+    }
+    return leave(disk, crash_after, (int)result);
+}
+static ssize_t io_pwrite(void *self, int fd, const void *from, size_t size_bytes, off_t offset) {
+    fault_io *disk = self;
+    bool crash_after;
+    int result = enter(disk, "pwrite", &crash_after);
+    const descriptor *d = get(disk, fd);
+    if (!result && !d) result = -EBADF;
+    if (!result) {
+        const fault_plan *plan = &disk->plan;
+        if (plan->kind == FAULT_SHORT_WRITE && is_hit(disk, "pwrite")) {
+            disk->fired_name = "pwrite";
+            if (plan->part_bytes < size_bytes) size_bytes = plan->part_bytes;
+        }
+        bytes *b = &disk->nodes[d->node].now;
+        if ((size_t)offset + size_bytes > b->size) resize(b, (size_t)offset + size_bytes);
+        if (size_bytes) memcpy(b->data + offset, from, size_bytes);
+        result = (int)size_bytes;
+    }
+    return leave(disk, crash_after, result);
+}
+static int io_fsync(void *self, int fd) {
+    fault_io *disk = self;
+    bool crash_after;
+    int result = enter(disk, "fsync", &crash_after);
+    if (!result)
+        result = do_sync(disk, fd);
+    else if (!disk->dead && disk->plan.kind == FAULT_SYNC_DROPS)
+        drop_pages(disk, fd);
+    return leave(disk, crash_after, result);
+}
+static int io_fallocate(void *self, int fd, off_t size_bytes) {
+    OPERATION((fault_io *)self, "fallocate", do_size(self, fd, size_bytes, true));
+}
+static int io_ftruncate(void *self, int fd, off_t size_bytes) {
+    OPERATION((fault_io *)self, "ftruncate", do_size(self, fd, size_bytes, false));
+}
+static int io_fstat(void *self, int fd, struct stat *out_stat) {
+    OPERATION((fault_io *)self, "fstat", do_stat(self, fd, out_stat));
+}
+static int io_mkdir(void *self, int dir, const char *path, mode_t mode) {
+    (void)mode;
+    OPERATION((fault_io *)self, "mkdir", do_mkdir(self, dir, path));
+}
+static int io_link(void *self, int dir, const char *from, const char *to) {
+    OPERATION((fault_io *)self, "link", do_link(self, dir, from, to, false));
+}
+static int io_rename(void *self, int dir, const char *from, const char *to) {
+    OPERATION((fault_io *)self, "rename", do_link(self, dir, from, to, true));
+}
+static int io_unlink(void *self, int dir, const char *path, int flags) {
+    OPERATION((fault_io *)self, "unlink", do_unlink(self, dir, path, flags));
+}
+/* Lists a copy: the callback may use the table. */
+static int io_list(void *self, int fd, tsr_io_entry_fn callback, void *user) {
+    fault_io *disk = self;
+    bool crash_after;
+    int result = enter(disk, "list", &crash_after);
+    const descriptor *d = get(disk, fd);
+    entry *copy = NULL;
+    size_t count = 0;
+    if (!result && !d) result = -EBADF;
+    if (!result) {
+        const node *n = &disk->nodes[d->node];
+        count = n->entry_count;
+        copy = checked(malloc((count + 1) * sizeof *copy));
+        if (count) memcpy(copy, n->entries, count * sizeof *copy);
+    }
+    result = leave(disk, crash_after, result);
+    for (size_t i = 0; !result && i < count; i++)
+        if (copy[i].live) result = callback(user, copy[i].name);
+    free(copy);
+    return result;
+}
+static int io_lock(void *self, int fd) { OPERATION((fault_io *)self, "lock", do_lock(self, fd)); }
+static int io_drop_cache(void *self, int fd) {
+    OPERATION((fault_io *)self, "drop_cache", get(self, fd) ? 0 : -EBADF);
+}
+static int io_fs_type(void *self, int fd, uint64_t *out_magic) {
+    (void)fd;
+    OPERATION((fault_io *)self, "fs_type", (*out_magic = ((fault_io *)self)->fs_type, 0));
+}
+
+/* ---- life ---- */
+
+static const tsr_io functions = {
+    .open = io_open,
+    .close = io_close,
+    .pread = io_pread,
+    .pwrite = io_pwrite,
+    .fsync = io_fsync,
+    .fallocate = io_fallocate,
+    .ftruncate = io_ftruncate,
+    .fstat = io_fstat,
+    .mkdir = io_mkdir,
+    .link = io_link,
+    .rename = io_rename,
+    .unlink = io_unlink,
+    .list = io_list,
+    .lock = io_lock,
+    .drop_cache = io_drop_cache,
+    .fs_type = io_fs_type,
+};
+
+fault_io *fault_io_create(void) {
+    fault_io *disk = checked(calloc(1, sizeof *disk));
+    disk->table = functions;
+    disk->table.self = disk;
+    pthread_mutex_init(&disk->mutex, NULL);
+    new_node(disk, true);
+    return disk;
+}
+
+fault_io *fault_io_clone(const fault_io *disk) {
+    fault_io *copy = fault_io_create();
+    copy->fs_type = disk->fs_type;
+    while (copy->node_count < disk->node_count) new_node(copy, false);
+    for (size_t i = 0; i < disk->node_count; i++) {
+        const node *from = &disk->nodes[i];
+        node *to = &copy->nodes[i];
+        *to = (node){.is_dir = from->is_dir, .stuck = from->stuck};
+        copy_bytes(&to->now, &from->now);
+        copy_bytes(&to->synced, &from->synced);
+        to->entry_count = to->entry_capacity = from->entry_count;
+        to->entries = checked(malloc((from->entry_count + 1) * sizeof *to->entries));
+        if (from->entry_count)
+            memcpy(to->entries, from->entries, from->entry_count * sizeof *to->entries);
+    }
+    return copy;
+}
+
+void fault_io_destroy(fault_io *disk) {
+    if (!disk) return;
+    for (size_t i = 0; i < disk->node_count; i++) {
+        free(disk->nodes[i].now.data);
+        free(disk->nodes[i].synced.data);
+        free(disk->nodes[i].entries);
+    }
+    free(disk->nodes);
+    pthread_mutex_destroy(&disk->mutex);
+    free(disk);
+}
+
+const tsr_io *fault_io_table(fault_io *disk) { return &disk->table; }
+uint64_t fault_io_count(const fault_io *disk) { return disk->count; }
+bool fault_io_fired(const fault_io *disk) { return disk->fired_name != NULL; }
+const char *fault_io_fired_name(const fault_io *disk) {
+    return disk->fired_name ? disk->fired_name : "";
+}
+void fault_io_set_fs_type(fault_io *disk, uint64_t magic) { disk->fs_type = magic; }
+
+void fault_io_arm(fault_io *disk, const fault_plan *plan) {
+    disk->plan = plan ? *plan : (fault_plan){0};
+    disk->count = disk->matched = 0;
+    disk->fired_name = NULL;
+}
+
+void fault_io_drop_locks(fault_io *disk) {
+    for (int i = 0; i < FDS_MAX; i++) disk->fds[i].locks = false;
+}
+
+/* ---- crash ---- */
+
+static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea, Flood 2014) */
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+/* Of a file: each 512-byte block old or new, the size old or new; blocks never written read as
+ * zeros or as garbage. */
+static void mix_file(node *n, uint64_t *random) {
+    bytes mixed = {0};
+    resize(&mixed, next_random(random) & 1 ? n->now.size : n->synced.size);
+    for (size_t at = 0; at < mixed.size; at += BLOCK_BYTES) {
+        size_t part = mixed.size - at < BLOCK_BYTES ? mixed.size - at : BLOCK_BYTES;
+        const bytes *from = next_random(random) & 1 ? &n->now : &n->synced;
+        if (at < from->size)
+            memcpy(mixed.data + at, from->data + at,
+                   part < from->size - at ? part : from->size - at);
+        else if (next_random(random) & 1)
+            memset(mixed.data + at, 0xa5, part);
+    }
+    free(n->now.data);
+    n->now = mixed;
+}
+
+void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed) {
+    for (size_t i = 0; i < disk->node_count; i++) {
+        node *n = &disk->nodes[i];
+        bool differs = n->now.size != n->synced.size ||
+                       (n->now.size && memcmp(n->now.data, n->synced.data, n->now.size) != 0);
+        if (crash == FAULT_LOSE) copy_bytes(&n->now, &n->synced);
+        if (crash == FAULT_MIX && differs) mix_file(n, &seed);
+        /* After kill -9 the kernel still owes what was not synced. */
+        if (crash != FAULT_KEEP) {
+            copy_bytes(&n->synced, &n->now);
+            n->stuck = false;
+        }
+        for (size_t k = 0; k < n->entry_count && crash != FAULT_KEEP; k++) {
+            entry *e = &n->entries[k];
+            if (crash == FAULT_LOSE || (e->live != e->durable && (next_random(&seed) & 1)))
+                e->live = e->durable;
+            e->durable = e->live;
+            e->stuck = false;
+        }
+        forget(n);
+    }
+    memset(disk->fds, 0, sizeof disk->fds);
+    disk->dead = false;
+    fault_io_arm(disk, NULL);
+}
+
+/* ---- looking inside ---- */
+
+uint8_t *fault_io_bytes(fault_io *disk, const char *path, size_t *out_size_bytes) {
+    char name[112];
+    int parent = resolve(disk, TSR_IO_CWD, path, name);
+    const entry *e = parent < 0 ? NULL : find(&disk->nodes[parent], name);
+    if (!e || disk->nodes[e->node].is_dir) return NULL;
+    *out_size_bytes = disk->nodes[e->node].now.size;
+    return disk->nodes[e->node].now.data;
+}
+
+static void visit(fault_io *disk, int at, const char *prefix,
+                  void (*file)(void *user, const char *path), void *user) {
+    for (size_t i = 0; i < disk->nodes[at].entry_count; i++) {
+        const entry *e = &disk->nodes[at].entries[i];
+        char path[PATH_MAX_BYTES];
+        if (!e->live || strlen(prefix) + strlen(e->name) + 2 > sizeof path) continue;
+        strcpy(path, prefix);
+        strcat(path, "/");
+        strcat(path, e->name);
+        if (disk->nodes[e->node].is_dir)
+            visit(disk, e->node, path, file, user);
+        else
+            file(user, path);
+    }
+}
+
+void fault_io_each_file(fault_io *disk, void (*file)(void *user, const char *path), void *user) {
+    visit(disk, 0, "", file, user);
+}
+
+bool fault_io_remove(fault_io *disk, const char *path) {
+    if (do_unlink(disk, TSR_IO_CWD, path, 0) < 0) return false;
+    return true;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commit protocol under faults: every operation of opening, saving and collecting fails in
+ * every way, and after each the machine may lose power, lose parts of what was not synced, or only
+ * the process dies. Invariants (docs/state-store.md): I1 an acknowledged generation survives · I2
+ * what is recovered is exactly one generation I3 generations do not go back · I4 a fenced writer
+ * never commits I6 recovery is idempotent · I7 faults never lower the number of good generations
+ */
+#include "tests/runtime/fault_io.h"
+#include "tests/runtime/store_model.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAVES = 2, MIXES = 6 };
+
+typedef struct outcome {
+    uint64_t floor;     /* highest step that may not be lost */
+    uint64_t attempted; /* highest step a save was begun for */
+} outcome;
+
+typedef struct where {
+    const char *start;
+    fault_plan plan;
+    const char *operation;
+    int crash;
+    uint64_t seed;
+} where;
+
+static const char *describe(const where *w) {
+    static char text[200];
+    snprintf(text, sizeof text,
+             "start '%s', fault %d (errno %d, part %zu%s) at %llu (%s), crash %d, seed %llu",
+             w->start, (int)w->plan.kind, w->plan.error, w->plan.part_bytes,
+             w->plan.persistent ? ", persistent" : "", (unsigned long long)w->plan.at, w->operation,
+             w->crash, (unsigned long long)w->seed);
+    return text;
+}
+
+/* ---- one life of a process ---- */
+
+static void run(fault_io *disk, outcome *out) {
+    tsr_ctx ctx = {.io = fault_io_table(disk)};
+    model *m = malloc(sizeof *m);
+    tsr_store *store;
+    tsr_recovery recovery;
+    model_init(m);
+    if (!model_open(&ctx, &store, &recovery).code) {
+        uint64_t step = recovery.found ? recovery.generation.position.step : 0;
+        if (step > out->floor) out->floor = step; /* it went on from here */
+        if (!tsr_store_reserve(&ctx, store, m->tensors, MODEL_TENSORS).code)
+            for (uint64_t i = 1; i <= SAVES; i++) {
+                if (step + i > out->attempted) out->attempted = step + i;
+                if (model_save(&ctx, store, m, step + i)) out->floor = step + i;
+            }
+        tsr_store_close(&ctx, store);
+    }
+    free(m);
+}
+
+typedef struct fsck_counts {
+    unsigned good, damaged, uncommitted;
+} fsck_counts;
+
+static void count_line(void *user, const char *line) {
+    sscanf(line, "%u good, %u damaged, %u uncommitted", &((fsck_counts *)user)->good,
+           &((fsck_counts *)user)->damaged, &((fsck_counts *)user)->uncommitted);
+}
+
+/* Recovers twice. `clean`: nothing on the disk may look damaged. */
+static void check_recovery(fault_io *disk, const outcome *out, unsigned good_min, bool clean,
+                           const where *w) {
+    model_log log = {0};
+    tsr_ctx ctx = {.io = fault_io_table(disk), .log = model_log_add, .log_user = &log};
+    model *m = malloc(sizeof *m);
+    uint64_t steps[2] = {0, 0};
+    fsck_counts counts = {0};
+    if (good_min) {
+        tsr_result result = tsr_store_fsck(&ctx, "/s", count_line, &counts);
+        if (clean) cr_assert_eq(result.code, TSR_OK, "%s: fsck: %s", describe(w), ctx.error.text);
+        cr_assert_geq(counts.good, good_min, "%s: %u good generations", describe(w), counts.good);
+    }
+    for (int i = 0; i < 2; i++) {
+        tsr_store *store;
+        tsr_recovery recovery;
+        tsr_result result = model_open(&ctx, &store, &recovery);
+        cr_assert_eq(result.code, TSR_OK, "%s: %s", describe(w), ctx.error.text);
+        if (clean) cr_assert_eq(recovery.damaged_count, 0, "%s: %s", describe(w), log.last_error);
+        if (recovery.found) {
+            model_init(m);
+            result = tsr_store_load(&ctx, store, m->tensors, MODEL_TENSORS);
+            cr_assert_eq(result.code, TSR_OK, "%s: %s", describe(w), ctx.error.text);
+            steps[i] = recovery.generation.position.step;
+            cr_assert(model_is(m, steps[i]), "%s: not the bytes of step %llu", describe(w),
+                      (unsigned long long)steps[i]);
+        }
+        tsr_store_close(&ctx, store);
+    }
+    cr_assert_geq(steps[0], out->floor, "%s: step %llu was acknowledged, %llu recovered",
+                  describe(w), (unsigned long long)out->floor, (unsigned long long)steps[0]);
+    cr_assert_leq(steps[0], out->attempted, "%s", describe(w));
+    cr_assert_eq(steps[0], steps[1], "%s: recovered again", describe(w));
+    free(m);
+}
+
+/* ---- starting points ---- */
+
+typedef struct start {
+    const char *name;
+    fault_io *disk;
+    outcome known;
+    unsigned good;
+} start;
+
+static start start_empty(void) { return (start){.name = "empty", .disk = fault_io_create()}; }
+
+static start start_settled(void) {
+    start s = start_empty();
+    s.name = "settled";
+    run(s.disk, &s.known);
+    run(s.disk, &s.known);
+    fault_io_crash(s.disk, FAULT_LOSE, 0);
+    cr_assert_eq(s.known.floor, 4);
+    s.good = 2;
+    return s;
+}
+
+/* Killed in the middle of a collection, then before a manifest was published. */
+static start start_littered(void) {
+    const fault_plan kills[] = {{.kind = FAULT_CRASH_AFTER, .at = 5, .name = "unlink"},
+                                {.kind = FAULT_CRASH_BEFORE, .at = 2, .name = "link"}};
+    start s = start_settled();
+    s.name = "littered";
+    for (size_t i = 0; i < 2; i++) {
+        fault_io_arm(s.disk, &kills[i]);
+        run(s.disk, &s.known);
+        cr_assert(fault_io_fired(s.disk));
+        fault_io_crash(s.disk, FAULT_KEEP, 0);
+    }
+    return s;
+}
+
+/* ---- single faults ---- */
+
+static void after_fault(const fault_io *disk, const outcome *out, unsigned good, where *w) {
+    bool crashed = w->plan.kind == FAULT_CRASH_BEFORE || w->plan.kind == FAULT_CRASH_AFTER;
+    for (int crash = FAULT_LOSE; crash <= FAULT_MIX; crash++)
+        for (uint64_t seed = 1; seed <= (crash == FAULT_MIX ? (crashed ? MIXES : 2) : 1); seed++) {
+            fault_io *later = fault_io_clone(disk);
+            w->crash = crash;
+            w->seed = seed * 1000003 + w->plan.at;
+            fault_io_crash(later, (fault_crash)crash, w->seed);
+            check_recovery(later, out, good, true, w);
+            fault_io_destroy(later);
+        }
+}
+
+static void every_operation(const start *from, const fault_plan *kind) {
+    uint64_t n = 0;
+    for (bool fired = true; fired;) {
+        fault_io *disk = fault_io_clone(from->disk);
+        outcome out = from->known;
+        where w = {.start = from->name, .plan = *kind};
+        w.plan.at = ++n;
+        fault_io_arm(disk, &w.plan);
+        run(disk, &out);
+        fired =
+            fault_io_fired(disk) || (kind->kind == FAULT_SHORT_WRITE && fault_io_count(disk) >= n);
+        w.operation = fault_io_fired_name(disk);
+        fault_io_arm(disk, NULL);
+        after_fault(disk, &out, from->good, &w);
+        fault_io_destroy(disk);
+        cr_assert_lt(n, 2000, "endless");
+    }
+    cr_assert_gt(n, 50, "only %llu operations were tried", (unsigned long long)n);
+}
+
+static void all_starts(const fault_plan *kind) {
+    start starts[] = {start_empty(), start_settled(), start_littered()};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        every_operation(&starts[i], kind);
+        fault_io_destroy(starts[i].disk);
+    }
+}
+
+Test(store_faults, crash_before) { all_starts(&(fault_plan){.kind = FAULT_CRASH_BEFORE}); }
+Test(store_faults, crash_after) { all_starts(&(fault_plan){.kind = FAULT_CRASH_AFTER}); }
+Test(store_faults, io_error) { all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = EIO}); }
+Test(store_faults, disk_full) { all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = ENOSPC}); }
+Test(store_faults, interrupted) { all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = EINTR}); }
+Test(store_faults, io_error_for_good) {
+    all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = EIO, .persistent = true});
+}
+Test(store_faults, disk_full_for_good) {
+    all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = ENOSPC, .persistent = true});
+}
+Test(store_faults, sync_drops_pages) {
+    all_starts(&(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO});
+}
+Test(store_faults, short_write) {
+    const size_t parts[] = {0, 1, 511, 512, 4095};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        all_starts(&(fault_plan){.kind = FAULT_SHORT_WRITE, .part_bytes = parts[i]});
+        all_starts(
+            &(fault_plan){.kind = FAULT_SHORT_WRITE, .part_bytes = parts[i], .persistent = true});
+    }
+}
+
+/* ---- a crash during the recovery from a crash ---- */
+
+Test(store_faults, crash_twice) {
+    start from = start_settled();
+    bool first_fired = true;
+    for (uint64_t n = 1; first_fired; n++) {
+        fault_io *first = fault_io_clone(from.disk);
+        outcome out = from.known;
+        fault_io_arm(first, &(fault_plan){.kind = FAULT_CRASH_AFTER, .at = n});
+        run(first, &out);
+        first_fired = fault_io_fired(first);
+        fault_io_crash(first, n % 3 ? FAULT_MIX : FAULT_LOSE, n);
+        bool fired = true;
+        for (uint64_t m = 1 + n % 2; fired; m += 2) {
+            fault_io *second = fault_io_clone(first);
+            outcome out2 = out;
+            where w = {
+                .start = "crashed", .plan = {.kind = FAULT_CRASH_BEFORE, .at = m}, .seed = n};
+            fault_io_arm(second, &w.plan);
+            run(second, &out2);
+            fired = fault_io_fired(second);
+            w.operation = "second crash";
+            fault_io_crash(second, (fault_crash)(m % 3), n * 1000 + m);
+            check_recovery(second, &out2, from.good, true, &w);
+            fault_io_destroy(second);
+        }
+        fault_io_destroy(first);
+    }
+    fault_io_destroy(from.disk);
+}
+
+/* ---- a paused writer wakes up ---- */
+
+typedef struct usurper {
+    fault_io *disk;
+    uint64_t step; /* what it went on from */
+    tsr_ctx ctx;
+    tsr_store *store;
+} usurper;
+
+static void take_over(void *user) {
+    usurper *u = user;
+    tsr_recovery recovery;
+    fault_io_drop_locks(u->disk);
+    u->ctx = (tsr_ctx){.io = fault_io_table(u->disk)};
+    tsr_result result = model_open(&u->ctx, &u->store, &recovery);
+    cr_assert_eq(result.code, TSR_OK, "%s", u->ctx.error.text);
+    cr_assert(recovery.found);
+    u->step = recovery.generation.position.step;
+}
+
+Test(store_faults, fenced_writer_never_commits) {
+    start from = start_settled();
+    unsigned taken = 0;
+    for (uint64_t n = 1;; n++) {
+        fault_io *disk = fault_io_clone(from.disk);
+        usurper u = {.disk = disk};
+        tsr_ctx ctx = {.io = fault_io_table(disk)};
+        tsr_store *store;
+        tsr_recovery recovery;
+        model *m = malloc(sizeof *m);
+        model_init(m);
+        cr_assert_eq(model_open(&ctx, &store, &recovery).code, TSR_OK);
+        cr_assert_eq(tsr_store_reserve(&ctx, store, m->tensors, MODEL_TENSORS).code, TSR_OK);
+        fault_io_arm(
+            disk, &(fault_plan){.kind = FAULT_CALL, .at = n, .call = take_over, .call_user = &u});
+        uint64_t acknowledged = 4;
+        for (uint64_t step = 5; step <= 8; step++)
+            if (model_save(&ctx, store, m, step)) acknowledged = step;
+        tsr_save_status status = tsr_store_wait(store);
+        bool fired = fault_io_fired(disk);
+        if (fired) {
+            taken++;
+            cr_assert_leq(acknowledged, u.step, "at %llu: step %llu acknowledged, %llu recovered",
+                          (unsigned long long)n, (unsigned long long)acknowledged,
+                          (unsigned long long)u.step);
+            if (acknowledged < 8) cr_assert_gt(status.failed_count, 0);
+            cr_assert(!model_save(&ctx, store, m, 9));
+            cr_assert(tsr_store_wait(store).fenced);
+            /* Whatever the old one left behind, the new one and its successors go on from u.step.
+             */
+            outcome out = {.floor = u.step, .attempted = u.step};
+            where w = {.start = "taken over", .plan = {.at = n}, .operation = ""};
+            tsr_store_close(&u.ctx, u.store);
+            fault_io_drop_locks(disk);
+            fault_io_crash(disk, FAULT_KEEP, 0);
+            check_recovery(disk, &out, 0, true, &w);
+        }
+        tsr_store_close(&ctx, store);
+        free(m);
+        fault_io_destroy(disk);
+        if (!fired) break;
+    }
+    cr_assert_gt(taken, 80);
+    fault_io_destroy(from.disk);
+}
