@@ -227,7 +227,7 @@ static const char *frame_problem(const tsr_descriptor *d, const unsigned char *f
     bool single_segment = frame[4] & 0x20, checksum = frame[4] & 0x04;
     unsigned window_log = single_segment ? 0 : 10 + (unsigned)(frame[5] >> 3);
     unsigned mantissa = single_segment ? 0 : frame[5] & 7;
-    if (frame[4] & 0x08) return "no reserved bit";
+    if (frame[4] & 0x18) return "no reserved bit";
     if (frame[4] & 0x03) return "no dictionary";
     if (!checksum) return "a checksum";
     if (window_log > TSR_BUNDLE_WINDOW_LOG_MAX ||

@@ -84,9 +84,9 @@ Test(round_trip, target_order) {
 
 Test(round_trip, ranges) {
     static const size_t chunk = TSR_HASH_CHUNK_BYTES;
-    const size_t ranges[][2] = {{0, 1},        {chunk - 1, 2}, {chunk, 1048616}, {chunk / 2, chunk},
-                                {5242919, 1},  {0, 5242920},   {5242920, 0},     {3, 5242000},
-                                {1, chunk - 1}};
+    const size_t ranges[][2] = {
+        {0, 1},       {chunk - 1, 2}, {chunk, 1048616}, {chunk / 2, 3000000}, {5242919, 1},
+        {0, 5242920}, {5242920, 0},   {3, 5242000},     {1, chunk - 1}};
     tsr_ctx ctx = {0};
     tsr_bundle *bundle = open_sample(&ctx, SAMPLE_LARGE, sample_path("ranges.tsb"));
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, 3);
