@@ -48,6 +48,12 @@ typedef enum tsr_predicate {
 } tsr_predicate;
 bool tsr_graph_predicate(MlirOperation compare, tsr_predicate *out_predicate);
 
+/* #tessera.adamw of a minimize or adamw op. */
+typedef struct tsr_adamw {
+    double lr, beta1, beta2, eps, weight_decay;
+} tsr_adamw;
+bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw);
+
 /* ---- tensors: parameters and optimizer state ------------------------------------------------- */
 
 typedef struct tsr_graph_tensor {
@@ -64,7 +70,8 @@ typedef struct tsr_graph_tensor {
 /* What a tessera.param or tessera.opt.state declares. False if `op` is neither, or incomplete (as
  * tsr_pass_verify would have reported). */
 bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor);
-/* Every tensor of a module, sorted by name, each once; in the arena. A verified module is needed. */
+/* Every tensor of a module, sorted by name, each once; in the arena. A verified module is needed.
+ */
 TSR_RESULT tsr_graph_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                              tsr_graph_tensor **out_tensors, size_t *out_count);
 

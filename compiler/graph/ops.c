@@ -1,12 +1,231 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/mlir.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ops, and what every shape rule shares.
+ */
+#include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
 
-bool tsr_graph_verify_op(MlirOperation op) { return !mlirOperationIsNull(op); }
-bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
-                       MlirAttribute *out_attr, MlirValue *out_value) {
-    (void)op, (void)constants, (void)constant_count, (void)out_attr, (void)out_value;
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const tsr_op_rules table[TSR_GRAPH_OP_COUNT] = {
+#define X(ID, mnemonic, Class, KIND, check, gradient)                                              \
+    [TSR_GRAPH_##ID] = {TSR_GRAPH_NAME(mnemonic), tsr_check_##check, tsr_gradient_##gradient},
+#include "compiler/graph/ops.def"
+#undef X
+};
+
+tsr_graph_op tsr_graph_op_of(MlirOperation op) {
+    static const char prefix[] = TSR_GRAPH_NAME("");
+    if (mlirOperationIsNull(op)) return TSR_GRAPH_NONE;
+    const char *name = tsr_op_name(op);
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_GRAPH_NONE;
+    for (size_t i = TSR_GRAPH_NONE + 1; i < TSR_GRAPH_OP_COUNT; i++)
+        if (strcmp(table[i].name, name) == 0) return (tsr_graph_op)i;
+    return TSR_GRAPH_NONE;
+}
+
+const char *tsr_graph_op_name(tsr_graph_op op) {
+    TSR_ASSERT(op > TSR_GRAPH_NONE && op < TSR_GRAPH_OP_COUNT);
+    return table[op].name;
+}
+
+const tsr_op_rules *tsr_graph_rules(tsr_graph_op op) {
+    TSR_ASSERT(op > TSR_GRAPH_NONE && op < TSR_GRAPH_OP_COUNT);
+    return &table[op];
+}
+
+bool tsr_gradient_none(tsr_gradient *of) {
+    TSR_ASSERT(of->builder);
+    return true;
+}
+
+bool tsr_gradient_unsupported(tsr_gradient *of) {
+    tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_NO_GRADIENT,
+                   "%s: this op has no gradient rule", tsr_op_name(of->op));
     return false;
 }
-bool tsr_pass_verify(MlirModule module);
-bool tsr_pass_verify(MlirModule module) { return !mlirModuleIsNull(module); }
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+bool tsr_rule_fail(const tsr_rule *rule, tsr_diag_number number, const char *format, ...) {
+    char text[768];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    tsr_diag_error(mlirOperationGetLocation(rule->op), number, "%s: %s", rule->name, text);
+    return false;
+}
+
+bool tsr_rule_rank(const tsr_rule *rule, size_t operand, const char *what, uint32_t rank) {
+    char text[TSR_TYPE_TEXT_MAX];
+    const tsr_type *type = &rule->operands[operand];
+    if (type->shape.rank == rank) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_RANK, "%s has %" PRIu32 " dims (%s), needs %" PRIu32, what,
+                         type->shape.rank, tsr_type_text(type, text), rank);
+}
+
+bool tsr_rule_dtype(const tsr_rule *rule, size_t operand, const char *what, unsigned allowed) {
+    tsr_dtype dtype = rule->operands[operand].dtype;
+    char list[64] = "";
+    size_t used = 0;
+    if (allowed >> dtype & 1) return true;
+    for (unsigned i = 1; allowed >> i; i++)
+        if (allowed >> i & 1)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
+                                     tsr_dtype_name((tsr_dtype)i));
+    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element type of %s is %s, needs %s%s", what,
+                         tsr_dtype_name(dtype), strchr(list, ',') ? "one of " : "", list);
+}
+
+/* ---- dims ------------------------------------------------------------------------------------ */
+
+bool tsr_dim_fits(uint64_t value, uint64_t known) {
+    return value == known || value == TSR_DIM_DYNAMIC || known == TSR_DIM_DYNAMIC;
+}
+
+bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
+                       const char *y_name, uint32_t b, const char *what) {
+    uint64_t x_dim = rule->operands[x].shape.dims[a], y_dim = rule->operands[y].shape.dims[b];
+    if (tsr_dim_fits(x_dim, y_dim)) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+                         "%s differ: %s dim %" PRIu32 " is %" PRIu64 ", %s dim %" PRIu32
+                         " is %" PRIu64,
+                         what, x_name, a, x_dim, y_name, b, y_dim);
+}
+
+bool tsr_shape_broadcast(const tsr_shape *from, tsr_shape *shape, uint32_t *out_from_dim,
+                         uint32_t *out_dim) {
+    tsr_shape wide = *shape;
+    if (from->rank > wide.rank) {
+        uint32_t added = from->rank - wide.rank;
+        for (uint32_t i = wide.rank; i-- > 0;) wide.dims[i + added] = wide.dims[i];
+        for (uint32_t i = 0; i < added; i++) wide.dims[i] = 1;
+        wide.rank = from->rank;
+    }
+    for (uint32_t i = 0; i < from->rank; i++) {
+        uint32_t at = wide.rank - from->rank + i;
+        uint64_t a = from->dims[i], b = wide.dims[at];
+        if (a == b || a == 1) continue;
+        if (b == 1 || b == TSR_DIM_DYNAMIC) {
+            wide.dims[at] = a;
+        } else if (a != TSR_DIM_DYNAMIC) {
+            *out_from_dim = i;
+            *out_dim = at - (wide.rank - shape->rank);
+            return false;
+        }
+    }
+    *shape = wide;
+    return true;
+}
+
+bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const char *const *names,
+                        tsr_shape *out_shape) {
+    tsr_shape shape = rule->operands[first].shape;
+    for (size_t i = first + 1; i <= last; i++) {
+        uint32_t a, b;
+        char one[TSR_TYPE_TEXT_MAX], other[TSR_TYPE_TEXT_MAX];
+        tsr_type so_far = {.dtype = rule->operands[first].dtype, .shape = shape};
+        if (tsr_shape_broadcast(&rule->operands[i].shape, &shape, &a, &b)) continue;
+        return tsr_rule_fail(
+            rule, TSR_DIAG_BROADCAST,
+            "shapes do not broadcast: %s dim %" PRIu32 " is %" PRIu64 " (%s), %s dim %" PRIu32
+            " is %" PRIu64 " (%s); they must be equal, or one of them 1",
+            i == first + 1 ? names[0] : "the earlier operands'", b, so_far.shape.dims[b],
+            tsr_type_text(&so_far, one), names[i - first], a, rule->operands[i].shape.dims[a],
+            tsr_type_text(&rule->operands[i], other));
+    }
+    *out_shape = shape;
+    return true;
+}
+
+/* ---- checking an op -------------------------------------------------------------------------- */
+
+/* Limits that hold for every tensor: no empty dims, fewer than 2^63 bytes. */
+static bool check_limits(const tsr_rule *rule, const char *what, size_t index,
+                         const tsr_type *type) {
+    uint64_t size_bytes;
+    tsr_shape known = type->shape;
+    char text[TSR_TYPE_TEXT_MAX];
+    for (uint32_t i = 0; i < known.rank; i++) {
+        if (known.dims[i] == 0)
+            return tsr_rule_fail(rule, TSR_DIAG_LIMIT,
+                                 "dim %" PRIu32 " of %s %zu is 0; dims are at least 1", i, what,
+                                 index);
+        if (known.dims[i] == TSR_DIM_DYNAMIC) known.dims[i] = 1;
+    }
+    if (tsr_shape_size(&known, type->dtype, &size_bytes)) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "%s %zu has more than 2^63 bytes: %s", what, index,
+                         tsr_type_text(type, text));
+}
+
+static bool read_types(tsr_rule *rule) {
+    if (rule->operand_count > TSR_RULE_OPERANDS_MAX || rule->result_count > TSR_RULE_RESULTS_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_VERIFIER, "has %zu operands and %zu results",
+                             rule->operand_count, rule->result_count);
+    for (size_t i = 0; i < rule->operand_count; i++) {
+        if (!tsr_value_type(tsr_op_operand(rule->op, i), &rule->operands[i]))
+            return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "operand %zu has more than %d dims", i,
+                                 TSR_RANK_MAX);
+        if (!check_limits(rule, "operand", i, &rule->operands[i])) return false;
+    }
+    for (size_t i = 0; i < rule->result_count; i++) {
+        if (!tsr_value_type(tsr_op_result(rule->op, i), &rule->declared[i]))
+            return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "result %zu has more than %d dims", i,
+                                 TSR_RANK_MAX);
+        if (!check_limits(rule, "result", i, &rule->declared[i])) return false;
+        rule->results[i] = rule->declared[i];
+    }
+    return true;
+}
+
+bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    TSR_ASSERT(id != TSR_GRAPH_NONE);
+    *out_rule = (tsr_rule){.op = op,
+                           .name = table[id].name,
+                           .operand_count = tsr_op_operand_count(op),
+                           .result_count = tsr_op_result_count(op)};
+    return read_types(out_rule) && table[id].check(out_rule);
+}
+
+static bool check_result(const tsr_rule *rule, size_t index) {
+    const tsr_type *is = &rule->declared[index], *must = &rule->results[index];
+    char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
+    tsr_type_text(is, is_text);
+    tsr_type_text(must, must_text);
+    if (is->dtype != must->dtype)
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT, "element type of the result is %s, must be %s",
+                             tsr_dtype_name(is->dtype), tsr_dtype_name(must->dtype));
+    if (is->shape.rank != must->shape.rank)
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT,
+                             "result has %" PRIu32 " dims (%s), must have %" PRIu32 " (%s)",
+                             is->shape.rank, is_text, must->shape.rank, must_text);
+    for (uint32_t i = 0; i < is->shape.rank; i++)
+        if (!tsr_dim_fits(is->shape.dims[i], must->shape.dims[i]))
+            return tsr_rule_fail(rule, TSR_DIAG_RESULT,
+                                 "result dim %" PRIu32 " is %" PRIu64 " (%s), must be %" PRIu64
+                                 " (%s)",
+                                 i, is->shape.dims[i], is_text, must->shape.dims[i], must_text);
+    return true;
+}
+
+/* Parameters may stand in programs of other element types (quantised weights, say) and unranked;
+ * what a program may hold is checked by pass tessera-verify. */
+static bool is_open(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_type type;
+    return (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) &&
+           !tsr_value_type(tsr_op_result(op, 0), &type);
+}
+
+bool tsr_graph_verify_op(MlirOperation op) {
+    tsr_rule rule;
+    if (is_open(op)) return true;
+    if (!tsr_graph_check(op, &rule)) return false;
+    for (size_t i = 0; i < rule.result_count; i++)
+        if (!check_result(&rule, i)) return false;
+    return true;
+}

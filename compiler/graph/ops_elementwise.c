@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementwise ops: shape rules and gradients. In comments, g is the gradient of the result y.
+ */
+#include "compiler/graph/rules.h"
+
+/* ---- shared by the gradients ----------------------------------------------------------------- */
+
+static MlirValue operand(const tsr_gradient *of, size_t index) {
+    return tsr_op_operand(of->op, index);
+}
+
+static MlirValue result(const tsr_gradient *of) { return tsr_op_result(of->op, 0); }
+
+static MlirValue binary(const tsr_gradient *of, const char *name, MlirValue a, MlirValue b) {
+    return tsr_emit_binary(of->builder, name, a, b);
+}
+
+static MlirValue mul(const tsr_gradient *of, MlirValue a, MlirValue b) {
+    return binary(of, TSR_GRAPH_NAME("mul"), a, b);
+}
+
+static MlirValue divide(const tsr_gradient *of, MlirValue a, MlirValue b) {
+    return binary(of, TSR_GRAPH_NAME("div"), a, b);
+}
+
+static MlirValue negate(const tsr_gradient *of, MlirValue x) {
+    return tsr_emit_unary(of->builder, TSR_GRAPH_NAME("neg"), x);
+}
+
+static MlirValue number(const tsr_gradient *of, double value) {
+    return tsr_emit_constant(of->builder, tsr_type_of(of->of_result).dtype, value);
+}
+
+/* where(a <predicate> b, x, y) */
+static MlirValue choose(const tsr_gradient *of, tsr_predicate predicate, MlirValue a, MlirValue b,
+                        MlirValue x, MlirValue y) {
+    MlirValue condition = tsr_emit_compare(of->builder, predicate, a, b);
+    return tsr_emit_where(of->builder, condition, x, y);
+}
+
+/* The operand may have been stretched to the result's shape. */
+static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
+    tsr_shape shape = tsr_type_of(operand(of, index)).shape;
+    of->of_operands[index] = tsr_emit_sum_to(of->builder, gradient, &shape);
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+static bool same_dtype(const tsr_rule *rule, size_t a, size_t b, const char *const *names) {
+    tsr_dtype x = rule->operands[a].dtype, y = rule->operands[b].dtype;
+    if (x == y) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element types differ: %s is %s, %s is %s", names[0],
+                         tsr_dtype_name(x), names[1], tsr_dtype_name(y));
+}
+
+static const char *const sides[] = {"lhs", "rhs"};
+
+bool tsr_check_arithmetic(tsr_rule *rule) {
+    if (!tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_NUMBER) || !same_dtype(rule, 0, 1, sides))
+        return false;
+    rule->results[0].dtype = rule->operands[0].dtype;
+    return tsr_rule_broadcast(rule, 0, 1, sides, &rule->results[0].shape);
+}
+
+bool tsr_gradient_add(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, of->of_result);
+    if (of->wanted[1]) give(of, 1, of->of_result);
+    return true;
+}
+
+bool tsr_gradient_sub(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, of->of_result);
+    if (of->wanted[1]) give(of, 1, negate(of, of->of_result));
+    return true;
+}
+
+bool tsr_gradient_mul(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, mul(of, of->of_result, operand(of, 1)));
+    if (of->wanted[1]) give(of, 1, mul(of, of->of_result, operand(of, 0)));
+    return true;
+}
+
+/* d(a/b)/da = 1/b, d(a/b)/db = -(a/b)/b */
+bool tsr_gradient_div(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, divide(of, of->of_result, operand(of, 1)));
+    if (of->wanted[1])
+        give(of, 1, negate(of, divide(of, mul(of, of->of_result, result(of)), operand(of, 1))));
+    return true;
+}
+
+/* Where both are equal the whole gradient goes to lhs. */
+static bool pick(tsr_gradient *of, tsr_predicate lhs_wins) {
+    MlirValue zero = number(of, 0.0), a = operand(of, 0), b = operand(of, 1);
+    if (of->wanted[0]) give(of, 0, choose(of, lhs_wins, a, b, of->of_result, zero));
+    if (of->wanted[1]) give(of, 1, choose(of, lhs_wins, a, b, zero, of->of_result));
+    return true;
+}
+
+bool tsr_gradient_max(tsr_gradient *of) { return pick(of, TSR_PREDICATE_GE); }
+
+bool tsr_gradient_min(tsr_gradient *of) { return pick(of, TSR_PREDICATE_LE); }
+
+bool tsr_check_ipow(tsr_rule *rule) {
+    if (!tsr_rule_dtype(rule, 0, "base", TSR_DTYPES_FLOAT) ||
+        !tsr_rule_dtype(rule, 1, "exponent", TSR_DTYPES_I64))
+        return false;
+    rule->results[0].dtype = rule->operands[0].dtype;
+    return tsr_rule_broadcast(rule, 0, 1, (const char *const[]){"base", "exponent"},
+                              &rule->results[0].shape);
+}
+
+/* n * x^(n-1), and 0 for n = 0, where x^(n-1) may be infinite. */
+bool tsr_gradient_ipow(tsr_gradient *of) {
+    MlirValue x = operand(of, 0), n = operand(of, 1);
+    if (!of->wanted[0]) return true;
+    MlirValue one = tsr_emit_constant(of->builder, TSR_DTYPE_I64, 1);
+    MlirValue none = tsr_emit_constant(of->builder, TSR_DTYPE_I64, 0);
+    MlirValue less = binary(of, TSR_GRAPH_NAME("sub"), n, one);
+    MlirValue factor = tsr_emit_cast(of->builder, n, tsr_type_of(x).dtype);
+    MlirValue slope = mul(of, factor, binary(of, TSR_GRAPH_NAME("ipow"), x, less));
+    MlirValue g = mul(of, of->of_result, slope);
+    give(of, 0, choose(of, TSR_PREDICATE_EQ, n, none, number(of, 0.0), g));
+    return true;
+}
+
+/* ---- one operand ----------------------------------------------------------------------------- */
+
+bool tsr_check_sign(tsr_rule *rule) {
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_NUMBER);
+}
+
+bool tsr_check_float_unary(tsr_rule *rule) {
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_FLOAT);
+}
+
+bool tsr_gradient_neg(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, negate(of, of->of_result));
+    return true;
+}
+
+/* y > 0 where x > 0: the operand need not be kept. */
+bool tsr_gradient_relu(tsr_gradient *of) {
+    MlirValue zero = number(of, 0.0);
+    if (of->wanted[0])
+        give(of, 0, choose(of, TSR_PREDICATE_GT, result(of), zero, of->of_result, zero));
+    return true;
+}
+
+bool tsr_gradient_exp(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, mul(of, of->of_result, result(of)));
+    return true;
+}
+
+bool tsr_gradient_log(tsr_gradient *of) {
+    if (of->wanted[0]) give(of, 0, divide(of, of->of_result, operand(of, 0)));
+    return true;
+}
+
+/* 1 - y^2 */
+bool tsr_gradient_tanh(tsr_gradient *of) {
+    MlirValue square = mul(of, result(of), result(of));
+    MlirValue slope = binary(of, TSR_GRAPH_NAME("sub"), number(of, 1.0), square);
+    if (of->wanted[0]) give(of, 0, mul(of, of->of_result, slope));
+    return true;
+}
+
+/* 1 / (2 y) */
+bool tsr_gradient_sqrt(tsr_gradient *of) {
+    MlirValue twice = mul(of, result(of), number(of, 2.0));
+    if (of->wanted[0]) give(of, 0, divide(of, of->of_result, twice));
+    return true;
+}
+
+/* The sign of x, and 0 at 0. */
+bool tsr_gradient_abs(tsr_gradient *of) {
+    MlirValue x = operand(of, 0), g = of->of_result, zero = number(of, 0.0);
+    MlirValue negative = choose(of, TSR_PREDICATE_LT, x, zero, negate(of, g), zero);
+    if (of->wanted[0]) give(of, 0, choose(of, TSR_PREDICATE_GT, x, zero, g, negative));
+    return true;
+}
+
+/* ---- comparison, selection, casts ------------------------------------------------------------ */
+
+bool tsr_check_compare(tsr_rule *rule) {
+    if (!same_dtype(rule, 0, 1, sides)) return false;
+    rule->results[0].dtype = TSR_DTYPE_I1;
+    return tsr_rule_broadcast(rule, 0, 1, sides, &rule->results[0].shape);
+}
+
+bool tsr_check_where(tsr_rule *rule) {
+    static const char *const names[] = {"condition", "on_true", "on_false"};
+    if (!tsr_rule_dtype(rule, 0, "condition", TSR_DTYPES_I1) || !same_dtype(rule, 1, 2, names + 1))
+        return false;
+    rule->results[0].dtype = rule->operands[1].dtype;
+    return tsr_rule_broadcast(rule, 0, 2, names, &rule->results[0].shape);
+}
+
+bool tsr_gradient_where(tsr_gradient *of) {
+    MlirValue condition = operand(of, 0), g = of->of_result, zero = number(of, 0.0);
+    if (of->wanted[1]) give(of, 1, tsr_emit_where(of->builder, condition, g, zero));
+    if (of->wanted[2]) give(of, 2, tsr_emit_where(of->builder, condition, zero, g));
+    return true;
+}
+
+bool tsr_check_cast(tsr_rule *rule) {
+    rule->results[0].shape = rule->operands[0].shape;
+    return true;
+}
+
+bool tsr_gradient_cast(tsr_gradient *of) {
+    tsr_dtype dtype = tsr_type_of(operand(of, 0)).dtype;
+    if (of->wanted[0]) give(of, 0, tsr_emit_cast(of->builder, of->of_result, dtype));
+    return true;
+}

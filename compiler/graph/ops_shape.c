@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions and changes of shape: shape rules and gradients.
+ */
+#include "compiler/graph/rules.h"
+
+#include <inttypes.h>
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+static bool check_axis(const tsr_rule *rule, const char *what, int64_t axis) {
+    char text[TSR_TYPE_TEXT_MAX];
+    uint32_t rank = rule->operands[0].shape.rank;
+    if (axis >= 0 && axis < (int64_t)rank) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+                         "%s %" PRId64 " is outside [0, %" PRIu32 ") of the operand (%s)", what,
+                         axis, rank, tsr_type_text(&rule->operands[0], text));
+}
+
+/* Reads `axes`: in range, ascending, none twice. */
+static bool read_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX],
+                      size_t *out_count) {
+    if (!tsr_op_i64s(rule->op, "axes", TSR_RANK_MAX, out_axes, out_count))
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "axes needs at most %d integers", TSR_RANK_MAX);
+    for (size_t i = 0; i < *out_count; i++) {
+        if (!check_axis(rule, "axis", out_axes[i])) return false;
+        if (i && out_axes[i] <= out_axes[i - 1])
+            return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+                                 "axes must ascend: %" PRId64 " stands after %" PRId64, out_axes[i],
+                                 out_axes[i - 1]);
+    }
+    return true;
+}
+
+static void remove_axes(const tsr_shape *from, size_t count, const int64_t *axes,
+                        tsr_shape *out_shape) {
+    size_t next = 0;
+    *out_shape = (tsr_shape){0};
+    for (uint32_t i = 0; i < from->rank; i++)
+        if (next < count && axes[next] == (int64_t)i)
+            next++;
+        else
+            out_shape->dims[out_shape->rank++] = from->dims[i];
+}
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+static bool check_reduce(tsr_rule *rule, unsigned dtypes) {
+    int64_t axes[TSR_RANK_MAX];
+    size_t count;
+    if (!tsr_rule_dtype(rule, 0, "the operand", dtypes) || !read_axes(rule, axes, &count))
+        return false;
+    rule->results[0].dtype = rule->operands[0].dtype;
+    remove_axes(&rule->operands[0].shape, count, axes, &rule->results[0].shape);
+    return true;
+}
+
+bool tsr_check_reduce(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_NUMBER); }
+
+bool tsr_check_mean(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_FLOAT); }
+
+static MlirValue input(const tsr_gradient *of) { return tsr_op_operand(of->op, 0); }
+
+typedef struct reduction {
+    tsr_shape full; /* of the operand */
+    int64_t axes[TSR_RANK_MAX];
+    size_t axis_count;
+} reduction;
+
+static reduction reduction_of(const tsr_gradient *of) {
+    reduction r = {.full = tsr_type_of(input(of)).shape};
+    TSR_ASSERT(tsr_op_i64s(of->op, "axes", TSR_RANK_MAX, r.axes, &r.axis_count));
+    return r;
+}
+
+static MlirValue expand(const tsr_gradient *of, const reduction *r, MlirValue x) {
+    return tsr_emit_expand(of->builder, x, &r->full, r->axis_count, r->axes);
+}
+
+bool tsr_gradient_sum(tsr_gradient *of) {
+    reduction r = reduction_of(of);
+    if (of->wanted[0]) of->of_operands[0] = expand(of, &r, of->of_result);
+    return true;
+}
+
+bool tsr_gradient_mean(tsr_gradient *of) {
+    reduction r = reduction_of(of);
+    double count = 1;
+    if (!of->wanted[0]) return true;
+    for (size_t i = 0; i < r.axis_count; i++) count *= (double)r.full.dims[r.axes[i]];
+    MlirValue share = tsr_emit_constant(of->builder, tsr_type_of(of->of_result).dtype, 1.0 / count);
+    MlirValue each = tsr_emit_binary(of->builder, TSR_GRAPH_NAME("mul"), of->of_result, share);
+    of->of_operands[0] = expand(of, &r, each);
+    return true;
+}
+
+/* Elements that tie for the maximum share its gradient equally. */
+bool tsr_gradient_reduce_max(tsr_gradient *of) {
+    reduction r = reduction_of(of);
+    tsr_dtype dtype = tsr_type_of(of->of_result).dtype;
+    if (!of->wanted[0]) return true;
+    MlirValue largest = expand(of, &r, tsr_op_result(of->op, 0));
+    MlirValue is = tsr_emit_compare(of->builder, TSR_PREDICATE_EQ, input(of), largest);
+    MlirValue ties = tsr_emit_reduce(of->builder, TSR_GRAPH_NAME("sum"),
+                                     tsr_emit_cast(of->builder, is, dtype), r.axis_count, r.axes);
+    MlirValue each = tsr_emit_binary(of->builder, TSR_GRAPH_NAME("div"), of->of_result, ties);
+    MlirValue zero = tsr_emit_constant(of->builder, dtype, 0.0);
+    of->of_operands[0] = tsr_emit_where(of->builder, is, expand(of, &r, each), zero);
+    return true;
+}
+
+bool tsr_check_argmax(tsr_rule *rule) {
+    int64_t axis;
+    if (!tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_NUMBER)) return false;
+    if (!tsr_op_i64(rule->op, "axis", &axis))
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "has no axis");
+    if (!check_axis(rule, "axis", axis)) return false;
+    rule->results[0].dtype = TSR_DTYPE_I64;
+    remove_axes(&rule->operands[0].shape, 1, &axis, &rule->results[0].shape);
+    return true;
+}
+
+/* ---- changes of shape ------------------------------------------------------------------------ */
+
+bool tsr_check_reshape(tsr_rule *rule) {
+    const tsr_type *from = &rule->operands[0], *to = &rule->declared[0];
+    uint64_t from_count, to_count;
+    char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    rule->results[0].dtype = from->dtype;
+    if (!tsr_type_is_static(from) || !tsr_type_is_static(to)) return true;
+    if (tsr_shape_count(&from->shape, &from_count) && tsr_shape_count(&to->shape, &to_count) &&
+        from_count == to_count)
+        return true;
+    return tsr_rule_fail(rule, TSR_DIAG_COUNT,
+                         "the operand has %" PRIu64 " elements (%s), the result %" PRIu64 " (%s)",
+                         from_count, tsr_type_text(from, from_text), to_count,
+                         tsr_type_text(to, to_text));
+}
+
+bool tsr_gradient_reshape(tsr_gradient *of) {
+    tsr_shape shape = tsr_type_of(input(of)).shape;
+    if (of->wanted[0]) of->of_operands[0] = tsr_emit_reshape(of->builder, of->of_result, &shape);
+    return true;
+}
+
+bool tsr_check_transpose(tsr_rule *rule) {
+    const tsr_shape *from = &rule->operands[0].shape;
+    int64_t permutation[TSR_RANK_MAX];
+    size_t count = 0;
+    unsigned seen = 0;
+    if (!tsr_op_i64s(rule->op, "permutation", TSR_RANK_MAX, permutation, &count) ||
+        count != from->rank)
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+                             "permutation has %zu entries, the operand %" PRIu32 " dims", count,
+                             from->rank);
+    rule->results[0] = rule->operands[0];
+    for (uint32_t i = 0; i < from->rank; i++) {
+        if (!check_axis(rule, "permutation entry", permutation[i])) return false;
+        if (seen >> permutation[i] & 1)
+            return tsr_rule_fail(rule, TSR_DIAG_AXIS, "permutation has %" PRId64 " twice",
+                                 permutation[i]);
+        seen |= 1u << permutation[i];
+        rule->results[0].shape.dims[i] = from->dims[permutation[i]];
+    }
+    return true;
+}
+
+bool tsr_gradient_transpose(tsr_gradient *of) {
+    int64_t permutation[TSR_RANK_MAX], inverse[TSR_RANK_MAX] = {0};
+    size_t count;
+    tsr_type type = tsr_type_of(input(of));
+    if (!of->wanted[0]) return true;
+    TSR_ASSERT(tsr_op_i64s(of->op, "permutation", TSR_RANK_MAX, permutation, &count));
+    for (size_t i = 0; i < count; i++) inverse[permutation[i]] = (int64_t)i;
+    tsr_attr attrs[] = {{"permutation", tsr_attr_make_i64s(of->builder->context, count, inverse)},
+                        {0}};
+    of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("transpose"), &of->of_result,
+                                         1, tsr_type_make(of->builder->context, &type), attrs);
+    return true;
+}
+
+bool tsr_check_broadcast(tsr_rule *rule) {
+    const tsr_type *from = &rule->operands[0], *to = &rule->declared[0];
+    tsr_shape wide = to->shape;
+    uint32_t from_dim = 0, to_dim = 0;
+    char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    rule->results[0].dtype = from->dtype;
+    if (from->shape.rank > to->shape.rank)
+        return tsr_rule_fail(rule, TSR_DIAG_RANK,
+                             "the operand has %" PRIu32 " dims (%s), the result only %" PRIu32
+                             " (%s)",
+                             from->shape.rank, tsr_type_text(from, from_text), to->shape.rank,
+                             tsr_type_text(to, to_text));
+    for (uint32_t i = 0; i < from->shape.rank; i++) {
+        to_dim = to->shape.rank - from->shape.rank + i;
+        from_dim = i;
+        if (from->shape.dims[i] != 1 && !tsr_dim_fits(from->shape.dims[i], wide.dims[to_dim]))
+            return tsr_rule_fail(rule, TSR_DIAG_BROADCAST,
+                                 "dim %" PRIu32 " of the operand is %" PRIu64 " (%s), dim %" PRIu32
+                                 " of the result is %" PRIu64 " (%s); only 1 stretches",
+                                 from_dim, from->shape.dims[i], tsr_type_text(from, from_text),
+                                 to_dim, wide.dims[to_dim], tsr_type_text(to, to_text));
+    }
+    return true;
+}
+
+bool tsr_gradient_broadcast(tsr_gradient *of) {
+    tsr_shape shape = tsr_type_of(input(of)).shape;
+    if (of->wanted[0]) of->of_operands[0] = tsr_emit_sum_to(of->builder, of->of_result, &shape);
+    return true;
+}

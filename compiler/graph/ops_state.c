@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters, optimizer state, constants, training: their rules, and what they declare.
+ */
+#include "compiler/graph/rules.h"
+#include "compiler/shim/shim.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- initial values -------------------------------------------------------------------------- */
+
+typedef struct init_rule {
+    tsr_init_kind kind;
+    double a, b;
+} init_rule;
+
+static bool read_init(MlirAttribute attr, init_rule *out_rule) {
+    static const struct {
+        const char *mnemonic;
+        tsr_init_kind kind;
+    } kinds[] = {{"constant", TSR_INIT_CONSTANT},
+                 {"uniform", TSR_INIT_UNIFORM},
+                 {"normal", TSR_INIT_NORMAL}};
+    const char *mnemonic = "";
+    double values[TSR_SHIM_PARAMETERS_MAX] = {0};
+    if (mlirAttributeIsNull(attr) || tsr_shim_graph_attr(attr, &mnemonic, values) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(mnemonic, kinds[i].mnemonic) != 0) continue;
+        *out_rule = (init_rule){.kind = kinds[i].kind, .a = values[0], .b = values[1]};
+        return true;
+    }
+    return false;
+}
+
+static bool check_init(const tsr_rule *rule) {
+    MlirAttribute attr = tsr_op_attr(rule->op, "init");
+    MlirType result = mlirValueGetType(tsr_op_result(rule->op, 0));
+    init_rule init;
+    if (mlirAttributeIsNull(attr)) return true;
+    if (!read_init(attr, &init)) return tsr_rule_fail(rule, TSR_DIAG_INIT, "init is no rule");
+    if (!mlirTypeIsANone(mlirAttributeGetType(attr)) &&
+        !mlirTypeEqual(mlirAttributeGetType(attr), result))
+        return tsr_rule_fail(rule, TSR_DIAG_INIT, "the type of init is not the result's");
+    if (!isfinite(init.a) || !isfinite(init.b))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "init has a number that is not finite");
+    if (init.kind == TSR_INIT_UNIFORM && !(init.a < init.b))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "uniform needs low < high, has %g and %g",
+                             init.a, init.b);
+    if (init.kind == TSR_INIT_NORMAL && !(init.b > 0))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "normal needs a deviation > 0, has %g", init.b);
+    return true;
+}
+
+bool tsr_check_param(tsr_rule *rule) {
+    MlirAttribute data = tsr_op_attr(rule->op, "data");
+    if (!mlirAttributeIsNull(data) && tsr_op_has(rule->op, "init"))
+        return tsr_rule_fail(rule, TSR_DIAG_INIT, "has both init and data");
+    if (!mlirAttributeIsNull(data) &&
+        !mlirTypeEqual(mlirAttributeGetType(data), mlirValueGetType(tsr_op_result(rule->op, 0))))
+        return tsr_rule_fail(rule, TSR_DIAG_INIT, "the type of data is not the result's");
+    return check_init(rule);
+}
+
+bool tsr_check_opt_state(tsr_rule *rule) { return check_init(rule); }
+
+bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_graph_tensor tensor = {.op = op, .role = TSR_ROLE_PARAM, .data = {NULL}};
+    init_rule init;
+    if (id != TSR_GRAPH_PARAM && id != TSR_GRAPH_OPT_STATE) return false;
+    if (!tsr_value_type(tsr_op_result(op, 0), &tensor.type)) return false;
+    tensor.name = tsr_op_string(op, "name");
+    if (id == TSR_GRAPH_OPT_STATE) {
+        tensor.role = TSR_ROLE_STATE;
+        tensor.of = tsr_op_string(op, "of");
+        tensor.kind = tsr_op_string(op, "kind");
+        if (!tensor.of || !tensor.kind) return false;
+    }
+    if (tsr_op_has(op, "data")) {
+        tensor.init = TSR_INIT_DATA;
+        tensor.data = tsr_op_attr(op, "data");
+    } else {
+        if (!read_init(tsr_op_attr(op, "init"), &init)) return false;
+        tensor.init = init.kind;
+        tensor.init_a = init.a;
+        tensor.init_b = init.b;
+    }
+    if (!tensor.name) return false;
+    *out_tensor = tensor;
+    return true;
+}
+
+/* ---- constants, step, assign ----------------------------------------------------------------- */
+
+/* That value and result agree is a trait. */
+bool tsr_check_constant(tsr_rule *rule) {
+    if (mlirAttributeIsADenseElements(tsr_op_attr(rule->op, "value"))) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "the value is not dense<...>");
+}
+
+bool tsr_check_step(tsr_rule *rule) {
+    rule->results[0] = tsr_type_scalar(TSR_DTYPE_I64);
+    return true;
+}
+
+bool tsr_check_assign(tsr_rule *rule) {
+    const char *target = tsr_op_string(rule->op, "target");
+    if (target && target[0]) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_NAME_MISSING, "the target has no name");
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
+    const char *mnemonic = "";
+    double values[TSR_SHIM_PARAMETERS_MAX] = {0};
+    MlirAttribute attr = tsr_op_attr(op, "optimizer");
+    if (mlirAttributeIsNull(attr) || tsr_shim_graph_attr(attr, &mnemonic, values) != 5 ||
+        strcmp(mnemonic, "adamw") != 0)
+        return false;
+    *out_adamw = (tsr_adamw){.lr = values[0],
+                             .beta1 = values[1],
+                             .beta2 = values[2],
+                             .eps = values[3],
+                             .weight_decay = values[4]};
+    return true;
+}
+
+static bool check_optimizer(const tsr_rule *rule) {
+    tsr_adamw o;
+    if (!tsr_graph_adamw(rule->op, &o))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "optimizer is not #tessera.adamw");
+    if (!(o.lr >= 0) || !isfinite(o.lr))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "lr is %g, needs lr >= 0", o.lr);
+    if (!(o.beta1 >= 0 && o.beta1 < 1))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta1 is %g, needs 0 <= beta1 < 1", o.beta1);
+    if (!(o.beta2 >= 0 && o.beta2 < 1))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta2 is %g, needs 0 <= beta2 < 1", o.beta2);
+    if (!(o.eps > 0) || !isfinite(o.eps))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps > 0", o.eps);
+    if (!(o.weight_decay >= 0) || !isfinite(o.weight_decay))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "weight_decay is %g, needs weight_decay >= 0",
+                             o.weight_decay);
+    return true;
+}
+
+bool tsr_check_minimize(tsr_rule *rule) {
+    char text[TSR_TYPE_TEXT_MAX];
+    const tsr_type *loss = &rule->operands[0];
+    if (loss->shape.rank || !tsr_dtype_is_float(loss->dtype))
+        return tsr_rule_fail(rule, TSR_DIAG_LOSS, "the loss is %s, needs a scalar f32 or f64",
+                             tsr_type_text(loss, text));
+    return check_optimizer(rule);
+}
+
+bool tsr_check_adamw(tsr_rule *rule) {
+    const tsr_type *step = &rule->operands[4];
+    char text[TSR_TYPE_TEXT_MAX];
+    if (!tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_FLOAT)) return false;
+    if (step->shape.rank || step->dtype != TSR_DTYPE_I64)
+        return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "the step is %s, needs a scalar i64",
+                             tsr_type_text(step, text));
+    return check_optimizer(rule);
+}

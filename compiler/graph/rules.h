@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Declares the rules named in ops.def. Several rows share one; declaring it again is harmless.
+ */
+#ifndef TSR_COMPILER_GRAPH_RULES_H
+#define TSR_COMPILER_GRAPH_RULES_H
+
+#include "compiler/graph/rule.h"
+
+#define X(ID, mnemonic, Class, KIND, check, gradient)                                              \
+    bool tsr_check_##check(tsr_rule *rule);                                                        \
+    bool tsr_gradient_##gradient(tsr_gradient *of);
+#include "compiler/graph/ops.def"
+#undef X
+
+#endif
