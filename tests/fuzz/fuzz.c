@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fuzzing of everything that reads bytes of others, with libFuzzer under ASan and UBSan.
+ *
+ *     fuzz -parser=NAME -seeds=FOLDER     writes valid inputs to begin with
+ *     fuzz -parser=NAME [libFuzzer's options] FOLDER
+ *
+ * Whatever the bytes, a parser returns a result; what it accepts must survive being written and
+ * read again.
+ */
+#include "bundle/bundle.h"
+#include "manifests/config.h"
+#include "manifests/program.h"
+#include "runtime/data/array_file.h"
+#include "runtime/record.h"
+#include "runtime/store/format.h"
+#include "tests/bundle/sample.h"
+#include "tests/manifests/random_manifests.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEED_COUNT = 8, MANIFEST_SIZE = 6, PATH_BYTES = 4096, ELEMENTS_MAX = 1 << 16 };
+
+typedef struct parser {
+    const char *name;
+    void (*write_seeds)(const char *folder);
+    void (*run)(const uint8_t *bytes, size_t size_bytes);
+    const char *extension; /* of the file the bytes are put into, or NULL */
+} parser;
+
+static char input_path[PATH_BYTES]; /* of parsers that read files */
+static char array_spec[PATH_BYTES + 2];
+
+static void require(bool ok, const char *what) {
+    if (ok) return;
+    fprintf(stderr, "fuzz: %s\n", what);
+    abort();
+}
+
+static void store(const char *path, const void *bytes, size_t size_bytes) {
+    FILE *file = fopen(path, "wb");
+    require(file && fwrite(bytes, 1, size_bytes, file) == size_bytes && fclose(file) == 0,
+            "cannot write an input");
+}
+
+static const char *seed_path(const char *folder, size_t index, const char *extension) {
+    static char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/seed%zu%s", folder, index, extension);
+    return path;
+}
+
+static void store_seed(const char *folder, size_t index, const void *bytes, size_t size_bytes) {
+    store(seed_path(folder, index, ""), bytes, size_bytes);
+}
+
+/* ---- config ---- */
+
+static void config_seeds(const char *folder) {
+    for (size_t i = 0; i < SEED_COUNT; i++) {
+        tsr_ctx ctx = {0};
+        tsr_arena arena = {0};
+        char *json = NULL;
+        size_t size_bytes = 0;
+        tsr_config config = random_config(i, MANIFEST_SIZE, &arena);
+        require(!tsr_config_encode(&ctx, &config, &arena, &json, &size_bytes).code, ctx.error.text);
+        store_seed(folder, i, json, size_bytes);
+        tsr_arena_finish(&arena);
+    }
+}
+
+static void config_run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_config config, again;
+    char *json = NULL;
+    size_t json_size = 0;
+    if (!tsr_config_decode(&ctx, (const char *)bytes, size_bytes, &arena, &config).code) {
+        require(!tsr_config_encode(&ctx, &config, &arena, &json, &json_size).code, ctx.error.text);
+        require(!tsr_config_decode(&ctx, json, json_size, &arena, &again).code, ctx.error.text);
+    }
+    tsr_arena_finish(&arena);
+}
+
+/* ---- host program, of one config ---- */
+
+static void program_seeds(const char *folder) {
+    for (size_t i = 0; i < SEED_COUNT; i++) {
+        tsr_ctx ctx = {0};
+        tsr_arena arena = {0};
+        void *bytes = NULL;
+        size_t size_bytes = 0;
+        tsr_config config = random_config(1, MANIFEST_SIZE, &arena);
+        tsr_program program = random_program(i, MANIFEST_SIZE, &config, &arena);
+        require(!tsr_program_encode(&ctx, &program, &arena, &bytes, &size_bytes).code,
+                ctx.error.text);
+        store_seed(folder, i, bytes, size_bytes);
+        tsr_arena_finish(&arena);
+    }
+}
+
+static void program_run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_config config = random_config(1, MANIFEST_SIZE, &arena);
+    tsr_program program;
+    void *again = NULL;
+    size_t again_size = 0;
+    if (!tsr_program_decode(&ctx, bytes, size_bytes, &config, &arena, &program).code) {
+        require(!tsr_program_encode(&ctx, &program, &arena, &again, &again_size).code,
+                ctx.error.text);
+        require(again_size == size_bytes && memcmp(again, bytes, size_bytes) == 0,
+                "a program was accepted that is not written so");
+    }
+    tsr_arena_finish(&arena);
+}
+
+/* ---- arrays ---- */
+
+static void array_run(const uint8_t *bytes, size_t size_bytes) {
+    static double elements[ELEMENTS_MAX];
+    tsr_ctx ctx = {0};
+    tsr_array *array = NULL;
+    store(input_path, bytes, size_bytes);
+    if (tsr_array_open(&ctx, array_spec, TSR_DTYPE_F32, &array).code) return;
+    uint64_t count = 1;
+    const tsr_shape *shape = tsr_array_get_shape(array);
+    for (uint32_t i = 0; i < shape->rank; i++) count *= (uint64_t)shape->dims[i];
+    if (count > ELEMENTS_MAX) count = ELEMENTS_MAX;
+    if (tsr_array_read(&ctx, array, 0, count, elements).code) tsr_error_clear(&ctx);
+    tsr_array_close(&ctx, array);
+}
+
+static const int64_t sample_labels[6] = {3, 1, 4, 1, 5, 9};
+static const float sample_weights[6] = {0.5f, -1, 2, 0, 1e-3f, 7};
+static const tsr_tensor sample_tensors[] = {
+    {.name = "labels",
+     .dtype = TSR_DTYPE_I64,
+     .shape = {.rank = 1, .dims = {6}},
+     .data = (void *)sample_labels},
+    {.name = "weights",
+     .dtype = TSR_DTYPE_F32,
+     .shape = {.rank = 2, .dims = {2, 3}},
+     .data = (void *)sample_weights},
+};
+
+static void npy_seeds(const char *folder) {
+    tsr_ctx ctx = {0};
+    for (size_t i = 0; i < 2; i++)
+        require(!tsr_npy_write(&ctx, seed_path(folder, i, ".npy"), &sample_tensors[i]).code,
+                ctx.error.text);
+}
+
+static void safetensors_seeds(const char *folder) {
+    tsr_ctx ctx = {0};
+    require(
+        !tsr_safetensors_write(&ctx, seed_path(folder, 0, ".safetensors"), sample_tensors, 2, NULL)
+             .code,
+        ctx.error.text);
+}
+
+static void safetensors_run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_safetensors index;
+    if (!tsr_safetensors_decode(&ctx, bytes, size_bytes, size_bytes, "fuzz", TSR_DATA, &arena,
+                                &index)
+             .code)
+        for (size_t i = 0; i < index.entry_count; i++)
+            require(index.entries[i].offset_bytes <= size_bytes &&
+                        index.entries[i].size_bytes <= size_bytes - index.entries[i].offset_bytes,
+                    "a tensor outside of its file was accepted");
+    tsr_arena_finish(&arena);
+}
+
+/* A stored and a deflated member, as NumPy writes them, come from tests/fuzz/seeds/npz. */
+static void npz_seeds(const char *folder) { (void)folder; }
+
+/* ---- bundle ---- */
+
+static void bundle_seeds(const char *folder) {
+    tsr_ctx ctx = {0};
+    sample_must(&ctx, sample_write(&ctx, seed_path(folder, 0, ".tsb"), SAMPLE_TINY, false));
+}
+
+static void bundle_run(const uint8_t *bytes, size_t size_bytes) {
+    store(input_path, bytes, size_bytes);
+    for (int strict = 0; strict < 2; strict++) {
+        tsr_ctx ctx = {0};
+        tsr_bundle *bundle = NULL;
+        tsr_bundle_verify_report report;
+        const tsr_bundle_open_options options = {.size_bytes = sizeof options,
+                                                 .strict = strict != 0};
+        if (tsr_bundle_open(&ctx, input_path, &options, &bundle).code) continue;
+        if (tsr_bundle_verify(&ctx, bundle, 1, &report).code) tsr_error_clear(&ctx);
+        tsr_bundle_close(&ctx, bundle);
+    }
+}
+
+/* ---- manifest of a state, record of a run ---- */
+
+static void manifest_seeds(const char *folder) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    const tsr_tensor *sorted[2];
+    tsr_manifest manifest;
+    require(!tsr_manifest_plan(&ctx, &arena, sample_tensors, 2, TSR_SEGMENT_BYTES_MAX, sorted,
+                               &manifest)
+                 .code,
+            ctx.error.text);
+    manifest.token = (tsr_token){.generation = 1,
+                                 .epoch = 1,
+                                 .position = {.seed = 7, .step = 100, .virtual_ranks = 1},
+                                 .region = "",
+                                 .numerics = "portable+fma",
+                                 .topology = ""};
+    size_t size_bytes = tsr_manifest_size(&manifest);
+    uint8_t *bytes = TSR_NEW(&arena, uint8_t, size_bytes);
+    tsr_manifest_encode(&manifest, bytes);
+    store_seed(folder, 0, bytes, size_bytes);
+    tsr_arena_finish(&arena);
+}
+
+/* As they are, and with their own hash put right: else nothing behind it would be reached. */
+static void manifest_run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_manifest manifest;
+    if (tsr_manifest_decode(&ctx, "fuzz", bytes, size_bytes, &arena, &manifest).code)
+        tsr_error_clear(&ctx);
+    if (size_bytes > TSR_DIGEST_BYTES) {
+        size_t hashed = size_bytes - TSR_DIGEST_BYTES;
+        uint8_t *sealed = TSR_NEW(&arena, uint8_t, size_bytes);
+        memcpy(sealed, bytes, hashed);
+        tsr_digest digest = tsr_hash(sealed, hashed);
+        memcpy(sealed + hashed, digest.bytes, sizeof digest.bytes);
+        if (!tsr_manifest_decode(&ctx, "fuzz", sealed, size_bytes, &arena, &manifest).code) {
+            size_t again_size = tsr_manifest_size(&manifest);
+            uint8_t *again = TSR_NEW(&arena, uint8_t, again_size);
+            tsr_manifest_encode(&manifest, again);
+            require(again_size == size_bytes, "a manifest was accepted that is not written so");
+        }
+    }
+    tsr_arena_finish(&arena);
+}
+
+static void record_seeds(const char *folder) {
+    tsr_ctx ctx = {0};
+    const tsr_record_header header = {.numerics = "portable+fma", .entry = "train", .seed = 7};
+    tsr_recorder *recorder = NULL;
+    require(!tsr_recorder_create(&ctx, seed_path(folder, 0, ".log"), &header, sample_tensors, 2,
+                                 &recorder)
+                 .code,
+            ctx.error.text);
+    for (uint64_t step = 1; step < 4; step++)
+        require(!tsr_recorder_append(&ctx, recorder, step).code, ctx.error.text);
+    require(!tsr_recorder_close(&ctx, recorder).code, ctx.error.text);
+}
+
+static void record_run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_replay *replay = NULL;
+    store(input_path, bytes, size_bytes);
+    if (tsr_replay_open(&ctx, input_path, &replay).code) return;
+    require(tsr_replay_get_header(replay)->entry != NULL, "a record without an entry was accepted");
+    tsr_replay_close(replay);
+}
+
+static const parser parsers[] = {
+    {"config", config_seeds, config_run, NULL},
+    {"program", program_seeds, program_run, NULL},
+    {"npy", npy_seeds, array_run, ".npy"},
+    {"npz", npz_seeds, array_run, ".npz"},
+    {"safetensors", safetensors_seeds, safetensors_run, NULL},
+    {"bundle", bundle_seeds, bundle_run, ".tsb"},
+    {"manifest", manifest_seeds, manifest_run, NULL},
+    {"record", record_seeds, record_run, ".log"},
+};
+static const parser *chosen;
+
+static void remove_input(void) { unlink(input_path); }
+
+/* libFuzzer's hooks. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    const char *seeds = NULL;
+    for (int i = 1; i < *argc; i++) {
+        const char *argument = (*argv)[i];
+        if (strncmp(argument, "-seeds=", 7) == 0) seeds = argument + 7;
+        if (strncmp(argument, "-parser=", 8) != 0) continue;
+        for (size_t p = 0; p < sizeof parsers / sizeof parsers[0]; p++)
+            if (strcmp(argument + 8, parsers[p].name) == 0) chosen = &parsers[p];
+    }
+    require(chosen != NULL, "-parser= names none of the parsers");
+    if (seeds) {
+        chosen->write_seeds(seeds);
+        exit(0);
+    }
+    if (chosen->extension) {
+        const char *folder = getenv("TMPDIR");
+        snprintf(input_path, sizeof input_path, "%s/tessera-fuzz-%ld%s", folder ? folder : "/tmp",
+                 (long)getpid(), chosen->extension);
+        /* The seeds of .npz have a member "a". */
+        snprintf(array_spec, sizeof array_spec, "%s%s", input_path,
+                 strcmp(chosen->extension, ".npz") == 0 ? ":a" : "");
+        atexit(remove_input);
+    }
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes) {
+    chosen->run(bytes, size_bytes);
+    return 0;
+}
