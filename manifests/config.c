@@ -9,6 +9,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,24 +234,22 @@ static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool
         EXPECT(p, strcmp(ports[i].name, port->name) != 0,
                "%s[%zu]: expected a new name, got '%s' again (first at %zu)", side, index,
                port->name, i);
-    tsr_result result =
-        check_type(&(place){p->ctx, p->code, input ? "input" : "output", port->name}, port->dtype,
-                   &port->shape);
-    if (result.code) return tsr_error_prefix(p->ctx, result, "config: %s '%s'", p->what, p->name);
+    char what[TSR_NAME_MAX + 32], text[TSR_TYPE_TEXT_MAX];
+    snprintf(what, sizeof what, "entry '%s': %s", entry->name, side);
+    const place here = {p->ctx, p->code, what, port->name};
+    TRY(p->ctx, check_type(&here, port->dtype, &port->shape));
     tsr_port_source last = input ? TSR_PORT_STEP : TSR_PORT_ARGUMENT;
-    EXPECT(p, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
-           "%s '%s': source: expected 1 ... %u, got %u", side, port->name, (unsigned)last,
-           (unsigned)port->source);
-    char text[TSR_TYPE_TEXT_MAX];
+    EXPECT(&here, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
+           "source: expected 1 ... %u, got %u", (unsigned)last, (unsigned)port->source);
     if (port->source == TSR_PORT_STEP) {
-        EXPECT(p, port->dtype == TSR_DTYPE_I64 && port->shape.rank == 0,
-               "%s '%s': expected i64 for the step, got %s", side, port->name,
+        EXPECT(&here, port->dtype == TSR_DTYPE_I64 && port->shape.rank == 0,
+               "expected i64 for the step, got %s",
                tsr_type_format(port->dtype, &port->shape, text));
         return TSR_SUCCESS;
     }
     if (port->source == TSR_PORT_DATA || entry->rows_independent)
-        EXPECT(p, entry->batch && port->shape.rank && port->shape.dims[0] == entry->batch,
-               "%s '%s': expected a first dimension of %llu (the batch), got %s", side, port->name,
+        EXPECT(&here, entry->batch && port->shape.rank && port->shape.dims[0] == entry->batch,
+               "expected a first dimension of %llu (the batch), got %s",
                (unsigned long long)entry->batch, tsr_type_format(port->dtype, &port->shape, text));
     return TSR_SUCCESS;
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/manifests/random_manifests.h"
+
+#include "tests/base/random.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct maker {
+    uint64_t state;
+    tsr_arena *arena;
+} maker;
+
+static uint32_t below(maker *m, uint32_t count) { return random_below(&m->state, count); }
+
+/* Unique and in byte order when `index` rises; of all kinds of characters. */
+static const char *make_name(maker *m, uint32_t index) {
+    static const char *const tails[] = {"",
+                                        ".weight",
+                                        "\"quoted\\\"",
+                                        " with blanks",
+                                        "\xc3\xa4\xe2\x82\xac",
+                                        "\xf0\x9f\x98\x80",
+                                        "/<&>"};
+    return tsr_arena_printf(m->arena, "n%05u%s", index, tails[below(m, 7)]);
+}
+
+static tsr_dtype make_dtype(maker *m) { return (tsr_dtype)(1 + below(m, TSR_DTYPE_UI8)); }
+
+static tsr_shape make_shape(maker *m, uint64_t first) {
+    tsr_shape shape = {.rank = below(m, 5)};
+    if (first && shape.rank == 0) shape.rank = 1;
+    for (uint32_t i = 0; i < shape.rank; i++) shape.dims[i] = 1 + below(m, 9);
+    if (first) shape.dims[0] = first;
+    return shape;
+}
+
+/* Finite, of any magnitude; sometimes 0, subnormal or a plain fraction. */
+static double make_double(maker *m) {
+    double value;
+    uint64_t bits = random_u64(&m->state);
+    if (below(m, 3) == 0) return (double)(int32_t)bits / 64;
+    if (below(m, 10) == 0) bits &= ~(UINT64_C(0x7ff) << 52);
+    memcpy(&value, &bits, sizeof value);
+    return isfinite(value) ? value : -0.0;
+}
+
+static void make_init(maker *m, tsr_config_tensor *tensor) {
+    bool real = tensor->dtype == TSR_DTYPE_F32 || tensor->dtype == TSR_DTYPE_F64;
+    tensor->init = (tsr_init_kind)below(m, real ? 4 : 2);
+    if (tensor->init == TSR_INIT_DATA) return;
+    tensor->init_a = real ? make_double(m) : below(m, 2);
+    if (tensor->dtype == TSR_DTYPE_F32) tensor->init_a = remainder(tensor->init_a, 1e30);
+    if (tensor->init == TSR_INIT_CONSTANT) return;
+    tensor->init_a = remainder(tensor->init_a, 1e30);
+    tensor->init_b = fabs(tensor->init_a) * 2 + 1;
+    tensor->init_stream = tsr_name_stream(tensor->name);
+}
+
+static void make_tensors(maker *m, uint32_t count, tsr_config *config) {
+    config->tensors = TSR_NEW(m->arena, tsr_config_tensor, count);
+    config->tensor_count = count;
+    const char *param = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        tsr_config_tensor *tensor = &config->tensors[i];
+        tensor->name = make_name(m, i);
+        tensor->role = (tsr_tensor_role)(1 + below(m, 3));
+        if (tensor->role == TSR_ROLE_STATE && !param) tensor->role = TSR_ROLE_PARAM;
+        if (tensor->role == TSR_ROLE_PARAM) param = tensor->name;
+        if (tensor->role == TSR_ROLE_STATE) {
+            tensor->of = param;
+            tensor->kind = below(m, 2) ? "adam_m" : "adam_v";
+        }
+        tensor->dtype = make_dtype(m);
+        tensor->shape = make_shape(m, 0);
+        make_init(m, tensor);
+    }
+}
+
+static tsr_config_port *make_ports(maker *m, uint32_t count, const tsr_config_entry *entry,
+                                   bool input) {
+    tsr_config_port *ports = TSR_NEW(m->arena, tsr_config_port, count);
+    for (uint32_t i = 0; i < count; i++) {
+        bool rows = entry->batch && (entry->rows_independent || below(m, 2));
+        ports[i] = (tsr_config_port){.name = make_name(m, count - i), .dtype = make_dtype(m)};
+        ports[i].source = input && rows ? (tsr_port_source)(1 + below(m, 3)) : TSR_PORT_ARGUMENT;
+        if (ports[i].source == TSR_PORT_STEP)
+            ports[i].dtype = TSR_DTYPE_I64;
+        else
+            ports[i].shape = make_shape(m, rows ? entry->batch : 0);
+    }
+    return ports;
+}
+
+static void make_entries(maker *m, uint32_t count, uint32_t size, tsr_config *config) {
+    config->entries = TSR_NEW(m->arena, tsr_config_entry, count);
+    config->entry_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        tsr_config_entry *entry = &config->entries[i];
+        entry->name = make_name(m, i);
+        entry->kind = (tsr_entry_kind)(1 + below(m, 3));
+        entry->batch = config->virtual_ranks * below(m, 4);
+        entry->rows_independent = entry->batch && below(m, 2);
+        entry->input_count = below(m, size + 1);
+        entry->output_count = below(m, size + 1);
+        entry->inputs = make_ports(m, (uint32_t)entry->input_count, entry, true);
+        entry->outputs = make_ports(m, (uint32_t)entry->output_count, entry, false);
+    }
+}
+
+tsr_config random_config(uint64_t seed, uint32_t size, tsr_arena *arena) {
+    maker m = {.state = seed, .arena = arena};
+    tsr_config config = {.version_major = TSR_CONFIG_VERSION_MAJOR,
+                         .version_minor = TSR_CONFIG_VERSION_MINOR,
+                         .name = make_name(&m, 0),
+                         .producer = "tessera test",
+                         .numerics = "portable"};
+    config.virtual_ranks = 1 + below(&m, 8);
+    make_tensors(&m, size ? 1 + below(&m, size) : 0, &config);
+    make_entries(&m, size ? 1 + below(&m, size < 4 ? size : 4) : 0, size, &config);
+    return config;
+}
+
+/* ---- programs ---- */
+
+static void make_bound(const tsr_config *config, const tsr_config_entry *entry,
+                       tsr_program_buffer *buffer) {
+    const tsr_config_port *port =
+        buffer->space == TSR_SPACE_INPUT ? &entry->inputs[buffer->index] : NULL;
+    if (buffer->space == TSR_SPACE_OUTPUT) port = &entry->outputs[buffer->index];
+    buffer->dtype = port ? port->dtype : config->tensors[buffer->index].dtype;
+    buffer->shape = port ? port->shape : config->tensors[buffer->index].shape;
+}
+
+/* Every output first, then anything; so buffer i is output i for the first ones. */
+static void make_buffers(maker *m, uint32_t size, const tsr_config *config,
+                         const tsr_config_entry *entry, tsr_program_entry *out) {
+    out->buffer_count = (uint32_t)entry->output_count + 2 * size + 1;
+    out->buffers = TSR_NEW(m->arena, tsr_program_buffer, out->buffer_count);
+    for (uint32_t i = 0; i < out->buffer_count; i++) {
+        tsr_program_buffer *buffer = &out->buffers[i];
+        buffer->name = below(m, 3) ? "" : make_name(m, i);
+        buffer->space = i < entry->output_count ? TSR_SPACE_OUTPUT : (tsr_space)(1 + below(m, 4));
+        size_t count = buffer->space == TSR_SPACE_TENSOR   ? config->tensor_count
+                       : buffer->space == TSR_SPACE_INPUT  ? entry->input_count
+                       : buffer->space == TSR_SPACE_OUTPUT ? entry->output_count
+                                                           : 0;
+        if (i + 1 == out->buffer_count || !count) buffer->space = TSR_SPACE_WORKSPACE;
+        if (buffer->space != TSR_SPACE_WORKSPACE) {
+            buffer->index = i < entry->output_count ? i : below(m, (uint32_t)count);
+            make_bound(config, entry, buffer);
+            continue;
+        }
+        buffer->dtype = make_dtype(m);
+        buffer->shape = make_shape(m, 0);
+        buffer->offset_bytes = (uint64_t)TSR_PROGRAM_ALIGN_BYTES * below(m, 50);
+        uint64_t end = buffer->offset_bytes + tsr_program_buffer_size(buffer);
+        if (end > out->workspace_bytes) out->workspace_bytes = (end + 63) / 64 * 64;
+    }
+}
+
+static bool writable(const tsr_config *config, const tsr_config_entry *entry,
+                     const tsr_program_buffer *buffer) {
+    if (buffer->space == TSR_SPACE_INPUT) return false;
+    return buffer->space != TSR_SPACE_TENSOR ||
+           (entry->kind == TSR_ENTRY_TRAIN &&
+            config->tensors[buffer->index].role != TSR_ROLE_CONSTANT);
+}
+
+static void make_launch(maker *m, uint32_t kernel_count, const tsr_config *config,
+                        const tsr_config_entry *entry, const tsr_program_entry *out, uint32_t last,
+                        tsr_program_command *command) {
+    *command = (tsr_program_command){.opcode = TSR_OP_LAUNCH,
+                                     .kernel = below(m, kernel_count),
+                                     .grid = 1 + below(m, 1000),
+                                     .cost = below(m, 2) ? 0 : random_u64(&m->state),
+                                     .argument_count = 1 + below(m, 6),
+                                     .location = below(m, 2) ? "" : "model.mlir:12:8"};
+    command->arguments = TSR_NEW(m->arena, uint32_t, command->argument_count);
+    command->written_from = command->argument_count - 1;
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        command->arguments[i] = below(m, out->buffer_count);
+    command->arguments[command->written_from] = last;
+    while (command->written_from &&
+           writable(config, entry, &out->buffers[command->arguments[command->written_from - 1]]) &&
+           below(m, 2))
+        command->written_from--;
+}
+
+/* One launch for each output, then launches into the workspace, then perhaps a copy. */
+static void make_commands(maker *m, uint32_t size, uint32_t kernel_count, const tsr_config *config,
+                          const tsr_config_entry *entry, tsr_program_entry *out) {
+    out->command_count = (uint32_t)entry->output_count + size + 1;
+    out->commands = TSR_NEW(m->arena, tsr_program_command, out->command_count);
+    for (uint32_t i = 0; i < out->command_count; i++)
+        make_launch(m, kernel_count, config, entry, out,
+                    i < entry->output_count ? i : out->buffer_count - 1, &out->commands[i]);
+    for (uint32_t to = 0; to < out->buffer_count; to++)
+        for (uint32_t from = 0; from < out->buffer_count; from++) {
+            const tsr_program_buffer *a = &out->buffers[to], *b = &out->buffers[from];
+            if (a->space == b->space || !writable(config, entry, a) || a->dtype != b->dtype ||
+                !tsr_shape_equal(&a->shape, &b->shape))
+                continue;
+            uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
+            arguments[0] = to;
+            arguments[1] = from;
+            out->commands[out->command_count - 1] = (tsr_program_command){
+                .opcode = TSR_OP_COPY, .argument_count = 2, .arguments = arguments, .location = ""};
+            return;
+        }
+}
+
+tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
+                           tsr_arena *arena) {
+    maker m = {.state = seed, .arena = arena};
+    tsr_program program = {.kernel_count = 1 + below(&m, size + 1),
+                           .entry_count = (uint32_t)config->entry_count};
+    program.kernels = TSR_NEW(arena, const char *, program.kernel_count);
+    for (uint32_t i = 0; i < program.kernel_count; i++)
+        program.kernels[i] = tsr_arena_printf(arena, "_K%u_fused", i);
+    program.entries = TSR_NEW(arena, tsr_program_entry, program.entry_count);
+    for (uint32_t i = 0; i < program.entry_count; i++) {
+        program.entries[i].name = config->entries[i].name;
+        make_buffers(&m, size, config, &config->entries[i], &program.entries[i]);
+        make_commands(&m, size, program.kernel_count, config, &config->entries[i],
+                      &program.entries[i]);
+    }
+    return program;
+}
