@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Validates real configs and deployment manifests against schemas/, with the jsonschema package.
+
+Arguments: the path of manifest_dump, the folder schemas/. Exits with 77 when jsonschema is absent.
+"""
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+
+try:
+    import jsonschema
+except ImportError:
+    sys.exit(77)
+
+
+def places(value, path=()):
+    """Every place in a JSON value: path, value."""
+    yield path, value
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(
+        value, list) else ()
+    for key, item in items:
+        yield from places(item, path + (key,))
+
+
+def changed(document, path, change):
+    other = copy.deepcopy(document)
+    at = other
+    for key in path[:-1]:
+        at = at[key]
+    change(at, path[-1])
+    return other
+
+
+def main():
+    names = ["config", "deployment"]
+    folder = pathlib.Path(sys.argv[2])
+    checkers = []
+    for name in names:
+        schema = json.loads((folder / f"{name}.schema.json").read_text(encoding="utf-8"))
+        jsonschema.Draft202012Validator.check_schema(schema)
+        checkers.append(jsonschema.Draft202012Validator(schema))
+    lines = subprocess.run([sys.argv[1]], stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    if len(lines) < 100:
+        sys.exit(f"expected at least 100 documents, got {len(lines)}")
+    refused = 0
+    for number, line in enumerate(lines):
+        document, checker, name = json.loads(line), checkers[number % 2], names[number % 2]
+        for error in checker.iter_errors(document):
+            sys.exit(f"{name} {number // 2}: {error.message} at {list(error.path)}")
+        if number > 16:
+            continue
+        for path, value in places(document):
+            if not path:
+                continue
+            # Every member is needed and none may be added; every value has its type.
+            wrong = [changed(document, path, lambda at, key: at.__setitem__(key, 1.5))]
+            if isinstance(path[-1], str):
+                wrong.append(changed(document, path, lambda at, key: at.__delitem__(key)))
+            if isinstance(value, dict):
+                wrong.append(changed(document, path + ("news",),
+                                     lambda at, key: at.__setitem__(key, 1)))
+            for other in wrong:
+                if checker.is_valid(other):
+                    sys.exit(f"{name} {number // 2}: expected a change at {list(path)} refused")
+                refused += 1
+    print(f"{len(lines)} documents valid, {refused} changed ones refused")
+
+
+main()
