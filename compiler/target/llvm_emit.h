@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tile IR -> LLVM IR through the LLVM C API. llvm_func.c makes functions, loops and memory
+ * accesses; llvm_ops.c the ops of arith, vector and math; llvm_math.c exp, log, tanh and integer
+ * powers.
+ *
+ * No fast-math flag is ever set: what is written separately stays separate. Ops that LLVM leaves
+ * undefined get a meaning: arith.fptosi saturates, NaN gives 0.
+ */
+#ifndef TSR_COMPILER_TARGET_LLVM_EMIT_H
+#define TSR_COMPILER_TARGET_LLVM_EMIT_H
+
+#include "compiler/mlir.h"
+#include "compiler/target/target.h"
+
+#include <llvm-c/Core.h>
+
+typedef struct tsr_emit_slot {
+    const void *key; /* MlirValue.ptr */
+    LLVMValueRef value;
+} tsr_emit_slot;
+
+typedef struct tsr_emit {
+    tsr_ctx *ctx;
+    const tsr_target *target;
+    LLVMContextRef llvm;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder;
+    /* of the kernel being emitted */
+    const char *kernel;
+    LLVMValueRef function, program, fault;
+    LLVMBasicBlockRef entry;
+    tsr_emit_slot *slots; /* open addressing, capacity a power of two */
+    size_t slot_count, slot_capacity;
+} tsr_emit;
+
+/* Emits every tile.func of the module. `note` receives the name of each as it is begun. Everything
+ * is released by disposing of emit->llvm and tsr_emit_finish. */
+TSR_RESULT tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size);
+void tsr_emit_finish(tsr_emit *emit);
+
+/* ---- for the other emitter files ---- */
+
+LLVMValueRef tsr_emit_get(tsr_emit *emit, MlirValue value);
+LLVMValueRef tsr_emit_operand(tsr_emit *emit, MlirOperation op, size_t index);
+void tsr_emit_set(tsr_emit *emit, MlirOperation op, LLVMValueRef value); /* of result 0 */
+LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type);
+/* A call of an intrinsic overloaded on `types`. */
+LLVMValueRef tsr_emit_intrinsic(tsr_emit *emit, const char *name, const LLVMTypeRef *types,
+                                unsigned type_count, LLVMValueRef *args, unsigned arg_count);
+LLVMBasicBlockRef tsr_emit_block(tsr_emit *emit, const char *name);
+
+/* Lanes of a vector type, 0 for a scalar; the type of one element. */
+unsigned tsr_emit_lanes(LLVMTypeRef type);
+LLVMTypeRef tsr_emit_element(LLVMTypeRef type);
+/* The type with as many lanes as `like` has. */
+LLVMTypeRef tsr_emit_like(LLVMTypeRef element, LLVMTypeRef like);
+LLVMValueRef tsr_emit_splat(tsr_emit *emit, LLVMValueRef scalar, unsigned lanes);
+LLVMValueRef tsr_emit_float(LLVMTypeRef type, double value); /* splat */
+LLVMValueRef tsr_emit_int(LLVMTypeRef type, int64_t value);  /* splat */
+/* a * b + c: fused where the target can, else rounded twice. */
+LLVMValueRef tsr_emit_fma(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+
+/* Ops of arith, vector and math. *out_known false: not one of them. */
+TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);
+
+LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_log(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponent);
+
+#endif

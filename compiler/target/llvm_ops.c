@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ops of arith, vector and math: a table from name to a function that emits one.
+ */
+#include "compiler/target/llvm_emit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct op {
+    tsr_emit *emit;
+    LLVMBuilderRef b;
+    MlirOperation mlir;
+    LLVMTypeRef type; /* of the result */
+    int how;          /* the row's argument: an LLVMOpcode or a number of this file */
+} op;
+
+typedef LLVMValueRef (*op_fn)(const op *o);
+
+static LLVMValueRef x(const op *o, size_t index) {
+    return tsr_emit_operand(o->emit, o->mlir, index);
+}
+
+/* ---- arith ----------------------------------------------------------------------------------- */
+
+static LLVMValueRef binary(const op *o) {
+    return LLVMBuildBinOp(o->b, (LLVMOpcode)o->how, x(o, 0), x(o, 1), "");
+}
+
+static LLVMValueRef conversion(const op *o) {
+    return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
+}
+
+static LLVMValueRef fptosi(const op *o) {
+    LLVMValueRef value = x(o, 0);
+    LLVMTypeRef types[] = {o->type, LLVMTypeOf(value)};
+    return tsr_emit_intrinsic(o->emit, "llvm.fptosi.sat", types, 2, &value, 1);
+}
+
+/* index is 64 bits wide */
+static LLVMValueRef index_cast(const op *o) {
+    return LLVMBuildIntCast2(o->b, x(o, 0), o->type, true, "");
+}
+
+static LLVMValueRef negf(const op *o) { return LLVMBuildFNeg(o->b, x(o, 0), ""); }
+
+static LLVMValueRef integer_extremum(const op *o) {
+    static const char *const names[] = {"llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin"};
+    LLVMValueRef args[] = {x(o, 0), x(o, 1)};
+    return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, args, 2);
+}
+
+static LLVMValueRef cmpi(const op *o) {
+    static const LLVMIntPredicate predicates[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT, LLVMIntSLE,
+                                                  LLVMIntSGT, LLVMIntSGE, LLVMIntULT, LLVMIntULE,
+                                                  LLVMIntUGT, LLVMIntUGE};
+    int64_t how = 0;
+    bool known = tsr_op_i64(o->mlir, "predicate", &how);
+    TSR_ASSERT(known && how >= 0 && how < 10);
+    return LLVMBuildICmp(o->b, predicates[how], x(o, 0), x(o, 1), "");
+}
+
+static LLVMValueRef cmpf(const op *o) {
+    static const LLVMRealPredicate predicates[] = {LLVMRealPredicateFalse,
+                                                   LLVMRealOEQ,
+                                                   LLVMRealOGT,
+                                                   LLVMRealOGE,
+                                                   LLVMRealOLT,
+                                                   LLVMRealOLE,
+                                                   LLVMRealONE,
+                                                   LLVMRealORD,
+                                                   LLVMRealUEQ,
+                                                   LLVMRealUGT,
+                                                   LLVMRealUGE,
+                                                   LLVMRealULT,
+                                                   LLVMRealULE,
+                                                   LLVMRealUNE,
+                                                   LLVMRealUNO,
+                                                   LLVMRealPredicateTrue};
+    int64_t how = 0;
+    bool known = tsr_op_i64(o->mlir, "predicate", &how);
+    TSR_ASSERT(known && how >= 0 && how < 16);
+    return LLVMBuildFCmp(o->b, predicates[how], x(o, 0), x(o, 1), "");
+}
+
+static LLVMValueRef select_(const op *o) {
+    return LLVMBuildSelect(o->b, x(o, 0), x(o, 1), x(o, 2), "");
+}
+
+static int64_t int_element(MlirAttribute value, MlirType element, int64_t index) {
+    if (mlirTypeIsAIndex(element))
+        return (int64_t)mlirDenseElementsAttrGetUInt64Value(value, index);
+    switch (mlirIntegerTypeGetWidth(element)) {
+    case 1:
+        return mlirDenseElementsAttrGetBoolValue(value, index);
+    case 8:
+        return mlirDenseElementsAttrGetInt8Value(value, index);
+    case 32:
+        return mlirDenseElementsAttrGetInt32Value(value, index);
+    default:
+        return mlirDenseElementsAttrGetInt64Value(value, index);
+    }
+}
+
+/* Vectors of integers that are not splats: lane numbers. */
+static LLVMValueRef constant_lanes(const op *o, MlirAttribute value) {
+    enum { LANES_MAX = 256 };
+    LLVMValueRef lanes[LANES_MAX];
+    unsigned count = tsr_emit_lanes(o->type);
+    MlirType element = mlirShapedTypeGetElementType(mlirAttributeGetType(value));
+    TSR_ASSERT(count <= LANES_MAX && !mlirTypeIsAFloat(element));
+    for (unsigned i = 0; i < count; i++)
+        lanes[i] = LLVMConstInt(tsr_emit_element(o->type),
+                                (unsigned long long)int_element(value, element, i), true);
+    return LLVMConstVector(lanes, count);
+}
+
+static LLVMValueRef constant(const op *o) {
+    MlirAttribute value = tsr_op_attr(o->mlir, "value");
+    if (mlirAttributeIsADenseElements(value)) {
+        if (!mlirDenseElementsAttrIsSplat(value)) return constant_lanes(o, value);
+        value = mlirDenseElementsAttrGetSplatValue(value);
+    }
+    if (mlirAttributeIsAFloat(value))
+        return tsr_emit_float(o->type, mlirFloatAttrGetValueDouble(value));
+    if (mlirAttributeIsABool(value)) return tsr_emit_int(o->type, mlirBoolAttrGetValue(value));
+    return tsr_emit_int(o->type, mlirIntegerAttrGetValueInt(value));
+}
+
+/* ---- vector ---------------------------------------------------------------------------------- */
+
+static LLVMValueRef broadcast(const op *o) {
+    return tsr_emit_splat(o->emit, x(o, 0), tsr_emit_lanes(o->type));
+}
+
+static LLVMValueRef extract(const op *o) {
+    int64_t lane = 0;
+    size_t count = 0;
+    bool known = tsr_op_i64s(o->mlir, "static_position", 1, &lane, &count);
+    TSR_ASSERT(known && count == 1);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(o->emit->llvm);
+    return LLVMBuildExtractElement(o->b, x(o, 0), tsr_emit_int(i64, lane), "");
+}
+
+static LLVMValueRef shuffle_lanes(const op *o, LLVMValueRef first, LLVMValueRef second,
+                                  const int64_t *lanes, size_t count) {
+    enum { LANES_MAX = 256 };
+    LLVMValueRef indices[LANES_MAX];
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    TSR_ASSERT(count <= LANES_MAX);
+    for (size_t i = 0; i < count; i++) indices[i] = tsr_emit_int(i32, lanes[i]);
+    return LLVMBuildShuffleVector(o->b, first, second, LLVMConstVector(indices, (unsigned)count),
+                                  "");
+}
+
+static LLVMValueRef shuffle(const op *o) {
+    int64_t lanes[256];
+    size_t count = 0;
+    bool known = tsr_op_i64s(o->mlir, "mask", 256, lanes, &count);
+    TSR_ASSERT(known);
+    return shuffle_lanes(o, x(o, 0), x(o, 1), lanes, count);
+}
+
+static LLVMValueRef slice(const op *o) {
+    int64_t begin = 0, lanes[256];
+    size_t count = 0;
+    bool known = tsr_op_i64s(o->mlir, "offsets", 1, &begin, &count);
+    TSR_ASSERT(known);
+    count = tsr_emit_lanes(o->type);
+    for (size_t i = 0; i < count; i++) lanes[i] = begin + (int64_t)i;
+    LLVMValueRef from = x(o, 0);
+    return shuffle_lanes(o, from, LLVMGetPoison(LLVMTypeOf(from)), lanes, count);
+}
+
+static LLVMValueRef create_mask(const op *o) {
+    LLVMValueRef count = x(o, 0);
+    LLVMTypeRef i64 = LLVMTypeOf(count), i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    unsigned lanes = tsr_emit_lanes(o->type);
+    LLVMValueRef low[] = {count, tsr_emit_int(i64, 0)};
+    count = tsr_emit_intrinsic(o->emit, "llvm.smax", &i64, 1, low, 2);
+    LLVMValueRef high[] = {count, tsr_emit_int(i64, lanes)};
+    count = tsr_emit_intrinsic(o->emit, "llvm.smin", &i64, 1, high, 2);
+    LLVMValueRef numbers[256];
+    TSR_ASSERT(lanes <= 256);
+    for (unsigned i = 0; i < lanes; i++) numbers[i] = tsr_emit_int(i32, i);
+    LLVMValueRef limit = LLVMBuildTrunc(o->b, count, i32, "");
+    return LLVMBuildICmp(o->b, LLVMIntULT, LLVMConstVector(numbers, lanes),
+                         tsr_emit_splat(o->emit, limit, lanes), "");
+}
+
+/* ---- math ------------------------------------------------------------------------------------ */
+
+enum { EXP, LOG, TANH };
+
+static LLVMValueRef function(const op *o) {
+    static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
+        [EXP] = tsr_emit_exp, [LOG] = tsr_emit_log, [TANH] = tsr_emit_tanh};
+    return functions[o->how](o->emit, x(o, 0));
+}
+
+static LLVMValueRef intrinsic_1(const op *o) {
+    static const char *const names[] = {"llvm.fabs", "llvm.sqrt"};
+    LLVMValueRef value = x(o, 0);
+    return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, &value, 1);
+}
+
+static LLVMValueRef fma_(const op *o) { return tsr_emit_fma(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
+
+static LLVMValueRef fpowi(const op *o) { return tsr_emit_power(o->emit, x(o, 0), x(o, 1)); }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+typedef struct row {
+    const char *name;
+    op_fn emit;
+    int how;
+} row;
+
+static const row rows[] = {
+    {"arith.constant", constant, 0},
+    {"arith.addi", binary, LLVMAdd},
+    {"arith.subi", binary, LLVMSub},
+    {"arith.muli", binary, LLVMMul},
+    {"arith.divsi", binary, LLVMSDiv},
+    {"arith.divui", binary, LLVMUDiv},
+    {"arith.remui", binary, LLVMURem},
+    {"arith.andi", binary, LLVMAnd},
+    {"arith.ori", binary, LLVMOr},
+    {"arith.xori", binary, LLVMXor},
+    {"arith.addf", binary, LLVMFAdd},
+    {"arith.subf", binary, LLVMFSub},
+    {"arith.mulf", binary, LLVMFMul},
+    {"arith.divf", binary, LLVMFDiv},
+    {"arith.negf", negf, 0},
+    {"arith.maxsi", integer_extremum, 0},
+    {"arith.minsi", integer_extremum, 1},
+    {"arith.maxui", integer_extremum, 2},
+    {"arith.minui", integer_extremum, 3},
+    {"arith.cmpi", cmpi, 0},
+    {"arith.cmpf", cmpf, 0},
+    {"arith.select", select_, 0},
+    {"arith.extsi", conversion, LLVMSExt},
+    {"arith.extui", conversion, LLVMZExt},
+    {"arith.trunci", conversion, LLVMTrunc},
+    {"arith.sitofp", conversion, LLVMSIToFP},
+    {"arith.uitofp", conversion, LLVMUIToFP},
+    {"arith.fptosi", fptosi, 0},
+    {"arith.extf", conversion, LLVMFPExt},
+    {"arith.truncf", conversion, LLVMFPTrunc},
+    {"arith.index_cast", index_cast, 0},
+    {"vector.broadcast", broadcast, 0},
+    {"vector.extract", extract, 0},
+    {"vector.shuffle", shuffle, 0},
+    {"vector.extract_strided_slice", slice, 0},
+    {"vector.create_mask", create_mask, 0},
+    {"math.exp", function, EXP},
+    {"math.log", function, LOG},
+    {"math.tanh", function, TANH},
+    {"math.absf", intrinsic_1, 0},
+    {"math.sqrt", intrinsic_1, 1},
+    {"math.fma", fma_, 0},
+    {"math.fpowi", fpowi, 0},
+};
+
+tsr_result tsr_emit_op(tsr_emit *emit, MlirOperation mlir, bool *out_known) {
+    *out_known = false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
+        if (!tsr_op_is(mlir, rows[i].name)) continue;
+        LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(mlir, 0)));
+        if (!type)
+            FAIL(emit->ctx, TSR_INTERNAL, "%s has a type without machine code", rows[i].name);
+        op o = {emit, emit->builder, mlir, type, rows[i].how};
+        tsr_emit_set(emit, mlir, rows[i].emit(&o));
+        *out_known = true;
+    }
+    return TSR_SUCCESS;
+}

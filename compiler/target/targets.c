@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/target/target.h"
+#include "runtime/base/buffer.h"
+
+#include <string.h>
+
+static const tsr_target targets[] = {
+#define X(ID, name, triple, cpu, features, vector_bytes, has_fma, ...)                             \
+    {name, triple, cpu, features, vector_bytes, has_fma, __VA_ARGS__},
+#include "compiler/target/targets.def"
+#undef X
+};
+
+size_t tsr_target_count(void) { return sizeof targets / sizeof targets[0]; }
+
+const tsr_target *tsr_target_get(size_t index) {
+    TSR_ASSERT(index < tsr_target_count());
+    return &targets[index];
+}
+
+tsr_result tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **out_target) {
+    char names[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < tsr_target_count(); i++) {
+        if (strcmp(targets[i].name, name) == 0) {
+            *out_target = &targets[i];
+            return TSR_SUCCESS;
+        }
+        const char *parts[] = {i ? ", " : "", targets[i].name};
+        for (size_t k = 0; k < 2 && used + strlen(parts[k]) < sizeof names; k++) {
+            memcpy(names + used, parts[k], strlen(parts[k]) + 1);
+            used += strlen(parts[k]);
+        }
+    }
+    FAIL(ctx, TSR_USAGE, "unknown target '%s'; there are %s", name, names);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/tile/build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const MlirValue tsr_tile_null = {NULL};
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+MlirType tsr_tile_index_type(tsr_tile_builder *b) { return mlirIndexTypeGet(b->at.context); }
+
+MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype) {
+    if (dtype == TSR_DTYPE_UI8 || dtype == TSR_DTYPE_I1)
+        return mlirIntegerTypeGet(b->at.context, 8);
+    return tsr_dtype_make(b->at.context, dtype);
+}
+
+MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
+    MlirType element = dtype == TSR_DTYPE_I1 ? mlirIntegerTypeGet(b->at.context, 1)
+                                             : tsr_tile_storage_type(b, dtype);
+    return tsr_tile_vector_type(element, lanes);
+}
+
+MlirType tsr_tile_vector_type(MlirType element, uint32_t lanes) {
+    int64_t dim = lanes;
+    return lanes ? mlirVectorTypeGet(1, &dim, element) : element;
+}
+
+MlirType tsr_tile_buffer_type(MlirType element, uint32_t rank, const int64_t *dims) {
+    MlirAttribute none = mlirAttributeGetNull();
+    return mlirMemRefTypeGet(element, rank, dims, none, none);
+}
+
+static MlirType element_of(MlirType type) {
+    return mlirTypeIsAVector(type) ? mlirShapedTypeGetElementType(type) : type;
+}
+
+static uint32_t lanes_of(MlirValue value) {
+    MlirType type = mlirValueGetType(value);
+    return mlirTypeIsAVector(type) ? (uint32_t)mlirShapedTypeGetDimSize(type, 0) : 0;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static MlirValue build(tsr_tile_builder *b, const char *op, uint32_t operand_count,
+                       const MlirValue *operands, MlirType type, const char *attr_name,
+                       MlirAttribute attr) {
+    tsr_attr attrs[] = {{attr_name, attr}, {NULL, {NULL}}};
+    return tsr_build_value(&b->at, op, operands, operand_count, type, attr_name ? attrs : NULL);
+}
+
+static MlirValue constant(tsr_tile_builder *b, MlirType type, MlirAttribute element) {
+    bool vector = mlirTypeIsAVector(type);
+    MlirAttribute value = vector ? mlirDenseElementsAttrSplatGet(type, element) : element;
+    return build(b, "arith.constant", 0, NULL, type, "value", value);
+}
+
+MlirValue tsr_tile_float(tsr_tile_builder *b, MlirType type, double value) {
+    return constant(b, type, mlirFloatAttrDoubleGet(b->at.context, element_of(type), value));
+}
+
+MlirValue tsr_tile_int(tsr_tile_builder *b, MlirType type, int64_t value) {
+    return constant(b, type, mlirIntegerAttrGet(element_of(type), value));
+}
+
+MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x) {
+    return tsr_tile_to(b, op, x, mlirValueGetType(x));
+}
+
+MlirValue tsr_tile_2(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y) {
+    MlirValue operands[] = {x, y};
+    return build(b, op, 2, operands, mlirValueGetType(x), NULL, mlirAttributeGetNull());
+}
+
+MlirValue tsr_tile_3(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y, MlirValue z) {
+    MlirValue operands[] = {x, y, z};
+    return build(b, op, 3, operands, mlirValueGetType(x), NULL, mlirAttributeGetNull());
+}
+
+MlirValue tsr_tile_to(tsr_tile_builder *b, const char *op, MlirValue x, MlirType type) {
+    return build(b, op, 1, &x, type, NULL, mlirAttributeGetNull());
+}
+
+static MlirValue compare(tsr_tile_builder *b, const char *op, int64_t how, MlirValue x,
+                         MlirValue y) {
+    MlirValue operands[] = {x, y};
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_I1, lanes_of(x));
+    return build(b, op, 2, operands, type, "predicate", tsr_attr_make_i64(b->at.context, how));
+}
+
+MlirValue tsr_tile_icompare(tsr_tile_builder *b, tsr_tile_icmp how, MlirValue x, MlirValue y) {
+    return compare(b, "arith.cmpi", (int64_t)how, x, y);
+}
+
+MlirValue tsr_tile_fcompare(tsr_tile_builder *b, tsr_tile_fcmp how, MlirValue x, MlirValue y) {
+    return compare(b, "arith.cmpf", (int64_t)how, x, y);
+}
+
+MlirValue tsr_tile_select(tsr_tile_builder *b, MlirValue condition, MlirValue x, MlirValue y) {
+    MlirValue operands[] = {condition, x, y};
+    MlirAttribute none = mlirAttributeGetNull();
+    return build(b, "arith.select", 3, operands, mlirValueGetType(x), NULL, none);
+}
+
+/* ---- index arithmetic ------------------------------------------------------------------------ */
+
+MlirValue tsr_tile_index(tsr_tile_builder *b, int64_t value) {
+    return tsr_tile_int(b, tsr_tile_index_type(b), value);
+}
+
+bool tsr_tile_index_known(MlirValue value, int64_t *out_value) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant")) return false;
+    return tsr_attr_i64(tsr_op_attr(owner, "value"), out_value);
+}
+
+MlirValue tsr_tile_add(tsr_tile_builder *b, MlirValue x, MlirValue y) {
+    int64_t a = 0, c = 0;
+    bool known_x = tsr_tile_index_known(x, &a), known_y = tsr_tile_index_known(y, &c);
+    if (known_x && known_y) return tsr_tile_index(b, a + c);
+    if (known_x && a == 0) return y;
+    if (known_y && c == 0) return x;
+    return tsr_tile_2(b, "arith.addi", x, y);
+}
+
+MlirValue tsr_tile_sub(tsr_tile_builder *b, MlirValue x, MlirValue y) {
+    int64_t a = 0, c = 0;
+    bool known_x = tsr_tile_index_known(x, &a), known_y = tsr_tile_index_known(y, &c);
+    if (known_x && known_y) return tsr_tile_index(b, a - c);
+    if (known_y && c == 0) return x;
+    return tsr_tile_2(b, "arith.subi", x, y);
+}
+
+MlirValue tsr_tile_mul(tsr_tile_builder *b, MlirValue x, int64_t factor) {
+    int64_t a = 0;
+    if (factor == 1) return x;
+    if (factor == 0) return tsr_tile_index(b, 0);
+    if (tsr_tile_index_known(x, &a)) return tsr_tile_index(b, a * factor);
+    return tsr_tile_2(b, "arith.muli", x, tsr_tile_index(b, factor));
+}
+
+MlirValue tsr_tile_div(tsr_tile_builder *b, MlirValue x, int64_t divisor) {
+    int64_t a = 0;
+    if (divisor == 1) return x;
+    if (tsr_tile_index_known(x, &a)) return tsr_tile_index(b, a / divisor);
+    return tsr_tile_2(b, "arith.divui", x, tsr_tile_index(b, divisor));
+}
+
+MlirValue tsr_tile_rem(tsr_tile_builder *b, MlirValue x, int64_t divisor) {
+    int64_t a = 0;
+    if (divisor == 1) return tsr_tile_index(b, 0);
+    if (tsr_tile_index_known(x, &a)) return tsr_tile_index(b, a % divisor);
+    return tsr_tile_2(b, "arith.remui", x, tsr_tile_index(b, divisor));
+}
+
+MlirValue tsr_tile_min(tsr_tile_builder *b, MlirValue x, MlirValue y) {
+    int64_t a = 0, c = 0;
+    if (tsr_tile_index_known(x, &a) && tsr_tile_index_known(y, &c))
+        return tsr_tile_index(b, a < c ? a : c);
+    return tsr_tile_2(b, "arith.minsi", x, y);
+}
+
+MlirValue tsr_tile_offset(tsr_tile_builder *b, MlirValue x, int64_t y) {
+    return y ? tsr_tile_add(b, x, tsr_tile_index(b, y)) : x;
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+MlirValue tsr_tile_splat(tsr_tile_builder *b, MlirValue x, uint32_t lanes) {
+    if (!lanes || lanes_of(x)) return x;
+    return tsr_tile_to(b, "vector.broadcast", x, tsr_tile_vector_type(mlirValueGetType(x), lanes));
+}
+
+MlirValue tsr_tile_extract(tsr_tile_builder *b, MlirValue vector, int64_t lane) {
+    return build(b, "vector.extract", 1, &vector, element_of(mlirValueGetType(vector)),
+                 "static_position", mlirDenseI64ArrayGet(b->at.context, 1, &lane));
+}
+
+MlirValue tsr_tile_slice(tsr_tile_builder *b, MlirValue vector, int64_t begin, uint32_t lanes) {
+    int64_t size = lanes, stride = 1;
+    MlirContext context = b->at.context;
+    tsr_attr attrs[] = {{"offsets", tsr_attr_make_i64s(context, 1, &begin)},
+                        {"sizes", tsr_attr_make_i64s(context, 1, &size)},
+                        {"strides", tsr_attr_make_i64s(context, 1, &stride)},
+                        {NULL, {NULL}}};
+    MlirType type = tsr_tile_vector_type(element_of(mlirValueGetType(vector)), lanes);
+    return tsr_build_value(&b->at, "vector.extract_strided_slice", &vector, 1, type, attrs);
+}
+
+MlirValue tsr_tile_shuffle(tsr_tile_builder *b, MlirValue x, MlirValue y, uint32_t count,
+                           const int64_t *lanes) {
+    MlirValue operands[] = {x, y};
+    MlirType type = tsr_tile_vector_type(element_of(mlirValueGetType(x)), count);
+    return build(b, "vector.shuffle", 2, operands, type, "mask",
+                 mlirDenseI64ArrayGet(b->at.context, (intptr_t)count, lanes));
+}
+
+MlirValue tsr_tile_iota(tsr_tile_builder *b, MlirType element, uint32_t lanes) {
+    MlirAttribute values[256];
+    TSR_ASSERT(lanes && lanes <= 256);
+    for (uint32_t i = 0; i < lanes; i++) values[i] = mlirIntegerAttrGet(element, i);
+    MlirType type = tsr_tile_vector_type(element, lanes);
+    MlirAttribute value = mlirDenseElementsAttrGet(type, (intptr_t)lanes, values);
+    return build(b, "arith.constant", 0, NULL, type, "value", value);
+}
+
+MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes) {
+    return tsr_tile_to(b, "vector.create_mask", count, tsr_tile_value_type(b, TSR_DTYPE_I1, lanes));
+}
+
+/* The perfect shuffle: log2(lanes) times, row i and row i + lanes/2 interleave to rows 2i, 2i+1. */
+void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows) {
+    int64_t low[64], high[64];
+    MlirValue next[64];
+    TSR_ASSERT(lanes <= 64 && (lanes & (lanes - 1)) == 0);
+    for (uint32_t i = 0; i < lanes; i++) {
+        low[i] = (i & 1 ? lanes : 0) + i / 2;
+        high[i] = low[i] + lanes / 2;
+    }
+    for (uint32_t done = 1; done < lanes; done *= 2) {
+        for (uint32_t i = 0; i < lanes / 2; i++) {
+            next[2 * i] = tsr_tile_shuffle(b, rows[i], rows[i + lanes / 2], lanes, low);
+            next[2 * i + 1] = tsr_tile_shuffle(b, rows[i], rows[i + lanes / 2], lanes, high);
+        }
+        memcpy(rows, next, lanes * sizeof *rows);
+    }
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+MlirValue tsr_tile_program_id(tsr_tile_builder *b) {
+    return build(b, "tile.program_id", 0, NULL, tsr_tile_index_type(b), NULL,
+                 mlirAttributeGetNull());
+}
+
+MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count) {
+    MlirType type = tsr_tile_buffer_type(element, 1, &count);
+    return build(b, "tile.local", 0, NULL, type, NULL, mlirAttributeGetNull());
+}
+
+MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
+                        uint32_t lanes, MlirValue mask) {
+    MlirValue operands[] = {buffer, offset, mask};
+    MlirType type = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes);
+    bool masked = lanes && !mlirValueIsNull(mask);
+    MlirValue value =
+        build(b, "tile.load", masked ? 3 : 2, operands, type, NULL, mlirAttributeGetNull());
+    if (dtype != TSR_DTYPE_I1) return value;
+    return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
+}
+
+void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
+                    MlirValue offset, MlirValue mask) {
+    if (dtype == TSR_DTYPE_I1)
+        value = tsr_tile_to(b, "arith.extui", value,
+                            tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value)));
+    MlirValue operands[] = {value, buffer, offset, mask};
+    bool masked = lanes_of(value) && !mlirValueIsNull(mask);
+    tsr_op_desc desc = {
+        .name = "tile.store", .operand_count = masked ? 4 : 3, .operands = operands};
+    tsr_build(&b->at, &desc);
+}
+
+MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
+                               int64_t argument, int64_t limit) {
+    MlirValue operands[] = {value, element};
+    tsr_attr attrs[] = {{"argument", tsr_attr_make_i64(b->at.context, argument)},
+                        {"limit", tsr_attr_make_i64(b->at.context, limit)},
+                        {NULL, {NULL}}};
+    return tsr_build_value(&b->at, "tile.check_index", operands, 2,
+                           tsr_tile_value_type(b, TSR_DTYPE_I1, 0), attrs);
+}
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+void tsr_tile_loop_begin(tsr_tile_builder *b, tsr_tile_loop *loop, MlirValue low, MlirValue high,
+                         int64_t step, uint32_t carried_count, const MlirValue *carried) {
+    TSR_ASSERT(carried_count <= TSR_TILE_CARRIED_MAX);
+    *loop = (tsr_tile_loop){.outer = b->at.block, .carried_count = carried_count};
+    loop->bounds[0] = low;
+    loop->bounds[1] = high;
+    loop->bounds[2] = tsr_tile_index(b, step);
+    MlirType types[1 + TSR_TILE_CARRIED_MAX];
+    MlirLocation locations[1 + TSR_TILE_CARRIED_MAX];
+    types[0] = tsr_tile_index_type(b);
+    locations[0] = b->at.location;
+    for (uint32_t i = 0; i < carried_count; i++) {
+        loop->bounds[3 + i] = carried[i];
+        types[1 + i] = mlirValueGetType(carried[i]);
+        locations[1 + i] = b->at.location;
+    }
+    loop->body = mlirBlockCreate((intptr_t)(1 + carried_count), types, locations);
+    loop->index = mlirBlockGetArgument(loop->body, 0);
+    for (uint32_t i = 0; i < carried_count; i++)
+        loop->carried[i] = mlirBlockGetArgument(loop->body, (intptr_t)(1 + i));
+    b->at.block = loop->body;
+}
+
+void tsr_tile_loop_end(tsr_tile_builder *b, tsr_tile_loop *loop, const MlirValue *next) {
+    tsr_op_desc yield = {
+        .name = "scf.yield", .operand_count = loop->carried_count, .operands = next};
+    tsr_build(&b->at, &yield);
+    b->at.block = loop->outer;
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, loop->body);
+    MlirType types[TSR_TILE_CARRIED_MAX];
+    for (uint32_t i = 0; i < loop->carried_count; i++)
+        types[i] = mlirValueGetType(loop->bounds[3 + i]);
+    tsr_op_desc desc = {.name = "scf.for",
+                        .operand_count = 3 + loop->carried_count,
+                        .operands = loop->bounds,
+                        .result_count = loop->carried_count,
+                        .results = types,
+                        .region_count = 1,
+                        .regions = &region};
+    MlirOperation op = tsr_build(&b->at, &desc);
+    for (uint32_t i = 0; i < loop->carried_count; i++) loop->carried[i] = tsr_op_result(op, i);
+}

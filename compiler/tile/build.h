@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing Tile IR: index arithmetic that folds constants, scalar and vector ops, loops, masks,
+ * loads and stores. Everything is appended to the builder's block. Wrong types assert.
+ */
+#ifndef TSR_COMPILER_TILE_BUILD_H
+#define TSR_COMPILER_TILE_BUILD_H
+
+#include "compiler/mlir.h"
+#include "compiler/target/target.h"
+
+enum { TSR_TILE_CARRIED_MAX = 64 };
+
+typedef struct tsr_tile_builder {
+    tsr_builder at; /* always at the end of at.block */
+    const tsr_target *target;
+} tsr_tile_builder;
+
+/* arith.cmpi and arith.cmpf predicates, by MLIR's numbers */
+typedef enum tsr_tile_icmp {
+    TSR_ICMP_EQ,
+    TSR_ICMP_NE,
+    TSR_ICMP_SLT,
+    TSR_ICMP_SLE,
+    TSR_ICMP_SGT,
+    TSR_ICMP_SGE,
+    TSR_ICMP_ULT,
+    TSR_ICMP_ULE,
+    TSR_ICMP_UGT,
+    TSR_ICMP_UGE
+} tsr_tile_icmp;
+typedef enum tsr_tile_fcmp {
+    TSR_FCMP_OEQ = 1,
+    TSR_FCMP_OGT = 2,
+    TSR_FCMP_OGE = 3,
+    TSR_FCMP_OLT = 4,
+    TSR_FCMP_OLE = 5,
+    TSR_FCMP_UNE = 13,
+    TSR_FCMP_UNO = 14
+} tsr_tile_fcmp;
+
+/* ---- types ---- */
+MlirType tsr_tile_index_type(tsr_tile_builder *b);
+/* How elements lie in memory: ui8 and i1 are i8. */
+MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype);
+/* How they are computed with: ui8 is i8, i1 is i1. lanes 0: a scalar, else a vector. */
+MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
+MlirType tsr_tile_vector_type(MlirType element, uint32_t lanes);
+MlirType tsr_tile_buffer_type(MlirType element, uint32_t rank, const int64_t *dims);
+
+/* ---- index arithmetic; constants fold ---- */
+MlirValue tsr_tile_index(tsr_tile_builder *b, int64_t value);
+bool tsr_tile_index_known(MlirValue value, int64_t *out_value);
+MlirValue tsr_tile_add(tsr_tile_builder *b, MlirValue x, MlirValue y);
+MlirValue tsr_tile_sub(tsr_tile_builder *b, MlirValue x, MlirValue y);
+MlirValue tsr_tile_mul(tsr_tile_builder *b, MlirValue x, int64_t factor);
+MlirValue tsr_tile_div(tsr_tile_builder *b, MlirValue x, int64_t divisor); /* x >= 0 */
+MlirValue tsr_tile_rem(tsr_tile_builder *b, MlirValue x, int64_t divisor); /* x >= 0 */
+MlirValue tsr_tile_min(tsr_tile_builder *b, MlirValue x, MlirValue y);
+MlirValue tsr_tile_offset(tsr_tile_builder *b, MlirValue x, int64_t y); /* x + y */
+
+/* ---- values ---- */
+/* A splat of a floating-point or integer type, scalar or vector. */
+MlirValue tsr_tile_float(tsr_tile_builder *b, MlirType type, double value);
+MlirValue tsr_tile_int(tsr_tile_builder *b, MlirType type, int64_t value);
+/* Results of the operands' type. */
+MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x);
+MlirValue tsr_tile_2(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y);
+MlirValue tsr_tile_3(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y, MlirValue z);
+/* Of another type: conversions. */
+MlirValue tsr_tile_to(tsr_tile_builder *b, const char *op, MlirValue x, MlirType type);
+MlirValue tsr_tile_icompare(tsr_tile_builder *b, tsr_tile_icmp how, MlirValue x, MlirValue y);
+MlirValue tsr_tile_fcompare(tsr_tile_builder *b, tsr_tile_fcmp how, MlirValue x, MlirValue y);
+MlirValue tsr_tile_select(tsr_tile_builder *b, MlirValue condition, MlirValue x, MlirValue y);
+
+/* ---- vectors ---- */
+/* lanes 0 returns x itself; so does an x that is a vector already. */
+MlirValue tsr_tile_splat(tsr_tile_builder *b, MlirValue x, uint32_t lanes);
+MlirValue tsr_tile_extract(tsr_tile_builder *b, MlirValue vector, int64_t lane);
+/* Lanes [begin, begin + lanes). */
+MlirValue tsr_tile_slice(tsr_tile_builder *b, MlirValue vector, int64_t begin, uint32_t lanes);
+/* Lane i is lane lanes[i] of x followed by y. */
+MlirValue tsr_tile_shuffle(tsr_tile_builder *b, MlirValue x, MlirValue y, uint32_t count,
+                           const int64_t *lanes);
+/* 0, 1, 2 … of an integer element type. */
+MlirValue tsr_tile_iota(tsr_tile_builder *b, MlirType element, uint32_t lanes);
+/* The first `count` lanes; any count, also negative. */
+MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes);
+/* Transposes `lanes` vectors of `lanes` lanes (a power of two) in place. */
+void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows);
+
+/* ---- memory ---- */
+MlirValue tsr_tile_program_id(tsr_tile_builder *b);
+MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
+/* Lanes 0: a scalar. mask: null for none. Converts between storage and value type of `dtype`. */
+MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
+                        uint32_t lanes, MlirValue mask);
+void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
+                    MlirValue offset, MlirValue mask);
+MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
+                               int64_t argument, int64_t limit);
+
+/* ---- loops ---- */
+typedef struct tsr_tile_loop {
+    MlirBlock outer, body;
+    MlirValue bounds[3 + TSR_TILE_CARRIED_MAX];
+    uint32_t carried_count;
+    MlirValue index;                         /* valid inside */
+    MlirValue carried[TSR_TILE_CARRIED_MAX]; /* inside: current values; after end: results */
+} tsr_tile_loop;
+/* for index = low, low + step … below high. `carried` may be NULL if carried_count is 0. */
+void tsr_tile_loop_begin(tsr_tile_builder *b, tsr_tile_loop *loop, MlirValue low, MlirValue high,
+                         int64_t step, uint32_t carried_count, const MlirValue *carried);
+void tsr_tile_loop_end(tsr_tile_builder *b, tsr_tile_loop *loop, const MlirValue *next);
+
+extern const MlirValue tsr_tile_null;
+
+#endif

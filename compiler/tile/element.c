@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/tile/element.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum kind {
+    ADD,
+    SUB,
+    MUL,
+    MAX,
+    MIN,
+    EXP,
+    LOG,
+    TANH,
+    SQRT,
+} kind;
+
+typedef struct element {
+    tsr_tile_builder *b;
+    MlirOperation op;
+    const MlirValue *x;
+    tsr_dtype from, to; /* of operand 0, of the result */
+    uint32_t lanes;
+    kind kind;
+} element;
+
+static bool is_signed(tsr_dtype dtype) { return dtype == TSR_DTYPE_I64 || dtype == TSR_DTYPE_I32; }
+
+static MlirType type_of(const element *e, tsr_dtype dtype) {
+    return tsr_tile_value_type(e->b, dtype, e->lanes);
+}
+
+MlirValue tsr_element_zero(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
+    MlirType type = tsr_tile_value_type(b, dtype, lanes);
+    return tsr_dtype_is_float(dtype) ? tsr_tile_float(b, type, 0) : tsr_tile_int(b, type, 0);
+}
+
+MlirValue tsr_element_lowest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
+    MlirType type = tsr_tile_value_type(b, dtype, lanes);
+    if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, -(double)INFINITY);
+    int64_t lowest = dtype == TSR_DTYPE_I64 ? INT64_MIN : dtype == TSR_DTYPE_I32 ? INT32_MIN : 0;
+    return tsr_tile_int(b, type, lowest);
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+static MlirValue arithmetic(const element *e) {
+    static const char *const floats[] = {
+        [ADD] = "arith.addf", [SUB] = "arith.subf", [MUL] = "arith.mulf"};
+    static const char *const ints[] = {
+        [ADD] = "arith.addi", [SUB] = "arith.subi", [MUL] = "arith.muli"};
+    const char *name = (tsr_dtype_is_float(e->from) ? floats : ints)[e->kind];
+    return tsr_tile_2(e->b, name, e->x[0], e->x[1]);
+}
+
+MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
+    return tsr_tile_2(b, tsr_dtype_is_float(dtype) ? "arith.addf" : "arith.addi", x, y);
+}
+
+/* Integers: the machine traps on x / 0 and on lowest / -1, so both get divisor 1 first. */
+static MlirValue divide(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirType type = type_of(e, e->from);
+    if (tsr_dtype_is_float(e->from)) return tsr_tile_2(b, "arith.divf", e->x[0], e->x[1]);
+    MlirValue zero = tsr_tile_int(b, type, 0), one = tsr_tile_int(b, type, 1);
+    MlirValue by_zero = tsr_tile_icompare(b, TSR_ICMP_EQ, e->x[1], zero);
+    MlirValue divisor = tsr_tile_select(b, by_zero, one, e->x[1]);
+    MlirValue quotient = tsr_tile_null;
+    if (is_signed(e->from)) {
+        MlirValue minus = tsr_tile_int(b, type, -1);
+        MlirValue by_minus = tsr_tile_icompare(b, TSR_ICMP_EQ, e->x[1], minus);
+        divisor = tsr_tile_select(b, by_minus, one, divisor);
+        quotient = tsr_tile_2(b, "arith.divsi", e->x[0], divisor);
+        MlirValue negated = tsr_tile_2(b, "arith.subi", zero, e->x[0]);
+        quotient = tsr_tile_select(b, by_minus, negated, quotient);
+    } else {
+        quotient = tsr_tile_2(b, "arith.divui", e->x[0], divisor);
+    }
+    return tsr_tile_select(b, by_zero, zero, quotient);
+}
+
+static MlirValue extremum_of(tsr_tile_builder *b, tsr_dtype dtype, bool max, MlirValue x,
+                             MlirValue y) {
+    if (!tsr_dtype_is_float(dtype)) {
+        const char *name = is_signed(dtype) ? (max ? "arith.maxsi" : "arith.minsi")
+                                            : (max ? "arith.maxui" : "arith.minui");
+        return tsr_tile_2(b, name, x, y);
+    }
+    MlirValue better = tsr_tile_fcompare(b, max ? TSR_FCMP_OGT : TSR_FCMP_OLT, x, y);
+    MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, x, x);
+    return tsr_tile_select(b, tsr_tile_2(b, "arith.ori", better, nan), x, y);
+}
+
+MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
+    return extremum_of(b, dtype, true, x, y);
+}
+
+static MlirValue extremum(const element *e) {
+    return extremum_of(e->b, e->from, e->kind == MAX, e->x[0], e->x[1]);
+}
+
+static MlirValue negate(const element *e) {
+    if (tsr_dtype_is_float(e->from)) return tsr_tile_1(e->b, "arith.negf", e->x[0]);
+    MlirValue zero = tsr_element_zero(e->b, e->from, e->lanes);
+    return tsr_tile_2(e->b, "arith.subi", zero, e->x[0]);
+}
+
+static MlirValue relu(const element *e) {
+    MlirValue zero = tsr_element_zero(e->b, e->from, e->lanes);
+    if (!tsr_dtype_is_float(e->from))
+        return is_signed(e->from) ? tsr_tile_2(e->b, "arith.maxsi", e->x[0], zero) : e->x[0];
+    MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLE, e->x[0], zero);
+    return tsr_tile_select(e->b, below, zero, e->x[0]);
+}
+
+static MlirValue absolute(const element *e) {
+    if (tsr_dtype_is_float(e->from)) return tsr_tile_1(e->b, "math.absf", e->x[0]);
+    if (!is_signed(e->from)) return e->x[0];
+    MlirValue zero = tsr_element_zero(e->b, e->from, e->lanes);
+    MlirValue negated = tsr_tile_2(e->b, "arith.subi", zero, e->x[0]);
+    MlirValue below = tsr_tile_icompare(e->b, TSR_ICMP_SLT, e->x[0], zero);
+    return tsr_tile_select(e->b, below, negated, e->x[0]);
+}
+
+static MlirValue power(const element *e) {
+    return tsr_tile_2(e->b, "math.fpowi", e->x[0], e->x[1]);
+}
+
+static MlirValue function(const element *e) {
+    static const char *const names[] = {
+        [EXP] = "math.exp", [LOG] = "math.log", [TANH] = "math.tanh", [SQRT] = "math.sqrt"};
+    return tsr_tile_1(e->b, names[e->kind], e->x[0]);
+}
+
+/* ---- comparison, choice, conversion ---------------------------------------------------------- */
+
+static MlirValue compare(const element *e) {
+    static const tsr_tile_fcmp floats[] = {TSR_FCMP_OEQ, TSR_FCMP_UNE, TSR_FCMP_OLT,
+                                           TSR_FCMP_OLE, TSR_FCMP_OGT, TSR_FCMP_OGE};
+    static const tsr_tile_icmp ints[] = {TSR_ICMP_EQ,  TSR_ICMP_NE,  TSR_ICMP_SLT,
+                                         TSR_ICMP_SLE, TSR_ICMP_SGT, TSR_ICMP_SGE};
+    static const tsr_tile_icmp unsigneds[] = {TSR_ICMP_EQ,  TSR_ICMP_NE,  TSR_ICMP_ULT,
+                                              TSR_ICMP_ULE, TSR_ICMP_UGT, TSR_ICMP_UGE};
+    int64_t how = 0;
+    bool known = tsr_op_i64(e->op, "predicate", &how);
+    TSR_ASSERT(known && how >= 0 && how < 6);
+    if (tsr_dtype_is_float(e->from)) return tsr_tile_fcompare(e->b, floats[how], e->x[0], e->x[1]);
+    return tsr_tile_icompare(e->b, (is_signed(e->from) ? ints : unsigneds)[how], e->x[0], e->x[1]);
+}
+
+static MlirValue where(const element *e) {
+    return tsr_tile_select(e->b, e->x[0], e->x[1], e->x[2]);
+}
+
+static MlirValue same(const element *e) { return e->x[0]; }
+
+static MlirValue cast_float(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirType type = type_of(e, e->to);
+    if (tsr_dtype_is_float(e->to))
+        return tsr_tile_to(b, e->to == TSR_DTYPE_F64 ? "arith.extf" : "arith.truncf", e->x[0],
+                           type);
+    if (e->to == TSR_DTYPE_I1) {
+        MlirValue zero = tsr_element_zero(b, e->from, e->lanes);
+        return tsr_tile_fcompare(b, TSR_FCMP_UNE, e->x[0], zero);
+    }
+    if (e->to != TSR_DTYPE_UI8) return tsr_tile_to(b, "arith.fptosi", e->x[0], type);
+    MlirType wide = type_of(e, TSR_DTYPE_I32);
+    MlirValue value = tsr_tile_to(b, "arith.fptosi", e->x[0], wide);
+    value = tsr_tile_2(b, "arith.maxsi", value, tsr_tile_int(b, wide, 0));
+    value = tsr_tile_2(b, "arith.minsi", value, tsr_tile_int(b, wide, 255));
+    return tsr_tile_to(b, "arith.trunci", value, type);
+}
+
+static MlirValue cast(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirType type = type_of(e, e->to);
+    if (e->from == e->to) return e->x[0];
+    if (tsr_dtype_is_float(e->from)) return cast_float(e);
+    if (tsr_dtype_is_float(e->to))
+        return tsr_tile_to(b, is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", e->x[0], type);
+    if (e->to == TSR_DTYPE_I1)
+        return tsr_tile_icompare(b, TSR_ICMP_NE, e->x[0], tsr_element_zero(b, e->from, e->lanes));
+    size_t from = e->from == TSR_DTYPE_I1 ? 0 : tsr_dtype_size(e->from);
+    if (from > tsr_dtype_size(e->to)) return tsr_tile_to(b, "arith.trunci", e->x[0], type);
+    return tsr_tile_to(b, is_signed(e->from) ? "arith.extsi" : "arith.extui", e->x[0], type);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+typedef struct row {
+    const char *name;
+    MlirValue (*build)(const element *e);
+    kind kind;
+} row;
+
+static const row rows[] = {
+#define X(name, function_name, which) {name, function_name, which},
+#include "compiler/tile/elements.def"
+#undef X
+};
+
+static const row *find(MlirOperation op) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tsr_op_is(op, rows[i].name)) return &rows[i];
+    return NULL;
+}
+
+bool tsr_element_is(MlirOperation op) { return find(op) != NULL; }
+
+MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands) {
+    const row *found = find(op);
+    tsr_type from, to;
+    bool known = found && tsr_value_type(tsr_op_operand(op, 0), &from) &&
+                 tsr_value_type(tsr_op_result(op, 0), &to);
+    TSR_ASSERT(known);
+    MlirType type = mlirValueGetType(operands[0]);
+    element e = {.b = b,
+                 .op = op,
+                 .x = operands,
+                 .from = from.dtype,
+                 .to = to.dtype,
+                 .kind = found->kind,
+                 .lanes =
+                     mlirTypeIsAVector(type) ? (uint32_t)mlirShapedTypeGetDimSize(type, 0) : 0};
+    return found->build(&e);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elementwise ops of dialect `tessera` on scalars or vectors of one element each: what an op means
+ * for values, apart from shapes and memory.
+ */
+#ifndef TSR_COMPILER_TILE_ELEMENT_H
+#define TSR_COMPILER_TILE_ELEMENT_H
+
+#include "compiler/tile/build.h"
+
+enum { TSR_ELEMENT_OPERANDS_MAX = 3 };
+
+bool tsr_element_is(MlirOperation op); /* is it elementwise (broadcast is) */
+/* The op on operands that all have `lanes` lanes (0: scalars). The op must be elementwise. */
+MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands);
+
+/* The pieces the reductions share: NaN wins, and ties go to y. */
+MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
+MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
+/* The smallest value of a type (-infinity for floats), scalar or vector. */
+MlirValue tsr_element_lowest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
+MlirValue tsr_element_zero(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each tsched.func becomes a tile.func: this file makes the function, the family fills it.
+ */
+#include "compiler/tile/region.h"
+#include "compiler/tile/tile.h"
+
+#include <mlir-c/Pass.h>
+
+#include <string.h>
+
+typedef struct family {
+    const char *root; /* NULL: no op that is not elementwise */
+    tsr_result (*lower)(tsr_tile_group *group);
+} family;
+
+static const family families[] = {
+    {NULL, tsr_tile_lower_map},
+#define X(root, lower) {root, lower},
+#include "compiler/tile/families.def"
+#undef X
+};
+
+static const family *find_family(MlirOperation root) {
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        if (mlirOperationIsNull(root) ? !families[i].root
+                                      : families[i].root && tsr_op_is(root, families[i].root))
+            return &families[i];
+    }
+    return NULL;
+}
+
+static tsr_result read_group(tsr_tile_group *group) {
+    tsr_ctx *ctx = group->ctx;
+    MlirOperation end = mlirBlockGetTerminator(group->body);
+    group->input_count = (uint32_t)mlirBlockGetNumArguments(group->body);
+    group->output_count = (uint32_t)tsr_op_operand_count(end);
+    uint32_t count = group->input_count + group->output_count;
+    MlirValue *values = TSR_NEW(group->arena, MlirValue, count + 1);
+    group->buffers = TSR_NEW(group->arena, MlirValue, count + 1);
+    group->types = TSR_NEW(group->arena, tsr_type, count + 1);
+    if (!values || !group->buffers || !group->types)
+        FAIL(ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    for (uint32_t i = 0; i < count; i++) {
+        values[i] = i < group->input_count ? mlirBlockGetArgument(group->body, (intptr_t)i)
+                                           : tsr_op_operand(end, i - group->input_count);
+        if (!tsr_value_type(values[i], &group->types[i]) || !tsr_type_is_static(&group->types[i]))
+            FAIL(ctx, TSR_INTERNAL, "'%s': argument %u has no static shape", group->name, i);
+    }
+    group->returned = values + group->input_count;
+    group->root = (MlirOperation){NULL};
+    TSR_FOR_EACH_OP(op, group->body) {
+        if (tsr_element_is(op) || tsr_op_is(op, "tessera.constant") ||
+            tsr_op_is(op, "tsched.return"))
+            continue;
+        if (!mlirOperationIsNull(group->root))
+            FAIL(ctx, TSR_INTERNAL, "'%s' holds both %s and %s", group->name,
+                 tsr_op_name(group->root), tsr_op_name(op));
+        group->root = op;
+    }
+    if (!group->output_count) FAIL(ctx, TSR_INTERNAL, "'%s' has no result", group->name);
+    return TSR_SUCCESS;
+}
+
+/* The tile.func's block, with one buffer for each argument. */
+static tsr_result make_block(tsr_tile_group *group, MlirBlock *out_block) {
+    uint32_t count = group->input_count + group->output_count;
+    MlirType *types = TSR_NEW(group->arena, MlirType, count);
+    MlirLocation *locations = TSR_NEW(group->arena, MlirLocation, count);
+    if (!types || !locations) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t dims[TSR_RANK_MAX];
+        const tsr_type *type = &group->types[i];
+        for (uint32_t d = 0; d < type->shape.rank; d++) dims[d] = (int64_t)type->shape.dims[d];
+        types[i] = tsr_tile_buffer_type(tsr_tile_storage_type(&group->b, type->dtype),
+                                        type->shape.rank, dims);
+        locations[i] = group->b.at.location;
+    }
+    MlirBlock block = mlirBlockCreate((intptr_t)count, types, locations);
+    for (uint32_t i = 0; i < count; i++)
+        group->buffers[i] = mlirBlockGetArgument(block, (intptr_t)i);
+    *out_block = block;
+    return TSR_SUCCESS;
+}
+
+static tsr_result lower_group(tsr_tile_group *group, MlirBlock module_body) {
+    tsr_ctx *ctx = group->ctx;
+    MlirBlock block;
+    TRY(ctx, read_group(group));
+    const family *found = find_family(group->root);
+    if (!found)
+        FAIL(ctx, TSR_INTERNAL, "'%s': there is no kernel for %s", group->name,
+             tsr_op_name(group->root));
+    TRY(ctx, make_block(group, &block));
+    group->b.at.block = block;
+    group->grid = 1;
+    tsr_result result = found->lower(group);
+    if (result.code) {
+        mlirBlockDestroy(block);
+        return tsr_trace_(ctx, result, __FILE__, __LINE__);
+    }
+    tsr_build(&group->b.at, &(tsr_op_desc){.name = "tile.return"});
+    MlirRegion body = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(body, block);
+    MlirContext context = group->b.at.context;
+    tsr_attr attrs[] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+                        {"grid", tsr_attr_make_i64(context, group->grid)}};
+    tsr_builder at = tsr_builder_at_end(module_body, group->b.at.location);
+    tsr_build(&at, &(tsr_op_desc){.name = "tile.func",
+                                  .attr_count = 2,
+                                  .attrs = attrs,
+                                  .region_count = 1,
+                                  .regions = &body});
+    return TSR_SUCCESS;
+}
+
+static tsr_result lower_groups(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
+                               MlirModule tile_module, tsr_arena *arena) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(schedule_module)) {
+        if (!tsr_op_is(op, "tsched.func")) continue;
+        tsr_tile_group group = {.ctx = ctx,
+                                .arena = arena,
+                                .name = tsr_op_symbol(op),
+                                .op = op,
+                                .body = tsr_op_body(op)};
+        group.b.target = target;
+        group.b.at.context = mlirOperationGetContext(op);
+        group.b.at.location = mlirOperationGetLocation(op);
+        TRY(ctx, lower_group(&group, mlirModuleGetBody(tile_module)));
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
+                          MlirModule *out_tile_module) {
+    tsr_arena arena = {0};
+    MlirOperation op = mlirModuleGetOperation(schedule_module);
+    MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(op));
+    tsr_result result = lower_groups(ctx, schedule_module, target, module, &arena);
+    if (!result.code && !mlirOperationVerify(mlirModuleGetOperation(module)))
+        result = tsr_fail_(ctx, TSR_INTERNAL, 0, __FILE__, __LINE__,
+                           "Tile IR for '%s' does not verify", target->name);
+    if (!result.code)
+        *out_tile_module = module;
+    else
+        mlirModuleDestroy(module);
+    tsr_arena_finish(&arena);
+    return result;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `map`: an elementwise expression over one shape.
+ *
+ * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
+ * 0; vectors go along it. A program takes whole rows of it, or a part of one row if rows are long.
+ */
+#include "compiler/tile/region.h"
+
+enum { PROGRAM_BYTES = 16 * 1024 };
+
+typedef struct map {
+    tsr_tile_group *group;
+    tsr_region region;
+    tsr_view *outputs;
+    tsr_space space;
+    bool inner[TSR_RANK_MAX], outer[TSR_RANK_MAX];
+    int64_t columns, rows; /* of the last dimension; product of the others */
+    int64_t columns_per_program, rows_per_program;
+    uint32_t lanes;
+} map;
+
+static tsr_result prepare(map *m) {
+    tsr_tile_group *group = m->group;
+    const tsr_shape *shape = &group->types[group->input_count].shape;
+    m->space.rank = shape->rank;
+    for (uint32_t d = 0; d < shape->rank; d++) m->space.dims[d] = (int64_t)shape->dims[d];
+    m->outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
+    if (!m->outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    for (uint32_t i = 0; i < group->output_count; i++) {
+        const tsr_type *type = &group->types[group->input_count + i];
+        tsr_view_init(&m->outputs[i], type->dtype, group->buffers[group->input_count + i],
+                      &type->shape, &m->space, NULL);
+    }
+    TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count, tsr_tile_null,
+                                    &m->space, NULL, &m->region));
+    tsr_region *regions[] = {&m->region};
+    tsr_space_collapse(&m->space, regions, 1, m->outputs, group->output_count);
+    return TSR_SUCCESS;
+}
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+static void plan(map *m) {
+    uint32_t rank = m->space.rank;
+    for (uint32_t d = 0; d < rank; d++) {
+        m->inner[d] = d == rank - 1;
+        m->outer[d] = d != rank - 1;
+    }
+    m->columns = rank ? m->space.dims[rank - 1] : 1;
+    m->rows = tsr_space_count(&m->space) / m->columns;
+    int64_t elements = PROGRAM_BYTES / tsr_region_bytes(&m->region, m->outputs, &m->space);
+    elements = divide_up(elements, 256) * 256;
+    m->columns_per_program = m->columns < elements ? m->columns : elements;
+    m->rows_per_program = m->columns < elements ? elements / m->columns : 1;
+    if (m->rows_per_program > m->rows) m->rows_per_program = m->rows;
+    m->lanes = 2 * m->group->b.target->vector_bytes / tsr_region_width(&m->region);
+    m->lanes = rank ? tsr_lanes_fit(m->lanes, m->columns_per_program) : 0;
+    tsr_region_levels(&m->region, &m->space, m->inner);
+}
+
+static void emit_vector(map *m, tsr_point *point, MlirValue column, MlirValue mask) {
+    point->lanes = m->lanes;
+    point->mask = mask;
+    point->index[m->space.rank - 1] = column;
+    tsr_region_emit(&m->region, 2, point);
+    tsr_region_store(&m->region, m->outputs, point);
+}
+
+/* Columns begin … begin + count of one row. */
+static void emit_row(map *m, const tsr_point *row, MlirValue begin, MlirValue count) {
+    tsr_tile_builder *b = &m->group->b;
+    tsr_point point = *row;
+    MlirValue tail = tsr_tile_rem(b, count, m->lanes);
+    MlirValue whole = tsr_tile_sub(b, count, tail);
+    tsr_tile_loop loop;
+    if (m->columns_per_program >= (int64_t)m->lanes) {
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, m->lanes, 0, NULL);
+        emit_vector(m, &point, tsr_tile_add(b, begin, loop.index), tsr_tile_null);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+    if (m->columns % m->lanes)
+        emit_vector(m, &point, tsr_tile_add(b, begin, whole), tsr_tile_mask(b, tail, m->lanes));
+}
+
+static void emit(map *m) {
+    tsr_tile_builder *b = &m->group->b;
+    tsr_point point = {.space = &m->space};
+    tsr_region_emit(&m->region, 0, &point);
+    if (!m->space.rank) {
+        tsr_region_store(&m->region, m->outputs, &point);
+        return;
+    }
+    int64_t parts = divide_up(m->columns, m->columns_per_program);
+    int64_t blocks = divide_up(m->rows, m->rows_per_program);
+    m->group->grid = parts * blocks;
+    MlirValue zero = tsr_tile_index(b, 0);
+    MlirValue pid = m->group->grid > 1 ? tsr_tile_program_id(b) : zero;
+    MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), m->columns_per_program);
+    MlirValue count = tsr_tile_min(b, tsr_tile_index(b, m->columns_per_program),
+                                   tsr_tile_sub(b, tsr_tile_index(b, m->columns), column));
+    if (m->columns % m->columns_per_program == 0) count = tsr_tile_index(b, m->columns_per_program);
+    MlirValue row = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), m->rows_per_program);
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, row, m->rows_per_program), tsr_tile_index(b, m->rows));
+    tsr_tile_loop loop;
+    bool looped = m->rows_per_program > 1;
+    if (looped) tsr_tile_loop_begin(b, &loop, row, end, 1, 0, NULL);
+    tsr_point_unflatten(b, &point, m->outer, looped ? loop.index : row);
+    tsr_region_emit(&m->region, 1, &point);
+    emit_row(m, &point, column, count);
+    if (looped) tsr_tile_loop_end(b, &loop, NULL);
+}
+
+tsr_result tsr_tile_lower_map(tsr_tile_group *group) {
+    map m = {.group = group};
+    TRY(group->ctx, prepare(&m));
+    if (tsr_space_count(&m.space) == 0) return TSR_SUCCESS;
+    plan(&m);
+    emit(&m);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A region is the part of a fusion group that is computed at each point of one iteration space: an
+ * elementwise expression over views of buffers. A view is a buffer with one stride per dimension of
+ * the space, 0 where it is broadcast.
+ *
+ * Values have a level: 0, the same at every point; 1, the same along the inner loops; 2, the rest.
+ * Levels 0 and 1 are computed once, as scalars, outside of the inner loops: the bits are the same.
+ */
+#ifndef TSR_COMPILER_TILE_REGION_H
+#define TSR_COMPILER_TILE_REGION_H
+
+#include "compiler/tile/element.h"
+
+enum { TSR_LEVELS = 3, TSR_OUTPUTS_MAX = 256 };
+
+/* The group being lowered: what every kernel family gets. */
+typedef struct tsr_tile_group {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    tsr_tile_builder b;
+    const char *name;
+    MlirOperation op; /* tsched.func */
+    MlirBlock body;   /* its block */
+    uint32_t input_count, output_count;
+    MlirValue *buffers;        /* of the tile.func: inputs, then outputs */
+    tsr_type *types;           /* of them, as tensors */
+    const MlirValue *returned; /* operands of tsched.return */
+    MlirOperation root;        /* the op that is not elementwise; null in a map group */
+    int64_t grid;              /* out: programs, at least 1 */
+} tsr_tile_group;
+
+typedef struct tsr_space {
+    uint32_t rank;
+    int64_t dims[TSR_RANK_MAX];
+    bool reduced[TSR_RANK_MAX];
+} tsr_space;
+
+typedef struct tsr_view {
+    tsr_dtype dtype;
+    MlirValue buffer;
+    int64_t strides[TSR_RANK_MAX]; /* elements, one per dimension of the space */
+} tsr_view;
+
+typedef enum tsr_node_kind {
+    TSR_NODE_VIEW,  /* loaded from a buffer */
+    TSR_NODE_SPLAT, /* a constant */
+    TSR_NODE_OP,    /* computed */
+    TSR_NODE_GIVEN, /* set by the family: the result of the root */
+} tsr_node_kind;
+
+typedef struct tsr_node {
+    MlirValue source; /* in the group */
+    tsr_node_kind kind;
+    tsr_dtype dtype;
+    MlirOperation op; /* OP, SPLAT */
+    uint32_t operand_count;
+    struct tsr_node *operands[TSR_ELEMENT_OPERANDS_MAX];
+    tsr_view view; /* VIEW */
+    uint32_t level;
+    MlirValue value; /* where last emitted */
+} tsr_node;
+
+typedef struct tsr_region {
+    tsr_tile_group *group;
+    uint32_t node_count, result_count;
+    tsr_node **nodes;   /* operands before users */
+    tsr_node **results; /* one per root value asked for */
+} tsr_region;
+
+/* A dense row-major view of `shape`, broadcast from the right into the space's dimensions. `kept`
+ * selects the dimensions it lies over (NULL: all); the others get stride 0. */
+void tsr_view_init(tsr_view *view, tsr_dtype dtype, MlirValue buffer, const tsr_shape *shape,
+                   const tsr_space *space, const bool *kept);
+
+/* Collects what `values` need, down to the group's arguments; `given` (nullable) is taken as a leaf
+ * set by the family. Fails with TSR_INTERNAL on an op that is not elementwise, TSR_MEMORY. */
+TSR_RESULT tsr_region_init(tsr_tile_group *group, const MlirValue *values, uint32_t value_count,
+                           MlirValue given, const tsr_space *space, const bool *kept,
+                           tsr_region *out_region);
+
+/* Drops dimensions of size 1 and merges neighbours wherever all views allow it and both or none are
+ * reduced. `views` beyond those of the regions: outputs. */
+void tsr_space_collapse(tsr_space *space, tsr_region *const *regions, uint32_t region_count,
+                        tsr_view *views, uint32_t view_count);
+int64_t tsr_space_count(const tsr_space *space);
+
+/* Levels: `outer` and `inner` mark the dimensions of the outer and the inner loops. */
+void tsr_region_levels(tsr_region *region, const tsr_space *space, const bool *inner);
+
+/* Where values are computed. Level 2 has `lanes` lanes along the last dimension of the space (0:
+ * scalars); levels 0 and 1 are scalars. */
+typedef struct tsr_point {
+    const tsr_space *space;
+    uint32_t lanes;
+    MlirValue mask;                /* null: all lanes */
+    MlirValue index[TSR_RANK_MAX]; /* null: 0 */
+} tsr_point;
+MlirValue tsr_point_offset(tsr_tile_builder *b, const tsr_point *point, const tsr_view *view);
+/* Computes the nodes of one level. */
+void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point);
+/* The value of a node at a point, as a vector if the point has lanes. */
+MlirValue tsr_node_value(tsr_region *region, const tsr_node *node, const tsr_point *point);
+/* Stores results[i] to outputs[i] at the point. */
+void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_point *point);
+
+/* Sets point->index of the dimensions [begin, end) from their flat row-major index. */
+void tsr_point_unflatten(tsr_tile_builder *b, tsr_point *point, const bool *selected,
+                         MlirValue flat);
+
+/* The size in bytes of one point: the elements of all views that move along the last dimension. */
+int64_t tsr_region_bytes(const tsr_region *region, const tsr_view *outputs, const tsr_space *space);
+/* The widest element computed with at level 2, in bytes; at least 1. */
+uint32_t tsr_region_width(const tsr_region *region);
+uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count); /* halves while at least `count` remain */
+
+/* The programs of a kernel over `count` items, `items` each. */
+typedef struct tsr_range {
+    MlirValue begin, count; /* of this program */
+} tsr_range;
+
+/* One function per kernel family; each sets group->grid. */
+TSR_RESULT tsr_tile_lower_map(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_reshape(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_transpose(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_reduce(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_argmax(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_matmul(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_cross_entropy(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group);
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tile IR: dialect `tile`. One tile.func is one kernel: a grid of independent programs over flat
+// buffers. Inside, MLIR's scf.for, arith, math and vector dialects on scalars and 1-D vectors; the
+// ops here are what those leave out. Nothing here knows a target.
+#ifndef TSR_TILE_TD
+#define TSR_TILE_TD
+
+include "mlir/IR/BuiltinTypes.td"
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Tile_Dialect : Dialect {
+  let name = "tile";
+  let cppNamespace = "::tessera::tile";
+}
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+
+def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, I64, I32, I8]>;
+def Tile_Element : AnyTypeOf<[F64, F32, I64, I32, I8]>;
+def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, I64, I32, I8]>],
+    "a scalar or a 1-D vector of f64, f32, i64, i32 or i8">;
+def Tile_Mask : VectorOfRankAndType<[1], [I1]>;
+
+def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
+  let summary = "a kernel: `grid` independent programs";
+  let description = [{
+    `tile.func @scale(%x: memref<64xf32>, %y: memref<64xf32>) grid 4 { ... tile.return }`
+
+    Buffers are dense and row-major. The body is run once for each program of the grid; which runs
+    when, and where, is unknown. Two programs never write the same element.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$grid);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
+  let summary = "end of a program";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
+  let summary = "the number of this program, 0 ... grid - 1";
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_ConstantOp : Tile_Op<"constant", [Pure]> {
+  let summary = "a read-only buffer known at build time";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Tile_Buffer:$result);
+  let assemblyFormat = "$value attr-dict `:` type($result)";
+}
+
+def Tile_LocalOp : Tile_Op<"local"> {
+  let summary = "a buffer of this program's own, uninitialised, aligned to 64 bytes";
+  let results = (outs Arg<Tile_Buffer, "", [MemAlloc]>:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+def Tile_LoadOp : Tile_Op<"load"> {
+  let summary = "elements from a flat offset on";
+  let description = [{
+    Lane i of a vector is element `offset + i` of the buffer in row-major order. Lanes whose mask
+    bit is off are zero, and their memory is not touched.
+  }];
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, Index:$offset,
+      Optional<Tile_Mask>:$mask);
+  let results = (outs Tile_Value:$result);
+  let assemblyFormat = [{
+    $buffer `[` $offset `]` (`mask` $mask^ `:` type($mask))? attr-dict `:`
+    type($buffer) `->` type($result)
+  }];
+}
+
+def Tile_StoreOp : Tile_Op<"store"> {
+  let summary = "elements to a flat offset on; see tile.load";
+  let arguments = (ins Tile_Value:$value, Arg<Tile_Buffer, "", [MemWrite]>:$buffer, Index:$offset,
+      Optional<Tile_Mask>:$mask);
+  let assemblyFormat = [{
+    $value `,` $buffer `[` $offset `]` (`mask` $mask^ `:` type($mask))? attr-dict `:`
+    type($value) `,` type($buffer)
+  }];
+}
+
+def Tile_CheckIndexOp : Tile_Op<"check_index"> {
+  let summary = "i1: is 0 <= value < limit; if not, the fault record is set";
+  let description = [{
+    The record names argument number `argument` of the kernel, the flat `element` of it the value
+    was read from, the value and the limit. The first fault of a launch is kept.
+  }];
+  let arguments = (ins I64:$value, Index:$element, I64Attr:$argument, I64Attr:$limit);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$value `below` $limit `of` $argument `[` $element `]` attr-dict";
+}
+
+#endif
