@@ -6,6 +6,8 @@
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/schedule.h"
 
+#include "runtime/base/hash.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -360,14 +362,39 @@ static TSR_RESULT write_call(fuser *f, entry *e, const tsr_fuse_group *group) {
     return TSR_SUCCESS;
 }
 
+/* "constant.f32.64.0123456789abcdef": type and value. */
+static TSR_RESULT name_constant(fuser *f, MlirOperation op) {
+    tsr_buffer text = {0}, name = {0};
+    char hex[TSR_DIGEST_HEX + 1], type_text[TSR_TYPE_TEXT_MAX];
+    tsr_type type = {0};
+    tsr_value_type(tsr_op_result(op, 0), &type);
+    tsr_mlir_print(op, TSR_PRINT_GENERIC, &text);
+    if (!text.failed) {
+        const char *value = strchr(text.bytes, '='); /* the name of the result varies */
+        TSR_ASSERT(value);
+        tsr_digest digest = tsr_hash(value, strlen(value));
+        tsr_digest_format(&digest, hex);
+        tsr_buffer_printf(&name, "constant.%s.%.16s", tsr_type_text(&type, type_text), hex);
+    }
+    bool failed = text.failed || name.failed;
+    if (!failed) tsr_op_set(op, TSR_CONSTANT_NAME, tsr_attr_make_string(f->mlir, name.bytes));
+    tsr_buffer_finish(&text);
+    tsr_buffer_finish(&name);
+    if (failed) FAIL(&f->ctx, TSR_MEMORY, "no memory to name a constant");
+    return TSR_SUCCESS;
+}
+
 /* The old ops go, and reads and constants that nothing uses any more. */
-static void clean_up(entry *e) {
+static TSR_RESULT clean_up(fuser *f, entry *e) {
     for (uint32_t i = e->node_count; i-- > 0;) {
         if (!e->rows[i]) continue;
         bool stays = e->nodes[i].kind == TSR_FUSE_SOURCE || e->nodes[i].kind == TSR_FUSE_SPLAT;
         if (!stays || !tsr_value_is_used(tsr_op_result(e->ops[i], 0)))
             mlirOperationDestroy(e->ops[i]);
+        else if (e->rows[i]->op_class == TSR_CLASS_CONSTANT)
+            TRY(&f->ctx, name_constant(f, e->ops[i]));
     }
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
@@ -381,8 +408,7 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     TRY(&f->ctx, tsr_fuse_plan_build(&f->ctx, e.nodes, e.node_count, &f->arena, &plan));
     for (uint32_t g = 0; g < plan.group_count; g++)
         TRY(&f->ctx, write_call(f, &e, &plan.groups[g]));
-    clean_up(&e);
-    return TSR_SUCCESS;
+    return clean_up(f, &e);
 }
 
 static bool is_scheduled(MlirOperation func) {

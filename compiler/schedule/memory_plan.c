@@ -176,10 +176,11 @@ static TSR_RESULT floor_compute(tsr_ctx *ctx, const planner *p, tsr_arena *arena
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_memory_plan_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32_t value_count,
-                                 tsr_arena *arena, tsr_memory_plan *out_plan) {
+tsr_result tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
+                                    uint32_t value_count, tsr_arena *arena,
+                                    tsr_workspace_plan *out_plan) {
     static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_first};
-    tsr_memory_plan plan = {0};
+    tsr_workspace_plan plan = {0};
     planner p = {0};
     if (value_count == 0) {
         *out_plan = plan;

@@ -26,15 +26,16 @@ typedef struct tsr_plan_value {
     uint32_t replace_count;
 } tsr_plan_value;
 
-typedef struct tsr_memory_plan {
+typedef struct tsr_workspace_plan {
     uint64_t *offset_bytes; /* one per value, multiples of TSR_PLAN_ALIGN_BYTES */
     uint64_t peak_bytes;    /* size of the workspace, a multiple of TSR_PLAN_ALIGN_BYTES */
     uint64_t floor_bytes;   /* what lives at the busiest command: no placement needs less */
     uint32_t replaced_count;
-} tsr_memory_plan;
+} tsr_workspace_plan;
 
 /* Fails with TSR_MEMORY when the sizes overflow or no memory is left. */
-TSR_RESULT tsr_memory_plan_build(tsr_ctx *ctx, const tsr_plan_value *values, uint32_t value_count,
-                                 tsr_arena *arena, tsr_memory_plan *out_plan);
+TSR_RESULT tsr_workspace_plan_build(tsr_ctx *ctx, const tsr_plan_value *values,
+                                    uint32_t value_count, tsr_arena *arena,
+                                    tsr_workspace_plan *out_plan);
 
 #endif

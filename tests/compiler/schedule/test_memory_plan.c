@@ -10,9 +10,9 @@ static tsr_arena arena;
 
 static void finish(void) { tsr_arena_finish(&arena); }
 
-static tsr_memory_plan plan_of(const tsr_plan_value *values, uint32_t count) {
-    tsr_memory_plan plan;
-    tsr_result result = tsr_memory_plan_build(&ctx, values, count, &arena, &plan);
+static tsr_workspace_plan plan_of(const tsr_plan_value *values, uint32_t count) {
+    tsr_workspace_plan plan;
+    tsr_result result = tsr_workspace_plan_build(&ctx, values, count, &arena, &plan);
     cr_assert_eq(result.code, TSR_OK, "%s", ctx.error.text);
     return plan;
 }
@@ -20,7 +20,8 @@ static tsr_memory_plan plan_of(const tsr_plan_value *values, uint32_t count) {
 static uint64_t up(uint64_t size) { return ((size ? size : 1) + 63) / 64 * 64; }
 
 /* Every pair that lives at one command lies apart, unless the later one may replace the earlier. */
-static void check_apart(const tsr_plan_value *values, uint32_t count, const tsr_memory_plan *plan) {
+static void check_apart(const tsr_plan_value *values, uint32_t count,
+                        const tsr_workspace_plan *plan) {
     for (uint32_t i = 0; i < count; i++) {
         cr_assert_eq(plan->offset_bytes[i] % 64, 0);
         cr_assert_leq(plan->offset_bytes[i] + values[i].size_bytes, plan->peak_bytes);
@@ -77,14 +78,14 @@ static void optimum(const tsr_plan_value *values, uint32_t count, uint32_t done,
 }
 
 Test(memory_plan, no_values) {
-    tsr_memory_plan plan = plan_of(NULL, 0);
+    tsr_workspace_plan plan = plan_of(NULL, 0);
     cr_assert_eq(plan.peak_bytes, 0);
 }
 
 Test(memory_plan, values_apart_in_time_share_a_place, .fini = finish) {
     tsr_plan_value values[] = {{.size_bytes = 100, .first = 0, .last = 1},
                                {.size_bytes = 128, .first = 2, .last = 3}};
-    tsr_memory_plan plan = plan_of(values, 2);
+    tsr_workspace_plan plan = plan_of(values, 2);
     cr_assert_eq(plan.offset_bytes[0], 0);
     cr_assert_eq(plan.offset_bytes[1], 0);
     cr_assert_eq(plan.peak_bytes, 128);
@@ -94,7 +95,7 @@ Test(memory_plan, values_apart_in_time_share_a_place, .fini = finish) {
 Test(memory_plan, input_and_output_of_a_command_do_not_share, .fini = finish) {
     tsr_plan_value values[] = {{.size_bytes = 64, .first = 0, .last = 1},
                                {.size_bytes = 64, .first = 1, .last = 2}};
-    tsr_memory_plan plan = plan_of(values, 2);
+    tsr_workspace_plan plan = plan_of(values, 2);
     check_apart(values, 2, &plan);
     cr_assert_eq(plan.peak_bytes, 128);
     cr_assert_eq(plan.replaced_count, 0);
@@ -106,7 +107,7 @@ Test(memory_plan, in_place_chain_needs_one_place, .fini = finish) {
         {.size_bytes = 1000, .first = 0, .last = 1},
         {.size_bytes = 1000, .first = 1, .last = 2, .replace = &r0, .replace_count = 1},
         {.size_bytes = 1000, .first = 2, .last = 5, .replace = &r1, .replace_count = 1}};
-    tsr_memory_plan plan = plan_of(values, 3);
+    tsr_workspace_plan plan = plan_of(values, 3);
     check_apart(values, 3, &plan);
     cr_assert_eq(plan.peak_bytes, 1024);
     cr_assert_eq(plan.replaced_count, 2);
@@ -118,7 +119,7 @@ Test(memory_plan, a_place_is_taken_over_once, .fini = finish) {
         {.size_bytes = 64, .first = 0, .last = 1},
         {.size_bytes = 64, .first = 1, .last = 2, .replace = &r0, .replace_count = 1},
         {.size_bytes = 64, .first = 1, .last = 2, .replace = &r0, .replace_count = 1}};
-    tsr_memory_plan plan = plan_of(values, 3);
+    tsr_workspace_plan plan = plan_of(values, 3);
     check_apart(values, 3, &plan);
     cr_assert_eq(plan.peak_bytes, 128);
     cr_assert_eq(plan.replaced_count, 1);
@@ -130,7 +131,7 @@ Test(memory_plan, no_take_over_of_a_value_read_later_or_of_another_size, .fini =
         {.size_bytes = 64, .first = 0, .last = 3},
         {.size_bytes = 32, .first = 0, .last = 1},
         {.size_bytes = 64, .first = 1, .last = 2, .replace = both, .replace_count = 2}};
-    tsr_memory_plan plan = plan_of(values, 3);
+    tsr_workspace_plan plan = plan_of(values, 3);
     check_apart(values, 3, &plan);
     cr_assert_eq(plan.replaced_count, 0);
     cr_assert_eq(plan.peak_bytes, 192);
@@ -138,11 +139,11 @@ Test(memory_plan, no_take_over_of_a_value_read_later_or_of_another_size, .fini =
 
 Test(memory_plan, sizes_that_overflow_are_refused, .fini = finish) {
     tsr_plan_value values[] = {{.size_bytes = UINT64_MAX - 3, .first = 0, .last = 1}};
-    tsr_memory_plan plan;
-    cr_assert_eq(tsr_memory_plan_build(&ctx, values, 1, &arena, &plan).code, TSR_MEMORY);
+    tsr_workspace_plan plan;
+    cr_assert_eq(tsr_workspace_plan_build(&ctx, values, 1, &arena, &plan).code, TSR_MEMORY);
     tsr_plan_value two[] = {{.size_bytes = UINT64_MAX / 2, .first = 0, .last = 1},
                             {.size_bytes = UINT64_MAX / 2, .first = 0, .last = 1}};
-    cr_assert_eq(tsr_memory_plan_build(&ctx, two, 2, &arena, &plan).code, TSR_MEMORY);
+    cr_assert_eq(tsr_workspace_plan_build(&ctx, two, 2, &arena, &plan).code, TSR_MEMORY);
 }
 
 /* Small problems against the exact optimum. Never below it (that would be an overlap), and seldom
@@ -161,7 +162,7 @@ Test(memory_plan, small_problems_are_near_the_optimum, .fini = finish) {
                                          .first = first,
                                          .last = first + (uint32_t)rand() % 4};
         }
-        tsr_memory_plan plan = plan_of(values, 6);
+        tsr_workspace_plan plan = plan_of(values, 6);
         check_apart(values, 6, &plan);
         optimum(values, 6, 0, offsets, used, order, &best);
         cr_assert_geq(plan.peak_bytes, best);
@@ -189,7 +190,7 @@ Test(memory_plan, large_random_problems_with_take_overs, .fini = finish) {
             for (uint32_t j = 0; j < COUNT && values[i].replace_count < 3; j++)
                 if (values[j].last == values[i].first && rand() % 2)
                     replace[i][values[i].replace_count++] = j;
-        tsr_memory_plan plan = plan_of(values, COUNT), again = plan_of(values, COUNT);
+        tsr_workspace_plan plan = plan_of(values, COUNT), again = plan_of(values, COUNT);
         check_apart(values, COUNT, &plan);
         cr_assert_gt(plan.replaced_count, 0);
         cr_assert_leq(plan.peak_bytes * 2, plan.floor_bytes * 3);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver: walks the table of stages. What passes from stage to stage lies in `compilation`.
+ */
+#include "compiler/compile.h"
+
+#include "compiler/graph/graph.h"
+#include "compiler/mlir.h"
+#include "compiler/package.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/program.h"
+#include "compiler/target/target.h"
+#include "compiler/tile/tile.h"
+#include "runtime/base/io.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What one target comes to. */
+typedef struct job {
+    const tsr_target *target;
+    MlirModule tile;
+    tsr_program program;
+    void *code;
+    size_t code_size_bytes;
+    tsr_ctx ctx;     /* of the thread that makes the code */
+    tsr_arena arena; /* holds it */
+    tsr_result result;
+    pthread_t thread;
+} job;
+
+typedef struct compilation {
+    tsr_ctx *ctx;
+    const tsr_compile_options *options;
+    tsr_arena arena;
+    tsr_diag_list diags;
+    MlirContext mlir;
+    MlirModule module; /* the stages rewrite it in place */
+    const char *base_name;
+    tsr_buffer graph, schedule_json;
+    tsr_config config;
+    tsr_program plan;
+    job *jobs;
+    size_t job_count;
+} compilation;
+
+static TSR_RESULT run_nothing(compilation *c) {
+    (void)c;
+    return TSR_SUCCESS;
+}
+
+/* ---- the stages ---- */
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+/* The source as the bundle keeps it: text, with the place of every op. */
+static void print_source(MlirModule module, tsr_buffer *out) {
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    mlirOpPrintingFlagsEnableDebugInfo(flags, true, false);
+    mlirOperationPrintWithFlags(mlirModuleGetOperation(module), flags, append, out);
+    mlirOpPrintingFlagsDestroy(flags);
+    tsr_buffer_text(out, "\n");
+}
+
+static TSR_RESULT run_graph(compilation *c) {
+    void *text = NULL;
+    size_t size_bytes = 0;
+    TRY(c->ctx, tsr_io_read_file(c->ctx, c->options->source_path, TSR_SOURCE_BYTES_MAX, &c->arena,
+                                 &text, &size_bytes));
+    TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
+    TRY(c->ctx,
+        tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, &c->module));
+    TRY(c->ctx, tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify"));
+    print_source(c->module, &c->graph);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_autodiff(compilation *c) {
+    return tsr_graph_lower(c->ctx, c->module, &c->diags, NULL);
+}
+
+static TSR_RESULT run_schedule(compilation *c) {
+    TRY(c->ctx, tsr_schedule_lower(c->ctx, c->module, &c->diags));
+    tsr_schedule_json(c->module, &c->schedule_json);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_plan(compilation *c) {
+    TRY(c->ctx, tsr_package_config(c->ctx, c->module, c->base_name, &c->arena, &c->config));
+    return tsr_program_plan(c->ctx, c->module, &c->config, &c->arena, &c->plan);
+}
+
+static TSR_RESULT run_tile(compilation *c) {
+    for (size_t i = 0; i < c->job_count; i++)
+        TRY(c->ctx, tsr_tile_lower(c->ctx, c->module, c->jobs[i].target, &c->jobs[i].tile));
+    return TSR_SUCCESS;
+}
+
+/* LLVM runs in a child of the thread, which itself only forks, reads and waits. */
+static void *make_code(void *user) {
+    job *j = user;
+    j->result =
+        tsr_target_compile(&j->ctx, j->tile, j->target, &j->arena, &j->code, &j->code_size_bytes);
+    return NULL;
+}
+
+static unsigned thread_limit(const tsr_compile_options *options) {
+    cpu_set_t cpus;
+    if (options->threads) return options->threads;
+    int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+    return count > 0 ? (unsigned)count : 1;
+}
+
+static TSR_RESULT run_code(compilation *c) {
+    size_t limit = thread_limit(c->options);
+    tsr_result result = TSR_SUCCESS;
+    for (size_t first = 0; first < c->job_count; first += limit) {
+        size_t end = c->job_count - first < limit ? c->job_count : first + limit, started = first;
+        while (started < end &&
+               pthread_create(&c->jobs[started].thread, NULL, make_code, &c->jobs[started]) == 0)
+            started++;
+        /* Without a thread the work is done here. */
+        for (size_t i = started; i < end; i++) make_code(&c->jobs[i]);
+        for (size_t i = first; i < started; i++) pthread_join(c->jobs[i].thread, NULL);
+    }
+    for (size_t i = 0; i < c->job_count && !result.code; i++)
+        if (c->jobs[i].result.code) {
+            result = tsr_error_adopt(c->ctx, &c->jobs[i].ctx);
+            result = tsr_error_prefix(c->ctx, result, "%s", c->jobs[i].target->name);
+        }
+    return result;
+}
+
+static TSR_RESULT run_program(compilation *c) {
+    for (size_t i = 0; i < c->job_count; i++)
+        TRY(c->ctx, tsr_program_for_target(c->ctx, &c->plan, c->jobs[i].tile, &c->arena,
+                                           &c->jobs[i].program));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_bundle(compilation *c) {
+    tsr_package package = {.config = &c->config,
+                           .graph = c->graph.bytes,
+                           .graph_size_bytes = c->graph.size_bytes,
+                           .schedule = c->schedule_json.bytes,
+                           .schedule_size_bytes = c->schedule_json.size_bytes,
+                           .target_count = c->job_count};
+    tsr_package_target *targets = TSR_NEW(&c->arena, tsr_package_target, c->job_count);
+    if (!targets || c->graph.failed || c->schedule_json.failed)
+        FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");
+    for (size_t i = 0; i < c->job_count; i++)
+        targets[i] = (tsr_package_target){.name = c->jobs[i].target->name,
+                                          .program = &c->jobs[i].program,
+                                          .code = c->jobs[i].code,
+                                          .code_size_bytes = c->jobs[i].code_size_bytes};
+    package.targets = targets;
+    TRY(c->ctx,
+        tsr_package_weights_encode(c->ctx, c->module, &c->config, &c->arena, &package.weights));
+    return tsr_package_write(c->ctx, c->options->output_path, &package, &c->arena);
+}
+
+/* ---- showing them ---- */
+
+static TSR_RESULT show_nothing(compilation *c, const job *j, tsr_buffer *out) {
+    (void)c, (void)j, (void)out;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT show_module(compilation *c, const job *j, tsr_buffer *out) {
+    (void)j;
+    tsr_mlir_print(mlirModuleGetOperation(c->module), TSR_PRINT_PRETTY, out);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT show_tile(compilation *c, const job *j, tsr_buffer *out) {
+    (void)c;
+    tsr_mlir_print(mlirModuleGetOperation(j->tile), TSR_PRINT_PRETTY, out);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT show_text(compilation *c, const job *j, tsr_target_text kind, tsr_buffer *out) {
+    char *text = NULL;
+    TRY(c->ctx, tsr_target_dump(c->ctx, j->tile, j->target, kind, &c->arena, &text));
+    tsr_buffer_text(out, text);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT show_llvm(compilation *c, const job *j, tsr_buffer *out) {
+    return show_text(c, j, TSR_TARGET_LLVM, out);
+}
+
+static TSR_RESULT show_asm(compilation *c, const job *j, tsr_buffer *out) {
+    return show_text(c, j, TSR_TARGET_ASM, out);
+}
+
+static TSR_RESULT show_program(compilation *c, const job *j, tsr_buffer *out) {
+    tsr_program_format(&j->program, &c->config, out);
+    return TSR_SUCCESS;
+}
+
+/* ---- the table, and walking it ---- */
+
+enum { ONCE, TARGET };
+
+typedef struct stage_row {
+    tsr_stage_info info;
+    TSR_RESULT (*run)(compilation *c);
+    TSR_RESULT (*show)(compilation *c, const job *j, tsr_buffer *out);
+} stage_row;
+
+static const stage_row stages[] = {
+#define X(id, stage_name, scope, run_name, show_name, ending_text, about_text)                     \
+    [TSR_STAGE_##id] = {.info = {.name = stage_name,                                               \
+                                 .ending = ending_text,                                            \
+                                 .about = about_text,                                              \
+                                 .per_target = scope == TARGET,                                    \
+                                 .dumps = sizeof(ending_text) > 1},                                \
+                        .run = run_##run_name,                                                     \
+                        .show = show_##show_name},
+#include "compiler/stages.def"
+#undef X
+};
+static_assert(sizeof stages / sizeof stages[0] == TSR_STAGE_COUNT, "one row per stage");
+
+const tsr_stage_info *tsr_stage_get(tsr_stage stage) {
+    TSR_ASSERT(stage < TSR_STAGE_COUNT);
+    return &stages[stage].info;
+}
+
+static double now_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static TSR_RESULT show_one(compilation *c, tsr_stage stage, const job *j) {
+    tsr_buffer text = {0};
+    tsr_result result = stages[stage].show(c, j, &text);
+    if (!result.code && text.failed)
+        result = tsr_fail_(c->ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to show stage %s",
+                           stages[stage].info.name);
+    if (!result.code)
+        result = c->options->on_dump(c->ctx, c->options->user, stage, j ? j->target->name : NULL,
+                                     text.bytes ? text.bytes : "", text.size_bytes);
+    tsr_buffer_finish(&text);
+    return result;
+}
+
+static TSR_RESULT show(compilation *c, tsr_stage stage) {
+    if (!c->options->dump[stage] || !c->options->on_dump || !stages[stage].info.dumps)
+        return TSR_SUCCESS;
+    if (!stages[stage].info.per_target) return show_one(c, stage, NULL);
+    for (size_t i = 0; i < c->job_count; i++) TRY(c->ctx, show_one(c, stage, &c->jobs[i]));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_stages(compilation *c, tsr_compile_report *report) {
+    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
+        double start = now_seconds();
+        TRY(c->ctx, stages[i].run(c));
+        report->stage_seconds[i] = now_seconds() - start;
+        TRY(c->ctx, show(c, (tsr_stage)i));
+    }
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT prepare(compilation *c) {
+    const char *slash = strrchr(c->options->source_path, '/');
+    c->base_name = slash ? slash + 1 : c->options->source_path;
+    c->diags.on_diag = c->options->on_diag;
+    c->diags.user = c->options->user;
+    if (c->options->target_count == 0) FAIL(c->ctx, TSR_USAGE, "no target is given");
+    c->jobs = TSR_NEW(&c->arena, job, c->options->target_count);
+    if (!c->jobs) FAIL(c->ctx, TSR_MEMORY, "no memory to compile");
+    for (size_t i = 0; i < c->options->target_count; i++) {
+        job *j = &c->jobs[i];
+        TRY(c->ctx, tsr_target_find(c->ctx, c->options->targets[i], &j->target));
+        j->ctx = tsr_ctx_fork(c->ctx);
+        for (size_t k = 0; k < i; k++)
+            if (c->jobs[k].target == j->target)
+                FAIL(c->ctx, TSR_USAGE, "target '%s' is given twice", j->target->name);
+        c->job_count++;
+    }
+    return TSR_SUCCESS;
+}
+
+static void finish(compilation *c) {
+    for (size_t i = 0; i < c->job_count; i++) {
+        tsr_arena_finish(&c->jobs[i].arena);
+        if (!mlirModuleIsNull(c->jobs[i].tile)) mlirModuleDestroy(c->jobs[i].tile);
+    }
+    if (!mlirModuleIsNull(c->module)) mlirModuleDestroy(c->module);
+    tsr_mlir_context_destroy(c->mlir);
+    tsr_diag_finish(&c->diags);
+    tsr_buffer_finish(&c->graph);
+    tsr_buffer_finish(&c->schedule_json);
+    tsr_arena_finish(&c->arena);
+}
+
+static void fill_report(const compilation *c, tsr_compile_report *report) {
+    report->entry_count = c->config.entry_count;
+    report->tensor_count = c->config.tensor_count;
+    report->kernel_count = c->plan.kernel_count;
+    for (uint32_t i = 0; i < c->plan.entry_count; i++)
+        if (c->plan.entries[i].workspace_bytes > report->workspace_bytes)
+            report->workspace_bytes = c->plan.entries[i].workspace_bytes;
+}
+
+tsr_result tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,
+                       tsr_compile_report *out_report) {
+    compilation c = {.ctx = ctx, .options = options};
+    tsr_compile_report report = {0};
+    double start = now_seconds();
+    TSR_ASSERT(options->size_bytes == sizeof *options);
+    tsr_result result = prepare(&c);
+    if (!result.code) result = run_stages(&c, &report);
+    report.seconds = now_seconds() - start;
+    if (!result.code) fill_report(&c, &report);
+    finish(&c);
+    if (!result.code && out_report) *out_report = report;
+    return result;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The compiler as one call: a source file in, a bundle out. Stages are listed in stages.def.
+ *
+ *     const char *targets[] = {"cpu:x86-64-v3"};
+ *     tsr_compile_options options = {.size_bytes = sizeof options, .source_path = "digits.mlir",
+ *                                    .output_path = "digits.tsb", .targets = targets,
+ *                                    .target_count = 1};
+ *     tsr_result result = tsr_compile(&ctx, &options, NULL);
+ *
+ * The bytes of the bundle are a function of the source text, its base name, the targets and the
+ * versions of Tessera, LLVM and zstd alone. The call may fork; MLIR and LLVM are used from nowhere
+ * else at that time.
+ */
+#ifndef TSR_COMPILER_COMPILE_H
+#define TSR_COMPILER_COMPILE_H
+
+#include "compiler/diag.h"
+#include "runtime/base/result.h"
+
+typedef enum tsr_stage {
+#define X(id, name, scope, run, dump, ending, about) TSR_STAGE_##id,
+#include "compiler/stages.def"
+#undef X
+    TSR_STAGE_COUNT
+} tsr_stage;
+
+typedef struct tsr_stage_info {
+    const char *name, *ending, *about;
+    bool per_target, dumps;
+} tsr_stage_info;
+const tsr_stage_info *tsr_stage_get(tsr_stage stage);
+
+typedef struct tsr_compile_options {
+    size_t size_bytes;          /* sizeof(tsr_compile_options) */
+    const char *source_path;    /* Graph IR, text or bytecode */
+    const char *output_path;    /* written whole or not at all */
+    const char *const *targets; /* "cpu:x86-64-v3"; each once */
+    size_t target_count;        /* at least 1 */
+    unsigned threads;           /* targets compiled at once; 0: every CPU this process may use */
+    bool dump[TSR_STAGE_COUNT]; /* stages to show */
+    /* Called for each stage to show, and each target where the stage has one (else NULL). A failure
+     * ends the compilation. */
+    TSR_RESULT (*on_dump)
+    (tsr_ctx *ctx, void *user, tsr_stage stage, const char *target, const char *text,
+     size_t size_bytes);
+    void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
+    void *user;                                        /* borrowed, for both callbacks */
+} tsr_compile_options;
+
+typedef struct tsr_compile_report {
+    double stage_seconds[TSR_STAGE_COUNT]; /* 0 where the stage did not run */
+    double seconds;
+    size_t entry_count, kernel_count, tensor_count;
+    uint64_t workspace_bytes; /* of the entry that needs most */
+} tsr_compile_report;
+
+enum { TSR_SOURCE_BYTES_MAX = 1 << 30 };
+
+/* TSR_USAGE for an unknown or repeated target (lists those there are), TSR_IO when a file cannot be
+ * read or written, TSR_COMPILE for errors in the source (after on_diag). `out_report` may be NULL.
+ */
+TSR_RESULT tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,
+                       tsr_compile_report *out_report);
+
+#endif

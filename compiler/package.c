@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/package.h"
+
+#include "compiler/graph/graph.h"
+#include "compiler/schedule/schedule.h"
+#include "manifests/deployment.h"
+#include "runtime/data/array_file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WEIGHTS_ALIGN_BYTES = 64 * 1024 };
+
+/* ---- tensors ---- */
+
+static int by_tensor_name(const void *a, const void *b) {
+    return strcmp(((const tsr_config_tensor *)a)->name, ((const tsr_config_tensor *)b)->name);
+}
+
+/* A splat is an init rule, so that it takes no room, where the config can say it exactly. */
+static bool is_rule(tsr_dtype dtype, double value) {
+    bool wide = dtype == TSR_DTYPE_I64 && fabs(value) > 0x1p53;
+    return isfinite(value) && !wide;
+}
+
+static tsr_config_tensor constant_tensor(MlirOperation op, const char *name) {
+    tsr_type type = {0};
+    double value;
+    tsr_value_type(tsr_op_result(op, 0), &type);
+    tsr_config_tensor tensor = {.name = name,
+                                .role = TSR_ROLE_CONSTANT,
+                                .dtype = type.dtype,
+                                .shape = type.shape,
+                                .init = TSR_INIT_DATA};
+    if (tsr_attr_splat(tsr_op_attr(op, "value"), &value) && is_rule(type.dtype, value)) {
+        tensor.init = TSR_INIT_CONSTANT;
+        tensor.init_a = value;
+    }
+    return tensor;
+}
+
+static bool is_entry(MlirOperation op) {
+    return tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
+}
+
+/* The constants that entries pass to kernels; equal names are equal constants. */
+static TSR_RESULT add_constants(tsr_ctx *ctx, MlirModule module, tsr_config_tensor *tensors,
+                                size_t *count, size_t capacity) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!is_entry(func)) continue;
+        for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
+             !mlirOperationIsNull(op); op = tsr_op_next_(op)) {
+            const char *name = tsr_op_string(op, TSR_CONSTANT_NAME);
+            size_t i = 0;
+            if (!tsr_op_is(op, "tessera.constant")) continue;
+            if (!name)
+                FAIL(ctx, TSR_INTERNAL, "@%s holds a constant without a name", tsr_op_symbol(func));
+            while (i < *count && strcmp(tensors[i].name, name) != 0) i++;
+            if (i < *count) continue;
+            TSR_ASSERT(*count < capacity);
+            tensors[(*count)++] = constant_tensor(op, name);
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+static size_t count_constants(MlirModule module) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!is_entry(func)) continue;
+        for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
+             !mlirOperationIsNull(op); op = tsr_op_next_(op))
+            count += tsr_op_is(op, "tessera.constant");
+    }
+    return count;
+}
+
+static TSR_RESULT collect_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                                  tsr_config *config) {
+    tsr_graph_tensor *declared = NULL;
+    size_t count = 0;
+    TRY(ctx, tsr_graph_tensors(ctx, module, arena, &declared, &count));
+    size_t capacity = count + count_constants(module);
+    config->tensors = TSR_NEW(arena, tsr_config_tensor, capacity + 1);
+    if (!config->tensors) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", capacity);
+    for (size_t i = 0; i < count; i++) {
+        const tsr_graph_tensor *from = &declared[i];
+        bool drawn = from->init == TSR_INIT_UNIFORM || from->init == TSR_INIT_NORMAL;
+        config->tensors[config->tensor_count++] =
+            (tsr_config_tensor){.name = from->name,
+                                .role = from->role,
+                                .of = from->of,
+                                .kind = from->kind,
+                                .dtype = from->type.dtype,
+                                .shape = from->type.shape,
+                                .init = from->init,
+                                .init_a = from->init_a,
+                                .init_b = from->init_b,
+                                .init_stream = drawn ? tsr_name_stream(from->name) : 0};
+    }
+    TRY(ctx, add_constants(ctx, module, config->tensors, &config->tensor_count, capacity));
+    qsort(config->tensors, config->tensor_count, sizeof *config->tensors, by_tensor_name);
+    return TSR_SUCCESS;
+}
+
+/* ---- entries ---- */
+
+static int by_entry_name(const void *a, const void *b) {
+    return strcmp(((const tsr_config_entry *)a)->name, ((const tsr_config_entry *)b)->name);
+}
+
+/* Rows per call: the first dimension of the data inputs; without any, of all inputs and outputs of
+ * an entry with independent rows. */
+static TSR_RESULT find_batch(tsr_ctx *ctx, const tsr_graph_entry *entry, uint64_t *out_batch) {
+    const tsr_graph_port *first = NULL;
+    size_t outputs = entry->rows_independent ? entry->output_count : 0;
+    for (size_t i = 0; i < entry->input_count + outputs; i++) {
+        bool input = i < entry->input_count;
+        const tsr_graph_port *port =
+            input ? &entry->inputs[i] : &entry->outputs[i - entry->input_count];
+        if (port->source != TSR_PORT_DATA && !entry->rows_independent) continue;
+        const char *what = input ? "input" : "output";
+        if (port->type.shape.rank == 0) {
+            tsr_diag_error(mlirOperationGetLocation(entry->func), TSR_DIAG_BATCH,
+                           "%s '%s' of @%s has no first dimension to count rows with", what,
+                           port->name, entry->name);
+            FAIL(ctx, TSR_COMPILE, "%s '%s' of @%s has no rows", what, port->name, entry->name);
+        }
+        if (!first) first = port;
+        if (port->type.shape.dims[0] == first->type.shape.dims[0]) continue;
+        tsr_diag_error(mlirOperationGetLocation(entry->func), TSR_DIAG_BATCH,
+                       "%s '%s' of @%s has %llu rows; '%s' has %llu", what, port->name, entry->name,
+                       (unsigned long long)port->type.shape.dims[0], first->name,
+                       (unsigned long long)first->type.shape.dims[0]);
+        FAIL(ctx, TSR_COMPILE, "the rows of %s '%s' of @%s differ from those of '%s'", what,
+             port->name, entry->name, first->name);
+    }
+    *out_batch = first ? first->type.shape.dims[0] : 0;
+    return TSR_SUCCESS;
+}
+
+static bool reads_step(MlirOperation func) {
+    bool reads = false;
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) reads |= tsr_op_is(op, "tessera.step");
+    return reads;
+}
+
+/* "step", or "step_", "step__", … where an input has that name. */
+static const char *step_name(const tsr_graph_entry *entry, tsr_arena *arena) {
+    const char *name = "step";
+    for (size_t i = 0; i < entry->input_count && name; i++) {
+        if (strcmp(entry->inputs[i].name, name) != 0) continue;
+        name = tsr_arena_printf(arena, "%s_", name);
+        i = (size_t)-1; /* the new name may be taken too */
+    }
+    return name;
+}
+
+static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, bool inputs,
+                                   tsr_arena *arena) {
+    tsr_config_port *copies = TSR_NEW(arena, tsr_config_port, count + 1);
+    for (size_t i = 0; i < count && copies; i++)
+        copies[i] = (tsr_config_port){.name = ports[i].name,
+                                      .dtype = ports[i].type.dtype,
+                                      .shape = ports[i].type.shape,
+                                      .source = inputs ? ports[i].source : TSR_PORT_ARGUMENT};
+    return copies;
+}
+
+static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_arena *arena,
+                                tsr_config_entry *to) {
+    *to =
+        (tsr_config_entry){.name = from->name,
+                           .kind = from->kind,
+                           .rows_independent = from->rows_independent,
+                           .input_count = from->input_count,
+                           .output_count = from->output_count,
+                           .inputs = copy_ports(from->inputs, from->input_count, true, arena),
+                           .outputs = copy_ports(from->outputs, from->output_count, false, arena)};
+    if (!to->inputs || !to->outputs)
+        FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
+    TRY(ctx, find_batch(ctx, from, &to->batch));
+    if (!reads_step(from->func)) return TSR_SUCCESS;
+    tsr_config_port *step = &to->inputs[to->input_count++];
+    *step = (tsr_config_port){
+        .name = step_name(from, arena), .dtype = TSR_DTYPE_I64, .source = TSR_PORT_STEP};
+    if (!step->name) FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule schedule_module, const char *name,
+                              tsr_arena *arena, tsr_config *out_config) {
+    const char *symbol = tsr_op_symbol(mlirModuleGetOperation(schedule_module));
+    tsr_config config = {.version_major = TSR_CONFIG_VERSION_MAJOR,
+                         .version_minor = TSR_CONFIG_VERSION_MINOR,
+                         .name = symbol[0] ? symbol : name,
+                         .producer = "tessera " TSR_VERSION_TEXT,
+                         .numerics = "portable",
+                         .virtual_ranks = 1};
+    tsr_graph_entry *entries = NULL;
+    TRY(ctx, tsr_graph_entries(ctx, schedule_module, arena, &entries, &config.entry_count));
+    TRY(ctx, collect_tensors(ctx, schedule_module, arena, &config));
+    config.entries = TSR_NEW(arena, tsr_config_entry, config.entry_count + 1);
+    if (!config.entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu entries", config.entry_count);
+    for (size_t i = 0; i < config.entry_count; i++)
+        TRY(ctx, collect_entry(ctx, &entries[i], arena, &config.entries[i]));
+    qsort(config.entries, config.entry_count, sizeof *config.entries, by_entry_name);
+    TRY(ctx, tsr_config_verify(ctx, &config, TSR_COMPILE));
+    *out_config = config;
+    return TSR_SUCCESS;
+}
+
+/* ---- weights ---- */
+
+static TSR_RESULT find_data(tsr_ctx *ctx, MlirModule module, const tsr_graph_tensor *declared,
+                            size_t declared_count, const char *name, MlirAttribute *out_data) {
+    for (size_t i = 0; i < declared_count; i++) {
+        if (strcmp(declared[i].name, name) != 0) continue;
+        *out_data = declared[i].data;
+        return TSR_SUCCESS;
+    }
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!is_entry(func)) continue;
+        for (MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
+             !mlirOperationIsNull(op); op = tsr_op_next_(op)) {
+            const char *other = tsr_op_string(op, TSR_CONSTANT_NAME);
+            if (!other || strcmp(other, name) != 0) continue;
+            *out_data = tsr_op_attr(op, "value");
+            return TSR_SUCCESS;
+        }
+    }
+    FAIL(ctx, TSR_INTERNAL, "the data of tensor '%s' is not in the module", name);
+}
+
+tsr_result tsr_package_weights_encode(tsr_ctx *ctx, MlirModule schedule_module,
+                                      const tsr_config *config, tsr_arena *arena,
+                                      tsr_package_weights *out_weights) {
+    tsr_graph_tensor *declared = NULL;
+    tsr_package_weights weights = {0};
+    size_t declared_count = 0, count = 0;
+    tsr_tensor *tensors = TSR_NEW(arena, tsr_tensor, config->tensor_count + 1);
+    if (!tensors) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    TRY(ctx, tsr_graph_tensors(ctx, schedule_module, arena, &declared, &declared_count));
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        MlirAttribute data = mlirAttributeGetNull();
+        tsr_type type;
+        void *bytes = NULL;
+        if (tensor->init != TSR_INIT_DATA) continue;
+        TRY(ctx, find_data(ctx, schedule_module, declared, declared_count, tensor->name, &data));
+        if (!tsr_attr_elements(data, arena, &type, &bytes))
+            FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' cannot be read", tensor->name);
+        TSR_ASSERT(type.dtype == tensor->dtype && tsr_shape_equal(&type.shape, &tensor->shape));
+        tensors[count++] = (tsr_tensor){
+            .name = tensor->name, .dtype = tensor->dtype, .shape = tensor->shape, .data = bytes};
+    }
+    if (count > 0)
+        TRY(ctx, tsr_safetensors_encode(ctx, tensors, count, WEIGHTS_ALIGN_BYTES, NULL, arena,
+                                        &weights.bytes, &weights.size_bytes));
+    *out_weights = weights;
+    return TSR_SUCCESS;
+}
+
+/* ---- bundle ---- */
+
+static TSR_RESULT encode_target(tsr_ctx *ctx, const tsr_package *package,
+                                const tsr_package_target *from, tsr_arena *arena,
+                                tsr_bundle_target *to) {
+    void *program = NULL;
+    size_t size_bytes = 0;
+    tsr_bundle_blob *blobs = TSR_NEW(arena, tsr_bundle_blob, 2);
+    if (!blobs) FAIL(ctx, TSR_MEMORY, "no memory for target %s", from->name);
+    TRY(ctx, tsr_program_verify(ctx, from->program, package->config, TSR_INTERNAL));
+    TRY(ctx, tsr_program_encode(ctx, from->program, arena, &program, &size_bytes));
+    blobs[0] = (tsr_bundle_blob){.media_type = TSR_MEDIA_PROGRAM,
+                                 .title = "program.bin",
+                                 .bytes = program,
+                                 .size_bytes = size_bytes};
+    blobs[1] = (tsr_bundle_blob){.media_type = TSR_MEDIA_ELF,
+                                 .title = "kernels.so",
+                                 .bytes = from->code,
+                                 .size_bytes = from->code_size_bytes};
+    *to = (tsr_bundle_target){.name = from->name, .blobs = blobs, .blob_count = 2};
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *package,
+                             tsr_arena *arena) {
+    char *config = NULL, *deployment = NULL;
+    size_t deployment_size = 0, count = 0;
+    tsr_bundle_blob blobs[4];
+    tsr_bundle_spec spec = {
+        .size_bytes = sizeof spec, .blobs = blobs, .target_count = package->target_count};
+    tsr_bundle_target *targets = TSR_NEW(arena, tsr_bundle_target, package->target_count + 1);
+    if (!targets) FAIL(ctx, TSR_MEMORY, "no memory for %zu targets", package->target_count);
+    TRY(ctx, tsr_config_encode(ctx, package->config, arena, &config, &spec.config_size_bytes));
+    TRY(ctx, tsr_deployment_encode(ctx, package->config, arena, &deployment, &deployment_size));
+    blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_IR,
+                                       .title = "graph.mlir",
+                                       .bytes = package->graph,
+                                       .size_bytes = package->graph_size_bytes};
+    blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_SCHEDULE,
+                                       .title = "schedule.json",
+                                       .bytes = package->schedule,
+                                       .size_bytes = package->schedule_size_bytes};
+    blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_DEPLOYMENT,
+                                       .title = "deployment.json",
+                                       .bytes = deployment,
+                                       .size_bytes = deployment_size};
+    if (package->weights.bytes)
+        blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_WEIGHTS,
+                                           .title = "weights.safetensors",
+                                           .bytes = package->weights.bytes,
+                                           .size_bytes = package->weights.size_bytes};
+    for (size_t i = 0; i < package->target_count; i++)
+        TRY(ctx, encode_target(ctx, package, &package->targets[i], arena, &targets[i]));
+    spec.config = config;
+    spec.blob_count = count;
+    spec.targets = targets;
+    return tsr_bundle_write(ctx, path, &spec);
+}

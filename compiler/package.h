@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a bundle says about a compiled module, and the bundle itself: config, weights, and the blobs
+ * shared by all targets and of each target, in the order of bundle/FORMAT.md.
+ */
+#ifndef TSR_COMPILER_PACKAGE_H
+#define TSR_COMPILER_PACKAGE_H
+
+#include "bundle/bundle.h"
+#include "compiler/mlir.h"
+#include "manifests/config.h"
+#include "manifests/program.h"
+
+/* The config of a scheduled module (compiler/schedule/schedule.h): tensors are its parameters,
+ * optimizer state and constants; entries its functions; an entry that reads the step has an input
+ * for it, the last one. `name` is used where the module has none. Everything is in the arena.
+ * TSR_COMPILE for entries whose batch cannot be told (diagnostics at their place). */
+TSR_RESULT tsr_package_config(tsr_ctx *ctx, MlirModule schedule_module, const char *name,
+                              tsr_arena *arena, tsr_config *out_config);
+
+/* What the weights blob holds: the data of the config's tensors of kind DATA. */
+typedef struct tsr_package_weights {
+    void *bytes; /* safetensors, data 64 KiB aligned; NULL when there are none */
+    size_t size_bytes;
+} tsr_package_weights;
+TSR_RESULT tsr_package_weights_encode(tsr_ctx *ctx, MlirModule schedule_module,
+                                      const tsr_config *config, tsr_arena *arena,
+                                      tsr_package_weights *out_weights);
+
+typedef struct tsr_package_target {
+    const char *name;           /* "cpu:x86-64-v3" */
+    const tsr_program *program; /* borrowed */
+    const void *code;           /* ELF shared object; borrowed */
+    size_t code_size_bytes;
+} tsr_package_target;
+
+typedef struct tsr_package {
+    const tsr_config *config;
+    const char *graph; /* source Graph IR as text */
+    size_t graph_size_bytes;
+    const char *schedule; /* schedule as JSON */
+    size_t schedule_size_bytes;
+    tsr_package_weights weights;
+    const tsr_package_target *targets;
+    size_t target_count;
+} tsr_package;
+/* Encodes config, deployment manifest and programs, and writes `path` whole or not at all. */
+TSR_RESULT tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *package,
+                             tsr_arena *arena);
+
+#endif

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Outline, for each entry: collect (values, who makes and who reads them) · bind (tensor, output or
+ * workspace) · place (the workspace) · emit (launches, then copies).
+ */
+#include "compiler/target/program.h"
+
+#include "compiler/schedule/memory_plan.h"
+#include "compiler/schedule/schedule.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { NONE = UINT32_MAX };
+
+/* One SSA value of an entry, or a temporary copy of a tensor. */
+typedef struct value {
+    tsr_program_buffer buffer;
+    uint32_t maker;      /* launch that writes it; NONE for what is there */
+    uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
+    bool read_at_end;    /* returned or assigned */
+    uint32_t next_of;    /* tensor it is assigned to, or NONE */
+    uint32_t output;     /* output it is returned as, or NONE */
+    uint32_t plan_index; /* in the workspace plan */
+} value;
+
+typedef struct launch {
+    MlirOperation call, group;
+    uint32_t kernel;
+    bool faults;
+} launch;
+
+typedef struct end_copy {
+    uint32_t to, from; /* values */
+} end_copy;
+
+typedef struct planner {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    const tsr_config *config;
+    const tsr_config_entry *entry;
+    const tsr_program *program; /* kernels */
+    MlirModule module;
+    MlirOperation func;
+    value *values;
+    uint32_t value_count, value_capacity;
+    tsr_value_map numbers;
+    launch *launches;
+    uint32_t launch_count;
+    uint32_t last_fault;    /* launch; NONE if there is none */
+    uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
+    bool *tensor_bound;     /* a launch writes its next value in place */
+    end_copy *copies;
+    uint32_t copy_count;
+} planner;
+
+const char *tsr_location_text(MlirLocation location, tsr_arena *arena) {
+    for (int depth = 0; depth < 64; depth++) {
+        if (mlirLocationIsAFileLineColRange(location)) {
+            MlirStringRef file =
+                mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location));
+            return tsr_arena_printf(arena, "%.*s:%d:%d", (int)file.length, file.data,
+                                    mlirLocationFileLineColRangeGetStartLine(location),
+                                    mlirLocationFileLineColRangeGetStartColumn(location));
+        }
+        if (mlirLocationIsACallSite(location))
+            location = mlirLocationCallSiteGetCallee(location);
+        else if (mlirLocationIsAName(location))
+            location = mlirLocationNameGetChildLoc(location);
+        else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location) > 0) {
+            /* The C API gives all at once; the first is where the op began. */
+            unsigned count = mlirLocationFusedGetNumLocations(location);
+            MlirLocation *all = TSR_NEW(arena, MlirLocation, count);
+            if (!all) return NULL;
+            mlirLocationFusedGetLocations(location, all);
+            location = all[0];
+        } else
+            break;
+    }
+    return "";
+}
+
+/* ---- collect ---- */
+
+static TSR_RESULT value_add(planner *p, MlirValue mlir, value item, uint32_t *out_number) {
+    tsr_type type;
+    if (!tsr_value_type(mlir, &type) || !tsr_type_is_static(&type))
+        FAIL(p->ctx, TSR_INTERNAL, "@%s holds a value without static type", p->entry->name);
+    TSR_ASSERT(p->value_count < p->value_capacity);
+    item.buffer.dtype = type.dtype;
+    item.buffer.shape = type.shape;
+    item.buffer.name = "";
+    item.next_of = item.output = item.plan_index = NONE;
+    p->values[p->value_count] = item;
+    if (!tsr_value_map_set(&p->numbers, p->arena, mlir, p->value_count))
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    if (out_number) *out_number = p->value_count;
+    p->value_count++;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT find_tensor(const planner *p, const char *name, uint32_t *out_index) {
+    const tsr_config_tensor *tensor = name ? tsr_config_find_tensor(p->config, name) : NULL;
+    if (!tensor)
+        FAIL(p->ctx, TSR_INTERNAL, "@%s uses tensor '%s', which is not in the config",
+             p->entry->name, name ? name : "");
+    *out_index = (uint32_t)(tensor - p->config->tensors);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT collect_tensor(planner *p, MlirOperation op, const char *name) {
+    uint32_t tensor = 0, number = 0;
+    TRY(p->ctx, find_tensor(p, name, &tensor));
+    if (p->tensor_value[tensor] != NONE) {
+        /* Read twice: one value. */
+        if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, 0),
+                               p->tensor_value[tensor]))
+            FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+        return TSR_SUCCESS;
+    }
+    TRY(p->ctx,
+        value_add(p, tsr_op_result(op, 0),
+                  (value){.buffer = {.space = TSR_SPACE_TENSOR, .index = tensor}, .maker = NONE},
+                  &number));
+    p->tensor_value[tensor] = number;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT collect_step(planner *p, MlirOperation op) {
+    for (uint32_t i = 0; i < p->entry->input_count; i++)
+        if (p->entry->inputs[i].source == TSR_PORT_STEP)
+            return value_add(
+                p, tsr_op_result(op, 0),
+                (value){.buffer = {.space = TSR_SPACE_INPUT, .index = i}, .maker = NONE}, NULL);
+    FAIL(p->ctx, TSR_INTERNAL, "@%s reads the step, but has no input for it", p->entry->name);
+}
+
+static uint32_t kernel_find(const planner *p, const char *name) {
+    for (uint32_t i = 0; i < p->program->kernel_count; i++)
+        if (strcmp(p->program->kernels[i], name) == 0) return i;
+    return NONE;
+}
+
+static bool group_faults(MlirOperation group) {
+    bool faults = false;
+    TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        faults |= row && row->faults;
+    }
+    return faults;
+}
+
+static TSR_RESULT value_find(planner *p, MlirValue mlir, value **out_value) {
+    uint32_t number = tsr_value_map_get(&p->numbers, mlir);
+    if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
+    *out_value = &p->values[number];
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT collect_call(planner *p, MlirOperation call) {
+    const char *callee = tsr_op_string(call, "callee");
+    uint32_t index = p->launch_count++;
+    launch *l = &p->launches[index];
+    *l = (launch){.call = call,
+                  .group = tsr_module_find(p->module, callee ? callee : ""),
+                  .kernel = kernel_find(p, callee ? callee : "")};
+    if (mlirOperationIsNull(l->group) || l->kernel == NONE)
+        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no group", p->entry->name,
+             callee ? callee : "");
+    size_t arguments = tsr_op_operand_count(call) + tsr_op_result_count(call);
+    if (arguments > TSR_PROGRAM_ARGUMENTS_MAX)
+        FAIL(p->ctx, TSR_COMPILE, "kernel '%s' has %zu arguments; at most %d are possible",
+             p->program->kernels[l->kernel], arguments, TSR_PROGRAM_ARGUMENTS_MAX);
+    l->faults = group_faults(l->group);
+    if (l->faults) p->last_fault = index;
+    for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
+        value *operand = NULL;
+        TRY(p->ctx, value_find(p, tsr_op_operand(call, i), &operand));
+        operand->first_end = index + 1;
+    }
+    for (size_t i = 0; i < tsr_op_result_count(call); i++)
+        TRY(p->ctx, value_add(p, tsr_op_result(call, i),
+                              (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
+                                      .maker = index,
+                                      .first_end = index + 1},
+                              NULL));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT collect(planner *p) {
+    MlirBlock block = tsr_op_body(p->func);
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        TRY(p->ctx, value_add(p, mlirBlockGetArgument(block, i),
+                              (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
+                                      .maker = NONE},
+                              NULL));
+    TSR_FOR_EACH_OP(op, block) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        if (tsr_op_is(op, "tsched.call"))
+            TRY(p->ctx, collect_call(p, op));
+        else if (tsr_op_is(op, "tessera.step"))
+            TRY(p->ctx, collect_step(p, op));
+        else if (row && row->op_class == TSR_CLASS_SOURCE)
+            TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, "name")));
+        else if (row && row->op_class == TSR_CLASS_CONSTANT)
+            TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, TSR_CONSTANT_NAME)));
+        else if (!tsr_op_is(op, "tessera.assign") && !tsr_op_is(op, "func.return"))
+            FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
+                 tsr_op_name(op));
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- bind ---- */
+
+/* May `call` write a result over its operand `operand`? Both have one type. */
+static bool overwrites_safely(const launch *l, size_t operand) {
+    const char *kind = tsr_op_string(l->group, "kind");
+    MlirBlock block = tsr_op_body(l->group);
+    MlirValue argument = mlirBlockGetArgument(block, (intptr_t)operand);
+    if (!kind || (strcmp(kind, "map") != 0 && strcmp(kind, "matmul") != 0)) return false;
+    TSR_FOR_EACH_OP(op, block) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        if (!row || row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
+        for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+            if (mlirValueEqual(tsr_op_operand(op, i), argument)) return false;
+    }
+    return true;
+}
+
+static bool same_type(const tsr_program_buffer *a, const tsr_program_buffer *b) {
+    return a->dtype == b->dtype && tsr_shape_equal(&a->shape, &b->shape);
+}
+
+static bool in_place(const planner *p, const value *v) {
+    if (v->maker == NONE || p->tensor_bound[v->next_of]) return false;
+    if (p->last_fault != NONE && v->maker <= p->last_fault) return false;
+    if (p->tensor_value[v->next_of] == NONE) return true;
+    const value *old = &p->values[p->tensor_value[v->next_of]];
+    const launch *l = &p->launches[v->maker];
+    if (old->read_at_end || old->first_end > v->maker + 1 || !same_type(&old->buffer, &v->buffer))
+        return false;
+    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
+        uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
+        if (&p->values[operand] == old && !overwrites_safely(l, i)) return false;
+    }
+    return true;
+}
+
+static TSR_RESULT copy_add(planner *p, uint32_t to, uint32_t from) {
+    TSR_ASSERT(to != from);
+    p->copies[p->copy_count++] = (end_copy){.to = to, .from = from};
+    p->values[from].read_at_end = true;
+    return TSR_SUCCESS;
+}
+
+/* A value that stands for a place to copy to. */
+static uint32_t place_add(planner *p, tsr_space space, uint32_t index, const value *like) {
+    TSR_ASSERT(p->value_count < p->value_capacity);
+    p->values[p->value_count] = (value){.buffer = {.space = space,
+                                                   .index = index,
+                                                   .dtype = like->buffer.dtype,
+                                                   .shape = like->buffer.shape,
+                                                   .name = ""},
+                                        .maker = NONE,
+                                        .next_of = NONE,
+                                        .output = NONE,
+                                        .plan_index = NONE};
+    return p->value_count++;
+}
+
+/* What is returned and assigned; says for each value where it would best lie. */
+static TSR_RESULT read_sinks(planner *p) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
+        bool assign = tsr_op_is(op, "tessera.assign");
+        if (!assign && !tsr_op_is(op, "func.return")) continue;
+        for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+            value *v = NULL;
+            uint32_t tensor = NONE;
+            TRY(p->ctx, value_find(p, tsr_op_operand(op, i), &v));
+            if (assign) TRY(p->ctx, find_tensor(p, tsr_op_string(op, "target"), &tensor));
+            bool itself = assign && p->tensor_value[tensor] != NONE &&
+                          v == &p->values[p->tensor_value[tensor]];
+            if (v->maker == NONE && !itself) v->read_at_end = true;
+            if (assign && v->next_of == NONE) v->next_of = tensor;
+            if (!assign && v->output == NONE) v->output = (uint32_t)i;
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+static void bind_values(planner *p) {
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        value *v = &p->values[i];
+        if (v->maker == NONE) continue;
+        if (v->next_of != NONE && in_place(p, v)) {
+            p->tensor_bound[v->next_of] = true;
+            v->buffer.space = TSR_SPACE_TENSOR;
+            v->buffer.index = v->next_of;
+        } else if (v->output != NONE) {
+            v->buffer.space = TSR_SPACE_OUTPUT;
+            v->buffer.index = v->output;
+        }
+    }
+}
+
+static bool lies_in(const value *v, tsr_space space, uint32_t index) {
+    return v->buffer.space == space && v->buffer.index == index;
+}
+
+/* Copies after the last launch: outputs; old values of tensors that become others' next values, to
+ * the workspace; next values to their tensors. In this order none reads what another has written.
+ */
+static TSR_RESULT plan_copies(planner *p) {
+    end_copy *late = TSR_NEW(p->arena, end_copy, (size_t)p->value_capacity);
+    uint32_t late_count = 0;
+    if (!late) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
+        if (!tsr_op_is(op, "func.return")) continue;
+        for (uint32_t i = 0; i < tsr_op_operand_count(op); i++) {
+            uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
+            if (lies_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
+            TRY(p->ctx, copy_add(p, place_add(p, TSR_SPACE_OUTPUT, i, &p->values[from]), from));
+        }
+    }
+    TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
+        uint32_t tensor = NONE;
+        if (!tsr_op_is(op, "tessera.assign")) continue;
+        TRY(p->ctx, find_tensor(p, tsr_op_string(op, "target"), &tensor));
+        uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
+        if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
+        if (p->values[from].maker == NONE && p->values[from].buffer.space == TSR_SPACE_TENSOR) {
+            uint32_t temporary = place_add(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
+            p->values[temporary].maker = p->launch_count;
+            TRY(p->ctx, copy_add(p, temporary, from));
+            from = temporary;
+        }
+        late[late_count++] = (end_copy){
+            .to = place_add(p, TSR_SPACE_TENSOR, tensor, &p->values[from]), .from = from};
+    }
+    for (uint32_t i = 0; i < late_count; i++) TRY(p->ctx, copy_add(p, late[i].to, late[i].from));
+    return TSR_SUCCESS;
+}
+
+/* ---- place ---- */
+
+/* Operands of the value's launch that it may lie over, by their index in the workspace plan. */
+static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
+    uint32_t count = 0;
+    if (v->maker >= p->launch_count) return TSR_SUCCESS;
+    const launch *l = &p->launches[v->maker];
+    uint32_t *indices = TSR_NEW(p->arena, uint32_t, tsr_op_operand_count(l->call) + 1);
+    if (!indices) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
+        uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
+        const value *other = &p->values[operand];
+        if (other->plan_index == NONE || !same_type(&other->buffer, &v->buffer)) continue;
+        if (overwrites_safely(l, i)) indices[count++] = other->plan_index;
+    }
+    wanted->replace = indices;
+    wanted->replace_count = count;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT place_values(planner *p, uint64_t *out_workspace_bytes) {
+    tsr_plan_value *wanted = TSR_NEW(p->arena, tsr_plan_value, (size_t)p->value_count + 1);
+    tsr_workspace_plan plan;
+    uint32_t count = 0;
+    if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        value *v = &p->values[i];
+        if (v->buffer.space != TSR_SPACE_WORKSPACE) continue;
+        v->plan_index = count;
+        wanted[count] =
+            (tsr_plan_value){.first = v->maker,
+                             .last = v->read_at_end ? p->launch_count : v->first_end - 1};
+        TRY(p->ctx, find_replaceable(p, v, &wanted[count]));
+        if (!tsr_shape_size(&v->buffer.shape, v->buffer.dtype, &wanted[count].size_bytes))
+            FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);
+        count++;
+    }
+    TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
+    for (uint32_t i = 0; i < p->value_count; i++)
+        if (p->values[i].plan_index != NONE)
+            p->values[i].buffer.offset_bytes = plan.offset_bytes[p->values[i].plan_index];
+    *out_workspace_bytes = plan.peak_bytes;
+    return TSR_SUCCESS;
+}
+
+/* ---- emit ---- */
+
+static uint64_t launch_cost(MlirOperation group) {
+    int64_t flops = 0, bytes = 0;
+    tsr_op_i64(group, "flops", &flops);
+    tsr_op_i64(group, "bytes", &bytes);
+    int64_t cost = flops > bytes ? flops : bytes;
+    return cost > 0 ? (uint64_t)cost : 0;
+}
+
+static TSR_RESULT emit_launch(planner *p, const launch *l, tsr_program_command *command) {
+    size_t inputs = tsr_op_operand_count(l->call), outputs = tsr_op_result_count(l->call);
+    *command = (tsr_program_command){
+        .opcode = TSR_OP_LAUNCH,
+        .kernel = l->kernel,
+        .cost = launch_cost(l->group),
+        .argument_count = (uint32_t)(inputs + outputs),
+        .written_from = (uint32_t)inputs,
+        .arguments = TSR_NEW(p->arena, uint32_t, inputs + outputs),
+        .location = tsr_location_text(mlirOperationGetLocation(l->call), p->arena)};
+    if (!command->arguments || !command->location)
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    for (size_t i = 0; i < inputs + outputs; i++)
+        command->arguments[i] =
+            tsr_value_map_get(&p->numbers, i < inputs ? tsr_op_operand(l->call, i)
+                                                      : tsr_op_result(l->call, i - inputs));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT emit(planner *p, tsr_program_entry *out_entry) {
+    tsr_program_entry entry = {.name = p->entry->name,
+                               .buffer_count = p->value_count,
+                               .command_count = p->launch_count + p->copy_count};
+    TRY(p->ctx, place_values(p, &entry.workspace_bytes));
+    entry.buffers = TSR_NEW(p->arena, tsr_program_buffer, (size_t)entry.buffer_count + 1);
+    entry.commands = TSR_NEW(p->arena, tsr_program_command, (size_t)entry.command_count + 1);
+    uint32_t *arguments = TSR_NEW(p->arena, uint32_t, 2 * (size_t)p->copy_count + 1);
+    if (!entry.buffers || !entry.commands || !arguments)
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    for (uint32_t i = 0; i < p->value_count; i++) entry.buffers[i] = p->values[i].buffer;
+    for (uint32_t i = 0; i < p->launch_count; i++)
+        TRY(p->ctx, emit_launch(p, &p->launches[i], &entry.commands[i]));
+    for (uint32_t i = 0; i < p->copy_count; i++) {
+        arguments[2 * i] = p->copies[i].to;
+        arguments[2 * i + 1] = p->copies[i].from;
+        entry.commands[p->launch_count + i] = (tsr_program_command){.opcode = TSR_OP_COPY,
+                                                                    .argument_count = 2,
+                                                                    .arguments = &arguments[2 * i],
+                                                                    .location = ""};
+    }
+    *out_entry = entry;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT planner_init(planner *p) {
+    size_t values = 0, ops = 0;
+    size_t tensors = p->config->tensor_count;
+    MlirBlock block = tsr_op_body(p->func);
+    values += (size_t)mlirBlockGetNumArguments(block);
+    TSR_FOR_EACH_OP(op, block) {
+        /* A sink adds a place to copy to for each operand, and perhaps a temporary. */
+        values += tsr_op_result_count(op);
+        if (tsr_op_result_count(op) == 0) values += 2 * tsr_op_operand_count(op);
+        ops++;
+    }
+    if (values > TSR_PROGRAM_BUFFERS_MAX)
+        FAIL(p->ctx, TSR_COMPILE, "@%s has %zu values; at most %d can be planned", p->entry->name,
+             values, TSR_PROGRAM_BUFFERS_MAX);
+    p->value_capacity = (uint32_t)values;
+    p->values = TSR_NEW(p->arena, value, values + 1);
+    p->launches = TSR_NEW(p->arena, launch, ops + 1);
+    p->copies = TSR_NEW(p->arena, end_copy, values + 1);
+    p->tensor_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
+    p->tensor_bound = TSR_NEW(p->arena, bool, tensors + 1);
+    p->last_fault = NONE;
+    if (!p->values || !p->launches || !p->copies || !p->tensor_value || !p->tensor_bound)
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    memset(p->tensor_value, 0xff, tensors * sizeof *p->tensor_value);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT plan_entry(planner *p, tsr_program_entry *out_entry) {
+    p->func = tsr_module_find(p->module, p->entry->name);
+    if (mlirOperationIsNull(p->func))
+        FAIL(p->ctx, TSR_INTERNAL, "entry @%s is not in the module", p->entry->name);
+    TRY(p->ctx, planner_init(p));
+    TRY(p->ctx, collect(p));
+    TRY(p->ctx, read_sinks(p));
+    bind_values(p);
+    TRY(p->ctx, plan_copies(p));
+    return emit(p, out_entry);
+}
+
+static TSR_RESULT plan_kernels(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                               tsr_program *program) {
+    uint32_t count = 0;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tsched.func");
+    program->kernels = TSR_NEW(arena, const char *, (size_t)count + 1);
+    if (!program->kernels) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", count);
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, "tsched.func"))
+            program->kernels[program->kernel_count++] = tsr_op_symbol(op);
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_program_plan(tsr_ctx *ctx, MlirModule schedule_module, const tsr_config *config,
+                            tsr_arena *arena, tsr_program *out_program) {
+    tsr_program program = {.entry_count = (uint32_t)config->entry_count};
+    TRY(ctx, plan_kernels(ctx, schedule_module, arena, &program));
+    program.entries = TSR_NEW(arena, tsr_program_entry, config->entry_count + 1);
+    if (!program.entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu entries", config->entry_count);
+    for (size_t i = 0; i < config->entry_count; i++) {
+        planner p = {.ctx = ctx,
+                     .arena = arena,
+                     .config = config,
+                     .entry = &config->entries[i],
+                     .program = &program,
+                     .module = schedule_module};
+        TRY(ctx, plan_entry(&p, &program.entries[i]));
+    }
+    *out_program = program;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_program_for_target(tsr_ctx *ctx, const tsr_program *plan, MlirModule tile_module,
+                                  tsr_arena *arena, tsr_program *out_program) {
+    tsr_program program = *plan;
+    uint64_t *grids = TSR_NEW(arena, uint64_t, (size_t)plan->kernel_count + 1);
+    program.entries =
+        tsr_arena_memdup(arena, plan->entries, plan->entry_count * sizeof *plan->entries);
+    if (!grids || !program.entries) FAIL(ctx, TSR_MEMORY, "no memory for a program");
+    for (uint32_t i = 0; i < plan->kernel_count; i++) {
+        int64_t grid = 0;
+        MlirOperation func = tsr_module_find(tile_module, plan->kernels[i]);
+        if (mlirOperationIsNull(func) || !tsr_op_i64(func, "grid", &grid) || grid <= 0)
+            FAIL(ctx, TSR_INTERNAL, "kernel '%s' has no grid (found %" PRId64 ")", plan->kernels[i],
+                 grid);
+        grids[i] = (uint64_t)grid;
+    }
+    for (uint32_t i = 0; i < plan->entry_count; i++) {
+        tsr_program_entry *entry = &program.entries[i];
+        entry->commands = tsr_arena_memdup(arena, entry->commands,
+                                           entry->command_count * sizeof *entry->commands);
+        if (!entry->commands) FAIL(ctx, TSR_MEMORY, "no memory for a program");
+        for (uint32_t k = 0; k < entry->command_count; k++)
+            if (entry->commands[k].opcode == TSR_OP_LAUNCH)
+                entry->commands[k].grid = grids[entry->commands[k].kernel];
+    }
+    *out_program = program;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera-aot build: compile, show stages, tell how long they took.
+ */
+#include "compiler/compile.h"
+#include "runtime/base/buffer.h"
+#include "runtime/base/io.h"
+#include "tools/aot/aot.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
+
+typedef struct build {
+    const char *source, *output, *targets, *dump, *dump_dir, *diagnostics;
+    bool timing, json_diagnostics;
+    uint64_t threads;
+    tsr_arena arena;
+    const char *target_names[TARGETS_MAX];
+    tsr_compile_options options;
+} build;
+
+static void print_diag(void *user, const tsr_diag *diag) {
+    const build *b = user;
+    tsr_buffer text = {0};
+    if (b->json_diagnostics) {
+        tsr_diag_format_json(diag, &text);
+        tsr_buffer_text(&text, "\n");
+    } else
+        tsr_diag_format(diag, &text);
+    if (text.bytes) fwrite(text.bytes, 1, text.size_bytes, stderr);
+    tsr_buffer_finish(&text);
+}
+
+/* Cuts "a,b" into words in the arena. */
+static tsr_result split(tsr_ctx *ctx, build *b, const char *flag, const char *list,
+                        const char **out_words, size_t limit, size_t *out_count) {
+    size_t count = 0;
+    for (const char *at = list;; at++) {
+        size_t length = strcspn(at, ",");
+        if (length == 0) FAIL(ctx, TSR_USAGE, "build: %s has an empty name in '%s'", flag, list);
+        if (count == limit) FAIL(ctx, TSR_USAGE, "build: %s has more than %zu names", flag, limit);
+        out_words[count] = tsr_arena_strndup(&b->arena, at, length);
+        if (!out_words[count++]) FAIL(ctx, TSR_MEMORY, "no memory for the arguments");
+        at += length;
+        if (!*at) break;
+    }
+    *out_count = count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result unknown_stage(tsr_ctx *ctx, const char *name) {
+    tsr_buffer names = {0};
+    for (int i = 0; i < TSR_STAGE_COUNT; i++)
+        if (tsr_stage_get((tsr_stage)i)->dumps)
+            tsr_buffer_printf(&names, " %s", tsr_stage_get((tsr_stage)i)->name);
+    tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                                  "build: --dump '%s' is unknown; known are all%s", name,
+                                  names.bytes ? names.bytes : "");
+    tsr_buffer_finish(&names);
+    return result;
+}
+
+static tsr_result choose_dumps(tsr_ctx *ctx, build *b) {
+    const char *words[TSR_STAGE_COUNT];
+    size_t count = 0;
+    if (!b->dump) {
+        if (b->dump_dir) FAIL(ctx, TSR_USAGE, "build: --dump-dir is given without --dump");
+        return TSR_SUCCESS;
+    }
+    TRY(ctx, split(ctx, b, "--dump", b->dump, words, TSR_STAGE_COUNT, &count));
+    for (size_t i = 0; i < count; i++) {
+        bool found = false;
+        for (int k = 0; k < TSR_STAGE_COUNT; k++) {
+            const tsr_stage_info *stage = tsr_stage_get((tsr_stage)k);
+            if (!stage->dumps) continue;
+            if (strcmp(words[i], "all") != 0 && strcmp(words[i], stage->name) != 0) continue;
+            b->options.dump[k] = true;
+            found = true;
+        }
+        if (!found) return unknown_stage(ctx, words[i]);
+    }
+    return TSR_SUCCESS;
+}
+
+/* "DIR/tile.x86-64-v3.mlir" */
+static tsr_result dump_file(tsr_ctx *ctx, build *b, const tsr_stage_info *stage, const char *target,
+                            const char *text, size_t size_bytes) {
+    const char *level = target ? strchr(target, ':') : NULL;
+    const char *path =
+        level ? tsr_arena_printf(&b->arena, "%s/%s.%s.%s", b->dump_dir, stage->name, level + 1,
+                                 stage->ending)
+              : tsr_arena_printf(&b->arena, "%s/%s.%s", b->dump_dir, stage->name, stage->ending);
+    tsr_io_atomic file = {0};
+    if (!path) FAIL(ctx, TSR_MEMORY, "no memory for a path");
+    TRY(ctx, tsr_io_atomic_open(ctx, path, &b->arena, &file));
+    tsr_result result = tsr_io_write_all(ctx, file.fd, path, text, size_bytes, 0);
+    if (!result.code) result = tsr_io_atomic_commit(ctx, &file);
+    tsr_io_atomic_abandon(ctx, &file);
+    return result;
+}
+
+static tsr_result on_dump(tsr_ctx *ctx, void *user, tsr_stage index, const char *target,
+                          const char *text, size_t size_bytes) {
+    build *b = user;
+    const tsr_stage_info *stage = tsr_stage_get(index);
+    if (b->dump_dir) return dump_file(ctx, b, stage, target, text, size_bytes);
+    printf("// ---- %s%s%s: %s ----\n", stage->name, target ? " " : "", target ? target : "",
+           stage->about);
+    fwrite(text, 1, size_bytes, stdout);
+    return TSR_SUCCESS;
+}
+
+static tsr_result make_dump_dir(tsr_ctx *ctx, const char *path) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int error = io->mkdir(io->self, TSR_IO_CWD, path, 0777);
+    if (error < 0 && error != -EEXIST)
+        FAIL_ERRNO(ctx, TSR_IO, -error, "cannot create directory '%s'", path);
+    return TSR_SUCCESS;
+}
+
+static void print_timing(const tsr_compile_report *report) {
+    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
+        const tsr_stage_info *stage = tsr_stage_get((tsr_stage)i);
+        if (report->stage_seconds[i] < 1e-6) continue;
+        fprintf(stderr, "%10.3f ms  %-9s %s\n", report->stage_seconds[i] * 1e3, stage->name,
+                stage->about);
+    }
+    fprintf(stderr, "%10.3f ms  all\n", report->seconds * 1e3);
+}
+
+static tsr_result compile(tsr_ctx *ctx, build *b) {
+    static const char defaults[] = "cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4";
+    tsr_compile_report report;
+    if (!b->output) FAIL(ctx, TSR_USAGE, "build: -o OUT is missing");
+    if (b->diagnostics && strcmp(b->diagnostics, "text") != 0) {
+        if (strcmp(b->diagnostics, "json") != 0)
+            FAIL(ctx, TSR_USAGE, "build: --diagnostics is '%s'; expected text or json",
+                 b->diagnostics);
+        b->json_diagnostics = true;
+    }
+    b->options = (tsr_compile_options){.size_bytes = sizeof b->options,
+                                       .source_path = b->source,
+                                       .output_path = b->output,
+                                       .targets = b->target_names,
+                                       .threads = (unsigned)b->threads,
+                                       .on_dump = on_dump,
+                                       .on_diag = print_diag,
+                                       .user = b};
+    TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
+                   TARGETS_MAX, &b->options.target_count));
+    TRY(ctx, choose_dumps(ctx, b));
+    if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
+    TRY(ctx, tsr_compile(ctx, &b->options, &report));
+    if (b->timing) print_timing(&report);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
+    build b = {0};
+    bool done = false;
+    tsr_flag flags[] = {
+        {"-o", TSR_FLAG_TEXT, &b.output, "OUT", "the bundle to write, whole or not at all", 0, 0,
+         false},
+        {"--target", TSR_FLAG_TEXT, &b.targets, "LIST",
+         "default cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4", 0, 0, false},
+        {"--dump", TSR_FLAG_TEXT, &b.dump, "STAGES",
+         "show what stages make, or all: to stdout, or DIR", 0, 0, false},
+        {"--dump-dir", TSR_FLAG_TEXT, &b.dump_dir, "DIR", "one file for each stage and target", 0,
+         0, false},
+        {"--timing", TSR_FLAG_SWITCH, &b.timing, NULL, "how long each stage took, to stderr", 0, 0,
+         false},
+        {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
+         1, THREADS_MAX, false},
+        {"--diagnostics", TSR_FLAG_TEXT, &b.diagnostics, "FORM", "text (default) or json", 0, 0,
+         false},
+    };
+    const char *const positional[] = {"SRC", NULL};
+    tsr_buffer notes = {0};
+    tsr_buffer_text(&notes, "stages:\n");
+    for (int i = 0; i < TSR_STAGE_COUNT; i++)
+        tsr_buffer_printf(&notes, "  %-10s %s%s\n", tsr_stage_get((tsr_stage)i)->name,
+                          tsr_stage_get((tsr_stage)i)->about,
+                          tsr_stage_get((tsr_stage)i)->dumps ? "" : " (no dump)");
+    const tsr_aot_command_line line = {.name = "build",
+                                       .notes = notes.bytes,
+                                       .flags = flags,
+                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .positional = positional,
+                                       .out_words = &b.source};
+    tsr_result result = tsr_aot_parse(ctx, argc, argv, &line, &done);
+    if (!result.code && !done) result = compile(ctx, &b);
+    tsr_buffer_finish(&notes);
+    tsr_arena_finish(&b.arena);
+    return result;
+}
