@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The library on the command line, for the scripts of this folder:
+ *   write PATH | tiny PATH | repack IN OUT | open PATH | strict PATH | verify PATH | bench MIB PATH
+ */
+#include "tests/bundle/sample.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static tsr_result open_close(tsr_ctx *ctx, const char *path, bool strict) {
+    const tsr_bundle_open_options options = {sizeof options, strict};
+    tsr_bundle *bundle = NULL;
+    TRY(ctx, tsr_bundle_open(ctx, path, &options, &bundle));
+    tsr_digest digest = tsr_bundle_get_digest(bundle);
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&digest, hex);
+    printf("%s\n", hex);
+    tsr_bundle_close(ctx, bundle);
+    return TSR_SUCCESS;
+}
+
+static tsr_result verify(tsr_ctx *ctx, const char *path, unsigned threads, double *out_rate) {
+    tsr_bundle *bundle = NULL;
+    tsr_bundle_verify_report report = {0};
+    TRY(ctx, tsr_bundle_open(ctx, path, NULL, &bundle));
+    tsr_result result = tsr_bundle_verify(ctx, bundle, threads, &report);
+    tsr_bundle_close(ctx, bundle);
+    *out_rate = (double)report.verified_bytes / report.seconds / 1e9;
+    return result;
+}
+
+/* One weights blob: the worst case, a single chain of hashes beside its chunks. */
+static tsr_result bench(tsr_ctx *ctx, size_t size, const char *path) {
+    void *bytes = malloc(size);
+    if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory");
+    sample_fill(bytes, size, 1);
+    tsr_bundle_blob blob = {TSR_MEDIA_WEIGHTS, NULL, bytes, size};
+    tsr_bundle_target target = {"cpu:x86-64-v3", &blob, 1};
+    tsr_bundle_spec spec = {.size_bytes = sizeof spec,
+                            .config = "{}",
+                            .config_size_bytes = 2,
+                            .targets = &target,
+                            .target_count = 1};
+    double start = now(), one = 0, all = 0;
+    tsr_digest flat = tsr_hash(bytes, size);
+    double hash = (double)size / (now() - start) / 1e9;
+    start = now();
+    TRY(ctx, tsr_bundle_write(ctx, path, &spec));
+    double write = (double)size / (now() - start) / 1e9;
+    TRY(ctx, verify(ctx, path, 1, &one));
+    TRY(ctx, verify(ctx, path, 0, &all));
+    tsr_bundle *bundle = NULL;
+    TRY(ctx, tsr_bundle_open(ctx, path, NULL, &bundle));
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, 0);
+    start = now();
+    tsr_result result = tsr_bundle_read_range(ctx, bundle, &layer, 0, bytes, size);
+    double read = (double)size / (now() - start) / 1e9;
+    tsr_bundle_close(ctx, bundle);
+    printf("GB/s: hash %.2f, write %.2f, verify 1 thread %.2f (each byte hashed twice), all %.2f, "
+           "read with chunk digests %.2f (%02x)\n",
+           hash, write, one, all, read, flat.bytes[0]);
+    free(bytes);
+    return result;
+}
+
+static tsr_result run(tsr_ctx *ctx, int count, char **words) {
+    double rate;
+    const char *verb = count > 1 ? words[1] : "";
+    if (count == 3 && strcmp(verb, "write") == 0)
+        return sample_write(ctx, words[2], SAMPLE_SMALL, false);
+    if (count == 3 && strcmp(verb, "tiny") == 0)
+        return sample_write(ctx, words[2], SAMPLE_TINY, false);
+    if (count == 4 && strcmp(verb, "repack") == 0)
+        return tsr_bundle_repack(ctx, words[2], words[3]);
+    if (count == 3 && strcmp(verb, "open") == 0) return open_close(ctx, words[2], false);
+    if (count == 3 && strcmp(verb, "strict") == 0) return open_close(ctx, words[2], true);
+    if (count == 3 && strcmp(verb, "verify") == 0) return verify(ctx, words[2], 0, &rate);
+    if (count == 4 && strcmp(verb, "bench") == 0)
+        return bench(ctx, strtoul(words[2], NULL, 10) << 20, words[3]);
+    FAIL(ctx, TSR_USAGE,
+         "write PATH | tiny PATH | repack IN OUT | open PATH | strict PATH | verify PATH | "
+         "bench MIB PATH");
+}
+
+int main(int count, char **words) {
+    tsr_ctx ctx = {0};
+    tsr_result result = run(&ctx, count, words);
+    if (result.code) fprintf(stderr, "sample_tool: %s\n", ctx.error.text);
+    return result.code;
+}

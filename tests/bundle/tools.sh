@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Other people's tar programs read a bundle; what they make of it is accepted and repacked to the
+# same bytes. usage: tools.sh SAMPLE_TOOL CHECK_FORMAT_PY
+set -eu
+tool=$1 check=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$tool" write "$work/a.tsb"
+sum() { sha256sum "$1" | cut -d' ' -f1; }
+want=$(sum "$work/a.tsb")
+did=0
+
+same_after_repack() { # what path
+    "$tool" open "$2" >/dev/null
+    "$tool" verify "$2"
+    "$tool" repack "$2" "$work/again.tsb"
+    got=$(sum "$work/again.tsb")
+    [ "$got" = "$want" ] || { echo "$1: repack gave $got, expected $want" >&2; exit 1; }
+    echo "ok: $1"
+    did=$((did + 1))
+}
+
+if command -v tar >/dev/null; then
+    tar tvf "$work/a.tsb" 2>"$work/complaints" | wc -l | grep -qx 20
+    [ ! -s "$work/complaints" ] || { cat "$work/complaints" >&2; exit 1; }
+    mkdir "$work/dir"
+    tar xf "$work/a.tsb" -C "$work/dir"
+    same_after_repack 'unpacked by tar' "$work/dir"
+    for format in gnu ustar pax; do
+        tar cf "$work/$format.tar" --format=$format -C "$work/dir" .
+        same_after_repack "tar --format=$format" "$work/$format.tar"
+    done
+fi
+if command -v bsdtar >/dev/null; then
+    bsdtar cf "$work/bsd.tar" -C "$work/dir" .
+    same_after_repack bsdtar "$work/bsd.tar"
+fi
+if command -v busybox >/dev/null; then
+    busybox tar cf "$work/box.tar" -C "$work/dir" .
+    same_after_repack busybox "$work/box.tar"
+fi
+if python3 -c '' 2>/dev/null; then
+    python3 "$check" "$work/a.tsb"
+    python3 -c 'import sys, tarfile; t = tarfile.open(sys.argv[2], "w"); t.add(sys.argv[1], "."); t.close()' \
+        "$work/dir" "$work/python.tar"
+    same_after_repack 'python tarfile' "$work/python.tar"
+fi
+[ $did -gt 0 ] || exit 77
