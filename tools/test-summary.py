@@ -66,12 +66,13 @@ def last_line(text):
 def summarize(build):
     """Counts of one build folder; prints its failures and skips."""
     entries = read_log(build)
-    programs = collections.Counter(entry["command"][0] for entry in entries)
+    # Criterion names a report after its program: two of one name cannot be told apart.
+    programs = collections.Counter(pathlib.Path(entry["command"][0]).name for entry in entries)
     total = Counts(0, 0, 0)
     for entry in entries:
         output = (entry.get("stdout") or "") + (entry.get("stderr") or "")
-        program = entry["command"][0]
-        path = build / "criterion" / (pathlib.Path(program).name + ".json")
+        program = pathlib.Path(entry["command"][0]).name
+        path = build / "criterion" / (program + ".json")
         counts = exit_counts(entry["result"])
         messages = []
         if path.exists() and programs[program] == 1:

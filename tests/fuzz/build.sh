@@ -6,7 +6,7 @@
 set -eu
 root=$1 output=$2 clang=$3
 cd "$root"
-sources='runtime bundle manifests tests/fuzz tests/bundle tests/manifests tests/base'
+sources='runtime manifests tests/fuzz tests/manifests tests/base'
 # shellcheck disable=SC2086 # a list
 if [ -e "$output" ] && [ -z "$(find $sources -name '*.[ch]' -newer "$output" | head -n 1)" ]; then
     exit 0
@@ -16,16 +16,15 @@ objects=$output.objects
 rm -rf "$objects"
 mkdir -p "$objects"
 {
-    find runtime/base runtime/data runtime/store bundle manifests -name '*.c'
-    printf '%s\n' runtime/record.c tests/fuzz/fuzz.c tests/bundle/sample.c \
-        tests/manifests/random_manifests.c
+    find runtime/base runtime/data runtime/store manifests -name '*.c'
+    printf '%s\n' runtime/record.c tests/fuzz/fuzz.c tests/manifests/random_manifests.c
 } | xargs -P 2 -I '{}' sh -c '
     "$1" -std=c17 -O1 -g -D_GNU_SOURCE -DTSR_VERSION_TEXT="\"0\"" -I. \
         -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -w \
-        $(pkg-config --cflags libcjson libcrypto libzstd zlib) \
+        $(pkg-config --cflags libcjson libcrypto zlib) \
         -c "$3" -o "$2/$(echo "$3" | tr / _).o"' sh "$clang" "$objects" '{}'
 # shellcheck disable=SC2046 # a list
 "$clang" -fsanitize=fuzzer,address,undefined "$objects"/*.o -o "$output.new" \
-    $(pkg-config --libs libcjson libcrypto libzstd zlib) -lpthread -lm
+    $(pkg-config --libs libcjson libcrypto zlib) -lpthread -lm
 rm -rf "$objects"
 mv "$output.new" "$output"

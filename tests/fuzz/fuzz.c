@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzing of everything that reads bytes of others, with libFuzzer under ASan and UBSan.
+ * Fuzzing of what reads bytes of others, with libFuzzer under ASan and UBSan. Bundles have a fuzzer
+ * of their own: tests/bundle/fuzz.c.
  *
  *     fuzz -parser=NAME -seeds=FOLDER     writes valid inputs to begin with
  *     fuzz -parser=NAME [libFuzzer's options] FOLDER
@@ -8,13 +9,11 @@
  * Whatever the bytes, a parser returns a result; what it accepts must survive being written and
  * read again.
  */
-#include "bundle/bundle.h"
 #include "manifests/config.h"
 #include "manifests/program.h"
 #include "runtime/data/array_file.h"
 #include "runtime/record.h"
 #include "runtime/store/format.h"
-#include "tests/bundle/sample.h"
 #include "tests/manifests/random_manifests.h"
 
 #include <stdio.h>
@@ -178,27 +177,6 @@ static void safetensors_run(const uint8_t *bytes, size_t size_bytes) {
 /* A stored and a deflated member, as NumPy writes them, come from tests/fuzz/seeds/npz. */
 static void npz_seeds(const char *folder) { (void)folder; }
 
-/* ---- bundle ---- */
-
-static void bundle_seeds(const char *folder) {
-    tsr_ctx ctx = {0};
-    sample_must(&ctx, sample_write(&ctx, seed_path(folder, 0, ".tsb"), SAMPLE_TINY, false));
-}
-
-static void bundle_run(const uint8_t *bytes, size_t size_bytes) {
-    store(input_path, bytes, size_bytes);
-    for (int strict = 0; strict < 2; strict++) {
-        tsr_ctx ctx = {0};
-        tsr_bundle *bundle = NULL;
-        tsr_bundle_verify_report report;
-        const tsr_bundle_open_options options = {.size_bytes = sizeof options,
-                                                 .strict = strict != 0};
-        if (tsr_bundle_open(&ctx, input_path, &options, &bundle).code) continue;
-        if (tsr_bundle_verify(&ctx, bundle, 1, &report).code) tsr_error_clear(&ctx);
-        tsr_bundle_close(&ctx, bundle);
-    }
-}
-
 /* ---- manifest of a state, record of a run ---- */
 
 static void manifest_seeds(const char *folder) {
@@ -274,7 +252,6 @@ static const parser parsers[] = {
     {"npy", npy_seeds, array_run, ".npy"},
     {"npz", npz_seeds, array_run, ".npz"},
     {"safetensors", safetensors_seeds, safetensors_run, NULL},
-    {"bundle", bundle_seeds, bundle_run, ".tsb"},
     {"manifest", manifest_seeds, manifest_run, NULL},
     {"record", record_seeds, record_run, ".log"},
 };
