@@ -44,9 +44,12 @@ const char *files_path(files *self, const char *name) {
 }
 
 void files_write(files *self, const char *name, const void *bytes, size_t size_bytes) {
-    FILE *file = fopen(files_path(self, name), "wb");
+    FILE *file = fopen(files_path(self, name), "r+b");
+    if (!file) file = fopen(files_path(self, name), "wb");
     cr_assert_not_null(file);
     cr_assert_eq(fwrite(bytes, 1, size_bytes, file), size_bytes);
+    cr_assert_eq(fflush(file), 0);
+    cr_assert_eq(ftruncate(fileno(file), (off_t)size_bytes), 0);
     cr_assert_eq(fclose(file), 0);
 }
 

@@ -18,6 +18,7 @@ void files_init(files *self);
 void files_finish(files *self); /* removes the directory and what lies in it */
 /* directory/name; valid until the next call. */
 const char *files_path(files *self, const char *name);
+/* Writes over a file that is there and cuts it, which is much cheaper than truncating it first. */
 void files_write(files *self, const char *name, const void *bytes, size_t size_bytes);
 /* The caller frees *out_bytes. */
 void files_read(files *self, const char *name, unsigned char **out_bytes, size_t *out_size);
