@@ -42,6 +42,13 @@ function read_rows(folder,   path, line, cell, link, table, n, i, words) {
     }
     close(path)
 }
+# Whether the nearest README above names the folder, or one that holds it.
+function is_named(folder,   up, i) {
+    if (folder == ".") return 0
+    up = parent(folder)
+    for (i = 1; i <= row_count[up]; i++) if (rows[up, i] == base(folder) "/") return 1
+    return !(up in has_readme) && is_named(up)
+}
 {
     files[++file_count] = $0
     folder = parent($0)
@@ -56,14 +63,12 @@ END {
     for (folder in known) read_rows(folder)
     for (folder in known) {
         up = parent(folder)
-        named = 0
-        for (i = 1; i <= row_count[up]; i++) if (rows[up, i] == base(folder) "/") named = 1
         if (folder == ".") continue
-        if (up == "." && !named) print "README.md: no row for the folder \"" folder "/\""
+        if (up == "." && !is_named(folder)) print "README.md: no row for the folder \"" folder "/\""
         if (folder in has_readme) continue
         covered[folder] = 1
-        if (folder in has_source || !named)
-            print folder ": no README.md, and no row in " up "/README.md"
+        if (folder in has_source) print folder ": no README.md"
+        else if (!is_named(folder)) print folder ": no README.md, and no row in that of the parent"
     }
     for (f = 1; f <= file_count; f++) {
         folder = parent(files[f])

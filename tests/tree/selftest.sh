@@ -104,6 +104,7 @@ test_folders() {
     file a/y.c ''
     file a/y.h ''
     file a/data/1.bin ''
+    file a/data/more/2.bin ''
     good 'all named'
     file a/z.c ''
     bad 'a file without row' 'a/README.md: no row for the file "z.c"'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzing of what reads bytes of others, with libFuzzer under ASan and UBSan. Bundles have a fuzzer
- * of their own: tests/bundle/fuzz.c.
+ * Fuzzing of what reads bytes of others, with libFuzzer under ASan and UBSan. Bundles, configs and
+ * programs have fuzzers of their own: tests/bundle, tests/fuzz.
  *
  *     fuzz -parser=NAME -seeds=FOLDER     writes valid inputs to begin with
  *     fuzz -parser=NAME [libFuzzer's options] FOLDER
@@ -9,19 +9,16 @@
  * Whatever the bytes, a parser returns a result; what it accepts must survive being written and
  * read again.
  */
-#include "manifests/config.h"
-#include "manifests/program.h"
 #include "runtime/data/array_file.h"
 #include "runtime/record.h"
 #include "runtime/store/format.h"
-#include "tests/manifests/random_manifests.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { SEED_COUNT = 8, MANIFEST_SIZE = 6, PATH_BYTES = 4096, ELEMENTS_MAX = 1 << 16 };
+enum { PATH_BYTES = 4096, ELEMENTS_MAX = 1 << 16 };
 
 typedef struct parser {
     const char *name;
@@ -53,67 +50,6 @@ static const char *seed_path(const char *folder, size_t index, const char *exten
 
 static void store_seed(const char *folder, size_t index, const void *bytes, size_t size_bytes) {
     store(seed_path(folder, index, ""), bytes, size_bytes);
-}
-
-/* ---- config ---- */
-
-static void config_seeds(const char *folder) {
-    for (size_t i = 0; i < SEED_COUNT; i++) {
-        tsr_ctx ctx = {0};
-        tsr_arena arena = {0};
-        char *json = NULL;
-        size_t size_bytes = 0;
-        tsr_config config = random_config(i, MANIFEST_SIZE, &arena);
-        require(!tsr_config_encode(&ctx, &config, &arena, &json, &size_bytes).code, ctx.error.text);
-        store_seed(folder, i, json, size_bytes);
-        tsr_arena_finish(&arena);
-    }
-}
-
-static void config_run(const uint8_t *bytes, size_t size_bytes) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_config config, again;
-    char *json = NULL;
-    size_t json_size = 0;
-    if (!tsr_config_decode(&ctx, (const char *)bytes, size_bytes, &arena, &config).code) {
-        require(!tsr_config_encode(&ctx, &config, &arena, &json, &json_size).code, ctx.error.text);
-        require(!tsr_config_decode(&ctx, json, json_size, &arena, &again).code, ctx.error.text);
-    }
-    tsr_arena_finish(&arena);
-}
-
-/* ---- host program, of one config ---- */
-
-static void program_seeds(const char *folder) {
-    for (size_t i = 0; i < SEED_COUNT; i++) {
-        tsr_ctx ctx = {0};
-        tsr_arena arena = {0};
-        void *bytes = NULL;
-        size_t size_bytes = 0;
-        tsr_config config = random_config(1, MANIFEST_SIZE, &arena);
-        tsr_program program = random_program(i, MANIFEST_SIZE, &config, &arena);
-        require(!tsr_program_encode(&ctx, &program, &arena, &bytes, &size_bytes).code,
-                ctx.error.text);
-        store_seed(folder, i, bytes, size_bytes);
-        tsr_arena_finish(&arena);
-    }
-}
-
-static void program_run(const uint8_t *bytes, size_t size_bytes) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_config config = random_config(1, MANIFEST_SIZE, &arena);
-    tsr_program program;
-    void *again = NULL;
-    size_t again_size = 0;
-    if (!tsr_program_decode(&ctx, bytes, size_bytes, &config, &arena, &program).code) {
-        require(!tsr_program_encode(&ctx, &program, &arena, &again, &again_size).code,
-                ctx.error.text);
-        require(again_size == size_bytes && memcmp(again, bytes, size_bytes) == 0,
-                "a program was accepted that is not written so");
-    }
-    tsr_arena_finish(&arena);
 }
 
 /* ---- arrays ---- */
@@ -174,7 +110,7 @@ static void safetensors_run(const uint8_t *bytes, size_t size_bytes) {
     tsr_arena_finish(&arena);
 }
 
-/* A stored and a deflated member, as NumPy writes them, come from tests/fuzz/seeds/npz. */
+/* A stored and a deflated member, as NumPy writes them, come from tests/parsers/seeds/npz. */
 static void npz_seeds(const char *folder) { (void)folder; }
 
 /* ---- manifest of a state, record of a run ---- */
@@ -247,8 +183,6 @@ static void record_run(const uint8_t *bytes, size_t size_bytes) {
 }
 
 static const parser parsers[] = {
-    {"config", config_seeds, config_run, NULL},
-    {"program", program_seeds, program_run, NULL},
     {"npy", npy_seeds, array_run, ".npy"},
     {"npz", npz_seeds, array_run, ".npz"},
     {"safetensors", safetensors_seeds, safetensors_run, NULL},

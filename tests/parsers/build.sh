@@ -6,7 +6,7 @@
 set -eu
 root=$1 output=$2 clang=$3
 cd "$root"
-sources='runtime manifests tests/fuzz tests/manifests tests/base'
+sources='runtime tests/parsers'
 # shellcheck disable=SC2086 # a list
 if [ -e "$output" ] && [ -z "$(find $sources -name '*.[ch]' -newer "$output" | head -n 1)" ]; then
     exit 0
@@ -16,8 +16,8 @@ objects=$output.objects
 rm -rf "$objects"
 mkdir -p "$objects"
 {
-    find runtime/base runtime/data runtime/store manifests -name '*.c'
-    printf '%s\n' runtime/record.c tests/fuzz/fuzz.c tests/manifests/random_manifests.c
+    find runtime/base runtime/data runtime/store -name '*.c'
+    printf '%s\n' runtime/record.c tests/parsers/fuzz.c
 } | xargs -P 2 -I '{}' sh -c '
     "$1" -std=c17 -O1 -g -D_GNU_SOURCE -DTSR_VERSION_TEXT="\"0\"" -I. \
         -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -w \
