@@ -11,6 +11,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,9 @@ static void run(fault_io *disk, outcome *out) {
     model_init(m);
     if (!model_open(&ctx, &store, &recovery).code) {
         uint64_t step = recovery.found ? recovery.generation.position.step : 0;
-        if (step > out->floor) out->floor = step; /* it went on from here */
+        cr_assert_geq(step, out->floor, "went back from step %llu to %llu",
+                      (unsigned long long)out->floor, (unsigned long long)step);
+        out->floor = step; /* it goes on from here */
         if (!tsr_store_reserve(&ctx, store, m->tensors, MODEL_TENSORS).code)
             for (uint64_t i = 1; i <= SAVES; i++) {
                 if (step + i > out->attempted) out->attempted = step + i;
@@ -98,6 +101,10 @@ static void check_recovery(fault_io *disk, const outcome *out, unsigned good_min
                       (unsigned long long)steps[i]);
         }
         tsr_store_close(&ctx, store);
+        /* What a run went on from is there for good, whatever was synced before; unless the kernel
+         * lost it and then said that there was nothing to sync. */
+        bool lost = w->plan.kind == FAULT_SYNC_DROPS;
+        fault_io_crash(disk, i || lost ? FAULT_KEEP : FAULT_LOSE, 0);
     }
     cr_assert_geq(steps[0], out->floor, "%s: step %llu was acknowledged, %llu recovered",
                   describe(w), (unsigned long long)out->floor, (unsigned long long)steps[0]);
@@ -211,31 +218,59 @@ Test(store_faults, short_write) {
 
 /* ---- a crash during the recovery from a crash ---- */
 
+static void crash_in_recovery(const fault_io *crashed, const outcome *known, unsigned good,
+                              uint64_t seed) {
+    bool fired = true;
+    for (uint64_t m = 1 + seed % 2; fired; m += 2) {
+        fault_io *disk = fault_io_clone(crashed);
+        outcome out = *known;
+        where w = {.start = "crashed",
+                   .plan = {.kind = FAULT_CRASH_AFTER, .at = m},
+                   .operation = "second crash",
+                   .crash = m % 3 ? FAULT_MIX : FAULT_LOSE,
+                   .seed = seed * 1000 + m};
+        fault_io_arm(disk, &w.plan);
+        run(disk, &out);
+        fired = fault_io_fired(disk);
+        fault_io_crash(disk, (fault_crash)w.crash, w.seed);
+        check_recovery(disk, &out, good, true, &w);
+        fault_io_destroy(disk);
+    }
+}
+
 Test(store_faults, crash_twice) {
     start from = start_settled();
-    bool first_fired = true;
-    for (uint64_t n = 1; first_fired; n++) {
-        fault_io *first = fault_io_clone(from.disk);
-        outcome out = from.known;
-        fault_io_arm(first, &(fault_plan){.kind = FAULT_CRASH_AFTER, .at = n});
-        run(first, &out);
-        first_fired = fault_io_fired(first);
-        fault_io_crash(first, n % 3 ? FAULT_MIX : FAULT_LOSE, n);
-        bool fired = true;
-        for (uint64_t m = 1 + n % 2; fired; m += 2) {
-            fault_io *second = fault_io_clone(first);
-            outcome out2 = out;
-            where w = {
-                .start = "crashed", .plan = {.kind = FAULT_CRASH_BEFORE, .at = m}, .seed = n};
-            fault_io_arm(second, &w.plan);
-            run(second, &out2);
-            fired = fault_io_fired(second);
-            w.operation = "second crash";
-            fault_io_crash(second, (fault_crash)(m % 3), n * 1000 + m);
-            check_recovery(second, &out2, from.good, true, &w);
-            fault_io_destroy(second);
+    bool fired = true;
+    for (uint64_t n = 1; fired; n++)
+        for (int crash = FAULT_LOSE; crash <= FAULT_MIX; crash++) {
+            fault_io *disk = fault_io_clone(from.disk);
+            outcome out = from.known;
+            fault_io_arm(disk, &(fault_plan){.kind = FAULT_CRASH_AFTER, .at = n});
+            run(disk, &out);
+            fired = fault_io_fired(disk);
+            fault_io_crash(disk, (fault_crash)crash, n);
+            crash_in_recovery(disk, &out, from.good, n);
+            fault_io_destroy(disk);
         }
-        fault_io_destroy(first);
+    fault_io_destroy(from.disk);
+}
+
+/* Killed between link() and the sync of its directory, then power is cut while the next run
+ * publishes that it goes on from there: its BASE may not outlive the manifest it names. */
+Test(store_faults, recovered_is_synced_before_base) {
+    start from = start_settled();
+    outcome out = from.known;
+    fault_io_arm(from.disk, &(fault_plan){.kind = FAULT_CRASH_AFTER, .at = 2, .name = "link"});
+    run(from.disk, &out);
+    fault_io_crash(from.disk, FAULT_KEEP, 0);
+    fault_io_arm(from.disk, &(fault_plan){.kind = FAULT_CRASH_AFTER, .at = 1, .name = "link"});
+    run(from.disk, &out);
+    for (uint64_t seed = 1; seed <= 32; seed++) {
+        fault_io *disk = fault_io_clone(from.disk);
+        where w = {.start = "killed", .operation = "link", .crash = FAULT_MIX, .seed = seed};
+        fault_io_crash(disk, FAULT_MIX, seed);
+        check_recovery(disk, &out, from.good, true, &w);
+        fault_io_destroy(disk);
     }
     fault_io_destroy(from.disk);
 }
@@ -258,6 +293,12 @@ static void take_over(void *user) {
     cr_assert_eq(result.code, TSR_OK, "%s", u->ctx.error.text);
     cr_assert(recovery.found);
     u->step = recovery.generation.position.step;
+    /* What a run of a later epoch would have under way. */
+    const tsr_io *io = u->ctx.io;
+    cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/99-99", 0755), 0);
+    int fd = io->open(io->self, TSR_IO_CWD, "/s/TEMP.99.1.1", O_WRONLY | O_CREAT, 0644);
+    cr_assert_geq(fd, 0);
+    io->close(io->self, fd);
 }
 
 Test(store_faults, fenced_writer_never_commits) {
@@ -293,6 +334,10 @@ Test(store_faults, fenced_writer_never_commits) {
             outcome out = {.floor = u.step, .attempted = u.step};
             where w = {.start = "taken over", .plan = {.at = n}, .operation = ""};
             tsr_store_close(&u.ctx, u.store);
+            fault_io_arm(disk, NULL);
+            const tsr_io *io = fault_io_table(disk);
+            cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/99-99", 0755), -EEXIST);
+            cr_assert(fault_io_remove(disk, "/s/TEMP.99.1.1"));
             fault_io_drop_locks(disk);
             fault_io_crash(disk, FAULT_KEEP, 0);
             check_recovery(disk, &out, 0, true, &w);
