@@ -93,6 +93,9 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
 static tsr_result save(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     uint64_t step = self->summary->position.step;
+    /* A save begins only when the one before is over: its failure is known here. */
+    tsr_save_status status = tsr_store_wait(job->store);
+    TRY(ctx, check_saves(ctx, self, &status));
     TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", step));
     return tsr_store_save(ctx, job->store, &self->summary->position);
 }

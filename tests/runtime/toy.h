@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program small enough to check by hand, with kernels in C: one step moves parameter "w" (f32[4])
+ * a tenth of the way to the mean of the batch x (ui8[2,4]) and adds 1 to state "w.count" (i64);
+ * output "loss" is the squared distance before. An index in x above `toy_limit` is a fault. Entry
+ * "rows" doubles each element of x.
+ */
+#ifndef TSR_TESTS_RUNTIME_TOY_H
+#define TSR_TESTS_RUNTIME_TOY_H
+
+#include "runtime/executor.h"
+
+enum { TOY_TRAIN = 1, TOY_ROWS = 0 };
+
+extern int64_t toy_limit; /* values of x allowed: [0, limit) */
+extern float toy_poison;  /* added to the loss; NaN makes it not finite */
+extern const tsr_config toy_config;
+extern const tsr_program toy_program;
+extern const tsr_kernel_fn toy_kernels[3];
+
+#endif
