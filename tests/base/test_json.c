@@ -53,80 +53,76 @@ Test(json, accepts) {
 
 #define LITERAL(text) text, sizeof text - 1
 
+static const struct {
+    const char *text;
+    size_t size;
+    const char *message;
+} refused[] = {
+    {LITERAL(""), "blob: offset 0: expected a value, got the end"},
+    {LITERAL("  "), "blob: offset 2: expected a value, got the end"},
+    {LITERAL("{}{}"), "blob: offset 2: expected the end, got '{'"},
+    {LITERAL("{}\0"), "blob: offset 2: expected the end, got byte 0x00"},
+    {LITERAL("\xef\xbb\xbf{}"), "blob: offset 0: expected a value, got byte 0xef"},
+    {LITERAL("[1,]"), "blob: offset 3: expected a value, got ']'"},
+    {LITERAL("[1 2]"), "blob: offset 3: expected ',' or ']', got '2'"},
+    {LITERAL("{\"a\":1,}"), "blob: offset 7: expected a key, got '}'"},
+    {LITERAL("{\"a\":1]"), "blob: offset 6: expected ',' or '}', got ']'"},
+    {LITERAL("{\"a\" 1}"), "blob: offset 5: expected ':', got '1'"},
+    {LITERAL("{a:1}"), "blob: offset 1: expected a key, got 'a'"},
+    {LITERAL("[tru]"), "blob: offset 1: expected a value, got 't'"},
+    {LITERAL("[True]"), "blob: offset 1: expected a value, got 'T'"},
+    {LITERAL("[nullx]"), "blob: offset 5: expected ',' or ']', got 'x'"},
+    {LITERAL("\"ab"),
+     "blob: offset 3: expected '\"' to end the string begun at offset 0, got the end"},
+    {LITERAL("\"a\nb\""), "blob: offset 2: expected a character of a string, got byte 0x0a"},
+    {LITERAL("\"\\x\""),
+     "blob: offset 2: expected an escape (one of \"\\/bfnrtu) after a backslash, got 'x'"},
+    {LITERAL("\"\\"),
+     "blob: offset 2: expected an escape (one of \"\\/bfnrtu) after a backslash, got the end"},
+    {LITERAL("\"\\u00g0\""), "blob: offset 5: expected four hexadecimal digits after \\u, got 'g'"},
+    {LITERAL("\"\\u00"), "blob: offset 5: expected four hexadecimal digits after \\u, got the end"},
+    {LITERAL("\"a\\u0000\""), "blob: offset 2: expected no NUL in a string, got \\u0000"},
+    {LITERAL("\"\\udc00\""), "blob: offset 1: expected a high surrogate first, got \\udc00"},
+    {LITERAL("\"\\ud800\""), "blob: offset 1: expected a low surrogate after \\ud800, got none"},
+    {LITERAL("\"\\ud800\\ud800\""),
+     "blob: offset 1: expected a low surrogate after \\ud800, got \\ud800"},
+    {LITERAL("\"\\ud800\\n\""), "blob: offset 1: expected a low surrogate after \\ud800, got none"},
+    {LITERAL("\"\xc0\x80\""), "blob: offset 1: expected UTF-8 in a string, got byte 0xc0"},
+    {LITERAL("\"\xed\xa0\x80\""), "blob: offset 1: expected UTF-8 in a string, got byte 0xed"},
+    {LITERAL("\"\xf4\x90\x80\x80\""), "blob: offset 1: expected UTF-8 in a string, got byte 0xf4"},
+    {LITERAL("\"\xe2\x82"), "blob: offset 1: expected UTF-8 in a string, got byte 0xe2"},
+    {LITERAL("[-1]"), "blob: offset 1: expected an integer 0 ... 2^53, got -1"},
+    {LITERAL("[-0]"), "blob: offset 1: expected an integer 0 ... 2^53, got -0"},
+    {LITERAL("[1.0]"), "blob: offset 1: expected an integer 0 ... 2^53, got 1.0"},
+    {LITERAL("[1e2]"), "blob: offset 1: expected an integer 0 ... 2^53, got 1e2"},
+    {LITERAL("[9007199254740993]"),
+     "blob: offset 1: expected an integer 0 ... 2^53, got 9007199254740993"},
+    {LITERAL("[18446744073709551617]"),
+     "blob: offset 1: expected an integer 0 ... 2^53, got 18446744073709551617"},
+    {LITERAL("[01]"), "blob: offset 1: expected a number without leading zeros, got '01'"},
+    {LITERAL("[-]"), "blob: offset 2: expected a digit, got ']'"},
+    {LITERAL("[1.]"), "blob: offset 3: expected a digit, got ']'"},
+    {LITERAL("[1e+]"), "blob: offset 4: expected a digit, got ']'"},
+    {LITERAL("[.5]"), "blob: offset 1: expected a value, got '.'"},
+    {LITERAL("[+1]"), "blob: offset 1: expected a value, got '+'"},
+    {LITERAL("[NaN]"), "blob: offset 1: expected a value, got 'N'"},
+    {LITERAL("{\"ab\":1,\"\\u0061b\":2}"),
+     "blob: offset 8: expected each key once, got 'ab' again (first at offset 1)"},
+    {LITERAL("{\"\":{\"\":1},\"\":2}"),
+     "blob: offset 11: expected each key once, got '' again (first at offset 1)"},
+    {LITERAL("{\"\\n\":1,\"\\u000a\":2}"),
+     "blob: offset 8: expected each key once, got '?' again (first at offset 1)"},
+    {LITERAL("[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"),
+     "blob: offset 16: expected a depth of at most 16, got more"},
+};
+
 Test(json, refuses_and_says_what_and_where) {
-    static const struct {
-        const char *text;
-        size_t size;
-        const char *message;
-    } cases[] = {
-        {LITERAL(""), "blob: offset 0: expected a value, got the end"},
-        {LITERAL("  "), "blob: offset 2: expected a value, got the end"},
-        {LITERAL("{}{}"), "blob: offset 2: expected the end, got '{'"},
-        {LITERAL("{}\0"), "blob: offset 2: expected the end, got byte 0x00"},
-        {LITERAL("\xef\xbb\xbf{}"), "blob: offset 0: expected a value, got byte 0xef"},
-        {LITERAL("[1,]"), "blob: offset 3: expected a value, got ']'"},
-        {LITERAL("[1 2]"), "blob: offset 3: expected ',' or ']', got '2'"},
-        {LITERAL("{\"a\":1,}"), "blob: offset 7: expected a key, got '}'"},
-        {LITERAL("{\"a\":1]"), "blob: offset 6: expected ',' or '}', got ']'"},
-        {LITERAL("{\"a\" 1}"), "blob: offset 5: expected ':', got '1'"},
-        {LITERAL("{a:1}"), "blob: offset 1: expected a key, got 'a'"},
-        {LITERAL("[tru]"), "blob: offset 1: expected a value, got 't'"},
-        {LITERAL("[True]"), "blob: offset 1: expected a value, got 'T'"},
-        {LITERAL("[nullx]"), "blob: offset 5: expected ',' or ']', got 'x'"},
-        {LITERAL("\"ab"),
-         "blob: offset 3: expected '\"' to end the string begun at offset 0, got the end"},
-        {LITERAL("\"a\nb\""), "blob: offset 2: expected a character of a string, got byte 0x0a"},
-        {LITERAL("\"\\x\""),
-         "blob: offset 2: expected an escape (one of \"\\/bfnrtu) after a backslash, got 'x'"},
-        {LITERAL("\"\\"),
-         "blob: offset 2: expected an escape (one of \"\\/bfnrtu) after a backslash, got the end"},
-        {LITERAL("\"\\u00g0\""),
-         "blob: offset 5: expected four hexadecimal digits after \\u, got 'g'"},
-        {LITERAL("\"\\u00"),
-         "blob: offset 5: expected four hexadecimal digits after \\u, got the end"},
-        {LITERAL("\"a\\u0000\""), "blob: offset 2: expected no NUL in a string, got \\u0000"},
-        {LITERAL("\"\\udc00\""), "blob: offset 1: expected a high surrogate first, got \\udc00"},
-        {LITERAL("\"\\ud800\""),
-         "blob: offset 1: expected a low surrogate after \\ud800, got none"},
-        {LITERAL("\"\\ud800\\ud800\""),
-         "blob: offset 1: expected a low surrogate after \\ud800, got \\ud800"},
-        {LITERAL("\"\\ud800\\n\""),
-         "blob: offset 1: expected a low surrogate after \\ud800, got none"},
-        {LITERAL("\"\xc0\x80\""), "blob: offset 1: expected UTF-8 in a string, got byte 0xc0"},
-        {LITERAL("\"\xed\xa0\x80\""), "blob: offset 1: expected UTF-8 in a string, got byte 0xed"},
-        {LITERAL("\"\xf4\x90\x80\x80\""),
-         "blob: offset 1: expected UTF-8 in a string, got byte 0xf4"},
-        {LITERAL("\"\xe2\x82"), "blob: offset 1: expected UTF-8 in a string, got byte 0xe2"},
-        {LITERAL("[-1]"), "blob: offset 1: expected an integer 0 ... 2^53, got -1"},
-        {LITERAL("[-0]"), "blob: offset 1: expected an integer 0 ... 2^53, got -0"},
-        {LITERAL("[1.0]"), "blob: offset 1: expected an integer 0 ... 2^53, got 1.0"},
-        {LITERAL("[1e2]"), "blob: offset 1: expected an integer 0 ... 2^53, got 1e2"},
-        {LITERAL("[9007199254740993]"),
-         "blob: offset 1: expected an integer 0 ... 2^53, got 9007199254740993"},
-        {LITERAL("[18446744073709551617]"),
-         "blob: offset 1: expected an integer 0 ... 2^53, got 18446744073709551617"},
-        {LITERAL("[01]"), "blob: offset 1: expected a number without leading zeros, got '01'"},
-        {LITERAL("[-]"), "blob: offset 2: expected a digit, got ']'"},
-        {LITERAL("[1.]"), "blob: offset 3: expected a digit, got ']'"},
-        {LITERAL("[1e+]"), "blob: offset 4: expected a digit, got ']'"},
-        {LITERAL("[.5]"), "blob: offset 1: expected a value, got '.'"},
-        {LITERAL("[+1]"), "blob: offset 1: expected a value, got '+'"},
-        {LITERAL("[NaN]"), "blob: offset 1: expected a value, got 'N'"},
-        {LITERAL("{\"ab\":1,\"\\u0061b\":2}"),
-         "blob: offset 8: expected each key once, got 'ab' again (first at offset 1)"},
-        {LITERAL("{\"\":{\"\":1},\"\":2}"),
-         "blob: offset 11: expected each key once, got '' again (first at offset 1)"},
-        {LITERAL("{\"\\n\":1,\"\\u000a\":2}"),
-         "blob: offset 8: expected each key once, got '?' again (first at offset 1)"},
-        {LITERAL("[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]"),
-         "blob: offset 16: expected a depth of at most 16, got more"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         tsr_ctx ctx = {0};
         cJSON *root = NULL;
-        cr_assert_eq(parse(&ctx, cases[i].text, cases[i].size, &strict, &root).code, TSR_CORRUPT,
-                     "%s", cases[i].text);
-        cr_assert_str_eq(ctx.error.text, cases[i].message);
+        cr_assert_eq(parse(&ctx, refused[i].text, refused[i].size, &strict, &root).code,
+                     TSR_CORRUPT, "%s", refused[i].text);
+        cr_assert_str_eq(ctx.error.text, refused[i].message);
         cr_assert_null(root);
     }
 }
