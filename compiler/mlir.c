@@ -126,6 +126,10 @@ bool tsr_type_is_static(const tsr_type *type) {
     return true;
 }
 
+bool tsr_dim_fits(uint64_t a, uint64_t b) {
+    return a == b || a == TSR_DIM_DYNAMIC || b == TSR_DIM_DYNAMIC;
+}
+
 bool tsr_dtype_is_float(tsr_dtype dtype) {
     return dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_F32;
 }

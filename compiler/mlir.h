@@ -58,6 +58,8 @@ typedef struct tsr_type {
 bool tsr_type_read(MlirType type, tsr_type *out_type);
 bool tsr_value_type(MlirValue value, tsr_type *out_type);
 bool tsr_type_is_static(const tsr_type *type);
+/* Equal, or one of them dynamic. */
+bool tsr_dim_fits(uint64_t a, uint64_t b);
 bool tsr_dtype_is_float(tsr_dtype dtype);
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype);
 MlirType tsr_type_make(MlirContext context, const tsr_type *type); /* a ranked tensor */
@@ -104,8 +106,8 @@ MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, 
 
 /* for each op of a block, in order; the body may erase `op`, not the op after it. */
 #define TSR_FOR_EACH_OP(op, block)                                                                 \
-    for (MlirOperation op = mlirBlockGetFirstOperation(block), tsr_next_ = tsr_op_next_(op);       \
-         !mlirOperationIsNull(op); op = tsr_next_, tsr_next_ = tsr_op_next_(op))
+    for (MlirOperation op = mlirBlockGetFirstOperation(block), op##_next_ = tsr_op_next_(op);      \
+         !mlirOperationIsNull(op); op = op##_next_, op##_next_ = tsr_op_next_(op))
 MlirOperation tsr_op_next_(MlirOperation op);
 
 /* The first block of region 0. Asserts that there is one. */
@@ -170,6 +172,12 @@ typedef struct tsr_pass {
 } tsr_pass;
 extern const tsr_pass tsr_passes[]; /* from passes.def */
 extern const size_t tsr_pass_count;
+/* A name for a sequence of passes. */
+typedef struct tsr_pipeline {
+    const char *name, *summary, *passes;
+} tsr_pipeline;
+extern const tsr_pipeline tsr_pipelines[]; /* from pipelines.def */
+extern const size_t tsr_pipeline_count;
 /* Puts all of ours and MLIR's general ones into MLIR's registry; harmless when repeated. */
 void tsr_passes_register(void);
 

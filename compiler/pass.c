@@ -2,6 +2,7 @@
  *
  * The table of passes, and running them by name.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/mlir.h"
 #include "compiler/shim/shim.h"
 
@@ -21,6 +22,14 @@ const tsr_pass tsr_passes[] = {
 #undef X
 };
 const size_t tsr_pass_count = sizeof tsr_passes / sizeof tsr_passes[0];
+
+const tsr_pipeline tsr_pipelines[] = {
+#define X(pipeline_name, pipeline_summary, pipeline_passes)                                        \
+    {.name = pipeline_name, .summary = pipeline_summary, .passes = pipeline_passes},
+#include "compiler/pipelines.def"
+#undef X
+};
+const size_t tsr_pipeline_count = sizeof tsr_pipelines / sizeof tsr_pipelines[0];
 
 static MlirTypeIDAllocator type_ids;
 static MlirTypeID pass_ids[sizeof tsr_passes / sizeof tsr_passes[0]];
@@ -50,6 +59,10 @@ static void register_all(void) {
         pass_ids[i] = mlirTypeIDAllocatorAllocateTypeID(type_ids);
         tsr_shim_register_pass(make, (void *)&tsr_passes[i]);
     }
+    for (size_t i = 0; i < tsr_pipeline_count; i++)
+        tsr_shim_register_pipeline(tsr_ref(tsr_pipelines[i].name),
+                                   tsr_ref(tsr_pipelines[i].summary),
+                                   tsr_ref(tsr_pipelines[i].passes));
 }
 
 void tsr_passes_register(void) {

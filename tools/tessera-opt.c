@@ -27,6 +27,9 @@ static void print_help(void) {
          "passes (and every general pass of MLIR, such as -canonicalize, -cse, -inline):");
     for (size_t i = 0; i < tsr_pass_count; i++)
         printf("  -%-24s %s\n", tsr_passes[i].name, tsr_passes[i].summary);
+    puts("\nsequences of passes:");
+    for (size_t i = 0; i < tsr_pipeline_count; i++)
+        printf("  -%-24s %s\n", tsr_pipelines[i].name, tsr_pipelines[i].summary);
 }
 
 static int parse_options(int argc, char **argv, options *out) {

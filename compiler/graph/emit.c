@@ -121,6 +121,11 @@ MlirValue tsr_emit_sum_to(tsr_builder *builder, MlirValue x, const tsr_shape *sh
 MlirValue tsr_emit_expand(tsr_builder *builder, MlirValue x, const tsr_shape *full,
                           size_t axis_count, const int64_t *axes) {
     tsr_shape kept = *full;
-    for (size_t i = 0; i < axis_count; i++) kept.dims[axes[i]] = 1;
+    bool leading = true; /* broadcasting aligns the last dims: no reshape needed */
+    for (size_t i = 0; i < axis_count; i++) {
+        leading = leading && axes[i] == (int64_t)i;
+        kept.dims[axes[i]] = 1;
+    }
+    if (leading) return tsr_emit_broadcast(builder, x, full);
     return tsr_emit_broadcast(builder, tsr_emit_reshape(builder, x, &kept), full);
 }

@@ -9,6 +9,11 @@
 #include "compiler/mlir.h"
 #include "manifests/config.h"
 
+/* The passes of the stage, in order. */
+#define TSR_GRAPH_PIPELINE                                                                         \
+    "tessera-verify,inline,tessera-keep-entries,tessera-infer-shapes,canonicalize,cse,"            \
+    "tessera-autodiff,tessera-decompose,canonicalize,cse,tessera-verify,tessera-verify-lowered"
+
 typedef struct tsr_graph_options {
     /* Called after each pass that ran, with its name; may be NULL. */
     void (*after_pass)(void *user, const char *pass, MlirModule module);
@@ -92,6 +97,12 @@ typedef struct tsr_graph_entry {
     tsr_graph_port *inputs, *outputs; /* in order of the function's arguments and results */
 } tsr_graph_entry;
 
+/* One argument, result or entry of a function with attribute tessera.entry; false where something
+ * is missing or wrong (as tsr_pass_verify would have reported). */
+bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
+bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
+bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind);
+bool tsr_graph_entry_read(MlirOperation func, tsr_arena *arena, tsr_graph_entry *out_entry);
 /* Every entry of a verified module in the order of the text; in the arena. */
 TSR_RESULT tsr_graph_entries(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                              tsr_graph_entry **out_entries, size_t *out_count);

@@ -82,10 +82,6 @@ bool tsr_rule_dtype(const tsr_rule *rule, size_t operand, const char *what, unsi
 
 /* ---- dims ------------------------------------------------------------------------------------ */
 
-bool tsr_dim_fits(uint64_t value, uint64_t known) {
-    return value == known || value == TSR_DIM_DYNAMIC || known == TSR_DIM_DYNAMIC;
-}
-
 bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
                        const char *y_name, uint32_t b, const char *what) {
     uint64_t x_dim = rule->operands[x].shape.dims[a], y_dim = rule->operands[y].shape.dims[b];

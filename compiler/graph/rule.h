@@ -47,8 +47,6 @@ enum {
 /* Fails unless dim `a` of operand x equals dim `b` of operand y, or one is dynamic. */
 bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
                        const char *y_name, uint32_t b, const char *what);
-/* Is `value` a dim that `known` may turn out to be? */
-bool tsr_dim_fits(uint64_t value, uint64_t known);
 /* NumPy broadcasting of `from` into `*shape`, which grows; false (without an error) if they clash
  * in dims *out_from_dim and *out_dim. */
 bool tsr_shape_broadcast(const tsr_shape *from, tsr_shape *shape, uint32_t *out_from_dim,

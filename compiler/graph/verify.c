@@ -1,4 +1,328 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/mlir.h"
-bool tsr_pass_verify(MlirModule module);
-bool tsr_pass_verify(MlirModule module) { return !mlirModuleIsNull(module); }
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-verify: the rules that hold for a whole program, beyond what each op checks.
+ *
+ *   functions  one block of tessera ops, calls and a return
+ *   tensors    named; stored data or an init rule; one name, one declaration
+ *   assigns    to a known tensor of the same type, once, in a train entry
+ *   entries    ports named, batch dims equal
+ */
+#include "compiler/graph/graph.h"
+#include "compiler/graph/passes.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op); }
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static bool check_op(MlirOperation op) {
+    if (tsr_graph_op_of(op) != TSR_GRAPH_NONE || tsr_op_is(op, "func.call") ||
+        tsr_op_is(op, "func.return"))
+        return true;
+    tsr_diag_error(where(op), TSR_DIAG_OPERATION,
+                   "%s: functions hold only tessera ops, func.call and func.return",
+                   tsr_op_name(op));
+    return false;
+}
+
+static bool check_func(MlirOperation func) {
+    bool done = true;
+    if (!tsr_op_is(func, "func.func")) {
+        tsr_diag_error(where(func), TSR_DIAG_OPERATION, "%s: a program holds only functions",
+                       tsr_op_name(func));
+        return false;
+    }
+    if (!tsr_op_has_body(func)) {
+        tsr_diag_error(where(func), TSR_DIAG_CALL, "func.func: '@%s' has no body",
+                       tsr_op_symbol(func));
+        return false;
+    }
+    if (!mlirBlockIsNull(mlirBlockGetNextInRegion(tsr_op_body(func)))) {
+        tsr_diag_error(where(func), TSR_DIAG_OPERATION,
+                       "func.func: '@%s' has several blocks; programs are straight-line",
+                       tsr_op_symbol(func));
+        return false;
+    }
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) { done = check_op(op) && done; }
+    return done;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+static bool is_name(const char *name) {
+    return name && name[0] && tsr_text_valid(name, TSR_NAME_MAX);
+}
+
+static bool check_declaration(MlirOperation op) {
+    const char *name = tsr_op_string(op, "name"), *kind = tsr_op_name(op);
+    bool is_state = tsr_graph_op_of(op) == TSR_GRAPH_OPT_STATE;
+    tsr_type type;
+    char text[TSR_TYPE_TEXT_MAX];
+    if (!is_name(name)) {
+        tsr_diag_error(where(op), TSR_DIAG_NAME_MISSING,
+                       "%s: needs a name of 1 to %d bytes of printable UTF-8", kind, TSR_NAME_MAX);
+        return false;
+    }
+    if (!tsr_value_type(tsr_op_result(op, 0), &type)) {
+        tsr_diag_error(where(op), TSR_DIAG_DTYPE,
+                       "%s: '%s' needs a ranked tensor of f64, f32, i64, i32, i1 or ui8 with at "
+                       "most %d dims",
+                       kind, name, TSR_RANK_MAX);
+        return false;
+    }
+    if (!tsr_type_is_static(&type)) {
+        tsr_diag_error(where(op), TSR_DIAG_DYNAMIC, "%s: dims of '%s' must be known, has %s", kind,
+                       name, tsr_type_text(&type, text));
+        return false;
+    }
+    if (!tsr_op_has(op, "init") && !tsr_op_has(op, "data")) {
+        tsr_diag_error(where(op), TSR_DIAG_INIT, "%s: '%s' needs an init rule%s", kind, name,
+                       is_state ? "" : " or data");
+        return false;
+    }
+    if (is_state && (!is_name(tsr_op_string(op, "of")) || !is_name(tsr_op_string(op, "kind")))) {
+        tsr_diag_error(where(op), TSR_DIAG_NAME_MISSING, "%s: '%s' needs `of` and `kind`", kind,
+                       name);
+        return false;
+    }
+    return true;
+}
+
+static bool same_attr(MlirOperation a, MlirOperation b, const char *name) {
+    MlirAttribute x = tsr_op_attr(a, name), y = tsr_op_attr(b, name);
+    return mlirAttributeIsNull(x) ? mlirAttributeIsNull(y)
+                                  : !mlirAttributeIsNull(y) && mlirAttributeEqual(x, y);
+}
+
+static bool check_same(MlirOperation op, MlirOperation first) {
+    char text[512];
+    bool same = strcmp(tsr_op_name(op), tsr_op_name(first)) == 0 &&
+                mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
+                              mlirValueGetType(tsr_op_result(first, 0))) &&
+                same_attr(op, first, "init") && same_attr(op, first, "data") &&
+                same_attr(op, first, "of") && same_attr(op, first, "kind");
+    if (same) return true;
+    snprintf(text, sizeof text, "%s: '%.300s' is declared in two ways", tsr_op_name(op),
+             tsr_op_string(op, "name"));
+    tsr_diag_error_note(where(op), TSR_DIAG_NAME_TAKEN, text, where(first), "declared first here");
+    return false;
+}
+
+static const tsr_graph_tensor *find(const tsr_graph_tensor *tensors, size_t count,
+                                    const char *name) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(name, tensors[middle].name);
+        if (order == 0) return &tensors[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}
+
+static bool check_tensor_op(MlirOperation op, const tsr_graph_tensor *tensors, size_t count) {
+    const tsr_graph_tensor *first = find(tensors, count, tsr_op_string(op, "name"));
+    TSR_ASSERT(first);
+    if (!check_same(op, first->op)) return false;
+    if (first->role != TSR_ROLE_STATE) return true;
+    const tsr_graph_tensor *of = find(tensors, count, first->of);
+    if (of && of->role == TSR_ROLE_PARAM) return true;
+    tsr_diag_error(where(op), TSR_DIAG_UNKNOWN_TENSOR,
+                   "%s: '%s' is state of '%s', but no entry reads a parameter of that name",
+                   tsr_op_name(op), first->name, first->of);
+    return false;
+}
+
+/* ---- assigns --------------------------------------------------------------------------------- */
+
+static bool check_assign(MlirOperation op, MlirOperation func, const tsr_graph_tensor *tensors,
+                         size_t count) {
+    const char *target = tsr_op_string(op, "target");
+    const tsr_graph_tensor *tensor = find(tensors, count, target);
+    tsr_type type;
+    char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX], text[512];
+    if (!tensor) {
+        tsr_diag_error(where(op), TSR_DIAG_UNKNOWN_TENSOR,
+                       "tessera.assign: nothing in the program reads a tensor '%s'", target);
+        return false;
+    }
+    if (tsr_value_type(tsr_op_operand(op, 0), &type) && tsr_type_is_static(&type) &&
+        (type.dtype != tensor->type.dtype || !tsr_shape_equal(&type.shape, &tensor->type.shape))) {
+        snprintf(text, sizeof text, "tessera.assign: the value is %s, '%.300s' is %s",
+                 tsr_type_text(&type, is), target, tsr_type_text(&tensor->type, must));
+        tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN, text, where(tensor->op), "declared here");
+        return false;
+    }
+    TSR_FOR_EACH_OP(other, tsr_op_body(func)) {
+        if (mlirOperationEqual(other, op)) break;
+        if (tsr_graph_op_of(other) != TSR_GRAPH_ASSIGN ||
+            strcmp(tsr_op_string(other, "target"), target) != 0)
+            continue;
+        snprintf(text, sizeof text, "tessera.assign: '%.300s' already has a next value", target);
+        tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN, text, where(other), "assigned here");
+        return false;
+    }
+    return true;
+}
+
+static bool check_training(MlirOperation op, MlirOperation func) {
+    tsr_entry_kind kind;
+    if (!tsr_op_has(func, "tessera.entry")) return true;
+    if (tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
+    tsr_diag_error(where(op), TSR_DIAG_ENTRY,
+                   "%s: only a train entry changes tensors; '@%s' is \"%s\"", tsr_op_name(op),
+                   tsr_op_symbol(func), tsr_op_string(func, "tessera.entry"));
+    return false;
+}
+
+static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, size_t count) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+            switch (tsr_graph_op_of(op)) {
+            case TSR_GRAPH_PARAM:
+            case TSR_GRAPH_OPT_STATE:
+                done = check_tensor_op(op, tensors, count) && done;
+                break;
+            case TSR_GRAPH_MINIMIZE:
+                done = check_training(op, func) && done;
+                break;
+            case TSR_GRAPH_ASSIGN:
+                done = check_training(op, func) && done;
+                done = check_assign(op, func, tensors, count) && done;
+                break;
+            default:
+                break;
+            }
+        }
+    }
+    return done;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+static bool port_error(MlirOperation func, tsr_diag_number number, const char *what, size_t index,
+                       const char *text) {
+    tsr_diag_error(where(func), number, "entry '@%s': %s %zu %s", tsr_op_symbol(func), what, index,
+                   text);
+    return false;
+}
+
+static bool check_ports(MlirOperation func, const char *what, const tsr_graph_port *ports,
+                        size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!is_name(ports[i].name))
+            return port_error(func, TSR_DIAG_PORT, what, i, "needs a printable, non-empty name");
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(ports[i].name, ports[k].name) == 0)
+                return port_error(func, TSR_DIAG_NAME_TAKEN, what, i,
+                                  "has the name of an earlier one");
+    }
+    return true;
+}
+
+/* Every port that has rows must have the same number of them. */
+static bool check_rows(const tsr_graph_entry *entry) {
+    const tsr_graph_port *first = NULL;
+    for (size_t i = 0; i < entry->input_count + entry->output_count; i++) {
+        bool is_input = i < entry->input_count;
+        const tsr_graph_port *port =
+            is_input ? &entry->inputs[i] : &entry->outputs[i - entry->input_count];
+        bool has_rows = entry->rows_independent || port->source == TSR_PORT_DATA ||
+                        (!is_input && entry->kind == TSR_ENTRY_EVAL);
+        if (!has_rows) continue;
+        if (port->type.shape.rank == 0) {
+            tsr_diag_error(where(entry->func), TSR_DIAG_ENTRY,
+                           "entry '@%s': '%s' is a scalar, but must have one row per sample",
+                           entry->name, port->name);
+            return false;
+        }
+        if (first && !tsr_dim_fits(first->type.shape.dims[0], port->type.shape.dims[0])) {
+            tsr_diag_error(where(entry->func), TSR_DIAG_ENTRY,
+                           "entry '@%s': '%s' has %" PRIu64 " rows, '%s' has %" PRIu64, entry->name,
+                           first->name, first->type.shape.dims[0], port->name,
+                           port->type.shape.dims[0]);
+            return false;
+        }
+        if (!first) first = port;
+    }
+    return true;
+}
+
+static bool check_port_attrs(MlirOperation func) {
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
+    size_t inputs = (size_t)mlirFunctionTypeGetNumInputs(type);
+    size_t outputs = (size_t)mlirFunctionTypeGetNumResults(type);
+    tsr_graph_port port;
+    if (inputs > TSR_CONFIG_PORTS_MAX || outputs > TSR_CONFIG_PORTS_MAX) {
+        tsr_diag_error(where(func), TSR_DIAG_PORT,
+                       "entry '@%s': has %zu arguments and %zu results; the limit is %d each",
+                       tsr_op_symbol(func), inputs, outputs, TSR_CONFIG_PORTS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < inputs; i++)
+        if (!tsr_graph_input_read(func, i, &port))
+            return port_error(func, TSR_DIAG_PORT, "argument", i,
+                              "needs one of tessera.data and tessera.name, and a tensor type of "
+                              "a known element type");
+    for (size_t i = 0; i < outputs; i++)
+        if (!tsr_graph_output_read(func, i, &port))
+            return port_error(func, TSR_DIAG_PORT, "result", i,
+                              "needs tessera.name, and a tensor type of a known element type");
+    return true;
+}
+
+static bool check_entry(MlirOperation func, tsr_arena *arena) {
+    tsr_graph_entry entry;
+    tsr_entry_kind kind;
+    if (!tsr_op_has(func, "tessera.entry")) return true;
+    if (!tsr_graph_entry_kind(func, &kind)) {
+        const char *is = tsr_op_string(func, "tessera.entry");
+        tsr_diag_error(where(func), TSR_DIAG_ENTRY,
+                       "entry '@%s': tessera.entry is \"%s\", must be \"train\", \"eval\" or "
+                       "\"infer\"",
+                       tsr_op_symbol(func), is ? is : "no string");
+        return false;
+    }
+    if (!check_port_attrs(func)) return false;
+    TSR_ASSERT(tsr_graph_entry_read(func, arena, &entry));
+    return check_ports(func, "argument", entry.inputs, entry.input_count) &&
+           check_ports(func, "result", entry.outputs, entry.output_count) && check_rows(&entry);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static bool check_declarations(MlirModule module) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+            tsr_graph_op id = tsr_graph_op_of(op);
+            if (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE)
+                done = check_declaration(op) && done;
+        }
+    }
+    return done;
+}
+
+bool tsr_pass_verify(MlirModule module) {
+    tsr_arena arena = {0};
+    tsr_ctx ctx = {0};
+    tsr_graph_tensor *tensors;
+    size_t count;
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) { done = check_func(func) && done; }
+    done = done && check_declarations(module);
+    done = done && tsr_graph_tensors(&ctx, module, &arena, &tensors, &count).code == TSR_OK &&
+           check_program(module, tensors, count);
+    if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+            done = check_entry(func, &arena) && done;
+        }
+    tsr_arena_finish(&arena);
+    return done;
+}

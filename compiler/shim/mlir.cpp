@@ -33,6 +33,17 @@ void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row) {
     mlir::registerPass([make, row] { return std::unique_ptr<mlir::Pass>(unwrap(make(row))); });
 }
 
+void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes) {
+    llvm::StringRef text = unwrap(passes);
+    mlir::registerPassPipeline(
+        unwrap(name), unwrap(summary),
+        [text](mlir::OpPassManager &manager, llvm::StringRef,
+               llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>) {
+            return mlir::parsePassPipeline(text, manager);
+        },
+        [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
+}
+
 void tsr_shim_allow_inlining(MlirDialectRegistry registry) {
     mlir::func::registerInlinerExtension(*unwrap(registry));
 }

@@ -31,6 +31,8 @@ void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_
                          const MlirLocation *note_locations, const MlirStringRef *notes);
 /* Puts a pass into the global registry under its argument; `make` is called for each use. */
 void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row);
+/* A name for a comma-separated list of registered passes. The strings are borrowed for ever. */
+void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes);
 /* Lets the inliner inline calls to functions that hold only ops of registered dialects. */
 void tsr_shim_allow_inlining(MlirDialectRegistry registry);
 

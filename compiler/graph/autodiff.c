@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-autodiff: every tessera.minimize becomes the gradients of its loss, by reverse
+ * accumulation (Griewank and Walther 2008, chapter 3.2), and one optimizer step for each parameter
+ * the loss depends on. Calls must have been inlined.
+ *
+ * Forward over the ops before minimize: a value is active if it is of a float type and depends on a
+ * parameter. Backward: each op's gradient rule is asked for the gradients of its active operands; a
+ * value used several times gets the sum, in the order in which the backward walk meets the uses, so
+ * that the bits depend on the program alone.
+ */
+#include "compiler/graph/passes.h"
+#include "compiler/graph/rule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct slot {
+    const void *value; /* NULL: free */
+    bool active;
+    MlirValue gradient; /* so far; null: none yet */
+} slot;
+
+typedef struct trained {
+    MlirOperation param; /* the first one of this name */
+    const char *name;
+    MlirValue gradient;
+} trained;
+
+typedef struct autodiff {
+    tsr_arena arena;
+    MlirBlock block;
+    MlirOperation minimize;
+    slot *slots; /* open addressing, at most half full */
+    size_t capacity;
+    MlirOperation *ops; /* those before minimize, in order */
+    size_t op_count;
+    trained *params; /* those the loss depends on, in reverse order of their reads */
+    size_t param_count;
+} autodiff;
+
+static slot *slot_of(autodiff *ad, MlirValue value) {
+    uint64_t hash = (uint64_t)(uintptr_t)value.ptr * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 32) & (ad->capacity - 1);
+    while (ad->slots[at].value && ad->slots[at].value != value.ptr)
+        at = (at + 1) & (ad->capacity - 1);
+    ad->slots[at].value = value.ptr;
+    return &ad->slots[at];
+}
+
+static bool is_float(MlirValue value) {
+    tsr_type type;
+    return tsr_value_type(value, &type) && tsr_dtype_is_float(type.dtype);
+}
+
+/* Fills ops and makes the table large enough for every value there can be. */
+static void collect(autodiff *ad) {
+    size_t values = (size_t)mlirBlockGetNumArguments(ad->block);
+    TSR_FOR_EACH_OP(op, ad->block) {
+        if (mlirOperationEqual(op, ad->minimize)) break;
+        ad->op_count++;
+        values += tsr_op_result_count(op);
+    }
+    for (ad->capacity = 64; ad->capacity < 2 * values + 2;) ad->capacity *= 2;
+    ad->slots = TSR_NEW(&ad->arena, slot, ad->capacity);
+    ad->ops = TSR_NEW(&ad->arena, MlirOperation, ad->op_count + 1);
+    ad->params = TSR_NEW(&ad->arena, trained, ad->op_count + 1);
+    TSR_ASSERT(ad->slots && ad->ops && ad->params);
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, ad->block) {
+        if (mlirOperationEqual(op, ad->minimize)) break;
+        ad->ops[count++] = op;
+    }
+}
+
+static void mark_active(autodiff *ad) {
+    for (size_t i = 0; i < ad->op_count; i++) {
+        MlirOperation op = ad->ops[i];
+        bool active = tsr_graph_op_of(op) == TSR_GRAPH_PARAM;
+        for (size_t k = 0; k < tsr_op_operand_count(op) && !active; k++)
+            active = slot_of(ad, tsr_op_operand(op, k))->active;
+        for (size_t k = 0; k < tsr_op_result_count(op) && active; k++) {
+            MlirValue result = tsr_op_result(op, k);
+            slot_of(ad, result)->active = is_float(result);
+        }
+    }
+}
+
+static void accumulate(tsr_builder *builder, MlirValue *sum, MlirValue gradient) {
+    if (mlirValueIsNull(*sum))
+        *sum = gradient;
+    else
+        *sum = tsr_emit_binary(builder, TSR_GRAPH_NAME("add"), *sum, gradient);
+}
+
+/* Reads of one parameter are one parameter. */
+static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, MlirValue gradient) {
+    const char *name = tsr_op_string(op, "name");
+    if (!name || !name[0]) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NAME_MISSING,
+                       "tessera.param: a trained parameter needs a name");
+        return false;
+    }
+    for (size_t i = 0; i < ad->param_count; i++) {
+        if (strcmp(ad->params[i].name, name) != 0) continue;
+        accumulate(builder, &ad->params[i].gradient, gradient);
+        ad->params[i].param = op;
+        return true;
+    }
+    ad->params[ad->param_count++] = (trained){.param = op, .name = name, .gradient = gradient};
+    return true;
+}
+
+static bool check_differentiable(MlirOperation op) {
+    tsr_rule rule;
+    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_GRADIENT,
+                       "%s: no gradient rule for this op%s", tsr_op_name(op),
+                       tsr_op_is(op, "func.call") ? "; inline calls first" : "");
+        return false;
+    }
+    if (!tsr_graph_check(op, &rule)) return false;
+    for (size_t i = 0; i < rule.operand_count + rule.result_count; i++) {
+        size_t k = i - rule.operand_count;
+        bool is_operand = i < rule.operand_count;
+        const tsr_type *type = is_operand ? &rule.operands[i] : &rule.declared[k];
+        char text[TSR_TYPE_TEXT_MAX];
+        if (tsr_type_is_static(type)) continue;
+        return tsr_rule_fail(&rule, TSR_DIAG_DYNAMIC, "%s %zu is %s; gradients need known dims",
+                             is_operand ? "operand" : "result", is_operand ? i : k,
+                             tsr_type_text(type, text));
+    }
+    return true;
+}
+
+/* Asks one op for the gradients of its active operands and hands them on. */
+static bool reverse_op(autodiff *ad, tsr_builder *builder, MlirOperation op) {
+    tsr_gradient of = {.builder = builder, .op = op};
+    if (tsr_op_result_count(op) == 0) return true;
+    of.of_result = slot_of(ad, tsr_op_result(op, 0))->gradient;
+    for (size_t k = 1; k < tsr_op_result_count(op) && mlirValueIsNull(of.of_result); k++)
+        of.of_result = slot_of(ad, tsr_op_result(op, k))->gradient;
+    if (mlirValueIsNull(of.of_result)) return true;
+    builder->location = mlirOperationGetLocation(op);
+    if (!check_differentiable(op)) return false;
+    tsr_graph_op id = tsr_graph_op_of(op);
+    if (id == TSR_GRAPH_PARAM) return reach_param(ad, builder, op, of.of_result);
+    for (size_t k = 0; k < tsr_op_operand_count(op); k++)
+        of.wanted[k] = slot_of(ad, tsr_op_operand(op, k))->active;
+    if (!tsr_graph_rules(id)->gradient(&of)) return false;
+    for (size_t k = 0; k < tsr_op_operand_count(op); k++)
+        if (of.wanted[k] && !mlirValueIsNull(of.of_operands[k]))
+            accumulate(builder, &slot_of(ad, tsr_op_operand(op, k))->gradient, of.of_operands[k]);
+    return true;
+}
+
+/* ---- the optimizer step ---------------------------------------------------------------------- */
+
+static bool is_assigned(autodiff *ad, const char *name, MlirLocation *out_where) {
+    TSR_FOR_EACH_OP(op, ad->block) {
+        const char *target;
+        if (tsr_graph_op_of(op) != TSR_GRAPH_ASSIGN) continue;
+        target = tsr_op_string(op, "target");
+        if (!target || strcmp(target, name) != 0) continue;
+        *out_where = mlirOperationGetLocation(op);
+        return true;
+    }
+    return false;
+}
+
+static MlirValue read_state(tsr_builder *builder, const trained *param, const char *name,
+                            const char *kind) {
+    MlirContext context = builder->context;
+    tsr_type type = tsr_type_of(param->gradient);
+    char text[TSR_TYPE_TEXT_MAX + 64], type_text[TSR_TYPE_TEXT_MAX];
+    snprintf(text, sizeof text, "#tessera.constant<0.0> : tensor<%s>",
+             tsr_type_text(&type, type_text));
+    MlirAttribute init = mlirAttributeParseGet(context, tsr_ref(text));
+    TSR_ASSERT(!mlirAttributeIsNull(init));
+    tsr_attr attrs[] = {{"name", tsr_attr_make_string(context, name)},
+                        {"of", tsr_attr_make_string(context, param->name)},
+                        {"kind", tsr_attr_make_string(context, kind)},
+                        {"init", init},
+                        {0}};
+    return tsr_build_value(builder, TSR_GRAPH_NAME("opt.state"), NULL, 0,
+                           tsr_type_make(context, &type), attrs);
+}
+
+static void assign(tsr_builder *builder, MlirValue value, const char *target) {
+    tsr_attr attr = {"target", tsr_attr_make_string(builder->context, target)};
+    tsr_build(builder, &(tsr_op_desc){.name = TSR_GRAPH_NAME("assign"),
+                                      .operand_count = 1,
+                                      .operands = &value,
+                                      .attr_count = 1,
+                                      .attrs = &attr});
+}
+
+static bool update(autodiff *ad, tsr_builder *builder, const trained *param, MlirValue step) {
+    MlirLocation before;
+    if (is_assigned(ad, param->name, &before)) {
+        char text[512];
+        snprintf(text, sizeof text, "tessera.minimize: parameter '%.300s' already has a next value",
+                 param->name);
+        tsr_diag_error_note(mlirOperationGetLocation(ad->minimize), TSR_DIAG_ASSIGN, text, before,
+                            "assigned here");
+        return false;
+    }
+    const char *m_name = tsr_arena_printf(&ad->arena, "%s.adam_m", param->name);
+    const char *v_name = tsr_arena_printf(&ad->arena, "%s.adam_v", param->name);
+    TSR_ASSERT(m_name && v_name);
+    MlirValue operands[] = {tsr_op_result(param->param, 0), param->gradient,
+                            read_state(builder, param, m_name, "adam_m"),
+                            read_state(builder, param, v_name, "adam_v"), step};
+    MlirType type = mlirValueGetType(param->gradient);
+    tsr_attr attr = {"optimizer", tsr_op_attr(ad->minimize, "optimizer")};
+    MlirOperation adamw =
+        tsr_build(builder, &(tsr_op_desc){.name = TSR_GRAPH_NAME("adamw"),
+                                          .operand_count = 5,
+                                          .operands = operands,
+                                          .result_count = 3,
+                                          .results = (MlirType[]){type, type, type},
+                                          .attr_count = 1,
+                                          .attrs = &attr});
+    assign(builder, tsr_op_result(adamw, 0), param->name);
+    assign(builder, tsr_op_result(adamw, 1), m_name);
+    assign(builder, tsr_op_result(adamw, 2), v_name);
+    return true;
+}
+
+static bool differentiate(autodiff *ad) {
+    tsr_builder builder = tsr_builder_before(ad->minimize);
+    MlirValue loss = tsr_op_operand(ad->minimize, 0);
+    collect(ad);
+    mark_active(ad);
+    if (!slot_of(ad, loss)->active) {
+        tsr_diag_error(mlirOperationGetLocation(ad->minimize), TSR_DIAG_NO_PARAMETER,
+                       "tessera.minimize: the loss depends on no parameter");
+        return false;
+    }
+    slot_of(ad, loss)->gradient = tsr_emit_constant(&builder, tsr_type_of(loss).dtype, 1.0);
+    for (size_t i = ad->op_count; i-- > 0;)
+        if (!reverse_op(ad, &builder, ad->ops[i])) return false;
+    builder.location = mlirOperationGetLocation(ad->minimize);
+    tsr_type step_type = tsr_type_scalar(TSR_DTYPE_I64);
+    MlirValue step = tsr_build_value(&builder, TSR_GRAPH_NAME("step"), NULL, 0,
+                                     tsr_type_make(builder.context, &step_type), NULL);
+    for (size_t i = ad->param_count; i-- > 0;)
+        if (!update(ad, &builder, &ad->params[i], step)) return false;
+    return true;
+}
+
+static bool run_on_block(MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_graph_op_of(op) != TSR_GRAPH_MINIMIZE) continue;
+        autodiff ad = {.block = block, .minimize = op};
+        bool done = differentiate(&ad);
+        tsr_arena_finish(&ad.arena);
+        if (!done) return false;
+        mlirOperationDestroy(op);
+    }
+    return true;
+}
+
+bool tsr_pass_autodiff(MlirModule module) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
+            done = run_on_block(tsr_op_body(func)) && done;
+    }
+    return done;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-infer-shapes: result types with dynamic dims become as static as the operands allow,
+ * by each op's shape rule; so do the result types of functions and of the calls to them.
+ */
+#include "compiler/graph/passes.h"
+#include "compiler/graph/rule.h"
+
+#include <string.h>
+
+/* Gives `value` the dims of `better` that it does not know yet. */
+static bool refine(MlirValue value, const tsr_type *better) {
+    tsr_type type;
+    bool changed = false;
+    if (!tsr_value_type(value, &type) || type.shape.rank != better->shape.rank) return false;
+    for (uint32_t i = 0; i < type.shape.rank; i++) {
+        if (type.shape.dims[i] != TSR_DIM_DYNAMIC || better->shape.dims[i] == TSR_DIM_DYNAMIC)
+            continue;
+        type.shape.dims[i] = better->shape.dims[i];
+        changed = true;
+    }
+    if (changed) mlirValueSetType(value, tsr_type_make(mlirValueGetContext(value), &type));
+    return changed;
+}
+
+static bool refine_op(MlirOperation op, bool *changed) {
+    tsr_rule rule;
+    tsr_type type;
+    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) return true;
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (!tsr_value_type(tsr_op_result(op, i), &type)) return true;
+    if (!tsr_graph_check(op, &rule)) return false;
+    for (size_t i = 0; i < rule.result_count; i++)
+        *changed = refine(tsr_op_result(op, i), &rule.results[i]) || *changed;
+    return true;
+}
+
+static void refine_call(MlirModule module, MlirOperation call, bool *changed) {
+    const char *callee = tsr_op_string(call, "callee");
+    MlirOperation func = callee ? tsr_module_find(module, callee) : (MlirOperation){NULL};
+    if (mlirOperationIsNull(func)) return;
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
+    for (size_t i = 0; i < tsr_op_result_count(call); i++) {
+        tsr_type result;
+        if (tsr_type_read(mlirFunctionTypeGetResult(type, (intptr_t)i), &result))
+            *changed = refine(tsr_op_result(call, i), &result) || *changed;
+    }
+}
+
+/* The function's result types become those of the values it returns. */
+static void refine_func(MlirOperation func, MlirOperation terminator, bool *changed) {
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
+    enum { MAX = TSR_CONFIG_PORTS_MAX };
+    MlirType inputs[MAX], results[MAX];
+    intptr_t input_count = mlirFunctionTypeGetNumInputs(type);
+    intptr_t result_count = mlirFunctionTypeGetNumResults(type);
+    if (input_count > MAX || result_count > MAX ||
+        mlirOperationGetNumOperands(terminator) != result_count)
+        return;
+    for (intptr_t i = 0; i < input_count; i++) inputs[i] = mlirFunctionTypeGetInput(type, i);
+    for (intptr_t i = 0; i < result_count; i++)
+        results[i] = mlirValueGetType(mlirOperationGetOperand(terminator, i));
+    MlirType refined =
+        mlirFunctionTypeGet(mlirTypeGetContext(type), input_count, inputs, result_count, results);
+    if (mlirTypeEqual(refined, type)) return;
+    tsr_op_set(func, "function_type", tsr_attr_make_type(refined));
+    *changed = true;
+}
+
+bool tsr_pass_infer_shapes(MlirModule module) {
+    bool done = true, changed = true;
+    while (changed && done) {
+        changed = false;
+        TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+            if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+            TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+                if (tsr_op_is(op, "func.call"))
+                    refine_call(module, op, &changed);
+                else if (tsr_op_is(op, "func.return"))
+                    refine_func(func, op, &changed);
+                else
+                    done = refine_op(op, &changed) && done;
+            }
+        }
+    }
+    return done;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-keep-entries: after inlining, drops every function that is no entry. A call that is
+ * left (recursion, a function without body) is an error.
+ */
+#include "compiler/graph/passes.h"
+
+static bool check_calls(MlirOperation func) {
+    bool done = true;
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (!tsr_op_is(op, "func.call")) continue;
+        const char *callee = tsr_op_string(op, "callee");
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_CALL,
+                       "func.call: '@%s' calls itself or was not inlined", callee ? callee : "");
+        done = false;
+    }
+    return done;
+}
+
+bool tsr_pass_keep_entries(MlirModule module) {
+    bool done = true;
+    size_t entries = 0;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_has(func, "tessera.entry")) continue;
+        entries++;
+        done = check_calls(func) && done;
+    }
+    if (!done) return false;
+    if (entries == 0) {
+        tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_ENTRY,
+                       "the module has no function with attribute tessera.entry");
+        return false;
+    }
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (tsr_op_is(func, "func.func") && !tsr_op_has(func, "tessera.entry"))
+            mlirOperationDestroy(func);
+    }
+    return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-verify-lowered: what the next stage relies on. Every function is an entry of static
+ * tessera ops; no calls, minimize, adamw, mean.
+ */
+#include "compiler/graph/graph.h"
+#include "compiler/graph/passes.h"
+
+static bool is_lowered(tsr_graph_op op) {
+    return op != TSR_GRAPH_NONE && op != TSR_GRAPH_MINIMIZE && op != TSR_GRAPH_ADAMW &&
+           op != TSR_GRAPH_MEAN;
+}
+
+static bool check_type(MlirOperation op, MlirValue value, const char *what, size_t index) {
+    tsr_type type;
+    char text[TSR_TYPE_TEXT_MAX];
+    if (tsr_value_type(value, &type) && tsr_type_is_static(&type)) return true;
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DYNAMIC,
+                   "%s: %s %zu is %s; every dim must be known here", tsr_op_name(op), what, index,
+                   tsr_value_type(value, &type) ? tsr_type_text(&type, text) : "no tensor");
+    return false;
+}
+
+static bool check_op(MlirOperation op) {
+    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op))) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_OPERATION,
+                       "%s: must be gone after lowering", tsr_op_name(op));
+        return false;
+    }
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        if (!check_type(op, tsr_op_operand(op, i), "operand", i)) return false;
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (!check_type(op, tsr_op_result(op, i), "result", i)) return false;
+    return true;
+}
+
+bool tsr_pass_verify_lowered(MlirModule module) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) {
+            tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_OPERATION,
+                           "%s: only entries may be left", tsr_op_name(func));
+            done = false;
+            continue;
+        }
+        MlirBlock body = tsr_op_body(func);
+        for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
+            done = check_type(func, mlirBlockGetArgument(body, i), "argument", (size_t)i) && done;
+        TSR_FOR_EACH_OP(op, body) { done = check_op(op) && done; }
+    }
+    return done;
+}
