@@ -47,6 +47,12 @@ FNR == 1 {
     name = head
     sub(/\(.*/, "", name)
     sub(/.*[ *]/, "", name)
+    if (name ~ /Test$/) { # Criterion: Test(suite, name)
+        sub(/^ */, "", head)
+        name = head
+        gsub(/ /, "", name)
+        sub(/,\..*|\).*/, ")", name)
+    }
 }
 inside && /^}/ {
     judge("function " FILENAME " " name, FILENAME ": " name, FNR - start + 1, 70)

@@ -95,6 +95,10 @@ test_lengths() {
     bad '801 lines' 'b.c has 801 lines; the limit is 800'
     file b.c 'static const int t[] = {' "$(lines 90)" '};' '#define X(a) {' 'int g(void) {' '}'
     good 'a long table is no function'
+    file b.c 'Test(suite, thing, .timeout = 3) {' "$(lines 70)" '}'
+    bad 'a long test' 'b.c: Test(suite,thing) has 72 lines'
+    file b.c 'Test(suite, other) {' "$(lines 70)" '}'
+    bad 'a long test' 'b.c: Test(suite,other) has 72 lines'
 }
 
 test_folders() {
