@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/io.h"
+#include "runtime/base/json.h"
 #include "runtime/data/array_source.h"
 
 #include <fcntl.h>
@@ -110,9 +111,11 @@ tsr_result tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, 
 
 const char *tsr_quote(const char *text, size_t length, char out_text[static TSR_QUOTE_MAX]) {
     size_t kept = length < TSR_QUOTE_MAX ? length : TSR_QUOTE_MAX - 4;
+    while (kept < length && kept && ((unsigned char)text[kept] & 0xC0) == 0x80) kept--;
+    const bool utf8 = tsr_utf8_valid(text, kept);
     for (size_t i = 0; i < kept; i++) {
         unsigned char c = (unsigned char)text[i];
-        out_text[i] = c < 0x20 || c == 0x7F ? '?' : text[i];
+        out_text[i] = c < 0x20 || c == 0x7F || (c > 0x7F && !utf8) ? '?' : text[i];
     }
     memcpy(out_text + kept, kept < length ? "..." : "", kept < length ? 4 : 1);
     return out_text;

@@ -13,17 +13,23 @@
  */
 typedef struct tsr_array tsr_array;
 
-/* `spec` is a path; "file.npz:member" for a member of an npz; "file.safetensors:name" for a tensor;
- * any other extension than .npy/.npz/.safetensors is a flat file of `flat_dtype` elements
- * (TSR_DTYPE_NONE: refused). Fails with TSR_IO (missing, unreadable, directory) or TSR_DATA
- * (truncated, Fortran order, big-endian, object, unknown dtype; the message has both values; a
- * missing member lists those there are). */
+/* `spec` is a path; "file.npz:member" for a member of an npz (with or without its ".npy");
+ * "file.safetensors:name" for a tensor; without a member, the only one there is. Any other
+ * extension than .npy/.npz/.safetensors is a flat file of `flat_dtype` elements, little-endian, one
+ * dimension (TSR_DTYPE_NONE: refused). The file stays open until close; a deflated member is
+ * inflated into memory at once. Fails with TSR_IO (missing, unreadable, directory), TSR_DATA
+ * (empty, truncated, trailing bytes, Fortran order, big-endian, object, unknown dtype, wrong
+ * checksum; the message has both values; a missing member lists those there are) or TSR_USAGE
+ * (empty path or member). */
 TSR_RESULT tsr_array_open(tsr_ctx *ctx, const char *spec, tsr_dtype flat_dtype,
                           tsr_array **out_array);
 void tsr_array_close(tsr_ctx *ctx, tsr_array *array); /* accepts NULL */
 tsr_dtype tsr_array_get_dtype(const tsr_array *array);
 const tsr_shape *tsr_array_get_shape(const tsr_array *array);
-/* `count` elements from flat index `first`; no allocation. */
+/* `count` elements from flat index `first`, which lie inside; no allocation. TSR_IO, or TSR_DATA
+ * for an i1 element that is neither 0 nor 1. Several threads may read one array, each with its
+ * context.
+ */
 TSR_RESULT tsr_array_read(tsr_ctx *ctx, const tsr_array *array, uint64_t first, uint64_t count,
                           void *out_elements);
 

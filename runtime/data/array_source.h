@@ -40,8 +40,8 @@ TSR_RESULT tsr_safetensors_locate(tsr_ctx *ctx, tsr_array *array, const char *me
                                   tsr_dtype flat);
 TSR_RESULT tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat);
 
-/* Text of a file for use in a message: control characters become '?', the end is cut. Returns
- * `out_text`. */
+/* Text of a file for use in a message: control characters, and what is not UTF-8, become '?'; the
+ * end is cut. Returns `out_text`. */
 const char *tsr_quote(const char *text, size_t length, char out_text[static TSR_QUOTE_MAX]);
 
 /* A comma-separated list for a message, cut with "…" when full. Zero-initialised is empty. */

@@ -8,6 +8,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,6 +131,48 @@ Test(npz, selection) {
     archive_write_open_filename(zip, files_path(&dir, "d.npz"));
     archive_write_free(zip);
     expect_refused(files_path(&dir, "d.npz"), TSR_DATA, "no member; those there are: none");
+}
+
+/* Names in messages are one line of UTF-8, whatever the archive says. */
+Test(npz, hostile_names) {
+    static const struct {
+        const char *name, *shown;
+    } rows[] = {
+        {"a\x1b[2J\n", "those there are: a?[2J?, ok.npy"},
+        {"caf\xc3\xa9", "those there are: caf\xc3\xa9, ok.npy"},
+        {"caf\xe9", "those there are: caf?, ok.npy"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char long_name[200];
+        unsigned char *bytes = NULL;
+        size_t size = 0, length = strlen(rows[i].name);
+        struct archive *zip = archive_write_new();
+        archive_write_set_format_zip(zip);
+        archive_write_open_filename(zip, files_path(&dir, "a.npz"));
+        memset(long_name, 'x', length);
+        long_name[length] = 0;
+        add_member(zip, long_name, 2, true);
+        add_member(zip, "ok.npy", 2, true);
+        archive_write_free(zip);
+        files_read(&dir, "a.npz", &bytes, &size);
+        for (size_t at = 0; at + length <= size; at++) /* libarchive refuses such names */
+            if (memcmp(bytes + at, long_name, length) == 0)
+                memcpy(bytes + at, rows[i].name, length);
+        files_write(&dir, "b.npz", bytes, size);
+        expect_refused(spec("b.npz", "none"), TSR_DATA, rows[i].shown);
+        free(bytes);
+    }
+    struct archive *zip = archive_write_new();
+    archive_write_set_format_zip(zip);
+    archive_write_open_filename(zip, files_path(&dir, "a.npz"));
+    for (int i = 0; i < 40; i++) {
+        char name[200];
+        snprintf(name, sizeof name, "%0*d.npy", i * 4 + 1, i);
+        add_member(zip, name, 2, true);
+    }
+    archive_write_free(zip);
+    expect_refused(spec("a.npz", "none"), TSR_DATA, "000011.npy, ...");
+    expect_values(spec("a.npz", "0"), 2);
 }
 
 Test(npz, truncated_at_every_byte) {
