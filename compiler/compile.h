@@ -41,7 +41,7 @@ typedef struct tsr_compile_options {
     bool dump[TSR_STAGE_COUNT]; /* stages to show */
     /* Called for each stage to show, and each target where the stage has one (else NULL). A failure
      * ends the compilation. */
-    TSR_RESULT (*on_dump)
+    TSR_RESULT(*on_dump)
     (tsr_ctx *ctx, void *user, tsr_stage stage, const char *target, const char *text,
      size_t size_bytes);
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */

@@ -5,7 +5,6 @@
  */
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/schedule.h"
-
 #include "runtime/base/hash.h"
 
 #include <ctype.h>
@@ -307,7 +306,7 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
 static TSR_RESULT settle_group(fuser *f, const entry *e, const tsr_fuse_group *group,
                                MlirOperation func, const char **out_symbol) {
     tsr_buffer text = {0};
-    tsr_mlir_print(func, TSR_PRINT_PRETTY, &text);
+    tsr_mlir_print(func, TSR_PRINT_GENERIC, &text);
     char *copy = text.failed ? NULL : tsr_arena_strdup(&f->arena, text.bytes);
     tsr_buffer_finish(&text);
     if (!copy) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");

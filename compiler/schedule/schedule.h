@@ -37,8 +37,8 @@ const char *tsr_op_group_kind(const tsr_op_row *row);
 /* NumPy broadcasting: can `from` stretch to `to`? */
 bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to);
 
-/* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry their
- * name in this attribute: a function of type and value, so that equal ones are one. */
+/* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry
+ * their name in this attribute: a function of type and value, so that equal ones are one. */
 #define TSR_CONSTANT_NAME "tessera.tensor"
 
 /* Pass tsched-fuse. Entries that already hold calls of groups stay as they are. */

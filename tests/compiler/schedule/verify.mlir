@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: not tessera-opt -split-input-file --no-output %s 2>&1 | FileCheck %s
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0402] tsched.func: kind is "map"; its ops make it "matmul"
+tsched.func @kind(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  tsched.return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+tsched.func @two_roots(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.matmul: a fusion group holds one such op at most
+  %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  tsched.return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+tsched.func @prologue(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.exp: only a reduction takes elementwise ops before it
+  %0 = tessera.exp %a : tensor<4x4xf32>
+  %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  tsched.return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+tsched.func @shapes(%a: tensor<4x4xf32>, %b: tensor<2xf32>) -> (tensor<4x4xf32>, tensor<2xf32>) attributes {kind = "map"} {
+  %0 = tessera.exp %a : tensor<4x4xf32>
+  %1 = tessera.exp %b : tensor<2xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.return: all outputs of a group have one shape
+  tsched.return %0, %1 : tensor<4x4xf32>, tensor<2xf32>
+}
+
+// -----
+
+tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "reduce"} {
+  %0 = tessera.exp %a : tensor<4x4xf32>
+  %1 = tessera.sum %0 {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.add: reads a value that exists only before the reduction
+  %2 = tessera.add %0, %1 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  %3 = tessera.neg %1 : tensor<4xf32>
+  tsched.return %3 : tensor<4xf32>
+}
+
+// -----
+
+tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.transpose: stands alone in its group
+  %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = tessera.exp %0 : tensor<4x4xf32>
+  tsched.return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0402] tsched.func: every tile size is at least 1
+tsched.func @tile(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [4, 0]} {
+  %0 = tessera.exp %a : tensor<4xf32>
+  tsched.return %0 : tensor<4xf32>
+}
+
+// -----
+
+tsched.func @passed(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.return: an input cannot be an output
+  tsched.return %a : tensor<4xf32>
+}
+
+// -----
+
+func.func @absent(%a: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.call: there is no such tsched.func
+  %0 = tsched.call @nowhere(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+tsched.func @group(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", source = "autotune", tile = [2, 4]} {
+  %0 = tessera.exp %a : tensor<4xf32>
+  tsched.return %0 : tensor<4xf32>
+}
+func.func @types(%a: tensor<5xf32>) -> tensor<5xf32> {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.call: the types differ from the group's
+  %0 = tsched.call @group(%a) : (tensor<5xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}
