@@ -101,11 +101,9 @@ TSR_RESULT tsr_layout_parse_manifest(tsr_ctx *ctx, const tsr_json_source *source
 
 /* ---- the canonical archive ---- */
 
-enum {
-    TSR_PLAN_MARKER = UINT32_MAX,   /* the member oci-layout */
-    TSR_PLAN_ROOT = UINT32_MAX - 1, /* the member index.json */
-    TSR_PLAN_HEAD_BYTES_MAX = TSR_BUNDLE_ALIGN_BYTES + 2 * TSR_TAR_BLOCK_BYTES,
-};
+#define TSR_PLAN_MARKER UINT32_MAX     /* the member oci-layout */
+#define TSR_PLAN_ROOT (UINT32_MAX - 1) /* the member index.json */
+enum { TSR_PLAN_HEAD_BYTES_MAX = TSR_BUNDLE_ALIGN_BYTES + 2 * TSR_TAR_BLOCK_BYTES };
 
 typedef struct tsr_plan_entry {
     uint32_t blob; /* of the table the layout points into, or one of the two above */

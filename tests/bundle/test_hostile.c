@@ -289,6 +289,7 @@ Test(hostile, writer_refuses_a_bomb) {
                             .target_count = 1};
     cr_assert_eq(tsr_bundle_write(&ctx, sample_path("bomb.tsb"), &spec).code, TSR_USAGE);
     cr_assert(strstr(ctx.error.text, "1024 : 1"), "%s", ctx.error.text);
+    free((void *)blob.bytes);
 }
 
 /* ---- chunk tables ---- */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd.h>
 
 static const tsr_bundle_open_options strict = {sizeof strict, true};
 
@@ -175,4 +176,29 @@ Test(round_trip, verify_counts_every_blob) {
         cr_assert_gt(report.seconds, 0);
     }
     tsr_bundle_close(&ctx, bundle);
+}
+
+/* The bundle that the first release of the format wrote is read forever, and written again to the
+ * same bytes by the zstd that wrote it. */
+Test(round_trip, format_1_0) {
+    static const char root[] = "5ec3ced430bfafa31e1c9a4f90d15756f785c6a86ae21fce8d6b144dc16174c0";
+    tsr_ctx ctx = {0};
+    tsr_bundle *bundle = NULL;
+    char hex[TSR_DIGEST_HEX + 1];
+    size_t size, again_size;
+    sample_must(&ctx, tsr_bundle_open(&ctx, TESTS_FOLDER "/format-1.0.tsb", &strict, &bundle));
+    tsr_digest digest = tsr_bundle_get_digest(bundle);
+    tsr_digest_format(&digest, hex);
+    cr_assert_str_eq(hex, root);
+    check_layers(&ctx, bundle, SAMPLE_TINY, 0);
+    tsr_bundle_close(&ctx, bundle);
+    sample_must(&ctx, sample_write(&ctx, sample_path("again.tsb"), SAMPLE_TINY, false));
+    char *bytes = sample_load(TESTS_FOLDER "/format-1.0.tsb", &size);
+    char *again = sample_load(sample_path("again.tsb"), &again_size);
+    if (ZSTD_versionNumber() == 10504) {
+        cr_assert_eq(size, again_size);
+        cr_assert_arr_eq(bytes, again, size);
+    }
+    free(bytes);
+    free(again);
 }
