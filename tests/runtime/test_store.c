@@ -1,0 +1,812 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the state store promises its callers, on the file system in memory and on the real one.
+ */
+#include "runtime/store/internal.h"
+#include "tests/runtime/fault_io.h"
+#include "tests/runtime/store_model.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef struct bench {
+    fault_io *disk;
+    model_log log;
+    tsr_ctx ctx;
+    model m;
+    tsr_store *store;
+    tsr_recovery recovery;
+} bench;
+
+static bench *begin(void) {
+    bench *b = calloc(1, sizeof *b);
+    cr_assert(b);
+    b->disk = fault_io_create();
+    b->ctx = (tsr_ctx){.log = model_log_add,
+                       .log_user = &b->log,
+                       .log_level = TSR_LOG_WARNING,
+                       .io = fault_io_table(b->disk)};
+    model_init(&b->m);
+    return b;
+}
+static void end(bench *b) {
+    tsr_store_close(&b->ctx, b->store);
+    fault_io_destroy(b->disk);
+    free(b);
+}
+
+static tsr_result reopen(bench *b, tsr_resume_mode mode, uint64_t generation) {
+    tsr_store_options options = model_options("/s");
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    b->log = (model_log){0};
+    return tsr_store_open(&b->ctx, &options, mode, generation, &b->store, &b->recovery);
+}
+static void must_open(bench *b) {
+    tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+}
+static void must_save(bench *b, uint64_t first, uint64_t last) {
+    if (!b->store->thread_started)
+        cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code,
+                     TSR_OK);
+    for (uint64_t step = first; step <= last; step++)
+        cr_assert(model_save(&b->ctx, b->store, &b->m, step));
+}
+static void must_load(bench *b, uint64_t step) {
+    cr_assert(b->recovery.found);
+    cr_assert_eq(b->recovery.generation.position.step, step);
+    memset(b->m.weights, 0, sizeof b->m.weights);
+    tsr_result result = tsr_store_load(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS);
+    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert(model_is(&b->m, step));
+    tsr_digest hash = tsr_state_hash(b->m.tensors, MODEL_TENSORS);
+    cr_assert(tsr_digest_equal(&hash, &b->recovery.generation.state_hash));
+}
+static void must_fail(bench *b, tsr_result result, tsr_code code, const char *text) {
+    cr_assert_eq(result.code, code, "code %d: %s", (int)result.code, b->ctx.error.text);
+    cr_assert(strstr(b->ctx.error.text, text), "'%s' does not hold '%s'", b->ctx.error.text, text);
+}
+static void flip(bench *b, const char *path, size_t at) {
+    size_t size = 0;
+    uint8_t *bytes = fault_io_bytes(b->disk, path, &size);
+    cr_assert(bytes && at < size, "%s has no byte %zu", path, at);
+    bytes[at] ^= 0x10;
+}
+static bool exists(bench *b, const char *path) {
+    size_t size;
+    return fault_io_bytes(b->disk, path, &size) != NULL;
+}
+
+/* ---- saving and recovering ---- */
+
+Test(store, round_trip) {
+    bench *b = begin();
+    must_open(b);
+    cr_assert(!b->recovery.found);
+    must_save(b, 1, 3);
+    tsr_save_status status = tsr_store_poll(b->store);
+    cr_assert_eq(status.committed_count, 3);
+    cr_assert_eq(status.failed_count, 0);
+    cr_assert_eq(status.last_committed.position.step, 3);
+    cr_assert_eq(status.last_committed.number, 3);
+    must_open(b);
+    must_load(b, 3);
+    tsr_position position = model_position(3);
+    tsr_digest bundle = model_bundle();
+    cr_assert_eq(memcmp(&b->recovery.generation.position, &position, sizeof position), 0);
+    cr_assert(tsr_digest_equal(&b->recovery.generation.bundle_hash, &bundle));
+    cr_assert_eq(b->recovery.generation.number, 3);
+    cr_assert_eq(b->recovery.generation.epoch, 1);
+    must_save(b, 4, 4);
+    must_open(b);
+    must_load(b, 4);
+    cr_assert_eq(b->recovery.generation.epoch, 2);
+    end(b);
+}
+
+Test(store, opened_twice_without_a_save) {
+    bench *b = begin();
+    for (int i = 0; i < 3; i++) {
+        must_open(b);
+        cr_assert(!b->recovery.found);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+    }
+    cr_assert_eq(b->log.errors, 0);
+    end(b);
+}
+
+/* Three chunks, the last one short, spread over segments by a small limit. */
+Test(store, large_tensors_and_many_segments) {
+    enum { COUNT = (9 << 20) / 4 + 3 };
+    bench *b = begin();
+    float *large = malloc(COUNT * sizeof *large);
+    uint8_t small[5] = {1, 2, 3, 4, 5};
+    for (size_t i = 0; i < COUNT; i++) large[i] = (float)i;
+    tsr_tensor tensors[] = {{"large", TSR_DTYPE_F32, {1, {COUNT}}, large},
+                            {"none", TSR_DTYPE_I32, {3, {4, 0, 4}}, NULL},
+                            {"small", TSR_DTYPE_UI8, {1, {5}}, small}};
+    tsr_position position = model_position(1);
+    must_open(b);
+    b->store->segment_bytes_max = 5 << 20;
+    cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, tensors, 3).code, TSR_OK);
+    cr_assert_eq(b->store->plan.segment_count, 3);
+    cr_assert_eq(tsr_store_save(&b->ctx, b->store, &position).code, TSR_OK);
+    cr_assert_eq(tsr_store_wait(b->store).committed_count, 1);
+    must_open(b);
+    memset(large, 0, COUNT * sizeof *large);
+    memset(small, 0, sizeof small);
+    cr_assert_eq(tsr_store_load(&b->ctx, b->store, tensors, 3).code, TSR_OK, "%s",
+                 b->ctx.error.text);
+    for (size_t i = 0; i < COUNT; i++) cr_assert_eq(large[i], (float)i);
+    cr_assert_eq(small[4], 5);
+    tsr_digest hash = tsr_state_hash(tensors, 3);
+    cr_assert(tsr_digest_equal(&hash, &b->recovery.generation.state_hash));
+    flip(b, "/s/gen/1-1/segment.1", 12345);
+    must_fail(b, tsr_store_load(&b->ctx, b->store, tensors, 3), TSR_STATE, "'large' is damaged");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    free(large);
+    end(b);
+}
+
+Test(store, state_without_tensors) {
+    bench *b = begin();
+    tsr_position position = model_position(1);
+    must_open(b);
+    cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, NULL, 0).code, TSR_OK);
+    cr_assert_eq(tsr_store_save(&b->ctx, b->store, &position).code, TSR_OK);
+    cr_assert_eq(tsr_store_wait(b->store).committed_count, 1);
+    must_open(b);
+    cr_assert(b->recovery.found);
+    cr_assert_eq(tsr_store_load(&b->ctx, b->store, NULL, 0).code, TSR_OK);
+    end(b);
+}
+
+/* The staging is a copy: what the caller does after save does not reach the disk. */
+Test(store, save_takes_a_copy) {
+    bench *b = begin();
+    tsr_position position = model_position(1);
+    must_open(b);
+    cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code, TSR_OK);
+    model_fill(&b->m, 1);
+    cr_assert_eq(tsr_store_save(&b->ctx, b->store, &position).code, TSR_OK);
+    model_fill(&b->m, 77);
+    must_open(b);
+    must_load(b, 1);
+    end(b);
+}
+
+Test(store, collection_keeps_what_was_asked) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    options.keep = 3;
+    cr_assert_eq(
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
+        TSR_OK);
+    must_save(b, 1, 6);
+    for (uint64_t n = 1; n <= 6; n++) {
+        char path[64];
+        snprintf(path, sizeof path, "/s/MANIFEST.%llu.1", (unsigned long long)n);
+        cr_assert_eq(exists(b, path), n >= 4, "%s", path);
+        snprintf(path, sizeof path, "/s/gen/1-%llu/segment.0", (unsigned long long)n);
+        cr_assert_eq(exists(b, path), n >= 4, "%s", path);
+    }
+    end(b);
+}
+
+/* A run that dies again and again before it reached `keep` saves must not fill the disk. */
+Test(store, many_short_runs_leave_no_litter) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    options.keep = 4;
+    unsigned manifests = 0;
+    for (uint64_t step = 1; step <= 20; step++) {
+        tsr_store_close(&b->ctx, b->store);
+        cr_assert_eq(
+            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
+            TSR_OK);
+        must_save(b, step, step);
+    }
+    for (uint64_t n = 1; n <= 20; n++) {
+        char path[64];
+        snprintf(path, sizeof path, "/s/MANIFEST.%llu.%llu", (unsigned long long)n,
+                 (unsigned long long)n);
+        manifests += exists(b, path);
+    }
+    cr_assert_geq(manifests, 4);
+    cr_assert_leq(manifests, 8);
+    end(b);
+}
+
+/* ---- damage ---- */
+
+Test(store, newest_damaged_falls_back_one_loudly) {
+    const char *paths[] = {"/s/MANIFEST.3.1", "/s/gen/1-3/segment.0"};
+    for (size_t i = 0; i < 2; i++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 3);
+        flip(b, paths[i], 100);
+        must_open(b);
+        must_load(b, 2);
+        cr_assert_eq(b->recovery.damaged_count, 1);
+        cr_assert_eq(b->log.errors, 1);
+        cr_assert(strstr(b->log.last_error, "generation 3 of epoch 1 is damaged"), "%s",
+                  b->log.last_error);
+        must_save(b, 7, 7);
+        must_open(b);
+        must_load(b, 7);
+        cr_assert_eq(b->recovery.generation.number, 4);
+        end(b);
+    }
+}
+
+Test(store, all_damaged_refuses) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    flip(b, "/s/MANIFEST.3.1", 5);
+    flip(b, "/s/gen/1-2/segment.0", 5);
+    for (int i = 0; i < 2; i++)
+        must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "2 of 2 committed generations");
+    cr_assert_eq(b->log.errors, 2);
+    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
+    end(b);
+}
+
+Test(store, missing_is_damaged_too) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    must_open(b);
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.3.1"));
+    must_open(b);
+    must_load(b, 2);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/segment.0"));
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "nothing good is left");
+    end(b);
+}
+
+Test(store, lost_base_is_told_and_survived) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    must_open(b);
+    must_save(b, 4, 4);
+    flip(b, "/s/BASE.2", 20);
+    must_open(b);
+    must_load(b, 4);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    flip(b, "/s/BASE.3", 20);
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.4.2"));
+    must_open(b);
+    must_load(b, 3);
+    end(b);
+}
+
+typedef struct victim {
+    char paths[32][64];
+    size_t count;
+} victim;
+static void add_victim(void *user, const char *path) {
+    victim *v = user;
+    cr_assert_lt(v->count, 32);
+    snprintf(v->paths[v->count++], sizeof v->paths[0], "%s", path);
+}
+
+/* I5: whichever byte of the store is flipped, what is loaded is one of its generations. */
+Test(store, every_flipped_byte) {
+    bench *b = begin();
+    victim files = {.count = 0};
+    unsigned alarms = 0, bytes_total = 0;
+    must_open(b);
+    must_save(b, 1, 3);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    fault_io *whole = b->disk;
+    fault_io_each_file(whole, add_victim, &files);
+    for (size_t f = 0; f < files.count; f++) {
+        size_t size = 0;
+        fault_io_bytes(whole, files.paths[f], &size);
+        for (size_t at = 0; at < size; at++) {
+            b->disk = fault_io_clone(whole);
+            b->ctx.io = fault_io_table(b->disk);
+            flip(b, files.paths[f], at);
+            must_open(b);
+            bool newest = strstr(files.paths[f], "MANIFEST.3") || strstr(files.paths[f], "gen/1-3");
+            must_load(b, newest ? 2 : 3);
+            bytes_total++;
+            if (newest || strstr(files.paths[f], "BASE"))
+                cr_assert_eq(b->recovery.damaged_count, 1, "%s byte %zu", files.paths[f], at);
+            alarms += b->recovery.damaged_count;
+            tsr_store_close(&b->ctx, b->store);
+            b->store = NULL;
+            fault_io_destroy(b->disk);
+        }
+    }
+    cr_assert_gt(bytes_total, 5000);
+    cr_assert_gt(alarms, 3000);
+    b->disk = whole;
+    b->ctx.io = fault_io_table(whole);
+    end(b);
+}
+
+/* A medium that gives back other bytes than were written: nothing old may be removed on its word.
+ */
+static void corrupt_newest(void *user) {
+    bench *b = user;
+    flip(b, "/s/gen/1-3/segment.0", 1000);
+}
+Test(store, read_back_guards_collection) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CALL,
+                                        .at = 1,
+                                        .name = "drop_cache",
+                                        .call = corrupt_newest,
+                                        .call_user = b});
+    must_save(b, 3, 3);
+    tsr_save_status status = tsr_store_poll(b->store);
+    cr_assert_eq(status.failed_count, 1);
+    cr_assert_eq(status.failed_in_a_row, 1);
+    cr_assert(exists(b, "/s/MANIFEST.1.1") && exists(b, "/s/MANIFEST.2.1"));
+    must_open(b);
+    must_load(b, 2);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    end(b);
+}
+
+/* ---- refusals ---- */
+
+Test(store, foreign_bundle) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    char ours[TSR_DIGEST_HEX + 1], theirs[TSR_DIGEST_HEX + 1];
+    must_open(b);
+    must_save(b, 1, 1);
+    tsr_store_close(&b->ctx, b->store);
+    options.bundle_hash = tsr_hash("another", 7);
+    tsr_digest bundle = model_bundle();
+    tsr_digest_format(&options.bundle_hash, ours);
+    tsr_digest_format(&bundle, theirs);
+    tsr_result result =
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
+    b->store = NULL;
+    must_fail(b, result, TSR_MISMATCH, ours);
+    must_fail(b, result, TSR_MISMATCH, theirs);
+    must_open(b);
+    must_load(b, 1);
+    end(b);
+}
+
+Test(store, other_numerics) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    must_open(b);
+    must_save(b, 1, 1);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    options.numerics = "portable-sse";
+    must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
+              TSR_MISMATCH, "'portable-fma'; this machine runs 'portable-sse'");
+    options.allow_inexact = true;
+    b->log = (model_log){0};
+    cr_assert_eq(
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
+        TSR_OK);
+    cr_assert_eq(b->log.warnings, 1);
+    end(b);
+}
+
+Test(store, other_tensors) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 1);
+    must_open(b);
+    tsr_tensor other[MODEL_TENSORS];
+    memcpy(other, b->m.tensors, sizeof other);
+    must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS - 1), TSR_MISMATCH,
+              "the state has tensor 'w.moment' (5xi64), which the program has not");
+    other[0].shape.dims[1] = 50;
+    must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS), TSR_MISMATCH,
+              "tensor 'w' is 7x100xf32 in the state; the program has 7x50xf32");
+    other[0].shape.dims[1] = 100;
+    other[0].dtype = TSR_DTYPE_I32;
+    must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS), TSR_MISMATCH,
+              "tensor 'w' is 7x100xf32 in the state; the program has 7x100xi32");
+    other[0] = b->m.tensors[0];
+    other[0].name = "v";
+    must_fail(b, tsr_store_load(&b->ctx, b->store, other, MODEL_TENSORS), TSR_MISMATCH,
+              "the program has tensor 'v' (7x100xf32), which the state has not");
+    end(b);
+}
+
+Test(store, tensors_that_cannot_be_stored) {
+    bench *b = begin();
+    float x[2];
+    char overlong[300];
+    memset(overlong, 'n', sizeof overlong - 1);
+    overlong[sizeof overlong - 1] = 0;
+    const struct {
+        tsr_tensor tensors[2];
+        const char *text;
+    } rows[] = {
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {"a", TSR_DTYPE_F32, {1, {2}}, x}}, "named 'a'"},
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {NULL, TSR_DTYPE_F32, {1, {2}}, x}}, "no usable name"},
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {"", TSR_DTYPE_F32, {1, {2}}, x}}, "no usable name"},
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {"b\n", TSR_DTYPE_F32, {1, {2}}, x}},
+         "no usable name"},
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {overlong, TSR_DTYPE_F32, {1, {2}}, x}},
+         "no usable name"},
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {"b", TSR_DTYPE_NONE, {1, {2}}, x}}, "element type 0"},
+        {{{"a", TSR_DTYPE_F32, {1, {2}}, x}, {"b", TSR_DTYPE_F32, {2, {1u << 30, 1u << 30}}, x}},
+         "at tensor 'b'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        must_open(b);
+        must_fail(b, tsr_store_reserve(&b->ctx, b->store, rows[i].tensors, 2), TSR_USAGE,
+                  rows[i].text);
+    }
+    end(b);
+}
+
+Test(store, resume_modes) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "the newest 3");
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 9), TSR_STATE,
+              "there is no generation 9; there are: 2, 3");
+    cr_assert_eq(reopen(b, TSR_RESUME_EXACT, 2).code, TSR_OK);
+    must_load(b, 2);
+    must_save(b, 20, 20);
+    cr_assert_eq(tsr_store_poll(b->store).last_committed.number, 4, "numbers are never used twice");
+    must_open(b);
+    must_load(b, 20);
+    flip(b, "/s/gen/4-4/segment.0", 0);
+    end(b);
+    b = begin();
+    cr_assert_eq(reopen(b, TSR_RESUME_NEVER, 0).code, TSR_OK);
+    cr_assert(!b->recovery.found);
+    must_save(b, 1, 1);
+    flip(b, "/s/gen/1-1/segment.0", 0);
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 1), TSR_STATE, "damaged or absent; there are: 1");
+    end(b);
+}
+
+Test(store, network_file_systems) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    fault_io_set_fs_type(b->disk, 0x6969);
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE, "network file system (NFS)");
+    options.allow_network_fs = true;
+    cr_assert_eq(
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
+        TSR_OK);
+    end(b);
+}
+
+Test(store, options_out_of_range) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    options.keep = 1;
+    must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
+              TSR_USAGE, "1 generations cannot be kept; expected 2");
+    options = model_options("");
+    must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
+              TSR_USAGE, "is empty");
+    end(b);
+}
+
+/* ---- failing saves ---- */
+
+Test(store, failures_are_counted_and_forgotten) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 1);
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_ERROR,
+                                        .error = ENOSPC,
+                                        .at = 1,
+                                        .name = "fallocate",
+                                        .persistent = true});
+    b->log = (model_log){0};
+    for (uint32_t i = 1; i <= 3; i++) {
+        cr_assert(!model_save(&b->ctx, b->store, &b->m, 1 + i));
+        tsr_save_status status = tsr_store_poll(b->store);
+        cr_assert_eq(status.failed_in_a_row, i);
+        cr_assert_eq(status.failed_count, i);
+        cr_assert_eq(status.committed_count, 1);
+        cr_assert_eq(b->log.warnings, i, "each failure is logged once");
+    }
+    cr_assert(!exists(b, "/s/gen/1-2/segment.0"), "a dead generation gives its bytes back");
+    fault_io_arm(b->disk, NULL);
+    must_save(b, 5, 5);
+    tsr_save_status status = tsr_store_poll(b->store);
+    cr_assert_eq(status.failed_in_a_row, 0);
+    cr_assert_eq(status.failed_count, 3);
+    must_open(b);
+    must_load(b, 5);
+    cr_assert_eq(b->recovery.uncommitted_count, 0);
+    end(b);
+}
+
+/* Without fallocate() a file system is still good enough. */
+Test(store, fallocate_not_supported) {
+    bench *b = begin();
+    must_open(b);
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_ERROR,
+                                        .error = EOPNOTSUPP,
+                                        .at = 1,
+                                        .name = "fallocate",
+                                        .persistent = true});
+    must_save(b, 1, 1);
+    end(b);
+}
+
+Test(store, every_close_of_a_save_counts) {
+    const bool counts[] = {true, false, true}; /* segment, its directory (only read), manifest */
+    for (uint64_t n = 1; n <= 3; n++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 1);
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EIO, .at = n, .name = "close"});
+        cr_assert_eq(model_save(&b->ctx, b->store, &b->m, 2), !counts[n - 1], "close %llu",
+                     (unsigned long long)n);
+        end(b);
+    }
+}
+
+Test(store, outcome_unknown_stops_commits) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 1);
+    /* Segment, its directory, gen, manifest, root. */
+    fault_io_arm(b->disk,
+                 &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .at = 5, .name = "fsync"});
+    cr_assert(!model_save(&b->ctx, b->store, &b->m, 2));
+    tsr_save_status status = tsr_store_poll(b->store);
+    cr_assert(status.outcome_unknown);
+    cr_assert_eq(status.committed_count, 1);
+    tsr_position position = model_position(3);
+    must_fail(b, tsr_store_save(&b->ctx, b->store, &position), TSR_SAVE, "the next run decides");
+    must_open(b);
+    must_load(b, 2);
+    end(b);
+}
+
+/* link() says EEXIST or an error although it was done, as it can when a reply is lost. */
+static int (*real_link)(void *self, int dir, const char *from, const char *to);
+static int link_error;
+static int link_twice(void *self, int dir, const char *from, const char *to) {
+    int code = real_link(self, dir, from, to);
+    return code < 0 ? code : link_error;
+}
+Test(store, link_that_lies) {
+    const int errors[] = {-EEXIST, -EIO};
+    for (size_t i = 0; i < 2; i++) {
+        bench *b = begin();
+        tsr_io table = *fault_io_table(b->disk);
+        must_open(b);
+        real_link = table.link;
+        link_error = errors[i];
+        table.link = link_twice;
+        b->store->ctx.io = &table;
+        must_save(b, 1, 2);
+        must_open(b);
+        must_load(b, 2);
+        end(b);
+    }
+}
+
+static int link_occupied(void *self, int dir, const char *from, const char *to) {
+    const tsr_io *io = self;
+    int fd = io->open(io->self, dir, to, O_WRONLY | O_CREAT, 0644);
+    io->pwrite(io->self, fd, "not ours", 8, 0);
+    io->close(io->self, fd);
+    return real_link(self, dir, from, to);
+}
+Test(store, name_taken_by_another) {
+    bench *b = begin();
+    tsr_io table = *fault_io_table(b->disk);
+    must_open(b);
+    real_link = table.link;
+    table.link = link_occupied;
+    b->store->ctx.io = &table;
+    cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code, TSR_OK);
+    cr_assert(!model_save(&b->ctx, b->store, &b->m, 1));
+    tsr_save_status status = tsr_store_wait(b->store);
+    cr_assert(status.fenced);
+    tsr_position position = model_position(2);
+    must_fail(b, tsr_store_save(&b->ctx, b->store, &position), TSR_LOCKED, "took the state");
+    end(b);
+}
+
+/* ---- reading and fsck ---- */
+
+Test(store, read_without_lock) {
+    bench *b = begin();
+    tsr_arena arena = {0};
+    tsr_recovery recovery;
+    tsr_tensor *tensors;
+    size_t count;
+    tsr_digest bundle = model_bundle(), other = tsr_hash("x", 1);
+    must_fail(b,
+              tsr_store_read(&b->ctx, "/s", NULL, TSR_RESUME_AUTO, 0, &arena, &recovery, &tensors,
+                             &count),
+              TSR_IO, "cannot open it");
+    must_open(b);
+    cr_assert_eq(
+        tsr_store_read(&b->ctx, "/s", NULL, TSR_RESUME_AUTO, 0, &arena, &recovery, &tensors, &count)
+            .code,
+        TSR_OK);
+    cr_assert(!recovery.found && count == 0);
+    must_save(b, 1, 3); /* and stays open */
+    for (uint64_t n = 2; n <= 3; n++) {
+        tsr_result result = tsr_store_read(&b->ctx, "/s", n == 2 ? &bundle : NULL,
+                                           n == 2 ? TSR_RESUME_EXACT : TSR_RESUME_AUTO, n, &arena,
+                                           &recovery, &tensors, &count);
+        cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+        cr_assert_eq(count, MODEL_TENSORS);
+        cr_assert_eq(recovery.generation.number, n);
+        cr_assert_str_eq(tensors[0].name, "empty");
+        cr_assert_str_eq(tensors[2].name, "w");
+        model_fill(&b->m, n);
+        cr_assert_eq(memcmp(tensors[2].data, b->m.weights, sizeof b->m.weights), 0);
+        tsr_digest hash = tsr_state_hash(tensors, count);
+        cr_assert(tsr_digest_equal(&hash, &recovery.generation.state_hash));
+    }
+    must_fail(b,
+              tsr_store_read(&b->ctx, "/s", &other, TSR_RESUME_AUTO, 0, &arena, &recovery, &tensors,
+                             &count),
+              TSR_MISMATCH, "is of the bundle");
+    tsr_arena_finish(&arena);
+    end(b);
+}
+
+static void add_line(void *user, const char *line) {
+    strncat(user, line, 4000 - strlen(user));
+    strncat(user, "\n", 4000 - strlen(user));
+}
+Test(store, fsck_reports_and_changes_nothing) {
+    bench *b = begin();
+    char text[4096] = "";
+    must_fail(b, tsr_store_fsck(&b->ctx, "/s", add_line, text), TSR_IO, "cannot open it");
+    must_open(b);
+    cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", add_line, text).code, TSR_OK);
+    cr_assert_str_eq(text, "0 good, 0 damaged, 0 uncommitted; nothing was committed yet\n");
+    must_save(b, 1, 3);
+    const tsr_io *io = b->ctx.io;
+    cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/1-9", 0755), 0);
+    text[0] = 0;
+    cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", add_line, text).code, TSR_OK);
+    cr_assert(strstr(text, "generation 3 of epoch 1: good, step 3, 4 tensors, 3 chunks, state "));
+    cr_assert(strstr(text, "generation 9 of epoch 1: uncommitted"), "%s", text);
+    cr_assert(strstr(text, "2 good, 0 damaged, 1 uncommitted\n"), "%s", text);
+    flip(b, "/s/gen/1-2/segment.0", 3);
+    text[0] = 0;
+    must_fail(b, tsr_store_fsck(&b->ctx, "/s", add_line, text), TSR_STATE,
+              "1 committed records are damaged; 1 generations are good");
+    cr_assert(strstr(text, "generation 2 of epoch 1 is damaged: tensor 'scale' is damaged"), "%s",
+              text);
+    cr_assert(exists(b, "/s/gen/1-2/segment.0"));
+    end(b);
+}
+
+/* ---- the real file system ---- */
+
+static char *scratch(char path[static 64]) {
+    snprintf(path, 64, "/tmp/tessera-store-XXXXXX");
+    cr_assert(mkdtemp(path));
+    return path;
+}
+static void remove_tree(const char *path) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    cr_assert_eq(system(command), 0);
+}
+
+Test(store, real_directory_with_parents) {
+    char root[64], path[128];
+    bench *b = begin();
+    b->ctx.io = NULL;
+    snprintf(path, sizeof path, "%s/a/b//c/", scratch(root));
+    tsr_store_options options = model_options(path);
+    for (uint64_t step = 1; step <= 8; step += 4) {
+        tsr_result result =
+            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
+        cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+        if (step > 1) must_load(b, step - 1);
+        must_save(b, step, step + 3);
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+    }
+    cr_assert_eq(tsr_store_fsck(&b->ctx, path, add_line, (char[4096]){0}).code, TSR_OK);
+    remove_tree(root);
+    end(b);
+}
+
+Test(store, second_process_is_refused) {
+    char root[64], expected[64];
+    int ready[2], done[2], state;
+    bench *b = begin();
+    b->ctx.io = NULL;
+    tsr_store_options options = model_options(scratch(root));
+    cr_assert(pipe(ready) == 0 && pipe(done) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        char byte = 0;
+        tsr_result result =
+            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
+        byte = (char)result.code;
+        if (write(ready[1], &byte, 1) != 1 || read(done[0], &byte, 1) != 1) _exit(1);
+        _exit(0); /* as if killed: nothing is closed */
+    }
+    char byte = 1;
+    cr_assert_eq(read(ready[0], &byte, 1), 1);
+    cr_assert_eq(byte, TSR_OK);
+    snprintf(expected, sizeof expected, "in use by process %ld on ", (long)child);
+    must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
+              TSR_LOCKED, expected);
+    cr_assert_eq(write(done[1], "x", 1), 1);
+    cr_assert_eq(waitpid(child, &state, 0), child);
+    cr_assert_eq(state, 0);
+    cr_assert_eq(
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code, TSR_OK,
+        "%s", b->ctx.error.text);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    remove_tree(root);
+    end(b);
+}
+
+Test(store, killed_while_saving) {
+    char root[64];
+    bench *b = begin();
+    b->ctx.io = NULL;
+    tsr_store_options options = model_options(scratch(root));
+    uint64_t last = 0;
+    for (int round = 0; round < 12; round++) {
+        int acknowledged[2], state;
+        cr_assert_eq(pipe(acknowledged), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            if (tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code)
+                _exit(1);
+            uint64_t step = b->recovery.found ? b->recovery.generation.position.step : 0;
+            if (tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code) _exit(1);
+            while (model_save(&b->ctx, b->store, &b->m, ++step))
+                if (write(acknowledged[1], &step, sizeof step) != sizeof step) _exit(1);
+            _exit(1);
+        }
+        close(acknowledged[1]);
+        for (int i = 0; i < 3; i++)
+            cr_assert_eq(read(acknowledged[0], &last, sizeof last), sizeof last);
+        usleep((useconds_t)(round * 1300));
+        kill(child, SIGKILL);
+        cr_assert_eq(waitpid(child, &state, 0), child);
+        while (read(acknowledged[0], &last, sizeof last) == sizeof last) continue;
+        close(acknowledged[0]);
+        tsr_result result =
+            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
+        cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        cr_assert_geq(b->recovery.generation.position.step, last);
+        cr_assert_leq(b->recovery.generation.position.step, last + 1);
+        must_load(b, b->recovery.generation.position.step);
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+    }
+    remove_tree(root);
+    end(b);
+}
