@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bytes of docs/state-store.md: written out by hand here, and decoders that take nothing on
+ * trust.
+ */
+#include "runtime/store/disk.h"
+#include "tests/runtime/store_model.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct sample {
+    tsr_ctx ctx;
+    tsr_arena arena;
+    tsr_manifest manifest;
+    uint8_t *bytes;
+    size_t size;
+} sample;
+
+static sample make(void) {
+    sample s = {.size = 0};
+    model m;
+    const tsr_tensor *sorted[MODEL_TENSORS];
+    model_init(&m);
+    model_fill(&m, 5);
+    tsr_result result = tsr_manifest_plan(&s.ctx, &s.arena, m.tensors, MODEL_TENSORS,
+                                          TSR_SEGMENT_BYTES_MAX, sorted, &s.manifest);
+    cr_assert_eq(result.code, TSR_OK);
+    tsr_token *token = &s.manifest.token;
+    token->generation = 7;
+    token->epoch = 2;
+    token->position = model_position(5);
+    token->bundle_hash = model_bundle();
+    token->region = "train";
+    token->numerics = "portable-fma";
+    token->topology = "ranks=1";
+    s.manifest.previous = (tsr_link){6, 1, tsr_hash("p", 1)};
+    const tsr_chunk_row *last = &s.manifest.chunks[s.manifest.chunk_count - 1];
+    for (uint32_t i = 0, k = 0; i < MODEL_TENSORS; i++)
+        if (s.manifest.tensors[i].chunk_count) {
+            tsr_chunk_row *chunk = &s.manifest.chunks[k++];
+            chunk->digest = tsr_hash_tree(sorted[i]->data, chunk->size_bytes);
+        }
+    cr_assert_eq(last->offset + last->size_bytes, s.manifest.segment_sizes[0]);
+    tsr_digest hash = tsr_state_hash(m.tensors, MODEL_TENSORS);
+    s.size = tsr_manifest_size(&s.manifest);
+    s.bytes = malloc(s.size);
+    tsr_manifest_encode(&s.manifest, s.bytes);
+    cr_assert(tsr_digest_equal(&hash, &token->state_hash));
+    return s;
+}
+static void finish(sample *s) {
+    tsr_arena_finish(&s->arena);
+    free(s->bytes);
+}
+static tsr_code decode(sample *s, const uint8_t *bytes, size_t size, tsr_manifest *out) {
+    tsr_arena arena = {0};
+    tsr_manifest ignored;
+    tsr_result result = tsr_manifest_decode(&s->ctx, "MANIFEST.7.2", bytes, size,
+                                            out ? &s->arena : &arena, out ? out : &ignored);
+    tsr_arena_finish(&arena);
+    return result.code;
+}
+static uint64_t number(const uint8_t *at, unsigned width) {
+    uint64_t value = 0;
+    for (unsigned i = 0; i < width; i++) value |= (uint64_t)at[i] << (8 * i);
+    return value;
+}
+/* Makes own hash, and token hash, right again after a change. */
+static void reseal(uint8_t *bytes, size_t size, size_t token_size) {
+    tsr_digest token = tsr_hash(bytes, token_size - TSR_DIGEST_BYTES);
+    memcpy(bytes + token_size - TSR_DIGEST_BYTES, token.bytes, TSR_DIGEST_BYTES);
+    tsr_digest own = tsr_hash(bytes, size - TSR_DIGEST_BYTES);
+    memcpy(bytes + size - TSR_DIGEST_BYTES, own.bytes, TSR_DIGEST_BYTES);
+}
+
+Test(store_format, round_trip) {
+    sample s = make();
+    tsr_manifest back;
+    cr_assert_eq(decode(&s, s.bytes, s.size, &back), TSR_OK, "%s", s.ctx.error.text);
+    cr_assert_eq(back.token.generation, 7);
+    cr_assert_eq(back.token.epoch, 2);
+    cr_assert_eq(back.token.position.sample, 320);
+    cr_assert_str_eq(back.token.region, "train");
+    cr_assert_str_eq(back.token.numerics, "portable-fma");
+    cr_assert_str_eq(back.token.topology, "ranks=1");
+    cr_assert_eq(back.previous.generation, 6);
+    cr_assert_eq(back.tensor_count, 4);
+    cr_assert_str_eq(back.tensors[3].name, "w.moment");
+    cr_assert(tsr_digest_equal(&back.hash, &s.manifest.hash));
+    cr_assert(tsr_digest_equal(&back.token_hash, &s.manifest.token_hash));
+    finish(&s);
+}
+
+/* Offsets as in the document. */
+Test(store_format, layout_is_the_documented_one) {
+    sample s = make();
+    const size_t token_size = 176 + 5 + 12 + 7 + 32;
+    const uint8_t *map = s.bytes + token_size;
+    cr_assert_eq(memcmp(s.bytes, "TSRTOKEN", 8), 0);
+    cr_assert_eq(number(s.bytes + 8, 4), 1);
+    cr_assert_eq(number(s.bytes + 12, 4), token_size);
+    cr_assert_eq(number(s.bytes + 16, 8), 7);
+    cr_assert_eq(number(s.bytes + 24, 8), 2);
+    cr_assert_eq(number(s.bytes + 32, 8), 42);
+    cr_assert_eq(number(s.bytes + 40, 8), 5);
+    cr_assert_eq(number(s.bytes + 48, 8), 320);
+    cr_assert_eq(number(s.bytes + 56, 8), 1);
+    cr_assert_eq(number(s.bytes + 64, 8), 1);
+    cr_assert_eq(number(s.bytes + 168, 2), 5);
+    cr_assert_eq(memcmp(s.bytes + 176, "trainportable-fmaranks=1", 24), 0);
+    cr_assert_eq(memcmp(map, "TSRSTATE", 8), 0);
+    cr_assert_eq(number(map + 8, 8), 6);
+    cr_assert_eq(number(map + 16, 8), 1);
+    cr_assert_eq(number(map + 56, 4), 1);
+    cr_assert_eq(number(map + 60, 4), 4);
+    cr_assert_eq(number(map + 64, 4), 3);
+    cr_assert_eq(number(map + 72, 8), 2800 + 8 + 40);
+    const uint8_t *tensor = map + 80; /* "empty": 0x3xf32 */
+    cr_assert_eq(number(tensor, 2), 5);
+    cr_assert_eq(number(tensor + 2, 2), TSR_DTYPE_F32);
+    cr_assert_eq(number(tensor + 4, 4), 2);
+    cr_assert_eq(number(tensor + 8, 4), 0);
+    cr_assert_eq(number(tensor + 20, 8), 3);
+    tsr_digest nothing = tsr_hash(NULL, 0);
+    cr_assert_eq(memcmp(tensor + 28, nothing.bytes, 32), 0);
+    cr_assert_eq(memcmp(tensor + 60, "empty", 5), 0);
+    const uint8_t *chunk = s.bytes + s.size - 32 - 3 * 64; /* of "scale" */
+    cr_assert_eq(number(chunk + 8, 8), 1);
+    cr_assert_eq(number(chunk + 64 + 16, 8), 8, "'w' follows 'scale'");
+    cr_assert_eq(number(chunk + 64 + 28, 4), 2800);
+    finish(&s);
+}
+
+/* State hash, spelled out. */
+Test(store_format, state_hash_is_the_documented_one) {
+    uint8_t text[200] = "tessera.state.1";
+    float b[2] = {1.0f, -2.0f};
+    int32_t a = 7;
+    tsr_tensor tensors[] = {{"b", TSR_DTYPE_F32, {2, {1, 2}}, b},
+                            {"a", TSR_DTYPE_I32, {0, {0}}, &a}};
+    size_t at = 16;
+    text[at] = 2, at += 8;
+    text[at] = 1, at += 4; /* name */
+    text[at++] = 'a';
+    text[at] = TSR_DTYPE_I32, at += 4;
+    at += 4; /* rank 0 */
+    tsr_digest digest = tsr_hash_tree(&a, sizeof a);
+    memcpy(text + at, digest.bytes, 32), at += 32;
+    text[at] = 1, at += 4;
+    text[at++] = 'b';
+    text[at] = TSR_DTYPE_F32, at += 4;
+    text[at] = 2, at += 4;
+    text[at] = 1, at += 8;
+    text[at] = 2, at += 8;
+    digest = tsr_hash_tree(b, sizeof b);
+    memcpy(text + at, digest.bytes, 32), at += 32;
+    tsr_digest expected = tsr_hash(text, at), found = tsr_state_hash(tensors, 2);
+    cr_assert(tsr_digest_equal(&expected, &found));
+}
+
+/* More tensors than one sorting pass holds, in falling order, against the rising one. */
+Test(store_format, state_hash_does_not_depend_on_order) {
+    enum { COUNT = 700 };
+    static char names[COUNT][8];
+    static tsr_tensor up[COUNT], down[COUNT];
+    static int32_t values[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(names[i], sizeof names[i], "t%04d", i);
+        values[i] = i;
+        up[i] = (tsr_tensor){names[i], TSR_DTYPE_I32, {0, {0}}, &values[i]};
+        down[COUNT - 1 - i] = up[i];
+    }
+    tsr_digest a = tsr_state_hash(up, COUNT), b = tsr_state_hash(down, COUNT);
+    cr_assert(tsr_digest_equal(&a, &b));
+    values[350]++;
+    b = tsr_state_hash(down, COUNT);
+    cr_assert(!tsr_digest_equal(&a, &b));
+}
+
+Test(store_format, every_bit_and_every_length) {
+    sample s = make();
+    for (size_t i = 0; i < 8 * s.size; i++) {
+        s.bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
+        cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE, "bit %zu", i);
+        s.bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
+    }
+    for (size_t size = 0; size < s.size; size++) {
+        uint8_t *copy = malloc(size + 1); /* its end is where a sanitizer looks */
+        memcpy(copy, s.bytes, size);
+        cr_assert_eq(decode(&s, copy, size, NULL), TSR_STATE, "length %zu", size);
+        free(copy);
+    }
+    finish(&s);
+}
+
+/* With hashes made right again, only what is a free choice of the writer may still be accepted. */
+Test(store_format, every_bit_with_right_hashes) {
+    sample s = make();
+    const size_t token_size = (size_t)number(s.bytes + 12, 4), fixed_end = 176;
+    unsigned accepted = 0;
+    for (size_t i = 0; i < 8 * s.size; i++) {
+        size_t byte = i / 8;
+        uint8_t *copy = malloc(s.size);
+        memcpy(copy, s.bytes, s.size);
+        copy[byte] ^= (uint8_t)(1u << (i % 8));
+        reseal(copy, s.size, token_size);
+        bool changed = memcmp(copy, s.bytes, s.size) != 0;
+        bool is_choice = (byte >= 16 && byte < 104) ||                       /* numbers, bundle */
+                         (byte >= 136 && byte < 168) ||                      /* previous token */
+                         (byte >= fixed_end && byte < token_size - 32) ||    /* texts */
+                         (byte >= token_size + 8 && byte < token_size + 56); /* previous */
+        tsr_code code = decode(&s, copy, s.size, NULL);
+        if (changed && byte >= 8 && byte < 12)
+            cr_assert_eq(code, TSR_VERSION, "bit %zu", i);
+        else if (changed && !is_choice)
+            cr_assert_eq(code, TSR_STATE, "bit %zu of byte %zu", i % 8, byte);
+        else
+            cr_assert(code == TSR_OK || code == TSR_STATE);
+        accepted += code == TSR_OK;
+        free(copy);
+    }
+    cr_assert_gt(accepted, 500);
+    finish(&s);
+}
+
+Test(store_format, hostile_counts) {
+    sample s = make();
+    const size_t token_size = (size_t)number(s.bytes + 12, 4);
+    for (size_t field = 56; field < 72; field += 4) {
+        memset(s.bytes + token_size + field, 0xff, 4);
+        reseal(s.bytes, s.size, token_size);
+        cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_STATE);
+        sample fresh = make();
+        memcpy(s.bytes, fresh.bytes, s.size);
+        finish(&fresh);
+    }
+    finish(&s);
+}
+
+Test(store_format, newer_version_is_told) {
+    sample s = make();
+    s.bytes[8] = 2;
+    reseal(s.bytes, s.size, (size_t)number(s.bytes + 12, 4));
+    cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_VERSION);
+    cr_assert(strstr(s.ctx.error.text, "has format version 2; this Tessera reads version 1"));
+    finish(&s);
+}
+
+Test(store_format, base_records) {
+    uint8_t bytes[TSR_BASE_BYTES];
+    tsr_ctx ctx = {.io = NULL};
+    tsr_link link = {9, 3, tsr_hash("m", 1)}, back;
+    tsr_base_encode(4, &link, bytes);
+    cr_assert_eq(tsr_base_decode(&ctx, "BASE.4", bytes, sizeof bytes, 4, &back).code, TSR_OK);
+    cr_assert(back.generation == 9 && back.epoch == 3);
+    cr_assert(tsr_digest_equal(&back.manifest_hash, &link.manifest_hash));
+    cr_assert_eq(tsr_base_decode(&ctx, "BASE.5", bytes, sizeof bytes, 5, &back).code, TSR_STATE);
+    for (size_t size = 0; size < sizeof bytes; size++)
+        cr_assert_eq(tsr_base_decode(&ctx, "BASE.4", bytes, size, 4, &back).code, TSR_STATE);
+    for (size_t i = 0; i < 8 * sizeof bytes; i++) {
+        bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
+        cr_assert_eq(tsr_base_decode(&ctx, "BASE.4", bytes, sizeof bytes, 4, &back).code,
+                     TSR_STATE);
+        bytes[i / 8] ^= (uint8_t)(1u << (i % 8));
+    }
+    link.epoch = 4; /* goes on from its own epoch */
+    tsr_base_encode(4, &link, bytes);
+    cr_assert_eq(tsr_base_decode(&ctx, "BASE.4", bytes, sizeof bytes, 4, &back).code, TSR_STATE);
+}
+
+Test(store_format, names) {
+    const struct {
+        const char *text;
+        tsr_name_kind kind;
+        uint64_t epoch, generation;
+    } rows[] = {
+        {"EPOCH.1", TSR_NAME_EPOCH, 1, 0},
+        {"BASE.12", TSR_NAME_BASE, 12, 0},
+        {"MANIFEST.34.2", TSR_NAME_MANIFEST, 2, 34},
+        {"TEMP.2.77.1234567890123456789", TSR_NAME_TEMP, 2, 0},
+        {"3-4", TSR_NAME_GENERATION, 3, 4},
+        {"segment.0", TSR_NAME_SEGMENT, 0, 0},
+        {"EPOCH.", TSR_NAME_OTHER, 0, 0},
+        {"EPOCH.01", TSR_NAME_OTHER, 0, 0},
+        {"EPOCH.1x", TSR_NAME_OTHER, 0, 0},
+        {"EPOCH.-1", TSR_NAME_OTHER, 0, 0},
+        {"EPOCH. 1", TSR_NAME_OTHER, 0, 0},
+        {"EPOCH.18446744073709551615", TSR_NAME_OTHER, 0, 0},
+        {"EPOCH.18446744073709551616", TSR_NAME_OTHER, 0, 0},
+        {"MANIFEST.1", TSR_NAME_OTHER, 0, 0},
+        {"MANIFEST.1.2.3", TSR_NAME_OTHER, 0, 0},
+        {"MANIFEST.1.2~", TSR_NAME_OTHER, 0, 0},
+        {"3-", TSR_NAME_OTHER, 0, 0},
+        {"LOCK", TSR_NAME_OTHER, 0, 0},
+        {"", TSR_NAME_OTHER, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[TSR_NAME_TEXT_MAX];
+        tsr_name name = tsr_name_parse(rows[i].text);
+        cr_assert_eq(name.kind, rows[i].kind, "%s", rows[i].text);
+        cr_assert(name.epoch == rows[i].epoch && name.generation == rows[i].generation);
+        if (name.kind != TSR_NAME_OTHER)
+            cr_assert_str_eq(tsr_name_format(&name, text), rows[i].text);
+    }
+}
