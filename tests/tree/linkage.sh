@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# linkage.sh ROOT BINARY...: each links only what the runtime may know: neither LLVM nor MLIR, nor
+# the C++ library. (The sanitizers' libraries are their own affair.)
+. "$(dirname "$0")/common.sh"
+shift
+
+allowed='libcrypto libcjson libzstd libz libm libc libdl libpthread ld-linux-x86-64 linux-vdso libgcc_s'
+sanitizers='libasan libubsan'
+if ldd "$@" 2>/dev/null | grep -q libasan; then sanitizers="$sanitizers libstdc++"; fi
+for binary; do
+    ldd "$binary" | awk '$1 !~ /:$/ { sub(/.*\//, "", $1); print $1 }' | while IFS= read -r library; do
+        case " $allowed $sanitizers libtessera " in
+        *" ${library%%.so*} "*) ;;
+        *) echo "${binary##*/}: links $library; allowed are $allowed" ;;
+        esac
+    done
+done | report
