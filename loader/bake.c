@@ -183,20 +183,34 @@ static tsr_result write_output(tsr_ctx *ctx, baking *self, const char *path) {
     return tsr_bundle_write(ctx, path, &spec);
 }
 
+static tsr_result export_params(tsr_ctx *ctx, baking *self, const char *path) {
+    tsr_tensor *params = TSR_NEW(&self->arena, tsr_tensor, self->stored_count + 1);
+    size_t count = 0;
+    if (!params) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", self->stored_count);
+    for (size_t i = 0; i < self->stored_count; i++) {
+        const tsr_config_tensor *tensor =
+            tsr_config_find_tensor(&self->config, self->stored[i].name);
+        if (tensor->role == TSR_ROLE_PARAM) params[count++] = self->stored[i];
+    }
+    return tsr_safetensors_write(ctx, path, params, count, NULL);
+}
+
 static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path,
-                              const tsr_bake_options *options, const char *out_path,
-                              tsr_generation *out_generation) {
+                              const tsr_bake_options *options, tsr_generation *out_generation) {
     TRY(ctx, open_input(ctx, self, in_path));
     TRY(ctx, read_state(ctx, self, options, out_generation));
     TRY(ctx, collect_values(ctx, self));
+    if (options->export_params) TRY(ctx, export_params(ctx, self, options->export_params));
+    if (!options->out_path) return TSR_SUCCESS;
     TRY(ctx, collect_layers(ctx, self));
-    return write_output(ctx, self, out_path);
+    return write_output(ctx, self, options->out_path);
 }
 
 tsr_result tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
-                    const char *out_path, tsr_generation *out_generation) {
+                    tsr_generation *out_generation) {
     baking self = {0};
-    tsr_result result = bake_stages(ctx, &self, in_path, options, out_path, out_generation);
+    TSR_ASSERT(options->size_bytes == sizeof *options);
+    tsr_result result = bake_stages(ctx, &self, in_path, options, out_generation);
     tsr_bundle_close(ctx, self.bundle);
     tsr_arena_finish(&self.arena);
     return result;

@@ -135,12 +135,14 @@ typedef struct tsr_bake_options {
     const char *state_directory; /* read without its lock */
     tsr_resume_mode resume;
     uint64_t resume_generation; /* TSR_RESUME_EXACT */
+    const char *out_path;       /* the trained bundle, or NULL */
+    const char *export_params;  /* the parameters as a safetensors file, or NULL */
 } tsr_bake_options;
 
-/* Writes `out_path`: the bundle at `in_path` with the parameters of a generation stored in it
- * (optimizer state begins anew). Whole or not at all; byte-identical for equal inputs. TSR_MISMATCH
- * for another bundle's state. */
+/* The bundle at `in_path` with the parameters of a generation stored in it (optimizer state begins
+ * anew); the parameters alone; or both. Each file whole or not at all, byte-identical for equal
+ * inputs. TSR_MISMATCH for another bundle's state. */
 TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
-                            const char *out_path, tsr_generation *out_generation);
+                            tsr_generation *out_generation);
 
 #endif

@@ -10,11 +10,11 @@ static double draw(const tsr_config_tensor *tensor, uint32_t seed, uint64_t elem
     const uint32_t key[2] = {seed, tensor->init_stream};
     const uint32_t counter[4] = {0, (uint32_t)element, (uint32_t)(element >> 32), 0};
     tsr_philox_words bits = tsr_philox(key, counter);
+    if (tensor->init == TSR_INIT_NORMAL)
+        return tensor->init_a +
+               tensor->init_b * tsr_philox_normal_f64(bits.words[0], bits.words[1]);
     double u = tsr_philox_uniform_f64(bits.words[0], bits.words[1]);
-    if (tensor->init == TSR_INIT_UNIFORM)
-        return tensor->init_a + (tensor->init_b - tensor->init_a) * u;
-    /* The quantile needs the open interval: half a grid step up. */
-    return tensor->init_a + tensor->init_b * tsr_normal_quantile(u + 0x1p-54);
+    return tensor->init_a + (tensor->init_b - tensor->init_a) * u;
 }
 
 static float below(float value, double bound) {

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the scripts of this folder. Arguments: tessera-run, tessera-aot, digits.tsb, source root.
+set -u
+RUN=$1 AOT=$2 BUNDLE=$3 ROOT=$4
+DIGITS=$ROOT/examples/digits
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+cd "$WORK" || exit 99
+failures=0
+checks=0
+
+DATA=(--data "images=$DIGITS/train-images.npy" --data "labels=$DIGITS/train-labels.npy")
+TEST_DATA=(--data "test_images=$DIGITS/test-images.npy" --data "test_labels=$DIGITS/test-labels.npy")
+
+fail() {
+    failures=$((failures + 1))
+    echo "FAILED: $1"
+    sed 's/^/    /' "$WORK/.out" "$WORK/.err" 2>/dev/null
+}
+
+# expect WHAT CODE REGEX COMMAND…: the exit code, and the regex somewhere in what it printed. An error is one line.
+expect() {
+    local what=$1 code=$2 regex=$3 got
+    shift 3
+    checks=$((checks + 1))
+    "$@" >.out 2>.err </dev/null
+    got=$?
+    if [ "$got" -ne "$code" ]; then
+        fail "$what: exit code $got; expected $code"
+    elif ! cat .out .err | grep -Eq -- "$regex"; then
+        fail "$what: no line matches '$regex'"
+    elif [ "$code" -ne 0 ] && [ "$(grep -c ': error: ' .err)" -ne 1 ]; then
+        fail "$what: expected one line with 'error:'"
+    fi
+}
+
+# check WHAT COMMAND…: it succeeds.
+check() {
+    local what=$1
+    shift
+    checks=$((checks + 1))
+    "$@" >.out 2>.err </dev/null || fail "$what"
+}
+
+state_of() { sed -n 's/^state \([0-9a-f]*\) .*/\1/p' "$1"; }
+
+finish() {
+    echo "$checks checks, $failures failed"
+    [ "$checks" -gt 0 ] && [ "$failures" -eq 0 ]
+    exit
+}

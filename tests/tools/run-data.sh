@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Bad data: refused with both values, nothing touched out of bounds, nothing saved.
+. "$(dirname "$0")/common.sh"
+
+# npy DESCR SHAPE BYTES_FILE [FORTRAN] > file: an NPY 1.0 file.
+npy() {
+    local header="{'descr': '$1', 'fortran_order': ${4:-False}, 'shape': $2, }"
+    local length=$((118 - ${#header} - 1))
+    printf '\223NUMPY\001\000\166\000%s%*s\n' "$header" "$length" ''
+    cat "$3"
+}
+zeros() { head -c "$1" /dev/zero; }
+
+train() { "$RUN" "$BUNDLE" --steps 5 --quiet "$@"; }
+labels=(--data "labels=$DIGITS/train-labels.npy")
+images=(--data "images=$DIGITS/train-images.npy")
+
+zeros $((1438 * 64)) >pixels
+zeros $((1438 * 8)) >numbers
+zeros 0 >none
+expect "no data" 6 'images \(64x64xui8\), labels \(64xi64\)|images.*64x64xui8.*labels.*64xi64' train
+expect "one of two" 6 "labels" train "${images[@]}"
+expect "unknown name" 6 "no data input 'pictures'; the bundle has .*images" train "${images[@]}" "${labels[@]}" --data pictures=x.npy
+expect "missing file" 7 'missing.npy.*No such file' train --data images=missing.npy "${labels[@]}"
+expect "directory" 7 'directory' train --data images=/tmp "${labels[@]}"
+npy '|u1' '(1438, 64)' pixels | head -c 5000 >short.npy
+expect "truncated" 8 'short.npy' train --data images=short.npy "${labels[@]}"
+npy '|u1' '(1438, 64)' pixels True >fortran.npy
+expect "Fortran order" 8 'Fortran' train --data images=fortran.npy "${labels[@]}"
+npy '>i8' '(1438,)' numbers >big.npy
+expect "big-endian" 8 'big-endian|>i8' train "${images[@]}" --data labels=big.npy
+npy '|O' '(1438,)' numbers >object.npy
+expect "object" 8 'object' train "${images[@]}" --data labels=object.npy
+expect "wrong dtype" 8 'i64.*ui8|ui8.*i64' train --data "images=$DIGITS/train-labels.npy" "${labels[@]}"
+npy '|u1' '(1438, 8, 8)' pixels >cube.npy
+expect "wrong shape" 8 '1438x8x8.*64' train --data images=cube.npy "${labels[@]}"
+npy '|u1' '(1400, 64)' <(zeros $((1400 * 64))) >fewer.npy
+expect "unequal rows" 8 '1400.*1438|1438.*1400' train --data images=fewer.npy "${labels[@]}"
+npy '|u1' '(0, 64)' none >empty_images.npy
+npy '<i8' '(0,)' none >empty_labels.npy
+expect "empty data set" 8 '0 rows|empty|has 0' train --data images=empty_images.npy --data labels=empty_labels.npy
+npy '|u1' '(63, 64)' <(zeros $((63 * 64))) >few_images.npy
+npy '<i8' '(63,)' <(zeros $((63 * 8))) >few_labels.npy
+expect "fewer rows than a batch" 8 '63.*64' train --data images=few_images.npy --data labels=few_labels.npy
+
+# Labels out of range: found by the kernel, at any position, above and below.
+for value in '\012\000\000\000\000\000\000\000:10' '\377\377\377\377\377\377\377\377:-1' \
+    '\000\000\000\000\000\000\000\200:-9223372036854775808' '\000\000\000\000\001\000\000\000:4294967296'; do
+    { zeros $((700 * 8)); printf "${value%%:*}"; zeros $((737 * 8)); } >bad
+    npy '<i8' '(1438,)' bad >bad.npy
+    expect "label ${value##*:}" 8 "labels\[[0-9]+\] is ${value##*:}; expected 0 to 9" \
+        "$RUN" "$BUNDLE" --steps 50 --quiet "${images[@]}" --data labels=bad.npy --state-dir S
+    expect "nothing was saved" 7 '' "$RUN" fsck S/nothing
+    rm -rf S
+done
+expect "label out of range while evaluating" 8 'rows 0 to 63: labels' \
+    "$RUN" "$BUNDLE" --entry evaluate --quiet --data "test_images=$DIGITS/train-images.npy" --data test_labels=<(cat bad.npy) \
+    || true
+
+# A last partial batch in evaluation: 359 rows are 5 batches of 64 and one of 39.
+expect "every row counts once" 0 '\(359 rows\)' "$RUN" "$BUNDLE" --entry evaluate --quiet "${TEST_DATA[@]}"
+finish

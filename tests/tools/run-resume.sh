@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Saving, resuming, being killed: the bits of an undisturbed run, and no committed step lost.
+. "$(dirname "$0")/common.sh"
+
+train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
+
+expect "undisturbed" 0 '^state [0-9a-f]{64} step 400 ' train --steps 400 --state-dir whole
+whole=$(state_of .out)
+expect "first half" 0 '^state [0-9a-f]{64} step 150 generation 1' train --steps 150 --state-dir S
+expect "second half resumes" 0 'resumed generation 1 at step 150' train --steps 400 --state-dir S
+[ "$(state_of .out)" = "$whole" ] || fail "a resumed run has another state hash"
+expect "nothing to do" 0 'at step 400, at or past --steps 400' train --steps 400 --state-dir S
+expect "past" 0 'at step 400, at or past --steps 10' train --steps 10 --state-dir S
+expect "another seed" 12 'seed 0; this run has 5' train --steps 500 --seed 5 --state-dir S
+expect "never with a state" 10 '' train --steps 500 --state-dir S --resume never
+expect "absent generation" 10 '77' train --steps 500 --state-dir S --resume 77
+expect "threads do not matter" 0 "^state $whole step 400" train --steps 400 --threads 1
+expect "three threads" 0 "^state $whole step 400" train --steps 400 --threads 3
+expect "saving often does not matter" 0 "^state $whole step 400" train --steps 400 --state-dir often --save-every 7 --keep 3
+expect "fsck" 0 '' "$RUN" fsck often
+
+# SIGKILL at any moment: resumes from a generation > 0, redoes at most the save interval, ends with the same bits.
+for attempt in 1 2 3 4 5; do
+    rm -rf K m.jsonl
+    train --steps 200000 --save-every 50 --state-dir K --metrics m.jsonl >/dev/null 2>&1 &
+    pid=$!
+    sleep "0.$((attempt + 2))"
+    kill -KILL $pid 2>/dev/null || fail "the run was over before it was killed"
+    wait $pid 2>/dev/null
+    last=$(sed -n 's/^{"event":"step","step":\([0-9]*\),.*}}$/\1/p' m.jsonl | tail -n 1)
+    goal=$((last + 100))
+    expect "resume after SIGKILL" 0 'resumed generation [1-9][0-9]* at step [1-9]' train --steps "$goal" --state-dir K --save-every 50
+    from=$(sed -n 's/^resumed generation [0-9]* at step \([0-9]*\) .*/\1/p' .out)
+    killed=$(state_of .out)
+    # One save may have been under way when the next was due: it is waited for before the following steps run.
+    [ $((last - from)) -le 100 ] || fail "resumed from step $from after step $last: more than two intervals"
+    expect "the same steps undisturbed" 0 "^state $killed step $goal" train --steps "$goal"
+done
+
+# SIGTERM and SIGINT: finish the step, save, exit 0.
+for signal in TERM INT; do
+    rm -rf T
+    train --steps 100000000 --state-dir T >.stopped 2>.err &
+    pid=$!
+    sleep 0.3
+    kill -$signal $pid
+    wait $pid
+    [ $? -eq 0 ] || fail "SIG$signal: exit code $?"
+    checks=$((checks + 1))
+    grep -q 'stopped by a signal at step [1-9]' .stopped || fail "SIG$signal: not said"
+    step=$(sed -n 's/^state [0-9a-f]* step \([0-9]*\) .*/\1/p' .stopped)
+    expect "SIG$signal: saved" 0 "at step $step, at or past" train --steps 1 --state-dir T
+    [ "$(state_of .out)" = "$(state_of .stopped)" ] || fail "SIG$signal: another state was saved"
+done
+
+# A second run on the same directory.
+train --steps 100000000 --state-dir L >/dev/null 2>&1 &
+pid=$!
+sleep 0.3
+expect "locked" 11 'L' train --steps 10 --state-dir L
+kill -TERM $pid
+wait $pid
+finish

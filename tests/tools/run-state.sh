@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Damaged and foreign states: fall back one, loudly; never start again at 0.
+. "$(dirname "$0")/common.sh"
+
+train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
+newest() { ls "$1"/MANIFEST.* | sort -t. -k2 -n | tail -n 1; }
+flip() { # FILE OFFSET: its lowest bit
+    local byte
+    byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
+    printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+expect "four generations" 0 'generation' train --steps 400 --save-every 100 --keep 4 --state-dir S
+for offset in 5 100 600; do
+    rm -rf D && cp -a S D
+    flip "$(newest D)" $offset
+    expect "manifest damaged at $offset: one back" 0 'resumed generation [0-9]+ at step 300' train --steps 300 --state-dir D
+    grep -q 'error: ' .err || fail "a damaged generation is not loud"
+    expect "fsck tells" 10 '' "$RUN" fsck S.none 2>/dev/null || true
+done
+rm -rf D && cp -a S D
+segment=$(find D -type f -size +16k | sort | tail -n 1)
+flip "$segment" 20000
+expect "segment damaged: one back" 0 'resumed generation [0-9]+ at step (300|400)' train --steps 300 --state-dir D
+rm -rf D && cp -a S D
+for manifest in D/MANIFEST.*; do flip "$manifest" 50; done
+expect "all damaged" 10 '' train --steps 500 --state-dir D
+check "nothing was removed" test "$(ls D/MANIFEST.* | wc -l)" -eq "$(ls S/MANIFEST.* | wc -l)"
+expect "fsck of a damaged store" 10 '' "$RUN" fsck D
+expect "fsck of a good store" 0 '' "$RUN" fsck S
+expect "fsck of nothing" 7 '' "$RUN" fsck missing
+
+sed 's/lr = 2.0e-3/lr = 3.0e-3/' "$DIGITS/digits.mlir" >other.mlir
+check "another bundle" "$AOT" build other.mlir -o other.tsb
+expect "another bundle's state" 12 '[0-9a-f]{8}' "$RUN" other.tsb "${DATA[@]}" --quiet --steps 500 --state-dir S
+expect "state is a file" 7 '' train --steps 5 --state-dir other.tsb
+if [ "$(grep -c -w fma /proc/cpuinfo)" -gt 0 ]; then
+    expect "without FMA the bits differ: refused" 12 'portable' train --steps 500 --state-dir S --cpu x86-64-v2
+fi
+
+expect "predict from a state" 0 '' "$RUN" "$BUNDLE" --entry predict --state-dir S --input "x=$DIGITS/test-images.npy" --output y=y.npy
+expect "the bundle's own parameters" 0 "bundle's own" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output y=z.npy
+check "they differ" sh -c '! cmp -s y.npy z.npy'
+expect "export" 0 '' "$RUN" "$BUNDLE" --state-dir S --export-params p.safetensors
+expect "predict from a file" 0 '' "$RUN" "$BUNDLE" --entry predict --params p.safetensors --input "x=$DIGITS/test-images.npy" --output y=q.npy
+check "equal outputs" cmp y.npy q.npy
+expect "bake" 0 '' "$AOT" bake "$BUNDLE" --state-dir S -o trained.tsb
+expect "predict from a trained bundle" 0 '' "$RUN" trained.tsb --entry predict --input "x=$DIGITS/test-images.npy" --output y=t.npy
+check "equal outputs" cmp y.npy t.npy
+expect "trained bundle verifies" 0 '' "$AOT" verify --strict trained.tsb
+expect "export at build side" 0 '' "$AOT" bake "$BUNDLE" --state-dir S --export-params p2.safetensors
+check "the same file" cmp p.safetensors p2.safetensors
+head -c 100 p.safetensors >short.safetensors
+expect "truncated parameters" 8 'short.safetensors' "$RUN" "$BUNDLE" --entry predict --params short.safetensors --input "x=$DIGITS/test-images.npy" --output y=u.npy
+check "no output of a failed call" test ! -e u.npy
+expect "unknown input" 6 "no input 'z'; it has x \(64x64xui8\)" "$RUN" "$BUNDLE" --entry predict --input z=y.npy --output y=u.npy
+expect "missing input" 6 "input 'x' of entry 'predict' is missing" "$RUN" "$BUNDLE" --entry predict --output y=u.npy
+expect "unknown output" 6 "no output 'z'; it has y" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output z=u.npy
+expect "no output" 6 'no output' "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
+expect "output unwritable" 7 'u.npy' "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output y=no/such/folder/u.npy
+finish

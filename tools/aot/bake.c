@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera-aot bake: a bundle that holds what a run has learnt, or the parameters alone.
+ */
+#include "loader/tessera.h"
+#include "tools/aot/aot.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static tsr_result bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options) {
+    tsr_generation generation;
+    TRY(ctx, tsr_bake(ctx, in_path, options, &generation));
+    printf("generation %" PRIu64 ", step %" PRIu64, generation.number, generation.position.step);
+    if (options->out_path) printf(" -> %s", options->out_path);
+    if (options->export_params) printf(" -> %s", options->export_params);
+    printf("\n");
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
+    const char *path = NULL;
+    bool done = false;
+    uint64_t generation = 0;
+    tsr_bake_options options = {.size_bytes = sizeof options};
+    tsr_flag flags[] = {
+        {"--state-dir", TSR_FLAG_TEXT, &options.state_directory, "DIR",
+         "the state of a run of this bundle", 0, 0, false},
+        {"-o", TSR_FLAG_TEXT, &options.out_path, "OUT", "the trained bundle", 0, 0, false},
+        {"--export-params", TSR_FLAG_TEXT, &options.export_params, "FILE",
+         "the parameters as safetensors", 0, 0, false},
+        {"--generation", TSR_FLAG_COUNT, &generation, "GEN", "default: the newest good one", 1,
+         UINT64_MAX, false}};
+    const char *const positional[] = {"FILE", NULL};
+    const tsr_aot_command_line line = {.name = "bake",
+                                       .flags = flags,
+                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .positional = positional,
+                                       .out_words = &path};
+    TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
+    if (done) return TSR_SUCCESS;
+    if (!options.state_directory) FAIL(ctx, TSR_USAGE, "bake: --state-dir is missing");
+    if (!options.out_path && !options.export_params)
+        FAIL(ctx, TSR_USAGE, "bake: -o or --export-params is missing");
+    options.resume = generation ? TSR_RESUME_EXACT : TSR_RESUME_AUTO;
+    options.resume_generation = generation;
+    return bake(ctx, path, &options);
+}
