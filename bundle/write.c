@@ -161,15 +161,13 @@ static tsr_result add_layer(builder *b, const tsr_bundle_blob *blob, tsr_descrip
     return add_blob(b, bytes, size, out);
 }
 
-/* Adds JSON as a blob; takes the buffer. */
-static tsr_result add_json(builder *b, tsr_buffer *json, const char *what, tsr_descriptor *out) {
+/* Adds JSON as a blob; takes the buffer. Limits on layers, titles and targets keep it small. */
+static tsr_result add_json(builder *b, tsr_buffer *json, tsr_descriptor *out) {
     size_t size = json->size_bytes;
     void *bytes = json->failed ? NULL : tsr_arena_memdup(&b->arena, json->bytes, size);
     tsr_buffer_finish(json);
     if (!bytes) return out_of_memory(b);
-    if (size > TSR_BUNDLE_METADATA_BYTES_MAX)
-        FAIL(b->ctx, TSR_USAGE, TSB "%s: expected at most %d bytes, got %zu", b->path, what,
-             TSR_BUNDLE_METADATA_BYTES_MAX, size);
+    TSR_ASSERT(size <= TSR_BUNDLE_METADATA_BYTES_MAX);
     return add_blob(b, bytes, size, out);
 }
 
@@ -212,7 +210,7 @@ static tsr_result add_manifest(builder *b, const tsr_bundle_target *target) {
     tsr_buffer json = {0};
     tsr_layout_format_manifest(&json, manifest);
     manifest->self.media_type = TSR_MEDIA_MANIFEST;
-    return add_json(b, &json, "manifest", &manifest->self);
+    return add_json(b, &json, &manifest->self);
 }
 
 static int compare_targets(const void *a, const void *b) {
@@ -250,7 +248,7 @@ static tsr_result build(builder *b) {
     for (size_t i = 0; i < spec->target_count; i++) TRY(b->ctx, add_manifest(b, b->targets[i]));
     tsr_layout_format_index(&json, &b->layout);
     b->layout.index.media_type = TSR_MEDIA_INDEX;
-    return add_json(b, &json, "index", &b->layout.index);
+    return add_json(b, &json, &b->layout.index);
 }
 
 static tsr_result copy_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry, int fd,

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <zstd.h>
 
-static const char config[] = "{\"formatVersion\":\"1.0\"}";
-
 kit_layer kit_compress(kit *k, const void *plain, size_t size_bytes) {
     size_t bound = ZSTD_compressBound(size_bytes);
     void *bytes = tsr_arena_alloc(&k->arena, bound, 1, 1);
@@ -22,7 +20,8 @@ kit_layer kit_compress(kit *k, const void *plain, size_t size_bytes) {
 void kit_init(kit *k) {
     static const char plain[] = "module { }";
     static const char weights[40] = "weights";
-    *k = (kit){.target = "cpu:x86-64-v3", .layer_count = 2};
+    *k =
+        (kit){.target = "cpu:x86-64-v3", .config = "{\"formatVersion\":\"1.0\"}", .layer_count = 2};
     k->layers[0] = kit_compress(k, plain, sizeof plain - 1);
     k->layers[1] = (kit_layer){.media_type = TSR_MEDIA_WEIGHTS,
                                .title = "w.safetensors",
@@ -100,10 +99,10 @@ void kit_link(kit *k) {
     }
     layers[k->layer_count] = add_table(k);
     manifest.layer_count = k->layer_count + 1;
-    manifest.config = add_blob(k, TSR_MEDIA_CONFIG, config, sizeof config - 1);
+    manifest.config = add_blob(k, TSR_MEDIA_CONFIG, k->config, strlen(k->config));
     tsr_layout_format_manifest(&text, &manifest);
     bytes = edited(k, KIT_MANIFEST, &text, &size);
-    manifest.self = add_blob(k, TSR_MEDIA_MANIFEST, bytes, size);
+    manifest.self = k->manifest = add_blob(k, TSR_MEDIA_MANIFEST, bytes, size);
     tsr_layout_format_index(&text, &layout);
     bytes = edited(k, KIT_INDEX, &text, &size);
     layout.index = add_blob(k, TSR_MEDIA_INDEX, bytes, size);
@@ -115,4 +114,27 @@ void kit_link(kit *k) {
     add_file(k, "oci-layout", bytes, size);
     ram_io_init(&k->ram, true, k->files, k->file_count);
     k->ctx.io = &k->ram.io;
+}
+
+void kit_name(kit *k, const kit *other) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&other->manifest.digest, hex);
+    k->edit = KIT_INDEX;
+    k->find = "}}],";
+    k->replace = tsr_arena_printf(&k->arena,
+                                  "}},{\"mediaType\":\"" TSR_MEDIA_MANIFEST
+                                  "\",\"digest\":\"sha256:%s\",\"size\":%llu,"
+                                  "\"annotations\":{\"" TSR_KEY_TARGET "\":\"%s\"}}],",
+                                  hex, (tsr_ull)other->manifest.size_bytes, other->target);
+}
+
+void kit_merge(kit *k, const kit *other) {
+    for (size_t i = 0; i < other->file_count; i++) {
+        bool there = false;
+        for (size_t j = 0; j < k->file_count; j++)
+            there |= strcmp(other->files[i].name, k->files[j].name) == 0;
+        if (!there)
+            add_file(k, other->files[i].name, other->files[i].bytes, other->files[i].size_bytes);
+    }
+    k->ram.file_count = k->file_count;
 }

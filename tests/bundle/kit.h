@@ -9,7 +9,7 @@
 #include "bundle/layout.h"
 #include "tests/bundle/ram_io.h"
 
-enum { KIT_LAYERS_MAX = 4, KIT_FILES_MAX = 16 };
+enum { KIT_LAYERS_MAX = 4, KIT_FILES_MAX = 20 };
 
 typedef enum kit_text { KIT_NONE, KIT_MARKER, KIT_ROOT, KIT_INDEX, KIT_MANIFEST } kit_text;
 
@@ -26,13 +26,14 @@ typedef struct kit {
     size_t layer_count;
     const void *table; /* NULL: the right one */
     size_t table_size_bytes;
-    const char *target;
+    const char *target, *config;
     kit_text edit; /* in this text the first `find` becomes `replace`; find NULL: the whole text */
     const char *find, *replace;
     size_t replace_size_bytes; /* 0: strlen */
     tsr_arena arena;
     ram_file files[KIT_FILES_MAX];
     size_t file_count;
+    tsr_descriptor manifest; /* of the files */
     ram_io ram;
     tsr_ctx ctx;
 } kit;
@@ -44,5 +45,9 @@ void kit_finish(kit *k);
 kit_layer kit_compress(kit *k, const void *plain, size_t size_bytes);
 /* Makes the files from all of the above and points the context at them. */
 void kit_link(kit *k);
+/* Before kit_link of `k`: its index also names the manifest of the linked kit `other`. After it:
+ * the blobs of `other` are there too. */
+void kit_name(kit *k, const kit *other);
+void kit_merge(kit *k, const kit *other);
 
 #endif

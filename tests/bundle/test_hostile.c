@@ -29,8 +29,7 @@ static tsr_result read_all(kit *k) {
     return result;
 }
 
-static void expect(kit *k, tsr_code code, const char *text) {
-    kit_link(k);
+static void expect_linked(kit *k, tsr_code code, const char *text) {
     tsr_result result = read_all(k);
     cr_assert_eq(result.code, code, "'%s' -> '%.60s': expected code %d, got %d: %s",
                  k->find ? k->find : "", k->replace ? k->replace : "", code, result.code,
@@ -39,6 +38,11 @@ static void expect(kit *k, tsr_code code, const char *text) {
         cr_assert(
             strstr(k->ctx.error.text, text) && strncmp(k->ctx.error.text, "tsb: ram: ", 10) == 0,
             "'%s': expected '%s', got '%s'", k->replace ? k->replace : "", text, k->ctx.error.text);
+}
+
+static void expect(kit *k, tsr_code code, const char *text) {
+    kit_link(k);
+    expect_linked(k, code, text);
 }
 
 typedef struct edit_case {
@@ -100,6 +104,9 @@ static const edit_case edits[] = {
     {KIT_INDEX, "cpu:x86-64-v3", "CPU:x86-64-v3", TSR_CORRUPT, "'<family>:<architecture>'"},
     {KIT_INDEX, TSR_MEDIA_MANIFEST, "application/x", TSR_CORRUPT, "got 'application/x'"},
     {KIT_INDEX, "\"manifests\":[{", "\"manifests\":{\"a\":{", TSR_CORRUPT, "index"},
+    {KIT_INDEX, NULL,
+     "{\"schemaVersion\":2,\"manifests\":[],\"annotations\":{\"" TSR_KEY_FORMAT "\":\"1.0\"}}",
+     TSR_CORRUPT, "1 to 64, got 0"},
     {KIT_INDEX, "\"platform\":", "\"future\":[1,2],\"platform\":", TSR_OK, NULL},
     /* the manifest */
     {KIT_MANIFEST, "\"1.0\"", "\"2.0\"", TSR_VERSION, "needs tessera-run >= 0.1.0"},
@@ -337,6 +344,75 @@ Test(hostile, foreign_manifest) {
         expect(&k, size == 40 ? TSR_OK : TSR_CORRUPT, "size of a blob");
         kit_finish(&k);
     }
+}
+
+/* Two targets, of which the second is as the test wants it. */
+static void expect_two(kit *second, tsr_code code, const char *text) {
+    kit first;
+    kit_init(&first);
+    kit_link(second);
+    kit_name(&first, second);
+    kit_link(&first);
+    kit_merge(&first, second);
+    expect_linked(&first, code, text);
+    kit_finish(&first);
+    kit_finish(second);
+}
+
+Test(hostile, two_targets) {
+    static const unsigned char wrong[64] = {1};
+    kit k;
+    kit_init(&k);
+    k.target = "cpu:x86-64-v2";
+    expect_two(&k, TSR_OK, NULL);
+    kit_init(&k);
+    expect_two(&k, TSR_CORRUPT, "different names, got 'cpu:x86-64-v3' twice");
+    kit_init(&k);
+    k.target = "cpu:x86-64-v2";
+    k.config = "{}";
+    expect_two(&k, TSR_CORRUPT, "as in 'cpu:x86-64-v3'");
+    kit_init(&k);
+    k.target = "cpu:x86-64-v2";
+    k.table = wrong;
+    k.table_size_bytes = sizeof wrong;
+    expect_two(&k, TSR_CORRUPT, "chunk tables");
+}
+
+Test(hostile, large_root) {
+    enum { SIZE = (4 << 20) + 1 };
+    char *text = malloc(SIZE + 1);
+    memset(text, ' ', SIZE);
+    text[SIZE] = 0;
+    kit k;
+    kit_init(&k);
+    k.edit = KIT_ROOT;
+    k.replace = text;
+    expect(&k, TSR_CORRUPT, "size of the member");
+    kit_finish(&k);
+    free(text);
+}
+
+Test(hostile, too_many_files) {
+    enum { COUNT = 65537, NAME = sizeof TSR_BLOB_FOLDER + TSR_DIGEST_HEX };
+    kit k;
+    kit_init(&k);
+    kit_link(&k);
+    ram_file *files = calloc(COUNT + k.file_count, sizeof *files);
+    char *names = calloc(COUNT, NAME);
+    memcpy(files, k.files, k.file_count * sizeof *files);
+    for (size_t i = 0; i < COUNT; i++) {
+        char *name = names + i * NAME;
+        snprintf(name, NAME, TSR_BLOB_FOLDER "%064zx", i);
+        files[k.file_count + i] = (ram_file){name, "", 0};
+    }
+    k.ram.files = files;
+    k.ram.file_count = COUNT;
+    expect_linked(&k, TSR_OK, NULL);
+    k.ram.file_count = COUNT + k.file_count;
+    expect_linked(&k, TSR_CORRUPT, "at most 65536");
+    free(names);
+    free(files);
+    kit_finish(&k);
 }
 
 /* Every file of a layout missing in turn. */

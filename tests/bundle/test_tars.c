@@ -133,7 +133,10 @@ Test(tars, directory) {
     /* A blob that is a link to another place. */
     cr_assert_eq(unlink(path), 0);
     cr_assert_eq(symlink("/etc/passwd", path), 0);
-    cr_assert_neq(tsr_bundle_open(&ctx, folder, NULL, &bundle).code, TSR_OK);
+    cr_assert_eq(tsr_bundle_open(&ctx, folder, NULL, &bundle).code, TSR_IO);
+    cr_assert_eq(unlink(path) | mkdir(path, 0700), 0);
+    cr_assert_eq(tsr_bundle_open(&ctx, folder, NULL, &bundle).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "is not a regular file"), "%s", ctx.error.text);
     for (size_t i = 0; i < count; i++) free(members[i].bytes);
 }
 
@@ -344,5 +347,41 @@ Test(tars, tail) {
     size_t longest = size - 1024 + 1024 * 1024;
     sample_must(&ctx, open_bytes(&ctx, "tail.tsb", bytes, longest));
     cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest + 512).code, TSR_CORRUPT);
+    free(good), free(bytes);
+}
+
+Test(tars, pax_header_too_large) {
+    enum { SIZE = 131072 + 512 };
+    tsr_ctx ctx = {0};
+    size_t size;
+    sample_must(&ctx, sample_write(&ctx, sample_path("good.tsb"), SAMPLE_TINY, false));
+    unsigned char *good = sample_load(sample_path("good.tsb"), &size);
+    unsigned char *bytes = calloc(1, size + 512 + SIZE);
+    tsr_tar_format_header(bytes, "x", 'x', 131072);
+    tsr_tar_format_pad(bytes + 512, 131072);
+    memcpy(bytes + 512 + 131072, good, size);
+    sample_must(&ctx, open_bytes(&ctx, "pax.tsb", bytes, size + 512 + 131072));
+    tsr_tar_format_header(bytes, "x", 'x', SIZE);
+    tsr_tar_format_pad(bytes + 512, SIZE);
+    memcpy(bytes + 512 + SIZE, good, size);
+    cr_assert_eq(open_bytes(&ctx, "pax.tsb", bytes, size + 512 + SIZE).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "pax header size"), "%s", ctx.error.text);
+    free(good), free(bytes);
+}
+
+/* 65,536 members in all are accepted, one more is not. */
+Test(tars, too_many_members) {
+    enum { MEMBERS = 65536, OWN = 10 };
+    tsr_ctx ctx = {0};
+    size_t size;
+    sample_must(&ctx, sample_write(&ctx, sample_path("good.tsb"), SAMPLE_TINY, false));
+    unsigned char *good = sample_load(sample_path("good.tsb"), &size);
+    size_t extra = MEMBERS - OWN;
+    unsigned char *bytes = malloc((extra + 1) * 512 + size);
+    for (size_t i = 0; i <= extra; i++) tsr_tar_format_header(bytes + i * 512, "extra", '0', 0);
+    memcpy(bytes + (extra + 1) * 512, good, size);
+    sample_must(&ctx, open_bytes(&ctx, "many.tsb", bytes + 512, extra * 512 + size));
+    cr_assert_eq(open_bytes(&ctx, "many.tsb", bytes, (extra + 1) * 512 + size).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "at most 65536"), "%s", ctx.error.text);
     free(good), free(bytes);
 }
