@@ -322,7 +322,7 @@ tsr_result tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code co
         TRY(ctx, check_tensor(&p, config, i));
         EXPECT(&p,
                tsr_shape_size(&tensor->shape, tensor->dtype, &size) && (total += size) <= INT64_MAX,
-               "expected less than 2^63 bytes of tensors, got more");
+               "expected less than 2^63 bytes up to here, got more");
     }
     TRY(ctx, check_streams(ctx, config, code));
     for (size_t i = 0; i < config->entry_count; i++)

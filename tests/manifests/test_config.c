@@ -303,7 +303,8 @@ Test(config, members_have_their_types_and_values) {
          "config: tensors[0]: dtype: expected a known dtype, got 'f16'"},
         {"[64,10]", "[64,0]", TSR_CORRUPT,
          "config: tensor 'w': shape: expected dims[1] in 1 ... 2^53, got 0"},
-        {"[64,10]", "[1,1,1,1,1,1,1,1,1]", TSR_CORRUPT, "expected rank 0 ... 8, got 9"},
+        {"[64,10]", "[1,1,1,1,1,1,1,1,1]", TSR_CORRUPT,
+         "config: tensors[0]: shape: expected rank 0 ... 8, got 9"},
         {"[64,10]", "[64,\"10\"]", TSR_CORRUPT, "shape: expected integers"},
         {"[64,10]", "[9007199254740992,9007199254740992]", TSR_CORRUPT,
          "expected at most 2^53 bytes, got 9007199254740992x9007199254740992xf32"},
@@ -441,6 +442,15 @@ Test(config, the_encoder_refuses_what_the_decoder_would) {
             "expected a standard deviation >= 0, got -1");
     REFUSED(c.entries[0].kind = 0, "kind: expected a known number, got 0");
     REFUSED(c.entries[0].input_count = 257, "inputs: expected at most 256, got 257");
+    REFUSED(c.entries[0].output_count = 257, "outputs: expected at most 256, got 257");
+    REFUSED((c.entries[0].input_count = c.entries[0].output_count = 0, c.entries[0].batch = 0),
+            "rows_independent: expected a batch, got none");
+    REFUSED(c.tensors[0].init_a = -1e39,
+            "expected a range that f32 can hold, got -9.9999999999999994e+38");
+    REFUSED(c.tensors[0].init_b = 1e39,
+            "expected a range that f32 can hold, got -0.375 and 9.9999999999999994e+38");
+    REFUSED(c.tensors[0].name = "", "config: tensors[0]: expected a name");
+    REFUSED(c.entries[1].name = NULL, "config: entries[1]: expected a name");
     REFUSED(c.entries[0].outputs[0].source = TSR_PORT_DATA, "source: expected 1 ... 1, got 2");
     REFUSED(c.entries[0].inputs[0].shape.dims[1] = 0,
             "config: entry 'predict': inputs 'x': shape: expected dims[1]");
@@ -466,6 +476,58 @@ Test(config, too_much_for_json_is_refused_when_written) {
     cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &json, &size).code, TSR_OK, "%s",
                  ctx.error.text);
     tsr_arena_finish(&arena);
+}
+
+Test(config, sizes_are_limited) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_config config = decode_example(&arena), again;
+    char *json = NULL;
+    size_t size;
+    /* 1,100 tensors of 2^53 bytes: more than 2^63. */
+    config.tensor_count = 1100;
+    config.tensors = TSR_NEW(&arena, tsr_config_tensor, config.tensor_count);
+    for (size_t i = 0; i < config.tensor_count; i++)
+        config.tensors[i] = (tsr_config_tensor){.name = tsr_arena_printf(&arena, "t%05zu", i),
+                                                .role = TSR_ROLE_PARAM,
+                                                .dtype = TSR_DTYPE_UI8,
+                                                .shape = {1, {UINT64_C(1) << 53}}};
+    cr_assert_eq(tsr_config_verify(&ctx, &config, TSR_USAGE).code, TSR_USAGE);
+    cr_assert_str_eq(ctx.error.text,
+                     "config: tensor 't01023': expected less than 2^63 bytes up to here, got more");
+    /* Long names that JSON escapes: more than 4 MiB with few tokens. */
+    config.tensor_count = 4500;
+    config.tensors = TSR_NEW(&arena, tsr_config_tensor, config.tensor_count);
+    for (size_t i = 0; i < config.tensor_count; i++) {
+        char *name = tsr_arena_printf(&arena, "%04zu%0250d", i, 0);
+        memset(name + 4, '"', 250);
+        config.tensors[i] = (tsr_config_tensor){.name = name,
+                                                .role = i ? TSR_ROLE_STATE : TSR_ROLE_PARAM,
+                                                .of = i ? config.tensors[0].name : NULL,
+                                                .kind = i ? name : NULL,
+                                                .dtype = TSR_DTYPE_UI8};
+    }
+    cr_assert_eq(tsr_config_encode(&ctx, &config, &arena, &json, &size).code, TSR_COMPILE);
+    cr_assert(strstr(ctx.error.text, "config: expected at most 4194304 bytes, got "), "%s",
+              ctx.error.text);
+    char *blanks = malloc(TSR_CONFIG_BYTES_MAX + 1);
+    memset(blanks, ' ', TSR_CONFIG_BYTES_MAX + 1);
+    cr_assert_eq(decode(&ctx, blanks, TSR_CONFIG_BYTES_MAX + 1, &arena, &again).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text, "config: expected at most 4194304 bytes, got 4194305");
+    free(blanks);
+    tsr_arena_finish(&arena);
+}
+
+Test(config, ports_in_json_are_counted) {
+    tsr_buffer ports = {0};
+    for (int i = 0; i <= TSR_CONFIG_PORTS_MAX; i++)
+        tsr_buffer_printf(&ports, "%s{\"name\":\"y%d\",\"dtype\":\"f32\",\"shape\":[64]}",
+                          i ? "," : "\"outputs\":[", i);
+    tsr_buffer_text(&ports, "]}");
+    check_edit(&(edit){"\"outputs\":[{\"name\":\"y\",\"dtype\":\"f32\",\"shape\":[64,10]}]}",
+                       ports.bytes, TSR_CORRUPT,
+                       "config: entries[0]: outputs: expected at most 256, got 257"});
+    tsr_buffer_finish(&ports);
 }
 
 Test(config, names_of_numbers) {

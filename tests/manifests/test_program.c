@@ -463,6 +463,72 @@ Test(program, commands_are_checked) {
             AT_COPY "copy: expected one type, got 4x3xf32 and 4x2xf32");
 }
 
+static void check_limit(const example *e, const char *message) {
+    tsr_ctx ctx = {0};
+    cr_assert_eq(tsr_program_verify(&ctx, &e->program, &config, TSR_COMPILE).code, TSR_COMPILE);
+    cr_assert_str_eq(ctx.error.text, message);
+}
+
+Test(program, counts_are_limited) {
+    uint32_t many[TSR_PROGRAM_ARGUMENTS_MAX + 1] = {0};
+    example e;
+    make_example(&e);
+    e.program.kernel_count = TSR_PROGRAM_KERNELS_MAX + 1;
+    check_limit(&e, "program: expected at most 1048576 kernels, got 1048577");
+    make_example(&e);
+    e.entries[0].buffer_count = TSR_PROGRAM_BUFFERS_MAX + 1;
+    check_limit(&e, "program: entry 'predict': expected at most 1048576 buffers, got 1048577");
+    make_example(&e);
+    e.entries[0].command_count = TSR_PROGRAM_COMMANDS_MAX + 1;
+    check_limit(&e, "program: entry 'predict': expected at most 1048576 commands, got 1048577");
+    make_example(&e);
+    e.buffers[0][3].shape.rank = TSR_RANK_MAX + 1;
+    check_limit(&e, "program: " AT_BUFFER(3) "rank: expected 0 ... 8, got 9");
+    make_example(&e);
+    e.commands[0][0].argument_count = TSR_PROGRAM_ARGUMENTS_MAX + 1;
+    e.commands[0][0].arguments = many;
+    check_limit(&e, "program: " AT_LAUNCH "expected at most 256 arguments, got 257");
+}
+
+/* The same limits in bytes, found before memory is taken or an array is filled. */
+static void check_patched(const tsr_program *program, size_t at, uint32_t value,
+                          const char *message) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_program again;
+    void *bytes;
+    size_t size;
+    cr_assert_eq(tsr_program_encode(&ctx, program, &arena, &bytes, &size).code, TSR_OK);
+    for (int i = 0; i < 4; i++) ((char *)bytes)[at + (size_t)i] = (char)(value >> 8 * i);
+    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &again).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text, message);
+    tsr_arena_finish(&arena);
+}
+
+Test(program, limits_in_bytes) {
+    static char text[TSR_PROGRAM_TEXT_MAX + 1];
+    uint32_t many[TSR_PROGRAM_ARGUMENTS_MAX + 1] = {0};
+    example e;
+    make_example(&e);
+    size_t rank_at = 20 + 6 + 7 + 11 + 16 + 20, name_at = rank_at + 4 + 16;
+    memset(text, 'a', TSR_PROGRAM_TEXT_MAX);
+    e.buffers[0][0].name = e.buffers[0][1].name = text; /* room for what is claimed */
+    check_patched(&e.program, rank_at, 9,
+                  "program: entries[0]: buffers[0] at offset 84: rank: expected 0 ... 8, got 9");
+    check_patched(&e.program, name_at, TSR_PROGRAM_TEXT_MAX + 1,
+                  "program: entries[0]: buffers[0] at offset 104: expected a text of at most 1024 "
+                  "bytes, got 1025");
+    check_patched(&e.program, name_at + 4, 0,
+                  "program: entries[0]: buffers[0] at offset 104: expected a text without NUL, got "
+                  "one");
+    make_example(&e);
+    e.commands[0][0].argument_count = TSR_PROGRAM_ARGUMENTS_MAX + 1;
+    e.commands[0][0].arguments = many;
+    check_patched(&e.program, 0, 0x50525354, /* as it is */
+                  "program: entries[0]: commands[0] at offset 359: expected at most 256 arguments, "
+                  "got 257");
+}
+
 /* What only training may do. */
 Test(program, training_writes_parameters) {
     example e;
