@@ -34,7 +34,7 @@ module @digits {
     %logits = call @logits(%images) : (tensor<64x64xui8>) -> tensor<64x10xf32>
     %losses = tessera.cross_entropy %logits, %labels : tensor<64x10xf32>, tensor<64xi64> -> tensor<64xf32>
     %loss = tessera.mean %losses {axes = [0]} : tensor<64xf32> -> tensor<f32>
-    tessera.minimize %loss {optimizer = #tessera.adamw<lr = 2.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>} : tensor<f32>
+    tessera.minimize %loss {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 3.0e-1>} : tensor<f32>
     return %loss : tensor<f32>
   }
 

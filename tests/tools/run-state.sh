@@ -31,7 +31,7 @@ expect "fsck of a damaged store" 10 '' "$RUN" fsck D
 expect "fsck of a good store" 0 '' "$RUN" fsck S
 expect "fsck of nothing" 7 '' "$RUN" fsck missing
 
-sed 's/lr = 2.0e-3/lr = 3.0e-3/' "$DIGITS/digits.mlir" >other.mlir
+sed 's/lr = 1.0e-3/lr = 3.0e-3/' "$DIGITS/digits.mlir" >other.mlir
 check "another bundle" "$AOT" build other.mlir -o other.tsb
 expect "another bundle's state" 12 '[0-9a-f]{8}' "$RUN" other.tsb "${DATA[@]}" --quiet --steps 500 --state-dir S
 expect "state is a file" 7 '' train --steps 5 --state-dir other.tsb
