@@ -96,6 +96,10 @@ static void check_foreign(const char *dialect) {
     }
     add_entry(archive, "README", AE_IFREG, "hello", 5);
     add_entry(archive, "blobs/sha256/notahash", AE_IFREG, "hello", 5);
+    /* Nothing names this blob, so nothing of it is looked at. */
+    memset(strcpy(name, TSR_BLOB_FOLDER) + sizeof TSR_BLOB_FOLDER - 1, 'a', TSR_DIGEST_HEX);
+    name[sizeof TSR_BLOB_FOLDER - 1 + TSR_DIGEST_HEX] = 0;
+    add_entry(archive, name, AE_IFREG, "hello", 5);
     archive_write_close(archive);
     archive_write_free(archive);
     tsr_bundle *bundle = NULL;
@@ -291,6 +295,10 @@ Test(tars, header_fields) {
                      ctx.error.text);
         free(bytes);
     }
+    good[100 + 6] ^= 1; /* of the mode, without a new checksum */
+    cr_assert_eq(open_bytes(&ctx, "patched.tsb", good, size).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "header checksum at offset 148 (entry oci-layout): expected"),
+              "%s", ctx.error.text);
     free(good);
 }
 
