@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The planner of fusion groups on random graphs: whatever it chooses, running the groups in order
+ * must compute what the graph computes. Values are modelled by hashes of all that went into them.
+ */
+#include "compiler/schedule/fusion.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 60, OPERANDS = 3 };
+
+static tsr_ctx ctx;
+static tsr_arena arena;
+static tsr_fuse_node nodes[NODES];
+static uint32_t operands[NODES][OPERANDS];
+
+static void finish(void) {
+    tsr_arena_finish(&arena);
+    arena = (tsr_arena){0};
+}
+
+static tsr_fuse_plan plan_of(uint32_t count) {
+    tsr_fuse_plan plan;
+    tsr_result result = tsr_fuse_plan_build(&ctx, nodes, count, &arena, &plan);
+    cr_assert_eq(result.code, TSR_OK, "%s", ctx.error.text);
+    return plan;
+}
+
+static uint32_t add(uint32_t at, tsr_fuse_kind kind, tsr_shape shape, uint32_t count, uint32_t a,
+                    uint32_t b) {
+    operands[at][0] = a;
+    operands[at][1] = b;
+    nodes[at] = (tsr_fuse_node){.kind = kind,
+                                .dtype = TSR_DTYPE_F32,
+                                .shape = shape,
+                                .operand_count = count,
+                                .operands = operands[at],
+                                .weight = 1,
+                                .replaces = TSR_FUSE_NONE};
+    return at;
+}
+
+static const tsr_shape scalar = {.rank = 0}, row = {.rank = 1, .dims = {16}},
+                       square = {.rank = 2, .dims = {16, 16}},
+                       large = {.rank = 2, .dims = {512, 512}};
+
+static bool same(const tsr_shape *a, const tsr_shape *b) { return tsr_shape_equal(a, b); }
+
+/* A random node that node `at` could read with this shape, or any source. */
+static uint32_t pick(uint32_t at, const tsr_shape *wanted, bool may_stretch) {
+    for (int tries = 0; tries < 50; tries++) {
+        uint32_t node = (uint32_t)rand() % at;
+        if (same(&nodes[node].shape, wanted)) return node;
+        if (may_stretch && nodes[node].shape.rank < wanted->rank &&
+            (nodes[node].shape.rank == 0 || same(wanted, &square)))
+            return node;
+    }
+    return same(wanted, &row) ? 1 : same(wanted, &square) ? 2 : 0;
+}
+
+/* Nodes 0, 1, 2 are sources of each shape, 3 a splat. */
+static void random_graph(uint32_t count) {
+    add(0, TSR_FUSE_SOURCE, scalar, 0, 0, 0);
+    add(1, TSR_FUSE_SOURCE, row, 0, 0, 0);
+    add(2, TSR_FUSE_SOURCE, square, 0, 0, 0);
+    add(3, TSR_FUSE_SPLAT, scalar, 0, 0, 0);
+    for (uint32_t at = 4; at < count; at++) {
+        const tsr_shape *shapes[] = {&scalar, &row, &square, &square};
+        const tsr_shape *shape = shapes[rand() % 4];
+        switch (rand() % 8) {
+        case 0:
+            add(at, TSR_FUSE_MATMUL, square, 2, pick(at, &square, false), pick(at, &square, false));
+            break;
+        case 1:
+            add(at, TSR_FUSE_REDUCE, row, 1, pick(at, &square, false), 0);
+            break;
+        case 2:
+            add(at, TSR_FUSE_ALONE, *shape, 1, pick(at, shape, false), 0);
+            nodes[at].faults = rand() % 2;
+            break;
+        default:
+            add(at, TSR_FUSE_MAP, *shape, 2, pick(at, shape, true), pick(at, shape, true));
+            nodes[at].weight = rand() % 5 == 0 ? 64 : 1;
+        }
+        nodes[at].kept = rand() % 6 == 0;
+        if (nodes[at].kept && rand() % 2 && same(&nodes[at].shape, &square)) nodes[at].replaces = 2;
+    }
+    nodes[count - 1].kept = true;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+    uint64_t x = (a ^ (b + 0x9e3779b97f4a7c15ull)) * 0xff51afd7ed558ccdull;
+    return x ^ x >> 31;
+}
+
+static uint64_t value_of(uint32_t node, const uint64_t *values) {
+    uint64_t value = mix(node, 77);
+    for (uint32_t i = 0; i < nodes[node].operand_count; i++)
+        value = mix(value, values[nodes[node].operands[i]]);
+    return value;
+}
+
+/* Runs one group with nothing but its inputs. */
+static void run_group(const tsr_fuse_group *group, const uint64_t *memory, uint64_t *out_memory) {
+    uint64_t local[NODES] = {0};
+    bool known[NODES] = {false};
+    for (uint32_t i = 0; i < group->input_count; i++) {
+        uint32_t input = group->inputs[i];
+        cr_assert_neq(memory[input], 0, "node %u is read before it is computed", input);
+        local[input] = memory[input];
+        known[input] = true;
+    }
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        uint32_t node = group->nodes[i];
+        cr_assert(i == 0 || node > group->nodes[i - 1]);
+        for (uint32_t k = 0; k < nodes[node].operand_count; k++)
+            cr_assert(known[nodes[node].operands[k]], "node %u lacks operand %u", node,
+                      nodes[node].operands[k]);
+        local[node] = value_of(node, local);
+        known[node] = true;
+    }
+    for (uint32_t i = 0; i < group->output_count; i++) {
+        cr_assert(known[group->outputs[i]]);
+        cr_assert_eq(out_memory[group->outputs[i]], 0, "node %u is written twice",
+                     group->outputs[i]);
+        out_memory[group->outputs[i]] = local[group->outputs[i]];
+    }
+}
+
+/* One root at most; every output has the root's shape; a matmul has nothing before it. */
+static void check_form(const tsr_fuse_group *group) {
+    uint32_t roots = 0;
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        tsr_fuse_kind kind = nodes[group->nodes[i]].kind;
+        cr_assert_neq(kind, TSR_FUSE_SOURCE);
+        if (kind == TSR_FUSE_MAP || kind == TSR_FUSE_SPLAT) continue;
+        roots++;
+        cr_assert_eq(group->root, group->nodes[i]);
+        if (kind == TSR_FUSE_ALONE) cr_assert_eq(group->node_count, 1);
+        if (kind != TSR_FUSE_MATMUL) continue;
+        for (uint32_t k = 0; k < 2; k++) {
+            bool is_input = false;
+            for (uint32_t j = 0; j < group->input_count; j++)
+                is_input |= group->inputs[j] == nodes[group->nodes[i]].operands[k];
+            cr_assert(is_input, "matmul %u reads what its own group computes", group->nodes[i]);
+        }
+    }
+    cr_assert_leq(roots, 1);
+    cr_assert_eq(roots == 0, group->root == TSR_FUSE_NONE);
+    const tsr_shape *shape =
+        &nodes[group->root == TSR_FUSE_NONE ? group->outputs[0] : group->root].shape;
+    for (uint32_t i = 0; i < group->output_count; i++)
+        cr_assert(same(&nodes[group->outputs[i]].shape, shape));
+}
+
+/* What runs before a reduction is not there after it. */
+static void check_reduction(const tsr_fuse_group *group) {
+    bool before[NODES] = {false};
+    if (group->root == TSR_FUSE_NONE || nodes[group->root].kind != TSR_FUSE_REDUCE) return;
+    before[group->root] = true;
+    for (uint32_t i = group->node_count; i-- > 0;)
+        for (uint32_t k = 0; k < nodes[group->nodes[i]].operand_count; k++)
+            if (before[group->nodes[i]]) before[nodes[group->nodes[i]].operands[k]] = true;
+    for (uint32_t i = 0; i < group->node_count; i++) {
+        uint32_t node = group->nodes[i];
+        for (uint32_t k = 0; k < nodes[node].operand_count && !before[node]; k++) {
+            uint32_t operand = nodes[node].operands[k];
+            bool inside = false;
+            for (uint32_t j = 0; j < group->node_count; j++) inside |= group->nodes[j] == operand;
+            bool gone = inside && before[operand] && operand != group->root &&
+                        nodes[operand].kind == TSR_FUSE_MAP;
+            cr_assert(!gone, "node %u reads node %u after the reduction", node, operand);
+        }
+    }
+}
+
+static void check_plan(const tsr_fuse_plan *plan, uint32_t count) {
+    uint64_t wanted[NODES], memory[NODES] = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        wanted[i] = value_of(i, wanted);
+        if (nodes[i].kind == TSR_FUSE_SOURCE || nodes[i].kind == TSR_FUSE_SPLAT)
+            memory[i] = wanted[i];
+    }
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        check_form(&plan->groups[g]);
+        check_reduction(&plan->groups[g]);
+        run_group(&plan->groups[g], memory, memory);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (memory[i]) cr_assert_eq(memory[i], wanted[i]);
+        if (nodes[i].kept) cr_assert_eq(memory[i], wanted[i], "node %u is kept, but not there", i);
+    }
+}
+
+Test(fusion, random_graphs_compute_the_same, .fini = finish) {
+    uint32_t merged = 0;
+    for (unsigned seed = 0; seed < 2000; seed++) {
+        srand(seed);
+        uint32_t count = 6 + (uint32_t)rand() % (NODES - 6);
+        random_graph(count);
+        tsr_fuse_plan plan = plan_of(count);
+        check_plan(&plan, count);
+        for (uint32_t g = 0; g < plan.group_count; g++) merged += plan.groups[g].node_count > 2;
+        finish();
+    }
+    cr_assert_gt(merged, 2000, "hardly anything was merged: %u", merged);
+}
+
+Test(fusion, the_same_graph_gives_the_same_groups, .fini = finish) {
+    srand(5);
+    random_graph(NODES);
+    tsr_fuse_plan a = plan_of(NODES), b = plan_of(NODES);
+    cr_assert_eq(a.group_count, b.group_count);
+    for (uint32_t g = 0; g < a.group_count; g++) {
+        cr_assert_eq(a.groups[g].node_count, b.groups[g].node_count);
+        cr_assert_arr_eq(a.groups[g].nodes, b.groups[g].nodes,
+                         a.groups[g].node_count * sizeof(uint32_t));
+    }
+}
+
+Test(fusion, an_unread_node_is_left_out, .fini = finish) {
+    add(0, TSR_FUSE_SOURCE, square, 0, 0, 0);
+    add(1, TSR_FUSE_MAP, square, 1, 0, 0);
+    add(2, TSR_FUSE_MAP, square, 1, 0, 0);
+    nodes[2].kept = true;
+    tsr_fuse_plan plan = plan_of(3);
+    cr_assert_eq(plan.group_count, 1);
+    cr_assert_eq(plan.groups[0].node_count, 1);
+    cr_assert_eq(plan.groups[0].nodes[0], 2);
+}
+
+Test(fusion, a_merged_group_has_at_most_32_arguments, .fini = finish) {
+    /* A long sum of different sources. */
+    uint32_t sources = 40, at = sources;
+    static tsr_fuse_node many[80];
+    static uint32_t pairs[80][2];
+    for (uint32_t i = 0; i < sources; i++)
+        many[i] = (tsr_fuse_node){.kind = TSR_FUSE_SOURCE,
+                                  .dtype = TSR_DTYPE_F32,
+                                  .shape = large,
+                                  .replaces = TSR_FUSE_NONE};
+    for (uint32_t i = 1; i < sources; i++, at++) {
+        pairs[at][0] = i == 1 ? 0 : at - 1;
+        pairs[at][1] = i;
+        many[at] = (tsr_fuse_node){.kind = TSR_FUSE_MAP,
+                                   .dtype = TSR_DTYPE_F32,
+                                   .shape = large,
+                                   .operand_count = 2,
+                                   .operands = pairs[at],
+                                   .weight = 1,
+                                   .replaces = TSR_FUSE_NONE};
+    }
+    many[at - 1].kept = true;
+    tsr_fuse_plan plan;
+    cr_assert_eq(tsr_fuse_plan_build(&ctx, many, at, &arena, &plan).code, TSR_OK);
+    cr_assert_eq(plan.group_count, 2);
+    for (uint32_t g = 0; g < plan.group_count; g++)
+        cr_assert_leq(plan.groups[g].input_count + plan.groups[g].output_count, 32);
+}
+
+Test(fusion, an_update_waits_for_readers_and_faults, .fini = finish) {
+    add(0, TSR_FUSE_SOURCE, square, 0, 0, 0);
+    add(1, TSR_FUSE_MAP, square, 1, 0, 0); /* the update */
+    nodes[1].kept = true;
+    nodes[1].replaces = 0;
+    add(2, TSR_FUSE_MATMUL, square, 2, 0, 0); /* reads the old value */
+    add(3, TSR_FUSE_ALONE, square, 1, 2, 0);  /* can fault */
+    nodes[3].faults = true;
+    nodes[3].kept = true;
+    tsr_fuse_plan plan = plan_of(4);
+    cr_assert_eq(plan.group_count, 3);
+    cr_assert_eq(plan.groups[0].root, 2);
+    cr_assert_eq(plan.groups[1].root, 3);
+    cr_assert_eq(plan.groups[2].outputs[0], 1);
+}
