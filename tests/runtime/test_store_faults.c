@@ -321,6 +321,7 @@ Test(store_faults, fenced_writer_never_commits) {
             if (model_save(&ctx, store, m, step)) acknowledged = step;
         tsr_save_status status = tsr_store_wait(store);
         bool fired = fault_io_fired(disk);
+        if (!fired) fault_io_arm(disk, NULL);
         if (fired) {
             taken++;
             cr_assert_leq(acknowledged, u.step, "at %llu: step %llu acknowledged, %llu recovered",
