@@ -191,10 +191,13 @@ bool tsr_op_has(MlirOperation op, const char *name) {
     return !mlirAttributeIsNull(tsr_op_attr(op, name));
 }
 
+/* MLIR ends the strings it stores with a NUL, but the empty one may be NULL. */
+static const char *text_of(MlirStringRef ref) { return ref.length ? ref.data : ""; }
+
 const char *tsr_attr_string(MlirAttribute attr) {
     if (mlirAttributeIsNull(attr)) return NULL;
-    if (mlirAttributeIsAString(attr)) return mlirStringAttrGetValue(attr).data;
-    if (mlirAttributeIsAFlatSymbolRef(attr)) return mlirFlatSymbolRefAttrGetValue(attr).data;
+    if (mlirAttributeIsAString(attr)) return text_of(mlirStringAttrGetValue(attr));
+    if (mlirAttributeIsAFlatSymbolRef(attr)) return text_of(mlirFlatSymbolRefAttrGetValue(attr));
     return NULL;
 }
 

@@ -26,7 +26,7 @@ def Tessera_Dialect : Dialect {
 // ---- types ---------------------------------------------------------------------------------
 
 def Tessera_Element : AnyTypeOf<[F64, F32, I64, I32, I1, UI8], "f64, f32, i64, i32, i1 or ui8">;
-def Tessera_Tensor : RankedTensorOf<[F64, F32, I64, I32, I1, UI8]>;
+def Tessera_Tensor : RankedTensorOf<[Tessera_Element]>;
 
 // ---- attributes ----------------------------------------------------------------------------
 

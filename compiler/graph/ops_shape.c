@@ -122,15 +122,40 @@ bool tsr_check_argmax(tsr_rule *rule) {
 
 /* ---- changes of shape ------------------------------------------------------------------------ */
 
+/* The one dim a reshape leaves open follows from the number of elements. */
+static bool complete_shape(tsr_rule *rule, uint64_t count) {
+    tsr_shape *to = &rule->results[0].shape;
+    uint64_t known = 1;
+    uint32_t open = TSR_RANK_MAX, open_count = 0;
+    char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    for (uint32_t i = 0; i < to->rank; i++) {
+        if (to->dims[i] != TSR_DIM_DYNAMIC) {
+            known *= to->dims[i]; /* no overflow: the type was checked */
+            continue;
+        }
+        open = i;
+        open_count++;
+    }
+    if (open_count != 1) return true;
+    if (count % known != 0)
+        return tsr_rule_fail(rule, TSR_DIAG_COUNT,
+                             "the operand has %" PRIu64 " elements (%s), which %s cannot hold",
+                             count, tsr_type_text(&rule->operands[0], from_text),
+                             tsr_type_text(&rule->declared[0], to_text));
+    to->dims[open] = count / known;
+    return true;
+}
+
 bool tsr_check_reshape(tsr_rule *rule) {
     const tsr_type *from = &rule->operands[0], *to = &rule->declared[0];
     uint64_t from_count, to_count;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
     rule->results[0].dtype = from->dtype;
-    if (!tsr_type_is_static(from) || !tsr_type_is_static(to)) return true;
-    if (tsr_shape_count(&from->shape, &from_count) && tsr_shape_count(&to->shape, &to_count) &&
-        from_count == to_count)
-        return true;
+    if (!tsr_type_is_static(from)) return true;
+    TSR_ASSERT(tsr_shape_count(&from->shape, &from_count));
+    if (!tsr_type_is_static(to)) return complete_shape(rule, from_count);
+    TSR_ASSERT(tsr_shape_count(&to->shape, &to_count));
+    if (from_count == to_count) return true;
     return tsr_rule_fail(rule, TSR_DIAG_COUNT,
                          "the operand has %" PRIu64 " elements (%s), the result %" PRIu64 " (%s)",
                          from_count, tsr_type_text(from, from_text), to_count,

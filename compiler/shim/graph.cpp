@@ -13,14 +13,24 @@
 #include <mlir/Interfaces/SideEffectInterfaces.h>
 #include <mlir/Transforms/InliningUtils.h>
 
+#include <algorithm>
+#include <charconv>
+
 namespace tessera {
 static mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser) {
     double value = 0;
     if (parser.parseFloat(value)) return mlir::failure();
     return mlir::FloatAttr::get(mlir::Float64Type::get(parser.getContext()), value);
 }
+// The shortest text that reads back to the same value.
 static void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
-    printer.printFloat(value.getValue());
+    char text[64];
+    std::to_chars_result end = std::to_chars(text, text + sizeof text, value.getValueAsDouble());
+    llvm::StringRef digits(text, end.ptr - text);
+    size_t exponent = std::min(digits.find('e'), digits.size());
+    printer << digits.take_front(exponent);
+    if (!digits.contains('.')) printer << ".0";
+    printer << digits.drop_front(exponent);
 }
 } // namespace tessera
 

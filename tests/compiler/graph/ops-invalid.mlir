@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each op refuses: op, dim and both values, at its place in the source.
+// RUN: not tessera-opt -split-input-file --no-output %s 2>&1 | FileCheck %s
+
+func.func @f(%a: tensor<8x64xf32>, %b: tensor<63x10xf32>) {
+  // CHECK: ops-invalid.mlir:[[@LINE+3]]:8: error: [TSR-0102] tessera.matmul: contracted dimensions differ: lhs dim 1 is 64, rhs dim 0 is 63
+  // CHECK-NEXT: {{^}}  %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<63x10xf32> -> tensor<8x10xf32>
+  // CHECK-NEXT: {{^}}       ^
+  %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<63x10xf32> -> tensor<8x10xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8x64xf32>, %b: tensor<8x10xf32>) {
+  // CHECK: [TSR-0102] tessera.matmul: contracted dimensions differ: lhs dim 0 is 8, rhs dim 1 is 10
+  %0 = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : tensor<8x64xf32>, tensor<8x10xf32> -> tensor<64x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8x64xf32>, %b: tensor<64x10xf32>) {
+  // CHECK: [TSR-0105] tessera.matmul: result dim 1 is 11 (8x11xf32), must be 10 (8x10xf32)
+  %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<64x10xf32> -> tensor<8x11xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
+  // CHECK: [TSR-0101] tessera.matmul: lhs has 1 dims (8xf32), needs 2
+  %0 = tessera.matmul %a, %b : tensor<8xf32>, tensor<8x10xf32> -> tensor<10xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x2xi32>) {
+  // CHECK: [TSR-0104] tessera.matmul: element type of lhs is i32, needs one of f64, f32
+  %0 = tessera.matmul %a, %a : tensor<2x2xi32>, tensor<2x2xi32> -> tensor<2x2xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x2xf32>, %b: tensor<2x2xf64>) {
+  // CHECK: [TSR-0104] tessera.matmul: element types differ: lhs is f32, rhs is f64
+  %0 = tessera.matmul %a, %b : tensor<2x2xf32>, tensor<2x2xf64> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<64x128xf32>, %b: tensor<64xf32>) {
+  // CHECK: [TSR-0103] tessera.add: shapes do not broadcast: lhs dim 1 is 128 (64x128xf32), rhs dim 0 is 64 (64xf32); they must be equal, or one of them 1
+  %0 = tessera.add %a, %b : tensor<64x128xf32>, tensor<64xf32> -> tensor<64x128xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>, %b: tensor<2xi64>) {
+  // CHECK: [TSR-0104] tessera.mul: element types differ: lhs is f32, rhs is i64
+  %0 = tessera.mul %a, %b : tensor<2xf32>, tensor<2xi64> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xi1>) {
+  // CHECK: [TSR-0104] tessera.add: element type of lhs is i1, needs one of f64, f32, i64, i32
+  %0 = tessera.add %a, %a : tensor<2xi1>, tensor<2xi1> -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0105] tessera.sub: result has 2 dims (1x2xf32), must have 1 (2xf32)
+  %0 = tessera.sub %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0105] tessera.div: element type of the result is f64, must be f32
+  %0 = tessera.div %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0104] tessera.ipow: element type of exponent is f32, needs i64
+  %0 = tessera.ipow %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xi64>) {
+  // CHECK: [TSR-0104] tessera.exp: element type of the operand is i64, needs one of f64, f32
+  %0 = tessera.exp %a : tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xui8>) {
+  // CHECK: [TSR-0104] tessera.neg: element type of the operand is ui8, needs one of f64, f32, i64, i32
+  %0 = tessera.neg %a : tensor<2xui8>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0002] 'tessera.relu' op failed to verify that all of {input, result} have same type
+  %0 = "tessera.relu"(%a) : (tensor<2xf32>) -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) {
+  // CHECK: [TSR-0103] tessera.compare: shapes do not broadcast: lhs dim 0 is 2 (2xf32), rhs dim 0 is 3 (3xf32)
+  %0 = tessera.compare lt %a, %b : tensor<2xf32>, tensor<3xf32> -> tensor<3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0105] tessera.compare: element type of the result is f32, must be i1
+  %0 = tessera.compare lt %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0001] custom op 'tessera.compare' expected {{.*}} [eq, ne, lt, le, gt, ge]
+  %0 = tessera.compare like %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @f(%c: tensor<2xf32>) {
+  // CHECK: [TSR-0104] tessera.where: element type of condition is f32, needs i1
+  %0 = tessera.where %c, %c, %c : tensor<2xf32>, tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%c: tensor<2xi1>, %a: tensor<4x2xf32>, %b: tensor<3x2xf32>) {
+  // CHECK: [TSR-0103] tessera.where: shapes do not broadcast: the earlier operands' dim 0 is 4 (4x2xi1), on_false dim 0 is 3 (3x2xf32)
+  %0 = tessera.where %c, %a, %b : tensor<2xi1>, tensor<4x2xf32>, tensor<3x2xf32> -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0105] tessera.cast: result dim 0 is 3 (3xi64), must be 2 (2xi64)
+  %0 = tessera.cast %a : tensor<2xf32> to tensor<3xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0106] tessera.sum: axis 2 is outside [0, 2) of the operand (2x3xf32)
+  %0 = tessera.sum %a {axes = [2]} : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0106] tessera.mean: axes must ascend: 1 stands after 1
+  %0 = tessera.mean %a {axes = [1, 1]} : tensor<2x3xf32> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xi64>) {
+  // CHECK: [TSR-0104] tessera.mean: element type of the operand is i64, needs one of f64, f32
+  %0 = tessera.mean %a {axes = [1]} : tensor<2x3xi64> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0105] tessera.reduce_max: result dim 0 is 2 (2xf32), must be 3 (3xf32)
+  %0 = tessera.reduce_max %a {axes = [0]} : tensor<2x3xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0106] tessera.argmax: axis -1 is outside [0, 2) of the operand (2x3xf32)
+  %0 = tessera.argmax %a {axis = -1 : i64} : tensor<2x3xf32> -> tensor<2xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0107] tessera.reshape: the operand has 6 elements (2x3xf32), the result 8 (2x4xf32)
+  %0 = tessera.reshape %a : tensor<2x3xf32> -> tensor<2x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0107] tessera.reshape: the operand has 6 elements (2x3xf32), which 4x?xf32 cannot hold
+  %0 = tessera.reshape %a : tensor<2x3xf32> -> tensor<4x?xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0106] tessera.transpose: permutation has 0 twice
+  %0 = tessera.transpose %a {permutation = [0, 0]} : tensor<2x3xf32> -> tensor<2x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0106] tessera.transpose: permutation has 3 entries, the operand 2 dims
+  %0 = tessera.transpose %a {permutation = [0, 1, 2]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0105] tessera.transpose: result dim 0 is 2 (2x3xf32), must be 3 (3x2xf32)
+  %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<2x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0103] tessera.broadcast: dim 0 of the operand is 2 (2x3xf32), dim 1 of the result is 4 (5x4x3xf32); only 1 stretches
+  %0 = tessera.broadcast %a : tensor<2x3xf32> -> tensor<5x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>) {
+  // CHECK: [TSR-0101] tessera.broadcast: the operand has 2 dims (2x3xf32), the result only 1 (3xf32)
+  %0 = tessera.broadcast %a : tensor<2x3xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>, %l: tensor<3xi64>) {
+  // CHECK: [TSR-0102] tessera.cross_entropy: numbers of rows differ: logits dim 0 is 2, labels dim 0 is 3
+  %0 = tessera.cross_entropy %a, %l : tensor<2x3xf32>, tensor<3xi64> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xi32>) {
+  // CHECK: [TSR-0104] tessera.cross_entropy: element type of labels is i32, needs i64
+  %0 = tessera.cross_entropy %a, %l : tensor<2x3xf32>, tensor<2xi32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xi64>, %d: tensor<4xf32>) {
+  // CHECK: [TSR-0102] tessera.cross_entropy_grad: numbers of rows differ: logits dim 0 is 2, dlosses dim 0 is 4
+  %0 = tessera.cross_entropy_grad %a, %l, %d : tensor<2x3xf32>, tensor<2xi64>, tensor<4xf32> -> tensor<2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0109] tessera.param: uniform needs low < high, has 1 and -1
+  %0 = tessera.param "w" init = #tessera.uniform<1.0, -1.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0109] tessera.param: normal needs a deviation > 0, has 0
+  %0 = tessera.param "w" init = #tessera.normal<1.0, 0.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0203] tessera.param: the type of init is not the result's
+  %0 = "tessera.param"() {init = #tessera.constant<1.0> : tensor<3xf32>} : () -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0203] tessera.param: has both init and data
+  %0 = "tessera.param"() {init = #tessera.constant<1.0>, data = dense<1.0> : tensor<2xf32>} : () -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0203] tessera.param: the type of data is not the result's
+  %0 = "tessera.param"() {data = dense<1.0> : tensor<3xf32>} : () -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0109] tessera.opt.state: init has a number that is not finite
+  %0 = tessera.opt.state "w.m" of "w" kind "adam_m" init = #tessera.constant<1.0e999> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0201] tessera.assign: the target has no name
+  tessera.assign %a to "" : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0105] tessera.step: element type of the result is i32, must be i64
+  %0 = tessera.step : tensor<i32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0302] tessera.minimize: the loss is 2xf32, needs a scalar f32 or f64
+  tessera.minimize %a {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0109] tessera.minimize: beta2 is 1, needs 0 <= beta2 < 1
+  tessera.minimize %a {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 1.0, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [[@LINE+1]]:99: error: [TSR-0001] expected ','
+  tessera.minimize %a {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps = 1.0e-8>} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>, %t: tensor<1xi64>) {
+  // CHECK: [TSR-0104] tessera.adamw: the step is 1xi64, needs a scalar i64
+  %0:3 = tessera.adamw %a, %a, %a, %a, %t {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps = 1.0e-8, weight_decay = 0.0>} : tensor<2xf32>, tensor<1xi64>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [TSR-0109] tessera.constant: the value is not dense<...>
+  %0 = tessera.constant sparse<0, 1.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x0xf32>) {
+  // CHECK: [TSR-0108] tessera.exp: dim 1 of operand 0 is 0; dims are at least 1
+  %0 = tessera.exp %a : tensor<2x0xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4294967296x4294967296xf32>) {
+  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 2^63 bytes: 4294967296x4294967296xf32
+  %0 = tessera.exp %a : tensor<4294967296x4294967296xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<1x1x1x1x1x1x1x1x1xf32>) {
+  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 8 dims
+  %0 = tessera.exp %a : tensor<1x1x1x1x1x1x1x1x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf16>) {
+  // CHECK: [TSR-0002] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, i64, i32, i1 or ui8 values, but got 'tensor<2xf16>'
+  %0 = tessera.exp %a : tensor<2xf16>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0001] custom op 'tessera.unknown' is unknown
+  %0 = tessera.unknown %a : tensor<2xf32>
+  return
+}

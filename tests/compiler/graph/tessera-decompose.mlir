@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -tessera-decompose -cse %s | FileCheck %s
+
+// CHECK-LABEL: func.func @mean
+func.func @mean(%x: tensor<8x4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: %[[S:.*]] = tessera.sum %{{.*}} {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
+  // CHECK-NEXT: %[[N:.*]] = tessera.constant dense<1.250000e-01> : tensor<f32>
+  // CHECK-NEXT: %[[M:.*]] = tessera.mul %[[S]], %[[N]]
+  // CHECK-NEXT: return %[[M]]
+  %0 = tessera.mean %x {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// CHECK-LABEL: func.func @adamw(
+// CHECK-SAME: %[[P:.*]]: tensor<3xf32>, %[[G:.*]]: tensor<3xf32>, %[[M:.*]]: tensor<3xf32>, %[[V:.*]]: tensor<3xf32>)
+func.func @adamw(%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %v: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) {
+  // CHECK: %[[T:.*]] = tessera.step
+  // CHECK: %[[LR:.*]] = tessera.constant dense<1.000000e-03> : tensor<f64>
+  // CHECK: %[[B1:.*]] = tessera.constant dense<9.000000e-01> : tensor<f64>
+  // CHECK: %[[B1T:.*]] = tessera.ipow %[[B1]], %[[T]] : tensor<f64>, tensor<i64> -> tensor<f64>
+  // CHECK: %[[C1:.*]] = tessera.sub %{{.*}}, %[[B1T]] : tensor<f64>
+  // CHECK: %[[RATE64:.*]] = tessera.div %[[LR]], %[[C1]] : tensor<f64>
+  // CHECK: %[[RATE:.*]] = tessera.cast %[[RATE64]] : tensor<f64> to tensor<f32>
+  // CHECK: %[[B2T:.*]] = tessera.ipow
+  // CHECK: %[[C2:.*]] = tessera.sub %{{.*}}, %[[B2T]]
+  // CHECK: %[[ROOT:.*]] = tessera.sqrt %[[C2]] : tensor<f64>
+  // CHECK: %[[SCALE:.*]] = tessera.cast %[[ROOT]] : tensor<f64> to tensor<f32>
+  // CHECK: %[[DECAYED:.*]] = tessera.mul %[[P]], %{{.*}} : tensor<3xf32>, tensor<f32>
+  // CHECK: %[[D:.*]] = tessera.sub %[[G]], %[[M]]
+  // CHECK: %[[DW:.*]] = tessera.mul %[[D]]
+  // CHECK: %[[M1:.*]] = tessera.add %[[M]], %[[DW]]
+  // CHECK: %[[GG:.*]] = tessera.mul %[[G]], %[[G]]
+  // CHECK: %[[GGW:.*]] = tessera.mul %[[GG]]
+  // CHECK: %[[VW:.*]] = tessera.mul %[[V]]
+  // CHECK: %[[V1:.*]] = tessera.add %[[VW]], %[[GGW]]
+  // CHECK: %[[RV:.*]] = tessera.sqrt %[[V1]]
+  // CHECK: %[[RVS:.*]] = tessera.div %[[RV]], %[[SCALE]]
+  // CHECK: %[[DEN:.*]] = tessera.add %[[RVS]]
+  // CHECK: %[[Q:.*]] = tessera.div %[[M1]], %[[DEN]]
+  // CHECK: %[[STEP:.*]] = tessera.mul %[[RATE]], %[[Q]]
+  // CHECK: %[[P1:.*]] = tessera.sub %[[DECAYED]], %[[STEP]]
+  // CHECK-NEXT: return %[[P1]], %[[M1]], %[[V1]]
+  %t = tessera.step : tensor<i64>
+  %0:3 = tessera.adamw %p, %g, %m, %v, %t {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>} : tensor<3xf32>, tensor<i64>
+  return %0#0, %0#1, %0#2 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -tessera-verify --no-output %examples/digits/digits.mlir
+// RUN: not tessera-opt -tessera-verify --no-output -split-input-file %s 2>&1 | FileCheck %s
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0208] func.func: '@external' has no body
+func.func private @external()
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0207] func.func: '@jumps' has several blocks; programs are straight-line
+func.func @jumps() {
+  "cf.br"()[^next] : () -> ()
+^next:
+  return
+}
+
+// -----
+
+func.func @foreign() {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0207] arith.constant: functions hold only tessera ops, func.call and func.return
+  %0 = arith.constant 1.0 : f32
+  return
+}
+
+// -----
+
+func.func private @f() {
+  return
+}
+// CHECK: [[@LINE+1]]:1: error: [TSR-0207] builtin.module: a program holds only functions
+module {
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.param: needs a name of 1 to 255 bytes
+  %0 = "tessera.param"() : () -> tensor<2xf32>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'half' needs a ranked tensor of f64, f32, i64, i32, i1 or ui8
+  %1 = tessera.param "half" : tensor<2xf16>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'unranked' needs a ranked tensor
+  %2 = tessera.param "unranked" : tensor<*xf32>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0110] tessera.param: dims of 'open' must be known, has 2x?xf32
+  %3 = tessera.param "open" : tensor<2x?xf32>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0203] tessera.param: 'bare' needs an init rule or data
+  %4 = tessera.param "bare" : tensor<2xf32>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0203] tessera.opt.state: 's' needs an init rule
+  %5 = tessera.opt.state "s" of "w" kind "k" : tensor<2xf32>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.opt.state: 't' needs `of` and `kind`
+  %6 = tessera.opt.state "t" init = #tessera.constant<0.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
+  return
+}
+func.func @g() {
+  // CHECK: [[@LINE+2]]:8: error: [TSR-0202] tessera.param: 'w' is declared in two ways
+  // CHECK: [[@LINE-5]]:8: note: declared first here
+  %0 = tessera.param "w" init = #tessera.constant<1.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0205] tessera.opt.state: 'w.m' is state of 'w', but no entry reads a parameter of that name
+  %0 = tessera.opt.state "w.m" of "w" kind "adam_m" init = #tessera.constant<0.0> : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32> {tessera.name = "x"}) attributes {tessera.entry = "train"} {
+  %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0205] tessera.assign: nothing in the program reads a tensor 'v'
+  tessera.assign %x to "v" : tensor<3xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0206] tessera.assign: the value is 3xf32, 'w' is 2xf32
+  tessera.assign %x to "w" : tensor<3xf32>
+  // CHECK: [[@LINE-5]]:8: note: declared here
+  return
+}
+
+// -----
+
+func.func @f() attributes {tessera.entry = "train"} {
+  %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
+  tessera.assign %0 to "w" : tensor<2xf32>
+  // CHECK: [[@LINE+2]]:3: error: [TSR-0206] tessera.assign: 'w' already has a next value
+  // CHECK: [[@LINE-2]]:3: note: assigned here
+  tessera.assign %0 to "w" : tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f() attributes {tessera.entry = "infer"} {
+  %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0204] tessera.assign: only a train entry changes tensors; '@f' is "infer"
+  tessera.assign %0 to "w" : tensor<2xf32>
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0204] entry '@f': tessera.entry is "learn", must be "train", "eval" or "infer"
+func.func @f() attributes {tessera.entry = "learn"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name
+func.func @f(%x: tensor<2xf32>) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name
+func.func @f(%x: tensor<2xf32> {tessera.name = "x", tessera.data = "x"}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': result 0 needs tessera.name
+func.func @f(%x: tensor<2xf32> {tessera.name = "x"}) -> tensor<2xf32> attributes {tessera.entry = "infer"} {
+  return %x : tensor<2xf32>
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0202] entry '@f': argument 1 has the name of an earlier one
+func.func @f(%x: tensor<2xf32> {tessera.name = "x"}, %y: tensor<2xf32> {tessera.data = "x"}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs a printable, non-empty name
+func.func @f(%x: tensor<2xf32> {tessera.name = ""}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0204] entry '@f': 'a' has 4 rows, 'b' has 5
+func.func @f(%x: tensor<4x2xf32> {tessera.data = "a"}, %y: tensor<5xi64> {tessera.data = "b"}) attributes {tessera.entry = "train"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0204] entry '@f': 'y' is a scalar, but must have one row per sample
+func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"}) attributes {tessera.entry = "eval"} {
+  %0 = tessera.sum %x {axes = [0]} : tensor<4xf32> -> tensor<f32>
+  return %0 : tensor<f32>
+}
