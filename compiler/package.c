@@ -110,34 +110,16 @@ static int by_entry_name(const void *a, const void *b) {
     return strcmp(((const tsr_config_entry *)a)->name, ((const tsr_config_entry *)b)->name);
 }
 
-/* Rows per call: the first dimension of the data inputs; without any, of all inputs and outputs of
- * an entry with independent rows. */
-static TSR_RESULT find_batch(tsr_ctx *ctx, const tsr_graph_entry *entry, uint64_t *out_batch) {
-    const tsr_graph_port *first = NULL;
-    size_t outputs = entry->rows_independent ? entry->output_count : 0;
-    for (size_t i = 0; i < entry->input_count + outputs; i++) {
-        bool input = i < entry->input_count;
-        const tsr_graph_port *port =
-            input ? &entry->inputs[i] : &entry->outputs[i - entry->input_count];
+/* Rows per call: the first dimension of the data inputs, or of any input of an entry with
+ * independent rows. That all agree was checked on the source (tessera-verify), and is checked again
+ * on the config. */
+static uint64_t find_batch(const tsr_graph_entry *entry) {
+    for (size_t i = 0; i < entry->input_count; i++) {
+        const tsr_graph_port *port = &entry->inputs[i];
         if (port->source != TSR_PORT_DATA && !entry->rows_independent) continue;
-        const char *what = input ? "input" : "output";
-        if (port->type.shape.rank == 0) {
-            tsr_diag_error(mlirOperationGetLocation(entry->func), TSR_DIAG_BATCH,
-                           "%s '%s' of @%s has no first dimension to count rows with", what,
-                           port->name, entry->name);
-            FAIL(ctx, TSR_COMPILE, "%s '%s' of @%s has no rows", what, port->name, entry->name);
-        }
-        if (!first) first = port;
-        if (port->type.shape.dims[0] == first->type.shape.dims[0]) continue;
-        tsr_diag_error(mlirOperationGetLocation(entry->func), TSR_DIAG_BATCH,
-                       "%s '%s' of @%s has %llu rows; '%s' has %llu", what, port->name, entry->name,
-                       (unsigned long long)port->type.shape.dims[0], first->name,
-                       (unsigned long long)first->type.shape.dims[0]);
-        FAIL(ctx, TSR_COMPILE, "the rows of %s '%s' of @%s differ from those of '%s'", what,
-             port->name, entry->name, first->name);
+        return port->type.shape.rank > 0 ? port->type.shape.dims[0] : 0;
     }
-    *out_batch = first ? first->type.shape.dims[0] : 0;
-    return TSR_SUCCESS;
+    return 0;
 }
 
 static bool reads_step(MlirOperation func) {
@@ -180,7 +162,7 @@ static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_a
                            .outputs = copy_ports(from->outputs, from->output_count, false, arena)};
     if (!to->inputs || !to->outputs)
         FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
-    TRY(ctx, find_batch(ctx, from, &to->batch));
+    to->batch = find_batch(from);
     if (!reads_step(from->func)) return TSR_SUCCESS;
     tsr_config_port *step = &to->inputs[to->input_count++];
     *step = (tsr_config_port){

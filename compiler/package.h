@@ -14,7 +14,7 @@
 /* The config of a scheduled module (compiler/schedule/schedule.h): tensors are its parameters,
  * optimizer state and constants; entries its functions; an entry that reads the step has an input
  * for it, the last one. `name` is used where the module has none. Everything is in the arena.
- * TSR_COMPILE for entries whose batch cannot be told (diagnostics at their place). */
+ * TSR_COMPILE when it is not a valid config. */
 TSR_RESULT tsr_package_config(tsr_ctx *ctx, MlirModule schedule_module, const char *name,
                               tsr_arena *arena, tsr_config *out_config);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TableGen glue of dialect `tsched`. The rules of its ops are in C (compiler/schedule/verify.c).
+#include "compiler/schedule_dialect.h.inc"
 #include "compiler/shim/shim.h"
 
 #include <mlir/CAPI/IR.h>
@@ -14,12 +15,9 @@
 #include <mlir/Interfaces/FunctionInterfaces.h>
 #include <mlir/Interfaces/SideEffectInterfaces.h>
 
-#include "compiler/schedule_dialect.h.inc"
-
 #define GET_OP_CLASSES
-#include "compiler/schedule_ops.h.inc"
-
 #include "compiler/schedule_dialect.cpp.inc"
+#include "compiler/schedule_ops.h.inc"
 
 #define GET_OP_CLASSES
 #include "compiler/schedule_ops.cpp.inc"

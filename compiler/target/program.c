@@ -371,9 +371,8 @@ static TSR_RESULT place_values(planner *p, uint64_t *out_workspace_bytes) {
         value *v = &p->values[i];
         if (v->buffer.space != TSR_SPACE_WORKSPACE) continue;
         v->plan_index = count;
-        wanted[count] =
-            (tsr_plan_value){.first = v->maker,
-                             .last = v->read_at_end ? p->launch_count : v->first_end - 1};
+        wanted[count] = (tsr_plan_value){
+            .first = v->maker, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
         TRY(p->ctx, find_replaceable(p, v, &wanted[count]));
         if (!tsr_shape_size(&v->buffer.shape, v->buffer.dtype, &wanted[count].size_bytes))
             FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);

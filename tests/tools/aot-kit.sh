@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sourced by the tests of tessera-aot. Arguments: TESSERA_AOT EXAMPLES. Every check counts; the first
+# one that fails ends the test and shows what the program said.
+set -euo pipefail
+aot=$1 examples=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+checks=0
+
+fail() {
+    echo "FAILED: $*" >&2
+    sed 's/^/  stdout: /' out >&2 || true
+    sed 's/^/  stderr: /' err >&2 || true
+    exit 1
+}
+
+# run CODE COMMAND...: leaves stdout and stderr in the files out and err.
+run() {
+    local want=$1 got=0
+    shift
+    "$@" >out 2>err || got=$?
+    [[ $got == "$want" ]] || fail "exit code $got, expected $want: $*"
+    checks=$((checks + 1))
+}
+
+# has FILE PATTERN: an extended regular expression that must match a line.
+has() {
+    grep -Eq -- "$2" "$1" || fail "$1 lacks /$2/"
+    checks=$((checks + 1))
+}
+
+# one_error: stderr ends in exactly one line of the form the tools promise.
+one_error() {
+    [[ $(grep -c '^tessera-aot: error: ' err) == 1 ]] || fail "expected one error line"
+    [[ $(tail -n 1 err) == "tessera-aot: error: "* ]] || fail "the error line is not the last"
+    checks=$((checks + 1))
+}
+
+finish() { echo "$checks checks"; }
