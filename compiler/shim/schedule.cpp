@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TableGen glue of dialect `tsched`. The rules of its ops are in C (compiler/schedule/verify.c).
-#include "compiler/schedule_dialect.h.inc"
 #include "compiler/shim/shim.h"
 
 #include <mlir/CAPI/IR.h>
@@ -15,12 +14,15 @@
 #include <mlir/Interfaces/FunctionInterfaces.h>
 #include <mlir/Interfaces/SideEffectInterfaces.h>
 
+// The order of generated files is not free.
+// clang-format off
+#include "compiler/schedule_dialect.h.inc"
 #define GET_OP_CLASSES
-#include "compiler/schedule_dialect.cpp.inc"
 #include "compiler/schedule_ops.h.inc"
-
+#include "compiler/schedule_dialect.cpp.inc"
 #define GET_OP_CLASSES
 #include "compiler/schedule_ops.cpp.inc"
+// clang-format on
 
 namespace tessera::schedule {
 mlir::ParseResult FuncOp::parse(mlir::OpAsmParser &parser, mlir::OperationState &state) {
