@@ -91,7 +91,7 @@ static tsr_result fill_constants(tsr_ctx *ctx, tsr_model *model) {
         TRY(ctx,
             tsr_initialize_tensor(ctx, tensor, 0, tsr_executor_get_tensor(model->executor, i)));
     }
-    return tsr_model_load_stored(ctx, model, 1u << TSR_ROLE_CONSTANT);
+    return tsr_model_load_constants(ctx, model);
 }
 
 static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_options *options,

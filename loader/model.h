@@ -25,9 +25,9 @@ struct tsr_model {
     size_t state_count;
 };
 
-/* Fills the tensors of TSR_INIT_DATA whose role is in the set (bit 1 << role) from the bundle's
- * weights. */
-TSR_RESULT tsr_model_load_stored(tsr_ctx *ctx, tsr_model *model, unsigned roles);
+/* Fills the tensors of role CONSTANT. They are no part of a state, so that neither a state nor a
+ * parameter file brings them. */
+TSR_RESULT tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model);
 
 /* The entry of that name, or TSR_USAGE listing those there are. NULL: the only one of `kind`. */
 TSR_RESULT tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char *name,

@@ -106,21 +106,26 @@ static tsr_result load_stored(tsr_ctx *ctx, tsr_model *model, unsigned roles, ts
     return check_loaded(ctx, model, roles, loaded);
 }
 
-tsr_result tsr_model_load_stored(tsr_ctx *ctx, tsr_model *model, unsigned roles) {
+/* The tensors whose role is in the set (bit 1 << role): by their rule, or from the weights. */
+static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t seed) {
+    for (size_t i = 0; i < model->config.tensor_count; i++) {
+        const tsr_config_tensor *tensor = &model->config.tensors[i];
+        if (tensor->init == TSR_INIT_DATA || !(roles & 1u << tensor->role)) continue;
+        TRY(ctx,
+            tsr_initialize_tensor(ctx, tensor, seed, tsr_executor_get_tensor(model->executor, i)));
+    }
     tsr_arena arena = {0};
     tsr_result result = load_stored(ctx, model, roles, &arena);
     tsr_arena_finish(&arena);
     return result;
 }
 
+tsr_result tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model) {
+    return fill(ctx, model, 1u << TSR_ROLE_CONSTANT, 0);
+}
+
 tsr_result tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
-    for (size_t i = 0; i < model->config.tensor_count; i++) {
-        const tsr_config_tensor *tensor = &model->config.tensors[i];
-        if (tensor->init == TSR_INIT_DATA) continue;
-        TRY(ctx,
-            tsr_initialize_tensor(ctx, tensor, seed, tsr_executor_get_tensor(model->executor, i)));
-    }
-    return tsr_model_load_stored(ctx, model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE);
+    return fill(ctx, model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE, seed);
 }
 
 /* ---- a state directory ---- */

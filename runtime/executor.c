@@ -215,14 +215,24 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
     return executor->entries[entry].outputs[output];
 }
 
-static tsr_result report_fault(tsr_ctx *ctx, const tsr_program_entry *entry,
+/* What the user calls it: the input or tensor it is, else the value's name in the source. */
+static const char *name_buffer(const tsr_executor *executor, size_t entry,
+                               const tsr_program_buffer *buffer) {
+    if (buffer->space == TSR_SPACE_INPUT)
+        return executor->config->entries[entry].inputs[buffer->index].name;
+    if (buffer->space == TSR_SPACE_TENSOR) return executor->config->tensors[buffer->index].name;
+    return buffer->name[0] ? buffer->name : "an index";
+}
+
+static tsr_result report_fault(tsr_ctx *ctx, const tsr_executor *executor, size_t entry,
                                const tsr_program_command *command, const tsr_fault *fault) {
-    const char *name = "";
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    const char *name = "an index";
     if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count)
-        name = entry->buffers[command->arguments[fault->argument]].name;
-    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name[0] ? name : "an index",
-         (long long)fault->element, (long long)fault->value, (long long)fault->limit - 1,
-         command->location[0] ? " at " : "", command->location);
+        name = name_buffer(executor, entry, &source->buffers[command->arguments[fault->argument]]);
+    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name, (long long)fault->element,
+         (long long)fault->value, (long long)fault->limit - 1, command->location[0] ? " at " : "",
+         command->location);
 }
 
 tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
@@ -243,7 +253,7 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         tsr_threads_launch(executor->threads, command->kernel, command->buffers,
                            command->command->grid, command->command->cost, &fault);
         if (fault.kind != TSR_FAULT_NONE)
-            return report_fault(ctx, source, command->command, &fault);
+            return report_fault(ctx, executor, entry, command->command, &fault);
     }
     return TSR_SUCCESS;
 }

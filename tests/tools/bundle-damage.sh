@@ -13,7 +13,7 @@ size=$(stat -c %s "$BUNDLE")
 both "missing" 7 'missing.tsb.*No such file' missing.tsb
 both "empty" 2 'empty.tsb' empty.tsb
 mkdir folder.tsb
-both "a directory that is no layout" 2 'folder.tsb|oci-layout' folder.tsb
+both "a directory that is no layout" 7 'folder.tsb|oci-layout' folder.tsb
 for part in 100 512 5000 $((size / 2)) $((size - 512)) $((size - 1)); do
     head -c "$part" "$BUNDLE" >cut.tsb
     expect "strict run: cut at $part" 2 'cut.tsb' "$RUN" cut.tsb --strict "${DATA[@]}" --steps 1 --quiet
@@ -32,7 +32,7 @@ for part in $(seq 1 60); do
     offset=$((size * part / 61))
     cp "$BUNDLE" flipped.tsb
     byte=$(od -An -tu1 -j $offset -N 1 flipped.tsb | tr -d ' ')
-    printf "\\$(printf %03o $((byte ^ (1 << (part % 8)))))" | dd of=flipped.tsb bs=1 seek=$offset conv=notrunc status=none
+    printf '%b' "\\0$(printf %03o $((byte ^ (1 << (part % 8)))))" | dd of=flipped.tsb bs=1 seek=$offset conv=notrunc status=none
     expect "strict: bit $((part % 8)) of byte $offset" '2' 'flipped.tsb' "$RUN" flipped.tsb --strict "${DATA[@]}" --steps 2 --quiet
     "$RUN" flipped.tsb "${DATA[@]}" --steps 2 --quiet >.out 2>.err
     code=$?

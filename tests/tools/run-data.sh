@@ -19,7 +19,7 @@ images=(--data "images=$DIGITS/train-images.npy")
 zeros $((1438 * 64)) >pixels
 zeros $((1438 * 8)) >numbers
 zeros 0 >none
-expect "no data" 6 'images \(64x64xui8\), labels \(64xi64\)|images.*64x64xui8.*labels.*64xi64' train
+expect "no data" 6 'images=Nx64xui8, labels=Nxi64' train
 expect "one of two" 6 "labels" train "${images[@]}"
 expect "unknown name" 6 "no data input 'pictures'; the bundle has .*images" train "${images[@]}" "${labels[@]}" --data pictures=x.npy
 expect "missing file" 7 'missing.npy.*No such file' train --data images=missing.npy "${labels[@]}"
@@ -51,12 +51,11 @@ for value in '\012\000\000\000\000\000\000\000:10' '\377\377\377\377\377\377\377
     npy '<i8' '(1438,)' bad >bad.npy
     expect "label ${value##*:}" 8 "labels\[[0-9]+\] is ${value##*:}; expected 0 to 9" \
         "$RUN" "$BUNDLE" --steps 50 --quiet "${images[@]}" --data labels=bad.npy --state-dir S
-    expect "nothing was saved" 7 '' "$RUN" fsck S/nothing
+    check "nothing was saved" sh -c '! ls S/MANIFEST.* 2>/dev/null'
     rm -rf S
 done
-expect "label out of range while evaluating" 8 'rows 0 to 63: labels' \
-    "$RUN" "$BUNDLE" --entry evaluate --quiet --data "test_images=$DIGITS/train-images.npy" --data test_labels=<(cat bad.npy) \
-    || true
+expect "label out of range while evaluating" 8 'rows 640 to 703: test_labels.60. is 4294967296' \
+    "$RUN" "$BUNDLE" --entry evaluate --quiet --data "test_images=$DIGITS/train-images.npy" --data test_labels=bad.npy
 
 # A last partial batch in evaluation: 359 rows are 5 batches of 64 and one of 39.
 expect "every row counts once" 0 '\(359 rows\)' "$RUN" "$BUNDLE" --entry evaluate --quiet "${TEST_DATA[@]}"

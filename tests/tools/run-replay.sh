@@ -21,10 +21,11 @@ name=$(sed -n '1s/.*"tensors":\[\(.*\)\]}/\1/p' run.log | cut -d, -f3 | tr -d '"
 expect "tampered log" 13 "step 17, tensor '$name'" train --replay tampered.log
 sed '1s/"bundle":"../"bundle":"00/' run.log >foreign.log
 expect "another bundle's log" 12 'this bundle has hash [0-9a-f]+; the log was recorded with 00' train --replay foreign.log
+head -c -1 "$DIGITS/train-labels.npy" >changed.npy && printf "\001" >>changed.npy
 expect "other data" 12 'data labels has hash' "$RUN" "$BUNDLE" --quiet --data "images=$DIGITS/train-images.npy" \
-    --data labels=<(cat "$DIGITS/train-labels.npy") --replay run.log || true
+    --data labels=changed.npy --replay run.log
 sed '30d' run.log >gap.log
-expect "a line is missing" 8 'line 30: step is 28; expected 27' train --replay gap.log
+expect "a line is missing" 8 'line 30: step is 29; expected 28' train --replay gap.log
 printf 'nonsense\n' >nonsense.log
 expect "no log" 8 'nonsense.log' train --replay nonsense.log
 expect "missing log" 7 'missing.log' train --replay missing.log

@@ -3,7 +3,8 @@
 # Saving, resuming, being killed: the bits of an undisturbed run, and no committed step lost.
 . "$(dirname "$0")/common.sh"
 
-train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
+command=("$RUN" "$BUNDLE" "${DATA[@]}" --quiet) # in the background as it is: a function would put a shell between
+train() { "${command[@]}" "$@"; }
 
 expect "undisturbed" 0 '^state [0-9a-f]{64} step 400 ' train --steps 400 --state-dir whole
 whole=$(state_of .out)
@@ -23,7 +24,7 @@ expect "fsck" 0 '' "$RUN" fsck often
 # SIGKILL at any moment: resumes from a generation > 0, redoes at most the save interval, ends with the same bits.
 for attempt in 1 2 3 4 5; do
     rm -rf K m.jsonl
-    train --steps 200000 --save-every 50 --state-dir K --metrics m.jsonl >/dev/null 2>&1 &
+    "${command[@]}" --steps 20000000 --save-every 50 --state-dir K --metrics m.jsonl >/dev/null 2>&1 &
     pid=$!
     sleep "0.$((attempt + 2))"
     kill -KILL $pid 2>/dev/null || fail "the run was over before it was killed"
@@ -41,7 +42,7 @@ done
 # SIGTERM and SIGINT: finish the step, save, exit 0.
 for signal in TERM INT; do
     rm -rf T
-    train --steps 100000000 --state-dir T >.stopped 2>.err &
+    "${command[@]}" --steps 100000000 --state-dir T >.stopped 2>.err &
     pid=$!
     sleep 0.3
     kill -$signal $pid
@@ -55,7 +56,7 @@ for signal in TERM INT; do
 done
 
 # A second run on the same directory.
-train --steps 100000000 --state-dir L >/dev/null 2>&1 &
+"${command[@]}" --steps 100000000 --state-dir L >/dev/null 2>&1 &
 pid=$!
 sleep 0.3
 expect "locked" 11 'L' train --steps 10 --state-dir L
