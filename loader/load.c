@@ -5,7 +5,6 @@
 #include "loader/match.h"
 #include "loader/model.h"
 #include "manifests/program.h"
-#include "runtime/initialize.h"
 #include "runtime/memory.h"
 
 #include <stdlib.h>
@@ -82,18 +81,6 @@ static tsr_result allocate(tsr_ctx *ctx, tsr_model *model, const tsr_model_optio
     return collect_state(ctx, model);
 }
 
-/* Constants are no part of the state: whatever is loaded or initialised later, they hold now what
- * they hold always. No seed: a rule for a constant draws nothing. */
-static tsr_result fill_constants(tsr_ctx *ctx, tsr_model *model) {
-    for (size_t i = 0; i < model->config.tensor_count; i++) {
-        const tsr_config_tensor *tensor = &model->config.tensors[i];
-        if (tensor->role != TSR_ROLE_CONSTANT || tensor->init == TSR_INIT_DATA) continue;
-        TRY(ctx,
-            tsr_initialize_tensor(ctx, tensor, 0, tsr_executor_get_tensor(model->executor, i)));
-    }
-    return tsr_model_load_constants(ctx, model);
-}
-
 static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                               tsr_model *model) {
     tsr_bundle_open_options bundle_options = {.size_bytes = sizeof bundle_options,
@@ -104,7 +91,7 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
     TRY(ctx, plan(ctx, model, options));
     TRY(ctx, map_code(ctx, model));
     TRY(ctx, allocate(ctx, model, options));
-    return fill_constants(ctx, model);
+    return tsr_model_load_constants(ctx, model);
 }
 
 tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
