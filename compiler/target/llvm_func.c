@@ -144,8 +144,9 @@ LLVMBasicBlockRef tsr_emit_block(tsr_emit *emit, const char *name) {
 static LLVMValueRef address(tsr_emit *emit, MlirValue buffer, MlirValue offset) {
     MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     LLVMValueRef index = tsr_emit_get(emit, offset);
-    return LLVMBuildInBoundsGEP2(emit->builder, tsr_emit_type(emit, element),
-                                 tsr_emit_get(emit, buffer), &index, 1, "");
+    /* Not "inbounds": a masked access may begin outside. */
+    return LLVMBuildGEP2(emit->builder, tsr_emit_type(emit, element), tsr_emit_get(emit, buffer),
+                         &index, 1, "");
 }
 
 /* Elements are aligned, vectors need not be. */

@@ -30,7 +30,7 @@ typedef struct tsr_target {
     const char *cpu;      /* LLVM's */
     const char *features; /* LLVM's, beyond the cpu */
     uint32_t vector_bytes;
-    bool has_fma;                              /* without: multiply, round, add */
+    bool has_fma;                               /* without: multiply, round, add */
     uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
 } tsr_target;
 

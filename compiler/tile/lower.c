@@ -6,6 +6,7 @@
 #include "compiler/tile/tile.h"
 
 #include <mlir-c/Pass.h>
+#include <mlir-c/Transforms.h>
 
 #include <string.h>
 
@@ -131,13 +132,24 @@ static tsr_result lower_groups(tsr_ctx *ctx, MlirModule schedule_module, const t
     return TSR_SUCCESS;
 }
 
+/* The families repeat constants and offsets freely; here they become one. */
+static bool share_values(MlirModule module) {
+    MlirOperation op = mlirModuleGetOperation(module);
+    MlirPassManager passes = mlirPassManagerCreate(mlirOperationGetContext(op));
+    mlirPassManagerAddOwnedPass(passes, mlirCreateTransformsCSE());
+    bool done = mlirLogicalResultIsSuccess(mlirPassManagerRunOnOp(passes, op));
+    mlirPassManagerDestroy(passes);
+    return done;
+}
+
 tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
                           MlirModule *out_tile_module) {
     tsr_arena arena = {0};
     MlirOperation op = mlirModuleGetOperation(schedule_module);
     MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(op));
     tsr_result result = lower_groups(ctx, schedule_module, target, module, &arena);
-    if (!result.code && !mlirOperationVerify(mlirModuleGetOperation(module)))
+    if (!result.code &&
+        (!mlirOperationVerify(mlirModuleGetOperation(module)) || !share_values(module)))
         result = tsr_fail_(ctx, TSR_INTERNAL, 0, __FILE__, __LINE__,
                            "Tile IR for '%s' does not verify", target->name);
     if (!result.code)

@@ -112,11 +112,17 @@ static void emit(map *m) {
     if (looped) tsr_tile_loop_end(b, &loop, NULL);
 }
 
+void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view *outputs,
+                       const tsr_space *space) {
+    map m = {.group = group, .region = *region, .outputs = outputs, .space = *space};
+    if (tsr_space_count(space) == 0) return;
+    plan(&m);
+    emit(&m);
+}
+
 tsr_result tsr_tile_lower_map(tsr_tile_group *group) {
     map m = {.group = group};
     TRY(group->ctx, prepare(&m));
-    if (tsr_space_count(&m.space) == 0) return TSR_SUCCESS;
-    plan(&m);
-    emit(&m);
+    tsr_tile_emit_map(group, &m.region, m.outputs, &m.space);
     return TSR_SUCCESS;
 }

@@ -114,10 +114,10 @@ int64_t tsr_region_bytes(const tsr_region *region, const tsr_view *outputs, cons
 uint32_t tsr_region_width(const tsr_region *region);
 uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count); /* halves while at least `count` remain */
 
-/* The programs of a kernel over `count` items, `items` each. */
-typedef struct tsr_range {
-    MlirValue begin, count; /* of this program */
-} tsr_range;
+/* Computes a region at every point of a collapsed space and stores its results: the map family's
+ * second half. */
+void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view *outputs,
+                       const tsr_space *space);
 
 /* One function per kernel family; each sets group->grid. */
 TSR_RESULT tsr_tile_lower_map(tsr_tile_group *group);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cross entropy and its gradient against double precision; labels outside the classes.
+ */
+#include "tests/compiler/tile/harness.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct problem {
+    size_t rows, classes;
+    bool wide;
+    void *logits, *dlosses;
+    int64_t *labels;
+} problem;
+
+static double at(const problem *p, const void *data, size_t i) {
+    return p->wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* Rounding of the exponentials and of the sum, relative to the largest term. */
+static double tolerance(const problem *p) { return (p->wide ? 1e-14 : 2e-6); }
+
+static double log_sum(const problem *p, size_t row, double *out_highest) {
+    double highest = -(double)INFINITY, sum = 0;
+    for (size_t c = 0; c < p->classes; c++)
+        highest = fmax(highest, at(p, p->logits, row * p->classes + c));
+    for (size_t c = 0; c < p->classes; c++)
+        sum += exp(at(p, p->logits, row * p->classes + c) - highest);
+    *out_highest = highest;
+    return log(sum);
+}
+
+static void check_loss(const tsr_target *target, void *const *outs, void *user) {
+    const problem *p = user;
+    for (size_t r = 0; r < p->rows; r++) {
+        double highest = 0, sum = log_sum(p, r, &highest);
+        double x = at(p, p->logits, r * p->classes + (size_t)p->labels[r]);
+        double expected = sum - (x - highest), got = at(p, outs[0], r);
+        cr_assert(fabs(got - expected) <= tolerance(p) * (1 + fabs(expected)),
+                  "%s row %zu: expected %.9g, got %.9g", target->name, r, expected, got);
+    }
+}
+
+static void check_gradient(const tsr_target *target, void *const *outs, void *user) {
+    const problem *p = user;
+    for (size_t r = 0; r < p->rows; r++) {
+        double highest = 0, sum = log_sum(p, r, &highest);
+        for (size_t c = 0; c < p->classes; c++) {
+            size_t i = r * p->classes + c;
+            double share = exp(at(p, p->logits, i) - highest - sum);
+            double expected = (share - (p->labels[r] == (int64_t)c)) * at(p, p->dlosses, r);
+            cr_assert(fabs(at(p, outs[0], i) - expected) <= tolerance(p),
+                      "%s [%zu,%zu]: expected %.9g, got %.9g", target->name, r, c, expected,
+                      at(p, outs[0], i));
+        }
+    }
+}
+
+static void open_both(fixture *f, size_t rows, size_t classes, const char *dtype) {
+    tsr_buffer text = {0};
+    tsr_buffer_printf(
+        &text,
+        "tsched.func @loss(%%x: tensor<%zux%zux%s>, %%l: tensor<%zuxi64>) -> tensor<%zux%s> "
+        "attributes {kind = \"cross_entropy\"} {\n"
+        "%%y = tessera.cross_entropy %%x, %%l : tensor<%zux%zux%s>, tensor<%zuxi64> -> "
+        "tensor<%zux%s>\n"
+        "tsched.return %%y : tensor<%zux%s>\n}\n",
+        rows, classes, dtype, rows, rows, dtype, rows, classes, dtype, rows, rows, dtype, rows,
+        dtype);
+    tsr_buffer_printf(
+        &text,
+        "tsched.func @grad(%%x: tensor<%zux%zux%s>, %%l: tensor<%zuxi64>, %%d: tensor<%zux%s>) -> "
+        "tensor<%zux%zux%s> attributes {kind = \"cross_entropy_grad\"} {\n"
+        "%%y = tessera.cross_entropy_grad %%x, %%l, %%d : tensor<%zux%zux%s>, tensor<%zuxi64>, "
+        "tensor<%zux%s> -> tensor<%zux%zux%s>\n"
+        "tsched.return %%y : tensor<%zux%zux%s>\n}\n",
+        rows, classes, dtype, rows, rows, dtype, rows, classes, dtype, rows, classes, dtype, rows,
+        rows, dtype, rows, classes, dtype, rows, classes, dtype);
+    fixture_open(f, text.bytes);
+    tsr_buffer_finish(&text);
+}
+
+static problem make(size_t rows, size_t classes, bool wide, double range) {
+    problem p = {.rows = rows, .classes = classes, .wide = wide};
+    random_state random = {rows * 1000 + classes};
+    tsr_dtype dtype = wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32;
+    p.logits = malloc(rows * classes * 8);
+    p.dlosses = malloc(rows * 8);
+    p.labels = malloc(rows * 8);
+    random_fill(&random, dtype, p.logits, rows * classes, -range, range);
+    random_fill(&random, dtype, p.dlosses, rows, -1, 1);
+    for (size_t r = 0; r < rows; r++) p.labels[r] = (int64_t)(random_u64(&random) % classes);
+    return p;
+}
+
+static void drop(problem *p) {
+    free(p->logits);
+    free(p->dlosses);
+    free(p->labels);
+}
+
+static void test(size_t rows, size_t classes, bool wide, double range) {
+    fixture f = {0};
+    open_both(&f, rows, classes, wide ? "f64" : "f32");
+    problem p = make(rows, classes, wide, range);
+    size_t size = wide ? 8 : 4;
+    void *outs[] = {malloc(rows * classes * size)};
+    argument loss[] = {
+        {p.logits, rows * classes * size}, {p.labels, rows * 8}, {NULL, rows * size}};
+    argument grad[] = {{p.logits, rows * classes * size},
+                       {p.labels, rows * 8},
+                       {p.dlosses, rows * size},
+                       {NULL, rows * classes * size}};
+    kernel_test(&f, "loss", loss, 3, outs, check_loss, &p);
+    kernel_test(&f, "grad", grad, 4, outs, check_gradient, &p);
+    free(outs[0]);
+    drop(&p);
+    fixture_close(&f);
+}
+
+Test(cross_entropy, shapes) {
+    static const size_t classes[] = {1, 2, 10, 63, 64, 65, 130, 1000};
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) test(5, classes[i], false, 8);
+    test(64, 10, false, 80);
+    test(301, 17, true, 300);
+    test(1, 129, true, 3);
+}
+
+Test(cross_entropy, label_out_of_range) {
+    static const int64_t bad[] = {10, -1, 1000000, INT64_MIN, INT64_MAX, 4294967296};
+    fixture f = {0};
+    open_both(&f, 7, 10, "f32");
+    problem p = make(7, 10, false, 5);
+    float losses[7], gradients[70];
+    void *loss_outs[] = {losses}, *gradient_outs[] = {gradients};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        p.labels[3] = bad[i];
+        p.labels[5] = -7;
+        argument loss[] = {{p.logits, 280}, {p.labels, 56}, {NULL, sizeof losses}};
+        argument grad[] = {
+            {p.logits, 280}, {p.labels, 56}, {p.dlosses, 28}, {NULL, sizeof gradients}};
+        for (size_t t = 0; t < f.built_count; t++)
+            for (int k = 0; k < 2; k++) {
+                tsr_fault fault = k ? kernel_run(&f.built[t], "grad", grad, 4, SPLIT_WHOLE,
+                                                 GUARD_END, gradient_outs)
+                                    : kernel_run(&f.built[t], "loss", loss, 3, SPLIT_WHOLE,
+                                                 GUARD_START, loss_outs);
+                cr_assert(fault.kind == TSR_FAULT_INDEX && fault.argument == 1 &&
+                              fault.element == 3 && fault.value == bad[i] && fault.limit == 10,
+                          "kind %lld argument %lld element %lld value %lld limit %lld",
+                          (long long)fault.kind, (long long)fault.argument,
+                          (long long)fault.element, (long long)fault.value, (long long)fault.limit);
+            }
+        cr_assert(isfinite(losses[3]) && isfinite(gradients[31]));
+    }
+    p.labels[3] = p.labels[5] = 9;
+    argument loss[] = {{p.logits, 280}, {p.labels, 56}, {NULL, sizeof losses}};
+    tsr_fault fault = kernel_run(&f.built[0], "loss", loss, 3, SPLIT_WHOLE, GUARD_END, loss_outs);
+    cr_assert(fault.kind == TSR_FAULT_NONE);
+    drop(&p);
+    fixture_close(&f);
+}

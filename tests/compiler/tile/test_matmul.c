@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matmul kernels, bit by bit: the promise is one chain of fused multiply-adds per element, so the
+ * reference is fma() in a loop (a product and a sum, each rounded, for targets without FMA).
+ */
+#include "tests/compiler/tile/harness.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct shape {
+    size_t m, n, k;
+} shape;
+
+typedef struct problem {
+    shape s;
+    bool ta, tb, wide; /* wide: f64 */
+    const void *a, *b, *bias, *other;
+} problem;
+
+static double at(const problem *p, const void *data, size_t i) {
+    return p->wide ? ((const double *)data)[i] : (double)((const float *)data)[i];
+}
+
+/* acc + a * b in the problem's type */
+static double step(const problem *p, bool fused, double a, double b, double acc) {
+    if (p->wide) return fused ? fma(a, b, acc) : a * b + acc;
+    if (fused) return (double)fmaf((float)a, (float)b, (float)acc);
+    float product = (float)a * (float)b;
+    return (double)(product + (float)acc);
+}
+
+static double chain(const problem *p, bool fused, size_t i, size_t j) {
+    double acc = 0;
+    for (size_t k = 0; k < p->s.k; k++) {
+        double a = at(p, p->a, p->ta ? k * p->s.m + i : i * p->s.k + k);
+        double b = at(p, p->b, p->tb ? j * p->s.k + k : k * p->s.n + j);
+        acc = step(p, fused, a, b, acc);
+    }
+    return acc;
+}
+
+/* Large problems are sampled; edges always belong to the sample. */
+static bool is_sampled(const problem *p, size_t i, size_t j) {
+    if (p->s.m * p->s.n * p->s.k < 2000000) return true;
+    return i == 0 || j == 0 || i == p->s.m - 1 || j == p->s.n - 1 || (i * 31 + j * 17) % 97 == 0;
+}
+
+static void check_plain(const tsr_target *target, void *const *outs, void *user) {
+    const problem *p = user;
+    for (size_t i = 0; i < p->s.m; i++)
+        for (size_t j = 0; j < p->s.n; j++) {
+            if (!is_sampled(p, i, j)) continue;
+            double expected = chain(p, target->has_fma, i, j), got = at(p, outs[0], i * p->s.n + j);
+            cr_assert(memcmp(&expected, &got, sizeof got) == 0,
+                      "%s %zux%zux%zu ta %d tb %d [%zu,%zu]: expected %a, got %a", target->name,
+                      p->s.m, p->s.n, p->s.k, p->ta, p->tb, i, j, expected, got);
+        }
+}
+
+static void matrix_type(char out[64], const char *dtype, size_t rows, size_t columns, bool t) {
+    snprintf(out, 64, "tensor<%zux%zux%s>", t ? columns : rows, t ? rows : columns, dtype);
+}
+
+static void *make(random_state *random, bool wide, size_t count) {
+    void *data = malloc(count * 8 + 8);
+    random_fill(random, wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32, data, count, -1, 1);
+    return data;
+}
+
+static void test_plain(shape s, bool ta, bool tb, bool wide) {
+    char a[64], b[64], c[64], text[1024];
+    const char *dtype = wide ? "f64" : "f32";
+    size_t size = wide ? 8 : 4;
+    random_state random = {s.m * 7919 + s.n * 104729 + s.k};
+    matrix_type(a, dtype, s.m, s.k, ta);
+    matrix_type(b, dtype, s.k, s.n, tb);
+    matrix_type(c, dtype, s.m, s.n, false);
+    snprintf(text, sizeof text,
+             "tsched.func @mm(%%a: %s, %%b: %s) -> %s attributes {kind = \"matmul\"} {\n"
+             "%%c = tessera.matmul %%a, %%b {transpose_a = %s, transpose_b = %s} : %s, %s -> %s\n"
+             "tsched.return %%c : %s\n}",
+             a, b, c, ta ? "true" : "false", tb ? "true" : "false", a, b, c, c);
+    fixture f = {0};
+    fixture_open(&f, text);
+    problem p = {.s = s, .ta = ta, .tb = tb, .wide = wide};
+    void *x = make(&random, wide, s.m * s.k), *y = make(&random, wide, s.k * s.n);
+    p.a = x;
+    p.b = y;
+    void *outs[] = {malloc(s.m * s.n * size + 1)};
+    argument arguments[] = {
+        {p.a, s.m * s.k * size}, {p.b, s.k * s.n * size}, {NULL, s.m * s.n * size}};
+    kernel_test(&f, "mm", arguments, 3, outs, check_plain, &p);
+    free(x);
+    free(y);
+    free(outs[0]);
+    fixture_close(&f);
+}
+
+Test(matmul, shapes) {
+    static const shape shapes[] = {{1, 1, 1},    {1, 5, 2},    {4, 1, 3},    {3, 17, 1},
+                                   {2, 3, 5},    {7, 13, 11},  {64, 10, 64}, {17, 48, 31},
+                                   {13, 50, 70}, {31, 97, 64}, {5, 33, 257}, {64, 128, 64}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int t = 0; t < 4; t++) test_plain(shapes[i], t & 1, t & 2, false);
+}
+
+Test(matmul, wide) {
+    static const shape shapes[] = {{1, 1, 1}, {7, 13, 11}, {29, 31, 37}, {64, 10, 64}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int t = 0; t < 4; t++) test_plain(shapes[i], t & 1, t & 2, true);
+}
+
+/* Several blocks of rows, panels packed in several blocks of K. */
+Test(matmul, large) {
+    test_plain((shape){300, 100, 90}, false, false, false);
+    test_plain((shape){40, 130, 3001}, false, false, false);
+    test_plain((shape){40, 130, 3001}, true, true, false);
+    test_plain((shape){37, 67, 1700}, false, true, true);
+}
+
+/* ---- epilogue -------------------------------------------------------------------------------- */
+
+static void check_epilogue(const tsr_target *target, void *const *outs, void *user) {
+    const problem *p = user;
+    for (size_t i = 0; i < p->s.m; i++)
+        for (size_t j = 0; j < p->s.n; j++) {
+            float sum = (float)chain(p, target->has_fma, i, j) + (float)at(p, p->bias, j);
+            float relu = sum > 0 ? sum : 0, scaled = relu * (float)at(p, p->other, i);
+            size_t e = i * p->s.n + j;
+            cr_assert(((const float *)outs[0])[e] == scaled &&
+                          ((const uint8_t *)outs[1])[e] == (sum > 0),
+                      "%s [%zu,%zu]", target->name, i, j);
+        }
+}
+
+Test(matmul, epilogue) {
+    static const char text[] =
+        "tsched.func @mm(%a: tensor<19x23xf32>, %b: tensor<23x37xf32>, %bias: tensor<37xf32>, "
+        "%rows: tensor<19x1xf32>) -> (tensor<19x37xf32>, tensor<19x37xi1>) attributes {kind = "
+        "\"matmul\"} {\n"
+        "%z = tessera.constant dense<0.0> : tensor<f32>\n"
+        "%c = tessera.matmul %a, %b : tensor<19x23xf32>, tensor<23x37xf32> -> tensor<19x37xf32>\n"
+        "%s = tessera.add %c, %bias : tensor<19x37xf32>, tensor<37xf32> -> tensor<19x37xf32>\n"
+        "%r = tessera.relu %s : tensor<19x37xf32>\n"
+        "%g = tessera.compare gt %s, %z : tensor<19x37xf32>, tensor<f32> -> tensor<19x37xi1>\n"
+        "%m = tessera.mul %r, %rows : tensor<19x37xf32>, tensor<19x1xf32> -> tensor<19x37xf32>\n"
+        "tsched.return %m, %g : tensor<19x37xf32>, tensor<19x37xi1>\n}";
+    random_state random = {5};
+    problem p = {.s = {19, 37, 23}};
+    void *data[] = {make(&random, false, 19 * 23), make(&random, false, 23 * 37),
+                    make(&random, false, 37), make(&random, false, 19)};
+    p.a = data[0];
+    p.b = data[1];
+    p.bias = data[2];
+    p.other = data[3];
+    fixture f = {0};
+    fixture_open(&f, text);
+    static float scaled[19 * 37];
+    static uint8_t positive[19 * 37];
+    void *outs[] = {scaled, positive};
+    argument arguments[] = {{p.a, 19 * 23 * 4}, {p.b, 23 * 37 * 4},    {p.bias, 37 * 4},
+                            {p.other, 19 * 4},  {NULL, sizeof scaled}, {NULL, sizeof positive}};
+    kernel_test(&f, "mm", arguments, 6, outs, check_epilogue, &p);
+    for (size_t i = 0; i < 4; i++) free(data[i]);
+    fixture_close(&f);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions, bit by bit against the documented order: 64 partial results by row-major reduced
+ * index, then halving. The reference knows nothing of memory layout, so a sum over any axes of any
+ * shape has to agree.
+ */
+#include "tests/compiler/tile/harness.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct problem {
+    const char *op;
+    tsr_dtype dtype;
+    tsr_shape shape;
+    bool reduced[TSR_RANK_MAX];
+    const void *x;
+    size_t outputs;
+    bool prologue; /* (x * x), epilogue y * 0.5 + 1 */
+} problem;
+
+static double rounded(tsr_dtype dtype, double x) {
+    return dtype == TSR_DTYPE_F32 ? (double)(float)x : x;
+}
+
+static double combine(const problem *p, double x, double y) {
+    if (strcmp(p->op, "sum") == 0) {
+        if (p->dtype == TSR_DTYPE_I32)
+            return (double)(int32_t)((uint32_t)(int32_t)x + (uint32_t)(int32_t)y);
+        return rounded(p->dtype, x + y);
+    }
+    return x > y || isnan(x) ? x : y;
+}
+
+/* The reduced index and the output index of element i. */
+static void place(const problem *p, size_t i, size_t *out_reduced, size_t *out_kept) {
+    size_t stride[2] = {1, 1}, sum[2] = {0, 0};
+    for (uint32_t d = p->shape.rank; d-- > 0;) {
+        size_t size = p->shape.dims[d], index = i % size;
+        i /= size;
+        sum[p->reduced[d]] += index * stride[p->reduced[d]];
+        stride[p->reduced[d]] *= size;
+    }
+    *out_reduced = sum[1];
+    *out_kept = sum[0];
+}
+
+static double before(const problem *p, size_t i) {
+    double x = element_get(p->dtype, p->x, i);
+    return p->prologue ? rounded(p->dtype, x * x) : x;
+}
+
+static double reduce(const problem *p, size_t output, size_t count) {
+    double partials[64], best = 0;
+    size_t best_at = SIZE_MAX;
+    double identity = strcmp(p->op, "sum") == 0      ? 0
+                      : p->dtype == TSR_DTYPE_I32    ? (double)INT32_MIN
+                      : tsr_dtype_is_float(p->dtype) ? -(double)INFINITY
+                                                     : -0x1p63;
+    for (size_t i = 0; i < 64; i++) partials[i] = identity;
+    for (size_t i = 0; i < count; i++) {
+        size_t r = 0, k = 0;
+        place(p, i, &r, &k);
+        if (k != output) continue;
+        double x = before(p, i);
+        partials[r % 64] = combine(p, partials[r % 64], x);
+        if (best_at == SIZE_MAX || x > best || (isnan(x) && !isnan(best))) {
+            best = x;
+            best_at = r;
+        }
+    }
+    if (strcmp(p->op, "argmax") == 0) return (double)best_at;
+    for (size_t half = 32; half; half /= 2)
+        for (size_t i = 0; i < half; i++) partials[i] = combine(p, partials[i], partials[i + half]);
+    double y = partials[0];
+    return p->prologue ? rounded(p->dtype, rounded(p->dtype, y * 0.5) + 1) : y;
+}
+
+static void check(const tsr_target *target, void *const *outs, void *user) {
+    const problem *p = user;
+    uint64_t count = 0;
+    tsr_dtype result = strcmp(p->op, "argmax") == 0 ? TSR_DTYPE_I64 : p->dtype;
+    cr_assert(tsr_shape_count(&p->shape, &count));
+    size_t step = p->outputs * count > 4000000 ? p->outputs / 7 + 1 : 1;
+    for (size_t i = 0; i < p->outputs; i += step) {
+        double expected = reduce(p, i, count), got = element_get(result, outs[0], i);
+        cr_assert(expected == got || (isnan(expected) && isnan(got)),
+                  "%s %s of %s, output %zu: expected %a, got %a", target->name, p->op,
+                  tsr_dtype_name(p->dtype), i, expected, got);
+    }
+}
+
+static void write_group(const problem *p, const char *in, const char *out, tsr_buffer *text) {
+    bool argmax = strcmp(p->op, "argmax") == 0;
+    const char *dtype = tsr_dtype_name(p->dtype);
+    tsr_buffer_printf(text, "tsched.func @g(%%x: %s) -> %s attributes {kind = \"reduce\"} {\n", in,
+                      out);
+    if (p->prologue)
+        tsr_buffer_printf(text, "%%v = tessera.mul %%x, %%x : %s, %s -> %s\n", in, in, in);
+    tsr_buffer_printf(text, "%%y = tessera.%s %s {%s = ", p->op, p->prologue ? "%v" : "%x",
+                      argmax ? "axis" : "axes");
+    const char *separator = argmax ? "" : "[";
+    for (uint32_t d = 0; d < p->shape.rank; d++) {
+        if (!p->reduced[d]) continue;
+        tsr_buffer_printf(text, "%s%u", separator, d);
+        separator = ", ";
+    }
+    tsr_buffer_printf(text, "%s} : %s -> %s\n", argmax ? " : i64" : "]", in, out);
+    if (p->prologue)
+        tsr_buffer_printf(text,
+                          "%%h = tessera.constant dense<0.5> : tensor<%s>\n"
+                          "%%o = tessera.constant dense<1.0> : tensor<%s>\n"
+                          "%%s = tessera.mul %%y, %%h : %s, tensor<%s> -> %s\n"
+                          "%%r = tessera.add %%s, %%o : %s, tensor<%s> -> %s\n",
+                          dtype, dtype, out, dtype, out, out, dtype, out);
+    tsr_buffer_printf(text, "tsched.return %s : %s\n}", p->prologue ? "%r" : "%y", out);
+}
+
+static void test(const char *op, tsr_dtype dtype, const tsr_shape *shape, unsigned axes,
+                 bool prologue) {
+    problem p = {.op = op, .dtype = dtype, .shape = *shape, .prologue = prologue};
+    tsr_shape out = {0};
+    uint64_t count = 0, outputs = 0;
+    tsr_dtype result = strcmp(op, "argmax") == 0 ? TSR_DTYPE_I64 : dtype;
+    for (uint32_t d = 0; d < shape->rank; d++) {
+        p.reduced[d] = axes >> d & 1;
+        if (!p.reduced[d]) out.dims[out.rank++] = shape->dims[d];
+    }
+    cr_assert(tsr_shape_count(shape, &count) && tsr_shape_count(&out, &outputs));
+    char in_text[TSR_TYPE_TEXT_MAX], out_text[TSR_TYPE_TEXT_MAX], in_type[256], out_type[256];
+    snprintf(in_type, sizeof in_type, "tensor<%s>", tsr_type_format(dtype, shape, in_text));
+    snprintf(out_type, sizeof out_type, "tensor<%s>", tsr_type_format(result, &out, out_text));
+    tsr_buffer text = {0};
+    write_group(&p, in_type, out_type, &text);
+    fixture f = {0};
+    fixture_open(&f, text.bytes);
+    random_state random = {count * 31 + axes};
+    void *x = malloc(count * 8);
+    random_fill(&random, dtype, x, count, -50, 50);
+    if (dtype == TSR_DTYPE_F32 && count > 500 && strcmp(op, "sum") != 0)
+        ((float *)x)[count / 2] = NAN;
+    p.x = x;
+    p.outputs = outputs;
+    void *outs[] = {malloc(outputs * 8)};
+    argument arguments[] = {{x, count * tsr_dtype_size(dtype)},
+                            {NULL, outputs * tsr_dtype_size(result)}};
+    kernel_test(&f, "g", arguments, 2, outs, check, &p);
+    free(x);
+    free(outs[0]);
+    tsr_buffer_finish(&text);
+    fixture_close(&f);
+}
+
+static const struct {
+    tsr_shape shape;
+    unsigned axes; /* bit d: dimension d */
+} cases[] = {
+    {{1, {1}}, 1},           {{1, {7}}, 1},
+    {{1, {64}}, 1},          {{1, {1000}}, 1},
+    {{2, {64, 10}}, 2},      {{2, {64, 128}}, 1},
+    {{2, {3, 200}}, 2},      {{2, {200, 3}}, 1},
+    {{2, {131, 67}}, 1},     {{2, {67, 131}}, 2},
+    {{2, {1, 9}}, 1},        {{2, {9, 1}}, 2},
+    {{2, {33, 65}}, 3},      {{3, {5, 7, 11}}, 5},
+    {{3, {5, 7, 11}}, 2},    {{3, {3, 70, 64}}, 5},
+    {{3, {70, 3, 33}}, 3},   {{3, {4, 2, 128}}, 5},
+    {{4, {2, 3, 5, 7}}, 10}, {{8, {2, 1, 3, 2, 1, 2, 5, 2}}, 0x5a},
+};
+
+Test(reduce, sum) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        test("sum", TSR_DTYPE_F32, &cases[i].shape, cases[i].axes, i % 2);
+}
+
+Test(reduce, types) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_I64, TSR_DTYPE_I32};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i += 3)
+        for (size_t d = 0; d < 3; d++)
+            test("sum", dtypes[d], &cases[i].shape, cases[i].axes, false);
+}
+
+Test(reduce, max) {
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        test("reduce_max", i % 3 ? TSR_DTYPE_F32 : TSR_DTYPE_I32, &cases[i].shape, cases[i].axes,
+             false);
+}
+
+Test(reduce, argmax) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I64, TSR_DTYPE_F64, TSR_DTYPE_I32};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if ((cases[i].axes & (cases[i].axes - 1)) == 0)
+            test("argmax", dtypes[i % 4], &cases[i].shape, cases[i].axes, false);
+}
+
+Test(reduce, programs) { test("sum", TSR_DTYPE_F32, &(tsr_shape){2, {300, 1000}}, 2, true); }
