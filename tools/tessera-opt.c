@@ -3,7 +3,6 @@
  * tessera-opt [options] [-PASS …] [FILE]: reads MLIR, runs passes in the order given, prints MLIR.
  */
 #include "compiler/mlir.h"
-#include "runtime/base/io.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -190,6 +190,15 @@ bool tsr_check_compare(tsr_rule *rule) {
     return tsr_rule_broadcast(rule, 0, 1, sides, &rule->results[0].shape);
 }
 
+bool tsr_graph_predicate(MlirOperation compare, tsr_predicate *out_predicate) {
+    int64_t value;
+    if (tsr_graph_op_of(compare) != TSR_GRAPH_COMPARE ||
+        !tsr_op_i64(compare, "predicate", &value) || value < 0 || value >= TSR_PREDICATE_COUNT)
+        return false;
+    *out_predicate = (tsr_predicate)value;
+    return true;
+}
+
 bool tsr_check_where(tsr_rule *rule) {
     static const char *const names[] = {"condition", "on_true", "on_false"};
     if (!tsr_rule_dtype(rule, 0, "condition", TSR_DTYPES_I1) || !same_dtype(rule, 1, 2, names + 1))

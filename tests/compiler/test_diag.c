@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/compiler/fixture.h"
+
+static fixture f;
+
+static void open(void) { fixture_open(&f); }
+static void close(void) { fixture_close(&f); }
+TestSuite(diag, .init = open, .fini = close);
+
+static MlirLocation at(unsigned line, unsigned column) {
+    return mlirLocationFileLineColGet(f.mlir, tsr_ref("a.mlir"), line, column);
+}
+
+Test(diag, numbers_are_unique) {
+    static const int numbers[] = {
+#define X(name, number, about) number,
+#include "compiler/diag.def"
+#undef X
+    };
+    size_t count = sizeof numbers / sizeof numbers[0];
+    for (size_t i = 0; i < count; i++) {
+        cr_assert(numbers[i] > 0 && numbers[i] < 10000);
+        cr_assert_not_null(tsr_diag_about((tsr_diag_number)numbers[i]));
+        for (size_t k = 0; k < i; k++) cr_assert_neq(numbers[i], numbers[k]);
+    }
+    cr_assert_null(tsr_diag_about((tsr_diag_number)9999));
+}
+
+/* Parsed back with the text after the number, in the text form and in JSON. */
+Test(diag, record_text_json) {
+    static const char source[] = "first\n\tsecond \"line\"\nlast";
+    tsr_buffer text = {0}, json = {0};
+    tsr_diag_add_source(&f.list, "a.mlir", source, strlen(source));
+    tsr_diag_error_note(at(2, 9), TSR_DIAG_RANK, "tessera.x: \"quoted\"", at(3, 1), "a note");
+    cr_assert_eq(f.list.error_count, 1);
+    const tsr_diag *diag = f.list.first;
+    cr_assert_eq(diag->number, TSR_DIAG_RANK);
+    cr_assert_str_eq(diag->text, "tessera.x: \"quoted\"");
+    cr_assert_eq(diag->line, 2);
+    tsr_diag_format(diag, &text);
+    cr_assert_str_eq(text.bytes, "a.mlir:2:9: error: [TSR-0101] tessera.x: \"quoted\"\n"
+                                 "\tsecond \"line\"\n\t       ^\n"
+                                 "a.mlir:3:1: note: a note\nlast\n^\n");
+    tsr_diag_format_json(diag, &json);
+    cr_assert_str_eq(
+        json.bytes,
+        "{\"number\":\"TSR-0101\",\"severity\":\"error\",\"file\":\"a.mlir\",\"line\":2,"
+        "\"column\":9,\"text\":\"tessera.x: \\\"quoted\\\"\",\"notes\":[{\"severity\":"
+        "\"note\",\"file\":\"a.mlir\",\"line\":3,\"column\":1,\"text\":\"a note\"}]}");
+    tsr_buffer_finish(&text);
+    tsr_buffer_finish(&json);
+}
+
+Test(diag, unknown_places) {
+    tsr_buffer text = {0};
+    tsr_diag_error(mlirLocationUnknownGet(f.mlir), TSR_DIAG_ENTRY, "nowhere");
+    tsr_diag_error(at(7, 1), TSR_DIAG_ENTRY, "source not at hand");
+    tsr_diag_format(f.list.first, &text);
+    tsr_diag_format(f.list.last, &text);
+    cr_assert_str_eq(text.bytes, "error: [TSR-0204] nowhere\n"
+                                 "a.mlir:7:1: error: [TSR-0204] source not at hand\n");
+    tsr_buffer_finish(&text);
+}
+
+/* A column past the end of its line, and lines past the end of the file. */
+Test(diag, places_outside_the_source) {
+    tsr_buffer text = {0};
+    tsr_diag_add_source(&f.list, "a.mlir", "ab\n", 3);
+    tsr_diag_error(at(1, 40), TSR_DIAG_ENTRY, "x");
+    tsr_diag_error(at(2, 1), TSR_DIAG_ENTRY, "y");
+    tsr_diag_error(at(99, 1), TSR_DIAG_ENTRY, "z");
+    tsr_diag_format(f.list.first, &text);
+    cr_assert_str_eq(text.bytes, "a.mlir:1:40: error: [TSR-0204] x\nab\n  ^\n");
+    cr_assert_null(f.list.first->next->source_line);
+    cr_assert_null(f.list.last->source_line);
+    tsr_buffer_finish(&text);
+}
+
+Test(diag, inlined_calls_become_notes) {
+    MlirLocation call =
+        mlirLocationCallSiteGet(at(1, 1), mlirLocationCallSiteGet(at(2, 2), at(3, 3)));
+    tsr_diag_error(mlirLocationNameGet(f.mlir, tsr_ref("name"), call), TSR_DIAG_ENTRY, "deep");
+    const tsr_diag *diag = f.list.first;
+    cr_assert_eq(diag->line, 1);
+    cr_assert_eq(diag->note_count, 1);
+    cr_assert_eq(diag->notes[0].line, 2);
+    cr_assert_str_eq(diag->notes[0].text, "called from here");
+}
+
+/* Errors of MLIR itself have numbers of their own. */
+Test(diag, parser_and_verifier) {
+    cr_assert_eq(fixture_parse(&f, "func.func @f(").code, TSR_COMPILE);
+    cr_assert_eq(f.list.first->number, TSR_DIAG_SYNTAX);
+    cr_assert(strstr(f.ctx.error.text, "parsing failed with 1 error"));
+    cr_assert_eq(fixture_parse(&f, "%0 = \"tessera.constant\"() : () -> tensor<2xf32>").code,
+                 TSR_COMPILE);
+    cr_assert_eq(f.list.last->number, TSR_DIAG_VERIFIER);
+}
+
+static size_t called;
+static void count(void *user, const tsr_diag *diag) {
+    cr_assert_eq(user, &called);
+    cr_assert_not_null(diag->text);
+    called++;
+}
+
+Test(diag, callback) {
+    f.list.on_diag = count;
+    f.list.user = &called;
+    tsr_diag_error(at(1, 1), TSR_DIAG_ENTRY, "one");
+    tsr_diag_error(at(1, 1), TSR_DIAG_ENTRY, "two");
+    cr_assert_eq(called, 2);
+    cr_assert_eq(tsr_diag_fail(&f.ctx, &f.list, "stage").code, TSR_COMPILE);
+    cr_assert_str_eq(f.ctx.error.text, "stage failed with 2 errors; the first: one");
+}
