@@ -85,6 +85,14 @@ void memory_open(memory *m, size_t size, guard where) {
 
 void memory_close(memory *m) { munmap(m->map, m->map_size); }
 
+tsr_kernel_fn kernel_find(const built *b, const char *name) {
+    tsr_kernel_fn kernel = NULL;
+    void *symbol = dlsym(b->library, name);
+    cr_assert(symbol != NULL, "%s", name);
+    memcpy(&kernel, &symbol, sizeof kernel);
+    return kernel;
+}
+
 int64_t kernel_grid(const built *b, const char *name) {
     MlirOperation op = tsr_module_find(b->tile, name);
     int64_t grid = 0;
@@ -97,10 +105,8 @@ tsr_fault kernel_run(const built *b, const char *name, const argument *arguments
     memory memories[BUFFERS_MAX];
     void *pointers[BUFFERS_MAX];
     tsr_fault fault = {0};
-    tsr_kernel_fn kernel = NULL;
-    void *symbol = dlsym(b->library, name);
-    cr_assert(symbol && count <= BUFFERS_MAX, "%s", name);
-    memcpy(&kernel, &symbol, sizeof kernel);
+    tsr_kernel_fn kernel = kernel_find(b, name);
+    cr_assert(count <= BUFFERS_MAX);
     for (size_t i = 0; i < count; i++) {
         memory_open(&memories[i], arguments[i].size, where);
         pointers[i] = memories[i].data;

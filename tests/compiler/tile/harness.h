@@ -53,6 +53,7 @@ typedef struct argument {
 
 typedef enum split { SPLIT_WHOLE, SPLIT_SINGLE, SPLIT_REVERSED } split;
 
+tsr_kernel_fn kernel_find(const built *b, const char *name);
 int64_t kernel_grid(const built *b, const char *name);
 /* Runs the kernel of one target. out_bytes[i] receives output i's bytes; returns the fault. */
 tsr_fault kernel_run(const built *b, const char *name, const argument *arguments, size_t count,
