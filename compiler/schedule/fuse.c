@@ -302,11 +302,25 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
     return TSR_SUCCESS;
 }
 
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+/* The op alone: without local scope MLIR would number the values of the whole module each time. The
+ * generic form, because the other is not there for a function without a name. */
+static void print_alone(MlirOperation op, tsr_buffer *out) {
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    mlirOpPrintingFlagsUseLocalScope(flags);
+    mlirOpPrintingFlagsPrintGenericOpForm(flags);
+    mlirOperationPrintWithFlags(op, flags, append, out);
+    mlirOpPrintingFlagsDestroy(flags);
+}
+
 /* Names the function, or finds an equal one and drops this. */
 static TSR_RESULT settle_group(fuser *f, const entry *e, const tsr_fuse_group *group,
                                MlirOperation func, const char **out_symbol) {
     tsr_buffer text = {0};
-    tsr_mlir_print(func, TSR_PRINT_GENERIC, &text);
+    print_alone(func, &text);
     char *copy = text.failed ? NULL : tsr_arena_strdup(&f->arena, text.bytes);
     tsr_buffer_finish(&text);
     if (!copy) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
@@ -367,7 +381,7 @@ static TSR_RESULT name_constant(fuser *f, MlirOperation op) {
     char hex[TSR_DIGEST_HEX + 1], type_text[TSR_TYPE_TEXT_MAX];
     tsr_type type = {0};
     tsr_value_type(tsr_op_result(op, 0), &type);
-    tsr_mlir_print(op, TSR_PRINT_GENERIC, &text);
+    print_alone(op, &text);
     if (!text.failed) {
         const char *value = strchr(text.bytes, '='); /* the name of the result varies */
         TSR_ASSERT(value);

@@ -377,7 +377,10 @@ static TSR_RESULT merge_all(planner *p) {
         pair best = heap_pop(p);
         if (p->sets[best.a].version != best.version_a || p->sets[best.b].version != best.version_b)
             continue;
-        if (leads_around(p, best.a, best.b) || leads_around(p, best.b, best.a)) continue;
+        /* There are no circles so far: a way back can only exist where there is no way there. */
+        bool forth = reads_from(p, best.b, best.a), back = reads_from(p, best.a, best.b);
+        if (!back && leads_around(p, best.a, best.b)) continue;
+        if (!forth && leads_around(p, best.b, best.a)) continue;
         TRY(p->ctx, merge(p, best.a, best.b));
     }
     return TSR_SUCCESS;
