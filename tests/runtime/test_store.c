@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the state store promises its callers, on the file system in memory and on the real one.
+ * What the state store promises its callers, on the file system in memory.
  */
 #include "runtime/store/internal.h"
 #include "tests/runtime/fault_io.h"
@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 typedef struct bench {
     fault_io *disk;
@@ -700,113 +698,5 @@ Test(store, fsck_reports_and_changes_nothing) {
     cr_assert(strstr(text, "generation 2 of epoch 1 is damaged: tensor 'scale' is damaged"), "%s",
               text);
     cr_assert(exists(b, "/s/gen/1-2/segment.0"));
-    end(b);
-}
-
-/* ---- the real file system ---- */
-
-static char *scratch(char path[static 64]) {
-    snprintf(path, 64, "/tmp/tessera-store-XXXXXX");
-    cr_assert(mkdtemp(path));
-    return path;
-}
-static void remove_tree(const char *path) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    cr_assert_eq(system(command), 0);
-}
-
-Test(store, real_directory_with_parents) {
-    char root[64], path[128];
-    bench *b = begin();
-    b->ctx.io = NULL;
-    snprintf(path, sizeof path, "%s/a/b//c/", scratch(root));
-    tsr_store_options options = model_options(path);
-    for (uint64_t step = 1; step <= 8; step += 4) {
-        tsr_result result =
-            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
-        cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
-        if (step > 1) must_load(b, step - 1);
-        must_save(b, step, step + 3);
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
-    }
-    cr_assert_eq(tsr_store_fsck(&b->ctx, path, add_line, (char[4096]){0}).code, TSR_OK);
-    remove_tree(root);
-    end(b);
-}
-
-Test(store, second_process_is_refused) {
-    char root[64], expected[64];
-    int ready[2], done[2], state;
-    bench *b = begin();
-    b->ctx.io = NULL;
-    tsr_store_options options = model_options(scratch(root));
-    cr_assert(pipe(ready) == 0 && pipe(done) == 0);
-    pid_t child = fork();
-    if (child == 0) {
-        char byte = 0;
-        tsr_result result =
-            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
-        byte = (char)result.code;
-        if (write(ready[1], &byte, 1) != 1 || read(done[0], &byte, 1) != 1) _exit(1);
-        _exit(0); /* as if killed: nothing is closed */
-    }
-    char byte = 1;
-    cr_assert_eq(read(ready[0], &byte, 1), 1);
-    cr_assert_eq(byte, TSR_OK);
-    snprintf(expected, sizeof expected, "in use by process %ld on ", (long)child);
-    must_fail(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery),
-              TSR_LOCKED, expected);
-    cr_assert_eq(write(done[1], "x", 1), 1);
-    cr_assert_eq(waitpid(child, &state, 0), child);
-    cr_assert_eq(state, 0);
-    cr_assert_eq(
-        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code, TSR_OK,
-        "%s", b->ctx.error.text);
-    tsr_store_close(&b->ctx, b->store);
-    b->store = NULL;
-    remove_tree(root);
-    end(b);
-}
-
-Test(store, killed_while_saving) {
-    char root[64];
-    bench *b = begin();
-    b->ctx.io = NULL;
-    tsr_store_options options = model_options(scratch(root));
-    uint64_t last = 0;
-    for (int round = 0; round < 12; round++) {
-        int acknowledged[2], state;
-        cr_assert_eq(pipe(acknowledged), 0);
-        pid_t child = fork();
-        if (child == 0) {
-            if (tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code)
-                _exit(1);
-            uint64_t step = b->recovery.found ? b->recovery.generation.position.step : 0;
-            if (tsr_store_reserve(&b->ctx, b->store, b->m.tensors, MODEL_TENSORS).code) _exit(1);
-            while (model_save(&b->ctx, b->store, &b->m, ++step))
-                if (write(acknowledged[1], &step, sizeof step) != sizeof step) _exit(1);
-            _exit(1);
-        }
-        close(acknowledged[1]);
-        for (int i = 0; i < 3; i++)
-            cr_assert_eq(read(acknowledged[0], &last, sizeof last), sizeof last);
-        usleep((useconds_t)(round * 1300));
-        kill(child, SIGKILL);
-        cr_assert_eq(waitpid(child, &state, 0), child);
-        while (read(acknowledged[0], &last, sizeof last) == sizeof last) continue;
-        close(acknowledged[0]);
-        tsr_result result =
-            tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
-        cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
-        cr_assert_eq(b->recovery.damaged_count, 0);
-        cr_assert_geq(b->recovery.generation.position.step, last);
-        cr_assert_leq(b->recovery.generation.position.step, last + 1);
-        must_load(b, b->recovery.generation.position.step);
-        tsr_store_close(&b->ctx, b->store);
-        b->store = NULL;
-    }
-    remove_tree(root);
     end(b);
 }
