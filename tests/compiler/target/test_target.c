@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of targets; what a shared object may and may not hold; failures of code generation.
+ */
+#include "compiler/mlir.h"
+#include "compiler/target/target.h"
+
+#include <criterion/criterion.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char kernels[] =
+    "module {\n"
+    "tile.func @good(%x: memref<4096xf32>, %y: memref<4096xf32>, %l: memref<4xi64>) grid 4 {\n"
+    "  %c = arith.constant 0 : index\n"
+    "  %h = arith.constant 4096 : index\n"
+    "  %s = arith.constant 16 : index\n"
+    "  scf.for %i = %c to %h step %s {\n"
+    "    %a = tile.load %x[%i] : memref<4096xf32> -> vector<16xf32>\n"
+    "    %e = math.exp %a : vector<16xf32>\n"
+    "    %t = math.tanh %e : vector<16xf32>\n"
+    "    %f = math.fma %t, %a, %e : vector<16xf32>\n"
+    "    %n = arith.fptosi %f : vector<16xf32> to vector<16xi64>\n"
+    "    %q = arith.sitofp %n : vector<16xi64> to vector<16xf32>\n"
+    "    tile.store %q, %y[%i] : vector<16xf32>, memref<4096xf32>\n"
+    "  }\n"
+    "  %p = tile.program_id\n"
+    "  %v = tile.load %l[%p] : memref<4xi64> -> i64\n"
+    "  %k = tile.check_index %v below 10 of 2 [%p]\n"
+    "  tile.return\n"
+    "}\n"
+    "}\n";
+
+typedef struct fixture {
+    tsr_ctx ctx;
+    tsr_arena arena;
+    tsr_diag_list diags;
+    MlirContext mlir;
+    MlirModule module;
+} fixture;
+
+static void open_module(fixture *f, const char *text) {
+    cr_assert(tsr_mlir_context_create(&f->ctx, &f->diags, &f->mlir).code == TSR_OK);
+    cr_assert(tsr_mlir_parse(&f->ctx, f->mlir, &f->diags, text, strlen(text), "t.mlir", &f->module)
+                      .code == TSR_OK,
+              "%s", f->ctx.error.text);
+}
+
+static void close_module(fixture *f) {
+    mlirModuleDestroy(f->module);
+    tsr_mlir_context_destroy(f->mlir);
+    tsr_diag_finish(&f->diags);
+    tsr_arena_finish(&f->arena);
+}
+
+Test(target, find) {
+    tsr_ctx ctx = {0};
+    const tsr_target *target = NULL;
+    for (size_t i = 0; i < tsr_target_count(); i++) {
+        cr_assert(tsr_target_find(&ctx, tsr_target_get(i)->name, &target).code == TSR_OK);
+        cr_assert(target == tsr_target_get(i));
+    }
+    cr_assert(tsr_target_find(&ctx, "cpu:z80", &target).code == TSR_USAGE);
+    cr_assert_str_eq(ctx.error.text, "unknown target 'cpu:z80'; there are cpu:x86-64-v2, "
+                                     "cpu:x86-64-v3, cpu:x86-64-v4");
+}
+
+/* Walks the dynamic section and the program headers: nothing imported, stack not executable. */
+static void check_elf(const unsigned char *elf, size_t size) {
+    Elf64_Ehdr header;
+    cr_assert(size > sizeof header && memcmp(elf, ELFMAG, SELFMAG) == 0);
+    memcpy(&header, elf, sizeof header);
+    cr_assert(header.e_type == ET_DYN && header.e_machine == EM_X86_64);
+    bool stack = false;
+    size_t symbols = 0, strings = 0, hash = 0;
+    for (size_t i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr program;
+        memcpy(&program, elf + header.e_phoff + i * sizeof program, sizeof program);
+        cr_assert((program.p_flags & (PF_W | PF_X)) != (PF_W | PF_X));
+        if (program.p_type == PT_GNU_STACK) stack = !(program.p_flags & PF_X);
+        cr_assert(program.p_type != PT_INTERP);
+        if (program.p_type != PT_DYNAMIC) continue;
+        for (size_t at = 0; at < program.p_filesz; at += sizeof(Elf64_Dyn)) {
+            Elf64_Dyn entry;
+            memcpy(&entry, elf + program.p_offset + at, sizeof entry);
+            cr_assert(entry.d_tag != DT_NEEDED && entry.d_tag != DT_TEXTREL &&
+                      entry.d_tag != DT_INIT && entry.d_tag != DT_RUNPATH);
+            if (entry.d_tag == DT_SYMTAB) symbols = entry.d_un.d_ptr;
+            if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
+            if (entry.d_tag == DT_GNU_HASH) hash = entry.d_un.d_ptr;
+        }
+    }
+    /* Up to the string table, which LLD puts behind; both lie in the first segment, so their
+     * addresses are offsets in the file. */
+    cr_assert(stack && symbols && hash && strings > symbols && strings < size);
+    size_t exported = 0, end = hash > symbols && hash < strings ? hash : strings;
+    for (size_t at = symbols + sizeof(Elf64_Sym); at + sizeof(Elf64_Sym) <= end;
+         at += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, elf + at, sizeof symbol);
+        cr_assert(symbol.st_shndx != SHN_UNDEF, "imports %s", elf + strings + symbol.st_name);
+        exported += strcmp((const char *)elf + strings + symbol.st_name, "good") == 0;
+    }
+    cr_assert(exported == 1);
+}
+
+static bool contains(const void *bytes, size_t size, const char *text) {
+    return memmem(bytes, size, text, strlen(text)) != NULL;
+}
+
+Test(target, shared_object) {
+    char here[4096], host[256];
+    fixture f = {0};
+    open_module(&f, kernels);
+    cr_assert(getcwd(here, sizeof here) && gethostname(host, sizeof host) == 0);
+    for (size_t i = 0; i < tsr_target_count(); i++) {
+        void *elf = NULL, *again = NULL;
+        size_t size = 0, again_size = 0;
+        tsr_result result =
+            tsr_target_compile(&f.ctx, f.module, tsr_target_get(i), &f.arena, &elf, &size);
+        cr_assert(result.code == TSR_OK, "%s", f.ctx.error.text);
+        check_elf(elf, size);
+        cr_assert(!contains(elf, size, here) && !contains(elf, size, "/home/") &&
+                  !contains(elf, size, ".mlir"));
+        cr_assert(strlen(host) < 4 || !contains(elf, size, host));
+        cr_assert(chdir("/") == 0);
+        result =
+            tsr_target_compile(&f.ctx, f.module, tsr_target_get(i), &f.arena, &again, &again_size);
+        cr_assert(result.code == TSR_OK && again_size == size && memcmp(elf, again, size) == 0);
+        cr_assert(chdir(here) == 0);
+    }
+    close_module(&f);
+}
+
+Test(target, dump) {
+    char *llvm = NULL, *code = NULL;
+    fixture f = {0};
+    open_module(&f, kernels);
+    for (size_t i = 0; i < tsr_target_count(); i++) {
+        const tsr_target *target = tsr_target_get(i);
+        cr_assert(
+            tsr_target_dump(&f.ctx, f.module, target, TSR_TARGET_LLVM, &f.arena, &llvm).code ==
+            TSR_OK);
+        cr_assert(tsr_target_dump(&f.ctx, f.module, target, TSR_TARGET_ASM, &f.arena, &code).code ==
+                  TSR_OK);
+        cr_assert(strstr(llvm, "define void @good(ptr") && strstr(code, "good:"));
+        cr_assert((strstr(llvm, "llvm.fma") != NULL) == target->has_fma);
+        cr_assert((strstr(code, "vfmadd") != NULL) == target->has_fma);
+        cr_assert((strstr(code, "%zmm") != NULL) == (target->vector_bytes == 64));
+        cr_assert(!strstr(code, "callq\tfma") && !strstr(llvm, "fast"));
+    }
+    close_module(&f);
+}
+
+Test(target, unknown_op) {
+    static const char text[] = "module {\n"
+                               "tile.func @odd(%x: memref<4xf32>) grid 1 {\n"
+                               "  %c = arith.constant 0 : index\n"
+                               "  %a = tile.load %x[%c] : memref<4xf32> -> f32\n"
+                               "  %s = math.sin %a : f32\n"
+                               "  tile.store %s, %x[%c] : f32, memref<4xf32>\n"
+                               "  tile.return\n"
+                               "}\n"
+                               "}\n";
+    fixture f = {0};
+    void *elf = NULL;
+    size_t size = 0;
+    open_module(&f, text);
+    tsr_result result =
+        tsr_target_compile(&f.ctx, f.module, tsr_target_get(1), &f.arena, &elf, &size);
+    cr_assert(result.code == TSR_INTERNAL && !elf);
+    cr_assert_str_eq(f.ctx.error.text, "code generation for 'cpu:x86-64-v3': kernel 'odd': no "
+                                       "machine code for math.sin");
+    close_module(&f);
+}
