@@ -103,6 +103,5 @@ int main(int argc, char **argv) {
     tsr_ctx ctx = {
         .log = tsr_tool_log, .log_user = (void *)(uintptr_t)tool, .log_level = TSR_LOG_NOTICE};
     tsr_tool_begin();
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its writer */
     return tsr_tool_finish(&ctx, tool, run(&ctx, argc, argv));
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by the scripts of this folder. Arguments: tessera-run, tessera-aot, digits.tsb, source root.
 set -u
-RUN=$1 AOT=$2 BUNDLE=$3 ROOT=$4
+RUN=$(realpath "$1") AOT=$(realpath "$2") BUNDLE=$(realpath "$3") ROOT=$(realpath "$4")
 DIGITS=$ROOT/examples/digits
 WORK=$(mktemp -d)
 trap 'rm -rf "$WORK"' EXIT

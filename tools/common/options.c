@@ -123,7 +123,10 @@ void tsr_flag_pairs_finish(tsr_flag_pairs *pairs) {
     pairs->count = 0;
 }
 
-void tsr_tool_begin(void) { signal(SIGPIPE, SIG_IGN); }
+void tsr_tool_begin(void) {
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
 
 void tsr_tool_log(void *user, tsr_log_level level, const char *text) {
     static const char *const names[] = {[TSR_LOG_ERROR] = "error",

@@ -45,7 +45,8 @@ void tsr_flag_pairs_finish(tsr_flag_pairs *pairs);
 /* Ends a tool: prints the error as one line `TOOL: error: …` to stderr, flushes stdout (a closed or
  * full one is an error of its own), returns the exit code. */
 int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result);
-/* Prepares a tool: SIGPIPE ignored, so that a closed stdout is an error and not a death. */
+/* Prepares a tool: a closed stdout or a file that may not grow is an error of its writer, and not
+ * a death by SIGPIPE or SIGXFSZ. */
 void tsr_tool_begin(void);
 /* A tsr_log_fn: `TOOL: warning: …` to stderr; user is the tool's name. */
 void tsr_tool_log(void *user, tsr_log_level level, const char *text);
