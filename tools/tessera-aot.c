@@ -5,7 +5,6 @@
 #include "runtime/base/buffer.h"
 #include "tools/aot/aot.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

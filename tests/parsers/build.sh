@@ -4,7 +4,7 @@
 # build.sh ROOT OUTPUT CLANG: the fuzzing program, from the sources of the libraries that read bytes
 # of others. Does nothing when OUTPUT is newer than every source.
 set -eu
-root=$1 output=$2 clang=$3
+root=$1 output=$(realpath -m "$2") clang=$3
 cd "$root"
 sources='runtime tests/parsers'
 # shellcheck disable=SC2086 # a list
