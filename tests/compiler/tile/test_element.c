@@ -310,3 +310,38 @@ Test(element, dense_constants) {
         cr_assert(z[i] == (chosen[i / 3] ? x[i] * factors[i % 3] : x[i]) && g[i] == (b[i] > 200));
     fixture_close(&f);
 }
+
+/* An output may lie over an input of the same shape and element size: computed as if it did not. */
+Test(element, in_place) {
+    static const char text[] =
+        "tsched.func @g(%x: tensor<64x130xf32>, %y: tensor<130xf32>) -> (tensor<64x130xf32>, "
+        "tensor<64x130xi32>) attributes {kind = \"map\"} {\n"
+        "%a = tessera.mul %x, %y : tensor<64x130xf32>, tensor<130xf32> -> tensor<64x130xf32>\n"
+        "%b = tessera.add %a, %x : tensor<64x130xf32>, tensor<64x130xf32> -> tensor<64x130xf32>\n"
+        "%c = tessera.cast %x : tensor<64x130xf32> to tensor<64x130xi32>\n"
+        "tsched.return %b, %c : tensor<64x130xf32>, tensor<64x130xi32>\n}";
+    static float x[64 * 130], y[130], z[64 * 130], over[64 * 130];
+    static int32_t c[64 * 130];
+    fixture f = {0};
+    fixture_open(&f, text);
+    random_state random = {12};
+    random_fill(&random, TSR_DTYPE_F32, x, 64 * 130, -9, 9);
+    random_fill(&random, TSR_DTYPE_F32, y, 130, -9, 9);
+    void *outs[] = {z, c};
+    argument arguments[] = {{x, sizeof x}, {y, sizeof y}, {NULL, sizeof z}, {NULL, sizeof c}};
+    kernel_test(&f, "g", arguments, 4, outs, NULL, NULL);
+    for (size_t t = 0; t < f.built_count; t++)
+        for (int which = 0; which < 2; which++) {
+            tsr_fault fault = {0};
+            void *buffers[] = {over, y, which ? (void *)z : over, which ? (void *)over : c};
+            memcpy(over, x, sizeof x);
+            kernel_find(&f.built[t], "g")(&(tsr_kernel_args){buffers, &fault}, 0,
+                                          kernel_grid(&f.built[t], "g"));
+            for (size_t i = 0; i < 64 * 130; i++) {
+                float product = x[i] * y[i % 130];
+                int32_t cast = which ? ((int32_t *)over)[i] : c[i];
+                cr_assert((which ? z[i] : over[i]) == product + x[i] && cast == (int32_t)x[i]);
+            }
+        }
+    fixture_close(&f);
+}

@@ -1,0 +1,26 @@
+// Every op of dialect `tile` prints as it is written.
+// RUN: tessera-opt %s | tessera-opt | FileCheck %s
+
+// CHECK-LABEL: tile.func @ops(
+// CHECK-SAME:    %[[X:.*]]: memref<4x8xf32>, %[[L:.*]]: memref<4xi64>) grid 4 {
+tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
+  // CHECK: %[[P:.*]] = tile.program_id
+  %p = tile.program_id
+  // CHECK: tile.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32> : memref<2xf32>
+  %c = tile.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
+  // CHECK: tile.local : memref<16xf32>
+  %b = tile.local : memref<16xf32>
+  // CHECK: %[[I:.*]] = tile.load %[[L]][%[[P]]] : memref<4xi64> -> i64
+  %i = tile.load %l[%p] : memref<4xi64> -> i64
+  // CHECK: tile.check_index %[[I]] below 10 of 1[%[[P]]]
+  %v = tile.check_index %i below 10 of 1 [%p]
+  %m = vector.create_mask %p : vector<8xi1>
+  // CHECK: %[[V:.*]] = tile.load %[[X]][%[[P]]] mask %[[M:.*]] : vector<8xi1> : memref<4x8xf32> -> vector<8xf32>
+  %a = tile.load %x[%p] mask %m : vector<8xi1> : memref<4x8xf32> -> vector<8xf32>
+  // CHECK: tile.store %[[V]], %[[X]][%[[P]]] mask %[[M]] : vector<8xi1> : vector<8xf32>, memref<4x8xf32>
+  tile.store %a, %x[%p] mask %m : vector<8xi1> : vector<8xf32>, memref<4x8xf32>
+  // CHECK: tile.store %[[V]], %{{.*}}[%[[P]]] : vector<8xf32>, memref<16xf32>
+  tile.store %a, %b[%p] : vector<8xf32>, memref<16xf32>
+  // CHECK: tile.return
+  tile.return
+}
