@@ -24,7 +24,9 @@
 
 enum {
     ROWS_MAX = 16,               /* of a tile */
-    BLOCK_ROWS = 256,            /* of a program */
+    BLOCK_ROWS_MIN = 64,         /* of a program */
+    BLOCK_ROWS_MAX = 256,        /* of a program */
+    A_BYTES = 768 * 1024,        /* of a program's rows of A: they stay in the second-level cache */
     PANEL_BYTES = 256 * 1024,    /* of a packed block of B */
     DIRECT_BYTES = 32 * 1024,    /* B up to this size lies well in the first-level cache */
     PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
@@ -123,7 +125,12 @@ static void plan_width(matmul *mm) {
 static void plan_rows(matmul *mm) {
     int64_t most = mm->group->b.target->matmul_rows[mm->vectors - 1];
     mm->rows = divide_up(mm->m, divide_up(mm->m, most));
-    mm->block_rows = mm->m <= BLOCK_ROWS ? mm->m : BLOCK_ROWS / mm->rows * mm->rows;
+    int64_t block = A_BYTES / (mm->k * (int64_t)tsr_dtype_size(mm->dtype) + 1);
+    block = block < BLOCK_ROWS_MIN   ? BLOCK_ROWS_MIN
+            : block > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX
+                                     : block;
+    block = divide_up(mm->m, divide_up(mm->m, block));
+    mm->block_rows = mm->m <= block ? mm->m : divide_up(block, mm->rows) * mm->rows;
     double flops = 2.0 * (double)mm->block_rows * (double)mm->width * (double)mm->k + 1;
     double panels = PROGRAM_FLOPS / flops;
     mm->program_panels = panels < 1                    ? 1
@@ -383,14 +390,16 @@ static tsr_result emit(matmul *mm) {
     if (mm->packed) mm->panel = tsr_tile_local(b, type, packed_rows * mm->width);
     if (mm->k_blocks > 1) mm->scratch = tsr_tile_local(b, type, mm->block_rows * mm->width);
     int64_t blocks = divide_up(mm->m, mm->block_rows);
-    mm->group->grid = blocks * divide_up(mm->panels, mm->program_panels);
+
+    int64_t parts = divide_up(mm->panels, mm->program_panels);
+    mm->group->grid = blocks * parts;
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
-    MlirValue block_row = tsr_tile_mul(b, tsr_tile_rem(b, pid, blocks), mm->block_rows);
+    MlirValue block_row = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), mm->block_rows);
     MlirValue row_count = tsr_tile_index(b, mm->block_rows);
     if (mm->m % mm->block_rows)
         row_count =
             tsr_tile_min(b, row_count, tsr_tile_sub(b, tsr_tile_index(b, mm->m), block_row));
-    MlirValue panel = tsr_tile_mul(b, tsr_tile_div(b, pid, blocks), mm->program_panels);
+    MlirValue panel = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), mm->program_panels);
     if (mm->program_panels == 1) return emit_panel(mm, panel, block_row, row_count);
     MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, panel, mm->program_panels),
                                  tsr_tile_index(b, mm->panels));
