@@ -4,7 +4,7 @@
 # run.sh FUZZ PARSER SECONDS SEEDS: begins with the valid inputs of the parser and those of the
 # folder SEEDS/PARSER, fuzzes for so long, and shows the input that broke it.
 set -u
-fuzz=$1 parser=$2 seconds=$3 seeds=$4
+fuzz=$(realpath -m "$1") parser=$2 seconds=$3 seeds=$4
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/corpus" "$folder/found"

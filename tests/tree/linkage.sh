@@ -3,13 +3,17 @@
 #
 # linkage.sh ROOT BINARY...: each links only what the runtime may know: neither LLVM nor MLIR, nor
 # the C++ library. (The sanitizers' libraries are their own affair.)
-. "$(dirname "$0")/common.sh"
+tree=$1
 shift
+binaries=$(realpath -e "$@") || exit 1
+set -- "$tree"
+. "$(dirname "$0")/common.sh"
 
 allowed='libcrypto libcjson libzstd libz libm libc libdl libpthread ld-linux-x86-64 linux-vdso libgcc_s'
 sanitizers='libasan libubsan'
-if ldd "$@" 2>/dev/null | grep -q libasan; then sanitizers="$sanitizers libstdc++"; fi
-for binary; do
+# shellcheck disable=SC2086 # file names of a build folder have no blanks
+if ldd $binaries | grep -q libasan; then sanitizers="$sanitizers libstdc++"; fi
+for binary in $binaries; do
     ldd "$binary" | awk '$1 !~ /:$/ { sub(/.*\//, "", $1); print $1 }' | while IFS= read -r library; do
         case " $allowed $sanitizers libtessera " in
         *" ${library%%.so*} "*) ;;
