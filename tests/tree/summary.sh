@@ -51,6 +51,11 @@ expect() {
     entry lit FAIL 1 '  Passed: 3 (75.00%)\n  Failed: 1 (25.00%)' ''
     expect 'failures' 1 '7 passed, 3 failed, 0 skipped' 's::x: x.c:1: reason'
 
+    printf '{\n  "passed": 6,\n  "failed": 1,\n  "skipped": 2,\n  "test_suites": [{"x": "a "quote""}]}\n' \
+        >"$folder/b/criterion/two.json"
+    entry two FAIL 1 '' 'reason'
+    expect 'a report with a quote' 1 '6 passed, 1 failed, 2 skipped' 'reason'
+
     cases two 4 0 0
     entry two OK 0 '' '==12==ERROR: LeakSanitizer: detected memory leaks'
     expect 'a leak in a test that passes' 1 '4 passed, 1 failed, 0 skipped' 'LeakSanitizer'
