@@ -61,7 +61,8 @@ void tsr_mlir_print(MlirOperation op, tsr_print_form form, tsr_buffer *out) {
     if (form == TSR_PRINT_GENERIC) mlirOpPrintingFlagsPrintGenericOpForm(flags);
     mlirOperationPrintWithFlags(op, flags, append, out);
     mlirOpPrintingFlagsDestroy(flags);
-    tsr_buffer_text(out, "\n");
+    /* A module ends its last line itself. */
+    if (out->size_bytes == 0 || out->bytes[out->size_bytes - 1] != '\n') tsr_buffer_text(out, "\n");
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

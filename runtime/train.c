@@ -83,7 +83,9 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
         FAIL(ctx, TSR_SAVE,
              "the outcome of a save is unknown: its directory could not be synced; the next run "
              "decides");
-    if (status->fenced) FAIL(ctx, TSR_LOCKED, "another run took the state directory over; no further commit is possible");
+    if (status->fenced)
+        FAIL(ctx, TSR_LOCKED,
+             "another run took the state directory over; no further commit is possible");
     if (status->failed_in_a_row >= TSR_SAVES_FAILED_MAX)
         FAIL(ctx, TSR_SAVE, "%u saves in a row failed; at most %d are tolerated",
              status->failed_in_a_row, TSR_SAVES_FAILED_MAX - 1);

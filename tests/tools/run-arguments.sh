@@ -33,8 +33,8 @@ check "nothing was left behind" test -z "$(ls)"
 
 # A closed or full standard output.
 "$RUN" --help >&- 2>.err
-[ $? -eq 7 ] && grep -q 'cannot write to standard output' .err || fail "closed stdout"
+if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "closed stdout"; fi
 "$RUN" "$BUNDLE" "${DATA[@]}" "${TEST_DATA[@]}" --steps 3 --quiet >/dev/full 2>.err
-[ $? -eq 7 ] && grep -q 'cannot write to standard output' .err || fail "full stdout"
+if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "full stdout"; fi
 checks=$((checks + 2))
 finish

@@ -45,9 +45,9 @@ npy '<i8' '(63,)' <(zeros $((63 * 8))) >few_labels.npy
 expect "fewer rows than a batch" 8 '63.*64' train --data images=few_images.npy --data labels=few_labels.npy
 
 # Labels out of range: found by the kernel, at any position, above and below.
-for value in '\012\000\000\000\000\000\000\000:10' '\377\377\377\377\377\377\377\377:-1' \
+for value in '\0012\000\000\000\000\000\000\000:10' '\377\377\377\377\377\377\377\377:-1' \
     '\000\000\000\000\000\000\000\200:-9223372036854775808' '\000\000\000\000\001\000\000\000:4294967296'; do
-    { zeros $((700 * 8)); printf "${value%%:*}"; zeros $((737 * 8)); } >bad
+    { zeros $((700 * 8)); printf '%b' "${value%%:*}"; zeros $((737 * 8)); } >bad
     npy '<i8' '(1438,)' bad >bad.npy
     expect "label ${value##*:}" 8 "labels\[[0-9]+\] is ${value##*:}; expected 0 to 9" \
         "$RUN" "$BUNDLE" --steps 50 --quiet "${images[@]}" --data labels=bad.npy --state-dir S

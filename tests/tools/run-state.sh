@@ -4,7 +4,8 @@
 . "$(dirname "$0")/common.sh"
 
 train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
-newest() { ls "$1"/MANIFEST.* | sort -t. -k2 -n | tail -n 1; }
+newest() { find "$1" -name 'MANIFEST.*' | sort -t. -k2 -n | tail -n 1; }
+count() { find "$1" -name 'MANIFEST.*' | wc -l; }
 flip() { # FILE OFFSET: its lowest bit
     local byte
     byte=$(od -An -tu1 -j "$2" -N 1 "$1" | tr -d ' ')
@@ -26,7 +27,7 @@ expect "segment damaged: one back" 0 'resumed generation [0-9]+ at step (300|400
 rm -rf D && cp -a S D
 for manifest in D/MANIFEST.*; do flip "$manifest" 50; done
 expect "all damaged" 10 '' train --steps 500 --state-dir D
-check "nothing was removed" test "$(ls D/MANIFEST.* | wc -l)" -eq "$(ls S/MANIFEST.* | wc -l)"
+check "nothing was removed" test "$(count D)" -eq "$(count S)"
 expect "fsck of a damaged store" 10 '' "$RUN" fsck D
 expect "fsck of a good store" 0 '' "$RUN" fsck S
 expect "fsck of nothing" 7 '' "$RUN" fsck missing
