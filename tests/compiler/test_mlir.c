@@ -100,7 +100,8 @@ Test(mlir, splats) {
 }
 
 Test(mlir, attributes_of_ops) {
-    cr_assert_eq(fixture_parse(&f, "module { func.func private @f() attributes {s = \"text\", e = \"\", y = @sym, t = true, "
+    cr_assert_eq(fixture_parse(&f, "module { func.func private @f() attributes {s = \"text\", e = "
+                                   "\"\", y = @sym, t = true, "
                                    "n = false, u, i = -3 : i64, a = [1, 2], d = array<i64: 4, 5>, "
                                    "m = [1, \"x\"], k = 200 : ui8} }")
                      .code,
