@@ -65,6 +65,10 @@ static void write_all(int fd, const void *bytes, size_t size_bytes) {
 static _Noreturn void run_child(const child *c, tsr_child_fn run, void *user) {
     tsr_ctx ctx = {0};
     tsr_buffer out = {0};
+    /* Death is reported by the parent: no handlers of the caller's. */
+    static const int deadly[] = {SIGABRT, SIGBUS,  SIGFPE,  SIGILL,
+                                 SIGINT,  SIGSEGV, SIGTERM, SIGTRAP};
+    for (size_t i = 0; i < sizeof deadly / sizeof deadly[0]; i++) signal(deadly[i], SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     limit_memory(c->options->memory_bytes);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
