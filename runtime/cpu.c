@@ -5,11 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* The handle of dlopen is the object; the struct exists in name only. */
+/* The file stays open as long as the object: the dynamic linker knows objects by path, and a second
+ * one under a reused /proc/self/fd/N would be taken for the first. */
+struct tsr_code_object {
+    void *handle;
+    int fd;
+};
 
 unsigned tsr_cpu_get_level(void) {
     __builtin_cpu_init();
@@ -41,34 +47,48 @@ static tsr_result write_sealed(tsr_ctx *ctx, const void *bytes, size_t size_byte
     return TSR_SUCCESS;
 }
 
+static tsr_result find_kernels(tsr_ctx *ctx, void *handle, const char *const *names, size_t count,
+                               tsr_kernel_fn *out_kernels) {
+    for (size_t i = 0; i < count; i++) {
+        void *symbol = dlsym(handle, names[i]);
+        if (!symbol) FAIL(ctx, TSR_CORRUPT, "the code object has no kernel '%s'", names[i]);
+        memcpy(&out_kernels[i], &symbol, sizeof symbol);
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result load(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
+                       tsr_code_object *object) {
+    char path[64];
+    object->fd = memfd_create("tessera-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (object->fd < 0)
+        FAIL_ERRNO(ctx, TSR_MACHINE, errno, "cannot create a memory file for the code object");
+    TRY(ctx, write_sealed(ctx, bytes, size_bytes, object->fd));
+    snprintf(path, sizeof path, "/proc/self/fd/%d", object->fd);
+    object->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!object->handle) FAIL(ctx, TSR_CORRUPT, "cannot load the code object: %s", dlerror());
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_code_object_load(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                                 const char *const *kernel_names, size_t kernel_count,
                                 tsr_kernel_fn *out_kernels, tsr_code_object **out_object) {
-    tsr_result result = TSR_SUCCESS;
-    char path[64];
-    void *handle = NULL;
-    int fd = memfd_create("tessera-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        FAIL_ERRNO(ctx, TSR_MACHINE, errno, "cannot create a memory file for the code object");
-    TRY_GOTO(ctx, result, write_sealed(ctx, bytes, size_bytes, fd));
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle) FAIL_GOTO(ctx, result, TSR_CORRUPT, "cannot load the code object: %s", dlerror());
-    for (size_t i = 0; i < kernel_count; i++) {
-        void *symbol = dlsym(handle, kernel_names[i]);
-        if (!symbol)
-            FAIL_GOTO(ctx, result, TSR_CORRUPT, "the code object has no kernel '%s'",
-                      kernel_names[i]);
-        memcpy(&out_kernels[i], &symbol, sizeof symbol);
-    }
-    *out_object = (tsr_code_object *)handle;
-    handle = NULL;
-done:
-    if (handle) dlclose(handle);
-    close(fd);
+    tsr_code_object *object = calloc(1, sizeof *object);
+    if (!object) FAIL(ctx, TSR_MEMORY, "no memory for a code object");
+    object->fd = -1;
+    tsr_result result = load(ctx, bytes, size_bytes, object);
+    if (!result.code)
+        result = find_kernels(ctx, object->handle, kernel_names, kernel_count, out_kernels);
+    if (result.code)
+        tsr_code_object_unload(object);
+    else
+        *out_object = object;
     return result;
 }
 
 void tsr_code_object_unload(tsr_code_object *object) {
-    if (object) dlclose(object);
+    if (!object) return;
+    if (object->handle) dlclose(object->handle);
+    if (object->fd >= 0) close(object->fd);
+    free(object);
 }
