@@ -9,7 +9,7 @@
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
 
-/* 1 … 4; 0 if this is no x86-64 CPU. Counts what the operating system enabled too. */
+/* 1 … 4. Counts only what the operating system enabled too. */
 unsigned tsr_cpu_get_level(void);
 /* "cpu:x86-64-v3" -> 3 (also without "cpu:"); 0 if `target` names no x86-64 level. */
 unsigned tsr_cpu_parse_level(const char *target);
@@ -17,8 +17,10 @@ unsigned tsr_cpu_parse_level(const char *target);
 typedef struct tsr_code_object tsr_code_object;
 
 /* Maps an ELF shared object from a sealed memory file, so that the bytes verified are the bytes
- * run, and finds its kernels. `bytes` may be released afterwards. Fails with TSR_CORRUPT naming a
- * missing kernel, or TSR_MACHINE when the system cannot map code from memory. */
+ * run, and finds its kernels. `bytes` may be released afterwards; a file descriptor is held until
+ * unload. Any number of objects may be loaded at once, with equal names of kernels. Fails with
+ * TSR_CORRUPT for what is no shared object, or lacks a kernel (named), TSR_MACHINE when the system
+ * has no sealed memory files, TSR_MEMORY. */
 TSR_RESULT tsr_code_object_load(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                                 const char *const *kernel_names, size_t kernel_count,
                                 tsr_kernel_fn *out_kernels, tsr_code_object **out_object);

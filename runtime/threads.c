@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One 64-bit word says what there is to do: the launch's number in the upper half, the next
- * unclaimed part of its grid in the lower. A thread claims a part by compare-and-swap on that word.
- * Success proves that the launch it read is still the current one (the caller cannot finish it
- * while a part is unclaimed or unfinished), so a worker that wakes late reads stale fields at
- * worst, fails the swap and looks again. The caller never waits for a sleeping worker, only for
- * parts that were claimed.
+ * One 64-bit word says what there is to do: the launch's number in its upper 48 bits, the next
+ * unclaimed part of its grid in the lower 16. A thread claims a part by compare-and-swap on that
+ * word. Success proves that the launch it read is still the current one (the caller cannot finish
+ * it while a part is unclaimed or unfinished), so a worker that wakes late reads fields of another
+ * launch at worst, fails the swap and looks again. It must fail: a field of a later launch is
+ * released after the word was closed to claims on this one, and whoever acquires that field swaps a
+ * word at least as new. The numbers do not come round while a thread lives. The caller never waits
+ * for a sleeping worker, only for parts that were claimed.
  *
  * Sleeping: a worker that spun in vain registers in `sleepers`, looks once more, and waits on
  * `signal`.
@@ -31,7 +33,10 @@ enum {
     COST_WAKE_MIN = 20 * 1000 * 1000,
     SPIN_NS = 200 * 1000,
     PARTS_PER_THREAD = 4,
+    PART_BITS = 16,
+    PART_NONE = (1 << PART_BITS) - 1,
 };
+static_assert(TSR_THREADS_MAX * PARTS_PER_THREAD < PART_NONE, "the parts of a launch are counted");
 
 typedef struct worker {
     tsr_threads *threads;
@@ -40,9 +45,9 @@ typedef struct worker {
 } worker;
 
 struct tsr_threads {
-    _Alignas(64) _Atomic uint64_t claim; /* launch number << 32 | next part */
+    _Alignas(64) _Atomic uint64_t claim; /* launch number << PART_BITS | next part */
     _Alignas(64) _Atomic uint64_t done;  /* parts finished of the current launch */
-    /* Of the current launch; see the top of this file for why relaxed atomics suffice. */
+    /* Of the current launch; released and acquired: see the top of this file. */
     _Alignas(64) _Atomic(tsr_kernel_fn) kernel;
     _Atomic(void *const *) buffers;
     _Atomic uint64_t grid, part_count;
@@ -68,11 +73,11 @@ static long futex(_Atomic uint32_t *word, int operation, uint32_t value) {
 static bool run_part(tsr_threads *threads, tsr_fault *fault) {
     uint64_t claim = atomic_load_explicit(&threads->claim, memory_order_acquire);
     for (;;) {
-        tsr_kernel_fn kernel = atomic_load_explicit(&threads->kernel, memory_order_relaxed);
-        void *const *buffers = atomic_load_explicit(&threads->buffers, memory_order_relaxed);
-        uint64_t grid = atomic_load_explicit(&threads->grid, memory_order_relaxed);
-        uint64_t part_count = atomic_load_explicit(&threads->part_count, memory_order_relaxed);
-        uint64_t part = claim & UINT32_MAX;
+        tsr_kernel_fn kernel = atomic_load_explicit(&threads->kernel, memory_order_acquire);
+        void *const *buffers = atomic_load_explicit(&threads->buffers, memory_order_acquire);
+        uint64_t grid = atomic_load_explicit(&threads->grid, memory_order_acquire);
+        uint64_t part_count = atomic_load_explicit(&threads->part_count, memory_order_acquire);
+        uint64_t part = claim & PART_NONE;
         if (part >= part_count) return false;
         if (!atomic_compare_exchange_weak_explicit(&threads->claim, &claim, claim + 1,
                                                    memory_order_acq_rel, memory_order_acquire))
@@ -89,7 +94,7 @@ static bool run_part(tsr_threads *threads, tsr_fault *fault) {
 
 static bool has_part(tsr_threads *threads) {
     uint64_t claim = atomic_load_explicit(&threads->claim, memory_order_acquire);
-    return (claim & UINT32_MAX) < atomic_load_explicit(&threads->part_count, memory_order_relaxed);
+    return (claim & PART_NONE) < atomic_load_explicit(&threads->part_count, memory_order_acquire);
 }
 
 static void wait_for_work(tsr_threads *threads) {
@@ -172,16 +177,17 @@ unsigned tsr_threads_get_count(const tsr_threads *threads) { return threads->cou
 
 static void publish(tsr_threads *threads, tsr_kernel_fn kernel, void *const *buffers, uint64_t grid,
                     uint64_t part_count) {
-    uint64_t number = atomic_load_explicit(&threads->claim, memory_order_relaxed) >> 32;
+    uint64_t number = atomic_load_explicit(&threads->claim, memory_order_relaxed) >> PART_BITS;
     /* First an empty launch of the next number: no claim on the old one can succeed while the
      * fields change. */
-    atomic_store_explicit(&threads->claim, (number + 1) << 32 | UINT32_MAX, memory_order_seq_cst);
+    atomic_store_explicit(&threads->claim, (number + 1) << PART_BITS | PART_NONE,
+                          memory_order_seq_cst);
     atomic_store_explicit(&threads->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&threads->kernel, kernel, memory_order_relaxed);
-    atomic_store_explicit(&threads->buffers, buffers, memory_order_relaxed);
-    atomic_store_explicit(&threads->grid, grid, memory_order_relaxed);
-    atomic_store_explicit(&threads->part_count, part_count, memory_order_relaxed);
-    atomic_store_explicit(&threads->claim, (number + 2) << 32, memory_order_seq_cst);
+    atomic_store_explicit(&threads->kernel, kernel, memory_order_release);
+    atomic_store_explicit(&threads->buffers, buffers, memory_order_release);
+    atomic_store_explicit(&threads->grid, grid, memory_order_release);
+    atomic_store_explicit(&threads->part_count, part_count, memory_order_release);
+    atomic_store_explicit(&threads->claim, (number + 2) << PART_BITS, memory_order_seq_cst);
 }
 
 static void collect_faults(tsr_threads *threads, tsr_fault *out_fault) {
