@@ -25,6 +25,9 @@ enum {
     TSR_BUNDLE_WINDOW_LOG_MAX = 27,          /* of a zstd frame: 128 MiB */
     TSR_BUNDLE_RATIO_MAX = 1024,             /* plain : stored bytes of a zstd blob, above … */
     TSR_BUNDLE_RATIO_FREE_BYTES = 16 << 20,  /* … this many plain bytes */
+    TSR_SIGNATURE_FILE_BYTES_MAX = 1 << 20,
+    TSR_SIGNATURE_KEY_BYTES_MAX = 64 * 1024, /* of a PEM file */
+    TSR_SIGNATURE_KEYS_MAX = 64,             /* accepted at once */
 };
 
 #define TSR_BUNDLE_BLOB_BYTES_MAX (UINT64_C(4) << 30)    /* stored bytes of one blob */

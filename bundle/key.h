@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ECDSA keys on the curve P-256, and signatures of bytes with them, through OpenSSL. Private to
+ * this folder.
+ *
+ * Files are PEM: PKCS #8 without a passphrase for a private key, SubjectPublicKeyInfo for a public
+ * one. A key is known by its identity, the SHA-256 of its SubjectPublicKeyInfo in DER.
+ */
+#ifndef TSR_BUNDLE_KEY_H
+#define TSR_BUNDLE_KEY_H
+
+#include "runtime/base/arena.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/result.h"
+
+struct evp_pkey_st;
+struct ossl_lib_ctx_st;
+
+/* OpenSSL apart from what the process has configured elsewhere: no openssl.cnf, no engines. */
+typedef struct tsr_crypto {
+    struct ossl_lib_ctx_st *library; /* owned */
+} tsr_crypto;
+TSR_RESULT tsr_crypto_init(tsr_ctx *ctx, tsr_crypto *out_crypto); /* TSR_MEMORY */
+void tsr_crypto_finish(tsr_crypto *crypto); /* after its keys; accepts zeros */
+
+typedef struct tsr_key {
+    struct evp_pkey_st *pkey; /* owned */
+    tsr_digest id;
+    bool is_private;
+} tsr_key;
+/* TSR_IO when the file cannot be read, TSR_USAGE when it holds no such key. */
+TSR_RESULT tsr_key_read(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path, bool is_private,
+                        tsr_key *out_key);
+TSR_RESULT tsr_key_generate(tsr_ctx *ctx, const tsr_crypto *crypto, tsr_key *out_key);
+/* Both files are new: neither may exist. The private one is readable by its owner only. */
+TSR_RESULT tsr_key_write(tsr_ctx *ctx, const tsr_key *key, const char *private_path,
+                         const char *public_path);
+void tsr_key_finish(tsr_key *key); /* accepts zeros */
+
+/* A signature in DER over the SHA-256 of the bytes, in the arena. The key is private. */
+TSR_RESULT tsr_key_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *key,
+                        const void *bytes, size_t size_bytes, tsr_arena *arena,
+                        void **out_signature, size_t *out_signature_size);
+bool tsr_key_verify(const tsr_crypto *crypto, const tsr_key *key, const void *bytes,
+                    size_t size_bytes, const void *signature, size_t signature_size);
+
+#endif
