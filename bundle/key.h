@@ -16,7 +16,7 @@
 struct evp_pkey_st;
 struct ossl_lib_ctx_st;
 
-/* OpenSSL apart from what the process has configured elsewhere: no openssl.cnf, no engines. */
+/* OpenSSL's own algorithms: what openssl.cnf or the process has set up instead takes no part. */
 typedef struct tsr_crypto {
     struct ossl_lib_ctx_st *library; /* owned */
 } tsr_crypto;

@@ -2,7 +2,9 @@
  *
  * The library on the command line, for the scripts of this folder:
  *   write PATH | tiny PATH | repack IN OUT | open PATH | strict PATH | verify PATH | bench MIB PATH
+ *   keygen PRIVATE PUBLIC | sign PATH PRIVATE | check PATH PUBLIC…
  */
+#include "bundle/sign.h"
 #include "tests/bundle/sample.h"
 
 #include <stdio.h>
@@ -50,6 +52,27 @@ static tsr_result verify(tsr_ctx *ctx, const char *path, unsigned threads) {
     TRY(ctx, tsr_bundle_open(ctx, path, NULL, &bundle));
     tsr_result result = tsr_bundle_verify(ctx, bundle, threads, &verified);
     tsr_bundle_close(ctx, bundle);
+    return result;
+}
+
+static tsr_result sign(tsr_ctx *ctx, const char *path, const char *key) {
+    tsr_bundle *bundle = NULL;
+    tsr_digest id;
+    TRY(ctx, tsr_bundle_open(ctx, path, NULL, &bundle));
+    tsr_result result = tsr_signature_write(ctx, bundle, key, &id);
+    tsr_bundle_close(ctx, bundle);
+    return result;
+}
+
+static tsr_result check(tsr_ctx *ctx, const char *path, char **keys, size_t key_count) {
+    const tsr_signature_policy policy = {sizeof policy, (const char *const *)keys, key_count,
+                                         key_count > 0};
+    tsr_bundle *bundle = NULL;
+    tsr_signature_report report = {0};
+    TRY(ctx, tsr_bundle_open(ctx, path, NULL, &bundle));
+    tsr_result result = tsr_signature_check(ctx, bundle, &policy, &report);
+    tsr_bundle_close(ctx, bundle);
+    if (report.state == TSR_SIGNATURE_GOOD) printf("good\n");
     return result;
 }
 
@@ -109,9 +132,16 @@ static tsr_result run(tsr_ctx *ctx, int count, char **words) {
     if (count == 3 && strcmp(verb, "verify") == 0) return verify(ctx, words[2], 0);
     if (count == 4 && strcmp(verb, "bench") == 0)
         return bench(ctx, strtoul(words[2], NULL, 10) << 20, words[3]);
+    if (count == 4 && strcmp(verb, "keygen") == 0) {
+        tsr_digest id;
+        return tsr_signature_generate_key(ctx, words[2], words[3], &id);
+    }
+    if (count == 4 && strcmp(verb, "sign") == 0) return sign(ctx, words[2], words[3]);
+    if (count >= 3 && strcmp(verb, "check") == 0)
+        return check(ctx, words[2], words + 3, (size_t)count - 3);
     FAIL(ctx, TSR_USAGE,
          "write PATH | tiny PATH | repack IN OUT | open PATH | strict PATH | verify PATH | "
-         "bench MIB PATH");
+         "bench MIB PATH | keygen PRIVATE PUBLIC | sign PATH PRIVATE | check PATH PUBLIC...");
 }
 
 int main(int count, char **words) {
