@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bundle -> ready program: open, match, decode, plan, map code, allocate.
+ * bundle -> ready program: open, check who signed it, match, decode, plan, map code, allocate.
  */
+#include "bundle/sign.h"
 #include "loader/match.h"
 #include "loader/model.h"
 #include "manifests/program.h"
@@ -11,6 +12,16 @@
 #include <string.h>
 
 const char *tsr_version(void) { return TSR_VERSION_TEXT; }
+
+static tsr_result check_signature(tsr_ctx *ctx, const tsr_model *model,
+                                  const tsr_model_options *options) {
+    const tsr_signature_policy policy = {.size_bytes = sizeof policy,
+                                         .keys = options->keys,
+                                         .key_count = options->key_count,
+                                         .required = options->require_signature};
+    tsr_signature_report report;
+    return tsr_signature_check(ctx, model->bundle, &policy, &report);
+}
 
 static tsr_result match(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
     return tsr_match_target(ctx, model->bundle, tsr_cpu_get_level(), options->cpu, &model->arena,
@@ -86,6 +97,7 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
     tsr_bundle_open_options bundle_options = {.size_bytes = sizeof bundle_options,
                                               .strict = options->strict};
     TRY(ctx, tsr_bundle_open(ctx, path, &bundle_options, &model->bundle));
+    TRY(ctx, check_signature(ctx, model, options));
     TRY(ctx, match(ctx, model, options));
     TRY(ctx, decode(ctx, model));
     TRY(ctx, plan(ctx, model, options));

@@ -36,10 +36,14 @@ typedef struct tsr_model_options {
     const char *cpu;         /* force a variant: "x86-64-v3"; NULL: the highest this CPU has */
     unsigned threads;        /* 0: every CPU this process may use */
     bool ignore_memory_plan; /* do not compare the plan with what is available */
+    const char *const *keys; /* paths of public keys (PEM) that may have signed it; borrowed */
+    size_t key_count;
+    bool require_signature; /* by one of the keys; else only a wrong one is refused */
 } tsr_model_options;
 
 /* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call
- * one of initialize, load_state, load_params, or tsr_train. TSR_TARGET lists the targets there are;
+ * one of initialize, load_state, load_params, or tsr_train. TSR_SIGNATURE (see bundle/FORMAT.md,
+ * section 12) before anything of the program is used. TSR_TARGET lists the targets there are;
  * TSR_MACHINE for a CPU below v2; TSR_MEMORY with planned and available bytes. */
 TSR_API TSR_RESULT tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                                   tsr_model **out_model);

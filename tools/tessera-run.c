@@ -20,10 +20,12 @@ typedef struct arguments {
         *metrics;
     uint64_t steps, seed, save_every, keep, eval_every, threads;
     bool has_seed, has_steps, strict, quiet, allow_network_fs, help, version;
+    bool require_signature;
+    tsr_flag_list keys;
     tsr_flag_pairs data, inputs, outputs;
 } arguments;
 
-enum { FLAG_COUNT = 23, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 25, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -60,9 +62,13 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--cpu", TSR_FLAG_TEXT, &a->cpu, "LEVEL",
          "force a variant: x86-64-v2, x86-64-v3, x86-64-v4", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, &a->threads, "N", "default: every CPU this process may use",
-         1, TSR_THREADS_MAX, false},
+         1, UINT32_MAX, false},
         {"--strict", TSR_FLAG_SWITCH, &a->strict, NULL,
          "accept only canonical bytes, all verified first", 0, 0, false},
+        {"--key", TSR_FLAG_LIST, &a->keys, "PUB",
+         "a public key that may have signed the bundle; more than one may be given", 0, 0, false},
+        {"--require-signature", TSR_FLAG_SWITCH, &a->require_signature, NULL,
+         "refuse a bundle that is not signed by one of the keys", 0, 0, false},
         {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
          "accept a state directory on a network file system", 0, 0, false},
         {"--quiet", TSR_FLAG_SWITCH, &a->quiet, NULL, "no progress, no notices", 0, 0, false},
@@ -251,8 +257,13 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_model_options options = {.size_bytes = sizeof options,
                                  .strict = a->strict,
                                  .cpu = a->cpu,
-                                 .threads = (unsigned)a->threads};
+                                 .threads = (unsigned)a->threads,
+                                 .keys = a->keys.texts,
+                                 .key_count = a->keys.count,
+                                 .require_signature = a->require_signature};
     tsr_result result = TSR_SUCCESS;
+    if (a->require_signature && !a->keys.count)
+        FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
     TRY(ctx, tsr_model_open(ctx, a->bundle, &options, &model));
     if (!a->quiet)
         fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot verify: every byte against its digest, and every program against the config.
+ * tessera-aot verify: who signed it, every byte against its digest, and every program against the
+ * config.
  */
 #include "bundle/bundle.h"
+#include "bundle/sign.h"
 #include "manifests/program.h"
 #include "tools/aot/aot.h"
 
@@ -30,17 +32,37 @@ done:
     return result;
 }
 
-static tsr_result verify(tsr_ctx *ctx, tsr_bundle *bundle, unsigned threads) {
-    tsr_bundle_verify_report report;
+static void print_signature(const tsr_signature_report *signature) {
     char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&signature->key_id, hex);
+    switch (signature->state) {
+    case TSR_SIGNATURE_ABSENT:
+        printf("; not signed\n");
+        return;
+    case TSR_SIGNATURE_UNCHECKED:
+        printf("; says to be signed by key sha256:%s, not checked: --key is missing\n", hex);
+        return;
+    case TSR_SIGNATURE_GOOD:
+        printf("; signed by key sha256:%s\n", hex);
+        return;
+    }
+}
+
+static tsr_result verify(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_signature_policy *policy,
+                         unsigned threads) {
+    tsr_bundle_verify_report report;
+    tsr_signature_report signature;
+    char hex[TSR_DIGEST_HEX + 1];
+    TRY(ctx, tsr_signature_check(ctx, bundle, policy, &signature));
     TRY(ctx, tsr_bundle_verify(ctx, bundle, threads, &report));
     for (size_t i = 0; i < tsr_bundle_get_target_count(bundle); i++)
         TRY(ctx, verify_target(ctx, bundle, i));
     tsr_digest digest = tsr_bundle_get_digest(bundle);
     tsr_digest_format(&digest, hex);
-    printf("%s: good; %" PRIu64 " blobs, %" PRIu64 " bytes, %.2f GB/s; sha256:%s\n",
+    printf("%s: good; %" PRIu64 " blobs, %" PRIu64 " bytes, %.2f GB/s; sha256:%s",
            tsr_bundle_get_path(bundle), report.blob_count, report.verified_bytes,
            report.seconds > 0 ? (double)report.verified_bytes / report.seconds * 1e-9 : 0.0, hex);
+    print_signature(&signature);
     return TSR_SUCCESS;
 }
 
@@ -48,10 +70,16 @@ tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL;
     bool done = false;
     uint64_t threads = 0;
+    tsr_flag_list keys = {0};
+    tsr_signature_policy policy = {.size_bytes = sizeof policy};
     tsr_bundle_open_options options = {.size_bytes = sizeof options};
     tsr_flag flags[] = {
         {"--strict", TSR_FLAG_SWITCH, &options.strict, NULL,
          "accept canonical bytes only: not one bit may differ", 0, 0, false},
+        {"--key", TSR_FLAG_LIST, &keys, "PUB",
+         "a public key that may have signed it; more than one may be given", 0, 0, false},
+        {"--require-signature", TSR_FLAG_SWITCH, &policy.required, NULL,
+         "refuse a bundle that is not signed by one of the keys", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, &threads, "N", "default: every CPU", 1, 1024, false}};
     const char *const positional[] = {"FILE", NULL};
     const tsr_aot_command_line line = {.name = "verify",
@@ -62,8 +90,12 @@ tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
     tsr_bundle *bundle = NULL;
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
     if (done) return TSR_SUCCESS;
+    policy.keys = keys.texts;
+    policy.key_count = keys.count;
+    if (policy.required && !policy.key_count)
+        FAIL(ctx, TSR_USAGE, "verify: --require-signature needs --key");
     TRY(ctx, tsr_bundle_open(ctx, path, &options, &bundle));
-    tsr_result result = verify(ctx, bundle, (unsigned)threads);
+    tsr_result result = verify(ctx, bundle, &policy, (unsigned)threads);
     tsr_bundle_close(ctx, bundle);
     return result;
 }

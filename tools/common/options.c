@@ -52,8 +52,16 @@ static tsr_result parse_pair(tsr_ctx *ctx, const tsr_flag *flag, const char *tex
     return TSR_SUCCESS;
 }
 
+static tsr_result append(tsr_ctx *ctx, const tsr_flag *flag, const char *text) {
+    tsr_flag_list *list = flag->target;
+    if (list->count == TSR_FLAG_LIST_MAX)
+        FAIL(ctx, TSR_USAGE, "%s is given more than %d times", flag->name, TSR_FLAG_LIST_MAX);
+    list->texts[list->count++] = text;
+    return TSR_SUCCESS;
+}
+
 static tsr_result store(tsr_ctx *ctx, tsr_flag *flag, const char *value) {
-    if (flag->given && flag->kind != TSR_FLAG_PAIR)
+    if (flag->given && flag->kind != TSR_FLAG_PAIR && flag->kind != TSR_FLAG_LIST)
         FAIL(ctx, TSR_USAGE, "%s is given twice", flag->name);
     flag->given = true;
     switch (flag->kind) {
@@ -67,6 +75,8 @@ static tsr_result store(tsr_ctx *ctx, tsr_flag *flag, const char *value) {
         return parse_count(ctx, flag, value);
     case TSR_FLAG_PAIR:
         return parse_pair(ctx, flag, value);
+    case TSR_FLAG_LIST:
+        return append(ctx, flag, value);
     }
     return TSR_SUCCESS;
 }

@@ -13,6 +13,7 @@ typedef enum tsr_flag_kind {
     TSR_FLAG_TEXT,   /* const char * */
     TSR_FLAG_COUNT,  /* uint64_t, within min … max */
     TSR_FLAG_PAIR,   /* NAME=PATH, repeatable: tsr_flag_pairs */
+    TSR_FLAG_LIST,   /* text, repeatable: tsr_flag_list */
 } tsr_flag_kind;
 
 typedef struct tsr_flag_pair {
@@ -24,6 +25,12 @@ typedef struct tsr_flag_pairs {
     tsr_flag_pair pairs[TSR_FLAG_PAIRS_MAX];
     size_t count;
 } tsr_flag_pairs;
+
+enum { TSR_FLAG_LIST_MAX = 64 };
+typedef struct tsr_flag_list {
+    const char *texts[TSR_FLAG_LIST_MAX]; /* borrowed from argv */
+    size_t count;
+} tsr_flag_list;
 
 typedef struct tsr_flag {
     const char *name; /* "--steps" */
