@@ -39,6 +39,12 @@ tsr_dtype tsr_dtype_from_name(const char *name) { FIND_BY(mlir, name); }
 tsr_dtype tsr_dtype_from_safetensors(const char *name) { FIND_BY(safetensors, name); }
 tsr_dtype tsr_dtype_from_numpy(const char *descr) { FIND_BY(numpy, descr); }
 
+const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(tensors[i].name, name) == 0) return &tensors[i];
+    return NULL;
+}
+
 bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count) {
     uint64_t count = 1;
     if (shape->rank > TSR_RANK_MAX) return false;

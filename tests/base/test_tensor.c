@@ -76,3 +76,11 @@ Test(tensor, types_as_text) {
     cr_assert_str_eq(tsr_type_format(TSR_DTYPE_F32, &widest, text) + TSR_RANK_MAX * 21, "f32",
                      "a rank from hostile bytes is not followed");
 }
+
+Test(tensor, views_are_found_by_name) {
+    static const tsr_tensor views[] = {{.name = "a"}, {.name = "b"}, {.name = "ab"}};
+    cr_assert_eq(tsr_tensor_find(views, 3, "ab"), &views[2]);
+    cr_assert_eq(tsr_tensor_find(views, 3, "a"), &views[0]);
+    cr_assert_null(tsr_tensor_find(views, 2, "ab"));
+    cr_assert_null(tsr_tensor_find(NULL, 0, "a"));
+}
