@@ -6,7 +6,7 @@
 run 0 "$aot" --version
 has out '^tessera-aot [0-9]+\.[0-9]+\.[0-9]+$'
 run 0 "$aot" --help
-for command in build inspect verify repack; do
+for command in build inspect verify repack bake keygen sign; do
     has out "^  $command "
     run 0 "$aot" $command --help
     has out "^usage: tessera-aot $command"
