@@ -8,14 +8,11 @@
 #define TSR_RUNTIME_EXECUTOR_H
 
 #include "manifests/program.h"
+#include "runtime/memory.h"
 #include "runtime/threads.h"
 
 typedef struct tsr_executor tsr_executor;
 
-/* Bytes that create will allocate: tensors, workspace, inputs and outputs. */
-typedef struct tsr_memory_plan {
-    uint64_t tensor_bytes, workspace_bytes, port_bytes, total_bytes;
-} tsr_memory_plan;
 /* Fails with TSR_MEMORY when a sum overflows. */
 TSR_RESULT tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              tsr_memory_plan *out_plan);
@@ -34,8 +31,8 @@ void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t 
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
 
 /* One call of the entry on what lies in its inputs. TSR_DATA when a kernel met an index out of
- * range (names the value, the element, both bounds): no tensor was changed then. `step` (from 1)
- * goes to inputs of source STEP. */
+ * range (names the value, the element, both bounds): the commands after it did not run, so the
+ * tensors may hold a part of a step. `step` (from 1) goes to inputs of source STEP. */
 TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step);
 
 #endif

@@ -17,20 +17,25 @@ static double draw(const tsr_config_tensor *tensor, uint32_t seed, uint64_t elem
     return tensor->init_a + (tensor->init_b - tensor->init_a) * u;
 }
 
-static float below(float value, double bound) {
-    float limit = (float)bound;
-    return (double)value >= bound ? nextafterf(limit, -INFINITY) : value;
+/* Rounding may reach the bound, in f32 and already in f64. */
+static double below_f64(double value, double bound) {
+    return value >= bound ? nextafter(bound, -INFINITY) : value;
+}
+
+static float below_f32(double value, double bound) {
+    float rounded = (float)value;
+    return (double)rounded >= bound ? nextafterf((float)bound, -INFINITY) : rounded;
 }
 
 static void fill_random(const tsr_config_tensor *tensor, uint32_t seed, uint64_t count,
                         void *data) {
-    bool bounded = tensor->init == TSR_INIT_UNIFORM && tensor->init_a < tensor->init_b;
+    double bound = tensor->init == TSR_INIT_UNIFORM ? tensor->init_b : INFINITY;
     for (uint64_t i = 0; i < count; i++) {
         double value = draw(tensor, seed, i);
         if (tensor->dtype == TSR_DTYPE_F64)
-            ((double *)data)[i] = value;
+            ((double *)data)[i] = below_f64(value, bound);
         else
-            ((float *)data)[i] = bounded ? below((float)value, tensor->init_b) : (float)value;
+            ((float *)data)[i] = below_f32(value, bound);
     }
 }
 

@@ -30,10 +30,38 @@ static bool read_number(const char *path, uint64_t *out_value) {
     return found;
 }
 
-/* cgroup v2: this process's group as /proc/self/cgroup names it, under the usual mount point. */
-static void read_cgroup(uint64_t *least) {
-    char line[1024], path[1200];
+/* What the page cache holds is given back under pressure. */
+static uint64_t read_cache(const char *group) {
+    char path[1200], line[128];
+    unsigned long long value = 0, total = 0;
+    snprintf(path, sizeof path, "%s/memory.stat", group);
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "inactive_file %llu", &value) == 1 ||
+            sscanf(line, "active_file %llu", &value) == 1)
+            total += value;
+    fclose(file);
+    return total;
+}
+
+static void read_group(const char *group, uint64_t *least) {
+    char path[1200];
     uint64_t limit = 0, used = 0;
+    snprintf(path, sizeof path, "%s/memory.max", group);
+    if (!read_number(path, &limit)) return;
+    snprintf(path, sizeof path, "%s/memory.current", group);
+    if (!read_number(path, &used)) return;
+    uint64_t cache = read_cache(group);
+    used = used > cache ? used - cache : 0;
+    lower(least, limit > used ? limit - used : 0);
+}
+
+/* cgroup v2: this process's group as /proc/self/cgroup names it, and those above it, under the
+ * usual mount point. */
+static void read_cgroup(uint64_t *least) {
+    static const char mount[] = "/sys/fs/cgroup";
+    char line[1024], group[1100];
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (!file) return;
     bool found = false;
@@ -41,10 +69,12 @@ static void read_cgroup(uint64_t *least) {
     fclose(file);
     if (!found) return;
     line[strcspn(line, "\n")] = 0;
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", line + 3);
-    if (!read_number(path, &limit)) return;
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", line + 3);
-    if (read_number(path, &used)) lower(least, limit > used ? limit - used : 0);
+    snprintf(group, sizeof group, "%s%s", mount, line + 3);
+    read_group(group, least);
+    for (char *slash; (slash = strrchr(group + sizeof mount - 1, '/')) != NULL;) {
+        *slash = 0;
+        read_group(group, least);
+    }
 }
 
 static void read_rlimit(uint64_t *least) {

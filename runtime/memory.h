@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much memory this process may still take.
+ * How much memory a program needs, and how much this process may still take.
  */
 #ifndef TSR_RUNTIME_MEMORY_H
 #define TSR_RUNTIME_MEMORY_H
 
 #include "runtime/base/result.h"
 
-/* The least of: MemAvailable of /proc/meminfo, what is left of the cgroup's memory.max, and of
- * RLIMIT_AS. UINT64_MAX when nothing is known. */
+/* Bytes that tsr_executor_create allocates: tensors, workspace, inputs and outputs. */
+typedef struct tsr_memory_plan {
+    uint64_t tensor_bytes, workspace_bytes, port_bytes, total_bytes;
+} tsr_memory_plan;
+
+/* The least of: MemAvailable of /proc/meminfo; what is left of memory.max of the cgroup (v2) and of
+ * each above it, the page cache counted as free; what is left of RLIMIT_AS. UINT64_MAX when nothing
+ * is known. */
 uint64_t tsr_memory_get_available(void);
 
 /* TSR_MEMORY with both values when `planned_bytes` is more than that. `what` begins the message. */

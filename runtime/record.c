@@ -20,10 +20,13 @@ struct tsr_recorder {
     int fd;
     char *path; /* owned */
     uint64_t size_bytes;
-    tsr_buffer line; /* owned; reused, so that a step allocates nothing */
+    tsr_buffer line; /* owned; reused, so that a step allocates nothing (see digits_room) */
     const tsr_tensor *tensors;
     size_t tensor_count;
 };
+
+/* Appended once, to the first step's line: the numbers of later steps have more digits. */
+static const char digits_room[] = "18446744073709551615";
 
 static tsr_digest digest_tensor(const tsr_tensor *tensor) {
     uint64_t size = 0;
@@ -115,9 +118,11 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
     append_header(&recorder->line, header, tensors, tensor_count);
     TRY_GOTO(ctx, result, write_line(ctx, recorder));
     TRY_GOTO(ctx, result, tsr_recorder_append(ctx, recorder, header->step));
+    tsr_buffer_text(&recorder->line, digits_room);
     *out_recorder = recorder;
     return TSR_SUCCESS;
 done:
+    if (recorder->fd >= 0) io->unlink(io->self, TSR_IO_CWD, path, 0);
     recorder_free(io, recorder);
     return result;
 }
@@ -169,6 +174,7 @@ static tsr_result read_data(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
     if (!data) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     cJSON_ArrayForEach(item, object) {
         data[index].name = tsr_arena_strdup(&replay->arena, item->string);
+        if (!data[index].name) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
         TRY(ctx, read_digest(ctx, item, options, &data[index++].digest));
     }
     replay->header.data = data;
@@ -187,7 +193,8 @@ static tsr_result read_tensors(tsr_ctx *ctx, tsr_replay *replay, const cJSON *ro
         if (!cJSON_IsString(item))
             FAIL(ctx, options->code, "%s: 'tensors' holds something that is no name",
                  options->subject);
-        replay->tensors[index++] = tsr_arena_strdup(&replay->arena, item->valuestring);
+        replay->tensors[index] = tsr_arena_strdup(&replay->arena, item->valuestring);
+        if (!replay->tensors[index++]) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     }
     replay->tensor_count = count;
     return TSR_SUCCESS;
@@ -209,6 +216,9 @@ static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJS
     if (!header->numerics || !header->entry)
         FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     TRY(ctx, tsr_json_get_u64(ctx, root, "seed", options, &header->seed));
+    if (header->seed > UINT32_MAX)
+        FAIL(ctx, options->code, "%s: seed is %llu; expected at most %u", options->subject,
+             (unsigned long long)header->seed, UINT32_MAX);
     TRY(ctx, tsr_json_get_u64(ctx, root, "step", options, &header->step));
     TRY(ctx, tsr_json_get_u64(ctx, root, "generation", options, &header->generation));
     TRY(ctx, tsr_json_get_u64(ctx, root, "epoch", options, &header->epoch));

@@ -5,9 +5,9 @@
  * step's number and the digest of every tensor of the state and every output after it. Line 2 is
  * the state before the first step.
  *
- *     {"format":"tessera.record.v1","bundle":"<hex>","numerics":"portable+fma","entry":"train","seed":0,
- *      "step":0,"generation":0,"epoch":0,"data":{"images":"<hex>",…},"tensors":["layer1.bias",…,"output
- * loss"]}
+ *     {"format":"tessera.record.v1","bundle":"<hex>","numerics":"portable+fma","entry":"train",
+ *      "seed":0,"step":0,"generation":0,"epoch":0,"data":{"images":"<hex>",…},
+ *      "tensors":["layer1.bias",…,"output loss"]}            (one line)
  *     {"step":1,"digests":["<hex>",…]}
  *
  * A last line without its newline is an unfinished write (the run was killed) and is ignored, with
@@ -20,8 +20,6 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
 
-enum { TSR_RECORD_DATA_MAX = 256 };
-
 typedef struct tsr_record_data {
     const char *name;
     tsr_digest digest; /* of the array's bytes, as tsr_hash_tree */
@@ -30,7 +28,7 @@ typedef struct tsr_record_data {
 typedef struct tsr_record_header {
     tsr_digest bundle_hash;
     const char *numerics, *entry;
-    uint64_t seed;
+    uint64_t seed;       /* 32 bit used */
     uint64_t step;       /* steps done before the first recorded one */
     uint64_t generation; /* the generation begun from; 0 with step 0: fresh */
     uint64_t epoch;
@@ -41,18 +39,19 @@ typedef struct tsr_record_header {
 typedef struct tsr_recorder tsr_recorder;
 
 /* Creates `path` (TSR_USAGE if it exists: a log is never overwritten) and writes header and first
- * line. `tensors` and what they point to are borrowed until destroy. */
+ * line; on failure no file stays. `tensors` and what they point to are borrowed until close. */
 TSR_RESULT tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_header *header,
                                const tsr_tensor *tensors, size_t tensor_count,
                                tsr_recorder **out_recorder);
-/* Appends the line of `step` with the digests of what the tensors hold now. */
+/* Appends the line of `step` with the digests of what the tensors hold now. Allocates nothing. */
 TSR_RESULT tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t step);
 /* Syncs and closes. Accepts NULL. */
 TSR_RESULT tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder);
 
 typedef struct tsr_replay tsr_replay;
 
-/* Reads and checks a log. TSR_DATA when malformed (names the line). */
+/* Reads and checks a log. TSR_DATA when malformed (names the line), TSR_VERSION for another format.
+ */
 TSR_RESULT tsr_replay_open(tsr_ctx *ctx, const char *path, tsr_replay **out_replay);
 void tsr_replay_close(tsr_replay *replay); /* accepts NULL */
 const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);

@@ -5,15 +5,13 @@
 #include <string.h>
 #include <time.h>
 
-enum { OUTPUTS_MAX = TSR_CONFIG_PORTS_MAX };
-
 typedef struct run {
     const tsr_train_job *job;
     const tsr_config_entry *entry;
     tsr_train_summary *summary;
     void *inputs[TSR_CONFIG_PORTS_MAX]; /* of the data ports, in order */
-    tsr_tensor outputs[OUTPUTS_MAX];
-    const char *eval_names[OUTPUTS_MAX];
+    tsr_tensor outputs[TSR_CONFIG_PORTS_MAX];
+    const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t saves_reported;
     double began;
 } run;
@@ -24,14 +22,13 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static size_t collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
-                             void **out_inputs) {
+static void collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
+                           void **out_inputs) {
     const tsr_config_entry *ports = &config->entries[entry];
     size_t count = 0;
     for (size_t i = 0; i < ports->input_count; i++)
         if (ports->inputs[i].source == TSR_PORT_DATA)
             out_inputs[count++] = tsr_executor_get_input(executor, entry, i);
-    return count;
 }
 
 /* The first value that is not finite; SIZE_MAX if all are. */
@@ -120,14 +117,14 @@ static tsr_result save_last(tsr_ctx *ctx, run *self) {
 
 static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
-    double means[OUTPUTS_MAX];
-    if (!job->eval_entry) return TSR_SUCCESS;
-    TRY(ctx, tsr_evaluate(ctx, job->config, job->executor, job->eval_index, job->eval_data, means));
+    double means[TSR_CONFIG_PORTS_MAX];
+    if (!job->eval_data) return TSR_SUCCESS;
+    TRY(ctx, tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means));
     tsr_eval_report report = {.step = self->summary->position.step,
                               .rows = tsr_dataset_get_row_count(job->eval_data),
                               .names = self->eval_names,
                               .means = means,
-                              .count = job->eval_entry->output_count};
+                              .count = job->config->entries[job->eval_entry].output_count};
     if (job->callbacks.eval) job->callbacks.eval(job->callbacks.user, &report);
     return TSR_SUCCESS;
 }
@@ -213,8 +210,9 @@ static void begin(run *self) {
                          .shape = port->shape,
                          .data = tsr_executor_get_output(job->executor, job->entry, i)};
     }
-    for (size_t i = 0; job->eval_entry && i < job->eval_entry->output_count; i++)
-        self->eval_names[i] = job->eval_entry->outputs[i].name;
+    const tsr_config_entry *eval = job->eval_data ? &job->config->entries[job->eval_entry] : NULL;
+    for (size_t i = 0; eval && i < eval->output_count; i++)
+        self->eval_names[i] = eval->outputs[i].name;
     self->began = now();
 }
 
@@ -223,7 +221,10 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     *out_summary = (tsr_train_summary){.position = job->position};
     begin(&self);
     tsr_result result = run_steps(ctx, &self);
-    if (job->store) out_summary->saves = tsr_store_wait(job->store);
+    if (job->store) {
+        tsr_save_status status = tsr_store_wait(job->store);
+        report_saves(&self, &status);
+    }
     out_summary->seconds = now() - self.began;
     out_summary->state_hash = tsr_state_hash(job->state, job->state_count);
     return result;

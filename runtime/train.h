@@ -9,48 +9,23 @@
 #include "runtime/data/dataset.h"
 #include "runtime/executor.h"
 #include "runtime/record.h"
-#include "runtime/store.h"
+#include "runtime/report.h"
 
 #include <signal.h>
 
 enum { TSR_SAVES_FAILED_MAX = 3 }; /* in a row; then the run stops with TSR_SAVE */
-
-typedef struct tsr_step_report {
-    uint64_t step, last_step;  /* done; to be done */
-    uint64_t first_step;       /* done before this run */
-    uint64_t samples;          /* per step */
-    const tsr_tensor *outputs; /* of the entry, borrowed for the call */
-    size_t output_count;
-    double seconds; /* since the run began, monotonic */
-} tsr_step_report;
-
-typedef struct tsr_eval_report {
-    uint64_t step, rows;
-    const char *const *names; /* of the outputs */
-    const double *means;      /* over the rows */
-    size_t count;
-} tsr_eval_report;
-
-/* Any may be NULL. Called on the training thread, between steps. */
-typedef struct tsr_train_callbacks {
-    void *user; /* borrowed */
-    void (*step)(void *user, const tsr_step_report *report);
-    void (*eval)(void *user, const tsr_eval_report *report);
-    void (*saved)(void *user, const tsr_generation *generation); /* once each, after the commit */
-} tsr_train_callbacks;
 
 /* Everything is borrowed. */
 typedef struct tsr_train_job {
     const tsr_config *config;
     tsr_executor *executor;
     size_t entry;
-    tsr_dataset *data;                  /* bound to the entry's data inputs, in their order */
-    const tsr_config_entry *eval_entry; /* or NULL */
-    size_t eval_index;
-    tsr_dataset *eval_data;
-    uint64_t eval_every; /* steps; 0: only at the end */
-    tsr_store *store;    /* or NULL: nothing is saved */
-    uint64_t save_every; /* steps; 0: only at the end */
+    tsr_dataset *data;      /* bound to the entry's data inputs, in their order */
+    tsr_dataset *eval_data; /* bound to those of eval_entry, or NULL: nothing is evaluated */
+    size_t eval_entry;      /* its rows are independent */
+    uint64_t eval_every;    /* steps; 0: only at the end */
+    tsr_store *store;       /* or NULL: nothing is saved */
+    uint64_t save_every;    /* steps; 0: only at the end */
     tsr_recorder *recorder;
     tsr_replay *replay;
     const tsr_tensor *state; /* parameters and optimizer state */
@@ -63,22 +38,14 @@ typedef struct tsr_train_job {
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;
 
-typedef struct tsr_train_summary {
-    tsr_position position;
-    tsr_digest state_hash;
-    tsr_save_status saves;
-    bool stopped;                 /* by request, before the last step */
-    double seconds, step_seconds; /* whole run; inside steps alone */
-} tsr_train_summary;
-
 /* TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay; TSR_DATA from a kernel;
- * TSR_SAVE after three failed saves in a row, or when the last state could not be saved. Between
- * the first and the last step nothing is allocated. out_summary is written on failure too, as far
- * as the run came. */
+ * TSR_SAVE after three failed saves in a row, or when the last state could not be saved; TSR_LOCKED
+ * when another run took the store over. Between the first and the last step nothing is allocated.
+ * out_summary is written on failure too, as far as the run came. */
 TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary);
 
-/* Means of an entry's row-wise outputs over all rows of `data`; out_means has one place an output.
- */
+/* Means of the outputs of an entry with independent rows over all rows of `data`; out_means has one
+ * place an output. */
 TSR_RESULT tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
                         size_t entry, tsr_dataset *data, double *out_means);
 

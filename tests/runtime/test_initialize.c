@@ -46,6 +46,18 @@ Test(initialize, uniform_has_its_range_and_moments) {
     cr_assert_float_eq(deviation, 0.75 / sqrt(12), 0.002);
 }
 
+/* Between neighbours rounding goes up half of the time. */
+Test(initialize, uniform_never_reaches_its_bound) {
+    static double wide[1000];
+    tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, 1, nextafterf(1, 2), 1000);
+    fill(&tensor, 1, values);
+    for (int i = 0; i < 1000; i++) cr_assert_eq(values[i], 1);
+    tensor.dtype = TSR_DTYPE_F64;
+    tensor.init_b = nextafter(1, 2);
+    fill(&tensor, 1, wide);
+    for (int i = 0; i < 1000; i++) cr_assert_eq(wide[i], 1);
+}
+
 Test(initialize, normal_has_its_moments) {
     tsr_config_tensor tensor = make(TSR_INIT_NORMAL, 1, 2, COUNT);
     double mean, deviation;

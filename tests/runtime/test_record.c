@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/io.h"
 #include "runtime/record.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,4 +145,49 @@ Test(record, never_overwrites) {
     write_log(1);
     cr_assert_eq(tsr_recorder_create(&ctx, path, &header, tensors, 2, &recorder).code, TSR_USAGE);
     cr_assert_null(recorder);
+}
+
+Test(record, a_seed_of_more_than_32_bits_is_refused) {
+    tsr_ctx ctx = {0};
+    tsr_replay *replay = NULL;
+    write_log(1);
+    replace("\"seed\":7,\"step\":3,\"generation\":2", "\"seed\":8589934599,\"step\":3,\"g\":2");
+    cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_DATA);
+    cr_assert(strstr(ctx.error.text, "line 1: seed is 8589934599; expected at most 4294967295"),
+              "%s", ctx.error.text);
+}
+
+static tsr_io failing;
+static unsigned writes_left;
+static ssize_t count_writes(void *self, int fd, const void *bytes, size_t size, off_t offset) {
+    if (writes_left == 0) return -ENOSPC;
+    writes_left--;
+    return tsr_io_system()->pwrite(self, fd, bytes, size, offset);
+}
+
+Test(record, a_log_that_cannot_be_begun_leaves_no_file) {
+    tsr_record_header header = {.numerics = "portable", .entry = "train"};
+    failing = *tsr_io_system();
+    failing.pwrite = count_writes;
+    for (unsigned count = 0; count < 2; count++) {
+        tsr_ctx ctx = {.io = &failing};
+        tsr_recorder *recorder = NULL;
+        writes_left = count;
+        cr_assert_eq(tsr_recorder_create(&ctx, path, &header, tensors, 2, &recorder).code, TSR_IO);
+        cr_assert_null(recorder);
+        cr_assert_neq(access(path, F_OK), 0);
+    }
+}
+
+Test(record, a_failed_append_is_reported) {
+    tsr_record_header header = {.numerics = "portable", .entry = "train"};
+    tsr_ctx ctx = {.io = &failing};
+    tsr_recorder *recorder = NULL;
+    failing = *tsr_io_system();
+    failing.pwrite = count_writes;
+    writes_left = 2;
+    cr_assert_eq(tsr_recorder_create(&ctx, path, &header, tensors, 2, &recorder).code, TSR_OK);
+    cr_assert_eq(tsr_recorder_append(&ctx, recorder, 1).code, TSR_IO);
+    cr_assert(strstr(ctx.error.text, "No space left"), "%s", ctx.error.text);
+    cr_assert_eq(tsr_recorder_close(&ctx, recorder).code, TSR_OK);
 }

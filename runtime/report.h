@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a training run tells its caller.
+ */
+#ifndef TSR_RUNTIME_REPORT_H
+#define TSR_RUNTIME_REPORT_H
+
+#include "runtime/store.h"
+
+typedef struct tsr_step_report {
+    uint64_t step, last_step;  /* done; to be done */
+    uint64_t first_step;       /* done before this run */
+    uint64_t samples;          /* per step */
+    const tsr_tensor *outputs; /* of the entry, borrowed for the call */
+    size_t output_count;
+    double seconds; /* since the run began, monotonic */
+} tsr_step_report;
+
+typedef struct tsr_eval_report {
+    uint64_t step; /* done before; 0 for an evaluation alone */
+    uint64_t rows;
+    const char *const *names; /* of the outputs */
+    const double *means;      /* over the rows */
+    size_t count;
+} tsr_eval_report;
+
+/* Any may be NULL. Called on the training thread, between steps. */
+typedef struct tsr_train_callbacks {
+    void *user; /* borrowed */
+    void (*step)(void *user, const tsr_step_report *report);
+    void (*eval)(void *user, const tsr_eval_report *report);
+    void (*saved)(void *user, const tsr_generation *generation); /* once each, after the commit */
+} tsr_train_callbacks;
+
+typedef struct tsr_train_summary {
+    tsr_position position;
+    tsr_digest state_hash;
+    tsr_save_status saves;
+    bool stopped;                 /* by request, before the last step */
+    double seconds, step_seconds; /* whole run; inside steps alone */
+} tsr_train_summary;
+
+#endif
