@@ -3,12 +3,11 @@
  * A trained bundle: the same program, its parameters stored instead of initialised. Needs no
  * device.
  *
- *     open -> decode config -> values (state directory, weights of the bundle) -> new config, new
- * weights -> write
+ *     open -> read state -> collect values -> new config, new weights -> write
  */
-#include "bundle/bundle.h"
 #include "loader/tessera.h"
-#include "runtime/data/array_file.h"
+#include "loader/weights.h"
+#include "runtime/base/options.h"
 
 #include <string.h>
 
@@ -26,12 +25,6 @@ typedef struct baking {
     size_t shared_count;
     tsr_bundle_target *targets; /* in the arena */
 } baking;
-
-static const tsr_tensor *find_tensor(const tsr_tensor *tensors, size_t count, const char *name) {
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(tensors[i].name, name) == 0) return &tensors[i];
-    return NULL;
-}
 
 static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
     const char *json = NULL;
@@ -54,59 +47,50 @@ static tsr_result read_state(tsr_ctx *ctx, baking *self, const tsr_bake_options 
     return TSR_SUCCESS;
 }
 
-/* The value of a tensor that the bundle already stores. */
-static tsr_result find_stored(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
-                              void **out_data) {
-    size_t layer_count = tsr_bundle_get_layer_count(self->bundle, 0);
-    for (size_t i = 0; i < layer_count; i++) {
-        tsr_bundle_layer layer = tsr_bundle_get_layer(self->bundle, 0, i);
-        tsr_safetensors index;
-        void *bytes = NULL;
-        size_t size = 0;
-        if (strcmp(layer.media_type, TSR_MEDIA_WEIGHTS) != 0) continue;
-        TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, &self->arena, &bytes, &size));
-        TRY(ctx, tsr_safetensors_decode(ctx, bytes, size, size, "weights blob", TSR_CORRUPT,
-                                        &self->arena, &index));
-        for (size_t j = 0; j < index.entry_count; j++) {
-            if (strcmp(index.entries[j].name, tensor->name) != 0) continue;
-            *out_data = (char *)bytes + index.entries[j].offset_bytes;
-            return TSR_SUCCESS;
-        }
-    }
-    FAIL(ctx, TSR_CORRUPT, "'%s' stores no data for tensor '%s'", tsr_bundle_get_path(self->bundle),
-         tensor->name);
-}
-
-static tsr_result take_value(tsr_ctx *ctx, baking *self, tsr_config_tensor *tensor) {
-    tsr_tensor value = {.name = tensor->name, .dtype = tensor->dtype, .shape = tensor->shape};
-    if (tensor->role == TSR_ROLE_PARAM) {
-        char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
-        const tsr_tensor *found = find_tensor(self->state, self->state_count, tensor->name);
-        if (!found) FAIL(ctx, TSR_MISMATCH, "the state has no tensor '%s'", tensor->name);
-        if (found->dtype != tensor->dtype || !tsr_shape_equal(&found->shape, &tensor->shape))
-            FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; expected %s", tensor->name,
-                 tsr_type_format(found->dtype, &found->shape, got),
-                 tsr_type_format(tensor->dtype, &tensor->shape, expected));
-        value.data = found->data;
-        tensor->init = TSR_INIT_DATA;
-        tensor->init_a = tensor->init_b = 0;
-        tensor->init_stream = 0;
-    } else if (tensor->init == TSR_INIT_DATA) {
-        TRY(ctx, find_stored(ctx, self, tensor, &value.data));
-    } else {
-        return TSR_SUCCESS;
-    }
-    self->stored[self->stored_count++] = value;
+static tsr_result take_param(tsr_ctx *ctx, baking *self, const char *directory,
+                             tsr_config_tensor *tensor, void **out_data) {
+    const tsr_tensor *found = tsr_tensor_find(self->state, self->state_count, tensor->name);
+    if (!found) FAIL(ctx, TSR_MISMATCH, "state '%s' has no tensor '%s'", directory, tensor->name);
+    TRY(ctx, tsr_check_type(ctx, TSR_MISMATCH, directory, tensor->name, found->dtype, &found->shape,
+                            tensor->dtype, &tensor->shape));
+    *out_data = found->data;
+    tensor->init = TSR_INIT_DATA;
+    tensor->init_a = tensor->init_b = 0;
+    tensor->init_stream = 0;
     return TSR_SUCCESS;
 }
 
-static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
-    self->stored = TSR_NEW(&self->arena, tsr_tensor, self->config.tensor_count + 1);
-    if (!self->stored)
-        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", self->config.tensor_count);
-    for (size_t i = 0; i < self->config.tensor_count; i++)
-        TRY(ctx, take_value(ctx, self, &self->config.tensors[i]));
+static tsr_result allocate(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
+                           void **out_data) {
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+    TSR_ASSERT(fits);
+    *out_data = tsr_arena_alloc(&self->arena, (size_t)size, 1, 8);
+    if (!*out_data)
+        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes of tensor '%s'",
+             (unsigned long long)size, tensor->name);
     return TSR_SUCCESS;
+}
+
+/* Parameters come from the state; what else the bundle stores stays. */
+static tsr_result collect_values(tsr_ctx *ctx, baking *self, const char *directory) {
+    const unsigned roles = 1u << TSR_ROLE_STATE | 1u << TSR_ROLE_CONSTANT;
+    size_t count = self->config.tensor_count;
+    void **data = TSR_NEW(&self->arena, void *, count + 1);
+    self->stored = TSR_NEW(&self->arena, tsr_tensor, count + 1);
+    if (!data || !self->stored) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
+    for (size_t i = 0; i < count; i++) {
+        tsr_config_tensor *tensor = &self->config.tensors[i];
+        if (tensor->role == TSR_ROLE_PARAM)
+            TRY(ctx, take_param(ctx, self, directory, tensor, &data[i]));
+        else if (tensor->init == TSR_INIT_DATA)
+            TRY(ctx, allocate(ctx, self, tensor, &data[i]));
+        else
+            continue;
+        self->stored[self->stored_count++] =
+            (tsr_tensor){tensor->name, tensor->dtype, tensor->shape, data[i]};
+    }
+    return tsr_weights_load(ctx, self->bundle, 0, &self->config, roles, data);
 }
 
 static bool is_kept(const tsr_bundle_layer *layer) {
@@ -199,7 +183,7 @@ static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path,
                               const tsr_bake_options *options, tsr_generation *out_generation) {
     TRY(ctx, open_input(ctx, self, in_path));
     TRY(ctx, read_state(ctx, self, options, out_generation));
-    TRY(ctx, collect_values(ctx, self));
+    TRY(ctx, collect_values(ctx, self, options->state_directory));
     if (options->export_params) TRY(ctx, export_params(ctx, self, options->export_params));
     if (!options->out_path) return TSR_SUCCESS;
     TRY(ctx, collect_layers(ctx, self));
@@ -209,9 +193,17 @@ static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path,
 tsr_result tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                     tsr_generation *out_generation) {
     baking self = {0};
-    TSR_ASSERT(options->size_bytes == sizeof *options);
-    tsr_result result = bake_stages(ctx, &self, in_path, options, out_generation);
+    tsr_bake_options given;
+    tsr_generation generation = {0};
+    TRY(ctx, tsr_options_copy(ctx, "tsr_bake_options", options, &given, sizeof given));
+    if (!given.state_directory) FAIL(ctx, TSR_USAGE, "no state directory is given to bake from");
+    if (!given.out_path && !given.export_params)
+        FAIL(ctx, TSR_USAGE, "no output is given; expected a bundle, a parameter file, or both");
+    if (given.out_path && given.export_params && strcmp(given.out_path, given.export_params) == 0)
+        FAIL(ctx, TSR_USAGE, "the bundle and the parameters both go to '%s'", given.out_path);
+    tsr_result result = bake_stages(ctx, &self, in_path, &given, &generation);
     tsr_bundle_close(ctx, self.bundle);
     tsr_arena_finish(&self.arena);
+    if (!result.code) *out_generation = generation;
     return result;
 }

@@ -65,11 +65,12 @@ tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char
         return TSR_SUCCESS;
     }
     tsr_arena arena = {0};
+    tsr_result result = TSR_SUCCESS;
     const char *list = list_entries(config, &arena);
-    tsr_result result = name ? tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                                         "no entry '%s'; the bundle has %s", name, list)
-                             : tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
-                                         "%zu entries fit; name one of %s", count, list);
+    if (name) FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s", name, list);
+    FAIL_GOTO(ctx, result, TSR_USAGE, "%zu entries of kind '%s'; expected 1, or a name: %s", count,
+              tsr_entry_kind_name(kind), list);
+done:
     tsr_arena_finish(&arena);
     return result;
 }
@@ -109,6 +110,16 @@ static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_inpu
     return TSR_SUCCESS;
 }
 
+static tsr_result check_memory(tsr_ctx *ctx, const char *what, const tsr_tensor *tensor) {
+    uint64_t size = 0;
+    if (!tsr_shape_size(&tensor->shape, tensor->dtype, &size))
+        FAIL(ctx, TSR_DATA, "%s '%s' has 2^63 bytes or more", what, tensor->name);
+    if (size && !tensor->data)
+        FAIL(ctx, TSR_USAGE, "%s '%s' has no memory; expected %llu bytes", what, tensor->name,
+             (unsigned long long)size);
+    return TSR_SUCCESS;
+}
+
 /* Dtype, trailing dimensions and number of rows. */
 static tsr_result check_input(tsr_ctx *ctx, call *self, const wire *input, tsr_dtype dtype,
                               const tsr_shape *shape) {
@@ -139,7 +150,7 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
         FAIL(ctx, TSR_USAGE,
              "entry '%s' trains: it is run over data with a number of steps, not called",
              self->entry->name);
-    return TSR_SUCCESS;
+    return tsr_model_check_filled(ctx, model);
 }
 
 static tsr_result check_complete(tsr_ctx *ctx, call *self) {
@@ -214,6 +225,7 @@ static tsr_result connect_tensors(tsr_ctx *ctx, call *self, const tsr_tensor *in
     for (size_t i = 0; i < input_count; i++) {
         TRY(ctx, claim(ctx, self, inputs[i].name, true, &target));
         TRY(ctx, check_input(ctx, self, target, inputs[i].dtype, &inputs[i].shape));
+        TRY(ctx, check_memory(ctx, "input", &inputs[i]));
         target->tensor = inputs[i].data;
     }
     TRY(ctx, check_complete(ctx, self));
@@ -226,6 +238,7 @@ static tsr_result connect_tensors(tsr_ctx *ctx, call *self, const tsr_tensor *in
             FAIL(ctx, TSR_DATA, "output '%s' is %s; expected %s", outputs[i].name,
                  tsr_type_format(outputs[i].dtype, &outputs[i].shape, got),
                  tsr_type_format(target->port->dtype, &wanted, expected));
+        TRY(ctx, check_memory(ctx, "output", &outputs[i]));
         target->tensor = outputs[i].data;
     }
     return TSR_SUCCESS;
@@ -258,6 +271,23 @@ static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *in
     return check_complete(ctx, self);
 }
 
+/* Two spellings of one path are one temporary file, too. */
+static tsr_result check_distinct(tsr_ctx *ctx, const call *self, const wire *output) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    struct stat mine = {0}, other = {0};
+    int code = io->fstat(io->self, output->file.fd, &mine);
+    for (size_t i = 0; i < self->entry->output_count && code >= 0; i++) {
+        const wire *before = &self->outputs[i];
+        if (!before->port || before == output) continue;
+        code = io->fstat(io->self, before->file.fd, &other);
+        if (code >= 0 && mine.st_dev == other.st_dev && mine.st_ino == other.st_ino)
+            FAIL(ctx, TSR_USAGE, "outputs '%s' and '%s' both go to '%s'", before->port->name,
+                 output->port->name, output->path);
+    }
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot stat '%s'", output->path);
+    return TSR_SUCCESS;
+}
+
 static tsr_result connect_outputs(tsr_ctx *ctx, call *self, const tsr_binding *outputs,
                                   size_t output_count) {
     wire *target = NULL;
@@ -268,13 +298,10 @@ static tsr_result connect_outputs(tsr_ctx *ctx, call *self, const tsr_binding *o
         tsr_shape shape = target->port->shape;
         if (self->entry->rows_independent) shape.dims[0] = self->rows;
         target->path = outputs[i].path;
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(outputs[j].path, outputs[i].path) == 0)
-                FAIL(ctx, TSR_USAGE, "outputs '%s' and '%s' both go to '%s'", outputs[j].name,
-                     outputs[i].name, outputs[i].path);
         TRY(ctx,
             tsr_npy_header(ctx, target->port->dtype, &shape, &self->arena, &header, &header_bytes));
         TRY(ctx, tsr_io_atomic_open(ctx, target->path, &self->arena, &target->file));
+        TRY(ctx, check_distinct(ctx, self, target));
         TRY(ctx, tsr_io_write_all(ctx, target->file.fd, target->path, header, header_bytes, 0));
         target->file_offset = header_bytes;
     }

@@ -5,8 +5,7 @@
 #include "bundle/sign.h"
 #include "loader/match.h"
 #include "loader/model.h"
-#include "manifests/program.h"
-#include "runtime/memory.h"
+#include "runtime/base/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +28,13 @@ static tsr_result match(tsr_ctx *ctx, tsr_model *model, const tsr_model_options 
 }
 
 static tsr_result read_required(tsr_ctx *ctx, tsr_model *model, const char *media_type,
-                                void **out_bytes, size_t *out_size) {
+                                tsr_arena *arena, void **out_bytes, size_t *out_size) {
     tsr_bundle_layer layer;
     if (!tsr_bundle_find_layer(model->bundle, model->target, media_type, &layer))
         FAIL(ctx, TSR_CORRUPT, "'%s': target '%s' has no layer '%s'",
              tsr_bundle_get_path(model->bundle),
              tsr_bundle_get_target_name(model->bundle, model->target), media_type);
-    return tsr_bundle_read_layer(ctx, model->bundle, &layer, &model->arena, out_bytes, out_size);
+    return tsr_bundle_read_layer(ctx, model->bundle, &layer, arena, out_bytes, out_size);
 }
 
 static tsr_result decode(tsr_ctx *ctx, tsr_model *model) {
@@ -44,25 +43,31 @@ static tsr_result decode(tsr_ctx *ctx, tsr_model *model) {
     size_t size = 0;
     tsr_bundle_get_config(model->bundle, model->target, &json, &size);
     TRY(ctx, tsr_config_decode(ctx, json, size, &model->arena, &model->config));
-    TRY(ctx, read_required(ctx, model, TSR_MEDIA_PROGRAM, &bytes, &size));
+    TRY(ctx, read_required(ctx, model, TSR_MEDIA_PROGRAM, &model->arena, &bytes, &size));
     return tsr_program_decode(ctx, bytes, size, &model->config, &model->arena, &model->program);
 }
 
-static tsr_result plan(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+static tsr_result plan(tsr_ctx *ctx, tsr_model *model) {
     TRY(ctx, tsr_executor_plan(ctx, &model->config, &model->program, &model->plan));
-    if (options->ignore_memory_plan) return TSR_SUCCESS;
+    if (model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, tsr_bundle_get_path(model->bundle), model->plan.total_bytes);
 }
 
 static tsr_result map_code(tsr_ctx *ctx, tsr_model *model) {
+    tsr_arena arena = {0}; /* of the file's bytes, mapped anew */
+    tsr_result result = TSR_SUCCESS;
     void *bytes = NULL;
     size_t size = 0;
     model->kernels = TSR_NEW(&model->arena, tsr_kernel_fn, (size_t)model->program.kernel_count + 1);
     if (!model->kernels)
         FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", model->program.kernel_count);
-    TRY(ctx, read_required(ctx, model, TSR_MEDIA_ELF, &bytes, &size));
-    return tsr_code_object_load(ctx, bytes, size, (const char *const *)model->program.kernels,
-                                model->program.kernel_count, model->kernels, &model->object);
+    TRY_GOTO(ctx, result, read_required(ctx, model, TSR_MEDIA_ELF, &arena, &bytes, &size));
+    TRY_GOTO(ctx, result,
+             tsr_code_object_load(ctx, bytes, size, (const char *const *)model->program.kernels,
+                                  model->program.kernel_count, model->kernels, &model->object));
+done:
+    tsr_arena_finish(&arena);
+    return result;
 }
 
 static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
@@ -100,7 +105,7 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
     TRY(ctx, check_signature(ctx, model, options));
     TRY(ctx, match(ctx, model, options));
     TRY(ctx, decode(ctx, model));
-    TRY(ctx, plan(ctx, model, options));
+    TRY(ctx, plan(ctx, model));
     TRY(ctx, map_code(ctx, model));
     TRY(ctx, allocate(ctx, model, options));
     return tsr_model_load_constants(ctx, model);
@@ -108,13 +113,11 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
 
 tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                           tsr_model **out_model) {
-    tsr_model_options given = {.size_bytes = sizeof given};
-    if (options) {
-        TSR_ASSERT(options->size_bytes <= sizeof given);
-        memcpy(&given, options, options->size_bytes);
-    }
+    tsr_model_options given;
+    TRY(ctx, tsr_options_copy(ctx, "tsr_model_options", options, &given, sizeof given));
     tsr_model *model = calloc(1, sizeof *model);
     if (!model) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
+    model->ignore_memory_plan = given.ignore_memory_plan;
     tsr_result result = open_stages(ctx, path, &given, model);
     if (result.code)
         tsr_model_close(ctx, model);

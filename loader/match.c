@@ -28,7 +28,6 @@ static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned f
 static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, bool forced,
                     tsr_buffer *out_text) {
     size_t count = tsr_bundle_get_target_count(bundle);
-    unsigned best_level = tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, best));
     tsr_buffer_printf(out_text, "%s: %s", tsr_bundle_get_target_name(bundle, best),
                       forced ? "asked for" : "the highest level this CPU has");
     for (size_t i = 0; i < count; i++) {
@@ -41,7 +40,7 @@ static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, b
             tsr_buffer_printf(out_text, "; not %s: this CPU has x86-64-v%u", name, cpu_level);
         else
             tsr_buffer_printf(out_text, "; not %s: %s", name,
-                              forced || level > best_level ? "not asked for" : "a lower level");
+                              forced ? "not asked for" : "a lower level");
     }
 }
 

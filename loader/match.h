@@ -9,8 +9,9 @@
 
 /* The highest x86-64 level the bundle has and a CPU of `cpu_level` (1 … 4) can run, or the one
  * `forced` names (NULL: none). *out_reason (in the arena) says why it was chosen and why each other
- * lost. TSR_MACHINE for a CPU below v2 or a forced level the CPU lacks; TSR_TARGET when the bundle
- * has nothing suitable; both list what there is. */
+ * lost. TSR_MACHINE for a CPU below v2 or a forced level the CPU lacks (both levels); TSR_USAGE for
+ * a `forced` that is no level; TSR_TARGET, listing what there is, when the bundle has nothing
+ * suitable. */
 TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
                             const char *forced, tsr_arena *arena, size_t *out_target,
                             const char **out_reason);

@@ -7,7 +7,9 @@
 
 #include "bundle/bundle.h"
 #include "loader/tessera.h"
+#include "manifests/program.h"
 #include "runtime/cpu.h"
+#include "runtime/executor.h"
 
 struct tsr_model {
     tsr_arena arena;
@@ -23,7 +25,12 @@ struct tsr_model {
     tsr_executor *executor;  /* owned */
     tsr_tensor *state;       /* in the arena; views of the executor's memory, sorted by name */
     size_t state_count;
+    bool filled;             /* the state holds values */
+    bool ignore_memory_plan; /* as opened */
 };
+
+/* TSR_USAGE when the state holds no values yet, or a load of them failed half-way. */
+TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);
 
 /* Fills the tensors of role CONSTANT. They are no part of a state, so that neither a state nor a
  * parameter file brings them. */

@@ -5,10 +5,10 @@
  *     find entries -> bind data -> open log -> recover or initialise -> begin log -> run -> close
  */
 #include "loader/model.h"
-#include "runtime/base/io.h"
+#include "runtime/base/options.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
-#include "runtime/memory.h"
+#include "runtime/train.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ typedef struct session {
     tsr_recorder *recorder;        /* owned */
     tsr_replay *replay;            /* owned */
     tsr_recovery recovery;
-    tsr_record_data digests[TSR_RECORD_DATA_MAX];
+    tsr_record_data digests[TSR_CONFIG_PORTS_MAX];
     size_t digest_count;
     tsr_tensor *tracked; /* in the arena */
 } session;
@@ -69,6 +69,26 @@ static tsr_result open_data(tsr_ctx *ctx, session *self, const tsr_config_entry 
     return TSR_SUCCESS;
 }
 
+static bool has_data_input(const tsr_config_entry *entry, const char *name) {
+    for (size_t i = 0; i < entry->input_count; i++)
+        if (entry->inputs[i].source == TSR_PORT_DATA && strcmp(entry->inputs[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static tsr_result refuse_name(tsr_ctx *ctx, session *self, const char *name) {
+    const tsr_config *config = &self->model->config;
+    const char *known = "";
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const tsr_config_entry *entry = &config->entries[i];
+        for (size_t j = 0; known && j < entry->input_count; j++)
+            if (entry->inputs[j].source == TSR_PORT_DATA)
+                known = tsr_arena_printf(&self->arena, "%s%s%s", known, known[0] ? ", " : "",
+                                         entry->inputs[j].name);
+    }
+    FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name, known ? known : "?");
+}
+
 /* Every name given must be a data input of some entry that can use it. */
 static tsr_result check_names(tsr_ctx *ctx, session *self) {
     const tsr_config *config = &self->model->config;
@@ -76,25 +96,25 @@ static tsr_result check_names(tsr_ctx *ctx, session *self) {
     if (!self->bindings)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu bindings", self->options.data_count);
     for (size_t i = 0; i < self->options.data_count; i++) {
-        const char *name = self->options.data[i].name, *known = "";
+        const char *name = self->options.data[i].name;
         bool found = false;
-        for (size_t j = 0; j < config->entry_count; j++) {
-            const tsr_config_entry *entry = &config->entries[j];
-            for (size_t k = 0; k < entry->input_count; k++) {
-                if (entry->inputs[k].source != TSR_PORT_DATA) continue;
-                found = found || strcmp(entry->inputs[k].name, name) == 0;
-                known = tsr_arena_printf(&self->arena, "%s%s%s", known ? known : "",
-                                         known && known[0] ? ", " : "", entry->inputs[k].name);
-            }
-        }
+        for (size_t j = 0; j < config->entry_count && !found; j++)
+            found = has_data_input(&config->entries[j], name);
+        if (!found) return refuse_name(ctx, self, name);
+        if (find_binding(self, name) != &self->options.data[i])
+            FAIL(ctx, TSR_USAGE, "data '%s' is bound twice", name);
         self->bindings[i] = (tsr_dataset_binding){name, self->options.data[i].path};
-        if (!found)
-            FAIL(ctx, TSR_USAGE, "no data input '%s'; the bundle has %s", name,
-                 known ? known : "?");
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(self->options.data[j].name, name) == 0)
-                FAIL(ctx, TSR_USAGE, "data '%s' is bound twice", name);
     }
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_eval(tsr_ctx *ctx, const tsr_config_entry *entry) {
+    if (entry->kind != TSR_ENTRY_EVAL)
+        FAIL(ctx, TSR_USAGE, "entry '%s' does not evaluate", entry->name);
+    if (!entry->rows_independent)
+        FAIL(ctx, TSR_USAGE,
+             "the rows of entry '%s' depend on each other: means over a data set are not defined",
+             entry->name);
     return TSR_SUCCESS;
 }
 
@@ -103,14 +123,14 @@ static tsr_result bind_eval(tsr_ctx *ctx, session *self) {
     for (size_t i = 0; i < config->entry_count; i++) {
         const tsr_config_entry *entry = &config->entries[i];
         if (entry->kind != TSR_ENTRY_EVAL || count_bound(self, entry) == 0) continue;
-        if (self->job.eval_entry)
+        if (self->eval_data)
             FAIL(ctx, TSR_USAGE, "data is bound to two eval entries, '%s' and '%s'",
-                 self->job.eval_entry->name, entry->name);
+                 config->entries[self->job.eval_entry].name, entry->name);
+        TRY(ctx, check_eval(ctx, entry));
         TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
-        self->job.eval_entry = entry;
-        self->job.eval_index = i;
+        self->job.eval_entry = i;
     }
-    if (self->options.eval_every && !self->job.eval_entry)
+    if (self->options.eval_every && !self->eval_data)
         FAIL(ctx, TSR_USAGE, "evaluation every %llu steps needs an eval entry with its data bound",
              (unsigned long long)self->options.eval_every);
     return TSR_SUCCESS;
@@ -188,11 +208,13 @@ static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_hea
     if (strcmp(header->entry, entry) != 0)
         FAIL(ctx, TSR_MISMATCH, "this run has entry '%s'; the log was recorded with '%s'", entry,
              header->entry);
-    for (size_t i = 0; i < self->digest_count; i++)
-        for (size_t j = 0; j < header->data_count; j++)
-            if (strcmp(self->digests[i].name, header->data[j].name) == 0)
-                TRY(ctx, check_digest(ctx, "data ", self->digests[i].name, &self->digests[i].digest,
-                                      &header->data[j].digest));
+    for (size_t i = 0; i < self->digest_count; i++) {
+        const tsr_record_data *mine = &self->digests[i], *logged = NULL;
+        for (size_t j = 0; j < header->data_count && !logged; j++)
+            if (strcmp(mine->name, header->data[j].name) == 0) logged = &header->data[j];
+        if (!logged) FAIL(ctx, TSR_MISMATCH, "the log was recorded without data '%s'", mine->name);
+        TRY(ctx, check_digest(ctx, "data ", mine->name, &mine->digest, &logged->digest));
+    }
     return TSR_SUCCESS;
 }
 
@@ -258,6 +280,10 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
              (unsigned long long)header->step, (unsigned long long)header->generation);
     TRY(ctx, tsr_model_load_state(ctx, self->model, self->options.state_directory, TSR_RESUME_EXACT,
                                   header->generation, &generation));
+    if (generation.position.step != header->step)
+        FAIL(ctx, TSR_MISMATCH, "generation %llu is at step %llu; the log begins at step %llu",
+             (unsigned long long)generation.number, (unsigned long long)generation.position.step,
+             (unsigned long long)header->step);
     return check_position(ctx, self, &generation);
 }
 
@@ -274,14 +300,24 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     self->job.store = self->store;
     if (!self->recovery.found) return initialize(ctx, self);
     TRY(ctx, check_position(ctx, self, &self->recovery.generation));
-    return tsr_store_load(ctx, self->store, self->model->state, self->model->state_count);
+    self->model->filled = false;
+    TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
+    self->model->filled = true;
+    return TSR_SUCCESS;
+}
+
+/* Saves copy the state; what the model planned is taken already once the state holds values. */
+static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
+    const tsr_memory_plan *plan = &self->model->plan;
+    uint64_t needed = plan->tensor_bytes + (self->model->filled ? 0 : plan->total_bytes);
+    if (self->model->ignore_memory_plan) return TSR_SUCCESS;
+    return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
 }
 
 static tsr_result begin_state(tsr_ctx *ctx, session *self) {
     if (self->replay) return begin_replay(ctx, self);
     if (!self->options.state_directory) return initialize(ctx, self);
-    TRY(ctx, tsr_memory_check(ctx, "a state directory with asynchronous saves",
-                              self->model->plan.tensor_bytes));
+    TRY(ctx, check_memory(ctx, self));
     TRY(ctx, recover(ctx, self));
     return tsr_store_reserve(ctx, self->store, self->model->state, self->model->state_count);
 }
@@ -335,8 +371,8 @@ static tsr_result run_evaluation(tsr_ctx *ctx, session *self, const char *name, 
     size_t index = 0;
     TRY(ctx, tsr_model_find_entry(ctx, self->model, name, TSR_ENTRY_EVAL, &index));
     const tsr_config_entry *entry = &self->model->config.entries[index];
-    if (entry->kind != TSR_ENTRY_EVAL)
-        FAIL(ctx, TSR_USAGE, "entry '%s' does not evaluate", entry->name);
+    TRY(ctx, check_eval(ctx, entry));
+    TRY(ctx, tsr_model_check_filled(ctx, self->model));
     TRY(ctx, check_names(ctx, self));
     TRY(ctx, open_data(ctx, self, entry, &self->eval_data));
     double *means = TSR_NEW(arena, double, entry->output_count + 1);
@@ -405,9 +441,9 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
 
 tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                      tsr_train_summary *out_summary) {
-    session self = {.model = model, .options = {.size_bytes = sizeof self.options}};
-    TSR_ASSERT(options->size_bytes <= sizeof self.options);
-    memcpy(&self.options, options, options->size_bytes);
+    session self = {.model = model};
+    TRY(ctx,
+        tsr_options_copy(ctx, "tsr_train_options", options, &self.options, sizeof self.options));
     *out_summary = (tsr_train_summary){0};
     return finish(ctx, &self, run_stages(ctx, &self, out_summary));
 }

@@ -11,8 +11,9 @@
  *     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
  *     tsr_model_close(&ctx, model);
  *
- * A model belongs to one thread at a time. Options structs begin with their size, so that they can
- * grow; NULL means the defaults. Result codes are those of runtime/base/codes.def.
+ * A model belongs to one thread at a time; a process may have any number of them. Options structs
+ * begin with their size, so that they can grow: a smaller one is filled up with defaults, a larger
+ * one is TSR_USAGE; NULL means the defaults. Result codes are those of runtime/base/codes.def.
  */
 #ifndef TSR_LOADER_TESSERA_H
 #define TSR_LOADER_TESSERA_H
@@ -20,9 +21,10 @@
 #include "manifests/config.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
-#include "runtime/executor.h"
-#include "runtime/store.h"
-#include "runtime/train.h"
+#include "runtime/memory.h"
+#include "runtime/report.h"
+
+#include <signal.h>
 
 TSR_API const char *tsr_version(void); /* "0.1.0" */
 
@@ -71,8 +73,8 @@ TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t
 TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                                         tsr_resume_mode mode, uint64_t generation,
                                         tsr_generation *out_generation);
-/* Every parameter from a safetensors file; names, dtypes and shapes must match (TSR_MISMATCH with
- * both values). */
+/* Every parameter from a safetensors file, which may hold others too; names, dtypes and shapes must
+ * match (TSR_MISMATCH with both values; nothing is changed then). */
 TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path);
 /* Every parameter to a safetensors file, whole or not at all. */
 TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path);
@@ -81,8 +83,9 @@ TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model,
 
 /* One call with tensors found by name; all inputs of source ARGUMENT or DATA must be there
  * (TSR_USAGE lists them), dtypes and shapes equal (TSR_DATA). Outputs are optional. Where rows are
- * independent, dimension 0 may be any number of rows, equal for all. A TRAIN entry is refused
- * (TSR_USAGE): use tsr_train. */
+ * independent, dimension 0 may be any number of rows, equal for all. `entry` NULL is the only INFER
+ * entry. A TRAIN entry is refused (TSR_USAGE): use tsr_train. On failure the outputs hold
+ * nothing of use. */
 TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                   const tsr_tensor *inputs, size_t input_count,
                                   const tsr_tensor *outputs, size_t output_count);
@@ -90,13 +93,14 @@ TSR_API TSR_RESULT tsr_model_call(tsr_ctx *ctx, tsr_model *model, const char *en
 typedef struct tsr_binding {
     const char *name, *path; /* borrowed */
 } tsr_binding;
-/* The same from array files (see runtime/data/array_file.h) to .npy files. */
+/* The same from array files (.npy, FILE.npz:MEMBER, FILE.safetensors:NAME, or flat, little-endian)
+ * to .npy files, each whole or not at all; at least one output is asked for. */
 TSR_API TSR_RESULT tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                         const tsr_binding *inputs, size_t input_count,
                                         const tsr_binding *outputs, size_t output_count);
 
-/* Means of an EVAL entry's row-wise outputs over the data bound to its inputs. out_report's arrays
- * are in the arena. */
+/* Means of an EVAL entry's row-wise outputs over the data bound to its inputs. `entry` NULL is the
+ * only one. out_report's arrays are in the arena, their names the model's. */
 TSR_API TSR_RESULT tsr_model_evaluate(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                       const tsr_binding *data, size_t data_count, tsr_arena *arena,
                                       tsr_eval_report *out_report);
@@ -124,11 +128,15 @@ typedef struct tsr_train_options {
     tsr_train_callbacks callbacks;
     void (*begun)(void *user, const tsr_recovery *recovery,
                   const tsr_position *position); /* before the first step; may be NULL */
-    const volatile sig_atomic_t *stop;           /* see tsr_train_job */
+    const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. Without the data it needs: TSR_USAGE listing names,
- * dtypes and shapes. A state at or past `steps` is no error: nothing is run. */
+ * dtypes and shapes. A state at or past `steps` is no error: nothing is run. A state of another
+ * bundle, seed or numerics is TSR_MISMATCH. The trained tensors stay in the model; without a state
+ * directory each call begins anew. Errors of the run: see tsr_train_run (runtime/train.h). A replay
+ * needs `steps` only to end early, and the state directory only if the log begins after step 0;
+ * it writes nothing. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
 

@@ -50,6 +50,8 @@ TSR_RESULT tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_
                                   size_t align_bytes, const char *const *metadata, tsr_arena *arena,
                                   void **out_bytes, size_t *out_size_bytes);
 
+enum { TSR_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000 }; /* bytes of the JSON; the reference's */
+
 typedef struct tsr_safetensors_entry {
     const char *name;
     tsr_dtype dtype;

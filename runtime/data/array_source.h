@@ -13,7 +13,6 @@
 enum {
     TSR_NPY_HEADER_MAX = 64 * 1024,                 /* bytes of the literal */
     TSR_ZIP_DIRECTORY_MAX = 16 * 1024 * 1024,       /* bytes of the central directory */
-    TSR_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000, /* bytes of the JSON; as the reference has it */
     TSR_READ_BYTES = 64 * 1024,                     /* for checksums and inflating */
     TSR_QUOTE_MAX = 80,
 };

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loader/weights.h"
+
+#include "runtime/base/io.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_BYTES = 8 };
+
+tsr_result tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, const char *name,
+                          tsr_dtype dtype, const tsr_shape *shape, tsr_dtype expected_dtype,
+                          const tsr_shape *expected_shape) {
+    char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
+    if (dtype == expected_dtype && tsr_shape_equal(shape, expected_shape)) return TSR_SUCCESS;
+    FAIL(ctx, code, "%s: tensor '%s' is %s; expected %s", subject, name,
+         tsr_type_format(dtype, shape, got),
+         tsr_type_format(expected_dtype, expected_shape, expected));
+}
+
+/* ---- reading ---- */
+
+static tsr_result read_range(tsr_ctx *ctx, const tsr_weights *weights, uint64_t offset_bytes,
+                             void *bytes, size_t size_bytes) {
+    if (weights->bundle)
+        return tsr_bundle_read_range(ctx, weights->bundle, &weights->layer, offset_bytes, bytes,
+                                     size_bytes);
+    return tsr_io_read_exact(ctx, weights->fd, weights->path, bytes, size_bytes, offset_bytes);
+}
+
+static tsr_result read_index(tsr_ctx *ctx, tsr_weights *weights, uint64_t size_bytes,
+                             tsr_arena *arena) {
+    unsigned char length[LENGTH_BYTES];
+    uint64_t header = 0;
+    if (!weights->subject) FAIL(ctx, TSR_MEMORY, "no memory for the index of weights");
+    if (size_bytes < LENGTH_BYTES)
+        FAIL(ctx, weights->code, "%s: has %llu bytes; expected at least %d", weights->subject,
+             (unsigned long long)size_bytes, LENGTH_BYTES);
+    TRY(ctx, read_range(ctx, weights, 0, length, LENGTH_BYTES));
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--) header = header << 8 | length[i];
+    uint64_t left = size_bytes - LENGTH_BYTES;
+    if (header > left || header > TSR_SAFETENSORS_HEADER_MAX)
+        FAIL(ctx, weights->code,
+             "%s: has a header of %llu bytes; %llu follow, and at most %d are accepted",
+             weights->subject, (unsigned long long)header, (unsigned long long)left,
+             TSR_SAFETENSORS_HEADER_MAX);
+    size_t size = (size_t)header + LENGTH_BYTES;
+    char *bytes = tsr_arena_alloc(arena, size, 1, 8);
+    if (!bytes)
+        FAIL(ctx, TSR_MEMORY, "%s: no memory for a header of %zu bytes", weights->subject, size);
+    TRY(ctx, read_range(ctx, weights, 0, bytes, size));
+    return tsr_safetensors_decode(ctx, bytes, size, size_bytes, weights->subject, weights->code,
+                                  arena, &weights->index);
+}
+
+static int by_name(const void *name, const void *entry) {
+    return strcmp(name, ((const tsr_safetensors_entry *)entry)->name);
+}
+
+static const tsr_safetensors_entry *find_entry(const tsr_weights *weights, const char *name) {
+    if (!weights->index.entry_count) return NULL;
+    return bsearch(name, weights->index.entries, weights->index.entry_count,
+                   sizeof *weights->index.entries, by_name);
+}
+
+tsr_result tsr_weights_find(tsr_ctx *ctx, const tsr_weights *weights,
+                            const tsr_config_tensor *tensor, tsr_code code,
+                            const tsr_safetensors_entry **out_entry) {
+    const tsr_safetensors_entry *entry = find_entry(weights, tensor->name);
+    if (!entry) FAIL(ctx, code, "%s: no tensor '%s'", weights->subject, tensor->name);
+    TRY(ctx, tsr_check_type(ctx, code, weights->subject, tensor->name, entry->dtype, &entry->shape,
+                            tensor->dtype, &tensor->shape));
+    *out_entry = entry;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_weights_read(tsr_ctx *ctx, const tsr_weights *weights,
+                            const tsr_safetensors_entry *entry, void *out_bytes) {
+    return read_range(ctx, weights, entry->offset_bytes, out_bytes, (size_t)entry->size_bytes);
+}
+
+/* ---- files ---- */
+
+static tsr_result open_file(tsr_ctx *ctx, tsr_weights *weights, tsr_arena *arena) {
+    uint64_t size = 0;
+    TRY(ctx, tsr_io_open(ctx, weights->path, O_RDONLY | O_NONBLOCK, 0, &weights->fd));
+    TRY(ctx, tsr_io_file_size(ctx, weights->fd, weights->path, &size));
+    return read_index(ctx, weights, size, arena);
+}
+
+tsr_result tsr_weights_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
+                            tsr_weights *out_weights) {
+    tsr_weights weights = {.subject = tsr_arena_printf(arena, "parameters '%s'", path),
+                           .code = TSR_DATA,
+                           .fd = -1,
+                           .path = path};
+    tsr_result result = open_file(ctx, &weights, arena);
+    if (result.code)
+        tsr_weights_close(ctx, &weights);
+    else
+        *out_weights = weights;
+    return result;
+}
+
+void tsr_weights_close(tsr_ctx *ctx, tsr_weights *weights) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (weights->fd >= 0) io->close(io->self, weights->fd);
+    weights->fd = -1;
+}
+
+/* ---- a bundle ---- */
+
+static bool is_wanted(const tsr_config_tensor *tensor, unsigned roles) {
+    return tensor->init == TSR_INIT_DATA && (roles & 1u << tensor->role);
+}
+
+static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const tsr_config *config,
+                             unsigned roles, void *const *data, bool *loaded) {
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        const tsr_safetensors_entry *entry = NULL;
+        if (!is_wanted(tensor, roles) || loaded[i] || !find_entry(weights, tensor->name)) continue;
+        TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_CORRUPT, &entry));
+        TRY(ctx, tsr_weights_read(ctx, weights, entry, data[i]));
+        loaded[i] = true;
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
+                              const tsr_config *config, unsigned roles, void *const *data,
+                              tsr_arena *arena) {
+    bool *loaded = TSR_NEW(arena, bool, config->tensor_count + 1);
+    if (!loaded) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
+    size_t layer_count = tsr_bundle_get_layer_count(bundle, target);
+    for (size_t i = 0; i < layer_count; i++) {
+        tsr_weights weights = {.subject = "weights blob",
+                               .code = TSR_CORRUPT,
+                               .bundle = bundle,
+                               .layer = tsr_bundle_get_layer(bundle, target, i),
+                               .fd = -1};
+        if (strcmp(weights.layer.media_type, TSR_MEDIA_WEIGHTS) != 0) continue;
+        TRY(ctx, read_index(ctx, &weights, weights.layer.size_bytes, arena));
+        TRY(ctx, load_layer(ctx, &weights, config, roles, data, loaded));
+    }
+    for (size_t i = 0; i < config->tensor_count; i++)
+        if (is_wanted(&config->tensors[i], roles) && !loaded[i])
+            FAIL(ctx, TSR_CORRUPT, "'%s' stores no data for tensor '%s'",
+                 tsr_bundle_get_path(bundle), config->tensors[i].name);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
+                            const tsr_config *config, unsigned roles, void *const *data) {
+    tsr_arena arena = {0};
+    size_t wanted = 0;
+    for (size_t i = 0; i < config->tensor_count; i++)
+        wanted += is_wanted(&config->tensors[i], roles);
+    if (wanted == 0) return TSR_SUCCESS;
+    tsr_result result = load_layers(ctx, bundle, target, config, roles, data, &arena);
+    tsr_arena_finish(&arena);
+    return result;
+}

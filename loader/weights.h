@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors stored as safetensors, in a weights blob of a bundle or in a file: an index is decoded,
+ * then single tensors are read. Private to this folder.
+ */
+#ifndef TSR_LOADER_WEIGHTS_H
+#define TSR_LOADER_WEIGHTS_H
+
+#include "bundle/bundle.h"
+#include "manifests/config.h"
+#include "runtime/data/array_file.h"
+
+typedef struct tsr_weights {
+    const char *subject; /* begins messages; in the arena */
+    tsr_code code;      /* of bytes that are wrong: TSR_CORRUPT for a bundle, TSR_DATA for a file */
+    tsr_bundle *bundle; /* borrowed; NULL: a file */
+    tsr_bundle_layer layer; /* of the bundle */
+    int fd;                 /* of the file; owned */
+    const char *path;       /* of the file; borrowed */
+    tsr_safetensors index;  /* in the arena */
+} tsr_weights;
+
+/* Reads and checks the header of the file. */
+TSR_RESULT tsr_weights_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
+                            tsr_weights *out_weights);
+void tsr_weights_close(tsr_ctx *ctx, tsr_weights *weights);
+
+/* The tensor's entry, of the dtype and shape given. `code` when it is absent or of another type. */
+TSR_RESULT tsr_weights_find(tsr_ctx *ctx, const tsr_weights *weights,
+                            const tsr_config_tensor *tensor, tsr_code code,
+                            const tsr_safetensors_entry **out_entry);
+TSR_RESULT tsr_weights_read(tsr_ctx *ctx, const tsr_weights *weights,
+                            const tsr_safetensors_entry *entry, void *out_bytes);
+
+/* Every tensor of init DATA whose role is in the set `roles` (bit 1 << role), from the weights
+ * blobs of a target: data[i], as large as config->tensors[i]. TSR_CORRUPT when one is stored
+ * nowhere or as another type. */
+TSR_RESULT tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
+                            const tsr_config *config, unsigned roles, void *const *data);
+
+/* `code` with both types when they differ. `subject` begins the message. */
+TSR_RESULT tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, const char *name,
+                          tsr_dtype dtype, const tsr_shape *shape, tsr_dtype expected_dtype,
+                          const tsr_shape *expected_shape);
+
+#endif
