@@ -206,17 +206,34 @@ static const char *const severity_names[] = {
     [TSR_SEVERITY_REMARK] = "remark",
 };
 
+static size_t character_begin(const char *line, size_t at) {
+    while (at && ((unsigned char)line[at] & 0xc0) == 0x80) at--;
+    return at;
+}
+
+/* The line, or what surrounds the column where stored weights make it megabytes long; the caret. */
+static void format_excerpt(const char *line, uint32_t column, tsr_buffer *out) {
+    static const size_t excerpt_max = 160;
+    size_t size = strlen(line), at = column ? column - 1 : 0, begin = 0, end = size;
+    if (at > size) at = size;
+    if (size > excerpt_max) {
+        if (at > excerpt_max / 2) begin = character_begin(line, at - excerpt_max / 2);
+        if (size - begin > excerpt_max) end = character_begin(line, begin + excerpt_max);
+    }
+    tsr_buffer_text(out, begin ? "…" : "");
+    tsr_buffer_append(out, line + begin, end - begin);
+    tsr_buffer_printf(out, "%s\n%s", end < size ? "…" : "", begin ? " " : "");
+    /* Tabs stay tabs, so that the caret stands under its column however wide they are. */
+    for (size_t i = begin; i < at; i++) tsr_buffer_text(out, line[i] == '\t' ? "\t" : " ");
+    tsr_buffer_text(out, "^\n");
+}
+
 static void format_one(const tsr_diag *diag, tsr_buffer *out) {
     if (diag->file[0]) tsr_buffer_printf(out, "%s:%u:%u: ", diag->file, diag->line, diag->column);
     tsr_buffer_printf(out, "%s: ", severity_names[diag->severity]);
     if (diag->number) tsr_buffer_printf(out, "[TSR-%04d] ", (int)diag->number);
     tsr_buffer_printf(out, "%s\n", diag->text);
-    if (!diag->source_line) return;
-    tsr_buffer_printf(out, "%s\n", diag->source_line);
-    /* Tabs stay tabs, so that the caret stands under its column however wide they are. */
-    for (uint32_t i = 1; i < diag->column && diag->source_line[i - 1]; i++)
-        tsr_buffer_text(out, diag->source_line[i - 1] == '\t' ? "\t" : " ");
-    tsr_buffer_text(out, "^\n");
+    if (diag->source_line) format_excerpt(diag->source_line, diag->column, out);
 }
 
 void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out) {

@@ -41,10 +41,65 @@ void tsr_mlir_context_destroy(MlirContext context) {
     if (!mlirContextIsNull(context)) mlirContextDestroy(context);
 }
 
+typedef struct place {
+    uint32_t line, column; /* from 1 */
+} place;
+
+/* The end of the string or comment that begins at `at`, or `at`. */
+static size_t skip_quoted(const char *source, size_t size_bytes, size_t at) {
+    size_t end = at;
+    if (source[at] == '"') {
+        for (end++; end < size_bytes && source[end] != '"' && source[end] != '\n'; end++)
+            if (source[end] == '\\') end++;
+    } else if (source[at] == '/' && at + 1 < size_bytes && source[at + 1] == '/') {
+        while (end < size_bytes && source[end] != '\n') end++;
+    }
+    return end < size_bytes ? end : size_bytes - 1;
+}
+
+/* MLIR's parser calls itself for each bracket and ends the process when the stack is used up: finds
+ * the first bracket inside TSR_MLIR_NESTING_MAX others. */
+static bool find_nesting(const char *source, size_t size_bytes, place *out_place) {
+    static const char open[] = "([{<", close[] = ")]}>";
+    char stack[TSR_MLIR_NESTING_MAX];
+    size_t depth = 0, line_start = 0;
+    uint32_t line = 1;
+    for (size_t i = 0; i < size_bytes; i++) {
+        const char *kind;
+        i = skip_quoted(source, size_bytes, i);
+        if (source[i] == '\n') {
+            line++;
+            line_start = i + 1;
+        } else if (source[i] && (kind = strchr(open, source[i]))) {
+            if (depth == TSR_MLIR_NESTING_MAX) {
+                *out_place = (place){line, (uint32_t)(i - line_start + 1)};
+                return true;
+            }
+            stack[depth++] = close[kind - open];
+        } else if (source[i] == '>') { /* also the end of an arrow */
+            if (depth && stack[depth - 1] == '>') depth--;
+        } else if (source[i] && strchr(close, source[i])) {
+            size_t match = depth;
+            while (match && stack[match - 1] != source[i]) match--;
+            if (match) depth = match - 1;
+        }
+    }
+    return false;
+}
+
 tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module) {
+    static const char bytecode[] = "ML\xefR";
+    place deep;
     tsr_diag_add_source(list, name, source, size_bytes);
+    bool is_text = size_bytes < 4 || memcmp(source, bytecode, 4) != 0;
+    if (is_text && find_nesting(source, size_bytes, &deep)) {
+        tsr_diag_error(mlirLocationFileLineColGet(context, tsr_ref(name), deep.line, deep.column),
+                       TSR_DIAG_SYNTAX, "brackets are nested %d deep; at most %d are accepted",
+                       TSR_MLIR_NESTING_MAX + 1, TSR_MLIR_NESTING_MAX);
+        return tsr_diag_fail(ctx, list, "parsing");
+    }
     MlirModule module =
         tsr_shim_parse(context, mlirStringRefCreate(source, size_bytes), tsr_ref(name));
     if (mlirModuleIsNull(module)) return tsr_diag_fail(ctx, list, "parsing");

@@ -25,6 +25,8 @@
 TSR_RESULT tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContext *out_context);
 void tsr_mlir_context_destroy(MlirContext context); /* accepts null */
 
+enum { TSR_MLIR_NESTING_MAX = 256 }; /* brackets open at once in a text */
+
 /* Text or bytecode. Locations carry `name`: pass the file's base name, so that bytes do not depend
  * on where it lies. TSR_COMPILE on error; the diagnostics are in the list. */
 TSR_RESULT tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,

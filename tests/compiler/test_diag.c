@@ -76,6 +76,33 @@ Test(diag, places_outside_the_source) {
     tsr_buffer_finish(&text);
 }
 
+/* Stored weights make lines of megabytes: what is shown surrounds the column and cuts no character.
+ */
+Test(diag, long_lines_are_cut) {
+    static char source[2003], xs[161], es[161];
+    char expected[1024];
+    tsr_buffer text = {0};
+    memset(source, 'x', 1000);
+    memset(xs, 'x', 160);
+    source[1000] = '\n';
+    for (size_t i = 0; i < 500; i++) memcpy(source + 1001 + 2 * i, "é", 2);
+    for (size_t i = 0; i < 80; i++) memcpy(es + 2 * i, "é", 2);
+    tsr_diag_add_source(&f.list, "a.mlir", source, 2001);
+    tsr_diag_error(at(1, 1), TSR_DIAG_ENTRY, "begin");
+    tsr_diag_error(at(1, 500), TSR_DIAG_ENTRY, "middle");
+    tsr_diag_error(at(1, 1000), TSR_DIAG_ENTRY, "end");
+    tsr_diag_error(at(2, 500), TSR_DIAG_ENTRY, "characters");
+    for (const tsr_diag *diag = f.list.first; diag; diag = diag->next) tsr_diag_format(diag, &text);
+    snprintf(expected, sizeof expected,
+             "a.mlir:1:1: error: [TSR-0204] begin\n%s…\n^\n"
+             "a.mlir:1:500: error: [TSR-0204] middle\n…%s…\n%81s^\n"
+             "a.mlir:1:1000: error: [TSR-0204] end\n…%.81s\n%81s^\n"
+             "a.mlir:2:500: error: [TSR-0204] characters\n…%s…\n%82s^\n",
+             xs, xs, "", xs, "", es, "");
+    cr_assert_str_eq(text.bytes, expected);
+    tsr_buffer_finish(&text);
+}
+
 Test(diag, inlined_calls_become_notes) {
     MlirLocation call =
         mlirLocationCallSiteGet(at(1, 1), mlirLocationCallSiteGet(at(2, 2), at(3, 3)));

@@ -46,6 +46,29 @@ SOURCE
 : >empty.mlir
 run 9 "$aot" build empty.mlir -o bad.tsb
 one_error
+# Brackets that would use up the stack of a parser that calls itself for each.
+repeat() { printf "%0$2d" 0 | sed "s/0/$1/g"; }
+nested() { # NAME OPEN CLOSE DEPTH
+    {
+        echo 'func.func @f(%x: tensor<4xf32> {tessera.name = "((((((("}) // {{{{{{{{{'
+        printf '    attributes {a = '
+        repeat "$2" "$4"
+        [[ $3 != '>' ]] || printf i32
+        repeat "$3" "$4"
+        echo '} { return }'
+    } >"$1.mlir"
+    run 9 "$aot" build "$1.mlir" -o bad.tsb
+    one_error
+}
+nested regions 'module {' '}' 200000
+has err '^regions.mlir:2:[0-9]+: error: \[TSR-0001\] brackets are nested 257 deep; at most 256 are accepted$'
+nested lists '[' ']' 256
+has err '^lists.mlir:2:276: error: \[TSR-0001\] brackets are nested 257'
+nested types 'tuple<' '>' 256
+has err '^types.mlir:2:[0-9]+: error: \[TSR-0001\] brackets are nested 257'
+nested few '[' ']' 255
+has err 'error: \[TSR-0204\]'
+
 head -c 100000 /dev/urandom >noise.mlir
 run 9 "$aot" build noise.mlir -o bad.tsb
 one_error
