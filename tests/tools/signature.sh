@@ -84,6 +84,10 @@ expect "the signature of another bundle, no key" 4 'signs another bundle' "$AOT"
 cp old.json $signature
 expect "refused before the state" 4 'expected one of the 1 given' run --key new.pub --state-dir state --metrics metrics.json
 [ ! -e state ] || fail "a refused bundle made a state directory"
+mv b.tsb.sigstore.json b.json
+expect "a target that is not there" 5 'x86-64-v2' "$RUN" b.tsb "${DATA[@]}" --steps 1 --cpu x86-64-v3
+mv b.json b.tsb.sigstore.json
+expect "the signature is the first question" 4 'signs another bundle' "$RUN" b.tsb "${DATA[@]}" --steps 1 --cpu x86-64-v3
 
 # ---- arguments ----
 both "a missing key file" 7 "'none.pub': No such file" --key none.pub
