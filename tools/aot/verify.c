@@ -32,18 +32,18 @@ done:
     return result;
 }
 
-static void print_signature(const tsr_signature_report *signature) {
+static void print_signature(const char *path, const tsr_signature_report *signature) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest_format(&signature->key_id, hex);
     switch (signature->state) {
     case TSR_SIGNATURE_ABSENT:
-        printf("; not signed\n");
+        printf("%s: not signed\n", path);
         return;
     case TSR_SIGNATURE_UNCHECKED:
-        printf("; says to be signed by key sha256:%s, not checked: --key is missing\n", hex);
+        printf("%s: its signature names key sha256:%s; not checked: --key is missing\n", path, hex);
         return;
     case TSR_SIGNATURE_GOOD:
-        printf("; signed by key sha256:%s\n", hex);
+        printf("%s: signed by key sha256:%s\n", path, hex);
         return;
     }
 }
@@ -59,10 +59,10 @@ static tsr_result verify(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_signature_p
         TRY(ctx, verify_target(ctx, bundle, i));
     tsr_digest digest = tsr_bundle_get_digest(bundle);
     tsr_digest_format(&digest, hex);
-    printf("%s: good; %" PRIu64 " blobs, %" PRIu64 " bytes, %.2f GB/s; sha256:%s",
+    printf("%s: good; %" PRIu64 " blobs, %" PRIu64 " bytes, %.2f GB/s; sha256:%s\n",
            tsr_bundle_get_path(bundle), report.blob_count, report.verified_bytes,
            report.seconds > 0 ? (double)report.verified_bytes / report.seconds * 1e-9 : 0.0, hex);
-    print_signature(&signature);
+    print_signature(tsr_bundle_get_path(bundle), &signature);
     return TSR_SUCCESS;
 }
 
