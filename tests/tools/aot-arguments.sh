@@ -44,7 +44,9 @@ has err 'given twice'
 run 6 "$aot" build "$source" -o x.tsb --target=cpu:x86-64-v3,
 has err 'empty name'
 run 6 "$aot" build "$source" -o x.tsb --target=
-has err 'empty name'
+has err '--target is empty; expected LIST'
+run 6 "$aot" build "$source" -o ''
+has err '-o is empty; expected OUT'
 run 6 "$aot" build "$source" -o x.tsb --dump=tiles
 has err "'tiles'.*all graph autodiff schedule tile llvm asm program"
 run 6 "$aot" build "$source" -o x.tsb --dump-dir=d

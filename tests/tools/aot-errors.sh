@@ -151,6 +151,11 @@ for command in 'inspect good.tsb' 'inspect --json good.tsb' 'verify good.tsb' '-
     [[ $code == 7 ]] || fail "$command with a closed stdout: exit code $code, expected 7"
     has err 'standard output: Bad file descriptor'
 done
+rm -f z.tsb
+code=0
+"$aot" build good.mlir -o z.tsb <&- >&- 2>&- || code=$?
+[[ $code == 0 ]] || fail "a build that prints nothing, with all streams closed: exit code $code"
+run 0 "$aot" verify --strict z.tsb
 set +o pipefail
 { sleep 0.2 && "$aot" inspect good.tsb 2>err && echo 0 >code || echo $? >code; } | true
 while [[ ! -s code ]]; do sleep 0.1; done

@@ -4,10 +4,12 @@
 #include "runtime/base/buffer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static tsr_result unknown(tsr_ctx *ctx, const char *given, const tsr_flag *flags,
                           size_t flag_count) {
@@ -64,6 +66,8 @@ static tsr_result store(tsr_ctx *ctx, tsr_flag *flag, const char *value) {
     if (flag->given && flag->kind != TSR_FLAG_PAIR && flag->kind != TSR_FLAG_LIST)
         FAIL(ctx, TSR_USAGE, "%s is given twice", flag->name);
     flag->given = true;
+    if (value && !value[0] && flag->kind != TSR_FLAG_COUNT && flag->kind != TSR_FLAG_PAIR)
+        FAIL(ctx, TSR_USAGE, "%s is empty; expected %s", flag->name, flag->value);
     switch (flag->kind) {
     case TSR_FLAG_SWITCH:
         *(bool *)flag->target = true;
@@ -134,6 +138,10 @@ void tsr_flag_pairs_finish(tsr_flag_pairs *pairs) {
 }
 
 void tsr_tool_begin(void) {
+    /* A file opened under the number of a closed standard stream would get what is printed. Reading
+     * alone is allowed: who writes to the stream still learns that it is closed. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) break;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

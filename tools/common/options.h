@@ -43,7 +43,8 @@ typedef struct tsr_flag {
 } tsr_flag;
 
 /* Arguments that are no flags go to `positional` (room for argc). "--" ends the flags. TSR_USAGE:
- * unknown flag (lists the valid ones), missing or malformed value, a flag twice, a name twice. */
+ * unknown flag (lists the valid ones), missing, empty or malformed value, a flag twice, a name
+ * twice. */
 TSR_RESULT tsr_flags_parse(tsr_ctx *ctx, int argc, char **argv, tsr_flag *flags, size_t flag_count,
                            const char **positional, size_t *out_positional_count);
 void tsr_flags_print(const tsr_flag *flags, size_t flag_count); /* to stdout, one line each */
@@ -53,7 +54,7 @@ void tsr_flag_pairs_finish(tsr_flag_pairs *pairs);
  * full one is an error of its own), returns the exit code. */
 int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result);
 /* Prepares a tool: a closed stdout or a file that may not grow is an error of its writer, and not
- * a death by SIGPIPE or SIGXFSZ. */
+ * a death by SIGPIPE or SIGXFSZ, nor text in a file that the tool opens. Called first. */
 void tsr_tool_begin(void);
 /* A tsr_log_fn: `TOOL: warning: …` to stderr; user is the tool's name. */
 void tsr_tool_log(void *user, tsr_log_level level, const char *text);
