@@ -3,6 +3,7 @@
  * tessera-run: train, evaluate, call or check. A thin main over libtessera.
  */
 #include "loader/tessera.h"
+#include "runtime/base/buffer.h"
 #include "tools/common/options.h"
 #include "tools/run/report.h"
 
@@ -23,6 +24,7 @@ typedef struct arguments {
     bool require_signature;
     tsr_flag_list keys;
     tsr_flag_pairs data, inputs, outputs;
+    const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
 enum { FLAG_COUNT = 25, ARGUMENTS_MAX = 1024 };
@@ -76,6 +78,75 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
     };
     memcpy(flags, rows, sizeof rows);
+}
+
+/* What is asked for, and the flags that mean something then. */
+typedef enum run_mode {
+    MODE_TRAIN = 1,
+    MODE_REPLAY = 2,
+    MODE_CALL = 4,
+    MODE_EVALUATE = 8,
+    MODE_EXPORT = 16,
+    MODE_FSCK = 32,
+} run_mode;
+
+static unsigned modes_of(const char *flag) {
+    static const struct {
+        const char *flag;
+        unsigned modes;
+    } rows[] = {
+        {"--data", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
+        {"--steps", MODE_TRAIN | MODE_REPLAY},
+        {"--save-every", MODE_TRAIN},
+        {"--keep", MODE_TRAIN},
+        {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
+        {"--eval-every", MODE_TRAIN},
+        {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
+        {"--record", MODE_TRAIN | MODE_REPLAY}, /* both is refused with a reason */
+        {"--replay", MODE_REPLAY},
+        {"--input", MODE_CALL},
+        {"--output", MODE_CALL},
+        {"--quiet", ~0u},
+        {"--help", ~0u},
+        {"--version", ~0u},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].flag, flag) == 0) return rows[i].modes;
+    return ~(unsigned)MODE_FSCK;
+}
+
+static const char *describe_mode(run_mode mode) {
+    switch (mode) {
+    case MODE_TRAIN:
+        return "training";
+    case MODE_REPLAY:
+        return "a replay";
+    case MODE_CALL:
+        return "a call, which takes --input and --output";
+    case MODE_EVALUATE:
+        return "an evaluation, which takes --data; with --input its entry is called";
+    case MODE_EXPORT:
+        return "an export of parameters";
+    case MODE_FSCK:
+        return "fsck";
+    }
+    return "";
+}
+
+static tsr_result check_flags(tsr_ctx *ctx, const tsr_flag *flags, run_mode mode) {
+    for (size_t i = 0; i < FLAG_COUNT; i++)
+        if (flags[i].given && !(modes_of(flags[i].name) & mode))
+            FAIL(ctx, TSR_USAGE, "%s does not apply to %s", flags[i].name, describe_mode(mode));
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
+    static const char *const names[] = {"--save-every", "--keep", "--resume"};
+    for (size_t i = 0; i < FLAG_COUNT && !a->state_dir; i++)
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+            if (a->flags[i].given && strcmp(a->flags[i].name, names[k]) == 0)
+                FAIL(ctx, TSR_USAGE, "%s needs --state-dir", names[k]);
+    return TSR_SUCCESS;
 }
 
 static void print_help(const tsr_flag *flags) {
@@ -136,11 +207,14 @@ static void print_state(const tsr_train_summary *summary, bool has_store) {
 static void print_outcome(const arguments *a, const tsr_train_summary *summary,
                           uint64_t first_step) {
     if (a->replay)
-        printf("replay matches: %llu steps, every digest equal\n",
+        printf("replay matches%s: %llu steps, every digest equal\n",
+               summary->stopped ? " so far" : "",
                (unsigned long long)(summary->position.step - first_step));
-    if (summary->stopped)
+    if (summary->stopped && a->has_steps)
         printf("stopped by a signal at step %llu of %llu\n",
                (unsigned long long)summary->position.step, (unsigned long long)a->steps);
+    else if (summary->stopped)
+        printf("stopped by a signal at step %llu\n", (unsigned long long)summary->position.step);
     if (!a->replay && !summary->stopped && first_step >= a->steps)
         printf("the state is at step %llu, at or past --steps %llu: nothing to do\n",
                (unsigned long long)first_step, (unsigned long long)a->steps);
@@ -176,9 +250,6 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .stop = &stop_requested};
     if (!a->has_steps && !a->replay)
         FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
-    if (a->save_every && !a->state_dir) FAIL(ctx, TSR_USAGE, "--save-every needs --state-dir");
-    if (a->inputs.count || a->outputs.count)
-        FAIL(ctx, TSR_USAGE, "--input and --output belong to a call; training takes --data");
     bind_pairs(&a->data, data);
     TRY(ctx, parse_resume(ctx, a->resume, &options));
     catch_signals();
@@ -186,15 +257,16 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result metrics = tsr_report_finish(&closing, report);
     TRY(ctx, result);
-    if (metrics.code) return tsr_error_adopt(ctx, &closing);
     print_outcome(a, &summary, report->first_step);
-    return TSR_SUCCESS;
+    return metrics.code ? tsr_error_adopt(ctx, &closing) : TSR_SUCCESS;
 }
 
-/* Parameters for a call or an export: a state, a file, or the bundle's own. */
-static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
+/* Parameters for a call or an export: a state, a file, or the bundle's own. out_step: what they
+ * have been trained for, where that is known. */
+static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model, uint64_t *out_step) {
     tsr_train_options resume = {.resume = TSR_RESUME_AUTO};
     tsr_generation generation;
+    *out_step = 0;
     if (a->state_dir && a->params)
         FAIL(ctx, TSR_USAGE, "--state-dir and --params both name parameters; give one");
     TRY(ctx, parse_resume(ctx, a->resume, &resume));
@@ -203,6 +275,7 @@ static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
     if (a->state_dir) {
         TRY(ctx, tsr_model_load_state(ctx, model, a->state_dir, resume.resume,
                                       resume.resume_generation, &generation));
+        *out_step = generation.position.step;
         if (!a->quiet)
             fprintf(stderr, "%s: notice: generation %llu, step %llu\n", tool,
                     (unsigned long long)generation.number,
@@ -218,38 +291,74 @@ static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
 }
 
 static tsr_result evaluate(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
+    uint64_t step = 0;
     tsr_binding data[TSR_FLAG_PAIRS_MAX];
     tsr_eval_report eval;
     tsr_arena arena = {0};
     bind_pairs(&a->data, data);
+    TRY(ctx, load(ctx, a, model, &step));
     tsr_result result =
         tsr_model_evaluate(ctx, model, a->entry, data, a->data.count, &arena, &eval);
-    if (!result.code) tsr_report_eval(report, &eval);
+    if (!result.code) {
+        eval.step = step;
+        tsr_report_eval(report, &eval);
+    }
     tsr_arena_finish(&arena);
     return result;
 }
 
-static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
+static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
+    uint64_t step = 0;
     tsr_binding inputs[TSR_FLAG_PAIRS_MAX], outputs[TSR_FLAG_PAIRS_MAX];
-    if (a->has_steps || a->record || a->replay || a->save_every || a->eval_every)
-        FAIL(ctx, TSR_USAGE,
-             "entry '%s' does not train: --steps, --save-every, --eval-every, --record and "
-             "--replay do not apply",
-             a->entry);
-    TRY(ctx, load(ctx, a, model));
-    const tsr_config_entry *entry = tsr_config_find_entry(tsr_model_get_config(model), a->entry);
-    if (entry && entry->kind == TSR_ENTRY_EVAL && a->inputs.count == 0)
-        return evaluate(ctx, a, model, report);
+    TRY(ctx, load(ctx, a, model, &step));
     bind_pairs(&a->inputs, inputs);
     bind_pairs(&a->outputs, outputs);
     return tsr_model_call_files(ctx, model, a->entry, inputs, a->inputs.count, outputs,
                                 a->outputs.count);
 }
 
-static bool wants_training(const arguments *a, const tsr_model *model) {
-    if (!a->entry) return a->has_steps || a->replay || a->data.count || !a->export_params;
-    const tsr_config_entry *entry = tsr_config_find_entry(tsr_model_get_config(model), a->entry);
-    return entry && entry->kind == TSR_ENTRY_TRAIN;
+static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char *name,
+                             const tsr_config_entry **out_entry) {
+    tsr_buffer list = {0};
+    tsr_result result = TSR_SUCCESS;
+    *out_entry = tsr_config_find_entry(config, name);
+    for (size_t i = 0; i < config->entry_count; i++)
+        tsr_buffer_printf(&list, "%s%s", i ? ", " : "", config->entries[i].name);
+    if (!*out_entry)
+        FAIL_GOTO(ctx, result, TSR_USAGE, "no entry '%s'; the bundle has %s", name,
+                  list.bytes ? list.bytes : "none");
+done:
+    tsr_buffer_finish(&list);
+    return result;
+}
+
+static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model *model,
+                              run_mode *out_mode) {
+    const tsr_config_entry *entry = NULL;
+    if (a->entry) TRY(ctx, find_entry(ctx, tsr_model_get_config(model), a->entry, &entry));
+    bool exports = !entry && a->export_params && !a->has_steps && !a->replay && !a->data.count;
+    if (exports)
+        *out_mode = MODE_EXPORT;
+    else if (!entry || entry->kind == TSR_ENTRY_TRAIN)
+        *out_mode = a->replay ? MODE_REPLAY : MODE_TRAIN;
+    else if (entry->kind == TSR_ENTRY_EVAL && a->inputs.count == 0)
+        *out_mode = MODE_EVALUATE;
+    else
+        *out_mode = MODE_CALL;
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
+                             tsr_report *report) {
+    run_mode mode = MODE_TRAIN;
+    uint64_t step = 0;
+    TRY(ctx, choose_mode(ctx, a, model, &mode));
+    TRY(ctx, check_flags(ctx, a->flags, mode));
+    TRY(ctx, check_state_flags(ctx, a));
+    if (mode == MODE_TRAIN || mode == MODE_REPLAY) return train(ctx, a, model, report);
+    if (mode == MODE_EVALUATE) return evaluate(ctx, a, model, report);
+    if (mode == MODE_CALL) return call(ctx, a, model);
+    return load(ctx, a, model, &step);
 }
 
 static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
@@ -269,12 +378,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
         fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
                 (double)tsr_model_get_memory_plan(model).total_bytes / (1 << 20));
-    if (wants_training(a, model))
-        TRY_GOTO(ctx, result, train(ctx, a, model, report));
-    else if (a->entry)
-        TRY_GOTO(ctx, result, call(ctx, a, model, report));
-    else
-        TRY_GOTO(ctx, result, load(ctx, a, model));
+    TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
     if (a->export_params)
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
 done:
@@ -299,10 +403,15 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     TRY(ctx, tsr_flags_parse(ctx, argc - 1, argv + 1, flags, FLAG_COUNT, positional, &count));
     a->has_steps = flags[1].given;
     a->has_seed = flags[2].given;
+    a->flags = flags;
     if (a->version) return (void)printf("tessera-run %s\n", tsr_version()), TSR_SUCCESS;
     if (a->help) return print_help(flags), TSR_SUCCESS;
-    if (count == 2 && strcmp(positional[0], "fsck") == 0)
+    if (count && strcmp(positional[0], "fsck") == 0) {
+        if (count != 2)
+            FAIL(ctx, TSR_USAGE, "fsck: %zu directories are given; expected one", count - 1);
+        TRY(ctx, check_flags(ctx, flags, MODE_FSCK));
         return tsr_store_fsck(ctx, positional[1], print_line, NULL);
+    }
     if (count != 1)
         FAIL(ctx, TSR_USAGE,
              "%zu files are given; expected one bundle (or fsck DIR); --help tells more", count);

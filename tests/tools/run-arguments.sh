@@ -25,8 +25,31 @@ expect "entry unknown" 6 "no entry 'predickt'; the bundle has evaluate, predict,
 expect "record and replay" 6 'not both' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --record a --replay b
 expect "pair without =" 6 "--data is 'images'; expected NAME=PATH" "$RUN" "$BUNDLE" --data images --steps 3
 expect "data twice" 6 "--data names 'images' twice" "$RUN" "$BUNDLE" "${DATA[@]}" --data images=x --steps 3
-expect "input to training" 6 'belong to a call' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --input x=y.npy
-expect "steps to a call" 6 "entry 'predict' does not train" "$RUN" "$BUNDLE" --entry predict --steps 3
+expect "resume without state" 6 '--resume needs --state-dir' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --resume 7
+expect "keep without state" 6 '--keep needs --state-dir' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --keep 3
+for flag in --state-dir --metrics --record --replay --export-params --entry --params --cpu --resume; do
+    expect "$flag empty" 6 "$flag is empty; expected [A-Z|a-z]+" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 "$flag" ''
+done
+
+# A flag that would mean nothing is refused, not ignored.
+expect "entry unknown, with steps" 6 "no entry 'trian'; the bundle has evaluate, predict, train" "$RUN" "$BUNDLE" --entry trian --steps 3
+for flag in '--input x=y.npy' '--output y=y.npy'; do
+    expect "$flag to training" 6 "${flag%% *} does not apply to training" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 "${flag%% *}" "${flag##* }"
+done
+for flag in '--steps 3' '--save-every 3' '--eval-every 3' '--keep 3' '--record a' '--replay a' '--metrics a' '--data images=a'; do
+    expect "$flag to a call" 6 "${flag%% *} does not apply to a call, which takes --input" "$RUN" "$BUNDLE" --entry predict "${flag%% *}" "${flag##* }"
+done
+expect "output of an evaluation" 6 '--output does not apply to an evaluation, which takes --data' \
+    "$RUN" "$BUNDLE" --entry evaluate "${TEST_DATA[@]}" --output loss=a.npy
+for flag in '--save-every 3' '--eval-every 3' '--keep 3' '--resume never'; do
+    expect "$flag to a replay" 6 "${flag%% *} does not apply to a replay" "$RUN" "$BUNDLE" "${DATA[@]}" --replay a --state-dir S "${flag%% *}" "${flag##* }"
+done
+rm a
+expect "metrics of an export" 6 '--metrics does not apply to an export' "$RUN" "$BUNDLE" --export-params a --metrics b
+rm b
+expect "fsck of nothing" 6 'fsck: 0 directories are given; expected one' "$RUN" fsck
+expect "fsck of two" 6 'fsck: 2 directories are given; expected one' "$RUN" fsck a b
+expect "fsck with steps" 6 '--steps does not apply to fsck' "$RUN" fsck a --steps 3
 expect "cpu nonsense" 6 "'pentium' is no CPU level" "$RUN" "$BUNDLE" --cpu pentium "${DATA[@]}" --steps 3
 expect "eval without data" 6 'evaluation every 2 steps needs' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --eval-every 2
 check "nothing was left behind" test -z "$(ls)"
@@ -37,4 +60,12 @@ if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "
 "$RUN" "$BUNDLE" "${DATA[@]}" "${TEST_DATA[@]}" --steps 3 --quiet >/dev/full 2>.err
 if [ $? -ne 7 ] || ! grep -q 'cannot write to standard output' .err; then fail "full stdout"; fi
 checks=$((checks + 2))
+
+# What is printed to closed streams goes nowhere, least of all into a file that the run opens.
+"$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 --metrics m.jsonl --record run.log --state-dir S <&- >&- 2>&-
+[ $? -eq 7 ] || fail "closed streams: another exit code"
+check "the record is whole" "$RUN" "$BUNDLE" "${DATA[@]}" --replay run.log
+check "the metrics are whole" sh -c 'test "$(grep -c "^{.*}$" m.jsonl)" -eq "$(wc -l <m.jsonl)"'
+check "the state is whole" "$RUN" fsck S
+checks=$((checks + 1))
 finish
