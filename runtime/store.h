@@ -41,6 +41,10 @@ typedef struct tsr_store_options {
     const char *region;   /* stored in tokens: at most 255 bytes; NULL: "" */
     const char *numerics; /* what decides the bits ("portable-fma"), stored in tokens; a state of
                              another is TSR_MISMATCH. At most 255 bytes; NULL: not checked, "" */
+    /* What will be loaded, so that it is read once; NULL: room for a state is taken instead. Their
+     * data holds no state after an opening that fails, or that finds none. Used while opening. */
+    const tsr_tensor *tensors;
+    size_t tensor_count;
 } tsr_store_options;
 
 typedef enum tsr_resume_mode {

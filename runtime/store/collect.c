@@ -76,7 +76,7 @@ static void remove_records(tsr_ctx *ctx, tsr_store *store) {
 tsr_result tsr_store_collect(tsr_ctx *ctx, tsr_store *store) {
     const tsr_token *newest = &store->plan.token;
     bool removed = false;
-    TRY(ctx, tsr_disk_read_state(ctx, store->gens, &store->plan, NULL, store->buffer, true));
+    TRY(ctx, tsr_read_state(ctx, store->reader, store->gens, &store->plan, NULL, true));
     tsr_store_add_good(store, newest->epoch, newest->generation);
     if (store->good_count < store->keep || store->root_suspect) return TSR_SUCCESS;
     TRY(ctx, tsr_disk_list(ctx, store->root, &store->root_names));

@@ -186,7 +186,7 @@ tsr_result tsr_disk_read(tsr_ctx *ctx, int fd, const char *name, void *bytes, si
     return TSR_SUCCESS;
 }
 
-static tsr_result file_size(tsr_ctx *ctx, int fd, const char *name, uint64_t *out_size_bytes) {
+tsr_result tsr_disk_file_size(tsr_ctx *ctx, int fd, const char *name, uint64_t *out_size_bytes) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat info;
     int code = io->fstat(io->self, fd, &info);
@@ -204,7 +204,7 @@ tsr_result tsr_disk_read_file(tsr_ctx *ctx, int dir, const char *name, size_t si
     uint8_t *bytes = NULL;
     int fd = -1;
     TRY(ctx, tsr_disk_open(ctx, dir, name, 0, &fd));
-    TRY_GOTO(ctx, result, file_size(ctx, fd, name, &size));
+    TRY_GOTO(ctx, result, tsr_disk_file_size(ctx, fd, name, &size));
     if (size > size_max)
         FAIL_GOTO(ctx, result, TSR_STATE, "'%s' has %" PRIu64 " bytes; at most %zu are expected",
                   name, size, size_max);
@@ -232,7 +232,7 @@ static tsr_result compare_published(tsr_ctx *ctx, int root, const char *name, co
     if (fd == -ENOENT) return (tsr_result){TSR_IO};
     *out_unknown = true;
     if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot open '%s'", name);
-    TRY_GOTO(ctx, result, file_size(ctx, fd, name, &size));
+    TRY_GOTO(ctx, result, tsr_disk_file_size(ctx, fd, name, &size));
     bool same = size == size_bytes;
     for (size_t at = 0; same && at < size_bytes; at += sizeof block) {
         size_t part = size_bytes - at < sizeof block ? size_bytes - at : sizeof block;
@@ -293,80 +293,6 @@ tsr_result tsr_disk_publish(tsr_ctx *ctx, int root, uint64_t epoch, const tsr_na
 }
 
 /* ---- generations ---- */
-
-static tsr_result read_chunk(tsr_ctx *ctx, int fd, const char *segment, const char *tensor,
-                             const tsr_chunk_row *chunk, uint8_t *bytes) {
-    char expected[TSR_DIGEST_HEX + 1], found[TSR_DIGEST_HEX + 1];
-    TRY(ctx, tsr_disk_read(ctx, fd, segment, bytes, chunk->size_bytes, chunk->offset));
-    tsr_digest digest = tsr_hash_tree(bytes, chunk->size_bytes);
-    if (tsr_digest_equal(&digest, &chunk->digest)) return TSR_SUCCESS;
-    tsr_digest_format(&chunk->digest, expected);
-    tsr_digest_format(&digest, found);
-    FAIL(ctx, TSR_STATE,
-         "tensor '%s' is damaged: bytes %" PRIu64 " … %" PRIu64 " of '%s' have hash %s; the "
-         "manifest states %s",
-         tensor, chunk->offset, chunk->offset + chunk->size_bytes, segment, found, expected);
-}
-
-static tsr_result open_segment(tsr_ctx *ctx, int dir, uint32_t index, uint64_t size_bytes,
-                               bool drop, char text[static TSR_NAME_TEXT_MAX], int *out_fd) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    uint64_t size = 0;
-    int fd = -1, code = 0;
-    tsr_name_format(&(tsr_name){.kind = TSR_NAME_SEGMENT, .generation = index}, text);
-    TRY(ctx, tsr_disk_open(ctx, dir, text, 0, &fd));
-    tsr_result result = file_size(ctx, fd, text, &size);
-    if (!result.code && size != size_bytes)
-        result = tsr_fail_(ctx, TSR_STATE, 0, __FILE__, __LINE__,
-                           "'%s' has %" PRIu64 " bytes; the manifest states %" PRIu64, text, size,
-                           size_bytes);
-    if (!result.code && drop) code = io->drop_cache(io->self, fd);
-    if (code < 0)
-        result = tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__,
-                           "cannot drop '%s' from the page cache", text);
-    if (result.code)
-        io->close(io->self, fd);
-    else
-        *out_fd = fd;
-    return result;
-}
-
-tsr_result tsr_disk_read_state(tsr_ctx *ctx, int gens, const tsr_manifest *manifest,
-                               void *const *destinations, uint8_t *buffer, bool drop) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    const tsr_chunk_row *chunk = manifest->chunks;
-    char name[TSR_NAME_TEXT_MAX], segment[TSR_NAME_TEXT_MAX];
-    uint32_t open_index = 0;
-    int dir = -1, fd = -1;
-    tsr_result result = TSR_SUCCESS;
-    tsr_name_format(&(tsr_name){.kind = TSR_NAME_GENERATION,
-                                .epoch = manifest->token.epoch,
-                                .generation = manifest->token.generation},
-                    name);
-    if (gens < 0) FAIL(ctx, TSR_STATE, "'gen' is missing");
-    TRY(ctx, tsr_disk_open(ctx, gens, name, O_DIRECTORY, &dir));
-    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
-        const tsr_tensor_row *row = &manifest->tensors[i];
-        uint8_t *at = destinations ? destinations[i] : buffer;
-        for (uint32_t k = 0; k < row->chunk_count; k++, chunk++) {
-            if (fd >= 0 && chunk->segment != open_index) {
-                io->close(io->self, fd);
-                fd = -1;
-            }
-            open_index = chunk->segment;
-            if (fd < 0)
-                TRY_GOTO(ctx, result,
-                         open_segment(ctx, dir, open_index, manifest->segment_sizes[open_index],
-                                      drop, segment, &fd));
-            TRY_GOTO(ctx, result, read_chunk(ctx, fd, segment, row->name, chunk, at));
-            if (destinations) at += chunk->size_bytes;
-        }
-    }
-done:
-    if (fd >= 0) io->close(io->self, fd);
-    io->close(io->self, dir);
-    return result;
-}
 
 tsr_result tsr_disk_remove_generation(tsr_ctx *ctx, int gens, const tsr_name *name,
                                       tsr_listing *scratch) {

@@ -25,7 +25,10 @@ typedef struct tsr_name {
     uint64_t epoch, generation, pid, nonce; /* those its kind has */
 } tsr_name;
 
-enum { TSR_NAME_TEXT_MAX = 96 };
+enum {
+    TSR_NAME_TEXT_MAX = 96,
+    TSR_DIRECT_ALIGN = 4096, /* of memory, offset and size of what goes past the page cache */
+};
 const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]);
 tsr_name tsr_name_parse(const char *text);
 
@@ -53,6 +56,8 @@ TSR_RESULT tsr_disk_open(tsr_ctx *ctx, int dir, const char *name, int flags, int
 /* A read error is tried once more, then it is damage. */
 TSR_RESULT tsr_disk_read(tsr_ctx *ctx, int fd, const char *name, void *bytes, size_t size_bytes,
                          uint64_t offset);
+/* Of a regular file; another kind is TSR_STATE. */
+TSR_RESULT tsr_disk_file_size(tsr_ctx *ctx, int fd, const char *name, uint64_t *out_size_bytes);
 TSR_RESULT tsr_disk_read_file(tsr_ctx *ctx, int dir, const char *name, size_t size_max,
                               tsr_arena *arena, uint8_t **out_bytes, size_t *out_size_bytes);
 
@@ -61,12 +66,6 @@ TSR_RESULT tsr_disk_read_file(tsr_ctx *ctx, int dir, const char *name, size_t si
  * the name exists with other bytes. */
 TSR_RESULT tsr_disk_publish(tsr_ctx *ctx, int root, uint64_t epoch, const tsr_name *name,
                             const void *bytes, size_t size_bytes, bool *out_unknown);
-
-/* A generation's segments, in order and each byte verified. Tensor i is read into
- * destinations[i], or, where destinations is NULL, through `buffer` of TSR_HASH_CHUNK_BYTES. With
- * `drop` the page cache is dropped first, so that the medium is read. */
-TSR_RESULT tsr_disk_read_state(tsr_ctx *ctx, int gens, const tsr_manifest *manifest,
-                               void *const *destinations, uint8_t *buffer, bool drop);
 
 /* Removes a generation's directory with its segments. `scratch` has no arena. */
 TSR_RESULT tsr_disk_remove_generation(tsr_ctx *ctx, int gens, const tsr_name *name,

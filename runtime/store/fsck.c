@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 typedef struct reporter {
     tsr_fsck_report_fn report;
@@ -49,7 +48,7 @@ static void report_uncommitted(const tsr_ctx *ctx, const tsr_survey *survey) {
     }
 }
 
-static tsr_result check(tsr_ctx *ctx, tsr_survey *survey, uint8_t *buffer) {
+static tsr_result check(tsr_ctx *ctx, tsr_survey *survey) {
     uint32_t good_count = 0;
     TRY(ctx, tsr_survey_take(ctx, survey));
     if (!survey->committed && !tsr_listing_highest_epoch(&survey->names))
@@ -58,7 +57,7 @@ static tsr_result check(tsr_ctx *ctx, tsr_survey *survey, uint8_t *buffer) {
         char hash[TSR_DIGEST_HEX + 1];
         tsr_manifest manifest;
         bool good;
-        TRY(ctx, tsr_survey_verify(ctx, survey, &survey->candidates[i], buffer, &good, &manifest));
+        TRY(ctx, tsr_survey_verify(ctx, survey, &survey->candidates[i], &good, &manifest));
         if (!good) continue;
         good_count++;
         tsr_digest_format(&manifest.token.state_hash, hash);
@@ -84,21 +83,20 @@ tsr_result tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_f
     reporter to = {report, user};
     tsr_ctx own = {.log = forward, .log_user = &to, .log_level = TSR_LOG_NOTICE, .io = ctx->io};
     tsr_arena arena = {0};
-    tsr_survey survey = {.root = -1, .gens = -1, .arena = &arena};
-    uint8_t *buffer = malloc(TSR_HASH_CHUNK_BYTES);
+    tsr_survey survey = {.root = -1, .gens = -1, .arena = &arena, .reader = tsr_reader_create()};
     tsr_result result;
-    if (!buffer) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
+    if (!survey.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
     survey.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
     if (survey.root < 0) {
         result = tsr_fail_(&own, TSR_IO, -survey.root, __FILE__, __LINE__, "cannot open it");
         goto done;
     }
     survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    result = check(&own, &survey, buffer);
+    result = check(&own, &survey);
 done:
     if (survey.gens >= 0) io->close(io->self, survey.gens);
     if (survey.root >= 0) io->close(io->self, survey.root);
-    free(buffer);
+    tsr_reader_destroy(survey.reader);
     tsr_arena_finish(&arena);
     if (!result.code) return result;
     result = tsr_error_prefix(&own, result, "state directory '%s'", directory);

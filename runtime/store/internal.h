@@ -22,7 +22,11 @@ struct tsr_store {
     tsr_link previous; /* what the next generation goes on from */
     tsr_digest previous_token;
     bool found;
-    tsr_manifest recovered; /* when found */
+    tsr_manifest recovered;    /* when found */
+    const tsr_tensor *landing; /* borrowed while it is opened: tensors named by the caller */
+    size_t landing_count;
+    void **landed;      /* where the tensors of `recovered` lie, verified; NULL: only on the disk */
+    tsr_reader *reader; /* owned; of the thread that opens, then of the one that saves */
 
     /* Good generations, each verified from the medium; oldest first. */
     tsr_name *good;
@@ -35,9 +39,10 @@ struct tsr_store {
     uint64_t segment_bytes_max;
     tsr_manifest plan;
     const tsr_tensor *sources; /* descriptors, in the order of plan.tensors; data is borrowed */
-    uint8_t *staging;          /* owned; the tensors one after another, as segments hold them */
+    uint8_t *staging;          /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
+    size_t staging_bytes;      /* its room */
+    uint64_t *segment_starts;  /* in staging */
     uint8_t *encoded;          /* owned; the manifest */
-    uint8_t *buffer;           /* owned; one chunk, for reading back */
 
     pthread_t thread;
     bool thread_started;
@@ -58,6 +63,8 @@ TSR_RESULT tsr_store_check_fence(tsr_ctx *ctx, tsr_store *store);
 TSR_RESULT tsr_store_collect(tsr_ctx *ctx, tsr_store *store);
 /* Removes what no manifest names. The root was synced since the last manifest was removed. */
 TSR_RESULT tsr_store_sweep(tsr_ctx *ctx, tsr_store *store);
+/* Room in staging for a state; what was there is lost. */
+TSR_RESULT tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest);
 void tsr_store_add_good(tsr_store *store, uint64_t epoch, uint64_t generation);
 
 #endif

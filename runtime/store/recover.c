@@ -164,11 +164,11 @@ static void report_damage(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name
             name->generation, name->epoch, ctx->error.text);
 }
 
-tsr_result tsr_survey_verify(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name,
-                             uint8_t *buffer, bool *out_good, tsr_manifest *out_manifest) {
+tsr_result tsr_survey_verify(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name, bool *out_good,
+                             tsr_manifest *out_manifest) {
     tsr_result result = tsr_survey_read_manifest(ctx, survey, name, out_manifest);
     if (!result.code)
-        result = tsr_disk_read_state(ctx, survey->gens, out_manifest, NULL, buffer, false);
+        result = tsr_read_state(ctx, survey->reader, survey->gens, out_manifest, NULL, false);
     if (result.code && result.code != TSR_STATE) return result;
     *out_good = !result.code;
     if (!*out_good) report_damage(ctx, survey, name);
@@ -218,8 +218,21 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_ch
          list);
 }
 
+static tsr_result land_and_verify(tsr_ctx *ctx, const tsr_survey *survey, const tsr_choice *choice,
+                                  const tsr_manifest *manifest) {
+    void **destinations = NULL;
+    /* Sizes first: no memory is taken on the word of a manifest alone. */
+    if (choice->land) {
+        TRY(ctx, tsr_read_sizes(ctx, survey->gens, manifest));
+        tsr_result result = choice->land(ctx, choice->land_user, manifest, &destinations);
+        TSR_ASSERT(result.code != TSR_STATE);
+        TRY(ctx, result);
+    }
+    return tsr_read_state(ctx, survey->reader, survey->gens, manifest, destinations, false);
+}
+
 tsr_result tsr_survey_choose(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
-                             uint8_t *buffer, size_t *out_index, tsr_manifest *out_manifest) {
+                             size_t *out_index, tsr_manifest *out_manifest) {
     if (choice->mode == TSR_RESUME_NEVER && survey->committed)
         FAIL(ctx, TSR_STATE,
              "a fresh start was asked for, and %zu committed generations are there, the newest "
@@ -231,8 +244,7 @@ tsr_result tsr_survey_choose(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice 
         if (choice->mode == TSR_RESUME_EXACT && name->generation != choice->generation) continue;
         tsr_result result = tsr_survey_read_manifest(ctx, survey, name, &manifest);
         if (!result.code) TRY(ctx, check_belongs(ctx, choice, &manifest));
-        if (!result.code)
-            result = tsr_disk_read_state(ctx, survey->gens, &manifest, NULL, buffer, false);
+        if (!result.code) result = land_and_verify(ctx, survey, choice, &manifest);
         if (!result.code) {
             if (survey->damaged_count)
                 tsr_log(ctx, TSR_LOG_WARNING,

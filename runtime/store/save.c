@@ -11,9 +11,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { WRITE_BYTES = 2 * TSR_HASH_CHUNK_BYTES };
+enum { WRITE_BYTES = 2 * TSR_HASH_CHUNK_BYTES, TASKS_MAX = 4096, HUGE_PAGE_BYTES = 2 << 20 };
 
 static double seconds_now(void) {
     struct timespec now;
@@ -33,38 +34,81 @@ tsr_result tsr_store_check_fence(tsr_ctx *ctx, tsr_store *store) {
     return TSR_SUCCESS;
 }
 
-/* Hashes from staging and writes what was hashed, in large blocks. */
-static tsr_result write_chunks(tsr_ctx *ctx, tsr_store *store, int fd, const char *name,
-                               uint32_t segment, uint32_t *chunk_index, const uint8_t *bytes) {
-    uint64_t hashed = 0, written = 0, size = store->plan.segment_sizes[segment];
-    while (written < size) {
-        while (hashed < size && hashed - written < WRITE_BYTES) {
-            tsr_chunk_row *chunk = &store->plan.chunks[(*chunk_index)++];
-            TSR_ASSERT(chunk->segment == segment && chunk->offset == hashed);
-            chunk->digest = tsr_hash_tree(bytes + hashed, chunk->size_bytes);
-            hashed += chunk->size_bytes;
-        }
-        TRY(ctx,
-            tsr_io_write_all(ctx, fd, name, bytes + written, (size_t)(hashed - written), written));
-        written = hashed;
+static uint64_t aligned(uint64_t size_bytes) {
+    return (size_bytes + TSR_DIRECT_ALIGN - 1) / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
+}
+
+static uint8_t *staged(const tsr_store *store, const tsr_chunk_row *chunk) {
+    return store->staging + store->segment_starts[chunk->segment] + chunk->offset;
+}
+
+/* Many small chunks make one task. */
+static uint64_t chunks_per_task(const tsr_store *store) {
+    return 1 + store->plan.chunk_count / TASKS_MAX;
+}
+
+/* Done by the crew while the segments are written: staging does not change meanwhile. */
+static void hash_chunks(void *user, uint64_t task) {
+    tsr_store *store = user;
+    uint64_t per_task = chunks_per_task(store), end = (task + 1) * per_task;
+    for (uint64_t i = task * per_task; i < end && i < store->plan.chunk_count; i++) {
+        tsr_chunk_row *chunk = &store->plan.chunks[i];
+        chunk->digest = tsr_hash_tree(staged(store, chunk), chunk->size_bytes);
     }
+}
+
+/* Whole blocks past the page cache, which a file system may refuse; what is not done after success
+ * is left to the page cache. */
+static tsr_result write_direct(tsr_ctx *ctx, int fd, const char *name, const uint8_t *bytes,
+                               uint64_t size_bytes, uint64_t *out_done) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    uint64_t done = 0, whole = size_bytes / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
+    while (done < whole && done % TSR_DIRECT_ALIGN == 0) {
+        size_t size = whole - done < WRITE_BYTES ? (size_t)(whole - done) : WRITE_BYTES;
+        ssize_t part = io->pwrite(io->self, fd, bytes + done, size, (off_t)done);
+        if (part == -EINTR) continue;
+        if (part == -EINVAL || part == -EOPNOTSUPP) break;
+        if (part <= 0)
+            FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %" PRIu64,
+                       name, done);
+        done += (uint64_t)part;
+    }
+    *out_done = done / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
     return TSR_SUCCESS;
 }
 
-static tsr_result write_segment(tsr_ctx *ctx, tsr_store *store, int dir, uint32_t segment,
-                                uint32_t *chunk_index, const uint8_t *bytes) {
+static tsr_result write_bytes(tsr_ctx *ctx, int dir, int fd, const char *name, const uint8_t *bytes,
+                              uint64_t size_bytes) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    uint64_t done = 0;
+    int direct = -1, code = 0;
+    tsr_result result = TSR_SUCCESS;
+    if (size_bytes >= TSR_DIRECT_ALIGN)
+        direct = io->open(io->self, dir, name, O_WRONLY | O_NOFOLLOW | O_DIRECT, 0);
+    if (direct >= 0) {
+        result = write_direct(ctx, direct, name, bytes, size_bytes, &done);
+        code = io->close(io->self, direct);
+    }
+    TRY(ctx, result);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot close '%s'", name);
+    return tsr_io_write_all(ctx, fd, name, bytes + done, (size_t)(size_bytes - done), done);
+}
+
+static tsr_result write_segment(tsr_ctx *ctx, tsr_store *store, int dir, uint32_t segment) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char name[TSR_NAME_TEXT_MAX];
     tsr_name_format(&(tsr_name){.kind = TSR_NAME_SEGMENT, .generation = segment}, name);
     int fd = io->open(io->self, dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
     if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot create '%s'", name);
     tsr_result result = TSR_SUCCESS;
-    off_t size = (off_t)store->plan.segment_sizes[segment];
-    int code = io->fallocate(io->self, fd, size);
+    uint64_t size = store->plan.segment_sizes[segment];
+    int code = io->fallocate(io->self, fd, (off_t)size);
     if (code < 0 && code != -EOPNOTSUPP)
         result = tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__,
-                           "cannot reserve %" PRIu64 " bytes for '%s'", (uint64_t)size, name);
-    if (!result.code) result = write_chunks(ctx, store, fd, name, segment, chunk_index, bytes);
+                           "cannot reserve %" PRIu64 " bytes for '%s'", size, name);
+    if (!result.code)
+        result =
+            write_bytes(ctx, dir, fd, name, store->staging + store->segment_starts[segment], size);
     if (!result.code) result = tsr_disk_sync(ctx, fd, name);
     code = io->close(io->self, fd);
     if (!result.code && code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot close '%s'", name);
@@ -73,21 +117,30 @@ static tsr_result write_segment(tsr_ctx *ctx, tsr_store *store, int dir, uint32_
 
 static tsr_result write_generation(tsr_ctx *ctx, tsr_store *store, const char *name) {
     const tsr_io *io = tsr_ctx_io(ctx);
-    const uint8_t *bytes = store->staging;
-    uint32_t chunk_index = 0;
     tsr_result result = TSR_SUCCESS;
     int code = io->mkdir(io->self, store->gens, name, 0755);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create 'gen/%s'", name);
     int dir = io->open(io->self, store->gens, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (dir < 0) FAIL_ERRNO(ctx, TSR_IO, -dir, "cannot open 'gen/%s'", name);
-    for (uint32_t i = 0; i < store->plan.segment_count; i++) {
-        TRY_GOTO(ctx, result, write_segment(ctx, store, dir, i, &chunk_index, bytes));
-        bytes += store->plan.segment_sizes[i];
-    }
+    for (uint32_t i = 0; i < store->plan.segment_count; i++)
+        TRY_GOTO(ctx, result, write_segment(ctx, store, dir, i));
     TRY_GOTO(ctx, result, tsr_disk_sync(ctx, dir, name));
     TRY_GOTO(ctx, result, tsr_disk_sync(ctx, store->gens, "gen"));
 done:
     io->close(io->self, dir);
+    return result;
+}
+
+/* Both at once; neither outlives this call. */
+static tsr_result hash_and_write(tsr_ctx *ctx, tsr_store *store, const char *name) {
+    tsr_crew *crew = &store->reader->crew;
+    uint64_t per_task = chunks_per_task(store);
+    uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
+    tsr_crew_begin(crew, hash_chunks, store);
+    tsr_crew_offer(crew, tasks);
+    tsr_result result = write_generation(ctx, store, name);
+    if (!result.code) tsr_crew_wait(crew, tasks);
+    tsr_crew_cancel(crew);
     return result;
 }
 
@@ -101,7 +154,7 @@ tsr_result tsr_store_commit(tsr_ctx *ctx, tsr_store *store, bool *out_unknown) {
     tsr_name name = {
         .kind = TSR_NAME_GENERATION, .epoch = token->epoch, .generation = token->generation};
     tsr_result result = tsr_store_check_fence(ctx, store);
-    if (!result.code) result = write_generation(ctx, store, tsr_name_format(&name, text));
+    if (!result.code) result = hash_and_write(ctx, store, tsr_name_format(&name, text));
     if (!result.code) {
         tsr_manifest_encode(&store->plan, store->encoded);
         name.kind = TSR_NAME_MANIFEST;
@@ -197,6 +250,46 @@ static tsr_result start_thread(tsr_ctx *ctx, tsr_store *store) {
 
 /* ---- the caller's side ---- */
 
+tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
+    uint64_t room = TSR_DIRECT_ALIGN;
+    for (uint32_t i = 0; i < manifest->segment_count; i++)
+        room += aligned(manifest->segment_sizes[i]);
+    size_t align = room < HUGE_PAGE_BYTES ? TSR_DIRECT_ALIGN : HUGE_PAGE_BYTES;
+    room = (room + align - 1) / align * align;
+    store->landed = NULL;
+    if (room <= store->staging_bytes) return TSR_SUCCESS;
+    free(store->staging);
+    store->staging_bytes = 0;
+    store->staging = room <= SIZE_MAX / 2 ? aligned_alloc(align, (size_t)room) : NULL;
+    if (!store->staging)
+        FAIL(ctx, TSR_MEMORY, "no memory to stage a state of %" PRIu64 " bytes", room);
+    store->staging_bytes = (size_t)room;
+    /* A hint: the disk pins pages, and few large ones take less time. */
+    if (align == HUGE_PAGE_BYTES) (void)madvise(store->staging, (size_t)room, MADV_HUGEPAGE);
+    return TSR_SUCCESS;
+}
+
+/* Everything a save needs, touched now, so that the first one is not slower than the others. */
+static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
+    size_t encoded_size = tsr_manifest_size(&store->plan);
+    uint64_t size = tsr_manifest_data_bytes(&store->plan), start = 0;
+    size_t read_size = TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES;
+    TRY(ctx, tsr_store_reserve_staging(ctx, store, &store->plan));
+    store->segment_starts = TSR_NEW(&store->arena, uint64_t, store->plan.segment_count + 1);
+    if (!store->encoded) store->encoded = malloc(encoded_size);
+    if (!store->segment_starts || !store->encoded)
+        FAIL(ctx, TSR_MEMORY, "no memory for a manifest of %zu bytes", encoded_size);
+    for (uint32_t i = 0; i < store->plan.segment_count; i++) {
+        store->segment_starts[i] = start;
+        start += aligned(store->plan.segment_sizes[i]);
+    }
+    memset(store->staging, 0, (size_t)start);
+    memset(store->encoded, 0, encoded_size);
+    memset(store->reader->memory, 0, size < read_size ? (size_t)size : read_size);
+    if (size >= TSR_CREW_BYTES_MIN) tsr_crew_start(&store->reader->crew);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count) {
     TSR_ASSERT(!store->thread_started);
@@ -205,24 +298,13 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     if (!sorted || !sources) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count, store->segment_bytes_max,
                                sorted, &store->plan));
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < store->plan.segment_count; i++) size += store->plan.segment_sizes[i];
     for (size_t i = 0; i < tensor_count; i++) sources[i] = *sorted[i];
     store->sources = sources;
     store->plan.token.bundle_hash = store->bundle_hash;
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
     store->plan.token.topology = "ranks=1";
-    size_t encoded_size = tsr_manifest_size(&store->plan);
-    if (!store->staging) store->staging = malloc((size_t)size + 1);
-    if (!store->encoded) store->encoded = malloc(encoded_size);
-    if (!store->buffer) store->buffer = malloc(TSR_HASH_CHUNK_BYTES);
-    if (!store->staging || !store->encoded || !store->buffer)
-        FAIL(ctx, TSR_MEMORY, "no memory to stage a state of %" PRIu64 " bytes", size);
-    /* Touched now, so that the first save is not slower than the others. */
-    memset(store->staging, 0, (size_t)size);
-    memset(store->encoded, 0, encoded_size);
-    memset(store->buffer, 0, TSR_HASH_CHUNK_BYTES);
+    TRY(ctx, reserve_memory(ctx, store));
     return start_thread(ctx, store);
 }
 
@@ -237,7 +319,7 @@ static void log_failures(tsr_store *store) {
 
 tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
     double start = seconds_now();
-    uint8_t *at = store->staging;
+    const tsr_chunk_row *chunk = store->plan.chunks;
     TSR_ASSERT(store->thread_started && position->virtual_ranks && position->seed <= UINT32_MAX);
     tsr_save_status status = tsr_store_wait(store);
     if (status.fenced)
@@ -250,10 +332,11 @@ tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *po
              store->directory);
     store->plan.token.position = *position;
     for (uint32_t i = 0; i < store->plan.tensor_count; i++) {
-        uint64_t size = 0;
-        TSR_ASSERT(tsr_shape_size(&store->sources[i].shape, store->sources[i].dtype, &size));
-        if (size) memcpy(at, store->sources[i].data, (size_t)size);
-        at += size;
+        const uint8_t *from = store->sources[i].data;
+        for (uint32_t k = 0; k < store->plan.tensors[i].chunk_count; k++, chunk++) {
+            memcpy(staged(store, chunk), from, chunk->size_bytes);
+            from += chunk->size_bytes;
+        }
     }
     pthread_mutex_lock(&store->mutex);
     store->busy = true;

@@ -109,7 +109,7 @@ static tsr_result open_gens(tsr_ctx *ctx, tsr_store *store) {
     return TSR_SUCCESS;
 }
 
-/* ---- epoch, recovery, base ---- */
+/* ---- epoch ---- */
 
 static tsr_result publish_epoch(tsr_ctx *ctx, tsr_store *store) {
     const tsr_io *io = tsr_ctx_io(ctx);
@@ -131,6 +131,81 @@ static tsr_result publish_epoch(tsr_ctx *ctx, tsr_store *store) {
     TRY(ctx, result);
     return tsr_disk_sync(ctx, store->root, text);
 }
+
+/* ---- where a state lands ---- */
+
+static uint64_t tensor_bytes(const tsr_tensor_row *row) {
+    uint64_t size = 0;
+    TSR_ASSERT(tsr_shape_size(&row->shape, row->dtype, &size));
+    return size;
+}
+
+/* Both lists ascend by name, so the first difference tells what is missing or extra. */
+static tsr_result match_tensors(tsr_ctx *ctx, const tsr_manifest *stored,
+                                const tsr_manifest *wanted) {
+    char a[TSR_TYPE_TEXT_MAX], b[TSR_TYPE_TEXT_MAX];
+    for (uint32_t i = 0; i < stored->tensor_count || i < wanted->tensor_count; i++) {
+        const tsr_tensor_row *have = i < stored->tensor_count ? &stored->tensors[i] : NULL;
+        const tsr_tensor_row *want = i < wanted->tensor_count ? &wanted->tensors[i] : NULL;
+        int order = !have ? 1 : !want ? -1 : strcmp(have->name, want->name);
+        if (order < 0)
+            FAIL(ctx, TSR_MISMATCH, "the state has tensor '%s' (%s), which the program has not",
+                 have->name, tsr_type_format(have->dtype, &have->shape, a));
+        if (order > 0)
+            FAIL(ctx, TSR_MISMATCH, "the program has tensor '%s' (%s), which the state has not",
+                 want->name, tsr_type_format(want->dtype, &want->shape, a));
+        if (have->dtype != want->dtype || !tsr_shape_equal(&have->shape, &want->shape))
+            FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; the program has %s",
+                 have->name, tsr_type_format(have->dtype, &have->shape, a),
+                 tsr_type_format(want->dtype, &want->shape, b));
+    }
+    return TSR_SUCCESS;
+}
+
+/* The caller's memory in the order of the manifest; TSR_MISMATCH with both values. */
+static tsr_result find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,
+                                    const tsr_tensor *tensors, size_t tensor_count,
+                                    void **destinations) {
+    tsr_arena arena = {0};
+    tsr_manifest wanted;
+    tsr_result result;
+    const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
+    if (!sorted) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    TRY_GOTO(ctx, result,
+             tsr_manifest_plan(ctx, &arena, tensors, tensor_count, TSR_SEGMENT_BYTES_MAX, sorted,
+                               &wanted));
+    TRY_GOTO(ctx, result, match_tensors(ctx, manifest, &wanted));
+    for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
+done:
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+/* The tensors named at opening, else the memory that the saves to come will need anyway. Where
+ * neither will do, what was verified is read again when it is loaded. */
+static tsr_result land(tsr_ctx *ctx, void *user, const tsr_manifest *manifest,
+                       void ***out_destinations) {
+    tsr_store *store = user;
+    void **destinations = TSR_NEW(&store->arena, void *, manifest->tensor_count + 1);
+    tsr_result result = TSR_SUCCESS;
+    store->landed = *out_destinations = NULL;
+    if (!destinations) return TSR_SUCCESS;
+    bool named =
+        store->landing_count &&
+        !find_destinations(ctx, manifest, store->landing, store->landing_count, destinations).code;
+    if (!named) result = tsr_store_reserve_staging(ctx, store, manifest);
+    tsr_error_clear(ctx);
+    if (result.code) return TSR_SUCCESS;
+    uint8_t *at = store->staging;
+    for (uint32_t i = 0; !named && i < manifest->tensor_count; i++) {
+        destinations[i] = at;
+        at += tensor_bytes(&manifest->tensors[i]);
+    }
+    store->landed = *out_destinations = destinations;
+    return TSR_SUCCESS;
+}
+
+/* ---- recovery, base ---- */
 
 /* What goes on was perhaps published by a run that died before its last sync. */
 static tsr_result sync_recovered(tsr_ctx *ctx, tsr_store *store) {
@@ -156,8 +231,7 @@ static tsr_result find_good(tsr_ctx *ctx, tsr_store *store, tsr_survey *survey, 
     for (size_t i = index + 1; i < survey->candidate_count && count < room; i++) {
         tsr_manifest manifest;
         bool good;
-        TRY(ctx, tsr_survey_verify(ctx, survey, &survey->candidates[i], store->buffer, &good,
-                                   &manifest));
+        TRY(ctx, tsr_survey_verify(ctx, survey, &survey->candidates[i], &good, &manifest));
         if (good) found[count++] = survey->candidates[i];
     }
     while (count--) tsr_store_add_good(store, found[count].epoch, found[count].generation);
@@ -167,10 +241,11 @@ static tsr_result find_good(tsr_ctx *ctx, tsr_store *store, tsr_survey *survey, 
 
 static tsr_result recover(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
                           tsr_recovery *recovery) {
-    tsr_survey survey = {.root = store->root, .gens = store->gens, .arena = &store->arena};
+    tsr_survey survey = {
+        .root = store->root, .gens = store->gens, .arena = &store->arena, .reader = store->reader};
     size_t index;
     TRY(ctx, tsr_survey_take(ctx, &survey));
-    TRY(ctx, tsr_survey_choose(ctx, &survey, choice, store->buffer, &index, &store->recovered));
+    TRY(ctx, tsr_survey_choose(ctx, &survey, choice, &index, &store->recovered));
     store->found = index < survey.candidate_count;
     store->next_generation = survey.highest_generation + 1;
     if (store->next_generation > INT64_MAX)
@@ -224,6 +299,8 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
                          .lock = -1,
                          .bundle_hash = options->bundle_hash,
                          .keep = options->keep,
+                         .landing = options->tensors,
+                         .landing_count = options->tensor_count,
                          .segment_bytes_max = TSR_SEGMENT_BYTES_MAX};
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->changed, NULL);
@@ -237,25 +314,27 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     store->region = tsr_arena_strdup(&store->arena, options->region ? options->region : "");
     store->numerics = tsr_arena_strdup(&store->arena, options->numerics ? options->numerics : "");
     store->good = TSR_NEW(&store->arena, tsr_name, options->keep);
-    store->buffer = malloc(TSR_HASH_CHUNK_BYTES);
+    store->reader = tsr_reader_create();
     if (!store->segment_names.capacity || !store->directory || !store->region || !store->numerics ||
-        !store->good || !store->buffer)
+        !store->good || !store->reader)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");
     return TSR_SUCCESS;
 }
 
 tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,
                           uint64_t generation, tsr_store **out_store, tsr_recovery *out_recovery) {
-    const tsr_choice choice = {.mode = mode,
-                               .generation = generation,
-                               .bundle_hash = &options->bundle_hash,
-                               .numerics = options->numerics,
-                               .allow_inexact = options->allow_inexact};
     tsr_recovery recovery = {0};
     tsr_store *store = NULL;
     tsr_result result;
     TRY(ctx, check_options(ctx, options));
     TRY_GOTO(ctx, result, allocate(ctx, options, &store));
+    const tsr_choice choice = {.mode = mode,
+                               .generation = generation,
+                               .bundle_hash = &options->bundle_hash,
+                               .numerics = options->numerics,
+                               .allow_inexact = options->allow_inexact,
+                               .land = land,
+                               .land_user = store};
     TRY_GOTO(ctx, result, open_directory(ctx, options->directory, &store->root));
     if (!options->allow_network_fs) TRY_GOTO(ctx, result, refuse_network(ctx, store->root));
     TRY_GOTO(ctx, result, take_lock(ctx, store));
@@ -292,52 +371,41 @@ void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
     pthread_cond_destroy(&store->changed);
     free(store->staging);
     free(store->encoded);
-    free(store->buffer);
+    tsr_reader_destroy(store->reader);
     tsr_arena_finish(&store->arena);
     free(store);
 }
 
 /* ---- loading ---- */
 
-/* Both lists ascend by name, so the first difference tells what is missing or extra. */
-static tsr_result match_tensors(tsr_ctx *ctx, const tsr_manifest *stored,
-                                const tsr_manifest *wanted) {
-    char a[TSR_TYPE_TEXT_MAX], b[TSR_TYPE_TEXT_MAX];
-    for (uint32_t i = 0; i < stored->tensor_count || i < wanted->tensor_count; i++) {
-        const tsr_tensor_row *have = i < stored->tensor_count ? &stored->tensors[i] : NULL;
-        const tsr_tensor_row *want = i < wanted->tensor_count ? &wanted->tensors[i] : NULL;
-        int order = !have ? 1 : !want ? -1 : strcmp(have->name, want->name);
-        if (order < 0)
-            FAIL(ctx, TSR_MISMATCH, "the state has tensor '%s' (%s), which the program has not",
-                 have->name, tsr_type_format(have->dtype, &have->shape, a));
-        if (order > 0)
-            FAIL(ctx, TSR_MISMATCH, "the program has tensor '%s' (%s), which the state has not",
-                 want->name, tsr_type_format(want->dtype, &want->shape, a));
-        if (have->dtype != want->dtype || !tsr_shape_equal(&have->shape, &want->shape))
-            FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; the program has %s",
-                 have->name, tsr_type_format(have->dtype, &have->shape, a),
-                 tsr_type_format(want->dtype, &want->shape, b));
+/* Once: a second load reads from the disk. */
+static void copy_landed(tsr_store *store, void *const *destinations) {
+    for (uint32_t i = 0; i < store->recovered.tensor_count; i++) {
+        uint64_t size = tensor_bytes(&store->recovered.tensors[i]);
+        if (size && destinations[i] != store->landed[i])
+            memcpy(destinations[i], store->landed[i], (size_t)size);
     }
-    return TSR_SUCCESS;
+    store->landed = NULL;
 }
 
 tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                           size_t tensor_count) {
     tsr_arena arena = {0};
-    tsr_manifest wanted;
     tsr_result result;
     TSR_ASSERT(store->found);
-    const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
     void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
-    if (!sorted || !destinations)
+    if (!destinations)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY_GOTO(ctx, result,
-             tsr_manifest_plan(ctx, &arena, tensors, tensor_count, TSR_SEGMENT_BYTES_MAX, sorted,
-                               &wanted));
-    TRY_GOTO(ctx, result, match_tensors(ctx, &store->recovered, &wanted));
-    for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
-    TRY_GOTO(ctx, result,
-             tsr_disk_read_state(ctx, store->gens, &store->recovered, destinations, NULL, false));
+             find_destinations(ctx, &store->recovered, tensors, tensor_count, destinations));
+    if (store->landed)
+        copy_landed(store, destinations);
+    else {
+        if (store->thread_started) tsr_store_wait(store); /* the reader is its own */
+        TRY_GOTO(ctx, result,
+                 tsr_read_state(ctx, store->reader, store->gens, &store->recovered, destinations,
+                                false));
+    }
 done:
     tsr_arena_finish(&arena);
     if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", store->directory);
@@ -346,41 +414,47 @@ done:
 
 /* ---- read-only use ---- */
 
-static tsr_result read_tensors(tsr_ctx *ctx, const tsr_survey *survey, const tsr_manifest *manifest,
-                               tsr_tensor **out_tensors) {
-    tsr_tensor *tensors = TSR_NEW(survey->arena, tsr_tensor, manifest->tensor_count + 1);
-    void **destinations = TSR_NEW(survey->arena, void *, manifest->tensor_count + 1);
+typedef struct landing {
+    tsr_arena *arena;
+    tsr_tensor *tensors; /* of the generation read last */
+} landing;
+
+static tsr_result land_in_arena(tsr_ctx *ctx, void *user, const tsr_manifest *manifest,
+                                void ***out_destinations) {
+    landing *to = user;
+    tsr_tensor *tensors = TSR_NEW(to->arena, tsr_tensor, manifest->tensor_count + 1);
+    void **destinations = TSR_NEW(to->arena, void *, manifest->tensor_count + 1);
     if (!tensors || !destinations) FAIL(ctx, TSR_MEMORY, "no memory for the tensors");
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const tsr_tensor_row *row = &manifest->tensors[i];
-        uint64_t size = 0;
-        TSR_ASSERT(tsr_shape_size(&row->shape, row->dtype, &size));
-        destinations[i] = tsr_arena_alloc(survey->arena, (size_t)size + 1, 1, 64);
+        uint64_t size = tensor_bytes(row);
+        destinations[i] = tsr_arena_alloc(to->arena, (size_t)size + 1, 1, 64);
         if (!destinations[i])
             FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of tensor '%s'", size,
                  row->name);
         tensors[i] = (tsr_tensor){
             .name = row->name, .dtype = row->dtype, .shape = row->shape, .data = destinations[i]};
     }
-    TRY(ctx, tsr_disk_read_state(ctx, survey->gens, manifest, destinations, NULL, false));
-    *out_tensors = tensors;
+    to->tensors = tensors;
+    *out_destinations = destinations;
     return TSR_SUCCESS;
 }
 
 static tsr_result read_once(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
-                            uint8_t *buffer, tsr_recovery *recovery, tsr_tensor **out_tensors,
+                            tsr_recovery *recovery, tsr_tensor **out_tensors,
                             size_t *out_tensor_count) {
+    const landing *to = choice->land_user;
     tsr_manifest manifest;
     size_t index;
     TRY(ctx, tsr_survey_take(ctx, survey));
-    TRY(ctx, tsr_survey_choose(ctx, survey, choice, buffer, &index, &manifest));
+    TRY(ctx, tsr_survey_choose(ctx, survey, choice, &index, &manifest));
     *recovery = (tsr_recovery){.found = index < survey->candidate_count,
                                .damaged_count = survey->damaged_count,
                                .uncommitted_count = survey->uncommitted_count};
     *out_tensors = NULL;
     *out_tensor_count = 0;
     if (!recovery->found) return TSR_SUCCESS;
-    TRY(ctx, read_tensors(ctx, survey, &manifest, out_tensors));
+    *out_tensors = to->tensors;
     *out_tensor_count = manifest.tensor_count;
     recovery->generation = tsr_manifest_generation(&manifest);
     return TSR_SUCCESS;
@@ -391,11 +465,15 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
                           tsr_recovery *out_recovery, tsr_tensor **out_tensors,
                           size_t *out_tensor_count) {
     const tsr_io *io = tsr_ctx_io(ctx);
-    const tsr_choice choice = {.mode = mode, .generation = generation, .bundle_hash = bundle_hash};
-    tsr_survey survey = {.root = -1, .gens = -1, .arena = arena};
-    uint8_t *buffer = malloc(TSR_HASH_CHUNK_BYTES);
+    landing to = {.arena = arena};
+    const tsr_choice choice = {.mode = mode,
+                               .generation = generation,
+                               .bundle_hash = bundle_hash,
+                               .land = land_in_arena,
+                               .land_user = &to};
+    tsr_survey survey = {.root = -1, .gens = -1, .arena = arena, .reader = tsr_reader_create()};
     tsr_result result = TSR_SUCCESS;
-    if (!buffer) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read a state");
+    if (!survey.reader) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read a state");
     survey.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
     if (survey.root < 0) {
         result = tsr_fail_(ctx, TSR_IO, -survey.root, __FILE__, __LINE__, "cannot open it");
@@ -404,9 +482,9 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
     survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     /* A run that collects while this reads makes good generations vanish: look again. */
     for (uint64_t seen = UINT64_MAX;;) {
-        tsr_survey attempt = {.root = survey.root, .gens = survey.gens, .arena = arena};
-        result =
-            read_once(ctx, &attempt, &choice, buffer, out_recovery, out_tensors, out_tensor_count);
+        tsr_survey attempt = {
+            .root = survey.root, .gens = survey.gens, .arena = arena, .reader = survey.reader};
+        result = read_once(ctx, &attempt, &choice, out_recovery, out_tensors, out_tensor_count);
         bool damaged = result.code == TSR_STATE || (!result.code && out_recovery->damaged_count);
         if (!damaged || attempt.highest_generation == seen) break;
         seen = attempt.highest_generation;
@@ -414,7 +492,7 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
 done:
     if (survey.gens >= 0) io->close(io->self, survey.gens);
     if (survey.root >= 0) io->close(io->self, survey.root);
-    free(buffer);
+    tsr_reader_destroy(survey.reader);
     if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", directory);
     return result;
 }

@@ -7,7 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FDS_MAX = 256, FD_FIRST = 1000, BLOCK_BYTES = 512, PATH_MAX_BYTES = 1024 };
+enum {
+    FDS_MAX = 256,
+    FD_FIRST = 1000,
+    BLOCK_BYTES = 512,
+    DIRECT_ALIGN = 4096,
+    PATH_MAX_BYTES = 1024
+};
 
 typedef struct bytes {
     uint8_t *data;
@@ -29,7 +35,7 @@ typedef struct node {
 } node;
 
 typedef struct descriptor {
-    bool used, locks;
+    bool used, locks, direct;
     int node;
 } descriptor;
 
@@ -42,6 +48,8 @@ struct fault_io {
     fault_plan plan;
     uint64_t count, matched; /* since arming; of the plan's name */
     uint64_t fs_type;
+    fault_direct direct;
+    uint64_t direct_count;
     bool dead;
     const char *fired_name;
 };
@@ -187,6 +195,7 @@ static int do_open(fault_io *disk, int dir, const char *path, int flags) {
     char name[112];
     int parent = resolve(disk, dir, path, name), target = parent;
     if (parent < 0) return parent;
+    if ((flags & O_DIRECT) && disk->direct == FAULT_DIRECT_NOT_OPENED) return -EINVAL;
     if (name[0]) {
         entry *e = find(&disk->nodes[parent], name);
         if (e && (flags & O_CREAT) && (flags & O_EXCL)) return -EEXIST;
@@ -200,7 +209,8 @@ static int do_open(fault_io *disk, int dir, const char *path, int flags) {
     if (flags & O_TRUNC) resize(&n->now, 0);
     for (int i = 0; i < FDS_MAX; i++)
         if (!disk->fds[i].used) {
-            disk->fds[i] = (descriptor){.used = true, .node = target};
+            disk->fds[i] =
+                (descriptor){.used = true, .node = target, .direct = (flags & O_DIRECT) != 0};
             return FD_FIRST + i;
         }
     return -EMFILE;
@@ -209,6 +219,16 @@ static int do_open(fault_io *disk, int dir, const char *path, int flags) {
 static descriptor *get(fault_io *disk, int fd) {
     int index = fd - FD_FIRST;
     return index >= 0 && index < FDS_MAX && disk->fds[index].used ? &disk->fds[index] : NULL;
+}
+
+/* Past the page cache only whole blocks move, from and to aligned memory. What was written so is no
+ * more durable than the rest: a disk has a cache, too. */
+static bool is_refused(fault_io *disk, const descriptor *d, const void *memory, size_t size_bytes,
+                       off_t offset) {
+    if (!d->direct) return false;
+    disk->direct_count++;
+    return disk->direct == FAULT_DIRECT_NOT_USED || (uintptr_t)memory % DIRECT_ALIGN ||
+           size_bytes % DIRECT_ALIGN || (uint64_t)offset % DIRECT_ALIGN;
 }
 
 static int do_sync(fault_io *disk, int fd) {
@@ -324,6 +344,7 @@ static ssize_t io_pread(void *self, int fd, void *to, size_t size_bytes, off_t o
     ssize_t result = enter(disk, "pread", &crash_after);
     const descriptor *d = get(disk, fd);
     if (!result && !d) result = -EBADF;
+    if (!result && is_refused(disk, d, to, size_bytes, offset)) result = -EINVAL;
     if (!result) {
         const bytes *b = &disk->nodes[d->node].now;
         size_t at = (size_t)offset < b->size ? (size_t)offset : b->size;
@@ -338,6 +359,7 @@ static ssize_t io_pwrite(void *self, int fd, const void *from, size_t size_bytes
     int result = enter(disk, "pwrite", &crash_after);
     const descriptor *d = get(disk, fd);
     if (!result && !d) result = -EBADF;
+    if (!result && is_refused(disk, d, from, size_bytes, offset)) result = -EINVAL;
     if (!result) {
         const fault_plan *plan = &disk->plan;
         if (plan->kind == FAULT_SHORT_WRITE && is_hit(disk, "pwrite")) {
@@ -446,6 +468,7 @@ fault_io *fault_io_create(void) {
 fault_io *fault_io_clone(const fault_io *disk) {
     fault_io *copy = fault_io_create();
     copy->fs_type = disk->fs_type;
+    copy->direct = disk->direct;
     while (copy->node_count < disk->node_count) new_node(copy, false);
     for (size_t i = 0; i < disk->node_count; i++) {
         const node *from = &disk->nodes[i];
@@ -480,6 +503,8 @@ const char *fault_io_fired_name(const fault_io *disk) {
     return disk->fired_name ? disk->fired_name : "";
 }
 void fault_io_set_fs_type(fault_io *disk, uint64_t magic) { disk->fs_type = magic; }
+void fault_io_set_direct(fault_io *disk, fault_direct direct) { disk->direct = direct; }
+uint64_t fault_io_direct_count(const fault_io *disk) { return disk->direct_count; }
 
 void fault_io_arm(fault_io *disk, const fault_plan *plan) {
     disk->plan = plan ? *plan : (fault_plan){0};

@@ -48,6 +48,13 @@ typedef enum fault_crash {
     FAULT_MIX,  /* decided by the seed, block by block and entry by entry */
 } fault_crash;
 
+/* What the file system makes of O_DIRECT. */
+typedef enum fault_direct {
+    FAULT_DIRECT_ALIGNED,    /* memory, offset and size are multiples of 4096, or EINVAL */
+    FAULT_DIRECT_NOT_OPENED, /* open says EINVAL */
+    FAULT_DIRECT_NOT_USED,   /* pread and pwrite say EINVAL */
+} fault_direct;
+
 fault_io *fault_io_create(void);
 fault_io *fault_io_clone(const fault_io *disk); /* files and their durability; no open files */
 void fault_io_destroy(fault_io *disk);
@@ -60,6 +67,8 @@ const char *fault_io_fired_name(const fault_io *disk); /* "fsync"; "" if none */
 void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed);
 void fault_io_drop_locks(fault_io *disk); /* as a lock server would that lost its memory */
 void fault_io_set_fs_type(fault_io *disk, uint64_t magic);
+void fault_io_set_direct(fault_io *disk, fault_direct direct);
+uint64_t fault_io_direct_count(const fault_io *disk); /* direct reads and writes, refused or not */
 
 /* The bytes of a file, in place; NULL if there is none. */
 uint8_t *fault_io_bytes(fault_io *disk, const char *path, size_t *out_size_bytes);

@@ -5,7 +5,7 @@
 
 void model_init(model *m) {
     memset(m, 0, sizeof *m);
-    m->tensors[0] = (tsr_tensor){"w", TSR_DTYPE_F32, {2, {7, 100}}, m->weights};
+    m->tensors[0] = (tsr_tensor){"w", TSR_DTYPE_F32, {2, {7, 200}}, m->weights};
     m->tensors[1] = (tsr_tensor){"empty", TSR_DTYPE_F32, {2, {0, 3}}, NULL};
     m->tensors[2] = (tsr_tensor){"scale", TSR_DTYPE_F64, {0, {0}}, &m->scale};
     m->tensors[3] = (tsr_tensor){"w.moment", TSR_DTYPE_I64, {1, {5}}, m->moments};

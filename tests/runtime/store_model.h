@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small state whose every byte is a function of the step, to tell which generation was loaded and
- * that it is of one piece.
+ * A small state, of one whole block and a rest, whose every byte is a function of the step, to tell
+ * which generation was loaded and that it is of one piece.
  */
 #ifndef TSR_TESTS_RUNTIME_STORE_MODEL_H
 #define TSR_TESTS_RUNTIME_STORE_MODEL_H
 
 #include "runtime/store.h"
 
-enum { MODEL_TENSORS = 4, MODEL_WEIGHTS = 700 };
+enum { MODEL_TENSORS = 4, MODEL_WEIGHTS = 1400 };
 
 typedef struct model {
     float weights[MODEL_WEIGHTS];

@@ -216,6 +216,50 @@ Test(store_faults, short_write) {
     }
 }
 
+/* ---- past the page cache ---- */
+
+/* A file system that takes no direct reads and writes, or says so only when they come. */
+Test(store_faults, direct_refused) {
+    const fault_direct answers[] = {FAULT_DIRECT_NOT_OPENED, FAULT_DIRECT_NOT_USED};
+    for (size_t i = 0; i < 2; i++) {
+        start from = start_empty();
+        fault_io_set_direct(from.disk, answers[i]);
+        run(from.disk, &from.known);
+        cr_assert_eq(from.known.floor, SAVES, "a save failed");
+        uint64_t tried = fault_io_direct_count(from.disk);
+        cr_assert(answers[i] == FAULT_DIRECT_NOT_OPENED ? tried == 0 : tried > 0);
+        every_operation(&from, &(fault_plan){.kind = FAULT_CRASH_AFTER});
+        every_operation(&from, &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO});
+        every_operation(&from, &(fault_plan){.kind = FAULT_SHORT_WRITE, .part_bytes = 511});
+        fault_io_destroy(from.disk);
+    }
+}
+
+/* Only EINVAL and EOPNOTSUPP mean that the page cache should be asked. Whole blocks went past it.
+ */
+Test(store_faults, direct_errors_kill_the_save) {
+    const int errors[] = {EINVAL, EOPNOTSUPP, EIO, ENOSPC, EDQUOT};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        start from = start_settled();
+        cr_assert_gt(fault_io_direct_count(from.disk), 0);
+        model *m = malloc(sizeof *m);
+        tsr_ctx ctx = {.io = fault_io_table(from.disk)};
+        tsr_store *store;
+        tsr_recovery recovery;
+        model_init(m);
+        cr_assert_eq(model_open(&ctx, &store, &recovery).code, TSR_OK);
+        cr_assert_eq(tsr_store_reserve(&ctx, store, m->tensors, MODEL_TENSORS).code, TSR_OK);
+        fault_io_arm(
+            from.disk,
+            &(fault_plan){.kind = FAULT_ERROR, .error = errors[i], .at = 1, .name = "pwrite"});
+        cr_assert_eq(model_save(&ctx, store, m, 5), i < 2, "error %d", errors[i]);
+        cr_assert(fault_io_fired(from.disk));
+        tsr_store_close(&ctx, store);
+        free(m);
+        fault_io_destroy(from.disk);
+    }
+}
+
 /* ---- a crash during the recovery from a crash ---- */
 
 static void crash_in_recovery(const fault_io *crashed, const outcome *known, unsigned good,

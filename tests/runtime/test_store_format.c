@@ -117,7 +117,7 @@ Test(store_format, layout_is_the_documented_one) {
     cr_assert_eq(number(map + 56, 4), 1);
     cr_assert_eq(number(map + 60, 4), 4);
     cr_assert_eq(number(map + 64, 4), 3);
-    cr_assert_eq(number(map + 72, 8), 2800 + 8 + 40);
+    cr_assert_eq(number(map + 72, 8), 5600 + 8 + 40);
     const uint8_t *tensor = map + 80; /* "empty": 0x3xf32 */
     cr_assert_eq(number(tensor, 2), 5);
     cr_assert_eq(number(tensor + 2, 2), TSR_DTYPE_F32);
@@ -130,7 +130,7 @@ Test(store_format, layout_is_the_documented_one) {
     const uint8_t *chunk = s.bytes + s.size - 32 - 3 * 64; /* of "scale" */
     cr_assert_eq(number(chunk + 8, 8), 1);
     cr_assert_eq(number(chunk + 64 + 16, 8), 8, "'w' follows 'scale'");
-    cr_assert_eq(number(chunk + 64 + 28, 4), 2800);
+    cr_assert_eq(number(chunk + 64 + 28, 4), 5600);
     finish(&s);
 }
 

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One thread forms groups of chunks that lie side by side, reads each with as few calls as it can
+ * into a slot, and offers it to the crew; a slot is used again when its group was hashed.
+ */
+#include "runtime/store/read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tsr_segment_file {
+    char name[TSR_NAME_TEXT_MAX];
+    int fd, direct; /* direct: past the page cache, or -1 */
+    uint32_t index;
+} tsr_segment_file;
+
+/* The next chunk to be read. */
+typedef struct tsr_read_cursor {
+    uint32_t tensor, of_tensor, chunk;
+    uint64_t tensor_offset; /* bytes */
+} tsr_read_cursor;
+
+tsr_reader *tsr_reader_create(void) {
+    tsr_reader *reader = calloc(1, sizeof *reader);
+    if (!reader) return NULL;
+    reader->memory = aligned_alloc(TSR_DIRECT_ALIGN, TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES);
+    if (!reader->memory) {
+        free(reader);
+        return NULL;
+    }
+    for (size_t i = 0; i < TSR_READ_SLOTS; i++)
+        reader->slots[i].memory = reader->memory + i * TSR_READ_SLOT_BYTES;
+    tsr_crew_init(&reader->crew);
+    return reader;
+}
+
+void tsr_reader_destroy(tsr_reader *reader) {
+    if (!reader) return;
+    tsr_crew_finish(&reader->crew);
+    free(reader->memory);
+    free(reader);
+}
+
+uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest) {
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < manifest->segment_count; i++) size += manifest->segment_sizes[i];
+    return size;
+}
+
+/* ---- files ---- */
+
+static void close_segment(const tsr_io *io, tsr_segment_file *file) {
+    if (file->direct >= 0) io->close(io->self, file->direct);
+    if (file->fd >= 0) io->close(io->self, file->fd);
+    file->fd = file->direct = -1;
+}
+
+static tsr_result open_segment(tsr_ctx *ctx, int dir, const tsr_manifest *manifest, uint32_t index,
+                               tsr_segment_file *file) {
+    uint64_t size = 0, stated = manifest->segment_sizes[index];
+    tsr_name_format(&(tsr_name){.kind = TSR_NAME_SEGMENT, .generation = index}, file->name);
+    TRY(ctx, tsr_disk_open(ctx, dir, file->name, 0, &file->fd));
+    file->index = index;
+    TRY(ctx, tsr_disk_file_size(ctx, file->fd, file->name, &size));
+    if (size != stated)
+        FAIL(ctx, TSR_STATE, "'%s' has %" PRIu64 " bytes; the manifest states %" PRIu64, file->name,
+             size, stated);
+    return TSR_SUCCESS;
+}
+
+/* Closes what was open before. */
+static tsr_result next_segment(tsr_ctx *ctx, int dir, const tsr_manifest *manifest, uint32_t index,
+                               bool drop, tsr_segment_file *file) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (file->fd >= 0 && file->index == index) return TSR_SUCCESS;
+    close_segment(io, file);
+    TRY(ctx, open_segment(ctx, dir, manifest, index, file));
+    int code = drop ? io->drop_cache(io->self, file->fd) : 0;
+    if (code < 0)
+        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot drop '%s' from the page cache", file->name);
+    if (manifest->segment_sizes[index] >= TSR_DIRECT_ALIGN)
+        file->direct =
+            io->open(io->self, dir, file->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_DIRECT, 0);
+    return TSR_SUCCESS;
+}
+
+/* How much came at once; whatever stops it, the page cache is asked for the rest, and decides what
+ * is damage. */
+static size_t read_direct(const tsr_io *io, int fd, uint8_t *bytes, size_t size_bytes,
+                          uint64_t offset) {
+    size_t done = 0;
+    while (fd >= 0 && done < size_bytes && done % TSR_DIRECT_ALIGN == 0) {
+        ssize_t part =
+            io->pread(io->self, fd, bytes + done, size_bytes - done, (off_t)(offset + done));
+        if (part <= 0) break;
+        done += (size_t)part;
+    }
+    return done;
+}
+
+/* Bytes start … end of the segment; they begin at *out_bytes. */
+static tsr_result read_window(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *memory,
+                              uint64_t start, uint64_t end, const uint8_t **out_bytes) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    const uint64_t align = TSR_DIRECT_ALIGN;
+    uint64_t low = start / align * align, high = (end + align - 1) / align * align;
+    uint64_t done = low + read_direct(io, file->direct, memory, (size_t)(high - low), low);
+    if (done < start) done = start;
+    *out_bytes = memory + (start - low);
+    if (done >= end) return TSR_SUCCESS;
+    return tsr_disk_read(ctx, file->fd, file->name, memory + (done - low), (size_t)(end - done),
+                         done);
+}
+
+/* ---- groups ---- */
+
+/* Skips tensors without elements. */
+static bool has_next(const tsr_manifest *manifest, tsr_read_cursor *at) {
+    while (at->tensor < manifest->tensor_count &&
+           at->of_tensor == manifest->tensors[at->tensor].chunk_count) {
+        at->tensor++;
+        at->of_tensor = 0;
+        at->tensor_offset = 0;
+    }
+    return at->tensor < manifest->tensor_count;
+}
+
+static void form_group(const tsr_manifest *manifest, void *const *destinations, tsr_read_cursor *at,
+                       tsr_read_slot *slot) {
+    uint64_t size = 0;
+    slot->count = 0;
+    slot->damaged = NULL;
+    while (slot->count < TSR_READ_JOBS && has_next(manifest, at)) {
+        const tsr_chunk_row *chunk = &manifest->chunks[at->chunk];
+        if (size + chunk->size_bytes > TSR_READ_BYTES) break;
+        if (slot->count && chunk->segment != slot->jobs[0].chunk->segment) break;
+        uint8_t *to = destinations ? destinations[at->tensor] : NULL;
+        slot->jobs[slot->count++] =
+            (tsr_read_job){.chunk = chunk,
+                           .tensor = manifest->tensors[at->tensor].name,
+                           .destination = to ? to + at->tensor_offset : NULL};
+        size += chunk->size_bytes;
+        at->tensor_offset += chunk->size_bytes;
+        at->of_tensor++;
+        at->chunk++;
+    }
+    TSR_ASSERT(slot->count);
+}
+
+static tsr_result fill_slot(tsr_ctx *ctx, const tsr_segment_file *file, tsr_read_slot *slot) {
+    const tsr_chunk_row *first = slot->jobs[0].chunk, *last = slot->jobs[slot->count - 1].chunk;
+    const uint8_t *bytes = NULL;
+    TRY(ctx, read_window(ctx, file, slot->memory, first->offset, last->offset + last->size_bytes,
+                         &bytes));
+    for (uint32_t i = 0; i < slot->count; i++)
+        slot->jobs[i].bytes = bytes + (slot->jobs[i].chunk->offset - first->offset);
+    return TSR_SUCCESS;
+}
+
+/* What will be used is what is hashed, while it is still near the processor. */
+static tsr_digest copy_and_hash(const tsr_read_job *job) {
+    size_t size = job->chunk->size_bytes;
+    tsr_tree_hasher hasher;
+    tsr_tree_hasher_init(&hasher);
+    for (size_t at = 0; at < size; at += TSR_HASH_LEAF_BYTES) {
+        size_t part = size - at < TSR_HASH_LEAF_BYTES ? size - at : TSR_HASH_LEAF_BYTES;
+        memcpy(job->destination + at, job->bytes + at, part);
+        tsr_tree_hasher_update(&hasher, job->destination + at, part);
+    }
+    return tsr_tree_hasher_finish(&hasher);
+}
+
+/* Done by the crew. */
+static void verify_group(void *user, uint64_t index) {
+    tsr_reader *reader = user;
+    tsr_read_slot *slot = &reader->slots[index % TSR_READ_SLOTS];
+    for (uint32_t i = 0; i < slot->count; i++) {
+        const tsr_read_job *job = &slot->jobs[i];
+        tsr_digest digest = job->destination ? copy_and_hash(job)
+                                             : tsr_hash_tree(job->bytes, job->chunk->size_bytes);
+        if (tsr_digest_equal(&digest, &job->chunk->digest)) continue;
+        slot->damaged = job;
+        slot->found = digest;
+        return;
+    }
+}
+
+static tsr_result check_slot(tsr_ctx *ctx, const tsr_read_slot *slot) {
+    char expected[TSR_DIGEST_HEX + 1], found[TSR_DIGEST_HEX + 1];
+    if (!slot->damaged) return TSR_SUCCESS;
+    const tsr_chunk_row *chunk = slot->damaged->chunk;
+    tsr_digest_format(&chunk->digest, expected);
+    tsr_digest_format(&slot->found, found);
+    FAIL(ctx, TSR_STATE,
+         "tensor '%s' is damaged: bytes %" PRIu64 " … %" PRIu64 " of 'segment.%u' have hash %s; "
+         "the manifest states %s",
+         slot->damaged->tensor, chunk->offset, chunk->offset + chunk->size_bytes, chunk->segment,
+         found, expected);
+}
+
+/* ---- a state ---- */
+
+static tsr_result open_generation(tsr_ctx *ctx, int gens, const tsr_manifest *manifest,
+                                  int *out_dir) {
+    char name[TSR_NAME_TEXT_MAX];
+    tsr_name_format(&(tsr_name){.kind = TSR_NAME_GENERATION,
+                                .epoch = manifest->token.epoch,
+                                .generation = manifest->token.generation},
+                    name);
+    if (gens < 0) FAIL(ctx, TSR_STATE, "'gen' is missing");
+    return tsr_disk_open(ctx, gens, name, O_DIRECTORY, out_dir);
+}
+
+static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
+                              const tsr_manifest *manifest, void *const *destinations, bool drop,
+                              tsr_segment_file *file) {
+    tsr_crew *crew = &reader->crew;
+    tsr_read_cursor at = {0};
+    uint64_t count = 0;
+    for (; has_next(manifest, &at); count++) {
+        tsr_read_slot *slot = &reader->slots[count % TSR_READ_SLOTS];
+        if (count >= TSR_READ_SLOTS) {
+            tsr_crew_wait(crew, count - TSR_READ_SLOTS + 1);
+            TRY(ctx, check_slot(ctx, slot));
+        }
+        form_group(manifest, destinations, &at, slot);
+        TRY(ctx, next_segment(ctx, dir, manifest, slot->jobs[0].chunk->segment, drop, file));
+        TRY(ctx, fill_slot(ctx, file, slot));
+        tsr_crew_offer(crew, count + 1);
+    }
+    tsr_crew_wait(crew, count);
+    for (uint64_t i = count > TSR_READ_SLOTS ? count - TSR_READ_SLOTS : 0; i < count; i++)
+        TRY(ctx, check_slot(ctx, &reader->slots[i % TSR_READ_SLOTS]));
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_read_state(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
+                          void *const *destinations, bool drop) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_segment_file file = {.fd = -1, .direct = -1};
+    int dir = -1;
+    TRY(ctx, open_generation(ctx, gens, manifest, &dir));
+    if (tsr_manifest_data_bytes(manifest) >= TSR_CREW_BYTES_MIN) tsr_crew_start(&reader->crew);
+    tsr_crew_begin(&reader->crew, verify_group, reader);
+    tsr_result result = read_groups(ctx, reader, dir, manifest, destinations, drop, &file);
+    tsr_crew_cancel(&reader->crew);
+    close_segment(io, &file);
+    io->close(io->self, dir);
+    return result;
+}
+
+tsr_result tsr_read_sizes(tsr_ctx *ctx, int gens, const tsr_manifest *manifest) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_segment_file file = {.fd = -1, .direct = -1};
+    tsr_result result = TSR_SUCCESS;
+    int dir = -1;
+    TRY(ctx, open_generation(ctx, gens, manifest, &dir));
+    for (uint32_t i = 0; !result.code && i < manifest->segment_count; i++) {
+        result = open_segment(ctx, dir, manifest, i, &file);
+        close_segment(io, &file);
+    }
+    io->close(io->self, dir);
+    return result;
+}
