@@ -28,8 +28,15 @@ static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned f
 static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, bool forced,
                     tsr_buffer *out_text) {
     size_t count = tsr_bundle_get_target_count(bundle);
-    tsr_buffer_printf(out_text, "%s: %s", tsr_bundle_get_target_name(bundle, best),
-                      forced ? "asked for" : "the highest level this CPU has");
+    const char *chosen = tsr_bundle_get_target_name(bundle, best);
+    if (forced)
+        tsr_buffer_printf(out_text, "%s: asked for", chosen);
+    else if (tsr_cpu_parse_level(chosen) == cpu_level)
+        tsr_buffer_printf(out_text, "%s: the highest level this CPU has", chosen);
+    else
+        tsr_buffer_printf(out_text,
+                          "%s: the highest level that the bundle shares with this CPU (x86-64-v%u)",
+                          chosen, cpu_level);
     for (size_t i = 0; i < count; i++) {
         const char *name = tsr_bundle_get_target_name(bundle, i);
         unsigned level = tsr_cpu_parse_level(name);

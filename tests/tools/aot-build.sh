@@ -64,7 +64,7 @@ if grep -aq "$work" a.tsb; then fail 'a path of the machine is in the bundle'; f
 
 run 0 "$aot" inspect a.tsb
 has out '^digits  tessera '
-has out '^bundle sha256:[0-9a-f]{64}, '"$(stat -c %s a.tsb) bytes"
+has out '^bundle sha256:[0-9a-f]{64}, format 1.0, '"$(stat -c %s a.tsb) bytes$"
 has out '^  @train  train, batch 64; memory: '
 has out 'param +layer1.weight +64x128xf32 +uniform \[-0.2165, 0.2165\)'
 has out 'state +layer3.bias.adam_v +10xf32 +all 0'
@@ -83,6 +83,8 @@ assert [(p["name"], p["dtype"], p["shape"], p["source"]) for p in train["inputs"
 assert 0 < train["workspaceBytes"] < 200000 and train["workspaceBytes"] % 64 == 0
 assert [t["name"] for t in view["targets"]] == ["cpu:x86-64-v4", "cpu:x86-64-v3", "cpu:x86-64-v2"]
 params = [t for t in view["tensors"] if t["role"] == "param"]
+assert {t["name"]: t["init"] for t in params}["layer1.weight"] == {"kind": "uniform", "low": -0.2165, "high": 0.2165}
+assert all(t["init"] == {"kind": "constant", "value": 0} for t in view["tensors"] if t["role"] == "state")
 assert len(params) == 6 and sum(t["role"] == "state" for t in view["tensors"]) == 12
 for target in view["targets"]:
     kinds = [layer["title"] for layer in target["layers"]]
@@ -98,6 +100,7 @@ tar xf a.tsb -C unpacked
 run 0 "$aot" repack unpacked -o b.tsb
 same b.tsb 'unpacking and repack'
 run 0 "$aot" inspect unpacked
+has out '^bundle sha256:[0-9a-f]{64}, format 1.0, unpacked$'
 
 # The code objects are plain ELF that imports nothing.
 if command -v readelf >/dev/null; then

@@ -2,7 +2,7 @@
 # Sourced by the tests of tessera-aot. Arguments: TESSERA_AOT EXAMPLES. Every check counts; the first
 # one that fails ends the test and shows what the program said.
 set -euo pipefail
-aot=$(realpath "$1") examples=$2
+aot=$(realpath "$1") examples=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

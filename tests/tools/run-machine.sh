@@ -21,7 +21,10 @@ expect "more memory planned than there is" 15 'plans 70368[0-9]+ bytes of memory
 
 check "targets v2 and v3" "$AOT" build "$DIGITS/digits.mlir" -o two.tsb --target=cpu:x86-64-v2,cpu:x86-64-v3
 check "target v4" "$AOT" build "$DIGITS/digits.mlir" -o four.tsb --target=cpu:x86-64-v4
+check "target v2" "$AOT" build "$DIGITS/digits.mlir" -o one.tsb --target=cpu:x86-64-v2
 if grep -qw avx512vl /proc/cpuinfo; then
+    expect "the CPU has more than the bundle" 0 'cpu:x86-64-v3: the highest level that the bundle shares with this CPU .x86-64-v4.; not cpu:x86-64-v2' \
+        "$RUN" two.tsb "${DATA[@]}" --steps 3
     expect "v4 is chosen" 0 'cpu:x86-64-v4: the highest level' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3
     v4=$(state_of .out)
     expect "v3 on request, the same bits" 0 "^state $v4" train --cpu x86-64-v3
@@ -38,6 +41,7 @@ expect "below v2: a message, no SIGILL" 17 'this CPU has x86-64-v1; at least x86
 expect "a v2 CPU" 0 'cpu:x86-64-v2: the highest level this CPU has; not cpu:x86-64-v' emulate Nehalem "$BUNDLE"
 expect "a v3 CPU" 0 'cpu:x86-64-v3: the highest level this CPU has' emulate Haswell "$BUNDLE"
 v3=$(state_of .out)
+expect "a v3 CPU, a v2 bundle" 0 'cpu:x86-64-v2: the highest level that the bundle shares with this CPU .x86-64-v3.' emulate Haswell one.tsb
 [ -z "${v4-}" ] || [ "$v3" = "$v4" ] || fail "v3 on an emulated CPU: another state than v4 here"
 expect "a level the CPU lacks" 17 "'x86-64-v3' was asked for; this CPU has x86-64-v2" emulate Nehalem "$BUNDLE" --cpu x86-64-v3
 expect "nothing for this CPU" 5 'has no code for this CPU \(x86-64-v2\); it has cpu:x86-64-v4' emulate Nehalem four.tsb

@@ -9,6 +9,7 @@
 #include "tools/aot/aot.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,8 +149,13 @@ static void show_text(const view *v, tsr_buffer *out) {
     tsr_buffer_printf(out, "%s  %s, %s numerics, %" PRIu64 " virtual rank%s\n", v->config.name,
                       v->config.producer, v->config.numerics, v->config.virtual_ranks,
                       v->config.virtual_ranks == 1 ? "" : "s");
-    tsr_buffer_printf(out, "bundle sha256:%s, %" PRIu64 " bytes\n", hex,
-                      tsr_bundle_get_file_size(v->bundle));
+    tsr_buffer_printf(out, "bundle sha256:%s, format %u.%u, ", hex, v->config.version_major,
+                      v->config.version_minor);
+    uint64_t size = tsr_bundle_get_file_size(v->bundle);
+    if (size)
+        tsr_buffer_printf(out, "%" PRIu64 " bytes\n", size);
+    else
+        tsr_buffer_text(out, "unpacked\n");
     text_entries(v, out);
     text_tensors(v, out);
     text_layers(v, out);
@@ -160,6 +166,14 @@ static void show_text(const view *v, tsr_buffer *out) {
 static void json_text(tsr_buffer *out, const char *key, const char *text) {
     tsr_buffer_printf(out, "\"%s\":", key);
     tsr_buffer_json_string(out, text);
+}
+
+/* JSON has no infinities. */
+static void json_number(tsr_buffer *out, const char *key, double value) {
+    if (isfinite(value))
+        tsr_buffer_printf(out, ",\"%s\":%.17g", key, value);
+    else
+        tsr_buffer_printf(out, ",\"%s\":\"%g\"", key, value);
 }
 
 static void json_type(tsr_buffer *out, tsr_dtype dtype, const tsr_shape *shape) {
@@ -205,6 +219,27 @@ static void json_entries(const view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "]");
 }
 
+/* The numbers are those of text_init. */
+static void json_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
+    tsr_buffer_printf(out, ",\"init\":{\"kind\":\"%s\"", tsr_init_kind_name(tensor->init));
+    switch (tensor->init) {
+    case TSR_INIT_DATA:
+        break;
+    case TSR_INIT_CONSTANT:
+        json_number(out, "value", tensor->init_a);
+        break;
+    case TSR_INIT_UNIFORM:
+        json_number(out, "low", tensor->init_a);
+        json_number(out, "high", tensor->init_b);
+        break;
+    case TSR_INIT_NORMAL:
+        json_number(out, "mean", tensor->init_a);
+        json_number(out, "deviation", tensor->init_b);
+        break;
+    }
+    tsr_buffer_text(out, "}");
+}
+
 static void json_tensors(const view *v, tsr_buffer *out) {
     tsr_buffer_text(out, ",\"tensors\":[");
     for (size_t i = 0; i < v->config.tensor_count; i++) {
@@ -213,8 +248,8 @@ static void json_tensors(const view *v, tsr_buffer *out) {
         json_text(out, "name", tensor->name);
         tsr_buffer_printf(out, ",\"role\":\"%s\"", tsr_tensor_role_name(tensor->role));
         json_type(out, tensor->dtype, &tensor->shape);
-        tsr_buffer_printf(out, ",\"init\":\"%s\",\"sizeBytes\":%" PRIu64 "}",
-                          tsr_init_kind_name(tensor->init), tensor_bytes(tensor));
+        json_init(tensor, out);
+        tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 "}", tensor_bytes(tensor));
     }
     tsr_buffer_printf(out, "],\"tensorBytes\":%" PRIu64, tensors_bytes(&v->config));
 }
