@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which target of a bundle runs on which CPU, and what is said about it.
+ */
+#include "loader/match.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[64];
+static tsr_ctx ctx;
+static tsr_arena arena;
+static tsr_bundle *bundle;
+
+/* A bundle with nothing but these targets; the names end in NULL. */
+static void open_bundle(const char *const *names) {
+    static const char config[] = "{}";
+    const tsr_bundle_blob blob = {TSR_MEDIA_PROGRAM, NULL, "x", 1};
+    tsr_bundle_target targets[8];
+    tsr_bundle_spec spec = {.size_bytes = sizeof spec,
+                            .config = config,
+                            .config_size_bytes = sizeof config - 1,
+                            .targets = targets};
+    for (; names[spec.target_count]; spec.target_count++)
+        targets[spec.target_count] = (tsr_bundle_target){names[spec.target_count], &blob, 1};
+    snprintf(path, sizeof path, "/tmp/tessera-match-%ld.tsb", (long)getpid());
+    ctx = (tsr_ctx){0};
+    cr_assert_eq(tsr_bundle_write(&ctx, path, &spec).code, TSR_OK, "%s", ctx.error.text);
+    cr_assert_eq(tsr_bundle_open(&ctx, path, NULL, &bundle).code, TSR_OK, "%s", ctx.error.text);
+}
+
+static void finish(void) {
+    tsr_bundle_close(&ctx, bundle);
+    tsr_arena_finish(&arena);
+    unlink(path);
+}
+TestSuite(match, .fini = finish);
+
+static const char *const all[] = {"cpu:x86-64-v2", "cpu:x86-64-v3", "cpu:x86-64-v4", NULL};
+
+static void chosen(unsigned level, const char *forced, const char *target, const char *reason) {
+    size_t index = 77;
+    const char *got = NULL;
+    cr_assert_eq(tsr_match_target(&ctx, bundle, level, forced, &arena, &index, &got).code, TSR_OK,
+                 "%s", ctx.error.text);
+    cr_assert_str_eq(tsr_bundle_get_target_name(bundle, index), target);
+    cr_assert_str_eq(got, reason);
+}
+
+static void refused(unsigned level, const char *forced, tsr_code code, const char *text) {
+    size_t index = 77;
+    const char *reason = NULL;
+    cr_assert_eq(tsr_match_target(&ctx, bundle, level, forced, &arena, &index, &reason).code, code,
+                 "%s", ctx.error.text);
+    cr_assert(strstr(ctx.error.text, text), "expected '%s' in '%s'", text, ctx.error.text);
+    cr_assert(index == 77 && !reason, "written only on success");
+}
+
+Test(match, the_highest_level_of_the_cpu) {
+    open_bundle(all);
+    chosen(4, NULL, "cpu:x86-64-v4",
+           "cpu:x86-64-v4: the highest level this CPU has; not cpu:x86-64-v3: a lower level; not "
+           "cpu:x86-64-v2: a lower level");
+    chosen(3, NULL, "cpu:x86-64-v3",
+           "cpu:x86-64-v3: the highest level this CPU has; not cpu:x86-64-v4: this CPU has "
+           "x86-64-v3; not cpu:x86-64-v2: a lower level");
+    chosen(2, NULL, "cpu:x86-64-v2",
+           "cpu:x86-64-v2: the highest level this CPU has; not cpu:x86-64-v4: this CPU has "
+           "x86-64-v2; not cpu:x86-64-v3: this CPU has x86-64-v2");
+}
+
+Test(match, a_forced_level) {
+    open_bundle(all);
+    static const char reason[] = "cpu:x86-64-v2: asked for; not cpu:x86-64-v4: this CPU has "
+                                 "x86-64-v3; not cpu:x86-64-v3: not "
+                                 "asked for";
+    chosen(3, "x86-64-v2", "cpu:x86-64-v2", reason);
+    chosen(3, "cpu:x86-64-v2", "cpu:x86-64-v2", reason);
+    refused(3, "x86-64-v4", TSR_MACHINE, "'x86-64-v4' was asked for; this CPU has x86-64-v3");
+    for (const char *const *wrong =
+             (const char *const[]){"", "v3", "x86-64-v0", "x86-64-v5", "x86-64-v33", "cpu:", NULL};
+         *wrong; wrong++)
+        refused(3, *wrong, TSR_USAGE,
+                "is no CPU level; expected x86-64-v2, x86-64-v3 or x86-64-v4");
+}
+
+Test(match, a_level_the_bundle_lacks) {
+    open_bundle((const char *const[]){"cpu:x86-64-v4", "cuda:sm_80", NULL});
+    refused(3, NULL, TSR_TARGET,
+            "has no code for this CPU (x86-64-v3); it has cuda:sm_80, cpu:x86-64-v4");
+    refused(4, "x86-64-v3", TSR_TARGET,
+            "has no code for 'x86-64-v3'; it has cuda:sm_80, cpu:x86-64-v4");
+    refused(4, "x86-64-v1", TSR_TARGET, "has no code for 'x86-64-v1'");
+    chosen(4, NULL, "cpu:x86-64-v4",
+           "cpu:x86-64-v4: the highest level this CPU has; not cuda:sm_80: no such device here");
+}
+
+Test(match, a_cpu_below_v2) {
+    open_bundle(all);
+    refused(1, NULL, TSR_MACHINE, "this CPU has x86-64-v1; at least x86-64-v2 is needed");
+    refused(1, "x86-64-v2", TSR_MACHINE, "this CPU has x86-64-v1");
+}

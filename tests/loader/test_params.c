@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where parameters come from and go to.
+ */
+#include "runtime/data/array_file.h"
+#include "tests/loader/digits.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static digits d;
+static void init(void) {
+    digits_init(&d);
+    digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
+}
+static void finish(void) { digits_finish(&d); }
+TestSuite(params, .init = init, .fini = finish);
+
+/* The parameters in the model's memory: the state without the optimizer's. */
+static size_t collect(const tsr_model *model, tsr_tensor out_params[static 16]) {
+    size_t state_count = 0, count = 0;
+    const tsr_tensor *state = tsr_model_get_state(model, &state_count);
+    for (size_t i = 0; i < state_count; i++) {
+        const tsr_config_tensor *tensor =
+            tsr_config_find_tensor(tsr_model_get_config(model), state[i].name);
+        if (tensor->role == TSR_ROLE_PARAM) out_params[count++] = state[i];
+    }
+    cr_assert_eq(count, 6);
+    return count;
+}
+
+static bool equal_params(const tsr_model *a, const tsr_model *b) {
+    tsr_tensor x[16], y[16];
+    size_t count = collect(a, x);
+    collect(b, y);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size = 0;
+        cr_assert(tsr_shape_size(&x[i].shape, x[i].dtype, &size));
+        if (memcmp(x[i].data, y[i].data, (size_t)size) != 0) return false;
+    }
+    return true;
+}
+
+Test(params, depend_on_the_seed_alone) {
+    tsr_model *other = digits_open(&d, NULL);
+    digits_must(&d, tsr_model_initialize(&d.ctx, other, 4));
+    cr_assert(!equal_params(d.model, other));
+    digits_must(&d, tsr_model_initialize(&d.ctx, other, 3));
+    cr_assert(equal_params(d.model, other));
+    tsr_model_close(&d.ctx, other);
+}
+
+Test(params, survive_a_file) {
+    const char *path = digits_path(&d, "p.safetensors");
+    tsr_model *other = digits_open(&d, NULL);
+    digits_must(&d, tsr_model_export_params(&d.ctx, d.model, path));
+    digits_must(&d, tsr_model_load_params(&d.ctx, other, path)); /* into an empty model */
+    cr_assert(equal_params(d.model, other));
+    tsr_digest mine = digits_state_hash(d.model), theirs = digits_state_hash(other);
+    cr_assert(tsr_digest_equal(&mine, &theirs), "its optimizer state has its first values");
+    digits_must(&d, tsr_model_initialize(&d.ctx, other, 4));
+    digits_must(&d, tsr_model_load_params(&d.ctx, other, path));
+    cr_assert(equal_params(d.model, other));
+    tsr_model_close(&d.ctx, other);
+}
+
+/* A file with other tensors too is good; one that lacks a parameter, or has it as another type,
+ * changes nothing. */
+Test(params, files_that_do_not_fit) {
+    const char *path = digits_path(&d, "p.safetensors");
+    float extra[3] = {1, 2, 3};
+    tsr_tensor params[16];
+    tsr_digest before = digits_state_hash(d.model);
+    size_t count = collect(d.model, params);
+    params[count] = (tsr_tensor){"aaa.extra", TSR_DTYPE_F32, {1, {3}}, extra};
+    digits_must(&d, tsr_safetensors_write(&d.ctx, path, params, count + 1, NULL));
+    digits_must(&d, tsr_model_load_params(&d.ctx, d.model, path));
+
+    digits_must(&d, tsr_safetensors_write(&d.ctx, path, params, count - 1, NULL));
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_MISMATCH, path, "no tensor '",
+            params[count - 1].name);
+    tsr_tensor narrow = params[count - 1];
+    params[count - 1].shape.dims[0] /= 2;
+    digits_must(&d, tsr_safetensors_write(&d.ctx, path, params, count, NULL));
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_MISMATCH, "32x10xf32",
+            "64x10xf32");
+    params[count - 1] = narrow;
+    params[count - 1].dtype = TSR_DTYPE_I32;
+    digits_must(&d, tsr_safetensors_write(&d.ctx, path, params, count, NULL));
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_MISMATCH, "64x10xi32",
+            "64x10xf32");
+    tsr_digest after = digits_state_hash(d.model);
+    cr_assert(tsr_digest_equal(&before, &after));
+}
+
+static void write_bytes(const char *path, const void *bytes, size_t size) {
+    tsr_arena arena = {0};
+    tsr_io_atomic file;
+    digits_must(&d, tsr_io_atomic_open(&d.ctx, path, &arena, &file));
+    digits_must(&d, tsr_io_write_all(&d.ctx, file.fd, path, bytes, size, 0));
+    digits_must(&d, tsr_io_atomic_commit(&d.ctx, &file));
+    tsr_arena_finish(&arena);
+}
+
+Test(params, files_that_are_none) {
+    const char *path = digits_path(&d, "p.safetensors");
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_IO, path, "No such file");
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, d.folder), TSR_IO, "directory");
+    write_bytes(path, "1234567", 7);
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_DATA, "7 bytes", "at least 8");
+    write_bytes(path, "\x09\0\0\0\0\0\0\0{}", 10);
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_DATA, "9 bytes; 2 follow");
+    write_bytes(path, "\xff\xff\xff\xff\xff\xff\xff\xff{}", 10);
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_DATA, "18446744073709551615");
+    write_bytes(path, "\x02\0\0\0\0\0\0\0[]", 10);
+    REFUSED(&d, tsr_model_load_params(&d.ctx, d.model, path), TSR_DATA, path);
+}
+
+/* A read that fails half-way leaves a model that is not used until it is filled again. */
+Test(params, a_load_that_fails_half_way) {
+    const char *path = digits_path(&d, "p.safetensors");
+    uint8_t x[DIGITS_PIXELS] = {0};
+    float y[DIGITS_CLASSES];
+    size_t files = digits_count_files("/proc/self/fd");
+    tsr_ctx ctx = {.io = digits_failing_io()};
+    unsigned half_way = 0;
+    digits_must(&d, tsr_model_export_params(&d.ctx, d.model, path));
+    for (digits_fail_at = 0;; digits_fail_at++) {
+        digits_operations = 0;
+        tsr_result result = tsr_model_load_params(&ctx, d.model, path);
+        cr_assert_eq(digits_count_files("/proc/self/fd"), files);
+        if (!result.code) break;
+        cr_assert_eq(result.code, TSR_IO, "%s", ctx.error.text);
+        result = digits_predict(&d.ctx, d.model, x, 1, y);
+        half_way += result.code == TSR_USAGE;
+        digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
+    }
+    cr_assert_eq(half_way, 6, "as often as there are parameters");
+    digits_must(&d, digits_predict(&d.ctx, d.model, x, 1, y));
+}
+
+Test(params, an_export_that_fails_leaves_nothing) {
+    const char *path = digits_path(&d, "p.safetensors");
+    tsr_ctx ctx = {.io = digits_failing_io()};
+    unsigned failed = 0;
+    for (digits_fail_at = 1; digits_fail_at < 4; digits_fail_at++) { /* open, write, sync */
+        digits_operations = 0;
+        failed += tsr_model_export_params(&ctx, d.model, path).code == TSR_IO;
+        cr_assert_eq(digits_count_files(d.folder), 0);
+    }
+    cr_assert_eq(failed, 3);
+}
+
+Test(params, from_a_state_directory) {
+    const char *state = digits_path(&d, "state");
+    tsr_train_options options = digits_training(&d, 20);
+    tsr_train_summary summary;
+    tsr_generation generation = {0};
+    tsr_model *other = digits_open(&d, NULL);
+    REFUSED(&d, tsr_model_load_state(&d.ctx, other, state, TSR_RESUME_AUTO, 0, &generation), TSR_IO,
+            state);
+    options.state_directory = state;
+    options.save_every = 10;
+    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary));
+    digits_must(&d, tsr_model_load_state(&d.ctx, other, state, TSR_RESUME_AUTO, 0, &generation));
+    cr_assert_eq(generation.position.step, 20);
+    tsr_digest hash = digits_state_hash(other);
+    cr_assert(tsr_digest_equal(&hash, &summary.state_hash));
+    cr_assert(tsr_digest_equal(&hash, &generation.state_hash));
+    digits_must(&d, tsr_model_load_state(&d.ctx, other, state, TSR_RESUME_EXACT,
+                                         generation.number - 1, &generation));
+    cr_assert_eq(generation.position.step, 10);
+    REFUSED(&d, tsr_model_load_state(&d.ctx, other, state, TSR_RESUME_EXACT, 77, &generation),
+            TSR_STATE, "77");
+    cr_assert_eq(generation.position.step, 10, "written only on success");
+    tsr_model_close(&d.ctx, other);
+}
