@@ -11,9 +11,9 @@
 #include "runtime/data/array_file.h"
 
 enum {
-    TSR_NPY_HEADER_MAX = 64 * 1024,                 /* bytes of the literal */
-    TSR_ZIP_DIRECTORY_MAX = 16 * 1024 * 1024,       /* bytes of the central directory */
-    TSR_READ_BYTES = 64 * 1024,                     /* for checksums and inflating */
+    TSR_NPY_HEADER_MAX = 64 * 1024,           /* bytes of the literal */
+    TSR_ZIP_DIRECTORY_MAX = 16 * 1024 * 1024, /* bytes of the central directory */
+    TSR_READ_BYTES = 64 * 1024,               /* for checksums and inflating */
     TSR_QUOTE_MAX = 80,
 };
 
