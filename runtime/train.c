@@ -13,6 +13,7 @@ typedef struct run {
     tsr_tensor outputs[TSR_CONFIG_PORTS_MAX];
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t saves_reported;
+    bool whole; /* the state is that of summary->position */
     double began;
 } run;
 
@@ -31,6 +32,9 @@ static void collect_inputs(const tsr_config *config, const tsr_executor *executo
             out_inputs[count++] = tsr_executor_get_input(executor, entry, i);
 }
 
+/* The sign of a NaN means nothing to who reads it. */
+static double without_sign_of_nan(double value) { return isnan(value) ? (double)NAN : value; }
+
 /* The first value that is not finite; SIZE_MAX if all are. */
 static uint64_t find_nonfinite(const tsr_tensor *tensor, double *out_value) {
     uint64_t count = 0;
@@ -44,7 +48,7 @@ static uint64_t find_nonfinite(const tsr_tensor *tensor, double *out_value) {
         else
             break;
         if (isfinite(value)) continue;
-        *out_value = value;
+        *out_value = without_sign_of_nan(value);
         return i;
     }
     return SIZE_MAX;
@@ -118,9 +122,13 @@ static tsr_result save_last(tsr_ctx *ctx, run *self) {
 static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     double means[TSR_CONFIG_PORTS_MAX];
+    uint64_t step = self->summary->position.step;
     if (!job->eval_data) return TSR_SUCCESS;
-    TRY(ctx, tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means));
-    tsr_eval_report report = {.step = self->summary->position.step,
+    tsr_result result =
+        tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means);
+    if (result.code)
+        return tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
+    tsr_eval_report report = {.step = step,
                               .rows = tsr_dataset_get_row_count(job->eval_data),
                               .names = self->eval_names,
                               .means = means,
@@ -158,6 +166,7 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     double began = now();
     TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed, position->sample,
                                self->entry->batch, self->inputs));
+    self->whole = false;
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, position->step + 1);
     if (result.code)
         return tsr_error_prefix(ctx, result, "step %llu", (unsigned long long)position->step + 1);
@@ -165,6 +174,7 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
         check_finite(ctx, self->outputs, self->entry->output_count, "output", position->step + 1));
     position->step++;
     position->sample += self->entry->batch;
+    self->whole = true;
     self->summary->step_seconds += now() - began;
     TRY(ctx, compare(ctx, self));
     report_step(self);
@@ -193,9 +203,25 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
             position->step < job->last_step)
             TRY(ctx, evaluate(ctx, self));
     }
-    if (job->store) TRY(ctx, save_last(ctx, self));
+    if (job->store)
+        TRY(ctx, save_last(ctx, self));
+    else
+        TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", position->step));
     if (!self->summary->stopped && !job->replay) TRY(ctx, evaluate(ctx, self));
     return TSR_SUCCESS;
+}
+
+/* What was trained before an error elsewhere, in the data or a log, is kept. */
+static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
+    tsr_ctx apart = tsr_ctx_fork(ctx);
+    unsigned long long step = self->summary->position.step;
+    bool hopeless = code == TSR_NONFINITE || code == TSR_SAVE || code == TSR_LOCKED;
+    if (!self->job->store || !self->whole || hopeless) return;
+    if (save_last(&apart, self).code)
+        tsr_log(ctx, TSR_LOG_WARNING, "the state of step %llu is not saved: %s", step,
+                apart.error.text);
+    else
+        tsr_log(ctx, TSR_LOG_WARNING, "the run ends early; the state of step %llu is saved", step);
 }
 
 static void begin(run *self) {
@@ -221,6 +247,7 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     *out_summary = (tsr_train_summary){.position = job->position};
     begin(&self);
     tsr_result result = run_steps(ctx, &self);
+    if (result.code) rescue(ctx, &self, (tsr_code)result.code);
     if (job->store) {
         tsr_save_status status = tsr_store_wait(job->store);
         report_saves(&self, &status);
@@ -251,8 +278,9 @@ static double read_element(const tsr_config_port *port, const void *data, uint64
 }
 
 /* Adds the first `rows` rows of each output, in order. */
-static void add_rows(const tsr_config_entry *entry, const tsr_executor *executor, size_t index,
-                     uint64_t rows, double *sums) {
+static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
+                           const tsr_executor *executor, size_t index, uint64_t rows,
+                           double *sums) {
     for (size_t i = 0; i < entry->output_count; i++) {
         const tsr_config_port *port = &entry->outputs[i];
         const void *data = tsr_executor_get_output(executor, index, i);
@@ -260,9 +288,15 @@ static void add_rows(const tsr_config_entry *entry, const tsr_executor *executor
         bool fits = tsr_shape_count(&port->shape, &count);
         TSR_ASSERT(fits && entry->batch > 0);
         per_row = count / entry->batch;
-        for (uint64_t j = 0; j < rows * per_row; j++)
-            sums[i] += read_element(port, data, j) / (double)per_row;
+        for (uint64_t j = 0; j < rows * per_row; j++) {
+            double value = read_element(port, data, j);
+            if (!isfinite(value))
+                FAIL(ctx, TSR_NONFINITE, "output '%s' is %g in row %llu of them; expected finite numbers",
+                     port->name, without_sign_of_nan(value), (unsigned long long)(j / per_row));
+            sums[i] += value / (double)per_row;
+        }
     }
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *executor,
@@ -277,10 +311,10 @@ tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *ex
         uint64_t count = total - row < ports->batch ? total - row : ports->batch;
         TRY(ctx, tsr_dataset_rows(ctx, data, row, ports->batch, inputs));
         tsr_result result = tsr_executor_run(ctx, executor, entry, 0);
+        if (!result.code) result = add_rows(ctx, ports, executor, entry, count, out_means);
         if (result.code)
             return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
                                     (unsigned long long)(row + count - 1));
-        add_rows(ports, executor, entry, count, out_means);
     }
     for (size_t i = 0; i < ports->output_count; i++) out_means[i] /= (double)total;
     return TSR_SUCCESS;

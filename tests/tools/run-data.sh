@@ -57,6 +57,37 @@ done
 expect "label out of range while evaluating" 8 'rows 640 to 703: test_labels.60. is 4294967296' \
     "$RUN" "$BUNDLE" --entry evaluate --quiet --data "test_images=$DIGITS/train-images.npy" --data test_labels=bad.npy
 
+# What was trained before an error in other data, or of a log, is saved.
+bad_eval=(--data "test_images=$DIGITS/train-images.npy" --data test_labels=bad.npy)
+expect "label out of range in an evaluation between" 8 'error: evaluation at step 20: rows 640 to 703: test_labels.60. is 4294967296' \
+    "$RUN" "$BUNDLE" --steps 50 --eval-every 20 --quiet "${images[@]}" "${labels[@]}" "${bad_eval[@]}" --state-dir E
+cp .err told
+check "it is told" grep -q 'warning: the run ends early; the state of step 20 is saved$' told
+expect "nothing is lost" 0 'good, step 20,' "$RUN" fsck E
+recorded() { (ulimit -f 300 && "$RUN" "$BUNDLE" --steps 1000 --quiet "${images[@]}" "${labels[@]}" --state-dir R --record run.log); }
+expect "no room for the record" 7 "cannot write 'run.log' at offset [0-9]+: File too large" recorded
+step=$(sed -n 's/.*warning: the run ends early; the state of step \([1-9][0-9]*\) is saved$/\1/p' .err)
+expect "nothing is lost" 0 "good, step ${step:-none}," "$RUN" fsck R
+
+# Numbers that are not finite: the tensor is named, and nothing of them is saved or written.
+for lr in 1.0e30:"output 'loss' is nan at step 2" 3.0e38:"tensor 'layer1.bias' has inf at element 0 at step 1"; do
+    sed "s/lr = 1.0e-3/lr = ${lr%%:*}/" "$DIGITS/digits.mlir" >wild.mlir
+    check "learning rate ${lr%%:*}" "$AOT" build wild.mlir -o wild.tsb --target=cpu:x86-64-v2
+    steps=${lr##* }
+    wild() { "$RUN" wild.tsb --quiet --steps "$steps" "${images[@]}" "${labels[@]}" "$@"; }
+    expect "learning rate ${lr%%:*}" 14 "error: ${lr#*:}; expected" wild
+    expect "learning rate ${lr%%:*}, saved" 14 "error: ${lr#*:}; expected" wild --state-dir W --save-every 1
+    expect "what is saved" 0 "$((steps - 1)) good, 0 damaged" "$RUN" fsck W
+    expect "learning rate ${lr%%:*}, exported" 14 "error: ${lr#*:}; expected" wild --export-params wild.safetensors
+    check "nothing is exported" test ! -e wild.safetensors
+    rm -rf W
+done
+sed 's/lr = 1.0e-3/lr = 1.0e30/' "$DIGITS/digits.mlir" >wild.mlir
+check "learning rate 1e30" "$AOT" build wild.mlir -o wild.tsb --target=cpu:x86-64-v2
+expect "an evaluation that is not finite" 14 "error: evaluation at step 1: rows 0 to 63: output 'loss' is nan in row [0-9]+" \
+    "$RUN" wild.tsb --quiet --steps 1 "${images[@]}" "${labels[@]}" "${TEST_DATA[@]}" --metrics wild.jsonl
+check "no number that JSON lacks" sh -c '! grep -q nan wild.jsonl'
+
 # A last partial batch in evaluation: 359 rows are 5 batches of 64 and one of 39.
 expect "every row counts once" 0 '\(359 rows\)' "$RUN" "$BUNDLE" --entry evaluate --quiet "${TEST_DATA[@]}"
 finish
