@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run/report.h"
 
-#include "runtime/base/buffer.h"
 #include "tools/common/options.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,8 +12,10 @@ static const double terminal_interval = 0.1,
                     plain_interval = 2.0; /* seconds between progress lines */
 
 tsr_result tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const char *metrics_path) {
-    *report = (tsr_report){
-        .quiet = quiet, .terminal = isatty(STDERR_FILENO) == 1, .metrics_path = metrics_path};
+    *report = (tsr_report){.quiet = quiet,
+                           .terminal = isatty(STDERR_FILENO) == 1,
+                           .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .metrics_path = metrics_path};
     if (!metrics_path) return TSR_SUCCESS;
     report->metrics = fopen(metrics_path, "ae");
     if (!report->metrics)
@@ -24,12 +26,15 @@ tsr_result tsr_report_init(tsr_ctx *ctx, tsr_report *report, bool quiet, const c
 }
 
 static void end_line(tsr_report *report) {
+    pthread_mutex_lock(&report->lock);
     if (report->line_open) fputc('\n', stderr);
     report->line_open = false;
+    pthread_mutex_unlock(&report->lock);
 }
 
 tsr_result tsr_report_finish(tsr_ctx *ctx, tsr_report *report) {
     end_line(report);
+    tsr_buffer_finish(&report->line);
     if (!report->metrics) return TSR_SUCCESS;
     if (fclose(report->metrics) != 0 && !report->metrics_error) report->metrics_error = errno;
     report->metrics = NULL;
@@ -39,9 +44,36 @@ tsr_result tsr_report_finish(tsr_ctx *ctx, tsr_report *report) {
     return TSR_SUCCESS;
 }
 
-static void note_metrics(tsr_report *report, int written) {
-    if (written < 0 && !report->metrics_error) report->metrics_error = errno;
+/* ---- metrics: one JSON object a line, written at once ---- */
+
+static void begin_record(tsr_report *report, const char *event, uint64_t step) {
+    report->line.size_bytes = 0;
+    tsr_buffer_printf(&report->line, "{\"event\":\"%s\",\"step\":%llu", event,
+                      (unsigned long long)step);
 }
+
+/* A member of "outputs"; JSON has no NaN and no infinities. */
+static void append_output(tsr_report *report, const char *name, double value) {
+    tsr_buffer *line = &report->line;
+    if (line->size_bytes && line->bytes[line->size_bytes - 1] != '{') tsr_buffer_text(line, ",");
+    tsr_buffer_json_string(line, name);
+    if (isfinite(value))
+        tsr_buffer_printf(line, ":%.9g", value);
+    else
+        tsr_buffer_text(line, ":null");
+}
+
+static void end_record(tsr_report *report) {
+    tsr_buffer_text(&report->line, "}\n");
+    if (report->metrics_error) return;
+    if (report->line.failed)
+        report->metrics_error = ENOMEM;
+    else if (fwrite(report->line.bytes, 1, report->line.size_bytes, report->metrics) !=
+             report->line.size_bytes)
+        report->metrics_error = errno;
+}
+
+/* ---- steps ---- */
 
 static double read_scalar(const tsr_tensor *tensor) {
     switch (tensor->dtype) {
@@ -62,20 +94,27 @@ static double read_scalar(const tsr_tensor *tensor) {
     return 0;
 }
 
-/* "loss 0.1234" or "\"loss\":0.1234…" for each scalar output. */
-static size_t format_outputs(const tsr_step_report *step, bool json, char *text, size_t room) {
+/* "  loss 0.1234" for each scalar output; cut where the room ends. */
+static void format_outputs(const tsr_step_report *step, char *text, size_t room) {
     size_t used = 0;
     text[0] = 0;
     for (size_t i = 0; i < step->output_count && used < room; i++) {
         if (step->outputs[i].shape.rank != 0) continue;
-        double value = read_scalar(&step->outputs[i]);
-        int length =
-            json ? snprintf(text + used, room - used, "%s\"%s\":%.9g", used ? "," : "",
-                            step->outputs[i].name, value)
-                 : snprintf(text + used, room - used, "  %s %.5g", step->outputs[i].name, value);
+        int length = snprintf(text + used, room - used, "  %s %.5g", step->outputs[i].name,
+                              read_scalar(&step->outputs[i]));
         if (length > 0) used += (size_t)length;
     }
-    return used;
+}
+
+static void write_step(tsr_report *report, const tsr_step_report *step) {
+    begin_record(report, "step", step->step);
+    tsr_buffer_printf(&report->line, ",\"samples\":%llu,\"seconds\":%.6f,\"outputs\":{",
+                      (unsigned long long)step->samples, step->seconds);
+    for (size_t i = 0; i < step->output_count; i++)
+        if (step->outputs[i].shape.rank == 0)
+            append_output(report, step->outputs[i].name, read_scalar(&step->outputs[i]));
+    tsr_buffer_text(&report->line, "}");
+    end_record(report);
 }
 
 static void print_progress(tsr_report *report, const tsr_step_report *step) {
@@ -83,26 +122,20 @@ static void print_progress(tsr_report *report, const tsr_step_report *step) {
     double done = (double)(step->step - step->first_step),
            rate = step->seconds > 0 ? done / step->seconds : 0;
     double left = rate > 0 ? (double)(step->last_step - step->step) / rate : 0;
-    format_outputs(step, false, outputs, sizeof outputs);
+    format_outputs(step, outputs, sizeof outputs);
+    pthread_mutex_lock(&report->lock);
     fprintf(stderr, "%sstep %llu/%llu%s  %.0f samples/s  ETA %.0f s%s",
             report->terminal ? "\r\033[K" : "", (unsigned long long)step->step,
             (unsigned long long)step->last_step, outputs, rate * (double)step->samples, left,
             report->terminal ? "" : "\n");
     report->line_open = report->terminal;
+    pthread_mutex_unlock(&report->lock);
 }
 
 void tsr_report_step(void *user, const tsr_step_report *step) {
     tsr_report *report = user;
     bool last = step->step == step->last_step;
-    if (report->metrics) {
-        char outputs[4096];
-        format_outputs(step, true, outputs, sizeof outputs);
-        note_metrics(report, fprintf(report->metrics,
-                                     "{\"event\":\"step\",\"step\":%llu,\"samples\":%llu,"
-                                     "\"seconds\":%.6f,\"outputs\":{%s}}\n",
-                                     (unsigned long long)step->step,
-                                     (unsigned long long)step->samples, step->seconds, outputs));
-    }
+    if (report->metrics) write_step(report, step);
     if (report->quiet || (step->seconds < report->next_update && !last)) return;
     report->next_update = step->seconds + (report->terminal ? terminal_interval : plain_interval);
     print_progress(report, step);
@@ -115,13 +148,12 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     for (size_t i = 0; i < eval->count; i++) printf(" %s %.6f", eval->names[i], eval->means[i]);
     printf(" (%llu rows)\n", (unsigned long long)eval->rows);
     if (!report->metrics) return;
-    note_metrics(report, fprintf(report->metrics,
-                                 "{\"event\":\"eval\",\"step\":%llu,\"rows\":%llu,\"outputs\":{",
-                                 (unsigned long long)eval->step, (unsigned long long)eval->rows));
-    for (size_t i = 0; i < eval->count; i++)
-        note_metrics(report, fprintf(report->metrics, "%s\"%s\":%.9g", i ? "," : "", eval->names[i],
-                                     eval->means[i]));
-    note_metrics(report, fprintf(report->metrics, "}}\n"));
+    begin_record(report, "eval", eval->step);
+    tsr_buffer_printf(&report->line, ",\"rows\":%llu,\"outputs\":{",
+                      (unsigned long long)eval->rows);
+    for (size_t i = 0; i < eval->count; i++) append_output(report, eval->names[i], eval->means[i]);
+    tsr_buffer_text(&report->line, "}");
+    end_record(report);
 }
 
 static void write_generation(tsr_report *report, const char *event,
@@ -129,12 +161,11 @@ static void write_generation(tsr_report *report, const char *event,
     char hex[TSR_DIGEST_HEX + 1];
     if (!report->metrics) return;
     tsr_digest_format(&generation->state_hash, hex);
-    note_metrics(report, fprintf(report->metrics,
-                                 "{\"event\":\"%s\",\"generation\":%llu,\"epoch\":%llu,\"step\":%"
-                                 "llu,\"state\":\"%s\"}\n",
-                                 event, (unsigned long long)generation->number,
-                                 (unsigned long long)generation->epoch,
-                                 (unsigned long long)generation->position.step, hex));
+    begin_record(report, event, generation->position.step);
+    tsr_buffer_printf(&report->line, ",\"generation\":%llu,\"epoch\":%llu,\"state\":\"%s\"",
+                      (unsigned long long)generation->number, (unsigned long long)generation->epoch,
+                      hex);
+    end_record(report);
 }
 
 void tsr_report_saved(void *user, const tsr_generation *generation) {

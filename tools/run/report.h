@@ -7,15 +7,19 @@
 #define TSR_TOOLS_RUN_REPORT_H
 
 #include "loader/tessera.h"
+#include "runtime/base/buffer.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 typedef struct tsr_report {
     bool quiet;
-    bool terminal;      /* stderr is one: the progress line is rewritten in place */
-    bool line_open;     /* a progress line without its newline is on the terminal */
-    double next_update; /* seconds of the run */
-    FILE *metrics;      /* or NULL; owned */
+    bool terminal;        /* stderr is one: the progress line is rewritten in place */
+    pthread_mutex_t lock; /* of line_open: saves log from a thread of their own */
+    bool line_open;       /* a progress line without its newline is on the terminal */
+    double next_update;   /* seconds of the run */
+    FILE *metrics;        /* or NULL; owned */
+    tsr_buffer line;      /* of the metrics; owned, reused */
     const char *metrics_path;
     int metrics_error;   /* errno of the first failed write */
     uint64_t first_step; /* where the run began */
