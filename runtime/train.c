@@ -291,8 +291,9 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
         for (uint64_t j = 0; j < rows * per_row; j++) {
             double value = read_element(port, data, j);
             if (!isfinite(value))
-                FAIL(ctx, TSR_NONFINITE, "output '%s' is %g in row %llu of them; expected finite numbers",
-                     port->name, without_sign_of_nan(value), (unsigned long long)(j / per_row));
+                FAIL(ctx, TSR_NONFINITE,
+                     "output '%s' is %g in row %llu of them; expected finite numbers", port->name,
+                     without_sign_of_nan(value), (unsigned long long)(j / per_row));
             sums[i] += value / (double)per_row;
         }
     }

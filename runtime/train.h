@@ -38,11 +38,11 @@ typedef struct tsr_train_job {
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;
 
-/* An error that leaves the state whole (of an evaluation, a log, the data) ends the run after a save
- * of that state. TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay; TSR_DATA from a kernel;
- * TSR_SAVE after three failed saves in a row, or when the last state could not be saved; TSR_LOCKED
- * when another run took the store over. Between the first and the last step nothing is allocated.
- * out_summary is written on failure too, as far as the run came. */
+/* An error that leaves the state whole (of an evaluation, a log, the data) ends the run after a
+ * save of that state. TSR_NONFINITE names the output or tensor; TSR_DIVERGED from a replay;
+ * TSR_DATA from a kernel; TSR_SAVE after three failed saves in a row, or when the last state could
+ * not be saved; TSR_LOCKED when another run took the store over. Between the first and the last
+ * step nothing is allocated. out_summary is written on failure too, as far as the run came. */
 TSR_RESULT tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary);
 
 /* Means of the outputs of an entry with independent rows over all rows of `data`; out_means has one
