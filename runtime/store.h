@@ -107,5 +107,17 @@ tsr_save_status tsr_store_wait(tsr_store *store); /* until no save is under way 
 typedef void (*tsr_fsck_report_fn)(void *user, const char *line);
 TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                                   void *user);
+/* A line for each generation that can be resumed, newest first: "generation N epoch N step N seed N
+ * bytes N state HEX good", or "generation N epoch N damaged: …"; then one with the counts. Reads
+ * manifests and the sizes of segments, with `verify` all data. Changes nothing. TSR_STATE if
+ * something committed is damaged. */
+TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
+                                  tsr_fsck_report_fn report, void *user);
+/* Takes the store as a run does (lock, epoch, BASE), of whatever bundle, and removes all but the
+ * `keep` newest generations (2 … 10000), once so many were verified. One line for each that was
+ * removed, then the counts. TSR_STATE, and nothing removed, if a damaged one was met on the way;
+ * TSR_LOCKED while another process holds it. */
+TSR_API TSR_RESULT tsr_store_prune(tsr_ctx *ctx, const char *directory, uint32_t keep,
+                                   bool allow_network_fs, tsr_fsck_report_fn report, void *user);
 
 #endif

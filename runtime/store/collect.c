@@ -73,11 +73,8 @@ static void remove_records(tsr_ctx *ctx, tsr_store *store) {
     }
 }
 
-tsr_result tsr_store_collect(tsr_ctx *ctx, tsr_store *store) {
-    const tsr_token *newest = &store->plan.token;
+tsr_result tsr_store_remove_old(tsr_ctx *ctx, tsr_store *store) {
     bool removed = false;
-    TRY(ctx, tsr_read_state(ctx, store->reader, store->gens, &store->plan, NULL, true));
-    tsr_store_add_good(store, newest->epoch, newest->generation);
     if (store->good_count < store->keep || store->root_suspect) return TSR_SUCCESS;
     TRY(ctx, tsr_disk_list(ctx, store->root, &store->root_names));
     remove_records(ctx, store);
@@ -93,4 +90,11 @@ tsr_result tsr_store_collect(tsr_ctx *ctx, tsr_store *store) {
         TRY(ctx, result);
     }
     return tsr_store_sweep(ctx, store);
+}
+
+tsr_result tsr_store_collect(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_token *newest = &store->plan.token;
+    TRY(ctx, tsr_read_state(ctx, store->reader, store->gens, &store->plan, NULL, true));
+    tsr_store_add_good(store, newest->epoch, newest->generation);
+    return tsr_store_remove_old(ctx, store);
 }

@@ -122,9 +122,12 @@ bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t ep
 
 uint64_t tsr_listing_highest_epoch(const tsr_listing *listing) {
     uint64_t epoch = 0;
-    for (size_t i = 0; i < listing->count; i++)
-        if (listing->names[i].kind != TSR_NAME_TEMP && listing->names[i].epoch > epoch)
-            epoch = listing->names[i].epoch;
+    for (size_t i = 0; i < listing->count; i++) {
+        const tsr_name *name = &listing->names[i];
+        bool counts = name->kind == TSR_NAME_EPOCH || name->kind == TSR_NAME_BASE ||
+                      name->kind == TSR_NAME_MANIFEST;
+        if (counts && name->epoch > epoch) epoch = name->epoch;
+    }
     return epoch;
 }
 

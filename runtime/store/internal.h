@@ -58,9 +58,11 @@ struct tsr_store {
 TSR_RESULT tsr_store_commit(tsr_ctx *ctx, tsr_store *store, bool *out_unknown);
 /* TSR_LOCKED when a higher EPOCH exists. */
 TSR_RESULT tsr_store_check_fence(tsr_ctx *ctx, tsr_store *store);
-/* Reads the newest generation back from the medium (TSR_STATE: it is damaged) and, once `keep` good
- * ones are known, removes all that is older or unreachable: manifests, root synced, segments. */
+/* Reads the newest generation back from the medium (TSR_STATE: it is damaged), then removes. */
 TSR_RESULT tsr_store_collect(tsr_ctx *ctx, tsr_store *store);
+/* Once `keep` good generations are known: all that is older or unreachable: manifests, root synced,
+ * segments. */
+TSR_RESULT tsr_store_remove_old(tsr_ctx *ctx, tsr_store *store);
 /* Removes what no manifest names. The root was synced since the last manifest was removed. */
 TSR_RESULT tsr_store_sweep(tsr_ctx *ctx, tsr_store *store);
 /* Room in staging for a state; what was there is lost. */

@@ -12,6 +12,7 @@ typedef struct tsr_survey {
     int root, gens; /* borrowed; gens may be -1: there is none */
     tsr_arena *arena;
     tsr_reader *reader;             /* borrowed */
+    bool verify;                    /* for reports: the data is read, too */
     tsr_listing names, generations; /* of the root and of gen/ */
     tsr_name *candidates;           /* reachable manifests, highest first */
     size_t candidate_count;

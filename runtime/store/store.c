@@ -321,6 +321,17 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     return TSR_SUCCESS;
 }
 
+/* Up to the choice of what goes on. */
+static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
+                        bool allow_network_fs, tsr_recovery *recovery) {
+    TRY(ctx, open_directory(ctx, store->directory, &store->root));
+    if (!allow_network_fs) TRY(ctx, refuse_network(ctx, store->root));
+    TRY(ctx, take_lock(ctx, store));
+    TRY(ctx, open_gens(ctx, store));
+    TRY(ctx, publish_epoch(ctx, store));
+    return recover(ctx, store, choice, recovery);
+}
+
 tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,
                           uint64_t generation, tsr_store **out_store, tsr_recovery *out_recovery) {
     tsr_recovery recovery = {0};
@@ -335,12 +346,7 @@ tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_re
                                .allow_inexact = options->allow_inexact,
                                .land = land,
                                .land_user = store};
-    TRY_GOTO(ctx, result, open_directory(ctx, options->directory, &store->root));
-    if (!options->allow_network_fs) TRY_GOTO(ctx, result, refuse_network(ctx, store->root));
-    TRY_GOTO(ctx, result, take_lock(ctx, store));
-    TRY_GOTO(ctx, result, open_gens(ctx, store));
-    TRY_GOTO(ctx, result, publish_epoch(ctx, store));
-    TRY_GOTO(ctx, result, recover(ctx, store, &choice, &recovery));
+    TRY_GOTO(ctx, result, begin(ctx, store, &choice, options->allow_network_fs, &recovery));
     TRY_GOTO(ctx, result, publish_base(ctx, store));
     result = tsr_store_sweep(ctx, store);
     if (result.code)
@@ -374,6 +380,74 @@ void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
     tsr_reader_destroy(store->reader);
     tsr_arena_finish(&store->arena);
     free(store);
+}
+
+/* ---- pruning ---- */
+
+/* Says so before LOCK is made in a directory that is none of ours. */
+static tsr_result check_is_store(tsr_ctx *ctx, const char *directory) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_name names[TSR_STORE_SCRATCH_NAMES];
+    tsr_listing listing = {.names = names, .capacity = TSR_STORE_SCRATCH_NAMES};
+    int root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (root < 0) FAIL_ERRNO(ctx, TSR_IO, -root, "cannot open it");
+    tsr_result result = tsr_disk_list(ctx, root, &listing);
+    io->close(io->self, root);
+    TRY(ctx, result);
+    if (!tsr_listing_highest_epoch(&listing))
+        FAIL(ctx, TSR_STATE, "it is not a state directory: it has no EPOCH and no MANIFEST");
+    return TSR_SUCCESS;
+}
+
+static tsr_result remove_and_report(tsr_ctx *ctx, tsr_store *store, tsr_fsck_report_fn report,
+                                    void *user) {
+    char line[128];
+    unsigned removed = 0, left = 0;
+    tsr_listing before = {.arena = &store->arena}, after = before;
+    TRY(ctx, tsr_disk_list(ctx, store->root, &before));
+    /* As often as it takes where the names do not fit the scratch. */
+    for (size_t i = 0; i <= before.count / TSR_STORE_SCRATCH_NAMES; i++)
+        TRY(ctx, tsr_store_remove_old(ctx, store));
+    TRY(ctx, tsr_disk_list(ctx, store->root, &after));
+    for (size_t i = 0; i < before.count; i++) {
+        const tsr_name *name = &before.names[i];
+        if (name->kind != TSR_NAME_MANIFEST) continue;
+        if (tsr_listing_has(&after, name->kind, name->epoch, name->generation)) {
+            left++;
+            continue;
+        }
+        removed++;
+        snprintf(line, sizeof line, "removed generation %" PRIu64 " epoch %" PRIu64,
+                 name->generation, name->epoch);
+        report(user, line);
+    }
+    snprintf(line, sizeof line, "%u removed, %u left", removed, left);
+    report(user, line);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_prune(tsr_ctx *ctx, const char *directory, uint32_t keep,
+                           bool allow_network_fs, tsr_fsck_report_fn report, void *user) {
+    const tsr_store_options options = {
+        .size_bytes = sizeof options, .directory = directory, .keep = keep};
+    const tsr_choice choice = {.mode = TSR_RESUME_AUTO};
+    tsr_recovery recovery = {0};
+    tsr_store *store = NULL;
+    tsr_result result;
+    TRY(ctx, check_options(ctx, &options));
+    TRY_GOTO(ctx, result, check_is_store(ctx, directory));
+    TRY_GOTO(ctx, result, allocate(ctx, &options, &store));
+    TRY_GOTO(ctx, result, begin(ctx, store, &choice, allow_network_fs, &recovery));
+    if (recovery.damaged_count)
+        FAIL_GOTO(ctx, result, TSR_STATE,
+                  "%u committed records are damaged: nothing was removed; fsck tells more",
+                  recovery.damaged_count);
+    TRY_GOTO(ctx, result, publish_base(ctx, store));
+    TRY_GOTO(ctx, result, remove_and_report(ctx, store, report, user));
+done:
+    tsr_store_close(ctx, store);
+    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", directory);
+    return result;
 }
 
 /* ---- loading ---- */
