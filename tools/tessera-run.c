@@ -20,14 +20,14 @@ typedef struct arguments {
     const char *entry, *state_dir, *resume, *cpu, *params, *export_params, *record, *replay,
         *metrics;
     uint64_t steps, seed, save_every, keep, eval_every, threads;
-    bool has_seed, has_steps, strict, quiet, allow_network_fs, help, version;
+    bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature;
     tsr_flag_list keys;
     tsr_flag_pairs data, inputs, outputs;
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 25, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 26, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -73,6 +73,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "refuse a bundle that is not signed by one of the keys", 0, 0, false},
         {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
          "accept a state directory on a network file system", 0, 0, false},
+        {"--verify", TSR_FLAG_SWITCH, &a->verify, NULL, "of ls: read all data, too", 0, 0, false},
         {"--quiet", TSR_FLAG_SWITCH, &a->quiet, NULL, "no progress, no notices", 0, 0, false},
         {"--help", TSR_FLAG_SWITCH, &a->help, NULL, "this text", 0, 0, false},
         {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
@@ -88,6 +89,9 @@ typedef enum run_mode {
     MODE_EVALUATE = 8,
     MODE_EXPORT = 16,
     MODE_FSCK = 32,
+    MODE_LIST = 64,
+    MODE_PRUNE = 128,
+    MODES_OF_STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE,
 } run_mode;
 
 static unsigned modes_of(const char *flag) {
@@ -98,7 +102,9 @@ static unsigned modes_of(const char *flag) {
         {"--data", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
         {"--steps", MODE_TRAIN | MODE_REPLAY},
         {"--save-every", MODE_TRAIN},
-        {"--keep", MODE_TRAIN},
+        {"--keep", MODE_TRAIN | MODE_PRUNE},
+        {"--verify", MODE_LIST},
+        {"--allow-network-fs", ~(unsigned)(MODE_FSCK | MODE_LIST)},
         {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
         {"--eval-every", MODE_TRAIN},
         {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
@@ -112,7 +118,7 @@ static unsigned modes_of(const char *flag) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].flag, flag) == 0) return rows[i].modes;
-    return ~(unsigned)MODE_FSCK;
+    return ~(unsigned)MODES_OF_STATES;
 }
 
 static const char *describe_mode(run_mode mode) {
@@ -129,6 +135,12 @@ static const char *describe_mode(run_mode mode) {
         return "an export of parameters";
     case MODE_FSCK:
         return "fsck";
+    case MODE_LIST:
+        return "ls";
+    case MODE_PRUNE:
+        return "prune";
+    case MODES_OF_STATES:
+        break;
     }
     return "";
 }
@@ -152,7 +164,9 @@ static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
 static void print_help(const tsr_flag *flags) {
     printf(
         "usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
-        "       tessera-run fsck DIR                check a state directory, changing nothing\n\n");
+        "       tessera-run fsck DIR                check a state directory, changing nothing\n"
+        "       tessera-run ls DIR [--verify]       list its generations, changing nothing\n"
+        "       tessera-run prune DIR --keep N      remove all but the N newest generations\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
     printf("\nExit codes: docs/exit-codes.md. SIGTERM or SIGINT: finish the step, save, exit 0; "
            "again: at once.\n");
@@ -391,6 +405,30 @@ static void print_line(void *user, const char *line) {
     printf("%s\n", line);
 }
 
+/* 0: the word is a bundle's name. */
+static run_mode find_state_mode(const char *word) {
+    const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(word, describe_mode(modes[i])) == 0) return modes[i];
+    return 0;
+}
+
+static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
+                                const char **directories, size_t count) {
+    bool has_keep = false;
+    if (count != 1)
+        FAIL(ctx, TSR_USAGE, "%s: %zu directories are given; expected one", describe_mode(mode),
+             count);
+    TRY(ctx, check_flags(ctx, a->flags, mode));
+    if (mode == MODE_FSCK) return tsr_store_fsck(ctx, directories[0], print_line, NULL);
+    if (mode == MODE_LIST) return tsr_store_list(ctx, directories[0], a->verify, print_line, NULL);
+    for (size_t i = 0; i < FLAG_COUNT; i++)
+        has_keep |= a->flags[i].given && strcmp(a->flags[i].name, "--keep") == 0;
+    if (!has_keep) FAIL(ctx, TSR_USAGE, "prune: --keep is missing; expected how many stay");
+    return tsr_store_prune(ctx, directories[0], (uint32_t)a->keep, a->allow_network_fs, print_line,
+                           NULL);
+}
+
 static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     tsr_flag flags[FLAG_COUNT];
     const char *positional[ARGUMENTS_MAX];
@@ -406,15 +444,13 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     a->flags = flags;
     if (a->version) return (void)printf("tessera-run %s\n", tsr_version()), TSR_SUCCESS;
     if (a->help) return print_help(flags), TSR_SUCCESS;
-    if (count && strcmp(positional[0], "fsck") == 0) {
-        if (count != 2)
-            FAIL(ctx, TSR_USAGE, "fsck: %zu directories are given; expected one", count - 1);
-        TRY(ctx, check_flags(ctx, flags, MODE_FSCK));
-        return tsr_store_fsck(ctx, positional[1], print_line, NULL);
-    }
+    run_mode mode = count ? find_state_mode(positional[0]) : 0;
+    if (mode) return inspect_state(ctx, a, mode, positional + 1, count - 1);
     if (count != 1)
         FAIL(ctx, TSR_USAGE,
-             "%zu files are given; expected one bundle (or fsck DIR); --help tells more", count);
+             "%zu files are given; expected one bundle (or fsck, ls or prune with DIR); --help "
+             "tells more",
+             count);
     a->bundle = positional[0];
     TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics));
     ctx->log = tsr_report_log;

@@ -32,6 +32,34 @@ expect "fsck of a damaged store" 10 '' "$RUN" fsck D
 expect "fsck of a good store" 0 '' "$RUN" fsck S
 expect "fsck of nothing" 7 '' "$RUN" fsck missing
 
+expect "ls" 0 '^generation [0-9]+ epoch 1 step 400 seed 0 bytes [0-9]+ state [0-9a-f]{64} good$' "$RUN" ls S
+check "a line for each, and the counts" test "$(wc -l <.out)" -eq 5
+expect "ls reads no data" 0 'the data was not read' "$RUN" ls S
+rm -rf D && cp -a S D
+flip "$(find D -name 'segment.*' | sort | tail -n 1)" 20000
+expect "a flipped byte is not seen" 0 '0 damaged' "$RUN" ls D
+expect "but with --verify" 10 'damaged: tensor' "$RUN" ls D --verify
+flip "$(newest D)" 100
+expect "a damaged manifest is" 10 'epoch 1 damaged: MANIFEST' "$RUN" ls D
+expect "prune of a damaged store" 10 'nothing was removed' "$RUN" prune D --keep 2
+check "nothing was removed" test "$(count D)" -eq "$(count S)"
+expect "ls of nothing" 7 '' "$RUN" ls missing
+expect "ls of another folder" 10 'not a state directory' "$RUN" ls "$DIGITS"
+expect "ls of two" 6 'expected one' "$RUN" ls S S
+rm -rf D && cp -a S D
+expect "prune needs --keep" 6 '--keep is missing' "$RUN" prune D
+expect "prune keeps 2 or more" 6 '--keep' "$RUN" prune D --keep 1
+expect "prune of nothing" 7 '' "$RUN" prune missing --keep 2
+mkdir foreign
+expect "prune of another folder" 10 'not a state directory' "$RUN" prune foreign --keep 2
+check "which stays as it is" test -z "$(ls -A foreign)"
+expect "prune" 0 '2 removed, 2 left' "$RUN" prune D --keep 2
+check "two are left" test "$(count D)" -eq 2
+expect "again" 0 '0 removed, 2 left' "$RUN" prune D --keep 2
+expect "what is left is good" 0 '2 good, 0 damaged, 0 uncommitted' "$RUN" fsck D
+expect "and goes on" 0 'at step 400' train --steps 400 --state-dir D
+expect "ls takes no --keep" 6 '--keep does not apply to ls' "$RUN" ls S --keep 3
+
 sed 's/lr = 1.0e-3/lr = 3.0e-3/' "$DIGITS/digits.mlir" >other.mlir
 check "another bundle" "$AOT" build other.mlir -o other.tsb
 expect "another bundle's state" 12 '[0-9a-f]{8}' "$RUN" other.tsb "${DATA[@]}" --quiet --steps 500 --state-dir S
