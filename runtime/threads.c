@@ -127,7 +127,8 @@ static unsigned usable_cpus(void) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         return (unsigned)CPU_COUNT(&set);
-    return 1;
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a set has room for */
+    return online > 0 ? (unsigned)online : 1;
 }
 
 tsr_result tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_threads) {

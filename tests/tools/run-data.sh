@@ -88,6 +88,13 @@ expect "an evaluation that is not finite" 14 "error: evaluation at step 1: rows 
     "$RUN" wild.tsb --quiet --steps 1 "${images[@]}" "${labels[@]}" "${TEST_DATA[@]}" --metrics wild.jsonl
 check "no number that JSON lacks" sh -c '! grep -q nan wild.jsonl'
 
+# Means over a data set need rows that do not depend on each other.
+sed 's/tessera.entry = "eval", tessera.rows_independent/tessera.entry = "eval"/' "$DIGITS/digits.mlir" >whole.mlir
+check "an evaluation of whole batches" "$AOT" build whole.mlir -o whole.tsb --target=cpu:x86-64-v2
+expect "it has no means" 6 "the rows of entry 'evaluate' depend on each other" "$RUN" whole.tsb --entry evaluate --quiet "${TEST_DATA[@]}"
+expect "nor while training" 6 "the rows of entry 'evaluate' depend on each other" \
+    "$RUN" whole.tsb --quiet --steps 1 "${images[@]}" "${labels[@]}" "${TEST_DATA[@]}"
+
 # Names are the author's: the metrics are JSON all the same.
 sed 's/tessera.name = "loss"/tessera.name = "lo\\"ss\\\\"/' "$DIGITS/digits.mlir" >names.mlir
 check "a name with quotes" "$AOT" build names.mlir -o names.tsb --target=cpu:x86-64-v2

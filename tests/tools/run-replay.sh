@@ -24,6 +24,10 @@ expect "another bundle's log" 12 'this bundle has hash [0-9a-f]+; the log was re
 head -c -1 "$DIGITS/train-labels.npy" >changed.npy && printf "\001" >>changed.npy
 expect "other data" 12 'data labels has hash' "$RUN" "$BUNDLE" --quiet --data "images=$DIGITS/train-images.npy" \
     --data labels=changed.npy --replay run.log
+sed '1s/,"labels":"[0-9a-f]*"//' run.log >fewer.log
+expect "a log without one of the data sets" 12 "recorded without data 'labels'" train --replay fewer.log
+sed '1s/"seed":3/"seed":4294967299/' run.log >seed.log
+expect "a seed of 33 bits" 8 'line 1: seed is 4294967299; expected at most 4294967295' train --replay seed.log
 sed '30d' run.log >gap.log
 expect "a line is missing" 8 'line 30: step is 29; expected 28' train --replay gap.log
 printf 'nonsense\n' >nonsense.log
