@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tile IR -> LLVM IR through the LLVM C API. llvm_func.c makes functions, loops and memory
- * accesses; llvm_ops.c the ops of arith, vector and math; llvm_math.c exp, log, tanh and integer
- * powers.
+ * accesses; llvm_ops.c the ops of arith, vector and math; llvm_math.c the functions.
  *
  * No fast-math flag is ever set: what is written separately stays separate. Ops that LLVM leaves
  * undefined get a meaning: arith.fptosi saturates, NaN gives 0.
@@ -65,8 +64,13 @@ LLVMValueRef tsr_emit_fma(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMVa
 TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);
 
 LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_expm1(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_log(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_log1p(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_erf(tsr_emit *emit, LLVMValueRef x);
+LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x); /* with erf */
+LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponent);
 
 #endif

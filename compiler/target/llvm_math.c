@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exp, log, tanh and integer powers, as LLVM IR on scalars and vectors of f32 and f64. Only
- * IEEE 754 operations that every target rounds the same way, so the bits do not depend on the
- * target as long as it has FMA. Coefficients: math_tables.def.
+ * Functions as LLVM IR on scalars and vectors of f32 and f64. Only IEEE 754 operations that every
+ * target rounds the same way, so the bits do not depend on the target as long as it has FMA.
+ * Coefficients: math_tables.def.
  *
  * Methods: Cody and Waite, "Software Manual for the Elementary Functions", 1980 (reduction by two
  * parts of ln 2); log of f64 by s = f / (2 + f) as in Tang, "Table-Driven Implementation of the
- * Logarithm Function in IEEE Floating-Point Arithmetic", 1990, without the table.
+ * Logarithm Function in IEEE Floating-Point Arithmetic", 1990, without the table; erfc scaled to
+ * (1 + 2 z) exp(z^2) erfc(z) as in Shepherd and Laframboise, "Chebyshev Approximation of
+ * (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity", 1981; pairs of numbers as in Dekker, "A
+ * Floating-Point Technique for Extending the Available Precision", 1971.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -34,14 +37,18 @@ typedef struct format {
     int denormal_shift; /* a denormal is scaled up by 2^this */
     double tanh_one;    /* from here on tanh is 1 */
     const double *ln2;  /* two parts; the high one times any exponent is exact */
-    polynomial exp, log, tanh;
+    double erfc_zero;   /* from here on erfc is 0 */
+    int64_t high_mask;  /* keeps so many bits of a number that their square is exact */
+    polynomial exp, log, tanh, erf, erfc;
 } format;
 
 static const format formats[2] = {
-    {23, 127, 0x1.8p23, 0x4b400000, 0x3f3504f3, -104, 89, 0x1p-126, 23, 10, LN2_F32,
-     POLYNOMIAL(EXP_F32), POLYNOMIAL(LOG_F32), POLYNOMIAL(TANH_F32)},
+    {23, 127, 0x1.8p23, 0x4b400000, 0x3f3504f3, -104, 89, 0x1p-126, 23, 10, LN2_F32, 10.2,
+     ~INT64_C(0xfff), POLYNOMIAL(EXP_F32), POLYNOMIAL(LOG_F32), POLYNOMIAL(TANH_F32),
+     POLYNOMIAL(ERF_F32), POLYNOMIAL(ERFC_F32)},
     {52, 1023, 0x1.8p52, 0x4338000000000000, 0x3fe6a09e667f3bcd, -746, 710, 0x1p-1022, 52, 20,
-     LN2_F64, POLYNOMIAL(EXP_F64), POLYNOMIAL(LOG_F64), POLYNOMIAL(TANH_F64)},
+     LN2_F64, 27.4, ~INT64_C(0x7ffffff), POLYNOMIAL(EXP_F64), POLYNOMIAL(LOG_F64),
+     POLYNOMIAL(TANH_F64), POLYNOMIAL(ERF_F64), POLYNOMIAL(ERFC_F64)},
 };
 
 typedef struct maths {
@@ -85,6 +92,17 @@ static LLVMValueRef choose(const maths *m, LLVMRealPredicate how, LLVMValueRef a
     return LLVMBuildSelect(m->b, condition, x, y, "");
 }
 
+static LLVMValueRef divide(const maths *m, LLVMValueRef x, LLVMValueRef y) {
+    return LLVMBuildFDiv(m->b, x, y, "");
+}
+static LLVMValueRef absolute(const maths *m, LLVMValueRef x) {
+    return tsr_emit_intrinsic(m->emit, "llvm.fabs", &m->type, 1, &x, 1);
+}
+static LLVMValueRef with_sign(const maths *m, LLVMValueRef x, LLVMValueRef sign) {
+    LLVMValueRef args[] = {x, sign};
+    return tsr_emit_intrinsic(m->emit, "llvm.copysign", &m->type, 1, args, 2);
+}
+
 static LLVMValueRef horner(const maths *m, const polynomial *p, LLVMValueRef x) {
     LLVMValueRef sum = number(m, p->coefficients[p->count - 1]);
     for (unsigned i = p->count - 1; i-- > 0;) sum = fma_(m, sum, x, number(m, p->coefficients[i]));
@@ -97,89 +115,298 @@ static LLVMValueRef power_of_two(const maths *m, LLVMValueRef k) {
     return value(m, LLVMBuildShl(m->b, biased, whole(m, m->f->mantissa_bits), ""));
 }
 
-/* x = n ln 2 + r; exp x = 2^n (1 + r + r^2 P(r)). 2^n in two factors, so that denormal results are
- * rounded once. NaN passes through the clamps. */
-static LLVMValueRef exp_of(const maths *m, LLVMValueRef x) {
+/* x = n ln 2 + r, exp x = 2^n (1 + tail), tail = r + r^2 P(r) */
+typedef struct exp_parts {
+    LLVMValueRef n, tail; /* n is an integer */
+} exp_parts;
+
+/* Of x + low; `low` (NULL: 0) is below 2^-9 |x|. */
+static exp_parts exp_reduce(const maths *m, LLVMValueRef x, LLVMValueRef low) {
     const format *f = m->f;
-    x = choose(m, LLVMRealOGT, x, f->exp_highest, number(m, f->exp_highest), x);
-    x = choose(m, LLVMRealOLT, x, f->exp_lowest, number(m, f->exp_lowest), x);
-    LLVMValueRef shifted = fma_(m, x, number(m, 0x1.71547652b82fep0), number(m, f->magic));
+    LLVMValueRef sum = low ? add(m, x, low) : x;
+    LLVMValueRef shifted = fma_(m, sum, number(m, 0x1.71547652b82fep0), number(m, f->magic));
     LLVMValueRef n = sub(m, shifted, number(m, f->magic));
     LLVMValueRef r = fma_(m, n, number(m, -f->ln2[0]), x);
+    if (low) r = add(m, r, low);
     r = fma_(m, n, number(m, -f->ln2[1]), r);
     LLVMValueRef tail = fma_(m, mul(m, r, r), horner(m, &f->exp, r), r);
-    LLVMValueRef y = add(m, tail, number(m, 1));
-    LLVMValueRef k = LLVMBuildSub(m->b, bits(m, shifted), whole(m, f->magic_bits), "");
-    LLVMValueRef half = LLVMBuildAShr(m->b, k, whole(m, 1), "");
-    LLVMValueRef rest = LLVMBuildSub(m->b, k, half, "");
+    return (exp_parts){LLVMBuildSub(m->b, bits(m, shifted), whole(m, f->magic_bits), ""), tail};
+}
+
+static LLVMValueRef clamp(const maths *m, LLVMValueRef x, double low, double high) {
+    x = choose(m, LLVMRealOGT, x, high, number(m, high), x);
+    return choose(m, LLVMRealOLT, x, low, number(m, low), x);
+}
+
+/* exp(x + low). 2^n in two factors, so that denormal results are rounded once. NaN passes through
+ * the clamps. */
+static LLVMValueRef exp_of(const maths *m, LLVMValueRef x, LLVMValueRef low) {
+    x = clamp(m, x, m->f->exp_lowest, m->f->exp_highest);
+    exp_parts e = exp_reduce(m, x, low);
+    LLVMValueRef y = add(m, e.tail, number(m, 1));
+    LLVMValueRef half = LLVMBuildAShr(m->b, e.n, whole(m, 1), "");
+    LLVMValueRef rest = LLVMBuildSub(m->b, e.n, half, "");
     return mul(m, mul(m, y, power_of_two(m, half)), power_of_two(m, rest));
 }
 
 LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
-    return exp_of(&m, x);
+    return exp_of(&m, x, NULL);
 }
 
-/* log(1 + f) + e ln 2, f in [sqrt(1/2) - 1, sqrt(2) - 1] */
-static LLVMValueRef log_narrow(const maths *m, LLVMValueRef f, LLVMValueRef e) {
-    LLVMValueRef square = mul(m, f, f);
-    LLVMValueRef y = mul(m, mul(m, square, f), horner(m, &m->f->log, f));
-    y = fma_(m, e, number(m, m->f->ln2[1]), y);
+/* 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. What is so small that it would
+ * be halved to a denormal is its own result. */
+LLVMValueRef tsr_emit_expm1(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    double lowest = -2.0 * (m.f->mantissa_bits + 1);
+    exp_parts e = exp_reduce(&m, clamp(&m, x, lowest, m.f->exp_highest), NULL);
+    LLVMValueRef scale = power_of_two(&m, LLVMBuildSub(m.b, e.n, whole(&m, 1), ""));
+    LLVMValueRef y = fma_(&m, scale, e.tail, sub(&m, scale, number(&m, 0.5)));
+    y = add(&m, y, y);
+    return choose(&m, LLVMRealOLT, absolute(&m, x), 4 * m.f->smallest_normal, x, y);
+}
+
+/* x = 2^e (1 + f), f in [sqrt(1/2) - 1, sqrt(2) - 1] */
+typedef struct log_parts {
+    LLVMValueRef e, f;
+} log_parts;
+
+static log_parts log_reduce(const maths *m, LLVMValueRef x) {
+    const format *f = m->f;
+    LLVMValueRef scaled = mul(m, x, number(m, ldexp(1, f->denormal_shift)));
+    LLVMValueRef normal = choose(m, LLVMRealOLT, x, f->smallest_normal, scaled, x);
+    LLVMValueRef unscale =
+        choose(m, LLVMRealOLT, x, f->smallest_normal, number(m, -f->denormal_shift), number(m, 0));
+    LLVMValueRef all = bits(m, normal);
+    LLVMValueRef over = LLVMBuildSub(m->b, all, whole(m, f->root_half_bits), "");
+    LLVMValueRef e = LLVMBuildAShr(m->b, over, whole(m, f->mantissa_bits), "");
+    LLVMValueRef exponent = LLVMBuildShl(m->b, e, whole(m, f->mantissa_bits), "");
+    LLVMValueRef mantissa = value(m, LLVMBuildSub(m->b, all, exponent, ""));
+    /* The conversion of a small integer, by adding it to the magic number's bits. */
+    LLVMValueRef as_bits = LLVMBuildAdd(m->b, e, whole(m, f->magic_bits), "");
+    LLVMValueRef as_number = sub(m, value(m, as_bits), number(m, f->magic));
+    return (log_parts){add(m, as_number, unscale), sub(m, mantissa, number(m, 1))};
+}
+
+static LLVMValueRef log_narrow(const maths *m, log_parts x, LLVMValueRef low) {
+    LLVMValueRef square = mul(m, x.f, x.f);
+    LLVMValueRef y = mul(m, mul(m, square, x.f), horner(m, &m->f->log, x.f));
+    y = fma_(m, x.e, number(m, m->f->ln2[1]), y);
+    if (low) y = add(m, y, low);
     y = fma_(m, square, number(m, -0.5), y);
-    return fma_(m, e, number(m, m->f->ln2[0]), add(m, f, y));
+    return fma_(m, x.e, number(m, m->f->ln2[0]), add(m, x.f, y));
 }
 
-static LLVMValueRef log_wide(const maths *m, LLVMValueRef f, LLVMValueRef e) {
-    LLVMValueRef s = LLVMBuildFDiv(m->b, f, add(m, f, number(m, 2)), "");
+static LLVMValueRef log_wide(const maths *m, log_parts x, LLVMValueRef low) {
+    LLVMValueRef s = divide(m, x.f, add(m, x.f, number(m, 2)));
     LLVMValueRef z = mul(m, s, s);
-    LLVMValueRef half_square = mul(m, mul(m, f, f), number(m, 0.5));
+    LLVMValueRef half_square = mul(m, mul(m, x.f, x.f), number(m, 0.5));
     LLVMValueRef r = mul(m, z, horner(m, &m->f->log, z));
     LLVMValueRef y = mul(m, s, add(m, half_square, r));
-    y = fma_(m, e, number(m, m->f->ln2[1]), y);
+    y = fma_(m, x.e, number(m, m->f->ln2[1]), y);
+    if (low) y = add(m, y, low);
     y = sub(m, half_square, y);
-    y = sub(m, y, f);
-    return sub(m, mul(m, e, number(m, m->f->ln2[0])), y);
+    y = sub(m, y, x.f);
+    return sub(m, mul(m, x.e, number(m, m->f->ln2[0])), y);
 }
 
-/* x = 2^e (1 + f) */
+/* log(1 + f) + e ln 2 + low; `low` may be NULL. */
+static LLVMValueRef log_sum(const maths *m, log_parts x, LLVMValueRef low) {
+    return (m->f == &formats[1] ? log_wide : log_narrow)(m, x, low);
+}
+
+/* y but for the arguments from `pole` down, and infinity, and NaN */
+static LLVMValueRef log_specials(const maths *m, LLVMValueRef x, double pole, LLVMValueRef y) {
+    y = choose(m, LLVMRealOEQ, x, INFINITY, x, y);
+    y = choose(m, LLVMRealOEQ, x, pole, number(m, -INFINITY), y);
+    y = choose(m, LLVMRealOLT, x, pole, number(m, NAN), y);
+    return choose(m, LLVMRealUNO, x, 0, x, y);
+}
+
 LLVMValueRef tsr_emit_log(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
-    const format *f = m.f;
-    LLVMValueRef scaled = mul(&m, x, number(&m, ldexp(1, f->denormal_shift)));
-    LLVMValueRef normal = choose(&m, LLVMRealOLT, x, f->smallest_normal, scaled, x);
-    LLVMValueRef unscale = choose(&m, LLVMRealOLT, x, f->smallest_normal,
-                                  number(&m, -f->denormal_shift), number(&m, 0));
-    LLVMValueRef all = bits(&m, normal);
-    LLVMValueRef over = LLVMBuildSub(m.b, all, whole(&m, f->root_half_bits), "");
-    LLVMValueRef e = LLVMBuildAShr(m.b, over, whole(&m, f->mantissa_bits), "");
-    LLVMValueRef exponent = LLVMBuildShl(m.b, e, whole(&m, f->mantissa_bits), "");
-    LLVMValueRef mantissa = value(&m, LLVMBuildSub(m.b, all, exponent, ""));
-    /* The conversion of a small integer, by adding it to the magic number's bits. */
-    LLVMValueRef as_bits = LLVMBuildAdd(m.b, e, whole(&m, f->magic_bits), "");
-    LLVMValueRef as_number = sub(&m, value(&m, as_bits), number(&m, f->magic));
-    as_number = add(&m, as_number, unscale);
-    LLVMValueRef fraction = sub(&m, mantissa, number(&m, 1));
-    LLVMValueRef y = (f == &formats[1] ? log_wide : log_narrow)(&m, fraction, as_number);
-    y = choose(&m, LLVMRealOEQ, x, INFINITY, x, y);
-    y = choose(&m, LLVMRealOEQ, x, 0, number(&m, -INFINITY), y);
-    y = choose(&m, LLVMRealOLT, x, 0, number(&m, NAN), y);
-    return choose(&m, LLVMRealUNO, x, 0, x, y);
+    return log_specials(&m, x, 0, log_sum(&m, log_reduce(&m, x), NULL));
+}
+
+/* 1 + x is u + rest without error; log(u + rest) = log u + rest / u. */
+LLVMValueRef tsr_emit_log1p(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    LLVMValueRef one = number(&m, 1), u = add(&m, x, one);
+    LLVMValueRef of_small = sub(&m, x, sub(&m, u, one)), of_large = sub(&m, one, sub(&m, u, x));
+    LLVMValueRef rest = choose(&m, LLVMRealOLT, absolute(&m, x), 1, of_small, of_large);
+    LLVMValueRef y = log_sum(&m, log_reduce(&m, u), divide(&m, rest, u));
+    y = choose(&m, LLVMRealOEQ, x, 0, x, y);
+    return log_specials(&m, x, -1, y);
 }
 
 /* |x| < 0.625: x + x^3 P(x^2); else 1 - 2 / (exp(2 |x|) + 1) with the sign of x. */
 LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     const format *f = m.f;
-    LLVMValueRef a = tsr_emit_intrinsic(emit, "llvm.fabs", &m.type, 1, &x, 1);
-    LLVMValueRef z = mul(&m, a, a);
+    LLVMValueRef a = absolute(&m, x), z = mul(&m, a, a);
     LLVMValueRef small = fma_(&m, mul(&m, a, z), horner(&m, &f->tanh, z), a);
     LLVMValueRef capped = choose(&m, LLVMRealOGT, a, f->tanh_one, number(&m, f->tanh_one), a);
-    LLVMValueRef e = exp_of(&m, add(&m, capped, capped));
-    LLVMValueRef q = LLVMBuildFDiv(m.b, number(&m, 2), add(&m, e, number(&m, 1)), "");
+    LLVMValueRef e = exp_of(&m, add(&m, capped, capped), NULL);
+    LLVMValueRef q = divide(&m, number(&m, 2), add(&m, e, number(&m, 1)));
     LLVMValueRef large = sub(&m, number(&m, 1), q);
     LLVMValueRef magnitude = choose(&m, LLVMRealOLT, a, 0.625, small, large);
-    LLVMValueRef args[] = {magnitude, x};
-    return tsr_emit_intrinsic(emit, "llvm.copysign", &m.type, 1, args, 2);
+    return with_sign(&m, magnitude, x);
+}
+
+/* The leading bits of x; x minus them is exact. */
+static LLVMValueRef leading(const maths *m, LLVMValueRef x) {
+    return value(m, LLVMBuildAnd(m->b, bits(m, x), whole(m, m->f->high_mask), ""));
+}
+
+/* exp(-scale a^2), scale a power of two: the square in two parts, so that its rounding does not
+ * grow. */
+static LLVMValueRef exp_of_square(const maths *m, LLVMValueRef a, double scale) {
+    LLVMValueRef high = leading(m, a);
+    LLVMValueRef rest = mul(m, sub(m, a, high), add(m, a, high));
+    LLVMValueRef minus = number(m, -scale);
+    return exp_of(m, mul(m, mul(m, high, high), minus), mul(m, rest, minus));
+}
+
+/* exp(z^2) erfc(z), z >= 0 */
+static LLVMValueRef erfc_scaled(const maths *m, LLVMValueRef z) {
+    LLVMValueRef middle = number(m, 3.75);
+    LLVMValueRef u = divide(m, sub(m, z, middle), add(m, z, middle));
+    LLVMValueRef below = add(m, add(m, z, z), number(m, 1));
+    return divide(m, horner(m, &m->f->erfc, u), below);
+}
+
+/* erf z = z + z P(z^2), |z| < 0.84375 */
+static LLVMValueRef erf_small(const maths *m, LLVMValueRef z) {
+    return fma_(m, z, horner(m, &m->f->erf, mul(m, z, z)), z);
+}
+
+/* |x| < 0.84375: as above; else 1 - erfc |x| with the sign of x. */
+LLVMValueRef tsr_emit_erf(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    LLVMValueRef a = absolute(&m, x);
+    double zero = m.f->erfc_zero;
+    LLVMValueRef z = choose(&m, LLVMRealOGT, a, zero, number(&m, zero), a);
+    LLVMValueRef erfc = mul(&m, exp_of_square(&m, z, 1), erfc_scaled(&m, z));
+    LLVMValueRef large = sub(&m, number(&m, 1), erfc);
+    large = choose(&m, LLVMRealOLT, a, 0.84375, erf_small(&m, a), large);
+    return choose(&m, LLVMRealUNO, x, 0, x, with_sign(&m, large, x));
+}
+
+/* |x| < 1: x (1 + erf(x / sqrt 2)) / 2. Else, with q = erfc(|x| / sqrt 2) / 2: x (1 - q), and x q
+ * where x < 0, which is good to the end of the tail. */
+LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    double zero = m.f->erfc_zero * 0x1.6a09e667f3bcdp0;
+    LLVMValueRef a = absolute(&m, x);
+    a = choose(&m, LLVMRealOGT, a, zero, number(&m, zero), a);
+    LLVMValueRef e = exp_of_square(&m, a, 0.5);
+    LLVMValueRef z = mul(&m, a, number(&m, 0x1.6a09e667f3bcdp-1));
+    LLVMValueRef half = mul(&m, erfc_scaled(&m, z), number(&m, 0.5));
+    LLVMValueRef above = mul(&m, x, sub(&m, number(&m, 1), mul(&m, e, half)));
+    LLVMValueRef below = LLVMBuildFNeg(m.b, mul(&m, mul(&m, a, half), e), "");
+    LLVMValueRef y = choose(&m, LLVMRealOLT, x, 0, below, above), half_one = number(&m, 0.5);
+    LLVMValueRef erf = erf_small(&m, with_sign(&m, z, x));
+    LLVMValueRef small = mul(&m, x, fma_(&m, erf, half_one, half_one));
+    y = choose(&m, LLVMRealOLT, a, 1, small, y);
+    return choose(&m, LLVMRealUNO, x, 0, x, y);
+}
+
+/* ---- powers ---------------------------------------------------------------------------------- */
+
+/* The number high + low, |low| at most half a unit in the last place of high. */
+typedef struct pair {
+    LLVMValueRef high, low;
+} pair;
+
+/* x + y, |x| >= |y| or x = 0 */
+static pair sum_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
+    LLVMValueRef high = add(m, x, y);
+    return (pair){high, sub(m, y, sub(m, high, x))};
+}
+
+static pair product_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
+    LLVMValueRef high = mul(m, x, y);
+    if (m->emit->target->has_fma) return (pair){high, fma_(m, x, y, LLVMBuildFNeg(m->b, high, ""))};
+    LLVMValueRef x1 = leading(m, x), y1 = leading(m, y);
+    LLVMValueRef x2 = sub(m, x, x1), y2 = sub(m, y, y1);
+    LLVMValueRef low = sub(m, mul(m, x1, y1), high);
+    low = add(m, add(m, low, mul(m, x1, y2)), mul(m, x2, y1));
+    return (pair){high, add(m, low, mul(m, x2, y2))};
+}
+
+static pair product_of_pairs(const maths *m, pair x, pair y) {
+    pair p = product_of(m, x.high, y.high);
+    LLVMValueRef cross = fma_(m, x.high, y.low, mul(m, x.low, y.high));
+    return (pair){p.high, add(m, p.low, cross)};
+}
+
+/* log x in f64 to about 2^-64 of itself, for positive finite x: the series of log_wide with its two
+ * leading terms as pairs. */
+static pair log_pair(const maths *m, LLVMValueRef x) {
+    log_parts parts = log_reduce(m, x);
+    static const polynomial rest = POLYNOMIAL(POW_F64);
+    pair below = sum_of(m, number(m, 2), parts.f), s;
+    s.high = divide(m, parts.f, below.high);
+    pair back = product_of(m, s.high, below.high);
+    LLVMValueRef left = sub(m, sub(m, parts.f, back.high), back.low);
+    s.low = divide(m, sub(m, left, mul(m, s.high, below.low)), below.high);
+    pair z = product_of_pairs(m, s, s);
+    pair c = sum_of(m, number(m, 0x1.5555555555555p-1), mul(m, z.high, horner(m, &rest, z.high)));
+    c.low = add(m, c.low, number(m, 0x1.5555555555555p-55)); /* 2/3 is the sum of both */
+    pair cube = product_of_pairs(m, s, product_of_pairs(m, z, c));
+    LLVMValueRef twice = add(m, s.high, s.high);
+    pair first = sum_of(m, mul(m, parts.e, number(m, m->f->ln2[0])), twice);
+    pair second = sum_of(m, first.high, cube.high);
+    LLVMValueRef low = fma_(m, parts.e, number(m, m->f->ln2[1]), add(m, s.low, s.low));
+    low = add(m, add(m, low, cube.low), add(m, first.low, second.low));
+    return sum_of(m, second.high, low);
+}
+
+/* a^y in f64, 0 < a < infinity. Beyond 2^65 the size of y makes no difference. */
+static LLVMValueRef power_wide(const maths *m, LLVMValueRef a, LLVMValueRef y) {
+    pair log = log_pair(m, a);
+    y = clamp(m, y, -0x1p65, 0x1p65);
+    pair p = product_of(m, y, log.high);
+    LLVMValueRef low = fma_(m, y, log.low, p.low);
+    low = choose(m, LLVMRealOLT, absolute(m, p.high), 800, low, number(m, 0));
+    return exp_of(m, p.high, low);
+}
+
+/* a^y in f32, by log and exp in f64. */
+static LLVMValueRef power_narrow(const maths *m, LLVMValueRef a, LLVMValueRef y) {
+    LLVMTypeRef type = tsr_emit_like(LLVMDoubleTypeInContext(m->emit->llvm), m->type);
+    a = LLVMBuildFPExt(m->b, a, type, "");
+    y = LLVMBuildFPExt(m->b, y, type, "");
+    maths wide = begin(m->emit, a);
+    LLVMValueRef log = log_sum(&wide, log_reduce(&wide, a), NULL);
+    LLVMValueRef power = exp_of(&wide, mul(&wide, y, log), NULL);
+    return LLVMBuildFPTrunc(m->b, power, m->type, "");
+}
+
+static LLVMValueRef is_whole(const maths *m, LLVMValueRef x) {
+    LLVMValueRef floor = tsr_emit_intrinsic(m->emit, "llvm.floor", &m->type, 1, &x, 1);
+    return LLVMBuildFCmp(m->b, LLVMRealOEQ, floor, x, "");
+}
+
+/* The cases of IEEE 754's pow: zeros, infinities, negative bases, NaN, 1. */
+LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y) {
+    maths m = begin(emit, x);
+    LLVMValueRef a = absolute(&m, x), zero = number(&m, 0), infinite = number(&m, INFINITY);
+    LLVMValueRef size = (m.f == &formats[1] ? power_wide : power_narrow)(&m, a, y);
+    size = choose(&m, LLVMRealOEQ, a, 0, choose(&m, LLVMRealOLT, y, 0, infinite, zero), size);
+    size =
+        choose(&m, LLVMRealOEQ, a, INFINITY, choose(&m, LLVMRealOLT, y, 0, zero, infinite), size);
+    size = choose(&m, LLVMRealOEQ, a, 1, number(&m, 1), size);
+    LLVMValueRef whole_y = is_whole(&m, y), even = is_whole(&m, mul(&m, y, number(&m, 0.5)));
+    LLVMValueRef odd = LLVMBuildAnd(m.b, whole_y, LLVMBuildNot(m.b, even, ""), "");
+    LLVMValueRef signed_size = LLVMBuildSelect(m.b, odd, with_sign(&m, size, x), size, "");
+    LLVMValueRef below = LLVMBuildSelect(m.b, whole_y, signed_size, number(&m, NAN), "");
+    below = choose(&m, LLVMRealOEQ, x, -INFINITY, signed_size, below);
+    LLVMValueRef result = choose(&m, LLVMRealOLT, x, 0, below, signed_size);
+    LLVMValueRef unordered = LLVMBuildFCmp(m.b, LLVMRealUNO, x, y, "");
+    result = LLVMBuildSelect(m.b, unordered, add(&m, x, y), result, "");
+    result = choose(&m, LLVMRealOEQ, y, 0, number(&m, 1), result);
+    return choose(&m, LLVMRealOEQ, x, 1, number(&m, 1), result);
 }
 
 /* By squaring, from the lowest bit of |exponent| up; a negative exponent inverts the result. */

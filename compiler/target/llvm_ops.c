@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ops of arith, vector and math: a table from name to a function that emits one.
+ * Ops of arith, vector and math, and functions of tile: a table from name to a function that emits
+ * one.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -190,21 +191,25 @@ static LLVMValueRef create_mask(const op *o) {
 
 /* ---- math ------------------------------------------------------------------------------------ */
 
-enum { EXP, LOG, TANH };
+enum { EXP, EXPM1, LOG, LOG1P, TANH, ERF, GELU };
 
 static LLVMValueRef function(const op *o) {
     static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
-        [EXP] = tsr_emit_exp, [LOG] = tsr_emit_log, [TANH] = tsr_emit_tanh};
+        [EXP] = tsr_emit_exp,     [EXPM1] = tsr_emit_expm1, [LOG] = tsr_emit_log,
+        [LOG1P] = tsr_emit_log1p, [TANH] = tsr_emit_tanh,   [ERF] = tsr_emit_erf,
+        [GELU] = tsr_emit_gelu};
     return functions[o->how](o->emit, x(o, 0));
 }
 
 static LLVMValueRef intrinsic_1(const op *o) {
-    static const char *const names[] = {"llvm.fabs", "llvm.sqrt"};
+    static const char *const names[] = {"llvm.fabs", "llvm.sqrt", "llvm.floor"};
     LLVMValueRef value = x(o, 0);
     return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, &value, 1);
 }
 
 static LLVMValueRef fma_(const op *o) { return tsr_emit_fma(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
+
+static LLVMValueRef powf_(const op *o) { return tsr_emit_pow(o->emit, x(o, 0), x(o, 1)); }
 
 static LLVMValueRef fpowi(const op *o) { return tsr_emit_power(o->emit, x(o, 0), x(o, 1)); }
 
@@ -254,11 +259,17 @@ static const row rows[] = {
     {"vector.extract_strided_slice", slice, 0},
     {"vector.create_mask", create_mask, 0},
     {"math.exp", function, EXP},
+    {"math.expm1", function, EXPM1},
     {"math.log", function, LOG},
+    {"math.log1p", function, LOG1P},
     {"math.tanh", function, TANH},
+    {"math.erf", function, ERF},
+    {"tile.gelu", function, GELU},
     {"math.absf", intrinsic_1, 0},
     {"math.sqrt", intrinsic_1, 1},
+    {"math.floor", intrinsic_1, 2},
     {"math.fma", fma_, 0},
+    {"math.powf", powf_, 0},
     {"math.fpowi", fpowi, 0},
 };
 

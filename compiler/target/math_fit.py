@@ -5,7 +5,7 @@ Run by hand (python3 math_fit.py > math_tables.def); neither the build nor the t
 """
 import sys
 
-from mpmath import exp, frexp, ldexp, log, lu_solve, matrix, mp, mpf, nint, polyval, sqrt, tanh
+from mpmath import erf, erfc, exp, frexp, ldexp, log, lu_solve, matrix, mp, mpf, nint, polyval, sqrt, tanh
 
 mp.dps = 80
 
@@ -46,7 +46,14 @@ def main():
     log_tail = limit_at_0(lambda f: (log(1 + f) - f + f**2 / 2) / f**3)
     atanh_tail = limit_at_0(lambda z: log((1 + sqrt(z)) / (1 - sqrt(z))) / sqrt(z) - 2)
     atanh_tail_z = lambda z: atanh_tail(z) / (z if abs(z) > mpf(10) ** -20 else mpf(10) ** -20)
+    pow_tail = limit_at_0(lambda z: (atanh_tail(z) / z - mpf(2) / 3) / z)
     tanh_tail = limit_at_0(lambda z: (tanh(sqrt(z)) / sqrt(z) - 1) / z)
+    erf_tail = limit_at_0(lambda z: erf(sqrt(z)) / sqrt(z) - 1)
+    z_erf = mpf("0.84375") ** 2
+    # (1 + 2 z) exp(z^2) erfc(z) by u = (z - 3.75) / (z + 3.75)
+    z_of = lambda u: mpf("3.75") * (1 + u) / (1 - u)
+    u_of = lambda z: (mpf(z) - mpf("3.75")) / (mpf(z) + mpf("3.75"))
+    erfc_scaled = lambda u: (1 + 2 * z_of(u)) * exp(z_of(u) ** 2) * erfc(z_of(u))
     print("/* SPDX-License-Identifier: Apache-2.0")
     print(" *")
     print(" * X(NAME, count, coefficients from the constant upwards); written by math_fit.py. */")
@@ -55,8 +62,13 @@ def main():
         ("EXP_F64", 53, exp_tail, -half, half, 10),
         ("LOG_F32", 24, log_tail, low, high, 8),
         ("LOG_F64", 53, atanh_tail_z, mpf(0), z_log, 7),
+        ("POW_F64", 53, pow_tail, mpf(0), z_log, 8),
         ("TANH_F32", 24, tanh_tail, mpf(0), z_tanh, 5),
         ("TANH_F64", 53, tanh_tail, mpf(0), z_tanh, 12),
+        ("ERF_F32", 24, erf_tail, mpf(0), z_erf, 6),
+        ("ERF_F64", 53, erf_tail, mpf(0), z_erf, 11),
+        ("ERFC_F32", 24, erfc_scaled, mpf(-1), u_of("10.2"), 11),
+        ("ERFC_F64", 53, erfc_scaled, mpf(-1), u_of("27.4"), 23),
     ):
         coefficients, error = fit(function, a, b, degree)
         print(name, "error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)

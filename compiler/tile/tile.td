@@ -87,6 +87,13 @@ def Tile_StoreOp : Tile_Op<"store"> {
   }];
 }
 
+def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "x times the normal distribution's cumulative function at x";
+  let arguments = (ins Tile_Value:$input);
+  let results = (outs Tile_Value:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
 def Tile_CheckIndexOp : Tile_Op<"check_index"> {
   let summary = "i1: is 0 <= value < limit; if not, the fault record is set";
   let description = [{
