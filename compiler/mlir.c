@@ -286,6 +286,13 @@ bool tsr_op_i64(MlirOperation op, const char *name, int64_t *out_value) {
     return tsr_attr_i64(tsr_op_attr(op, name), out_value);
 }
 
+bool tsr_op_f64(MlirOperation op, const char *name, double *out_value) {
+    MlirAttribute attr = tsr_op_attr(op, name);
+    if (mlirAttributeIsNull(attr) || !mlirAttributeIsAFloat(attr)) return false;
+    *out_value = mlirFloatAttrGetValueDouble(attr);
+    return true;
+}
+
 bool tsr_op_i64s(MlirOperation op, const char *name, size_t limit, int64_t *out_values,
                  size_t *out_count) {
     MlirAttribute attr = tsr_op_attr(op, name);

@@ -78,6 +78,7 @@ const char *tsr_op_string(MlirOperation op, const char *name);
 /* A bool attribute that is true, or a unit attribute; false if absent. */
 bool tsr_op_flag(MlirOperation op, const char *name);
 bool tsr_op_i64(MlirOperation op, const char *name, int64_t *out_value);
+bool tsr_op_f64(MlirOperation op, const char *name, double *out_value); /* of any float type */
 /* An array of integers ([0, 1] or array<i64: 0, 1>). False if absent, of another kind, or longer
  * than `limit`. */
 bool tsr_op_i64s(MlirOperation op, const char *name, size_t limit, int64_t *out_values,

@@ -11,9 +11,9 @@
 tsr_type tsr_type_of(MlirValue value);
 /* A scalar constant of this element type. */
 MlirValue tsr_emit_constant(tsr_builder *builder, tsr_dtype dtype, double value);
-/* neg, relu, exp, log, tanh, sqrt, abs */
+/* Ops of one operand without attributes. */
 MlirValue tsr_emit_unary(tsr_builder *builder, const char *name, MlirValue x);
-/* add, sub, mul, div, max, min, ipow: broadcast, element type of `a` */
+/* add, sub, mul, div, max, min, pow, ipow: broadcast, element type of `a` */
 MlirValue tsr_emit_binary(tsr_builder *builder, const char *name, MlirValue a, MlirValue b);
 MlirValue tsr_emit_compare(tsr_builder *builder, tsr_predicate predicate, MlirValue a, MlirValue b);
 MlirValue tsr_emit_where(tsr_builder *builder, MlirValue condition, MlirValue a, MlirValue b);

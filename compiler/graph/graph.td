@@ -194,6 +194,11 @@ def Tessera_MaxOp : Tessera_BinaryOp<"max", "the larger of lhs and rhs">;
 def Tessera_MinOp : Tessera_BinaryOp<"min", "the smaller of lhs and rhs">;
 def Tessera_IPowOp : Tessera_BinaryOp<"ipow", "lhs (float) to the power rhs (i64)">;
 
+def Tessera_PowOp : Tessera_BinaryOp<"pow", "lhs (float) to the power rhs, as IEEE 754's pow">;
+def Tessera_AndOp : Tessera_BinaryOp<"and", "i1: both">;
+def Tessera_OrOp : Tessera_BinaryOp<"or", "i1: one or both">;
+def Tessera_XorOp : Tessera_BinaryOp<"xor", "i1: just one">;
+
 def Tessera_NegOp : Tessera_UnaryOp<"neg", "-x">;
 def Tessera_ReluOp : Tessera_UnaryOp<"relu", "max(x, 0)">;
 def Tessera_ExpOp : Tessera_UnaryOp<"exp", "e to the x">;
@@ -201,6 +206,32 @@ def Tessera_LogOp : Tessera_UnaryOp<"log", "natural logarithm">;
 def Tessera_TanhOp : Tessera_UnaryOp<"tanh", "hyperbolic tangent">;
 def Tessera_SqrtOp : Tessera_UnaryOp<"sqrt", "square root">;
 def Tessera_AbsOp : Tessera_UnaryOp<"abs", "absolute value">;
+def Tessera_Expm1Op : Tessera_UnaryOp<"expm1", "e to the x, minus 1">;
+def Tessera_Log1pOp : Tessera_UnaryOp<"log1p", "natural logarithm of 1 + x">;
+def Tessera_RsqrtOp : Tessera_UnaryOp<"rsqrt", "1 / square root">;
+def Tessera_ErfOp : Tessera_UnaryOp<"erf", "error function">;
+def Tessera_SigmoidOp : Tessera_UnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
+def Tessera_SiluOp : Tessera_UnaryOp<"silu", "x / (1 + exp(-x))">;
+def Tessera_SignOp : Tessera_UnaryOp<"sign", "-1, 1, or x where it is zero or NaN">;
+def Tessera_FloorOp : Tessera_UnaryOp<"floor", "the largest integer that is not above x">;
+def Tessera_NotOp : Tessera_UnaryOp<"not", "i1: the other">;
+
+def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "x times the normal distribution's cumulative function at x";
+  let description = [{
+    `approximate` is "none": x (1 + erf(x / sqrt(2))) / 2, or "tanh":
+    x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+  }];
+  let arguments = (ins Tessera_Tensor:$input,
+      DefaultValuedAttr<StrAttr, "\"none\"">:$approximate);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
+
+def Tessera_ClampOp : Tessera_ValueOp<"clamp", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "low where x is below it, high where x is above it, else x";
+  let arguments = (ins Tessera_Tensor:$input, F64Attr:$low, F64Attr:$high);
+  let assemblyFormat = "$input attr-dict `:` type($input)";
+}
 
 def Tessera_CompareOp : Tessera_ValueOp<"compare"> {
   let summary = "i1: does lhs compare so with rhs";

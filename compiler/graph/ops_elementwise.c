@@ -4,6 +4,8 @@
  */
 #include "compiler/graph/rules.h"
 
+#include <string.h>
+
 /* ---- shared by the gradients ----------------------------------------------------------------- */
 
 static MlirValue operand(const tsr_gradient *of, size_t index) {
@@ -20,12 +22,20 @@ static MlirValue mul(const tsr_gradient *of, MlirValue a, MlirValue b) {
     return binary(of, TSR_GRAPH_NAME("mul"), a, b);
 }
 
+static MlirValue add(const tsr_gradient *of, MlirValue a, MlirValue b) {
+    return binary(of, TSR_GRAPH_NAME("add"), a, b);
+}
+
 static MlirValue divide(const tsr_gradient *of, MlirValue a, MlirValue b) {
     return binary(of, TSR_GRAPH_NAME("div"), a, b);
 }
 
+static MlirValue unary(const tsr_gradient *of, const char *name, MlirValue x) {
+    return tsr_emit_unary(of->builder, name, x);
+}
+
 static MlirValue negate(const tsr_gradient *of, MlirValue x) {
-    return tsr_emit_unary(of->builder, TSR_GRAPH_NAME("neg"), x);
+    return unary(of, TSR_GRAPH_NAME("neg"), x);
 }
 
 static MlirValue number(const tsr_gradient *of, double value) {
@@ -100,6 +110,27 @@ static bool pick(tsr_gradient *of, tsr_predicate lhs_wins) {
 bool tsr_gradient_max(tsr_gradient *of) { return pick(of, TSR_PREDICATE_GE); }
 
 bool tsr_gradient_min(tsr_gradient *of) { return pick(of, TSR_PREDICATE_LE); }
+
+bool tsr_check_float_arithmetic(tsr_rule *rule) {
+    return tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_FLOAT) && tsr_check_arithmetic(rule);
+}
+
+/* b a^(b-1), and 0 for b = 0; y log a, and 0 for a = 0. */
+bool tsr_gradient_pow(tsr_gradient *of) {
+    MlirValue a = operand(of, 0), b = operand(of, 1), zero = number(of, 0.0);
+    if (of->wanted[0]) {
+        MlirValue less = binary(of, TSR_GRAPH_NAME("sub"), b, number(of, 1.0));
+        MlirValue slope = mul(of, b, binary(of, TSR_GRAPH_NAME("pow"), a, less));
+        MlirValue g = mul(of, of->of_result, slope);
+        give(of, 0, choose(of, TSR_PREDICATE_EQ, b, zero, zero, g));
+    }
+    if (of->wanted[1]) {
+        MlirValue slope = mul(of, result(of), unary(of, TSR_GRAPH_NAME("log"), a));
+        MlirValue g = mul(of, of->of_result, slope);
+        give(of, 1, choose(of, TSR_PREDICATE_EQ, a, zero, zero, g));
+    }
+    return true;
+}
 
 bool tsr_check_ipow(tsr_rule *rule) {
     if (!tsr_rule_dtype(rule, 0, "base", TSR_DTYPES_FLOAT) ||
@@ -180,6 +211,140 @@ bool tsr_gradient_abs(tsr_gradient *of) {
     MlirValue negative = choose(of, TSR_PREDICATE_LT, x, zero, negate(of, g), zero);
     if (of->wanted[0]) give(of, 0, choose(of, TSR_PREDICATE_GT, x, zero, g, negative));
     return true;
+}
+
+/* y + 1 */
+bool tsr_gradient_expm1(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    give(of, 0, mul(of, of->of_result, add(of, result(of), number(of, 1.0))));
+    return true;
+}
+
+/* 1 / (1 + x) */
+bool tsr_gradient_log1p(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    give(of, 0, divide(of, of->of_result, add(of, operand(of, 0), number(of, 1.0))));
+    return true;
+}
+
+/* -y^3 / 2 */
+bool tsr_gradient_rsqrt(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    MlirValue y = result(of), cube = mul(of, y, mul(of, y, y));
+    give(of, 0, mul(of, of->of_result, mul(of, cube, number(of, -0.5))));
+    return true;
+}
+
+/* exp(-factor x^2) */
+static MlirValue bell(const tsr_gradient *of, MlirValue x, double factor) {
+    MlirValue square = mul(of, mul(of, x, x), number(of, -factor));
+    return unary(of, TSR_GRAPH_NAME("exp"), square);
+}
+
+/* 2 / sqrt(pi) exp(-x^2) */
+bool tsr_gradient_erf(tsr_gradient *of) {
+    static const double factor = 1.1283791670955126; /* 2 / sqrt(pi) */
+    if (!of->wanted[0]) return true;
+    MlirValue slope = mul(of, bell(of, operand(of, 0), 1.0), number(of, factor));
+    give(of, 0, mul(of, of->of_result, slope));
+    return true;
+}
+
+/* s (1 - s) */
+static MlirValue sigmoid_slope(const tsr_gradient *of, MlirValue s) {
+    return mul(of, s, binary(of, TSR_GRAPH_NAME("sub"), number(of, 1.0), s));
+}
+
+bool tsr_gradient_sigmoid(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    give(of, 0, mul(of, of->of_result, sigmoid_slope(of, result(of))));
+    return true;
+}
+
+/* y = x s(w): s + x s (1 - s) dw/dx, where dw/dx null is 1 */
+static void give_weighted(tsr_gradient *of, MlirValue w, MlirValue dw) {
+    MlirValue s = unary(of, TSR_GRAPH_NAME("sigmoid"), w);
+    MlirValue change = mul(of, operand(of, 0), sigmoid_slope(of, s));
+    if (!mlirValueIsNull(dw)) change = mul(of, change, dw);
+    give(of, 0, mul(of, of->of_result, add(of, s, change)));
+}
+
+bool tsr_gradient_silu(tsr_gradient *of) {
+    if (of->wanted[0]) give_weighted(of, operand(of, 0), (MlirValue){NULL});
+    return true;
+}
+
+static const char *approximate(MlirOperation gelu) {
+    const char *text = tsr_op_string(gelu, "approximate");
+    return text ? text : "none";
+}
+
+bool tsr_check_gelu(tsr_rule *rule) {
+    const char *how = approximate(rule->op);
+    if (!tsr_check_float_unary(rule)) return false;
+    if (strcmp(how, "none") == 0 || strcmp(how, "tanh") == 0) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "approximate is \"%s\", needs \"none\" or \"tanh\"",
+                         how);
+}
+
+/* "tanh": y = x s(w), w = c x + d x^3. */
+static void give_gelu_tanh(tsr_gradient *of) {
+    const double c = 1.5957691216057308, d = c * 0.044715; /* c: 2 sqrt(2 / pi) */
+    MlirValue x = operand(of, 0), square = mul(of, x, x);
+    MlirValue factor = add(of, mul(of, square, number(of, d)), number(of, c));
+    MlirValue slope = add(of, mul(of, square, number(of, 3 * d)), number(of, c));
+    give_weighted(of, mul(of, x, factor), slope);
+}
+
+/* "none": F(x) + x f(x), with F and f the normal distribution's cumulative function and density. */
+bool tsr_gradient_gelu(tsr_gradient *of) {
+    static const double root_half = 0.7071067811865476, top = 0.3989422804014327; /* f(0) */
+    MlirValue x = operand(of, 0);
+    if (!of->wanted[0]) return true;
+    if (strcmp(approximate(of->op), "tanh") == 0) {
+        give_gelu_tanh(of);
+        return true;
+    }
+    MlirValue erf = unary(of, TSR_GRAPH_NAME("erf"), mul(of, x, number(of, root_half)));
+    MlirValue cumulative = mul(of, add(of, erf, number(of, 1.0)), number(of, 0.5));
+    MlirValue density = mul(of, bell(of, x, 0.5), number(of, top));
+    give(of, 0, mul(of, of->of_result, add(of, cumulative, mul(of, x, density))));
+    return true;
+}
+
+bool tsr_check_clamp(tsr_rule *rule) {
+    double low = 0, high = 0;
+    if (!tsr_check_float_unary(rule)) return false;
+    bool read = tsr_op_f64(rule->op, "low", &low) && tsr_op_f64(rule->op, "high", &high);
+    if (read && low <= high) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "low is %g, high is %g; low must not be above high",
+                         low, high);
+}
+
+/* g from low to high, both included. */
+bool tsr_gradient_clamp(tsr_gradient *of) {
+    double low = 0, high = 0;
+    bool read = tsr_op_f64(of->op, "low", &low) && tsr_op_f64(of->op, "high", &high);
+    TSR_ASSERT(read);
+    if (!of->wanted[0]) return true;
+    MlirValue x = operand(of, 0), zero = number(of, 0.0);
+    MlirValue g = choose(of, TSR_PREDICATE_GE, x, number(of, low), of->of_result, zero);
+    give(of, 0, choose(of, TSR_PREDICATE_LE, x, number(of, high), g, zero));
+    return true;
+}
+
+/* ---- logic ----------------------------------------------------------------------------------- */
+
+bool tsr_check_logic(tsr_rule *rule) {
+    if (!tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_I1) || !same_dtype(rule, 0, 1, sides))
+        return false;
+    rule->results[0].dtype = TSR_DTYPE_I1;
+    return tsr_rule_broadcast(rule, 0, 1, sides, &rule->results[0].shape);
+}
+
+bool tsr_check_logic_not(tsr_rule *rule) {
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_I1);
 }
 
 /* ---- comparison, selection, casts ------------------------------------------------------------ */

@@ -11,9 +11,16 @@ typedef enum kind {
     MAX,
     MIN,
     EXP,
+    EXPM1,
     LOG,
+    LOG1P,
     TANH,
+    ERF,
     SQRT,
+    FLOOR,
+    AND,
+    OR,
+    XOR,
 } kind;
 
 typedef struct element {
@@ -127,10 +134,111 @@ static MlirValue power(const element *e) {
     return tsr_tile_2(e->b, "math.fpowi", e->x[0], e->x[1]);
 }
 
+static MlirValue real_power(const element *e) {
+    return tsr_tile_2(e->b, "math.powf", e->x[0], e->x[1]);
+}
+
 static MlirValue function(const element *e) {
     static const char *const names[] = {
-        [EXP] = "math.exp", [LOG] = "math.log", [TANH] = "math.tanh", [SQRT] = "math.sqrt"};
+        [EXP] = "math.exp",   [EXPM1] = "math.expm1", [LOG] = "math.log",   [LOG1P] = "math.log1p",
+        [TANH] = "math.tanh", [ERF] = "math.erf",     [SQRT] = "math.sqrt", [FLOOR] = "math.floor"};
     return tsr_tile_1(e->b, names[e->kind], e->x[0]);
+}
+
+static MlirValue number(const element *e, double value) {
+    return tsr_tile_float(e->b, type_of(e, e->from), value);
+}
+
+static MlirValue reciprocal_root(const element *e) {
+    MlirValue root = tsr_tile_1(e->b, "math.sqrt", e->x[0]);
+    return tsr_tile_2(e->b, "arith.divf", number(e, 1), root);
+}
+
+/* By exp(-|x|), which keeps the whole tail. */
+static MlirValue sigmoid(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirValue one = number(e, 1), size = tsr_tile_1(b, "math.absf", e->x[0]);
+    MlirValue power = tsr_tile_1(b, "math.exp", tsr_tile_1(b, "arith.negf", size));
+    MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, e->x[0], number(e, 0));
+    MlirValue above = tsr_tile_select(b, below, power, one);
+    return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
+}
+
+/* The operand, but finite below: from here on silu and gelu are -0. */
+static MlirValue finite_below(const element *e) {
+    MlirValue lowest = number(e, e->from == TSR_DTYPE_F64 ? -1600 : -200);
+    MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLT, e->x[0], lowest);
+    return tsr_tile_select(e->b, below, lowest, e->x[0]);
+}
+
+/* x / (1 + exp(-w)). Far below, exp w would be a denormal, so exp(w / 2) is multiplied twice. */
+static MlirValue weighted(const element *e, MlirValue x, MlirValue w) {
+    tsr_tile_builder *b = e->b;
+    MlirValue one = number(e, 1), size = tsr_tile_1(b, "math.absf", w);
+    MlirValue limit = number(e, e->from == TSR_DTYPE_F64 ? 700 : 80);
+    MlirValue far = tsr_tile_fcompare(b, TSR_FCMP_OGT, size, limit);
+    MlirValue half = tsr_tile_2(b, "arith.mulf", size, number(e, 0.5));
+    MlirValue exponent = tsr_tile_1(b, "arith.negf", tsr_tile_select(b, far, half, size));
+    MlirValue power = tsr_tile_1(b, "math.exp", exponent);
+    MlirValue product = tsr_tile_2(b, "arith.mulf", x, power);
+    product = tsr_tile_2(b, "arith.mulf", product, tsr_tile_select(b, far, power, one));
+    MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, w, number(e, 0));
+    MlirValue above = tsr_tile_select(b, below, product, x);
+    return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
+}
+
+static MlirValue silu(const element *e) {
+    MlirValue x = finite_below(e);
+    return weighted(e, x, x);
+}
+
+/* (1 + tanh u) / 2 is 1 / (1 + exp(-2 u)). */
+static MlirValue gelu(const element *e) {
+    static const double slope = 1.5957691216057308; /* 2 sqrt(2 / pi) */
+    const char *approximate = tsr_op_string(e->op, "approximate");
+    if (!approximate || strcmp(approximate, "none") == 0)
+        return tsr_tile_1(e->b, "tile.gelu", e->x[0]);
+    MlirValue x = finite_below(e), square = tsr_tile_2(e->b, "arith.mulf", x, x);
+    MlirValue sum =
+        tsr_tile_3(e->b, "math.fma", square, number(e, slope * 0.044715), number(e, slope));
+    return weighted(e, x, tsr_tile_2(e->b, "arith.mulf", x, sum));
+}
+
+static MlirValue sign(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirValue zero = tsr_element_zero(b, e->from, e->lanes), x = e->x[0];
+    MlirType type = type_of(e, e->from);
+    if (tsr_dtype_is_float(e->from)) {
+        MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, x, zero);
+        MlirValue above = tsr_tile_fcompare(b, TSR_FCMP_OGT, x, zero);
+        return tsr_tile_select(b, above, number(e, 1), tsr_tile_select(b, below, number(e, -1), x));
+    }
+    MlirValue below = tsr_tile_icompare(b, TSR_ICMP_SLT, x, zero);
+    MlirValue above = tsr_tile_icompare(b, TSR_ICMP_SGT, x, zero);
+    MlirValue minus = tsr_tile_int(b, type, -1);
+    return tsr_tile_select(b, above, tsr_tile_int(b, type, 1), tsr_tile_select(b, below, minus, x));
+}
+
+/* NaN stays. */
+static MlirValue clamp(const element *e) {
+    double low = 0, high = 0;
+    bool known = tsr_op_f64(e->op, "low", &low) && tsr_op_f64(e->op, "high", &high);
+    TSR_ASSERT(known);
+    MlirValue least = number(e, low), most = number(e, high), x = e->x[0];
+    MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLT, x, least);
+    MlirValue above = tsr_tile_fcompare(e->b, TSR_FCMP_OGT, x, most);
+    return tsr_tile_select(e->b, above, most, tsr_tile_select(e->b, below, least, x));
+}
+
+static MlirValue logic(const element *e) {
+    static const char *const names[] = {
+        [AND] = "arith.andi", [OR] = "arith.ori", [XOR] = "arith.xori"};
+    return tsr_tile_2(e->b, names[e->kind], e->x[0], e->x[1]);
+}
+
+static MlirValue not_(const element *e) {
+    MlirValue yes = tsr_tile_int(e->b, type_of(e, e->from), 1);
+    return tsr_tile_2(e->b, "arith.xori", e->x[0], yes);
 }
 
 /* ---- comparison, choice, conversion ---------------------------------------------------------- */

@@ -9,7 +9,7 @@
  * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64
  *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
  *   reduce_max: the same with max. argmax: the first largest; a NaN is larger than anything.
- * - exp, log, tanh: compiler/target/math.c.
+ * - functions: compiler/target/llvm_math.c.
  * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer
  *   division truncates; x / 0 = 0. Integer arithmetic wraps.
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).

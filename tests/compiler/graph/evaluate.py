@@ -4,6 +4,7 @@
 An independent reading of the ops: it knows nothing of the compiler but the generic form that
 `tessera-opt --mlir-print-op-generic` prints.
 """
+import math
 import re
 
 import numpy as np
@@ -114,15 +115,33 @@ def cross_entropy_grad(logits, labels, dlosses):
     return p * dlosses[:, None]
 
 
+def gelu(op, x):
+    if op.attrs.get('approximate') == '"tanh"':
+        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + erf(x / np.sqrt(2)))
+
+
+def clamp(op, x):
+    low, high = (float(op.attrs[name].split(' : ')[0]) for name in ('low', 'high'))
+    return np.clip(x, low, high)
+
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
 COMPARE = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
 SIMPLE = {
     'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': np.divide, 'max': np.maximum,
     'min': np.minimum, 'ipow': lambda x, n: np.power(x, n.astype(np.float64)), 'neg': np.negative,
     'relu': lambda x: np.maximum(x, 0), 'exp': np.exp, 'log': np.log, 'tanh': np.tanh,
-    'sqrt': np.sqrt, 'abs': np.abs, 'where': np.where, 'cross_entropy': cross_entropy,
+    'sqrt': np.sqrt, 'abs': np.abs, 'pow': np.power, 'expm1': np.expm1, 'log1p': np.log1p,
+    'rsqrt': lambda x: 1 / np.sqrt(x), 'erf': erf, 'sigmoid': lambda x: 1 / (1 + np.exp(-x)),
+    'silu': lambda x: x / (1 + np.exp(-x)), 'sign': np.sign, 'floor': np.floor,
+    'and': np.logical_and, 'or': np.logical_or, 'xor': np.logical_xor, 'not': np.logical_not,
+    'where': np.where, 'cross_entropy': cross_entropy,
     'cross_entropy_grad': cross_entropy_grad,
 }
 WITH_OP = {
+    'gelu': gelu,
+    'clamp': clamp,
     'compare': lambda op, a, b: COMPARE[integers(op.attrs['predicate'].split(':')[0])[0]](a, b),
     'cast': lambda op, x: x.astype(DTYPES[shape_of(op.types[0])[1]]),
     'matmul': matmul,

@@ -96,6 +96,33 @@ CASES = [
     *(power(n) for n in (-2, 0, 1, 2, 5)),
     unary('neg'), unary('relu'), unary('exp'), unary('tanh'), unary('abs'),
     unary('log', low=0.3), unary('sqrt', low=0.3),
+    unary('expm1'), unary('erf'), unary('sigmoid'), unary('silu'), unary('gelu'),
+    unary('log1p', low=-0.7), unary('rsqrt', low=0.3),
+    Case('gelu tanh', {'a': '3x4xf64'}, '%y = tessera.gelu %a {approximate = "tanh"} : tensor<3x4xf64>', '3x4xf64'),
+    Case('clamp', {'a': '3x4xf64'}, '%y = tessera.clamp %a {low = -0.5, high = 1.0} : tensor<3x4xf64>', '3x4xf64'),
+    *(binary(f'pow {a} {b}', 'pow', a, b, '3x4xf64', low=0.3)
+      for a, b in (('3x4xf64', '3x4xf64'), ('4xf64', '3x1xf64'), ('3x4xf64', 'f64'))),
+    Case('pow of negative bases', {'a': '3x4xf64'}, '''
+      %n = tessera.constant dense<3.0> : tensor<f64>
+      %y = tessera.pow %a, %n : tensor<3x4xf64>, tensor<f64> -> tensor<3x4xf64>''', '3x4xf64'),
+    Case('pow 0', {'a': '3x4xf64'}, '''
+      %zero = tessera.constant dense<0.0> : tensor<f64>
+      %none = tessera.mul %a, %zero : tensor<3x4xf64>, tensor<f64> -> tensor<3x4xf64>
+      %y = tessera.pow %none, %zero : tensor<3x4xf64>, tensor<f64> -> tensor<3x4xf64>''', '3x4xf64'),
+    *(Case(f'no gradient through {op}', {'a': '3x4xf64'}, f'''
+      %f = tessera.{op} %a : tensor<3x4xf64>
+      %y = tessera.mul %a, %f : tensor<3x4xf64>, tensor<3x4xf64> -> tensor<3x4xf64>''', '3x4xf64')
+      for op in ('sign', 'floor')),
+    Case('logic', {'a': '3x4xf64', 'b': '4xf64'}, '''
+      %zero = tessera.constant dense<0.0> : tensor<f64>
+      %p = tessera.compare lt %a, %b : tensor<3x4xf64>, tensor<4xf64> -> tensor<3x4xi1>
+      %q = tessera.compare gt %b, %zero : tensor<4xf64>, tensor<f64> -> tensor<4xi1>
+      %and = tessera.and %p, %q : tensor<3x4xi1>, tensor<4xi1> -> tensor<3x4xi1>
+      %or = tessera.or %p, %q : tensor<3x4xi1>, tensor<4xi1> -> tensor<3x4xi1>
+      %not = tessera.not %or : tensor<3x4xi1>
+      %xor = tessera.xor %and, %not : tensor<3x4xi1>, tensor<3x4xi1> -> tensor<3x4xi1>
+      %y = tessera.where %xor, %a, %b : tensor<3x4xi1>, tensor<3x4xf64>, tensor<4xf64> -> tensor<3x4xf64>''',
+         '3x4xf64'),
     Case('where', {'a': '3x4xf64', 'b': '4xf64'}, '''
       %condition = tessera.compare lt %a, %b : tensor<3x4xf64>, tensor<4xf64> -> tensor<3x4xi1>
       %y = tessera.where %condition, %a, %b : tensor<3x4xi1>, tensor<3x4xf64>, tensor<4xf64> -> tensor<3x4xf64>''',

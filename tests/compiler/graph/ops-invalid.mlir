@@ -433,3 +433,179 @@ func.func @f(%a: tensor<2xf32>) {
   %0 = tessera.unknown %a : tensor<2xf32>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<3xi64>) {
+  // CHECK: [TSR-0104] tessera.pow: element type of lhs is i64, needs one of f64, f32
+  %0 = tessera.pow %a, %a : tensor<3xi64>, tensor<3xi64> -> tensor<3xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>, %b: tensor<3xf64>) {
+  // CHECK: [TSR-0104] tessera.pow: element types differ: lhs is f32, rhs is f64
+  %0 = tessera.pow %a, %b : tensor<3xf32>, tensor<3xf64> -> tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.expm1: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.expm1 %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.log1p: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.log1p %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.rsqrt: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.rsqrt %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.erf: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.erf %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.sigmoid: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.sigmoid %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.silu: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.silu %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.gelu: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.gelu %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.floor: element type of the operand is i32, needs one of f64, f32
+  %0 = tessera.floor %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xui8>) {
+  // CHECK: [TSR-0104] tessera.sign: element type of the operand is ui8, needs one of f64, f32, i64, i32
+  %0 = tessera.sign %a : tensor<3xui8>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0109] tessera.gelu: approximate is "sigmoid", needs "none" or "tanh"
+  %0 = tessera.gelu %a {approximate = "sigmoid"} : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi64>) {
+  // CHECK: [TSR-0104] tessera.clamp: element type of the operand is i64, needs one of f64, f32
+  %0 = tessera.clamp %a {low = 0.0, high = 1.0} : tensor<3xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0109] tessera.clamp: low is 2, high is 1; low must not be above high
+  %0 = tessera.clamp %a {low = 2.0, high = 1.0} : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0109] tessera.clamp: low is nan, high is 1; low must not be above high
+  %0 = tessera.clamp %a {low = 0x7FF8000000000000 : f64, high = 1.0} : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: 'tessera.clamp' op requires attribute 'high'
+  %0 = tessera.clamp %a {low = 2.0} : tensor<3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.and: element type of lhs is i32, needs i1
+  %0 = tessera.and %a, %a : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.or: element type of lhs is i32, needs i1
+  %0 = tessera.or %a, %a : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.xor: element type of lhs is i32, needs i1
+  %0 = tessera.xor %a, %a : tensor<3xi32>, tensor<3xi32> -> tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi1>, %b: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.and: element types differ: lhs is i1, rhs is i32
+  %0 = tessera.and %a, %b : tensor<3xi1>, tensor<3xi32> -> tensor<3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi1>, %b: tensor<2xi1>) {
+  // CHECK: [TSR-0103] tessera.or: shapes do not broadcast
+  %0 = tessera.or %a, %b : tensor<3xi1>, tensor<2xi1> -> tensor<3xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0104] tessera.not: element type of the operand is f32, needs i1
+  %0 = tessera.not %a : tensor<3xf32>
+  return
+}

@@ -67,6 +67,40 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
   %15 = tessera.where %14, %x, %r : tensor<4x3xi1>, tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
   // CHECK-NEXT: tessera.cast %{{.*}} : tensor<4x3xui8> to tensor<4x3xf32>
   %16 = tessera.cast %b : tensor<4x3xui8> to tensor<4x3xf32>
+  // CHECK-NEXT: tessera.pow %{{.*}}, %{{.*}} : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  %17 = tessera.pow %x, %r : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  // CHECK-NEXT: tessera.expm1 %{{.*}} : tensor<4x3xf32>
+  %18 = tessera.expm1 %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.log1p %{{.*}} : tensor<4x3xf32>
+  %19 = tessera.log1p %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.rsqrt %{{.*}} : tensor<4x3xf32>
+  %20 = tessera.rsqrt %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.erf %{{.*}} : tensor<4x3xf32>
+  %21 = tessera.erf %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.sigmoid %{{.*}} : tensor<4x3xf32>
+  %22 = tessera.sigmoid %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.silu %{{.*}} : tensor<4x3xf32>
+  %23 = tessera.silu %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.gelu %{{.*}} : tensor<4x3xf32>
+  %24 = tessera.gelu %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.gelu %{{.*}} {approximate = "tanh"} : tensor<4x3xf32>
+  %25 = tessera.gelu %x {approximate = "tanh"} : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.gelu %{{.*}} : tensor<4x3xf32>
+  %26 = tessera.gelu %x {approximate = "none"} : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.sign %{{.*}} : tensor<4x3xf32>
+  %27 = tessera.sign %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.floor %{{.*}} : tensor<4x3xf32>
+  %28 = tessera.floor %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.clamp %{{.*}} {high = 6.000000e+00 : f64, low = -1.000000e+00 : f64} : tensor<4x3xf32>
+  %29 = tessera.clamp %x {low = -1.0, high = 6.0} : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.and %{{.*}}, %{{.*}} : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  %30 = tessera.and %14, %14 : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  // CHECK-NEXT: tessera.or %{{.*}}, %{{.*}} : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  %31 = tessera.or %14, %14 : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  // CHECK-NEXT: tessera.xor %{{.*}}, %{{.*}} : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  %32 = tessera.xor %14, %14 : tensor<4x3xi1>, tensor<4x3xi1> -> tensor<4x3xi1>
+  // CHECK-NEXT: tessera.not %{{.*}} : tensor<4x3xi1>
+  %33 = tessera.not %14 : tensor<4x3xi1>
   return
 }
 

@@ -150,3 +150,131 @@ Test(map, binary) {
     tsr_buffer_finish(&text);
     fixture_close(&f);
 }
+
+/* ---- one operand ----------------------------------------------------------------------------- */
+
+typedef enum unary { SIGN, FLOOR, CLAMP, RSQRT, UNARY_COUNT } unary;
+static const char *const unary_ops[] = {"sign %x", "floor %x", "clamp %x {low = -1.5, high = 20.0}",
+                                        "rsqrt %x"};
+
+static double float_unary(unary op, double x) {
+    switch (op) {
+    case SIGN:
+        return x > 0 ? 1 : x < 0 ? -1 : x;
+    case FLOOR:
+        return floor(x);
+    case CLAMP:
+        return x < -1.5 ? -1.5 : x > 20 ? 20 : x;
+    default:
+        return 1 / sqrt(x);
+    }
+}
+
+/* rsqrt of a float: both roundings */
+static float float_rsqrt(float x) { return 1 / sqrtf(x); }
+
+Test(map, unary) {
+    tsr_buffer text = {0};
+    for (int wide = 0; wide < 2; wide++)
+        for (int op = 0; op < UNARY_COUNT; op++)
+            tsr_buffer_printf(&text,
+                              "tsched.func @u%d_%s(%%x: tensor<%dx%s>) -> tensor<%dx%s> attributes "
+                              "{kind = \"map\"} {\n%%y = tessera.%s : tensor<%dx%s>\n"
+                              "tsched.return %%y : tensor<%dx%s>\n}\n",
+                              op, wide ? "f64" : "f32", COUNT, wide ? "f64" : "f32", COUNT,
+                              wide ? "f64" : "f32", unary_ops[op], COUNT, wide ? "f64" : "f32",
+                              COUNT, wide ? "f64" : "f32");
+    fixture f = {0};
+    fixture_open(&f, text.bytes);
+    static double x[COUNT], y[COUNT];
+    random_state random = {17};
+    for (int wide = 0; wide < 2; wide++) {
+        tsr_dtype dtype = wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32;
+        size_t size = COUNT * tsr_dtype_size(dtype);
+        random_fill(&random, dtype, x, COUNT, -30, 30);
+        add_special(dtype, x, y);
+        for (int op = 0; op < UNARY_COUNT; op++) {
+            char name[32];
+            snprintf(name, sizeof name, "u%d_%s", op, wide ? "f64" : "f32");
+            void *outs[] = {y};
+            argument arguments[] = {{x, size}, {NULL, size}};
+            kernel_test(&f, name, arguments, 2, outs, NULL, NULL);
+            for (size_t i = 0; i < COUNT; i++) {
+                double from = element_get(dtype, x, i), got = element_get(dtype, y, i);
+                double expected = float_unary((unary)op, from);
+                if (op == RSQRT && !wide) expected = (double)float_rsqrt((float)from);
+                cr_assert(equal_or_nan(got, expected) &&
+                              (isnan(got) || !signbit(got) == !signbit(expected)),
+                          "%s of %g: %g, not %g", unary_ops[op], from, got, expected);
+            }
+        }
+    }
+    tsr_buffer_finish(&text);
+    fixture_close(&f);
+}
+
+Test(map, sign_of_integers) {
+    static const char text[] =
+        "tsched.func @l(%x: tensor<101xi64>) -> tensor<101xi64> attributes {kind = \"map\"} {\n"
+        "%y = tessera.sign %x : tensor<101xi64>\n"
+        "tsched.return %y : tensor<101xi64>\n}\n"
+        "tsched.func @i(%x: tensor<101xi32>) -> tensor<101xi32> attributes {kind = \"map\"} {\n"
+        "%y = tessera.sign %x : tensor<101xi32>\n"
+        "tsched.return %y : tensor<101xi32>\n}\n";
+    int64_t x[101], y[101];
+    int32_t ix[101], iy[101];
+    fixture f = {0};
+    fixture_open(&f, text);
+    random_state random = {18};
+    random_fill(&random, TSR_DTYPE_I64, x, 101, -3, 3);
+    x[0] = INT64_MIN;
+    x[1] = INT64_MAX;
+    for (size_t i = 0; i < 101; i++) ix[i] = (int32_t)(x[i] % 3);
+    void *outs[] = {y}, *int_outs[] = {iy};
+    argument arguments[] = {{x, sizeof x}, {NULL, sizeof y}};
+    argument ints[] = {{ix, sizeof ix}, {NULL, sizeof iy}};
+    kernel_test(&f, "l", arguments, 2, outs, NULL, NULL);
+    kernel_test(&f, "i", ints, 2, int_outs, NULL, NULL);
+    for (size_t i = 0; i < 101; i++) {
+        cr_assert(y[i] == (x[i] > 0) - (x[i] < 0));
+        cr_assert(iy[i] == (ix[i] > 0) - (ix[i] < 0));
+    }
+    fixture_close(&f);
+}
+
+Test(map, logic) {
+    static const char text[] =
+        "tsched.func @g(%x: tensor<40x33xi1>, %y: tensor<33xi1>) -> (tensor<40x33xi1>, "
+        "tensor<40x33xi1>, tensor<40x33xi1>, tensor<40x33xi1>) attributes {kind = \"map\"} {\n"
+        "%a = tessera.and %x, %y : tensor<40x33xi1>, tensor<33xi1> -> tensor<40x33xi1>\n"
+        "%o = tessera.or %x, %y : tensor<40x33xi1>, tensor<33xi1> -> tensor<40x33xi1>\n"
+        "%e = tessera.xor %x, %y : tensor<40x33xi1>, tensor<33xi1> -> tensor<40x33xi1>\n"
+        "%n = tessera.not %x : tensor<40x33xi1>\n"
+        "tsched.return %a, %o, %e, %n : tensor<40x33xi1>, tensor<40x33xi1>, tensor<40x33xi1>, "
+        "tensor<40x33xi1>\n}\n"
+        "tsched.func @s(%x: tensor<i1>, %y: tensor<i1>) -> tensor<i1> attributes {kind = \"map\"} "
+        "{\n%e = tessera.xor %x, %y : tensor<i1>, tensor<i1> -> tensor<i1>\n"
+        "%n = tessera.not %e : tensor<i1>\n"
+        "tsched.return %n : tensor<i1>\n}\n";
+    enum { ALL = 40 * 33 };
+    uint8_t x[ALL], y[33], a[ALL], o[ALL], e[ALL], n[ALL], one = 0;
+    fixture f = {0};
+    fixture_open(&f, text);
+    random_state random = {19};
+    random_fill(&random, TSR_DTYPE_I1, x, ALL, 0, 1);
+    random_fill(&random, TSR_DTYPE_I1, y, 33, 0, 1);
+    void *outs[] = {a, o, e, n}, *scalar_outs[] = {&one};
+    argument arguments[] = {{x, ALL}, {y, 33}, {NULL, ALL}, {NULL, ALL}, {NULL, ALL}, {NULL, ALL}};
+    kernel_test(&f, "g", arguments, 6, outs, NULL, NULL);
+    for (size_t i = 0; i < ALL; i++) {
+        bool p = x[i], q = y[i % 33];
+        cr_assert(a[i] == (p && q) && o[i] == (p || q) && e[i] == (p != q) && n[i] == !p);
+    }
+    for (uint8_t p = 0; p < 2; p++)
+        for (uint8_t q = 0; q < 2; q++) {
+            argument scalars[] = {{&p, 1}, {&q, 1}, {NULL, 1}};
+            kernel_test(&f, "s", scalars, 3, scalar_outs, NULL, NULL);
+            cr_assert(one == (p == q));
+        }
+    fixture_close(&f);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * exp, log and tanh over every 251st float (a prime, so that exponents and mantissas mix) and over
+ * Functions over every 251st float (a prime, so that exponents and mantissas mix) and over
  * random doubles, against libm in the next wider type; bits equal on all targets with FMA. The
  * bounds are the ones compiler/target/README.md states.
  */
@@ -13,33 +13,78 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 65536, STRIDE = 251, FUNCTIONS = 3 };
+enum { BLOCK = 65536, STRIDE = 251 };
 
-static const char *const names[FUNCTIONS] = {"exp", "log", "tanh"};
-/* units in the last place, of f32 and f64, with and without FMA */
-static const double bounds[FUNCTIONS] = {1.0, 0.8, 1.4};
+/* ---- what is tested -------------------------------------------------------------------------- */
 
-static long double reference(int function, long double x) {
-    return function == 0 ? expl(x) : function == 1 ? logl(x) : tanhl(x);
+static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static long double sigmoidl(long double x) {
+    return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x));
+}
+static double silu(double x) { return x == -(double)INFINITY ? -0.0 : x * sigmoid(x); }
+static long double silul(long double x) {
+    return x == -(long double)INFINITY ? -0.0L : x * sigmoidl(x);
 }
 
-static void open_functions(fixture *f) {
+/* In the far tail a rounding of x / sqrt 2 would show: it is taken back to first order. */
+static const long double root_half = 0.70710678118654752440084436210484903928L;
+static long double gelul(long double x) {
+    if (x < -50) return -0.0L;
+    if (x > 50) return x;
+    long double z = x * root_half, low = fmal(x, root_half, -z);
+    return x / 2 * erfcl(-z) * (x < 0 ? expl(2 * z * -low) : 1);
+}
+static double gelu(double x) {
+    if (x == -(double)INFINITY) return -0.0;
+    return x / 2 * erfc(-x * (double)root_half);
+}
+static double gelu_tanh(double x) {
+    if (x == -(double)INFINITY) return -0.0;
+    return x * sigmoid(1.5957691216057308 * x * (1 + 0.044715 * x * x));
+}
+static long double gelu_tanhl(long double x) {
+    if (x == -(long double)INFINITY) return -0.0L;
+    return x * sigmoidl(1.59576912160573071175978423973752747L * x * (1 + 0.044715L * x * x));
+}
+static double rsqrt(double x) { return 1 / sqrt(x); }
+static long double rsqrtl(long double x) { return 1 / sqrtl(x); }
+
+typedef struct function {
+    const char *name, *op; /* op: with attributes, after the operand */
+    double (*of_double)(double);
+    long double (*of_long)(long double);
+    double f32, f64; /* bounds, units in the last place, with and without FMA */
+} function;
+
+enum { EXP, LOG, TANH, EXPM1, LOG1P, ERF, SIGMOID, SILU, GELU, GELU_TANH, RSQRT, FUNCTIONS };
+static const function functions[FUNCTIONS] = {
+    [EXP] = {"exp", "exp %x", exp, expl, 1.0, 1.0},
+    [LOG] = {"log", "log %x", log, logl, 0.8, 0.8},
+    [TANH] = {"tanh", "tanh %x", tanh, tanhl, 1.4, 1.4},
+    [EXPM1] = {"expm1", "expm1 %x", expm1, expm1l, 1.5, 2.0},
+    [LOG1P] = {"log1p", "log1p %x", log1p, log1pl, 0.8, 0.8},
+    [ERF] = {"erf", "erf %x", erf, erfl, 1.5, 1.5},
+    [SIGMOID] = {"sigmoid", "sigmoid %x", sigmoid, sigmoidl, 2.5, 2.5},
+    [SILU] = {"silu", "silu %x", silu, silul, 4, 4},
+    [GELU] = {"gelu", "gelu %x", gelu, gelul, 5, 5},
+    [GELU_TANH] = {"gelu_tanh", "gelu %x {approximate = \"tanh\"}", gelu_tanh, gelu_tanhl, 300,
+                   2000},
+    [RSQRT] = {"rsqrt", "rsqrt %x", rsqrt, rsqrtl, 1.5, 1.5},
+};
+
+static void open_functions(fixture *f, const function *these, size_t count) {
     tsr_buffer text = {0};
-    for (int i = 0; i < FUNCTIONS; i++)
-        for (int wide = 0; wide < 2; wide++) {
-            const char *type = wide ? "65536xf64" : "65536xf32", *tail = wide ? "f64" : "f32";
-            tsr_buffer_printf(
-                &text,
-                "tsched.func @%s_%s(%%x: tensor<%s>) -> tensor<%s> attributes {kind "
-                "= \"map\"} {\n%%y = tessera.%s %%x : tensor<%s>\ntsched.return %%y : "
-                "tensor<%s>\n}\n",
-                names[i], tail, type, type, names[i], type, type);
-            tsr_buffer_printf(&text,
-                              "tsched.func @%s_%s_scalar(%%x: tensor<%s>) -> tensor<%s> attributes "
-                              "{kind = \"map\"} {\n%%y = tessera.%s %%x : tensor<%s>\n"
-                              "tsched.return %%y : tensor<%s>\n}\n",
-                              names[i], tail, tail, tail, names[i], tail, tail);
-        }
+    for (size_t i = 0; i < count; i++)
+        for (int wide = 0; wide < 2; wide++)
+            for (int scalar = 0; scalar < 2; scalar++) {
+                const char *tail = wide ? "f64" : "f32", *size = scalar ? "" : "65536x";
+                tsr_buffer_printf(&text,
+                                  "tsched.func @%s_%s%s(%%x: tensor<%s%s>) -> tensor<%s%s> "
+                                  "attributes {kind = \"map\"} {\n%%y = tessera.%s : tensor<%s%s>\n"
+                                  "tsched.return %%y : tensor<%s%s>\n}\n",
+                                  these[i].name, tail, scalar ? "_scalar" : "", size, tail, size,
+                                  tail, these[i].op, size, tail, size, tail);
+            }
     fixture_open(f, text.bytes);
     tsr_buffer_finish(&text);
 }
@@ -71,19 +116,18 @@ static void run(const built *b, const char *name, void *x, void *y) {
     kernel_find(b, name)(&(tsr_kernel_args){buffers, &fault}, 0, kernel_grid(b, name));
 }
 
-static void test_f32(fixture *f, int function) {
+static void test_f32(fixture *f, const function *tested) {
     static float x[BLOCK], y[BLOCK], fused[BLOCK];
     static double exact[BLOCK];
     double worst[TARGETS_MAX] = {0};
     float worst_at[TARGETS_MAX] = {0};
     char name[32];
-    snprintf(name, sizeof name, "%s_f32", names[function]);
+    snprintf(name, sizeof name, "%s_f32", tested->name);
     for (uint64_t from = 0; from < UINT64_C(1) << 32; from += (uint64_t)BLOCK * STRIDE) {
         for (size_t i = 0; i < BLOCK; i++) {
             uint32_t bits = (uint32_t)(from + i * STRIDE);
             memcpy(&x[i], &bits, sizeof bits);
-            double wide = (double)x[i];
-            exact[i] = function == 0 ? exp(wide) : function == 1 ? log(wide) : tanh(wide);
+            exact[i] = tested->of_double((double)x[i]);
         }
         for (size_t t = 0; t < f->built_count; t++) {
             const built *b = &f->built[t];
@@ -102,15 +146,16 @@ static void test_f32(fixture *f, int function) {
     for (size_t t = 0; t < f->built_count; t++)
         cr_log_info("%s on %s: %.3f ulp\n", name, f->built[t].target->name, worst[t]);
     for (size_t t = 0; t < f->built_count; t++)
-        cr_assert(worst[t] <= bounds[function], "%s on %s: %.3f ulp at %a", name,
+        cr_assert(worst[t] <= tested->f32, "%s on %s: %.3f ulp at %a", name,
                   f->built[t].target->name, worst[t], (double)worst_at[t]);
 }
 
-static void test_f64(fixture *f, int function) {
+static void test_f64(fixture *f, const function *tested) {
     static double x[BLOCK], y[BLOCK], fused[BLOCK];
+    static long double exact[BLOCK];
     double worst[TARGETS_MAX] = {0}, worst_at[TARGETS_MAX] = {0};
     char name[32];
-    snprintf(name, sizeof name, "%s_f64", names[function]);
+    snprintf(name, sizeof name, "%s_f64", tested->name);
     random_state random = {99};
     for (int block = 0; block < 40; block++) {
         for (size_t i = 0; i < BLOCK; i++) {
@@ -119,12 +164,14 @@ static void test_f64(fixture *f, int function) {
             if (block % 2) x[i] = random_uniform(&random, -30, 30);
             if (block % 4 == 3) x[i] = random_uniform(&random, -760, 720);
             if (block % 8 == 5) x[i] = random_uniform(&random, 0.4, 1.9);
+            if (block % 8 == 1) x[i] = random_uniform(&random, -1, 1);
+            exact[i] = tested->of_long((long double)x[i]);
         }
         for (size_t t = 0; t < f->built_count; t++) {
             const built *b = &f->built[t];
             run(b, name, x, y);
             for (size_t i = 0; i < BLOCK; i++) {
-                double error = error_f64(y[i], reference(function, (long double)x[i]));
+                double error = error_f64(y[i], exact[i]);
                 if (error <= worst[t]) continue;
                 worst[t] = error;
                 worst_at[t] = x[i];
@@ -137,49 +184,60 @@ static void test_f64(fixture *f, int function) {
     for (size_t t = 0; t < f->built_count; t++)
         cr_log_info("%s on %s: %.3f ulp\n", name, f->built[t].target->name, worst[t]);
     for (size_t t = 0; t < f->built_count; t++)
-        cr_assert(worst[t] <= bounds[function], "%s on %s: %.3f ulp at %a", name,
+        cr_assert(worst[t] <= tested->f64, "%s on %s: %.3f ulp at %a", name,
                   f->built[t].target->name, worst[t], worst_at[t]);
 }
 
-Test(math, exp) {
+static void test_function(const function *tested) {
     fixture f = {0};
-    open_functions(&f);
-    test_f32(&f, 0);
-    test_f64(&f, 0);
+    open_functions(&f, tested, 1);
+    test_f32(&f, tested);
+    test_f64(&f, tested);
     fixture_close(&f);
 }
 
-Test(math, log) {
-    fixture f = {0};
-    open_functions(&f);
-    test_f32(&f, 1);
-    test_f64(&f, 1);
-    fixture_close(&f);
-}
+#define TEST(name, WHICH)                                                                          \
+    Test(math, name) { test_function(&functions[WHICH]); }
+TEST(exp, EXP)
+TEST(log, LOG)
+TEST(tanh, TANH)
+TEST(expm1, EXPM1)
+TEST(log1p, LOG1P)
+TEST(erf, ERF)
+TEST(sigmoid, SIGMOID)
+TEST(silu, SILU)
+TEST(gelu, GELU)
+TEST(gelu_tanh, GELU_TANH)
+TEST(rsqrt, RSQRT)
 
-Test(math, tanh) {
-    fixture f = {0};
-    open_functions(&f);
-    test_f32(&f, 2);
-    test_f64(&f, 2);
-    fixture_close(&f);
+static const float specials[] = {0.0f,    -0.0f,   1.0f,    -1.0f,  INFINITY, -INFINITY,
+                                 NAN,     0.5f,    -104.5f, 88.8f,  1e-40f,   -1e-40f,
+                                 3.4e38f, 0.6249f, -88.5f,  -13.5f, -2.0f,    0x1p-60f};
+
+/* libm's value of a special argument: the same infinity, NaN or zero with its sign. */
+static void check_special(const function *tested, float x, float y) {
+    double exact = tested->of_double((double)x);
+    if (isnan(exact))
+        cr_assert(isnan(y), "%s of %a: %a", tested->name, (double)x, (double)y);
+    else if (isinf((float)exact) || exact == 0)
+        cr_assert((double)y == (double)(float)exact && !signbit(y) == !signbit(exact),
+                  "%s of %a: %a", tested->name, (double)x, (double)y);
 }
 
 /* A scalar gets the bits a lane gets; special values get theirs. */
 Test(math, scalars_and_specials) {
-    static const float specials[] = {0.0f, -0.0f,   1.0f,  -1.0f,  INFINITY, -INFINITY, NAN,
-                                     0.5f, -104.5f, 88.8f, 1e-40f, -1e-40f,  3.4e38f,   0.6249f};
     static float x[BLOCK], y[BLOCK];
     fixture f = {0};
-    open_functions(&f);
+    open_functions(&f, functions, FUNCTIONS);
     random_state random = {3};
     random_fill(&random, TSR_DTYPE_F32, x, BLOCK, -20, 20);
     memcpy(x, specials, sizeof specials);
     for (size_t t = 0; t < f.built_count; t++)
-        for (int function = 0; function < FUNCTIONS; function++) {
+        for (int which = 0; which < FUNCTIONS; which++) {
+            const function *tested = &functions[which];
             char vector[32], scalar[32];
-            snprintf(vector, sizeof vector, "%s_f32", names[function]);
-            snprintf(scalar, sizeof scalar, "%s_f32_scalar", names[function]);
+            snprintf(vector, sizeof vector, "%s_f32", tested->name);
+            snprintf(scalar, sizeof scalar, "%s_f32_scalar", tested->name);
             run(&f.built[t], vector, x, y);
             for (size_t i = 0; i < 300; i++) {
                 float one = 0;
@@ -187,11 +245,140 @@ Test(math, scalars_and_specials) {
                 cr_assert(memcmp(&one, &y[i], sizeof one) == 0 || (isnan(one) && isnan(y[i])),
                           "%s of %a", scalar, (double)x[i]);
             }
-            if (function == 0) cr_assert(y[0] == 1 && y[4] == INFINITY && y[5] == 0);
-            if (function == 1) cr_assert(y[0] == -INFINITY && y[2] == 0 && isnan(y[3]));
-            if (function == 2)
-                cr_assert(signbit(y[1]) && y[4] == 1 && y[5] == -1 && y[11] == x[11]);
-            cr_assert(isnan(y[6]));
+            for (size_t i = 0; i < sizeof specials / sizeof specials[0]; i++)
+                check_special(tested, x[i], y[i]);
         }
+    fixture_close(&f);
+}
+
+/* ---- pow ------------------------------------------------------------------------------------- */
+
+static const double pow_bound_f32 = 0.51, pow_bound_f64 = 1.3;
+
+static void open_pow(fixture *f) {
+    tsr_buffer text = {0};
+    for (int wide = 0; wide < 2; wide++) {
+        const char *type = wide ? "65536xf64" : "65536xf32";
+        tsr_buffer_printf(&text,
+                          "tsched.func @pow_%s(%%x: tensor<%s>, %%n: tensor<%s>) -> tensor<%s> "
+                          "attributes {kind = \"map\"} {\n%%y = tessera.pow %%x, %%n : tensor<%s>, "
+                          "tensor<%s> -> tensor<%s>\ntsched.return %%y : tensor<%s>\n}\n",
+                          wide ? "f64" : "f32", type, type, type, type, type, type, type);
+    }
+    fixture_open(f, text.bytes);
+    tsr_buffer_finish(&text);
+}
+
+/* An exponent for base x: such that the power is in range, a whole number, or anything. */
+static double exponent_for(random_state *random, double x, double range) {
+    uint64_t which = random_u64(random) % 4;
+    double log_x = log(fabs(x));
+    if (which < 2 && log_x != 0 && isfinite(log_x))
+        return random_uniform(random, -range, range) / log_x;
+    if (which == 2) return floor(random_uniform(random, -40, 40));
+    return random_uniform(random, -4, 4);
+}
+
+static void run_pow(const built *b, const char *name, void *x, void *n, void *y) {
+    tsr_fault fault = {0};
+    void *buffers[] = {x, n, y};
+    kernel_find(b, name)(&(tsr_kernel_args){buffers, &fault}, 0, kernel_grid(b, name));
+}
+
+Test(math, pow_f32) {
+    static float x[BLOCK], n[BLOCK], y[BLOCK], fused[BLOCK];
+    static double exact[BLOCK];
+    fixture f = {0};
+    double worst = 0;
+    open_pow(&f);
+    random_state random = {21};
+    for (uint64_t from = 0; from < UINT64_C(1) << 32; from += (uint64_t)BLOCK * STRIDE) {
+        for (size_t i = 0; i < BLOCK; i++) {
+            uint32_t bits = (uint32_t)(from + i * STRIDE);
+            memcpy(&x[i], &bits, sizeof bits);
+            n[i] = (float)exponent_for(&random, (double)x[i], 110);
+            exact[i] = pow((double)x[i], (double)n[i]);
+        }
+        for (size_t t = 0; t < f.built_count; t++) {
+            run_pow(&f.built[t], "pow_f32", x, n, y);
+            for (size_t i = 0; i < BLOCK; i++) {
+                double error = error_f32(y[i], exact[i]);
+                cr_assert(error <= pow_bound_f32, "%a ^ %a on %s: %.3f ulp", (double)x[i],
+                          (double)n[i], f.built[t].target->name, error);
+                if (error > worst) worst = error;
+            }
+            if (!f.built[t].target->has_fma) continue;
+            if (t == 0 || !f.built[t - 1].target->has_fma) memcpy(fused, y, sizeof y);
+            cr_assert(memcmp(fused, y, sizeof y) == 0);
+        }
+    }
+    cr_log_info("pow_f32: %.3f ulp\n", worst);
+    fixture_close(&f);
+}
+
+Test(math, pow_f64) {
+    static double x[BLOCK], n[BLOCK], y[BLOCK], fused[BLOCK];
+    static long double exact[BLOCK];
+    fixture f = {0};
+    double worst = 0;
+    open_pow(&f);
+    random_state random = {22};
+    for (int block = 0; block < 40; block++) {
+        for (size_t i = 0; i < BLOCK; i++) {
+            uint64_t bits = random_u64(&random);
+            memcpy(&x[i], &bits, sizeof bits);
+            if (block % 4 == 1) x[i] = random_uniform(&random, 0.5, 2);
+            if (block % 4 == 2) x[i] = 1 + random_uniform(&random, -1e-6, 1e-6);
+            n[i] = exponent_for(&random, x[i], 750);
+            exact[i] = powl((long double)x[i], (long double)n[i]);
+        }
+        for (size_t t = 0; t < f.built_count; t++) {
+            run_pow(&f.built[t], "pow_f64", x, n, y);
+            for (size_t i = 0; i < BLOCK; i++) {
+                double error = error_f64(y[i], exact[i]);
+                cr_assert(error <= pow_bound_f64, "%a ^ %a on %s: %.3f ulp", x[i], n[i],
+                          f.built[t].target->name, error);
+                if (error > worst) worst = error;
+            }
+            if (!f.built[t].target->has_fma) continue;
+            if (t == 0 || !f.built[t - 1].target->has_fma) memcpy(fused, y, sizeof y);
+            cr_assert(memcmp(fused, y, sizeof y) == 0);
+        }
+    }
+    cr_log_info("pow_f64: %.3f ulp\n", worst);
+    fixture_close(&f);
+}
+
+/* Every pair of special values, against libm's pow. */
+Test(math, pow_specials) {
+    static const double values[] = {0.0,  -0.0, 1,    -1,   INFINITY, -INFINITY, NAN,   0.5, -0.5,
+                                    2,    -2,   3,    -3,   1e30,     -1e30,     1e-30, 2.5, -2.5,
+                                    1.25, 1e9,  -1e9, 1e-3, 16777215, -16777215, 0.999};
+    enum { COUNT = sizeof values / sizeof values[0] };
+    static float x[BLOCK], n[BLOCK], y[BLOCK];
+    static double wide_x[BLOCK], wide_n[BLOCK], wide_y[BLOCK];
+    fixture f = {0};
+    open_pow(&f);
+    for (size_t i = 0; i < (size_t)COUNT * COUNT; i++) {
+        wide_x[i] = values[i / COUNT];
+        wide_n[i] = values[i % COUNT];
+        x[i] = (float)wide_x[i];
+        n[i] = (float)wide_n[i];
+    }
+    for (size_t t = 0; t < f.built_count; t++) {
+        run_pow(&f.built[t], "pow_f32", x, n, y);
+        run_pow(&f.built[t], "pow_f64", wide_x, wide_n, wide_y);
+        for (size_t i = 0; i < (size_t)COUNT * COUNT; i++) {
+            double exact = pow((double)x[i], (double)n[i]);
+            cr_assert(error_f32(y[i], exact) <= pow_bound_f32 &&
+                          (isnan(exact) || !signbit(y[i]) == !signbit(exact)),
+                      "%a ^ %a: %a, not %a", (double)x[i], (double)n[i], (double)y[i], exact);
+            exact = pow(wide_x[i], wide_n[i]);
+            long double close = powl((long double)wide_x[i], (long double)wide_n[i]);
+            cr_assert(error_f64(wide_y[i], close) <= pow_bound_f64 &&
+                          (isnan(exact) || !signbit(wide_y[i]) == !signbit(exact)),
+                      "%a ^ %a: %a, not %a", wide_x[i], wide_n[i], wide_y[i], exact);
+        }
+    }
     fixture_close(&f);
 }
