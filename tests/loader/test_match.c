@@ -92,9 +92,18 @@ Test(match, a_level_the_bundle_lacks) {
             "has no code for this CPU (x86-64-v3); it has cuda:sm_80, cpu:x86-64-v4");
     refused(4, "x86-64-v3", TSR_TARGET,
             "has no code for 'x86-64-v3'; it has cuda:sm_80, cpu:x86-64-v4");
+    chosen(4, "x86-64-v4", "cpu:x86-64-v4",
+           "cpu:x86-64-v4: asked for; not cuda:sm_80: no such device here");
     refused(4, "x86-64-v1", TSR_TARGET, "has no code for 'x86-64-v1'");
     chosen(4, NULL, "cpu:x86-64-v4",
            "cpu:x86-64-v4: the highest level this CPU has; not cuda:sm_80: no such device here");
+}
+
+Test(match, a_cpu_above_the_bundle) {
+    open_bundle((const char *const[]){"cpu:x86-64-v2", "cpu:x86-64-v3", NULL});
+    chosen(4, NULL, "cpu:x86-64-v3",
+           "cpu:x86-64-v3: the highest level that the bundle shares with this CPU (x86-64-v4); not "
+           "cpu:x86-64-v2: a lower level");
 }
 
 Test(match, a_cpu_below_v2) {
