@@ -367,6 +367,21 @@ tsr_result tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_safetensors_place(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
+                                 tsr_arena *arena, void **out_header, size_t *out_header_bytes,
+                                 uint64_t *out_offsets) {
+    layout file = {0};
+    uint64_t at = 0;
+    TRY(ctx, make_layout(ctx, tensors, tensor_count, FILE_ALIGN_BYTES, NULL, arena, &file));
+    for (size_t i = 0; i < tensor_count; i++) {
+        out_offsets[file.order[i] - tensors] = at;
+        at += tensor_size(file.order[i]);
+    }
+    *out_header = file.header;
+    *out_header_bytes = file.header_bytes;
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_safetensors_write(tsr_ctx *ctx, const char *path, const tsr_tensor *tensors,
                                  size_t tensor_count, const char *const *metadata) {
     tsr_result result = TSR_SUCCESS;

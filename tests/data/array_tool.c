@@ -5,12 +5,14 @@
  *     array_tool read SPEC [FLAT_DTYPE]    "TYPE\n" and the elements
  *     array_tool npy OUT IN                IN.npy through tsr_array_open into OUT
  *     array_tool safetensors OUT SPEC …    each SPEC "FILE:NAME" as the tensor NAME of OUT
+ *     array_tool npz OUT SPEC …            each SPEC "FILE:NAME" as the member NAME of OUT
  *     array_tool quantile                  standard normal quantiles of the doubles on stdin
  *
  * Exit code: the result's; its text goes to standard error.
  */
 #include "runtime/base/philox.h"
 #include "runtime/data/array_file.h"
+#include "runtime/data/array_writer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +64,42 @@ static tsr_result write_safetensors(tsr_ctx *ctx, const char *out, char **specs,
     return tsr_safetensors_write(ctx, out, tensors, (size_t)spec_count, metadata);
 }
 
+/* Element by element, the arrays by turns. */
+static tsr_result append_all(tsr_ctx *ctx, tsr_array_writer *writer, const tsr_tensor *tensors,
+                             size_t count) {
+    bool more = true;
+    for (uint64_t at = 0; more; at++) {
+        more = false;
+        for (size_t i = 0; i < count; i++) {
+            uint64_t elements = 0;
+            size_t size = tsr_dtype_size(tensors[i].dtype);
+            bool sane = tsr_shape_count(&tensors[i].shape, &elements);
+            TSR_ASSERT(sane);
+            if (at >= elements) continue;
+            more = true;
+            TRY(ctx, tsr_array_writer_append(ctx, writer, i,
+                                             (const char *)tensors[i].data + at * size, size));
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result write_npz(tsr_ctx *ctx, const char *out, char **specs, int spec_count,
+                            tsr_arena *arena) {
+    tsr_tensor tensors[TENSORS_MAX];
+    tsr_array_writer *writer = NULL;
+    TSR_ASSERT(spec_count <= TENSORS_MAX);
+    for (int i = 0; i < spec_count; i++) {
+        TRY(ctx, load(ctx, specs[i], TSR_DTYPE_NONE, arena, &tensors[i]));
+        tensors[i].name = strrchr(specs[i], ':') + 1;
+    }
+    TRY(ctx, tsr_array_writer_create(ctx, out, tensors, (size_t)spec_count, &writer));
+    tsr_result result = append_all(ctx, writer, tensors, (size_t)spec_count);
+    if (!result.code) result = tsr_array_writer_commit(ctx, writer);
+    tsr_array_writer_destroy(ctx, writer);
+    return result;
+}
+
 static tsr_result print_quantiles(void) {
     for (double u; fread(&u, sizeof u, 1, stdin) == 1;) {
         double value = tsr_normal_quantile(u);
@@ -80,6 +118,8 @@ int main(int argc, char **argv) {
         result = write_npy(&ctx, argv[2], argv[3], &arena);
     else if (argc >= 3 && strcmp(argv[1], "safetensors") == 0)
         result = write_safetensors(&ctx, argv[2], argv + 3, argc - 3, &arena);
+    else if (argc >= 4 && strcmp(argv[1], "npz") == 0)
+        result = write_npz(&ctx, argv[2], argv + 3, argc - 3, &arena);
     else if (argc == 2 && strcmp(argv[1], "quantile") == 0)
         result = print_quantiles();
     if (result.code) fprintf(stderr, "%s\n", ctx.error.text);

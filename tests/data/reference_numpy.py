@@ -129,6 +129,21 @@ def check_write(folder):
             assert got.tobytes() == array.tobytes()
 
 
+def check_write_npz(folder):
+    arrays = {f"{dtype}{i}": random_array(dtype, shape)
+              for dtype in NAMES for i, shape in enumerate(SHAPES[:-1])}
+    np.savez(folder / "in.npz", **arrays)
+    specs = [f"{folder}/in.npz:{name}" for name in arrays]
+    subprocess.run([tool, "npz", folder / "out.npz", *specs], check=True)
+    with zipfile.ZipFile(folder / "out.npz") as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == [name + ".npy" for name in arrays], archive.namelist()
+    got = np.load(folder / "out.npz")
+    for name, array in arrays.items():
+        assert got[name].dtype == array.dtype and got[name].shape == array.shape, name
+        assert got[name].tobytes() == array.tobytes(), name
+
+
 def check_quantile():
     """The normal quantile beside Python's, which is AS 241 too, with libm's log."""
     from statistics import NormalDist
@@ -142,6 +157,7 @@ def check_quantile():
 
 
 with tempfile.TemporaryDirectory() as name:
-    for check in check_read, check_refused, check_npz, check_many_members, check_write:
+    for check in (check_read, check_refused, check_npz, check_many_members, check_write,
+                  check_write_npz):
         check(pathlib.Path(name))
 check_quantile()
