@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calling an entry once, or over any number of rows in batches where its rows are independent.
- * Inputs come from memory or array files, outputs go to memory or .npy files; a wire is one of
+ * Inputs come from memory or array files, outputs go to memory or array files; a wire is one of
  * them.
  */
 #include "loader/model.h"
 #include "runtime/base/io.h"
 #include "runtime/data/array_file.h"
+#include "runtime/data/array_writer.h"
 
 #include <string.h>
 
@@ -16,9 +17,9 @@ typedef struct wire {
     uint64_t row_bytes;          /* whole tensor where the entry has no rows */
     tsr_array *array;            /* input file; owned */
     void *tensor;                /* input or output in memory; borrowed */
-    tsr_io_atomic file;          /* output file; abandoned unless committed */
+    tsr_array_writer *writer;    /* of the output's file; borrowed from the call */
+    size_t member;               /* its array in that file */
     const char *path;
-    uint64_t file_offset; /* where the next row is written */
 } wire;
 
 typedef struct call {
@@ -27,6 +28,8 @@ typedef struct call {
     const tsr_config_entry *entry;
     tsr_arena arena;
     wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
+    tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one a file */
+    size_t writer_count;
     uint64_t rows; /* of all inputs; 1 where the entry has no rows */
 } call;
 
@@ -102,7 +105,7 @@ static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_inpu
     uint64_t size = 0;
     bool fits = tsr_shape_size(&ports[index].shape, ports[index].dtype, &size);
     TSR_ASSERT(fits);
-    *target = (wire){.port = &ports[index], .file = {.fd = -1}};
+    *target = (wire){.port = &ports[index]};
     target->memory = is_input ? tsr_executor_get_input(self->model->executor, self->index, index)
                               : tsr_executor_get_output(self->model->executor, self->index, index);
     target->row_bytes = self->entry->rows_independent ? size / self->entry->batch : size;
@@ -179,15 +182,12 @@ static tsr_result read_rows(tsr_ctx *ctx, const wire *input, uint64_t row, uint6
     return TSR_SUCCESS;
 }
 
-static tsr_result write_rows(tsr_ctx *ctx, wire *output, uint64_t row, uint64_t count) {
+static tsr_result write_rows(tsr_ctx *ctx, const wire *output, uint64_t row, uint64_t count) {
     size_t bytes = (size_t)(count * output->row_bytes);
     if (output->tensor && bytes)
         memcpy((char *)output->tensor + row * output->row_bytes, output->memory, bytes);
-    if (output->file.fd < 0) return TSR_SUCCESS;
-    TRY(ctx, tsr_io_write_all(ctx, output->file.fd, output->path, output->memory, bytes,
-                              output->file_offset));
-    output->file_offset += bytes;
-    return TSR_SUCCESS;
+    if (!output->writer) return TSR_SUCCESS;
+    return tsr_array_writer_append(ctx, output->writer, output->member, output->memory, bytes);
 }
 
 static tsr_result run_rows(tsr_ctx *ctx, call *self) {
@@ -209,10 +209,8 @@ static tsr_result run_rows(tsr_ctx *ctx, call *self) {
 }
 
 static void finish(tsr_ctx *ctx, call *self) {
-    for (size_t i = 0; i < TSR_CONFIG_PORTS_MAX; i++) {
-        tsr_array_close(ctx, self->inputs[i].array);
-        if (self->outputs[i].port) tsr_io_atomic_abandon(ctx, &self->outputs[i].file);
-    }
+    for (size_t i = 0; i < TSR_CONFIG_PORTS_MAX; i++) tsr_array_close(ctx, self->inputs[i].array);
+    for (size_t i = 0; i < self->writer_count; i++) tsr_array_writer_destroy(ctx, self->writers[i]);
     tsr_arena_finish(&self->arena);
 }
 
@@ -275,11 +273,11 @@ static tsr_result connect_inputs(tsr_ctx *ctx, call *self, const tsr_binding *in
 static tsr_result check_distinct(tsr_ctx *ctx, const call *self, const wire *output) {
     const tsr_io *io = tsr_ctx_io(ctx);
     struct stat mine = {0}, other = {0};
-    int code = io->fstat(io->self, output->file.fd, &mine);
+    int code = io->fstat(io->self, tsr_array_writer_get_fd(output->writer), &mine);
     for (size_t i = 0; i < self->entry->output_count && code >= 0; i++) {
         const wire *before = &self->outputs[i];
-        if (!before->port || before == output) continue;
-        code = io->fstat(io->self, before->file.fd, &other);
+        if (!before->writer || before->writer == output->writer) continue;
+        code = io->fstat(io->self, tsr_array_writer_get_fd(before->writer), &other);
         if (code >= 0 && mine.st_dev == other.st_dev && mine.st_ino == other.st_ino)
             FAIL(ctx, TSR_USAGE, "outputs '%s' and '%s' both go to '%s'", before->port->name,
                  output->port->name, output->path);
@@ -288,29 +286,43 @@ static tsr_result check_distinct(tsr_ctx *ctx, const call *self, const wire *out
     return TSR_SUCCESS;
 }
 
+/* Opens the file of the first of these outputs, for all of them that go there. */
+static tsr_result open_output(tsr_ctx *ctx, call *self, wire *const *outputs, size_t count) {
+    tsr_tensor arrays[TSR_CONFIG_PORTS_MAX];
+    size_t array_count = 0;
+    tsr_array_writer **writer = &self->writers[self->writer_count];
+    for (size_t i = 0; i < count; i++) {
+        const tsr_config_port *port = outputs[i]->port;
+        if (strcmp(outputs[i]->path, outputs[0]->path) != 0) continue;
+        outputs[i]->member = array_count;
+        arrays[array_count] = (tsr_tensor){port->name, port->dtype, port->shape, NULL};
+        if (self->entry->rows_independent) arrays[array_count].shape.dims[0] = self->rows;
+        array_count++;
+    }
+    TRY(ctx, tsr_array_writer_create(ctx, outputs[0]->path, arrays, array_count, writer));
+    self->writer_count++;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(outputs[i]->path, outputs[0]->path) == 0) outputs[i]->writer = *writer;
+    return check_distinct(ctx, self, outputs[0]);
+}
+
 static tsr_result connect_outputs(tsr_ctx *ctx, call *self, const tsr_binding *outputs,
                                   size_t output_count) {
-    wire *target = NULL;
-    void *header = NULL;
-    size_t header_bytes = 0;
+    wire *targets[TSR_CONFIG_PORTS_MAX];
     for (size_t i = 0; i < output_count; i++) {
+        wire *target = NULL;
         TRY(ctx, claim(ctx, self, outputs[i].name, false, &target));
-        tsr_shape shape = target->port->shape;
-        if (self->entry->rows_independent) shape.dims[0] = self->rows;
         target->path = outputs[i].path;
-        TRY(ctx,
-            tsr_npy_header(ctx, target->port->dtype, &shape, &self->arena, &header, &header_bytes));
-        TRY(ctx, tsr_io_atomic_open(ctx, target->path, &self->arena, &target->file));
-        TRY(ctx, check_distinct(ctx, self, target));
-        TRY(ctx, tsr_io_write_all(ctx, target->file.fd, target->path, header, header_bytes, 0));
-        target->file_offset = header_bytes;
+        targets[i] = target; /* each is claimed once, so there are not more than ports */
     }
+    for (size_t i = 0; i < output_count; i++)
+        if (!targets[i]->writer) TRY(ctx, open_output(ctx, self, targets + i, output_count - i));
     return TSR_SUCCESS;
 }
 
-static tsr_result commit_outputs(tsr_ctx *ctx, call *self) {
-    for (size_t i = 0; i < self->entry->output_count; i++)
-        if (self->outputs[i].port) TRY(ctx, tsr_io_atomic_commit(ctx, &self->outputs[i].file));
+static tsr_result commit_outputs(tsr_ctx *ctx, const call *self) {
+    for (size_t i = 0; i < self->writer_count; i++)
+        TRY(ctx, tsr_array_writer_commit(ctx, self->writers[i]));
     return TSR_SUCCESS;
 }
 

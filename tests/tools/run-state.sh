@@ -83,6 +83,18 @@ check "the same file" cmp p.safetensors p2.safetensors
 head -c 100 p.safetensors >short.safetensors
 expect "truncated parameters" 8 'short.safetensors' "$RUN" "$BUNDLE" --entry predict --params short.safetensors --input "x=$DIGITS/test-images.npy" --output y=u.npy
 check "no output of a failed call" test ! -e u.npy
+for file in y.npz y.safetensors; do
+    expect "an output in $file" 0 '' "$RUN" "$BUNDLE" --entry predict --state-dir S --input "x=$DIGITS/test-images.npy" --output "y=$file"
+done
+elements=$((359 * 10 * 4)) # behind the local header of member y.npy, and at the end
+check "equal elements" cmp <(tail -c $elements y.npy) <(tail -c +$((30 + 5 + 20 + 128 + 1)) y.npz | head -c $elements)
+check "equal elements" cmp <(tail -c $elements y.npy) <(tail -c $elements y.safetensors)
+both=(--input "test_images=$DIGITS/test-images.npy" --input "test_labels=$DIGITS/test-labels.npy")
+expect "two outputs in one file" 0 '' "$RUN" "$BUNDLE" --entry evaluate --state-dir S "${both[@]}" --output loss=e.npz --output accuracy=e.npz
+expect "they are called by their names" 8 'those there are: loss.npy, accuracy.npy' "$RUN" "$BUNDLE" --steps 1 --data images=e.npz:none --data labels=e.npz
+expect "two outputs in one .npy" 6 "'loss' and 'accuracy' both go to 'e.npy'; expected one array, or a file that ends in .npz or .safetensors" \
+    "$RUN" "$BUNDLE" --entry evaluate --state-dir S "${both[@]}" --output loss=e.npy --output accuracy=e.npy
+check "no file" test ! -e e.npy
 expect "unknown input" 6 "no input 'z'; it has x \(64x64xui8\)" "$RUN" "$BUNDLE" --entry predict --input z=y.npy --output y=u.npy
 expect "missing input" 6 "input 'x' of entry 'predict' is missing" "$RUN" "$BUNDLE" --entry predict --output y=u.npy
 expect "unknown output" 6 "no output 'z'; it has y" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output z=u.npy
