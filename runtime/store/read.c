@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef struct tsr_segment_file {
     char name[TSR_NAME_TEXT_MAX];
@@ -26,11 +27,14 @@ typedef struct tsr_read_cursor {
 tsr_reader *tsr_reader_create(void) {
     tsr_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    reader->memory = aligned_alloc(TSR_DIRECT_ALIGN, TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES);
-    if (!reader->memory) {
+    /* Pages, because a small state needs few of them. */
+    void *memory = mmap(NULL, TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
         free(reader);
         return NULL;
     }
+    reader->memory = memory;
     for (size_t i = 0; i < TSR_READ_SLOTS; i++)
         reader->slots[i].memory = reader->memory + i * TSR_READ_SLOT_BYTES;
     tsr_crew_init(&reader->crew);
@@ -40,7 +44,7 @@ tsr_reader *tsr_reader_create(void) {
 void tsr_reader_destroy(tsr_reader *reader) {
     if (!reader) return;
     tsr_crew_finish(&reader->crew);
-    free(reader->memory);
+    munmap(reader->memory, TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES);
     free(reader);
 }
 
