@@ -294,13 +294,15 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
                                        .bundle_hash = tsr_model_get_digest(self->model),
                                        .numerics = self->model->numerics,
                                        .keep = options->keep ? options->keep : KEEP_DEFAULT,
-                                       .allow_network_fs = options->allow_network_fs};
+                                       .allow_network_fs = options->allow_network_fs,
+                                       .tensors = self->model->state,
+                                       .tensor_count = self->model->state_count};
+    self->model->filled = false; /* what is recovered lands in it */
     TRY(ctx, tsr_store_open(ctx, &store_options, options->resume, options->resume_generation,
                             &self->store, &self->recovery));
     self->job.store = self->store;
     if (!self->recovery.found) return initialize(ctx, self);
     TRY(ctx, check_position(ctx, self, &self->recovery.generation));
-    self->model->filled = false;
     TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
     self->model->filled = true;
     return TSR_SUCCESS;
