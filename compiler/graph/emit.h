@@ -20,7 +20,7 @@ MlirValue tsr_emit_where(tsr_builder *builder, MlirValue condition, MlirValue a,
 MlirValue tsr_emit_cast(tsr_builder *builder, MlirValue x, tsr_dtype dtype);
 MlirValue tsr_emit_matmul(tsr_builder *builder, MlirValue a, MlirValue b, bool transpose_a,
                           bool transpose_b);
-/* sum, mean or reduce_max over sorted, distinct axes */
+/* sum, mean, reduce_max, reduce_min or reduce_prod over sorted, distinct axes */
 MlirValue tsr_emit_reduce(tsr_builder *builder, const char *name, MlirValue x, size_t axis_count,
                           const int64_t *axes);
 MlirValue tsr_emit_reshape(tsr_builder *builder, MlirValue x, const tsr_shape *shape);

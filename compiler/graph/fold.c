@@ -70,6 +70,8 @@ static int fold_to_operand(const folding *f, MlirValue *out_inner) {
     case TSR_GRAPH_SUM:
     case TSR_GRAPH_MEAN:
     case TSR_GRAPH_REDUCE_MAX:
+    case TSR_GRAPH_REDUCE_MIN:
+    case TSR_GRAPH_REDUCE_PROD:
         return same_type(f, 0) ? 0 : -1;
     case TSR_GRAPH_TRANSPOSE:
         return is_identity_permutation(f->op) && same_type(f, 0) ? 0 : -1;

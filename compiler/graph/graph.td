@@ -269,6 +269,8 @@ def Tessera_MatmulOp : Tessera_ValueOp<"matmul"> {
 def Tessera_SumOp : Tessera_ReduceOp<"sum", "sum over the axes, which disappear">;
 def Tessera_MeanOp : Tessera_ReduceOp<"mean", "mean over the axes, which disappear">;
 def Tessera_ReduceMaxOp : Tessera_ReduceOp<"reduce_max", "largest over the axes, which disappear">;
+def Tessera_ReduceMinOp : Tessera_ReduceOp<"reduce_min", "smallest over the axes, which disappear">;
+def Tessera_ReduceProdOp : Tessera_ReduceOp<"reduce_prod", "product over the axes, which disappear">;
 
 def Tessera_ArgmaxOp : Tessera_ShapeOp<"argmax", "i64: index of the first largest along the axis",
     (ins Tessera_Tensor:$input, I64Attr:$axis)>;

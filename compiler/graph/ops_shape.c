@@ -94,8 +94,8 @@ bool tsr_gradient_mean(tsr_gradient *of) {
     return true;
 }
 
-/* Elements that tie for the maximum share its gradient equally. */
-bool tsr_gradient_reduce_max(tsr_gradient *of) {
+/* Elements that tie for the maximum or minimum share its gradient equally. */
+bool tsr_gradient_reduce_extremum(tsr_gradient *of) {
     reduction r = reduction_of(of);
     tsr_dtype dtype = tsr_type_of(of->of_result).dtype;
     if (!of->wanted[0]) return true;
@@ -106,6 +106,31 @@ bool tsr_gradient_reduce_max(tsr_gradient *of) {
     MlirValue each = tsr_emit_binary(of->builder, TSR_GRAPH_NAME("div"), of->of_result, ties);
     MlirValue zero = tsr_emit_constant(of->builder, dtype, 0.0);
     of->of_operands[0] = tsr_emit_where(of->builder, is, expand(of, &r, each), zero);
+    return true;
+}
+
+/* The product of the other elements. Without a zero that is y / x. With one zero it is the product
+ * of all but that one, and goes to it alone; with more it is 0. */
+bool tsr_gradient_reduce_prod(tsr_gradient *of) {
+    reduction r = reduction_of(of);
+    tsr_builder *b = of->builder;
+    MlirValue x = input(of), g = of->of_result;
+    tsr_dtype dtype = tsr_type_of(g).dtype;
+    if (!of->wanted[0]) return true;
+    MlirValue zero = tsr_emit_constant(b, dtype, 0.0), one = tsr_emit_constant(b, dtype, 1.0);
+    MlirValue is_zero = tsr_emit_compare(b, TSR_PREDICATE_EQ, x, zero);
+    MlirValue others = tsr_emit_where(b, is_zero, one, x);
+    MlirValue product =
+        tsr_emit_reduce(b, TSR_GRAPH_NAME("reduce_prod"), others, r.axis_count, r.axes);
+    MlirValue zeros = tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), tsr_emit_cast(b, is_zero, dtype),
+                                      r.axis_count, r.axes);
+    product = tsr_emit_binary(b, TSR_GRAPH_NAME("mul"), g, product);
+    MlirValue none = tsr_emit_compare(b, TSR_PREDICATE_EQ, zeros, zero);
+    MlirValue single = tsr_emit_compare(b, TSR_PREDICATE_EQ, zeros, one);
+    MlirValue to_zero = expand(of, &r, tsr_emit_where(b, single, product, zero));
+    MlirValue to_rest = expand(of, &r, tsr_emit_where(b, none, product, zero));
+    to_rest = tsr_emit_binary(b, TSR_GRAPH_NAME("div"), to_rest, others);
+    of->of_operands[0] = tsr_emit_where(b, is_zero, to_zero, to_rest);
     return true;
 }
 

@@ -95,8 +95,8 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.logits = group->buffers[at[0]];
     r.labels = group->buffers[at[1]];
     r.labels_argument = at[1];
-    r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .max = true};
-    r.sum = (tsr_reduction){.group = group, .dtype = r.dtype};
+    r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max};
+    r.sum = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_sum};
     *out_rows = r;
     return TSR_SUCCESS;
 }

@@ -50,6 +50,18 @@ MlirValue tsr_element_lowest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lane
     return tsr_tile_int(b, type, lowest);
 }
 
+MlirValue tsr_element_highest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
+    MlirType type = tsr_tile_value_type(b, dtype, lanes);
+    if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, (double)INFINITY);
+    TSR_ASSERT(is_signed(dtype));
+    return tsr_tile_int(b, type, dtype == TSR_DTYPE_I64 ? INT64_MAX : INT32_MAX);
+}
+
+MlirValue tsr_element_one(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
+    MlirType type = tsr_tile_value_type(b, dtype, lanes);
+    return tsr_dtype_is_float(dtype) ? tsr_tile_float(b, type, 1) : tsr_tile_int(b, type, 1);
+}
+
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 static MlirValue arithmetic(const element *e) {
@@ -63,6 +75,10 @@ static MlirValue arithmetic(const element *e) {
 
 MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, tsr_dtype_is_float(dtype) ? "arith.addf" : "arith.addi", x, y);
+}
+
+MlirValue tsr_element_mul(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
+    return tsr_tile_2(b, tsr_dtype_is_float(dtype) ? "arith.mulf" : "arith.muli", x, y);
 }
 
 /* Integers: the machine traps on x / 0 and on lowest / -1, so both get divisor 1 first. */
@@ -101,6 +117,10 @@ static MlirValue extremum_of(tsr_tile_builder *b, tsr_dtype dtype, bool max, Mli
 
 MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
     return extremum_of(b, dtype, true, x, y);
+}
+
+MlirValue tsr_element_min(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
+    return extremum_of(b, dtype, false, x, y);
 }
 
 static MlirValue extremum(const element *e) {

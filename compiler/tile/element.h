@@ -17,8 +17,12 @@ MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirVal
 /* The pieces the reductions share: NaN wins, and ties go to y. */
 MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
-/* The smallest value of a type (-infinity for floats), scalar or vector. */
+MlirValue tsr_element_min(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
+MlirValue tsr_element_mul(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
+/* The smallest and largest value of a type (infinities for floats), scalar or vector. */
 MlirValue tsr_element_lowest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
+MlirValue tsr_element_highest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
+MlirValue tsr_element_one(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 MlirValue tsr_element_zero(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family `reduce`: sum and max over some dimensions, in 64 partial results whose order does
- * not depend on how the reduced elements lie in memory.
+ * Kernel family `reduce`: sum, product, max, min over some dimensions, in 64 partial results whose
+ * order does not depend on how the reduced elements lie in memory.
  *
  * Where the last dimension is reduced, a vector of 64 lanes walks along it: lane = partial result.
  * Otherwise vectors go along the last, kept dimension, and the partial results lie in a local
@@ -12,6 +12,13 @@
 enum { PROGRAM_BYTES = 16 * 1024, COLUMN_BYTES = 256 };
 
 /* ---- shared ---------------------------------------------------------------------------------- */
+
+const tsr_reduction_op tsr_reduction_sum = {"tessera.sum", tsr_element_add, tsr_element_zero};
+const tsr_reduction_op tsr_reduction_max = {"tessera.reduce_max", tsr_element_max,
+                                            tsr_element_lowest};
+static const tsr_reduction_op min = {"tessera.reduce_min", tsr_element_min, tsr_element_highest};
+static const tsr_reduction_op prod = {"tessera.reduce_prod", tsr_element_mul, tsr_element_one};
+static const tsr_reduction_op *const ops[] = {&tsr_reduction_sum, &tsr_reduction_max, &min, &prod};
 
 static tsr_result read_space(tsr_reduction *r) {
     tsr_tile_group *group = r->group;
@@ -26,7 +33,8 @@ static tsr_result read_space(tsr_reduction *r) {
         known = known && tsr_op_i64s(root, "axes", TSR_RANK_MAX, axes, &count);
     if (!known) FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed reduction", group->name);
     r->dtype = type.dtype;
-    r->max = tsr_op_is(root, "tessera.reduce_max");
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (tsr_op_is(root, ops[i]->name)) r->op = ops[i];
     r->space.rank = type.shape.rank;
     for (uint32_t d = 0; d < type.shape.rank; d++) r->space.dims[d] = (int64_t)type.shape.dims[d];
     for (size_t i = 0; i < count; i++) {
@@ -78,13 +86,11 @@ tsr_result tsr_reduction_init(tsr_tile_group *group, tsr_reduction *out_reductio
 }
 
 MlirValue tsr_reduction_combine(tsr_reduction *r, MlirValue x, MlirValue y) {
-    tsr_tile_builder *b = &r->group->b;
-    return r->max ? tsr_element_max(b, r->dtype, x, y) : tsr_element_add(b, r->dtype, x, y);
+    return r->op->combine(&r->group->b, r->dtype, x, y);
 }
 
 MlirValue tsr_reduction_identity(tsr_reduction *r, uint32_t lanes) {
-    tsr_tile_builder *b = &r->group->b;
-    return r->max ? tsr_element_lowest(b, r->dtype, lanes) : tsr_element_zero(b, r->dtype, lanes);
+    return r->op->identity(&r->group->b, r->dtype, lanes);
 }
 
 MlirValue tsr_reduction_tree(tsr_reduction *r, MlirValue partials, uint32_t lanes) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What sum, reduce_max and argmax share: the iteration space of the reduction's input, an
+ * What the reductions and argmax share: the iteration space of the reduction's input, an
  * elementwise region before it, one after it.
  */
 #ifndef TSR_COMPILER_TILE_REDUCE_H
@@ -10,6 +10,14 @@
 
 enum { TSR_PARTIALS = 64 };
 
+/* How two partial results become one, and what partial results start with. */
+typedef struct tsr_reduction_op {
+    const char *name;
+    MlirValue (*combine)(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
+    MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
+} tsr_reduction_op;
+extern const tsr_reduction_op tsr_reduction_sum, tsr_reduction_max;
+
 typedef struct tsr_reduction {
     tsr_tile_group *group;
     tsr_region before, after; /* the reduction's operand; the group's results */
@@ -17,7 +25,7 @@ typedef struct tsr_reduction {
     tsr_node *given;                              /* of `after`: the reduction's result */
     tsr_space space;                              /* collapsed; at least one dimension */
     tsr_dtype dtype;                              /* reduced in this type */
-    bool max;                                     /* else sum */
+    const tsr_reduction_op *op;                   /* NULL: argmax */
     bool kept[TSR_RANK_MAX], outer[TSR_RANK_MAX]; /* outer: kept but for a kept last one */
     int64_t kept_count, reduced_count;            /* points */
     uint32_t reduced_dims;
@@ -25,7 +33,7 @@ typedef struct tsr_reduction {
 } tsr_reduction;
 
 TSR_RESULT tsr_reduction_init(tsr_tile_group *group, tsr_reduction *out_reduction);
-/* x op y of partial sums: sum or max */
+/* x op y of partial results */
 MlirValue tsr_reduction_combine(tsr_reduction *r, MlirValue x, MlirValue y);
 MlirValue tsr_reduction_identity(tsr_reduction *r, uint32_t lanes);
 /* The halving tree over the lanes of a vector. */

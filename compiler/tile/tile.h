@@ -8,7 +8,8 @@
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
  * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64
  *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
- *   reduce_max: the same with max. argmax: the first largest; a NaN is larger than anything.
+ *   reduce_max, reduce_min, reduce_prod: the same with max, min, times. argmax: the first largest;
+ * a NaN is larger than anything.
  * - functions: compiler/target/llvm_math.c.
  * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer
  *   division truncates; x / 0 = 0. Integer arithmetic wraps.

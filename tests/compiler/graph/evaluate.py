@@ -148,6 +148,8 @@ WITH_OP = {
     'sum': lambda op, x: x.sum(axis=op.integers('axes')),
     'mean': lambda op, x: x.mean(axis=op.integers('axes')),
     'reduce_max': lambda op, x: x.max(axis=op.integers('axes')),
+    'reduce_min': lambda op, x: x.min(axis=op.integers('axes')),
+    'reduce_prod': lambda op, x: x.prod(axis=op.integers('axes')),
     'argmax': lambda op, x: x.argmax(axis=op.integers('axis')[0]),
     'reshape': lambda op, x: x.reshape(shape_of(op.types[0])[0]),
     'transpose': lambda op, x: x.transpose(op.integers('permutation')),

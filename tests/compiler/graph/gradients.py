@@ -142,6 +142,15 @@ CASES = [
     move('mean ends', 'mean %a {axes = [0, 2]}', '2x3x4xf64', '3xf64'),
     move('max last', 'reduce_max %a {axes = [2]}', '2x3x4xf64', '2x3xf64'),
     move('max first two', 'reduce_max %a {axes = [0, 1]}', '2x3x4xf64', '4xf64'),
+    move('min last', 'reduce_min %a {axes = [2]}', '2x3x4xf64', '2x3xf64'),
+    move('min first two', 'reduce_min %a {axes = [0, 1]}', '2x3x4xf64', '4xf64'),
+    move('prod last', 'reduce_prod %a {axes = [2]}', '2x3x4xf64', '2x3xf64'),
+    move('prod ends', 'reduce_prod %a {axes = [0, 2]}', '2x3x4xf64', '3xf64'),
+    # Parameters of 1: no, one and two zeros in the rows of %b.
+    Case('prod with zeros', {'a': '3x4xf64'}, '''
+      %c = tessera.constant dense<[[3.0, -1.0, 0.5, 2.0], [1.0, 0.5, 2.0, 3.0], [1.0, 2.0, 1.0, 0.5]]> : tensor<3x4xf64>
+      %b = tessera.sub %a, %c : tensor<3x4xf64>, tensor<3x4xf64> -> tensor<3x4xf64>
+      %y = tessera.reduce_prod %b {axes = [1]} : tensor<3x4xf64> -> tensor<3xf64>''', '3xf64', low=1.0, high=1.0),
     move('reshape', 'reshape %a', '2x3x4xf64', '4x6xf64'),
     move('reshape to scalar', 'reshape %a', '1x1xf64', 'f64'),
     move('transpose', 'transpose %a {permutation = [2, 0, 1]}', '2x3x4xf64', '4x2x3xf64'),

@@ -609,3 +609,19 @@ func.func @f(%a: tensor<3xf32>) {
   %0 = tessera.not %a : tensor<3xf32>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<2x3xi1>) {
+  // CHECK: [TSR-0104] tessera.reduce_min: element type of the operand is i1, needs one of f64, f32, i64, i32
+  %0 = tessera.reduce_min %a {axes = [1]} : tensor<2x3xi1> -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2x3xi1>) {
+  // CHECK: [TSR-0104] tessera.reduce_prod: element type of the operand is i1, needs one of f64, f32, i64, i32
+  %0 = tessera.reduce_prod %a {axes = [1]} : tensor<2x3xi1> -> tensor<2xi1>
+  return
+}

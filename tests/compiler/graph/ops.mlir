@@ -114,6 +114,10 @@ func.func @shapes(%x: tensor<4x3xf32>, %l: tensor<4xi64>) {
   %2 = tessera.mean %x {axes = [0, 1]} : tensor<4x3xf32> -> tensor<f32>
   // CHECK-NEXT: tessera.reduce_max %{{.*}} {axes = [1]} : tensor<4x3xf32> -> tensor<4xf32>
   %3 = tessera.reduce_max %x {axes = [1]} : tensor<4x3xf32> -> tensor<4xf32>
+  // CHECK-NEXT: tessera.reduce_min %{{.*}} {axes = [1]} : tensor<4x3xf32> -> tensor<4xf32>
+  %10 = tessera.reduce_min %x {axes = [1]} : tensor<4x3xf32> -> tensor<4xf32>
+  // CHECK-NEXT: tessera.reduce_prod %{{.*}} {axes = [0]} : tensor<4x3xf32> -> tensor<3xf32>
+  %11 = tessera.reduce_prod %x {axes = [0]} : tensor<4x3xf32> -> tensor<3xf32>
   // CHECK-NEXT: tessera.argmax %{{.*}} {axis = 1 : i64} : tensor<4x3xf32> -> tensor<4xi64>
   %4 = tessera.argmax %x {axis = 1 : i64} : tensor<4x3xf32> -> tensor<4xi64>
   // CHECK-NEXT: tessera.reshape %{{.*}} : tensor<4x3xf32> -> tensor<2x6xf32>

@@ -32,6 +32,11 @@ static double combine(const problem *p, double x, double y) {
             return (double)(int32_t)((uint32_t)(int32_t)x + (uint32_t)(int32_t)y);
         return rounded(p->dtype, x + y);
     }
+    if (strcmp(p->op, "reduce_prod") == 0) {
+        if (p->dtype == TSR_DTYPE_I32) return (double)(int32_t)((int64_t)x * (int64_t)y);
+        return rounded(p->dtype, x * y);
+    }
+    if (strcmp(p->op, "reduce_min") == 0) return x < y || isnan(x) ? x : y;
     return x > y || isnan(x) ? x : y;
 }
 
@@ -56,7 +61,10 @@ static double before(const problem *p, size_t i) {
 static double reduce(const problem *p, size_t output, size_t count) {
     double partials[64], best = 0;
     size_t best_at = SIZE_MAX;
-    double identity = strcmp(p->op, "sum") == 0      ? 0
+    bool least = strcmp(p->op, "reduce_min") == 0;
+    double identity = strcmp(p->op, "sum") == 0           ? 0
+                      : strcmp(p->op, "reduce_prod") == 0 ? 1
+                      : least ? (p->dtype == TSR_DTYPE_I32 ? (double)INT32_MAX : (double)INFINITY)
                       : p->dtype == TSR_DTYPE_I32    ? (double)INT32_MIN
                       : tsr_dtype_is_float(p->dtype) ? -(double)INFINITY
                                                      : -0x1p63;
@@ -186,6 +194,18 @@ Test(reduce, max) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         test("reduce_max", i % 3 ? TSR_DTYPE_F32 : TSR_DTYPE_I32, &cases[i].shape, cases[i].axes,
              false);
+}
+
+Test(reduce, min) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I32, TSR_DTYPE_F64};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        test("reduce_min", dtypes[i % 3], &cases[i].shape, cases[i].axes, false);
+}
+
+Test(reduce, prod) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I32, TSR_DTYPE_F64};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        test("reduce_prod", dtypes[i % 3], &cases[i].shape, cases[i].axes, i % 3 == 0);
 }
 
 Test(reduce, argmax) {
