@@ -313,8 +313,9 @@ static void log_failures(tsr_store *store) {
     tsr_ctx aside = tsr_ctx_fork(&store->ctx);
     if (store->failures_logged == store->status.failed_count) return;
     store->failures_logged = store->status.failed_count;
-    tsr_log(&aside, TSR_LOG_WARNING, "saving failed (%" PRIu64 " in all, %u in a row): %s",
-            store->status.failed_count, store->status.failed_in_a_row, store->failure_text);
+    tsr_log(&aside, TSR_LOG_WARNING, "saving failed (%" PRIu64 " in all, %u in a row): '%s': %s",
+            store->status.failed_count, store->status.failed_in_a_row, store->directory,
+            store->failure_text);
 }
 
 tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {

@@ -554,15 +554,20 @@ tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
         goto done;
     }
     survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    /* A run that collects while this reads makes good generations vanish: look again. */
-    for (uint64_t seen = UINT64_MAX;;) {
+    /* A run that collects while this reads makes good generations vanish: look again before damage
+     * is told. */
+    tsr_ctx silent = tsr_ctx_fork(ctx);
+    silent.log = NULL;
+    tsr_ctx *with = &silent;
+    for (uint64_t seen = UINT64_MAX;; with = ctx) {
         tsr_survey attempt = {
             .root = survey.root, .gens = survey.gens, .arena = arena, .reader = survey.reader};
-        result = read_once(ctx, &attempt, &choice, out_recovery, out_tensors, out_tensor_count);
+        result = read_once(with, &attempt, &choice, out_recovery, out_tensors, out_tensor_count);
         bool damaged = result.code == TSR_STATE || (!result.code && out_recovery->damaged_count);
         if (!damaged || attempt.highest_generation == seen) break;
         seen = attempt.highest_generation;
     }
+    if (result.code && with == &silent) result = tsr_error_adopt(ctx, &silent);
 done:
     if (survey.gens >= 0) io->close(io->self, survey.gens);
     if (survey.root >= 0) io->close(io->self, survey.root);

@@ -25,6 +25,16 @@ segment=$(find D -type f -size +16k | sort | tail -n 1)
 flip "$segment" 20000
 expect "segment damaged: one back" 0 'resumed generation [0-9]+ at step (300|400)' train --steps 300 --state-dir D
 rm -rf D && cp -a S D
+flip "$(newest D)" 50
+read_state() { "$RUN" "$BUNDLE" --entry predict --state-dir D --input "x=$DIGITS/test-images.npy" --output y=y.npy "$@"; }
+told_once() { [ "$(grep -c 'is damaged: MANIFEST' .err)" -eq 1 ] || fail "damage is told more than once"; }
+expect "a reader falls back, too" 0 'error: generation 4 of epoch 1 is damaged' read_state
+told_once
+expect "but not from what it asked for" 10 'error: generation 4 of epoch 1 is damaged' read_state --resume 4
+told_once
+expect "the metrics count it" 0 '' train --steps 300 --state-dir D --metrics damaged.jsonl
+check "a record of it" grep -q '^{"event":"resume",.*"generation":3,.*"damaged":1}$' damaged.jsonl
+rm -rf D && cp -a S D
 for manifest in D/MANIFEST.*; do flip "$manifest" 50; done
 expect "all damaged" 10 '' train --steps 500 --state-dir D
 check "nothing was removed" test "$(count D)" -eq "$(count S)"
@@ -99,5 +109,37 @@ expect "unknown input" 6 "no input 'z'; it has x \(64x64xui8\)" "$RUN" "$BUNDLE"
 expect "missing input" 6 "input 'x' of entry 'predict' is missing" "$RUN" "$BUNDLE" --entry predict --output y=u.npy
 expect "unknown output" 6 "no output 'z'; it has y" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output z=u.npy
 expect "no output" 6 'no output' "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
+# A disk that is full for a while: saves fail, are told and counted, the run goes on; three in a row stop it.
+mkdir full
+if mount -t tmpfs -o size=1m tmpfs full 2>/dev/null; then
+    trap 'umount -l "$WORK/full"; rm -rf "$WORK"' EXIT
+    fill() { head -c 2000000 /dev/zero >full/filler 2>/dev/null; }
+    begin() { # a long run, saved often; returns after its first save
+        rm -rf full/F
+        "$RUN" "$BUNDLE" "${DATA[@]}" --quiet --steps 100000000 --save-every 3000 --state-dir full/F >stopped 2>warned &
+        pid=$!
+        until ls full/F/MANIFEST.2.* >/dev/null 2>&1 || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    }
+    begin
+    fill
+    wait $pid
+    code=$?
+    checks=$((checks + 1))
+    [ $code -eq 16 ] || fail "a full disk: exit code $code; expected 16"
+    check "three warnings" test "$(grep -c 'warning: saving failed .[1-3] in all, [1-3] in a row.: .full/F.: .*No space left' warned)" -eq 3
+    expect "what was saved is good" 0 '^2 good, 0 damaged' "$RUN" fsck full/F
+    expect "no room to begin" 7 'full/F.*No space left' train --steps 1000000 --state-dir full/F
+    rm full/filler
+    begin
+    fill
+    until grep -q 'saving failed .1 in all' warned || ! kill -0 $pid 2>/dev/null; do sleep 0.02; done
+    rm full/filler
+    sleep 1
+    kill -TERM $pid
+    checks=$((checks + 1))
+    wait $pid || fail "a save that failed once: exit code $?"
+    grep -q '^state .* failed-saves [1-2]$' stopped || fail "failed saves are not counted: $(cat stopped)"
+    expect "and the last state is good" 0 '^2 good, 0 damaged' "$RUN" fsck full/F
+fi
 expect "output unwritable" 7 'u.npy' "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy" --output y=no/such/folder/u.npy
 finish

@@ -156,21 +156,21 @@ void tsr_report_eval(void *user, const tsr_eval_report *eval) {
     end_record(report);
 }
 
-static void write_generation(tsr_report *report, const char *event,
+static void begin_generation(tsr_report *report, const char *event,
                              const tsr_generation *generation) {
     char hex[TSR_DIGEST_HEX + 1];
-    if (!report->metrics) return;
     tsr_digest_format(&generation->state_hash, hex);
     begin_record(report, event, generation->position.step);
     tsr_buffer_printf(&report->line, ",\"generation\":%llu,\"epoch\":%llu,\"state\":\"%s\"",
                       (unsigned long long)generation->number, (unsigned long long)generation->epoch,
                       hex);
-    end_record(report);
 }
 
 void tsr_report_saved(void *user, const tsr_generation *generation) {
     tsr_report *report = user;
-    write_generation(report, "save", generation);
+    if (!report->metrics) return;
+    begin_generation(report, "save", generation);
+    end_record(report);
 }
 
 void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position) {
@@ -182,7 +182,10 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
            (unsigned long long)recovery->generation.number, (unsigned long long)position->step,
            (unsigned long long)recovery->generation.epoch, (unsigned long long)position->seed);
     fflush(stdout);
-    write_generation(report, "resume", &recovery->generation);
+    if (!report->metrics) return;
+    begin_generation(report, "resume", &recovery->generation);
+    tsr_buffer_printf(&report->line, ",\"damaged\":%u", recovery->damaged_count);
+    end_record(report);
 }
 
 void tsr_report_log(void *user, tsr_log_level level, const char *text) {
