@@ -35,6 +35,7 @@ struct tsr_executor {
     void **tensors;
     char *workspace;
     bound_entry *entries;
+    uint64_t fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
 static bool add_aligned(uint64_t *total, uint64_t size_bytes) {
@@ -224,12 +225,28 @@ static const char *name_buffer(const tsr_executor *executor, size_t entry,
     return buffer->name[0] ? buffer->name : "an index";
 }
 
-static tsr_result report_fault(tsr_ctx *ctx, const tsr_executor *executor, size_t entry,
+static uint64_t find_row(const tsr_config_entry *entry, const tsr_program_buffer *buffer,
+                         const tsr_fault *fault) {
+    const tsr_config_port *port = &entry->inputs[buffer->index];
+    uint64_t count = 0;
+    if (buffer->space != TSR_SPACE_INPUT || port->source != TSR_PORT_DATA || !entry->batch)
+        return UINT64_MAX;
+    bool fits = tsr_shape_count(&port->shape, &count);
+    TSR_ASSERT(fits);
+    if (fault->element < 0 || (uint64_t)fault->element >= count) return UINT64_MAX;
+    return (uint64_t)fault->element / (count / entry->batch);
+}
+
+static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                                const tsr_program_command *command, const tsr_fault *fault) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const char *name = "an index";
-    if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count)
-        name = name_buffer(executor, entry, &source->buffers[command->arguments[fault->argument]]);
+    executor->fault_row = UINT64_MAX;
+    if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count) {
+        const tsr_program_buffer *buffer = &source->buffers[command->arguments[fault->argument]];
+        name = name_buffer(executor, entry, buffer);
+        executor->fault_row = find_row(&executor->config->entries[entry], buffer, fault);
+    }
     FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name, (long long)fault->element,
          (long long)fault->value, (long long)fault->limit - 1, command->location[0] ? " at " : "",
          command->location);
@@ -257,3 +274,5 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     }
     return TSR_SUCCESS;
 }
+
+uint64_t tsr_executor_get_fault_row(const tsr_executor *executor) { return executor->fault_row; }

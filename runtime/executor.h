@@ -34,5 +34,8 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
  * range (names the value, the element, both bounds): the commands after it did not run, so the
  * tensors may hold a part of a step. `step` (from 1) goes to inputs of source STEP. */
 TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step);
+/* After that TSR_DATA: the slice of dimension 0 of a data input in which the value stands;
+ * UINT64_MAX where it stands elsewhere. */
+uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);
 
 #endif

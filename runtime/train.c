@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/train.h"
 
+#include "runtime/data/shuffle.h"
+
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -160,6 +162,19 @@ static void report_step(run *self) {
     job->callbacks.step(job->callbacks.user, &report);
 }
 
+/* Which step, and of the data which row, if that is known: a batch does not show it. */
+static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
+    const tsr_position *position = &self->summary->position;
+    unsigned long long step = position->step + 1;
+    uint64_t row =
+        result.code == TSR_DATA ? tsr_executor_get_fault_row(self->job->executor) : UINT64_MAX;
+    if (row == UINT64_MAX) return tsr_error_prefix(ctx, result, "step %llu", step);
+    row = tsr_shuffle_index((uint32_t)position->seed, tsr_dataset_get_row_count(self->job->data),
+                            position->sample + row);
+    return tsr_error_prefix(ctx, result, "step %llu, row %llu of the data", step,
+                            (unsigned long long)row);
+}
+
 static tsr_result run_step(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_position *position = &self->summary->position;
@@ -168,8 +183,7 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
                                self->entry->batch, self->inputs));
     self->whole = false;
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, position->step + 1);
-    if (result.code)
-        return tsr_error_prefix(ctx, result, "step %llu", (unsigned long long)position->step + 1);
+    if (result.code) return explain(ctx, self, result);
     TRY(ctx,
         check_finite(ctx, self->outputs, self->entry->output_count, "output", position->step + 1));
     position->step++;

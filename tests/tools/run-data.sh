@@ -49,7 +49,7 @@ for value in '\0012\000\000\000\000\000\000\000:10' '\377\377\377\377\377\377\37
     '\000\000\000\000\000\000\000\200:-9223372036854775808' '\000\000\000\000\001\000\000\000:4294967296'; do
     { zeros $((700 * 8)); printf '%b' "${value%%:*}"; zeros $((737 * 8)); } >bad
     npy '<i8' '(1438,)' bad >bad.npy
-    expect "label ${value##*:}" 8 "labels\[[0-9]+\] is ${value##*:}; expected 0 to 9" \
+    expect "label ${value##*:}" 8 "step [0-9]+, row 700 of the data: labels\[[0-9]+\] is ${value##*:}; expected 0 to 9" \
         "$RUN" "$BUNDLE" --steps 50 --quiet "${images[@]}" --data labels=bad.npy --state-dir S
     check "nothing was saved" sh -c '! ls S/MANIFEST.* 2>/dev/null'
     rm -rf S
