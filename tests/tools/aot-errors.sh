@@ -23,7 +23,7 @@ SOURCE
 bad unknown '3:[0-9]+: error: ' <<'SOURCE'
 func.func @f(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
-  %y = tessera.gelu %x : tensor<4xf32>
+  %y = tessera.unheard_of %x : tensor<4xf32>
   return %y : tensor<4xf32>
 }
 SOURCE
