@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ENTRY_COST_WAKE_MIN = 2 * 1000 * 1000 };
-
 typedef struct bound_command {
     const tsr_program_command *command; /* borrowed */
     tsr_kernel_fn kernel;
@@ -22,7 +20,7 @@ typedef struct bound_command {
 typedef struct bound_entry {
     void **inputs, **outputs; /* in the arena; memory in the block */
     bound_command *commands;  /* in the arena */
-    uint64_t cost;
+    bool is_shared;           /* between threads, in some launch */
 } bound_entry;
 
 struct tsr_executor {
@@ -146,8 +144,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, const tsr_kernel_fn
     for (uint32_t i = 0; i < source->command_count; i++) {
         if (!bind_command(executor, entry, &source->commands[i], kernels, &bound->commands[i]))
             return false;
-        if (__builtin_add_overflow(bound->cost, source->commands[i].cost, &bound->cost))
-            bound->cost = UINT64_MAX;
+        if (source->commands[i].cost >= TSR_LAUNCH_COST_SHARED) bound->is_shared = true;
     }
     return true;
 }
@@ -259,7 +256,7 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     bound_entry *bound = &executor->entries[entry];
     for (size_t i = 0; i < config->input_count; i++)
         if (config->inputs[i].source == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
-    if (bound->cost >= ENTRY_COST_WAKE_MIN) tsr_threads_wake(executor->threads);
+    if (bound->is_shared) tsr_threads_wake(executor->threads);
     for (uint32_t i = 0; i < source->command_count; i++) {
         const bound_command *command = &bound->commands[i];
         if (command->command->opcode == TSR_OP_COPY) {

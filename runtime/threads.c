@@ -28,8 +28,7 @@
 #include <unistd.h>
 
 enum {
-    MXCSR_DEFAULT = 0x1f80,       /* round to nearest, denormals kept, exceptions masked */
-    COST_INLINE_MAX = 100 * 1000, /* a few microseconds: not worth a second core */
+    MXCSR_DEFAULT = 0x1f80, /* round to nearest, denormals kept, exceptions masked */
     COST_WAKE_MIN = 20 * 1000 * 1000,
     SPIN_NS = 200 * 1000,
     PARTS_PER_THREAD = 4,
@@ -206,7 +205,7 @@ void tsr_threads_launch(tsr_threads *threads, tsr_kernel_fn kernel, void *const 
     unsigned saved = _mm_getcsr();
     *out_fault = (tsr_fault){0};
     _mm_setcsr(MXCSR_DEFAULT);
-    if (threads->count == 1 || grid <= 1 || (cost != 0 && cost <= COST_INLINE_MAX)) {
+    if (threads->count == 1 || grid <= 1 || (cost != 0 && cost < TSR_LAUNCH_COST_SHARED)) {
         tsr_kernel_args args = {buffers, out_fault};
         kernel(&args, 0, (int64_t)grid);
     } else {

@@ -28,7 +28,7 @@ static tsr_threads *open_pool(unsigned count) {
 
 Test(threads, every_program_runs_once) {
     static const uint64_t grids[] = {1, 2, 3, 7, 64, 1000, 4097};
-    static const uint64_t costs[] = {0, 1, 1000000, 100000000};
+    static const uint64_t costs[] = {0, 1, 1999999, 2000000, 100000000};
     for (unsigned count = 1; count <= 9; count += 2) {
         tsr_threads *threads = open_pool(count);
         cr_assert_eq(tsr_threads_get_count(threads), count);
@@ -56,7 +56,7 @@ Test(threads, no_launch_is_lost) {
     void *buffers[] = {visits};
     tsr_fault fault;
     for (int i = 0; i < LAUNCHES; i++) {
-        tsr_threads_launch(threads, count_kernel, buffers, GRID, 200000, &fault);
+        tsr_threads_launch(threads, count_kernel, buffers, GRID, 20000000, &fault);
         if (i % 4000 == 0) {
             struct timespec pause = {0, 2000000};
             nanosleep(&pause, NULL);
@@ -75,10 +75,10 @@ Test(threads, lowest_fault_is_reported_and_forgotten) {
         void *buffers[] = {visits};
         tsr_fault fault;
         for (int i = 0; i < 200; i++) {
-            tsr_threads_launch(threads, fault_kernel, buffers, 64, 1000000, &fault);
+            tsr_threads_launch(threads, fault_kernel, buffers, 64, 10000000, &fault);
             cr_assert_eq(fault.kind, TSR_FAULT_INDEX);
             cr_assert_eq(fault.element, 5);
-            tsr_threads_launch(threads, count_kernel, buffers, 64, 1000000, &fault);
+            tsr_threads_launch(threads, count_kernel, buffers, 64, 10000000, &fault);
             cr_assert_eq(fault.kind, TSR_FAULT_NONE);
         }
         tsr_threads_destroy(threads);
