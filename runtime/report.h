@@ -11,6 +11,7 @@ typedef struct tsr_step_report {
     uint64_t step, last_step;  /* done; to be done */
     uint64_t first_step;       /* done before this run */
     uint64_t samples;          /* per step */
+    const char *samples_name;  /* the first data input's: what is counted, "images" */
     const tsr_tensor *outputs; /* of the entry, borrowed for the call */
     size_t output_count;
     double seconds; /* since the run began, monotonic */

@@ -148,6 +148,12 @@ static tsr_result compare(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
+static const char *name_samples(const tsr_config_entry *entry) {
+    for (size_t i = 0; i < entry->input_count; i++)
+        if (entry->inputs[i].source == TSR_PORT_DATA) return entry->inputs[i].name;
+    return "samples";
+}
+
 static void report_step(run *self) {
     const tsr_train_job *job = self->job;
     const tsr_train_summary *summary = self->summary;
@@ -156,6 +162,7 @@ static void report_step(run *self) {
                               .last_step = job->last_step,
                               .first_step = job->position.step,
                               .samples = self->entry->batch,
+                              .samples_name = name_samples(self->entry),
                               .outputs = self->outputs,
                               .output_count = self->entry->output_count,
                               .seconds = now() - self->began};

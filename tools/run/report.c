@@ -124,10 +124,10 @@ static void print_progress(tsr_report *report, const tsr_step_report *step) {
     double left = rate > 0 ? (double)(step->last_step - step->step) / rate : 0;
     format_outputs(step, outputs, sizeof outputs);
     pthread_mutex_lock(&report->lock);
-    fprintf(stderr, "%sstep %llu/%llu%s  %.0f samples/s  ETA %.0f s%s",
+    fprintf(stderr, "%sstep %llu/%llu%s  %.0f %s/s  ETA %.0f s%s",
             report->terminal ? "\r\033[K" : "", (unsigned long long)step->step,
-            (unsigned long long)step->last_step, outputs, rate * (double)step->samples, left,
-            report->terminal ? "" : "\n");
+            (unsigned long long)step->last_step, outputs, rate * (double)step->samples,
+            step->samples_name, left, report->terminal ? "" : "\n");
     report->line_open = report->terminal;
     pthread_mutex_unlock(&report->lock);
 }
