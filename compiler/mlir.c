@@ -409,34 +409,10 @@ bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
     if (mlirAttributeIsNull(attr) || !mlirAttributeIsADenseElements(attr) ||
         !mlirDenseElementsAttrIsSplat(attr) || !tsr_type_read(mlirAttributeGetType(attr), &type))
         return false;
-    union {
-        double f64;
-        float f32;
-        int64_t i64;
-        int32_t i32;
-        uint8_t u8;
-    } value = {0};
-    read_scalar(attr, type.dtype, 0, &value);
-    switch (type.dtype) {
-    case TSR_DTYPE_F64:
-        *out_value = value.f64;
-        break;
-    case TSR_DTYPE_F32:
-        *out_value = (double)value.f32;
-        break;
-    case TSR_DTYPE_I64:
-        *out_value = (double)value.i64;
-        break;
-    case TSR_DTYPE_I32:
-        *out_value = value.i32;
-        break;
-    case TSR_DTYPE_I1:
-    case TSR_DTYPE_UI8:
-        *out_value = value.u8;
-        break;
-    case TSR_DTYPE_NONE:
-        return false;
-    }
+    _Alignas(double) unsigned char value[sizeof(double)] = {0};
+    if (type.dtype == TSR_DTYPE_NONE) return false;
+    read_scalar(attr, type.dtype, 0, value);
+    *out_value = tsr_dtype_read(type.dtype, value, 0);
     return true;
 }
 

@@ -278,26 +278,6 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     return result;
 }
 
-static double read_element(const tsr_config_port *port, const void *data, uint64_t index) {
-    switch (port->dtype) {
-    case TSR_DTYPE_F64:
-        return ((const double *)data)[index];
-    case TSR_DTYPE_F32:
-        return (double)((const float *)data)[index];
-    case TSR_DTYPE_I64:
-        return (double)((const int64_t *)data)[index];
-    case TSR_DTYPE_I32:
-        return (double)((const int32_t *)data)[index];
-    case TSR_DTYPE_I1:
-    case TSR_DTYPE_UI8:
-        return (double)((const uint8_t *)data)[index];
-    case TSR_DTYPE_NONE:
-        break;
-    }
-    TSR_ASSERT(!"a decoded config has no other dtype");
-    return 0;
-}
-
 /* Adds the first `rows` rows of each output, in order. */
 static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
                            const tsr_executor *executor, size_t index, uint64_t rows,
@@ -310,7 +290,7 @@ static tsr_result add_rows(tsr_ctx *ctx, const tsr_config_entry *entry,
         TSR_ASSERT(fits && entry->batch > 0);
         per_row = count / entry->batch;
         for (uint64_t j = 0; j < rows * per_row; j++) {
-            double value = read_element(port, data, j);
+            double value = tsr_dtype_read(port->dtype, data, j);
             if (!isfinite(value))
                 FAIL(ctx, TSR_NONFINITE,
                      "output '%s' is %g in row %llu of them; expected finite numbers", port->name,

@@ -45,6 +45,26 @@ const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const
     return NULL;
 }
 
+double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index) {
+    switch (dtype) {
+    case TSR_DTYPE_F64:
+        return ((const double *)data)[index];
+    case TSR_DTYPE_F32:
+        return (double)((const float *)data)[index];
+    case TSR_DTYPE_I64:
+        return (double)((const int64_t *)data)[index];
+    case TSR_DTYPE_I32:
+        return (double)((const int32_t *)data)[index];
+    case TSR_DTYPE_I1:
+    case TSR_DTYPE_UI8:
+        return (double)((const uint8_t *)data)[index];
+    case TSR_DTYPE_NONE:
+        break;
+    }
+    TSR_ASSERT(!"a tensor has a known dtype");
+    return 0;
+}
+
 bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count) {
     uint64_t count = 1;
     if (shape->rank > TSR_RANK_MAX) return false;

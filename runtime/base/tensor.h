@@ -40,6 +40,9 @@ TSR_API tsr_dtype tsr_dtype_from_name(const char *name);         /* TSR_DTYPE_NO
 TSR_API tsr_dtype tsr_dtype_from_safetensors(const char *name);
 TSR_API tsr_dtype tsr_dtype_from_numpy(const char *descr);
 
+/* The element at `index` as f64 (i64 is rounded); dtype is a known one. */
+TSR_API double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index);
+
 /* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >
  * TSR_RANK_MAX. */
 TSR_API bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count);

@@ -84,3 +84,12 @@ Test(tensor, views_are_found_by_name) {
     cr_assert_null(tsr_tensor_find(views, 2, "ab"));
     cr_assert_null(tsr_tensor_find(NULL, 0, "a"));
 }
+
+Test(tensor, elements_are_read_by_dtype) {
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_F64, (double[]){1, -0.1}, 1), -0.1);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_F32, (float[]){1, 0.1f}, 1), (double)0.1f);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I64, (int64_t[]){1, -5000000000}, 1), -5e9);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I32, (int32_t[]){1, -7}, 1), -7);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I1, (uint8_t[]){0, 1}, 1), 1);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_UI8, (uint8_t[]){1, 255}, 1), 255);
+}

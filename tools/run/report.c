@@ -75,25 +75,6 @@ static void end_record(tsr_report *report) {
 
 /* ---- steps ---- */
 
-static double read_scalar(const tsr_tensor *tensor) {
-    switch (tensor->dtype) {
-    case TSR_DTYPE_F64:
-        return *(const double *)tensor->data;
-    case TSR_DTYPE_F32:
-        return (double)*(const float *)tensor->data;
-    case TSR_DTYPE_I64:
-        return (double)*(const int64_t *)tensor->data;
-    case TSR_DTYPE_I32:
-        return (double)*(const int32_t *)tensor->data;
-    case TSR_DTYPE_I1:
-    case TSR_DTYPE_UI8:
-        return (double)*(const uint8_t *)tensor->data;
-    case TSR_DTYPE_NONE:
-        break;
-    }
-    return 0;
-}
-
 /* "  loss 0.1234" for each scalar output; cut where the room ends. */
 static void format_outputs(const tsr_step_report *step, char *text, size_t room) {
     size_t used = 0;
@@ -101,7 +82,7 @@ static void format_outputs(const tsr_step_report *step, char *text, size_t room)
     for (size_t i = 0; i < step->output_count && used < room; i++) {
         if (step->outputs[i].shape.rank != 0) continue;
         int length = snprintf(text + used, room - used, "  %s %.5g", step->outputs[i].name,
-                              read_scalar(&step->outputs[i]));
+                              tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
         if (length > 0) used += (size_t)length;
     }
 }
@@ -112,7 +93,8 @@ static void write_step(tsr_report *report, const tsr_step_report *step) {
                       (unsigned long long)step->samples, step->seconds);
     for (size_t i = 0; i < step->output_count; i++)
         if (step->outputs[i].shape.rank == 0)
-            append_output(report, step->outputs[i].name, read_scalar(&step->outputs[i]));
+            append_output(report, step->outputs[i].name,
+                          tsr_dtype_read(step->outputs[i].dtype, step->outputs[i].data, 0));
     tsr_buffer_text(&report->line, "}");
     end_record(report);
 }
