@@ -81,32 +81,33 @@ Test(initialize, depends_on_seed_name_and_index_alone) {
 }
 
 Test(initialize, constants_of_every_dtype) {
-    static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_I64,
-                                       TSR_DTYPE_I32, TSR_DTYPE_I1,  TSR_DTYPE_UI8};
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    for (tsr_dtype dtype = TSR_DTYPE_F64; dtype <= TSR_DTYPE_I8; dtype++) {
         tsr_config_tensor tensor = make(TSR_INIT_CONSTANT, 1, 0, 3);
-        unsigned char bytes[24] = {0};
-        tensor.dtype = dtypes[i];
+        _Alignas(8) unsigned char bytes[25] = {0};
+        tensor.dtype = dtype;
         fill(&tensor, 0, bytes);
-        switch (dtypes[i]) {
-        case TSR_DTYPE_F64:
-            cr_assert_eq(((double *)(void *)bytes)[2], 1);
-            break;
-        case TSR_DTYPE_F32:
-            cr_assert_eq(((float *)(void *)bytes)[2], 1);
-            break;
-        case TSR_DTYPE_I64:
-            cr_assert_eq(((int64_t *)(void *)bytes)[2], 1);
-            break;
-        case TSR_DTYPE_I32:
-            cr_assert_eq(((int32_t *)(void *)bytes)[2], 1);
-            break;
-        default:
-            cr_assert_eq(bytes[2], 1);
+        for (uint64_t k = 0; k < 3; k++) cr_assert_eq(tsr_dtype_read(dtype, bytes, k), 1);
+        cr_assert_eq(bytes[3 * tsr_dtype_size(dtype)], 0);
+    }
+}
+
+Test(initialize, sixteen_bits_stay_below_the_bound) {
+    for (tsr_dtype dtype = TSR_DTYPE_BF16; dtype <= TSR_DTYPE_F16; dtype++) {
+        tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, -1, 0.001, 100000);
+        static uint16_t narrow[100000];
+        double highest = -1;
+        tensor.dtype = dtype;
+        fill(&tensor, 3, narrow);
+        for (uint64_t i = 0; i < 100000; i++) {
+            double x = tsr_dtype_read(dtype, narrow, i);
+            cr_assert(x >= -1 && x < 0.001, "%g", x);
+            if (x > highest) highest = x;
         }
-        cr_assert_eq(
-            3 * tsr_dtype_size(dtypes[i]) < sizeof bytes ? bytes[3 * tsr_dtype_size(dtypes[i])] : 0,
-            0);
+        cr_assert(highest > 0.0009, "%g", highest);
+        tensor.init_a = -1e-30; /* rounds up to the bound of 0 */
+        tensor.init_b = 0;
+        fill(&tensor, 3, narrow);
+        for (uint64_t i = 0; i < 100000; i++) cr_assert(tsr_dtype_read(dtype, narrow, i) < 0);
     }
 }
 

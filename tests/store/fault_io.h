@@ -13,8 +13,8 @@
  *
  * Table functions may be called from several threads; the fault_io_… functions from one.
  */
-#ifndef TSR_TESTS_RUNTIME_FAULT_IO_H
-#define TSR_TESTS_RUNTIME_FAULT_IO_H
+#ifndef TSR_TESTS_STORE_FAULT_IO_H
+#define TSR_TESTS_STORE_FAULT_IO_H
 
 #include "runtime/base/io.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/runtime/store_model.h"
+#include "tests/store/model.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * The state store on the real file system: parents, a second process, kill -9.
  */
-#include "tests/runtime/store_model.h"
+#include "tests/store/model.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>

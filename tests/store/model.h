@@ -3,8 +3,8 @@
  * A small state, of one whole block and a rest, whose every byte is a function of the step, to tell
  * which generation was loaded and that it is of one piece.
  */
-#ifndef TSR_TESTS_RUNTIME_STORE_MODEL_H
-#define TSR_TESTS_RUNTIME_STORE_MODEL_H
+#ifndef TSR_TESTS_STORE_MODEL_H
+#define TSR_TESTS_STORE_MODEL_H
 
 #include "runtime/store.h"
 

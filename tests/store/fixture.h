@@ -3,12 +3,12 @@
  * A state store on the file system in memory, with the model that is saved to it. begin and end
  * bracket a test; must_* fail it.
  */
-#ifndef TSR_TESTS_RUNTIME_STORE_FIXTURE_H
-#define TSR_TESTS_RUNTIME_STORE_FIXTURE_H
+#ifndef TSR_TESTS_STORE_FIXTURE_H
+#define TSR_TESTS_STORE_FIXTURE_H
 
 #include "runtime/store/internal.h"
-#include "tests/runtime/fault_io.h"
-#include "tests/runtime/store_model.h"
+#include "tests/store/fault_io.h"
+#include "tests/store/model.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

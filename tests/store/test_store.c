@@ -2,7 +2,7 @@
  *
  * What the state store promises its callers, on the file system in memory.
  */
-#include "tests/runtime/store_fixture.h"
+#include "tests/store/fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/runtime/fault_io.h"
+#include "tests/store/fault_io.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * trust.
  */
 #include "runtime/store/disk.h"
-#include "tests/runtime/store_model.h"
+#include "tests/store/model.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

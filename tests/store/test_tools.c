@@ -2,7 +2,7 @@
  *
  * What people do with a state directory beside running: list it, prune it.
  */
-#include "tests/runtime/store_fixture.h"
+#include "tests/store/fixture.h"
 
 #include <stdio.h>
 

@@ -6,8 +6,8 @@
  * what is recovered is exactly one generation I3 generations do not go back · I4 a fenced writer
  * never commits I6 recovery is idempotent · I7 faults never lower the number of good generations
  */
-#include "tests/runtime/fault_io.h"
-#include "tests/runtime/store_model.h"
+#include "tests/store/fault_io.h"
+#include "tests/store/model.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
