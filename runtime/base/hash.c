@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The low-level SHA256_* functions are used on purpose: EVP allocates, and these use the same
- * assembly (SHA-NI where present).
+ * assembly (SHA-NI where present). Whole leaves of a tree go two at a time where the CPU can.
  */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "runtime/base/hash.h"
 
 #include "runtime/base/result.h"
+#include "runtime/base/sha256_pair.h"
 
 #include <openssl/sha.h>
 #include <string.h>
@@ -44,16 +45,34 @@ static void close_chunk(tsr_tree_hasher *hasher) {
     tsr_hasher_init(&hasher->chunk);
 }
 
+/* Two leaves at once from a multiple of their size on: a chunk has an even number of them, so both
+ * are of one chunk. */
+static size_t take_pair(tsr_tree_hasher *hasher, const unsigned char *at) {
+    tsr_digest digests[2];
+    static_assert(TSR_HASH_CHUNK_BYTES % (2 * TSR_HASH_LEAF_BYTES) == 0, "leaves come in pairs");
+    tsr_sha256_pair(at, at + TSR_HASH_LEAF_BYTES, TSR_HASH_LEAF_BYTES, digests);
+    tsr_hasher_update(&hasher->chunk, digests, sizeof digests);
+    return (size_t)2 * TSR_HASH_LEAF_BYTES;
+}
+
+static size_t take_part(tsr_tree_hasher *hasher, const unsigned char *at, size_t size_bytes) {
+    size_t room = TSR_HASH_LEAF_BYTES - (size_t)(hasher->size_bytes % TSR_HASH_LEAF_BYTES);
+    size_t part = size_bytes < room ? size_bytes : room;
+    tsr_hasher_update(&hasher->leaf, at, part);
+    if (part == room) close_leaf(hasher);
+    return part;
+}
+
 void tsr_tree_hasher_update(tsr_tree_hasher *hasher, const void *bytes, size_t size_bytes) {
+    const size_t pair_bytes = (size_t)2 * TSR_HASH_LEAF_BYTES;
     const unsigned char *at = bytes;
+    bool paired = size_bytes >= pair_bytes && tsr_sha256_pair_available();
     while (size_bytes) {
-        size_t room = TSR_HASH_LEAF_BYTES - (size_t)(hasher->size_bytes % TSR_HASH_LEAF_BYTES);
-        size_t part = size_bytes < room ? size_bytes : room;
-        tsr_hasher_update(&hasher->leaf, at, part);
+        bool pair = paired && size_bytes >= pair_bytes && hasher->size_bytes % pair_bytes == 0;
+        size_t part = pair ? take_pair(hasher, at) : take_part(hasher, at, size_bytes);
         hasher->size_bytes += part;
         at += part;
         size_bytes -= part;
-        if (hasher->size_bytes % TSR_HASH_LEAF_BYTES == 0) close_leaf(hasher);
         if (hasher->size_bytes % TSR_HASH_CHUNK_BYTES == 0) close_chunk(hasher);
     }
 }

@@ -3,6 +3,7 @@
  * The reference is OpenSSL's EVP interface, and the definition of the tree written out plainly.
  */
 #include "runtime/base/hash.h"
+#include "runtime/base/sha256_pair.h"
 #include "tests/base/random.h"
 
 #include <criterion/criterion.h>
@@ -108,6 +109,19 @@ Test(hash, tree_does_not_depend_on_the_pieces) {
         }
         tsr_digest got = tsr_tree_hasher_finish(&hasher);
         cr_assert(tsr_digest_equal(&got, &want), "seed %llu", (unsigned long long)seed);
+    }
+    free(bytes);
+}
+
+Test(hash, a_pair_is_two_hashes) {
+    unsigned char *bytes = random_bytes(64 * 1024, 9);
+    if (!tsr_sha256_pair_available()) cr_skip("this CPU has no SHA extensions");
+    for (size_t size = 0; size <= TSR_HASH_LEAF_BYTES; size += size < 1024 ? 64 : 1024) {
+        const unsigned char *second = bytes + size / 3 + 1; /* not aligned, overlapping */
+        tsr_digest got[2], first = evp(bytes, size), other = evp(second, size);
+        tsr_sha256_pair(bytes, second, size, got);
+        cr_assert(tsr_digest_equal(&got[0], &first), "first of %zu bytes", size);
+        cr_assert(tsr_digest_equal(&got[1], &other), "second of %zu bytes", size);
     }
     free(bytes);
 }
