@@ -147,12 +147,15 @@ const char *tsr_op_symbol(MlirOperation op) {
 static tsr_dtype read_element(MlirType type) {
     if (mlirTypeIsAF64(type)) return TSR_DTYPE_F64;
     if (mlirTypeIsAF32(type)) return TSR_DTYPE_F32;
+    if (mlirTypeIsABF16(type)) return TSR_DTYPE_BF16;
+    if (mlirTypeIsAF16(type)) return TSR_DTYPE_F16;
     if (!mlirTypeIsAInteger(type)) return TSR_DTYPE_NONE;
     unsigned width = mlirIntegerTypeGetWidth(type);
     if (mlirIntegerTypeIsUnsigned(type)) return width == 8 ? TSR_DTYPE_UI8 : TSR_DTYPE_NONE;
     if (!mlirIntegerTypeIsSignless(type)) return TSR_DTYPE_NONE;
     return width == 64   ? TSR_DTYPE_I64
            : width == 32 ? TSR_DTYPE_I32
+           : width == 8  ? TSR_DTYPE_I8
            : width == 1  ? TSR_DTYPE_I1
                          : TSR_DTYPE_NONE;
 }
@@ -186,10 +189,6 @@ bool tsr_dim_fits(uint64_t a, uint64_t b) {
     return a == b || a == TSR_DIM_DYNAMIC || b == TSR_DIM_DYNAMIC;
 }
 
-bool tsr_dtype_is_float(tsr_dtype dtype) {
-    return dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_F32;
-}
-
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype) {
     switch (dtype) {
     case TSR_DTYPE_F64:
@@ -204,6 +203,12 @@ MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype) {
         return mlirIntegerTypeGet(context, 1);
     case TSR_DTYPE_UI8:
         return mlirIntegerTypeUnsignedGet(context, 8);
+    case TSR_DTYPE_I8:
+        return mlirIntegerTypeGet(context, 8);
+    case TSR_DTYPE_BF16:
+        return mlirBF16TypeGet(context);
+    case TSR_DTYPE_F16:
+        return mlirF16TypeGet(context);
     case TSR_DTYPE_NONE:
         break;
     }
@@ -381,6 +386,16 @@ static void read_scalar(MlirAttribute attr, tsr_dtype dtype, intptr_t i, void *o
     case TSR_DTYPE_UI8:
         *(uint8_t *)out = mlirDenseElementsAttrGetUInt8Value(attr, i);
         break;
+    case TSR_DTYPE_I8:
+        *(int8_t *)out = mlirDenseElementsAttrGetInt8Value(attr, i);
+        break;
+    case TSR_DTYPE_BF16:
+    case TSR_DTYPE_F16: /* the C API has no reader of one; a splat is stored once */
+        memcpy(out,
+               (const uint16_t *)mlirDenseElementsAttrGetRawData(attr) +
+                   (mlirDenseElementsAttrIsSplat(attr) ? 0 : i),
+               sizeof(uint16_t));
+        break;
     case TSR_DTYPE_NONE:
         break;
     }
@@ -441,6 +456,12 @@ MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, 
         return mlirDenseElementsAttrInt32Get(shaped, n, data);
     case TSR_DTYPE_UI8:
         return mlirDenseElementsAttrUInt8Get(shaped, n, data);
+    case TSR_DTYPE_I8:
+        return mlirDenseElementsAttrInt8Get(shaped, n, data);
+    case TSR_DTYPE_BF16:
+        return mlirDenseElementsAttrBFloat16Get(shaped, n, data);
+    case TSR_DTYPE_F16:
+        return mlirDenseElementsAttrFloat16Get(shaped, n, data);
     case TSR_DTYPE_I1:
         return make_bools(shaped, count, data);
     case TSR_DTYPE_NONE:

@@ -62,7 +62,6 @@ bool tsr_value_type(MlirValue value, tsr_type *out_type);
 bool tsr_type_is_static(const tsr_type *type);
 /* Equal, or one of them dynamic. */
 bool tsr_dim_fits(uint64_t a, uint64_t b);
-bool tsr_dtype_is_float(tsr_dtype dtype);
 MlirType tsr_dtype_make(MlirContext context, tsr_dtype dtype);
 MlirType tsr_type_make(MlirContext context, const tsr_type *type); /* a ranked tensor */
 tsr_type tsr_type_scalar(tsr_dtype dtype);

@@ -140,6 +140,16 @@ static bool holds(tsr_dtype dtype, double value) {
     case TSR_DTYPE_UI8:
         high = UINT8_MAX;
         break;
+    case TSR_DTYPE_I8:
+        low = INT8_MIN;
+        high = INT8_MAX;
+        break;
+    case TSR_DTYPE_BF16:
+    case TSR_DTYPE_F16: {
+        uint16_t narrow;
+        tsr_dtype_write(dtype, value, &narrow, 0);
+        return isfinite(tsr_dtype_read(dtype, &narrow, 0));
+    }
     case TSR_DTYPE_NONE:
         break;
     }
@@ -159,8 +169,8 @@ static TSR_RESULT check_init(const place *p, const tsr_config_tensor *tensor) {
         return TSR_SUCCESS;
     }
     EXPECT(p, isfinite(b), "init: expected a finite number, got %g", b);
-    EXPECT(p, tensor->dtype == TSR_DTYPE_F32 || tensor->dtype == TSR_DTYPE_F64,
-           "init: expected f32 or f64 for random values, got %s", tsr_dtype_name(tensor->dtype));
+    EXPECT(p, tsr_dtype_is_float(tensor->dtype),
+           "init: expected a float dtype for random values, got %s", tsr_dtype_name(tensor->dtype));
     EXPECT(p, holds(tensor->dtype, a) && holds(tensor->dtype, b) && isfinite(b - a),
            "init: expected a range that %s can hold, got %.17g and %.17g",
            tsr_dtype_name(tensor->dtype), a, b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/tensor.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,6 +46,42 @@ const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const
     return NULL;
 }
 
+/* ---- 16-bit floats: IEEE 754 layouts of `mantissa` stored bits, 15 - mantissa of the exponent --
+ */
+
+enum { BF16_MANTISSA = 7, F16_MANTISSA = 10 };
+
+static double narrow_read(uint16_t bits, int mantissa) {
+    int bias = (1 << (14 - mantissa)) - 1, exponent = (bits & 0x7fff) >> mantissa;
+    int fraction = bits & ((1 << mantissa) - 1);
+    double value;
+    if (exponent == 2 * bias + 1)
+        value = fraction ? (double)NAN : (double)INFINITY;
+    else if (exponent)
+        value = ldexp((double)(fraction | 1 << mantissa), exponent - bias - mantissa);
+    else
+        value = ldexp((double)fraction, 1 - bias - mantissa);
+    return bits >> 15 ? -value : value;
+}
+
+/* To the nearest, ties to even, in one step: through f32 some values would be rounded twice. */
+static uint16_t narrow_write(double value, int mantissa) {
+    int bias = (1 << (14 - mantissa)) - 1, exponent = 0;
+    unsigned sign = signbit(value) ? 0x8000u : 0, infinity = (2u * (unsigned)bias + 1) << mantissa;
+    if (isnan(value)) return (uint16_t)(sign | infinity | 1u << (mantissa - 1));
+    if (isinf(value)) return (uint16_t)(sign | infinity);
+    if (value == 0) return (uint16_t)sign;
+    frexp(value, &exponent); /* |value| in [2^(exponent - 1), 2^exponent) */
+    int unit = (exponent < 2 - bias ? 2 - bias : exponent) - 1 - mantissa;
+    double scaled = ldexp(fabs(value), -unit), whole = floor(scaled), rest = scaled - whole;
+    unsigned steps = (unsigned)whole;
+    if (rest > 0.5 || (rest == 0.5 && steps & 1)) steps++;
+    /* A carry out of the fraction is the next exponent, out of the exponent infinity. */
+    unsigned base = exponent < 2 - bias ? 0 : (unsigned)(exponent + bias - 2) << mantissa;
+    unsigned bits = base + steps;
+    return (uint16_t)(sign | (bits < infinity ? bits : infinity));
+}
+
 double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index) {
     switch (dtype) {
     case TSR_DTYPE_F64:
@@ -58,11 +95,57 @@ double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index) {
     case TSR_DTYPE_I1:
     case TSR_DTYPE_UI8:
         return (double)((const uint8_t *)data)[index];
+    case TSR_DTYPE_I8:
+        return (double)((const int8_t *)data)[index];
+    case TSR_DTYPE_BF16:
+        return narrow_read(((const uint16_t *)data)[index], BF16_MANTISSA);
+    case TSR_DTYPE_F16:
+        return narrow_read(((const uint16_t *)data)[index], F16_MANTISSA);
     case TSR_DTYPE_NONE:
         break;
     }
     TSR_ASSERT(!"a tensor has a known dtype");
     return 0;
+}
+
+void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t index) {
+    switch (dtype) {
+    case TSR_DTYPE_F64:
+        ((double *)data)[index] = value;
+        return;
+    case TSR_DTYPE_F32:
+        ((float *)data)[index] = (float)value;
+        return;
+    case TSR_DTYPE_I64:
+        ((int64_t *)data)[index] = (int64_t)value;
+        return;
+    case TSR_DTYPE_I32:
+        ((int32_t *)data)[index] = (int32_t)value;
+        return;
+    case TSR_DTYPE_I8:
+        ((int8_t *)data)[index] = (int8_t)value;
+        return;
+    case TSR_DTYPE_I1:
+        ((uint8_t *)data)[index] = value != 0;
+        return;
+    case TSR_DTYPE_UI8:
+        ((uint8_t *)data)[index] = (uint8_t)value;
+        return;
+    case TSR_DTYPE_BF16:
+        ((uint16_t *)data)[index] = narrow_write(value, BF16_MANTISSA);
+        return;
+    case TSR_DTYPE_F16:
+        ((uint16_t *)data)[index] = narrow_write(value, F16_MANTISSA);
+        return;
+    case TSR_DTYPE_NONE:
+        break;
+    }
+    TSR_ASSERT(!"a tensor has a known dtype");
+}
+
+bool tsr_dtype_is_float(tsr_dtype dtype) {
+    return dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_F32 || dtype == TSR_DTYPE_BF16 ||
+           dtype == TSR_DTYPE_F16;
 }
 
 bool tsr_shape_count(const tsr_shape *shape, uint64_t *out_count) {

@@ -42,6 +42,10 @@ TSR_API tsr_dtype tsr_dtype_from_numpy(const char *descr);
 
 /* The element at `index` as f64 (i64 is rounded); dtype is a known one. */
 TSR_API double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index);
+/* Stores `value` at `index`: floats are rounded to the nearest, ties to even; an integer dtype must
+ * be able to hold the value. */
+TSR_API void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t index);
+TSR_API bool tsr_dtype_is_float(tsr_dtype dtype); /* f64, f32, bf16 or f16 */
 
 /* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >
  * TSR_RANK_MAX. */

@@ -2,6 +2,7 @@
 #include "runtime/base/tensor.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <string.h>
 
 Test(tensor, names_both_ways) {
@@ -10,9 +11,11 @@ Test(tensor, names_both_ways) {
         size_t size;
         const char *mlir, *safetensors, *numpy;
     } want[] = {
-        {TSR_DTYPE_F64, 8, "f64", "F64", "<f8"}, {TSR_DTYPE_F32, 4, "f32", "F32", "<f4"},
-        {TSR_DTYPE_I64, 8, "i64", "I64", "<i8"}, {TSR_DTYPE_I32, 4, "i32", "I32", "<i4"},
-        {TSR_DTYPE_I1, 1, "i1", "BOOL", "|b1"},  {TSR_DTYPE_UI8, 1, "ui8", "U8", "|u1"},
+        {TSR_DTYPE_F64, 8, "f64", "F64", "<f8"},    {TSR_DTYPE_F32, 4, "f32", "F32", "<f4"},
+        {TSR_DTYPE_I64, 8, "i64", "I64", "<i8"},    {TSR_DTYPE_I32, 4, "i32", "I32", "<i4"},
+        {TSR_DTYPE_I1, 1, "i1", "BOOL", "|b1"},     {TSR_DTYPE_UI8, 1, "ui8", "U8", "|u1"},
+        {TSR_DTYPE_BF16, 2, "bf16", "BF16", "<V2"}, {TSR_DTYPE_F16, 2, "f16", "F16", "<f2"},
+        {TSR_DTYPE_I8, 1, "i8", "I8", "|i1"},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         tsr_dtype dtype = want[i].dtype;
@@ -25,10 +28,10 @@ Test(tensor, names_both_ways) {
         cr_assert_eq(tsr_dtype_from_safetensors(want[i].safetensors), dtype);
         cr_assert_eq(tsr_dtype_from_numpy(want[i].numpy), dtype);
     }
-    cr_assert_eq(tsr_dtype_from_name("f16"), TSR_DTYPE_NONE);
+    cr_assert_eq(tsr_dtype_from_name("f8"), TSR_DTYPE_NONE);
     cr_assert_eq(tsr_dtype_from_name("F32"), TSR_DTYPE_NONE);
     cr_assert_eq(tsr_dtype_from_numpy(">f4"), TSR_DTYPE_NONE, "big-endian");
-    cr_assert_eq(tsr_dtype_size((tsr_dtype)7), 0);
+    cr_assert_eq(tsr_dtype_size((tsr_dtype)10), 0);
     cr_assert_eq(tsr_dtype_size(TSR_DTYPE_NONE), 0);
     cr_assert_str_eq(tsr_dtype_name((tsr_dtype)200), "?");
 }
@@ -92,4 +95,58 @@ Test(tensor, elements_are_read_by_dtype) {
     cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I32, (int32_t[]){1, -7}, 1), -7);
     cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I1, (uint8_t[]){0, 1}, 1), 1);
     cr_assert_eq(tsr_dtype_read(TSR_DTYPE_UI8, (uint8_t[]){1, 255}, 1), 255);
+}
+
+static double narrow(tsr_dtype dtype, unsigned bits) {
+    return tsr_dtype_read(dtype, (uint16_t[]){(uint16_t)bits}, 0);
+}
+
+static unsigned narrowed(tsr_dtype dtype, double value) {
+    uint16_t bits;
+    tsr_dtype_write(dtype, value, &bits, 0);
+    return bits;
+}
+
+/* Neighbours, and what lies between them, in both signs; `infinity` is the first pattern that is
+ * not a number. */
+static void check_narrow(tsr_dtype dtype, unsigned infinity) {
+    for (unsigned bits = 0; bits < infinity; bits++) {
+        double x = narrow(dtype, bits), next = narrow(dtype, bits + 1);
+        cr_assert_eq(narrowed(dtype, x), bits);
+        cr_assert_eq(narrowed(dtype, -x), bits | 0x8000);
+        cr_assert(x < next);
+        if (bits + 1 == infinity) next = x + (x - narrow(dtype, bits - 1)); /* had it one more */
+        double middle = x / 2 + next / 2;
+        cr_assert_eq(narrowed(dtype, middle), bits + (bits & 1), "a tie goes to even: %x", bits);
+        cr_assert_eq(narrowed(dtype, nextafter(middle, 0)), bits);
+        cr_assert_eq(narrowed(dtype, nextafter(middle, INFINITY)), bits + 1);
+    }
+    cr_assert_eq(narrow(dtype, infinity), INFINITY);
+    cr_assert_eq(narrow(dtype, infinity | 0x8000), -INFINITY);
+    cr_assert(isnan(narrow(dtype, infinity + 1)));
+    cr_assert(isnan(narrow(dtype, narrowed(dtype, (double)NAN))));
+    cr_assert_eq(narrowed(dtype, 1e300), infinity);
+    cr_assert_eq(narrowed(dtype, -INFINITY), infinity | 0x8000);
+}
+
+Test(tensor, sixteen_bit_floats_round_to_nearest_even) {
+    check_narrow(TSR_DTYPE_BF16, 0x7f80);
+    check_narrow(TSR_DTYPE_F16, 0x7c00);
+    cr_assert_eq(narrowed(TSR_DTYPE_F16, 1.0 / 3), 0x3555);
+    cr_assert_eq(narrowed(TSR_DTYPE_BF16, 1.0 / 3), 0x3eab);
+    cr_assert_eq(narrow(TSR_DTYPE_F16, 0x7bff), 65504);
+    cr_assert_eq(narrow(TSR_DTYPE_F16, 1), 0x1p-24);
+    cr_assert_eq(narrow(TSR_DTYPE_BF16, 1), 0x1p-133);
+}
+
+Test(tensor, elements_are_written_by_dtype) {
+    _Alignas(8) unsigned char data[16];
+    for (int d = 1; d <= TSR_DTYPE_I8; d++) {
+        tsr_dtype_write((tsr_dtype)d, 1, data, 1);
+        cr_assert_eq(tsr_dtype_read((tsr_dtype)d, data, 1), 1);
+    }
+    tsr_dtype_write(TSR_DTYPE_I8, -128, data, 3);
+    cr_assert_eq(tsr_dtype_read(TSR_DTYPE_I8, data, 3), -128);
+    tsr_dtype_write(TSR_DTYPE_I1, 7, data, 0);
+    cr_assert_eq(data[0], 1);
 }

@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TENSORS_MAX = 64 };
+enum { TENSORS_MAX = 128 };
 
 static tsr_result load(tsr_ctx *ctx, const char *spec, tsr_dtype flat, tsr_arena *arena,
                        tsr_tensor *out) {

@@ -26,7 +26,7 @@ static const char *make_name(maker *m, uint32_t index) {
     return tsr_arena_printf(m->arena, "n%05u%s", index, tails[below(m, 7)]);
 }
 
-static tsr_dtype make_dtype(maker *m) { return (tsr_dtype)(1 + below(m, TSR_DTYPE_UI8)); }
+static tsr_dtype make_dtype(maker *m) { return (tsr_dtype)(1 + below(m, TSR_DTYPE_I8)); }
 
 static tsr_shape make_shape(maker *m, uint64_t first) {
     tsr_shape shape = {.rank = below(m, 5)};

@@ -299,8 +299,8 @@ Test(config, spelling_is_canonical) {
 
 Test(config, members_have_their_types_and_values) {
     static const edit edits[] = {
-        {"\"f32\"", "\"f16\"", TSR_CORRUPT,
-         "config: tensors[0]: dtype: expected a known dtype, got 'f16'"},
+        {"\"f32\"", "\"f8\"", TSR_CORRUPT,
+         "config: tensors[0]: dtype: expected a known dtype, got 'f8'"},
         {"[64,10]", "[64,0]", TSR_CORRUPT,
          "config: tensor 'w': shape: expected dims[1] in 1 ... 2^53, got 0"},
         {"[64,10]", "[1,1,1,1,1,1,1,1,1]", TSR_CORRUPT,
@@ -387,6 +387,12 @@ Test(config, initial_values_fit_their_dtype) {
         {TSR_DTYPE_I1, 2, false},
         {TSR_DTYPE_UI8, 255, true},
         {TSR_DTYPE_UI8, -1, false},
+        {TSR_DTYPE_I8, -128, true},
+        {TSR_DTYPE_I8, 128, false},
+        {TSR_DTYPE_F16, 65504, true},
+        {TSR_DTYPE_F16, 65520, false},
+        {TSR_DTYPE_BF16, 65520, true},
+        {TSR_DTYPE_BF16, 1e39, false},
     };
     tsr_arena arena = {0};
     tsr_config config = decode_example(&arena);
@@ -437,7 +443,8 @@ Test(config, the_encoder_refuses_what_the_decoder_would) {
     REFUSED(c.tensors[0].shape.rank = 9, "expected rank 0 ... 8, got 9");
     REFUSED(c.tensors[0].init = 9, "init: expected a known number, got 9");
     REFUSED(c.tensors[0].init_b = INFINITY, "init: expected a finite number");
-    REFUSED(c.tensors[0].dtype = TSR_DTYPE_I32, "expected f32 or f64 for random values, got i32");
+    REFUSED(c.tensors[0].dtype = TSR_DTYPE_I32,
+            "expected a float dtype for random values, got i32");
     REFUSED((c.tensors[0].init = TSR_INIT_NORMAL, c.tensors[0].init_b = -1),
             "expected a standard deviation >= 0, got -1");
     REFUSED(c.entries[0].kind = 0, "kind: expected a known number, got 0");
