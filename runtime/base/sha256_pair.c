@@ -2,9 +2,12 @@
  *
  * FIPS 180-4 section 6.2 with the SHA extensions of x86 (Intel SDM, SHA256RNDS2, SHA256MSG1,
  * SHA256MSG2). A lane is one message: its state as the instructions want it (ABEF, CDGH) and the
- * last 16 words of its schedule. Every step is done for both lanes before the next.
+ * last 16 words of its schedule. Every step is done for both lanes before the next. Other
+ * processors have the second half of this file: hash.c then takes one leaf after the other.
  */
 #include "runtime/base/sha256_pair.h"
+
+#ifdef __x86_64__
 
 #include <cpuid.h>
 #include <immintrin.h>
@@ -123,3 +126,15 @@ SHA void tsr_sha256_pair(const void *first, const void *second, size_t size_byte
     run_blocks(lanes, (const unsigned char *const[]){padding, padding}, BLOCK_BYTES);
     for (size_t i = 0; i < LANES; i++) out_digests[i] = read_digest(&lanes[i]);
 }
+
+#else
+
+bool tsr_sha256_pair_available(void) { return false; }
+
+void tsr_sha256_pair(const void *first, const void *second, size_t size_bytes,
+                     tsr_digest out_digests[static 2]) {
+    out_digests[0] = tsr_hash(first, size_bytes);
+    out_digests[1] = tsr_hash(second, size_bytes);
+}
+
+#endif
