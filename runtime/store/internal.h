@@ -5,6 +5,7 @@
 #ifndef TSR_RUNTIME_STORE_INTERNAL_H
 #define TSR_RUNTIME_STORE_INTERNAL_H
 
+#include "runtime/commit/directory.h"
 #include "runtime/store/recover.h"
 
 #include <pthread.h>

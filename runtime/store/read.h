@@ -7,7 +7,8 @@
 #define TSR_RUNTIME_STORE_READ_H
 
 #include "runtime/store/crew.h"
-#include "runtime/store/disk.h"
+#include "runtime/state/disk.h"
+#include "runtime/state/format.h"
 
 enum {
     TSR_READ_SLOTS = 4,

@@ -11,7 +11,7 @@
  */
 #include "runtime/data/array_file.h"
 #include "runtime/record.h"
-#include "runtime/store/format.h"
+#include "runtime/state/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
  * The bytes of docs/state-store.md: written out by hand here, and decoders that take nothing on
  * trust.
  */
-#include "runtime/store/disk.h"
+#include "runtime/commit/directory.h"
+#include "runtime/state/format.h"
 #include "tests/store/model.h"
 
 #include <criterion/criterion.h>

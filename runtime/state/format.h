@@ -4,8 +4,8 @@
  * Encoding allocates nothing. Decoding trusts nothing: what it returns is canonical, complete and
  * agrees with itself (hashes, state hash, layout), so that its users only assert.
  */
-#ifndef TSR_RUNTIME_STORE_FORMAT_H
-#define TSR_RUNTIME_STORE_FORMAT_H
+#ifndef TSR_RUNTIME_STATE_FORMAT_H
+#define TSR_RUNTIME_STATE_FORMAT_H
 
 #include "runtime/store.h"
 

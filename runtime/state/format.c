@@ -3,7 +3,7 @@
  * Outline: little-endian cursors · state hash · planning the layout · encoding · decoding (hash
  * first, then syntax, then agreement with itself) · BASE records.
  */
-#include "runtime/store/format.h"
+#include "runtime/state/format.h"
 
 #include <string.h>
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Switches for planted bugs (mutants.def). TSR_MUTANTS is defined by the test library
+ * commit_mutants alone; without it TSR_MUTANT is the constant false, and nothing of this is in the
+ * objects.
+ */
+#ifndef TSR_RUNTIME_COMMIT_MUTANTS_H
+#define TSR_RUNTIME_COMMIT_MUTANTS_H
+
+#include <stdbool.h>
+
+#ifdef TSR_MUTANTS
+
+typedef enum tsr_mutant {
+    TSR_MUTANT_NONE,
+#define X(id, name, bug) TSR_MUTANT_##id,
+#include "runtime/commit/mutants.def"
+#undef X
+    TSR_MUTANT_COUNT
+} tsr_mutant;
+
+/* Defined by the test, which changes it while no store is open. */
+extern tsr_mutant tsr_mutant_active;
+#define TSR_MUTANT(id) (tsr_mutant_active == TSR_MUTANT_##id)
+
+#else
+#define TSR_MUTANT(id) false
+#endif
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The names in a store's directory.
+ */
+#ifndef TSR_RUNTIME_STATE_NAMES_H
+#define TSR_RUNTIME_STATE_NAMES_H
+
+#include "runtime/base/arena.h"
+
+typedef enum tsr_name_kind {
+    TSR_NAME_OTHER,
+    TSR_NAME_EPOCH,      /* EPOCH.<epoch> */
+    TSR_NAME_BASE,       /* BASE.<epoch> */
+    TSR_NAME_MANIFEST,   /* MANIFEST.<generation>.<epoch> */
+    TSR_NAME_TEMP,       /* TEMP.<epoch>.<pid>.<nonce> */
+    TSR_NAME_GENERATION, /* <epoch>-<generation>, in gen/ */
+    TSR_NAME_SEGMENT,    /* segment.<index>, in a generation's directory; index in `generation` */
+} tsr_name_kind;
+
+typedef struct tsr_name {
+    tsr_name_kind kind;
+    uint64_t epoch, generation, pid, nonce; /* those its kind has */
+} tsr_name;
+
+enum {
+    TSR_NAME_TEXT_MAX = 96,
+    TSR_DIRECT_ALIGN = 4096, /* of memory, offset and size of what goes past the page cache */
+};
+const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]);
+tsr_name tsr_name_parse(const char *text);
+
+#endif
