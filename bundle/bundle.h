@@ -69,6 +69,7 @@ typedef struct tsr_bundle_open_options {
     size_t size_bytes; /* sizeof(tsr_bundle_open_options) */
     bool strict;       /* only canonical bytes: every single bit of the file matters, all of it is
                           verified at once */
+    bool defer_blobs;  /* strict, but the caller verifies the blobs himself, next */
 } tsr_bundle_open_options;
 
 /* Walks the tar (or an unpacked layout directory), verifies index, manifests, config blobs and
@@ -114,12 +115,31 @@ TSR_RESULT tsr_bundle_read_layer(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bun
 TSR_RESULT tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
                                  uint64_t offset_bytes, void *bytes, size_t size_bytes);
 
+/* Where a part of a layer's stored bytes goes. */
+typedef struct tsr_bundle_piece {
+    uint64_t offset_bytes; /* in the layer */
+    size_t size_bytes;
+    void *bytes; /* borrowed */
+} tsr_bundle_piece;
+/* Many parts of one layer, ordered by offset, without overlap (TSR_USAGE). Every chunk that holds
+ * one is read and hashed once, on `threads` threads (0: all CPUs; little is read on one), straight
+ * to where it goes: memory taken is 256 KiB a thread. After a failure the pieces hold nothing of
+ * use. */
+TSR_RESULT tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
+                                  size_t piece_count, unsigned threads);
+
 typedef struct tsr_bundle_verify_report {
     uint64_t blob_count, verified_bytes;
     double seconds;
 } tsr_bundle_verify_report;
-/* Every chunk of every blob, and the blob digests themselves. `threads` 0 = all cores. */
+/* Every byte of every blob against the chunk tables, or the blob's digest where no table covers it.
+ * `threads` 0: all CPUs. */
 TSR_RESULT tsr_bundle_verify(tsr_ctx *ctx, tsr_bundle *bundle, unsigned threads,
                              tsr_bundle_verify_report *out_report);
+/* The same against both digests, which takes about twice as long: what registries and other tools
+ * will check. */
+TSR_RESULT tsr_bundle_verify_full(tsr_ctx *ctx, tsr_bundle *bundle, unsigned threads,
+                                  tsr_bundle_verify_report *out_report);
 
 #endif

@@ -54,7 +54,13 @@ typedef tsr_result (*tsr_blob_sink_fn)(tsr_ctx *ctx, void *user, const void *byt
 enum { TSR_BLOB_PIECE_BYTES = 256 * 1024 };
 TSR_RESULT tsr_blob_stream(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
                            void *piece, tsr_blob_sink_fn sink, void *user);
-/* One chunk against the chunk table. `piece` as above. */
+/* TSR_CORRUPT with both digests when they differ; `what` and `offset` say of what. */
+TSR_RESULT tsr_blob_check_digest(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
+                                 const char *what, uint64_t offset, const tsr_digest *expected,
+                                 const tsr_digest *got);
+/* The blob of a layer that this bundle handed out. */
+const tsr_blob *tsr_bundle_get_blob(const tsr_bundle *bundle, const tsr_bundle_layer *layer);
+/* One chunk against the chunk table; the whole blob where no table covers it. `piece` as above. */
 TSR_RESULT tsr_blob_check_chunk(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
                                 uint64_t chunk, void *piece);
 

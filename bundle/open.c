@@ -331,21 +331,24 @@ static tsr_result open_path(tsr_ctx *ctx, tsr_bundle *bundle, const char *path) 
     return TSR_SUCCESS;
 }
 
-static tsr_result load(tsr_ctx *ctx, tsr_bundle *bundle, bool strict, tsr_arena *scratch) {
+static tsr_result load(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_open_options *options,
+                       tsr_arena *scratch) {
     tsr_bundle_verify_report report;
-    if (strict && bundle->is_directory)
+    if (options->strict && bundle->is_directory)
         FAIL(ctx, TSR_CORRUPT, TSB "strict mode: expected a file, got a directory", bundle->path);
     TRY(ctx, find_members(ctx, bundle));
     TRY(ctx, load_root(ctx, bundle, scratch));
     for (size_t i = 0; i < bundle->layout.manifest_count; i++)
         TRY(ctx, load_manifest(ctx, bundle, i, scratch));
-    if (!strict) return TSR_SUCCESS;
+    if (!options->strict) return TSR_SUCCESS;
     TRY(ctx, tsr_bundle_check_canonical(ctx, bundle));
+    if (options->defer_blobs) return TSR_SUCCESS;
     return tsr_bundle_verify(ctx, bundle, 0, &report);
 }
 
 tsr_result tsr_bundle_open(tsr_ctx *ctx, const char *path, const tsr_bundle_open_options *options,
                            tsr_bundle **out_bundle) {
+    static const tsr_bundle_open_options defaults = {.size_bytes = sizeof defaults};
     tsr_arena scratch = {0};
     tsr_result result = TSR_SUCCESS;
     TSR_ASSERT(!options || options->size_bytes == sizeof *options);
@@ -353,7 +356,7 @@ tsr_result tsr_bundle_open(tsr_ctx *ctx, const char *path, const tsr_bundle_open
     if (!bundle) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
     bundle->fd = -1;
     TRY_GOTO(ctx, result, open_path(ctx, bundle, path));
-    TRY_GOTO(ctx, result, load(ctx, bundle, options && options->strict, &scratch));
+    TRY_GOTO(ctx, result, load(ctx, bundle, options ? options : &defaults, &scratch));
     *out_bundle = bundle;
 done:
     tsr_arena_finish(&scratch);

@@ -70,11 +70,15 @@ static const tsr_descriptor *descriptor_of(const tsr_bundle *bundle,
     return &bundle->layout.manifests[manifest].layers[index];
 }
 
+const tsr_blob *tsr_bundle_get_blob(const tsr_bundle *bundle, const tsr_bundle_layer *layer) {
+    return &bundle->blobs[descriptor_of(bundle, layer)->blob];
+}
+
 /* ---- reading one blob ---- */
 
-static tsr_result check_digest(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                               const char *what, uint64_t offset, const tsr_digest *expected,
-                               const tsr_digest *got) {
+tsr_result tsr_blob_check_digest(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
+                                 const char *what, uint64_t offset, const tsr_digest *expected,
+                                 const tsr_digest *got) {
     if (tsr_digest_equal(expected, got)) return TSR_SUCCESS;
     FAIL(ctx, TSR_CORRUPT, TSB "%s" TSB_AT "%s, got %s", bundle->path, what,
          (tsr_ull)(blob->offset_bytes + offset), tsr_entry_text_digest(&blob->digest).text,
@@ -95,7 +99,7 @@ tsr_result tsr_blob_read(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob 
     tsr_blob_close(ctx, bundle, fd);
     TRY(ctx, result);
     tsr_digest got = tsr_hash(bytes, size);
-    return check_digest(ctx, bundle, blob, "digest of the blob", 0, &blob->digest, &got);
+    return tsr_blob_check_digest(ctx, bundle, blob, "digest of the blob", 0, &blob->digest, &got);
 }
 
 static size_t piece_at(uint64_t offset, uint64_t end) {
@@ -117,103 +121,10 @@ tsr_result tsr_blob_stream(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blo
         at += size;
     }
     tsr_digest got = tsr_hasher_finish(&hasher);
-    result = check_digest(ctx, bundle, blob, "digest of the blob", 0, &blob->digest, &got);
+    result = tsr_blob_check_digest(ctx, bundle, blob, "digest of the blob", 0, &blob->digest, &got);
 done:
     tsr_blob_close(ctx, bundle, fd);
     return result;
-}
-
-static uint64_t chunk_end(const tsr_blob *blob, uint64_t chunk) {
-    uint64_t end = (chunk + 1) * TSR_HASH_CHUNK_BYTES;
-    return end < blob->size_bytes ? end : blob->size_bytes;
-}
-
-tsr_result tsr_blob_check_chunk(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                                uint64_t chunk, void *piece) {
-    uint64_t start = chunk * TSR_HASH_CHUNK_BYTES, end = chunk_end(blob, chunk);
-    tsr_result result = TSR_SUCCESS;
-    tsr_tree_hasher hasher;
-    int fd;
-    TRY(ctx, tsr_blob_open(ctx, bundle, blob, &fd));
-    tsr_tree_hasher_init(&hasher);
-    for (uint64_t at = start; at < end;) {
-        size_t size = piece_at(at, end);
-        TRY_GOTO(ctx, result, read_at(ctx, bundle, blob, fd, piece, size, at));
-        tsr_tree_hasher_update(&hasher, piece, size);
-        at += size;
-    }
-    tsr_digest got = tsr_tree_hasher_finish(&hasher);
-    result =
-        check_digest(ctx, bundle, blob, "digest of the chunk", start, &blob->chunks[chunk], &got);
-done:
-    tsr_blob_close(ctx, bundle, fd);
-    return result;
-}
-
-/* ---- ranges ---- */
-
-/* A request, and where its bytes go. */
-typedef struct range {
-    uint64_t start, end; /* in the blob */
-    char *bytes;         /* end - start of them */
-    char *copy;          /* owned; room for one chunk of which only a part is wanted */
-} range;
-
-/* Reads one chunk, or the whole of a blob without table (`chunks` NULL), and verifies it. */
-static tsr_result read_span(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob, int fd,
-                            uint64_t start, uint64_t end, range *want) {
-    size_t size = (size_t)(end - start);
-    bool whole = want->start <= start && end <= want->end;
-    if (!whole && !want->copy) {
-        uint64_t room = blob->chunks && blob->size_bytes > TSR_HASH_CHUNK_BYTES
-                            ? TSR_HASH_CHUNK_BYTES
-                            : blob->size_bytes;
-        want->copy = malloc((size_t)room);
-        if (!want->copy) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", bundle->path);
-    }
-    char *bytes = whole ? want->bytes + (start - want->start) : want->copy;
-    TRY(ctx, read_at(ctx, bundle, blob, fd, bytes, size, start));
-    tsr_digest got = blob->chunks ? tsr_hash_tree(bytes, size) : tsr_hash(bytes, size);
-    const tsr_digest *expected =
-        blob->chunks ? &blob->chunks[start / TSR_HASH_CHUNK_BYTES] : &blob->digest;
-    TRY(ctx,
-        check_digest(ctx, bundle, blob, blob->chunks ? "digest of the chunk" : "digest of the blob",
-                     start, expected, &got));
-    if (whole) return TSR_SUCCESS;
-    uint64_t from = start > want->start ? start : want->start;
-    uint64_t to = end < want->end ? end : want->end;
-    memcpy(want->bytes + (from - want->start), bytes + (from - start), (size_t)(to - from));
-    return TSR_SUCCESS;
-}
-
-static tsr_result read_range(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                             uint64_t offset, void *bytes, size_t size_bytes) {
-    range want = {.start = offset, .end = offset + size_bytes, .bytes = bytes};
-    tsr_result result = TSR_SUCCESS;
-    int fd;
-    if (!size_bytes) return TSR_SUCCESS;
-    TRY(ctx, tsr_blob_open(ctx, bundle, blob, &fd));
-    if (!blob->chunks)
-        TRY_GOTO(ctx, result, read_span(ctx, bundle, blob, fd, 0, blob->size_bytes, &want));
-    for (uint64_t chunk = offset / TSR_HASH_CHUNK_BYTES;
-         blob->chunks && chunk * TSR_HASH_CHUNK_BYTES < want.end; chunk++)
-        TRY_GOTO(ctx, result,
-                 read_span(ctx, bundle, blob, fd, chunk * TSR_HASH_CHUNK_BYTES,
-                           chunk_end(blob, chunk), &want));
-done:
-    free(want.copy);
-    tsr_blob_close(ctx, bundle, fd);
-    return result;
-}
-
-tsr_result tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
-                                 uint64_t offset_bytes, void *bytes, size_t size_bytes) {
-    const tsr_descriptor *d = descriptor_of(bundle, layer);
-    if (offset_bytes > d->size_bytes || size_bytes > d->size_bytes - offset_bytes)
-        FAIL(ctx, TSR_USAGE, TSB "range of entry %s: expected at most %llu bytes, got %llu + %zu",
-             bundle->path, tsr_entry_text_digest(&d->digest).text, (tsr_ull)d->size_bytes,
-             (tsr_ull)offset_bytes, size_bytes);
-    return read_range(ctx, bundle, &bundle->blobs[d->blob], offset_bytes, bytes, size_bytes);
 }
 
 /* ---- zstd ---- */
@@ -259,8 +170,8 @@ static tsr_result decompress(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_d
              (tsr_ull)blob->offset_bytes, tsr_entry_text_digest(&d->digest).text, plain,
              ZSTD_isError(got) ? ZSTD_getErrorName(got) : "fewer");
     tsr_digest digest = tsr_hash(bytes, plain);
-    TRY(ctx,
-        check_digest(ctx, bundle, blob, "digest of the plain bytes", 0, &d->plain_digest, &digest));
+    TRY(ctx, tsr_blob_check_digest(ctx, bundle, blob, "digest of the plain bytes", 0,
+                                   &d->plain_digest, &digest));
     *out_bytes = bytes;
     return TSR_SUCCESS;
 }
@@ -268,14 +179,13 @@ static tsr_result decompress(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_d
 tsr_result tsr_bundle_read_layer(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
                                  tsr_arena *arena, void **out_bytes, size_t *out_size_bytes) {
     const tsr_descriptor *d = descriptor_of(bundle, layer);
-    const tsr_blob *blob = &bundle->blobs[d->blob];
     tsr_arena scratch = {0};
     tsr_result result = TSR_SUCCESS;
     size_t size = (size_t)d->size_bytes;
     void *stored = tsr_arena_alloc(d->compressed ? &scratch : arena, size + 1, 1, 64);
     if (!stored)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu bytes of '%s'", size, bundle->path);
-    TRY_GOTO(ctx, result, read_range(ctx, bundle, blob, 0, stored, size));
+    TRY_GOTO(ctx, result, tsr_bundle_read_range(ctx, bundle, layer, 0, stored, size));
     if (d->compressed) TRY_GOTO(ctx, result, decompress(ctx, bundle, d, stored, arena, &stored));
     *out_bytes = stored;
     *out_size_bytes = d->compressed ? (size_t)d->plain_size_bytes : size;

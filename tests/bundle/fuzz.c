@@ -14,7 +14,7 @@ enum { PICK_TAR, PICK_MARKER, PICK_ROOT, PICK_INDEX, PICK_MANIFEST, PICK_ZSTD, P
 
 /* What a caller does with a bundle of unknown origin. */
 static void use(tsr_ctx *ctx, bool strict) {
-    const tsr_bundle_open_options options = {sizeof options, strict};
+    const tsr_bundle_open_options options = {.size_bytes = sizeof options, .strict = strict};
     tsr_bundle *bundle = NULL;
     tsr_bundle_verify_report report;
     if (tsr_bundle_open(ctx, "x.tsb", &options, &bundle).code) {

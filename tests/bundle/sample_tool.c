@@ -35,7 +35,7 @@ static void report(const char *what, size_t size_bytes, moment start) {
 }
 
 static tsr_result open_close(tsr_ctx *ctx, const char *path, bool strict) {
-    const tsr_bundle_open_options options = {sizeof options, strict};
+    const tsr_bundle_open_options options = {.size_bytes = sizeof options, .strict = strict};
     tsr_bundle *bundle = NULL;
     TRY(ctx, tsr_bundle_open(ctx, path, &options, &bundle));
     tsr_digest digest = tsr_bundle_get_digest(bundle);

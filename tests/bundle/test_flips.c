@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const tsr_bundle_open_options strict = {sizeof strict, true};
+static const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
 
 typedef struct fixture {
     unsigned char *bytes; /* owned */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-static const tsr_bundle_open_options strict = {sizeof strict, true};
+static const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
 
 static tsr_bundle *open_sample(tsr_ctx *ctx, sample_size size, const char *path) {
     tsr_bundle *bundle = NULL;

@@ -76,7 +76,7 @@ static void check_repack(const char *from, const char *canonical) {
 
 /* Reversed order, "./" names, directories, other files, times, owners, three dialects of tar. */
 static void check_foreign(const char *dialect) {
-    static const tsr_bundle_open_options strict = {sizeof strict, true};
+    static const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
     tsr_ctx ctx = {0};
     member members[MEMBERS_MAX];
     char name[128], canonical[256], foreign[256];
@@ -111,7 +111,7 @@ Test(tars, foreign_gnutar) { check_foreign("gnutar"); }
 Test(tars, foreign_paxr) { check_foreign("paxr"); }
 
 Test(tars, directory) {
-    static const tsr_bundle_open_options strict = {sizeof strict, true};
+    static const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
     tsr_ctx ctx = {0};
     member members[MEMBERS_MAX];
     char canonical[256], folder[256], path[400];

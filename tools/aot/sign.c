@@ -13,7 +13,7 @@ static tsr_result sign(tsr_ctx *ctx, tsr_bundle *bundle, const char *key) {
     tsr_bundle_verify_report report;
     tsr_digest id;
     char hex[TSR_DIGEST_HEX + 1];
-    TRY(ctx, tsr_bundle_verify(ctx, bundle, 0, &report));
+    TRY(ctx, tsr_bundle_verify_full(ctx, bundle, 0, &report));
     TRY(ctx, tsr_signature_write(ctx, bundle, key, &id));
     tsr_digest_format(&id, hex);
     printf("%s: signed by key sha256:%s\n", tsr_bundle_get_path(bundle), hex);

@@ -49,12 +49,13 @@ static void print_signature(const char *path, const tsr_signature_report *signat
 }
 
 static tsr_result verify(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_signature_policy *policy,
-                         unsigned threads) {
+                         bool full, unsigned threads) {
     tsr_bundle_verify_report report;
     tsr_signature_report signature;
     char hex[TSR_DIGEST_HEX + 1];
     TRY(ctx, tsr_signature_check(ctx, bundle, policy, &signature));
-    TRY(ctx, tsr_bundle_verify(ctx, bundle, threads, &report));
+    TRY(ctx, full ? tsr_bundle_verify_full(ctx, bundle, threads, &report)
+                  : tsr_bundle_verify(ctx, bundle, threads, &report));
     for (size_t i = 0; i < tsr_bundle_get_target_count(bundle); i++)
         TRY(ctx, verify_target(ctx, bundle, i));
     tsr_digest digest = tsr_bundle_get_digest(bundle);
@@ -68,14 +69,16 @@ static tsr_result verify(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_signature_p
 
 tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
     const char *path = NULL;
-    bool done = false;
+    bool done = false, full = false;
     uint64_t threads = 0;
     tsr_flag_list keys = {0};
     tsr_signature_policy policy = {.size_bytes = sizeof policy};
-    tsr_bundle_open_options options = {.size_bytes = sizeof options};
+    tsr_bundle_open_options options = {.size_bytes = sizeof options, .defer_blobs = true};
     tsr_flag flags[] = {
         {"--strict", TSR_FLAG_SWITCH, &options.strict, NULL,
          "accept canonical bytes only: not one bit may differ", 0, 0, false},
+        {"--full", TSR_FLAG_SWITCH, &full, NULL,
+         "against the digests of whole blobs, too: what registries check", 0, 0, false},
         {"--key", TSR_FLAG_LIST, &keys, "PUB",
          "a public key that may have signed it; more than one may be given", 0, 0, false},
         {"--require-signature", TSR_FLAG_SWITCH, &policy.required, NULL,
@@ -95,7 +98,7 @@ tsr_result tsr_aot_verify(tsr_ctx *ctx, int argc, char **argv) {
     if (policy.required && !policy.key_count)
         FAIL(ctx, TSR_USAGE, "verify: --require-signature needs --key");
     TRY(ctx, tsr_bundle_open(ctx, path, &options, &bundle));
-    tsr_result result = verify(ctx, bundle, &policy, (unsigned)threads);
+    tsr_result result = verify(ctx, bundle, &policy, full, (unsigned)threads);
     tsr_bundle_close(ctx, bundle);
     return result;
 }

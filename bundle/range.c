@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading parts of layers. What a digest covers, a chunk or a whole blob, is a span. A span is read
+ * in windows and hashed window by window, while its bytes are in the cache; a window that lies in
+ * one piece of what was asked for is read to where it is wanted, any other one through scratch
+ * memory. So nothing is read or hashed twice, and memory does not grow with the layer.
+ */
+#include "bundle/internal.h"
+#include "bundle/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static_assert(TSR_BLOB_PIECE_BYTES % (2 * TSR_HASH_LEAF_BYTES) == 0,
+              "windows hold pairs of leaves");
+
+typedef struct span {
+    uint64_t start, end;        /* in the blob */
+    const tsr_digest *expected; /* of a chunk, or of the blob */
+    bool tree;                  /* a chunk */
+} span;
+
+static span span_of(const tsr_blob *blob, uint64_t chunk) {
+    uint64_t start = chunk * TSR_HASH_CHUNK_BYTES, end = start + TSR_HASH_CHUNK_BYTES;
+    if (!blob->chunks) return (span){0, blob->size_bytes, &blob->digest, false};
+    return (span){start, end < blob->size_bytes ? end : blob->size_bytes, &blob->chunks[chunk],
+                  true};
+}
+
+static uint64_t piece_end(const tsr_bundle_piece *piece) {
+    return piece->offset_bytes + piece->size_bytes;
+}
+
+/* What is wanted of a window that lies in scratch memory. */
+static void scatter(const char *window, uint64_t start, uint64_t end,
+                    const tsr_bundle_piece *pieces, size_t count) {
+    for (size_t i = 0; i < count && pieces[i].offset_bytes < end; i++) {
+        uint64_t from = pieces[i].offset_bytes > start ? pieces[i].offset_bytes : start;
+        uint64_t to = piece_end(&pieces[i]) < end ? piece_end(&pieces[i]) : end;
+        if (from < to)
+            memcpy((char *)pieces[i].bytes + (from - pieces[i].offset_bytes),
+                   window + (from - start), (size_t)(to - from));
+    }
+}
+
+/* Where the window is wanted as one, or NULL. `pieces` begins with the first that ends behind the
+ * window's start. */
+static char *find_place(uint64_t start, uint64_t end, const tsr_bundle_piece *pieces,
+                        size_t count) {
+    if (!count || pieces->offset_bytes > start || piece_end(pieces) < end) return NULL;
+    return (char *)pieces->bytes + (start - pieces->offset_bytes);
+}
+
+static tsr_result read_windows(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob, int fd,
+                               const span *part, const tsr_bundle_piece *pieces, size_t count,
+                               char *scratch, tsr_digest *out_digest) {
+    tsr_tree_hasher tree;
+    tsr_hasher flat;
+    tsr_tree_hasher_init(&tree);
+    tsr_hasher_init(&flat);
+    for (uint64_t at = part->start, end; at < part->end; at = end) {
+        end = part->end - at < TSR_BLOB_PIECE_BYTES ? part->end : at + TSR_BLOB_PIECE_BYTES;
+        for (; count && piece_end(pieces) <= at; count--) pieces++;
+        char *place = find_place(at, end, pieces, count), *window = place ? place : scratch;
+        size_t size = (size_t)(end - at);
+        TRY(ctx, tsr_io_read_exact(ctx, fd, bundle->path, window, size, blob->offset_bytes + at));
+        if (part->tree)
+            tsr_tree_hasher_update(&tree, window, size);
+        else
+            tsr_hasher_update(&flat, window, size);
+        if (!place) scatter(window, at, end, pieces, count);
+    }
+    *out_digest = part->tree ? tsr_tree_hasher_finish(&tree) : tsr_hasher_finish(&flat);
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_span(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
+                            const span *part, const tsr_bundle_piece *pieces, size_t count,
+                            void *scratch) {
+    tsr_digest got;
+    int fd;
+    TRY(ctx, tsr_blob_open(ctx, bundle, blob, &fd));
+    tsr_result result = read_windows(ctx, bundle, blob, fd, part, pieces, count, scratch, &got);
+    tsr_blob_close(ctx, bundle, fd);
+    TRY(ctx, result);
+    return tsr_blob_check_digest(ctx, bundle, blob,
+                                 part->tree ? "digest of the chunk" : "digest of the blob",
+                                 part->start, part->expected, &got);
+}
+
+tsr_result tsr_blob_check_chunk(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
+                                uint64_t chunk, void *piece) {
+    span part = span_of(blob, chunk);
+    return read_span(ctx, bundle, blob, &part, NULL, 0, piece);
+}
+
+/* ---- pieces ---- */
+
+typedef struct touched {
+    uint64_t chunk;
+    size_t first_piece; /* that ends behind the chunk's start */
+} touched;
+
+typedef struct request {
+    const tsr_bundle *bundle;
+    const tsr_blob *blob;
+    const tsr_bundle_piece *pieces;
+    size_t piece_count;
+    touched *chunks; /* owned */
+    size_t chunk_count;
+} request;
+
+static tsr_result run_chunk(tsr_ctx *ctx, void *user, size_t task, void *scratch) {
+    const request *r = user;
+    const touched *chunk = &r->chunks[task];
+    span part = span_of(r->blob, chunk->chunk);
+    return read_span(ctx, r->bundle, r->blob, &part, r->pieces + chunk->first_piece,
+                     r->piece_count - chunk->first_piece, scratch);
+}
+
+/* Pieces are in order, do not overlap, and lie in the blob. */
+static tsr_result check_pieces(tsr_ctx *ctx, const request *r) {
+    uint64_t at = 0, size = r->blob->size_bytes;
+    for (size_t i = 0; i < r->piece_count; i++) {
+        const tsr_bundle_piece *piece = &r->pieces[i];
+        if (piece->offset_bytes > size || piece->size_bytes > size - piece->offset_bytes)
+            FAIL(ctx, TSR_USAGE,
+                 TSB "range of entry %s: expected at most %llu bytes, got %llu + %zu",
+                 r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, (tsr_ull)size,
+                 (tsr_ull)piece->offset_bytes, piece->size_bytes);
+        if (piece->offset_bytes < at)
+            FAIL(ctx, TSR_USAGE, TSB "range of entry %s: expected it behind byte %llu, got %llu",
+                 r->bundle->path, tsr_entry_text_digest(&r->blob->digest).text, (tsr_ull)at,
+                 (tsr_ull)piece->offset_bytes);
+        at = piece_end(piece);
+    }
+    return TSR_SUCCESS;
+}
+
+/* The chunks that hold something wanted, each once. */
+static void list_chunks(request *r) {
+    uint64_t unit = r->blob->chunks ? TSR_HASH_CHUNK_BYTES : UINT64_MAX;
+    for (size_t i = 0; i < r->piece_count; i++) {
+        const tsr_bundle_piece *piece = &r->pieces[i];
+        if (!piece->size_bytes) continue;
+        uint64_t last = (piece_end(piece) - 1) / unit;
+        for (uint64_t chunk = piece->offset_bytes / unit; chunk <= last; chunk++)
+            if (!r->chunk_count || r->chunks[r->chunk_count - 1].chunk < chunk)
+                r->chunks[r->chunk_count++] = (touched){chunk, i};
+    }
+}
+
+tsr_result tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
+                                  size_t piece_count, unsigned threads) {
+    const tsr_blob *blob = tsr_bundle_get_blob(bundle, layer);
+    uint64_t chunks = tsr_chunk_count(blob->size_bytes);
+    request r = {.bundle = bundle, .blob = blob, .pieces = pieces, .piece_count = piece_count};
+    TRY(ctx, check_pieces(ctx, &r));
+    r.chunks = calloc((size_t)chunks + 1, sizeof *r.chunks);
+    if (!r.chunks) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", bundle->path);
+    list_chunks(&r);
+    const tsr_pool_job job = {.task_count = r.chunk_count,
+                              .size_bytes = (uint64_t)r.chunk_count * TSR_HASH_CHUNK_BYTES,
+                              .threads = threads,
+                              .scratch_bytes = TSR_BLOB_PIECE_BYTES,
+                              .run = run_chunk,
+                              .user = &r,
+                              .subject = bundle->path};
+    tsr_result result = tsr_pool_run(ctx, &job);
+    free(r.chunks);
+    return result;
+}
+
+tsr_result tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,
+                                 uint64_t offset_bytes, void *bytes, size_t size_bytes) {
+    const tsr_bundle_piece piece = {offset_bytes, size_bytes, bytes};
+    return tsr_bundle_read_pieces(ctx, bundle, layer, &piece, 1, 0);
+}

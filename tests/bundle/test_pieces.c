@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many parts of a layer at once, against the bytes that went into the writer; damage is met where
+ * it is touched, and nowhere else; what verify and verify --full look at.
+ */
+#include "bundle/bundle.h"
+#include "tests/base/random.h"
+#include "tests/bundle/sample.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LAYER = 3, LAYER_BYTES = 5242920, PIECES_MAX = 400 };
+
+static tsr_bundle *open_large(tsr_ctx *ctx, const char *name) {
+    tsr_bundle *bundle = NULL;
+    sample_must(ctx, sample_write(ctx, sample_path(name), SAMPLE_LARGE, false));
+    sample_must(ctx, tsr_bundle_open(ctx, sample_path(name), NULL, &bundle));
+    return bundle;
+}
+
+/* Ordered, with gaps, of sizes from nothing to several chunks; the rest of `room` stays 0xee. */
+static size_t random_pieces(uint64_t *seed, char *room, tsr_bundle_piece *pieces) {
+    static const uint32_t sizes[] = {3, 100, 40000, 300000, 2000000};
+    uint64_t at = random_below(seed, 5000);
+    size_t count = 0;
+    while (count < PIECES_MAX) {
+        uint64_t size = random_below(seed, sizes[random_below(seed, 5)]);
+        if (at + size > LAYER_BYTES) break;
+        pieces[count++] = (tsr_bundle_piece){at, (size_t)size, room + at};
+        at += size + random_below(seed, 2) * random_below(seed, 300000);
+    }
+    return count;
+}
+
+static void check_room(const char *room, const char *expected, const tsr_bundle_piece *pieces,
+                       size_t count) {
+    uint64_t at = 0;
+    for (size_t i = 0; i <= count; i++) {
+        uint64_t begin = i < count ? pieces[i].offset_bytes : LAYER_BYTES;
+        for (; at < begin; at++)
+            cr_assert_eq((unsigned char)room[at], 0xee, "byte %zu", (size_t)at);
+        if (i == count) break;
+        cr_assert_eq(memcmp(room + begin, expected + begin, pieces[i].size_bytes), 0, "piece %zu",
+                     i);
+        at = begin + pieces[i].size_bytes;
+    }
+}
+
+Test(pieces, are_what_was_written) {
+    tsr_ctx ctx = {0};
+    uint64_t seed = 5;
+    tsr_bundle_piece *pieces = calloc(PIECES_MAX, sizeof *pieces);
+    char *room = malloc(LAYER_BYTES);
+    tsr_bundle *bundle = open_large(&ctx, "pieces.tsb");
+    const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
+    cr_assert_eq(layer.size_bytes, LAYER_BYTES);
+    for (unsigned round = 0; round < 40; round++) {
+        memset(room, 0xee, LAYER_BYTES);
+        size_t count = random_pieces(&seed, room, pieces);
+        sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, pieces, count, round % 4));
+        check_room(room, expected, pieces, count);
+    }
+    tsr_bundle_close(&ctx, bundle);
+    free(room);
+    free(pieces);
+}
+
+Test(pieces, that_make_no_sense_are_refused) {
+    tsr_ctx ctx = {0};
+    char bytes[16];
+    const tsr_bundle_piece back[] = {{10, 4, bytes}, {13, 4, bytes}};
+    const tsr_bundle_piece behind = {LAYER_BYTES - 3, 4, bytes}, far = {UINT64_MAX, 2, bytes};
+    tsr_bundle *bundle = open_large(&ctx, "order.tsb");
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
+    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, back, 2, 1).code, TSR_USAGE);
+    cr_assert_not_null(strstr(ctx.error.text, "expected it behind byte 14, got 13"), "%s",
+                       ctx.error.text);
+    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &behind, 1, 1).code, TSR_USAGE);
+    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &far, 1, 1).code, TSR_USAGE);
+    sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, NULL, 0, 1));
+    tsr_bundle_close(&ctx, bundle);
+}
+
+static void flip(const char *path, uint64_t offset) {
+    unsigned char byte;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    cr_assert(fd >= 0 && pread(fd, &byte, 1, (off_t)offset) == 1);
+    byte ^= 0x10;
+    cr_assert_eq(pwrite(fd, &byte, 1, (off_t)offset), 1);
+    close(fd);
+}
+
+/* Verified lazily: a damaged chunk is no matter to who does not read it. */
+Test(pieces, damage_is_met_where_it_is_touched) {
+    tsr_ctx ctx = {0};
+    char bytes[8];
+    tsr_bundle_verify_report report;
+    const char *path = sample_path("damaged.tsb");
+    tsr_bundle *bundle = open_large(&ctx, "damaged.tsb");
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
+    const tsr_bundle_piece first = {5, 8, bytes}, second = {TSR_HASH_CHUNK_BYTES + 5, 8, bytes};
+    flip(path, layer.offset_bytes + LAYER_BYTES - 1);
+    sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, &first, 1, 1));
+    cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &second, 1, 1).code, TSR_CORRUPT);
+    cr_assert_not_null(strstr(ctx.error.text, "digest of the chunk at offset"), "%s",
+                       ctx.error.text);
+    cr_assert_eq(tsr_bundle_verify(&ctx, bundle, 2, &report).code, TSR_CORRUPT);
+    cr_assert_eq(tsr_bundle_verify_full(&ctx, bundle, 2, &report).code, TSR_CORRUPT);
+    flip(path, layer.offset_bytes + LAYER_BYTES - 1);
+    sample_must(&ctx, tsr_bundle_verify(&ctx, bundle, 2, &report));
+    sample_must(&ctx, tsr_bundle_verify_full(&ctx, bundle, 2, &report));
+    tsr_bundle_close(&ctx, bundle);
+}
+
+typedef struct counted {
+    tsr_io io;
+    const tsr_io *below;
+    uint64_t read_bytes;
+} counted;
+
+static ssize_t counted_pread(void *self, int fd, void *bytes, size_t size, off_t offset) {
+    counted *c = self;
+    ssize_t result = c->below->pread(c->below->self, fd, bytes, size, offset);
+    if (result > 0) c->read_bytes += (uint64_t)result;
+    return result;
+}
+
+/* Hundreds of tensors of one chunk cost one reading of it. */
+Test(pieces, no_chunk_is_read_twice) {
+    tsr_ctx ctx = {0};
+    char *room = malloc(LAYER_BYTES);
+    tsr_bundle_piece pieces[200];
+    counted c = {.io = *tsr_io_system(), .below = tsr_io_system()};
+    tsr_bundle *bundle = open_large(&ctx, "counted.tsb");
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
+    for (size_t i = 0; i < 200; i++)
+        pieces[i] = (tsr_bundle_piece){i * 20000, 10000, room + i * 20000};
+    c.io.self = &c;
+    c.io.pread = counted_pread;
+    ctx.io = &c.io;
+    sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, pieces, 200, 1));
+    cr_assert_eq(c.read_bytes, TSR_HASH_CHUNK_BYTES);
+    ctx.io = NULL;
+    tsr_bundle_close(&ctx, bundle);
+    free(room);
+}
