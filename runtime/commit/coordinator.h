@@ -19,7 +19,7 @@
 #ifndef TSR_RUNTIME_COMMIT_COORDINATOR_H
 #define TSR_RUNTIME_COMMIT_COORDINATOR_H
 
-#include "runtime/commit/message.h"
+#include "runtime/state/message.h"
 #include "runtime/commit/outside.h"
 #include "runtime/store/recover.h"
 

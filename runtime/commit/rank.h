@@ -7,7 +7,7 @@
 #ifndef TSR_RUNTIME_COMMIT_RANK_H
 #define TSR_RUNTIME_COMMIT_RANK_H
 
-#include "runtime/commit/message.h"
+#include "runtime/state/message.h"
 #include "runtime/commit/outside.h"
 
 /* The rank's own bytes. */

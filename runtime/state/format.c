@@ -199,27 +199,41 @@ static tsr_result sort_tensors(tsr_ctx *ctx, const tsr_tensor *tensors, size_t t
     return TSR_SUCCESS;
 }
 
-/* Chunk by chunk in tensor order; a chunk never crosses into the next segment. */
-static void lay_out(tsr_manifest *manifest, uint64_t segment_bytes_max) {
-    tsr_chunk_row *chunk = manifest->chunks;
+tsr_part tsr_part_of(uint32_t chunk_count, uint32_t rank, uint32_t rank_count) {
+    TSR_ASSERT(rank < rank_count);
+    uint32_t first = (uint32_t)((uint64_t)chunk_count * rank / rank_count);
+    uint32_t end = (uint32_t)((uint64_t)chunk_count * (rank + 1u) / rank_count);
+    return (tsr_part){first, end - first};
+}
+
+/* Chunk by chunk in tensor order; a chunk never crosses into the next segment, nor do the chunks of
+ * two writers share one. */
+static void lay_out(tsr_manifest *manifest, const tsr_division *division) {
     uint64_t offset = 0;
-    uint32_t segment = 0;
+    uint32_t segment = 0, writer = 0, index = 0;
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const tsr_tensor_row *row = &manifest->tensors[i];
-        uint64_t element = tsr_dtype_size(row->dtype), count = 0;
+        uint64_t element = tsr_dtype_size(row->dtype), count = 0, part;
         TSR_ASSERT(tsr_shape_count(&row->shape, &count));
-        for (uint64_t first = 0; first < count; first += chunk[-1].count) {
-            uint64_t part = TSR_HASH_CHUNK_BYTES / element;
+        for (uint64_t first = 0; first < count; first += part, index++) {
+            bool full;
+            part = TSR_HASH_CHUNK_BYTES / element;
             if (part > count - first) part = count - first;
-            if (offset + part * element > segment_bytes_max) {
+            full = offset + part * element > division->segment_bytes_max;
+            for (; writer + 1 < division->writer_count &&
+                   index >=
+                       tsr_part_of(manifest->chunk_count, writer + 1, division->writer_count).first;
+                 writer++)
+                full |= offset > 0;
+            if (full) {
                 segment++;
                 offset = 0;
             }
-            *chunk++ = (tsr_chunk_row){.first = first,
-                                       .count = part,
-                                       .offset = offset,
-                                       .segment = segment,
-                                       .size_bytes = (uint32_t)(part * element)};
+            manifest->chunks[index] = (tsr_chunk_row){.first = first,
+                                                      .count = part,
+                                                      .offset = offset,
+                                                      .segment = segment,
+                                                      .size_bytes = (uint32_t)(part * element)};
             offset += part * element;
         }
     }
@@ -230,11 +244,11 @@ static void lay_out(tsr_manifest *manifest, uint64_t segment_bytes_max) {
 }
 
 tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *tensors,
-                             size_t tensor_count, uint64_t segment_bytes_max,
+                             size_t tensor_count, const tsr_division *division,
                              const tsr_tensor **sorted, tsr_manifest *out_manifest) {
     tsr_manifest manifest = {.token = {.region = "", .numerics = "", .topology = ""}};
     uint64_t chunk_count = 0;
-    TSR_ASSERT(segment_bytes_max >= TSR_HASH_CHUNK_BYTES);
+    TSR_ASSERT(division->segment_bytes_max >= TSR_HASH_CHUNK_BYTES && division->writer_count);
     TRY(ctx, check_tensors(ctx, tensors, tensor_count, &chunk_count));
     TRY(ctx, sort_tensors(ctx, tensors, tensor_count, sorted));
     manifest.tensor_count = (uint32_t)tensor_count;
@@ -251,13 +265,13 @@ tsr_result tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *t
                                                .shape = sorted[i]->shape};
         if (!manifest.tensors[i].name) FAIL(ctx, TSR_MEMORY, "no memory for a manifest");
     }
-    lay_out(&manifest, segment_bytes_max);
+    lay_out(&manifest, division);
     if (manifest.segment_count > TSR_MANIFEST_SEGMENTS_MAX)
         FAIL(ctx, TSR_USAGE, "the state needs %u segments; at most %d are supported",
              manifest.segment_count, TSR_MANIFEST_SEGMENTS_MAX);
     manifest.segment_sizes = TSR_NEW(arena, uint64_t, (size_t)manifest.segment_count + 1);
     if (!manifest.segment_sizes) FAIL(ctx, TSR_MEMORY, "no memory for a manifest");
-    lay_out(&manifest, segment_bytes_max);
+    lay_out(&manifest, division);
     if (tsr_manifest_size(&manifest) > TSR_MANIFEST_BYTES_MAX)
         FAIL(ctx, TSR_USAGE, "the manifest would have %zu bytes; at most %d are supported",
              tsr_manifest_size(&manifest), TSR_MANIFEST_BYTES_MAX);
@@ -317,10 +331,7 @@ static uint8_t *put_token(uint8_t *at, const tsr_token *token, tsr_digest *out_h
     return put_hash(begin, at, out_hash);
 }
 
-void tsr_manifest_encode(tsr_manifest *manifest, uint8_t *out_bytes) {
-    derive_digests(manifest);
-    manifest->token.state_hash = manifest_state_hash(manifest);
-    uint8_t *at = put_token(out_bytes, &manifest->token, &manifest->token_hash);
+static uint8_t *put_map(uint8_t *at, const tsr_manifest *manifest) {
     at = put_bytes(at, map_magic, sizeof map_magic);
     at = put(at, manifest->previous.generation, 8);
     at = put(at, manifest->previous.epoch, 8);
@@ -341,17 +352,60 @@ void tsr_manifest_encode(tsr_manifest *manifest, uint8_t *out_bytes) {
         at = put_digest(at, &row->digest);
         at = put_bytes(at, row->name, strlen(row->name));
     }
-    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
-        const tsr_chunk_row *chunk = &manifest->chunks[i];
-        at = put(at, chunk->first, 8);
-        at = put(at, chunk->count, 8);
-        at = put(at, chunk->offset, 8);
-        at = put(at, chunk->segment, 4);
-        at = put(at, chunk->size_bytes, 4);
-        at = put_digest(at, &chunk->digest);
+    return at;
+}
+
+static uint8_t *put_chunk(uint8_t *at, const tsr_chunk_row *chunk) {
+    at = put(at, chunk->first, 8);
+    at = put(at, chunk->count, 8);
+    at = put(at, chunk->offset, 8);
+    at = put(at, chunk->segment, 4);
+    at = put(at, chunk->size_bytes, 4);
+    return put_digest(at, &chunk->digest);
+}
+
+tsr_digest tsr_manifest_layout(const tsr_manifest *manifest, uint8_t *scratch) {
+    tsr_manifest blank = *manifest;
+    blank.previous = (tsr_link){0};
+    uint8_t *at = put_map(scratch, &blank);
+    uint8_t *row = scratch + MAP_FIXED_BYTES + (size_t)manifest->segment_count * 8;
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        row += 12 + (size_t)manifest->tensors[i].shape.rank * 8;
+        memset(row, 0, TSR_DIGEST_BYTES);
+        row += TSR_DIGEST_BYTES + strlen(manifest->tensors[i].name);
     }
+    TSR_ASSERT(row == at);
+    for (uint32_t i = 0; i < manifest->chunk_count; i++) {
+        tsr_chunk_row chunk = manifest->chunks[i];
+        chunk.digest = (tsr_digest){{0}};
+        at = put_chunk(at, &chunk);
+    }
+    return tsr_hash(scratch, (size_t)(at - scratch));
+}
+
+void tsr_manifest_encode(tsr_manifest *manifest, uint8_t *out_bytes) {
+    derive_digests(manifest);
+    manifest->token.state_hash = manifest_state_hash(manifest);
+    uint8_t *at = put_token(out_bytes, &manifest->token, &manifest->token_hash);
+    at = put_map(at, manifest);
+    for (uint32_t i = 0; i < manifest->chunk_count; i++) at = put_chunk(at, &manifest->chunks[i]);
     at = put_hash(out_bytes, at, &manifest->hash);
     TSR_ASSERT((size_t)(at - out_bytes) == tsr_manifest_size(manifest));
+}
+
+uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest) {
+    uint64_t size = 0;
+    for (uint32_t i = 0; i < manifest->segment_count; i++) size += manifest->segment_sizes[i];
+    return size;
+}
+
+tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
+    return (tsr_generation){.number = manifest->token.generation,
+                            .epoch = manifest->token.epoch,
+                            .position = manifest->token.position,
+                            .bundle_hash = manifest->token.bundle_hash,
+                            .state_hash = manifest->token.state_hash,
+                            .manifest_hash = manifest->hash};
 }
 
 /* ---- decoding ---- */

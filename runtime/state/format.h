@@ -60,12 +60,29 @@ typedef struct tsr_manifest {
     tsr_digest token_hash, hash; /* set by encode and decode */
 } tsr_manifest;
 
-/* Lays tensors out as chunks and segments of at most segment_bytes_max; digests are left zero.
- * TSR_USAGE: no, overlong or duplicate name, unknown dtype, too large. sorted[i] receives the
- * tensor of row i and has room for tensor_count. */
+/* Chunks first … first + count - 1 of a manifest. */
+typedef struct tsr_part {
+    uint32_t first, count;
+} tsr_part;
+/* The share of rank `rank` of `rank_count`. */
+tsr_part tsr_part_of(uint32_t chunk_count, uint32_t rank, uint32_t rank_count);
+
+typedef struct tsr_division {
+    uint64_t segment_bytes_max; /* TSR_HASH_CHUNK_BYTES … TSR_SEGMENT_BYTES_MAX */
+    uint32_t writer_count;      /* >= 1; each begins a segment of its own at its part */
+} tsr_division;
+
+/* Lays tensors out as chunks and segments; digests are left zero. TSR_USAGE: no, overlong or
+ * duplicate name, unknown dtype, too large. sorted[i] receives the tensor of row i and has room for
+ * tensor_count. */
 TSR_RESULT tsr_manifest_plan(tsr_ctx *ctx, tsr_arena *arena, const tsr_tensor *tensors,
-                             size_t tensor_count, uint64_t segment_bytes_max,
+                             size_t tensor_count, const tsr_division *division,
                              const tsr_tensor **sorted, tsr_manifest *out_manifest);
+/* What two plans must have in common to make one generation: SHA-256 of the map without its
+ * digests. `scratch` has tsr_manifest_size bytes. */
+tsr_digest tsr_manifest_layout(const tsr_manifest *manifest, uint8_t *scratch);
+uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest); /* of all segments */
+tsr_generation tsr_manifest_generation(const tsr_manifest *manifest);
 size_t tsr_manifest_size(const tsr_manifest *manifest);
 /* Derives tensor digests, state hash, token hash and own hash from the chunk digests and writes
  * tsr_manifest_size() bytes. */

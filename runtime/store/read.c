@@ -48,12 +48,6 @@ void tsr_reader_destroy(tsr_reader *reader) {
     free(reader);
 }
 
-uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest) {
-    uint64_t size = 0;
-    for (uint32_t i = 0; i < manifest->segment_count; i++) size += manifest->segment_sizes[i];
-    return size;
-}
-
 /* ---- files ---- */
 
 static void close_segment(const tsr_io *io, tsr_segment_file *file) {

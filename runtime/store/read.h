@@ -51,6 +51,5 @@ TSR_RESULT tsr_read_state(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_
                           void *const *destinations, bool drop);
 /* Are the segments there, with the sizes stated? Reads no data. */
 TSR_RESULT tsr_read_sizes(tsr_ctx *ctx, int gens, const tsr_manifest *manifest);
-uint64_t tsr_manifest_data_bytes(const tsr_manifest *manifest);
 
 #endif

@@ -12,15 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-tsr_generation tsr_manifest_generation(const tsr_manifest *manifest) {
-    return (tsr_generation){.number = manifest->token.generation,
-                            .epoch = manifest->token.epoch,
-                            .position = manifest->token.position,
-                            .bundle_hash = manifest->token.bundle_hash,
-                            .state_hash = manifest->token.state_hash,
-                            .manifest_hash = manifest->hash};
-}
-
 tsr_result tsr_survey_read_manifest(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
                                     tsr_manifest *out_manifest) {
     char text[TSR_NAME_TEXT_MAX];

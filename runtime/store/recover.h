@@ -48,6 +48,4 @@ typedef struct tsr_choice {
 TSR_RESULT tsr_survey_choose(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
                              size_t *out_index, tsr_manifest *out_manifest);
 
-tsr_generation tsr_manifest_generation(const tsr_manifest *manifest);
-
 #endif

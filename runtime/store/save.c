@@ -296,8 +296,8 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     const tsr_tensor **sorted = TSR_NEW(&store->arena, const tsr_tensor *, tensor_count + 1);
     tsr_tensor *sources = TSR_NEW(&store->arena, tsr_tensor, tensor_count + 1);
     if (!sorted || !sources) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
-    TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count, store->segment_bytes_max,
-                               sorted, &store->plan));
+    TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count,
+                               &(tsr_division){store->segment_bytes_max, 1}, sorted, &store->plan));
     for (size_t i = 0; i < tensor_count; i++) sources[i] = *sorted[i];
     store->sources = sources;
     store->plan.token.bundle_hash = store->bundle_hash;

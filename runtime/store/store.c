@@ -172,8 +172,8 @@ static tsr_result find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,
     const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
     if (!sorted) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY_GOTO(ctx, result,
-             tsr_manifest_plan(ctx, &arena, tensors, tensor_count, TSR_SEGMENT_BYTES_MAX, sorted,
-                               &wanted));
+             tsr_manifest_plan(ctx, &arena, tensors, tensor_count,
+                               &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &wanted));
     TRY_GOTO(ctx, result, match_tensors(ctx, manifest, &wanted));
     for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
 done:

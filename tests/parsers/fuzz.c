@@ -120,8 +120,8 @@ static void manifest_seeds(const char *folder) {
     tsr_arena arena = {0};
     const tsr_tensor *sorted[2];
     tsr_manifest manifest;
-    require(!tsr_manifest_plan(&ctx, &arena, sample_tensors, 2, TSR_SEGMENT_BYTES_MAX, sorted,
-                               &manifest)
+    require(!tsr_manifest_plan(&ctx, &arena, sample_tensors, 2,
+                               &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &manifest)
                  .code,
             ctx.error.text);
     manifest.token = (tsr_token){.generation = 1,

@@ -26,8 +26,9 @@ static sample make(void) {
     const tsr_tensor *sorted[MODEL_TENSORS];
     model_init(&m);
     model_fill(&m, 5);
-    tsr_result result = tsr_manifest_plan(&s.ctx, &s.arena, m.tensors, MODEL_TENSORS,
-                                          TSR_SEGMENT_BYTES_MAX, sorted, &s.manifest);
+    tsr_result result =
+        tsr_manifest_plan(&s.ctx, &s.arena, m.tensors, MODEL_TENSORS,
+                          &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &s.manifest);
     cr_assert_eq(result.code, TSR_OK);
     tsr_token *token = &s.manifest.token;
     token->generation = 7;

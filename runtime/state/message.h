@@ -7,8 +7,8 @@
  *     saving        PREPARE →   ← PREPARED or ABORT     COMMITTED → or ABORT →
  *     recovering    PROPOSE →   ← VERDICT               AGREE →
  */
-#ifndef TSR_RUNTIME_COMMIT_MESSAGE_H
-#define TSR_RUNTIME_COMMIT_MESSAGE_H
+#ifndef TSR_RUNTIME_STATE_MESSAGE_H
+#define TSR_RUNTIME_STATE_MESSAGE_H
 
 #include "runtime/state/format.h"
 
@@ -40,11 +40,6 @@ typedef enum tsr_verdict {
     TSR_VERDICT_DAMAGED,
     TSR_VERDICT_UNKNOWN, /* the operating system refused: nothing is known */
 } tsr_verdict;
-
-/* Chunks first … first + count - 1 of a manifest. */
-typedef struct tsr_part {
-    uint32_t first, count;
-} tsr_part;
 
 typedef struct tsr_message {
     tsr_message_kind kind;
