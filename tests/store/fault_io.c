@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/store/fault_io.h"
+#include "tests/store/fault_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,68 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FDS_MAX = 256,
-    FD_FIRST = 1000,
-    BLOCK_BYTES = 512,
-    DIRECT_ALIGN = 4096,
-    PATH_MAX_BYTES = 1024
-};
-
-typedef struct bytes {
-    uint8_t *data;
-    size_t size;
-} bytes;
-
-typedef struct entry {
-    char name[112];
-    int node;
-    bool live, durable;
-    bool stuck; /* its change was dropped by a failed sync */
-} entry;
-
-typedef struct node {
-    bool is_dir, stuck;
-    bytes now, synced; /* of a file */
-    entry *entries;    /* of a directory */
-    size_t entry_count, entry_capacity;
-} node;
-
-typedef struct descriptor {
-    bool used, locks, direct;
-    int node;
-} descriptor;
-
-struct fault_io {
-    tsr_io table;
-    pthread_mutex_t mutex;
-    node *nodes; /* 0 is the root */
-    size_t node_count, node_capacity;
-    descriptor fds[FDS_MAX];
-    fault_plan plan;
-    uint64_t count, matched; /* since arming; of the plan's name */
-    uint64_t fs_type;
-    fault_direct direct;
-    uint64_t direct_count;
-    bool dead;
-    const char *fired_name;
-};
+enum { FD_FIRST = 1000, DIRECT_ALIGN = 4096, PATH_MAX_BYTES = 1024, OPERATIONS_MAX = 20000 };
 
 /* ---- memory ---- */
 
-static void *checked(void *memory) {
+void *fault_checked(void *memory) {
     if (!memory) abort();
     return memory;
 }
 
-static void resize(bytes *b, size_t size) {
-    b->data = checked(realloc(b->data, size + 1));
+void fault_resize(fault_bytes *b, size_t size) {
+    b->data = fault_checked(realloc(b->data, size + 1));
     if (size > b->size) memset(b->data + b->size, 0, size - b->size);
     b->size = size;
 }
 
-static void copy_bytes(bytes *to, const bytes *from) {
-    to->data = checked(realloc(to->data, from->size + 1));
+void fault_copy(fault_bytes *to, const fault_bytes *from) {
+    to->data = fault_checked(realloc(to->data, from->size + 1));
     if (from->size) memcpy(to->data, from->data, from->size);
     to->size = from->size;
 }
@@ -76,30 +31,32 @@ static void copy_bytes(bytes *to, const bytes *from) {
 static int new_node(fault_io *disk, bool is_dir) {
     if (disk->node_count == disk->node_capacity) {
         disk->node_capacity = disk->node_capacity ? 2 * disk->node_capacity : 64;
-        disk->nodes = checked(realloc(disk->nodes, disk->node_capacity * sizeof *disk->nodes));
+        disk->nodes =
+            fault_checked(realloc(disk->nodes, disk->node_capacity * sizeof *disk->nodes));
     }
-    disk->nodes[disk->node_count] = (node){.is_dir = is_dir};
+    disk->nodes[disk->node_count] = (fault_node){.is_dir = is_dir};
     return (int)disk->node_count++;
 }
 
-static void add_entry(node *dir, const char *name, int target) {
+static void add_entry(fault_node *dir, const char *name, int target) {
     if (dir->entry_count == dir->entry_capacity) {
         dir->entry_capacity = dir->entry_capacity ? 2 * dir->entry_capacity : 16;
-        dir->entries = checked(realloc(dir->entries, dir->entry_capacity * sizeof *dir->entries));
+        dir->entries =
+            fault_checked(realloc(dir->entries, dir->entry_capacity * sizeof *dir->entries));
     }
-    entry *e = &dir->entries[dir->entry_count++];
-    *e = (entry){.node = target, .live = true};
+    fault_entry *e = &dir->entries[dir->entry_count++];
+    *e = (fault_entry){.node = target, .live = true};
     memcpy(e->name, name, strlen(name) + 1);
 }
 
-static void forget(node *dir) {
+void fault_forget(fault_node *dir) {
     size_t kept = 0;
     for (size_t i = 0; i < dir->entry_count; i++)
         if (dir->entries[i].live || dir->entries[i].durable) dir->entries[kept++] = dir->entries[i];
     dir->entry_count = kept;
 }
 
-static entry *find(node *dir, const char *name) {
+static fault_entry *find(fault_node *dir, const char *name) {
     for (size_t i = 0; i < dir->entry_count; i++)
         if (dir->entries[i].live && strcmp(dir->entries[i].name, name) == 0)
             return &dir->entries[i];
@@ -112,7 +69,7 @@ static int resolve(fault_io *disk, int dir, const char *path, char name[static 1
     int at = 0;
     if (path[0] != '/' && dir != TSR_IO_CWD) {
         int index = dir - FD_FIRST;
-        if (index < 0 || index >= FDS_MAX || !disk->fds[index].used) return -EBADF;
+        if (index < 0 || index >= FAULT_FDS_MAX || !disk->fds[index].used) return -EBADF;
         at = disk->fds[index].node;
     }
     name[0] = 0;
@@ -126,7 +83,7 @@ static int resolve(fault_io *disk, int dir, const char *path, char name[static 1
             continue;
         }
         if (name[0]) {
-            entry *e = find(&disk->nodes[at], name);
+            fault_entry *e = find(&disk->nodes[at], name);
             if (!e) return -ENOENT;
             at = e->node;
         }
@@ -139,54 +96,84 @@ static int resolve(fault_io *disk, int dir, const char *path, char name[static 1
 
 /* ---- faults ---- */
 
-static bool is_hit(const fault_io *disk, const char *name) {
-    const fault_plan *plan = &disk->plan;
+_Thread_local unsigned fault_io_depth;
+
+static bool is_hit(const fault_io *disk, size_t which, const char *name) {
+    const fault_plan *plan = &disk->plans[which];
     return plan->kind != FAULT_NONE && plan->at && (!plan->name || strcmp(plan->name, name) == 0) &&
-           (disk->matched == plan->at || (plan->persistent && disk->matched > plan->at));
+           (disk->matched[which] == plan->at ||
+            (plan->persistent && disk->matched[which] > plan->at));
 }
 
-/* Called with the mutex held at the start of every operation: 0, or what it returns at once. */
-static int enter(fault_io *disk, const char *name, bool *out_crash_after) {
-    pthread_mutex_lock(&disk->mutex);
-    *out_crash_after = false;
-    if (disk->dead) return -EIO;
-    disk->count++;
-    const fault_plan *plan = &disk->plan;
-    if (!plan->name || strcmp(plan->name, name) == 0) disk->matched++;
-    if (plan->kind == FAULT_SHORT_WRITE || !is_hit(disk, name)) return 0;
+static void note_hit(fault_io *disk, size_t which, const char *name) {
+    disk->fired[which] = true;
     if (!disk->fired_name) disk->fired_name = name;
-    if (plan->kind == FAULT_CALL) {
+}
+
+/* What an operation is to return once it was done. */
+typedef struct after {
+    bool crash;
+    int error;
+} after;
+
+static int apply(fault_io *disk, size_t which, const char *name, after *out_after) {
+    const fault_plan *plan = &disk->plans[which];
+    if (plan->kind == FAULT_SHORT_WRITE || !is_hit(disk, which, name)) return 0;
+    note_hit(disk, which, name);
+    switch (plan->kind) {
+    case FAULT_CALL:
+        fault_io_depth--;
         pthread_mutex_unlock(&disk->mutex);
         plan->call(plan->call_user);
         pthread_mutex_lock(&disk->mutex);
+        fault_io_depth++;
         return 0;
-    }
-    if (plan->kind == FAULT_CRASH_BEFORE) {
+    case FAULT_CRASH_BEFORE:
         disk->dead = true;
         return -EIO;
-    }
-    if (plan->kind == FAULT_CRASH_AFTER) {
-        *out_crash_after = true;
+    case FAULT_CRASH_AFTER:
+        out_after->crash = true;
         return 0;
+    case FAULT_ERROR_AFTER:
+        out_after->error = plan->error;
+        return 0;
+    default:
+        return -plan->error;
     }
-    return -plan->error;
 }
 
-static int leave(fault_io *disk, bool crash_after, int result) {
-    if (crash_after) {
-        disk->dead = true;
-        result = -EIO;
-    }
+/* Called at the start of every operation: 0, or what it returns at once. Holds the mutex until
+ * leave(). */
+static int enter(fault_io *disk, const char *name, after *out_after) {
+    int result = 0;
+    pthread_mutex_lock(&disk->mutex);
+    fault_io_depth++;
+    *out_after = (after){0};
+    if (disk->dead) return -EIO;
+    disk->count++;
+    for (size_t i = 0; i < 2; i++)
+        if (!disk->plans[i].name || strcmp(disk->plans[i].name, name) == 0) disk->matched[i]++;
+    if (disk->plans[0].kind != FAULT_NONE && disk->count > OPERATIONS_MAX)
+        disk->dead = disk->endless = true;
+    if (disk->dead) return -EIO;
+    for (size_t i = 0; i < 2 && !result; i++) result = apply(disk, i, name, out_after);
+    return result;
+}
+
+static int leave(fault_io *disk, after what, int result) {
+    if (what.crash) disk->dead = true;
+    if (what.crash || (what.error && result >= 0)) result = what.crash ? -EIO : -what.error;
+    fault_io_depth--;
     pthread_mutex_unlock(&disk->mutex);
     return result;
 }
 
 #define OPERATION(disk, name, body)                                                                \
     do {                                                                                           \
-        bool crash_after_;                                                                         \
-        int result_ = enter((disk), (name), &crash_after_);                                        \
+        after after_;                                                                              \
+        int result_ = enter((disk), (name), &after_);                                              \
         if (!result_) result_ = (body);                                                            \
-        return leave((disk), crash_after_, result_);                                               \
+        return leave((disk), after_, result_);                                                     \
     } while (0)
 
 /* ---- operations, with the mutex held ---- */
@@ -197,34 +184,34 @@ static int do_open(fault_io *disk, int dir, const char *path, int flags) {
     if (parent < 0) return parent;
     if ((flags & O_DIRECT) && disk->direct == FAULT_DIRECT_NOT_OPENED) return -EINVAL;
     if (name[0]) {
-        entry *e = find(&disk->nodes[parent], name);
+        fault_entry *e = find(&disk->nodes[parent], name);
         if (e && (flags & O_CREAT) && (flags & O_EXCL)) return -EEXIST;
         if (!e && !(flags & O_CREAT)) return -ENOENT;
         target = e ? e->node : new_node(disk, false);
         if (!e) add_entry(&disk->nodes[parent], name, target);
     }
-    node *n = &disk->nodes[target];
+    fault_node *n = &disk->nodes[target];
     if ((flags & O_DIRECTORY) && !n->is_dir) return -ENOTDIR;
     if (n->is_dir && (flags & O_ACCMODE) != O_RDONLY) return -EISDIR;
-    if (flags & O_TRUNC) resize(&n->now, 0);
-    for (int i = 0; i < FDS_MAX; i++)
+    if (flags & O_TRUNC) fault_resize(&n->now, 0);
+    for (int i = 0; i < FAULT_FDS_MAX; i++)
         if (!disk->fds[i].used) {
             disk->fds[i] =
-                (descriptor){.used = true, .node = target, .direct = (flags & O_DIRECT) != 0};
+                (fault_descriptor){.used = true, .node = target, .direct = (flags & O_DIRECT) != 0};
             return FD_FIRST + i;
         }
     return -EMFILE;
 }
 
-static descriptor *get(fault_io *disk, int fd) {
+static fault_descriptor *get(fault_io *disk, int fd) {
     int index = fd - FD_FIRST;
-    return index >= 0 && index < FDS_MAX && disk->fds[index].used ? &disk->fds[index] : NULL;
+    return index >= 0 && index < FAULT_FDS_MAX && disk->fds[index].used ? &disk->fds[index] : NULL;
 }
 
 /* Past the page cache only whole blocks move, from and to aligned memory. What was written so is no
  * more durable than the rest: a disk has a cache, too. */
-static bool is_refused(fault_io *disk, const descriptor *d, const void *memory, size_t size_bytes,
-                       off_t offset) {
+static bool is_refused(fault_io *disk, const fault_descriptor *d, const void *memory,
+                       size_t size_bytes, off_t offset) {
     if (!d->direct) return false;
     disk->direct_count++;
     return disk->direct == FAULT_DIRECT_NOT_USED || (uintptr_t)memory % DIRECT_ALIGN ||
@@ -232,30 +219,30 @@ static bool is_refused(fault_io *disk, const descriptor *d, const void *memory, 
 }
 
 static int do_sync(fault_io *disk, int fd) {
-    descriptor *d = get(disk, fd);
+    fault_descriptor *d = get(disk, fd);
     if (!d) return -EBADF;
-    node *n = &disk->nodes[d->node];
-    if (!n->is_dir && !n->stuck) copy_bytes(&n->synced, &n->now);
+    fault_node *n = &disk->nodes[d->node];
+    if (!n->is_dir && !n->stuck) fault_copy(&n->synced, &n->now);
     for (size_t i = 0; i < n->entry_count; i++)
         if (!n->entries[i].stuck) n->entries[i].durable = n->entries[i].live;
-    forget(n);
+    fault_forget(n);
     return 0;
 }
 
 static void drop_pages(fault_io *disk, int fd) {
-    descriptor *d = get(disk, fd);
+    fault_descriptor *d = get(disk, fd);
     if (!d) return;
-    node *n = &disk->nodes[d->node];
+    fault_node *n = &disk->nodes[d->node];
     n->stuck = true;
     for (size_t i = 0; i < n->entry_count; i++)
         if (n->entries[i].live != n->entries[i].durable) n->entries[i].stuck = true;
 }
 
 static int do_size(fault_io *disk, int fd, off_t size, bool grow_only) {
-    descriptor *d = get(disk, fd);
+    fault_descriptor *d = get(disk, fd);
     if (!d || disk->nodes[d->node].is_dir) return -EBADF;
-    bytes *b = &disk->nodes[d->node].now;
-    if (!grow_only || (size_t)size > b->size) resize(b, (size_t)size);
+    fault_bytes *b = &disk->nodes[d->node].now;
+    if (!grow_only || (size_t)size > b->size) fault_resize(b, (size_t)size);
     return 0;
 }
 
@@ -275,16 +262,16 @@ static int do_link(fault_io *disk, int dir, const char *from, const char *to, bo
     int new_parent = resolve(disk, dir, to, new_name);
     if (old_parent < 0) return old_parent;
     if (new_parent < 0) return new_parent;
-    entry *source = find(&disk->nodes[old_parent], old_name);
-    entry *target = find(&disk->nodes[new_parent], new_name);
+    fault_entry *source = find(&disk->nodes[old_parent], old_name);
+    fault_entry *target = find(&disk->nodes[new_parent], new_name);
     if (!source) return -ENOENT;
     if (target && !move) return -EEXIST;
     if (target) target->live = false;
     int moved = source->node;
     if (move) source->live = false;
     add_entry(&disk->nodes[new_parent], new_name, moved);
-    forget(&disk->nodes[old_parent]);
-    forget(&disk->nodes[new_parent]);
+    fault_forget(&disk->nodes[old_parent]);
+    fault_forget(&disk->nodes[new_parent]);
     return 0;
 }
 
@@ -292,21 +279,21 @@ static int do_unlink(fault_io *disk, int dir, const char *path, int flags) {
     char name[112];
     int parent = resolve(disk, dir, path, name);
     if (parent < 0) return parent;
-    entry *e = find(&disk->nodes[parent], name);
+    fault_entry *e = find(&disk->nodes[parent], name);
     if (!e) return -ENOENT;
-    const node *n = &disk->nodes[e->node];
+    const fault_node *n = &disk->nodes[e->node];
     if (n->is_dir != (flags == AT_REMOVEDIR)) return n->is_dir ? -EISDIR : -ENOTDIR;
     for (size_t i = 0; n->is_dir && i < n->entry_count; i++)
         if (n->entries[i].live) return -ENOTEMPTY;
     e->live = false;
-    forget(&disk->nodes[parent]);
+    fault_forget(&disk->nodes[parent]);
     return 0;
 }
 
 static int do_lock(fault_io *disk, int fd) {
-    descriptor *d = get(disk, fd);
+    fault_descriptor *d = get(disk, fd);
     if (!d) return -EBADF;
-    for (int i = 0; i < FDS_MAX; i++)
+    for (int i = 0; i < FAULT_FDS_MAX; i++)
         if (disk->fds[i].used && disk->fds[i].locks && disk->fds[i].node == d->node &&
             &disk->fds[i] != d)
             return -EWOULDBLOCK;
@@ -315,9 +302,9 @@ static int do_lock(fault_io *disk, int fd) {
 }
 
 static int do_stat(fault_io *disk, int fd, struct stat *out_stat) {
-    const descriptor *d = get(disk, fd);
+    const fault_descriptor *d = get(disk, fd);
     if (!d) return -EBADF;
-    const node *n = &disk->nodes[d->node];
+    const fault_node *n = &disk->nodes[d->node];
     *out_stat = (struct stat){.st_mode = n->is_dir ? S_IFDIR | 0755 : S_IFREG | 0644,
                               .st_size = (off_t)n->now.size};
     return 0;
@@ -326,62 +313,71 @@ static int do_stat(fault_io *disk, int fd, struct stat *out_stat) {
 /* ---- the table ---- */
 
 static int io_open(void *self, int dir, const char *path, int flags, mode_t mode) {
+    fault_io *disk = self;
+    after what;
     (void)mode;
-    OPERATION((fault_io *)self, "open", do_open(self, dir, path, flags));
+    int result = enter(disk, "open", &what);
+    if (!result) result = do_open(disk, dir, path, flags);
+    fault_descriptor *d = what.error || what.crash ? get(disk, result) : NULL;
+    if (d) *d = (fault_descriptor){0}; /* the caller will not learn its number */
+    return leave(disk, what, result);
 }
 /* Closes even when it fails, as Linux does. A dead machine has no open files. */
 static int io_close(void *self, int fd) {
     fault_io *disk = self;
-    bool crash_after;
-    int result = enter(disk, "close", &crash_after);
-    descriptor *d = get(disk, fd);
-    if (d) *d = (descriptor){0};
-    return leave(disk, crash_after, result);
+    after what;
+    int result = enter(disk, "close", &what);
+    fault_descriptor *d = get(disk, fd);
+    if (d) *d = (fault_descriptor){0};
+    return leave(disk, what, result);
 }
 static ssize_t io_pread(void *self, int fd, void *to, size_t size_bytes, off_t offset) {
     fault_io *disk = self;
-    bool crash_after;
-    ssize_t result = enter(disk, "pread", &crash_after);
-    const descriptor *d = get(disk, fd);
+    after what;
+    ssize_t result = enter(disk, "pread", &what);
+    const fault_descriptor *d = get(disk, fd);
     if (!result && !d) result = -EBADF;
     if (!result && is_refused(disk, d, to, size_bytes, offset)) result = -EINVAL;
     if (!result) {
-        const bytes *b = &disk->nodes[d->node].now;
+        const fault_bytes *b = &disk->nodes[d->node].now;
         size_t at = (size_t)offset < b->size ? (size_t)offset : b->size;
         result = (ssize_t)(size_bytes < b->size - at ? size_bytes : b->size - at);
         if (result) memcpy(to, b->data + at, (size_t)result);
     }
-    return leave(disk, crash_after, (int)result);
+    return leave(disk, what, (int)result);
 }
 static ssize_t io_pwrite(void *self, int fd, const void *from, size_t size_bytes, off_t offset) {
     fault_io *disk = self;
-    bool crash_after;
-    int result = enter(disk, "pwrite", &crash_after);
-    const descriptor *d = get(disk, fd);
+    after what;
+    int result = enter(disk, "pwrite", &what);
+    const fault_descriptor *d = get(disk, fd);
     if (!result && !d) result = -EBADF;
     if (!result && is_refused(disk, d, from, size_bytes, offset)) result = -EINVAL;
     if (!result) {
-        const fault_plan *plan = &disk->plan;
-        if (plan->kind == FAULT_SHORT_WRITE && is_hit(disk, "pwrite")) {
-            disk->fired_name = "pwrite";
+        for (size_t i = 0; i < 2; i++) {
+            const fault_plan *plan = &disk->plans[i];
+            if (plan->kind != FAULT_SHORT_WRITE || !is_hit(disk, i, "pwrite")) continue;
+            note_hit(disk, i, "pwrite");
             if (plan->part_bytes < size_bytes) size_bytes = plan->part_bytes;
         }
-        bytes *b = &disk->nodes[d->node].now;
-        if ((size_t)offset + size_bytes > b->size) resize(b, (size_t)offset + size_bytes);
+        fault_bytes *b = &disk->nodes[d->node].now;
+        if ((size_t)offset + size_bytes > b->size) fault_resize(b, (size_t)offset + size_bytes);
         if (size_bytes) memcpy(b->data + offset, from, size_bytes);
         result = (int)size_bytes;
     }
-    return leave(disk, crash_after, result);
+    return leave(disk, what, result);
 }
 static int io_fsync(void *self, int fd) {
     fault_io *disk = self;
-    bool crash_after;
-    int result = enter(disk, "fsync", &crash_after);
+    after what;
+    int result = enter(disk, "fsync", &what);
     if (!result)
         result = do_sync(disk, fd);
-    else if (!disk->dead && disk->plan.kind == FAULT_SYNC_DROPS)
-        drop_pages(disk, fd);
-    return leave(disk, crash_after, result);
+    else
+        for (size_t i = 0; i < 2 && !disk->dead; i++)
+            if (disk->plans[i].kind == FAULT_SYNC_DROPS && is_hit(disk, i, "fsync"))
+                drop_pages(disk, fd);
+    return leave(disk, what, result);
 }
 static int io_fallocate(void *self, int fd, off_t size_bytes) {
     OPERATION((fault_io *)self, "fallocate", do_size(self, fd, size_bytes, true));
@@ -408,19 +404,19 @@ static int io_unlink(void *self, int dir, const char *path, int flags) {
 /* Lists a copy: the callback may use the table. */
 static int io_list(void *self, int fd, tsr_io_entry_fn callback, void *user) {
     fault_io *disk = self;
-    bool crash_after;
-    int result = enter(disk, "list", &crash_after);
-    const descriptor *d = get(disk, fd);
-    entry *copy = NULL;
+    after what;
+    int result = enter(disk, "list", &what);
+    const fault_descriptor *d = get(disk, fd);
+    fault_entry *copy = NULL;
     size_t count = 0;
     if (!result && !d) result = -EBADF;
     if (!result) {
-        const node *n = &disk->nodes[d->node];
+        const fault_node *n = &disk->nodes[d->node];
         count = n->entry_count;
-        copy = checked(malloc((count + 1) * sizeof *copy));
+        copy = fault_checked(malloc((count + 1) * sizeof *copy));
         if (count) memcpy(copy, n->entries, count * sizeof *copy);
     }
-    result = leave(disk, crash_after, result);
+    result = leave(disk, what, result);
     for (size_t i = 0; !result && i < count; i++)
         if (copy[i].live) result = callback(user, copy[i].name);
     free(copy);
@@ -457,7 +453,7 @@ static const tsr_io functions = {
 };
 
 fault_io *fault_io_create(void) {
-    fault_io *disk = checked(calloc(1, sizeof *disk));
+    fault_io *disk = fault_checked(calloc(1, sizeof *disk));
     disk->table = functions;
     disk->table.self = disk;
     pthread_mutex_init(&disk->mutex, NULL);
@@ -471,13 +467,13 @@ fault_io *fault_io_clone(const fault_io *disk) {
     copy->direct = disk->direct;
     while (copy->node_count < disk->node_count) new_node(copy, false);
     for (size_t i = 0; i < disk->node_count; i++) {
-        const node *from = &disk->nodes[i];
-        node *to = &copy->nodes[i];
-        *to = (node){.is_dir = from->is_dir, .stuck = from->stuck};
-        copy_bytes(&to->now, &from->now);
-        copy_bytes(&to->synced, &from->synced);
+        const fault_node *from = &disk->nodes[i];
+        fault_node *to = &copy->nodes[i];
+        *to = (fault_node){.is_dir = from->is_dir, .stuck = from->stuck};
+        fault_copy(&to->now, &from->now);
+        fault_copy(&to->synced, &from->synced);
         to->entry_count = to->entry_capacity = from->entry_count;
-        to->entries = checked(malloc((from->entry_count + 1) * sizeof *to->entries));
+        to->entries = fault_checked(malloc((from->entry_count + 1) * sizeof *to->entries));
         if (from->entry_count)
             memcpy(to->entries, from->entries, from->entry_count * sizeof *to->entries);
     }
@@ -498,7 +494,11 @@ void fault_io_destroy(fault_io *disk) {
 
 const tsr_io *fault_io_table(fault_io *disk) { return &disk->table; }
 uint64_t fault_io_count(const fault_io *disk) { return disk->count; }
+uint64_t fault_io_matched(const fault_io *disk) { return disk->matched[0]; }
+bool fault_io_is_dead(const fault_io *disk) { return disk->dead; }
+bool fault_io_is_endless(const fault_io *disk) { return disk->endless; }
 bool fault_io_fired(const fault_io *disk) { return disk->fired_name != NULL; }
+bool fault_io_both_fired(const fault_io *disk) { return disk->fired[0] && disk->fired[1]; }
 const char *fault_io_fired_name(const fault_io *disk) {
     return disk->fired_name ? disk->fired_name : "";
 }
@@ -506,67 +506,23 @@ void fault_io_set_fs_type(fault_io *disk, uint64_t magic) { disk->fs_type = magi
 void fault_io_set_direct(fault_io *disk, fault_direct direct) { disk->direct = direct; }
 uint64_t fault_io_direct_count(const fault_io *disk) { return disk->direct_count; }
 
-void fault_io_arm(fault_io *disk, const fault_plan *plan) {
-    disk->plan = plan ? *plan : (fault_plan){0};
-    disk->count = disk->matched = 0;
+void fault_io_arm_pair(fault_io *disk, const fault_plan *first, const fault_plan *second) {
+    disk->plans[0] = first ? *first : (fault_plan){0};
+    disk->plans[1] = second ? *second : (fault_plan){0};
+    disk->count = disk->matched[0] = disk->matched[1] = 0;
+    disk->fired[0] = disk->fired[1] = disk->endless = false;
     disk->fired_name = NULL;
+}
+void fault_io_arm(fault_io *disk, const fault_plan *plan) { fault_io_arm_pair(disk, plan, NULL); }
+
+size_t fault_io_open_count(const fault_io *disk) {
+    size_t count = 0;
+    for (int i = 0; i < FAULT_FDS_MAX; i++) count += disk->fds[i].used;
+    return count;
 }
 
 void fault_io_drop_locks(fault_io *disk) {
-    for (int i = 0; i < FDS_MAX; i++) disk->fds[i].locks = false;
-}
-
-/* ---- crash ---- */
-
-static uint64_t next_random(uint64_t *state) { /* splitmix64 (Steele, Lea, Flood 2014) */
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-/* Of a file: each 512-byte block old or new, the size old or new; blocks never written read as
- * zeros or as garbage. */
-static void mix_file(node *n, uint64_t *random) {
-    bytes mixed = {0};
-    resize(&mixed, next_random(random) & 1 ? n->now.size : n->synced.size);
-    for (size_t at = 0; at < mixed.size; at += BLOCK_BYTES) {
-        size_t part = mixed.size - at < BLOCK_BYTES ? mixed.size - at : BLOCK_BYTES;
-        const bytes *from = next_random(random) & 1 ? &n->now : &n->synced;
-        if (at < from->size)
-            memcpy(mixed.data + at, from->data + at,
-                   part < from->size - at ? part : from->size - at);
-        else if (next_random(random) & 1)
-            memset(mixed.data + at, 0xa5, part);
-    }
-    free(n->now.data);
-    n->now = mixed;
-}
-
-void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed) {
-    for (size_t i = 0; i < disk->node_count; i++) {
-        node *n = &disk->nodes[i];
-        bool differs = n->now.size != n->synced.size ||
-                       (n->now.size && memcmp(n->now.data, n->synced.data, n->now.size) != 0);
-        if (crash == FAULT_LOSE) copy_bytes(&n->now, &n->synced);
-        if (crash == FAULT_MIX && differs) mix_file(n, &seed);
-        /* After kill -9 the kernel still owes what was not synced. */
-        if (crash != FAULT_KEEP) {
-            copy_bytes(&n->synced, &n->now);
-            n->stuck = false;
-        }
-        for (size_t k = 0; k < n->entry_count && crash != FAULT_KEEP; k++) {
-            entry *e = &n->entries[k];
-            if (crash == FAULT_LOSE || (e->live != e->durable && (next_random(&seed) & 1)))
-                e->live = e->durable;
-            e->durable = e->live;
-            e->stuck = false;
-        }
-        forget(n);
-    }
-    memset(disk->fds, 0, sizeof disk->fds);
-    disk->dead = false;
-    fault_io_arm(disk, NULL);
+    for (int i = 0; i < FAULT_FDS_MAX; i++) disk->fds[i].locks = false;
 }
 
 /* ---- looking inside ---- */
@@ -574,7 +530,7 @@ void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed) {
 uint8_t *fault_io_bytes(fault_io *disk, const char *path, size_t *out_size_bytes) {
     char name[112];
     int parent = resolve(disk, TSR_IO_CWD, path, name);
-    const entry *e = parent < 0 ? NULL : find(&disk->nodes[parent], name);
+    const fault_entry *e = parent < 0 ? NULL : find(&disk->nodes[parent], name);
     if (!e || disk->nodes[e->node].is_dir) return NULL;
     *out_size_bytes = disk->nodes[e->node].now.size;
     return disk->nodes[e->node].now.data;
@@ -583,7 +539,7 @@ uint8_t *fault_io_bytes(fault_io *disk, const char *path, size_t *out_size_bytes
 static void visit(fault_io *disk, int at, const char *prefix,
                   void (*file)(void *user, const char *path), void *user) {
     for (size_t i = 0; i < disk->nodes[at].entry_count; i++) {
-        const entry *e = &disk->nodes[at].entries[i];
+        const fault_entry *e = &disk->nodes[at].entries[i];
         char path[PATH_MAX_BYTES];
         if (!e->live || strlen(prefix) + strlen(e->name) + 2 > sizeof path) continue;
         strcpy(path, prefix);

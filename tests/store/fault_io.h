@@ -25,6 +25,7 @@ typedef enum fault_kind {
     FAULT_ERROR,       /* the operation fails with `error` and does nothing */
     FAULT_SYNC_DROPS,  /* the same; a sync that fails so marks its pages clean: what was written
                           before can no longer become durable, and later syncs say 0 */
+    FAULT_ERROR_AFTER, /* the operation is done, and fails with `error` all the same */
     FAULT_SHORT_WRITE, /* pwrite writes `part_bytes` and returns that; others are not affected */
     FAULT_CRASH_BEFORE,
     FAULT_CRASH_AFTER,
@@ -61,10 +62,34 @@ void fault_io_destroy(fault_io *disk);
 const tsr_io *fault_io_table(fault_io *disk); /* borrowed */
 
 void fault_io_arm(fault_io *disk, const fault_plan *plan); /* NULL: no fault; counting restarts */
-uint64_t fault_io_count(const fault_io *disk);             /* operations since arming */
-bool fault_io_fired(const fault_io *disk);
+/* Two faults at once; where both meet one operation, the first decides. */
+void fault_io_arm_pair(fault_io *disk, const fault_plan *first, const fault_plan *second);
+uint64_t fault_io_count(const fault_io *disk);   /* operations since arming */
+uint64_t fault_io_matched(const fault_io *disk); /* of those, what the first plan names */
+bool fault_io_fired(const fault_io *disk);       /* one of them */
+bool fault_io_both_fired(const fault_io *disk);
+bool fault_io_is_dead(const fault_io *disk); /* crashed, and not up again */
+/* Armed, it dies after 20,000 operations: somebody tries for ever. */
+bool fault_io_is_endless(const fault_io *disk);
+size_t fault_io_open_count(const fault_io *disk); /* descriptors */
+/* Above zero while this thread is inside the file system, whose own memory never fails. */
+extern _Thread_local unsigned fault_io_depth;
 const char *fault_io_fired_name(const fault_io *disk); /* "fsync"; "" if none */
 void fault_io_crash(fault_io *disk, fault_crash crash, uint64_t seed);
+
+/* A crash decided choice by choice: `choose` returns a number below `alternatives`; 0: nothing of
+ * it became durable. Asked for every entry of a directory, and for every file, what of it was kept:
+ * all, the size alone, parts of the blocks; of a file with few blocks that were not synced each
+ * subset. */
+typedef struct fault_choice {
+    unsigned (*choose)(void *user, unsigned alternatives);
+    void *user;
+    size_t exhaustive_blocks;
+} fault_choice;
+void fault_io_crash_choose(fault_io *disk, const fault_choice *choice);
+unsigned
+fault_io_pending(const fault_io *disk); /* files and entries that differ from what was synced */
+uint64_t fault_io_fingerprint(const fault_io *disk); /* of names and bytes that can be reached */
 void fault_io_drop_locks(fault_io *disk); /* as a lock server would that lost its memory */
 void fault_io_set_fs_type(fault_io *disk, uint64_t magic);
 void fault_io_set_direct(fault_io *disk, fault_direct direct);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the file system in memory consists of, shared by the files that make it.
+ */
+#ifndef TSR_TESTS_STORE_FAULT_STATE_H
+#define TSR_TESTS_STORE_FAULT_STATE_H
+
+#include "tests/store/fault_io.h"
+
+enum { FAULT_FDS_MAX = 256, FAULT_BLOCK_BYTES = 512 };
+
+typedef struct fault_bytes {
+    uint8_t *data;
+    size_t size;
+} fault_bytes;
+
+typedef struct fault_entry {
+    char name[112];
+    int node;
+    bool live, durable;
+    bool stuck; /* its change was dropped by a failed sync */
+} fault_entry;
+
+typedef struct fault_node {
+    bool is_dir, stuck;
+    fault_bytes now, synced; /* of a file */
+    fault_entry *entries;    /* of a directory */
+    size_t entry_count, entry_capacity;
+} fault_node;
+
+typedef struct fault_descriptor {
+    bool used, locks, direct;
+    int node;
+} fault_descriptor;
+
+struct fault_io {
+    tsr_io table;
+    pthread_mutex_t mutex;
+    fault_node *nodes; /* 0 is the root */
+    size_t node_count, node_capacity;
+    fault_descriptor fds[FAULT_FDS_MAX];
+    fault_plan plans[2];
+    uint64_t count, matched[2]; /* since arming; of the plan's name */
+    uint64_t fs_type;
+    fault_direct direct;
+    uint64_t direct_count;
+    bool dead, endless;
+    bool fired[2];
+    const char *fired_name; /* of the first that fired */
+};
+
+/* Memory that is there, or the test ends. */
+void *fault_checked(void *memory);
+void fault_resize(fault_bytes *b, size_t size); /* grown with zeros */
+void fault_copy(fault_bytes *to, const fault_bytes *from);
+void fault_forget(fault_node *dir); /* entries that are neither live nor durable */
+
+#endif

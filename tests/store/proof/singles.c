@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * T1: every operation of every life meets every fault, once or from then on; then the process dies,
+ * or power is cut and of what was not synced nothing, or some mixture, is left.
+ */
+#include "tests/store/proof/proof.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MIXES_CRASHED = 4, MIXES = 1, OPERATIONS_MAX = 2000 };
+
+typedef struct tally {
+    uint64_t lives, checks;
+} tally;
+
+static bool report(const life_case *which, const life_run *run, const char *crash,
+                   const char *text) {
+    printf(
+        "VIOLATION: %s\n  reproduce: proof singles --life %s --start %s --fault %s%s --at %" PRIu64
+        " (%s%s%s)\n",
+        text, which->life, which->start, run->first->name, run->persistent ? "+" : "", run->at,
+        run->operation, crash[0] ? ", then " : "", crash);
+    return false;
+}
+
+static bool check_all(const life_case *which, const life_run *run, tally *done) {
+    static const char *const names[] = {"power cut", "kill", "mixture"};
+    bool lost = run->first->plan.kind == FAULT_SYNC_DROPS;
+    char text[LIFE_TEXT];
+    for (int crash = FAULT_LOSE; crash <= FAULT_MIX; crash++) {
+        unsigned count = crash != FAULT_MIX ? 1 : run->first->dies ? MIXES_CRASHED : MIXES;
+        for (unsigned i = 1; i <= count; i++) {
+            fault_io *later = fault_io_clone(run->disk);
+            fault_io_crash(later, (fault_crash)crash, i * 1000003 + run->at);
+            bool good = life_check(later, &run->facts, lost, text);
+            fault_io_destroy(later);
+            done->checks++;
+            if (!good) return report(which, run, names[crash], text);
+        }
+    }
+    return true;
+}
+
+static bool every_operation(const life_case *which, const life_fault *fault, bool persistent,
+                            uint64_t only, tally *done) {
+    bool fired = true, good = true;
+    for (uint64_t n = only ? only : 1; good && fired; n++) {
+        life_run run = {.first = fault, .at = n, .persistent = persistent};
+        life_live(which, &run);
+        fired = run.fired && !only && n < OPERATIONS_MAX;
+        if (run.fired) {
+            done->lives++;
+            good = run.violation[0] ? report(which, &run, "", run.violation)
+                                    : check_all(which, &run, done);
+        }
+        fault_io_destroy(run.disk);
+    }
+    return good;
+}
+
+static bool is_asked_for(const proof_options *options, const life_fault *fault, bool persistent) {
+    char name[32];
+    snprintf(name, sizeof name, "%s%s", fault->name, persistent ? "+" : "");
+    return !options->fault || strcmp(options->fault, name) == 0;
+}
+
+bool proof_singles(const proof_options *options) {
+    tally done = {0};
+    for (size_t c = 0; c < LIFE_CASES; c++) {
+        if (!proof_chosen(options, &life_cases[c])) continue;
+        for (size_t f = 0; f < life_fault_count; f++)
+            for (int persistent = 0; persistent <= !life_faults[f].dies; persistent++)
+                if (is_asked_for(options, &life_faults[f], persistent) &&
+                    !every_operation(&life_cases[c], &life_faults[f], persistent, options->at,
+                                     &done))
+                    return false;
+    }
+    printf("singles: %" PRIu64 " faults, %" PRIu64 " recoveries checked: all of them\n", done.lives,
+           done.checks);
+    return done.lives > 0;
+}
