@@ -135,10 +135,11 @@ tsr_result tsr_io_open(tsr_ctx *ctx, const char *path, int flags, mode_t mode, i
 tsr_result tsr_io_read_exact(tsr_ctx *ctx, int fd, const char *path, void *bytes, size_t size_bytes,
                              uint64_t offset) {
     const tsr_io *io = tsr_ctx_io(ctx);
+    unsigned interruptions = 0;
     for (size_t done = 0; done < size_bytes;) {
         ssize_t part = io->pread(io->self, fd, (char *)bytes + done, size_bytes - done,
                                  (off_t)(offset + done));
-        if (part == -EINTR) continue;
+        if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
         if (part < 0)
             FAIL_ERRNO(ctx, TSR_IO, (int)-part, "cannot read '%s' at offset %llu", path,
                        (unsigned long long)(offset + done));
@@ -153,10 +154,11 @@ tsr_result tsr_io_read_exact(tsr_ctx *ctx, int fd, const char *path, void *bytes
 tsr_result tsr_io_write_all(tsr_ctx *ctx, int fd, const char *path, const void *bytes,
                             size_t size_bytes, uint64_t offset) {
     const tsr_io *io = tsr_ctx_io(ctx);
+    unsigned interruptions = 0;
     for (size_t done = 0; done < size_bytes;) {
         ssize_t part = io->pwrite(io->self, fd, (const char *)bytes + done, size_bytes - done,
                                   (off_t)(offset + done));
-        if (part == -EINTR) continue;
+        if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
         if (part <= 0)
             FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %llu",
                        path, (unsigned long long)(offset + done));

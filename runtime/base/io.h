@@ -15,6 +15,9 @@
 
 #define TSR_IO_CWD (-100) /* AT_FDCWD */
 
+/* So often one read or write may say EINTR before it has failed. */
+enum { TSR_IO_INTERRUPTIONS_MAX = 1000 };
+
 /* Called once per directory entry, "." and ".." left out. Non-zero stops and is returned by list,
  * which allocates nothing. */
 typedef int (*tsr_io_entry_fn)(void *user, const char *name);

@@ -75,11 +75,12 @@ tsr_result tsr_disk_open(tsr_ctx *ctx, int dir, const char *name, int flags, int
 tsr_result tsr_disk_read(tsr_ctx *ctx, int fd, const char *name, void *bytes, size_t size_bytes,
                          uint64_t offset) {
     const tsr_io *io = tsr_ctx_io(ctx);
+    unsigned interruptions = 0;
     bool again = false;
     for (size_t done = 0; done < size_bytes;) {
         ssize_t part = io->pread(io->self, fd, (char *)bytes + done, size_bytes - done,
                                  (off_t)(offset + done));
-        if (part == -EINTR) continue;
+        if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
         if (part == -EIO && !again) {
             again = true;
             continue;

@@ -62,11 +62,12 @@ static void hash_chunks(void *user, uint64_t task) {
 static tsr_result write_direct(tsr_ctx *ctx, int fd, const char *name, const uint8_t *bytes,
                                uint64_t size_bytes, uint64_t *out_done) {
     const tsr_io *io = tsr_ctx_io(ctx);
+    unsigned interruptions = 0;
     uint64_t done = 0, whole = size_bytes / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
     while (done < whole && done % TSR_DIRECT_ALIGN == 0) {
         size_t size = whole - done < WRITE_BYTES ? (size_t)(whole - done) : WRITE_BYTES;
         ssize_t part = io->pwrite(io->self, fd, bytes + done, size, (off_t)done);
-        if (part == -EINTR) continue;
+        if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
         if (part == -EINVAL || part == -EOPNOTSUPP) break;
         if (part <= 0)
             FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %" PRIu64,
