@@ -33,11 +33,12 @@ static bool epoch_has_manifest(const tsr_listing *listing, uint64_t epoch) {
     return false;
 }
 
-/* Failing to remove is harmless: the next collection finds it again. */
-static int remove_name(tsr_ctx *ctx, const tsr_store *store, const tsr_name *name) {
+/* Failing to remove is harmless: the next collection finds it again. But what failed may have been
+ * done. */
+static void remove_name(tsr_ctx *ctx, const tsr_store *store, const tsr_name *name) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
-    return io->unlink(io->self, store->root, tsr_name_format(name, text), 0);
+    io->unlink(io->self, store->root, tsr_name_format(name, text), 0);
 }
 
 tsr_result tsr_store_sweep(tsr_ctx *ctx, tsr_store *store) {
@@ -80,9 +81,10 @@ tsr_result tsr_store_remove_old(tsr_ctx *ctx, tsr_store *store) {
     remove_records(ctx, store);
     for (size_t i = 0; i < store->root_names.count; i++) {
         const tsr_name *name = &store->root_names.names[i];
-        if (name->kind == TSR_NAME_MANIFEST && name->epoch <= store->epoch &&
-            !is_good(store, name) && remove_name(ctx, store, name) >= 0)
-            removed = true;
+        if (name->kind != TSR_NAME_MANIFEST || name->epoch > store->epoch || is_good(store, name))
+            continue;
+        remove_name(ctx, store, name);
+        removed = true;
     }
     if (removed) {
         tsr_result result = tsr_disk_sync(ctx, store->root, store->directory);
