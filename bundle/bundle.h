@@ -85,6 +85,9 @@ tsr_digest
 tsr_bundle_get_digest(const tsr_bundle *bundle); /* root of trust: SHA-256 of the index blob */
 uint64_t tsr_bundle_get_file_size(const tsr_bundle *bundle); /* 0 for a directory */
 size_t tsr_bundle_get_target_count(const tsr_bundle *bundle);
+/* The index names manifests that the file does not hold: FORMAT.md, "Slices". Targets are those
+ * that are here. */
+bool tsr_bundle_is_slice(const tsr_bundle *bundle);
 const char *tsr_bundle_get_target_name(const tsr_bundle *bundle,
                                        size_t target); /* "cpu:x86-64-v3" */
 /* The verified config of a target (the same bytes for every target). Borrowed from the bundle. */

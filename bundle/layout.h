@@ -48,8 +48,8 @@ typedef struct tsr_descriptor {
 
 typedef struct tsr_manifest {
     tsr_descriptor self, config;
-    const char *target; /* borrowed; NULL: a foreign manifest */
-    size_t layer_count;
+    const char *target;     /* borrowed; NULL: a foreign manifest */
+    size_t layer_count;     /* 0: left out of a slice; then config and layers are not known */
     tsr_descriptor *layers; /* borrowed; of a target: the last one is the chunk table */
 } tsr_manifest;
 

@@ -299,6 +299,7 @@ static tsr_result load_manifest(tsr_ctx *ctx, tsr_bundle *bundle, size_t index,
                                 tsr_arena *scratch) {
     tsr_manifest *manifest = &bundle->layout.manifests[index];
     char *json;
+    if (!tsr_bundle_find_blob(bundle, &manifest->self.digest)) return TSR_SUCCESS; /* a slice */
     TRY(ctx, read_metadata(ctx, bundle, &manifest->self, scratch, &json));
     tsr_json_source source = source_of(bundle, "manifest", &manifest->self);
     TRY(ctx, tsr_layout_parse_manifest(ctx, &source, json, (size_t)manifest->self.size_bytes,
@@ -340,6 +341,10 @@ static tsr_result load(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_open_o
     TRY(ctx, load_root(ctx, bundle, scratch));
     for (size_t i = 0; i < bundle->layout.manifest_count; i++)
         TRY(ctx, load_manifest(ctx, bundle, i, scratch));
+    if (!bundle->target_count)
+        FAIL(ctx, TSR_CORRUPT,
+             TSB "manifests of the index: expected one of a target, got none of the %zu blobs",
+             bundle->path, bundle->layout.manifest_count);
     if (!options->strict) return TSR_SUCCESS;
     TRY(ctx, tsr_bundle_check_canonical(ctx, bundle));
     if (options->defer_blobs) return TSR_SUCCESS;

@@ -61,6 +61,7 @@ static void place_rank(planner *p, const tsr_layout *layout, rank wanted) {
     if (wanted == RANK_INDEX) place_blob(p, &layout->index);
     for (size_t m = 0; m < layout->manifest_count; m++) {
         const tsr_manifest *manifest = &layout->manifests[m];
+        if (!manifest->layer_count) continue; /* left out of a slice */
         if (wanted == RANK_MANIFEST) place_blob(p, &manifest->self);
         if (wanted == RANK_CONFIG) place_blob(p, &manifest->config);
         for (size_t i = 0; i < manifest->layer_count; i++)

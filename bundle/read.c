@@ -19,6 +19,12 @@ tsr_digest tsr_bundle_get_digest(const tsr_bundle *bundle) { return bundle->layo
 uint64_t tsr_bundle_get_file_size(const tsr_bundle *bundle) { return bundle->file_size_bytes; }
 size_t tsr_bundle_get_target_count(const tsr_bundle *bundle) { return bundle->target_count; }
 
+bool tsr_bundle_is_slice(const tsr_bundle *bundle) {
+    for (size_t i = 0; i < bundle->layout.manifest_count; i++)
+        if (!bundle->layout.manifests[i].layer_count) return true;
+    return false;
+}
+
 static const tsr_manifest *manifest_of(const tsr_bundle *bundle, size_t target) {
     TSR_ASSERT(target < bundle->target_count);
     return &bundle->layout.manifests[bundle->targets[target]];
