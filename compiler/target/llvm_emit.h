@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tile IR -> LLVM IR through the LLVM C API. llvm_func.c makes functions, loops and memory
- * accesses; llvm_ops.c the ops of arith, vector and math; llvm_math.c the functions.
+ * accesses; llvm_ops.c the ops of arith, vector and math; llvm_math.c the functions; llvm_narrow.c
+ * conversions of 16-bit floats.
  *
  * No fast-math flag is ever set: what is written separately stays separate. Ops that LLVM leaves
  * undefined get a meaning: arith.fptosi saturates, NaN gives 0.
@@ -59,6 +60,11 @@ LLVMValueRef tsr_emit_float(LLVMTypeRef type, double value); /* splat */
 LLVMValueRef tsr_emit_int(LLVMTypeRef type, int64_t value);  /* splat */
 /* a * b + c: fused where the target can, else rounded twice. */
 LLVMValueRef tsr_emit_fma(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+
+/* bf16 (else f16) as 16 bits to f32, and f32 to the nearest of it, ties to even; a NaN keeps its
+ * sign and its upper bits and becomes quiet. */
+LLVMValueRef tsr_emit_widen(tsr_emit *emit, LLVMValueRef bits, bool bf16);
+LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16);
 
 /* Ops of arith, vector and math. *out_known false: not one of them. */
 TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);

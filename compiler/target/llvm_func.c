@@ -69,6 +69,8 @@ LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type) {
     if (mlirTypeIsAIndex(type)) return LLVMInt64TypeInContext(emit->llvm);
     if (mlirTypeIsAF32(type)) return LLVMFloatTypeInContext(emit->llvm);
     if (mlirTypeIsAF64(type)) return LLVMDoubleTypeInContext(emit->llvm);
+    /* Only stored, loaded and converted: llvm_narrow.c. */
+    if (mlirTypeIsABF16(type) || mlirTypeIsAF16(type)) return LLVMInt16TypeInContext(emit->llvm);
     if (mlirTypeIsAInteger(type))
         return LLVMIntTypeInContext(emit->llvm, mlirIntegerTypeGetWidth(type));
     return NULL;

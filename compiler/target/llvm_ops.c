@@ -32,6 +32,16 @@ static LLVMValueRef conversion(const op *o) {
     return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
 }
 
+static LLVMValueRef float_conversion(const op *o) {
+    bool widen = o->how == LLVMFPExt;
+    MlirType type =
+        mlirValueGetType(widen ? tsr_op_operand(o->mlir, 0) : tsr_op_result(o->mlir, 0));
+    if (mlirTypeIsAVector(type)) type = mlirShapedTypeGetElementType(type);
+    bool bf16 = mlirTypeIsABF16(type);
+    if (!bf16 && !mlirTypeIsAF16(type)) return conversion(o);
+    return (widen ? tsr_emit_widen : tsr_emit_narrow)(o->emit, x(o, 0), bf16);
+}
+
 static LLVMValueRef fptosi(const op *o) {
     LLVMValueRef value = x(o, 0);
     LLVMTypeRef types[] = {o->type, LLVMTypeOf(value)};
@@ -250,8 +260,9 @@ static const row rows[] = {
     {"arith.sitofp", conversion, LLVMSIToFP},
     {"arith.uitofp", conversion, LLVMUIToFP},
     {"arith.fptosi", fptosi, 0},
-    {"arith.extf", conversion, LLVMFPExt},
-    {"arith.truncf", conversion, LLVMFPTrunc},
+    {"arith.extf", float_conversion, LLVMFPExt},
+    {"arith.truncf", float_conversion, LLVMFPTrunc},
+    {"arith.bitcast", conversion, LLVMBitCast},
     {"arith.index_cast", index_cast, 0},
     {"vector.broadcast", broadcast, 0},
     {"vector.extract", extract, 0},

@@ -10,6 +10,14 @@ const MlirValue tsr_tile_null = {NULL};
 
 MlirType tsr_tile_index_type(tsr_tile_builder *b) { return mlirIndexTypeGet(b->at.context); }
 
+bool tsr_dtype_is_narrow(tsr_dtype dtype) {
+    return dtype == TSR_DTYPE_BF16 || dtype == TSR_DTYPE_F16;
+}
+
+tsr_dtype tsr_tile_compute_dtype(tsr_dtype dtype) {
+    return tsr_dtype_is_narrow(dtype) ? TSR_DTYPE_F32 : dtype;
+}
+
 MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype) {
     if (dtype == TSR_DTYPE_UI8 || dtype == TSR_DTYPE_I1)
         return mlirIntegerTypeGet(b->at.context, 8);
@@ -17,8 +25,9 @@ MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype) {
 }
 
 MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
-    MlirType element = dtype == TSR_DTYPE_I1 ? mlirIntegerTypeGet(b->at.context, 1)
-                                             : tsr_tile_storage_type(b, dtype);
+    MlirType element = dtype == TSR_DTYPE_I1
+                           ? mlirIntegerTypeGet(b->at.context, 1)
+                           : tsr_tile_storage_type(b, tsr_tile_compute_dtype(dtype));
     return tsr_tile_vector_type(element, lanes);
 }
 
@@ -101,6 +110,13 @@ MlirValue tsr_tile_select(tsr_tile_builder *b, MlirValue condition, MlirValue x,
     MlirValue operands[] = {condition, x, y};
     MlirAttribute none = mlirAttributeGetNull();
     return build(b, "arith.select", 3, operands, mlirValueGetType(x), NULL, none);
+}
+
+MlirValue tsr_tile_round(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {
+    if (!tsr_dtype_is_narrow(dtype)) return value;
+    MlirType narrow = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
+    MlirType wide = mlirValueGetType(value);
+    return tsr_tile_to(b, "arith.extf", tsr_tile_to(b, "arith.truncf", value, narrow), wide);
 }
 
 /* ---- index arithmetic ------------------------------------------------------------------------ */
@@ -246,15 +262,17 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
     bool masked = lanes && !mlirValueIsNull(mask);
     MlirValue value =
         build(b, "tile.load", masked ? 3 : 2, operands, type, NULL, mlirAttributeGetNull());
+    if (tsr_dtype_is_narrow(dtype))
+        return tsr_tile_to(b, "arith.extf", value, tsr_tile_value_type(b, dtype, lanes));
     if (dtype != TSR_DTYPE_I1) return value;
     return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
 }
 
 void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
                     MlirValue offset, MlirValue mask) {
-    if (dtype == TSR_DTYPE_I1)
-        value = tsr_tile_to(b, "arith.extui", value,
-                            tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value)));
+    MlirType storage = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
+    if (dtype == TSR_DTYPE_I1) value = tsr_tile_to(b, "arith.extui", value, storage);
+    if (tsr_dtype_is_narrow(dtype)) value = tsr_tile_to(b, "arith.truncf", value, storage);
     MlirValue operands[] = {value, buffer, offset, mask};
     bool masked = lanes_of(value) && !mlirValueIsNull(mask);
     tsr_op_desc desc = {

@@ -41,9 +41,13 @@ typedef enum tsr_tile_fcmp {
 
 /* ---- types ---- */
 MlirType tsr_tile_index_type(tsr_tile_builder *b);
+/* bf16 and f16 are computed with in f32. */
+bool tsr_dtype_is_narrow(tsr_dtype dtype);
+tsr_dtype tsr_tile_compute_dtype(tsr_dtype dtype);
 /* How elements lie in memory: ui8 and i1 are i8. */
 MlirType tsr_tile_storage_type(tsr_tile_builder *b, tsr_dtype dtype);
-/* How they are computed with: ui8 is i8, i1 is i1. lanes 0: a scalar, else a vector. */
+/* How they are computed with: ui8 is i8, i1 is i1, bf16 and f16 are f32. lanes 0: a scalar, else a
+ * vector. */
 MlirType tsr_tile_value_type(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 MlirType tsr_tile_vector_type(MlirType element, uint32_t lanes);
 MlirType tsr_tile_buffer_type(MlirType element, uint32_t rank, const int64_t *dims);
@@ -72,6 +76,9 @@ MlirValue tsr_tile_to(tsr_tile_builder *b, const char *op, MlirValue x, MlirType
 MlirValue tsr_tile_icompare(tsr_tile_builder *b, tsr_tile_icmp how, MlirValue x, MlirValue y);
 MlirValue tsr_tile_fcompare(tsr_tile_builder *b, tsr_tile_fcmp how, MlirValue x, MlirValue y);
 MlirValue tsr_tile_select(tsr_tile_builder *b, MlirValue condition, MlirValue x, MlirValue y);
+
+/* A value of bf16 or f16 to the nearest number of it, ties to even; others as they are. */
+MlirValue tsr_tile_round(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value);
 
 /* ---- vectors ---- */
 /* lanes 0 returns x itself; so does an x that is a vector already. */

@@ -23,6 +23,8 @@ typedef enum kind {
     XOR,
 } kind;
 
+enum { EXACT = false, ROUNDS = true };
+
 typedef struct element {
     tsr_tile_builder *b;
     MlirOperation op;
@@ -32,7 +34,9 @@ typedef struct element {
     kind kind;
 } element;
 
-static bool is_signed(tsr_dtype dtype) { return dtype == TSR_DTYPE_I64 || dtype == TSR_DTYPE_I32; }
+static bool is_signed(tsr_dtype dtype) {
+    return dtype == TSR_DTYPE_I64 || dtype == TSR_DTYPE_I32 || dtype == TSR_DTYPE_I8;
+}
 
 static MlirType type_of(const element *e, tsr_dtype dtype) {
     return tsr_tile_value_type(e->b, dtype, e->lanes);
@@ -46,15 +50,16 @@ MlirValue tsr_element_zero(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes)
 MlirValue tsr_element_lowest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
     MlirType type = tsr_tile_value_type(b, dtype, lanes);
     if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, -(double)INFINITY);
-    int64_t lowest = dtype == TSR_DTYPE_I64 ? INT64_MIN : dtype == TSR_DTYPE_I32 ? INT32_MIN : 0;
-    return tsr_tile_int(b, type, lowest);
+    int64_t bits = 8 * (int64_t)tsr_dtype_size(dtype);
+    return tsr_tile_int(b, type, is_signed(dtype) ? INT64_MIN >> (64 - bits) : 0);
 }
 
 MlirValue tsr_element_highest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
     MlirType type = tsr_tile_value_type(b, dtype, lanes);
     if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, (double)INFINITY);
+    int64_t bits = 8 * (int64_t)tsr_dtype_size(dtype);
     TSR_ASSERT(is_signed(dtype));
-    return tsr_tile_int(b, type, dtype == TSR_DTYPE_I64 ? INT64_MAX : INT32_MAX);
+    return tsr_tile_int(b, type, INT64_MAX >> (64 - bits));
 }
 
 MlirValue tsr_element_one(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
@@ -283,21 +288,54 @@ static MlirValue where(const element *e) {
 
 static MlirValue same(const element *e) { return e->x[0]; }
 
+/* f64 to f32, rounded to odd: what is rounded again to fewer bits is as if rounded once (Boldo and
+ * Melquiond, "Emulation of a FMA and correctly rounded sums", 2008, theorem 3). */
+static MlirValue to_odd_f32(const element *e, MlirValue x) {
+    tsr_tile_builder *b = e->b;
+    MlirType bits_type = type_of(e, TSR_DTYPE_I32);
+    MlirValue near = tsr_tile_to(b, "arith.truncf", x, type_of(e, TSR_DTYPE_F32));
+    MlirValue back = tsr_tile_to(b, "arith.extf", near, mlirValueGetType(x));
+    MlirValue beyond = tsr_tile_fcompare(b, TSR_FCMP_OGT, tsr_tile_1(b, "math.absf", back),
+                                         tsr_tile_1(b, "math.absf", x));
+    MlirValue inexact = tsr_tile_fcompare(b, TSR_FCMP_UNE, back, x);
+    MlirValue bits = tsr_tile_to(b, "arith.bitcast", near, bits_type);
+    bits = tsr_tile_2(b, "arith.subi", bits, tsr_tile_to(b, "arith.extui", beyond, bits_type));
+    bits = tsr_tile_2(b, "arith.ori", bits, tsr_tile_to(b, "arith.extui", inexact, bits_type));
+    return tsr_tile_to(b, "arith.bitcast", bits, mlirValueGetType(near));
+}
+
+/* To bf16 or f16. Integers of 32 and 64 bits go through f64. */
+static MlirValue cast_narrow(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirValue x = e->x[0];
+    bool wide = !tsr_dtype_is_float(e->from) && tsr_dtype_size(e->from) > 1;
+    if (!tsr_dtype_is_float(e->from))
+        x = tsr_tile_to(b, is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", x,
+                        type_of(e, wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32));
+    if (wide || e->from == TSR_DTYPE_F64) x = to_odd_f32(e, x);
+    return tsr_tile_round(b, e->to, x);
+}
+
 static MlirValue cast_float(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirType type = type_of(e, e->to);
-    if (tsr_dtype_is_float(e->to))
-        return tsr_tile_to(b, e->to == TSR_DTYPE_F64 ? "arith.extf" : "arith.truncf", e->x[0],
-                           type);
+    if (tsr_dtype_is_float(e->to)) {
+        if (mlirTypeEqual(mlirValueGetType(e->x[0]), type)) return e->x[0];
+        const char *name = e->to == TSR_DTYPE_F64 ? "arith.extf" : "arith.truncf";
+        return tsr_tile_to(b, name, e->x[0], type);
+    }
     if (e->to == TSR_DTYPE_I1) {
         MlirValue zero = tsr_element_zero(b, e->from, e->lanes);
         return tsr_tile_fcompare(b, TSR_FCMP_UNE, e->x[0], zero);
     }
-    if (e->to != TSR_DTYPE_UI8) return tsr_tile_to(b, "arith.fptosi", e->x[0], type);
+    if (e->to != TSR_DTYPE_UI8 && e->to != TSR_DTYPE_I8)
+        return tsr_tile_to(b, "arith.fptosi", e->x[0], type);
+    int64_t low = e->to == TSR_DTYPE_I8 ? INT8_MIN : 0;
+    int64_t high = e->to == TSR_DTYPE_I8 ? INT8_MAX : UINT8_MAX;
     MlirType wide = type_of(e, TSR_DTYPE_I32);
     MlirValue value = tsr_tile_to(b, "arith.fptosi", e->x[0], wide);
-    value = tsr_tile_2(b, "arith.maxsi", value, tsr_tile_int(b, wide, 0));
-    value = tsr_tile_2(b, "arith.minsi", value, tsr_tile_int(b, wide, 255));
+    value = tsr_tile_2(b, "arith.maxsi", value, tsr_tile_int(b, wide, low));
+    value = tsr_tile_2(b, "arith.minsi", value, tsr_tile_int(b, wide, high));
     return tsr_tile_to(b, "arith.trunci", value, type);
 }
 
@@ -305,6 +343,7 @@ static MlirValue cast(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirType type = type_of(e, e->to);
     if (e->from == e->to) return e->x[0];
+    if (tsr_dtype_is_narrow(e->to)) return cast_narrow(e);
     if (tsr_dtype_is_float(e->from)) return cast_float(e);
     if (tsr_dtype_is_float(e->to))
         return tsr_tile_to(b, is_signed(e->from) ? "arith.sitofp" : "arith.uitofp", e->x[0], type);
@@ -312,6 +351,7 @@ static MlirValue cast(const element *e) {
         return tsr_tile_icompare(b, TSR_ICMP_NE, e->x[0], tsr_element_zero(b, e->from, e->lanes));
     size_t from = e->from == TSR_DTYPE_I1 ? 0 : tsr_dtype_size(e->from);
     if (from > tsr_dtype_size(e->to)) return tsr_tile_to(b, "arith.trunci", e->x[0], type);
+    if (from == tsr_dtype_size(e->to)) return e->x[0]; /* i8 and ui8: the same bits */
     return tsr_tile_to(b, is_signed(e->from) ? "arith.extsi" : "arith.extui", e->x[0], type);
 }
 
@@ -321,10 +361,11 @@ typedef struct row {
     const char *name;
     MlirValue (*build)(const element *e);
     kind kind;
+    bool rounds; /* the result may not be a number of bf16 or f16 yet */
 } row;
 
 static const row rows[] = {
-#define X(name, function_name, which) {name, function_name, which},
+#define X(name, function_name, which, rounding) {name, function_name, which, rounding},
 #include "compiler/tile/elements.def"
 #undef X
 };
@@ -352,5 +393,6 @@ MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirVal
                  .kind = found->kind,
                  .lanes =
                      mlirTypeIsAVector(type) ? (uint32_t)mlirShapedTypeGetDimSize(type, 0) : 0};
-    return found->build(&e);
+    MlirValue value = found->build(&e);
+    return found->rounds ? tsr_tile_round(b, to.dtype, value) : value;
 }

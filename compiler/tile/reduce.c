@@ -32,7 +32,7 @@ static tsr_result read_space(tsr_reduction *r) {
     else
         known = known && tsr_op_i64s(root, "axes", TSR_RANK_MAX, axes, &count);
     if (!known) FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed reduction", group->name);
-    r->dtype = type.dtype;
+    r->dtype = tsr_tile_compute_dtype(type.dtype);
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
         if (tsr_op_is(root, ops[i]->name)) r->op = ops[i];
     r->space.rank = type.shape.rank;
@@ -102,7 +102,7 @@ MlirValue tsr_reduction_tree(tsr_reduction *r, MlirValue partials, uint32_t lane
 }
 
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point) {
-    r->given->value = result;
+    r->given->value = tsr_tile_round(&r->group->b, r->given->dtype, result);
     tsr_region_emit(&r->after, 1, point);
     tsr_region_emit(&r->after, 2, point);
     tsr_region_store(&r->after, r->outputs, point);

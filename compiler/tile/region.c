@@ -280,7 +280,7 @@ int64_t tsr_region_bytes(const tsr_region *region, const tsr_view *outputs,
 uint32_t tsr_region_width(const tsr_region *region) {
     uint32_t width = 1;
     for (uint32_t i = 0; i < region->node_count; i++) {
-        uint32_t size = (uint32_t)tsr_dtype_size(region->nodes[i]->dtype);
+        uint32_t size = (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(region->nodes[i]->dtype));
         if (size > width) width = size;
     }
     return width;

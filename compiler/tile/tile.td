@@ -19,10 +19,10 @@ def Tile_Dialect : Dialect {
 
 class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
 
-def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, I64, I32, I8]>;
-def Tile_Element : AnyTypeOf<[F64, F32, I64, I32, I8]>;
-def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, I64, I32, I8]>],
-    "a scalar or a 1-D vector of f64, f32, i64, i32 or i8">;
+def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, BF16, F16, I64, I32, I8]>;
+def Tile_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I8]>;
+def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, BF16, F16, I64, I32, I8]>],
+    "a scalar or a 1-D vector of f64, f32, bf16, f16, i64, i32 or i8">;
 def Tile_Mask : VectorOfRankAndType<[1], [I1]>;
 
 def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {

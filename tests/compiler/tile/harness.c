@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,40 +187,13 @@ void random_fill(random_state *r, tsr_dtype dtype, void *data, size_t count, dou
                  double high) {
     for (size_t i = 0; i < count; i++) {
         double x = random_uniform(r, low, high);
-        switch (dtype) {
-        case TSR_DTYPE_F64:
-            ((double *)data)[i] = x;
-            break;
-        case TSR_DTYPE_F32:
-            ((float *)data)[i] = (float)x;
-            break;
-        case TSR_DTYPE_I64:
-            ((int64_t *)data)[i] = (int64_t)x;
-            break;
-        case TSR_DTYPE_I32:
-            ((int32_t *)data)[i] = (int32_t)x;
-            break;
-        case TSR_DTYPE_I1:
-            ((uint8_t *)data)[i] = random_u64(r) & 1;
-            break;
-        default:
-            ((uint8_t *)data)[i] = (uint8_t)(int64_t)(x < 0 ? -x : x);
-            break;
-        }
+        if (dtype == TSR_DTYPE_I1) x = (double)(random_u64(r) & 1);
+        if (dtype == TSR_DTYPE_UI8) x = fabs(x);
+        if (!tsr_dtype_is_float(dtype)) x = trunc(x);
+        tsr_dtype_write(dtype, x, data, i);
     }
 }
 
 double element_get(tsr_dtype dtype, const void *data, size_t index) {
-    switch (dtype) {
-    case TSR_DTYPE_F64:
-        return ((const double *)data)[index];
-    case TSR_DTYPE_F32:
-        return (double)((const float *)data)[index];
-    case TSR_DTYPE_I64:
-        return (double)((const int64_t *)data)[index];
-    case TSR_DTYPE_I32:
-        return (double)((const int32_t *)data)[index];
-    default:
-        return ((const uint8_t *)data)[index];
-    }
+    return tsr_dtype_read(dtype, data, index);
 }
