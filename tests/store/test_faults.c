@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commit protocol under faults: every operation of opening, saving and collecting fails in
- * every way, and after each the machine may lose power, lose parts of what was not synced, or only
- * the process dies. Invariants (docs/state-store.md): I1 an acknowledged generation survives · I2
- * what is recovered is exactly one generation I3 generations do not go back · I4 a fenced writer
- * never commits I6 recovery is idempotent · I7 faults never lower the number of good generations
+ * Faults that need a scene of their own: file systems that refuse O_DIRECT, a crash during the
+ * recovery from a crash, a paused writer that wakes up. Single faults, pairs and crash states:
+ * tests/store/proof.
  */
 #include "tests/store/fault_io.h"
 #include "tests/store/model.h"
@@ -135,21 +133,6 @@ static start start_settled(void) {
     return s;
 }
 
-/* Killed in the middle of a collection, then before a manifest was published. */
-static start start_littered(void) {
-    const fault_plan kills[] = {{.kind = FAULT_CRASH_AFTER, .at = 5, .name = "unlink"},
-                                {.kind = FAULT_CRASH_BEFORE, .at = 2, .name = "link"}};
-    start s = start_settled();
-    s.name = "littered";
-    for (size_t i = 0; i < 2; i++) {
-        fault_io_arm(s.disk, &kills[i]);
-        run(s.disk, &s.known);
-        cr_assert(fault_io_fired(s.disk));
-        fault_io_crash(s.disk, FAULT_KEEP, 0);
-    }
-    return s;
-}
-
 /* ---- single faults ---- */
 
 static void after_fault(const fault_io *disk, const outcome *out, unsigned good, where *w) {
@@ -183,37 +166,6 @@ static void every_operation(const start *from, const fault_plan *kind) {
         cr_assert_lt(n, 2000, "endless");
     }
     cr_assert_gt(n, 50, "only %llu operations were tried", (unsigned long long)n);
-}
-
-static void all_starts(const fault_plan *kind) {
-    start starts[] = {start_empty(), start_settled(), start_littered()};
-    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
-        every_operation(&starts[i], kind);
-        fault_io_destroy(starts[i].disk);
-    }
-}
-
-Test(store_faults, crash_before) { all_starts(&(fault_plan){.kind = FAULT_CRASH_BEFORE}); }
-Test(store_faults, crash_after) { all_starts(&(fault_plan){.kind = FAULT_CRASH_AFTER}); }
-Test(store_faults, io_error) { all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = EIO}); }
-Test(store_faults, disk_full) { all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = ENOSPC}); }
-Test(store_faults, interrupted) { all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = EINTR}); }
-Test(store_faults, io_error_for_good) {
-    all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = EIO, .persistent = true});
-}
-Test(store_faults, disk_full_for_good) {
-    all_starts(&(fault_plan){.kind = FAULT_ERROR, .error = ENOSPC, .persistent = true});
-}
-Test(store_faults, sync_drops_pages) {
-    all_starts(&(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO});
-}
-Test(store_faults, short_write) {
-    const size_t parts[] = {0, 1, 511, 512, 4095};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        all_starts(&(fault_plan){.kind = FAULT_SHORT_WRITE, .part_bytes = parts[i]});
-        all_starts(
-            &(fault_plan){.kind = FAULT_SHORT_WRITE, .part_bytes = parts[i], .persistent = true});
-    }
 }
 
 /* ---- past the page cache ---- */

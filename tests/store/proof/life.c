@@ -116,7 +116,10 @@ static tsr_result open_store(life_run *run, tsr_ctx *ctx, uint32_t keep, uint64_
                                        exact, out_store, out_recovery);
     if (result.code) return result;
     uint64_t step = out_recovery->found ? out_recovery->generation.position.step : 0;
-    if (step > LIFE_STEPS_MAX || !(run->facts.allowed & BIT(step)))
+    bool allowed = step <= LIFE_STEPS_MAX && (run->facts.allowed & BIT(step));
+    if (!allowed && run->medium_fails && out_recovery->damaged_count)
+        run->fell_back = true;
+    else if (!allowed)
         violate(run->violation, "went on from step %" PRIu64 "; allowed are 0x%" PRIx64, step,
                 run->facts.allowed);
     run->facts.allowed = BIT(step & LIFE_STEPS_MAX);

@@ -44,6 +44,8 @@ typedef struct life_run {
     uint64_t at;
     bool persistent;
     const fault_plan *second; /* or NULL */
+    bool medium_fails;        /* both are read errors: together they are damage, if told */
+    bool fell_back;           /* so they were: what holds without damage does not hold */
     bool fired, both_fired;
     uint64_t opportunities; /* operations that the first fault could meet */
     char operation[16];     /* the first that met a fault */

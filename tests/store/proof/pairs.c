@@ -6,6 +6,7 @@
  */
 #include "tests/store/proof/proof.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,13 +96,21 @@ static void between(life_run *run, const single *a, uint64_t random) {
     run->second = NULL;
 }
 
+/* A read that fails twice is damage: the run falls back, and says so. */
+static bool reads_fail(const single *a, const single *b) {
+    return a->fault->plan.error == EIO && b->fault->plan.error == EIO;
+}
+
 /* False if the second fault found nothing to meet. */
 static bool live_pair(const life_case *which, const single *a, const single *b, bool same,
                       uint64_t random, life_run *run) {
     fault_plan second = b->fault->plan;
     second.at = b->at;
     second.persistent = b->persistent;
-    *run = (life_run){.first = a->fault, .at = a->at, .persistent = a->persistent};
+    *run = (life_run){.first = a->fault,
+                      .at = a->at,
+                      .persistent = a->persistent,
+                      .medium_fails = same && reads_fail(a, b)};
     if (same) run->second = &second;
     life_live(which, run);
     run->second = NULL;
@@ -133,7 +142,7 @@ static int try_pair(const space *all, uint64_t number, const proof_options *opti
     bool met = live_pair(all->which[c], a, b, same, random, &run);
     random = proof_random(&random);
     bool good = !run.violation[0];
-    if (good && met) {
+    if (good && met && !run.fell_back) {
         fault_io_crash(run.disk, (fault_crash)(random % 3), random);
         good = life_check(run.disk, &run.facts, drops(b) || (same && drops(a)), text);
     }
