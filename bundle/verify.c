@@ -57,6 +57,7 @@ static tsr_result list_tasks(tsr_ctx *ctx, verify_job *job, bool full, uint64_t 
     job->tasks = calloc((size_t)task_count, sizeof *job->tasks);
     if (!blobs || !job->tasks) {
         free(blobs);
+        free(job->tasks);
         FAIL(ctx, TSR_MEMORY, "no memory to verify '%s'", bundle->path);
     }
     qsort(blobs, count, sizeof *blobs, compare_sizes);

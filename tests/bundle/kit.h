@@ -19,6 +19,7 @@ typedef struct kit_layer {
     size_t size_bytes;
     uint64_t plain_size_bytes; /* of +zstd */
     tsr_digest plain_digest;
+    const tsr_digest *digest; /* of the bytes, where they are many; NULL: made by kit_link */
 } kit_layer;
 
 typedef struct kit {

@@ -260,15 +260,15 @@ Test(hostile, zstd_window) {
     unsigned char frame[32] = {0x28, 0xb5, 0x2f, 0xfd, 0x84, (18 << 3) | 0, 0, 1, 0, 0, 1, 0, 0};
     kit k;
     kit_init(&k);
-    expect_frame(&k, (kit_layer){TSR_MEDIA_IR, NULL, frame, sizeof frame, 256, {{0}}},
+    expect_frame(&k, (kit_layer){TSR_MEDIA_IR, NULL, frame, sizeof frame, 256, {{0}}, NULL},
                  "a window of at most 128 MiB");
     frame[5] = (17 << 3) | 1;
     kit_init(&k);
-    expect_frame(&k, (kit_layer){TSR_MEDIA_IR, NULL, frame, sizeof frame, 256, {{0}}},
+    expect_frame(&k, (kit_layer){TSR_MEDIA_IR, NULL, frame, sizeof frame, 256, {{0}}, NULL},
                  "a window of at most 128 MiB");
     frame[4] = 0x85;
     kit_init(&k);
-    expect_frame(&k, (kit_layer){TSR_MEDIA_IR, NULL, frame, sizeof frame, 256, {{0}}},
+    expect_frame(&k, (kit_layer){TSR_MEDIA_IR, NULL, frame, sizeof frame, 256, {{0}}, NULL},
                  "no dictionary");
 }
 

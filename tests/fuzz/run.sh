@@ -1,34 +1,27 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# run.sh ROOT TARGET SECONDS: builds tests/fuzz/fuzz_TARGET.c with Clang's libFuzzer, ASan and UBSan,
-# and fuzzes for that long. Exits with 77 where Clang or libFuzzer is not installed.
+# run.sh ROOT FOLDER MODE TARGET SECONDS: fuzzes one target for so long from its seeds and
+# tests/fuzz/corpus/TARGET, and requires that half of the inputs passed the header checks. Shows the
+# input that broke it. FOLDER is where build.sh puts programs.
 set -eu
-
-root=$1
-target=$2
-seconds=$3
+root=$1 folder=$2 mode=$3 target=$4 seconds=$5
+"$root/tests/fuzz/build.sh" "$root" "$folder" "$mode" || exit $?
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$root"
-
-echo 'int LLVMFuzzerTestOneInput(const char *, unsigned long); int LLVMFuzzerTestOneInput(const char *b, unsigned long s) { (void)b; return s == 0; }' >"$work/probe.c"
-if ! clang -fsanitize=fuzzer,address,undefined "$work/probe.c" -o "$work/probe" 2>/dev/null; then
-    echo "clang with libFuzzer: not installed"
-    exit 77
-fi
-
-build() {
-    output=$1
-    sanitizers=$2
-    shift 2
-    clang -std=c17 -O1 -g -I. -D_GNU_SOURCE -DTSR_VERSION_TEXT='"fuzz"' "-fsanitize=$sanitizers" \
-        -fno-sanitize-recover=all "$@" runtime/base/*.c manifests/*.c \
-        tests/manifests/random_manifests.c -lcjson -lcrypto -lm -o "$work/$output"
+mkdir "$work/corpus" "$work/found"
+"$folder/$mode/$target" "-seeds=$work/corpus"
+"$folder/$mode/$target" -max_total_time="$seconds" -seed=1 -max_len=4096 -timeout=20 \
+    -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$work/found/" "$work/corpus" \
+    "$root/tests/fuzz/corpus/$target" >"$work/log" 2>&1 || {
+    tail -n 60 "$work/log"
+    for found in "$work"/found/*; do
+        [ -f "$found" ] || continue
+        echo "the input, in base64 (put it into tests/fuzz/corpus/$target):"
+        base64 "$found"
+    done
+    exit 1
 }
-build seeds address,undefined tests/fuzz/seeds.c
-build fuzz fuzzer,address,undefined "tests/fuzz/fuzz_$target.c"
-mkdir "$work/corpus"
-"$work/seeds" "$target" "$work/corpus"
-"$work/fuzz" -max_total_time="$seconds" -max_len=8192 -rss_limit_mb=1024 -verbosity=0 \
-    -print_final_stats=1 -artifact_prefix="${TMPDIR:-/tmp}/tessera-fuzz-$target-" "$work/corpus"
+grep '^fuzz: ' "$work/log"
+share=$(sed -n 's/^fuzz: .* executions, \([0-9]*\).*/\1/p' "$work/log")
+[ "$share" -ge 50 ] || { echo "expected 50 % of the inputs to pass the header checks"; exit 1; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fuzzing of what reads bytes of others, with libFuzzer under ASan and UBSan. Bundles, configs and
- * programs have fuzzers of their own: tests/bundle, tests/fuzz.
+ * Fuzzing of what reads bytes of others, with libFuzzer under ASan and UBSan. What a bundle holds
+ * has fuzzers of its own: tests/fuzz.
  *
  *     fuzz -parser=NAME -seeds=FOLDER     writes valid inputs to begin with
  *     fuzz -parser=NAME [libFuzzer's options] FOLDER
@@ -88,28 +88,6 @@ static void npy_seeds(const char *folder) {
                 ctx.error.text);
 }
 
-static void safetensors_seeds(const char *folder) {
-    tsr_ctx ctx = {0};
-    require(
-        !tsr_safetensors_write(&ctx, seed_path(folder, 0, ".safetensors"), sample_tensors, 2, NULL)
-             .code,
-        ctx.error.text);
-}
-
-static void safetensors_run(const uint8_t *bytes, size_t size_bytes) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_safetensors index;
-    if (!tsr_safetensors_decode(&ctx, bytes, size_bytes, size_bytes, "fuzz", TSR_DATA, &arena,
-                                &index)
-             .code)
-        for (size_t i = 0; i < index.entry_count; i++)
-            require(index.entries[i].offset_bytes <= size_bytes &&
-                        index.entries[i].size_bytes <= size_bytes - index.entries[i].offset_bytes,
-                    "a tensor outside of its file was accepted");
-    tsr_arena_finish(&arena);
-}
-
 /* A stored and a deflated member, as NumPy writes them, come from tests/parsers/seeds/npz. */
 static void npz_seeds(const char *folder) { (void)folder; }
 
@@ -185,7 +163,6 @@ static void record_run(const uint8_t *bytes, size_t size_bytes) {
 static const parser parsers[] = {
     {"npy", npy_seeds, array_run, ".npy"},
     {"npz", npz_seeds, array_run, ".npz"},
-    {"safetensors", safetensors_seeds, safetensors_run, NULL},
     {"manifest", manifest_seeds, manifest_run, NULL},
     {"record", record_seeds, record_run, ".log"},
 };

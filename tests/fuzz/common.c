@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+long fuzz_fail_read = -1;
+bool fuzz_faults;
+bool fuzz_armed = true;
+
+void fuzz_require(bool holds, const char *promise) {
+    if (holds) return;
+    fprintf(stderr, "fuzz: %s: expected %s\n", fuzz_the_target.name, promise);
+    abort();
+}
+
+void fuzz_put(const char *folder, unsigned number, const void *bytes, size_t size_bytes) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/seed-%u", folder, number);
+    FILE *file = fopen(path, "wb");
+    fuzz_require(file && fwrite(bytes, 1, size_bytes, file) == size_bytes && fclose(file) == 0,
+                 "a folder to write seeds to");
+}
+
+/* xorshift32: Marsaglia, "Xorshift RNGs", 2003. */
+uint32_t fuzz_random(uint32_t *state) {
+    uint32_t x = *state ? *state : 0x9e3779b9u;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^= x << 5;
+    return *state = x;
+}

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Line coverage of the readers by the corpora, each input also run with every failing read and
+allocation. Expects 95 % for each target.
+
+coverage.py ROOT FOLDER [TARGET...]: FOLDER is where build.sh puts programs. -v shows lines not run.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+EXPECTED = 95.0
+
+# Target: file of the product, functions in it that must be run. The lines of all functions that are
+# run count; those that are not are shown with -v.
+READERS = {
+    "chunks": {"bundle/range.c": ["tsr_bundle_read_range"]},
+    "config": {"manifests/config_json.c": ["tsr_config_decode"],
+               "manifests/config.c": ["tsr_config_verify"]},
+    "json": {"runtime/base/json.c": ["tsr_json_parse", "tsr_json_get_array"]},
+    "layout": {"bundle/parse.c": ["tsr_layout_parse_marker", "tsr_layout_parse_root",
+                                  "tsr_layout_parse_index", "tsr_layout_parse_manifest"],
+               "bundle/open.c": ["tsr_bundle_open"]},
+    "program": {"manifests/program_bytes.c": ["tsr_program_decode"],
+                "manifests/program.c": ["tsr_program_verify"]},
+    "safetensors": {"runtime/data/safetensors.c": ["tsr_safetensors_decode", "check_cover"]},
+    "signature": {"bundle/sign.c": ["tsr_signature_check"]},
+    "tar": {"bundle/tar.c": ["tsr_tar_walk"]},
+    "zstd": {"bundle/read.c": ["decompress"]},
+}
+
+
+def lines_of(folder, source, needed, verbose):
+    """Line: times run, of the functions that were run."""
+    notes = folder / "objects" / (source[:-2].replace("/", "+") + ".gcno")
+    out = subprocess.run(["gcov", "--json-format", "--stdout", str(notes)], check=True,
+                         capture_output=True, cwd=folder, text=True).stdout
+    for file in json.loads(out.splitlines()[0])["files"]:
+        if not file["file"].endswith(source):
+            continue
+        entered = {one["name"] for one in file["functions"] if one["execution_count"]}
+        missed = [name for name in needed if name not in entered]
+        if missed:
+            sys.exit(f"{source}: expected {missed[0]} to be run; it is not, or not there")
+        if verbose:
+            others = sorted(one["name"] for one in file["functions"] if one["name"] not in entered)
+            print(f"    {source}: not run: {' '.join(others) or 'none'}")
+        return {line["line_number"]: line["count"] for line in file["lines"]
+                if line.get("function_name") in entered}
+    sys.exit(f"gcov knows nothing of {source}")
+
+
+def measure(root, folder, target, verbose):
+    for data in (folder / "objects").glob("*.gcda"):
+        data.unlink()
+    with tempfile.TemporaryDirectory() as seeds:
+        program = [str(folder / target)]
+        subprocess.run(program + ["--seeds", seeds], check=True)
+        subprocess.run(program + ["--faults", seeds, str(root / "tests/fuzz/corpus" / target)],
+                       check=True, stdout=subprocess.DEVNULL)
+    run = total = 0
+    for source, needed in READERS[target].items():
+        counts = lines_of(folder, source, needed, verbose)
+        run += sum(count > 0 for count in counts.values())
+        total += len(counts)
+        missed = sorted(line for line, count in counts.items() if count == 0)
+        if verbose:
+            for line in missed:
+                text = (root / source).read_text(encoding="utf-8").splitlines()[line - 1]
+                print(f"    {source}:{line}: {text.strip()}")
+    share = 100.0 * run / total
+    print(f"{target}: {run} of {total} lines, {share:.1f} % ({', '.join(READERS[target])})",
+          flush=True)
+    return share >= EXPECTED
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "-v"]
+    root, folder = pathlib.Path(words[0]).resolve(), pathlib.Path(words[1]).resolve()
+    built = subprocess.run([str(root / "tests/fuzz/build.sh"), str(root), str(folder), "coverage"],
+                           check=False)
+    if built.returncode:
+        sys.exit(built.returncode)
+    targets = words[2:] or sorted(path.stem for path in (root / "tests/fuzz/targets").glob("*.c"))
+    results = [measure(root, folder / "coverage", target, "-v" in sys.argv) for target in targets]
+    if not all(results):
+        sys.exit(f"expected at least {EXPECTED} % of the lines of each")
+
+
+main()

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libFuzzer's hooks around the target of this program.
+ *
+ *     fuzz -seeds=FOLDER                  writes valid inputs to begin with
+ *     fuzz [libFuzzer's options] FOLDER   fuzzes; closes with the number of executions and the
+ *                                         share of them that passed the header checks
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t executions, passed;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size_bytes, size_t size_max,
+                               unsigned int seed);
+
+static void report(void) {
+    if (!executions) return;
+    fprintf(stderr, "fuzz: %s: %llu executions, %.1f %% passed the header checks\n",
+            fuzz_the_target.name, (unsigned long long)executions,
+            100.0 * (double)passed / (double)executions);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    for (int i = 1; i < *argc; i++) {
+        if (strncmp((*argv)[i], "-seeds=", 7) != 0) continue;
+        fuzz_the_target.seed((*argv)[i] + 7);
+        exit(0);
+    }
+    atexit(report);
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size_bytes) {
+    executions++;
+    passed += fuzz_the_target.run(bytes, size_bytes);
+    return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size_bytes, size_t size_max,
+                               unsigned int seed) {
+    return fuzz_the_target.mutate(bytes, size_bytes, size_max, seed);
+}

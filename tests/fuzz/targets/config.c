@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The config decoder: what it accepts can be written, and what is written reads back as the same
+ * bytes.
+ */
+#include "manifests/config.h"
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/manifests/random_manifests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEDS = 16 };
+
+static size_t encode(uint32_t seed, tsr_arena *arena, char **out_json) {
+    tsr_ctx ctx = {0};
+    size_t size = 0;
+    tsr_config config = random_config(seed, seed % SEEDS, arena);
+    fuzz_require(!tsr_config_encode(&ctx, &config, arena, out_json, &size).code,
+                 "a valid config to begin with");
+    return size;
+}
+
+static void seed(const char *folder) {
+    for (unsigned i = 0; i < SEEDS; i++) {
+        tsr_arena arena = {0};
+        char *json = NULL;
+        size_t size = encode(i, &arena, &json);
+        fuzz_put(folder, i, json, size);
+        tsr_arena_finish(&arena);
+    }
+}
+
+static void check_again(tsr_ctx *ctx, tsr_config *config, tsr_arena *arena) {
+    tsr_config again = {0};
+    char *json = NULL, *json_again = NULL;
+    size_t size = 0, size_again = 0;
+    config->version_minor = TSR_CONFIG_VERSION_MINOR;
+    fuzz_require(!tsr_config_encode(ctx, config, arena, &json, &size).code,
+                 "a config that can be written");
+    fuzz_require(!tsr_config_decode(ctx, json, size, arena, &again).code, "and read again");
+    fuzz_require(!tsr_config_encode(ctx, &again, arena, &json_again, &size_again).code,
+                 "and written again");
+    fuzz_require(size == size_again && memcmp(json, json_again, size) == 0, "as the same bytes");
+}
+
+static bool run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_config config = {0};
+    tsr_code code = tsr_config_decode(&ctx, (const char *)bytes, size_bytes, &arena, &config).code;
+    if (code == TSR_OK && !fuzz_faults)
+        check_again(&ctx, &config, &arena);
+    else if (code != TSR_OK)
+        fuzz_require((code == TSR_CORRUPT || code == TSR_VERSION || fuzz_faults) &&
+                         ctx.error.text[0],
+                     "the code of damage, and a message");
+    tsr_arena_finish(&arena);
+    /* The JSON scan names the offset it stopped at. */
+    return code == TSR_OK || !strstr(ctx.error.text, ": offset ");
+}
+
+static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
+    uint32_t state = seed;
+    size_t size = size_bytes;
+    if (fuzz_one_in(&state, 16)) { /* another valid config */
+        tsr_arena arena = {0};
+        char *valid = NULL;
+        size_t valid_size = encode(fuzz_random(&state), &arena, &valid);
+        if (valid_size <= size_max) memcpy(bytes, valid, size = valid_size);
+        tsr_arena_finish(&arena);
+    }
+    return fuzz_mutate_json(bytes, size, size_max, &state);
+}
+
+const fuzz_target fuzz_the_target = {"config", seed, run, mutate};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The program decoder: what it accepts is written as the same bytes, can be listed, and took memory
+ * in proportion to its size.
+ */
+#include "manifests/program.h"
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/manifests/random_manifests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONFIG_SEED = 1, CONFIG_SIZE = 4, HEAD_BYTES = 20, SEEDS = 16 };
+
+static const tsr_config *the_config(void) {
+    static tsr_arena arena;
+    static tsr_config config;
+    if (!config.entry_count) config = random_config(CONFIG_SEED, CONFIG_SIZE, &arena);
+    return &config;
+}
+
+static size_t encode(uint32_t seed, tsr_arena *arena, void **out_bytes) {
+    tsr_ctx ctx = {0};
+    size_t size = 0;
+    tsr_program program = random_program(seed, seed % 6, the_config(), arena);
+    fuzz_require(!tsr_program_encode(&ctx, &program, arena, out_bytes, &size).code,
+                 "a valid program to begin with");
+    return size;
+}
+
+static void seed(const char *folder) {
+    for (unsigned i = 0; i < SEEDS; i++) {
+        tsr_arena arena = {0};
+        void *bytes = NULL;
+        size_t size = encode(i, &arena, &bytes);
+        fuzz_put(folder, i, bytes, size);
+        tsr_arena_finish(&arena);
+    }
+}
+
+/* Magic, version and the two counts. */
+static bool head_good(const uint8_t *bytes, size_t size_bytes) {
+    static const uint8_t magic[] = {'T', 'S', 'R', 'P', 'R', 'O', 'G', '\n', TSR_PROGRAM_VERSION};
+    uint32_t entries;
+    if (size_bytes < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0) return false;
+    memcpy(&entries, bytes + 16, sizeof entries);
+    return entries == the_config()->entry_count;
+}
+
+static bool run(const uint8_t *bytes, size_t size_bytes) {
+    const tsr_config *config = the_config();
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_program program = {0};
+    tsr_buffer text = {0};
+    void *again = NULL;
+    size_t size = 0;
+    tsr_code code = tsr_program_decode(&ctx, bytes, size_bytes, config, &arena, &program).code;
+    fuzz_require(arena.used_bytes <= 16 * size_bytes, "memory in proportion to the bytes");
+    if (code == TSR_OK && !fuzz_faults) {
+        fuzz_require(!tsr_program_encode(&ctx, &program, &arena, &again, &size).code,
+                     "a program that can be written");
+        fuzz_require(size == size_bytes && memcmp(again, bytes, size) == 0, "the same bytes");
+        tsr_program_format(&program, config, &text);
+        fuzz_require(!text.failed, "a listing");
+    } else if (code != TSR_OK) {
+        bool right = code == TSR_CORRUPT || code == TSR_VERSION || fuzz_faults;
+        fuzz_require(right && ctx.error.text[0], "the code of damage, and a message");
+    }
+    tsr_buffer_finish(&text);
+    tsr_arena_finish(&arena);
+    return head_good(bytes, size_bytes);
+}
+
+/* One little-endian integer where there may be one: small, at a limit, or off by one. */
+static void change_integer(uint8_t *bytes, size_t size, uint32_t *state) {
+    static const uint32_t known[] = {0,
+                                     1,
+                                     2,
+                                     3,
+                                     4,
+                                     7,
+                                     8,
+                                     9,
+                                     63,
+                                     64,
+                                     255,
+                                     256,
+                                     257,
+                                     1024,
+                                     1025,
+                                     1 << 20,
+                                     (1 << 20) + 1,
+                                     0x7fffffff,
+                                     0x80000000,
+                                     0xffffffff};
+    uint32_t value;
+    if (size < HEAD_BYTES + sizeof value) return;
+    size_t at = HEAD_BYTES + fuzz_random(state) % (size - HEAD_BYTES - sizeof value + 1);
+    memcpy(&value, bytes + at, sizeof value);
+    switch (fuzz_random(state) % 4) {
+    case 0:
+        value++;
+        break;
+    case 1:
+        value--;
+        break;
+    case 2:
+        value = fuzz_random(state) % 8;
+        break;
+    default:
+        value = known[fuzz_random(state) % (sizeof known / sizeof known[0])];
+        break;
+    }
+    memcpy(bytes + at, &value, sizeof value);
+}
+
+static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
+    uint32_t state = seed;
+    size_t size = size_bytes;
+    if (fuzz_one_in(&state, 16)) { /* another valid program */
+        tsr_arena arena = {0};
+        void *valid = NULL;
+        size_t valid_size = encode(fuzz_random(&state), &arena, &valid);
+        if (valid_size <= size_max) memcpy(bytes, valid, size = valid_size);
+        tsr_arena_finish(&arena);
+    }
+    if (fuzz_one_in(&state, 2))
+        change_integer(bytes, size, &state);
+    else
+        size = LLVMFuzzerMutate(bytes, size, size_max);
+    if (size >= HEAD_BYTES && !fuzz_one_in(&state, 16)) {
+        uint32_t head[3] = {TSR_PROGRAM_VERSION, 0, (uint32_t)the_config()->entry_count};
+        memcpy(&head[1], bytes + 12, sizeof head[1]);
+        memcpy(bytes, "TSRPROG\n", 8);
+        memcpy(bytes + 8, head, sizeof head);
+    }
+    return size;
+}
+
+const fuzz_target fuzz_the_target = {"program", seed, run, mutate};
