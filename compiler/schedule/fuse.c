@@ -95,6 +95,21 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
     return TSR_SUCCESS;
 }
 
+/* The results after the first, each a node that stands behind it. */
+static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
+    uint32_t owner = e->node_count - 1;
+    for (size_t i = 1; i < tsr_op_result_count(op); i++) {
+        uint32_t *operand = TSR_NEW(&f->arena, uint32_t, 1);
+        if (!operand) FAIL(&f->ctx, TSR_MEMORY, "no memory to read an entry");
+        TRY(&f->ctx, add_node(f, e, tsr_op_result(op, i), op, NULL));
+        *operand = owner;
+        e->nodes[e->node_count - 1].kind = TSR_FUSE_PART;
+        e->nodes[e->node_count - 1].operand_count = 1;
+        e->nodes[e->node_count - 1].operands = operand;
+    }
+    return TSR_SUCCESS;
+}
+
 static bool is_sink(MlirOperation op) {
     return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
 }
@@ -102,7 +117,10 @@ static bool is_sink(MlirOperation op) {
 static TSR_RESULT entry_alloc(fuser *f, entry *e) {
     size_t count = 0;
     MlirBlock block = tsr_op_body(e->func);
-    TSR_FOR_EACH_OP(op, block) count++;
+    TSR_FOR_EACH_OP(op, block) {
+        size_t results = tsr_op_result_count(op);
+        count += results ? results : 1;
+    }
     count += (size_t)mlirBlockGetNumArguments(block);
     if (count > ENTRY_OPS_MAX)
         FAIL(&f->ctx, TSR_COMPILE, "@%s has %zu ops; at most %d can be scheduled",
@@ -152,12 +170,14 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
             e->sinks[e->sink_count++] = op;
             continue;
         }
-        if (!row || tsr_op_result_count(op) != 1) {
+        size_t results = tsr_op_result_count(op);
+        if (!row || !results || (results > 1 && row->op_class != TSR_CLASS_ALONE)) {
             tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_KERNEL,
                            "%s: no kernel can compute this op", tsr_op_name(op));
             FAIL(&f->ctx, TSR_COMPILE, "no kernel can compute %s", tsr_op_name(op));
         }
         TRY(&f->ctx, add_node(f, e, tsr_op_result(op, 0), op, row));
+        TRY(&f->ctx, add_parts(f, e, op));
     }
     mark_kept(e);
     return TSR_SUCCESS;
@@ -204,7 +224,7 @@ static const char *group_symbol(fuser *f, const entry *e, const tsr_fuse_group *
     tsr_buffer_printf(&text, "k%u", f->group_count);
     for (uint32_t i = 0; i < group->node_count; i++) {
         const tsr_op_row *row = e->rows[group->nodes[i]];
-        if (row->op_class == TSR_CLASS_CONSTANT) continue;
+        if (!row || row->op_class == TSR_CLASS_CONSTANT) continue;
         if (shown < GROUP_NAME_OPS)
             tsr_buffer_printf(&text, "_%s", short_name(row));
         else
@@ -234,6 +254,14 @@ static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *gro
             FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
     for (uint32_t i = 0; i < group->node_count; i++) {
         uint32_t node = group->nodes[i];
+        if (e->nodes[node].kind == TSR_FUSE_PART) {
+            uint32_t owner = tsr_value_map_get(&inner, e->values[e->nodes[node].operands[0]]);
+            size_t part = node - e->nodes[node].operands[0];
+            made[i] = tsr_op_result(tsr_value_owner(made[owner]), part);
+            if (!tsr_value_map_set(&inner, &f->arena, e->values[node], i))
+                FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+            continue;
+        }
         MlirOperation copy = mlirOperationClone(e->ops[node]);
         mlirBlockAppendOwnedOperation(block, copy);
         for (uint32_t k = 0; k < e->nodes[node].operand_count; k++) {

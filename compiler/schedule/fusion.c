@@ -86,9 +86,15 @@ static bool is_inner_splat(const planner *p, uint32_t node, uint32_t reader) {
 
 static bool is_member(const planner *p, uint32_t node) { return p->mark[node] == p->stamp; }
 
+static bool has_parts(const planner *p, uint32_t node) {
+    return node + 1 < p->node_count && p->nodes[node + 1].kind == TSR_FUSE_PART &&
+           p->nodes[node].kind != TSR_FUSE_PART;
+}
+
 static bool is_output(const planner *p, uint32_t node, uint32_t set_a, uint32_t set_b) {
     if (p->home[node] != set_a && p->home[node] != set_b) return false; /* a copy */
-    if (p->nodes[node].kept) return true;
+    if (p->nodes[node].kept || p->nodes[node].kind == TSR_FUSE_PART) return true;
+    if (has_parts(p, node)) return true;
     for (uint32_t i = p->consumer_start[node]; i < p->consumer_start[node + 1]; i++) {
         uint32_t consumer = p->consumers[i];
         if (p->live[consumer] && !is_member(p, consumer)) return true;
@@ -119,16 +125,19 @@ static bool find_arguments(const planner *p, const uint32_t *members, uint32_t c
 
 /* Root and shapes; false when the nodes have two roots or no common shape. */
 static bool find_shape(const planner *p, const uint32_t *members, uint32_t count, description *d) {
+    uint32_t parts = 0;
     d->root = TSR_FUSE_NONE;
     for (uint32_t i = 0; i < count; i++) {
-        if (p->nodes[members[i]].kind == TSR_FUSE_MAP) continue;
+        parts += p->nodes[members[i]].kind == TSR_FUSE_PART;
+        if (p->nodes[members[i]].kind == TSR_FUSE_MAP || p->nodes[members[i]].kind == TSR_FUSE_PART)
+            continue;
         if (d->root != TSR_FUSE_NONE) return false;
         d->root = members[i];
     }
-    if (d->root != TSR_FUSE_NONE && p->nodes[d->root].kind == TSR_FUSE_ALONE && count > 1)
+    if (d->root != TSR_FUSE_NONE && p->nodes[d->root].kind == TSR_FUSE_ALONE && count > 1 + parts)
         return false;
     d->shape = p->nodes[d->root != TSR_FUSE_NONE ? d->root : d->outputs[0]].shape;
-    for (uint32_t i = 0; i < d->output_count; i++)
+    for (uint32_t i = 0; i < d->output_count && !parts; i++)
         if (!tsr_shape_equal(&p->nodes[d->outputs[i]].shape, &d->shape)) return false;
     return true;
 }
@@ -151,7 +160,7 @@ static bool place_members(planner *p, const uint32_t *members, uint32_t count, u
         bool is_before = member == d->root || p->seen[member] == before;
         for (uint32_t k = 0; k < node->operand_count && is_before; k++)
             p->seen[node->operands[k]] = before;
-        if (member == d->root) continue;
+        if (member == d->root || node->kind == TSR_FUSE_PART) continue;
         if (is_before) {
             if (root->kind != TSR_FUSE_REDUCE || is_output(p, member, set_a, set_b)) return false;
             /* What the prologue computes is not there after the reduction. */
@@ -486,18 +495,22 @@ static TSR_RESULT prepare(planner *p) {
             p->early[node->operands[k]] |= p->early[i];
         }
     }
-    for (uint32_t i = 0; i < p->node_count; i++) {
+    for (uint32_t i = 0, owner = 0; i < p->node_count; i++) {
         tsr_fuse_kind kind = p->nodes[i].kind;
         p->home[i] = TSR_FUSE_NONE;
+        if (kind != TSR_FUSE_PART) owner = i;
+        TSR_ASSERT(kind != TSR_FUSE_PART || p->nodes[i].operands[0] == owner);
+        p->live[i] |= p->live[owner];
         if (!p->live[i] || kind == TSR_FUSE_SOURCE || kind == TSR_FUSE_SPLAT) continue;
         own[i] = i;
-        p->home[i] = i;
-        p->sets[i] = (set){.nodes = &own[i], .count = 1, .version = 1};
+        p->home[i] = owner;
+        if (owner == i) p->sets[i] = (set){.nodes = &own[i], .version = 1};
+        p->sets[owner].count++;
     }
     for (uint32_t i = 0; i < p->node_count; i++) {
         description d;
         if (p->sets[i].count == 0) continue;
-        if (!describe(p, &own[i], 1, i, i, &d))
+        if (!describe(p, &own[i], p->sets[i].count, i, i, &d))
             FAIL(p->ctx, TSR_COMPILE, "op %u cannot be made a kernel: more than %d operands", i,
                  TSR_FUSE_ARGUMENTS_MAX);
         p->sets[i].cost = d.cost;

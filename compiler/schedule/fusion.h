@@ -8,7 +8,7 @@
  *   matmul   one matmul, then elementwise nodes over its result's shape;
  *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
  *            result's shape; outputs have the result's shape;
- *   alone    a single node of any other kind.
+ *   alone    a single node of any other kind, with the PARTs that are its further results.
  *
  * Method: every node begins as its own group; the pair of groups whose merger saves most by the
  * cost model is merged, again and again (Jangda & Guha's and XLA's priority fusion work alike).
@@ -43,9 +43,10 @@ typedef enum tsr_fuse_kind {
     TSR_FUSE_MATMUL,
     TSR_FUSE_REDUCE, /* of operand 0 */
     TSR_FUSE_ALONE,
+    TSR_FUSE_PART, /* a further result of an ALONE node, its only operand; they follow it at once */
 } tsr_fuse_kind;
 
-/* One op with one result. */
+/* One op, or one result of an op with several. */
 typedef struct tsr_fuse_node {
     tsr_fuse_kind kind;
     tsr_dtype dtype;

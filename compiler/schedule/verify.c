@@ -64,8 +64,7 @@ static bool is_static(MlirValue value) {
 static bool check_values(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         if (!is_static(tsr_op_result(op, i)))
-            return complain(op, "the result must be a static tensor of f64, f32, i64, i32, i1 or "
-                                "ui8");
+            return complain(op, "the result must be a static tensor of a known element type");
     return true;
 }
 
@@ -75,8 +74,7 @@ static bool read_body(MlirOperation func, body *b) {
     *b = (body){.func = func};
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!is_static(mlirBlockGetArgument(block, i)))
-            return complain(func, "every input must be a static tensor of f64, f32, i64, i32, i1 "
-                                  "or ui8");
+            return complain(func, "every input must be a static tensor of a known element type");
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_op_is(op, "tsched.return")) {
             b->last = op;
@@ -97,9 +95,19 @@ static bool read_body(MlirOperation func, body *b) {
     return true;
 }
 
+/* An op with several results gives a group of just these. */
+static bool check_parts(const body *b, size_t index) {
+    if (index >= tsr_op_result_count(b->root) ||
+        !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
+        tsr_op_operand_count(b->last) != tsr_op_result_count(b->root))
+        return complain(b->last, "returns something else than the results of its op, in order");
+    return true;
+}
+
 static bool check_return(body *b) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(b->func, "function_type"));
     size_t count = tsr_op_operand_count(b->last);
+    bool parts = !mlirOperationIsNull(b->root) && tsr_op_result_count(b->root) > 1;
     if (count == 0) return complain(b->func, "a fusion group has at least one output");
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
         return complain(b->last, "returns another number of values than the function declares");
@@ -112,7 +120,8 @@ static bool check_return(body *b) {
             return complain(b->last, "an input cannot be an output");
         if (!tsr_value_type(value, &output)) return complain(b->last, "output of unknown type");
         if (i == 0) b->output = output;
-        if (!tsr_shape_equal(&output.shape, &b->output.shape))
+        if (parts && !check_parts(b, i)) return false;
+        if (!parts && !tsr_shape_equal(&output.shape, &b->output.shape))
             return complain(b->last, "all outputs of a group have one shape");
     }
     return true;

@@ -60,6 +60,17 @@ static uint32_t pick(uint32_t at, const tsr_shape *wanted, bool may_stretch) {
     return same(wanted, &row) ? 1 : same(wanted, &square) ? 2 : 0;
 }
 
+/* Up to two further results of the node before; the last node's place. */
+static uint32_t add_parts(uint32_t at, uint32_t count) {
+    const tsr_shape *shapes[] = {&scalar, &row, &square};
+    uint32_t owner = at;
+    for (int parts = rand() % 3; parts > 0 && at + 1 < count; parts--) {
+        add(++at, TSR_FUSE_PART, *shapes[rand() % 3], 1, owner, 0);
+        nodes[at].kept = rand() % 6 == 0;
+    }
+    return at;
+}
+
 /* Nodes 0, 1, 2 are sources of each shape, 3 a splat. */
 static void random_graph(uint32_t count) {
     add(0, TSR_FUSE_SOURCE, scalar, 0, 0, 0);
@@ -79,7 +90,8 @@ static void random_graph(uint32_t count) {
         case 2:
             add(at, TSR_FUSE_ALONE, *shape, 1, pick(at, shape, false), 0);
             nodes[at].faults = rand() % 2;
-            break;
+            at = add_parts(at, count);
+            continue;
         default:
             add(at, TSR_FUSE_MAP, *shape, 2, pick(at, shape, true), pick(at, shape, true));
             nodes[at].weight = rand() % 5 == 0 ? 64 : 1;
@@ -88,6 +100,7 @@ static void random_graph(uint32_t count) {
         if (nodes[at].kept && rand() % 2 && same(&nodes[at].shape, &square)) nodes[at].replaces = 2;
     }
     nodes[count - 1].kept = true;
+    for (uint32_t at = count; at < NODES; at++) nodes[at].kind = TSR_FUSE_SOURCE;
 }
 
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -129,6 +142,18 @@ static void run_group(const tsr_fuse_group *group, const uint64_t *memory, uint6
     }
 }
 
+/* Every result is an output, read or not: its kernel writes it. */
+static void check_alone(const tsr_fuse_group *group) {
+    uint32_t parts = 0;
+    while (group->nodes[0] + parts + 1 < NODES &&
+           nodes[group->nodes[0] + parts + 1].kind == TSR_FUSE_PART &&
+           nodes[group->nodes[0] + parts + 1].operands[0] == group->nodes[0])
+        parts++;
+    cr_assert_eq(group->node_count, 1 + parts);
+    cr_assert_eq(group->output_count, 1 + parts);
+    for (uint32_t i = 0; i <= parts; i++) cr_assert_eq(group->outputs[i], group->nodes[0] + i);
+}
+
 /* One root at most; every output has the root's shape; a matmul has nothing before it. */
 static void check_form(const tsr_fuse_group *group) {
     uint32_t roots = 0;
@@ -136,9 +161,13 @@ static void check_form(const tsr_fuse_group *group) {
         tsr_fuse_kind kind = nodes[group->nodes[i]].kind;
         cr_assert_neq(kind, TSR_FUSE_SOURCE);
         if (kind == TSR_FUSE_MAP || kind == TSR_FUSE_SPLAT) continue;
+        if (kind == TSR_FUSE_PART) {
+            cr_assert_eq(nodes[group->nodes[i]].operands[0], group->nodes[0]);
+            continue;
+        }
         roots++;
         cr_assert_eq(group->root, group->nodes[i]);
-        if (kind == TSR_FUSE_ALONE) cr_assert_eq(group->node_count, 1);
+        if (kind == TSR_FUSE_ALONE) check_alone(group);
         if (kind != TSR_FUSE_MATMUL) continue;
         for (uint32_t k = 0; k < 2; k++) {
             bool is_input = false;
@@ -152,7 +181,8 @@ static void check_form(const tsr_fuse_group *group) {
     const tsr_shape *shape =
         &nodes[group->root == TSR_FUSE_NONE ? group->outputs[0] : group->root].shape;
     for (uint32_t i = 0; i < group->output_count; i++)
-        cr_assert(same(&nodes[group->outputs[i]].shape, shape));
+        cr_assert(nodes[group->outputs[i]].kind == TSR_FUSE_PART ||
+                  same(&nodes[group->outputs[i]].shape, shape));
 }
 
 /* What runs before a reduction is not there after it. */
