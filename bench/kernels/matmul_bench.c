@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products beside the fastest of OpenBLAS, BLIS and oneDNN, and beside the FMA peak.
+ *
+ *     matmul_bench --aot=PATH [--folder=DIR] [--dnnl=MODULE] [--threads=N] [--rounds=N]
+ *                  [--random=COUNT] [--seed=N] [--cpu=NAME] [--best] [--shape=MxNxK]...
+ *
+ * Each shape is measured twice: B an argument of the entry, beside the libraries that get A, B and
+ * C as they are; and B a parameter, beside the same and those that packed it before. All
+ * contestants of a shape take turns within a round, the peak among them; figures are medians over
+ * the rounds. Libraries far behind on a first shape do not go on. Prints a row a shape, then one
+ * JSON object.
+ */
+#include "bench/kernels/measure.h"
+#include "bench/kernels/peers.h"
+#include "bench/kernels/program.h"
+
+#include <dlfcn.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHAPES_MAX = 256 };
+
+typedef struct shape {
+    size_t m, n, k;
+} shape;
+
+typedef struct bench {
+    bench_options options;
+    const char *dnnl;
+    unsigned rounds, random_count;
+    uint64_t seed;
+    bool best; /* of the rounds; else their median: for a machine with other work */
+    peer peers[PEERS_MAX];
+    bool out[PEERS_MAX]; /* too slow to go on */
+    size_t peer_count;
+    shape shapes[SHAPES_MAX];
+    size_t shape_count, fixed_count;
+    double ratios[2][SHAPES_MAX], compile_seconds;
+    size_t programs;
+} bench;
+
+static const shape standard[] = {
+    {64, 64, 64},       {128, 128, 128}, {256, 256, 256},  {512, 512, 512},  {1024, 1024, 1024},
+    {2048, 2048, 2048}, {512, 768, 768}, {512, 3072, 768}, {512, 768, 3072}, {1, 768, 768},
+};
+
+/* ---- one shape ---- */
+
+typedef struct contest {
+    bench *b;
+    shape s;
+    bool weights;
+    bench_program *program;
+    void *prepared[PEERS_MAX];
+    double seconds[PEERS_MAX + 1][MEASURE_ROUNDS_MAX]; /* the last: ours */
+    double peak[MEASURE_ROUNDS_MAX];
+} contest;
+
+static void make_text(const shape *s, bool weights, char *text, size_t size) {
+    char a[64], b[64], c[64];
+    snprintf(a, sizeof a, "tensor<%zux%zuxf32>", s->m, s->k);
+    snprintf(b, sizeof b, "tensor<%zux%zuxf32>", s->k, s->n);
+    snprintf(c, sizeof c, "tensor<%zux%zuxf32>", s->m, s->n);
+    snprintf(text, size,
+             "module @f {\nfunc.func @f(%%a: %s {tessera.name = \"a\"}%s%s%s) -> (%s "
+             "{tessera.name = \"c\"}) attributes {tessera.entry = \"infer\"} {\n%s%s%s"
+             "%%c = tessera.matmul %%a, %%b : %s, %s -> %s\nreturn %%c : %s\n}\n}\n",
+             a, weights ? "" : ", %b: ", weights ? "" : b, weights ? "" : " {tessera.name = \"b\"}",
+             c, weights ? "%b = tessera.param \"b\" init = #tessera.uniform<-1.0, 1.0> : " : "",
+             weights ? b : "", weights ? "\n" : "", a, b, c, c);
+}
+
+static double settle(const bench *b, const double *rounds) {
+    double best = rounds[0];
+    for (unsigned r = 1; r < b->rounds; r++) best = rounds[r] < best ? rounds[r] : best;
+    return b->best ? best : measure_median(rounds, b->rounds);
+}
+
+static double run_peer(contest *c, size_t i, double seconds) {
+    return measure_call(c->b->peers[i].run, c->prepared[i], seconds);
+}
+
+/* About 5 ms a turn, and longer ones where a call is longer. */
+static void run_rounds(contest *c) {
+    bench *b = c->b;
+    for (unsigned r = 0; r < b->rounds; r++) {
+        c->peak[r] = 1 / measure_peak(b->options.threads);
+        for (size_t i = 0; i < b->peer_count; i++) {
+            if (!c->prepared[i]) continue;
+            c->seconds[i][r] = run_peer(c, i, 4e-3);
+            if (b->options.threads > 1) usleep(2000); /* its threads go to sleep */
+        }
+        c->seconds[PEERS_MAX][r] = measure_call(bench_program_run, c->program, 4e-3);
+        if (b->options.threads > 1) usleep(2000);
+    }
+}
+
+static size_t find_best(const contest *c, double *out_seconds) {
+    size_t best = PEERS_MAX;
+    *out_seconds = INFINITY;
+    for (size_t i = 0; i < c->b->peer_count; i++) {
+        if (!c->prepared[i]) continue;
+        double seconds = settle(c->b, c->seconds[i]);
+        if (seconds >= *out_seconds) continue;
+        *out_seconds = seconds;
+        best = i;
+    }
+    return best;
+}
+
+static void drop_slow(contest *c, double best) {
+    for (size_t i = 0; i < c->b->peer_count; i++)
+        if (c->prepared[i] && settle(c->b, c->seconds[i]) > 2 * best) c->b->out[i] = true;
+}
+
+static double report(contest *c, const float *expected) {
+    bench *b = c->b;
+    const shape *s = &c->s;
+    double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k, theirs;
+    size_t best = find_best(c, &theirs);
+    double ours = settle(b, c->seconds[PEERS_MAX]);
+    double peak = 1 / settle(b, c->peak);
+    const char *name = best == PEERS_MAX ? "none" : b->peers[best].name;
+    double error = measure_difference(bench_program_output(c->program, 0), expected, s->m * s->n);
+    char text[64];
+    snprintf(text, sizeof text, "%zux%zux%zu", s->m, s->n, s->k);
+    printf("%-16s %-7s %10.2f us %7.1f GF %5.1f %% of peak  %10.2f us %s  %.3fx\n", text,
+           c->weights ? "weights" : "given", ours * 1e6, flops / ours * 1e-9,
+           100 * flops / ours / peak, theirs * 1e6, name, theirs / ours);
+    fflush(stdout);
+    if (!(error < 1e-3)) {
+        fprintf(stderr, "wrong result: relative error %g\n", error);
+        exit(5);
+    }
+    if (!c->weights && flops > 3e7) drop_slow(c, theirs);
+    return theirs / ours;
+}
+
+static double run_shape(bench *b, const shape *s, bool weights) {
+    static char text[2048];
+    contest *c = calloc(1, sizeof *c);
+    uint64_t state = b->seed + s->m * 31 + s->n * 17 + s->k;
+    if (!c) exit(5);
+    *c = (contest){.b = b, .s = *s, .weights = weights};
+    make_text(s, weights, text, sizeof text);
+    c->program = bench_program_open(&b->options, text);
+    b->compile_seconds += bench_program_compile_seconds(c->program);
+    b->programs++;
+    float *a = measure_floats(&state, s->m * s->k), *bs = measure_floats(&state, s->k * s->n);
+    float *out = measure_floats(&state, s->m * s->n);
+    memcpy(bench_program_input(c->program, 0), a, s->m * s->k * sizeof *a);
+    if (weights)
+        memcpy(bs, bench_program_param(c->program, "b"), s->k * s->n * sizeof *bs);
+    else
+        memcpy(bench_program_input(c->program, 1), bs, s->k * s->n * sizeof *bs);
+    peer_matmul problem = {.m = s->m, .n = s->n, .k = s->k, .a = a, .b = bs, .c = out};
+    for (size_t i = 0; i < b->peer_count; i++)
+        if (!b->out[i] && (weights || !b->peers[i].prepacks))
+            c->prepared[i] = b->peers[i].prepare(&b->peers[i], &problem);
+    run_rounds(c);
+    double ratio = report(c, out);
+    for (size_t i = 0; i < b->peer_count; i++)
+        if (c->prepared[i]) b->peers[i].release(c->prepared[i]);
+    bench_program_close(c->program);
+    free(a);
+    free(bs);
+    free(out);
+    free(c);
+    return ratio;
+}
+
+/* ---- all ---- */
+
+static size_t draw(uint64_t *state, double low, double high) {
+    double unit = (double)(measure_random(state) >> 11) * 0x1p-53;
+    return (size_t)lround(exp(log(low) + unit * (log(high) - log(low))));
+}
+
+static void add_shapes(bench *b) {
+    if (!b->shape_count) {
+        memcpy(b->shapes, standard, sizeof standard);
+        b->shape_count = sizeof standard / sizeof standard[0];
+    }
+    b->fixed_count = b->shape_count;
+    uint64_t state = b->seed;
+    for (unsigned i = 0; i < b->random_count && b->shape_count < SHAPES_MAX; i++)
+        b->shapes[b->shape_count++] =
+            (shape){draw(&state, 1, 2048), draw(&state, 8, 2048), draw(&state, 8, 2048)};
+}
+
+static bool parse(bench *b, int argc, char **argv) {
+    static const struct option options[] = {
+        {"aot", 1, NULL, 'a'},     {"folder", 1, NULL, 'f'}, {"dnnl", 1, NULL, 'd'},
+        {"threads", 1, NULL, 't'}, {"rounds", 1, NULL, 'r'}, {"random", 1, NULL, 'n'},
+        {"seed", 1, NULL, 's'},    {"cpu", 1, NULL, 'c'},    {"shape", 1, NULL, 'x'},
+        {"best", 0, NULL, 'b'},    {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        shape s;
+        switch (option) {
+        case 'a':
+            b->options.aot = optarg;
+            break;
+        case 'f':
+            b->options.folder = optarg;
+            break;
+        case 'd':
+            b->dnnl = optarg;
+            break;
+        case 't':
+            b->options.threads = (unsigned)atoi(optarg);
+            break;
+        case 'r':
+            b->rounds = (unsigned)atoi(optarg);
+            break;
+        case 'n':
+            b->random_count = (unsigned)atoi(optarg);
+            break;
+        case 's':
+            b->seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'c':
+            b->options.cpu = optarg;
+            break;
+        case 'b':
+            b->best = true;
+            break;
+        case 'x':
+            if (sscanf(optarg, "%zux%zux%zu", &s.m, &s.n, &s.k) != 3 ||
+                b->shape_count == SHAPES_MAX)
+                return false;
+            b->shapes[b->shape_count++] = s;
+            break;
+        default:
+            return false;
+        }
+    }
+    return b->options.aot && b->options.threads && b->rounds && b->rounds <= MEASURE_ROUNDS_MAX;
+}
+
+static void open_peers(bench *b) {
+    b->peer_count = peers_open_blas(b->options.folder, b->options.threads, b->peers, PEERS_MAX);
+    void *module = b->dnnl ? dlopen(b->dnnl, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *symbol = module ? dlsym(module, "peers_open_dnnl") : NULL;
+    size_t (*open_dnnl)(peer *, size_t) = NULL;
+    if (!symbol) {
+        fprintf(stderr, "skipped: oneDNN (%s)\n", b->dnnl ? dlerror() : "no module given");
+        return;
+    }
+    memcpy(&open_dnnl, &symbol, sizeof symbol);
+    b->peer_count += open_dnnl(b->peers + b->peer_count, PEERS_MAX - b->peer_count);
+}
+
+static void summarize(const char *name, const double *ratios, size_t count, bool *first) {
+    double worst = INFINITY;
+    if (!count) return;
+    for (size_t i = 0; i < count; i++) worst = ratios[i] < worst ? ratios[i] : worst;
+    printf("%s\"%s_mean\": %.3f, \"%s_worst\": %.3f", *first ? "" : ", ", name,
+           measure_geometric_mean(ratios, count), name, worst);
+    *first = false;
+}
+
+int main(int argc, char **argv) {
+    static bench b = {.options = {.folder = "/tmp", .threads = 1}, .rounds = 7};
+    static const char *const names[2][2] = {{"given", "weights"},
+                                            {"random_given", "random_weights"}};
+    bool first = true;
+    b.seed = (uint64_t)(measure_now() * 1e6);
+    if (!parse(&b, argc, argv)) {
+        fprintf(stderr, "usage: see the head of matmul_bench.c\n");
+        return 2;
+    }
+    if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
+    setenv("GOMP_SPINCOUNT", "10000", 0);
+    open_peers(&b);
+    add_shapes(&b);
+    printf("seed %llu, %u threads\n", (unsigned long long)b.seed, b.options.threads);
+    for (size_t i = 0; i < b.shape_count; i++)
+        for (int weights = 0; weights < 2; weights++)
+            b.ratios[weights][i] = run_shape(&b, &b.shapes[i], weights);
+    printf("{\"threads\": %u, \"seed\": %llu, \"compile_ms\": %.1f, ", b.options.threads,
+           (unsigned long long)b.seed, 1e3 * b.compile_seconds / (double)b.programs);
+    for (int weights = 0; weights < 2; weights++) {
+        summarize(names[0][weights], b.ratios[weights], b.fixed_count, &first);
+        summarize(names[1][weights], b.ratios[weights] + b.fixed_count,
+                  b.shape_count - b.fixed_count, &first);
+    }
+    printf("}\n");
+    return 0;
+}

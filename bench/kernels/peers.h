@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Libraries to compare with, opened at run time where they are installed. Nothing of the product
+ * knows them.
+ */
+#ifndef TSR_BENCH_PEERS_H
+#define TSR_BENCH_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { PEERS_MAX = 40 };
+
+/* C = A B, all dense and row-major, f32. */
+typedef struct peer_matmul {
+    size_t m, n, k;
+    const float *a, *b;
+    float *c;
+} peer_matmul;
+
+typedef struct peer {
+    char name[64];
+    bool prepacks; /* B is brought into the library's own form before `run` */
+    /* What one problem needs; NULL when the library cannot. Borrows the struct and its arrays. */
+    void *(*prepare)(const struct peer *self, const peer_matmul *problem);
+    void (*run)(void *prepared);
+    void (*release)(void *prepared);
+    void (*sgemm)(const char *, const char *, const int *, const int *, const int *, const float *,
+                  const float *, const int *, const float *, const int *, const float *, float *,
+                  const int *); /* of a BLAS */
+} peer;
+
+/* Each appends to `peers` what is installed and returns how many. `folder` is for copies of
+ * libraries: one for each core type, because the type is chosen when a library is loaded. */
+size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t room);
+/* In the module peers_dnnl, which is built where oneDNN's headers are. */
+size_t peers_open_dnnl(peer *peers, size_t room);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/kernels/program.h"
+
+#include "bench/kernels/measure.h"
+#include "loader/model.h"
+
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct bench_program {
+    tsr_ctx ctx;
+    tsr_model *model;
+    double compile_seconds;
+};
+
+extern char **environ;
+
+static void fail(const char *what, const char *text) {
+    fprintf(stderr, "%s: %s\n", what, text);
+    exit(5);
+}
+
+static void must(bench_program *program, tsr_result result) {
+    if (result.code) fail("tessera", program->ctx.error.text);
+}
+
+static void compile(const bench_options *options, const char *source, const char *bundle) {
+    char target[64] = "--target=cpu:x86-64-v4,cpu:x86-64-v3";
+    if (options->cpu) snprintf(target, sizeof target, "--target=cpu:%s", options->cpu);
+    char *argv[] = {
+        (char *)options->aot, "build", (char *)source, "-o", (char *)bundle, target, NULL};
+    pid_t child = 0;
+    int status = 0;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", 1, 0);
+    if (posix_spawn(&child, options->aot, &actions, NULL, argv, environ))
+        fail(options->aot, "cannot be run");
+    posix_spawn_file_actions_destroy(&actions);
+    if (waitpid(child, &status, 0) != child || status != 0) fail(options->aot, "failed");
+}
+
+bench_program *bench_program_open(const bench_options *options, const char *mlir) {
+    char source[512], bundle[512];
+    bench_program *program = calloc(1, sizeof *program);
+    if (!program) fail("tessera", "no memory");
+    snprintf(source, sizeof source, "%s/f.mlir", options->folder);
+    snprintf(bundle, sizeof bundle, "%s/f.tsb", options->folder);
+    FILE *file = fopen(source, "w");
+    if (!file || fputs(mlir, file) < 0 || fclose(file)) fail(source, "cannot be written");
+    double start = measure_now();
+    compile(options, source, bundle);
+    program->compile_seconds = measure_now() - start;
+    tsr_model_options model = {
+        .size_bytes = sizeof model, .cpu = options->cpu, .threads = options->threads};
+    must(program, tsr_model_open(&program->ctx, bundle, &model, &program->model));
+    must(program, tsr_model_initialize(&program->ctx, program->model, 1));
+    unlink(source);
+    unlink(bundle);
+    return program;
+}
+
+void bench_program_close(bench_program *program) {
+    tsr_model_close(&program->ctx, program->model);
+    free(program);
+}
+
+float *bench_program_input(bench_program *program, size_t index) {
+    return tsr_executor_get_input(program->model->executor, 0, index);
+}
+
+const float *bench_program_output(bench_program *program, size_t index) {
+    return tsr_executor_get_output(program->model->executor, 0, index);
+}
+
+const float *bench_program_param(bench_program *program, const char *name) {
+    size_t count = 0;
+    const tsr_tensor *state = tsr_model_get_state(program->model, &count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(state[i].name, name) == 0) return state[i].data;
+    fail(name, "no such parameter");
+    return NULL;
+}
+
+void bench_program_run(void *user) {
+    bench_program *program = user;
+    must(program, tsr_executor_run(&program->ctx, program->model->executor, 0, 1));
+}
+
+double bench_program_compile_seconds(const bench_program *program) {
+    return program->compile_seconds;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program of one entry `f`, compiled from text by tessera-aot and run by the executor as
+ * tessera-run would: what a launch costs is counted, the copies of a call from outside are not.
+ * Errors end the benchmark with a message.
+ */
+#ifndef TSR_BENCH_PROGRAM_H
+#define TSR_BENCH_PROGRAM_H
+
+#include <stddef.h>
+
+typedef struct bench_program bench_program;
+
+typedef struct bench_options {
+    const char *aot;    /* path of tessera-aot */
+    const char *folder; /* for bundles; exists */
+    const char *cpu;    /* "x86-64-v4"; NULL: the highest of this CPU */
+    unsigned threads;
+} bench_options;
+
+/* Parameters are initialised with seed 1. */
+bench_program *bench_program_open(const bench_options *options, const char *mlir);
+void bench_program_close(bench_program *program);
+float *bench_program_input(bench_program *program, size_t index);
+const float *bench_program_output(bench_program *program, size_t index);
+/* The parameter's memory, to be read. */
+const float *bench_program_param(bench_program *program, const char *name);
+void bench_program_run(void *program); /* one call */
+double bench_program_compile_seconds(const bench_program *program);
+
+#endif
