@@ -36,7 +36,8 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
             "reduce": one such op, elementwise ops before (reduce) and after; the name of the op for
             a group of one other op.
     source  who chose: "default" (the cost model) or "autotune".
-    tile    sizes chosen for the kernel's tiles; absent: the target's own.
+    tile    sizes for the kernel's tiles, family by family (compiler/tile/README.md); 0 or absent: chosen
+            by the kernel's own model.
     flops, bytes  estimates for one run: floating-point operations, bytes read and written.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,

@@ -210,7 +210,7 @@ static bool check_attributes(const body *b) {
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
         return complain(b->func, "tile is an array of at most 8 integers");
     for (size_t i = 0; i < count; i++)
-        if (sizes[i] <= 0) return complain(b->func, "every tile size is at least 1");
+        if (sizes[i] < 0) return complain(b->func, "no tile size is below 0");
     return true;
 }
 

@@ -105,10 +105,11 @@ static tsr_result lower_group(tsr_tile_group *group, MlirBlock module_body) {
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
     tsr_attr attrs[] = {{"sym_name", tsr_attr_make_string(context, group->name)},
-                        {"grid", tsr_attr_make_i64(context, group->grid)}};
+                        {"grid", tsr_attr_make_i64(context, group->grid)},
+                        {"tile", tsr_attr_make_i64s(context, group->tile_count, group->tile)}};
     tsr_builder at = tsr_builder_at_end(module_body, group->b.at.location);
     tsr_build(&at, &(tsr_op_desc){.name = "tile.func",
-                                  .attr_count = 2,
+                                  .attr_count = group->tile_count ? 3 : 2,
                                   .attrs = attrs,
                                   .region_count = 1,
                                   .regions = &body});

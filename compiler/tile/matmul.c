@@ -1,61 +1,95 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family `matmul`: C = A B with an elementwise epilogue.
+ * Kernel family `matmul`: C = A B over the last two dimensions, with an elementwise epilogue.
  *
- * A program computes a block of rows of one or more panels; a panel is as many columns as a tile is
- * wide. Tiles of rows_per_tile rows keep their part of C in registers over all of K:
+ * A panel is as many columns as a tile is wide. A program computes a block of rows of one or more
+ * panels; tiles keep their part of C in registers:
  *
- *     for each panel of the program
- *         for each block of K (one, unless a packed panel would not fit the stack)
- *             copy the block of B's panel to the stack, if it is to be packed
+ *     for each block of K
+ *         copy the block of A to the stack, if it is to be packed
+ *         for each panel of the program
+ *             copy the panel's block of B to the stack, if it is to be packed
  *             for each tile of rows
- *                 accumulators = 0, or what the last block left
+ *                 accumulators = 0, or what the last block of K left on the stack
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
- *                 epilogue and store, or leave them for the next block
+ *                 epilogue and store, or leave them for the next block of K
  *
- * Every element is one chain over ascending k, whatever the sizes. A is read where it lies, as
- * scalars. B is packed if it is transposed, if its edge would need slow masks, or if it is large
- * and used by several tiles; else read where it lies. The method is that of Goto and van de Geijn,
- * "Anatomy of High-Performance Matrix Multiplication", 2008, without packing A.
+ * Every element is one chain over ascending k, whatever the sizes. The plan is a model of the
+ * caches: a block of A and of a panel of B share the second level; a program's partial sums lie
+ * beside them; with few rows B is streamed once, some rows of it at a time, because reading it is
+ * all the time there is. It stands in the kernel's attribute `tile`, and `tile` of the schedule
+ * overrides it. The method is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix
+ * Multiplication", 2008, with A left where it lies.
  */
-#include "compiler/tile/region.h"
+#include "compiler/tile/gemm.h"
 
 #include <string.h>
 
 enum {
-    ROWS_MAX = 16,               /* of a tile */
-    BLOCK_ROWS_MIN = 64,         /* of a program */
     BLOCK_ROWS_MAX = 256,        /* of a program */
-    A_BYTES = 768 * 1024,        /* of a program's rows of A: they stay in the second-level cache */
-    PANEL_BYTES = 256 * 1024,    /* of a packed block of B */
+    PANEL_BYTES = 192 * 1024,    /* of a block of B on the stack */
+    A_BYTES = 128 * 1024,        /* of a block of A on the stack */
+    SCRATCH_BYTES = 96 * 1024,   /* of partial sums */
     DIRECT_BYTES = 32 * 1024,    /* B up to this size lies well in the first-level cache */
+    STREAM_BYTES = 256 * 1024,   /* B from this size on is streamed where rows are few */
+    STREAM_K = 32,               /* rows of B streamed side by side */
+    FAR_BYTES = 6 * 1024 * 1024, /* of B between returns to it: they stay in the third level */
+    ALIAS_BYTES = 4096,          /* rows so far apart share one set of the first-level cache */
     PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
-    TILE_MAX = ROWS_MAX * TSR_TILE_VECTORS_MAX,
 };
+static_assert(PANEL_BYTES + A_BYTES + SCRATCH_BYTES <= TSR_TARGET_STACK_MAX - 65536,
+              "the local buffers fit the stack");
+
+/* Sizes of the plan, as they stand in `tile`; 0: not chosen. */
+typedef struct sizes {
+    int64_t rows;           /* of a tile */
+    int64_t width;          /* of a tile, in columns */
+    int64_t block_rows;     /* of a program */
+    int64_t program_panels; /* of a program */
+    int64_t k_block;
+} sizes;
+enum { SIZES = sizeof(sizes) / sizeof(int64_t) };
 
 typedef struct matmul {
     tsr_tile_group *group;
     tsr_region after;
     tsr_node *given;
     tsr_view *outputs;
-    tsr_space space; /* [M, N] */
+    tsr_space space; /* of the result: [batch ..., M, N] */
     tsr_dtype dtype;
     MlirValue a, b; /* buffers */
-    int64_t m, n, k;
+    int64_t m, n, k, batch;
     int64_t a_row, a_k; /* strides of A */
+    int64_t a_batch[TSR_RANK_MAX],
+        b_batch[TSR_RANK_MAX]; /* of the batch's dimensions; 0: broadcast */
     bool b_transposed;
     /* the plan */
-    uint32_t lanes, vectors;  /* a tile is vectors * lanes columns wide */
-    int64_t width, panels;    /* columns of a panel; panels of the matrix */
-    int64_t rows, block_rows; /* of a tile; of a program */
-    int64_t program_panels;
-    int64_t k_block, k_blocks; /* rows of B packed at once; how often */
-    bool packed;
-    MlirValue panel, scratch; /* local buffers: [k_block][width], [block_rows][width] */
+    sizes size;
+    uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
+    int64_t panels;          /* of the matrix */
+    int64_t k_blocks;
+    int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next */
+    bool a_packed, b_packed;
+    /* emission */
+    MlirValue a_local, panel, scratch;     /* [k_block][block_rows], [k_block][width],
+                                              [program_panels][block_rows][width] */
+    MlirValue a_base, b_base;              /* offsets of the batch's matrices */
+    tsr_point point;                       /* of the batch */
     MlirValue masks[TSR_TILE_VECTORS_MAX]; /* of the current panel; null: all lanes */
 } matmul;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
+/* The size of equal parts of x, of at most `part` each, a multiple of `unit`. */
+static int64_t even_part(int64_t x, int64_t part, int64_t unit) {
+    if (part >= x) return x;
+    return divide_up(divide_up(x, divide_up(x, most(part, 1))), unit) * unit;
+}
+
+static uint32_t batch_rank(const matmul *mm) { return mm->space.rank - 2; }
+
+/* ---- what is to be computed ------------------------------------------------------------------ */
 
 static tsr_result find_operand(matmul *mm, size_t index, MlirValue *out_buffer,
                                const tsr_shape **out_shape) {
@@ -68,25 +102,34 @@ static tsr_result find_operand(matmul *mm, size_t index, MlirValue *out_buffer,
     *out_buffer = group->buffers[number];
     *out_shape = &group->types[number].shape;
     mm->dtype = group->types[number].dtype;
+    if ((*out_shape)->rank < 2 || !tsr_dtype_is_float(mm->dtype))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
     return TSR_SUCCESS;
 }
 
-static tsr_result read_matmul(matmul *mm) {
+/* Elements between neighbours along each dimension of the batch. */
+static void batch_strides(const matmul *mm, const tsr_shape *shape, int64_t *strides) {
+    uint32_t from = shape->rank - 2;
+    int64_t stride = (int64_t)(shape->dims[from] * shape->dims[from + 1]);
+    memset(strides, 0, TSR_RANK_MAX * sizeof *strides);
+    for (uint32_t d = batch_rank(mm); d-- > 0 && from > 0;) {
+        int64_t dim = (int64_t)shape->dims[--from];
+        strides[d] = dim == 1 ? 0 : stride;
+        stride *= dim;
+    }
+}
+
+static tsr_result read_space(matmul *mm) {
     tsr_tile_group *group = mm->group;
-    const tsr_shape *a = NULL, *b = NULL;
-    TRY(group->ctx, find_operand(mm, 0, &mm->a, &a));
-    TRY(group->ctx, find_operand(mm, 1, &mm->b, &b));
-    bool at = tsr_op_flag(group->root, "transpose_a"), bt = tsr_op_flag(group->root, "transpose_b");
-    if (a->rank != 2 || b->rank != 2 || a->dims[!at] != b->dims[bt] ||
-        !tsr_dtype_is_float(mm->dtype))
+    tsr_type result;
+    if (!tsr_value_type(tsr_op_result(group->root, 0), &result) || result.shape.rank < 2)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
-    mm->m = (int64_t)a->dims[at];
-    mm->k = (int64_t)a->dims[!at];
-    mm->n = (int64_t)b->dims[!bt];
-    mm->a_row = at ? 1 : mm->k;
-    mm->a_k = at ? mm->m : 1;
-    mm->b_transposed = bt;
-    mm->space = (tsr_space){.rank = 2, .dims = {mm->m, mm->n}};
+    mm->space.rank = result.shape.rank;
+    mm->batch = 1;
+    for (uint32_t d = 0; d < result.shape.rank; d++) {
+        mm->space.dims[d] = (int64_t)result.shape.dims[d];
+        if (d < batch_rank(mm)) mm->batch *= mm->space.dims[d];
+    }
     mm->outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
     if (!mm->outputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     for (uint32_t i = 0; i < group->output_count; i++) {
@@ -102,123 +145,222 @@ static tsr_result read_matmul(matmul *mm) {
     return TSR_SUCCESS;
 }
 
+static bool rows_follow(const matmul *mm, const tsr_view *view) {
+    uint32_t d = batch_rank(mm) - 1;
+    return view->strides[d] == view->strides[d + 1] * mm->space.dims[d + 1];
+}
+
+static void drop_stride(const matmul *mm, tsr_view *view) {
+    for (uint32_t d = batch_rank(mm) - 1; d + 1 < mm->space.rank; d++)
+        view->strides[d] = view->strides[d + 1];
+    view->strides[mm->space.rank - 1] = 0;
+}
+
+/* Matrices that all read one B are rows of one product, where the epilogue allows it. */
+static void merge_batch(matmul *mm) {
+    while (batch_rank(mm)) {
+        uint32_t d = batch_rank(mm) - 1;
+        for (uint32_t i = 0; i < mm->after.node_count; i++)
+            if (mm->after.nodes[i]->kind == TSR_NODE_VIEW &&
+                !rows_follow(mm, &mm->after.nodes[i]->view))
+                return;
+        for (uint32_t i = 0; i < mm->group->output_count; i++)
+            if (!rows_follow(mm, &mm->outputs[i])) return;
+        if (mm->a_batch[d] != mm->m * mm->k) return;
+        for (uint32_t i = 0; i < mm->after.node_count; i++)
+            if (mm->after.nodes[i]->kind == TSR_NODE_VIEW)
+                drop_stride(mm, &mm->after.nodes[i]->view);
+        for (uint32_t i = 0; i < mm->group->output_count; i++) drop_stride(mm, &mm->outputs[i]);
+        mm->m *= mm->space.dims[d];
+        mm->batch /= mm->space.dims[d];
+        mm->space.dims[d] = mm->m;
+        mm->space.dims[d + 1] = mm->n;
+        mm->space.rank--;
+    }
+}
+
+static tsr_result read_matmul(matmul *mm) {
+    tsr_tile_group *group = mm->group;
+    const tsr_shape *a = NULL, *b = NULL;
+    TRY(group->ctx, find_operand(mm, 0, &mm->a, &a));
+    TRY(group->ctx, find_operand(mm, 1, &mm->b, &b));
+    bool at = tsr_op_flag(group->root, "transpose_a"), bt = tsr_op_flag(group->root, "transpose_b");
+    const uint64_t *a_dims = a->dims + a->rank - 2, *b_dims = b->dims + b->rank - 2;
+    if (a_dims[!at] != b_dims[bt])
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
+    mm->m = (int64_t)a_dims[at];
+    mm->k = (int64_t)a_dims[!at];
+    mm->n = (int64_t)b_dims[!bt];
+    mm->a_row = at ? 1 : mm->k;
+    mm->a_k = at ? mm->m : 1;
+    mm->b_transposed = bt;
+    TRY(group->ctx, read_space(mm));
+    batch_strides(mm, a, mm->a_batch);
+    batch_strides(mm, b, mm->b_batch);
+    if (b->rank == 2 && !at) merge_batch(mm);
+    return TSR_SUCCESS;
+}
+
 /* ---- plan ------------------------------------------------------------------------------------ */
+
+static int64_t element_size(const matmul *mm) { return (int64_t)tsr_dtype_size(mm->dtype); }
+
+static tsr_result read_sizes(matmul *mm) {
+    tsr_tile_group *group = mm->group;
+    int64_t given[SIZES] = {0};
+    size_t count = 0;
+    if (!tsr_op_has(group->op, "tile")) return TSR_SUCCESS;
+    bool known = tsr_op_i64s(group->op, "tile", SIZES, given, &count) && count <= SIZES;
+    for (size_t i = 0; i < count && known; i++) known = given[i] >= 0;
+    if (!known)
+        FAIL(group->ctx, TSR_COMPILE, "'%s': tile: expected at most %d sizes of 0 or more",
+             group->name, SIZES);
+    memcpy(&mm->size, given, sizeof mm->size);
+    return TSR_SUCCESS;
+}
 
 /* The width that wastes least: columns computed, over how well a tile of that width runs. */
 static void plan_width(matmul *mm) {
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
     const tsr_target *target = mm->group->b.target;
-    uint32_t lanes = target->vector_bytes / (uint32_t)tsr_dtype_size(mm->dtype);
+    uint32_t lanes = target->vector_bytes / (uint32_t)element_size(mm);
     double best = 0;
     for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
         if (!target->matmul_rows[v - 1]) continue;
+        if (mm->size.width && (int64_t)lanes * v > mm->size.width && mm->vectors) continue;
         double cost = (double)(divide_up(mm->n, (int64_t)lanes * v) * v) / speed[v - 1];
+        if (mm->size.width) cost = 1.0 / v;
         if (best > 0 && cost >= best) continue;
         best = cost;
         mm->vectors = v;
     }
     mm->lanes = mm->vectors == 1 ? tsr_lanes_fit(lanes, mm->n) : lanes;
-    mm->width = (int64_t)mm->lanes * mm->vectors;
-    mm->panels = divide_up(mm->n, mm->width);
+    mm->size.width = (int64_t)mm->lanes * mm->vectors;
+    mm->panels = divide_up(mm->n, mm->size.width);
+    int64_t rows = target->matmul_rows[mm->vectors - 1];
+    if (!mm->size.rows || mm->size.rows > rows) mm->size.rows = even_part(mm->m, rows, 1);
 }
 
-static void plan_rows(matmul *mm) {
-    int64_t most = mm->group->b.target->matmul_rows[mm->vectors - 1];
-    mm->rows = divide_up(mm->m, divide_up(mm->m, most));
-    int64_t block = A_BYTES / (mm->k * (int64_t)tsr_dtype_size(mm->dtype) + 1);
-    block = block < BLOCK_ROWS_MIN   ? BLOCK_ROWS_MIN
-            : block > BLOCK_ROWS_MAX ? BLOCK_ROWS_MAX
-                                     : block;
-    block = divide_up(mm->m, divide_up(mm->m, block));
-    mm->block_rows = mm->m <= block ? mm->m : divide_up(block, mm->rows) * mm->rows;
-    double flops = 2.0 * (double)mm->block_rows * (double)mm->width * (double)mm->k + 1;
-    double panels = PROGRAM_FLOPS / flops;
-    mm->program_panels = panels < 1                    ? 1
-                         : panels > (double)mm->panels ? mm->panels
-                                                       : (int64_t)panels;
-}
+static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
 
 static void plan_packing(matmul *mm) {
     const tsr_target *target = mm->group->b.target;
-    int64_t size = (int64_t)tsr_dtype_size(mm->dtype), tiles = divide_up(mm->block_rows, mm->rows);
-    bool edge = mm->n % mm->width != 0, slow_masks = target->vector_bytes < 64;
-    bool large = mm->n * mm->k * size > DIRECT_BYTES && mm->n != mm->width;
-    mm->packed = mm->b_transposed || (edge && slow_masks && tiles > 1) || (large && tiles > 2);
-    mm->k_block = mm->k;
-    mm->k_blocks = 1;
-    int64_t most = PANEL_BYTES / (mm->width * size);
-    if (!mm->packed || mm->k <= most) return;
-    mm->k_blocks = divide_up(mm->k, most);
-    mm->k_block = divide_up(divide_up(mm->k, mm->k_blocks), mm->lanes) * mm->lanes;
-    mm->k_blocks = divide_up(mm->k, mm->k_block);
+    int64_t tiles = divide_up(mm->m, mm->size.rows);
+    bool edge = mm->n % mm->size.width != 0, slow_masks = target->vector_bytes < 64;
+    bool large = b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width;
+    mm->b_packed = mm->b_transposed || (edge && slow_masks && tiles > 1) || (large && tiles > 2);
+    mm->a_packed = mm->a_row == 1 && mm->size.rows > 1 &&
+                   mm->a_k * element_size(mm) % ALIAS_BYTES == 0 && mm->panels > 2;
 }
 
-/* ---- packing --------------------------------------------------------------------------------- */
-
-/* B[k0 + kk][column …] as it lies, row by row. */
-static void pack_rows(matmul *mm, MlirValue column, MlirValue k0, int64_t count) {
-    tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, count), 1, 0, NULL);
-    MlirValue k = tsr_tile_add(b, k0, loop.index);
-    MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, k, mm->n), column);
-    MlirValue to = tsr_tile_mul(b, loop.index, mm->width);
-    for (uint32_t v = 0; v < mm->vectors; v++) {
-        MlirValue value = tsr_tile_load(
-            b, mm->dtype, mm->b, tsr_tile_offset(b, from, v * mm->lanes), mm->lanes, mm->masks[v]);
-        tsr_tile_store(b, mm->dtype, value, mm->panel, tsr_tile_offset(b, to, v * mm->lanes),
-                       tsr_tile_null);
-    }
-    tsr_tile_loop_end(b, &loop, NULL);
+static void plan_k(matmul *mm) {
+    int64_t size = element_size(mm), limit = mm->k;
+    bool streamed = !mm->b_packed && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
+    if (mm->b_packed) limit = PANEL_BYTES / (mm->size.width * size);
+    if (mm->a_packed) limit = least(limit, A_BYTES / (32 * size));
+    if (streamed) limit = STREAM_K;
+    if (mm->size.k_block) limit = least(limit, mm->size.k_block);
+    /* Packing a transpose takes whole squares. */
+    mm->size.k_block = even_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
+    mm->k_blocks = most(divide_up(mm->k, most(mm->size.k_block, 1)), 1);
 }
 
-/* The same from B transposed: squares of lanes x lanes through registers. Rows of the panel beyond
- * `count` are there, and zero. */
-static void pack_columns(matmul *mm, MlirValue panel_column, MlirValue k0, int64_t count) {
+/* What CPUs of the level have at least, about: 256 KiB until Haswell, 512 KiB in Zen 2 and 3, 1 MiB
+ * in Skylake-X and Zen 4. */
+static int64_t second_level_bytes(const tsr_target *target) {
+    return (int64_t)target->vector_bytes * 16 * 1024;
+}
+
+static void plan_blocks(matmul *mm) {
+    sizes *s = &mm->size;
+    int64_t size = element_size(mm), k = most(s->k_block, 1);
+    int64_t cache = second_level_bytes(mm->group->b.target) * 4 / 5;
+    int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX);
+    if (mm->a_packed) limit = least(limit, A_BYTES / (k * size));
+    if (mm->k_blocks > 1) limit = least(limit, SCRATCH_BYTES / (s->width * size));
+    if (s->block_rows) limit = s->block_rows;
+    s->block_rows = even_part(mm->m, most(limit, s->rows), s->rows);
+    double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
+    double panels = PROGRAM_FLOPS / flops;
+    int64_t wanted = panels > (double)mm->panels ? mm->panels : most((int64_t)panels, 1);
+    if (mm->a_packed) wanted = most(wanted, 8);
+    if (s->program_panels) wanted = s->program_panels;
+    if (mm->k_blocks > 1) wanted = least(wanted, SCRATCH_BYTES / (s->block_rows * s->width * size));
+    s->program_panels = least(most(wanted, 1), mm->panels);
+    int64_t parts = divide_up(mm->panels, s->program_panels);
+    int64_t part_bytes = s->program_panels * s->width * mm->k * size;
+    mm->far_parts = parts;
+    if (b_bytes(mm) > FAR_BYTES && mm->m > s->block_rows)
+        mm->far_parts = even_part(parts, FAR_BYTES / most(part_bytes, 1), 1);
+}
+
+/* ---- blocks on the stack --------------------------------------------------------------------- */
+
+typedef struct block {
+    MlirValue row, row_count; /* of the program */
+    MlirValue k0;             /* of this block of K */
+    int64_t k_count;
+    bool last; /* block of K: epilogue */
+} block;
+
+static MlirValue columns_left(matmul *mm, MlirValue column) {
+    if (mm->n % mm->size.width == 0) return tsr_tile_null;
+    return tsr_tile_sub(&mm->group->b, tsr_tile_index(&mm->group->b, mm->n), column);
+}
+
+static void pack_b(matmul *mm, const block *at, MlirValue column) {
     tsr_tile_builder *b = &mm->group->b;
-    uint32_t lanes = mm->lanes;
-    bool masked = count % lanes || mm->n % mm->width;
-    MlirValue rows[64], zero = tsr_tile_index(b, 0);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, count), lanes, 0, NULL);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, count), loop.index);
-    for (uint32_t v = 0; v < mm->vectors; v++) {
-        MlirValue column = tsr_tile_offset(b, panel_column, v * lanes);
-        MlirValue from =
-            tsr_tile_add(b, tsr_tile_mul(b, column, mm->k), tsr_tile_add(b, k0, loop.index));
-        for (uint32_t i = 0; i < lanes; i++) {
-            MlirValue mask = tsr_tile_null;
-            if (masked) {
-                MlirValue there = tsr_tile_icompare(b, TSR_ICMP_SLT, tsr_tile_offset(b, column, i),
-                                                    tsr_tile_index(b, mm->n));
-                mask = tsr_tile_mask(b, tsr_tile_select(b, there, left, zero), lanes);
-            }
-            rows[i] = tsr_tile_load(b, mm->dtype, mm->b, tsr_tile_offset(b, from, i * mm->k), lanes,
-                                    mask);
-        }
-        tsr_tile_transpose(b, lanes, rows);
-        MlirValue to = tsr_tile_offset(b, tsr_tile_mul(b, loop.index, mm->width), v * lanes);
-        for (uint32_t i = 0; i < lanes; i++)
-            tsr_tile_store(b, mm->dtype, rows[i], mm->panel, tsr_tile_offset(b, to, i * mm->width),
-                           tsr_tile_null);
-    }
-    tsr_tile_loop_end(b, &loop, NULL);
+    int64_t column_stride = mm->b_transposed ? mm->k : 1, k_stride = mm->b_transposed ? 1 : mm->n;
+    MlirValue from =
+        tsr_tile_add(b, tsr_tile_mul(b, column, column_stride), tsr_tile_mul(b, at->k0, k_stride));
+    tsr_gemm_pack pack = {.dtype = mm->dtype,
+                          .lanes = mm->lanes,
+                          .vectors = mm->vectors,
+                          .from = mm->b,
+                          .to = mm->panel,
+                          .from_at = tsr_tile_add(b, mm->b_base, from),
+                          .to_at = tsr_tile_index(b, 0),
+                          .from_step = mm->b_transposed ? column_stride : k_stride,
+                          .to_step = mm->size.width,
+                          .count = at->k_count,
+                          .columns = columns_left(mm, column)};
+    (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
+}
+
+/* a_local[k][row of the block], from A transposed: rows of the block are neighbours. */
+static void pack_a(matmul *mm, const block *at) {
+    tsr_tile_builder *b = &mm->group->b;
+    uint32_t lanes = mm->group->b.target->vector_bytes / (uint32_t)element_size(mm);
+    MlirValue base = tsr_tile_add(b, mm->a_base, at->row);
+    tsr_tile_loop over_k, over_rows;
+    tsr_tile_loop_begin(b, &over_k, tsr_tile_index(b, 0), tsr_tile_index(b, at->k_count), 1, 0,
+                        NULL);
+    MlirValue k = tsr_tile_add(b, at->k0, over_k.index);
+    MlirValue from = tsr_tile_add(b, base, tsr_tile_mul(b, k, mm->a_k));
+    MlirValue to = tsr_tile_mul(b, over_k.index, mm->size.block_rows);
+    tsr_tile_loop_begin(b, &over_rows, tsr_tile_index(b, 0), at->row_count, lanes, 0, NULL);
+    MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, at->row_count, over_rows.index), lanes);
+    MlirValue value =
+        tsr_tile_load(b, mm->dtype, mm->a, tsr_tile_add(b, from, over_rows.index), lanes, mask);
+    tsr_tile_store(b, mm->dtype, value, mm->a_local, tsr_tile_add(b, to, over_rows.index), mask);
+    tsr_tile_loop_end(b, &over_rows, NULL);
+    tsr_tile_loop_end(b, &over_k, NULL);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
 typedef struct tile {
-    int64_t rows;         /* a full tile's, or the edge's */
-    MlirValue row, local; /* its first row: in the matrix, in the program's block */
-    MlirValue column;     /* of the panel */
-    MlirValue k0;         /* first k of this block */
-    int64_t k_count;
-    bool last; /* block of K: epilogue */
+    const block *block;
+    int64_t rows;                  /* a full tile's, or the edge's */
+    MlirValue row, local;          /* its first row: in the matrix, in the program's block */
+    MlirValue column, local_panel; /* of the panel; its number in the program */
 } tile;
 
 static MlirValue scratch_at(matmul *mm, const tile *t, int64_t row, uint32_t vector) {
     tsr_tile_builder *b = &mm->group->b;
-    return tsr_tile_offset(b, tsr_tile_mul(b, tsr_tile_offset(b, t->local, row), mm->width),
+    MlirValue first =
+        tsr_tile_add(b, tsr_tile_mul(b, t->local_panel, mm->size.block_rows), t->local);
+    return tsr_tile_offset(b, tsr_tile_mul(b, tsr_tile_offset(b, first, row), mm->size.width),
                            vector * mm->lanes);
 }
 
@@ -237,56 +379,44 @@ static void store_scratch(matmul *mm, const tile *t, const MlirValue *accumulato
                            scratch_at(mm, t, i, v), tsr_tile_null);
 }
 
-static void load_b_row(matmul *mm, const tile *t, MlirValue k, MlirValue *out_row) {
-    tsr_tile_builder *b = &mm->group->b;
-    MlirValue buffer = mm->packed ? mm->panel : mm->b;
-    MlirValue at = tsr_tile_mul(b, k, mm->packed ? mm->width : mm->n);
-    if (!mm->packed) at = tsr_tile_add(b, at, t->column);
-    for (uint32_t v = 0; v < mm->vectors; v++)
-        out_row[v] = tsr_tile_load(b, mm->dtype, buffer, tsr_tile_offset(b, at, v * mm->lanes),
-                                   mm->lanes, mm->packed ? tsr_tile_null : mm->masks[v]);
-}
-
-/* The loop over k; `accumulators` in and out. */
 static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
-    uint32_t count = (uint32_t)t->rows * mm->vectors;
-    MlirValue next[TILE_MAX], row[TSR_TILE_VECTORS_MAX];
-    MlirValue a_base =
-        tsr_tile_add(b, tsr_tile_mul(b, t->row, mm->a_row), tsr_tile_mul(b, t->k0, mm->a_k));
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->k_count), 1, count,
-                        accumulators);
-    load_b_row(mm, t, loop.index, row);
-    MlirValue a_at = tsr_tile_add(b, a_base, tsr_tile_mul(b, loop.index, mm->a_k));
-    for (int64_t i = 0; i < t->rows; i++) {
-        MlirValue a = tsr_tile_load(b, mm->dtype, mm->a, tsr_tile_offset(b, a_at, i * mm->a_row), 0,
-                                    tsr_tile_null);
-        a = tsr_tile_splat(b, a, mm->lanes);
-        for (uint32_t v = 0; v < mm->vectors; v++) {
-            uint32_t at = (uint32_t)i * mm->vectors + v;
-            next[at] = tsr_tile_3(b, "math.fma", a, row[v], loop.carried[at]);
-        }
-    }
-    tsr_tile_loop_end(b, &loop, next);
-    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
+    const block *at = t->block;
+    MlirValue a_at =
+        tsr_tile_add(b, tsr_tile_mul(b, t->row, mm->a_row), tsr_tile_mul(b, at->k0, mm->a_k));
+    MlirValue b_at = tsr_tile_add(b, tsr_tile_mul(b, at->k0, mm->n), t->column);
+    tsr_gemm_tile gemm = {.dtype = mm->dtype,
+                          .lanes = mm->lanes,
+                          .vectors = mm->vectors,
+                          .rows = t->rows,
+                          .a = mm->a_packed ? mm->a_local : mm->a,
+                          .b = mm->b_packed ? mm->panel : mm->b,
+                          .a_at = mm->a_packed ? t->local : tsr_tile_add(b, mm->a_base, a_at),
+                          .a_row = mm->a_row,
+                          .a_step = mm->a_packed ? mm->size.block_rows : mm->a_k,
+                          .b_at = mm->b_packed ? tsr_tile_index(b, 0)
+                                               : tsr_tile_add(b, mm->b_base, b_at),
+                          .b_step = mm->b_packed ? mm->size.width : mm->n,
+                          .masks = mm->b_packed ? NULL : mm->masks};
+    tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
 }
 
 /* All values are computed before any is stored: outputs may lie over operands of the epilogue. */
 static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
-    uint32_t outputs = mm->after.result_count;
+    uint32_t outputs = mm->after.result_count, rank = mm->space.rank;
     size_t count = (size_t)t->rows * mm->vectors * outputs;
     MlirValue *values = TSR_NEW(mm->group->arena, MlirValue, count);
     if (!values) FAIL(mm->group->ctx, TSR_MEMORY, "no memory to lower '%s'", mm->group->name);
-    tsr_point point = {.space = &mm->space, .lanes = mm->lanes};
+    tsr_point point = mm->point;
+    point.lanes = mm->lanes;
     for (int pass = 0; pass < 2; pass++) {
         MlirValue *value = values;
         for (int64_t i = 0; i < t->rows; i++) {
-            point.index[0] = tsr_tile_offset(b, t->row, i);
+            point.index[rank - 2] = tsr_tile_offset(b, t->row, i);
             if (pass == 0) tsr_region_emit(&mm->after, 1, &point);
             for (uint32_t v = 0; v < mm->vectors; v++) {
-                point.index[1] = tsr_tile_offset(b, t->column, v * mm->lanes);
+                point.index[rank - 1] = tsr_tile_offset(b, t->column, v * mm->lanes);
                 point.mask = mm->masks[v];
                 mm->given->value = accumulators[i * mm->vectors + v];
                 if (pass == 0) tsr_region_emit(&mm->after, 2, &point);
@@ -306,106 +436,166 @@ static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumu
 
 static tsr_result emit_tile(matmul *mm, const tile *t) {
     tsr_tile_builder *b = &mm->group->b;
-    MlirValue accumulators[TILE_MAX];
+    MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(b, mm->dtype, mm->lanes);
     for (int64_t i = 0; i < t->rows * mm->vectors; i++) accumulators[i] = zero;
     if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
-    if (t->last) return finish_tile(mm, t, accumulators);
+    if (t->block->last) return finish_tile(mm, t, accumulators);
     store_scratch(mm, t, accumulators);
     return TSR_SUCCESS;
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
 
-/* All tiles of the block for one block of K: whole ones, then the edge of the last block of rows.
- */
-static tsr_result emit_tiles(matmul *mm, tile *t, MlirValue block_row, MlirValue row_count) {
+/* The tiles of one panel: whole ones, then the edge of the last block of rows. */
+static tsr_result emit_panel(matmul *mm, const block *at, MlirValue panel, MlirValue local_panel) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
-    int64_t edge = mm->m % mm->rows;
-    MlirValue whole = tsr_tile_sub(b, row_count, tsr_tile_rem(b, row_count, mm->rows));
+    tile t = {.block = at, .local_panel = local_panel};
+    t.column = tsr_tile_mul(b, panel, mm->size.width);
+    for (uint32_t v = 0; v < mm->vectors; v++) {
+        MlirValue left = columns_left(mm, t.column);
+        mm->masks[v] = tsr_tile_null;
+        if (mlirValueIsNull(left)) continue;
+        mm->masks[v] =
+            tsr_tile_mask(b, tsr_tile_offset(b, left, -(int64_t)(v * mm->lanes)), mm->lanes);
+    }
+    if (mm->b_packed) pack_b(mm, at, t.column);
+    int64_t edge = mm->m % mm->size.rows;
+    MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
     for (int part = 0; part < 2; part++) {
-        t->rows = part ? edge : mm->rows;
-        if (!t->rows) continue;
-        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0), part ? row_count : whole,
-                            t->rows, 0, NULL);
-        t->local = loop.index;
-        t->row = tsr_tile_add(b, block_row, loop.index);
-        TRY(mm->group->ctx, emit_tile(mm, t));
+        t.rows = part ? edge : mm->size.rows;
+        if (!t.rows) continue;
+        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0),
+                            part ? at->row_count : whole, t.rows, 0, NULL);
+        t.local = loop.index;
+        t.row = tsr_tile_add(b, at->row, loop.index);
+        TRY(mm->group->ctx, emit_tile(mm, &t));
         tsr_tile_loop_end(b, &loop, NULL);
     }
     return TSR_SUCCESS;
 }
 
-static tsr_result emit_k_block(matmul *mm, tile *t, MlirValue block_row, MlirValue row_count) {
-    if (mm->packed) (mm->b_transposed ? pack_columns : pack_rows)(mm, t->column, t->k0, t->k_count);
-    return emit_tiles(mm, t, block_row, row_count);
+/* All panels of the program for one block of K. */
+static tsr_result emit_k_block(matmul *mm, const block *at, MlirValue first_panel) {
+    tsr_tile_builder *b = &mm->group->b;
+    tsr_tile_loop loop;
+    if (mm->a_packed) pack_a(mm, at);
+    MlirValue zero = tsr_tile_index(b, 0);
+    if (mm->size.program_panels == 1 && mm->panels % mm->far_parts == 0)
+        return emit_panel(mm, at, first_panel, zero);
+    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first_panel, mm->size.program_panels),
+                                 tsr_tile_index(b, mm->panels));
+    tsr_tile_loop_begin(b, &loop, first_panel, end, 1, 0, NULL);
+    TRY(mm->group->ctx, emit_panel(mm, at, loop.index, tsr_tile_sub(b, loop.index, first_panel)));
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
 }
 
 static void clear_scratch(matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
     MlirValue zero = tsr_element_zero(b, mm->dtype, mm->lanes);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_tile_index(b, mm->block_rows * mm->width), mm->lanes, 0, NULL);
+    int64_t count = mm->size.program_panels * mm->size.block_rows * mm->size.width;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, count), mm->lanes, 0,
+                        NULL);
     tsr_tile_store(b, mm->dtype, zero, mm->scratch, loop.index, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-static tsr_result emit_panel(matmul *mm, MlirValue panel, MlirValue block_row,
-                             MlirValue row_count) {
+static tsr_result emit_program(matmul *mm, block *at, MlirValue first_panel) {
     tsr_tile_builder *b = &mm->group->b;
-    tile t = {.column = tsr_tile_mul(b, panel, mm->width)};
-    for (uint32_t v = 0; v < mm->vectors; v++) {
-        mm->masks[v] = tsr_tile_null;
-        if (mm->n % mm->width == 0) continue;
-        MlirValue from = tsr_tile_offset(b, t.column, v * mm->lanes);
-        mm->masks[v] = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, mm->n), from), mm->lanes);
-    }
     if (mm->k_blocks > 1) {
         clear_scratch(mm);
         tsr_tile_loop loop;
         tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, mm->k_blocks - 1), 1,
                             0, NULL);
-        t.k0 = tsr_tile_mul(b, loop.index, mm->k_block);
-        t.k_count = mm->k_block;
-        TRY(mm->group->ctx, emit_k_block(mm, &t, block_row, row_count));
+        at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
+        at->k_count = mm->size.k_block;
+        TRY(mm->group->ctx, emit_k_block(mm, at, first_panel));
         tsr_tile_loop_end(b, &loop, NULL);
     }
-    t.k0 = tsr_tile_index(b, (mm->k_blocks - 1) * mm->k_block);
-    t.k_count = mm->k - (mm->k_blocks - 1) * mm->k_block;
-    t.last = true;
-    return emit_k_block(mm, &t, block_row, row_count);
+    at->k0 = tsr_tile_index(b, (mm->k_blocks - 1) * mm->size.k_block);
+    at->k_count = mm->k - (mm->k_blocks - 1) * mm->size.k_block;
+    at->last = true;
+    return emit_k_block(mm, at, first_panel);
+}
+
+/* Sets where the matrices of number `batch` lie. */
+static void enter_batch(matmul *mm, MlirValue batch) {
+    tsr_tile_builder *b = &mm->group->b;
+    bool selected[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d < batch_rank(mm); d++) selected[d] = true;
+    mm->point = (tsr_point){.space = &mm->space};
+    tsr_point_unflatten(b, &mm->point, selected, batch);
+    mm->a_base = mm->b_base = tsr_tile_index(b, 0);
+    for (uint32_t d = 0; d < batch_rank(mm); d++) {
+        MlirValue index = mm->point.index[d];
+        mm->a_base = tsr_tile_add(b, mm->a_base, tsr_tile_mul(b, index, mm->a_batch[d]));
+        mm->b_base = tsr_tile_add(b, mm->b_base, tsr_tile_mul(b, index, mm->b_batch[d]));
+    }
+}
+
+/* Program `pid` of one matrix: `far_parts` parts of each block of rows, then the next. */
+static tsr_result emit_matrix(matmul *mm, MlirValue pid, int64_t blocks) {
+    tsr_tile_builder *b = &mm->group->b;
+    block at = {.row_count = tsr_tile_index(b, mm->size.block_rows)};
+    MlirValue far = tsr_tile_div(b, pid, blocks * mm->far_parts);
+    MlirValue rest = tsr_tile_rem(b, pid, blocks * mm->far_parts);
+    if (mm->far_parts * mm->size.program_panels >= mm->panels) {
+        far = tsr_tile_index(b, 0);
+        rest = pid;
+    }
+    at.row = tsr_tile_mul(b, tsr_tile_div(b, rest, mm->far_parts), mm->size.block_rows);
+    if (mm->m % mm->size.block_rows)
+        at.row_count =
+            tsr_tile_min(b, at.row_count, tsr_tile_sub(b, tsr_tile_index(b, mm->m), at.row));
+    MlirValue part =
+        tsr_tile_add(b, tsr_tile_mul(b, far, mm->far_parts), tsr_tile_rem(b, rest, mm->far_parts));
+    return emit_program(mm, &at, tsr_tile_mul(b, part, mm->size.program_panels));
+}
+
+static void make_locals(matmul *mm) {
+    tsr_tile_builder *b = &mm->group->b;
+    const sizes *s = &mm->size;
+    MlirType type = tsr_tile_storage_type(b, mm->dtype);
+    if (mm->b_packed)
+        mm->panel =
+            tsr_tile_local(b, type, divide_up(s->k_block, mm->lanes) * mm->lanes * s->width);
+    if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, s->k_block * s->block_rows);
+    if (mm->k_blocks > 1)
+        mm->scratch = tsr_tile_local(b, type, s->program_panels * s->block_rows * s->width);
 }
 
 static tsr_result emit(matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
-    const bool inner[TSR_RANK_MAX] = {false, true};
-    tsr_point point = {.space = &mm->space};
+    bool inner[TSR_RANK_MAX] = {false};
+    inner[mm->space.rank - 1] = true;
+    mm->point = (tsr_point){.space = &mm->space};
     tsr_region_levels(&mm->after, &mm->space, inner);
-    tsr_region_emit(&mm->after, 0, &point);
-    MlirType type = tsr_tile_storage_type(b, mm->dtype);
-    int64_t packed_rows = divide_up(mm->k_block, mm->lanes) * mm->lanes;
-    if (mm->packed) mm->panel = tsr_tile_local(b, type, packed_rows * mm->width);
-    if (mm->k_blocks > 1) mm->scratch = tsr_tile_local(b, type, mm->block_rows * mm->width);
-    int64_t blocks = divide_up(mm->m, mm->block_rows);
-
-    int64_t parts = divide_up(mm->panels, mm->program_panels);
-    mm->group->grid = blocks * parts;
+    tsr_region_emit(&mm->after, 0, &mm->point);
+    make_locals(mm);
+    int64_t blocks = divide_up(mm->m, mm->size.block_rows);
+    int64_t parts = divide_up(mm->panels, mm->size.program_panels);
+    int64_t programs = blocks * divide_up(parts, mm->far_parts) * mm->far_parts;
+    double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k + 1;
+    int64_t matrices = programs == 1 && flops < PROGRAM_FLOPS
+                           ? least((int64_t)(PROGRAM_FLOPS / flops) + 1, mm->batch)
+                           : 1;
+    mm->group->grid = divide_up(mm->batch, matrices) * programs;
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
-    MlirValue block_row = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), mm->block_rows);
-    MlirValue row_count = tsr_tile_index(b, mm->block_rows);
-    if (mm->m % mm->block_rows)
-        row_count =
-            tsr_tile_min(b, row_count, tsr_tile_sub(b, tsr_tile_index(b, mm->m), block_row));
-    MlirValue panel = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), mm->program_panels);
-    if (mm->program_panels == 1) return emit_panel(mm, panel, block_row, row_count);
-    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, panel, mm->program_panels),
-                                 tsr_tile_index(b, mm->panels));
+    if (matrices == 1) {
+        enter_batch(mm, mm->batch > 1 ? tsr_tile_div(b, pid, programs) : tsr_tile_index(b, 0));
+        return emit_matrix(mm, mm->batch > 1 ? tsr_tile_rem(b, pid, programs) : pid, blocks);
+    }
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, panel, end, 1, 0, NULL);
-    TRY(mm->group->ctx, emit_panel(mm, loop.index, block_row, row_count));
+    MlirValue first = tsr_tile_mul(b, pid, matrices);
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, first, matrices), tsr_tile_index(b, mm->batch));
+    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
+    enter_batch(mm, loop.index);
+    TRY(mm->group->ctx, emit_matrix(mm, tsr_tile_index(b, 0), blocks));
     tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;
 }
@@ -413,9 +603,13 @@ static tsr_result emit(matmul *mm) {
 tsr_result tsr_tile_lower_matmul(tsr_tile_group *group) {
     matmul mm = {.group = group};
     TRY(group->ctx, read_matmul(&mm));
-    if (!mm.m || !mm.n) return TSR_SUCCESS;
+    if (!mm.m || !mm.n || !mm.batch) return TSR_SUCCESS;
+    TRY(group->ctx, read_sizes(&mm));
     plan_width(&mm);
-    plan_rows(&mm);
     plan_packing(&mm);
+    plan_k(&mm);
+    plan_blocks(&mm);
+    memcpy(group->tile, &mm.size, sizeof mm.size);
+    group->tile_count = SIZES;
     return emit(&mm);
 }

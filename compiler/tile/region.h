@@ -12,7 +12,7 @@
 
 #include "compiler/tile/element.h"
 
-enum { TSR_LEVELS = 3, TSR_OUTPUTS_MAX = 256 };
+enum { TSR_LEVELS = 3, TSR_OUTPUTS_MAX = 256, TSR_TILE_SIZES_MAX = 8 };
 
 /* The group being lowered: what every kernel family gets. */
 typedef struct tsr_tile_group {
@@ -23,11 +23,13 @@ typedef struct tsr_tile_group {
     MlirOperation op; /* tsched.func */
     MlirBlock body;   /* its block */
     uint32_t input_count, output_count;
-    MlirValue *buffers;        /* of the tile.func: inputs, then outputs */
-    tsr_type *types;           /* of them, as tensors */
-    const MlirValue *returned; /* operands of tsched.return */
-    MlirOperation root;        /* the op that is not elementwise; null in a map group */
-    int64_t grid;              /* out: programs, at least 1 */
+    MlirValue *buffers;               /* of the tile.func: inputs, then outputs */
+    tsr_type *types;                  /* of them, as tensors */
+    const MlirValue *returned;        /* operands of tsched.return */
+    MlirOperation root;               /* the op that is not elementwise; null in a map group */
+    int64_t grid;                     /* out: programs, at least 1 */
+    int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, where there is a choice */
+    size_t tile_count;
 } tsr_tile_group;
 
 typedef struct tsr_space {

@@ -56,8 +56,8 @@ tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "m
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0402] tsched.func: every tile size is at least 1
-tsched.func @tile(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [4, 0]} {
+// CHECK: [[@LINE+1]]:1: error: [TSR-0402] tsched.func: no tile size is below 0
+tsched.func @tile(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [4, -1]} {
   %0 = tessera.exp %a : tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
 }

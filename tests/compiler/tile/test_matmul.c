@@ -71,7 +71,7 @@ static void *make(random_state *random, bool wide, size_t count) {
     return data;
 }
 
-static void test_plain(shape s, bool ta, bool tb, bool wide) {
+static void test_tiled(shape s, bool ta, bool tb, bool wide, const char *tile) {
     char a[64], b[64], c[64], text[1024];
     const char *dtype = wide ? "f64" : "f32";
     size_t size = wide ? 8 : 4;
@@ -80,10 +80,10 @@ static void test_plain(shape s, bool ta, bool tb, bool wide) {
     matrix_type(b, dtype, s.k, s.n, tb);
     matrix_type(c, dtype, s.m, s.n, false);
     snprintf(text, sizeof text,
-             "tsched.func @mm(%%a: %s, %%b: %s) -> %s attributes {kind = \"matmul\"} {\n"
+             "tsched.func @mm(%%a: %s, %%b: %s) -> %s attributes {kind = \"matmul\"%s} {\n"
              "%%c = tessera.matmul %%a, %%b {transpose_a = %s, transpose_b = %s} : %s, %s -> %s\n"
              "tsched.return %%c : %s\n}",
-             a, b, c, ta ? "true" : "false", tb ? "true" : "false", a, b, c, c);
+             a, b, c, tile, ta ? "true" : "false", tb ? "true" : "false", a, b, c, c);
     fixture f = {0};
     fixture_open(&f, text);
     problem p = {.s = s, .ta = ta, .tb = tb, .wide = wide};
@@ -99,6 +99,8 @@ static void test_plain(shape s, bool ta, bool tb, bool wide) {
     free(outs[0]);
     fixture_close(&f);
 }
+
+static void test_plain(shape s, bool ta, bool tb, bool wide) { test_tiled(s, ta, tb, wide, ""); }
 
 Test(matmul, shapes) {
     static const shape shapes[] = {{1, 1, 1},    {1, 5, 2},    {4, 1, 3},    {3, 17, 1},
@@ -120,6 +122,31 @@ Test(matmul, large) {
     test_plain((shape){40, 130, 3001}, false, false, false);
     test_plain((shape){40, 130, 3001}, true, true, false);
     test_plain((shape){37, 67, 1700}, false, true, true);
+}
+
+/* Few rows and a B that no cache holds; A transposed with rows 4096 bytes apart; a B so large that
+ * columns are taken in turns. */
+Test(matmul, streamed) {
+    test_plain((shape){1, 1100, 300}, false, false, false);
+    test_plain((shape){5, 1023, 211}, false, false, false);
+    test_plain((shape){9, 700, 515}, true, false, true);
+}
+
+Test(matmul, aliased) {
+    test_plain((shape){1024, 130, 77}, true, false, false);
+    test_plain((shape){1024, 150, 1100}, true, true, false);
+    test_plain((shape){300, 2100, 801}, false, false, false);
+}
+
+/* Sizes from the schedule change nothing but the order of the work. */
+Test(matmul, tiles) {
+    static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
+                                        "[0, 0, 0, 3]", "[2, 1000, 4, 100, 1]"};
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        char tile[64];
+        snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);
+        for (int t = 0; t < 4; t++) test_tiled((shape){45, 101, 67}, t & 1, t & 2, i == 1, tile);
+    }
 }
 
 /* ---- epilogue -------------------------------------------------------------------------------- */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/tile/gemm.h"
+
+#include <string.h>
+
+static MlirValue a_element(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k, int64_t row) {
+    MlirValue step = tsr_tile_mul(b, k, t->a_step);
+    MlirValue at = t->a_rows ? tsr_tile_add(b, t->a_rows[row], step)
+                             : tsr_tile_offset(b, tsr_tile_add(b, t->a_at, step), row * t->a_row);
+    MlirValue value = tsr_tile_load(b, t->dtype, t->a, at, 0, tsr_tile_null);
+    return tsr_tile_splat(b, value, t->lanes);
+}
+
+void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
+                       MlirValue *accumulators) {
+    uint32_t size = (uint32_t)t->rows * t->vectors;
+    MlirValue next[TSR_GEMM_TILE_MAX], row[TSR_TILE_VECTORS_MAX];
+    tsr_tile_loop loop;
+    TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
+    MlirValue b_at = tsr_tile_add(b, t->b_at, tsr_tile_mul(b, loop.index, t->b_step));
+    for (uint32_t v = 0; v < t->vectors; v++)
+        row[v] = tsr_tile_load(b, t->dtype, t->b, tsr_tile_offset(b, b_at, v * t->lanes), t->lanes,
+                               t->masks ? t->masks[v] : tsr_tile_null);
+    for (int64_t i = 0; i < t->rows; i++) {
+        MlirValue a = a_element(b, t, loop.index, i);
+        for (uint32_t v = 0; v < t->vectors; v++) {
+            uint32_t at = (uint32_t)i * t->vectors + v;
+            next[at] = tsr_tile_3(b, "math.fma", a, row[v], loop.carried[at]);
+        }
+    }
+    tsr_tile_loop_end(b, &loop, next);
+    memcpy(accumulators, loop.carried, size * sizeof *accumulators);
+}
+
+void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p) {
+    MlirValue masks[TSR_TILE_VECTORS_MAX];
+    tsr_tile_loop loop;
+    for (uint32_t v = 0; v < p->vectors; v++)
+        masks[v] = mlirValueIsNull(p->columns)
+                       ? tsr_tile_null
+                       : tsr_tile_mask(b, tsr_tile_offset(b, p->columns, -(int64_t)(v * p->lanes)),
+                                       p->lanes);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->count), 1, 0, NULL);
+    MlirValue from = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->from_step));
+    MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, loop.index, p->to_step));
+    for (uint32_t v = 0; v < p->vectors; v++) {
+        MlirValue value = tsr_tile_load(b, p->dtype, p->from,
+                                        tsr_tile_offset(b, from, v * p->lanes), p->lanes, masks[v]);
+        tsr_tile_store(b, p->dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
+                       tsr_tile_null);
+    }
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* One square; `left` rows of k are there. */
+static void pack_square(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue k, MlirValue left,
+                        bool masked, uint32_t vector) {
+    MlirValue rows[64], zero = tsr_tile_index(b, 0);
+    uint32_t lanes = p->lanes;
+    int64_t column = (int64_t)vector * lanes;
+    MlirValue from = tsr_tile_add(b, p->from_at, k);
+    for (uint32_t i = 0; i < lanes; i++) {
+        MlirValue mask = tsr_tile_null, count = left;
+        if (!mlirValueIsNull(p->columns)) {
+            MlirValue there = tsr_tile_icompare(b, TSR_ICMP_SGT, p->columns,
+                                                tsr_tile_index(b, column + (int64_t)i));
+            count = tsr_tile_select(b, there, left, zero);
+        }
+        if (masked) mask = tsr_tile_mask(b, count, lanes);
+        rows[i] = tsr_tile_load(b, p->dtype, p->from,
+                                tsr_tile_offset(b, from, (column + (int64_t)i) * p->from_step),
+                                lanes, mask);
+    }
+    tsr_tile_transpose(b, lanes, rows);
+    MlirValue to =
+        tsr_tile_offset(b, tsr_tile_add(b, p->to_at, tsr_tile_mul(b, k, p->to_step)), column);
+    for (uint32_t i = 0; i < lanes; i++)
+        tsr_tile_store(b, p->dtype, rows[i], p->to, tsr_tile_offset(b, to, i * p->to_step),
+                       tsr_tile_null);
+}
+
+void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
+    bool masked = p->count % p->lanes || !mlirValueIsNull(p->columns);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->count), p->lanes, 0,
+                        NULL);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->count), loop.index);
+    for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, masked, v);
+    tsr_tile_loop_end(b, &loop, NULL);
+}

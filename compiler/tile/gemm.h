@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The inner loop of every product: a tile of rows x (vectors * lanes) elements of C is kept in
+ * registers while k ascends,
+ *
+ *     for k: for each row i, vector v: c[i][v] = fma(splat(a[i][k]), b[k][v], c[i][v])
+ *
+ * so that an element is one chain of fused multiply-adds, whatever the tile. And what brings B into
+ * the order in which it is read.
+ */
+#ifndef TSR_COMPILER_TILE_GEMM_H
+#define TSR_COMPILER_TILE_GEMM_H
+
+#include "compiler/tile/region.h"
+
+enum {
+    TSR_GEMM_ROWS_MAX = 16,
+    TSR_GEMM_TILE_MAX = TSR_GEMM_ROWS_MAX * TSR_TILE_VECTORS_MAX,
+};
+
+typedef struct tsr_gemm_tile {
+    tsr_dtype dtype;
+    uint32_t lanes, vectors;
+    int64_t rows;
+    MlirValue a, b; /* buffers */
+    MlirValue a_at; /* offset of A at the first row and k = 0 */
+    int64_t a_row, a_step;
+    /* Offsets of A at k = 0 of each row, where the rows are not evenly apart; else NULL, and a_at
+     * and a_row count. */
+    const MlirValue *a_rows;
+    MlirValue b_at; /* offset of B at the first column and k = 0 */
+    int64_t b_step;
+    const MlirValue *masks; /* of B's vectors, null ones are none; NULL: none at all */
+} tsr_gemm_tile;
+
+/* The loop over k = 0 ... count - 1; `accumulators`, row by row, in and out. */
+void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *tile, MlirValue count,
+                       MlirValue *accumulators);
+
+/* Columns of a matrix brought together: to[k * width + column], k = 0 ... count - 1. */
+typedef struct tsr_gemm_pack {
+    tsr_dtype dtype;
+    uint32_t lanes, vectors; /* width = lanes * vectors */
+    MlirValue from, to;      /* buffers */
+    MlirValue from_at, to_at;
+    int64_t from_step; /* of k, or transposed: of the column; the other is 1 */
+    int64_t to_step;   /* of k; at least the width */
+    int64_t count;
+    MlirValue columns; /* there are so many from the first on; null: at least the width */
+} tsr_gemm_pack;
+
+/* Columns that are not there are zero. */
+void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *pack);
+/* The same from the transpose: squares of lanes x lanes through registers. `to` has room for
+ * `count` rounded up to the lanes; what is beyond `count` is zero. */
+void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *pack);
+
+#endif
