@@ -16,7 +16,7 @@ objects=$output.objects
 rm -rf "$objects"
 mkdir -p "$objects"
 {
-    find runtime/base runtime/data runtime/state runtime/commit runtime/store -name '*.c'
+    find runtime/base runtime/data -name '*.c'
     printf '%s\n' runtime/record.c tests/parsers/fuzz.c
 } | xargs -P 2 -I '{}' sh -c '
     "$1" -std=c17 -O1 -g -D_GNU_SOURCE -DTSR_VERSION_TEXT="\"0\"" -I. \

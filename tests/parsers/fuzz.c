@@ -11,7 +11,6 @@
  */
 #include "runtime/data/array_file.h"
 #include "runtime/record.h"
-#include "runtime/state/format.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,10 +45,6 @@ static const char *seed_path(const char *folder, size_t index, const char *exten
     static char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/seed%zu%s", folder, index, extension);
     return path;
-}
-
-static void store_seed(const char *folder, size_t index, const void *bytes, size_t size_bytes) {
-    store(seed_path(folder, index, ""), bytes, size_bytes);
 }
 
 /* ---- arrays ---- */
@@ -91,52 +86,7 @@ static void npy_seeds(const char *folder) {
 /* A stored and a deflated member, as NumPy writes them, come from tests/parsers/seeds/npz. */
 static void npz_seeds(const char *folder) { (void)folder; }
 
-/* ---- manifest of a state, record of a run ---- */
-
-static void manifest_seeds(const char *folder) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    const tsr_tensor *sorted[2];
-    tsr_manifest manifest;
-    require(!tsr_manifest_plan(&ctx, &arena, sample_tensors, 2,
-                               &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &manifest)
-                 .code,
-            ctx.error.text);
-    manifest.token = (tsr_token){.generation = 1,
-                                 .epoch = 1,
-                                 .position = {.seed = 7, .step = 100, .virtual_ranks = 1},
-                                 .region = "",
-                                 .numerics = "portable+fma",
-                                 .topology = ""};
-    size_t size_bytes = tsr_manifest_size(&manifest);
-    uint8_t *bytes = TSR_NEW(&arena, uint8_t, size_bytes);
-    tsr_manifest_encode(&manifest, bytes);
-    store_seed(folder, 0, bytes, size_bytes);
-    tsr_arena_finish(&arena);
-}
-
-/* As they are, and with their own hash put right: else nothing behind it would be reached. */
-static void manifest_run(const uint8_t *bytes, size_t size_bytes) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_manifest manifest;
-    if (tsr_manifest_decode(&ctx, "fuzz", bytes, size_bytes, &arena, &manifest).code)
-        tsr_error_clear(&ctx);
-    if (size_bytes > TSR_DIGEST_BYTES) {
-        size_t hashed = size_bytes - TSR_DIGEST_BYTES;
-        uint8_t *sealed = TSR_NEW(&arena, uint8_t, size_bytes);
-        memcpy(sealed, bytes, hashed);
-        tsr_digest digest = tsr_hash(sealed, hashed);
-        memcpy(sealed + hashed, digest.bytes, sizeof digest.bytes);
-        if (!tsr_manifest_decode(&ctx, "fuzz", sealed, size_bytes, &arena, &manifest).code) {
-            size_t again_size = tsr_manifest_size(&manifest);
-            uint8_t *again = TSR_NEW(&arena, uint8_t, again_size);
-            tsr_manifest_encode(&manifest, again);
-            require(again_size == size_bytes, "a manifest was accepted that is not written so");
-        }
-    }
-    tsr_arena_finish(&arena);
-}
+/* ---- record of a run ---- */
 
 static void record_seeds(const char *folder) {
     tsr_ctx ctx = {0};
@@ -163,7 +113,6 @@ static void record_run(const uint8_t *bytes, size_t size_bytes) {
 static const parser parsers[] = {
     {"npy", npy_seeds, array_run, ".npy"},
     {"npz", npz_seeds, array_run, ".npz"},
-    {"manifest", manifest_seeds, manifest_run, NULL},
     {"record", record_seeds, record_run, ".log"},
 };
 static const parser *chosen;
