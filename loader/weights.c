@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8 };
+enum { LENGTH_BYTES = 8, FIRST_BYTES = 64 * 1024 /* holds most headers: read at once */ };
 
 tsr_result tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, const char *name,
                           tsr_dtype dtype, const tsr_shape *shape, tsr_dtype expected_dtype,
@@ -31,14 +31,16 @@ static tsr_result read_range(tsr_ctx *ctx, const tsr_weights *weights, uint64_t 
 
 static tsr_result read_index(tsr_ctx *ctx, tsr_weights *weights, uint64_t size_bytes,
                              tsr_arena *arena) {
-    unsigned char length[LENGTH_BYTES];
+    size_t first = size_bytes < FIRST_BYTES ? (size_t)size_bytes : FIRST_BYTES;
+    unsigned char *bytes = tsr_arena_alloc(arena, FIRST_BYTES, 1, 8);
     uint64_t header = 0;
+    if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for the index of weights");
     if (!weights->subject) FAIL(ctx, TSR_MEMORY, "no memory for the index of weights");
     if (size_bytes < LENGTH_BYTES)
         FAIL(ctx, weights->code, "%s: has %llu bytes; expected at least %d", weights->subject,
              (unsigned long long)size_bytes, LENGTH_BYTES);
-    TRY(ctx, read_range(ctx, weights, 0, length, LENGTH_BYTES));
-    for (int i = LENGTH_BYTES - 1; i >= 0; i--) header = header << 8 | length[i];
+    TRY(ctx, read_range(ctx, weights, 0, bytes, first));
+    for (int i = LENGTH_BYTES - 1; i >= 0; i--) header = header << 8 | bytes[i];
     uint64_t left = size_bytes - LENGTH_BYTES;
     if (header > left || header > TSR_SAFETENSORS_HEADER_MAX)
         FAIL(ctx, weights->code,
@@ -46,10 +48,13 @@ static tsr_result read_index(tsr_ctx *ctx, tsr_weights *weights, uint64_t size_b
              weights->subject, (unsigned long long)header, (unsigned long long)left,
              TSR_SAFETENSORS_HEADER_MAX);
     size_t size = (size_t)header + LENGTH_BYTES;
-    char *bytes = tsr_arena_alloc(arena, size, 1, 8);
-    if (!bytes)
-        FAIL(ctx, TSR_MEMORY, "%s: no memory for a header of %zu bytes", weights->subject, size);
-    TRY(ctx, read_range(ctx, weights, 0, bytes, size));
+    if (size > first) {
+        bytes = tsr_arena_alloc(arena, size, 1, 8);
+        if (!bytes)
+            FAIL(ctx, TSR_MEMORY, "%s: no memory for a header of %zu bytes", weights->subject,
+                 size);
+        TRY(ctx, read_range(ctx, weights, 0, bytes, size));
+    }
     return tsr_safetensors_decode(ctx, bytes, size, size_bytes, weights->subject, weights->code,
                                   arena, &weights->index);
 }
@@ -115,17 +120,28 @@ static bool is_wanted(const tsr_config_tensor *tensor, unsigned roles) {
     return tensor->init == TSR_INIT_DATA && (roles & 1u << tensor->role);
 }
 
+static int by_offset(const void *a, const void *b) {
+    const tsr_bundle_piece *x = a, *y = b;
+    return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
+}
+
+/* All that is wanted of one layer, in one reading of it. */
 static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const tsr_config *config,
-                             unsigned roles, void *const *data, bool *loaded) {
+                             unsigned roles, void *const *data, bool *loaded, tsr_arena *arena) {
+    tsr_bundle_piece *pieces = TSR_NEW(arena, tsr_bundle_piece, config->tensor_count + 1);
+    size_t count = 0;
+    if (!pieces) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
         const tsr_safetensors_entry *entry = NULL;
         if (!is_wanted(tensor, roles) || loaded[i] || !find_entry(weights, tensor->name)) continue;
         TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_CORRUPT, &entry));
-        TRY(ctx, tsr_weights_read(ctx, weights, entry, data[i]));
+        pieces[count++] =
+            (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, data[i]};
         loaded[i] = true;
     }
-    return TSR_SUCCESS;
+    if (count) qsort(pieces, count, sizeof *pieces, by_offset);
+    return tsr_bundle_read_pieces(ctx, weights->bundle, &weights->layer, pieces, count, 0);
 }
 
 static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
@@ -142,7 +158,7 @@ static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                                .fd = -1};
         if (strcmp(weights.layer.media_type, TSR_MEDIA_WEIGHTS) != 0) continue;
         TRY(ctx, read_index(ctx, &weights, weights.layer.size_bytes, arena));
-        TRY(ctx, load_layer(ctx, &weights, config, roles, data, loaded));
+        TRY(ctx, load_layer(ctx, &weights, config, roles, data, loaded, arena));
     }
     for (size_t i = 0; i < config->tensor_count; i++)
         if (is_wanted(&config->tensors[i], roles) && !loaded[i])
