@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/match.h"
 
-#include "runtime/base/buffer.h"
 #include "runtime/cpu.h"
 
 static void list_targets(const tsr_bundle *bundle, tsr_buffer *out_text) {
@@ -25,29 +24,37 @@ static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned f
     return best;
 }
 
+void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, unsigned cpu_level,
+                       bool forced, tsr_buffer *out_text) {
+    const char *name = tsr_bundle_get_target_name(bundle, target);
+    unsigned level = tsr_cpu_parse_level(name);
+    if (level == 0)
+        tsr_buffer_text(out_text, "no such device here");
+    else if (target == best && forced)
+        tsr_buffer_text(out_text, "asked for");
+    else if (target == best && level == cpu_level)
+        tsr_buffer_text(out_text, "the highest level this CPU has");
+    else if (target == best)
+        tsr_buffer_printf(out_text,
+                          "the highest level that the bundle shares with this CPU (x86-64-v%u)",
+                          cpu_level);
+    else if (level > cpu_level)
+        tsr_buffer_printf(out_text, "this CPU has x86-64-v%u", cpu_level);
+    else if (level < 2)
+        tsr_buffer_text(out_text, "at least x86-64-v2 is needed");
+    else
+        tsr_buffer_text(out_text, forced ? "not asked for" : "a lower level");
+}
+
 static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, bool forced,
                     tsr_buffer *out_text) {
     size_t count = tsr_bundle_get_target_count(bundle);
-    const char *chosen = tsr_bundle_get_target_name(bundle, best);
-    if (forced)
-        tsr_buffer_printf(out_text, "%s: asked for", chosen);
-    else if (tsr_cpu_parse_level(chosen) == cpu_level)
-        tsr_buffer_printf(out_text, "%s: the highest level this CPU has", chosen);
-    else
-        tsr_buffer_printf(out_text,
-                          "%s: the highest level that the bundle shares with this CPU (x86-64-v%u)",
-                          chosen, cpu_level);
+    tsr_buffer_printf(out_text, "%s: ", tsr_bundle_get_target_name(bundle, best));
+    tsr_match_explain(bundle, best, best, cpu_level, forced, out_text);
     for (size_t i = 0; i < count; i++) {
-        const char *name = tsr_bundle_get_target_name(bundle, i);
-        unsigned level = tsr_cpu_parse_level(name);
         if (i == best) continue;
-        if (level == 0)
-            tsr_buffer_printf(out_text, "; not %s: no such device here", name);
-        else if (level > cpu_level)
-            tsr_buffer_printf(out_text, "; not %s: this CPU has x86-64-v%u", name, cpu_level);
-        else
-            tsr_buffer_printf(out_text, "; not %s: %s", name,
-                              forced ? "not asked for" : "a lower level");
+        tsr_buffer_printf(out_text, "; not %s: ", tsr_bundle_get_target_name(bundle, i));
+        tsr_match_explain(bundle, i, best, cpu_level, forced, out_text);
     }
 }
 

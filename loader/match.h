@@ -6,6 +6,7 @@
 #define TSR_LOADER_MATCH_H
 
 #include "bundle/bundle.h"
+#include "runtime/base/buffer.h"
 
 /* The highest x86-64 level the bundle has and a CPU of `cpu_level` (1 … 4) can run, or the one
  * `forced` names (NULL: none). *out_reason (in the arena) says why it was chosen and why each other
@@ -15,5 +16,10 @@
 TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
                             const char *forced, tsr_arena *arena, size_t *out_target,
                             const char **out_reason);
+
+/* Why a target is the one that runs ("the highest level this CPU has"), or why it is not; `best` is
+ * the target that does, or the target count where none does. Appended to out_text. */
+void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, unsigned cpu_level,
+                       bool forced, tsr_buffer *out_text);
 
 #endif

@@ -64,6 +64,48 @@ TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
 /* The state (parameters and optimizer state) in memory, sorted by name. */
 TSR_API const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count);
 
+/* ---- will it run here? ---- */
+
+typedef struct tsr_check_target {
+    const char *name;          /* borrowed: all of these live as long as the report */
+    bool chosen;               /* this is the one that would run */
+    const char *reason;        /* why it was chosen, or why not */
+    const char *driver;        /* library it needs of the machine: "libcuda.so.1"; NULL: none */
+    const char *driver_origin; /* "the NVIDIA driver"; NULL: none */
+} tsr_check_target;
+
+/* Bytes of this host and of a device (0 on a CPU, whose memory is the host's). */
+typedef struct tsr_check_memory {
+    uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
+    uint64_t workspace_bytes, port_bytes;                  /* inputs and outputs */
+    uint64_t staging_bytes; /* taken while the bundle's weights are read */
+    uint64_t save_bytes;    /* besides, with a state directory: the copy that is being saved */
+    uint64_t host_bytes;    /* in all, without save_bytes */
+    uint64_t device_bytes;
+    uint64_t available_bytes; /* of the host; UINT64_MAX: unknown */
+} tsr_check_memory;
+
+typedef struct tsr_check_report {
+    tsr_code code;            /* TSR_OK: it runs here; else what tsr_model_open would return */
+    const char *problem;      /* of code; NULL when it runs */
+    const char *advice;       /* what to do about it; NULL when it runs */
+    tsr_digest digest;        /* of the bundle */
+    bool is_signed;           /* there is a signature, and it is not wrong */
+    unsigned cpu_level;       /* of this machine: 3 for x86-64-v3 */
+    const char *numerics;     /* of the chosen target; NULL without one */
+    const tsr_config *config; /* entries and what they need: NULL when not even that is readable */
+    size_t target_count;
+    const tsr_check_target *targets;
+    tsr_check_memory memory; /* zeros without a chosen target */
+} tsr_check_report;
+
+/* Reads metadata alone (no kernel, no weight) and tells whether the bundle runs here; takes no
+ * memory for it and maps no code. The result is TSR_OK or report->code, with the problem in the
+ * context; the report is filled in as far as could be read, in either case. All of it lies in the
+ * arena. */
+TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
+                                   tsr_arena *arena, tsr_check_report *out_report);
+
 /* ---- parameters ---- */
 
 /* Init rules with this seed, stored data and constants from the bundle. */

@@ -5,6 +5,7 @@
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 #include "tools/common/options.h"
+#include "tools/run/check.h"
 #include "tools/run/report.h"
 
 #include <signal.h>
@@ -21,13 +22,13 @@ typedef struct arguments {
         *metrics;
     uint64_t steps, seed, save_every, keep, eval_every, threads;
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
-    bool require_signature;
+    bool require_signature, check, json;
     tsr_flag_list keys;
     tsr_flag_pairs data, inputs, outputs;
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 26, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 28, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -74,6 +75,9 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
          "accept a state directory on a network file system", 0, 0, false},
         {"--verify", TSR_FLAG_SWITCH, &a->verify, NULL, "of ls: read all data, too", 0, 0, false},
+        {"--check", TSR_FLAG_SWITCH, &a->check, NULL,
+         "run nothing: tell whether it runs here, on what, and what it needs", 0, 0, false},
+        {"--json", TSR_FLAG_SWITCH, &a->json, NULL, "of --check: one JSON object", 0, 0, false},
         {"--quiet", TSR_FLAG_SWITCH, &a->quiet, NULL, "no progress, no notices", 0, 0, false},
         {"--help", TSR_FLAG_SWITCH, &a->help, NULL, "this text", 0, 0, false},
         {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
@@ -91,6 +95,7 @@ typedef enum run_mode {
     MODE_FSCK = 32,
     MODE_LIST = 64,
     MODE_PRUNE = 128,
+    MODE_CHECK = 256,
     MODES_OF_STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE,
 } run_mode;
 
@@ -112,13 +117,19 @@ static unsigned modes_of(const char *flag) {
         {"--replay", MODE_REPLAY},
         {"--input", MODE_CALL},
         {"--output", MODE_CALL},
+        {"--check", MODE_CHECK},
+        {"--json", MODE_CHECK},
+        {"--cpu", ~(unsigned)MODES_OF_STATES},
+        {"--strict", ~(unsigned)MODES_OF_STATES},
+        {"--key", ~(unsigned)MODES_OF_STATES},
+        {"--require-signature", ~(unsigned)MODES_OF_STATES},
         {"--quiet", ~0u},
         {"--help", ~0u},
         {"--version", ~0u},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].flag, flag) == 0) return rows[i].modes;
-    return ~(unsigned)MODES_OF_STATES;
+    return ~(unsigned)(MODES_OF_STATES | MODE_CHECK);
 }
 
 static const char *describe_mode(run_mode mode) {
@@ -139,6 +150,8 @@ static const char *describe_mode(run_mode mode) {
         return "ls";
     case MODE_PRUNE:
         return "prune";
+    case MODE_CHECK:
+        return "--check";
     case MODES_OF_STATES:
         break;
     }
@@ -164,6 +177,7 @@ static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
 static void print_help(const tsr_flag *flags) {
     printf(
         "usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
+        "       tessera-run BUNDLE --check [--json] tell whether it runs here, and what it needs\n"
         "       tessera-run fsck DIR                check a state directory, changing nothing\n"
         "       tessera-run ls DIR [--verify]       list its generations, changing nothing\n"
         "       tessera-run prune DIR --keep N      remove all but the N newest generations\n\n");
@@ -387,6 +401,11 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_result result = TSR_SUCCESS;
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
+    if (a->json && !a->check) FAIL(ctx, TSR_USAGE, "--json needs --check");
+    if (a->check) {
+        TRY(ctx, check_flags(ctx, a->flags, MODE_CHECK));
+        return tsr_run_check(ctx, a->bundle, &options, a->json);
+    }
     TRY(ctx, tsr_model_open(ctx, a->bundle, &options, &model));
     if (!a->quiet)
         fprintf(stderr, "%s: notice: %s; %u threads, %.1f MiB planned\n", tool,

@@ -1,29 +1,199 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tessera-aot inspect: what a bundle holds, for people or as one JSON object. Everything shown is
- * verified first.
+ * tessera-aot inspect: what a bundle holds. Everything shown is verified first.
  */
-#include "bundle/bundle.h"
-#include "manifests/program.h"
-#include "runtime/base/buffer.h"
+#include "tools/aot/inspect.h"
+
+#include "runtime/base/json.h"
 #include "tools/aot/aot.h"
 
-#include <inttypes.h>
-#include <math.h>
+#include <cjson/cJSON.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-typedef struct view {
-    tsr_bundle *bundle;
-    tsr_arena arena;
-    tsr_config config;
-    tsr_program *programs; /* one per target; kernel_count 0 where a target has none */
-    size_t target_count;
-} view;
+uint64_t inspect_ports_bytes(const tsr_config_port *ports, size_t count) {
+    uint64_t sum = 0, size;
+    for (size_t i = 0; i < count; i++)
+        if (tsr_shape_size(&ports[i].shape, ports[i].dtype, &size)) sum += size;
+    return sum;
+}
 
-static tsr_result view_read(tsr_ctx *ctx, view *v) {
+uint64_t inspect_tensor_bytes(const tsr_config_tensor *tensor) {
+    uint64_t size = 0;
+    return tsr_shape_size(&tensor->shape, tensor->dtype, &size) ? size : 0;
+}
+
+uint64_t inspect_tensors_bytes(const tsr_config *config) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < config->tensor_count; i++)
+        sum += inspect_tensor_bytes(&config->tensors[i]);
+    return sum;
+}
+
+const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry) {
+    for (size_t i = 0; i < view->target_count; i++)
+        if (view->programs[i].entry_count) return &view->programs[i].entries[entry];
+    return NULL;
+}
+
+/* ---- what is in use at once ---- */
+
+typedef struct lifetime {
+    uint64_t offset_bytes, size_bytes;
+    uint32_t first, last; /* commands; first > last: never used */
+} lifetime;
+
+static int by_place(const void *a, const void *b) {
+    const lifetime *x = a, *y = b;
+    if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
+    if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena) {
+    lifetime *lives = TSR_NEW(arena, lifetime, plan->buffer_count + 1);
+    for (uint32_t i = 0; lives && i < plan->buffer_count; i++) {
+        const tsr_program_buffer *buffer = &plan->buffers[i];
+        lives[i] = (lifetime){buffer->offset_bytes, tsr_program_buffer_size(buffer), UINT32_MAX, 0};
+        if (buffer->space != TSR_SPACE_WORKSPACE) lives[i].size_bytes = 0;
+    }
+    for (uint32_t c = 0; lives && c < plan->command_count; c++)
+        for (uint32_t k = 0; k < plan->commands[c].argument_count; k++) {
+            lifetime *life = &lives[plan->commands[c].arguments[k]];
+            if (life->first == UINT32_MAX) life->first = c;
+            life->last = c;
+        }
+    return lives;
+}
+
+uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena) {
+    lifetime *lives = list_lifetimes(plan, arena);
+    int64_t *change = TSR_NEW(arena, int64_t, (size_t)plan->command_count + 2), now = 0, peak = 0;
+    size_t count = 0;
+    if (!lives || !change) return 0;
+    qsort(lives, plan->buffer_count, sizeof *lives, by_place);
+    for (uint32_t i = 0; i < plan->buffer_count; i++) {
+        lifetime *before = count ? &lives[count - 1] : NULL;
+        const lifetime life = lives[i];
+        if (!life.size_bytes || life.first > life.last) continue;
+        bool same = before && before->offset_bytes == life.offset_bytes &&
+                    before->size_bytes == life.size_bytes && life.first <= before->last;
+        if (!same)
+            lives[count++] = life;
+        else if (before->last < life.last)
+            before->last = life.last;
+    }
+    for (size_t i = 0; i < count; i++) {
+        change[lives[i].first] += (int64_t)lives[i].size_bytes;
+        change[lives[i].last + 1] -= (int64_t)lives[i].size_bytes;
+    }
+    for (uint32_t c = 0; c <= plan->command_count; c++) {
+        now += change[c];
+        if (now > peak) peak = now;
+    }
+    return (uint64_t)peak;
+}
+
+/* ---- gathering ---- */
+
+static const char *section_of(const char *media_type) {
+    static const struct {
+        const char *media_type, *section;
+    } rows[] = {{TSR_MEDIA_IR, "program text"},       {TSR_MEDIA_SCHEDULE, "schedule"},
+                {TSR_MEDIA_PROGRAM, "host program"},  {TSR_MEDIA_ELF, "code"},
+                {TSR_MEDIA_FATBIN, "code"},           {TSR_MEDIA_HSACO, "code"},
+                {TSR_MEDIA_WEIGHTS, "weights"},       {TSR_MEDIA_STATE, "optimizer state"},
+                {TSR_MEDIA_CHUNKS, "chunk tables"},   {TSR_MEDIA_DEPLOYMENT, "deployment"},
+                {TSR_MEDIA_SBOM, "bill of materials"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].media_type, media_type) == 0) return rows[i].section;
+    return "other";
+}
+
+static void add_section(inspect_view *v, const char *name, uint64_t size_bytes) {
+    size_t i = 0;
+    while (i < v->section_count && strcmp(v->sections[i].name, name) != 0) i++;
+    if (i == v->section_count) {
+        TSR_ASSERT(i < INSPECT_SECTIONS_MAX);
+        v->sections[v->section_count++].name = name;
+    }
+    v->sections[i].size_bytes += size_bytes;
+    v->sections[i].blob_count++;
+}
+
+static int by_digest(const void *a, const void *b) {
+    return memcmp(((const tsr_bundle_layer *)a)->digest.bytes,
+                  ((const tsr_bundle_layer *)b)->digest.bytes, TSR_DIGEST_BYTES);
+}
+
+static int by_section_size(const void *a, const void *b) {
+    const inspect_section *x = a, *y = b;
+    if (x->size_bytes != y->size_bytes) return x->size_bytes > y->size_bytes ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static tsr_result sum_sections(tsr_ctx *ctx, inspect_view *v) {
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < v->target_count; i++) count += tsr_bundle_get_layer_count(v->bundle, i);
+    tsr_bundle_layer *layers = TSR_NEW(&v->arena, tsr_bundle_layer, count + 1);
+    if (!layers) FAIL(ctx, TSR_MEMORY, "no memory for %zu layers", count);
+    for (size_t i = 0; i < v->target_count; i++)
+        for (size_t k = 0; k < tsr_bundle_get_layer_count(v->bundle, i); k++)
+            layers[at++] = tsr_bundle_get_layer(v->bundle, i, k);
+    qsort(layers, count, sizeof *layers, by_digest);
+    for (size_t i = 0; i < count; i++)
+        if (!i || by_digest(&layers[i - 1], &layers[i]) != 0)
+            add_section(v, section_of(layers[i].media_type), layers[i].size_bytes);
+    qsort(v->sections, v->section_count, sizeof *v->sections, by_section_size);
+    return TSR_SUCCESS;
+}
+
+static int by_tensor_size(const void *a, const void *b) {
+    const tsr_config_tensor *x = *(const tsr_config_tensor *const *)a,
+                            *y = *(const tsr_config_tensor *const *)b;
+    uint64_t x_size = inspect_tensor_bytes(x), y_size = inspect_tensor_bytes(y);
+    if (x_size != y_size) return x_size > y_size ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static tsr_result sort_tensors(tsr_ctx *ctx, inspect_view *v) {
+    size_t count = v->config.tensor_count;
+    v->by_size = TSR_NEW(&v->arena, const tsr_config_tensor *, count + 1);
+    if (!v->by_size) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
+    for (size_t i = 0; i < count; i++) v->by_size[i] = &v->config.tensors[i];
+    if (count) qsort(v->by_size, count, sizeof *v->by_size, by_tensor_size);
+    return TSR_SUCCESS;
+}
+
+/* Counts, and who made it; its form is the scheduler's. */
+static tsr_result read_schedule(tsr_ctx *ctx, inspect_view *v) {
+    const tsr_json_options options = {.subject = "schedule", .code = TSR_CORRUPT};
+    tsr_bundle_layer layer;
+    struct cJSON *root = NULL;
+    const struct cJSON *entry = NULL;
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    if (!tsr_bundle_find_layer(v->bundle, 0, TSR_MEDIA_SCHEDULE, &layer)) return TSR_SUCCESS;
+    TRY(ctx, tsr_bundle_read_layer(ctx, v->bundle, &layer, &v->arena, &bytes, &size_bytes));
+    TRY(ctx, tsr_json_parse(ctx, bytes, size_bytes, &options, &root));
+    v->schedule.found = true;
+    cJSON_ArrayForEach(entry, tsr_json_find(root, "entries")) {
+        v->schedule.entry_count++;
+        v->schedule.call_count += (size_t)cJSON_GetArraySize(tsr_json_find(entry, "calls"));
+    }
+    const struct cJSON *origin = tsr_json_find(root, "origin");
+    if (cJSON_IsString(origin) && tsr_name_valid(origin->valuestring))
+        v->schedule.origin = tsr_arena_strdup(&v->arena, origin->valuestring);
+    tsr_json_destroy(root);
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_view(tsr_ctx *ctx, inspect_view *v, const tsr_signature_policy *policy) {
     const char *json = NULL;
     size_t size_bytes = 0;
+    TRY(ctx, tsr_bundle_open(ctx, v->path, NULL, &v->bundle));
+    TRY(ctx, tsr_signature_check(ctx, v->bundle, policy, &v->signature));
     v->target_count = tsr_bundle_get_target_count(v->bundle);
     v->programs = TSR_NEW(&v->arena, tsr_program, v->target_count + 1);
     if (!v->programs) FAIL(ctx, TSR_MEMORY, "no memory for %zu programs", v->target_count);
@@ -37,292 +207,48 @@ static tsr_result view_read(tsr_ctx *ctx, view *v) {
         TRY(ctx,
             tsr_program_decode(ctx, bytes, size_bytes, &v->config, &v->arena, &v->programs[i]));
     }
-    return TSR_SUCCESS;
+    TRY(ctx, sum_sections(ctx, v));
+    TRY(ctx, sort_tensors(ctx, v));
+    return read_schedule(ctx, v);
 }
 
-static uint64_t ports_bytes(const tsr_config_port *ports, size_t count) {
-    uint64_t sum = 0, size;
-    for (size_t i = 0; i < count; i++)
-        if (tsr_shape_size(&ports[i].shape, ports[i].dtype, &size)) sum += size;
-    return sum;
-}
-
-static uint64_t tensor_bytes(const tsr_config_tensor *tensor) {
-    uint64_t size = 0;
-    return tsr_shape_size(&tensor->shape, tensor->dtype, &size) ? size : 0;
-}
-
-static uint64_t tensors_bytes(const tsr_config *config) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < config->tensor_count; i++) sum += tensor_bytes(&config->tensors[i]);
-    return sum;
-}
-
-/* Programs of all targets have one plan; a target without a program has none to show. */
-static const tsr_program_entry *planned(const view *v, size_t entry) {
-    for (size_t i = 0; i < v->target_count; i++)
-        if (v->programs[i].entry_count) return &v->programs[i].entries[entry];
-    return NULL;
-}
-
-/* ---- for people ---- */
-
-static void text_ports(const char *word, const tsr_config_port *ports, size_t count, bool inputs,
-                       tsr_buffer *out) {
-    char type[TSR_TYPE_TEXT_MAX];
-    for (size_t i = 0; i < count; i++) {
-        const char *source = inputs ? tsr_port_source_name(ports[i].source) : "";
-        tsr_buffer_printf(out, "    %-6s %-24s %-16s %s\n", word, ports[i].name,
-                          tsr_type_format(ports[i].dtype, &ports[i].shape, type), source);
-    }
-}
-
-static void text_entries(const view *v, tsr_buffer *out) {
-    tsr_buffer_printf(out, "entries\n");
-    for (size_t i = 0; i < v->config.entry_count; i++) {
-        const tsr_config_entry *entry = &v->config.entries[i];
-        const tsr_program_entry *plan = planned(v, i);
-        tsr_buffer_printf(out, "  @%s  %s", entry->name, tsr_entry_kind_name(entry->kind));
-        if (entry->batch) tsr_buffer_printf(out, ", batch %" PRIu64, entry->batch);
-        if (entry->rows_independent) tsr_buffer_text(out, ", rows independent");
-        if (plan)
-            tsr_buffer_printf(out,
-                              "; memory: tensors %" PRIu64 ", workspace %" PRIu64
-                              ", inputs %" PRIu64 ", outputs %" PRIu64 " bytes; %u commands",
-                              tensors_bytes(&v->config), plan->workspace_bytes,
-                              ports_bytes(entry->inputs, entry->input_count),
-                              ports_bytes(entry->outputs, entry->output_count),
-                              plan->command_count);
-        tsr_buffer_text(out, "\n");
-        text_ports("input", entry->inputs, entry->input_count, true, out);
-        text_ports("output", entry->outputs, entry->output_count, false, out);
-    }
-}
-
-static void text_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
-    switch (tensor->init) {
-    case TSR_INIT_DATA:
-        tsr_buffer_text(out, "stored");
-        break;
-    case TSR_INIT_CONSTANT:
-        tsr_buffer_printf(out, "all %.9g", tensor->init_a);
-        break;
-    case TSR_INIT_UNIFORM:
-        tsr_buffer_printf(out, "uniform [%.9g, %.9g)", tensor->init_a, tensor->init_b);
-        break;
-    case TSR_INIT_NORMAL:
-        tsr_buffer_printf(out, "normal mean %.9g deviation %.9g", tensor->init_a, tensor->init_b);
-        break;
-    }
-}
-
-static void text_tensors(const view *v, tsr_buffer *out) {
-    char type[TSR_TYPE_TEXT_MAX];
-    tsr_buffer_printf(out, "tensors\n");
-    for (size_t i = 0; i < v->config.tensor_count; i++) {
-        const tsr_config_tensor *tensor = &v->config.tensors[i];
-        tsr_buffer_printf(out, "  %-8s %-28s %-16s ", tsr_tensor_role_name(tensor->role),
-                          tensor->name, tsr_type_format(tensor->dtype, &tensor->shape, type));
-        text_init(tensor, out);
-        tsr_buffer_text(out, "\n");
-    }
-}
-
-static void text_layers(const view *v, tsr_buffer *out) {
-    char hex[TSR_DIGEST_HEX + 1];
-    for (size_t i = 0; i < v->target_count; i++) {
-        tsr_buffer_printf(out, "target %s", tsr_bundle_get_target_name(v->bundle, i));
-        tsr_buffer_printf(out, "  %u kernels\n", v->programs[i].kernel_count);
-        for (size_t k = 0; k < tsr_bundle_get_layer_count(v->bundle, i); k++) {
-            tsr_bundle_layer layer = tsr_bundle_get_layer(v->bundle, i, k);
-            tsr_digest_format(&layer.digest, hex);
-            tsr_buffer_printf(out, "  %12" PRIu64 "  sha256:%.16s  %-20s %s\n", layer.size_bytes,
-                              hex, layer.title ? layer.title : "", layer.media_type);
-        }
-    }
-}
-
-static void show_text(const view *v, tsr_buffer *out) {
-    char hex[TSR_DIGEST_HEX + 1];
-    tsr_digest digest = tsr_bundle_get_digest(v->bundle);
-    tsr_digest_format(&digest, hex);
-    tsr_buffer_printf(out, "%s  %s, %s numerics, %" PRIu64 " virtual rank%s\n", v->config.name,
-                      v->config.producer, v->config.numerics, v->config.virtual_ranks,
-                      v->config.virtual_ranks == 1 ? "" : "s");
-    tsr_buffer_printf(out, "bundle sha256:%s, format %u.%u, ", hex, v->config.version_major,
-                      v->config.version_minor);
-    uint64_t size = tsr_bundle_get_file_size(v->bundle);
-    if (size)
-        tsr_buffer_printf(out, "%" PRIu64 " bytes\n", size);
+static tsr_result inspect(tsr_ctx *ctx, inspect_view *v, const tsr_signature_policy *policy,
+                          bool json) {
+    tsr_buffer out = {0};
+    tsr_result result = TSR_SUCCESS;
+    TRY_GOTO(ctx, result, read_view(ctx, v, policy));
+    if (json)
+        inspect_show_json(v, &out);
     else
-        tsr_buffer_text(out, "unpacked\n");
-    text_entries(v, out);
-    text_tensors(v, out);
-    text_layers(v, out);
-}
-
-/* ---- for programs ---- */
-
-static void json_text(tsr_buffer *out, const char *key, const char *text) {
-    tsr_buffer_printf(out, "\"%s\":", key);
-    tsr_buffer_json_string(out, text);
-}
-
-/* JSON has no infinities. */
-static void json_number(tsr_buffer *out, const char *key, double value) {
-    if (isfinite(value))
-        tsr_buffer_printf(out, ",\"%s\":%.17g", key, value);
-    else
-        tsr_buffer_printf(out, ",\"%s\":\"%g\"", key, value);
-}
-
-static void json_type(tsr_buffer *out, tsr_dtype dtype, const tsr_shape *shape) {
-    tsr_buffer_printf(out, ",\"dtype\":\"%s\",\"shape\":[", tsr_dtype_name(dtype));
-    for (uint32_t i = 0; i < shape->rank; i++)
-        tsr_buffer_printf(out, "%s%" PRIu64, i ? "," : "", shape->dims[i]);
-    tsr_buffer_text(out, "]");
-}
-
-static void json_ports(tsr_buffer *out, const char *key, const tsr_config_port *ports, size_t count,
-                       bool inputs) {
-    tsr_buffer_printf(out, ",\"%s\":[", key);
-    for (size_t i = 0; i < count; i++) {
-        tsr_buffer_text(out, i ? ",{" : "{");
-        json_text(out, "name", ports[i].name);
-        json_type(out, ports[i].dtype, &ports[i].shape);
-        if (inputs)
-            tsr_buffer_printf(out, ",\"source\":\"%s\"", tsr_port_source_name(ports[i].source));
-        tsr_buffer_text(out, "}");
-    }
-    tsr_buffer_text(out, "]");
-}
-
-static void json_entries(const view *v, tsr_buffer *out) {
-    tsr_buffer_text(out, ",\"entries\":[");
-    for (size_t i = 0; i < v->config.entry_count; i++) {
-        const tsr_config_entry *entry = &v->config.entries[i];
-        const tsr_program_entry *plan = planned(v, i);
-        tsr_buffer_text(out, i ? ",{" : "{");
-        json_text(out, "name", entry->name);
-        tsr_buffer_printf(out, ",\"kind\":\"%s\",\"batch\":%" PRIu64 ",\"rowsIndependent\":%s",
-                          tsr_entry_kind_name(entry->kind), entry->batch,
-                          entry->rows_independent ? "true" : "false");
-        json_ports(out, "inputs", entry->inputs, entry->input_count, true);
-        json_ports(out, "outputs", entry->outputs, entry->output_count, false);
-        if (plan)
-            tsr_buffer_printf(out, ",\"workspaceBytes\":%" PRIu64 ",\"commands\":%u",
-                              plan->workspace_bytes, plan->command_count);
-        tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
-                          ports_bytes(entry->inputs, entry->input_count),
-                          ports_bytes(entry->outputs, entry->output_count));
-    }
-    tsr_buffer_text(out, "]");
-}
-
-/* The numbers are those of text_init. */
-static void json_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
-    tsr_buffer_printf(out, ",\"init\":{\"kind\":\"%s\"", tsr_init_kind_name(tensor->init));
-    switch (tensor->init) {
-    case TSR_INIT_DATA:
-        break;
-    case TSR_INIT_CONSTANT:
-        json_number(out, "value", tensor->init_a);
-        break;
-    case TSR_INIT_UNIFORM:
-        json_number(out, "low", tensor->init_a);
-        json_number(out, "high", tensor->init_b);
-        break;
-    case TSR_INIT_NORMAL:
-        json_number(out, "mean", tensor->init_a);
-        json_number(out, "deviation", tensor->init_b);
-        break;
-    }
-    tsr_buffer_text(out, "}");
-}
-
-static void json_tensors(const view *v, tsr_buffer *out) {
-    tsr_buffer_text(out, ",\"tensors\":[");
-    for (size_t i = 0; i < v->config.tensor_count; i++) {
-        const tsr_config_tensor *tensor = &v->config.tensors[i];
-        tsr_buffer_text(out, i ? ",{" : "{");
-        json_text(out, "name", tensor->name);
-        tsr_buffer_printf(out, ",\"role\":\"%s\"", tsr_tensor_role_name(tensor->role));
-        json_type(out, tensor->dtype, &tensor->shape);
-        json_init(tensor, out);
-        tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 "}", tensor_bytes(tensor));
-    }
-    tsr_buffer_printf(out, "],\"tensorBytes\":%" PRIu64, tensors_bytes(&v->config));
-}
-
-static void json_targets(const view *v, tsr_buffer *out) {
-    char hex[TSR_DIGEST_HEX + 1];
-    tsr_buffer_text(out, ",\"targets\":[");
-    for (size_t i = 0; i < v->target_count; i++) {
-        tsr_buffer_text(out, i ? ",{" : "{");
-        json_text(out, "name", tsr_bundle_get_target_name(v->bundle, i));
-        tsr_buffer_printf(out, ",\"kernels\":%u,\"layers\":[", v->programs[i].kernel_count);
-        for (size_t k = 0; k < tsr_bundle_get_layer_count(v->bundle, i); k++) {
-            tsr_bundle_layer layer = tsr_bundle_get_layer(v->bundle, i, k);
-            tsr_digest_format(&layer.digest, hex);
-            tsr_buffer_text(out, k ? ",{" : "{");
-            json_text(out, "mediaType", layer.media_type);
-            tsr_buffer_text(out, ",");
-            json_text(out, "title", layer.title ? layer.title : "");
-            tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 ",\"digest\":\"sha256:%s\"}",
-                              layer.size_bytes, hex);
-        }
-        tsr_buffer_text(out, "]}");
-    }
-    tsr_buffer_text(out, "]");
-}
-
-static void show_json(const view *v, tsr_buffer *out) {
-    char hex[TSR_DIGEST_HEX + 1];
-    tsr_digest digest = tsr_bundle_get_digest(v->bundle);
-    tsr_digest_format(&digest, hex);
-    tsr_buffer_text(out, "{");
-    json_text(out, "name", v->config.name);
-    tsr_buffer_text(out, ",");
-    json_text(out, "producer", v->config.producer);
-    tsr_buffer_text(out, ",");
-    json_text(out, "numerics", v->config.numerics);
-    tsr_buffer_printf(out,
-                      ",\"formatVersion\":\"%u.%u\",\"virtualRanks\":%" PRIu64
-                      ",\"digest\":\"sha256:%s\",\"fileBytes\":%" PRIu64,
-                      v->config.version_major, v->config.version_minor, v->config.virtual_ranks,
-                      hex, tsr_bundle_get_file_size(v->bundle));
-    json_entries(v, out);
-    json_tensors(v, out);
-    json_targets(v, out);
-    tsr_buffer_text(out, "}\n");
+        inspect_show_text(v, &out);
+    if (out.failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to show '%s'", v->path);
+    fwrite(out.bytes, 1, out.size_bytes, stdout);
+done:
+    tsr_buffer_finish(&out);
+    tsr_bundle_close(ctx, v->bundle);
+    tsr_arena_finish(&v->arena);
+    return result;
 }
 
 tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
-    const char *path = NULL;
     bool done = false, json = false;
-    view v = {0};
-    tsr_buffer out = {0};
-    tsr_result result;
-    tsr_flag flags[] = {{"--json", TSR_FLAG_SWITCH, &json, NULL, "one JSON object", 0, 0, false}};
+    inspect_view v = {0};
+    tsr_flag_list keys = {0};
+    tsr_flag flags[] = {{"--json", TSR_FLAG_SWITCH, &json, NULL, "one JSON object", 0, 0, false},
+                        {"--tensors", TSR_FLAG_SWITCH, &v.all_tensors, NULL,
+                         "every tensor, not the largest alone", 0, 0, false},
+                        {"--key", TSR_FLAG_LIST, &keys, "PUB",
+                         "a public key that may have signed it; more than one may be given", 0, 0,
+                         false}};
     const char *const positional[] = {"FILE", NULL};
     const tsr_aot_command_line line = {.name = "inspect",
                                        .flags = flags,
                                        .flag_count = sizeof flags / sizeof flags[0],
                                        .positional = positional,
-                                       .out_words = &path};
+                                       .out_words = &v.path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
     if (done) return TSR_SUCCESS;
-    TRY_GOTO(ctx, result, tsr_bundle_open(ctx, path, NULL, &v.bundle));
-    TRY_GOTO(ctx, result, view_read(ctx, &v));
-    if (json)
-        show_json(&v, &out);
-    else
-        show_text(&v, &out);
-    if (out.failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to show '%s'", path);
-    fwrite(out.bytes, 1, out.size_bytes, stdout);
-done:
-    tsr_buffer_finish(&out);
-    tsr_bundle_close(ctx, v.bundle);
-    tsr_arena_finish(&v.arena);
-    return result;
+    const tsr_signature_policy policy = {
+        .size_bytes = sizeof policy, .keys = keys.texts, .key_count = keys.count};
+    return inspect(ctx, &v, &policy, json);
 }

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Preflight: what opening a model would do, as far as metadata tells.
+ *
+ *     open -> signature -> match -> config, program -> memory plan -> verdict
+ */
+#include "bundle/sign.h"
+#include "loader/match.h"
+#include "loader/tessera.h"
+#include "manifests/program.h"
+#include "runtime/base/options.h"
+#include "runtime/cpu.h"
+#include "runtime/executor.h"
+
+#include <string.h>
+
+enum { STAGING_BYTES = 256 * 1024 /* of a thread, see tsr_bundle_read_pieces */ };
+
+typedef struct check {
+    tsr_model_options options;
+    tsr_arena *arena;
+    tsr_bundle *bundle; /* owned */
+    const char *choice;
+    size_t target;
+    tsr_config config;
+    tsr_program program;
+    tsr_check_report *report;
+} check;
+
+static void set_driver(tsr_check_target *target) {
+    static const struct {
+        const char *family, *library, *origin;
+    } rows[] = {
+#define X(family, library, origin) {family, library, origin},
+#include "loader/drivers.def"
+#undef X
+    };
+    size_t length = strcspn(target->name, ":");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strlen(rows[i].family) != length || strncmp(rows[i].family, target->name, length) != 0)
+            continue;
+        target->driver = rows[i].library;
+        target->driver_origin = rows[i].origin;
+    }
+}
+
+static tsr_result check_signature(tsr_ctx *ctx, check *self) {
+    const tsr_signature_policy policy = {.size_bytes = sizeof policy,
+                                         .keys = self->options.keys,
+                                         .key_count = self->options.key_count,
+                                         .required = self->options.require_signature};
+    tsr_signature_report signature;
+    TRY(ctx, tsr_signature_check(ctx, self->bundle, &policy, &signature));
+    self->report->is_signed = signature.state != TSR_SIGNATURE_ABSENT;
+    return TSR_SUCCESS;
+}
+
+/* `best` is the target count where none runs. */
+static tsr_result list_targets(tsr_ctx *ctx, check *self, size_t best) {
+    size_t count = tsr_bundle_get_target_count(self->bundle);
+    tsr_check_target *targets = TSR_NEW(self->arena, tsr_check_target, count);
+    if (!targets) FAIL(ctx, TSR_MEMORY, "no memory for %zu targets", count);
+    for (size_t i = 0; i < count; i++) {
+        tsr_buffer reason = {0};
+        tsr_match_explain(self->bundle, i, best, self->report->cpu_level, self->options.cpu != NULL,
+                          &reason);
+        targets[i] = (tsr_check_target){
+            .name = tsr_arena_strdup(self->arena, tsr_bundle_get_target_name(self->bundle, i)),
+            .chosen = i == best,
+            .reason = reason.failed ? NULL : tsr_arena_strdup(self->arena, reason.bytes)};
+        tsr_buffer_finish(&reason);
+        if (!targets[i].name || !targets[i].reason)
+            FAIL(ctx, TSR_MEMORY, "no memory for %zu targets", count);
+        set_driver(&targets[i]);
+    }
+    self->report->targets = targets;
+    self->report->target_count = count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_config(tsr_ctx *ctx, check *self) {
+    const char *json = NULL;
+    size_t size = 0;
+    tsr_bundle_get_config(self->bundle, 0, &json, &size);
+    TRY(ctx, tsr_config_decode(ctx, json, size, self->arena, &self->config));
+    self->report->config = &self->config;
+    return TSR_SUCCESS;
+}
+
+static tsr_result match(tsr_ctx *ctx, check *self) {
+    tsr_result result =
+        tsr_match_target(ctx, self->bundle, self->report->cpu_level, self->options.cpu, self->arena,
+                         &self->target, &self->choice);
+    if (result.code) self->target = tsr_bundle_get_target_count(self->bundle);
+    tsr_ctx listing = tsr_ctx_fork(ctx);
+    tsr_result listed = list_targets(&listing, self, self->target);
+    TRY(ctx, result);
+    return listed.code ? tsr_error_adopt(ctx, &listing) : TSR_SUCCESS;
+}
+
+static tsr_result read_program(tsr_ctx *ctx, check *self) {
+    tsr_bundle_layer layer;
+    void *bytes = NULL;
+    size_t size = 0;
+    const char *target = tsr_bundle_get_target_name(self->bundle, self->target);
+    bool fma = tsr_cpu_parse_level(target) >= 3;
+    if (!tsr_bundle_find_layer(self->bundle, self->target, TSR_MEDIA_PROGRAM, &layer))
+        FAIL(ctx, TSR_CORRUPT, "'%s': target '%s' has no layer '%s'",
+             tsr_bundle_get_path(self->bundle), target, TSR_MEDIA_PROGRAM);
+    TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, self->arena, &bytes, &size));
+    TRY(ctx, tsr_program_decode(ctx, bytes, size, &self->config, self->arena, &self->program));
+    self->report->numerics =
+        tsr_arena_printf(self->arena, "%s%s", self->config.numerics, fma ? "+fma" : "");
+    if (!self->report->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
+    return TSR_SUCCESS;
+}
+
+static void sum_tensors(const check *self, tsr_check_memory *memory, bool *out_stored) {
+    for (size_t i = 0; i < self->config.tensor_count; i++) {
+        const tsr_config_tensor *tensor = &self->config.tensors[i];
+        uint64_t size = 0;
+        bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+        TSR_ASSERT(fits);
+        *out_stored |= tensor->init == TSR_INIT_DATA;
+        if (tensor->role == TSR_ROLE_PARAM)
+            memory->parameter_bytes += size;
+        else if (tensor->role == TSR_ROLE_STATE)
+            memory->state_bytes += size;
+        else
+            memory->constant_bytes += size;
+    }
+}
+
+static tsr_result plan(tsr_ctx *ctx, check *self) {
+    tsr_check_memory *memory = &self->report->memory;
+    tsr_memory_plan plan;
+    bool stored = false;
+    TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, &plan));
+    sum_tensors(self, memory, &stored);
+    memory->workspace_bytes = plan.workspace_bytes;
+    memory->port_bytes = plan.port_bytes;
+    memory->save_bytes = memory->parameter_bytes + memory->state_bytes;
+    memory->staging_bytes = stored ? STAGING_BYTES : 0;
+    memory->host_bytes = plan.total_bytes + memory->staging_bytes;
+    memory->available_bytes = tsr_memory_get_available();
+    if (!self->options.ignore_memory_plan && plan.total_bytes > memory->available_bytes)
+        FAIL(ctx, TSR_MEMORY, "%s plans %llu bytes of memory; %llu are available",
+             tsr_bundle_get_path(self->bundle), (unsigned long long)plan.total_bytes,
+             (unsigned long long)memory->available_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
+    tsr_bundle_open_options options = {
+        .size_bytes = sizeof options, .strict = self->options.strict, .defer_blobs = true};
+    self->report->cpu_level = tsr_cpu_get_level();
+    TRY(ctx, tsr_bundle_open(ctx, path, &options, &self->bundle));
+    self->report->digest = tsr_bundle_get_digest(self->bundle);
+    TRY(ctx, check_signature(ctx, self));
+    TRY(ctx, read_config(ctx, self));
+    TRY(ctx, match(ctx, self));
+    TRY(ctx, read_program(ctx, self));
+    return plan(ctx, self);
+}
+
+/* What to do, by what is wrong. */
+static const char *advise(const check *self, tsr_code code) {
+    tsr_arena *arena = self->arena;
+    switch (code) {
+    case TSR_TARGET:
+        return tsr_arena_printf(arena,
+                                "build it with --target=cpu:x86-64-v%u, or run it on a machine "
+                                "that one of its targets is for",
+                                self->report->cpu_level);
+    case TSR_MACHINE:
+        return self->options.cpu ? "leave --cpu out, or name a level that this CPU has"
+                                 : "run it on a CPU of at least x86-64-v2 (2009 or later)";
+    case TSR_MEMORY:
+        return tsr_arena_printf(arena,
+                                "free memory, raise the limit of the process or its group, or "
+                                "build it with a smaller batch; it plans %.1f MiB",
+                                (double)self->report->memory.host_bytes / (1 << 20));
+    case TSR_VERSION:
+        return "install the tessera-run that the message names, or build the bundle anew";
+    case TSR_CORRUPT:
+        return "copy it anew; tessera-aot verify --full tells what is damaged, and repack restores "
+               "what a registry has rearranged";
+    case TSR_SIGNATURE:
+        return "get it, and its .sigstore.json, from whoever signs it; or give the right --key";
+    case TSR_IO:
+        return "check that the path exists and can be read";
+    default:
+        return "see the message";
+    }
+}
+
+/* What the report says lies in the arena, and so must the config. */
+static check *begin(tsr_arena *arena, tsr_check_report *report) {
+    check *self = TSR_NEW(arena, check, 1);
+    if (!self) return NULL;
+    *self = (check){.arena = arena, .report = report};
+    return self;
+}
+
+tsr_result tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
+                           tsr_arena *arena, tsr_check_report *out_report) {
+    *out_report = (tsr_check_report){0};
+    check *self = begin(arena, out_report);
+    if (!self) FAIL(ctx, TSR_MEMORY, "no memory to check '%s'", path);
+    TRY(ctx,
+        tsr_options_copy(ctx, "tsr_model_options", options, &self->options, sizeof self->options));
+    tsr_result result = check_stages(ctx, self, path);
+    tsr_bundle_close(ctx, self->bundle);
+    out_report->code = result.code;
+    if (result.code) {
+        out_report->problem = tsr_arena_strdup(arena, ctx->error.text);
+        out_report->advice = advise(self, result.code);
+    }
+    return result;
+}

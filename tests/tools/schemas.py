@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What `tessera-run --check --json` and `tessera-aot inspect --json` print, against schemas/.
+
+Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without jsonschema.
+"""
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import jsonschema
+except ImportError:
+    sys.exit(77)
+
+RUN, AOT, BUNDLE, ROOT = [str(pathlib.Path(a).resolve()) for a in sys.argv[1:5]]
+
+
+def validator(name):
+    schema = json.loads((pathlib.Path(ROOT) / "schemas" / f"{name}.schema.json").read_text("utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def run(code, *command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == code, (command, done.returncode, done.stderr)
+    return json.loads(done.stdout)
+
+
+def members(value, path=()):
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(
+            value, list) else ():
+        yield path + (key,)
+        yield from members(item, path + (key,))
+
+
+def changed(document, path, change):
+    document = copy.deepcopy(document)
+    at = document
+    for key in path[:-1]:
+        at = at[key]
+    change(at, path[-1])
+    return document
+
+
+def refuses_changes(check, document, may_miss):
+    """No member may be missing, renamed or of another type."""
+    count = 0
+    for path in members(document):
+        if not isinstance(path[-1], str):
+            continue
+        wrong = [changed(document, path, lambda at, key: at.update({key + "x": at.pop(key)})),
+                 changed(document, path, lambda at, key: at.update({key: [[1.5]]}))]
+        if path[-1] not in may_miss:
+            wrong.append(changed(document, path, lambda at, key: at.pop(key)))
+        for other in wrong:
+            assert not check.is_valid(other), path
+            count += 1
+    return count
+
+
+def main():
+    check, inspect = validator("check"), validator("inspect")
+    with tempfile.TemporaryDirectory() as folder:
+        broken, missing = pathlib.Path(folder) / "broken.tsb", pathlib.Path(folder) / "no.tsb"
+        broken.write_bytes(pathlib.Path(BUNDLE).read_bytes()[:5120])
+        one = str(pathlib.Path(folder) / "one.tsb")
+        subprocess.run([AOT, "build", ROOT + "/examples/digits/digits.mlir", "-o", one,
+                        "--target=cpu:x86-64-v2"], check=True)
+        good = run(0, RUN, "--check", "--json", BUNDLE)
+        seen = [good, run(0, RUN, one, "--check", "--json"),
+                run(2, RUN, "--check", "--json", str(broken)),
+                run(7, RUN, "--check", "--json", str(missing)),
+                run(6, RUN, "--check", "--json", BUNDLE, "--cpu", "pentium"),
+                run(5, RUN, "--check", "--json", one, "--cpu", "x86-64-v3")]
+        views = [run(0, AOT, "inspect", "--json", name) for name in (BUNDLE, one)]
+    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views]:
+        for error in validate.iter_errors(document):
+            sys.exit(f"{error.message[:200]} at {list(error.path)}")
+    assert good["runs"] and sum(t["chosen"] for t in good["targets"]) == 1
+    assert not any(d["runs"] or d["memory"] for d in seen[2:])
+    count = refuses_changes(check, good, ())
+    count += refuses_changes(inspect, views[1], ("workspaceBytes", "peakBytes", "commands"))
+    print(len(seen), "checks and", len(views), "views are valid;", count, "changed ones are not")
+
+
+main()

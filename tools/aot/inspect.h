@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What tessera-aot inspect shows, gathered once for both of its forms.
+ */
+#ifndef TSR_TOOLS_AOT_INSPECT_H
+#define TSR_TOOLS_AOT_INSPECT_H
+
+#include "bundle/bundle.h"
+#include "bundle/sign.h"
+#include "manifests/program.h"
+#include "runtime/base/buffer.h"
+
+/* Bytes of the file by what they are for; each blob counts once. */
+typedef struct inspect_section {
+    const char *name; /* static storage */
+    uint64_t size_bytes;
+    size_t blob_count;
+} inspect_section;
+enum { INSPECT_SECTIONS_MAX = 16 };
+
+/* What the schedule says of itself. */
+typedef struct inspect_schedule {
+    bool found;
+    size_t entry_count, call_count;
+    const char *origin; /* in the arena; NULL where it names none */
+} inspect_schedule;
+
+typedef struct inspect_view {
+    const char *path;
+    tsr_bundle *bundle; /* owned */
+    tsr_arena arena;
+    tsr_config config;
+    tsr_program *programs; /* one per target; kernel_count 0 where a target has none */
+    size_t target_count;
+    tsr_signature_report signature;
+    inspect_schedule schedule;
+    inspect_section sections[INSPECT_SECTIONS_MAX];
+    size_t section_count;
+    const tsr_config_tensor **by_size; /* the tensors, the largest first */
+    bool all_tensors;                  /* asked for */
+} inspect_view;
+
+/* Programs of all targets have one plan; NULL where no target has a program. */
+const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry);
+/* The most bytes of the workspace that are in use at once: between the first and the last command
+ * that touches a value; values that follow each other in one place count once. */
+uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena);
+
+uint64_t inspect_ports_bytes(const tsr_config_port *ports, size_t count);
+uint64_t inspect_tensor_bytes(const tsr_config_tensor *tensor);
+uint64_t inspect_tensors_bytes(const tsr_config *config);
+
+void inspect_show_text(inspect_view *view, tsr_buffer *out);
+void inspect_show_json(inspect_view *view, tsr_buffer *out); /* schemas/inspect.schema.json */
+
+#endif

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera-aot inspect as one JSON object: schemas/inspect.schema.json.
+ */
+#include "tools/aot/inspect.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static void json_text(tsr_buffer *out, const char *key, const char *text) {
+    tsr_buffer_printf(out, "\"%s\":", key);
+    tsr_buffer_json_string(out, text);
+}
+
+/* JSON has no infinities. */
+static void json_number(tsr_buffer *out, const char *key, double value) {
+    if (isfinite(value))
+        tsr_buffer_printf(out, ",\"%s\":%.17g", key, value);
+    else
+        tsr_buffer_printf(out, ",\"%s\":\"%g\"", key, value);
+}
+
+static void json_type(tsr_buffer *out, tsr_dtype dtype, const tsr_shape *shape) {
+    tsr_buffer_printf(out, ",\"dtype\":\"%s\",\"shape\":[", tsr_dtype_name(dtype));
+    for (uint32_t i = 0; i < shape->rank; i++)
+        tsr_buffer_printf(out, "%s%" PRIu64, i ? "," : "", shape->dims[i]);
+    tsr_buffer_text(out, "]");
+}
+
+static void json_ports(tsr_buffer *out, const char *key, const tsr_config_port *ports, size_t count,
+                       bool inputs) {
+    tsr_buffer_printf(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < count; i++) {
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "name", ports[i].name);
+        json_type(out, ports[i].dtype, &ports[i].shape);
+        if (inputs)
+            tsr_buffer_printf(out, ",\"source\":\"%s\"", tsr_port_source_name(ports[i].source));
+        tsr_buffer_text(out, "}");
+    }
+    tsr_buffer_text(out, "]");
+}
+
+static void json_entries(inspect_view *v, tsr_buffer *out) {
+    tsr_buffer_text(out, ",\"entries\":[");
+    for (size_t i = 0; i < v->config.entry_count; i++) {
+        const tsr_config_entry *entry = &v->config.entries[i];
+        const tsr_program_entry *plan = inspect_plan(v, i);
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "name", entry->name);
+        tsr_buffer_printf(out, ",\"kind\":\"%s\",\"batch\":%" PRIu64 ",\"rowsIndependent\":%s",
+                          tsr_entry_kind_name(entry->kind), entry->batch,
+                          entry->rows_independent ? "true" : "false");
+        json_ports(out, "inputs", entry->inputs, entry->input_count, true);
+        json_ports(out, "outputs", entry->outputs, entry->output_count, false);
+        if (plan)
+            tsr_buffer_printf(
+                out, ",\"workspaceBytes\":%" PRIu64 ",\"peakBytes\":%" PRIu64 ",\"commands\":%u",
+                plan->workspace_bytes, inspect_peak(plan, &v->arena), plan->command_count);
+        tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
+                          inspect_ports_bytes(entry->inputs, entry->input_count),
+                          inspect_ports_bytes(entry->outputs, entry->output_count));
+    }
+    tsr_buffer_text(out, "]");
+}
+
+/* The numbers are those of text_init. */
+static void json_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
+    tsr_buffer_printf(out, ",\"init\":{\"kind\":\"%s\"", tsr_init_kind_name(tensor->init));
+    switch (tensor->init) {
+    case TSR_INIT_DATA:
+        break;
+    case TSR_INIT_CONSTANT:
+        json_number(out, "value", tensor->init_a);
+        break;
+    case TSR_INIT_UNIFORM:
+        json_number(out, "low", tensor->init_a);
+        json_number(out, "high", tensor->init_b);
+        break;
+    case TSR_INIT_NORMAL:
+        json_number(out, "mean", tensor->init_a);
+        json_number(out, "deviation", tensor->init_b);
+        break;
+    }
+    tsr_buffer_text(out, "}");
+}
+
+static void json_tensors(const inspect_view *v, tsr_buffer *out) {
+    tsr_buffer_text(out, ",\"tensors\":[");
+    for (size_t i = 0; i < v->config.tensor_count; i++) {
+        const tsr_config_tensor *tensor = &v->config.tensors[i];
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "name", tensor->name);
+        tsr_buffer_printf(out, ",\"role\":\"%s\"", tsr_tensor_role_name(tensor->role));
+        json_type(out, tensor->dtype, &tensor->shape);
+        json_init(tensor, out);
+        tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 "}", inspect_tensor_bytes(tensor));
+    }
+    tsr_buffer_printf(out, "],\"tensorBytes\":%" PRIu64, inspect_tensors_bytes(&v->config));
+}
+
+static void json_targets(const inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_buffer_text(out, ",\"targets\":[");
+    for (size_t i = 0; i < v->target_count; i++) {
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "name", tsr_bundle_get_target_name(v->bundle, i));
+        tsr_buffer_printf(out, ",\"kernels\":%u,\"layers\":[", v->programs[i].kernel_count);
+        for (size_t k = 0; k < tsr_bundle_get_layer_count(v->bundle, i); k++) {
+            tsr_bundle_layer layer = tsr_bundle_get_layer(v->bundle, i, k);
+            tsr_digest_format(&layer.digest, hex);
+            tsr_buffer_text(out, k ? ",{" : "{");
+            json_text(out, "mediaType", layer.media_type);
+            tsr_buffer_text(out, ",");
+            json_text(out, "title", layer.title ? layer.title : "");
+            tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 ",\"digest\":\"sha256:%s\"}",
+                              layer.size_bytes, hex);
+        }
+        tsr_buffer_text(out, "]}");
+    }
+    tsr_buffer_text(out, "]");
+}
+
+static void json_sections(const inspect_view *v, tsr_buffer *out) {
+    tsr_buffer_text(out, ",\"sections\":[");
+    for (size_t i = 0; i < v->section_count; i++)
+        tsr_buffer_printf(out, "%s{\"name\":\"%s\",\"sizeBytes\":%" PRIu64 ",\"blobs\":%zu}",
+                          i ? "," : "", v->sections[i].name, v->sections[i].size_bytes,
+                          v->sections[i].blob_count);
+    tsr_buffer_text(out, "]");
+}
+
+static void json_schedule(const inspect_view *v, tsr_buffer *out) {
+    tsr_buffer_text(out, ",\"schedule\":");
+    if (!v->schedule.found) {
+        tsr_buffer_text(out, "null");
+        return;
+    }
+    tsr_buffer_printf(out, "{\"entries\":%zu,\"calls\":%zu,\"origin\":", v->schedule.entry_count,
+                      v->schedule.call_count);
+    if (v->schedule.origin)
+        tsr_buffer_json_string(out, v->schedule.origin);
+    else
+        tsr_buffer_text(out, "null");
+    tsr_buffer_text(out, "}");
+}
+
+static void json_signature(const inspect_view *v, tsr_buffer *out) {
+    static const char *const names[] = {[TSR_SIGNATURE_ABSENT] = "absent",
+                                        [TSR_SIGNATURE_UNCHECKED] = "unchecked",
+                                        [TSR_SIGNATURE_GOOD] = "good"};
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&v->signature.key_id, hex);
+    tsr_buffer_printf(out, ",\"signature\":{\"state\":\"%s\",\"key\":", names[v->signature.state]);
+    if (v->signature.state == TSR_SIGNATURE_ABSENT)
+        tsr_buffer_text(out, "null}");
+    else
+        tsr_buffer_printf(out, "\"sha256:%s\"}", hex);
+}
+
+void inspect_show_json(inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest digest = tsr_bundle_get_digest(v->bundle);
+    tsr_digest_format(&digest, hex);
+    tsr_buffer_text(out, "{");
+    json_text(out, "name", v->config.name);
+    tsr_buffer_text(out, ",");
+    json_text(out, "producer", v->config.producer);
+    tsr_buffer_text(out, ",");
+    json_text(out, "numerics", v->config.numerics);
+    tsr_buffer_printf(out,
+                      ",\"formatVersion\":\"%u.%u\",\"virtualRanks\":%" PRIu64
+                      ",\"digest\":\"sha256:%s\",\"fileBytes\":%" PRIu64,
+                      v->config.version_major, v->config.version_minor, v->config.virtual_ranks,
+                      hex, tsr_bundle_get_file_size(v->bundle));
+    json_signature(v, out);
+    json_schedule(v, out);
+    json_sections(v, out);
+    json_entries(v, out);
+    json_tensors(v, out);
+    json_targets(v, out);
+    tsr_buffer_text(out, "}\n");
+}

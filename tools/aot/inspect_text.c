@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera-aot inspect for people: what the bundle is, its size by section, entries, tensors,
+ * targets.
+ */
+#include "tools/aot/inspect.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TENSORS_SHOWN = 20 };
+
+static void text_sections(const inspect_view *v, tsr_buffer *out) {
+    uint64_t file = tsr_bundle_get_file_size(v->bundle), sum = 0;
+    tsr_buffer_text(out, "sections, bytes\n");
+    for (size_t i = 0; i < v->section_count; i++) {
+        const inspect_section *section = &v->sections[i];
+        sum += section->size_bytes;
+        tsr_buffer_printf(out, "  %-20s %16" PRIu64 "  %zu blob%s\n", section->name,
+                          section->size_bytes, section->blob_count,
+                          section->blob_count == 1 ? "" : "s");
+    }
+    if (file) tsr_buffer_printf(out, "  %-20s %16" PRIu64 "\n", "container", file - sum);
+}
+
+/* "x: ?x64xui8": a question mark for any number of rows. */
+static void text_port(const tsr_config_port *port, bool any_rows, tsr_buffer *out) {
+    char type[TSR_TYPE_TEXT_MAX];
+    tsr_type_format(port->dtype, &port->shape, type);
+    const char *shown = type;
+    if (any_rows && port->shape.rank) {
+        shown = strchr(type, 'x');
+        tsr_buffer_printf(out, "%s: ?%s", port->name, shown);
+        return;
+    }
+    tsr_buffer_printf(out, "%s: %s", port->name, shown);
+}
+
+static void text_signature(const tsr_config_entry *entry, tsr_buffer *out) {
+    tsr_buffer_printf(out, "    %s(", entry->name);
+    for (size_t i = 0; i < entry->input_count; i++) {
+        if (i) tsr_buffer_text(out, ", ");
+        text_port(&entry->inputs[i], entry->rows_independent, out);
+    }
+    tsr_buffer_text(out, ") -> (");
+    for (size_t i = 0; i < entry->output_count; i++) {
+        if (i) tsr_buffer_text(out, ", ");
+        text_port(&entry->outputs[i], entry->rows_independent, out);
+    }
+    tsr_buffer_text(out, ")\n");
+}
+
+static void text_ports(const char *word, const tsr_config_port *ports, size_t count, bool inputs,
+                       tsr_buffer *out) {
+    char type[TSR_TYPE_TEXT_MAX];
+    for (size_t i = 0; i < count; i++) {
+        const char *source = inputs ? tsr_port_source_name(ports[i].source) : "";
+        tsr_buffer_printf(out, "    %-6s %-24s %-16s %s\n", word, ports[i].name,
+                          tsr_type_format(ports[i].dtype, &ports[i].shape, type), source);
+    }
+}
+
+static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
+    const tsr_config_entry *entry = &v->config.entries[index];
+    const tsr_program_entry *plan = inspect_plan(v, index);
+    tsr_buffer_printf(out, "  @%s  %s", entry->name, tsr_entry_kind_name(entry->kind));
+    if (entry->batch) tsr_buffer_printf(out, ", batch %" PRIu64, entry->batch);
+    if (entry->rows_independent) tsr_buffer_text(out, ", rows independent");
+    if (plan)
+        tsr_buffer_printf(
+            out,
+            "; memory: tensors %" PRIu64 ", workspace %" PRIu64 " (peak in use %" PRIu64
+            "), inputs %" PRIu64 ", outputs %" PRIu64 " bytes; %u commands",
+            inspect_tensors_bytes(&v->config), plan->workspace_bytes, inspect_peak(plan, &v->arena),
+            inspect_ports_bytes(entry->inputs, entry->input_count),
+            inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count);
+    tsr_buffer_text(out, "\n");
+    text_signature(entry, out);
+    text_ports("input", entry->inputs, entry->input_count, true, out);
+    text_ports("output", entry->outputs, entry->output_count, false, out);
+}
+
+static void text_init(const tsr_config_tensor *tensor, tsr_buffer *out) {
+    switch (tensor->init) {
+    case TSR_INIT_DATA:
+        tsr_buffer_text(out, "stored");
+        break;
+    case TSR_INIT_CONSTANT:
+        tsr_buffer_printf(out, "all %.9g", tensor->init_a);
+        break;
+    case TSR_INIT_UNIFORM:
+        tsr_buffer_printf(out, "uniform [%.9g, %.9g)", tensor->init_a, tensor->init_b);
+        break;
+    case TSR_INIT_NORMAL:
+        tsr_buffer_printf(out, "normal mean %.9g deviation %.9g", tensor->init_a, tensor->init_b);
+        break;
+    }
+}
+
+static void text_tensors(const inspect_view *v, tsr_buffer *out) {
+    char type[TSR_TYPE_TEXT_MAX];
+    size_t count = v->config.tensor_count, shown = count;
+    if (!v->all_tensors && shown > TENSORS_SHOWN) shown = TENSORS_SHOWN;
+    tsr_buffer_text(out, "tensors, bytes, the largest first\n");
+    for (size_t i = 0; i < shown; i++) {
+        const tsr_config_tensor *tensor = v->by_size[i];
+        tsr_buffer_printf(out, "  %14" PRIu64 "  %-8s %-28s %-16s ", inspect_tensor_bytes(tensor),
+                          tsr_tensor_role_name(tensor->role), tensor->name,
+                          tsr_type_format(tensor->dtype, &tensor->shape, type));
+        text_init(tensor, out);
+        tsr_buffer_text(out, "\n");
+    }
+    if (shown < count)
+        tsr_buffer_printf(out, "  and %zu smaller ones: --tensors lists all\n", count - shown);
+}
+
+static void text_targets(const inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    for (size_t i = 0; i < v->target_count; i++) {
+        tsr_buffer_printf(out, "target %s", tsr_bundle_get_target_name(v->bundle, i));
+        tsr_buffer_printf(out, "  %u kernels\n", v->programs[i].kernel_count);
+        for (size_t k = 0; k < tsr_bundle_get_layer_count(v->bundle, i); k++) {
+            tsr_bundle_layer layer = tsr_bundle_get_layer(v->bundle, i, k);
+            tsr_digest_format(&layer.digest, hex);
+            tsr_buffer_printf(out, "  %12" PRIu64 "  sha256:%.16s  %-20s %s\n", layer.size_bytes,
+                              hex, layer.title ? layer.title : "", layer.media_type);
+        }
+    }
+}
+
+static void text_signer(const inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&v->signature.key_id, hex);
+    switch (v->signature.state) {
+    case TSR_SIGNATURE_ABSENT:
+        tsr_buffer_text(out, "signer none\n");
+        return;
+    case TSR_SIGNATURE_UNCHECKED:
+        tsr_buffer_printf(out, "signer says key sha256:%s; not checked: --key is missing\n", hex);
+        return;
+    case TSR_SIGNATURE_GOOD:
+        tsr_buffer_printf(out, "signer key sha256:%s, checked\n", hex);
+        return;
+    }
+}
+
+static void text_schedule(const inspect_view *v, tsr_buffer *out) {
+    const inspect_schedule *schedule = &v->schedule;
+    if (!schedule->found) {
+        tsr_buffer_text(out, "schedule none\n");
+        return;
+    }
+    tsr_buffer_printf(out, "schedule of %zu entries, %zu kernel calls; origin: %s\n",
+                      schedule->entry_count, schedule->call_count,
+                      schedule->origin ? schedule->origin : "not recorded");
+}
+
+void inspect_show_text(inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest digest = tsr_bundle_get_digest(v->bundle);
+    tsr_digest_format(&digest, hex);
+    tsr_buffer_printf(out, "%s  %s, %s numerics, %" PRIu64 " virtual rank%s\n", v->config.name,
+                      v->config.producer, v->config.numerics, v->config.virtual_ranks,
+                      v->config.virtual_ranks == 1 ? "" : "s");
+    tsr_buffer_printf(out, "bundle sha256:%s, format %u.%u, ", hex, v->config.version_major,
+                      v->config.version_minor);
+    uint64_t size = tsr_bundle_get_file_size(v->bundle);
+    if (size)
+        tsr_buffer_printf(out, "%" PRIu64 " bytes\n", size);
+    else
+        tsr_buffer_text(out, "unpacked\n");
+    text_signer(v, out);
+    text_schedule(v, out);
+    text_sections(v, out);
+    tsr_buffer_text(out, "entries\n");
+    for (size_t i = 0; i < v->config.entry_count; i++) text_entry(v, i, out);
+    text_tensors(v, out);
+    text_targets(v, out);
+}
