@@ -5,7 +5,8 @@
  * byte.
  *
  * Keys are ECDSA on the curve P-256 in PEM files; a key is named by its identity, the SHA-256 of
- * its SubjectPublicKeyInfo.
+ * its SubjectPublicKeyInfo. Signatures that minisign makes of the file, `<bundle>.minisig`, are
+ * accepted too, given its public key file.
  */
 #ifndef TSR_BUNDLE_SIGN_H
 #define TSR_BUNDLE_SIGN_H
@@ -13,6 +14,7 @@
 #include "bundle/bundle.h"
 
 #define TSR_SIGNATURE_SUFFIX ".sigstore.json"
+#define TSR_MINISIGN_SUFFIX ".minisig"
 
 /* A new key pair in two new files: PKCS #8 that only its owner can read, and SubjectPublicKeyInfo.
  * TSR_IO when one of them exists already or cannot be written; then neither is left. */
@@ -41,13 +43,13 @@ typedef enum tsr_signature_state {
 
 typedef struct tsr_signature_report {
     tsr_signature_state state;
-    tsr_digest key_id; /* who signed, or says so; zeros when absent */
+    tsr_digest key_id; /* who signed, or says so; zeros when absent, or of minisign and unchecked */
 } tsr_signature_report;
 
 /* Refuses with TSR_SIGNATURE, whatever the policy: a file that is malformed, is over another
- * bundle, or, once keys are given, is by none of them or does not verify; and a missing one if
- * required. Every key file is read, so that a bad one (TSR_USAGE, TSR_IO) is noticed at once. Keys
- * and no signature: a warning is logged. */
+ * bundle, or, once keys are given, does not verify; files that are all by none of the keys; and a
+ * missing one if required. One good signature is enough. Every key file is read, so that a bad one
+ * (TSR_USAGE, TSR_IO) is noticed at once. Keys and no signature: a warning is logged. */
 TSR_RESULT tsr_signature_check(tsr_ctx *ctx, const tsr_bundle *bundle,
                                const tsr_signature_policy *policy,
                                tsr_signature_report *out_report);

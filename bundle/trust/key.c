@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bundle/key.h"
+#include "bundle/trust/key.h"
 
 #include "bundle/limits.h"
+#include "bundle/trust/minisign.h"
 #include "runtime/base/io.h"
 
 #include <fcntl.h>
@@ -40,10 +41,18 @@ void tsr_key_finish(tsr_key *key) {
     key->pkey = NULL;
 }
 
+static tsr_result set_identity(tsr_ctx *ctx, const char *subject, tsr_key *key) {
+    unsigned char *der = NULL;
+    int size = i2d_PUBKEY(key->pkey, &der);
+    if (size <= 0) FAIL(ctx, TSR_MEMORY, "%s: cannot encode the key: %s", subject, last_reason());
+    key->id = tsr_hash(der, (size_t)size);
+    OPENSSL_free(der);
+    return TSR_SUCCESS;
+}
+
 /* The key is P-256; its identity. */
 static tsr_result identify(tsr_ctx *ctx, const char *subject, tsr_key *key) {
     char group[64] = "";
-    unsigned char *der = NULL;
     size_t length = 0;
     if (!EVP_PKEY_is_a(key->pkey, "EC") ||
         !EVP_PKEY_get_group_name(key->pkey, group, sizeof group, &length)) {
@@ -55,11 +64,19 @@ static tsr_result identify(tsr_ctx *ctx, const char *subject, tsr_key *key) {
     if (strcmp(group, curve) != 0)
         FAIL(ctx, TSR_USAGE, "%s has a key on the curve '%s'; expected P-256 (%s)", subject, group,
              curve);
-    int size = i2d_PUBKEY(key->pkey, &der);
-    if (size <= 0) FAIL(ctx, TSR_MEMORY, "%s: cannot encode the key: %s", subject, last_reason());
-    key->id = tsr_hash(der, (size_t)size);
-    OPENSSL_free(der);
-    return TSR_SUCCESS;
+    return set_identity(ctx, subject, key);
+}
+
+/* A public key of minisign; nothing is set where the text is none. */
+static tsr_result decode_minisign(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path,
+                                  const void *text, size_t size, tsr_key *key) {
+    unsigned char raw[32];
+    if (key->is_private || !tsr_minisign_parse_key(text, size, &key->number, raw))
+        return TSR_SUCCESS;
+    key->pkey = EVP_PKEY_new_raw_public_key_ex(crypto->library, "ED25519", NULL, raw, sizeof raw);
+    if (!key->pkey) FAIL(ctx, TSR_USAGE, "'%s' holds no Ed25519 key: %s", path, last_reason());
+    key->is_minisign = true;
+    return set_identity(ctx, path, key);
 }
 
 /* OpenSSL would ask at the terminal. */
@@ -70,6 +87,8 @@ static int refuse_passphrase(char *out_text, int size, int is_writing, void *use
 
 static tsr_result decode(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path, const void *pem,
                          size_t size, tsr_key *key) {
+    TRY(ctx, decode_minisign(ctx, crypto, path, pem, size, key));
+    if (key->is_minisign) return TSR_SUCCESS;
     BIO *bio = BIO_new_mem_buf(pem, (int)size);
     if (!bio) FAIL(ctx, TSR_MEMORY, "no memory for the key '%s'", path);
     key->pkey =
@@ -79,8 +98,8 @@ static tsr_result decode(tsr_ctx *ctx, const tsr_crypto *crypto, const char *pat
     BIO_free(bio);
     if (!key->pkey)
         FAIL(ctx, TSR_USAGE, "'%s' holds no %s key in PEM%s: %s", path,
-             key->is_private ? "private" : "public", key->is_private ? " without a passphrase" : "",
-             last_reason());
+             key->is_private ? "private" : "public",
+             key->is_private ? " without a passphrase" : ", nor of minisign", last_reason());
     return identify(ctx, path, key);
 }
 
@@ -178,10 +197,10 @@ done:
 bool tsr_key_verify(const tsr_crypto *crypto, const tsr_key *key, const void *bytes,
                     size_t size_bytes, const void *signature, size_t signature_size) {
     EVP_MD_CTX *md = EVP_MD_CTX_new();
-    bool good =
-        md &&
-        EVP_DigestVerifyInit_ex(md, NULL, "SHA256", crypto->library, NULL, key->pkey, NULL) == 1 &&
-        EVP_DigestVerify(md, signature, signature_size, bytes, size_bytes) == 1;
+    bool good = md &&
+                EVP_DigestVerifyInit_ex(md, NULL, key->is_minisign ? NULL : "SHA256",
+                                        crypto->library, NULL, key->pkey, NULL) == 1 &&
+                EVP_DigestVerify(md, signature, signature_size, bytes, size_bytes) == 1;
     EVP_MD_CTX_free(md);
     ERR_clear_error();
     return good;

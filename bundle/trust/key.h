@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ECDSA keys on the curve P-256, and signatures of bytes with them, through OpenSSL. Private to
- * this folder.
+ * ECDSA keys on the curve P-256, and signatures of bytes with them, through OpenSSL; and public
+ * keys of minisign. Private to this folder.
  *
  * Files are PEM: PKCS #8 without a passphrase for a private key, SubjectPublicKeyInfo for a public
- * one. A key is known by its identity, the SHA-256 of its SubjectPublicKeyInfo in DER.
+ * one; or a public key file of minisign. A key is known by its identity, the SHA-256 of its
+ * SubjectPublicKeyInfo in DER.
  */
-#ifndef TSR_BUNDLE_KEY_H
-#define TSR_BUNDLE_KEY_H
+#ifndef TSR_BUNDLE_TRUST_KEY_H
+#define TSR_BUNDLE_TRUST_KEY_H
 
 #include "runtime/base/arena.h"
 #include "runtime/base/hash.h"
@@ -27,6 +28,8 @@ typedef struct tsr_key {
     struct evp_pkey_st *pkey; /* owned */
     tsr_digest id;
     bool is_private;
+    bool is_minisign; /* Ed25519; else P-256 */
+    uint64_t number;  /* of a minisign key: what its signatures name */
 } tsr_key;
 /* TSR_IO when the file cannot be read, TSR_USAGE when it holds no such key. */
 TSR_RESULT tsr_key_read(tsr_ctx *ctx, const tsr_crypto *crypto, const char *path, bool is_private,
@@ -41,6 +44,7 @@ void tsr_key_finish(tsr_key *key); /* accepts zeros */
 TSR_RESULT tsr_key_sign(tsr_ctx *ctx, const tsr_crypto *crypto, const tsr_key *key,
                         const void *bytes, size_t size_bytes, tsr_arena *arena,
                         void **out_signature, size_t *out_signature_size);
+/* ECDSA over the SHA-256 of the bytes, or Ed25519 over the bytes. */
 bool tsr_key_verify(const tsr_crypto *crypto, const tsr_key *key, const void *bytes,
                     size_t size_bytes, const void *signature, size_t signature_size);
 
