@@ -137,12 +137,20 @@ static bool check_differentiable(MlirOperation op) {
 static bool reverse_op(autodiff *ad, tsr_builder *builder, MlirOperation op) {
     tsr_gradient of = {.builder = builder, .op = op};
     if (tsr_op_result_count(op) == 0) return true;
-    of.of_result = slot_of(ad, tsr_op_result(op, 0))->gradient;
-    for (size_t k = 1; k < tsr_op_result_count(op) && mlirValueIsNull(of.of_result); k++)
-        of.of_result = slot_of(ad, tsr_op_result(op, k))->gradient;
-    if (mlirValueIsNull(of.of_result)) return true;
+    bool any = false;
+    if (tsr_op_result_count(op) > TSR_RULE_RESULTS_MAX) return check_differentiable(op);
+    for (size_t k = 0; k < tsr_op_result_count(op); k++) {
+        of.of_results[k] = slot_of(ad, tsr_op_result(op, k))->gradient;
+        any = any || !mlirValueIsNull(of.of_results[k]);
+    }
+    if (!any) return true;
     builder->location = mlirOperationGetLocation(op);
     if (!check_differentiable(op)) return false;
+    of.of_result = of.of_results[0];
+    if (mlirValueIsNull(of.of_result)) {
+        tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+        of.of_result = tsr_emit_splat(builder, &type, 0.0);
+    }
     tsr_graph_op id = tsr_graph_op_of(op);
     if (id == TSR_GRAPH_PARAM) return reach_param(ad, builder, op, of.of_result);
     for (size_t k = 0; k < tsr_op_operand_count(op); k++)
@@ -195,6 +203,47 @@ static void assign(tsr_builder *builder, MlirValue value, const char *target) {
                                       .attrs = &attr});
 }
 
+static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const char *name, size_t operands,
+                             const MlirValue *values, size_t results) {
+    MlirType type = mlirValueGetType(values[0]);
+    tsr_attr attr = {"optimizer", tsr_op_attr(ad->minimize, "optimizer")};
+    return tsr_build(builder, &(tsr_op_desc){.name = name,
+                                             .operand_count = operands,
+                                             .operands = values,
+                                             .result_count = results,
+                                             .results = (MlirType[]){type, type, type},
+                                             .attr_count = 1,
+                                             .attrs = &attr});
+}
+
+/* "NAME.KIND" */
+static const char *state_name(autodiff *ad, const trained *param, const char *kind) {
+    const char *name = tsr_arena_printf(&ad->arena, "%s.%s", param->name, kind);
+    TSR_ASSERT(name);
+    return name;
+}
+
+static void step_adamw(autodiff *ad, tsr_builder *builder, const trained *param, MlirValue step) {
+    const char *m_name = state_name(ad, param, "adam_m");
+    const char *v_name = state_name(ad, param, "adam_v");
+    MlirValue operands[] = {tsr_op_result(param->param, 0), param->gradient,
+                            read_state(builder, param, m_name, "adam_m"),
+                            read_state(builder, param, v_name, "adam_v"), step};
+    MlirOperation adamw = step_op(ad, builder, TSR_GRAPH_NAME("adamw"), 5, operands, 3);
+    assign(builder, tsr_op_result(adamw, 0), param->name);
+    assign(builder, tsr_op_result(adamw, 1), m_name);
+    assign(builder, tsr_op_result(adamw, 2), v_name);
+}
+
+static void step_sgd(autodiff *ad, tsr_builder *builder, const trained *param) {
+    const char *name = state_name(ad, param, "velocity");
+    MlirValue operands[] = {tsr_op_result(param->param, 0), param->gradient,
+                            read_state(builder, param, name, "velocity")};
+    MlirOperation sgd = step_op(ad, builder, TSR_GRAPH_NAME("sgd"), 3, operands, 2);
+    assign(builder, tsr_op_result(sgd, 0), param->name);
+    assign(builder, tsr_op_result(sgd, 1), name);
+}
+
 static bool update(autodiff *ad, tsr_builder *builder, const trained *param, MlirValue step) {
     MlirLocation before;
     if (is_assigned(ad, param->name, &before)) {
@@ -205,25 +254,11 @@ static bool update(autodiff *ad, tsr_builder *builder, const trained *param, Mli
                             "assigned here");
         return false;
     }
-    const char *m_name = tsr_arena_printf(&ad->arena, "%s.adam_m", param->name);
-    const char *v_name = tsr_arena_printf(&ad->arena, "%s.adam_v", param->name);
-    TSR_ASSERT(m_name && v_name);
-    MlirValue operands[] = {tsr_op_result(param->param, 0), param->gradient,
-                            read_state(builder, param, m_name, "adam_m"),
-                            read_state(builder, param, v_name, "adam_v"), step};
-    MlirType type = mlirValueGetType(param->gradient);
-    tsr_attr attr = {"optimizer", tsr_op_attr(ad->minimize, "optimizer")};
-    MlirOperation adamw =
-        tsr_build(builder, &(tsr_op_desc){.name = TSR_GRAPH_NAME("adamw"),
-                                          .operand_count = 5,
-                                          .operands = operands,
-                                          .result_count = 3,
-                                          .results = (MlirType[]){type, type, type},
-                                          .attr_count = 1,
-                                          .attrs = &attr});
-    assign(builder, tsr_op_result(adamw, 0), param->name);
-    assign(builder, tsr_op_result(adamw, 1), m_name);
-    assign(builder, tsr_op_result(adamw, 2), v_name);
+    tsr_adamw adamw;
+    if (tsr_graph_adamw(ad->minimize, &adamw))
+        step_adamw(ad, builder, param, step);
+    else
+        step_sgd(ad, builder, param);
     return true;
 }
 

@@ -1,115 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-decompose: ops that are combinations of others become those.
- *
- *   mean   sum, times 1/n
- *   adamw  elementwise ops, in the order of PyTorch's torch.optim.AdamW
+ * Pass tessera-decompose: ops that are combinations of others become those, as the column
+ * `lowering` of ops.def says; then the ops on bf16 and f16 are computed in f32 and rounded once.
  */
-#include "compiler/graph/emit.h"
 #include "compiler/graph/passes.h"
+#include "compiler/graph/rules.h"
 
-static MlirValue two(tsr_builder *b, const char *name, MlirValue x, MlirValue y) {
-    return tsr_emit_binary(b, name, x, y);
+bool tsr_lower_kept(MlirOperation op) {
+    TSR_ASSERT(!mlirOperationIsNull(op));
+    return true;
 }
 
-static MlirValue add(tsr_builder *b, MlirValue x, MlirValue y) {
-    return two(b, TSR_GRAPH_NAME("add"), x, y);
-}
-
-static MlirValue sub(tsr_builder *b, MlirValue x, MlirValue y) {
-    return two(b, TSR_GRAPH_NAME("sub"), x, y);
-}
-
-static MlirValue mul(tsr_builder *b, MlirValue x, MlirValue y) {
-    return two(b, TSR_GRAPH_NAME("mul"), x, y);
-}
-
-static MlirValue divide(tsr_builder *b, MlirValue x, MlirValue y) {
-    return two(b, TSR_GRAPH_NAME("div"), x, y);
-}
-
-static MlirValue root(tsr_builder *b, MlirValue x) {
-    return tsr_emit_unary(b, TSR_GRAPH_NAME("sqrt"), x);
-}
-
-/* 1 - beta^step, in f64: in f32 it would lose half its digits at the first steps. */
-static MlirValue correction(tsr_builder *b, double beta, MlirValue step) {
-    MlirValue base = tsr_emit_constant(b, TSR_DTYPE_F64, beta);
-    MlirValue one = tsr_emit_constant(b, TSR_DTYPE_F64, 1.0);
-    return sub(b, one, two(b, TSR_GRAPH_NAME("ipow"), base, step));
-}
-
-/* With g the gradient and t the step, from 1:
- *   p1 = p * (1 - lr * weight_decay)
- *   m' = m + (g - m) * (1 - beta1)
- *   v' = v * beta2 + (g * g) * (1 - beta2)
- *   p' = p1 - lr / (1 - beta1^t) * (m' / (sqrt(v') / sqrt(1 - beta2^t) + eps))
- */
-static void decompose_adamw(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    MlirValue p = tsr_op_operand(op, 0), g = tsr_op_operand(op, 1), m = tsr_op_operand(op, 2),
-              v = tsr_op_operand(op, 3), step = tsr_op_operand(op, 4);
-    tsr_dtype dtype = tsr_type_of(p).dtype;
-    tsr_adamw o;
-    TSR_ASSERT(tsr_graph_adamw(op, &o));
-    MlirValue lr = tsr_emit_constant(&b, TSR_DTYPE_F64, o.lr);
-    MlirValue rate = tsr_emit_cast(&b, divide(&b, lr, correction(&b, o.beta1, step)), dtype);
-    MlirValue scale = tsr_emit_cast(&b, root(&b, correction(&b, o.beta2, step)), dtype);
-    MlirValue decayed = mul(&b, p, tsr_emit_constant(&b, dtype, 1.0 - o.lr * o.weight_decay));
-    MlirValue new_m =
-        add(&b, m, mul(&b, sub(&b, g, m), tsr_emit_constant(&b, dtype, 1.0 - o.beta1)));
-    MlirValue new_v = add(&b, mul(&b, v, tsr_emit_constant(&b, dtype, o.beta2)),
-                          mul(&b, mul(&b, g, g), tsr_emit_constant(&b, dtype, 1.0 - o.beta2)));
-    MlirValue denominator =
-        add(&b, divide(&b, root(&b, new_v), scale), tsr_emit_constant(&b, dtype, o.eps));
-    MlirValue new_p = sub(&b, decayed, mul(&b, rate, divide(&b, new_m, denominator)));
-    mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 0), new_p);
-    mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 1), new_m);
-    mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 2), new_v);
-    mlirOperationDestroy(op);
-}
-
-static void decompose_mean(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    tsr_type from = tsr_type_of(tsr_op_operand(op, 0));
-    int64_t axes[TSR_RANK_MAX];
-    size_t count;
-    double elements = 1;
-    TSR_ASSERT(tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count));
-    for (size_t i = 0; i < count; i++) elements *= (double)from.shape.dims[axes[i]];
-    MlirValue sum = tsr_emit_reduce(&b, TSR_GRAPH_NAME("sum"), tsr_op_operand(op, 0), count, axes);
-    MlirValue mean = mul(&b, sum, tsr_emit_constant(&b, from.dtype, 1.0 / elements));
-    mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 0), mean);
-    mlirOperationDestroy(op);
+bool tsr_lower_refused(MlirOperation op) {
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_OPERATION,
+                   "%s: an earlier pass must have removed it", tsr_op_name(op));
+    return false;
 }
 
 static bool is_static(MlirOperation op) {
-    tsr_type type;
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+    size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);
+    for (size_t i = 0; i < operands + results; i++) {
+        bool is_operand = i < operands;
+        size_t k = is_operand ? i : i - operands;
+        tsr_type type;
         char text[TSR_TYPE_TEXT_MAX];
-        TSR_ASSERT(tsr_value_type(tsr_op_operand(op, i), &type));
+        if (!tsr_value_type(is_operand ? tsr_op_operand(op, k) : tsr_op_result(op, k), &type))
+            continue;
         if (tsr_type_is_static(&type)) continue;
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DYNAMIC,
-                       "%s: operand %zu is %s; its dims must be known", tsr_op_name(op), i,
-                       tsr_type_text(&type, text));
+                       "%s: %s %zu is %s; its dims must be known", tsr_op_name(op),
+                       is_operand ? "operand" : "result", k, tsr_type_text(&type, text));
         return false;
     }
     return true;
+}
+
+/* ---- small floats ---------------------------------------------------------------------------- */
+
+static bool is_small(MlirValue value) {
+    tsr_type type;
+    return tsr_value_type(value, &type) &&
+           (type.dtype == TSR_DTYPE_BF16 || type.dtype == TSR_DTYPE_F16);
+}
+
+/* Ops that only move elements, and those that have kernels for small floats. */
+static bool takes_small(tsr_graph_op id) {
+    switch (id) {
+    case TSR_GRAPH_PARAM:
+    case TSR_GRAPH_OPT_STATE:
+    case TSR_GRAPH_CONSTANT:
+    case TSR_GRAPH_ASSIGN:
+    case TSR_GRAPH_CAST:
+    case TSR_GRAPH_RESHAPE:
+    case TSR_GRAPH_TRANSPOSE:
+    case TSR_GRAPH_BROADCAST:
+    case TSR_GRAPH_SLICE:
+    case TSR_GRAPH_PAD:
+    case TSR_GRAPH_CONCAT:
+    case TSR_GRAPH_GATHER:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Operands are widened before the op, results rounded after it. */
+static void widen(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirOperation next = mlirOperationGetNextInBlock(op);
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        if (is_small(tsr_op_operand(op, i)))
+            mlirOperationSetOperand(op, (intptr_t)i,
+                                    tsr_emit_cast(&b, tsr_op_operand(op, i), TSR_DTYPE_F32));
+    b.before = next;
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        MlirValue result = tsr_op_result(op, i);
+        if (!is_small(result)) continue;
+        tsr_type wide = tsr_type_of(result);
+        tsr_dtype narrow = wide.dtype;
+        wide.dtype = TSR_DTYPE_F32;
+        mlirValueSetType(result, tsr_type_make(b.context, &wide));
+        MlirValue rounded = tsr_emit_cast(&b, result, narrow);
+        mlirValueReplaceAllUsesExcept(result, rounded, 1,
+                                      (MlirOperation[]){tsr_value_owner(rounded)});
+    }
+}
+
+static bool touches_small(MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        if (is_small(tsr_op_operand(op, i))) return true;
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (is_small(tsr_op_result(op, i))) return true;
+    return false;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static bool is_settled(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    size_t operands = tsr_op_operand_count(op);
+    if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
+    return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;
+}
+
+/* What an op becomes may need lowering itself: again until nothing changes. */
+static bool lower_block(MlirBlock block) {
+    bool done = true, changed = true;
+    while (changed && done) {
+        changed = false;
+        TSR_FOR_EACH_OP(op, block) {
+            if (is_settled(op)) continue;
+            bool lowered = is_static(op) && tsr_graph_rules(tsr_graph_op_of(op))->lower(op);
+            changed = changed || lowered;
+            done = done && lowered;
+        }
+    }
+    return done;
 }
 
 bool tsr_pass_decompose(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        MlirBlock block = tsr_op_body(func);
+        done = lower_block(block) && done;
+        if (!done) continue;
+        TSR_FOR_EACH_OP(op, block) {
             tsr_graph_op id = tsr_graph_op_of(op);
-            if (id != TSR_GRAPH_ADAMW && id != TSR_GRAPH_MEAN) continue;
-            if (!is_static(op))
-                done = false;
-            else if (id == TSR_GRAPH_ADAMW)
-                decompose_adamw(op);
-            else
-                decompose_mean(op);
+            if (id != TSR_GRAPH_NONE && !takes_small(id) && touches_small(op)) widen(op);
         }
     }
     return done;

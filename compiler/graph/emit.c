@@ -68,8 +68,14 @@ MlirValue tsr_emit_matmul(tsr_builder *builder, MlirValue a, MlirValue b, bool t
     tsr_type type = tsr_type_of(a), other = tsr_type_of(b);
     tsr_attr attrs[3] = {0};
     size_t count = 0;
-    type.shape.dims[0] = type.shape.dims[transpose_a ? 1 : 0];
-    type.shape.dims[1] = other.shape.dims[transpose_b ? 0 : 1];
+    uint64_t rows = type.shape.dims[type.shape.rank - (transpose_a ? 1 : 2)];
+    uint64_t columns = other.shape.dims[other.shape.rank - (transpose_b ? 2 : 1)];
+    uint32_t from_dim, dim;
+    type.shape.rank -= 2;
+    other.shape.rank -= 2;
+    TSR_ASSERT(tsr_shape_broadcast(&other.shape, &type.shape, &from_dim, &dim));
+    type.shape.dims[type.shape.rank++] = rows;
+    type.shape.dims[type.shape.rank++] = columns;
     if (transpose_a)
         attrs[count++] = (tsr_attr){"transpose_a", tsr_attr_make_bool(builder->context, true)};
     if (transpose_b)
@@ -128,4 +134,161 @@ MlirValue tsr_emit_expand(tsr_builder *builder, MlirValue x, const tsr_shape *fu
     }
     if (leading) return tsr_emit_broadcast(builder, x, full);
     return tsr_emit_broadcast(builder, tsr_emit_reshape(builder, x, &kept), full);
+}
+
+/* ---- arithmetic ------------------------------------------------------------------------------ */
+
+MlirValue tsr_emit_add(tsr_builder *builder, MlirValue a, MlirValue b) {
+    return tsr_emit_binary(builder, TSR_GRAPH_NAME("add"), a, b);
+}
+
+MlirValue tsr_emit_sub(tsr_builder *builder, MlirValue a, MlirValue b) {
+    return tsr_emit_binary(builder, TSR_GRAPH_NAME("sub"), a, b);
+}
+
+MlirValue tsr_emit_mul(tsr_builder *builder, MlirValue a, MlirValue b) {
+    return tsr_emit_binary(builder, TSR_GRAPH_NAME("mul"), a, b);
+}
+
+MlirValue tsr_emit_div(tsr_builder *builder, MlirValue a, MlirValue b) {
+    return tsr_emit_binary(builder, TSR_GRAPH_NAME("div"), a, b);
+}
+
+MlirValue tsr_emit_number(tsr_builder *builder, MlirValue x, double value) {
+    return tsr_emit_constant(builder, tsr_type_of(x).dtype, value);
+}
+
+MlirValue tsr_emit_wide(tsr_builder *builder, MlirValue x) {
+    tsr_dtype dtype = tsr_type_of(x).dtype;
+    bool narrow = dtype == TSR_DTYPE_BF16 || dtype == TSR_DTYPE_F16;
+    return narrow ? tsr_emit_cast(builder, x, TSR_DTYPE_F32) : x;
+}
+
+MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, const int64_t *axes) {
+    tsr_shape shape = tsr_type_of(x).shape;
+    double elements = 1;
+    for (size_t i = 0; i < axis_count; i++) elements *= (double)shape.dims[axes[i]];
+    MlirValue sum = tsr_emit_reduce(builder, TSR_GRAPH_NAME("sum"), x, axis_count, axes);
+    return tsr_emit_mul(builder, sum, tsr_emit_number(builder, x, 1.0 / elements));
+}
+
+/* ---- moving elements ------------------------------------------------------------------------- */
+
+MlirValue tsr_emit_splat(tsr_builder *builder, const tsr_type *type, double value) {
+    tsr_attr attrs[] = {{"value", tsr_attr_make_splat(builder->context, type, value)}, {0}};
+    return emit(builder, TSR_GRAPH_NAME("constant"), 0, NULL, type, attrs);
+}
+
+static bool all_are(size_t count, const int64_t *values, int64_t value) {
+    for (size_t i = 0; i < count; i++)
+        if (values[i] != value) return false;
+    return true;
+}
+
+MlirValue tsr_emit_slice(tsr_builder *builder, MlirValue x, const int64_t *start,
+                         const int64_t *size, const int64_t *stride) {
+    tsr_type type = tsr_type_of(x);
+    MlirContext context = builder->context;
+    uint32_t rank = type.shape.rank;
+    tsr_attr attrs[4] = {{"start", tsr_attr_make_i64s(context, rank, start)},
+                         {"size", tsr_attr_make_i64s(context, rank, size)}};
+    bool whole = all_are(rank, start, 0);
+    if (stride && !all_are(rank, stride, 1))
+        attrs[2] = (tsr_attr){"stride", tsr_attr_make_i64s(context, rank, stride)};
+    for (uint32_t i = 0; i < rank; i++) {
+        whole = whole && type.shape.dims[i] == (uint64_t)size[i];
+        type.shape.dims[i] = (uint64_t)size[i];
+    }
+    return whole ? x : emit(builder, TSR_GRAPH_NAME("slice"), 1, &x, &type, attrs);
+}
+
+MlirValue tsr_emit_pad(tsr_builder *builder, MlirValue x, const int64_t *low, const int64_t *high,
+                       const int64_t *interior, double value) {
+    tsr_type type = tsr_type_of(x);
+    MlirContext context = builder->context;
+    uint32_t rank = type.shape.rank, count = 2;
+    tsr_attr attrs[5] = {{"low", tsr_attr_make_i64s(context, rank, low)},
+                         {"high", tsr_attr_make_i64s(context, rank, high)}};
+    bool spread = interior && !all_are(rank, interior, 0);
+    if (!spread && all_are(rank, low, 0) && all_are(rank, high, 0)) return x;
+    if (spread)
+        attrs[count++] = (tsr_attr){"interior", tsr_attr_make_i64s(context, rank, interior)};
+    attrs[count] =
+        (tsr_attr){"value", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), value)};
+    for (uint32_t i = 0; i < rank; i++) {
+        uint64_t dim = type.shape.dims[i];
+        if (dim && spread) dim += (dim - 1) * (uint64_t)interior[i];
+        type.shape.dims[i] = dim + (uint64_t)low[i] + (uint64_t)high[i];
+    }
+    return emit(builder, TSR_GRAPH_NAME("pad"), 1, &x, &type, attrs);
+}
+
+static MlirValue concat(tsr_builder *builder, size_t count, const MlirValue *parts, uint32_t axis) {
+    tsr_type type = tsr_type_of(parts[0]);
+    tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(builder->context, axis)}, {0}};
+    for (size_t i = 1; i < count; i++)
+        type.shape.dims[axis] += tsr_type_of(parts[i]).shape.dims[axis];
+    return count == 1 ? parts[0]
+                      : emit(builder, TSR_GRAPH_NAME("concat"), count, parts, &type, attrs);
+}
+
+/* Many parts in levels: runs of 16 become one, those again. */
+MlirValue tsr_emit_concat(tsr_builder *builder, size_t count, const MlirValue *parts,
+                          uint32_t axis) {
+    tsr_arena arena = {0};
+    MlirValue *level = tsr_arena_memdup(&arena, parts, count * sizeof *parts);
+    TSR_ASSERT(level && count > 0);
+    while (count > 1) {
+        size_t runs = 0;
+        for (size_t i = 0; i < count; i += TSR_CONCAT_PARTS_MAX) {
+            size_t run = count - i < TSR_CONCAT_PARTS_MAX ? count - i : TSR_CONCAT_PARTS_MAX;
+            level[runs++] = concat(builder, run, level + i, axis);
+        }
+        count = runs;
+    }
+    MlirValue whole = level[0];
+    tsr_arena_finish(&arena);
+    return whole;
+}
+
+MlirValue tsr_emit_transpose(tsr_builder *builder, MlirValue x, const int64_t *permutation) {
+    tsr_type from = tsr_type_of(x), type = from;
+    tsr_attr attrs[] = {
+        {"permutation", tsr_attr_make_i64s(builder->context, from.shape.rank, permutation)}, {0}};
+    for (uint32_t i = 0; i < from.shape.rank; i++)
+        type.shape.dims[i] = from.shape.dims[permutation[i]];
+    return emit(builder, TSR_GRAPH_NAME("transpose"), 1, &x, &type, attrs);
+}
+
+MlirValue tsr_emit_places(tsr_builder *builder, const tsr_shape *shape, uint32_t axis,
+                          tsr_dtype dtype) {
+    tsr_type type = {.dtype = dtype, .shape = {.rank = shape->rank - axis}};
+    tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(builder->context, 0)}, {0}};
+    type.shape.dims[0] = shape->dims[axis];
+    for (uint32_t i = 1; i < type.shape.rank; i++) type.shape.dims[i] = 1;
+    return emit(builder, TSR_GRAPH_NAME("iota"), 0, NULL, &type, attrs);
+}
+
+MlirValue tsr_emit_flat_indices(tsr_builder *builder, MlirValue indices, uint32_t axis,
+                                const tsr_shape *full) {
+    tsr_shape shape = tsr_type_of(indices).shape;
+    MlirValue sum = {NULL};
+    uint64_t step = 1;
+    for (uint32_t i = full->rank; i-- > 0; step *= full->dims[i]) {
+        bool named = i == axis;
+        if (!named && shape.dims[i] <= 1) continue;
+        MlirValue place = named ? tsr_emit_cast(builder, indices, TSR_DTYPE_I64)
+                                : tsr_emit_places(builder, &shape, i, TSR_DTYPE_I64);
+        MlirValue factor = tsr_emit_constant(builder, TSR_DTYPE_I64, (double)step);
+        place = tsr_emit_mul(builder, place, factor);
+        sum = mlirValueIsNull(sum) ? place : tsr_emit_add(builder, sum, place);
+    }
+    return sum;
+}
+
+void tsr_emit_replace(MlirOperation op, size_t count, const MlirValue *values) {
+    TSR_ASSERT(count == tsr_op_result_count(op));
+    for (size_t i = 0; i < count; i++)
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), values[i]);
+    mlirOperationDestroy(op);
 }

@@ -11,8 +11,9 @@
 
 /* The passes of the stage, in order. */
 #define TSR_GRAPH_PIPELINE                                                                         \
-    "tessera-verify,inline,tessera-keep-entries,tessera-infer-shapes,canonicalize,cse,"            \
-    "tessera-autodiff,tessera-decompose,canonicalize,cse,tessera-verify,tessera-verify-lowered"
+    "tessera-verify,tessera-name-calls,inline,tessera-streams,tessera-keep-entries,"               \
+    "tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff,tessera-decompose,"    \
+    "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 typedef struct tsr_graph_options {
     /* Called after each pass that ran, with its name; may be NULL. */
@@ -21,7 +22,7 @@ typedef struct tsr_graph_options {
 } tsr_graph_options;
 
 /* Lowers a source module in place. Afterwards every function left is an entry (attribute
- * tessera.entry) and a single block of static-shape tessera ops: no calls, minimize, adamw or mean.
+ * tessera.entry) and a single block of static-shape tessera ops that ops.def says are kept.
  * TSR_COMPILE on error; the diagnostics are in `list`. `options` may be NULL. */
 TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                            const tsr_graph_options *options);
@@ -30,7 +31,7 @@ TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
 
 typedef enum tsr_graph_op {
     TSR_GRAPH_NONE, /* not an op of dialect tessera */
-#define X(ID, mnemonic, Class, KIND, check, gradient) TSR_GRAPH_##ID,
+#define X(ID, mnemonic, Class, KIND, check, gradient, lowering) TSR_GRAPH_##ID,
 #include "compiler/graph/ops.def"
 #undef X
     TSR_GRAPH_OP_COUNT
@@ -58,6 +59,12 @@ typedef struct tsr_adamw {
     double lr, beta1, beta2, eps, weight_decay;
 } tsr_adamw;
 bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw);
+/* #tessera.sgd or #tessera.nesterov of a minimize or sgd op. */
+typedef struct tsr_sgd {
+    double lr, momentum, weight_decay;
+    bool nesterov;
+} tsr_sgd;
+bool tsr_graph_sgd(MlirOperation op, tsr_sgd *out_sgd);
 
 /* ---- tensors: parameters and optimizer state ------------------------------------------------- */
 

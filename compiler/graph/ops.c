@@ -6,12 +6,14 @@
 #include "compiler/shim/shim.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static const tsr_op_rules table[TSR_GRAPH_OP_COUNT] = {
-#define X(ID, mnemonic, Class, KIND, check, gradient)                                              \
-    [TSR_GRAPH_##ID] = {TSR_GRAPH_NAME(mnemonic), tsr_check_##check, tsr_gradient_##gradient},
+#define X(ID, mnemonic, Class, KIND, check, gradient, lowering)                                    \
+    [TSR_GRAPH_##ID] = {TSR_GRAPH_NAME(mnemonic), tsr_check_##check, tsr_gradient_##gradient,      \
+                        tsr_lower_##lowering},
 #include "compiler/graph/ops.def"
 #undef X
 };
@@ -80,6 +82,89 @@ bool tsr_rule_dtype(const tsr_rule *rule, size_t operand, const char *what, unsi
                          tsr_dtype_name(dtype), strchr(list, ',') ? "one of " : "", list);
 }
 
+bool tsr_rule_same_dtype(const tsr_rule *rule, size_t a, const char *a_name, size_t b,
+                         const char *b_name) {
+    tsr_dtype x = rule->operands[a].dtype, y = rule->operands[b].dtype;
+    if (x == y) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element types differ: %s is %s, %s is %s", a_name,
+                         tsr_dtype_name(x), b_name, tsr_dtype_name(y));
+}
+
+bool tsr_rule_operand_count(const tsr_rule *rule, size_t low, size_t high) {
+    if (rule->operand_count >= low && rule->operand_count <= high) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VERIFIER, "has %zu operands, needs %zu to %zu",
+                         rule->operand_count, low, high);
+}
+
+bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, const tsr_shape *must) {
+    const tsr_type *is = &rule->operands[operand];
+    tsr_type wanted = {.dtype = is->dtype, .shape = *must};
+    char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
+    bool fits = is->shape.rank == must->rank;
+    for (uint32_t i = 0; i < must->rank && fits; i++)
+        fits = tsr_dim_fits(is->shape.dims[i], must->dims[i]);
+    if (fits) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "%s is %s, must be %s", what,
+                         tsr_type_text(is, is_text), tsr_type_text(&wanted, must_text));
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+bool tsr_rule_axis(const tsr_rule *rule, uint32_t limit, int64_t *out_axis) {
+    int64_t axis;
+    if (!tsr_op_i64(rule->op, "axis", &axis))
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "has no axis");
+    if (axis < 0 || axis >= (int64_t)limit)
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "axis %" PRId64 " is outside [0, %" PRIu32 ")",
+                             axis, limit);
+    *out_axis = axis;
+    return true;
+}
+
+bool tsr_rule_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX], size_t *out_count) {
+    char text[TSR_TYPE_TEXT_MAX];
+    uint32_t rank = rule->operands[0].shape.rank;
+    if (!tsr_op_i64s(rule->op, "axes", TSR_RANK_MAX, out_axes, out_count))
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "axes needs at most %d integers", TSR_RANK_MAX);
+    for (size_t i = 0; i < *out_count; i++) {
+        if (out_axes[i] < 0 || out_axes[i] >= (int64_t)rank)
+            return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+                                 "axis %" PRId64 " is outside [0, %" PRIu32 ") of the operand (%s)",
+                                 out_axes[i], rank, tsr_type_text(&rule->operands[0], text));
+        if (i && out_axes[i] <= out_axes[i - 1])
+            return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+                                 "axes must ascend: %" PRId64 " stands after %" PRId64, out_axes[i],
+                                 out_axes[i - 1]);
+    }
+    return true;
+}
+
+bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64_t low,
+                   int64_t otherwise, int64_t *out_values) {
+    size_t found = 0;
+    if (!tsr_op_has(rule->op, name) && otherwise >= low) {
+        for (uint32_t i = 0; i < count; i++) out_values[i] = otherwise;
+        return true;
+    }
+    if (!tsr_op_i64s(rule->op, name, count, out_values, &found) || found != count)
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "%s needs %" PRIu32 " integers", name, count);
+    for (uint32_t i = 0; i < count; i++)
+        if (out_values[i] < low || out_values[i] > INT64_MAX / 4)
+            return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+                                 "%s entry %" PRIu32 " is %" PRId64 ", needs at least %" PRId64,
+                                 name, i, out_values[i], low);
+    return true;
+}
+
+bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value) {
+    double value = otherwise;
+    if (tsr_op_has(rule->op, name) && !tsr_op_f64(rule->op, name, &value))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "%s is no number", name);
+    if (!isfinite(value)) return tsr_rule_fail(rule, TSR_DIAG_VALUE, "%s is not finite", name);
+    *out_value = value;
+    return true;
+}
+
 /* ---- dims ------------------------------------------------------------------------------------ */
 
 bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
@@ -137,21 +222,27 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
     return true;
 }
 
+tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes) {
+    tsr_shape left = {0};
+    size_t next = 0;
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (next < count && axes[next] == (int64_t)i)
+            next++;
+        else
+            left.dims[left.rank++] = shape->dims[i];
+    return left;
+}
+
 /* ---- checking an op -------------------------------------------------------------------------- */
 
-/* Limits that hold for every tensor: no empty dims, fewer than 2^63 bytes. */
+/* A limit that holds for every tensor: fewer than 2^63 bytes, even were its empty dims 1. */
 static bool check_limits(const tsr_rule *rule, const char *what, size_t index,
                          const tsr_type *type) {
     uint64_t size_bytes;
     tsr_shape known = type->shape;
     char text[TSR_TYPE_TEXT_MAX];
-    for (uint32_t i = 0; i < known.rank; i++) {
-        if (known.dims[i] == 0)
-            return tsr_rule_fail(rule, TSR_DIAG_LIMIT,
-                                 "dim %" PRIu32 " of %s %zu is 0; dims are at least 1", i, what,
-                                 index);
-        if (known.dims[i] == TSR_DIM_DYNAMIC) known.dims[i] = 1;
-    }
+    for (uint32_t i = 0; i < known.rank; i++)
+        if (known.dims[i] == TSR_DIM_DYNAMIC || known.dims[i] == 0) known.dims[i] = 1;
     if (tsr_shape_size(&known, type->dtype, &size_bytes)) return true;
     return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "%s %zu has more than 2^63 bytes: %s", what, index,
                          tsr_type_text(type, text));

@@ -8,6 +8,9 @@
 #include "compiler/mlir.h"
 
 bool tsr_pass_verify(MlirModule module);         /* verify.c */
+bool tsr_pass_name_calls(MlirModule module);     /* streams.c */
+bool tsr_pass_streams(MlirModule module);        /* streams.c */
+bool tsr_pass_flatten(MlirModule module);        /* flatten.c */
 bool tsr_pass_keep_entries(MlirModule module);   /* keep_entries.c */
 bool tsr_pass_infer_shapes(MlirModule module);   /* infer_shapes.c */
 bool tsr_pass_autodiff(MlirModule module);       /* autodiff.c */

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands behind a row of ops.def: the shape rule and the gradient rule of an op. Both are in
- * the file of the op's family, side by side:
- *
- *   ops_elementwise.c  arithmetic, comparison, selection, casts
- *   ops_shape.c        reductions, reshape, transpose, broadcast
- *   ops_product.c      matmul, cross entropy
- *   ops_state.c        parameters, state, constants, training
+ * What stands behind a row of ops.def: the shape rule and the gradient rule of an op, side by side
+ * in the file of the op's family (ops/), with what pass tessera-decompose makes of it.
  */
 #ifndef TSR_COMPILER_GRAPH_RULE_H
 #define TSR_COMPILER_GRAPH_RULE_H
@@ -14,7 +9,7 @@
 #include "compiler/graph/emit.h"
 #include "compiler/graph/graph.h"
 
-enum { TSR_RULE_OPERANDS_MAX = 6, TSR_RULE_RESULTS_MAX = 3 };
+enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
@@ -39,11 +34,34 @@ bool tsr_rule_rank(const tsr_rule *rule, size_t operand, const char *what, uint3
 /* Fails unless the operand's element type is among `allowed` (TSR_DTYPES_…). */
 bool tsr_rule_dtype(const tsr_rule *rule, size_t operand, const char *what, unsigned allowed);
 enum {
-    TSR_DTYPES_FLOAT = 1 << TSR_DTYPE_F64 | 1 << TSR_DTYPE_F32,
-    TSR_DTYPES_NUMBER = TSR_DTYPES_FLOAT | 1 << TSR_DTYPE_I64 | 1 << TSR_DTYPE_I32,
+    TSR_DTYPES_WIDE_FLOAT = 1 << TSR_DTYPE_F64 | 1 << TSR_DTYPE_F32,
+    TSR_DTYPES_FLOAT = TSR_DTYPES_WIDE_FLOAT | 1 << TSR_DTYPE_BF16 | 1 << TSR_DTYPE_F16,
+    TSR_DTYPES_INDEX = 1 << TSR_DTYPE_I64 | 1 << TSR_DTYPE_I32,
+    TSR_DTYPES_SUMMABLE = TSR_DTYPES_FLOAT | TSR_DTYPES_INDEX, /* sums of bytes would wrap */
+    TSR_DTYPES_SIGNED = TSR_DTYPES_SUMMABLE | 1 << TSR_DTYPE_I8,
+    TSR_DTYPES_NUMBER = TSR_DTYPES_SIGNED | 1 << TSR_DTYPE_UI8,
     TSR_DTYPES_I64 = 1 << TSR_DTYPE_I64,
     TSR_DTYPES_I1 = 1 << TSR_DTYPE_I1,
 };
+/* Fails unless both operands have one element type. */
+bool tsr_rule_same_dtype(const tsr_rule *rule, size_t a, const char *a_name, size_t b,
+                         const char *b_name);
+/* Fails unless there are `low` to `high` operands. */
+bool tsr_rule_operand_count(const tsr_rule *rule, size_t low, size_t high);
+/* Reads the attribute `axis`: in [0, limit). */
+bool tsr_rule_axis(const tsr_rule *rule, uint32_t limit, int64_t *out_axis);
+/* Reads `axes`: ascending dims of operand 0. */
+bool tsr_rule_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX], size_t *out_count);
+/* Reads an array of `count` integers, each at least `low`; an absent one is `count` times
+ * `otherwise`, unless that is below `low`. */
+bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64_t low,
+                   int64_t otherwise, int64_t *out_values);
+/* Reads a finite number; `otherwise` if absent. */
+bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value);
+/* Fails unless the operand has this shape, as far as dims are known. */
+bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, const tsr_shape *must);
+/* `shape` without the ascending axes. */
+tsr_shape tsr_shape_remove(const tsr_shape *shape, size_t count, const int64_t *axes);
 /* Fails unless dim `a` of operand x equals dim `b` of operand y, or one is dynamic. */
 bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint32_t a, size_t y,
                        const char *y_name, uint32_t b, const char *what);
@@ -60,7 +78,8 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
 typedef struct tsr_gradient {
     tsr_builder *builder; /* where gradient ops go; has the op's location */
     MlirOperation op;
-    MlirValue of_result;                          /* gradient of result 0 */
+    MlirValue of_result;                          /* of_results[0] */
+    MlirValue of_results[TSR_RULE_RESULTS_MAX];   /* gradients of the results; null: none, zero */
     bool wanted[TSR_RULE_OPERANDS_MAX];           /* operands whose gradient is asked for */
     MlirValue of_operands[TSR_RULE_OPERANDS_MAX]; /* out; of the operand's type; null: zero */
 } tsr_gradient;
@@ -70,12 +89,22 @@ typedef struct tsr_gradient {
  */
 typedef bool (*tsr_gradient_fn)(tsr_gradient *gradient);
 
+/* ---- random numbers -------------------------------------------------------------------------- */
+
+/* The 32 bits of a path's hash that name the stream of numbers a random op draws from. */
+uint32_t tsr_stream_number(const char *path);
+
 /* ---- the table ------------------------------------------------------------------------------- */
+
+/* Emits what the op is by simpler ops before it, lets them take its place and destroys it. Operands
+ * and results are static. Emits an error and returns false where it cannot. */
+typedef bool (*tsr_lower_fn)(MlirOperation op);
 
 typedef struct tsr_op_rules {
     const char *name;
     tsr_check_fn check;
-    tsr_gradient_fn gradient; /* NULL: no gradient passes */
+    tsr_gradient_fn gradient;
+    tsr_lower_fn lower;
 } tsr_op_rules;
 
 const tsr_op_rules *tsr_graph_rules(tsr_graph_op op);

@@ -18,14 +18,33 @@ static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-static bool check_op(MlirOperation op) {
-    if (tsr_graph_op_of(op) != TSR_GRAPH_NONE || tsr_op_is(op, "func.call") ||
-        tsr_op_is(op, "func.return"))
+/* Regions hold no functions' ends and nothing that changes tensors. */
+static bool check_nested(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    if (id != TSR_GRAPH_ASSIGN && id != TSR_GRAPH_MINIMIZE && !tsr_op_is(op, "func.return"))
         return true;
-    tsr_diag_error(where(op), TSR_DIAG_OPERATION,
-                   "%s: functions hold only tessera ops, func.call and func.return",
-                   tsr_op_name(op));
+    tsr_diag_error(where(op), TSR_DIAG_OPERATION, "%s: cannot stand in a region of %s",
+                   tsr_op_name(op), tsr_op_name(mlirOperationGetParentOperation(op)));
     return false;
+}
+
+static bool check_op(MlirOperation op) {
+    bool done = true;
+    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && !tsr_op_is(op, "func.call") &&
+        !tsr_op_is(op, "func.return")) {
+        tsr_diag_error(where(op), TSR_DIAG_OPERATION,
+                       "%s: functions hold only tessera ops, func.call and func.return",
+                       tsr_op_name(op));
+        return false;
+    }
+    for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+        MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+        TSR_FOR_EACH_OP(inner, block) {
+            done = check_nested(inner) && done;
+            done = check_op(inner) && done;
+        }
+    }
+    return done;
 }
 
 static bool check_func(MlirOperation func) {
@@ -68,8 +87,8 @@ static bool check_declaration(MlirOperation op) {
     }
     if (!tsr_value_type(tsr_op_result(op, 0), &type)) {
         tsr_diag_error(where(op), TSR_DIAG_DTYPE,
-                       "%s: '%s' needs a ranked tensor of f64, f32, i64, i32, i1 or ui8 with at "
-                       "most %d dims",
+                       "%s: '%s' needs a ranked tensor of a known element type with at most "
+                       "%d dims",
                        kind, name, TSR_RANK_MAX);
         return false;
     }

@@ -94,6 +94,9 @@ struct Inliner : mlir::DialectInlinerInterface {
     bool isLegalToInline(mlir::Operation *, mlir::Region *, bool, mlir::IRMapping &) const final {
         return true;
     }
+    bool isLegalToInline(mlir::Region *, mlir::Region *, bool, mlir::IRMapping &) const final {
+        return true;
+    }
 };
 
 mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> operands) {
@@ -112,7 +115,7 @@ mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> ope
     mlir::OpFoldResult Class::fold(FoldAdaptor adaptor) {                                          \
         return ::tessera::graph::fold(getOperation(), adaptor.getOperands());                      \
     }
-#define X(ID, mnemonic, Class, KIND, check, gradient)                                              \
+#define X(ID, mnemonic, Class, KIND, check, gradient, lowering)                                    \
     mlir::LogicalResult Class::verify() {                                                          \
         return mlir::success(tsr_graph_verify_op(wrap(getOperation())));                           \
     }                                                                                              \
@@ -163,6 +166,12 @@ size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
         .Case([&](AdamWAttr a) {
             return set(a.getMnemonic(),
                        {a.getLr(), a.getBeta1(), a.getBeta2(), a.getEps(), a.getWeightDecay()});
+        })
+        .Case([&](SgdAttr a) {
+            return set(a.getMnemonic(), {a.getLr(), a.getMomentum(), a.getWeightDecay()});
+        })
+        .Case([&](NesterovAttr a) {
+            return set(a.getMnemonic(), {a.getLr(), a.getMomentum(), a.getWeightDecay()});
         })
         .Default([](mlir::Attribute) { return size_t{0}; });
 }

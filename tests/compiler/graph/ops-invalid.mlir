@@ -29,7 +29,7 @@ func.func @f(%a: tensor<8x64xf32>, %b: tensor<64x10xf32>) {
 // -----
 
 func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
-  // CHECK: [TSR-0101] tessera.matmul: lhs has 1 dims (8xf32), needs 2
+  // CHECK: [TSR-0101] tessera.matmul: lhs has 1 dims (8xf32), needs at least 2
   %0 = tessera.matmul %a, %b : tensor<8xf32>, tensor<8x10xf32> -> tensor<10xf32>
   return
 }
@@ -37,7 +37,7 @@ func.func @f(%a: tensor<8xf32>, %b: tensor<8x10xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x2xi32>) {
-  // CHECK: [TSR-0104] tessera.matmul: element type of lhs is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.matmul: element type of lhs is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.matmul %a, %a : tensor<2x2xi32>, tensor<2x2xi32> -> tensor<2x2xi32>
   return
 }
@@ -101,7 +101,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xi64>) {
-  // CHECK: [TSR-0104] tessera.exp: element type of the operand is i64, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.exp: element type of the operand is i64, needs one of f64, f32, bf16, f16
   %0 = tessera.exp %a : tensor<2xi64>
   return
 }
@@ -189,7 +189,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xi64>) {
-  // CHECK: [TSR-0104] tessera.mean: element type of the operand is i64, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.mean: element type of the operand is i64, needs one of f64, f32, bf16, f16
   %0 = tessera.mean %a {axes = [1]} : tensor<2x3xi64> -> tensor<2xi64>
   return
 }
@@ -397,8 +397,8 @@ func.func @f() {
 // -----
 
 func.func @f(%a: tensor<2x0xf32>) {
-  // CHECK: [TSR-0108] tessera.exp: dim 1 of operand 0 is 0; dims are at least 1
-  %0 = tessera.exp %a : tensor<2x0xf32>
+  // CHECK: [TSR-0102] tessera.argmax: dim 1 is 0: nothing is largest
+  %0 = tessera.argmax %a {axis = 1} : tensor<2x0xf32> -> tensor<2xi64>
   return
 }
 
@@ -420,9 +420,9 @@ func.func @f(%a: tensor<1x1x1x1x1x1x1x1x1xf32>) {
 
 // -----
 
-func.func @f(%a: tensor<2xf16>) {
-  // CHECK: [TSR-0002] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, i64, i32, i1 or ui8 values, but got 'tensor<2xf16>'
-  %0 = tessera.exp %a : tensor<2xf16>
+func.func @f(%a: tensor<2xi16>) {
+  // CHECK: [TSR-0002] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i8, ui8 or i1 values, but got 'tensor<2xi16>'
+  %0 = tessera.exp %a : tensor<2xi16>
   return
 }
 
@@ -437,7 +437,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f(%a: tensor<3xi64>) {
-  // CHECK: [TSR-0104] tessera.pow: element type of lhs is i64, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.pow: element type of lhs is i64, needs one of f64, f32, bf16, f16
   %0 = tessera.pow %a, %a : tensor<3xi64>, tensor<3xi64> -> tensor<3xi64>
   return
 }
@@ -453,7 +453,7 @@ func.func @f(%a: tensor<3xf32>, %b: tensor<3xf64>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.expm1: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.expm1: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.expm1 %a : tensor<3xi32>
   return
 }
@@ -461,7 +461,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.log1p: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.log1p: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.log1p %a : tensor<3xi32>
   return
 }
@@ -469,7 +469,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.rsqrt: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.rsqrt: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.rsqrt %a : tensor<3xi32>
   return
 }
@@ -477,7 +477,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.erf: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.erf: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.erf %a : tensor<3xi32>
   return
 }
@@ -485,7 +485,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.sigmoid: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.sigmoid: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.sigmoid %a : tensor<3xi32>
   return
 }
@@ -493,7 +493,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.silu: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.silu: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.silu %a : tensor<3xi32>
   return
 }
@@ -501,7 +501,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.gelu: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.gelu: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.gelu %a : tensor<3xi32>
   return
 }
@@ -509,7 +509,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.floor: element type of the operand is i32, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.floor: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.floor %a : tensor<3xi32>
   return
 }
@@ -533,7 +533,7 @@ func.func @f(%a: tensor<3xf32>) {
 // -----
 
 func.func @f(%a: tensor<3xi64>) {
-  // CHECK: [TSR-0104] tessera.clamp: element type of the operand is i64, needs one of f64, f32
+  // CHECK: [TSR-0104] tessera.clamp: element type of the operand is i64, needs one of f64, f32, bf16, f16
   %0 = tessera.clamp %a {low = 0.0, high = 1.0} : tensor<3xi64>
   return
 }
@@ -623,5 +623,199 @@ func.func @f(%a: tensor<2x3xi1>) {
 func.func @f(%a: tensor<2x3xi1>) {
   // CHECK: [TSR-0104] tessera.reduce_prod: element type of the operand is i1, needs one of f64, f32, i64, i32
   %0 = tessera.reduce_prod %a {axes = [1]} : tensor<2x3xi1> -> tensor<2xi1>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0102] tessera.slice: 3 elements from 2 by 2 do not fit into dim 1 of 6
+  %0 = tessera.slice %a {start = [0, 2], size = [4, 3], stride = [1, 2]} : tensor<4x6xf32> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0109] tessera.slice: start needs 2 integers
+  %0 = tessera.slice %a {start = [0], size = [4, 3]} : tensor<4x6xf32> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0109] tessera.pad: low entry 1 is -1, needs at least 0
+  %0 = tessera.pad %a {low = [0, -1], high = [0, 0]} : tensor<4x6xf32> -> tensor<4x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %b: tensor<3x6xf32>) {
+  // CHECK: [TSR-0102] tessera.concat: operand 1 is 3x6xf32, operand 0 is 4x6xf32; only dim 1 may differ
+  %0 = tessera.concat %a, %b {axis = 1} : tensor<4x6xf32>, tensor<3x6xf32> -> tensor<4x12xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0102] tessera.split: the parts have 5 elements along axis 1, the operand is 4x6xf32
+  %0:2 = tessera.split %a {axis = 1} : tensor<4x6xf32> -> tensor<4x2xf32>, tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xf32>) {
+  // CHECK: [TSR-0104] tessera.gather: element type of indices is f32, needs one of i64, i32
+  %0 = tessera.gather %a, %i {axis = 0} : tensor<4x6xf32>, tensor<2xf32> -> tensor<2x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xi64>, %u: tensor<2x5xf32>) {
+  // CHECK: [TSR-0102] tessera.scatter_add: updates is 2x5xf32, must be 2x6xf32
+  %0 = tessera.scatter_add %a, %i, %u {axis = 0} : tensor<4x6xf32>, tensor<2xi64>, tensor<2x5xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0106] tessera.cumsum: axis 2 is outside [0, 2)
+  %0 = tessera.cumsum %a {axis = 2} : tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0109] tessera.top_k: k is 7, needs 0 to 6, the dim it picks from
+  %0:2 = tessera.top_k %a {axis = 1, k = 7} : tensor<4x6xf32> -> tensor<4x7xf32>, tensor<4x7xi64>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %s: tensor<5xf32>) {
+  // CHECK: [TSR-0103] tessera.layernorm_safe: scale (5xf32) does not stretch to 4x6xf32
+  %0 = tessera.layernorm_safe %a, %s {axes = [1]} : tensor<4x6xf32>, tensor<5xf32> -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>, %s: tensor<6xf32>, %m: tensor<4xf32>) {
+  // CHECK: [TSR-0102] tessera.batch_norm: mean is 4xf32, must be 6xf32
+  %0 = tessera.batch_norm %a, %s, %s, %m, %s {axis = 1} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<6xf32> -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
+  // CHECK: [TSR-0102] tessera.attention: 3 query heads are no multiple of 2 key heads
+  %0 = tessera.attention %q, %k, %k : tensor<2x3x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x3x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1>) {
+  // CHECK: [TSR-0103] tessera.attention: the mask (7x5xi1) does not stretch to 2x2x5x7xf32
+  %0 = tessera.attention %q, %k, %k, %m : tensor<2x2x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<7x5xi1> -> tensor<2x2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x7xf32>) {
+  // CHECK: [TSR-0102] tessera.rotary: the last dim is 7, needs to be even
+  %0 = tessera.rotary %x {axis = 0} : tensor<4x7xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<5x3x3x8xf32>) {
+  // CHECK: [TSR-0102] tessera.conv2d: a window of 5 by 1 does not fit into dim 1 of 4 with 0 before and 0 after it
+  %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x4x4x3xf32>, tensor<5x3x3x8xf32> -> tensor<1x4x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<3x3x2x8xf32>) {
+  // CHECK: [TSR-0102] tessera.conv2d: channels of the image, and of the filter times groups: 3 and 2
+  %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x4x4x3xf32>, tensor<3x3x2x8xf32> -> tensor<1x2x2x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x4x4x3xf32>) {
+  // CHECK: [TSR-0109] tessera.max_pool2d: padding of 2 and 0 is not below the window of 2
+  %0 = tessera.max_pool2d %x {window = [2, 2], strides = [2, 2], padding = [2, 0, 0, 0]} : tensor<1x4x4x3xf32> -> tensor<1x3x2x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.dropout: rate is 1, needs 0 <= rate < 1
+  %0 = tessera.dropout %x {rate = 1.0} : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%c: tensor<2xi1>, %x: tensor<4xf32>) {
+  // CHECK: [TSR-0104] tessera.if: the condition is 2xi1, needs a scalar i1
+  %0 = tessera.if %c {
+    tessera.yield %x : tensor<4xf32>
+  } else {
+    tessera.yield %x : tensor<4xf32>
+  } : tensor<2xi1> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%c: tensor<i1>, %x: tensor<4xf32>) {
+  // CHECK: [TSR-0002] tessera.if: values of a branch: 0, must be 1
+  %0 = tessera.if %c {
+    tessera.yield %x : tensor<4xf32>
+  } else {
+    tessera.yield
+  } : tensor<i1> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%s: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.scan: has neither sequences nor a length
+  %0 = tessera.scan %s {
+  ^bb0(%c: tensor<4xf32>):
+    tessera.yield %c : tensor<4xf32>
+  } {carried = 1 : i64} : tensor<4xf32> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2xf32>) {
+  // CHECK: [TSR-0207] tessera.yield: stands outside tessera.if, while and scan
+  tessera.yield %x : tensor<2xf32>
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.sgd: momentum is 1, needs 0 <= momentum < 1
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 1.0, weight_decay = 0.0>} : tensor<4xf32>
   return
 }

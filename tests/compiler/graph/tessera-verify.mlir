@@ -36,8 +36,8 @@ module {
 func.func @f() {
   // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.param: needs a name of 1 to 255 bytes
   %0 = "tessera.param"() : () -> tensor<2xf32>
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'half' needs a ranked tensor of f64, f32, i64, i32, i1 or ui8
-  %1 = tessera.param "half" : tensor<2xf16>
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'odd' needs a ranked tensor of a known element type
+  %1 = tessera.param "odd" : tensor<2xi16>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'unranked' needs a ranked tensor
   %2 = tessera.param "unranked" : tensor<*xf32>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0110] tessera.param: dims of 'open' must be known, has 2x?xf32
@@ -159,4 +159,20 @@ func.func @f(%x: tensor<4x2xf32> {tessera.data = "a"}, %y: tensor<5xi64> {tesser
 func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"}) attributes {tessera.entry = "eval"} {
   %0 = tessera.sum %x {axes = [0]} : tensor<4xf32> -> tensor<f32>
   return %0 : tensor<f32>
+}
+
+// -----
+
+func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "train"} {
+  %p = tessera.param "w" init = #tessera.constant<0.0> : tensor<4xf32>
+  %0 = tessera.if %c {
+    // CHECK: error: [TSR-0207] tessera.assign: cannot stand in a region of tessera.if
+    tessera.assign %p to "w" : tensor<4xf32>
+    tessera.yield %p : tensor<4xf32>
+  } else {
+    // CHECK: error: [TSR-0207] arith.constant: functions hold only tessera ops, func.call and func.return
+    %1 = arith.constant 1.0 : f32
+    tessera.yield %p : tensor<4xf32>
+  } : tensor<i1> -> tensor<4xf32>
+  return
 }

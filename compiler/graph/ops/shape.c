@@ -17,45 +17,21 @@ static bool check_axis(const tsr_rule *rule, const char *what, int64_t axis) {
                          axis, rank, tsr_type_text(&rule->operands[0], text));
 }
 
-/* Reads `axes`: in range, ascending, none twice. */
-static bool read_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX],
-                      size_t *out_count) {
-    if (!tsr_op_i64s(rule->op, "axes", TSR_RANK_MAX, out_axes, out_count))
-        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "axes needs at most %d integers", TSR_RANK_MAX);
-    for (size_t i = 0; i < *out_count; i++) {
-        if (!check_axis(rule, "axis", out_axes[i])) return false;
-        if (i && out_axes[i] <= out_axes[i - 1])
-            return tsr_rule_fail(rule, TSR_DIAG_AXIS,
-                                 "axes must ascend: %" PRId64 " stands after %" PRId64, out_axes[i],
-                                 out_axes[i - 1]);
-    }
-    return true;
-}
-
-static void remove_axes(const tsr_shape *from, size_t count, const int64_t *axes,
-                        tsr_shape *out_shape) {
-    size_t next = 0;
-    *out_shape = (tsr_shape){0};
-    for (uint32_t i = 0; i < from->rank; i++)
-        if (next < count && axes[next] == (int64_t)i)
-            next++;
-        else
-            out_shape->dims[out_shape->rank++] = from->dims[i];
-}
-
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 static bool check_reduce(tsr_rule *rule, unsigned dtypes) {
     int64_t axes[TSR_RANK_MAX];
     size_t count;
-    if (!tsr_rule_dtype(rule, 0, "the operand", dtypes) || !read_axes(rule, axes, &count))
+    if (!tsr_rule_dtype(rule, 0, "the operand", dtypes) || !tsr_rule_axes(rule, axes, &count))
         return false;
     rule->results[0].dtype = rule->operands[0].dtype;
-    remove_axes(&rule->operands[0].shape, count, axes, &rule->results[0].shape);
+    rule->results[0].shape = tsr_shape_remove(&rule->operands[0].shape, count, axes);
     return true;
 }
 
-bool tsr_check_reduce(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_NUMBER); }
+bool tsr_check_reduce(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_SUMMABLE); }
+
+bool tsr_check_extremum(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_NUMBER); }
 
 bool tsr_check_mean(tsr_rule *rule) { return check_reduce(rule, TSR_DTYPES_FLOAT); }
 
@@ -91,6 +67,18 @@ bool tsr_gradient_mean(tsr_gradient *of) {
     MlirValue share = tsr_emit_constant(of->builder, tsr_type_of(of->of_result).dtype, 1.0 / count);
     MlirValue each = tsr_emit_binary(of->builder, TSR_GRAPH_NAME("mul"), of->of_result, share);
     of->of_operands[0] = expand(of, &r, each);
+    return true;
+}
+
+bool tsr_lower_mean(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    int64_t axes[TSR_RANK_MAX];
+    size_t count;
+    TSR_ASSERT(tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count));
+    MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
+    MlirValue mean = tsr_emit_mean(&b, x, count, axes);
+    mean = tsr_emit_cast(&b, mean, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &mean);
     return true;
 }
 
@@ -140,8 +128,11 @@ bool tsr_check_argmax(tsr_rule *rule) {
     if (!tsr_op_i64(rule->op, "axis", &axis))
         return tsr_rule_fail(rule, TSR_DIAG_AXIS, "has no axis");
     if (!check_axis(rule, "axis", axis)) return false;
+    if (rule->operands[0].shape.dims[axis] == 0)
+        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "dim %" PRId64 " is 0: nothing is largest",
+                             axis);
     rule->results[0].dtype = TSR_DTYPE_I64;
-    remove_axes(&rule->operands[0].shape, 1, &axis, &rule->results[0].shape);
+    rule->results[0].shape = tsr_shape_remove(&rule->operands[0].shape, 1, &axis);
     return true;
 }
 
@@ -161,8 +152,8 @@ static bool complete_shape(tsr_rule *rule, uint64_t count) {
         open = i;
         open_count++;
     }
-    if (open_count != 1) return true;
-    if (count % known != 0)
+    if (open_count != 1 || (known == 0 && count == 0)) return true;
+    if (known == 0 || count % known != 0)
         return tsr_rule_fail(rule, TSR_DIAG_COUNT,
                              "the operand has %" PRIu64 " elements (%s), which %s cannot hold",
                              count, tsr_type_text(&rule->operands[0], from_text),

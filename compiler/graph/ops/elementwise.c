@@ -58,10 +58,7 @@ static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
 static bool same_dtype(const tsr_rule *rule, size_t a, size_t b, const char *const *names) {
-    tsr_dtype x = rule->operands[a].dtype, y = rule->operands[b].dtype;
-    if (x == y) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element types differ: %s is %s, %s is %s", names[0],
-                         tsr_dtype_name(x), names[1], tsr_dtype_name(y));
+    return tsr_rule_same_dtype(rule, a, names[0], b, names[1]);
 }
 
 static const char *const sides[] = {"lhs", "rhs"};
@@ -159,7 +156,7 @@ bool tsr_gradient_ipow(tsr_gradient *of) {
 
 bool tsr_check_sign(tsr_rule *rule) {
     rule->results[0] = rule->operands[0];
-    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_NUMBER);
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_SIGNED);
 }
 
 bool tsr_check_float_unary(tsr_rule *rule) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parameters, optimizer state, constants, training: their rules, and what they declare.
+ * Parameters, optimizer state, constants: their rules, and what they declare.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
@@ -109,58 +109,4 @@ bool tsr_check_assign(tsr_rule *rule) {
     const char *target = tsr_op_string(rule->op, "target");
     if (target && target[0]) return true;
     return tsr_rule_fail(rule, TSR_DIAG_NAME_MISSING, "the target has no name");
-}
-
-/* ---- training -------------------------------------------------------------------------------- */
-
-bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
-    const char *mnemonic = "";
-    double values[TSR_SHIM_PARAMETERS_MAX] = {0};
-    MlirAttribute attr = tsr_op_attr(op, "optimizer");
-    if (mlirAttributeIsNull(attr) || tsr_shim_graph_attr(attr, &mnemonic, values) != 5 ||
-        strcmp(mnemonic, "adamw") != 0)
-        return false;
-    *out_adamw = (tsr_adamw){.lr = values[0],
-                             .beta1 = values[1],
-                             .beta2 = values[2],
-                             .eps = values[3],
-                             .weight_decay = values[4]};
-    return true;
-}
-
-static bool check_optimizer(const tsr_rule *rule) {
-    tsr_adamw o;
-    if (!tsr_graph_adamw(rule->op, &o))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "optimizer is not #tessera.adamw");
-    if (!(o.lr >= 0) || !isfinite(o.lr))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "lr is %g, needs lr >= 0", o.lr);
-    if (!(o.beta1 >= 0 && o.beta1 < 1))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta1 is %g, needs 0 <= beta1 < 1", o.beta1);
-    if (!(o.beta2 >= 0 && o.beta2 < 1))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta2 is %g, needs 0 <= beta2 < 1", o.beta2);
-    if (!(o.eps > 0) || !isfinite(o.eps))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps > 0", o.eps);
-    if (!(o.weight_decay >= 0) || !isfinite(o.weight_decay))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "weight_decay is %g, needs weight_decay >= 0",
-                             o.weight_decay);
-    return true;
-}
-
-bool tsr_check_minimize(tsr_rule *rule) {
-    char text[TSR_TYPE_TEXT_MAX];
-    const tsr_type *loss = &rule->operands[0];
-    if (loss->shape.rank || !tsr_dtype_is_float(loss->dtype))
-        return tsr_rule_fail(rule, TSR_DIAG_LOSS, "the loss is %s, needs a scalar f32 or f64",
-                             tsr_type_text(loss, text));
-    return check_optimizer(rule);
-}
-
-bool tsr_check_adamw(tsr_rule *rule) {
-    const tsr_type *step = &rule->operands[4];
-    char text[TSR_TYPE_TEXT_MAX];
-    if (!tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_FLOAT)) return false;
-    if (step->shape.rank || step->dtype != TSR_DTYPE_I64)
-        return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "the step is %s, needs a scalar i64",
-                             tsr_type_text(step, text));
-    return check_optimizer(rule);
 }

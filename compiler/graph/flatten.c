@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-flatten: if, while and scan become straight-line ops.
+ *
+ *   if     both branches, then `where`. What a branch reads from outside it reads through a gate,
+ *          where(condition, x, 0): in a branch that is not taken indices are 0, and no gradient
+ * comes out of it but an exact 0. while  `limit` times: the condition, and-ed with the one before;
+ * the body, gated by it; `where`. scan   one copy of the body for each slice.
+ *
+ * The copies of a random op draw from streams of their own, one for each iteration.
+ */
+#include "compiler/graph/passes.h"
+#include "compiler/graph/rule.h"
+#include "compiler/schedule/schedule.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { COPIES_MAX = 1 << 16 }; /* ops made of one loop */
+
+typedef struct copier {
+    tsr_builder b; /* before the op with the regions */
+    tsr_arena arena;
+    tsr_value_map numbers; /* of original values */
+    MlirValue *values;     /* by number: what stands for them */
+    uint32_t value_count, value_capacity;
+    MlirValue gate;    /* i1; null: none */
+    bool gate_open;    /* passes where the gate is true, else where it is false */
+    int64_t iteration; /* -1: none */
+    uint64_t copies;
+    bool failed;
+} copier;
+
+static void map(copier *c, MlirValue from, MlirValue to) {
+    if (c->value_count == c->value_capacity) {
+        uint32_t capacity = c->value_capacity ? 2 * c->value_capacity : 64;
+        MlirValue *larger = TSR_NEW(&c->arena, MlirValue, capacity);
+        TSR_ASSERT(larger);
+        if (c->value_count) memcpy(larger, c->values, c->value_count * sizeof *larger);
+        c->values = larger;
+        c->value_capacity = capacity;
+    }
+    c->values[c->value_count] = to;
+    TSR_ASSERT(tsr_value_map_set(&c->numbers, &c->arena, from, c->value_count++));
+}
+
+static void begin_copy(copier *c) {
+    tsr_arena_finish(&c->arena);
+    c->arena = (tsr_arena){0};
+    c->numbers = (tsr_value_map){0};
+    c->values = NULL;
+    c->value_count = c->value_capacity = 0;
+}
+
+/* where(gate, x, 0); i1 passes as it is: nothing can go wrong with it. */
+static MlirValue gated(copier *c, MlirValue x) {
+    tsr_type type;
+    if (mlirValueIsNull(c->gate) || !tsr_value_type(x, &type) || type.dtype == TSR_DTYPE_I1)
+        return x;
+    MlirOperation owner = tsr_value_owner(x);
+    if (!mlirOperationIsNull(owner) && tsr_graph_op_of(owner) == TSR_GRAPH_CONSTANT) return x;
+    MlirValue zero = tsr_emit_constant(&c->b, type.dtype, 0.0);
+    return c->gate_open ? tsr_emit_where(&c->b, c->gate, x, zero)
+                        : tsr_emit_where(&c->b, c->gate, zero, x);
+}
+
+/* ---- copying a region ------------------------------------------------------------------------ */
+
+static MlirBlock block_of(MlirValue value) {
+    return mlirValueIsABlockArgument(value) ? mlirBlockArgumentGetOwner(value)
+                                            : mlirOperationGetBlock(tsr_value_owner(value));
+}
+
+static void draw_anew(copier *c, MlirOperation op) {
+    char path[64];
+    int64_t stream;
+    if (c->iteration < 0 || !tsr_op_i64(op, "stream", &stream) ||
+        tsr_graph_op_of(op) == TSR_GRAPH_PHILOX)
+        return;
+    snprintf(path, sizeof path, "%" PRId64 "/%" PRId64, stream, c->iteration);
+    tsr_op_set(op, "stream", tsr_attr_make_i64(c->b.context, tsr_stream_number(path)));
+}
+
+/* Operands of the copy, and of what is in its regions, become what stands for them. */
+static void rewire(copier *c, MlirOperation copy) {
+    draw_anew(c, copy);
+    for (size_t i = 0; i < tsr_op_operand_count(copy); i++) {
+        MlirValue operand = tsr_op_operand(copy, i);
+        uint32_t number = tsr_value_map_get(&c->numbers, operand);
+        if (number == UINT32_MAX) {
+            /* What is not of the function's own block is of a region of the copy. */
+            if (!mlirBlockEqual(block_of(operand), c->b.block)) continue;
+            map(c, operand, gated(c, operand));
+            number = tsr_value_map_get(&c->numbers, operand);
+        }
+        mlirOperationSetOperand(copy, (intptr_t)i, c->values[number]);
+    }
+    for (intptr_t r = 0; r < mlirOperationGetNumRegions(copy); r++) {
+        MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(copy, r));
+        if (mlirBlockIsNull(block)) continue;
+        TSR_FOR_EACH_OP(op, block) rewire(c, op);
+    }
+}
+
+/* Copies the ops of the block before c->b.before; its arguments must have been mapped. The values
+ * it yields go to `out_values`. */
+static void copy_block(copier *c, MlirBlock block, MlirValue *out_values) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD) {
+            for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+                MlirValue value = tsr_op_operand(op, i);
+                uint32_t number = tsr_value_map_get(&c->numbers, value);
+                out_values[i] = number == UINT32_MAX ? value : c->values[number];
+            }
+            return;
+        }
+        MlirOperation copy = mlirOperationClone(op);
+        rewire(c, copy); /* gates stand before it */
+        mlirBlockInsertOwnedOperationBefore(c->b.block, c->b.before, copy);
+        c->copies++;
+        for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+            MlirValue result = tsr_op_result(copy, i);
+            if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) result = gated(c, result);
+            map(c, tsr_op_result(op, i), result);
+        }
+    }
+}
+
+static MlirBlock region(MlirOperation op, intptr_t index) {
+    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index));
+}
+
+static size_t count_ops(MlirBlock block) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, block) {
+        count++;
+        for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
+            count += count_ops(region(op, r));
+    }
+    return count;
+}
+
+static bool check_copies(MlirOperation op, uint64_t times, size_t each) {
+    uint64_t copies;
+    if (!__builtin_mul_overflow(times, (uint64_t)each, &copies) && copies <= COPIES_MAX)
+        return true;
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LIMIT,
+                   "%s: %" PRIu64 " iterations of %zu ops; at most %d ops can be made of one loop",
+                   tsr_op_name(op), times, each, COPIES_MAX);
+    return false;
+}
+
+/* ---- the ops --------------------------------------------------------------------------------- */
+
+static bool flatten_if(copier *c, MlirOperation op) {
+    MlirValue values[2][TSR_RULE_RESULTS_MAX];
+    size_t count = tsr_op_result_count(op);
+    c->gate = tsr_op_operand(op, 0);
+    for (intptr_t i = 0; i < 2; i++) {
+        begin_copy(c);
+        c->gate_open = i == 0;
+        copy_block(c, region(op, i), values[i]);
+    }
+    for (size_t k = 0; k < count; k++)
+        values[0][k] = tsr_emit_where(&c->b, c->gate, values[0][k], values[1][k]);
+    tsr_emit_replace(op, count, values[0]);
+    return true;
+}
+
+static bool flatten_while(copier *c, MlirOperation op) {
+    MlirValue carried[TSR_RULE_RESULTS_MAX], next[TSR_RULE_RESULTS_MAX], active = {NULL};
+    size_t count = tsr_op_operand_count(op);
+    int64_t limit = 0;
+    bool read = tsr_op_i64(op, "limit", &limit);
+    TSR_ASSERT(read);
+    if (!check_copies(op, (uint64_t)limit,
+                      count_ops(region(op, 0)) + count_ops(region(op, 1)) + count))
+        return false;
+    for (size_t k = 0; k < count; k++) carried[k] = tsr_op_operand(op, k);
+    for (c->iteration = 0; c->iteration < limit; c->iteration++) {
+        MlirValue holds;
+        begin_copy(c);
+        c->gate = (MlirValue){NULL};
+        for (size_t k = 0; k < count; k++)
+            map(c, mlirBlockGetArgument(region(op, 0), (intptr_t)k), carried[k]);
+        copy_block(c, region(op, 0), &holds);
+        active =
+            c->iteration ? tsr_emit_binary(&c->b, TSR_GRAPH_NAME("and"), active, holds) : holds;
+        begin_copy(c);
+        c->gate = active;
+        c->gate_open = true;
+        for (size_t k = 0; k < count; k++)
+            map(c, mlirBlockGetArgument(region(op, 1), (intptr_t)k), gated(c, carried[k]));
+        copy_block(c, region(op, 1), next);
+        for (size_t k = 0; k < count; k++)
+            carried[k] = tsr_emit_where(&c->b, active, next[k], carried[k]);
+    }
+    tsr_emit_replace(op, count, carried);
+    return true;
+}
+
+/* Slice number `at` along dim 0, without that dim. */
+static MlirValue slice_at(copier *c, MlirValue sequence, uint64_t at) {
+    tsr_shape shape = tsr_type_of(sequence).shape, slice = {.rank = shape.rank - 1};
+    int64_t start[TSR_RANK_MAX] = {(int64_t)at}, size[TSR_RANK_MAX] = {1};
+    for (uint32_t d = 1; d < shape.rank; d++) {
+        size[d] = (int64_t)shape.dims[d];
+        slice.dims[d - 1] = shape.dims[d];
+    }
+    return tsr_emit_reshape(&c->b, tsr_emit_slice(&c->b, sequence, start, size, NULL), &slice);
+}
+
+/* With a leading dim of 1. */
+static MlirValue lifted(copier *c, MlirValue x) {
+    tsr_shape shape = tsr_type_of(x).shape, lifted_shape = {.rank = shape.rank + 1, .dims = {1}};
+    for (uint32_t d = 0; d < shape.rank; d++) lifted_shape.dims[d + 1] = shape.dims[d];
+    return tsr_emit_reshape(&c->b, x, &lifted_shape);
+}
+
+static bool scan_length(MlirOperation op, size_t carried, uint64_t *out_length) {
+    int64_t length;
+    if (tsr_op_i64(op, "length", &length)) {
+        *out_length = (uint64_t)length;
+        return true;
+    }
+    tsr_type type = tsr_type_of(tsr_op_operand(op, carried));
+    *out_length = type.shape.dims[0];
+    return type.shape.dims[0] != TSR_DIM_DYNAMIC;
+}
+
+/* The stacked results of all iterations: parts[k * length + i]. */
+static bool flatten_scan(copier *c, MlirOperation op) {
+    MlirValue values[TSR_RULE_RESULTS_MAX], next[TSR_RULE_RESULTS_MAX];
+    size_t count = tsr_op_result_count(op), inputs = tsr_op_operand_count(op);
+    MlirBlock body = region(op, 0);
+    int64_t attr = 0;
+    uint64_t length;
+    bool read = tsr_op_i64(op, "carried", &attr);
+    size_t carried = (size_t)attr;
+    TSR_ASSERT(read);
+    if (!scan_length(op, carried, &length)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DYNAMIC,
+                       "%s: the number of iterations must be known", tsr_op_name(op));
+        return false;
+    }
+    if (!check_copies(op, length, count_ops(body) + 2 * (inputs + count))) return false;
+    tsr_arena arena = {0};
+    MlirValue *parts = TSR_NEW(&arena, MlirValue, (count - carried) * length + 1);
+    TSR_ASSERT(parts);
+    for (size_t k = 0; k < carried; k++) values[k] = tsr_op_operand(op, k);
+    for (uint64_t i = 0; i < length; i++) {
+        uint64_t at = tsr_op_flag(op, "reverse") ? length - 1 - i : i;
+        begin_copy(c);
+        c->iteration = (int64_t)i;
+        for (size_t k = 0; k < inputs; k++)
+            map(c, mlirBlockGetArgument(body, (intptr_t)k),
+                k < carried ? values[k] : slice_at(c, tsr_op_operand(op, k), at));
+        copy_block(c, body, next);
+        for (size_t k = 0; k < carried; k++) values[k] = next[k];
+        for (size_t k = carried; k < count; k++)
+            parts[(k - carried) * length + at] = lifted(c, next[k]);
+    }
+    for (size_t k = carried; k < count; k++) {
+        tsr_type type = tsr_type_of(tsr_op_result(op, k));
+        values[k] = length ? tsr_emit_concat(&c->b, length, parts + (k - carried) * length, 0)
+                           : tsr_emit_splat(&c->b, &type, 0.0);
+    }
+    tsr_arena_finish(&arena);
+    tsr_emit_replace(op, count, values);
+    return true;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static bool flatten_op(MlirOperation op) {
+    copier c = {.b = tsr_builder_before(op), .iteration = -1};
+    bool done;
+    switch (tsr_graph_op_of(op)) {
+    case TSR_GRAPH_IF:
+        done = flatten_if(&c, op);
+        break;
+    case TSR_GRAPH_WHILE:
+        done = flatten_while(&c, op);
+        break;
+    default:
+        done = flatten_scan(&c, op);
+        break;
+    }
+    tsr_arena_finish(&c.arena);
+    return done;
+}
+
+static bool has_regions(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN;
+}
+
+/* Copies may hold such ops themselves: again until there are none. */
+bool tsr_pass_flatten(MlirModule module) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        bool changed = tsr_op_is(func, "func.func") && tsr_op_has_body(func);
+        while (changed) {
+            changed = false;
+            TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+                if (!has_regions(op)) continue;
+                if (!flatten_op(op)) return false;
+                changed = true;
+            }
+        }
+    }
+    return true;
+}

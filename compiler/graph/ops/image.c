@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution and pooling of images [N, H, W, C]: shape rules, gradients, and what pooling is by
+ * simpler ops.
+ */
+#include "compiler/graph/rules.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+/* How windows lie over H and W (index 0 and 1). */
+typedef struct windows {
+    int64_t size[2], strides[2], dilation[2];
+    int64_t low[2], high[2];
+} windows;
+
+static bool read_windows(const tsr_rule *rule, windows *out_windows) {
+    windows w = {.dilation = {1, 1}};
+    int64_t padding[4];
+    if (!tsr_rule_i64s(rule, "strides", 2, 1, -1, w.strides) ||
+        !tsr_rule_i64s(rule, "padding", 4, 0, -1, padding))
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        w.low[i] = padding[2 * i];
+        w.high[i] = padding[2 * i + 1];
+    }
+    *out_windows = w;
+    return true;
+}
+
+/* How many windows there are along H or W. */
+static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint64_t dim,
+                          uint64_t *out_count) {
+    uint64_t reach, padded;
+    if (dim == TSR_DIM_DYNAMIC || w->size[i] < 0) {
+        *out_count = TSR_DIM_DYNAMIC;
+        return true;
+    }
+    bool fits =
+        w->size[i] >= 1 &&
+        !__builtin_mul_overflow((uint64_t)w->size[i] - 1, (uint64_t)w->dilation[i], &reach) &&
+        !__builtin_add_overflow(dim, (uint64_t)w->low[i] + (uint64_t)w->high[i], &padded) &&
+        reach < padded;
+    if (!fits)
+        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+                             "a window of %" PRId64 " by %" PRId64
+                             " does not fit into dim %zu of %" PRIu64 " with %" PRId64
+                             " before and %" PRId64 " after it",
+                             w->size[i], w->dilation[i], i + 1, dim, w->low[i], w->high[i]);
+    *out_count = (padded - reach - 1) / (uint64_t)w->strides[i] + 1;
+    return true;
+}
+
+/* ---- convolution ----------------------------------------------------------------------------- */
+
+static bool same_dims(const tsr_rule *rule, const char *what, uint64_t a, uint64_t b) {
+    if (tsr_dim_fits(a, b)) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "%s: %" PRIu64 " and %" PRIu64, what, a, b);
+}
+
+/* The type of image * filter. */
+static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_type *filter,
+                      tsr_type *out_type) {
+    windows w;
+    int64_t groups = 1;
+    const uint64_t *f = filter->shape.dims, *x = image->shape.dims;
+    tsr_type type = *image;
+    if (!read_windows(rule, &w) || !tsr_rule_i64s(rule, "dilation", 2, 1, -1, w.dilation))
+        return false;
+    tsr_op_i64(rule->op, "groups", &groups);
+    if (groups < 1)
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "groups is %" PRId64 ", needs at least 1",
+                             groups);
+    for (size_t i = 0; i < 2; i++) {
+        w.size[i] = f[i] == TSR_DIM_DYNAMIC ? -1 : (int64_t)f[i];
+        if (!count_windows(rule, &w, i, x[i + 1], &type.shape.dims[i + 1])) return false;
+    }
+    if (f[2] != TSR_DIM_DYNAMIC &&
+        !same_dims(rule, "channels of the image, and of the filter times groups", x[3],
+                   f[2] * (uint64_t)groups))
+        return false;
+    if (f[3] != TSR_DIM_DYNAMIC && f[3] % (uint64_t)groups)
+        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+                             "%" PRIu64 " filters are no multiple of %" PRId64 " groups", f[3],
+                             groups);
+    type.shape.dims[3] = f[3];
+    *out_type = type;
+    return true;
+}
+
+static bool check_conv(const tsr_rule *rule, const char *a, const char *b) {
+    return tsr_rule_dtype(rule, 0, a, TSR_DTYPES_FLOAT) && tsr_rule_same_dtype(rule, 0, a, 1, b) &&
+           tsr_rule_rank(rule, 0, a, 4) && tsr_rule_rank(rule, 1, b, 4);
+}
+
+bool tsr_check_conv2d(tsr_rule *rule) {
+    return check_conv(rule, "image", "filter") &&
+           conv_type(rule, &rule->operands[0], &rule->operands[1], &rule->results[0]);
+}
+
+/* The declared result is the image or the filter: with it, the convolution has the gradient's type.
+ */
+static bool check_conv_grad(tsr_rule *rule, const char *a, bool of_image) {
+    tsr_type gradient;
+    rule->results[0] = rule->declared[0];
+    rule->results[0].dtype = rule->operands[0].dtype;
+    if (!check_conv(rule, a, "the result's gradient")) return false;
+    if (rule->declared[0].shape.rank != 4)
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT, "result has %" PRIu32 " dims, must have 4",
+                             rule->declared[0].shape.rank);
+    const tsr_type *image = of_image ? &rule->declared[0] : &rule->operands[0];
+    const tsr_type *filter = of_image ? &rule->operands[0] : &rule->declared[0];
+    return conv_type(rule, image, filter, &gradient) &&
+           tsr_rule_shape(rule, 1, "the result's gradient", &gradient.shape);
+}
+
+bool tsr_check_conv2d_grad_input(tsr_rule *rule) { return check_conv_grad(rule, "filter", true); }
+
+bool tsr_check_conv2d_grad_filter(tsr_rule *rule) { return check_conv_grad(rule, "image", false); }
+
+/* All three are linear in each operand, and one another's gradients. */
+static MlirValue conv(tsr_gradient *of, const char *name, MlirValue a, MlirValue b,
+                      MlirValue like) {
+    static const char *const names[] = {"strides", "padding", "dilation", "groups"};
+    tsr_attr attrs[5] = {0};
+    size_t count = 0;
+    for (size_t i = 0; i < 4; i++)
+        if (tsr_op_has(of->op, names[i]))
+            attrs[count++] = (tsr_attr){names[i], tsr_op_attr(of->op, names[i])};
+    return tsr_build_value(of->builder, name, (MlirValue[]){a, b}, 2, mlirValueGetType(like),
+                           attrs);
+}
+
+#define CONV TSR_GRAPH_NAME("conv2d")
+#define GRAD_INPUT TSR_GRAPH_NAME("conv2d_grad_input")
+#define GRAD_FILTER TSR_GRAPH_NAME("conv2d_grad_filter")
+
+bool tsr_gradient_conv2d(tsr_gradient *of) {
+    MlirValue image = tsr_op_operand(of->op, 0), filter = tsr_op_operand(of->op, 1);
+    if (of->wanted[0]) of->of_operands[0] = conv(of, GRAD_INPUT, filter, of->of_result, image);
+    if (of->wanted[1]) of->of_operands[1] = conv(of, GRAD_FILTER, image, of->of_result, filter);
+    return true;
+}
+
+bool tsr_gradient_conv2d_grad_input(tsr_gradient *of) {
+    MlirValue filter = tsr_op_operand(of->op, 0), g = tsr_op_operand(of->op, 1);
+    if (of->wanted[0]) of->of_operands[0] = conv(of, GRAD_FILTER, of->of_result, g, filter);
+    if (of->wanted[1]) of->of_operands[1] = conv(of, CONV, of->of_result, filter, g);
+    return true;
+}
+
+bool tsr_gradient_conv2d_grad_filter(tsr_gradient *of) {
+    MlirValue image = tsr_op_operand(of->op, 0), g = tsr_op_operand(of->op, 1);
+    if (of->wanted[0]) of->of_operands[0] = conv(of, GRAD_INPUT, of->of_result, g, image);
+    if (of->wanted[1]) of->of_operands[1] = conv(of, CONV, image, of->of_result, g);
+    return true;
+}
+
+/* ---- pooling --------------------------------------------------------------------------------- */
+
+/* The pooled type of an image. Padding narrower than the window: each one holds an element. */
+static bool pool_type(const tsr_rule *rule, const tsr_type *image, tsr_type *out_type) {
+    windows w;
+    tsr_type type = *image;
+    if (!read_windows(rule, &w) || !tsr_rule_i64s(rule, "window", 2, 1, -1, w.size)) return false;
+    w.dilation[0] = w.dilation[1] = 1;
+    for (size_t i = 0; i < 2; i++) {
+        if (w.low[i] >= w.size[i] || w.high[i] >= w.size[i])
+            return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+                                 "padding of %" PRId64 " and %" PRId64 " is not below the window "
+                                 "of %" PRId64,
+                                 w.low[i], w.high[i], w.size[i]);
+        if (!count_windows(rule, &w, i, image->shape.dims[i + 1], &type.shape.dims[i + 1]))
+            return false;
+    }
+    *out_type = type;
+    return true;
+}
+
+bool tsr_check_pool(tsr_rule *rule) {
+    return tsr_rule_dtype(rule, 0, "image", TSR_DTYPES_FLOAT) &&
+           tsr_rule_rank(rule, 0, "image", 4) &&
+           pool_type(rule, &rule->operands[0], &rule->results[0]);
+}
+
+bool tsr_check_max_pool2d_grad(tsr_rule *rule) {
+    tsr_type pooled;
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "image", TSR_DTYPES_FLOAT) &&
+           tsr_rule_rank(rule, 0, "image", 4) &&
+           tsr_rule_same_dtype(rule, 0, "image", 1, "the result's gradient") &&
+           pool_type(rule, &rule->operands[0], &pooled) &&
+           tsr_rule_shape(rule, 1, "the result's gradient", &pooled.shape);
+}
+
+bool tsr_check_avg_pool2d_grad(tsr_rule *rule) {
+    tsr_type pooled;
+    rule->results[0] = rule->declared[0];
+    rule->results[0].dtype = rule->operands[0].dtype;
+    if (!tsr_rule_dtype(rule, 0, "the result's gradient", TSR_DTYPES_FLOAT)) return false;
+    if (rule->declared[0].shape.rank != 4)
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT, "result has %" PRIu32 " dims, must have 4",
+                             rule->declared[0].shape.rank);
+    return pool_type(rule, &rule->declared[0], &pooled) &&
+           tsr_rule_shape(rule, 0, "the result's gradient", &pooled.shape);
+}
+
+static size_t pool_attrs(MlirOperation op, tsr_attr attrs[static 5]) {
+    static const char *const names[] = {"window", "strides", "padding", "exclude_padding"};
+    size_t count = 0;
+    for (size_t i = 0; i < 4; i++)
+        if (tsr_op_has(op, names[i]))
+            attrs[count++] = (tsr_attr){names[i], tsr_op_attr(op, names[i])};
+    attrs[count] = (tsr_attr){0};
+    return count;
+}
+
+bool tsr_gradient_max_pool2d(tsr_gradient *of) {
+    MlirValue operands[] = {tsr_op_operand(of->op, 0), of->of_result};
+    tsr_attr attrs[5];
+    pool_attrs(of->op, attrs);
+    if (of->wanted[0])
+        of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("max_pool2d_grad"),
+                                             operands, 2, mlirValueGetType(operands[0]), attrs);
+    return true;
+}
+
+bool tsr_gradient_avg_pool2d(tsr_gradient *of) {
+    tsr_attr attrs[5];
+    pool_attrs(of->op, attrs);
+    if (of->wanted[0])
+        of->of_operands[0] =
+            tsr_build_value(of->builder, TSR_GRAPH_NAME("avg_pool2d_grad"), &of->of_result, 1,
+                            mlirValueGetType(tsr_op_operand(of->op, 0)), attrs);
+    return true;
+}
+
+/* A pooling as a sum over the places of the window: for each, the padded image's elements that lie
+ * there, one per window, are a strided slice. */
+typedef struct pool {
+    tsr_builder *b;
+    int64_t size[2], strides[2], padding[4];
+    int64_t low[TSR_RANK_MAX], high[TSR_RANK_MAX];
+    tsr_shape image, padded, pooled;
+} pool;
+
+static pool pool_of(tsr_builder *b, MlirOperation op, MlirValue image, MlirValue pooled) {
+    size_t count;
+    pool p = {.b = b, .image = tsr_type_of(image).shape, .pooled = tsr_type_of(pooled).shape};
+    bool read = tsr_op_i64s(op, "window", 2, p.size, &count) &&
+                tsr_op_i64s(op, "strides", 2, p.strides, &count) &&
+                tsr_op_i64s(op, "padding", 4, p.padding, &count);
+    TSR_ASSERT(read);
+    p.padded = p.image;
+    for (size_t i = 0; i < 2; i++) {
+        p.low[i + 1] = p.padding[2 * i];
+        p.high[i + 1] = p.padding[2 * i + 1];
+        p.padded.dims[i + 1] += (uint64_t)(p.low[i + 1] + p.high[i + 1]);
+    }
+    return p;
+}
+
+static MlirValue place(const pool *p, MlirValue padded, int64_t row, int64_t column) {
+    int64_t start[4] = {0, row, column, 0}, stride[4] = {1, p->strides[0], p->strides[1], 1};
+    int64_t size[4];
+    for (size_t i = 0; i < 4; i++) size[i] = (int64_t)p->pooled.dims[i];
+    return tsr_emit_slice(p->b, padded, start, size, stride);
+}
+
+/* Back to where place() took them from, zeros elsewhere; still padded. */
+static MlirValue spread(const pool *p, MlirValue x, int64_t row, int64_t column) {
+    int64_t low[4] = {0, row, column, 0}, inner[4] = {0, p->strides[0] - 1, p->strides[1] - 1, 0};
+    int64_t high[4] = {0};
+    for (size_t i = 1; i < 3; i++) {
+        int64_t many = (int64_t)p->pooled.dims[i];
+        int64_t reach = many ? (many - 1) * p->strides[i - 1] + 1 : 0;
+        high[i] = (int64_t)p->padded.dims[i] - low[i] - reach;
+    }
+    return tsr_emit_pad(p->b, x, low, high, inner, 0.0);
+}
+
+static MlirValue unpad(const pool *p, MlirValue x) {
+    int64_t size[4];
+    for (size_t i = 0; i < 4; i++) size[i] = (int64_t)p->image.dims[i];
+    return tsr_emit_slice(p->b, x, p->low, size, NULL);
+}
+
+static MlirValue pad(const pool *p, MlirValue image, double value) {
+    return tsr_emit_pad(p->b, image, p->low, p->high, NULL, value);
+}
+
+static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
+    y = tsr_emit_cast(b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
+/* Combines all places of the window by `name` ("max", "add"). */
+static MlirValue combine(const pool *p, MlirValue padded, const char *name) {
+    MlirValue all = {NULL};
+    for (int64_t i = 0; i < p->size[0] * p->size[1]; i++) {
+        MlirValue next = place(p, padded, i / p->size[1], i % p->size[1]);
+        all = mlirValueIsNull(all) ? next : tsr_emit_binary(p->b, name, all, next);
+    }
+    return all;
+}
+
+bool tsr_lower_max_pool2d(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    pool p = pool_of(&b, op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
+    MlirValue padded = pad(&p, tsr_op_operand(op, 0), -(double)INFINITY);
+    return finish(op, &b, combine(&p, padded, TSR_GRAPH_NAME("max")));
+}
+
+/* Each window's gradient goes to the first place that holds its largest element. */
+bool tsr_lower_max_pool2d_grad(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue g = tsr_emit_wide(&b, tsr_op_operand(op, 1));
+    pool p = pool_of(&b, op, tsr_op_operand(op, 0), tsr_op_operand(op, 1));
+    MlirValue padded = pad(&p, tsr_emit_wide(&b, tsr_op_operand(op, 0)), -(double)INFINITY);
+    MlirValue largest = combine(&p, padded, TSR_GRAPH_NAME("max"));
+    MlirValue sum = {NULL}, taken = {NULL}, zero = tsr_emit_number(&b, g, 0.0);
+    for (int64_t i = 0; i < p.size[0] * p.size[1]; i++) {
+        int64_t row = i / p.size[1], column = i % p.size[1];
+        MlirValue is =
+            tsr_emit_compare(&b, TSR_PREDICATE_EQ, place(&p, padded, row, column), largest);
+        MlirValue before = taken;
+        taken = i ? tsr_emit_binary(&b, TSR_GRAPH_NAME("or"), taken, is) : is;
+        if (i) is = tsr_emit_binary(&b, TSR_GRAPH_NAME("xor"), taken, before);
+        MlirValue here = spread(&p, tsr_emit_where(&b, is, g, zero), row, column);
+        sum = i ? tsr_emit_add(&b, sum, here) : here;
+    }
+    return finish(op, &b, unpad(&p, sum));
+}
+
+/* How many elements each window has, and one over it. */
+static MlirValue shares(const pool *p, MlirOperation op, tsr_dtype dtype) {
+    tsr_builder *b = p->b;
+    tsr_type ones = {.dtype = dtype, .shape = p->image};
+    ones.shape.dims[0] = ones.shape.dims[3] = 1;
+    if (!tsr_op_flag(op, "exclude_padding"))
+        return tsr_emit_constant(b, dtype, 1.0 / ((double)p->size[0] * (double)p->size[1]));
+    pool one = *p;
+    one.pooled.dims[0] = one.pooled.dims[3] = 1;
+    MlirValue count =
+        combine(&one, pad(p, tsr_emit_splat(b, &ones, 1.0), 0.0), TSR_GRAPH_NAME("add"));
+    return tsr_emit_div(b, tsr_emit_constant(b, dtype, 1.0), count);
+}
+
+bool tsr_lower_avg_pool2d(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
+    pool p = pool_of(&b, op, x, tsr_op_result(op, 0));
+    MlirValue sum = combine(&p, pad(&p, x, 0.0), TSR_GRAPH_NAME("add"));
+    return finish(op, &b, tsr_emit_mul(&b, sum, shares(&p, op, tsr_type_of(x).dtype)));
+}
+
+bool tsr_lower_avg_pool2d_grad(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue g = tsr_emit_wide(&b, tsr_op_operand(op, 0)), sum = {NULL};
+    pool p = pool_of(&b, op, tsr_op_result(op, 0), g);
+    MlirValue each = tsr_emit_mul(&b, g, shares(&p, op, tsr_type_of(g).dtype));
+    for (int64_t i = 0; i < p.size[0] * p.size[1]; i++) {
+        MlirValue here = spread(&p, each, i / p.size[1], i % p.size[1]);
+        sum = i ? tsr_emit_add(&b, sum, here) : here;
+    }
+    return finish(op, &b, unpad(&p, sum));
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ops that move elements: shape rules and gradients.
+ */
+#include "compiler/graph/rules.h"
+
+#include <inttypes.h>
+
+static MlirValue operand(const tsr_gradient *of, size_t index) {
+    return tsr_op_operand(of->op, index);
+}
+
+/* ---- slice and pad, which undo each other ---------------------------------------------------- */
+
+bool tsr_check_slice(tsr_rule *rule) {
+    const tsr_shape *from = &rule->operands[0].shape;
+    int64_t start[TSR_RANK_MAX], size[TSR_RANK_MAX], stride[TSR_RANK_MAX];
+    if (!tsr_rule_i64s(rule, "start", from->rank, 0, -1, start) ||
+        !tsr_rule_i64s(rule, "size", from->rank, 0, -1, size) ||
+        !tsr_rule_i64s(rule, "stride", from->rank, 1, 1, stride))
+        return false;
+    rule->results[0] = rule->operands[0];
+    for (uint32_t i = 0; i < from->rank; i++) {
+        int64_t last, end = start[i];
+        bool fits = size[i] == 0 || (!__builtin_mul_overflow(size[i] - 1, stride[i], &last) &&
+                                     !__builtin_add_overflow(start[i], last, &end));
+        bool known = from->dims[i] != TSR_DIM_DYNAMIC;
+        rule->results[0].shape.dims[i] = (uint64_t)size[i];
+        if (fits && (!known || (uint64_t)end + (size[i] > 0) <= from->dims[i])) continue;
+        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+                             "%" PRId64 " elements from %" PRId64 " by %" PRId64
+                             " do not fit into dim %" PRIu32 " of %" PRIu64,
+                             size[i], start[i], stride[i], i, from->dims[i]);
+    }
+    return true;
+}
+
+/* The gradient with zeros where no element was taken. */
+bool tsr_gradient_slice(tsr_gradient *of) {
+    tsr_shape from = tsr_type_of(operand(of, 0)).shape, to = tsr_type_of(of->of_result).shape;
+    int64_t start[TSR_RANK_MAX], stride[TSR_RANK_MAX], high[TSR_RANK_MAX], inner[TSR_RANK_MAX];
+    size_t count;
+    if (!of->wanted[0]) return true;
+    TSR_ASSERT(tsr_op_i64s(of->op, "start", TSR_RANK_MAX, start, &count));
+    if (!tsr_op_i64s(of->op, "stride", TSR_RANK_MAX, stride, &count))
+        for (uint32_t i = 0; i < from.rank; i++) stride[i] = 1;
+    for (uint32_t i = 0; i < from.rank; i++) {
+        int64_t spread = to.dims[i] ? ((int64_t)to.dims[i] - 1) * stride[i] + 1 : 0;
+        inner[i] = stride[i] - 1;
+        high[i] = (int64_t)from.dims[i] - start[i] - spread;
+    }
+    of->of_operands[0] = tsr_emit_pad(of->builder, of->of_result, start, high, inner, 0.0);
+    return true;
+}
+
+bool tsr_check_pad(tsr_rule *rule) {
+    const tsr_shape *from = &rule->operands[0].shape;
+    int64_t low[TSR_RANK_MAX], high[TSR_RANK_MAX], interior[TSR_RANK_MAX];
+    if (!tsr_rule_i64s(rule, "low", from->rank, 0, -1, low) ||
+        !tsr_rule_i64s(rule, "high", from->rank, 0, -1, high) ||
+        !tsr_rule_i64s(rule, "interior", from->rank, 0, 0, interior))
+        return false;
+    rule->results[0] = rule->operands[0];
+    for (uint32_t i = 0; i < from->rank; i++) {
+        uint64_t dim = from->dims[i], between = 0, added = (uint64_t)low[i] + (uint64_t)high[i];
+        if (dim == TSR_DIM_DYNAMIC) continue;
+        bool fits = !dim || !__builtin_mul_overflow(dim - 1, (uint64_t)interior[i], &between);
+        fits = fits && !__builtin_add_overflow(added, between, &added) &&
+               !__builtin_add_overflow(dim, added, &dim) && dim <= INT64_MAX;
+        if (!fits)
+            return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "dim %" PRIu32 " grows beyond 2^63", i);
+        rule->results[0].shape.dims[i] = dim;
+    }
+    return true;
+}
+
+bool tsr_gradient_pad(tsr_gradient *of) {
+    tsr_shape from = tsr_type_of(operand(of, 0)).shape;
+    int64_t low[TSR_RANK_MAX], size[TSR_RANK_MAX], stride[TSR_RANK_MAX];
+    size_t count;
+    if (!of->wanted[0]) return true;
+    TSR_ASSERT(tsr_op_i64s(of->op, "low", TSR_RANK_MAX, low, &count));
+    if (!tsr_op_i64s(of->op, "interior", TSR_RANK_MAX, stride, &count))
+        for (uint32_t i = 0; i < from.rank; i++) stride[i] = 0;
+    for (uint32_t i = 0; i < from.rank; i++) {
+        size[i] = (int64_t)from.dims[i];
+        stride[i]++;
+    }
+    of->of_operands[0] = tsr_emit_slice(of->builder, of->of_result, low, size, stride);
+    return true;
+}
+
+/* ---- concat and split ------------------------------------------------------------------------ */
+
+bool tsr_check_concat(tsr_rule *rule) {
+    int64_t axis;
+    char one[TSR_TYPE_TEXT_MAX], other[TSR_TYPE_TEXT_MAX];
+    if (!tsr_rule_operand_count(rule, 1, TSR_RULE_OPERANDS_MAX) ||
+        !tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis))
+        return false;
+    tsr_type all = rule->operands[0];
+    for (size_t i = 1; i < rule->operand_count; i++) {
+        const tsr_type *next = &rule->operands[i];
+        bool same = next->dtype == all.dtype && next->shape.rank == all.shape.rank;
+        for (uint32_t d = 0; d < all.shape.rank && same; d++) {
+            uint64_t *dim = &all.shape.dims[d], added = next->shape.dims[d];
+            if (d != axis) {
+                same = tsr_dim_fits(*dim, added);
+                if (*dim == TSR_DIM_DYNAMIC) *dim = added;
+            } else if (*dim == TSR_DIM_DYNAMIC || added == TSR_DIM_DYNAMIC) {
+                *dim = TSR_DIM_DYNAMIC;
+            } else {
+                same = !__builtin_add_overflow(*dim, added, dim) && *dim <= INT64_MAX;
+            }
+        }
+        if (!same)
+            return tsr_rule_fail(
+                rule, TSR_DIAG_DIMENSION,
+                "operand %zu is %s, operand 0 is %s; only dim %" PRId64 " may differ", i,
+                tsr_type_text(next, one), tsr_type_text(rule->operands, other), axis);
+    }
+    rule->results[0] = all;
+    return true;
+}
+
+/* Each operand's gradient is its part of the result's. */
+bool tsr_gradient_concat(tsr_gradient *of) {
+    int64_t axis, start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
+    TSR_ASSERT(tsr_op_i64(of->op, "axis", &axis));
+    for (size_t i = 0; i < tsr_op_operand_count(of->op); i++) {
+        tsr_shape shape = tsr_type_of(operand(of, i)).shape;
+        for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
+        if (of->wanted[i])
+            of->of_operands[i] = tsr_emit_slice(of->builder, of->of_result, start, size, NULL);
+        start[axis] += size[axis];
+    }
+    return true;
+}
+
+bool tsr_check_split(tsr_rule *rule) {
+    int64_t axis;
+    uint64_t sum = 0;
+    bool known = true;
+    char text[TSR_TYPE_TEXT_MAX];
+    if (!tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis)) return false;
+    uint64_t whole = rule->operands[0].shape.dims[axis];
+    for (size_t i = 0; i < rule->result_count; i++) {
+        uint64_t part = rule->declared[i].shape.dims[axis];
+        bool fits = rule->declared[i].shape.rank == rule->operands[0].shape.rank;
+        rule->results[i] = rule->operands[0];
+        if (!fits) return true; /* the result is refused */
+        rule->results[i].shape.dims[axis] = part;
+        known = known && part != TSR_DIM_DYNAMIC;
+        if (known && __builtin_add_overflow(sum, part, &sum)) known = false;
+    }
+    if (rule->result_count && (!known || whole == TSR_DIM_DYNAMIC || sum == whole)) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+                         "the parts have %" PRIu64 " elements along axis %" PRId64
+                         ", the operand is %s",
+                         sum, axis, tsr_type_text(&rule->operands[0], text));
+}
+
+/* The gradients of the parts side by side; zeros for those that have none. */
+bool tsr_gradient_split(tsr_gradient *of) {
+    size_t count = tsr_op_result_count(of->op);
+    MlirValue parts[TSR_RULE_RESULTS_MAX];
+    int64_t axis;
+    if (!of->wanted[0]) return true;
+    TSR_ASSERT(tsr_op_i64(of->op, "axis", &axis));
+    for (size_t i = 0; i < count; i++) {
+        tsr_type type = tsr_type_of(tsr_op_result(of->op, i));
+        parts[i] = of->of_results[i];
+        if (mlirValueIsNull(parts[i])) parts[i] = tsr_emit_splat(of->builder, &type, 0.0);
+    }
+    of->of_operands[0] = tsr_emit_concat(of->builder, count, parts, (uint32_t)axis);
+    return true;
+}
+
+bool tsr_lower_concat(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    size_t count = tsr_op_operand_count(op);
+    MlirValue parts[TSR_RULE_OPERANDS_MAX];
+    int64_t axis = 0;
+    for (size_t i = 0; i < count; i++) parts[i] = tsr_op_operand(op, i);
+    bool read = tsr_op_i64(op, "axis", &axis);
+    TSR_ASSERT(read);
+    MlirValue whole = tsr_emit_concat(&b, count, parts, (uint32_t)axis);
+    tsr_emit_replace(op, 1, &whole);
+    return true;
+}
+
+bool tsr_lower_split(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue parts[TSR_RULE_RESULTS_MAX];
+    int64_t axis = 0, start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
+    bool read = tsr_op_i64(op, "axis", &axis);
+    TSR_ASSERT(read);
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        tsr_shape shape = tsr_type_of(tsr_op_result(op, i)).shape;
+        for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
+        parts[i] = tsr_emit_slice(&b, tsr_op_operand(op, 0), start, size, NULL);
+        start[axis] += size[axis];
+    }
+    tsr_emit_replace(op, tsr_op_result_count(op), parts);
+    return true;
+}
+
+/* ---- by index -------------------------------------------------------------------------------- */
+
+static bool gather_type(tsr_rule *rule, tsr_type *out_type) {
+    const tsr_shape *from = &rule->operands[0].shape, *indices = &rule->operands[1].shape;
+    int64_t axis;
+    if (!tsr_rule_dtype(rule, 1, "indices", TSR_DTYPES_INDEX) ||
+        !tsr_rule_axis(rule, from->rank, &axis))
+        return false;
+    if (from->rank - 1 + indices->rank > TSR_RANK_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "the result has more than %d dims",
+                             TSR_RANK_MAX);
+    tsr_type type = {.dtype = rule->operands[0].dtype};
+    for (uint32_t i = 0; i < from->rank; i++)
+        if (i != axis)
+            type.shape.dims[type.shape.rank++] = from->dims[i];
+        else
+            for (uint32_t k = 0; k < indices->rank; k++)
+                type.shape.dims[type.shape.rank++] = indices->dims[k];
+    *out_type = type;
+    return true;
+}
+
+bool tsr_check_gather(tsr_rule *rule) { return gather_type(rule, &rule->results[0]); }
+
+bool tsr_gradient_gather(tsr_gradient *of) {
+    tsr_type type = tsr_type_of(operand(of, 0));
+    MlirValue operands[] = {tsr_emit_splat(of->builder, &type, 0.0), operand(of, 1), of->of_result};
+    tsr_attr attrs[] = {{"axis", tsr_op_attr(of->op, "axis")}, {0}};
+    if (of->wanted[0])
+        of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("scatter_add"), operands,
+                                             3, mlirValueGetType(operands[0]), attrs);
+    return true;
+}
+
+bool tsr_check_scatter_add(tsr_rule *rule) {
+    tsr_type updates;
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_SUMMABLE) &&
+           tsr_rule_same_dtype(rule, 0, "the operand", 2, "updates") &&
+           gather_type(rule, &updates) && tsr_rule_shape(rule, 2, "updates", &updates.shape);
+}
+
+bool tsr_gradient_scatter_add(tsr_gradient *of) {
+    MlirValue operands[] = {of->of_result, operand(of, 1)};
+    tsr_attr attrs[] = {{"axis", tsr_op_attr(of->op, "axis")}, {0}};
+    if (of->wanted[0]) of->of_operands[0] = of->of_result;
+    if (of->wanted[2])
+        of->of_operands[2] = tsr_build_value(of->builder, TSR_GRAPH_NAME("gather"), operands, 2,
+                                             mlirValueGetType(operand(of, 2)), attrs);
+    return true;
+}
+
+bool tsr_check_one_hot(tsr_rule *rule) {
+    const tsr_shape *from = &rule->operands[0].shape;
+    tsr_shape *to = &rule->results[0].shape;
+    int64_t axis;
+    if (!tsr_rule_dtype(rule, 0, "indices", TSR_DTYPES_INDEX) ||
+        !tsr_rule_axis(rule, from->rank + 1, &axis))
+        return false;
+    if (from->rank == TSR_RANK_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "the result has more than %d dims",
+                             TSR_RANK_MAX);
+    uint64_t classes = to->rank == from->rank + 1 ? to->dims[axis] : 1;
+    *to = *from;
+    for (uint32_t i = to->rank++; i > axis; i--) to->dims[i] = to->dims[i - 1];
+    to->dims[axis] = classes;
+    return true;
+}
+
+bool tsr_lower_one_hot(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+    MlirValue indices = tsr_op_operand(op, 0);
+    int64_t axis = 0;
+    bool read = tsr_op_i64(op, "axis", &axis);
+    TSR_ASSERT(read);
+    tsr_shape with_axis = type.shape;
+    with_axis.dims[axis] = 1;
+    indices = tsr_emit_cast(&b, tsr_emit_reshape(&b, indices, &with_axis), TSR_DTYPE_I64);
+    MlirValue places = tsr_emit_places(&b, &type.shape, (uint32_t)axis, TSR_DTYPE_I64);
+    MlirValue here = tsr_emit_compare(&b, TSR_PREDICATE_EQ, indices, places);
+    MlirValue hot = tsr_emit_cast(&b, here, type.dtype);
+    tsr_emit_replace(op, 1, &hot);
+    return true;
+}
+
+/* ---- along an axis --------------------------------------------------------------------------- */
+
+bool tsr_check_iota(tsr_rule *rule) {
+    const tsr_type *type = &rule->declared[0];
+    int64_t axis;
+    if (!(TSR_DTYPES_NUMBER >> type->dtype & 1))
+        return tsr_rule_fail(rule, TSR_DIAG_DTYPE,
+                             "element type of the result is %s, must be a "
+                             "number",
+                             tsr_dtype_name(type->dtype));
+    return tsr_rule_axis(rule, type->shape.rank, &axis);
+}
+
+/* Are 0 ... count - 1 all there? */
+static bool holds(tsr_dtype dtype, uint64_t count) {
+    static const uint64_t limits[] = {[TSR_DTYPE_F64] = UINT64_C(1) << 53,
+                                      [TSR_DTYPE_F32] = UINT64_C(1) << 24,
+                                      [TSR_DTYPE_BF16] = UINT64_C(1) << 8,
+                                      [TSR_DTYPE_F16] = UINT64_C(1) << 11,
+                                      [TSR_DTYPE_I64] = UINT64_C(1) << 62,
+                                      [TSR_DTYPE_I32] = UINT64_C(1) << 31,
+                                      [TSR_DTYPE_I8] = UINT64_C(1) << 7,
+                                      [TSR_DTYPE_UI8] = UINT64_C(1) << 8,
+                                      [TSR_DTYPE_I1] = 2};
+    return count <= limits[dtype] + tsr_dtype_is_float(dtype);
+}
+
+/* One dim of numbers, as a constant, that stretches over the others. */
+bool tsr_lower_iota(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0)), line = {.dtype = type.dtype};
+    int64_t axis = 0;
+    bool read = tsr_op_i64(op, "axis", &axis);
+    TSR_ASSERT(read);
+    uint64_t count = type.shape.dims[axis];
+    line.shape.rank = type.shape.rank - (uint32_t)axis;
+    for (uint32_t i = 1; i < line.shape.rank; i++) line.shape.dims[i] = 1;
+    line.shape.dims[0] = count;
+    tsr_arena arena = {0};
+    char *data = TSR_NEW(&arena, char, count *tsr_dtype_size(type.dtype) + 1);
+    if (!data || !holds(type.dtype, count)) {
+        tsr_arena_finish(&arena);
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LIMIT,
+                       "%s: %" PRIu64 " places along axis %" PRId64 " do not fit into %s",
+                       tsr_op_name(op), count, axis, tsr_dtype_name(type.dtype));
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++) tsr_dtype_write(type.dtype, (double)i, data, i);
+    tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b.context, &line, data)}, {0}};
+    MlirValue places = tsr_build_value(&b, TSR_GRAPH_NAME("constant"), NULL, 0,
+                                       tsr_type_make(b.context, &line), attrs);
+    tsr_arena_finish(&arena);
+    places = tsr_emit_broadcast(&b, places, &type.shape);
+    tsr_emit_replace(op, 1, &places);
+    return true;
+}
+
+bool tsr_check_cumsum(tsr_rule *rule) {
+    int64_t axis;
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_SUMMABLE) &&
+           tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis);
+}
+
+/* Each element went into the sums from it on: the other way round. */
+bool tsr_gradient_cumsum(tsr_gradient *of) {
+    bool reverse = tsr_op_flag(of->op, "reverse");
+    tsr_attr attrs[] = {
+        {"axis", tsr_op_attr(of->op, "axis")},
+        {"reverse", tsr_attr_make_bool(of->builder->context, !reverse)},
+        {"exclusive", tsr_attr_make_bool(of->builder->context, tsr_op_flag(of->op, "exclusive"))},
+        {0}};
+    if (of->wanted[0])
+        of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("cumsum"), &of->of_result,
+                                             1, mlirValueGetType(of->of_result), attrs);
+    return true;
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+static bool check_sorting(tsr_rule *rule, int64_t *out_axis) {
+    if (!tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_NUMBER) ||
+        !tsr_rule_axis(rule, rule->operands[0].shape.rank, out_axis))
+        return false;
+    rule->results[0] = rule->results[1] = rule->operands[0];
+    rule->results[1].dtype = TSR_DTYPE_I64;
+    return true;
+}
+
+bool tsr_check_sort(tsr_rule *rule) {
+    int64_t axis;
+    return check_sorting(rule, &axis);
+}
+
+bool tsr_check_top_k(tsr_rule *rule) {
+    int64_t axis, k = -1;
+    if (!check_sorting(rule, &axis)) return false;
+    uint64_t dim = rule->operands[0].shape.dims[axis];
+    if (!tsr_op_i64(rule->op, "k", &k) || k < 0 || (uint64_t)k > dim)
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+                             "k is %" PRId64 ", needs 0 to %" PRIu64 ", the dim it picks from", k,
+                             dim);
+    for (size_t i = 0; i < 2; i++) rule->results[i].shape.dims[axis] = (uint64_t)k;
+    return true;
+}
+
+/* The values' gradient goes back to where they were. Along the axis that is a scatter of the
+ * flattened operand, at index * stride + the place in the other dims. */
+bool tsr_gradient_sort(tsr_gradient *of) {
+    tsr_builder *b = of->builder;
+    tsr_type type = tsr_type_of(operand(of, 0));
+    int64_t axis;
+    if (!of->wanted[0] || mlirValueIsNull(of->of_results[0])) return true;
+    TSR_ASSERT(tsr_op_i64(of->op, "axis", &axis));
+    MlirValue place =
+        tsr_emit_flat_indices(b, tsr_op_result(of->op, 1), (uint32_t)axis, &type.shape);
+    tsr_shape flat = {.rank = 1, .dims = {1}}, flat_updates = flat;
+    for (uint32_t i = 0; i < type.shape.rank; i++) flat.dims[0] *= type.shape.dims[i];
+    tsr_shape updates = tsr_type_of(of->of_result).shape;
+    for (uint32_t i = 0; i < updates.rank; i++) flat_updates.dims[0] *= updates.dims[i];
+    tsr_type whole = {.dtype = type.dtype, .shape = flat};
+    MlirValue operands[] = {tsr_emit_splat(b, &whole, 0.0),
+                            tsr_emit_reshape(b, place, &flat_updates),
+                            tsr_emit_reshape(b, of->of_result, &flat_updates)};
+    tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(b->context, 0)}, {0}};
+    MlirValue sum = tsr_build_value(b, TSR_GRAPH_NAME("scatter_add"), operands, 3,
+                                    mlirValueGetType(operands[0]), attrs);
+    of->of_operands[0] = tsr_emit_reshape(b, sum, &type.shape);
+    return true;
+}
+
+/* The first k of the operand sorted downward. */
+bool tsr_lower_top_k(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue operand = tsr_op_operand(op, 0), values[2];
+    tsr_type places = tsr_type_of(operand);
+    tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
+    int64_t start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
+    for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
+    places.dtype = TSR_DTYPE_I64;
+    MlirType types[] = {mlirValueGetType(operand), tsr_type_make(b.context, &places)};
+    tsr_attr attrs[] = {{"axis", tsr_op_attr(op, "axis")},
+                        {"descending", tsr_attr_make_bool(b.context, true)}};
+    MlirOperation sort = tsr_build(&b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("sort"),
+                                                      .operand_count = 1,
+                                                      .operands = &operand,
+                                                      .result_count = 2,
+                                                      .results = types,
+                                                      .attr_count = 2,
+                                                      .attrs = attrs});
+    for (size_t i = 0; i < 2; i++)
+        values[i] = tsr_emit_slice(&b, tsr_op_result(sort, i), start, size, NULL);
+    tsr_emit_replace(op, 2, values);
+    return true;
+}

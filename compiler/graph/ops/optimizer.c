@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Optimizer steps: shape rules, and what they are by elementwise ops.
+ */
+#include "compiler/graph/rules.h"
+#include "compiler/shim/shim.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static size_t read_parameters(MlirOperation op, const char **out_mnemonic, double *out_values) {
+    MlirAttribute attr = tsr_op_attr(op, "optimizer");
+    *out_mnemonic = "";
+    return mlirAttributeIsNull(attr) ? 0 : tsr_shim_graph_attr(attr, out_mnemonic, out_values);
+}
+
+bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
+    const char *mnemonic;
+    double values[TSR_SHIM_PARAMETERS_MAX] = {0};
+    if (read_parameters(op, &mnemonic, values) != 5 || strcmp(mnemonic, "adamw") != 0) return false;
+    *out_adamw = (tsr_adamw){.lr = values[0],
+                             .beta1 = values[1],
+                             .beta2 = values[2],
+                             .eps = values[3],
+                             .weight_decay = values[4]};
+    return true;
+}
+
+bool tsr_graph_sgd(MlirOperation op, tsr_sgd *out_sgd) {
+    const char *mnemonic;
+    double values[TSR_SHIM_PARAMETERS_MAX] = {0};
+    if (read_parameters(op, &mnemonic, values) != 3) return false;
+    *out_sgd = (tsr_sgd){.lr = values[0],
+                         .momentum = values[1],
+                         .weight_decay = values[2],
+                         .nesterov = strcmp(mnemonic, "nesterov") == 0};
+    return true;
+}
+
+static bool check_rate(const tsr_rule *rule, double lr, double weight_decay) {
+    if (!(lr >= 0) || !isfinite(lr))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "lr is %g, needs lr >= 0", lr);
+    if (!(weight_decay >= 0) || !isfinite(weight_decay))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "weight_decay is %g, needs weight_decay >= 0",
+                             weight_decay);
+    return true;
+}
+
+static bool check_adamw(const tsr_rule *rule, const tsr_adamw *o) {
+    if (!(o->beta1 >= 0 && o->beta1 < 1))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta1 is %g, needs 0 <= beta1 < 1", o->beta1);
+    if (!(o->beta2 >= 0 && o->beta2 < 1))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta2 is %g, needs 0 <= beta2 < 1", o->beta2);
+    if (!(o->eps > 0) || !isfinite(o->eps))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps > 0", o->eps);
+    return check_rate(rule, o->lr, o->weight_decay);
+}
+
+static bool check_sgd(const tsr_rule *rule, const tsr_sgd *o) {
+    if (!(o->momentum >= 0 && o->momentum < 1))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "momentum is %g, needs 0 <= momentum < 1",
+                             o->momentum);
+    return check_rate(rule, o->lr, o->weight_decay);
+}
+
+static bool check_optimizer(const tsr_rule *rule) {
+    tsr_adamw adamw;
+    tsr_sgd sgd;
+    if (tsr_graph_adamw(rule->op, &adamw)) return check_adamw(rule, &adamw);
+    if (tsr_graph_sgd(rule->op, &sgd)) return check_sgd(rule, &sgd);
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "optimizer is no optimizer");
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+bool tsr_check_minimize(tsr_rule *rule) {
+    char text[TSR_TYPE_TEXT_MAX];
+    const tsr_type *loss = &rule->operands[0];
+    if (loss->shape.rank || !(TSR_DTYPES_WIDE_FLOAT >> loss->dtype & 1))
+        return tsr_rule_fail(rule, TSR_DIAG_LOSS, "the loss is %s, needs a scalar f32 or f64",
+                             tsr_type_text(loss, text));
+    return check_optimizer(rule);
+}
+
+bool tsr_check_adamw(tsr_rule *rule) {
+    const tsr_type *step = &rule->operands[4];
+    char text[TSR_TYPE_TEXT_MAX];
+    if (!tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_WIDE_FLOAT)) return false;
+    if (step->shape.rank || step->dtype != TSR_DTYPE_I64)
+        return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "the step is %s, needs a scalar i64",
+                             tsr_type_text(step, text));
+    return check_optimizer(rule);
+}
+
+bool tsr_check_sgd(tsr_rule *rule) {
+    return tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_WIDE_FLOAT) && check_optimizer(rule);
+}
+
+/* ---- by elementwise ops ---------------------------------------------------------------------- */
+
+static MlirValue root(tsr_builder *b, MlirValue x) {
+    return tsr_emit_unary(b, TSR_GRAPH_NAME("sqrt"), x);
+}
+
+/* 1 - beta^step, in f64: in f32 it would lose half its digits at the first steps. */
+static MlirValue correction(tsr_builder *b, double beta, MlirValue step) {
+    MlirValue base = tsr_emit_constant(b, TSR_DTYPE_F64, beta);
+    MlirValue one = tsr_emit_constant(b, TSR_DTYPE_F64, 1.0);
+    return tsr_emit_sub(b, one, tsr_emit_binary(b, TSR_GRAPH_NAME("ipow"), base, step));
+}
+
+/* With g the gradient and t the step, from 1:
+ *   p1 = p * (1 - lr * weight_decay)
+ *   m' = m + (g - m) * (1 - beta1)
+ *   v' = v * beta2 + (g * g) * (1 - beta2)
+ *   p' = p1 - lr / (1 - beta1^t) * (m' / (sqrt(v') / sqrt(1 - beta2^t) + eps))
+ */
+bool tsr_lower_adamw(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue p = tsr_op_operand(op, 0), g = tsr_op_operand(op, 1), m = tsr_op_operand(op, 2),
+              v = tsr_op_operand(op, 3), step = tsr_op_operand(op, 4);
+    tsr_dtype dtype = tsr_type_of(p).dtype;
+    tsr_adamw o;
+    TSR_ASSERT(tsr_graph_adamw(op, &o));
+    MlirValue lr = tsr_emit_constant(&b, TSR_DTYPE_F64, o.lr);
+    MlirValue rate = tsr_emit_cast(&b, tsr_emit_div(&b, lr, correction(&b, o.beta1, step)), dtype);
+    MlirValue scale = tsr_emit_cast(&b, root(&b, correction(&b, o.beta2, step)), dtype);
+    MlirValue decayed =
+        tsr_emit_mul(&b, p, tsr_emit_constant(&b, dtype, 1.0 - o.lr * o.weight_decay));
+    MlirValue new_m = tsr_emit_add(
+        &b, m,
+        tsr_emit_mul(&b, tsr_emit_sub(&b, g, m), tsr_emit_constant(&b, dtype, 1.0 - o.beta1)));
+    MlirValue new_v = tsr_emit_add(
+        &b, tsr_emit_mul(&b, v, tsr_emit_constant(&b, dtype, o.beta2)),
+        tsr_emit_mul(&b, tsr_emit_mul(&b, g, g), tsr_emit_constant(&b, dtype, 1.0 - o.beta2)));
+    MlirValue denominator = tsr_emit_add(&b, tsr_emit_div(&b, root(&b, new_v), scale),
+                                         tsr_emit_constant(&b, dtype, o.eps));
+    MlirValue new_p =
+        tsr_emit_sub(&b, decayed, tsr_emit_mul(&b, rate, tsr_emit_div(&b, new_m, denominator)));
+    tsr_emit_replace(op, 3, (MlirValue[]){new_p, new_m, new_v});
+    return true;
+}
+
+/* As torch.optim.SGD without dampening, its velocity from 0:
+ *   h  = g + weight_decay * p
+ *   v' = momentum * v + h
+ *   p' = p - lr * v'                    nesterov: p - lr * (h + momentum * v')
+ */
+bool tsr_lower_sgd(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue p = tsr_op_operand(op, 0), g = tsr_op_operand(op, 1), v = tsr_op_operand(op, 2);
+    tsr_sgd o;
+    bool read = tsr_graph_sgd(op, &o);
+    TSR_ASSERT(read);
+    MlirValue momentum = tsr_emit_number(&b, p, o.momentum), lr = tsr_emit_number(&b, p, o.lr);
+    if (o.weight_decay != 0) {
+        MlirValue decay = tsr_emit_number(&b, p, o.weight_decay);
+        g = tsr_emit_add(&b, g, tsr_emit_mul(&b, decay, p));
+    }
+    MlirValue new_v = tsr_emit_add(&b, tsr_emit_mul(&b, momentum, v), g), way = new_v;
+    if (o.nesterov) way = tsr_emit_add(&b, g, tsr_emit_mul(&b, momentum, new_v));
+    MlirValue new_p = tsr_emit_sub(&b, p, tsr_emit_mul(&b, lr, way));
+    tsr_emit_replace(op, 2, (MlirValue[]){new_p, new_v});
+    return true;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix product and cross entropy: shape rules and gradients.
+ */
+#include "compiler/graph/rules.h"
+
+#include <inttypes.h>
+
+/* Broadcasts the dims before the last two. */
+static bool broadcast_batch(tsr_rule *rule, tsr_shape *out_batch) {
+    tsr_shape batch = rule->operands[0].shape, other = rule->operands[1].shape;
+    uint32_t lhs_dim, rhs_dim;
+    char lhs[TSR_TYPE_TEXT_MAX], rhs[TSR_TYPE_TEXT_MAX];
+    batch.rank -= 2;
+    other.rank -= 2;
+    if (tsr_shape_broadcast(&other, &batch, &rhs_dim, &lhs_dim)) {
+        *out_batch = batch;
+        return true;
+    }
+    return tsr_rule_fail(rule, TSR_DIAG_BROADCAST,
+                         "batch dims do not broadcast: lhs dim %u is %" PRIu64
+                         " (%s), rhs dim %u is %" PRIu64 " (%s)",
+                         lhs_dim, batch.dims[lhs_dim], tsr_type_text(&rule->operands[0], lhs),
+                         rhs_dim, other.dims[rhs_dim], tsr_type_text(&rule->operands[1], rhs));
+}
+
+static bool check_matrix(const tsr_rule *rule, size_t operand, const char *what) {
+    char text[TSR_TYPE_TEXT_MAX];
+    const tsr_type *type = &rule->operands[operand];
+    if (type->shape.rank >= 2) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_RANK, "%s has %u dims (%s), needs at least 2", what,
+                         type->shape.rank, tsr_type_text(type, text));
+}
+
+bool tsr_check_matmul(tsr_rule *rule) {
+    uint32_t ta = tsr_op_flag(rule->op, "transpose_a"), tb = tsr_op_flag(rule->op, "transpose_b");
+    const tsr_shape *a = &rule->operands[0].shape, *b = &rule->operands[1].shape;
+    tsr_shape shape;
+    if (!tsr_rule_dtype(rule, 0, "lhs", TSR_DTYPES_FLOAT) ||
+        !tsr_rule_same_dtype(rule, 0, "lhs", 1, "rhs") || !check_matrix(rule, 0, "lhs") ||
+        !check_matrix(rule, 1, "rhs") ||
+        !tsr_rule_same_dim(rule, 0, "lhs", a->rank - 1 - ta, 1, "rhs", b->rank - 2 + tb,
+                           "contracted dimensions") ||
+        !broadcast_batch(rule, &shape))
+        return false;
+    shape.dims[shape.rank++] = a->dims[a->rank - 2 + ta];
+    shape.dims[shape.rank++] = b->dims[b->rank - 1 - tb];
+    rule->results[0] = (tsr_type){.dtype = rule->operands[0].dtype, .shape = shape};
+    return true;
+}
+
+static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
+    tsr_shape shape = tsr_type_of(tsr_op_operand(of->op, index)).shape;
+    of->of_operands[index] = tsr_emit_sum_to(of->builder, gradient, &shape);
+}
+
+/* All dims but the last as one. */
+static MlirValue flatten_rows(tsr_gradient *of, MlirValue x) {
+    tsr_shape shape = tsr_type_of(x).shape, flat = {.rank = 2, .dims = {1}};
+    for (uint32_t i = 0; i + 1 < shape.rank; i++) flat.dims[0] *= shape.dims[i];
+    flat.dims[1] = shape.dims[shape.rank - 1];
+    return tsr_emit_reshape(of->builder, x, &flat);
+}
+
+/* C = op(A) op(B), G the gradient of C:
+ *   dA = G op(B)^T, transposed if A enters transposed; dB = op(A)^T G, transposed likewise.
+ * What broadcasting had stretched is summed; for a matrix B under batches of A, by the product.
+ */
+bool tsr_gradient_matmul(tsr_gradient *of) {
+    MlirValue a = tsr_op_operand(of->op, 0), b = tsr_op_operand(of->op, 1), g = of->of_result;
+    bool ta = tsr_op_flag(of->op, "transpose_a"), tb = tsr_op_flag(of->op, "transpose_b");
+    if (of->wanted[0])
+        give(of, 0,
+             ta ? tsr_emit_matmul(of->builder, b, g, tb, true)
+                : tsr_emit_matmul(of->builder, g, b, false, !tb));
+    if (!of->wanted[1]) return true;
+    if (!ta && tsr_type_of(b).shape.rank == 2 && tsr_type_of(a).shape.rank > 2) {
+        a = flatten_rows(of, a);
+        g = flatten_rows(of, g);
+    }
+    give(of, 1,
+         tb ? tsr_emit_matmul(of->builder, g, a, true, ta)
+            : tsr_emit_matmul(of->builder, a, g, !ta, false));
+    return true;
+}
+
+static bool check_rows(const tsr_rule *rule) {
+    return tsr_rule_dtype(rule, 0, "logits", TSR_DTYPES_FLOAT) &&
+           tsr_rule_dtype(rule, 1, "labels", TSR_DTYPES_I64) &&
+           tsr_rule_rank(rule, 0, "logits", 2) && tsr_rule_rank(rule, 1, "labels", 1) &&
+           tsr_rule_same_dim(rule, 0, "logits", 0, 1, "labels", 0, "numbers of rows");
+}
+
+bool tsr_check_cross_entropy(tsr_rule *rule) {
+    if (!check_rows(rule)) return false;
+    rule->results[0] = rule->operands[1];
+    rule->results[0].dtype = rule->operands[0].dtype;
+    if (rule->results[0].shape.dims[0] == TSR_DIM_DYNAMIC)
+        rule->results[0].shape.dims[0] = rule->operands[0].shape.dims[0];
+    return true;
+}
+
+bool tsr_gradient_cross_entropy(tsr_gradient *of) {
+    MlirValue operands[] = {tsr_op_operand(of->op, 0), tsr_op_operand(of->op, 1), of->of_result};
+    if (of->wanted[0])
+        of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("cross_entropy_grad"),
+                                             operands, 3, mlirValueGetType(operands[0]), NULL);
+    return true;
+}
+
+bool tsr_check_cross_entropy_grad(tsr_rule *rule) {
+    if (!check_rows(rule) || !tsr_rule_same_dtype(rule, 0, "logits", 2, "dlosses") ||
+        !tsr_rule_rank(rule, 2, "dlosses", 1) ||
+        !tsr_rule_same_dim(rule, 0, "logits", 0, 2, "dlosses", 0, "numbers of rows"))
+        return false;
+    rule->results[0] = rule->operands[0];
+    return true;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Random numbers: shape rules, gradients, and what they are by tessera.philox, which gives each
+ * logical element of each draw of each step a number of its own.
+ */
+#include "compiler/graph/rules.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+bool tsr_check_dropout(tsr_rule *rule) {
+    double rate;
+    rule->results[0] = rule->operands[0];
+    if (!tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_FLOAT) ||
+        !tsr_rule_f64(rule, "rate", 0.0, &rate))
+        return false;
+    if (rate >= 0 && rate < 1) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "rate is %g, needs 0 <= rate < 1", rate);
+}
+
+static bool check_drawn(const tsr_rule *rule) {
+    if (TSR_DTYPES_FLOAT >> rule->declared[0].dtype & 1) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element type of the result is %s, must be a float",
+                         tsr_dtype_name(rule->declared[0].dtype));
+}
+
+bool tsr_check_random_uniform(tsr_rule *rule) {
+    double low, high;
+    if (!check_drawn(rule) || !tsr_rule_f64(rule, "low", 0.0, &low) ||
+        !tsr_rule_f64(rule, "high", 1.0, &high))
+        return false;
+    if (low < high) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "needs low < high, has %g and %g", low, high);
+}
+
+bool tsr_check_random_normal(tsr_rule *rule) {
+    double mean, deviation;
+    if (!check_drawn(rule) || !tsr_rule_f64(rule, "mean", 0.0, &mean) ||
+        !tsr_rule_f64(rule, "deviation", 1.0, &deviation))
+        return false;
+    if (deviation > 0) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "needs a deviation > 0, has %g", deviation);
+}
+
+static bool check_scalar(const tsr_rule *rule, size_t operand, const char *what) {
+    return tsr_rule_dtype(rule, operand, what, TSR_DTYPES_I64) &&
+           tsr_rule_rank(rule, operand, what, 0);
+}
+
+bool tsr_check_philox(tsr_rule *rule) {
+    int64_t stream = -1, draw = 0;
+    tsr_dtype dtype = rule->declared[0].dtype;
+    if (!tsr_rule_dtype(rule, 0, "element", TSR_DTYPES_I64) || !check_scalar(rule, 1, "step") ||
+        !check_scalar(rule, 2, "seed"))
+        return false;
+    if (!(TSR_DTYPES_WIDE_FLOAT >> dtype & 1))
+        return tsr_rule_fail(rule, TSR_DIAG_DTYPE,
+                             "element type of the result is %s, must be f64 or f32",
+                             tsr_dtype_name(dtype));
+    tsr_op_i64(rule->op, "draw", &draw);
+    if (!tsr_op_i64(rule->op, "stream", &stream) || stream < 0 || stream > UINT32_MAX || draw < 0 ||
+        draw > UINT32_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+                             "stream is %" PRId64 ", draw %" PRId64 "; both are unsigned 32 bits",
+                             stream, draw);
+    rule->results[0].shape = rule->operands[0].shape;
+    return true;
+}
+
+/* ---- gradient -------------------------------------------------------------------------------- */
+
+/* The same elements, by the same stream. */
+bool tsr_gradient_dropout(tsr_gradient *of) {
+    MlirValue operand = of->of_result;
+    MlirType type = mlirValueGetType(operand);
+    tsr_attr attrs[] = {{"rate", tsr_op_attr(of->op, "rate")},
+                        {"stream", tsr_op_attr(of->op, "stream")}};
+    if (mlirAttributeIsNull(attrs[1].value)) {
+        tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_NO_GRADIENT,
+                       "%s: has no stream yet; run -tessera-streams first", tsr_op_name(of->op));
+        return false;
+    }
+    if (of->wanted[0])
+        of->of_operands[0] =
+            tsr_op_result(tsr_build(of->builder, &(tsr_op_desc){.name = tsr_op_name(of->op),
+                                                                .operand_count = 1,
+                                                                .operands = &operand,
+                                                                .result_count = 1,
+                                                                .results = &type,
+                                                                .attr_count = 2,
+                                                                .attrs = attrs}),
+                          0);
+    return true;
+}
+
+/* ---- by philox ------------------------------------------------------------------------------- */
+
+static MlirValue source(tsr_builder *b, const char *name) {
+    tsr_type type = tsr_type_scalar(TSR_DTYPE_I64);
+    return tsr_build_value(b, name, NULL, 0, tsr_type_make(b->context, &type), NULL);
+}
+
+/* Numbers of the op's stream in the shape of its result: f64 for f64, else f32. */
+static bool draw(tsr_builder *b, MlirOperation op, bool normal, MlirValue *out_drawn) {
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0)), places = type;
+    int64_t stream;
+    uint64_t step = 1;
+    if (!tsr_op_i64(op, "stream", &stream)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_VALUE,
+                       "%s: has no stream; pass tessera-streams gives it one", tsr_op_name(op));
+        return false;
+    }
+    places.dtype = TSR_DTYPE_I64;
+    MlirValue element = tsr_emit_constant(b, TSR_DTYPE_I64, 0.0);
+    for (uint32_t i = type.shape.rank; i-- > 0; step *= type.shape.dims[i]) {
+        if (type.shape.dims[i] <= 1) continue;
+        MlirValue place = tsr_emit_places(b, &type.shape, i, TSR_DTYPE_I64);
+        MlirValue factor = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
+        element = tsr_emit_add(b, element, tsr_emit_mul(b, place, factor));
+    }
+    element = tsr_emit_broadcast(b, element, &places.shape);
+    if (type.dtype != TSR_DTYPE_F64) type.dtype = TSR_DTYPE_F32;
+    MlirValue operands[] = {element, source(b, TSR_GRAPH_NAME("step")),
+                            source(b, TSR_GRAPH_NAME("seed"))};
+    tsr_attr attrs[3] = {{"stream", tsr_attr_make_i64(b->context, stream)}};
+    if (normal) attrs[1] = (tsr_attr){"normal", tsr_attr_make_unit(b->context)};
+    *out_drawn = tsr_build_value(b, TSR_GRAPH_NAME("philox"), operands, 3,
+                                 tsr_type_make(b->context, &type), attrs);
+    return true;
+}
+
+static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
+    y = tsr_emit_cast(b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
+static bool lower_drawn(MlirOperation op, bool normal, double low, double factor) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue drawn;
+    if (!draw(&b, op, normal, &drawn)) return false;
+    if (factor != 1.0) drawn = tsr_emit_mul(&b, drawn, tsr_emit_number(&b, drawn, factor));
+    if (low != 0.0) drawn = tsr_emit_add(&b, drawn, tsr_emit_number(&b, drawn, low));
+    return finish(op, &b, drawn);
+}
+
+bool tsr_lower_random_uniform(MlirOperation op) {
+    double low = 0.0, high = 1.0;
+    tsr_op_f64(op, "low", &low);
+    tsr_op_f64(op, "high", &high);
+    return lower_drawn(op, false, low, high - low);
+}
+
+bool tsr_lower_random_normal(MlirOperation op) {
+    double mean = 0.0, deviation = 1.0;
+    tsr_op_f64(op, "mean", &mean);
+    tsr_op_f64(op, "deviation", &deviation);
+    return lower_drawn(op, true, mean, deviation);
+}
+
+static bool is_training(MlirOperation op) {
+    MlirOperation func = mlirOperationGetParentOperation(op);
+    const char *kind = tsr_op_string(func, "tessera.entry");
+    return kind && strcmp(kind, "train") == 0;
+}
+
+bool tsr_lower_dropout(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue x = tsr_op_operand(op, 0), drawn;
+    double rate = 0.0;
+    tsr_op_f64(op, "rate", &rate);
+    if (rate == 0.0 || !is_training(op)) return finish(op, &b, x);
+    if (!draw(&b, op, false, &drawn)) return false;
+    MlirValue kept =
+        tsr_emit_compare(&b, TSR_PREDICATE_GE, drawn, tsr_emit_number(&b, drawn, rate));
+    x = tsr_emit_wide(&b, x);
+    x = tsr_emit_mul(&b, x, tsr_emit_number(&b, x, 1.0 / (1.0 - rate)));
+    return finish(op, &b, tsr_emit_where(&b, kept, x, tsr_emit_number(&b, x, 0.0)));
+}

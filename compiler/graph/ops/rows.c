@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Softmax and the norms: shape rules, gradients, and what they are by simpler ops. All of it is
+ * computed in f32 for bf16 and f16, and rounded once.
+ */
+#include "compiler/graph/rules.h"
+
+#include <math.h>
+
+static MlirValue operand(MlirOperation op, size_t index) { return tsr_op_operand(op, index); }
+
+/* The dims that a row of the op runs over. */
+typedef struct rows {
+    tsr_builder *b;
+    tsr_shape full;
+    int64_t axes[TSR_RANK_MAX];
+    size_t axis_count;
+} rows;
+
+static rows rows_of(tsr_builder *b, MlirOperation op) {
+    rows r = {.b = b, .full = tsr_type_of(operand(op, 0)).shape, .axis_count = 1};
+    bool read = tsr_op_i64(op, "axis", &r.axes[0]) ||
+                tsr_op_i64s(op, "axes", TSR_RANK_MAX, r.axes, &r.axis_count);
+    TSR_ASSERT(read);
+    return r;
+}
+
+static MlirValue reduce(const rows *r, const char *name, MlirValue x) {
+    return tsr_emit_reduce(r->b, name, x, r->axis_count, r->axes);
+}
+
+static MlirValue sum(const rows *r, MlirValue x) { return reduce(r, TSR_GRAPH_NAME("sum"), x); }
+
+static MlirValue expand(const rows *r, MlirValue x) {
+    return tsr_emit_expand(r->b, x, &r->full, r->axis_count, r->axes);
+}
+
+/* The mean over the axes, stretched again. */
+static MlirValue mean(const rows *r, MlirValue x) {
+    return expand(r, tsr_emit_mean(r->b, x, r->axis_count, r->axes));
+}
+
+static MlirValue equals(tsr_builder *b, MlirValue x, double value) {
+    return tsr_emit_compare(b, TSR_PREDICATE_EQ, x, tsr_emit_number(b, x, value));
+}
+
+static MlirValue unless_equal(tsr_builder *b, MlirValue x, double value, double instead) {
+    return tsr_emit_where(b, equals(b, x, value), tsr_emit_number(b, x, instead), x);
+}
+
+static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
+    y = tsr_emit_cast(b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
+/* ---- softmax, logsumexp ---------------------------------------------------------------------- */
+
+bool tsr_check_softmax(tsr_rule *rule) {
+    int64_t axis;
+    rule->results[0] = rule->operands[0];
+    return tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_FLOAT) &&
+           tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis);
+}
+
+/* The largest element of each row, 0 where all are -inf: so that x - largest is no NaN. */
+static MlirValue largest_of(const rows *r, MlirValue x) {
+    MlirValue largest = reduce(r, TSR_GRAPH_NAME("reduce_max"), x);
+    return unless_equal(r->b, largest, -(double)INFINITY, 0.0);
+}
+
+static MlirValue exponentials(const rows *r, MlirValue x, MlirValue largest) {
+    MlirValue shifted = tsr_emit_sub(r->b, x, expand(r, largest));
+    return tsr_emit_unary(r->b, TSR_GRAPH_NAME("exp"), shifted);
+}
+
+/* A sum of 0: every element was -inf. */
+bool tsr_lower_softmax(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    rows r = rows_of(&b, op);
+    MlirValue x = tsr_emit_wide(&b, operand(op, 0));
+    MlirValue powers = exponentials(&r, x, largest_of(&r, x));
+    MlirValue total = unless_equal(&b, sum(&r, powers), 0.0, 1.0);
+    return finish(op, &b, tsr_emit_div(&b, powers, expand(&r, total)));
+}
+
+/* y (g - sum of g y) */
+bool tsr_gradient_softmax(tsr_gradient *of) {
+    tsr_builder *b = of->builder;
+    rows r = rows_of(b, of->op);
+    tsr_dtype dtype = tsr_type_of(of->of_result).dtype;
+    if (!of->wanted[0]) return true;
+    MlirValue y = tsr_emit_wide(b, tsr_op_result(of->op, 0)), g = tsr_emit_wide(b, of->of_result);
+    MlirValue common = expand(&r, sum(&r, tsr_emit_mul(b, g, y)));
+    MlirValue dx = tsr_emit_mul(b, y, tsr_emit_sub(b, g, common));
+    of->of_operands[0] = tsr_emit_cast(b, dx, dtype);
+    return true;
+}
+
+bool tsr_check_logsumexp(tsr_rule *rule) { return tsr_check_mean(rule); }
+
+bool tsr_lower_logsumexp(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    rows r = rows_of(&b, op);
+    MlirValue x = tsr_emit_wide(&b, operand(op, 0)), largest = largest_of(&r, x);
+    MlirValue total = sum(&r, exponentials(&r, x, largest));
+    MlirValue log = tsr_emit_unary(&b, TSR_GRAPH_NAME("log"), total);
+    return finish(op, &b, tsr_emit_add(&b, log, largest));
+}
+
+/* g exp(x - y), and 0 where all are -inf. */
+bool tsr_gradient_logsumexp(tsr_gradient *of) {
+    tsr_builder *b = of->builder;
+    rows r = rows_of(b, of->op);
+    if (!of->wanted[0]) return true;
+    MlirValue x = tsr_emit_wide(b, operand(of->op, 0)), g = tsr_emit_wide(b, of->of_result);
+    MlirValue y = tsr_emit_wide(b, tsr_op_result(of->op, 0));
+    MlirValue share = exponentials(&r, x, unless_equal(b, y, -(double)INFINITY, 0.0));
+    MlirValue dx = tsr_emit_mul(b, expand(&r, g), share);
+    of->of_operands[0] = tsr_emit_cast(b, dx, tsr_type_of(of->of_result).dtype);
+    return true;
+}
+
+/* ---- norms ----------------------------------------------------------------------------------- */
+
+static bool check_norm(tsr_rule *rule, size_t most) {
+    static const char *const names[] = {"the operand", "scale", "bias"};
+    int64_t axes[TSR_RANK_MAX];
+    size_t count;
+    double eps;
+    if (!tsr_rule_operand_count(rule, 1, most) ||
+        !tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_FLOAT) ||
+        !tsr_rule_axes(rule, axes, &count) || !tsr_rule_f64(rule, "eps", 1e-5, &eps))
+        return false;
+    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps >= 0", eps);
+    if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS, "needs at least one axis");
+    rule->results[0] = rule->operands[0];
+    for (size_t i = 1; i < rule->operand_count; i++) {
+        tsr_shape shape = rule->operands[0].shape;
+        uint32_t from_dim, dim;
+        if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i])) return false;
+        if (tsr_shape_broadcast(&rule->operands[i].shape, &shape, &from_dim, &dim) &&
+            (tsr_shape_equal(&shape, &rule->operands[0].shape) ||
+             !tsr_type_is_static(&rule->operands[0])))
+            continue;
+        char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
+        return tsr_rule_fail(rule, TSR_DIAG_BROADCAST, "%s (%s) does not stretch to %s", names[i],
+                             tsr_type_text(&rule->operands[i], is),
+                             tsr_type_text(&rule->operands[0], must));
+    }
+    return true;
+}
+
+bool tsr_check_layernorm(tsr_rule *rule) { return check_norm(rule, 3); }
+
+bool tsr_check_rmsnorm(tsr_rule *rule) { return check_norm(rule, 2); }
+
+static double eps_of(MlirOperation op) {
+    double eps = 1e-5;
+    tsr_op_f64(op, "eps", &eps);
+    return eps;
+}
+
+static MlirValue square(tsr_builder *b, MlirValue x) { return tsr_emit_mul(b, x, x); }
+
+/* 1 / sqrt(mean of squares + eps), not stretched. */
+static MlirValue scale_of(const rows *r, MlirOperation op, MlirValue x) {
+    tsr_builder *b = r->b;
+    MlirValue power = tsr_emit_mean(b, square(b, x), r->axis_count, r->axes);
+    power = tsr_emit_add(b, power, tsr_emit_number(b, x, eps_of(op)));
+    return tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), power);
+}
+
+/* What a norm multiplies by scale: x without its mean (`centred`), over its size. */
+static MlirValue normal(const rows *r, MlirOperation op, MlirValue x, bool centred,
+                        MlirValue *out_rscale) {
+    if (centred) x = tsr_emit_sub(r->b, x, mean(r, x));
+    MlirValue rscale = expand(r, scale_of(r, op, x));
+    if (out_rscale) *out_rscale = rscale;
+    return tsr_emit_mul(r->b, x, rscale);
+}
+
+static bool lower_norm(MlirOperation op, bool centred) {
+    tsr_builder b = tsr_builder_before(op);
+    rows r = rows_of(&b, op);
+    size_t count = tsr_op_operand_count(op);
+    MlirValue y = normal(&r, op, tsr_emit_wide(&b, operand(op, 0)), centred, NULL);
+    if (count > 1) y = tsr_emit_mul(&b, y, tsr_emit_wide(&b, operand(op, 1)));
+    if (count > 2) y = tsr_emit_add(&b, y, tsr_emit_wide(&b, operand(op, 2)));
+    return finish(op, &b, y);
+}
+
+bool tsr_lower_layernorm(MlirOperation op) { return lower_norm(op, true); }
+
+bool tsr_lower_rmsnorm(MlirOperation op) { return lower_norm(op, false); }
+
+/* Summed to the operand's shape, in its element type. */
+static void give(tsr_gradient *of, size_t index, MlirValue gradient) {
+    tsr_type type = tsr_type_of(operand(of->op, index));
+    gradient = tsr_emit_sum_to(of->builder, gradient, &type.shape);
+    of->of_operands[index] = tsr_emit_cast(of->builder, gradient, type.dtype);
+}
+
+/* With n the normal x and h the gradient of n: (h - mean h - n mean(h n)) / size; without the mean
+ * of h where x was not centred. */
+static MlirValue through_normal(const rows *r, MlirValue n, MlirValue rscale, MlirValue h,
+                                bool centred) {
+    tsr_builder *b = r->b;
+    MlirValue along = tsr_emit_mul(b, n, mean(r, tsr_emit_mul(b, h, n)));
+    MlirValue rest = centred ? tsr_emit_sub(b, h, mean(r, h)) : h;
+    return tsr_emit_mul(b, rscale, tsr_emit_sub(b, rest, along));
+}
+
+static bool gradient_norm(tsr_gradient *of, bool centred) {
+    tsr_builder *b = of->builder;
+    rows r = rows_of(b, of->op);
+    size_t count = tsr_op_operand_count(of->op);
+    MlirValue g = tsr_emit_wide(b, of->of_result), h = g, rscale;
+    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, 0)), centred, &rscale);
+    if (count > 1) h = tsr_emit_mul(b, g, tsr_emit_wide(b, operand(of->op, 1)));
+    if (of->wanted[0]) give(of, 0, through_normal(&r, n, rscale, h, centred));
+    if (of->wanted[1]) give(of, 1, tsr_emit_mul(b, g, n));
+    if (of->wanted[2]) give(of, 2, g);
+    return true;
+}
+
+bool tsr_gradient_layernorm(tsr_gradient *of) { return gradient_norm(of, true); }
+
+bool tsr_gradient_rmsnorm(tsr_gradient *of) { return gradient_norm(of, false); }
+
+/* ---- batch norm ------------------------------------------------------------------------------ */
+
+enum { INPUT, SCALE, BIAS, MEAN, VARIANCE, BATCH_NORM_OPERANDS };
+
+static bool check_batch(tsr_rule *rule) {
+    static const char *const names[] = {"the operand", "scale", "bias", "mean", "variance"};
+    int64_t axis;
+    double eps;
+    if (!tsr_rule_operand_count(rule, BATCH_NORM_OPERANDS, BATCH_NORM_OPERANDS) ||
+        !tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_FLOAT) ||
+        !tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis) ||
+        !tsr_rule_f64(rule, "eps", 1e-5, &eps))
+        return false;
+    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps >= 0", eps);
+    tsr_shape channels = {.rank = 1, .dims = {rule->operands[0].shape.dims[axis]}};
+    for (size_t i = 1; i < BATCH_NORM_OPERANDS; i++)
+        if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i]) ||
+            !tsr_rule_shape(rule, i, names[i], &channels))
+            return false;
+    rule->results[0] = rule->operands[0];
+    return true;
+}
+
+bool tsr_check_batch_norm(tsr_rule *rule) { return check_batch(rule); }
+
+bool tsr_check_batch_norm_train(tsr_rule *rule) {
+    double momentum;
+    if (!check_batch(rule) || !tsr_rule_f64(rule, "momentum", 0.1, &momentum)) return false;
+    if (momentum < 0 || momentum > 1)
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "momentum is %g, needs 0 <= momentum <= 1",
+                             momentum);
+    rule->results[1] = rule->operands[MEAN];
+    rule->results[2] = rule->operands[VARIANCE];
+    return true;
+}
+
+/* The rows of a batch norm run over all dims but the channels'. */
+static rows channels_of(tsr_builder *b, MlirOperation op) {
+    rows r = {.b = b, .full = tsr_type_of(operand(op, 0)).shape};
+    int64_t axis = 0;
+    bool read = tsr_op_i64(op, "axis", &axis);
+    TSR_ASSERT(read);
+    for (uint32_t i = 0; i < r.full.rank; i++)
+        if (i != axis) r.axes[r.axis_count++] = i;
+    return r;
+}
+
+static MlirValue channel(const rows *r, MlirOperation op, size_t index) {
+    return expand(r, tsr_emit_wide(r->b, operand(op, index)));
+}
+
+static MlirValue root_of(tsr_builder *b, MlirOperation op, MlirValue variance) {
+    variance = tsr_emit_add(b, variance, tsr_emit_number(b, variance, eps_of(op)));
+    return tsr_emit_unary(b, TSR_GRAPH_NAME("rsqrt"), variance);
+}
+
+bool tsr_lower_batch_norm(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    rows r = channels_of(&b, op);
+    MlirValue x = tsr_emit_wide(&b, operand(op, INPUT));
+    MlirValue root = expand(&r, root_of(&b, op, tsr_emit_wide(&b, operand(op, VARIANCE))));
+    MlirValue y = tsr_emit_mul(&b, tsr_emit_sub(&b, x, channel(&r, op, MEAN)), root);
+    y = tsr_emit_mul(&b, y, channel(&r, op, SCALE));
+    return finish(op, &b, tsr_emit_add(&b, y, channel(&r, op, BIAS)));
+}
+
+bool tsr_gradient_batch_norm(tsr_gradient *of) {
+    tsr_builder *b = of->builder;
+    rows r = channels_of(b, of->op);
+    MlirValue variance = tsr_emit_wide(b, operand(of->op, VARIANCE)), g = of->of_result;
+    MlirValue root = root_of(b, of->op, variance), x = tsr_emit_wide(b, operand(of->op, INPUT));
+    MlirValue apart = tsr_emit_sub(b, x, channel(&r, of->op, MEAN));
+    g = tsr_emit_wide(b, g);
+    MlirValue scaled =
+        tsr_emit_mul(b, tsr_emit_mul(b, g, channel(&r, of->op, SCALE)), expand(&r, root));
+    if (of->wanted[INPUT]) give(of, INPUT, scaled);
+    if (of->wanted[SCALE])
+        give(of, SCALE, sum(&r, tsr_emit_mul(b, tsr_emit_mul(b, g, apart), expand(&r, root))));
+    if (of->wanted[BIAS]) give(of, BIAS, sum(&r, g));
+    if (of->wanted[MEAN]) give(of, MEAN, tsr_emit_unary(b, TSR_GRAPH_NAME("neg"), sum(&r, scaled)));
+    if (of->wanted[VARIANCE]) {
+        MlirValue total = sum(&r, tsr_emit_mul(b, scaled, apart));
+        MlirValue slope = tsr_emit_mul(b, square(b, root), tsr_emit_number(b, root, -0.5));
+        give(of, VARIANCE, tsr_emit_mul(b, total, slope));
+    }
+    return true;
+}
+
+/* old + (new - old) * momentum; the new variance without bias, times n / (n - 1). */
+static MlirValue next_running(const rows *r, MlirOperation op, size_t index, MlirValue now) {
+    double momentum = 0.1;
+    tsr_op_f64(op, "momentum", &momentum);
+    MlirValue old = tsr_emit_wide(r->b, operand(op, index));
+    MlirValue change =
+        tsr_emit_mul(r->b, tsr_emit_sub(r->b, now, old), tsr_emit_number(r->b, old, momentum));
+    return tsr_emit_cast(r->b, tsr_emit_add(r->b, old, change),
+                         tsr_type_of(tsr_op_result(op, 0)).dtype);
+}
+
+bool tsr_lower_batch_norm_train(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    rows r = channels_of(&b, op);
+    double count = 1;
+    for (size_t i = 0; i < r.axis_count; i++) count *= (double)r.full.dims[r.axes[i]];
+    MlirValue x = tsr_emit_wide(&b, operand(op, INPUT));
+    MlirValue centre = tsr_emit_mean(&b, x, r.axis_count, r.axes);
+    MlirValue apart = tsr_emit_sub(&b, x, expand(&r, centre));
+    MlirValue spread = tsr_emit_mean(&b, square(&b, apart), r.axis_count, r.axes);
+    MlirValue y = tsr_emit_mul(&b, apart, expand(&r, root_of(&b, op, spread)));
+    y = tsr_emit_add(&b, tsr_emit_mul(&b, y, channel(&r, op, SCALE)), channel(&r, op, BIAS));
+    double unbiased = count > 1 ? count / (count - 1) : 1;
+    MlirValue wide = tsr_emit_mul(&b, spread, tsr_emit_number(&b, spread, unbiased));
+    MlirValue values[] = {tsr_emit_cast(&b, y, tsr_type_of(tsr_op_result(op, 0)).dtype),
+                          next_running(&r, op, MEAN, centre), next_running(&r, op, VARIANCE, wide)};
+    tsr_emit_replace(op, 3, values);
+    return true;
+}
+
+/* The running mean and variance are no part of the result: nothing flows to or from them. */
+bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
+    tsr_builder *b = of->builder;
+    rows r = channels_of(b, of->op);
+    MlirValue rscale;
+    if (!mlirValueIsNull(of->of_results[1]) || !mlirValueIsNull(of->of_results[2])) {
+        tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_NO_GRADIENT,
+                       "%s: no gradient passes through the running mean and variance",
+                       tsr_op_name(of->op));
+        return false;
+    }
+    MlirValue g = tsr_emit_wide(b, of->of_result);
+    MlirValue n = normal(&r, of->op, tsr_emit_wide(b, operand(of->op, INPUT)), true, &rscale);
+    MlirValue h = tsr_emit_mul(b, g, channel(&r, of->op, SCALE));
+    if (of->wanted[INPUT]) give(of, INPUT, through_normal(&r, n, rscale, h, true));
+    if (of->wanted[SCALE]) give(of, SCALE, sum(&r, tsr_emit_mul(b, g, n)));
+    if (of->wanted[BIAS]) give(of, BIAS, sum(&r, g));
+    return true;
+}
