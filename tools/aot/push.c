@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tessera-aot push: a bundle and its signature into an OCI registry.
+ */
+#include "tools/aot/remote.h"
+
+#include <string.h>
+
+static const char notes[] =
+    "REF is host[:port]/name[:tag][@sha256:digest]; the tag is `latest` without one. FILE is a "
+    "bundle,\none that another tool has packed, or an unpacked directory; FILE.sigstore.json goes "
+    "with it.\nBlobs the registry has are not sent again. docs/registry.md says more.\n";
+
+static tsr_result run(tsr_ctx *ctx, tsr_remote_line *remote, const char *const *words,
+                      const tsr_push_options *options) {
+    tsr_registry_report report;
+    TRY(ctx, tsr_remote_line_finish(ctx, remote, "push"));
+    tsr_result result =
+        tsr_registry_push(ctx, words[0], words[1], &remote->options, options, &report);
+    tsr_remote_meter_end(&remote->meter);
+    TRY(ctx, result);
+    tsr_remote_print(remote, "pushed", words[1], words[0], &report);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_aot_push(tsr_ctx *ctx, int argc, char **argv) {
+    enum { OWN = 2 };
+    const char *words[2] = {0};
+    bool done = false;
+    tsr_flag_list mount = {0};
+    tsr_push_options options = {.size_bytes = sizeof options};
+    tsr_remote_line remote;
+    tsr_flag flags[OWN + TSR_REMOTE_FLAG_COUNT] = {
+        {"--mount-from", TSR_FLAG_LIST, &mount, "NAME",
+         "a repository there that may have the blobs; more than one may be given", 0, 0, false},
+        {"--no-signature", TSR_FLAG_SWITCH, &options.no_signature, NULL,
+         "leave FILE.sigstore.json here", 0, 0, false},
+    };
+    const char *const positional[] = {"FILE", "REF", NULL};
+    tsr_remote_line_init(&remote);
+    memcpy(flags + OWN, remote.flags, sizeof remote.flags);
+    const tsr_aot_command_line line = {.name = "push",
+                                       .notes = notes,
+                                       .flags = flags,
+                                       .flag_count = sizeof flags / sizeof flags[0],
+                                       .positional = positional,
+                                       .out_words = words};
+    TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
+    if (done) return TSR_SUCCESS;
+    options.mount_names = mount.texts;
+    options.mount_count = mount.count;
+    tsr_result result = run(ctx, &remote, words, &options);
+    tsr_remote_line_release(&remote);
+    return result;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What push and pull share: flags, what the environment says, progress, the summary.
+ */
+#ifndef TSR_TOOLS_AOT_REMOTE_H
+#define TSR_TOOLS_AOT_REMOTE_H
+
+#include "registry/registry.h"
+#include "runtime/base/arena.h"
+#include "tools/aot/aot.h"
+
+enum { TSR_REMOTE_FLAG_COUNT = 11, TSR_REMOTE_AUTH_MAX = 4 };
+
+/* Progress on a terminal: a bar that is drawn again; elsewhere a line now and then. */
+typedef struct tsr_remote_meter {
+    bool quiet, terminal, drawn;
+    const char *what;        /* of the last call */
+    double start, last_line; /* seconds */
+    double rate;             /* bytes a second, smoothed */
+    double rate_time;
+    uint64_t rate_bytes;
+} tsr_remote_meter;
+
+typedef struct tsr_remote_line {
+    tsr_registry_options options;
+    bool quiet, json;
+    const char *auth_file, *proxy;
+    uint64_t retries, retry_delay_ms, timeout_s, jobs;
+    const char *auth_paths[TSR_REMOTE_AUTH_MAX];
+    tsr_remote_meter meter;
+    tsr_arena arena;
+    tsr_flag flags[TSR_REMOTE_FLAG_COUNT];
+} tsr_remote_line;
+
+/* Fills in the flags; the command puts its own beside them. */
+void tsr_remote_line_init(tsr_remote_line *line);
+/* After the flags were parsed: the options, with what the environment says where no flag does. */
+TSR_RESULT tsr_remote_line_finish(tsr_ctx *ctx, tsr_remote_line *line, const char *command);
+void tsr_remote_line_release(tsr_remote_line *line);
+
+/* The summary on stdout: a line, or a JSON object. `verb`: "pushed". */
+void tsr_remote_print(const tsr_remote_line *line, const char *verb, const char *reference,
+                      const char *path, const tsr_registry_report *report);
+/* Ends what progress has drawn. */
+void tsr_remote_meter_end(tsr_remote_meter *meter);
+
+#endif
