@@ -42,6 +42,13 @@ class Checker:
             self.acked.setdefault(own(event), event)
         for event in history.of("damaged"):
             self.alarms.setdefault(named(event), event.at)
+        self.ranks = {author.who for author in history.authors if not author.leads}
+        self.segments, self.verdicts = {}, {}
+        for event in history.of("segment"):
+            self.segments.setdefault((event.who, own(event)), []).append(event)
+        for event in history.of("verdict"):
+            if event.purpose == "recover":
+                self.verdicts.setdefault((event.epoch, named(event)), []).append(event)
 
     def wrong(self, invariant, text):
         self.violations.append((invariant, text))
@@ -56,9 +63,9 @@ class Checker:
     # What all of them ask.
 
     def lineage(self, key):
-        found = []
+        found = set()
         while key != NOTHING and key not in found:
-            found.append(key)
+            found.add(key)
             event = self.published.get(key)
             key = (event.previous, event.previous_of) if event else NOTHING
         return found
@@ -88,9 +95,11 @@ class Checker:
         for author in self.history.coordinators:
             opened = author.first("open")
             ranks = set(range(opened.ranks)) if opened else {0}
+            about = {}
+            for event in author.events:
+                about.setdefault(getattr(event, "generation", None), []).append(event)
             for ack in author.all("ack"):
-                earlier = [e for e in author.events
-                           if e.at < ack.at and getattr(e, "generation", None) == ack.generation]
+                earlier = [e for e in about.get(ack.generation, []) if e.at < ack.at]
                 names = {e.event for e in earlier}
                 missing = ranks - {e.rank for e in earlier if e.event == "prepared"}
                 if missing:
@@ -108,10 +117,10 @@ class Checker:
     def _durable_segments(self, ack, prepared):
         for event in prepared:
             who = "rank %d" % event.rank
-            if not any(a.who == who for a in self.history.authors):
+            if who not in self.ranks:
                 continue  # its log was not given
-            sizes = {e.segment: e.bytes for e in self.history.of("segment")
-                     if e.who == who and own(e) == own(ack) and e.at < event.at}
+            sizes = {e.segment: e.bytes for e in self.segments.get((who, own(ack)), [])
+                     if e.at < event.at}
             if sum(sizes.values()) != event.bytes:
                 self.wrong("I1", "%s: %s has %d bytes durable; it was taken for prepared with %d" %
                            (ack, who, sum(sizes.values()), event.bytes))
@@ -255,13 +264,11 @@ class Checker:
             self._verdicts(recover, verified[-1], opened.ranks if opened else 1)
 
     def _verdicts(self, recover, verified, ranks):
-        verdicts = {}
-        for event in self.history.of("verdict"):
-            if event.epoch == recover.epoch and named(event) == named(recover) and \
-                    event.purpose == "recover" and event.at < verified.at:
-                verdicts[event.who] = event
-        if not any(not author.leads for author in self.history.authors):
-            return  # the ranks' logs were not given
+        verdicts = {event.who: event
+                    for event in self.verdicts.get((recover.epoch, named(recover)), [])
+                    if event.at < verified.at}
+        if not self.ranks:
+            return  # their logs were not given
         if len(verdicts) < ranks or any(e.verdict != "good" for e in verdicts.values()):
             self.wrong("I5", "%s: %d of %d ranks found it good" % (
                 recover, sum(e.verdict == "good" for e in verdicts.values()), ranks))
@@ -337,13 +344,16 @@ class Checker:
         for recover, _ in self.recoveries():
             key = named(recover)
             committed[key] = min(recover.at, committed.get(key, recover.at))
+        unlinks = {}
+        for event in self.history.of("unlink"):
+            unlinks.setdefault(event.name, []).append(event.at)
         for event in self.history.of("sweep"):
             epoch, _, generation = event.name.partition("-")
             key = int(generation), int(epoch)
             if committed.get(key, event.at) >= event.at:
                 continue
             record = "MANIFEST.%d.%d" % key
-            gone = [e.at for e in self.history.of("unlink") if e.name == record and e.at < event.at]
+            gone = [at for at in unlinks.get(record, []) if at < event.at]
             durable = gone and any(gone[0] < e.at < event.at and e.durable
                                    for e in self.history.of("unlinked"))
             reopened = gone and any(gone[0] < e.at < event.at for e in self.history.of("epoch"))

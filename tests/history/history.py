@@ -79,7 +79,7 @@ class History:
         self.events, self.authors, self.complaints = [], [], []
         self.world = False  # a harness told what it did
         self.damage = {}  # (generation, epoch): place where it was damaged first
-        self._open = {}
+        self._open, self._named = {}, {}
 
     def read(self, path):
         with open(path, "rb") as file:
@@ -115,6 +115,7 @@ class History:
             return
         event = Event(len(self.events), where, members)
         self.events.append(event)
+        self._named.setdefault(event.event, []).append(event)
         self._assign(event)
 
     def _add_world(self, where, members):
@@ -162,7 +163,11 @@ class History:
         event.author = author
 
     def of(self, *names):
-        return [event for event in self.events if event.event in names]
+        """In order."""
+        if len(names) == 1:
+            return self._named.get(names[0], [])
+        return sorted((event for name in names for event in self._named.get(name, [])),
+                      key=lambda event: event.at)
 
     @property
     def coordinators(self):
