@@ -149,7 +149,7 @@ static bool reverse_op(autodiff *ad, tsr_builder *builder, MlirOperation op) {
     of.of_result = of.of_results[0];
     if (mlirValueIsNull(of.of_result)) {
         tsr_type type = tsr_type_of(tsr_op_result(op, 0));
-        of.of_result = tsr_emit_splat(builder, &type, 0.0);
+        of.of_result = tsr_emit_filled(builder, &type, 0.0);
     }
     tsr_graph_op id = tsr_graph_op_of(op);
     if (id == TSR_GRAPH_PARAM) return reach_param(ad, builder, op, of.of_result);

@@ -174,7 +174,7 @@ MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, co
 
 /* ---- moving elements ------------------------------------------------------------------------- */
 
-MlirValue tsr_emit_splat(tsr_builder *builder, const tsr_type *type, double value) {
+MlirValue tsr_emit_filled(tsr_builder *builder, const tsr_type *type, double value) {
     tsr_attr attrs[] = {{"value", tsr_attr_make_splat(builder->context, type, value)}, {0}};
     return emit(builder, TSR_GRAPH_NAME("constant"), 0, NULL, type, attrs);
 }

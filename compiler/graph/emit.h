@@ -49,7 +49,7 @@ MlirValue tsr_emit_mean(tsr_builder *builder, MlirValue x, size_t axis_count, co
 /* ---- moving elements ------------------------------------------------------------------------- */
 
 /* A constant of one value everywhere. */
-MlirValue tsr_emit_splat(tsr_builder *builder, const tsr_type *type, double value);
+MlirValue tsr_emit_filled(tsr_builder *builder, const tsr_type *type, double value);
 /* `stride` and `interior` may be NULL: 1, and 0. */
 MlirValue tsr_emit_slice(tsr_builder *builder, MlirValue x, const int64_t *start,
                          const int64_t *size, const int64_t *stride);

@@ -264,7 +264,7 @@ static bool flatten_scan(copier *c, MlirOperation op) {
     for (size_t k = carried; k < count; k++) {
         tsr_type type = tsr_type_of(tsr_op_result(op, k));
         values[k] = length ? tsr_emit_concat(&c->b, length, parts + (k - carried) * length, 0)
-                           : tsr_emit_splat(&c->b, &type, 0.0);
+                           : tsr_emit_filled(&c->b, &type, 0.0);
     }
     tsr_arena_finish(&arena);
     tsr_emit_replace(op, count, values);

@@ -343,7 +343,7 @@ static MlirValue shares(const pool *p, MlirOperation op, tsr_dtype dtype) {
     pool one = *p;
     one.pooled.dims[0] = one.pooled.dims[3] = 1;
     MlirValue count =
-        combine(&one, pad(p, tsr_emit_splat(b, &ones, 1.0), 0.0), TSR_GRAPH_NAME("add"));
+        combine(&one, pad(p, tsr_emit_filled(b, &ones, 1.0), 0.0), TSR_GRAPH_NAME("add"));
     return tsr_emit_div(b, tsr_emit_constant(b, dtype, 1.0), count);
 }
 

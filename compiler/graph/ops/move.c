@@ -170,7 +170,7 @@ bool tsr_gradient_split(tsr_gradient *of) {
     for (size_t i = 0; i < count; i++) {
         tsr_type type = tsr_type_of(tsr_op_result(of->op, i));
         parts[i] = of->of_results[i];
-        if (mlirValueIsNull(parts[i])) parts[i] = tsr_emit_splat(of->builder, &type, 0.0);
+        if (mlirValueIsNull(parts[i])) parts[i] = tsr_emit_filled(of->builder, &type, 0.0);
     }
     of->of_operands[0] = tsr_emit_concat(of->builder, count, parts, (uint32_t)axis);
     return true;
@@ -231,7 +231,8 @@ bool tsr_check_gather(tsr_rule *rule) { return gather_type(rule, &rule->results[
 
 bool tsr_gradient_gather(tsr_gradient *of) {
     tsr_type type = tsr_type_of(operand(of, 0));
-    MlirValue operands[] = {tsr_emit_splat(of->builder, &type, 0.0), operand(of, 1), of->of_result};
+    MlirValue operands[] = {tsr_emit_filled(of->builder, &type, 0.0), operand(of, 1),
+                            of->of_result};
     tsr_attr attrs[] = {{"axis", tsr_op_attr(of->op, "axis")}, {0}};
     if (of->wanted[0])
         of->of_operands[0] = tsr_build_value(of->builder, TSR_GRAPH_NAME("scatter_add"), operands,
@@ -412,7 +413,7 @@ bool tsr_gradient_sort(tsr_gradient *of) {
     tsr_shape updates = tsr_type_of(of->of_result).shape;
     for (uint32_t i = 0; i < updates.rank; i++) flat_updates.dims[0] *= updates.dims[i];
     tsr_type whole = {.dtype = type.dtype, .shape = flat};
-    MlirValue operands[] = {tsr_emit_splat(b, &whole, 0.0),
+    MlirValue operands[] = {tsr_emit_filled(b, &whole, 0.0),
                             tsr_emit_reshape(b, place, &flat_updates),
                             tsr_emit_reshape(b, of->of_result, &flat_updates)};
     tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(b->context, 0)}, {0}};
