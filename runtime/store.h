@@ -45,6 +45,10 @@ typedef struct tsr_store_options {
      * data holds no state after an opening that fails, or that finds none. Used while opening. */
     const tsr_tensor *tensors;
     size_t tensor_count;
+    /* Gets each line of the event log (docs/state-store.md), from one thread at a time; NULL: none
+     * is wanted. */
+    void (*event)(void *user, const char *line);
+    void *event_user; /* borrowed */
 } tsr_store_options;
 
 typedef enum tsr_resume_mode {

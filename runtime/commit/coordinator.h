@@ -19,9 +19,10 @@
 #ifndef TSR_RUNTIME_COMMIT_COORDINATOR_H
 #define TSR_RUNTIME_COMMIT_COORDINATOR_H
 
-#include "runtime/state/message.h"
+#include "runtime/commit/directory.h"
 #include "runtime/commit/outside.h"
-#include "runtime/store/recover.h"
+#include "runtime/commit/recover.h"
+#include "runtime/state/message.h"
 
 enum { TSR_KEEP_MAX = 10000, TSR_SCRATCH_NAMES = 1024 };
 
@@ -64,27 +65,35 @@ typedef struct tsr_coordinator {
     tsr_directory directory;
     tsr_events events;
     uint64_t next_generation, temp_count;
+    uint64_t ready;    /* generation whose directory is durable already; 0: none */
     tsr_link previous; /* what the next generation goes on from */
     tsr_digest previous_token;
+
     tsr_survey survey;     /* while opening */
     size_t candidate;      /* index of the one being verified */
-    size_t chosen, wanted; /* while COUNTING: what was found, how many more are worth it */
-    tsr_name *found;       /* while COUNTING: those that are good */
-    size_t found_count;
+    tsr_manifest examined; /* the one being verified */
+    tsr_name *found;       /* while COUNTING: those that are good, and how many are wanted */
+    size_t found_count, wanted;
+
     tsr_name *good; /* known to be good, each verified from the medium; oldest first */
     uint32_t good_count;
-    bool root_suspect; /* a sync after removing failed: what seems removed may come back, so
-                          nothing more is removed by this run */
+    bool root_suspect; /* a sync after removing failed: what seems removed may come back, so nothing
+                          more is removed by this run */
     tsr_listing root_names, gen_names, segment_names; /* scratch of fixed capacity */
 
     tsr_manifest *plan; /* borrowed */
     tsr_digest layout;
-    uint8_t *encoded;    /* the manifest */
-    tsr_message request; /* the one that ranks were sent last */
-    bool *answered;      /* by rank */
+    uint8_t *encoded; /* owned; the manifest */
+
+    tsr_message request;   /* what the ranks were asked last */
+    uint32_t asked_chunks; /* of the manifest it is about */
+    bool *answered;        /* by rank */
     uint32_t answered_count;
-    tsr_error failure; /* the first that a rank told */
-    bool has_failure, damaged;
+    tsr_verdict failed_verdict; /* the worst; what the first such rank told */
+    tsr_code failed_code;
+    int failed_native;
+    uint32_t failed_rank;
+    char failed_text[TSR_MESSAGE_TEXT_MAX + 1];
     uint64_t asked_ns, sent_ns; /* when first, when last */
 } tsr_coordinator;
 

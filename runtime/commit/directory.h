@@ -13,15 +13,19 @@ typedef struct tsr_directory {
     int root, gens, lock;
 } tsr_directory;
 
-/* One fsync, never a second. */
-TSR_RESULT tsr_disk_sync(tsr_ctx *ctx, int fd, const char *what);
-/* The same for a name in `dir`: O_RDONLY, sync, close. */
-TSR_RESULT tsr_disk_sync_name(tsr_ctx *ctx, int dir, const char *name, int flags);
+/* Made if absent, with its parents; TSR_STATE on a network file system; TSR_LOCKED while another
+ * process holds it. What was opened is in out_dir even after a failure. */
+TSR_RESULT tsr_directory_open(tsr_ctx *ctx, const char *path, bool allow_network_fs,
+                              uint64_t process_id, tsr_directory *out_dir);
+void tsr_directory_close(tsr_ctx *ctx, tsr_directory *dir);
+/* Publishes EPOCH.<epoch>, one above the highest there is; for a new store all ancestors first. */
+TSR_RESULT tsr_directory_claim(tsr_ctx *ctx, const tsr_directory *dir, const char *path,
+                               tsr_listing *scratch, uint64_t *out_epoch);
 
 /* Durable and whole under `name`, never replacing: temporary file, fsync, link, fsync of `root`.
  * out_unknown (may not be NULL) is set when the name may or may not be there for good. TSR_LOCKED:
  * the name exists with other bytes. */
-TSR_RESULT tsr_disk_publish(tsr_ctx *ctx, int root, uint64_t epoch, const tsr_name *name,
+TSR_RESULT tsr_disk_publish(tsr_ctx *ctx, int root, const tsr_name *temp, const tsr_name *name,
                             const void *bytes, size_t size_bytes, bool *out_unknown);
 
 /* Removes a generation's directory with its segments. `scratch` has no arena. */

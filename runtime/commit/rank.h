@@ -7,8 +7,9 @@
 #ifndef TSR_RUNTIME_COMMIT_RANK_H
 #define TSR_RUNTIME_COMMIT_RANK_H
 
-#include "runtime/state/message.h"
 #include "runtime/commit/outside.h"
+#include "runtime/state/event.h"
+#include "runtime/state/message.h"
 
 /* The rank's own bytes. */
 typedef struct tsr_rank_data {
@@ -24,7 +25,7 @@ typedef struct tsr_rank_data {
     void (*hash_end)(void *user);
     /* Reads these chunks of a generation and compares them. TSR_STATE: they are damaged. May keep
      * what it read, when the purpose is TSR_PURPOSE_RECOVER. */
-    TSR_RESULT (*verify)
+    TSR_RESULT(*verify)
     (tsr_ctx *ctx, void *user, const tsr_manifest *manifest, tsr_part part, tsr_purpose purpose);
 } tsr_rank_data;
 
@@ -33,7 +34,7 @@ typedef struct tsr_rank_options {
     uint32_t rank, rank_count;
     int root, gens; /* borrowed descriptors of the store's directory and its gen/ */
     tsr_rank_data data;
-    /* Of a coordinator in this process: its candidate, which is not read again. NULL: none. */
+    /* The `examined` of a coordinator in this process, so that it is not read again. NULL: none. */
     const tsr_manifest *candidate;
     tsr_outside outside;
 } tsr_rank_options;
@@ -50,10 +51,12 @@ typedef struct tsr_rank {
     tsr_events events;
     tsr_manifest *plan; /* borrowed; NULL: not yet */
     tsr_digest layout;
-    uint64_t ended; /* generations up to this one were prepared or aborted */
-    uint8_t *reply; /* owned; the last one, for a request that comes again */
-    size_t reply_size, reply_room;
-    tsr_message replied; /* its kind, subject and purpose */
+    uint64_t ended;       /* generations up to this one were prepared, aborted or committed */
+    tsr_link proposed;    /* the candidate verified last */
+    tsr_message answered; /* the last request that was; its texts and digests are not kept */
+    uint8_t *reply;       /* owned; what was answered */
+    size_t reply_size;    /* 0: nothing yet */
+    uint8_t *digests;     /* owned; of its part */
 } tsr_rank;
 
 TSR_RESULT tsr_rank_create(tsr_ctx *ctx, const tsr_rank_options *options, tsr_rank **out_rank);
@@ -64,8 +67,5 @@ TSR_RESULT tsr_rank_plan(tsr_ctx *ctx, tsr_rank *rank, tsr_manifest *plan);
  * epoch does nothing. */
 void tsr_rank_receive(tsr_ctx *ctx, tsr_rank *rank, const uint8_t *bytes, size_t size_bytes);
 void tsr_rank_destroy(tsr_rank *rank); /* accepts NULL */
-
-/* Chunks of rank `rank` of `rank_count`, of a manifest with so many. */
-tsr_part tsr_part_of(uint32_t chunk_count, uint32_t rank, uint32_t rank_count);
 
 #endif

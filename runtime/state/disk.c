@@ -1,15 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/disk.h"
 
+#include "runtime/commit/mutants.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+
+enum { WRITE_BYTES = 8 << 20 };
 
 static int add_name(void *user, const char *text) {
     tsr_listing *listing = user;
     tsr_name name = tsr_name_parse(text);
     if (name.kind == TSR_NAME_OTHER) return 0;
+    if ((name.kind == TSR_NAME_EPOCH || name.kind == TSR_NAME_BASE ||
+         name.kind == TSR_NAME_MANIFEST) &&
+        name.epoch > listing->highest_epoch)
+        listing->highest_epoch = name.epoch;
     if (listing->count == listing->capacity && listing->arena) {
         size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
         tsr_name *names = TSR_NEW(listing->arena, tsr_name, capacity);
@@ -29,37 +38,67 @@ tsr_result tsr_disk_list(tsr_ctx *ctx, int fd, tsr_listing *listing) {
     const tsr_io *io = tsr_ctx_io(ctx);
     listing->count = 0;
     listing->overflow = false;
+    listing->highest_epoch = 0;
     int code = io->list(io->self, fd, add_name, listing);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot list the directory");
     return TSR_SUCCESS;
 }
 
-bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
-                     uint64_t generation) {
-    for (size_t i = 0; i < listing->count; i++) {
-        const tsr_name *name = &listing->names[i];
-        if (name->kind == kind && name->epoch == epoch && name->generation == generation)
-            return true;
-    }
-    return false;
+static int compare_names(const void *a, const void *b) {
+    const tsr_name *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    if (x->epoch != y->epoch) return x->epoch < y->epoch ? -1 : 1;
+    return x->generation < y->generation ? -1 : x->generation > y->generation;
 }
 
-uint64_t tsr_listing_highest_epoch(const tsr_listing *listing) {
-    uint64_t epoch = 0;
-    for (size_t i = 0; i < listing->count; i++) {
-        const tsr_name *name = &listing->names[i];
-        bool counts = name->kind == TSR_NAME_EPOCH || name->kind == TSR_NAME_BASE ||
-                      name->kind == TSR_NAME_MANIFEST;
-        if (counts && name->epoch > epoch) epoch = name->epoch;
+/* In place and in bounded time: heapsort, because qsort may allocate. */
+static void sift_down(tsr_name *names, size_t at, size_t count) {
+    for (size_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && compare_names(&names[child], &names[child + 1]) < 0) child++;
+        if (compare_names(&names[at], &names[child]) >= 0) return;
+        tsr_name swap = names[at];
+        names[at] = names[child];
+        names[child] = swap;
+        at = child;
     }
-    return epoch;
+}
+
+void tsr_listing_sort(tsr_listing *listing) {
+    for (size_t i = listing->count / 2; i-- > 0;) sift_down(listing->names, i, listing->count);
+    for (size_t end = listing->count; end-- > 1;) {
+        tsr_name swap = listing->names[0];
+        listing->names[0] = listing->names[end];
+        listing->names[end] = swap;
+        sift_down(listing->names, 0, end);
+    }
+}
+
+size_t tsr_listing_find(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
+                        uint64_t generation) {
+    const tsr_name name = {.kind = kind, .epoch = epoch, .generation = generation};
+    size_t low = 0, high = listing->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare_names(&listing->names[middle], &name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
+                     uint64_t generation) {
+    const tsr_name name = {.kind = kind, .epoch = epoch, .generation = generation};
+    size_t at = tsr_listing_find(listing, kind, epoch, generation);
+    return at < listing->count && compare_names(&listing->names[at], &name) == 0;
 }
 
 /* ---- reading ---- */
 
 static bool is_damage(int err) {
-    return err == EIO || err == ENOENT || err == ENOTDIR || err == EISDIR || err == ELOOP ||
-           err == EUCLEAN || err == EBADMSG || err == ENODATA;
+    return TSR_MUTANT(REFUSAL_IS_DAMAGE) || err == EIO || err == ENOENT || err == ENOTDIR ||
+           err == EISDIR || err == ELOOP || err == EUCLEAN || err == EBADMSG || err == ENODATA;
 }
 
 tsr_result tsr_disk_open(tsr_ctx *ctx, int dir, const char *name, int flags, int *out_fd) {
@@ -81,7 +120,7 @@ tsr_result tsr_disk_read(tsr_ctx *ctx, int fd, const char *name, void *bytes, si
         ssize_t part = io->pread(io->self, fd, (char *)bytes + done, size_bytes - done,
                                  (off_t)(offset + done));
         if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
-        if (part == -EIO && !again) {
+        if (part == -EIO && !again && !TSR_MUTANT(READ_ONCE)) {
             again = true;
             continue;
         }
@@ -126,4 +165,118 @@ tsr_result tsr_disk_read_file(tsr_ctx *ctx, int dir, const char *name, size_t si
 done:
     io->close(io->self, fd);
     return result;
+}
+
+/* ---- writing ---- */
+
+/* Whole blocks past the page cache, which a file system may refuse; what is not done after success
+ * is left to the page cache. */
+static tsr_result write_direct(tsr_ctx *ctx, int fd, const char *name, const uint8_t *bytes,
+                               uint64_t size_bytes, uint64_t *out_done) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    unsigned interruptions = 0;
+    uint64_t done = 0, whole = size_bytes / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
+    while (done < whole && done % TSR_DIRECT_ALIGN == 0) {
+        size_t size = whole - done < WRITE_BYTES ? (size_t)(whole - done) : WRITE_BYTES;
+        ssize_t part = io->pwrite(io->self, fd, bytes + done, size, (off_t)done);
+        if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
+        if (part == -EINVAL || part == -EOPNOTSUPP) break;
+        if (part <= 0)
+            FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %" PRIu64,
+                       name, done);
+        done += (uint64_t)part;
+    }
+    *out_done = done / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_disk_write(tsr_ctx *ctx, int dir, int fd, const char *name, const uint8_t *bytes,
+                          uint64_t size_bytes) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    uint64_t done = 0;
+    int direct = -1, code = 0;
+    tsr_result result = TSR_SUCCESS;
+    if (size_bytes >= TSR_DIRECT_ALIGN)
+        direct = io->open(io->self, dir, name, O_WRONLY | O_NOFOLLOW | O_DIRECT, 0);
+    if (direct >= 0) {
+        result = write_direct(ctx, direct, name, bytes, size_bytes, &done);
+        code = io->close(io->self, direct);
+    }
+    TRY(ctx, result);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot close '%s'", name);
+    return tsr_io_write_all(ctx, fd, name, bytes + done, (size_t)(size_bytes - done), done);
+}
+
+tsr_result tsr_disk_sync(tsr_ctx *ctx, int fd, const char *what) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int code = io->fsync(io->self, fd);
+    if (code < 0 && TSR_MUTANT(RETRIED_SYNC)) code = io->fsync(io->self, fd);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot sync '%s'", what);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_disk_sync_name(tsr_ctx *ctx, int dir, const char *name, int flags) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int fd = io->open(io->self, dir, name, O_RDONLY | flags, 0);
+    if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot open '%s'", name);
+    tsr_result result = tsr_disk_sync(ctx, fd, name);
+    io->close(io->self, fd);
+    return result;
+}
+
+/* ---- paths ---- */
+
+/* One prefix of `path` after another: made where it is missing (make), or its parent synced, so
+ * that no ancestor of a new store is lost with it. A parent that may not be opened was not made
+ * here. */
+static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char prefix[4096], parent[4096];
+    size_t length = strlen(path);
+    if (length >= sizeof prefix) FAIL(ctx, TSR_IO, "its path has %zu bytes", length);
+    snprintf(parent, sizeof parent, "%s", path[0] == '/' ? "/" : ".");
+    for (size_t i = 1; i <= length; i++) {
+        if ((path[i] != '/' && path[i]) || path[i - 1] == '/') continue;
+        memcpy(prefix, path, i);
+        prefix[i] = 0;
+        if (make) {
+            int code = io->mkdir(io->self, TSR_IO_CWD, prefix, 0755);
+            if (code < 0 && code != -EEXIST)
+                FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create '%s'", prefix);
+        } else {
+            tsr_result result = tsr_disk_sync_name(ctx, TSR_IO_CWD, parent, O_DIRECTORY);
+            if (result.code && ctx->error.native != EACCES && ctx->error.native != EINVAL &&
+                ctx->error.native != EROFS)
+                TRY(ctx, result);
+        }
+        memcpy(parent, prefix, i + 1);
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_disk_make_path(tsr_ctx *ctx, const char *path) {
+    return walk_ancestors(ctx, path, true);
+}
+tsr_result tsr_disk_sync_path(tsr_ctx *ctx, const char *path) {
+    return walk_ancestors(ctx, path, false);
+}
+
+tsr_result tsr_disk_network_fs(tsr_ctx *ctx, int fd, const char **out_name) {
+    static const struct {
+        uint64_t magic;
+        const char *name;
+    } rows[] = {
+        {0x6969, "NFS"},        {0x517B, "SMB"},      {0xFF534D42, "CIFS"}, {0xFE534D42, "SMB2"},
+        {0x65735546, "FUSE"},   {0x01021997, "9P"},   {0x00C36400, "Ceph"}, {0x5346414F, "AFS"},
+        {0x0BD00BD0, "Lustre"}, {0x47504653, "GPFS"}, {0x73757245, "Coda"}, {0x564C, "NCP"},
+        {0x7461636F, "OCFS2"},  {0x01161970, "GFS2"},
+    };
+    const tsr_io *io = tsr_ctx_io(ctx);
+    uint64_t magic = 0;
+    int code = io->fs_type(io->self, fd, &magic);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot tell the file system");
+    *out_name = NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].magic == magic) *out_name = rows[i].name;
+    return TSR_SUCCESS;
 }

@@ -5,6 +5,8 @@
  */
 #include "runtime/state/format.h"
 
+#include "runtime/commit/mutants.h"
+
 #include <string.h>
 
 static const char token_magic[8] = "TSRTOKEN", map_magic[8] = "TSRSTATE",
@@ -570,7 +572,7 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
     cursor in = {begin, begin + size_bytes - TSR_DIGEST_BYTES, false};
     cursor tail = {in.end, in.end + TSR_DIGEST_BYTES, false};
     tsr_digest own = take_digest(&tail), actual = tsr_hash(bytes, size_bytes - TSR_DIGEST_BYTES);
-    if (!tsr_digest_equal(&own, &actual)) {
+    if (!tsr_digest_equal(&own, &actual) && !TSR_MUTANT(MANIFEST_HASH_UNCHECKED)) {
         tsr_digest_format(&own, expected);
         tsr_digest_format(&actual, found);
         DAMAGED(ctx, subject, "its hash is %s; it states %s", found, expected);
@@ -588,7 +590,7 @@ tsr_result tsr_manifest_decode(tsr_ctx *ctx, const char *subject, const void *by
     if (!again) FAIL(ctx, TSR_MEMORY, "no memory for %s", subject);
     TSR_ASSERT(tsr_manifest_size(&manifest) == size_bytes);
     tsr_manifest_encode(&manifest, again);
-    if (memcmp(again, bytes, size_bytes) != 0)
+    if (memcmp(again, bytes, size_bytes) != 0 && !TSR_MUTANT(STATE_HASH_UNCHECKED))
         DAMAGED(ctx, subject, "its digests do not agree with each other");
     *out_manifest = manifest;
     return TSR_SUCCESS;

@@ -27,6 +27,9 @@ const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_
     case TSR_NAME_SEGMENT:
         snprintf(out_text, room, "segment.%" PRIu64, name->generation);
         break;
+    case TSR_NAME_COMMITTED:
+        snprintf(out_text, room, "COMMITTED");
+        break;
     case TSR_NAME_OTHER:
         TSR_ASSERT(!"a name of no kind is never written");
     }
@@ -60,6 +63,7 @@ tsr_name tsr_name_parse(const char *text) {
         {TSR_NAME_TEMP, "TEMP.", '.', {1, 3, 4}},
         {TSR_NAME_GENERATION, "", '-', {1, 2}},
         {TSR_NAME_SEGMENT, "segment.", 0, {2}},
+        {TSR_NAME_COMMITTED, "COMMITTED", 0, {0}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tsr_name name = {.kind = rows[i].kind};

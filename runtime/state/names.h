@@ -15,6 +15,7 @@ typedef enum tsr_name_kind {
     TSR_NAME_TEMP,       /* TEMP.<epoch>.<pid>.<nonce> */
     TSR_NAME_GENERATION, /* <epoch>-<generation>, in gen/ */
     TSR_NAME_SEGMENT,    /* segment.<index>, in a generation's directory; index in `generation` */
+    TSR_NAME_COMMITTED,  /* COMMITTED, there too: it was acknowledged */
 } tsr_name_kind;
 
 typedef struct tsr_name {

@@ -3,7 +3,8 @@
  * The reports of what lies in a store. They are recovery without its writes: what recovery would
  * log becomes a line.
  */
-#include "runtime/store/recover.h"
+#include "runtime/commit/recover.h"
+#include "runtime/store/read.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,6 +14,12 @@ typedef struct reporter {
     tsr_fsck_report_fn report;
     void *user;
 } reporter;
+
+typedef struct examination {
+    tsr_survey survey;
+    tsr_reader *reader; /* borrowed */
+    bool verify;        /* the data is read, too */
+} examination;
 
 static void forward(void *user, tsr_log_level level, const char *text) {
     const reporter *to = user;
@@ -37,33 +44,44 @@ static void report_uncommitted(const tsr_ctx *ctx, const tsr_survey *survey) {
                     ": ignored, a later run went on from an earlier one",
                     name->generation, name->epoch);
     }
-    for (size_t i = 0; i < survey->generations.count; i++) {
-        const tsr_name *name = &survey->generations.names[i];
-        if (name->kind == TSR_NAME_GENERATION &&
-            !tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, name->epoch, name->generation))
-            tsr_log(ctx, TSR_LOG_NOTICE,
-                    "generation %" PRIu64 " of epoch %" PRIu64
-                    ": uncommitted, an unfinished save or removal",
-                    name->generation, name->epoch);
+    for (size_t i = 0; i < survey->unfinished.count; i++) {
+        const tsr_name *name = &survey->unfinished.names[i];
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " of epoch %" PRIu64
+                ": uncommitted, an unfinished save or removal",
+                name->generation, name->epoch);
     }
 }
 
 static tsr_result check_is_store(tsr_ctx *ctx, const tsr_survey *survey) {
-    if (!survey->committed && !tsr_listing_highest_epoch(&survey->names))
+    if (!survey->committed && !survey->names.highest_epoch)
         FAIL(ctx, TSR_STATE, "it is not a state directory: it has no EPOCH and no MANIFEST");
     return TSR_SUCCESS;
 }
 
-static tsr_result check(tsr_ctx *ctx, tsr_survey *survey) {
+static tsr_result read_generation(tsr_ctx *ctx, const examination *e, const tsr_name *name,
+                                  tsr_manifest *out_manifest) {
+    const tsr_survey *survey = &e->survey;
+    TRY(ctx, tsr_survey_read_candidate(ctx, survey, name, out_manifest));
+    if (!e->verify) return tsr_read_sizes(ctx, survey->gens, out_manifest);
+    const tsr_part all = {0, out_manifest->chunk_count};
+    return tsr_read_part(ctx, e->reader, survey->gens, out_manifest, all, NULL, false);
+}
+
+static tsr_result check(tsr_ctx *ctx, examination *e) {
+    tsr_survey *survey = &e->survey;
     uint32_t good_count = 0;
     TRY(ctx, tsr_survey_take(ctx, survey));
     TRY(ctx, check_is_store(ctx, survey));
     for (size_t i = 0; i < survey->candidate_count; i++) {
         char hash[TSR_DIGEST_HEX + 1];
         tsr_manifest manifest;
-        bool good;
-        TRY(ctx, tsr_survey_verify(ctx, survey, &survey->candidates[i], &good, &manifest));
-        if (!good) continue;
+        tsr_result result = read_generation(ctx, e, &survey->candidates[i], &manifest);
+        if (result.code == TSR_STATE) {
+            tsr_survey_damaged(ctx, survey, &survey->candidates[i]);
+            continue;
+        }
+        TRY(ctx, result);
         good_count++;
         tsr_digest_format(&manifest.token.state_hash, hash);
         tsr_log(ctx, TSR_LOG_NOTICE,
@@ -73,8 +91,8 @@ static tsr_result check(tsr_ctx *ctx, tsr_survey *survey) {
                 manifest.tensor_count, manifest.chunk_count, hash);
     }
     report_uncommitted(ctx, survey);
-    tsr_log(ctx, TSR_LOG_NOTICE, "%u good, %u damaged, %u uncommitted%s", good_count,
-            survey->damaged_count, survey->uncommitted_count,
+    tsr_log(ctx, TSR_LOG_NOTICE, "%u good, %u damaged, %zu uncommitted%s", good_count,
+            survey->damaged_count, survey->unfinished.count,
             survey->committed ? "" : "; nothing was committed yet");
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed records are damaged; %u generations are good",
@@ -83,15 +101,12 @@ static tsr_result check(tsr_ctx *ctx, tsr_survey *survey) {
 }
 
 /* One line for one generation. What cannot be read is damage or, as a result, another failure. */
-static tsr_result list_one(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
+static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     char hash[TSR_DIGEST_HEX + 1];
     tsr_manifest manifest;
-    tsr_result result = tsr_survey_read_manifest(ctx, survey, name, &manifest);
-    if (!result.code) result = tsr_read_sizes(ctx, survey->gens, &manifest);
-    if (!result.code && survey->verify)
-        result = tsr_read_state(ctx, survey->reader, survey->gens, &manifest, NULL, false);
+    tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
-        survey->damaged_count++;
+        e->survey.damaged_count++;
         tsr_log(ctx, TSR_LOG_ERROR, "generation %" PRIu64 " epoch %" PRIu64 " damaged: %s",
                 name->generation, name->epoch, ctx->error.text);
         return TSR_SUCCESS;
@@ -107,41 +122,44 @@ static tsr_result list_one(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *nam
     return TSR_SUCCESS;
 }
 
-static tsr_result list(tsr_ctx *ctx, tsr_survey *survey) {
+static tsr_result list(tsr_ctx *ctx, examination *e) {
+    tsr_survey *survey = &e->survey;
     TRY(ctx, tsr_survey_take(ctx, survey));
     TRY(ctx, check_is_store(ctx, survey));
     for (size_t i = 0; i < survey->candidate_count; i++)
-        TRY(ctx, list_one(ctx, survey, &survey->candidates[i]));
-    tsr_log(ctx, TSR_LOG_NOTICE, "%zu generations, %u damaged, %u uncommitted%s",
-            survey->candidate_count, survey->damaged_count, survey->uncommitted_count,
-            survey->verify ? "" : "; the data was not read");
+        TRY(ctx, list_one(ctx, e, &survey->candidates[i]));
+    tsr_log(ctx, TSR_LOG_NOTICE, "%zu generations, %u damaged, %zu uncommitted%s",
+            survey->candidate_count, survey->damaged_count, survey->unfinished.count,
+            e->verify ? "" : "; the data was not read");
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed records are damaged", survey->damaged_count);
     return TSR_SUCCESS;
 }
 
 static tsr_result examine(tsr_ctx *ctx, const char *directory,
-                          tsr_result (*examination)(tsr_ctx *ctx, tsr_survey *survey), bool verify,
+                          tsr_result (*examine_all)(tsr_ctx *ctx, examination *e), bool verify,
                           tsr_fsck_report_fn report, void *user) {
     const tsr_io *io = tsr_ctx_io(ctx);
     reporter to = {report, user};
     tsr_ctx own = {.log = forward, .log_user = &to, .log_level = TSR_LOG_NOTICE, .io = ctx->io};
     tsr_arena arena = {0};
-    tsr_survey survey = {
-        .root = -1, .gens = -1, .arena = &arena, .reader = tsr_reader_create(), .verify = verify};
+    examination e = {.survey = {.root = -1, .gens = -1, .arena = &arena},
+                     .reader = tsr_reader_create(),
+                     .verify = verify};
+    tsr_survey *survey = &e.survey;
     tsr_result result;
-    if (!survey.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
-    survey.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
-    if (survey.root < 0) {
-        result = tsr_fail_(&own, TSR_IO, -survey.root, __FILE__, __LINE__, "cannot open it");
+    if (!e.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
+    survey->root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (survey->root < 0) {
+        result = tsr_fail_(&own, TSR_IO, -survey->root, __FILE__, __LINE__, "cannot open it");
         goto done;
     }
-    survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    result = examination(&own, &survey);
+    survey->gens = io->open(io->self, survey->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    result = examine_all(&own, &e);
 done:
-    if (survey.gens >= 0) io->close(io->self, survey.gens);
-    if (survey.root >= 0) io->close(io->self, survey.root);
-    tsr_reader_destroy(survey.reader);
+    if (survey->gens >= 0) io->close(io->self, survey->gens);
+    if (survey->root >= 0) io->close(io->self, survey->root);
+    tsr_reader_destroy(e.reader);
     tsr_arena_finish(&arena);
     if (!result.code) return result;
     result = tsr_error_prefix(&own, result, "state directory '%s'", directory);

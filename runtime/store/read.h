@@ -6,9 +6,9 @@
 #ifndef TSR_RUNTIME_STORE_READ_H
 #define TSR_RUNTIME_STORE_READ_H
 
-#include "runtime/store/crew.h"
 #include "runtime/state/disk.h"
 #include "runtime/state/format.h"
+#include "runtime/store/crew.h"
 
 enum {
     TSR_READ_SLOTS = 4,
@@ -44,11 +44,11 @@ typedef struct tsr_reader {
 tsr_reader *tsr_reader_create(void);
 void tsr_reader_destroy(tsr_reader *reader); /* accepts NULL */
 
-/* A generation's segments, in order. Tensor i is copied to destinations[i] before it is hashed,
- * or, where destinations is NULL, only verified. With `drop` the page cache is dropped first, so
- * that the medium is read. */
-TSR_RESULT tsr_read_state(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
-                          void *const *destinations, bool drop);
+/* Some of a generation's chunks, in order. Those of tensor i are copied to their place in
+ * destinations[i] before they are hashed, or, where destinations is NULL, only verified. With
+ * `drop` the page cache is dropped first, so that the medium is read. */
+TSR_RESULT tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
+                         tsr_part part, void *const *destinations, bool drop);
 /* Are the segments there, with the sizes stated? Reads no data. */
 TSR_RESULT tsr_read_sizes(tsr_ctx *ctx, int gens, const tsr_manifest *manifest);
 

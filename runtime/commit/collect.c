@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Removing what is no longer needed. Nothing of a higher epoch is ever touched. A crash between any
+ * two calls leaves either a whole generation or segments without a manifest, which the next sweep
+ * takes.
+ */
+#include "runtime/commit/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+void tsr_collect_add_good(tsr_coordinator *c, uint64_t epoch, uint64_t generation) {
+    if (c->good_count == c->options.keep) {
+        memmove(c->good, c->good + 1, (c->options.keep - 1) * sizeof *c->good);
+        c->good_count--;
+    }
+    c->good[c->good_count++] =
+        (tsr_name){.kind = TSR_NAME_MANIFEST, .epoch = epoch, .generation = generation};
+}
+
+static bool is_good(const tsr_coordinator *c, const tsr_name *name) {
+    for (uint32_t i = 0; i < c->good_count; i++)
+        if (c->good[i].epoch == name->epoch && c->good[i].generation == name->generation)
+            return true;
+    return false;
+}
+
+static bool epoch_has_manifest(const tsr_listing *sorted, uint64_t epoch) {
+    size_t at = tsr_listing_find(sorted, TSR_NAME_MANIFEST, epoch, 0);
+    return at < sorted->count && sorted->names[at].kind == TSR_NAME_MANIFEST &&
+           sorted->names[at].epoch == epoch;
+}
+
+/* Failing to remove is harmless: the next collection finds it again. But what failed may have been
+ * done. */
+static void remove_name(tsr_ctx *ctx, tsr_coordinator *c, const tsr_name *name) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char text[TSR_NAME_TEXT_MAX];
+    tsr_name_format(name, text);
+    tsr_event_more(&c->events, "unlink", NULL, NULL, "\"name\":\"%s\"", text);
+    io->unlink(io->self, c->directory.root, text, 0);
+}
+
+tsr_result tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char text[TSR_NAME_TEXT_MAX];
+    TRY(ctx, tsr_disk_list(ctx, c->directory.gens, &c->gen_names));
+    for (size_t i = 0; i < c->gen_names.count; i++) {
+        tsr_name name = c->gen_names.names[i], manifest = name;
+        if (name.kind != TSR_NAME_GENERATION || name.epoch > c->epoch || is_good(c, &name) ||
+            (name.epoch == c->epoch && name.generation == c->ready))
+            continue;
+        manifest.kind = TSR_NAME_MANIFEST;
+        int fd = io->open(io->self, c->directory.root, tsr_name_format(&manifest, text),
+                          O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+        if (fd >= 0) io->close(io->self, fd);
+        if (fd != -ENOENT) continue;
+        tsr_event_more(&c->events, "sweep", NULL, NULL, "\"name\":\"%s\"",
+                       tsr_name_format(&name, text));
+        TRY(ctx, tsr_disk_remove_generation(ctx, c->directory.gens, &name, &c->segment_names));
+    }
+    return TSR_SUCCESS;
+}
+
+/* A BASE goes a cycle after the last manifest of its epoch, whose absence is durable by then. */
+static void remove_records(tsr_ctx *ctx, tsr_coordinator *c) {
+    const tsr_listing *names = &c->root_names;
+    for (size_t i = 0; i < names->count; i++) {
+        const tsr_name *name = &names->names[i];
+        bool stale = name->epoch < c->epoch;
+        if ((name->kind == TSR_NAME_TEMP && name->epoch <= c->epoch) ||
+            (name->kind == TSR_NAME_EPOCH && stale) ||
+            (name->kind == TSR_NAME_BASE && stale && !names->overflow &&
+             !epoch_has_manifest(names, name->epoch)))
+            remove_name(ctx, c, name);
+    }
+}
+
+tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
+    bool removed = false;
+    if (c->good_count < c->options.keep || c->root_suspect) return TSR_SUCCESS;
+    TRY(ctx, tsr_disk_list(ctx, c->directory.root, &c->root_names));
+    tsr_listing_sort(&c->root_names);
+    tsr_event_more(&c->events, "collect", NULL, NULL, "\"good\":%" PRIu32 ",\"oldest\":%" PRIu64,
+                   c->good_count, c->good[0].generation);
+    remove_records(ctx, c);
+    for (size_t i = 0; i < c->root_names.count; i++) {
+        const tsr_name *name = &c->root_names.names[i];
+        if (name->kind != TSR_NAME_MANIFEST || name->epoch > c->epoch || is_good(c, name)) continue;
+        remove_name(ctx, c, name);
+        removed = true;
+    }
+    if (removed) {
+        tsr_result result = tsr_disk_sync(ctx, c->directory.root, c->options.directory);
+        c->root_suspect = result.code != TSR_OK;
+        tsr_event_more(&c->events, "unlinked", NULL, NULL, "\"durable\":%s",
+                       c->root_suspect ? "false" : "true");
+        TRY(ctx, result);
+    }
+    return tsr_collect_sweep(ctx, c);
+}
+
+tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
+    tsr_result result = TSR_SUCCESS;
+    c->phase = TSR_PHASE_IDLE;
+    if (c->failed_verdict) result = tsr_coordinator_failure(ctx, c);
+    if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
+        tsr_event(&c->events, "damaged", &c->previous, ctx->error.text);
+        return tsr_error_prefix(ctx, result, "generation %" PRIu64 " does not read back",
+                                c->previous.generation);
+    }
+    if (!result.code) {
+        tsr_event_more(&c->events, "verified", &c->previous, NULL,
+                       "\"purpose\":\"read-back\",\"bytes\":%" PRIu64,
+                       tsr_manifest_data_bytes(c->plan));
+        tsr_collect_add_good(c, c->previous.epoch, c->previous.generation);
+        result = tsr_coordinator_remove_old(ctx, c);
+    }
+    if (result.code)
+        tsr_log(ctx, TSR_LOG_WARNING, "old generations stay for now: %s", ctx->error.text);
+    tsr_save_make_ready(ctx, c);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the coordinator share.
+ */
+#ifndef TSR_RUNTIME_COMMIT_INTERNAL_H
+#define TSR_RUNTIME_COMMIT_INTERNAL_H
+
+#include "runtime/commit/coordinator.h"
+#include "runtime/commit/mutants.h"
+
+/* Asks every rank; the answers come to tsr_coordinator_receive. `manifest`: whose chunks are shared
+ * out. */
+void tsr_coordinator_ask(tsr_coordinator *c, tsr_phase phase, const tsr_message *request,
+                         const tsr_manifest *manifest);
+/* Tells every rank, and expects no answer. */
+void tsr_coordinator_tell(tsr_coordinator *c, const tsr_message *message);
+/* A name that no temporary file had before. */
+tsr_name tsr_coordinator_temp(tsr_coordinator *c);
+/* What the first rank that failed told, as the context's error. */
+tsr_result tsr_coordinator_failure(tsr_ctx *ctx, const tsr_coordinator *c);
+
+/* An answer to PREPARE; all have answered; one failed, or too late. */
+void tsr_save_note(tsr_coordinator *c, const tsr_message *answer);
+TSR_RESULT tsr_save_publish(tsr_ctx *ctx, tsr_coordinator *c);
+TSR_RESULT tsr_save_fail(tsr_ctx *ctx, tsr_coordinator *c, tsr_result result, bool unknown);
+/* The directory of the next generation, so that a save need not wait for it. Failing is harmless.
+ */
+void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c);
+
+/* The generation was read back, or not: then it is collected, or a failure returned. */
+TSR_RESULT tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c);
+/* Removes what no manifest names. The root was synced since the last manifest was removed. */
+TSR_RESULT tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c);
+void tsr_collect_add_good(tsr_coordinator *c, uint64_t epoch, uint64_t generation);
+
+static inline tsr_link tsr_manifest_link(const tsr_manifest *manifest) {
+    return (tsr_link){manifest->token.generation, manifest->token.epoch, manifest->hash};
+}
+
+#endif

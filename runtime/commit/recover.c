@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reach, not trust in numbers: an epoch's BASE names the generation it went on from, so of the
+ * epoch of that generation everything above it was written by a run that had been replaced. Walking
+ * BASE records by number, not manifests by hash, a damaged manifest does not hide those below it;
+ * and where a BASE itself is damaged, the manifests of its epoch name the same link.
+ */
+#include "runtime/commit/recover.h"
+
+#include "runtime/commit/mutants.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+tsr_result tsr_survey_read_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_name *name,
+                                    tsr_manifest *out_manifest) {
+    char text[TSR_NAME_TEXT_MAX];
+    uint8_t *bytes;
+    size_t size;
+    tsr_name_format(name, text);
+    TRY(ctx, tsr_disk_read_file(ctx, root, text, TSR_MANIFEST_BYTES_MAX, arena, &bytes, &size));
+    TRY(ctx, tsr_manifest_decode(ctx, text, bytes, size, arena, out_manifest));
+    const tsr_token *token = &out_manifest->token;
+    if (token->generation != name->generation || token->epoch != name->epoch)
+        FAIL(ctx, TSR_STATE,
+             "%s is damaged: its token is of generation %" PRIu64 ", epoch %" PRIu64, text,
+             token->generation, token->epoch);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
+                                     tsr_manifest *out_manifest) {
+    char text[TSR_NAME_TEXT_MAX];
+    TRY(ctx, tsr_survey_read_manifest(ctx, survey->root, survey->arena, name, out_manifest));
+    for (size_t i = 0; i < survey->base_count && !TSR_MUTANT(BASE_HASH_UNCHECKED); i++)
+        if (survey->bases[i].generation == name->generation &&
+            survey->bases[i].epoch == name->epoch &&
+            !tsr_digest_equal(&survey->bases[i].manifest_hash, &out_manifest->hash))
+            FAIL(ctx, TSR_STATE, "%s is not the manifest that a later run went on from",
+                 tsr_name_format(name, text));
+    return TSR_SUCCESS;
+}
+
+static void report(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t generation,
+                   const char *text) {
+    if (!TSR_MUTANT(DAMAGE_IS_UNCOMMITTED)) survey->damaged_count++;
+    survey->committed = true;
+    tsr_event(survey->events, "damaged", &(tsr_link){.generation = generation, .epoch = epoch},
+              text);
+    tsr_log(ctx, TSR_LOG_ERROR, "%s", text);
+}
+
+void tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
+    char text[TSR_ERROR_TEXT_MAX + 96];
+    snprintf(text, sizeof text, "generation %" PRIu64 " of epoch %" PRIu64 " is damaged: %s",
+             name->generation, name->epoch, ctx->error.text);
+    report(ctx, survey, name->epoch, name->generation, text);
+}
+
+/* ---- reach ---- */
+
+/* The highest epoch below `limit` among the names of a kind; 0: none. */
+static uint64_t highest_below(const tsr_listing *listing, tsr_name_kind kind, uint64_t limit) {
+    size_t at = tsr_listing_find(listing, kind, limit, 0);
+    return at && listing->names[at - 1].kind == kind ? listing->names[at - 1].epoch : 0;
+}
+
+/* The next epoch below `limit` that left a BASE or a generation; 0: none. */
+static uint64_t epoch_below(const tsr_survey *survey, uint64_t limit) {
+    uint64_t epoch = highest_below(&survey->names, TSR_NAME_BASE, limit);
+    uint64_t manifest = highest_below(&survey->names, TSR_NAME_MANIFEST, limit);
+    uint64_t lost = highest_below(&survey->lost, TSR_NAME_GENERATION, limit);
+    if (manifest > epoch) epoch = manifest;
+    return lost > epoch ? lost : epoch;
+}
+
+/* Highest first. */
+static void add_candidates(tsr_survey *survey, uint64_t epoch, uint64_t bound) {
+    const tsr_listing *names = &survey->names;
+    size_t first = tsr_listing_find(names, TSR_NAME_MANIFEST, epoch, 0);
+    size_t end = bound == UINT64_MAX ? tsr_listing_find(names, TSR_NAME_MANIFEST, epoch + 1, 0)
+                                     : tsr_listing_find(names, TSR_NAME_MANIFEST, epoch, bound + 1);
+    while (end > first) survey->candidates[survey->candidate_count++] = names->names[--end];
+}
+
+/* Committed, and newer than every manifest there is: collecting takes the oldest first and always
+ * leaves newer ones, so nothing of ours removed it. */
+static void report_lost(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t bound) {
+    char text[TSR_ERROR_TEXT_MAX];
+    uint64_t newest = survey->candidate_count ? survey->candidates[0].generation : 0;
+    size_t at = tsr_listing_find(&survey->lost, TSR_NAME_GENERATION, epoch, 0);
+    for (; at < survey->lost.count; at++) {
+        const tsr_name *name = &survey->lost.names[at];
+        if (name->epoch != epoch || name->generation > bound) return;
+        if (name->generation <= newest) continue;
+        snprintf(text, sizeof text,
+                 "generation %" PRIu64 " of epoch %" PRIu64
+                 " was committed and its manifest is missing",
+                 name->generation, name->epoch);
+        report(ctx, survey, name->epoch, name->generation, text);
+    }
+}
+
+static tsr_result read_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, tsr_link *out_link) {
+    char text[TSR_NAME_TEXT_MAX];
+    uint8_t *bytes;
+    size_t size;
+    tsr_name_format(&(tsr_name){.kind = TSR_NAME_BASE, .epoch = epoch}, text);
+    TRY(ctx,
+        tsr_disk_read_file(ctx, survey->root, text, TSR_BASE_BYTES, survey->arena, &bytes, &size));
+    return tsr_base_decode(ctx, text, bytes, size, epoch, out_link);
+}
+
+/* A BASE that cannot be read: the lowest manifest of the epoch that can says the same, unless the
+ * first ones were collected. Then only the number bounds the epochs below. */
+static tsr_result guess_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, size_t first,
+                             uint64_t bound, tsr_link *out_link) {
+    *out_link = (tsr_link){.generation = bound, .epoch = epoch_below(survey, epoch)};
+    if (survey->candidate_count > first)
+        out_link->generation = survey->candidates[survey->candidate_count - 1].generation - 1;
+    for (size_t i = survey->candidate_count; i-- > first;) {
+        tsr_manifest manifest;
+        tsr_result result = tsr_survey_read_manifest(ctx, survey->root, survey->arena,
+                                                     &survey->candidates[i], &manifest);
+        if (result.code == TSR_STATE) continue;
+        TRY(ctx, result);
+        if (manifest.previous.epoch < epoch) *out_link = manifest.previous;
+        break;
+    }
+    return TSR_SUCCESS;
+}
+
+/* Of a BASE that was guessed the hash may not be known. */
+static void add_base(tsr_survey *survey, const tsr_link *base) {
+    static const tsr_digest none;
+    if (base->generation && !tsr_digest_equal(&base->manifest_hash, &none))
+        survey->bases[survey->base_count++] = *base;
+}
+
+/* `link` is what BASE.<epoch> says. Nothing above it is there, so it must be. */
+static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link) {
+    char text[TSR_ERROR_TEXT_MAX];
+    if (survey->candidate_count || !link->generation ||
+        tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, link->epoch, link->generation) ||
+        tsr_listing_has(&survey->lost, TSR_NAME_GENERATION, link->epoch, link->generation))
+        return;
+    snprintf(text, sizeof text,
+             "generation %" PRIu64 " of epoch %" PRIu64
+             " was committed and its manifest is missing",
+             link->generation, link->epoch);
+    report(ctx, survey, link->epoch, link->generation, text);
+}
+
+static void report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch) {
+    char text[TSR_ERROR_TEXT_MAX + 96];
+    snprintf(text, sizeof text, "the base of epoch %" PRIu64 " is lost: %s", epoch,
+             ctx->error.text);
+    report(ctx, survey, epoch, 0, text);
+}
+
+static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
+    uint64_t bound = UINT64_MAX, epoch = epoch_below(survey, UINT64_MAX);
+    while (epoch) {
+        tsr_link base;
+        size_t first = survey->candidate_count;
+        bool named = tsr_listing_has(&survey->names, TSR_NAME_BASE, epoch, 0);
+        add_candidates(survey, epoch, bound);
+        report_lost(ctx, survey, epoch, bound);
+        tsr_result result = read_base(ctx, survey, epoch, &base);
+        if (result.code == TSR_STATE) {
+            if (named || survey->candidate_count > first) report_base(ctx, survey, epoch);
+            result = guess_base(ctx, survey, epoch, first, bound, &base);
+        } else if (!result.code)
+            check_present(ctx, survey, &base);
+        TRY(ctx, result);
+        add_base(survey, &base);
+        bound = TSR_MUTANT(UNREACHABLE_ACCEPTED) ? bound : base.generation;
+        epoch = base.epoch ? epoch_below(survey, base.epoch + 1) : 0;
+        if (epoch != base.epoch && survey->candidate_count) epoch = 0;
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- survey ---- */
+
+typedef struct contents {
+    bool marked, used; /* COMMITTED is there; any file of ours is */
+} contents;
+
+static int look_at(void *user, const char *text) {
+    contents *found = user;
+    tsr_name_kind kind = tsr_name_parse(text).kind;
+    found->marked |= kind == TSR_NAME_COMMITTED;
+    found->used |= kind != TSR_NAME_OTHER;
+    return 0;
+}
+
+/* A directory without a manifest: an unfinished save; made ready for the next one and empty; or
+ * marked as committed. One that cannot be read is taken for an unfinished save. */
+static void add_unnamed(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char text[TSR_NAME_TEXT_MAX];
+    contents found = {.used = true};
+    int dir = io->open(io->self, survey->gens, tsr_name_format(name, text),
+                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (dir >= 0) {
+        contents seen = {false, false};
+        if (io->list(io->self, dir, look_at, &seen) >= 0) found = seen;
+        io->close(io->self, dir);
+    }
+    if (found.marked) {
+        survey->lost.names[survey->lost.count++] = *name;
+    } else if (found.used) {
+        survey->unfinished.names[survey->unfinished.count++] = *name;
+        tsr_event(survey->events, "uncommitted",
+                  &(tsr_link){.generation = name->generation, .epoch = name->epoch}, NULL);
+    }
+}
+
+tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
+    survey->names.arena = survey->generations.arena = survey->arena;
+    TRY(ctx, tsr_disk_list(ctx, survey->root, &survey->names));
+    if (survey->gens >= 0) TRY(ctx, tsr_disk_list(ctx, survey->gens, &survey->generations));
+    tsr_listing_sort(&survey->names);
+    tsr_listing_sort(&survey->generations);
+    survey->candidates = TSR_NEW(survey->arena, tsr_name, survey->names.count + 1);
+    survey->lost.names = TSR_NEW(survey->arena, tsr_name, survey->generations.count + 1);
+    survey->unfinished.names = TSR_NEW(survey->arena, tsr_name, survey->generations.count + 1);
+    survey->bases =
+        TSR_NEW(survey->arena, tsr_link, survey->names.count + survey->generations.count + 1);
+    if (!survey->candidates || !survey->bases || !survey->lost.names || !survey->unfinished.names)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu names",
+             survey->names.count + survey->generations.count);
+    for (size_t i = 0; i < survey->names.count; i++) {
+        const tsr_name *name = &survey->names.names[i];
+        if (name->kind == TSR_NAME_MANIFEST && name->generation > survey->highest_generation)
+            survey->highest_generation = name->generation;
+    }
+    for (size_t i = 0; i < survey->generations.count; i++) {
+        const tsr_name *name = &survey->generations.names[i];
+        if (name->kind == TSR_NAME_GENERATION &&
+            !tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, name->epoch, name->generation))
+            add_unnamed(ctx, survey, name);
+    }
+    TRY(ctx, reach(ctx, survey));
+    if (survey->candidate_count) survey->committed = true;
+    return TSR_SUCCESS;
+}
+
+/* ---- choice ---- */
+
+static tsr_result check_belongs(tsr_ctx *ctx, const tsr_choice *choice,
+                                const tsr_manifest *manifest) {
+    const tsr_token *token = &manifest->token;
+    if (choice->bundle_hash && !tsr_digest_equal(choice->bundle_hash, &token->bundle_hash)) {
+        char ours[TSR_DIGEST_HEX + 1], theirs[TSR_DIGEST_HEX + 1];
+        tsr_digest_format(choice->bundle_hash, ours);
+        tsr_digest_format(&token->bundle_hash, theirs);
+        FAIL(ctx, TSR_MISMATCH,
+             "generation %" PRIu64 " is of the bundle %s; the bundle given is %s",
+             token->generation, theirs, ours);
+    }
+    if (!choice->numerics || strcmp(choice->numerics, token->numerics) == 0) return TSR_SUCCESS;
+    if (!choice->allow_inexact)
+        FAIL(ctx, TSR_MISMATCH,
+             "generation %" PRIu64 " was computed with numerics '%s'; this machine runs '%s', "
+             "which does not give the same bits",
+             token->generation, token->numerics, choice->numerics);
+    tsr_log(ctx, TSR_LOG_WARNING,
+            "inexact: generation %" PRIu64 " was computed with numerics '%s' and goes on with '%s'",
+            token->generation, token->numerics, choice->numerics);
+    return TSR_SUCCESS;
+}
+
+static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_choice *choice) {
+    char list[256] = "none";
+    size_t used = 0;
+    if (choice->mode != TSR_RESUME_EXACT)
+        FAIL(ctx, TSR_STATE,
+             "nothing good is left: %u committed records are damaged; nothing was "
+             "changed, and no run starts again at step 0 by itself",
+             survey->damaged_count);
+    for (size_t i = survey->candidate_count; i-- > 0 && used < sizeof list - 32;)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%" PRIu64, used ? ", " : "",
+                                 survey->candidates[i].generation);
+    if (survey->damaged_count)
+        FAIL(ctx, TSR_STATE,
+             "generation %" PRIu64 " cannot be resumed: it is damaged or absent; "
+             "there are: %s",
+             choice->generation, list);
+    FAIL(ctx, TSR_STATE, "there is no generation %" PRIu64 "; there are: %s", choice->generation,
+         list);
+}
+
+tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
+                           size_t *index, tsr_manifest *out_manifest) {
+    if (choice->mode == TSR_RESUME_NEVER && survey->committed)
+        FAIL(ctx, TSR_STATE,
+             "a fresh start was asked for, and %zu committed generations are there, the newest "
+             "%" PRIu64,
+             survey->candidate_count, survey->highest_generation);
+    for (; *index < survey->candidate_count; ++*index) {
+        const tsr_name *name = &survey->candidates[*index];
+        if (choice->mode == TSR_RESUME_EXACT && name->generation != choice->generation) continue;
+        tsr_result result = tsr_survey_read_candidate(ctx, survey, name, out_manifest);
+        if (!result.code) return check_belongs(ctx, choice, out_manifest);
+        if (result.code != TSR_STATE) TRY(ctx, result);
+        tsr_survey_damaged(ctx, survey, name);
+    }
+    bool refused = survey->committed && !TSR_MUTANT(ALL_DAMAGED_IS_EMPTY);
+    if (refused || choice->mode == TSR_RESUME_EXACT) return fail_none(ctx, survey, choice);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recovery: which generations the newest run reaches, and which of them goes on. Changes nothing on
+ * disk. What is damaged is logged as an error.
+ */
+#ifndef TSR_RUNTIME_COMMIT_RECOVER_H
+#define TSR_RUNTIME_COMMIT_RECOVER_H
+
+#include "runtime/state/disk.h"
+#include "runtime/state/event.h"
+
+typedef struct tsr_survey {
+    int root, gens;     /* borrowed; gens may be -1: there is none */
+    tsr_arena *arena;   /* borrowed */
+    tsr_events *events; /* borrowed; NULL: none */
+
+    tsr_listing names, generations; /* of the root and of gen/, sorted */
+    tsr_listing lost;               /* generations marked COMMITTED whose manifest is missing */
+    tsr_listing unfinished;         /* others without a manifest that hold something */
+    tsr_name *candidates;           /* reachable manifests, highest first */
+    size_t candidate_count;
+    tsr_link *bases; /* what the runs on the way went on from */
+    size_t base_count;
+    uint64_t highest_generation; /* of any manifest, reachable or not */
+    bool committed;              /* something was committed once, even if it is gone */
+    uint32_t damaged_count;
+} tsr_survey;
+
+/* root, gens, arena and events are set by the caller. */
+TSR_RESULT tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey);
+
+/* TSR_STATE: it is damaged. */
+TSR_RESULT tsr_survey_read_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_name *name,
+                                    tsr_manifest *out_manifest);
+/* The same, and it is the one that a later run went on from, if one did. */
+TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
+                                     tsr_manifest *out_manifest);
+/* The context's error is why. Logged and counted. */
+void tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
+
+typedef struct tsr_choice {
+    tsr_resume_mode mode;
+    uint64_t generation;           /* for TSR_RESUME_EXACT */
+    const tsr_digest *bundle_hash; /* NULL: any */
+    const char *numerics;          /* NULL: any */
+    bool allow_inexact;
+    bool refuse_damage; /* TSR_STATE, and nothing changed, if any was met on the way */
+} tsr_choice;
+
+/* The first candidate from *index on that can be decoded and belongs; the caller then verifies its
+ * data, and asks again from the next index on when it is damaged. candidate_count: nothing there,
+ * start fresh. TSR_STATE: something was there, and nothing is left. */
+TSR_RESULT tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
+                           size_t *index, tsr_manifest *out_manifest);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bytes of the one rank: hashed and written from staging, verified on their way to where they
+ * will be used.
+ */
+#include "runtime/store/internal.h"
+
+#include <string.h>
+
+enum { TASKS_MAX = 4096 };
+
+static uint64_t staged_step(void *user) {
+    const tsr_store *store = user;
+    return store->staged.step;
+}
+
+static const uint8_t *segment_bytes(void *user, uint32_t segment) {
+    const tsr_store *store = user;
+    return store->staging + store->segment_starts[segment];
+}
+
+/* Many small chunks make one task. */
+static uint32_t chunks_per_task(const tsr_store *store) {
+    return 1 + store->hashing.count / TASKS_MAX;
+}
+
+static uint64_t task_count(const tsr_store *store) {
+    uint32_t per_task = chunks_per_task(store);
+    return ((uint64_t)store->hashing.count + per_task - 1) / per_task;
+}
+
+/* Done by the crew while the segments are written: staging does not change meanwhile. */
+static void hash_chunks(void *user, uint64_t task) {
+    tsr_store *store = user;
+    uint64_t per_task = chunks_per_task(store), end = (task + 1) * per_task;
+    for (uint64_t i = task * per_task; i < end && i < store->hashing.count; i++) {
+        tsr_chunk_row *chunk = &store->plan.chunks[store->hashing.first + i];
+        const uint8_t *bytes =
+            store->staging + store->segment_starts[chunk->segment] + chunk->offset;
+        chunk->digest = tsr_hash_tree(bytes, chunk->size_bytes);
+    }
+}
+
+static void hash_begin(void *user, tsr_part part) {
+    tsr_store *store = user;
+    store->hashing = part;
+    tsr_crew_begin(&store->reader->crew, hash_chunks, store);
+    tsr_crew_offer(&store->reader->crew, task_count(store));
+}
+
+static void hash_end(void *user) {
+    tsr_store *store = user;
+    tsr_crew_wait(&store->reader->crew, task_count(store));
+}
+
+/* The tensors named at opening, else the memory that the saves to come will need anyway. Where
+ * neither will do, what was verified is read again when it is loaded. */
+static void land(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
+    void **destinations = TSR_NEW(&store->arena, void *, manifest->tensor_count + 1);
+    tsr_result result = TSR_SUCCESS;
+    store->landed = NULL;
+    if (!destinations) return;
+    bool named = store->landing_count && !tsr_find_destinations(ctx, manifest, store->landing,
+                                                                store->landing_count, destinations)
+                                              .code;
+    if (!named) result = tsr_store_reserve_staging(ctx, store, manifest);
+    tsr_error_clear(ctx);
+    if (result.code) return;
+    uint8_t *at = store->staging;
+    for (uint32_t i = 0; !named && i < manifest->tensor_count; i++) {
+        destinations[i] = at;
+        at += tsr_row_bytes(&manifest->tensors[i]);
+    }
+    store->landed = destinations;
+}
+
+static tsr_result verify(tsr_ctx *ctx, void *user, const tsr_manifest *manifest, tsr_part part,
+                         tsr_purpose purpose) {
+    tsr_store *store = user;
+    int gens = store->coordinator->directory.gens;
+    void **destinations = NULL;
+    if (purpose == TSR_PURPOSE_RECOVER) {
+        /* Sizes first: no memory is taken on the word of a manifest alone. */
+        TRY(ctx, tsr_read_sizes(ctx, gens, manifest));
+        land(ctx, store, manifest);
+        destinations = store->landed;
+    }
+    return tsr_read_part(ctx, store->reader, gens, manifest, part, destinations,
+                         purpose == TSR_PURPOSE_READ_BACK);
+}
+
+tsr_rank_data tsr_store_data(tsr_store *store) {
+    return (tsr_rank_data){.user = store,
+                           .step = staged_step,
+                           .segment = segment_bytes,
+                           .hash_begin = hash_begin,
+                           .hash_end = hash_end,
+                           .verify = verify};
+}

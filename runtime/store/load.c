@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A generation's tensors into the caller's memory: of an open store, and of one that is only read.
+ */
+#include "runtime/store/internal.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- where a state lands ---- */
+
+uint64_t tsr_row_bytes(const tsr_tensor_row *row) {
+    uint64_t size = 0;
+    TSR_ASSERT(tsr_shape_size(&row->shape, row->dtype, &size));
+    return size;
+}
+
+/* Both lists ascend by name, so the first difference tells what is missing or extra. */
+static tsr_result match_tensors(tsr_ctx *ctx, const tsr_manifest *stored,
+                                const tsr_manifest *wanted) {
+    char a[TSR_TYPE_TEXT_MAX], b[TSR_TYPE_TEXT_MAX];
+    for (uint32_t i = 0; i < stored->tensor_count || i < wanted->tensor_count; i++) {
+        const tsr_tensor_row *have = i < stored->tensor_count ? &stored->tensors[i] : NULL;
+        const tsr_tensor_row *want = i < wanted->tensor_count ? &wanted->tensors[i] : NULL;
+        int order = !have ? 1 : !want ? -1 : strcmp(have->name, want->name);
+        if (order < 0)
+            FAIL(ctx, TSR_MISMATCH, "the state has tensor '%s' (%s), which the program has not",
+                 have->name, tsr_type_format(have->dtype, &have->shape, a));
+        if (order > 0)
+            FAIL(ctx, TSR_MISMATCH, "the program has tensor '%s' (%s), which the state has not",
+                 want->name, tsr_type_format(want->dtype, &want->shape, a));
+        if (have->dtype != want->dtype || !tsr_shape_equal(&have->shape, &want->shape))
+            FAIL(ctx, TSR_MISMATCH, "tensor '%s' is %s in the state; the program has %s",
+                 have->name, tsr_type_format(have->dtype, &have->shape, a),
+                 tsr_type_format(want->dtype, &want->shape, b));
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,
+                                 const tsr_tensor *tensors, size_t tensor_count,
+                                 void **destinations) {
+    tsr_arena arena = {0};
+    tsr_manifest wanted;
+    tsr_result result;
+    const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
+    if (!sorted) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    TRY_GOTO(ctx, result,
+             tsr_manifest_plan(ctx, &arena, tensors, tensor_count,
+                               &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &wanted));
+    TRY_GOTO(ctx, result, match_tensors(ctx, manifest, &wanted));
+    for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
+done:
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+/* ---- loading ---- */
+
+/* Once: a second load reads from the disk. */
+static void copy_landed(tsr_store *store, void *const *destinations) {
+    const tsr_manifest *recovered = &store->coordinator->recovered;
+    for (uint32_t i = 0; i < recovered->tensor_count; i++) {
+        uint64_t size = tsr_row_bytes(&recovered->tensors[i]);
+        if (size && destinations[i] != store->landed[i])
+            memcpy(destinations[i], store->landed[i], (size_t)size);
+    }
+    store->landed = NULL;
+}
+
+tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                          size_t tensor_count) {
+    tsr_arena arena = {0};
+    tsr_result result;
+    const tsr_coordinator *c = store->coordinator;
+    const tsr_manifest *recovered = &c->recovered;
+    const tsr_part all = {0, recovered->chunk_count};
+    char state[TSR_DIGEST_HEX + 1];
+    TSR_ASSERT(c->recovery.found);
+    if (store->thread_started) tsr_store_wait(store); /* the reader is its own */
+    void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
+    if (!destinations)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    TRY_GOTO(ctx, result,
+             tsr_find_destinations(ctx, recovered, tensors, tensor_count, destinations));
+    if (store->landed)
+        copy_landed(store, destinations);
+    else
+        TRY_GOTO(ctx, result,
+                 tsr_read_part(ctx, store->reader, c->directory.gens, recovered, all, destinations,
+                               false));
+    const tsr_link link = {recovered->token.generation, recovered->token.epoch, recovered->hash};
+    tsr_digest_format(&recovered->token.state_hash, state);
+    tsr_event_more(&store->rank->events, "load", &link, NULL, "\"state\":\"%s\"", state);
+done:
+    tsr_arena_finish(&arena);
+    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", store->directory);
+    return result;
+}
+
+/* ---- read-only use ---- */
+
+typedef struct landing {
+    tsr_arena *arena;
+    tsr_tensor *tensors; /* of the generation read last */
+    size_t count;
+} landing;
+
+typedef struct attempt {
+    tsr_survey survey;
+    tsr_reader *reader; /* borrowed */
+} attempt;
+
+static tsr_result land_in_arena(tsr_ctx *ctx, landing *to, const tsr_manifest *manifest,
+                                void ***out_destinations) {
+    tsr_tensor *tensors = TSR_NEW(to->arena, tsr_tensor, manifest->tensor_count + 1);
+    void **destinations = TSR_NEW(to->arena, void *, manifest->tensor_count + 1);
+    if (!tensors || !destinations) FAIL(ctx, TSR_MEMORY, "no memory for the tensors");
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        const tsr_tensor_row *row = &manifest->tensors[i];
+        uint64_t size = tsr_row_bytes(row);
+        destinations[i] = tsr_arena_alloc(to->arena, (size_t)size + 1, 1, 64);
+        if (!destinations[i])
+            FAIL(ctx, TSR_MEMORY, "no memory for the %" PRIu64 " bytes of tensor '%s'", size,
+                 row->name);
+        tensors[i] = (tsr_tensor){
+            .name = row->name, .dtype = row->dtype, .shape = row->shape, .data = destinations[i]};
+    }
+    to->tensors = tensors;
+    *out_destinations = destinations;
+    return TSR_SUCCESS;
+}
+
+/* The bytes are copied to where they will be used before they are hashed. */
+static tsr_result read_candidate(tsr_ctx *ctx, const attempt *a, const tsr_manifest *manifest,
+                                 landing *to) {
+    void **destinations = NULL;
+    const tsr_part all = {0, manifest->chunk_count};
+    TRY(ctx, tsr_read_sizes(ctx, a->survey.gens, manifest));
+    tsr_result result = land_in_arena(ctx, to, manifest, &destinations);
+    TSR_ASSERT(result.code != TSR_STATE);
+    TRY(ctx, result);
+    return tsr_read_part(ctx, a->reader, a->survey.gens, manifest, all, destinations, false);
+}
+
+static tsr_result read_once(tsr_ctx *ctx, attempt *a, const tsr_choice *choice, landing *to,
+                            tsr_recovery *recovery) {
+    tsr_survey *survey = &a->survey;
+    tsr_manifest manifest = {0};
+    TRY(ctx, tsr_survey_take(ctx, survey));
+    for (size_t i = 0;; i++) {
+        TRY(ctx, tsr_survey_next(ctx, survey, choice, &i, &manifest));
+        recovery->found = i < survey->candidate_count;
+        if (!recovery->found) break;
+        tsr_result result = read_candidate(ctx, a, &manifest, to);
+        if (!result.code) break;
+        if (result.code != TSR_STATE) TRY(ctx, result);
+        tsr_survey_damaged(ctx, survey, &survey->candidates[i]);
+    }
+    recovery->damaged_count = survey->damaged_count;
+    recovery->uncommitted_count = (uint32_t)survey->unfinished.count;
+    if (recovery->found) {
+        if (survey->damaged_count)
+            tsr_log(ctx, TSR_LOG_WARNING, "going on from generation %" PRIu64 " at step %" PRIu64,
+                    manifest.token.generation, manifest.token.position.step);
+        to->count = manifest.tensor_count;
+        recovery->generation = tsr_manifest_generation(&manifest);
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest *bundle_hash,
+                          tsr_resume_mode mode, uint64_t generation, tsr_arena *arena,
+                          tsr_recovery *out_recovery, tsr_tensor **out_tensors,
+                          size_t *out_tensor_count) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    landing to = {.arena = arena};
+    const tsr_choice choice = {.mode = mode, .generation = generation, .bundle_hash = bundle_hash};
+    tsr_survey survey = {.root = -1, .gens = -1, .arena = arena};
+    tsr_reader *reader = tsr_reader_create();
+    tsr_result result = TSR_SUCCESS;
+    if (!reader) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to read a state");
+    survey.root = io->open(io->self, TSR_IO_CWD, directory, O_RDONLY | O_DIRECTORY, 0);
+    if (survey.root < 0) {
+        result = tsr_fail_(ctx, TSR_IO, -survey.root, __FILE__, __LINE__, "cannot open it");
+        goto done;
+    }
+    survey.gens = io->open(io->self, survey.root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    /* A run that collects while this reads makes good generations vanish: look again before damage
+     * is told. */
+    tsr_ctx silent = tsr_ctx_fork(ctx);
+    silent.log = NULL;
+    tsr_ctx *with = &silent;
+    for (uint64_t seen = UINT64_MAX;; with = ctx) {
+        attempt again = {survey, reader};
+        *out_recovery = (tsr_recovery){0};
+        to.tensors = NULL;
+        to.count = 0;
+        result = read_once(with, &again, &choice, &to, out_recovery);
+        bool damaged = result.code == TSR_STATE || (!result.code && out_recovery->damaged_count);
+        if (!damaged || again.survey.highest_generation == seen) break;
+        seen = again.survey.highest_generation;
+    }
+    if (result.code && with == &silent) result = tsr_error_adopt(ctx, &silent);
+    if (!result.code) {
+        *out_tensors = to.count ? to.tensors : NULL;
+        *out_tensor_count = to.count;
+    }
+done:
+    if (survey.gens >= 0) io->close(io->self, survey.gens);
+    if (survey.root >= 0) io->close(io->self, survey.root);
+    tsr_reader_destroy(reader);
+    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", directory);
+    return result;
+}
