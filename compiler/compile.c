@@ -4,6 +4,7 @@
  */
 #include "compiler/compile.h"
 
+#include "bundle/provenance.h"
 #include "compiler/graph/graph.h"
 #include "compiler/mlir.h"
 #include "compiler/package.h"
@@ -12,6 +13,8 @@
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 #include "runtime/base/io.h"
+
+#include <llvm/Config/llvm-config.h>
 
 #include <pthread.h>
 #include <string.h>
@@ -39,6 +42,7 @@ typedef struct compilation {
     MlirContext mlir;
     MlirModule module; /* the stages rewrite it in place */
     const char *base_name;
+    tsr_digest source_digest;
     tsr_buffer graph, schedule_json;
     tsr_config config;
     tsr_program plan;
@@ -71,6 +75,7 @@ static TSR_RESULT run_graph(compilation *c) {
     size_t size_bytes = 0;
     TRY(c->ctx, tsr_io_read_file(c->ctx, c->options->source_path, TSR_SOURCE_BYTES_MAX, &c->arena,
                                  &text, &size_bytes));
+    c->source_digest = tsr_hash(text, size_bytes);
     TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
     TRY(c->ctx,
         tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, &c->module));
@@ -142,6 +147,34 @@ static TSR_RESULT run_program(compilation *c) {
     return TSR_SUCCESS;
 }
 
+/* What goes in; targets in order of their names. */
+static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
+    const tsr_provenance_input source = {c->base_name, c->source_digest};
+    const tsr_provenance_pair option = {"numerics", c->config.numerics};
+    const tsr_provenance_pair library = {"llvm", LLVM_VERSION_STRING};
+    const char **targets = TSR_NEW(&c->arena, const char *, c->job_count);
+    if (!targets) FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");
+    for (size_t i = 0; i < c->job_count; i++) {
+        size_t at = i;
+        for (; at > 0 && strcmp(targets[at - 1], c->jobs[i].target->name) > 0; at--)
+            targets[at] = targets[at - 1];
+        targets[at] = c->jobs[i].target->name;
+    }
+    const tsr_provenance provenance = {.size_bytes = sizeof provenance,
+                                       .builder_version = TSR_VERSION_TEXT,
+                                       .inputs = &source,
+                                       .input_count = 1,
+                                       .targets = targets,
+                                       .target_count = c->job_count,
+                                       .options = &option,
+                                       .option_count = 1,
+                                       .libraries = &library,
+                                       .library_count = 1,
+                                       .started_on = c->options->started_on};
+    return tsr_provenance_encode(c->ctx, &provenance, &c->arena, &package->provenance,
+                                 &package->provenance_size_bytes);
+}
+
 static TSR_RESULT run_bundle(compilation *c) {
     tsr_package package = {.config = &c->config,
                            .graph = c->graph.bytes,
@@ -158,6 +191,7 @@ static TSR_RESULT run_bundle(compilation *c) {
                                           .code = c->jobs[i].code,
                                           .code_size_bytes = c->jobs[i].code_size_bytes};
     package.targets = targets;
+    TRY(c->ctx, describe_build(c, &package));
     TRY(c->ctx,
         tsr_package_weights_encode(c->ctx, c->module, &c->config, &c->arena, &package.weights));
     return tsr_package_write(c->ctx, c->options->output_path, &package, &c->arena);

@@ -8,9 +8,9 @@
  *                                    .target_count = 1};
  *     tsr_result result = tsr_compile(&ctx, &options, NULL);
  *
- * The bytes of the bundle are a function of the source text, its base name, the targets and the
- * versions of Tessera, LLVM and zstd alone. The call may fork; MLIR and LLVM are used from nowhere
- * else at that time.
+ * The bytes of the bundle are a function of the source text, its base name, the targets, the time
+ * given and the versions of Tessera, LLVM and zstd alone. The call may fork; MLIR and LLVM are used
+ * from nowhere else at that time.
  */
 #ifndef TSR_COMPILER_COMPILE_H
 #define TSR_COMPILER_COMPILE_H
@@ -46,6 +46,7 @@ typedef struct tsr_compile_options {
      size_t size_bytes);
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
     void *user;                                        /* borrowed, for both callbacks */
+    const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
 } tsr_compile_options;
 
 typedef struct tsr_compile_report {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/package.h"
 
+#include "bundle/provenance.h"
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 #include "manifests/deployment.h"
@@ -271,7 +272,7 @@ tsr_result tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *
                              tsr_arena *arena) {
     char *config = NULL, *deployment = NULL;
     size_t deployment_size = 0, count = 0;
-    tsr_bundle_blob blobs[4];
+    tsr_bundle_blob blobs[5];
     tsr_bundle_spec spec = {
         .size_bytes = sizeof spec, .blobs = blobs, .target_count = package->target_count};
     tsr_bundle_target *targets = TSR_NEW(arena, tsr_bundle_target, package->target_count + 1);
@@ -290,6 +291,10 @@ tsr_result tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *
                                        .title = "deployment.json",
                                        .bytes = deployment,
                                        .size_bytes = deployment_size};
+    blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_PROVENANCE,
+                                       .title = TSR_PROVENANCE_TITLE,
+                                       .bytes = package->provenance,
+                                       .size_bytes = package->provenance_size_bytes};
     if (package->weights.bytes)
         blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_WEIGHTS,
                                            .title = "weights.safetensors",

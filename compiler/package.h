@@ -40,6 +40,8 @@ typedef struct tsr_package {
     size_t graph_size_bytes;
     const char *schedule; /* schedule as JSON */
     size_t schedule_size_bytes;
+    char *provenance; /* bundle/provenance.h: what it was built from */
+    size_t provenance_size_bytes;
     tsr_package_weights weights;
     const tsr_package_target *targets;
     size_t target_count;

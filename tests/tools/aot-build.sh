@@ -88,7 +88,7 @@ assert all(t["init"] == {"kind": "constant", "value": 0} for t in view["tensors"
 assert len(params) == 6 and sum(t["role"] == "state" for t in view["tensors"]) == 12
 for target in view["targets"]:
     kinds = [layer["title"] for layer in target["layers"]]
-    assert kinds[:5] == ["graph.mlir", "schedule.json", "deployment.json", "program.bin", "kernels.so"], kinds
+    assert kinds[:6] == ["graph.mlir", "schedule.json", "deployment.json", "provenance.json", "program.bin", "kernels.so"], kinds
     assert all(layer["digest"].startswith("sha256:") for layer in target["layers"])
 CHECK
 fi

@@ -6,6 +6,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
 #include "tools/aot/aot.h"
+#include "tools/aot/rebuild.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@ enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
 
 typedef struct build {
     const char *source, *output, *targets, *dump, *dump_dir, *diagnostics;
-    bool timing, json_diagnostics;
+    bool timing, json_diagnostics, verify_rebuild;
     uint64_t threads;
     tsr_arena arena;
     const char *target_names[TARGETS_MAX];
@@ -152,6 +153,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
                    TARGETS_MAX, &b->options.target_count));
     TRY(ctx, choose_dumps(ctx, b));
+    TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
     TRY(ctx, tsr_compile(ctx, &b->options, &report));
     if (b->timing) print_timing(&report);
@@ -174,6 +176,8 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          false},
         {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
          1, THREADS_MAX, false},
+        {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,
+         "build twice, in different surroundings, and compare the bytes", 0, 0, false},
         {"--diagnostics", TSR_FLAG_TEXT, &b.diagnostics, "FORM", "text (default) or json", 0, 0,
          false},
     };
@@ -192,6 +196,8 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
                                        .out_words = &b.source};
     tsr_result result = tsr_aot_parse(ctx, argc, argv, &line, &done);
     if (!result.code && !done) result = compile(ctx, &b);
+    if (!result.code && !done && b.verify_rebuild)
+        result = tsr_aot_verify_rebuild(ctx, argc, argv, b.output);
     tsr_buffer_finish(&notes);
     tsr_arena_finish(&b.arena);
     return result;
