@@ -103,17 +103,22 @@ typedef struct place {
         }                                                                                          \
     } while (0)
 
-static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *shape) {
+/* `smallest`: of a dimension. */
+static TSR_RESULT check_type(const place *p, tsr_dtype dtype, const tsr_shape *shape,
+                             uint64_t smallest) {
     uint64_t size;
     EXPECT(p, tsr_dtype_size(dtype), "dtype: expected a known number, got %u", (unsigned)dtype);
     EXPECT(p, shape->rank <= TSR_RANK_MAX, "shape: expected rank 0 ... %d, got %u", TSR_RANK_MAX,
            shape->rank);
-    for (uint32_t i = 0; i < shape->rank; i++)
-        EXPECT(p, shape->dims[i] >= 1 && shape->dims[i] <= json_integer_max,
-               "shape: expected dims[%u] in 1 ... 2^53, got %llu", i,
-               (unsigned long long)shape->dims[i]);
+    tsr_shape whole = *shape; /* strides must fit, too, where a dimension is empty */
+    for (uint32_t i = 0; i < shape->rank; i++) {
+        EXPECT(p, shape->dims[i] >= smallest && shape->dims[i] <= json_integer_max,
+               "shape: expected dims[%u] in %llu ... 2^53, got %llu", i,
+               (unsigned long long)smallest, (unsigned long long)shape->dims[i]);
+        if (whole.dims[i] == 0) whole.dims[i] = 1;
+    }
     char text[TSR_TYPE_TEXT_MAX];
-    EXPECT(p, tsr_shape_size(shape, dtype, &size) && size <= json_integer_max,
+    EXPECT(p, tsr_shape_size(&whole, dtype, &size) && size <= json_integer_max,
            "shape: expected at most 2^53 bytes, got %s", tsr_type_format(dtype, shape, text));
     return TSR_SUCCESS;
 }
@@ -186,7 +191,8 @@ static TSR_RESULT check_tensor(const place *p, const tsr_config *config, size_t 
     bool state = tensor->role == TSR_ROLE_STATE;
     EXPECT(p, tensor->role >= TSR_ROLE_PARAM && tensor->role <= TSR_ROLE_CONSTANT,
            "role: expected a known number, got %u", (unsigned)tensor->role);
-    TRY(p->ctx, check_type(p, tensor->dtype, &tensor->shape));
+    uint64_t smallest = tensor->role == TSR_ROLE_CONSTANT ? 0 : 1; /* what is trained is there */
+    TRY(p->ctx, check_type(p, tensor->dtype, &tensor->shape, smallest));
     EXPECT(p, state || (!tensor->of && !tensor->kind),
            "role: expected 'of' and 'kind' with role state only, got role %s",
            tsr_tensor_role_name(tensor->role));
@@ -247,7 +253,7 @@ static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool
     char what[TSR_NAME_MAX + 32], text[TSR_TYPE_TEXT_MAX];
     snprintf(what, sizeof what, "entry '%s': %s", entry->name, side);
     const place here = {p->ctx, p->code, what, port->name};
-    TRY(p->ctx, check_type(&here, port->dtype, &port->shape));
+    TRY(p->ctx, check_type(&here, port->dtype, &port->shape, 0));
     tsr_port_source last = input ? TSR_PORT_STEP : TSR_PORT_ARGUMENT;
     EXPECT(&here, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
            "source: expected 1 ... %u, got %u", (unsigned)last, (unsigned)port->source);

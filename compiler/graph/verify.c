@@ -97,6 +97,12 @@ static bool check_declaration(MlirOperation op) {
                        name, tsr_type_text(&type, text));
         return false;
     }
+    uint64_t count = 0;
+    if (!tsr_shape_count(&type.shape, &count) || count == 0) {
+        tsr_diag_error(where(op), TSR_DIAG_LIMIT, "%s: '%s' has no elements (%s)", kind, name,
+                       tsr_type_text(&type, text));
+        return false;
+    }
     if (!tsr_op_has(op, "init") && !tsr_op_has(op, "data")) {
         tsr_diag_error(where(op), TSR_DIAG_INIT, "%s: '%s' needs an init rule%s", kind, name,
                        is_state ? "" : " or data");

@@ -459,8 +459,8 @@ Test(config, the_encoder_refuses_what_the_decoder_would) {
     REFUSED(c.tensors[0].name = "", "config: tensors[0]: expected a name");
     REFUSED(c.entries[1].name = NULL, "config: entries[1]: expected a name");
     REFUSED(c.entries[0].outputs[0].source = TSR_PORT_DATA, "source: expected 1 ... 1, got 2");
-    REFUSED(c.entries[0].inputs[0].shape.dims[1] = 0,
-            "config: entry 'predict': inputs 'x': shape: expected dims[1]");
+    REFUSED(c.entries[0].inputs[0].shape.dims[1] = UINT64_MAX,
+            "config: entry 'predict': inputs 'x': shape: expected dims[1] in 0 ... 2^53");
     REFUSED(c.entries[0].inputs[0].name = "", "inputs[0]: expected a name");
     REFUSED((c.entries[1].rows_independent = true), "outputs 'loss': expected a first dimension");
 }
