@@ -26,13 +26,23 @@
 
 /* ---- writing ---- */
 
+/* Bytes that are read while they are written: a set of weights need not fit in memory. */
+typedef struct tsr_bundle_source {
+    /* `size_bytes` from `offset_bytes` of the blob. Each byte is asked for once; called from
+     * several threads, each with its context. */
+    tsr_result (*read)(tsr_ctx *ctx, void *user, uint64_t offset_bytes, void *bytes,
+                       size_t size_bytes);
+    void *user; /* borrowed */
+} tsr_bundle_source;
+
 typedef struct tsr_bundle_blob {
     const char
         *media_type;   /* one of TSR_MEDIA_*; a type ending in +zstd is compressed by the writer */
     const char *title; /* org.opencontainers.image.title: a letter, digit or _, then also .+- ; or
                           NULL */
     const void *bytes; /* borrowed; uncompressed */
-    uint64_t size_bytes; /* 1 to 4 GiB; +zstd: to 256 MiB */
+    uint64_t size_bytes;             /* 1 to 4 GiB; +zstd: to 256 MiB */
+    const tsr_bundle_source *source; /* borrowed; instead of `bytes`, not for +zstd; or NULL */
 } tsr_bundle_blob;
 
 typedef struct tsr_bundle_target {
@@ -52,7 +62,9 @@ typedef struct tsr_bundle_spec {
 } tsr_bundle_spec;
 
 /* Writes `path` whole or not at all. The bytes are a function of the spec alone. The chunk tables
- * are made here. Fails with TSR_USAGE for a spec outside the format (no target, a name twice, a
+ * are made here. Hashing and writing go on together, on every CPU this process may use; chunks of
+ * zeros become holes of the file; memory taken is 4 MiB a thread, the digests, and what is
+ * compressed. Fails with TSR_USAGE for a spec outside the format (no target, a name twice, a
  * malformed name, an empty blob, too many or too large ones), TSR_IO when the file cannot be
  * written. */
 TSR_RESULT tsr_bundle_write(tsr_ctx *ctx, const char *path, const tsr_bundle_spec *spec);

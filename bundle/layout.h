@@ -130,11 +130,14 @@ size_t tsr_plan_format_head(const tsr_plan_entry *entry,
 /* The bytes of the two members that are no blobs; NULL for a blob. */
 const char *tsr_plan_fixed_bytes(const tsr_plan *plan, const tsr_plan_entry *entry);
 
-/* Writes the bytes of one blob at `offset_bytes` of the open output. */
+/* Writes the bytes of one blob to its place in the open output. */
 typedef tsr_result (*tsr_plan_copy_fn)(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry,
                                        int fd, const char *path);
 /* Writes the archive to `path`, whole or not at all. */
 TSR_RESULT tsr_plan_write(tsr_ctx *ctx, const tsr_plan *plan, const char *path,
                           tsr_plan_copy_fn copy, void *user);
+/* The same into a file that the caller opened and will commit; what lies behind the end is cut. */
+TSR_RESULT tsr_plan_write_file(tsr_ctx *ctx, const tsr_plan *plan, const tsr_io_atomic *file,
+                               tsr_plan_copy_fn copy, void *user);
 
 #endif

@@ -5,6 +5,7 @@
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Rows 3 to 10 of FORMAT.md section 1. */
@@ -134,20 +135,33 @@ static tsr_result write_entry(tsr_ctx *ctx, const tsr_plan *plan, const tsr_plan
     return tsr_io_write_all(ctx, file->fd, file->path, zeros, tsr_tar_gap(entry->size_bytes), end);
 }
 
+tsr_result tsr_plan_write_file(tsr_ctx *ctx, const tsr_plan *plan, const tsr_io_atomic *file,
+                               tsr_plan_copy_fn copy, void *user) {
+    static const char end[2 * TSR_TAR_BLOCK_BYTES];
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_result result = TSR_SUCCESS;
+    unsigned char *head = malloc(TSR_PLAN_HEAD_BYTES_MAX);
+    if (!head) FAIL(ctx, TSR_MEMORY, "no memory to write '%s'", file->path);
+    for (size_t i = 0; i < plan->entry_count; i++)
+        TRY_GOTO(ctx, result, write_entry(ctx, plan, &plan->entries[i], file, head, copy, user));
+    TRY_GOTO(ctx, result,
+             tsr_io_write_all(ctx, file->fd, file->path, end, sizeof end,
+                              plan->file_size_bytes - sizeof end));
+    int code = io->ftruncate(io->self, file->fd, (off_t)plan->file_size_bytes);
+    if (code < 0)
+        result = tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__, "cannot write '%s'", file->path);
+done:
+    free(head);
+    return result;
+}
+
 tsr_result tsr_plan_write(tsr_ctx *ctx, const tsr_plan *plan, const char *path,
                           tsr_plan_copy_fn copy, void *user) {
-    static const char end[2 * TSR_TAR_BLOCK_BYTES];
     tsr_arena arena = {0};
     tsr_io_atomic file = {.fd = -1};
     tsr_result result = TSR_SUCCESS;
-    unsigned char *head = tsr_arena_alloc(&arena, TSR_PLAN_HEAD_BYTES_MAX, 1, 64);
-    if (!head) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to write '%s'", path);
     TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &arena, &file));
-    for (size_t i = 0; i < plan->entry_count; i++)
-        TRY_GOTO(ctx, result, write_entry(ctx, plan, &plan->entries[i], &file, head, copy, user));
-    TRY_GOTO(
-        ctx, result,
-        tsr_io_write_all(ctx, file.fd, path, end, sizeof end, plan->file_size_bytes - sizeof end));
+    TRY_GOTO(ctx, result, tsr_plan_write_file(ctx, plan, &file, copy, user));
     TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
 done:
     tsr_io_atomic_abandon(ctx, &file);

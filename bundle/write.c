@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: check the spec, turn every blob into stored bytes with its digests (compressing where
- * the media type says so), make manifests, chunk tables and index from them, write the plan.
+ * Outline: check the spec; list the blobs (compressing where the media type says so); plan the
+ * archive, whose offsets depend on sizes alone; hash the blobs while they are written to their
+ * places; make chunk tables, manifests and index from the digests, and write the rest.
+ *
+ *     check -> list -> plan -> hash and write -> name -> plan again -> write heads and metadata
+ *
+ * Blobs of equal bytes are stored once. Where two are found to be equal only after they were
+ * hashed, the blobs behind them move down.
  */
 #include "bundle/bundle.h"
 #include "bundle/layout.h"
+#include "bundle/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
-
-/* One digest, stored once. */
-typedef struct stored {
-    const void *bytes; /* borrowed from the spec or the arena */
-    uint64_t size_bytes;
-    tsr_digest digest;
-    const tsr_digest *chunks; /* tsr_chunk_count of them */
-} stored;
 
 typedef struct builder {
     tsr_ctx *ctx;
@@ -24,8 +23,9 @@ typedef struct builder {
     const tsr_bundle_spec *spec;
     tsr_arena arena;
     tsr_layout layout;
-    stored *blobs;
+    tsr_stored *blobs;
     size_t blob_count;
+    uint32_t *first; /* of each blob: the first one with the same digest */
     tsr_descriptor config;
     tsr_descriptor *shared;            /* of spec->blobs */
     const tsr_bundle_target **targets; /* in index order */
@@ -42,7 +42,14 @@ static tsr_result check_blob(builder *b, const tsr_bundle_blob *blob) {
     if (blob->title && !tsr_title_valid(blob->title))
         FAIL(b->ctx, TSR_USAGE, TSB "title '%s' of a blob: expected letters, digits and _.+-",
              b->path, blob->title);
-    if (!blob->bytes || blob->size_bytes < 1 || blob->size_bytes > size_max)
+    if (!blob->bytes == !blob->source || (compressed && blob->source))
+        FAIL(b->ctx, TSR_USAGE,
+             TSB "blob '%s' of type %s: expected bytes or a source, +zstd only bytes, got %s",
+             b->path, blob->title ? blob->title : "-", type,
+             blob->bytes    ? "both"
+             : blob->source ? "a source"
+                            : "neither");
+    if (blob->size_bytes < 1 || blob->size_bytes > size_max)
         FAIL(b->ctx, TSR_USAGE, TSB "blob '%s' of type %s: expected 1 to %llu bytes, got %llu",
              b->path, blob->title ? blob->title : "-", type, (tsr_ull)size_max,
              (tsr_ull)blob->size_bytes);
@@ -90,33 +97,25 @@ static tsr_result out_of_memory(builder *b) {
     FAIL(b->ctx, TSR_MEMORY, TSB "no memory to build the bundle", b->path);
 }
 
-static const tsr_digest *hash_chunks(builder *b, const void *bytes, uint64_t size_bytes) {
-    size_t count = (size_t)tsr_chunk_count(size_bytes);
-    tsr_digest *chunks = TSR_NEW(&b->arena, tsr_digest, count);
-    for (size_t i = 0; chunks && i < count; i++) {
-        uint64_t offset = (uint64_t)i * TSR_HASH_CHUNK_BYTES, left = size_bytes - offset;
-        size_t part = left < TSR_HASH_CHUNK_BYTES ? (size_t)left : TSR_HASH_CHUNK_BYTES;
-        chunks[i] = tsr_hash_tree((const char *)bytes + offset, part);
-    }
-    return chunks;
+static bool same_content(const tsr_stored *a, const tsr_stored *b) {
+    if (a->size_bytes != b->size_bytes) return false;
+    if (a->source || b->source)
+        return a->source && b->source && a->source->read == b->source->read &&
+               a->source->user == b->source->user;
+    return a->bytes && b->bytes &&
+           (a->bytes == b->bytes || memcmp(a->bytes, b->bytes, (size_t)a->size_bytes) == 0);
 }
 
-/* Sets digest, size and blob of the descriptor. `bytes` must live until the plan is written. */
-static tsr_result add_blob(builder *b, const void *bytes, uint64_t size_bytes,
-                           tsr_descriptor *out) {
-    stored blob = {bytes, size_bytes, tsr_hash(bytes, (size_t)size_bytes), NULL};
+/* Sets size and blob of the descriptor. `bytes` must live until the plan is written; blobs that are
+ * made later have neither bytes nor source yet. */
+static void add_blob(builder *b, const void *bytes, const tsr_bundle_source *source,
+                     uint64_t size_bytes, tsr_descriptor *out) {
+    const tsr_stored blob = {.bytes = bytes, .source = source, .size_bytes = size_bytes};
     size_t index = 0;
-    while (index < b->blob_count && !tsr_digest_equal(&b->blobs[index].digest, &blob.digest))
-        index++;
-    if (index == b->blob_count) {
-        blob.chunks = hash_chunks(b, bytes, size_bytes);
-        if (!blob.chunks) return out_of_memory(b);
-        b->blobs[b->blob_count++] = blob;
-    }
-    out->digest = blob.digest;
+    while (index < b->blob_count && !same_content(&b->blobs[index], &blob)) index++;
+    if (index == b->blob_count) b->blobs[b->blob_count++] = blob;
     out->size_bytes = size_bytes;
     out->blob = (uint32_t)index;
-    return TSR_SUCCESS;
 }
 
 static tsr_result compress(builder *b, const tsr_bundle_blob *blob, void **out_bytes,
@@ -149,32 +148,46 @@ done:
 }
 
 static tsr_result add_layer(builder *b, const tsr_bundle_blob *blob, tsr_descriptor *out) {
-    *out = (tsr_descriptor){.media_type = blob->media_type, .title = blob->title};
-    if (!tsr_media_type_compressed(blob->media_type))
-        return add_blob(b, blob->bytes, blob->size_bytes, out);
     void *bytes = NULL;
     size_t size = 0;
+    *out = (tsr_descriptor){.media_type = blob->media_type, .title = blob->title};
+    if (!tsr_media_type_compressed(blob->media_type)) {
+        add_blob(b, blob->bytes, blob->source, blob->size_bytes, out);
+        return TSR_SUCCESS;
+    }
     TRY(b->ctx, compress(b, blob, &bytes, &size));
     out->compressed = true;
     out->plain_size_bytes = blob->size_bytes;
     out->plain_digest = tsr_hash(blob->bytes, (size_t)blob->size_bytes);
-    return add_blob(b, bytes, size, out);
+    add_blob(b, bytes, NULL, size, out);
+    return TSR_SUCCESS;
 }
 
-/* Adds JSON as a blob; takes the buffer. Limits on layers, titles and targets keep it small. */
-static tsr_result add_json(builder *b, tsr_buffer *json, tsr_descriptor *out) {
+/* ---- what is made of digests ---- */
+
+/* Their sizes do not depend on the digests: zeros stand for them while the archive is planned. */
+static tsr_result plan_json(builder *b, tsr_buffer *json, const char *media_type,
+                            tsr_descriptor *out) {
+    bool failed = json->failed;
     size_t size = json->size_bytes;
-    void *bytes = json->failed ? NULL : tsr_arena_memdup(&b->arena, json->bytes, size);
     tsr_buffer_finish(json);
-    if (!bytes) return out_of_memory(b);
+    if (failed) return out_of_memory(b);
+    /* Limits on layers, titles and targets keep it small. */
     TSR_ASSERT(size <= TSR_BUNDLE_METADATA_BYTES_MAX);
-    return add_blob(b, bytes, size, out);
+    out->media_type = media_type;
+    add_blob(b, NULL, NULL, size, out);
+    return TSR_SUCCESS;
 }
 
-/* ---- manifests and index ---- */
+static bool same_layers(const tsr_manifest *a, const tsr_manifest *b) {
+    if (a->layer_count != b->layer_count) return false;
+    for (size_t i = 0; i + 1 < a->layer_count; i++)
+        if (a->layers[i].blob != b->layers[i].blob) return false;
+    return true;
+}
 
-/* The table of all layers before the last, as that last layer. */
-static tsr_result add_chunk_table(builder *b, tsr_manifest *manifest) {
+/* The table of all layers before the last, as that last layer. Equal layers have equal tables. */
+static tsr_result plan_chunk_table(builder *b, tsr_manifest *manifest) {
     tsr_descriptor *table = &manifest->layers[manifest->layer_count];
     uint64_t count = 0;
     for (size_t i = 0; i < manifest->layer_count; i++)
@@ -183,22 +196,21 @@ static tsr_result add_chunk_table(builder *b, tsr_manifest *manifest) {
         FAIL(b->ctx, TSR_USAGE, TSB "target '%s': expected at most %d chunks of 4 MiB, got %llu",
              b->path, manifest->target, TSR_BUNDLE_METADATA_BYTES_MAX / TSR_DIGEST_BYTES,
              (tsr_ull)count);
-    tsr_digest *digests = TSR_NEW(&b->arena, tsr_digest, (size_t)count);
-    if (!digests) return out_of_memory(b);
-    for (size_t i = 0, at = 0; i < manifest->layer_count; i++) {
-        const stored *blob = &b->blobs[manifest->layers[i].blob];
-        size_t part = (size_t)tsr_chunk_count(blob->size_bytes);
-        memcpy(&digests[at], blob->chunks, part * sizeof *digests);
-        at += part;
-    }
     *table = (tsr_descriptor){.media_type = TSR_MEDIA_CHUNKS};
     manifest->layer_count++;
-    return add_blob(b, digests, count * TSR_DIGEST_BYTES, table);
+    for (const tsr_manifest *other = b->layout.manifests; other < manifest; other++) {
+        if (!same_layers(other, manifest)) continue;
+        *table = other->layers[other->layer_count - 1];
+        return TSR_SUCCESS;
+    }
+    add_blob(b, NULL, NULL, count * TSR_DIGEST_BYTES, table);
+    return TSR_SUCCESS;
 }
 
-static tsr_result add_manifest(builder *b, const tsr_bundle_target *target) {
+static tsr_result plan_manifest(builder *b, const tsr_bundle_target *target) {
     tsr_manifest *manifest = &b->layout.manifests[b->layout.manifest_count++];
     size_t shared = b->spec->blob_count;
+    tsr_buffer json = {0};
     *manifest = (tsr_manifest){.target = target->name, .config = b->config};
     manifest->layers = TSR_NEW(&b->arena, tsr_descriptor, shared + target->blob_count + 1);
     if (!manifest->layers) return out_of_memory(b);
@@ -206,12 +218,86 @@ static tsr_result add_manifest(builder *b, const tsr_bundle_target *target) {
     for (size_t i = 0; i < target->blob_count; i++)
         TRY(b->ctx, add_layer(b, &target->blobs[i], &manifest->layers[shared + i]));
     manifest->layer_count = shared + target->blob_count;
-    TRY(b->ctx, add_chunk_table(b, manifest));
-    tsr_buffer json = {0};
+    TRY(b->ctx, plan_chunk_table(b, manifest));
     tsr_layout_format_manifest(&json, manifest);
-    manifest->self.media_type = TSR_MEDIA_MANIFEST;
-    return add_json(b, &json, &manifest->self);
+    return plan_json(b, &json, TSR_MEDIA_MANIFEST, &manifest->self);
 }
+
+/* ---- digests ---- */
+
+/* Bytes that were made now; the size is the planned one. */
+static void fill_blob(tsr_stored *blob, const void *bytes, size_t size_bytes) {
+    TSR_ASSERT(size_bytes == blob->size_bytes);
+    blob->bytes = bytes;
+    blob->digest = tsr_hash(bytes, size_bytes);
+}
+
+static tsr_result fill_json(builder *b, tsr_buffer *json, tsr_descriptor *d) {
+    void *bytes = json->failed ? NULL : tsr_arena_memdup(&b->arena, json->bytes, json->size_bytes);
+    size_t size = json->size_bytes;
+    tsr_buffer_finish(json);
+    if (!bytes) return out_of_memory(b);
+    fill_blob(&b->blobs[d->blob], bytes, size);
+    d->digest = b->blobs[d->blob].digest;
+    return TSR_SUCCESS;
+}
+
+static tsr_result fill_chunk_table(builder *b, tsr_manifest *manifest) {
+    tsr_descriptor *table = &manifest->layers[manifest->layer_count - 1];
+    tsr_stored *blob = &b->blobs[table->blob];
+    if (!blob->bytes) {
+        tsr_digest *digests =
+            TSR_NEW(&b->arena, tsr_digest, (size_t)(blob->size_bytes / TSR_DIGEST_BYTES));
+        if (!digests) return out_of_memory(b);
+        for (size_t i = 0, at = 0; i + 1 < manifest->layer_count; i++) {
+            const tsr_stored *layer = &b->blobs[manifest->layers[i].blob];
+            size_t part = (size_t)tsr_chunk_count(layer->size_bytes);
+            memcpy(&digests[at], layer->chunks, part * sizeof *digests);
+            at += part;
+        }
+        fill_blob(blob, digests, (size_t)blob->size_bytes);
+    }
+    table->digest = blob->digest;
+    return TSR_SUCCESS;
+}
+
+/* Names everything by its digest, from the layers up to the index. */
+static tsr_result fill(builder *b) {
+    tsr_buffer json = {0};
+    b->config.digest = b->blobs[b->config.blob].digest;
+    for (size_t m = 0; m < b->layout.manifest_count; m++) {
+        tsr_manifest *manifest = &b->layout.manifests[m];
+        manifest->config = b->config;
+        for (size_t i = 0; i + 1 < manifest->layer_count; i++)
+            manifest->layers[i].digest = b->blobs[manifest->layers[i].blob].digest;
+        TRY(b->ctx, fill_chunk_table(b, manifest));
+        tsr_layout_format_manifest(&json, manifest);
+        TRY(b->ctx, fill_json(b, &json, &manifest->self));
+    }
+    tsr_layout_format_index(&json, &b->layout);
+    return fill_json(b, &json, &b->layout.index);
+}
+
+/* Blobs that turned out to be equal become one. */
+static void merge(builder *b, tsr_descriptor *d) { d->blob = b->first[d->blob]; }
+
+static tsr_result merge_equal(builder *b) {
+    b->first = TSR_NEW(&b->arena, uint32_t, b->blob_count);
+    if (!b->first) return out_of_memory(b);
+    for (uint32_t i = 0; i < b->blob_count; i++) {
+        while (!tsr_digest_equal(&b->blobs[b->first[i]].digest, &b->blobs[i].digest)) b->first[i]++;
+    }
+    merge(b, &b->layout.index);
+    for (size_t m = 0; m < b->layout.manifest_count; m++) {
+        tsr_manifest *manifest = &b->layout.manifests[m];
+        merge(b, &manifest->self);
+        merge(b, &manifest->config);
+        for (size_t i = 0; i < manifest->layer_count; i++) merge(b, &manifest->layers[i]);
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- the archive ---- */
 
 static int compare_targets(const void *a, const void *b) {
     const tsr_bundle_target *const *left = a, *const *right = b;
@@ -232,41 +318,72 @@ static tsr_result prepare(builder *b) {
         blobs += spec->targets[i].blob_count + 2; /* manifest and chunk table */
     }
     qsort(b->targets, count, sizeof *b->targets, compare_targets);
-    b->blobs = TSR_NEW(&b->arena, stored, blobs);
+    b->blobs = TSR_NEW(&b->arena, tsr_stored, blobs);
     return b->blobs ? TSR_SUCCESS : out_of_memory(b);
 }
 
-static tsr_result build(builder *b) {
+static tsr_result list(builder *b) {
     const tsr_bundle_spec *spec = b->spec;
     tsr_buffer json = {0};
     TRY(b->ctx, check_spec(b));
     TRY(b->ctx, prepare(b));
     b->config.media_type = TSR_MEDIA_CONFIG;
-    TRY(b->ctx, add_blob(b, spec->config, spec->config_size_bytes, &b->config));
+    add_blob(b, spec->config, NULL, spec->config_size_bytes, &b->config);
     for (size_t i = 0; i < spec->blob_count; i++)
         TRY(b->ctx, add_layer(b, &spec->blobs[i], &b->shared[i]));
-    for (size_t i = 0; i < spec->target_count; i++) TRY(b->ctx, add_manifest(b, b->targets[i]));
+    for (size_t i = 0; i < spec->target_count; i++) TRY(b->ctx, plan_manifest(b, b->targets[i]));
     tsr_layout_format_index(&json, &b->layout);
-    b->layout.index.media_type = TSR_MEDIA_INDEX;
-    return add_json(b, &json, &b->layout.index);
+    return plan_json(b, &json, TSR_MEDIA_INDEX, &b->layout.index);
 }
 
-static tsr_result copy_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry, int fd,
-                            const char *path) {
-    const builder *b = user;
-    return tsr_io_write_all(ctx, fd, path, b->blobs[entry->blob].bytes, (size_t)entry->size_bytes,
+static tsr_result plan_places(builder *b) {
+    tsr_plan plan = {0};
+    TRY(b->ctx, tsr_plan_init(b->ctx, &b->layout, b->blob_count, &b->arena, &plan));
+    for (size_t i = 0; i < plan.entry_count; i++)
+        if (plan.entries[i].blob < b->blob_count)
+            b->blobs[plan.entries[i].blob].place_bytes = plan.entries[i].data_offset_bytes;
+    tsr_plan_finish(&plan);
+    return TSR_SUCCESS;
+}
+
+typedef struct output {
+    builder *builder;
+    const tsr_io_atomic *file;
+} output;
+
+/* What was written stays, or moves down over what turned out to be stored already. */
+static tsr_result place_blob(tsr_ctx *ctx, void *user, const tsr_plan_entry *entry, int fd,
+                             const char *path) {
+    const output *out = user;
+    tsr_stored *blob = &out->builder->blobs[entry->blob];
+    if (blob->written) return tsr_stored_move(ctx, blob, out->file, entry->data_offset_bytes);
+    return tsr_io_write_all(ctx, fd, path, blob->bytes, (size_t)entry->size_bytes,
                             entry->data_offset_bytes);
+}
+
+static tsr_result write_archive(tsr_ctx *ctx, builder *b, const tsr_io_atomic *file) {
+    tsr_plan plan = {0};
+    output out = {b, file};
+    TRY(ctx, plan_places(b));
+    TRY(ctx, tsr_stored_write(ctx, b->blobs, b->blob_count, file, &b->arena));
+    TRY(ctx, fill(b));
+    TRY(ctx, merge_equal(b));
+    TRY(ctx, tsr_plan_init(ctx, &b->layout, b->blob_count, &b->arena, &plan));
+    tsr_result result = tsr_plan_write_file(ctx, &plan, file, place_blob, &out);
+    tsr_plan_finish(&plan);
+    return result;
 }
 
 tsr_result tsr_bundle_write(tsr_ctx *ctx, const char *path, const tsr_bundle_spec *spec) {
     builder b = {.ctx = ctx, .path = path, .spec = spec};
-    tsr_plan plan = {0};
+    tsr_io_atomic file = {.fd = -1};
     tsr_result result = TSR_SUCCESS;
-    TRY_GOTO(ctx, result, build(&b));
-    TRY_GOTO(ctx, result, tsr_plan_init(ctx, &b.layout, b.blob_count, &b.arena, &plan));
-    TRY_GOTO(ctx, result, tsr_plan_write(ctx, &plan, path, copy_blob, &b));
+    TRY_GOTO(ctx, result, list(&b));
+    TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &b.arena, &file));
+    TRY_GOTO(ctx, result, write_archive(ctx, &b, &file));
+    TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
 done:
-    tsr_plan_finish(&plan);
+    tsr_io_atomic_abandon(ctx, &file);
     tsr_arena_finish(&b.arena);
     return result;
 }

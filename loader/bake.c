@@ -123,7 +123,7 @@ static tsr_result copy_layers(tsr_ctx *ctx, baking *self, size_t target, bool sh
         size_t size = 0;
         if (!is_kept(&layer) || is_shared(self, &layer) != shared) continue;
         TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, &self->arena, &bytes, &size));
-        blobs[(*count)++] = (tsr_bundle_blob){layer.media_type, layer.title, bytes, size};
+        blobs[(*count)++] = (tsr_bundle_blob){layer.media_type, layer.title, bytes, size, NULL};
     }
     return TSR_SUCCESS;
 }
@@ -156,7 +156,7 @@ static tsr_result write_output(tsr_ctx *ctx, baking *self, const char *path) {
     TRY(ctx, tsr_safetensors_encode(ctx, self->stored, self->stored_count, WEIGHTS_ALIGN_BYTES,
                                     NULL, &self->arena, &weights, &weights_size));
     self->shared[self->shared_count++] =
-        (tsr_bundle_blob){TSR_MEDIA_WEIGHTS, "weights.safetensors", weights, weights_size};
+        (tsr_bundle_blob){TSR_MEDIA_WEIGHTS, "weights.safetensors", weights, weights_size, NULL};
     tsr_bundle_spec spec = {.size_bytes = sizeof spec,
                             .config = config,
                             .config_size_bytes = config_size,

@@ -41,7 +41,7 @@ static tsr_bundle_blob blob(const char *media_type, const char *title, size_t si
     void *bytes = malloc(size_bytes);
     if (!bytes) fail("no memory");
     sample_fill(bytes, size_bytes, seed);
-    return (tsr_bundle_blob){media_type, title, bytes, size_bytes};
+    return (tsr_bundle_blob){media_type, title, bytes, size_bytes, NULL};
 }
 
 /* program_size 0: the program of the first target, so that one blob serves two. */
@@ -57,7 +57,8 @@ static const sample *get(sample_size size) {
     sample *s = &samples[size];
     if (s->ready) return s;
     s->ready = true;
-    s->shared[s->shared_count++] = (tsr_bundle_blob){TSR_MEDIA_IR, "model.mlir", ir, sizeof ir - 1};
+    s->shared[s->shared_count++] =
+        (tsr_bundle_blob){TSR_MEDIA_IR, "model.mlir", ir, sizeof ir - 1, NULL};
     if (size == SAMPLE_TINY) {
         s->shared[s->shared_count++] = blob(TSR_MEDIA_WEIGHTS, "w.safetensors", 33, 1);
         add_target(s, "cpu:x86-64-v3", 40, 17);

@@ -91,7 +91,7 @@ static tsr_result bench(tsr_ctx *ctx, size_t size, const char *path) {
     void *bytes = malloc(size);
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory");
     sample_fill(bytes, size, 1);
-    tsr_bundle_blob blob = {TSR_MEDIA_WEIGHTS, NULL, bytes, size};
+    tsr_bundle_blob blob = {TSR_MEDIA_WEIGHTS, NULL, bytes, size, NULL};
     tsr_bundle_target target = {"cpu:x86-64-v3", &blob, 1};
     tsr_bundle_spec spec = {.size_bytes = sizeof spec,
                             .config = "{}",

@@ -287,7 +287,7 @@ Test(hostile, zstd_bomb) {
 Test(hostile, writer_refuses_a_bomb) {
     enum { SIZE = 32 << 20 };
     tsr_ctx ctx = {0};
-    tsr_bundle_blob blob = {TSR_MEDIA_IR, NULL, calloc(1, SIZE), SIZE};
+    tsr_bundle_blob blob = {TSR_MEDIA_IR, NULL, calloc(1, SIZE), SIZE, NULL};
     tsr_bundle_target target = {"cpu:x86-64-v3", &blob, 1};
     tsr_bundle_spec spec = {.size_bytes = sizeof spec,
                             .config = "{}",

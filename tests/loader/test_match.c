@@ -17,7 +17,7 @@ static tsr_bundle *bundle;
 /* A bundle with nothing but these targets; the names end in NULL. */
 static void open_bundle(const char *const *names) {
     static const char config[] = "{}";
-    const tsr_bundle_blob blob = {TSR_MEDIA_PROGRAM, NULL, "x", 1};
+    const tsr_bundle_blob blob = {TSR_MEDIA_PROGRAM, NULL, "x", 1, NULL};
     tsr_bundle_target targets[8];
     tsr_bundle_spec spec = {.size_bytes = sizeof spec,
                             .config = config,

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The blobs that a writer stores: hashed while they are written to where they will probably stand.
+ */
+#ifndef TSR_BUNDLE_STORED_H
+#define TSR_BUNDLE_STORED_H
+
+#include "bundle/bundle.h"
+#include "bundle/layout.h"
+
+typedef struct tsr_stored {
+    const void *bytes;               /* borrowed; NULL: read from the source, or made later */
+    const tsr_bundle_source *source; /* borrowed; or NULL */
+    uint64_t size_bytes;
+    tsr_digest digest;
+    tsr_digest *chunks;   /* tsr_chunk_count of them, in the arena */
+    uint64_t place_bytes; /* offset in the file, once written there */
+    bool written;
+} tsr_stored;
+
+/* Hashes every blob that has bytes or a source (digest and chunks), and writes it to its place in
+ * the file, which holds nothing yet. The result is TSR_IO, TSR_MEMORY, or the source's. */
+TSR_RESULT tsr_stored_write(tsr_ctx *ctx, tsr_stored *blobs, size_t count,
+                            const tsr_io_atomic *file, tsr_arena *arena);
+
+/* Copies a written blob to a lower place in the same file. */
+TSR_RESULT tsr_stored_move(tsr_ctx *ctx, tsr_stored *blob, const tsr_io_atomic *file,
+                           uint64_t place_bytes);
+
+#endif
