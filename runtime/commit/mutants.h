@@ -9,8 +9,6 @@
 
 #include <stdbool.h>
 
-#ifdef TSR_MUTANTS
-
 typedef enum tsr_mutant {
     TSR_MUTANT_NONE,
 #define X(id, name, bug) TSR_MUTANT_##id,
@@ -19,10 +17,10 @@ typedef enum tsr_mutant {
     TSR_MUTANT_COUNT
 } tsr_mutant;
 
+#ifdef TSR_MUTANTS
 /* Defined by the test, which changes it while no store is open. */
 extern tsr_mutant tsr_mutant_active;
 #define TSR_MUTANT(id) (tsr_mutant_active == TSR_MUTANT_##id)
-
 #else
 #define TSR_MUTANT(id) false
 #endif
