@@ -7,7 +7,7 @@
 
 #include "tests/store/fault_io.h"
 
-enum { FAULT_FDS_MAX = 256, FAULT_BLOCK_BYTES = 512 };
+enum { FAULT_FDS_MAX = 1024, FAULT_BLOCK_BYTES = 512 };
 
 typedef struct fault_bytes {
     uint8_t *data;
