@@ -120,6 +120,10 @@ tsr_bundle_layer tsr_bundle_get_layer(const tsr_bundle *bundle, size_t target, s
 /* The first layer with the media type; false if there is none. */
 bool tsr_bundle_find_layer(const tsr_bundle *bundle, size_t target, const char *media_type,
                            tsr_bundle_layer *out_layer);
+/* The same, of a type `….vN…` that a reader cannot do without. TSR_VERSION where the target has it
+ * in another `.vN` only, TSR_CORRUPT where it has none. */
+TSR_RESULT tsr_bundle_need_layer(tsr_ctx *ctx, const tsr_bundle *bundle, size_t target,
+                                 const char *media_type, tsr_bundle_layer *out_layer);
 
 /* The bytes of a layer, verified against its chunk digests while read, decompressed if +zstd. In
  * the arena. */

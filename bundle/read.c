@@ -68,6 +68,29 @@ bool tsr_bundle_find_layer(const tsr_bundle *bundle, size_t target, const char *
     return false;
 }
 
+/* Up to the number: "application/vnd.tessera.program.v" */
+static size_t stem_size(const char *media_type) {
+    const char *version = strstr(media_type, ".v1");
+    return version ? (size_t)(version - media_type) + 2 : strlen(media_type);
+}
+
+tsr_result tsr_bundle_need_layer(tsr_ctx *ctx, const tsr_bundle *bundle, size_t target,
+                                 const char *media_type, tsr_bundle_layer *out_layer) {
+    const tsr_manifest *manifest = manifest_of(bundle, target);
+    size_t stem = stem_size(media_type);
+    if (tsr_bundle_find_layer(bundle, target, media_type, out_layer)) return TSR_SUCCESS;
+    for (size_t i = 0; i < manifest->layer_count; i++) {
+        const char *other = manifest->layers[i].media_type;
+        if (strncmp(other, media_type, stem) != 0 || other[stem] < '0' || other[stem] > '9')
+            continue;
+        FAIL(ctx, TSR_VERSION,
+             TSB "layers of '%s': expected '%s', got '%s', which needs a newer tessera-run",
+             bundle->path, manifest->target, media_type, other);
+    }
+    FAIL(ctx, TSR_CORRUPT, TSB "layers of '%s': expected '%s', got none", bundle->path,
+         manifest->target, media_type);
+}
+
 static const tsr_descriptor *descriptor_of(const tsr_bundle *bundle,
                                            const tsr_bundle_layer *layer) {
     size_t manifest = layer->id >> LAYER_BITS, index = layer->id & ((1u << LAYER_BITS) - 1);

@@ -104,9 +104,7 @@ static tsr_result read_program(tsr_ctx *ctx, check *self) {
     size_t size = 0;
     const char *target = tsr_bundle_get_target_name(self->bundle, self->target);
     bool fma = tsr_cpu_parse_level(target) >= 3;
-    if (!tsr_bundle_find_layer(self->bundle, self->target, TSR_MEDIA_PROGRAM, &layer))
-        FAIL(ctx, TSR_CORRUPT, "'%s': target '%s' has no layer '%s'",
-             tsr_bundle_get_path(self->bundle), target, TSR_MEDIA_PROGRAM);
+    TRY(ctx, tsr_bundle_need_layer(ctx, self->bundle, self->target, TSR_MEDIA_PROGRAM, &layer));
     TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, self->arena, &bytes, &size));
     TRY(ctx, tsr_program_decode(ctx, bytes, size, &self->config, self->arena, &self->program));
     self->report->numerics =

@@ -30,10 +30,7 @@ static tsr_result match(tsr_ctx *ctx, tsr_model *model, const tsr_model_options 
 static tsr_result read_required(tsr_ctx *ctx, tsr_model *model, const char *media_type,
                                 tsr_arena *arena, void **out_bytes, size_t *out_size) {
     tsr_bundle_layer layer;
-    if (!tsr_bundle_find_layer(model->bundle, model->target, media_type, &layer))
-        FAIL(ctx, TSR_CORRUPT, "'%s': target '%s' has no layer '%s'",
-             tsr_bundle_get_path(model->bundle),
-             tsr_bundle_get_target_name(model->bundle, model->target), media_type);
+    TRY(ctx, tsr_bundle_need_layer(ctx, model->bundle, model->target, media_type, &layer));
     return tsr_bundle_read_layer(ctx, model->bundle, &layer, arena, out_bytes, out_size);
 }
 

@@ -186,14 +186,14 @@ Test(round_trip, format_1_0) {
     tsr_bundle *bundle = NULL;
     char hex[TSR_DIGEST_HEX + 1];
     size_t size, again_size;
-    sample_must(&ctx, tsr_bundle_open(&ctx, TESTS_FOLDER "/format-1.0.tsb", &strict, &bundle));
+    sample_must(&ctx, tsr_bundle_open(&ctx, TESTS_FOLDER "/../golden/format-1.0.tsb", &strict, &bundle));
     tsr_digest digest = tsr_bundle_get_digest(bundle);
     tsr_digest_format(&digest, hex);
     cr_assert_str_eq(hex, root);
     check_layers(&ctx, bundle, SAMPLE_TINY, 0);
     tsr_bundle_close(&ctx, bundle);
     sample_must(&ctx, sample_write(&ctx, sample_path("again.tsb"), SAMPLE_TINY, false));
-    char *bytes = sample_load(TESTS_FOLDER "/format-1.0.tsb", &size);
+    char *bytes = sample_load(TESTS_FOLDER "/../golden/format-1.0.tsb", &size);
     char *again = sample_load(sample_path("again.tsb"), &again_size);
     if (ZSTD_versionNumber() == 10504) {
         cr_assert_eq(size, again_size);

@@ -22,9 +22,7 @@ static tsr_result verify_target(tsr_ctx *ctx, tsr_bundle *bundle, size_t target)
     tsr_result result;
     tsr_bundle_get_config(bundle, target, &json, &size_bytes);
     TRY_GOTO(ctx, result, tsr_config_decode(ctx, json, size_bytes, &arena, &config));
-    if (!tsr_bundle_find_layer(bundle, target, TSR_MEDIA_PROGRAM, &layer))
-        FAIL_GOTO(ctx, result, TSR_CORRUPT, "target %s has no program",
-                  tsr_bundle_get_target_name(bundle, target));
+    TRY_GOTO(ctx, result, tsr_bundle_need_layer(ctx, bundle, target, TSR_MEDIA_PROGRAM, &layer));
     TRY_GOTO(ctx, result, tsr_bundle_read_layer(ctx, bundle, &layer, &arena, &bytes, &size_bytes));
     TRY_GOTO(ctx, result, tsr_program_decode(ctx, bytes, size_bytes, &config, &arena, &program));
 done:
