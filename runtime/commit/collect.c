@@ -12,6 +12,7 @@
 #include <string.h>
 
 void tsr_collect_add_good(tsr_coordinator *c, uint64_t epoch, uint64_t generation) {
+    if (TSR_MUTANT(ONE_STAYS)) c->good_count = 0;
     if (c->good_count == c->options.keep) {
         memmove(c->good, c->good + 1, (c->options.keep - 1) * sizeof *c->good);
         c->good_count--;
@@ -49,7 +50,8 @@ tsr_result tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c) {
     TRY(ctx, tsr_disk_list(ctx, c->directory.gens, &c->gen_names));
     for (size_t i = 0; i < c->gen_names.count; i++) {
         tsr_name name = c->gen_names.names[i], manifest = name;
-        if (name.kind != TSR_NAME_GENERATION || name.epoch > c->epoch || is_good(c, &name) ||
+        bool later = name.epoch > c->epoch && !TSR_MUTANT(LATER_EPOCH_SWEPT);
+        if (name.kind != TSR_NAME_GENERATION || later || is_good(c, &name) ||
             (name.epoch == c->epoch && name.generation == c->ready))
             continue;
         manifest.kind = TSR_NAME_MANIFEST;
@@ -73,14 +75,15 @@ static void remove_records(tsr_ctx *ctx, tsr_coordinator *c) {
         if ((name->kind == TSR_NAME_TEMP && name->epoch <= c->epoch) ||
             (name->kind == TSR_NAME_EPOCH && stale) ||
             (name->kind == TSR_NAME_BASE && stale && !names->overflow &&
-             !epoch_has_manifest(names, name->epoch)))
+             (!epoch_has_manifest(names, name->epoch) || TSR_MUTANT(BASE_REMOVED_EARLY))))
             remove_name(ctx, c, name);
     }
 }
 
 tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     bool removed = false;
-    if (c->good_count < c->options.keep || c->root_suspect) return TSR_SUCCESS;
+    if ((c->good_count < c->options.keep && !TSR_MUTANT(ONE_STAYS)) || c->root_suspect)
+        return TSR_SUCCESS;
     TRY(ctx, tsr_disk_list(ctx, c->directory.root, &c->root_names));
     tsr_listing_sort(&c->root_names);
     tsr_event_more(&c->events, "collect", NULL, NULL, "\"good\":%" PRIu32 ",\"oldest\":%" PRIu64,
@@ -89,12 +92,15 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
         if (name->kind != TSR_NAME_MANIFEST || name->epoch > c->epoch || is_good(c, name)) continue;
+        const tsr_name data = {TSR_NAME_GENERATION, name->epoch, name->generation, 0, 0};
+        if (TSR_MUTANT(SEGMENTS_FIRST))
+            TRY(ctx, tsr_disk_remove_generation(ctx, c->directory.gens, &data, &c->segment_names));
         remove_name(ctx, c, name);
-        removed = true;
+        removed = !TSR_MUTANT(REMOVAL_UNSYNCED);
     }
     if (removed) {
         tsr_result result = tsr_disk_sync(ctx, c->directory.root, c->options.directory);
-        c->root_suspect = result.code != TSR_OK;
+        c->root_suspect = result.code != TSR_OK && !TSR_MUTANT(FAILED_REMOVAL_FORGOTTEN);
         tsr_event_more(&c->events, "unlinked", NULL, NULL, "\"durable\":%s",
                        c->root_suspect ? "false" : "true");
         TRY(ctx, result);

@@ -95,6 +95,7 @@ static tsr_result sync_recovered(tsr_ctx *ctx, const tsr_coordinator *c) {
     tsr_name name = {
         .kind = TSR_NAME_MANIFEST, .epoch = token->epoch, .generation = token->generation};
     char text[TSR_NAME_TEXT_MAX];
+    if (TSR_MUTANT(RECOVERED_UNSYNCED)) return TSR_SUCCESS;
     TRY(ctx, tsr_disk_sync_name(ctx, dir->root, tsr_name_format(&name, text), 0));
     name.kind = TSR_NAME_GENERATION;
     TRY(ctx, tsr_disk_sync_name(ctx, dir->gens, tsr_name_format(&name, text), O_DIRECTORY));
@@ -106,6 +107,7 @@ static tsr_result publish_base(tsr_ctx *ctx, tsr_coordinator *c) {
     uint8_t bytes[TSR_BASE_BYTES];
     const tsr_name temp = tsr_coordinator_temp(c),
                    name = {.kind = TSR_NAME_BASE, .epoch = c->epoch};
+    if (TSR_MUTANT(NO_BASE)) return TSR_SUCCESS;
     tsr_base_encode(c->epoch, &c->previous, bytes);
     tsr_result result = tsr_disk_publish(ctx, c->directory.root, &temp, &name, bytes, sizeof bytes,
                                          &c->outcome_unknown);
@@ -187,6 +189,10 @@ static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
     for (; c->found_count < c->wanted && c->candidate < c->survey.candidate_count; c->candidate++) {
         const tsr_name *name = &c->survey.candidates[c->candidate];
         tsr_result result = tsr_survey_read_candidate(ctx, &c->survey, name, &c->examined);
+        if (TSR_MUTANT(COUNTED_UNVERIFIED)) {
+            c->found[c->found_count++] = *name;
+            continue;
+        }
         if (!result.code) {
             propose(c, TSR_PHASE_COUNTING, TSR_PURPOSE_COUNT);
             return TSR_SUCCESS;
@@ -246,7 +252,8 @@ static bool same_link(const tsr_link *a, const tsr_link *b) {
 static bool answers(const tsr_coordinator *c, const tsr_message *m) {
     const tsr_message *asked = &c->request;
     bool asking = c->phase != TSR_PHASE_IDLE && c->phase != TSR_PHASE_STOPPED;
-    if (!asking || m->epoch != c->epoch || m->rank >= c->options.rank_count) return false;
+    bool stale = m->epoch != c->epoch && !TSR_MUTANT(OLD_EPOCH_ANSWER);
+    if (!asking || stale || m->rank >= c->options.rank_count) return false;
     if (c->answered[m->rank] || !same_link(&m->subject, &asked->subject)) return false;
     const tsr_part part = tsr_part_of(c->asked_chunks, m->rank, c->options.rank_count);
     bool whole = m->part.first == part.first && m->part.count == part.count;
@@ -287,8 +294,10 @@ tsr_result tsr_coordinator_receive(tsr_ctx *ctx, tsr_coordinator *c, const uint8
         note_failure(c, &m, m.verdict);
     else
         tsr_save_note(c, &m);
-    if (c->answered_count < c->options.rank_count && c->failed_verdict != TSR_VERDICT_UNKNOWN)
-        return TSR_SUCCESS;
+    bool enough = c->answered_count == c->options.rank_count ||
+                  (TSR_MUTANT(ONE_PREPARED_IS_ENOUGH) && c->phase == TSR_PHASE_PREPARING) ||
+                  (TSR_MUTANT(ONE_VERDICT_IS_ENOUGH) && c->phase == TSR_PHASE_RECOVERING);
+    if (!enough && c->failed_verdict != TSR_VERDICT_UNKNOWN) return TSR_SUCCESS;
     return go_on(ctx, c);
 }
 

@@ -34,7 +34,8 @@ static tsr_result write_segment(tsr_ctx *ctx, const tsr_rank *rank, int dir, uin
         result = tsr_disk_write(ctx, dir, fd, name, data->segment(data->user, segment), size);
     if (!result.code && !TSR_MUTANT(NO_SEGMENT_SYNC)) result = tsr_disk_sync(ctx, fd, name);
     code = io->close(io->self, fd);
-    if (!result.code && code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot close '%s'", name);
+    if (!result.code && code < 0 && !TSR_MUTANT(CLOSE_IGNORED))
+        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot close '%s'", name);
     return result;
 }
 
@@ -86,7 +87,7 @@ static bool is_old(const tsr_rank *rank, const tsr_message *m) {
     const tsr_message *last = &rank->answered;
     bool same = last->kind == m->kind && last->purpose == m->purpose &&
                 last->subject.generation == m->subject.generation;
-    if (same && rank->reply_size) {
+    if (same && rank->reply_size && !TSR_MUTANT(OBEYED_TWICE)) {
         send_reply(rank);
         return true;
     }
@@ -101,10 +102,10 @@ static bool is_old(const tsr_rank *rank, const tsr_message *m) {
 static tsr_result check_prepare(tsr_ctx *ctx, const tsr_rank *rank, const tsr_message *m) {
     const tsr_rank_data *data = &rank->options.data;
     if (!rank->agreed || !rank->plan) FAIL(ctx, TSR_SAVE, "it has no state to save yet");
-    if (!tsr_digest_equal(&m->layout, &rank->layout))
+    if (!tsr_digest_equal(&m->layout, &rank->layout) && !TSR_MUTANT(LAYOUT_UNCHECKED))
         FAIL(ctx, TSR_SAVE, "its state has another layout than the coordinator's");
     uint64_t step = data->step(data->user);
-    if (m->step != step)
+    if (m->step != step && !TSR_MUTANT(STEP_UNCHECKED))
         FAIL(ctx, TSR_SAVE, "its state is of step %" PRIu64 "; step %" PRIu64 " is to be saved",
              step, m->step);
     return TSR_SUCCESS;
@@ -195,7 +196,7 @@ void tsr_rank_receive(tsr_ctx *ctx, tsr_rank *rank, const uint8_t *bytes, size_t
     char text[TSR_MESSAGE_TEXT_MAX + 1];
     tsr_message m;
     if (!tsr_message_decode(bytes, size_bytes, text, &m) || m.rank != rank->options.rank ||
-        m.epoch < rank->epoch)
+        (m.epoch < rank->epoch && !TSR_MUTANT(OLD_EPOCH_OBEYED)))
         return;
     if (m.epoch > rank->epoch) {
         rank->epoch = rank->events.epoch = m.epoch;

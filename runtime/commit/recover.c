@@ -142,7 +142,7 @@ static void add_base(tsr_survey *survey, const tsr_link *base) {
 /* `link` is what BASE.<epoch> says. Nothing above it is there, so it must be. */
 static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link) {
     char text[TSR_ERROR_TEXT_MAX];
-    if (survey->candidate_count || !link->generation ||
+    if (survey->candidate_count || !link->generation || TSR_MUTANT(MISSING_IS_EMPTY) ||
         tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, link->epoch, link->generation) ||
         tsr_listing_has(&survey->lost, TSR_NAME_GENERATION, link->epoch, link->generation))
         return;

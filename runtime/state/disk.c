@@ -179,12 +179,15 @@ static tsr_result write_direct(tsr_ctx *ctx, int fd, const char *name, const uin
     while (done < whole && done % TSR_DIRECT_ALIGN == 0) {
         size_t size = whole - done < WRITE_BYTES ? (size_t)(whole - done) : WRITE_BYTES;
         ssize_t part = io->pwrite(io->self, fd, bytes + done, size, (off_t)done);
-        if (part == -EINTR && interruptions++ < TSR_IO_INTERRUPTIONS_MAX) continue;
+        if (part == -EINTR && !TSR_MUTANT(INTERRUPTION_IS_SUCCESS) &&
+            interruptions++ < TSR_IO_INTERRUPTIONS_MAX)
+            continue;
+        if (part == -EINTR && TSR_MUTANT(INTERRUPTION_IS_SUCCESS)) part = (ssize_t)size;
         if (part == -EINVAL || part == -EOPNOTSUPP) break;
         if (part <= 0)
             FAIL_ERRNO(ctx, TSR_IO, part ? (int)-part : EIO, "cannot write '%s' at offset %" PRIu64,
                        name, done);
-        done += (uint64_t)part;
+        done += TSR_MUTANT(SHORT_WRITE_IS_SUCCESS) ? size : (uint64_t)part;
     }
     *out_done = done / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
     return TSR_SUCCESS;

@@ -103,6 +103,7 @@ static tsr_digest manifest_state_hash(const tsr_manifest *manifest) {
     state_hash_begin(&hasher, manifest->tensor_count);
     for (uint32_t i = 0; i < manifest->tensor_count; i++) {
         const tsr_tensor_row *row = &manifest->tensors[i];
+        if (!row->chunk_count && TSR_MUTANT(EMPTY_TENSOR_SKIPPED)) continue;
         state_hash_add(&hasher, row->name, row->dtype, &row->shape, &row->digest);
     }
     return tsr_hasher_finish(&hasher);

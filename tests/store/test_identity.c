@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that are whole, but not those that were committed.
+ */
+#include "tests/store/fixture.h"
+
+#include <fcntl.h>
+
+static void copy_file(bench *from, bench *to, const char *path) {
+    size_t size = 0, room = 0;
+    const uint8_t *source = fault_io_bytes(from->disk, path, &size);
+    uint8_t *target = fault_io_bytes(to->disk, path, &room);
+    cr_assert(source && target && size == room, "%s", path);
+    memcpy(target, source, size);
+}
+
+/* A byte that belongs to no chunk: nothing that was read of it is wrong. */
+Test(identity, segment_that_grew) {
+    bench *b = begin();
+    size_t size = 0;
+    must_open(b);
+    must_save(b, 1, 2);
+    cr_assert(fault_io_bytes(b->disk, "/s/gen/1-2/segment.0", &size));
+    int fd = b->ctx.io->open(b->ctx.io->self, TSR_IO_CWD, "/s/gen/1-2/segment.0", O_WRONLY, 0);
+    cr_assert_eq(b->ctx.io->pwrite(b->ctx.io->self, fd, "x", 1, (off_t)size), 1);
+    b->ctx.io->close(b->ctx.io->self, fd);
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    cr_assert(strstr(b->log.last_error, "bytes; the manifest states"), "%s", b->log.last_error);
+    must_load(b, 1);
+    end(b);
+}
+
+/* Generation 2 of another store: good in itself, of the same numbers, and not what the BASE of
+ * epoch 2 names. */
+Test(identity, generation_of_another_store) {
+    bench *b = begin(), *other = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    must_open(b);
+    must_open(other);
+    must_save(other, 11, 12);
+    copy_file(other, b, "/s/MANIFEST.2.1");
+    copy_file(other, b, "/s/gen/1-2/segment.0");
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    cr_assert(
+        strstr(b->log.last_error, "MANIFEST.2.1 is not the manifest that a later run went on from"),
+        "%s", b->log.last_error);
+    must_load(b, 1);
+    end(other);
+    end(b);
+}
