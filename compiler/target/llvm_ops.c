@@ -132,6 +132,13 @@ static LLVMValueRef constant(const op *o) {
         if (!mlirDenseElementsAttrIsSplat(value)) return constant_lanes(o, value);
         value = mlirDenseElementsAttrGetSplatValue(value);
     }
+    MlirType element = mlirAttributeIsAFloat(value) ? mlirAttributeGetType(value) : (MlirType){0};
+    if (mlirAttributeIsAFloat(value) && (mlirTypeIsABF16(element) || mlirTypeIsAF16(element))) {
+        uint16_t bits;
+        tsr_dtype dtype = mlirTypeIsABF16(element) ? TSR_DTYPE_BF16 : TSR_DTYPE_F16;
+        tsr_dtype_write(dtype, mlirFloatAttrGetValueDouble(value), &bits, 0);
+        return tsr_emit_int(o->type, bits);
+    }
     if (mlirAttributeIsAFloat(value))
         return tsr_emit_float(o->type, mlirFloatAttrGetValueDouble(value));
     if (mlirAttributeIsABool(value)) return tsr_emit_int(o->type, mlirBoolAttrGetValue(value));
@@ -242,6 +249,8 @@ static const row rows[] = {
     {"arith.andi", binary, LLVMAnd},
     {"arith.ori", binary, LLVMOr},
     {"arith.xori", binary, LLVMXor},
+    {"arith.shli", binary, LLVMShl},
+    {"arith.shrui", binary, LLVMLShr},
     {"arith.addf", binary, LLVMFAdd},
     {"arith.subf", binary, LLVMFSub},
     {"arith.mulf", binary, LLVMFMul},

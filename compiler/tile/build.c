@@ -255,16 +255,30 @@ MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count) {
     return build(b, "tile.local", 0, NULL, type, NULL, mlirAttributeGetNull());
 }
 
-MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
-                        uint32_t lanes, MlirValue mask) {
+MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
+                               MlirValue offset, uint32_t lanes, MlirValue mask) {
     MlirValue operands[] = {buffer, offset, mask};
     MlirType type = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes);
     bool masked = lanes && !mlirValueIsNull(mask);
-    MlirValue value =
-        build(b, "tile.load", masked ? 3 : 2, operands, type, NULL, mlirAttributeGetNull());
+    return build(b, "tile.load", masked ? 3 : 2, operands, type, NULL, mlirAttributeGetNull());
+}
+
+void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offset,
+                           MlirValue mask) {
+    MlirValue operands[] = {value, buffer, offset, mask};
+    bool masked = lanes_of(value) && !mlirValueIsNull(mask);
+    tsr_op_desc desc = {
+        .name = "tile.store", .operand_count = masked ? 4 : 3, .operands = operands};
+    tsr_build(&b->at, &desc);
+}
+
+MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
+                        uint32_t lanes, MlirValue mask) {
+    MlirValue value = tsr_tile_load_stored(b, dtype, buffer, offset, lanes, mask);
     if (tsr_dtype_is_narrow(dtype))
         return tsr_tile_to(b, "arith.extf", value, tsr_tile_value_type(b, dtype, lanes));
     if (dtype != TSR_DTYPE_I1) return value;
+    MlirType type = mlirValueGetType(value);
     return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
 }
 
@@ -273,11 +287,7 @@ void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirV
     MlirType storage = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
     if (dtype == TSR_DTYPE_I1) value = tsr_tile_to(b, "arith.extui", value, storage);
     if (tsr_dtype_is_narrow(dtype)) value = tsr_tile_to(b, "arith.truncf", value, storage);
-    MlirValue operands[] = {value, buffer, offset, mask};
-    bool masked = lanes_of(value) && !mlirValueIsNull(mask);
-    tsr_op_desc desc = {
-        .name = "tile.store", .operand_count = masked ? 4 : 3, .operands = operands};
-    tsr_build(&b->at, &desc);
+    tsr_tile_store_stored(b, value, buffer, offset, mask);
 }
 
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,

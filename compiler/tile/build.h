@@ -104,6 +104,11 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
                         uint32_t lanes, MlirValue mask);
 void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
                     MlirValue offset, MlirValue mask);
+/* As it lies in memory, without conversion: for moving elements, whose bits then stay. */
+MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
+                               MlirValue offset, uint32_t lanes, MlirValue mask);
+void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offset,
+                           MlirValue mask);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
 

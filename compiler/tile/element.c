@@ -355,6 +355,10 @@ static MlirValue cast(const element *e) {
     return tsr_tile_to(b, is_signed(e->from) ? "arith.extsi" : "arith.extui", e->x[0], type);
 }
 
+static MlirValue philox(const element *e) {
+    return tsr_element_philox(e->b, e->op, e->x, e->lanes, e->to);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct row {

@@ -14,6 +14,10 @@ bool tsr_element_is(MlirOperation op); /* is it elementwise (broadcast is) */
 /* The op on operands that all have `lanes` lanes (0: scalars). The op must be elementwise. */
 MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands);
 
+/* tessera.philox (philox.c); `dtype` is the result's */
+MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
+                             uint32_t lanes, tsr_dtype dtype);
+
 /* The pieces the reductions share: NaN wins, and ties go to y. */
 MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);

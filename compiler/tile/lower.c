@@ -52,7 +52,7 @@ static tsr_result read_group(tsr_tile_group *group) {
     group->root = (MlirOperation){NULL};
     TSR_FOR_EACH_OP(op, group->body) {
         if (tsr_element_is(op) || tsr_op_is(op, "tessera.constant") ||
-            tsr_op_is(op, "tsched.return"))
+            tsr_op_is(op, "tessera.iota") || tsr_op_is(op, "tsched.return"))
             continue;
         if (!mlirOperationIsNull(group->root))
             FAIL(ctx, TSR_INTERNAL, "'%s' holds both %s and %s", group->name,

@@ -41,6 +41,16 @@ static tsr_result prepare(map *m) {
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
+/* A vector is loaded from consecutive elements: a view with another stride takes one at a time. */
+static bool skips_elements(const map *m) {
+    for (uint32_t i = 0; i < m->region.node_count; i++) {
+        const tsr_node *node = m->region.nodes[i];
+        int64_t stride = node->view.strides[m->space.rank - 1];
+        if (node->kind == TSR_NODE_VIEW && stride != 0 && stride != 1) return true;
+    }
+    return false;
+}
+
 static void plan(map *m) {
     uint32_t rank = m->space.rank;
     for (uint32_t d = 0; d < rank; d++) {
@@ -56,6 +66,7 @@ static void plan(map *m) {
     if (m->rows_per_program > m->rows) m->rows_per_program = m->rows;
     m->lanes = 2 * m->group->b.target->vector_bytes / tsr_region_width(&m->region);
     m->lanes = rank ? tsr_lanes_fit(m->lanes, m->columns_per_program) : 0;
+    if (rank && skips_elements(m)) m->lanes = 1;
     tsr_region_levels(&m->region, &m->space, m->inner);
 }
 

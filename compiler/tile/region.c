@@ -39,7 +39,8 @@ static bool each_view(const view_list *list, bool (*call)(tsr_view *view, void *
     for (uint32_t r = 0; r < list->region_count; r++)
         for (uint32_t i = 0; i < list->regions[r]->node_count; i++) {
             tsr_node *node = list->regions[r]->nodes[i];
-            if (node->kind == TSR_NODE_VIEW && !call(&node->view, user)) return false;
+            bool viewed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_PLACE;
+            if (viewed && !call(&node->view, user)) return false;
         }
     return true;
 }
@@ -153,6 +154,21 @@ static tsr_result add_constant(collector *c, tsr_node *node) {
     return TSR_SUCCESS;
 }
 
+static tsr_result add_place(collector *c, tsr_node *node) {
+    tsr_tile_group *group = c->region->group;
+    tsr_type type;
+    int64_t axis = 0;
+    if (!tsr_value_type(node->source, &type) || !tsr_op_i64(node->op, "axis", &axis) || axis < 0 ||
+        axis >= (int64_t)type.shape.rank)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed iota", group->name);
+    /* As if only the axis had a size: then its stride is 1 and the others' are 0. */
+    for (uint32_t d = 0; d < type.shape.rank; d++)
+        if (d != axis) type.shape.dims[d] = 1;
+    node->kind = TSR_NODE_PLACE;
+    tsr_view_init(&node->view, type.dtype, tsr_tile_null, &type.shape, c->space, c->kept);
+    return TSR_SUCCESS;
+}
+
 /* Arguments become views, constants too or splats, the given value a leaf. */
 static tsr_result add_leaf(collector *c, MlirValue source) {
     tsr_tile_group *group = c->region->group;
@@ -160,6 +176,8 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
     if (find_node(c->region, source)) return TSR_SUCCESS;
     TRY(group->ctx, add_node(c, source, &node));
     node->op = tsr_value_owner(source);
+    if (!mlirOperationIsNull(node->op) && tsr_op_is(node->op, "tessera.iota"))
+        return add_place(c, node);
     if (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given)) {
         node->kind = TSR_NODE_GIVEN;
         return TSR_SUCCESS;
@@ -176,6 +194,7 @@ static tsr_result add_leaf(collector *c, MlirValue source) {
 static bool is_leaf(const collector *c, MlirValue source) {
     MlirOperation owner = tsr_value_owner(source);
     return mlirOperationIsNull(owner) || tsr_op_is(owner, "tessera.constant") ||
+           tsr_op_is(owner, "tessera.iota") ||
            (!mlirValueIsNull(c->given) && mlirValueEqual(source, c->given));
 }
 
@@ -253,7 +272,8 @@ void tsr_region_levels(tsr_region *region, const tsr_space *space, const bool *i
     for (uint32_t i = 0; i < region->node_count; i++) {
         tsr_node *node = region->nodes[i];
         node->level = node->kind == TSR_NODE_GIVEN ? 2 : 0;
-        for (uint32_t d = 0; node->kind == TSR_NODE_VIEW && d < space->rank; d++) {
+        bool viewed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_PLACE;
+        for (uint32_t d = 0; viewed && d < space->rank; d++) {
             uint32_t level = !node->view.strides[d] ? 0 : inner[d] ? 2 : 1;
             if (level > node->level) node->level = level;
         }
@@ -294,7 +314,7 @@ uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count) {
 /* ---- emission -------------------------------------------------------------------------------- */
 
 MlirValue tsr_point_offset(tsr_tile_builder *b, const tsr_point *point, const tsr_view *view) {
-    MlirValue offset = tsr_tile_index(b, 0);
+    MlirValue offset = tsr_tile_index(b, view->offset);
     for (uint32_t d = 0; d < point->space->rank; d++)
         if (view->strides[d] && !mlirValueIsNull(point->index[d]))
             offset = tsr_tile_add(b, offset, tsr_tile_mul(b, point->index[d], view->strides[d]));
@@ -338,6 +358,27 @@ MlirValue tsr_node_value(tsr_region *region, const tsr_node *node, const tsr_poi
     return tsr_tile_splat(&region->group->b, node->value, point->lanes);
 }
 
+/* The offset, and a multiple of the lane number where the view moves along the last dimension. */
+static MlirValue place_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point) {
+    uint32_t rank = point->space->rank;
+    int64_t stride = rank ? node->view.strides[rank - 1] : 0;
+    MlirType whole = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirType number =
+        tsr_dtype_is_float(node->dtype) ? whole : tsr_tile_value_type(b, node->dtype, 0);
+    MlirValue value =
+        tsr_tile_to(b, "arith.index_cast", tsr_point_offset(b, point, &node->view), number);
+    if (point->lanes && stride) {
+        MlirValue lane = tsr_tile_iota(b, number, point->lanes);
+        MlirValue factor = tsr_tile_int(b, mlirValueGetType(lane), stride);
+        if (stride != 1) lane = tsr_tile_2(b, "arith.muli", lane, factor);
+        value = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, value, point->lanes), lane);
+    }
+    if (!tsr_dtype_is_float(node->dtype)) return value;
+    uint32_t lanes = stride ? point->lanes : 0;
+    value = tsr_tile_to(b, "arith.sitofp", value, tsr_tile_value_type(b, node->dtype, lanes));
+    return tsr_tile_round(b, node->dtype, value);
+}
+
 void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point) {
     tsr_tile_builder *b = &region->group->b;
     tsr_point scalar = *point;
@@ -351,8 +392,15 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
             uint32_t rank = point->space->rank;
             bool along = rank && node->view.strides[rank - 1];
             MlirValue offset = tsr_point_offset(b, &scalar, &node->view);
-            node->value = tsr_tile_load(b, node->dtype, node->view.buffer, offset,
-                                        along ? scalar.lanes : 0, scalar.mask);
+            uint32_t lanes = along ? scalar.lanes : 0;
+            if (node->view.stored)
+                node->value = tsr_tile_load_stored(b, node->dtype, node->view.buffer, offset, lanes,
+                                                   scalar.mask);
+            else
+                node->value =
+                    tsr_tile_load(b, node->dtype, node->view.buffer, offset, lanes, scalar.mask);
+        } else if (node->kind == TSR_NODE_PLACE) {
+            node->value = place_value(b, node, &scalar);
         } else if (node->kind == TSR_NODE_OP) {
             MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
             for (uint32_t k = 0; k < node->operand_count; k++)
@@ -366,7 +414,10 @@ void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_poi
     tsr_tile_builder *b = &region->group->b;
     for (uint32_t i = 0; i < region->result_count; i++) {
         MlirValue value = tsr_node_value(region, region->results[i], point);
-        tsr_tile_store(b, outputs[i].dtype, value, outputs[i].buffer,
-                       tsr_point_offset(b, point, &outputs[i]), point->mask);
+        MlirValue offset = tsr_point_offset(b, point, &outputs[i]);
+        if (outputs[i].stored)
+            tsr_tile_store_stored(b, value, outputs[i].buffer, offset, point->mask);
+        else
+            tsr_tile_store(b, outputs[i].dtype, value, outputs[i].buffer, offset, point->mask);
     }
 }

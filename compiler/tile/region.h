@@ -42,6 +42,8 @@ typedef struct tsr_view {
     tsr_dtype dtype;
     MlirValue buffer;
     int64_t strides[TSR_RANK_MAX]; /* elements, one per dimension of the space */
+    int64_t offset;                /* elements */
+    bool stored;                   /* moved as it lies in memory, not computed with */
 } tsr_view;
 
 typedef enum tsr_node_kind {
@@ -49,6 +51,7 @@ typedef enum tsr_node_kind {
     TSR_NODE_SPLAT, /* a constant */
     TSR_NODE_OP,    /* computed */
     TSR_NODE_GIVEN, /* set by the family: the result of the root */
+    TSR_NODE_PLACE, /* an iota: the offset that its view, which has no buffer, gives */
 } tsr_node_kind;
 
 typedef struct tsr_node {
@@ -58,7 +61,7 @@ typedef struct tsr_node {
     MlirOperation op; /* OP, SPLAT */
     uint32_t operand_count;
     struct tsr_node *operands[TSR_ELEMENT_OPERANDS_MAX];
-    tsr_view view; /* VIEW */
+    tsr_view view; /* VIEW, PLACE */
     uint32_t level;
     MlirValue value; /* where last emitted */
 } tsr_node;
@@ -121,8 +124,19 @@ uint32_t tsr_lanes_fit(uint32_t lanes, int64_t count); /* halves while at least 
 void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view *outputs,
                        const tsr_space *space);
 
+/* A kernel that copies along `space` from one view to another. */
+TSR_RESULT tsr_tile_lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_view *to,
+                               tsr_space *space);
+
 /* One function per kernel family; each sets group->grid. */
 TSR_RESULT tsr_tile_lower_map(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_concat(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_cumsum(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_gather(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_pad(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_scatter_add(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_slice(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_sort(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_reshape(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_transpose(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_reduce(tsr_tile_group *group);

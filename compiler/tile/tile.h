@@ -10,6 +10,8 @@
  *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
  *   reduce_max, reduce_min, reduce_prod: the same with max, min, times. argmax: the first largest;
  * a NaN is larger than anything.
+ * - bf16 and f16 are computed with in f32 and rounded once per op, reductions once at the end.
+ * - cumsum: one chain per line; scatter_add: updates in ascending order of their place.
  * - functions: compiler/target/llvm_math.c.
  * - max, min and relu propagate NaN. Casts of floats to integers saturate, NaN gives 0. Integer
  *   division truncates; x / 0 = 0. Integer arithmetic wraps.

@@ -31,9 +31,8 @@ static tsr_result check_lone(tsr_tile_group *group) {
     return TSR_SUCCESS;
 }
 
-/* Copies along `space` from one view to another. */
-static tsr_result lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_view *to,
-                             tsr_space *space) {
+tsr_result tsr_tile_lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_view *to,
+                               tsr_space *space) {
     tsr_node *node = TSR_NEW(group->arena, tsr_node, 1);
     tsr_node **nodes = TSR_NEW(group->arena, tsr_node *, 1);
     if (!node || !nodes) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
@@ -47,21 +46,16 @@ static tsr_result lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_vi
     return TSR_SUCCESS;
 }
 
-/* i1 is copied as the byte it is stored as. */
-static tsr_dtype copied_as(tsr_dtype dtype) {
-    return dtype == TSR_DTYPE_I1 ? TSR_DTYPE_UI8 : dtype;
-}
-
 tsr_result tsr_tile_lower_reshape(tsr_tile_group *group) {
     uint64_t count = 0;
     TRY(group->ctx, check_lone(group));
     bool fits = tsr_shape_count(&group->types[0].shape, &count);
     TSR_ASSERT(fits);
-    tsr_dtype dtype = copied_as(group->types[0].dtype);
+    tsr_dtype dtype = group->types[0].dtype;
     tsr_space space = {.rank = 1, .dims = {(int64_t)count}};
-    tsr_view from = {.dtype = dtype, .buffer = group->buffers[0], .strides = {1}};
-    tsr_view to = {.dtype = dtype, .buffer = group->buffers[1], .strides = {1}};
-    return lower_copy(group, &from, &to, &space);
+    tsr_view from = {.dtype = dtype, .buffer = group->buffers[0], .strides = {1}, .stored = true};
+    tsr_view to = {.dtype = dtype, .buffer = group->buffers[1], .strides = {1}, .stored = true};
+    return tsr_tile_lower_copy(group, &from, &to, &space);
 }
 
 /* ---- transpose ------------------------------------------------------------------------------- */
@@ -78,10 +72,10 @@ static tsr_result read_transpose(transpose *t) {
         strides[d] = stride;
         stride *= (int64_t)from->dims[d];
     }
-    t->dtype = copied_as(group->types[0].dtype);
+    t->dtype = group->types[0].dtype;
     t->space.rank = to->rank;
-    t->from = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[0]};
-    t->to = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[1]};
+    t->from = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[0], .stored = true};
+    t->to = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[1], .stored = true};
     stride = 1;
     for (uint32_t d = to->rank; d-- > 0;) {
         if (permutation[d] < 0 || permutation[d] >= (int64_t)from->rank)
@@ -113,7 +107,7 @@ static void emit_block(transpose *t, MlirValue row, MlirValue column, bool maske
                 tsr_tile_icompare(b, TSR_ICMP_SLT, tsr_tile_index(b, i), column_count);
             mask = tsr_tile_mask(b, tsr_tile_select(b, there, row_count, zero), t->lanes);
         }
-        rows[i] = tsr_tile_load(b, t->dtype, t->from.buffer, offset, t->lanes, mask);
+        rows[i] = tsr_tile_load_stored(b, t->dtype, t->from.buffer, offset, t->lanes, mask);
     }
     tsr_tile_transpose(b, t->lanes, rows);
     for (uint32_t i = 0; i < t->lanes; i++) {
@@ -122,7 +116,7 @@ static void emit_block(transpose *t, MlirValue row, MlirValue column, bool maske
             MlirValue there = tsr_tile_icompare(b, TSR_ICMP_SLT, tsr_tile_index(b, i), row_count);
             mask = tsr_tile_mask(b, tsr_tile_select(b, there, column_count, zero), t->lanes);
         }
-        tsr_tile_store(b, t->dtype, rows[i], t->to.buffer, offset, mask);
+        tsr_tile_store_stored(b, rows[i], t->to.buffer, offset, mask);
     }
 }
 
@@ -190,7 +184,7 @@ tsr_result tsr_tile_lower_transpose(tsr_tile_group *group) {
     t.to = views[0];
     t.from = views[1];
     if (!t.space.rank || t.from.strides[t.space.rank - 1] == 1)
-        return lower_copy(group, &t.from, &t.to, &t.space);
+        return tsr_tile_lower_copy(group, &t.from, &t.to, &t.space);
     t.column = t.space.rank - 1;
     for (uint32_t d = 0; d < t.space.rank; d++)
         if (t.from.strides[d] == 1) t.row = d;

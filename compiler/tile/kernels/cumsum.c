@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `cumsum`: sums along an axis, one chain per line in the order of the axis; bf16 and
+ * f16 are summed in f32, and each sum is rounded. Vectors go over neighbouring lines.
+ */
+#include "compiler/tile/kernels/runs.h"
+
+typedef struct cumsum {
+    tsr_tile_group *group;
+    tsr_axis axis;
+    tsr_dtype dtype;
+    bool reverse, exclusive;
+    MlirValue from, to;
+} cumsum;
+
+/* Lines `column` … of one row of lines. */
+static void emit_lines(cumsum *c, MlirValue row, MlirValue column, uint32_t lanes, MlirValue mask) {
+    tsr_tile_builder *b = &c->group->b;
+    MlirValue sum = tsr_element_zero(b, c->dtype, lanes), zero = tsr_tile_index(b, 0);
+    MlirValue size = tsr_tile_index(b, c->axis.size);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, zero, size, 1, 1, &sum);
+    MlirValue place = loop.index;
+    if (c->reverse) place = tsr_tile_sub(b, tsr_tile_index(b, c->axis.size - 1), place);
+    MlirValue line = tsr_tile_add(b, tsr_tile_mul(b, row, c->axis.size), place);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, c->axis.inner), column);
+    MlirValue x = tsr_tile_load(b, c->dtype, c->from, at, lanes, mask);
+    MlirValue next = tsr_element_add(b, c->dtype, loop.carried[0], x);
+    tsr_tile_store(b, c->dtype, c->exclusive ? loop.carried[0] : next, c->to, at, mask);
+    tsr_tile_loop_end(b, &loop, &next);
+}
+
+tsr_result tsr_tile_lower_cumsum(tsr_tile_group *group) {
+    cumsum c = {.group = group};
+    uint32_t from = 0;
+    int64_t axis = 0;
+    TRY(group->ctx, tsr_runs_argument(group, 0, &from));
+    const tsr_type *type = &group->types[from];
+    if (!tsr_op_i64(group->root, "axis", &axis) || axis < 0 || axis >= (int64_t)type->shape.rank)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed cumulative sum", group->name);
+    c.axis = tsr_axis_of(&type->shape, axis);
+    c.dtype = type->dtype;
+    c.reverse = tsr_op_flag(group->root, "reverse");
+    c.exclusive = tsr_op_flag(group->root, "exclusive");
+    c.from = group->buffers[from];
+    c.to = group->buffers[group->input_count];
+    if (!c.axis.outer || !c.axis.size || !c.axis.inner) return TSR_SUCCESS;
+    tsr_tile_builder *b = &group->b;
+    size_t width = tsr_dtype_size(tsr_tile_compute_dtype(c.dtype));
+    uint32_t lanes = tsr_lanes_fit(b->target->vector_bytes / (uint32_t)width, c.axis.inner);
+    if (c.axis.inner == 1) lanes = 0;
+    tsr_strip s;
+    tsr_strip_begin(group, c.axis.outer, c.axis.inner,
+                    2 * c.axis.size * (int64_t)tsr_dtype_size(c.dtype), false, &s);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, s.begin, s.end, lanes ? lanes : 1, 0, NULL);
+    MlirValue mask = tsr_tile_null;
+    if (lanes && c.axis.inner % lanes)
+        mask = tsr_tile_mask(b, tsr_tile_sub(b, s.end, loop.index), lanes);
+    emit_lines(&c, s.row, loop.index, lanes, mask);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_strip_end(group, &s);
+    return TSR_SUCCESS;
+}

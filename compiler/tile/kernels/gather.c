@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel families `gather` and `scatter_add` along an axis: x is [outer, size, inner], the indices
+ * are [count], what is gathered or scattered is [outer, count, inner].
+ *
+ * An index outside [0, size) sets the fault record and moves nothing. Scattering adds the updates
+ * of an element in ascending order of their place, whatever the split over programs: a program has
+ * some columns of `inner` to itself.
+ */
+#include "compiler/tile/kernels/runs.h"
+
+typedef struct gather {
+    tsr_tile_group *group;
+    tsr_axis axis;
+    int64_t count;
+    tsr_dtype dtype, index_dtype;
+    uint32_t indices; /* number of the argument */
+    MlirValue valid;
+} gather;
+
+static tsr_result read(tsr_tile_group *group, size_t index_operand, gather *g) {
+    uint32_t input = 0;
+    int64_t axis = 0;
+    uint64_t count = 0;
+    *g = (gather){.group = group};
+    TRY(group->ctx, tsr_runs_argument(group, 0, &input));
+    TRY(group->ctx, tsr_runs_argument(group, index_operand, &g->indices));
+    const tsr_type *type = &group->types[input], *index = &group->types[g->indices];
+    if (!tsr_op_i64(group->root, "axis", &axis) || axis < 0 || axis >= (int64_t)type->shape.rank ||
+        (index->dtype != TSR_DTYPE_I64 && index->dtype != TSR_DTYPE_I32) ||
+        !tsr_shape_count(&index->shape, &count))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed gather", group->name);
+    g->axis = tsr_axis_of(&type->shape, axis);
+    g->count = (int64_t)count;
+    g->dtype = type->dtype;
+    g->index_dtype = index->dtype;
+    return TSR_SUCCESS;
+}
+
+/* The index at `place`, 0 where it is none. */
+static MlirValue load_index(gather *g, MlirValue place) {
+    tsr_tile_builder *b = &g->group->b;
+    MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirValue index =
+        tsr_tile_load(b, g->index_dtype, g->group->buffers[g->indices], place, 0, tsr_tile_null);
+    if (g->index_dtype != TSR_DTYPE_I64) index = tsr_tile_to(b, "arith.extsi", index, wide);
+    g->valid = tsr_tile_check_index(b, index, place, g->indices, g->axis.size);
+    index = tsr_tile_select(b, g->valid, index, tsr_tile_int(b, wide, 0));
+    return tsr_tile_to(b, "arith.index_cast", index, tsr_tile_index_type(b));
+}
+
+tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
+    gather g;
+    uint32_t input = 0;
+    TRY(group->ctx, read(group, 1, &g));
+    TRY(group->ctx, tsr_runs_argument(group, 0, &input));
+    if (!g.axis.outer || !g.count || !g.axis.inner) return TSR_SUCCESS;
+    tsr_tile_builder *b = &group->b;
+    tsr_strip s;
+    /* A row costs its index too. */
+    int64_t bytes = (int64_t)tsr_dtype_size(g.dtype) + 16 / g.axis.inner;
+    tsr_strip_begin(group, g.axis.outer * g.count, g.axis.inner, bytes, false, &s);
+    MlirValue index = load_index(&g, tsr_tile_rem(b, s.row, g.count));
+    MlirValue row = tsr_tile_mul(b, tsr_tile_div(b, s.row, g.count), g.axis.size);
+    MlirValue from = tsr_tile_mul(b, tsr_tile_add(b, row, index), g.axis.inner);
+    MlirValue columns = tsr_tile_sub(b, s.end, s.begin);
+    tsr_run run = {g.dtype, tsr_tile_select(b, g.valid, columns, tsr_tile_index(b, 0)), s.width};
+    tsr_run_copy(b, &run, group->buffers[input], tsr_tile_add(b, from, s.begin),
+                 group->buffers[group->input_count],
+                 tsr_tile_add(b, tsr_tile_mul(b, s.row, g.axis.inner), s.begin));
+    tsr_strip_end(group, &s);
+    return TSR_SUCCESS;
+}
+
+/* ---- scatter_add ----------------------------------------------------------------------------- */
+
+/* Adds columns column … of one update. */
+static void add_vector(gather *g, MlirValue updates, MlirValue update, MlirValue element,
+                       uint32_t lanes, MlirValue mask) {
+    tsr_tile_builder *b = &g->group->b;
+    MlirValue to = g->group->buffers[g->group->input_count];
+    MlirValue sum = tsr_tile_load(b, g->dtype, to, element, lanes, mask);
+    MlirValue more = tsr_tile_load(b, g->dtype, updates, update, lanes, mask);
+    tsr_tile_store(b, g->dtype, tsr_element_add(b, g->dtype, sum, more), to, element, mask);
+}
+
+static void add_update(gather *g, MlirValue updates, const tsr_strip *s, MlirValue place) {
+    tsr_tile_builder *b = &g->group->b;
+    MlirValue zero = tsr_tile_index(b, 0), row = tsr_tile_mul(b, s->row, g->axis.size);
+    MlirValue index = load_index(g, place);
+    MlirValue columns = tsr_tile_sub(b, s->end, s->begin);
+    MlirValue count = tsr_tile_select(b, g->valid, columns, zero);
+    MlirValue to = tsr_tile_mul(b, tsr_tile_add(b, row, index), g->axis.inner);
+    MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->count), place);
+    to = tsr_tile_add(b, to, s->begin);
+    from = tsr_tile_add(b, tsr_tile_mul(b, from, g->axis.inner), s->begin);
+    size_t width = tsr_dtype_size(tsr_tile_compute_dtype(g->dtype));
+    uint32_t lanes = tsr_lanes_fit(2 * b->target->vector_bytes / (uint32_t)width, s->width);
+    MlirValue tail = tsr_tile_rem(b, count, lanes);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_sub(b, count, tail), lanes, 0, NULL);
+    add_vector(g, updates, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index),
+               lanes, tsr_tile_null);
+    tsr_tile_loop_end(b, &loop, NULL);
+    if (lanes == 1) return;
+    MlirValue whole = tsr_tile_sub(b, count, tail);
+    add_vector(g, updates, tsr_tile_add(b, from, whole), tsr_tile_add(b, to, whole), lanes,
+               tsr_tile_mask(b, tail, lanes));
+}
+
+/* The program's columns of the input, which the updates are added to. */
+static void copy_input(gather *g, MlirValue input, const tsr_strip *s) {
+    tsr_tile_builder *b = &g->group->b;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g->axis.size), 1, 0,
+                        NULL);
+    MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->axis.size), loop.index);
+    MlirValue offset = tsr_tile_add(b, tsr_tile_mul(b, row, g->axis.inner), s->begin);
+    tsr_run run = {g->dtype, tsr_tile_sub(b, s->end, s->begin), s->width};
+    tsr_run_copy(b, &run, input, offset, g->group->buffers[g->group->input_count], offset);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+tsr_result tsr_tile_lower_scatter_add(tsr_tile_group *group) {
+    gather g;
+    uint32_t input = 0, updates = 0;
+    TRY(group->ctx, read(group, 1, &g));
+    TRY(group->ctx, tsr_runs_argument(group, 0, &input));
+    TRY(group->ctx, tsr_runs_argument(group, 2, &updates));
+    if (!g.axis.outer || !g.axis.inner) return TSR_SUCCESS;
+    tsr_tile_builder *b = &group->b;
+    tsr_strip s;
+    int64_t bytes = (g.axis.size + 2 * g.count + 1) * (int64_t)tsr_dtype_size(g.dtype);
+    tsr_strip_begin(group, g.axis.outer, g.axis.inner, bytes, false, &s);
+    if (g.axis.size) copy_input(&g, group->buffers[input], &s);
+    if (g.count) {
+        tsr_tile_loop loop;
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g.count), 1, 0, NULL);
+        add_update(&g, group->buffers[updates], &s, loop.index);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+    tsr_strip_end(group, &s);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `sort`: the elements of each line along an axis in order, and where they were.
+ *
+ * Knuth, "The Art of Computer Programming", volume 3, section 5.2.2, algorithm M (merge exchange;
+ * Batcher 1968): a fixed network of compare-exchanges for any length. Elements are compared with
+ * their places behind them, so no two are equal and the result is the stable one. The network works
+ * in the two results; where lines are contiguous, vectors go along a run of exchanges, else over
+ * neighbouring lines.
+ */
+#include "compiler/tile/kernels/runs.h"
+
+typedef struct sort {
+    tsr_tile_group *group;
+    tsr_axis axis;
+    tsr_dtype dtype;
+    bool descending;
+    MlirValue values, places;
+    uint32_t lanes; /* over lines; 0: vectors go along the line */
+    /* the line, or lines, at hand */
+    MlirValue base, mask;
+} sort;
+
+/* Does x stand before y, places apart? A NaN stands last. */
+static MlirValue before(sort *s, MlirValue x, MlirValue y) {
+    tsr_tile_builder *b = &s->group->b;
+    if (!tsr_dtype_is_float(s->dtype)) {
+        bool sign = s->dtype != TSR_DTYPE_UI8 && s->dtype != TSR_DTYPE_I1;
+        tsr_tile_icmp less = sign ? TSR_ICMP_SLT : TSR_ICMP_ULT;
+        return s->descending ? tsr_tile_icompare(b, less, y, x) : tsr_tile_icompare(b, less, x, y);
+    }
+    MlirValue less = tsr_tile_fcompare(b, s->descending ? TSR_FCMP_OGT : TSR_FCMP_OLT, x, y);
+    MlirValue number = tsr_tile_fcompare(b, TSR_FCMP_OEQ, x, x);
+    MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, y, y);
+    return tsr_tile_2(b, "arith.ori", less, tsr_tile_2(b, "arith.andi", number, nan));
+}
+
+static MlirValue not_(tsr_tile_builder *b, MlirValue x) {
+    return tsr_tile_2(b, "arith.xori", x, tsr_tile_int(b, mlirValueGetType(x), 1));
+}
+
+/* Elements at two offsets, or vectors of them. */
+static void exchange(sort *s, MlirValue low, MlirValue high, uint32_t lanes, MlirValue mask) {
+    tsr_tile_builder *b = &s->group->b;
+    MlirValue x = tsr_tile_load(b, s->dtype, s->values, low, lanes, mask);
+    MlirValue y = tsr_tile_load(b, s->dtype, s->values, high, lanes, mask);
+    MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, s->places, low, lanes, mask);
+    MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, s->places, high, lanes, mask);
+    MlirValue later = tsr_tile_icompare(b, TSR_ICMP_SLT, j, i);
+    MlirValue tied = tsr_tile_2(b, "arith.andi", not_(b, before(s, x, y)), later);
+    MlirValue swap = tsr_tile_2(b, "arith.ori", before(s, y, x), tied);
+    tsr_tile_store(b, s->dtype, tsr_tile_select(b, swap, y, x), s->values, low, mask);
+    tsr_tile_store(b, s->dtype, tsr_tile_select(b, swap, x, y), s->values, high, mask);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, swap, j, i), s->places, low, mask);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, swap, i, j), s->places, high, mask);
+}
+
+static MlirValue offset_of(sort *s, MlirValue place) {
+    tsr_tile_builder *b = &s->group->b;
+    return tsr_tile_add(b, s->base, tsr_tile_mul(b, place, s->axis.inner));
+}
+
+/* Exchanges of places i and i + distance for i in [begin, end), at most `most` of them. */
+static void exchange_run(sort *s, MlirValue begin, MlirValue end, int64_t most, int64_t distance) {
+    tsr_tile_builder *b = &s->group->b;
+    uint32_t lanes = s->lanes;
+    if (!lanes) lanes = tsr_lanes_fit(b->target->vector_bytes / 8, most);
+    bool along = !s->lanes && lanes > 1;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, begin, end, along ? lanes : 1, 0, NULL);
+    MlirValue low = offset_of(s, loop.index);
+    MlirValue high = offset_of(s, tsr_tile_offset(b, loop.index, distance));
+    MlirValue mask = s->mask;
+    if (along) mask = tsr_tile_mask(b, tsr_tile_sub(b, end, loop.index), lanes);
+    exchange(s, low, high, s->lanes || along ? lanes : 0, mask);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* Every i below size - distance with (i & p) == r: runs of p. */
+static void pass(sort *s, int64_t p, int64_t r, int64_t distance) {
+    tsr_tile_builder *b = &s->group->b;
+    int64_t limit = s->axis.size - distance;
+    if (r >= limit) return;
+    tsr_tile_loop loop;
+    MlirValue end = tsr_tile_index(b, limit);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, r), end, 2 * p, 0, NULL);
+    MlirValue stop = tsr_tile_min(b, tsr_tile_offset(b, loop.index, p), end);
+    exchange_run(s, loop.index, stop, p < limit ? p : limit, distance);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static void network(sort *s) {
+    int64_t top = 1;
+    if (s->axis.size < 2) return;
+    while (2 * top < s->axis.size) top *= 2;
+    for (int64_t p = top; p; p /= 2) {
+        pass(s, p, 0, p);
+        for (int64_t q = top; q > p; q /= 2) pass(s, p, p, q - p);
+    }
+}
+
+static void copy_in(sort *s, MlirValue from) {
+    tsr_tile_builder *b = &s->group->b;
+    MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, s->axis.size), 1, 0,
+                        NULL);
+    MlirValue at = offset_of(s, loop.index);
+    MlirValue x = tsr_tile_load_stored(b, s->dtype, from, at, s->lanes, s->mask);
+    MlirValue place = tsr_tile_to(b, "arith.index_cast", loop.index, number);
+    tsr_tile_store_stored(b, x, s->values, at, s->mask);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_splat(b, place, s->lanes), s->places, at, s->mask);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+tsr_result tsr_tile_lower_sort(tsr_tile_group *group) {
+    sort s = {.group = group, .mask = tsr_tile_null};
+    uint32_t from = 0;
+    int64_t axis = 0;
+    TRY(group->ctx, tsr_runs_argument(group, 0, &from));
+    const tsr_type *type = &group->types[from];
+    if (!tsr_op_i64(group->root, "axis", &axis) || axis < 0 || axis >= (int64_t)type->shape.rank ||
+        group->output_count != 2 || group->types[group->input_count + 1].dtype != TSR_DTYPE_I64)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed sort", group->name);
+    s.axis = tsr_axis_of(&type->shape, axis);
+    s.dtype = type->dtype;
+    s.descending = tsr_op_flag(group->root, "descending");
+    s.values = group->buffers[group->input_count];
+    s.places = group->buffers[group->input_count + 1];
+    if (!s.axis.outer || !s.axis.size || !s.axis.inner) return TSR_SUCCESS;
+    tsr_tile_builder *b = &group->b;
+    if (s.axis.inner > 1) s.lanes = tsr_lanes_fit(b->target->vector_bytes / 8, s.axis.inner);
+    tsr_strip strip;
+    /* About log n squared / 2 exchanges an element, of 16 bytes or so. */
+    int64_t bytes = 256 * s.axis.size;
+    tsr_strip_begin(group, s.axis.outer, s.axis.inner, bytes, false, &strip);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, strip.begin, strip.end, s.lanes ? s.lanes : 1, 0, NULL);
+    if (s.lanes && s.axis.inner % s.lanes)
+        s.mask = tsr_tile_mask(b, tsr_tile_sub(b, strip.end, loop.index), s.lanes);
+    s.base = tsr_tile_add(b, tsr_tile_mul(b, strip.row, s.axis.size * s.axis.inner), loop.index);
+    copy_in(&s, group->buffers[from]);
+    network(&s);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_strip_end(group, &strip);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `tessera.philox` on lanes: runtime/base/philox.c operation by operation, so that a number drawn
+ * in a kernel is bit for bit the one the runtime would draw. 32-bit words lie in 64-bit lanes. No
+ * operation here may be fused or reordered.
+ */
+#include "compiler/tile/element.h"
+
+#include <math.h>
+
+typedef struct draw {
+    tsr_tile_builder *b;
+    MlirType words, reals; /* i64 and f64, as many lanes as the elements */
+} draw;
+
+static MlirValue integer(const draw *d, int64_t value) {
+    return tsr_tile_int(d->b, d->words, value);
+}
+
+static MlirValue real(const draw *d, double value) { return tsr_tile_float(d->b, d->reals, value); }
+
+static MlirValue two(const draw *d, const char *op, MlirValue x, MlirValue y) {
+    return tsr_tile_2(d->b, op, x, y);
+}
+
+static MlirValue low_word(const draw *d, MlirValue x) {
+    return two(d, "arith.andi", x, integer(d, 0xffffffff));
+}
+
+static MlirValue high_word(const draw *d, MlirValue x) {
+    return two(d, "arith.shrui", x, integer(d, 32));
+}
+
+/* words[0 … 3]: the counter, then the result. */
+static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue words[static 4]) {
+    MlirValue k0 = low_word(d, seed), k1 = integer(d, stream & 0xffffffff);
+    for (int round = 0; round < 10; round++) {
+        MlirValue product0 = two(d, "arith.muli", words[0], integer(d, 0xD2511F53));
+        MlirValue product1 = two(d, "arith.muli", words[2], integer(d, 0xCD9E8D57));
+        words[0] = two(d, "arith.xori", two(d, "arith.xori", high_word(d, product1), words[1]), k0);
+        words[2] = two(d, "arith.xori", two(d, "arith.xori", high_word(d, product0), words[3]), k1);
+        words[1] = low_word(d, product1);
+        words[3] = low_word(d, product0);
+        k0 = low_word(d, two(d, "arith.addi", k0, integer(d, 0x9E3779B9)));
+        k1 = low_word(d, two(d, "arith.addi", k1, integer(d, 0xBB67AE85)));
+    }
+}
+
+/* ---- the normal distribution ----------------------------------------------------------------- */
+
+enum { TERMS = 8 };
+
+static const double center_over[TERMS] = {3.3871328727963666080e0, 1.3314166789178437745e2,
+                                          1.9715909503065514427e3, 1.3731693765509461125e4,
+                                          4.5921953931549871457e4, 6.7265770927008700853e4,
+                                          3.3430575583588128105e4, 2.5090809287301226727e3};
+static const double center_under[TERMS] = {1.0,
+                                           4.2313330701600911252e1,
+                                           6.8718700749205790830e2,
+                                           5.3941960214247511077e3,
+                                           2.1213794301586595867e4,
+                                           3.9307895800092710610e4,
+                                           2.8729085735721942674e4,
+                                           5.2264952788528545610e3};
+static const double tail_over[TERMS] = {1.42343711074968357734e0,  4.63033784615654529590e0,
+                                        5.76949722146069140550e0,  3.64784832476320460504e0,
+                                        1.27045825245236838258e0,  2.41780725177450611770e-1,
+                                        2.27238449892691845833e-2, 7.74545014278341407640e-4};
+static const double tail_under[TERMS] = {1.0,
+                                         2.05319162663775882187e0,
+                                         1.67638483018380384940e0,
+                                         6.89767334985100004550e-1,
+                                         1.48103976427480074590e-1,
+                                         1.51986665636164571966e-2,
+                                         5.47593808499534494600e-4,
+                                         1.05075007164441684324e-9};
+static const double far_over[TERMS] = {6.65790464350110377720e0,  5.46378491116411436990e0,
+                                       1.78482653991729133580e0,  2.96560571828504891230e-1,
+                                       2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                                       2.71155556874348757815e-5, 2.01033439929228813265e-7};
+static const double far_under[TERMS] = {1.0,
+                                        5.99832206555887937690e-1,
+                                        1.36929880922735805310e-1,
+                                        1.48753612908506148525e-2,
+                                        7.86869131145613259100e-4,
+                                        1.84631831751005468180e-5,
+                                        1.42151175831644588870e-7,
+                                        2.04426310338993978564e-15};
+
+static MlirValue polynomial(const draw *d, const double coefficients[static TERMS], MlirValue x) {
+    MlirValue value = real(d, coefficients[TERMS - 1]);
+    for (int i = TERMS - 2; i >= 0; i--)
+        value = two(d, "arith.addf", two(d, "arith.mulf", value, x), real(d, coefficients[i]));
+    return value;
+}
+
+static MlirValue quotient(const draw *d, const double over[static TERMS],
+                          const double under[static TERMS], MlirValue x) {
+    return two(d, "arith.divf", polynomial(d, over, x), polynomial(d, under, x));
+}
+
+static MlirValue as(const draw *d, MlirValue x, MlirType type) {
+    return tsr_tile_to(d->b, "arith.bitcast", x, type);
+}
+
+/* Of a normal number. */
+static MlirValue log_positive(const draw *d, MlirValue x) {
+    tsr_tile_builder *b = d->b;
+    MlirValue bits = as(d, x, d->words), one = real(d, 1);
+    MlirValue exponent =
+        two(d, "arith.subi", two(d, "arith.shrui", bits, integer(d, 52)), integer(d, 1023));
+    bits = two(d, "arith.andi", bits, integer(d, INT64_C(0xFFFFFFFFFFFFF)));
+    bits = two(d, "arith.ori", bits, integer(d, INT64_C(1023) << 52));
+    MlirValue m = as(d, bits, d->reals);
+    MlirValue large = tsr_tile_fcompare(b, TSR_FCMP_OGE, m, real(d, 0x1.6a09e667f3bcdp0));
+    MlirValue next = two(d, "arith.addi", exponent, integer(d, 1));
+    m = tsr_tile_select(b, large, two(d, "arith.mulf", m, real(d, 0.5)), m);
+    exponent = tsr_tile_select(b, large, next, exponent);
+    MlirValue f = two(d, "arith.subf", m, one);
+    MlirValue s = two(d, "arith.divf", f, two(d, "arith.addf", m, one));
+    MlirValue z = two(d, "arith.mulf", s, s), tail = real(d, 2.0 / 23);
+    for (int odd = 21; odd >= 3; odd -= 2)
+        tail = two(d, "arith.addf", two(d, "arith.mulf", tail, z), real(d, 2.0 / odd));
+    MlirValue k = tsr_tile_to(b, "arith.sitofp", exponent, d->reals);
+    MlirValue rest = two(d, "arith.mulf", two(d, "arith.mulf", s, z), tail);
+    rest = two(d, "arith.addf", rest, two(d, "arith.mulf", k, real(d, 0x1.a39ef35793c76p-33)));
+    rest = two(d, "arith.addf", two(d, "arith.mulf", real(d, 2), s), rest);
+    return two(d, "arith.addf", two(d, "arith.mulf", k, real(d, 0x1.62e42feep-1)), rest);
+}
+
+/* All three pieces are computed; each is finite where another is chosen. */
+static MlirValue normal_quantile(const draw *d, MlirValue u) {
+    tsr_tile_builder *b = d->b;
+    MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), zero = real(d, 0);
+    MlirValue r = two(d, "arith.subf", real(d, 0.180625), two(d, "arith.mulf", q, q));
+    MlirValue center = two(d, "arith.mulf", q, quotient(d, center_over, center_under, r));
+    MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, q, zero);
+    MlirValue side = tsr_tile_select(b, below, u, two(d, "arith.subf", real(d, 1), u));
+    MlirValue root = tsr_tile_1(b, "math.sqrt", tsr_tile_1(b, "arith.negf", log_positive(d, side)));
+    MlirValue tail = quotient(d, tail_over, tail_under, two(d, "arith.subf", root, real(d, 1.6)));
+    MlirValue far = quotient(d, far_over, far_under, two(d, "arith.subf", root, real(d, 5)));
+    MlirValue near = tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5));
+    MlirValue value = tsr_tile_select(b, near, tail, far);
+    value = tsr_tile_select(b, below, tsr_tile_1(b, "arith.negf", value), value);
+    MlirValue middle =
+        tsr_tile_fcompare(b, TSR_FCMP_OLE, tsr_tile_1(b, "math.absf", q), real(d, 0.425));
+    return tsr_tile_select(b, middle, center, value);
+}
+
+/* ---- the op ---------------------------------------------------------------------------------- */
+
+/* The upper `bits` of two words, as a number. */
+static MlirValue joined(const draw *d, const MlirValue *words, int64_t bits) {
+    MlirValue both = two(d, "arith.ori", two(d, "arith.shli", words[0], integer(d, 32)), words[1]);
+    return tsr_tile_to(d->b, "arith.sitofp", two(d, "arith.shrui", both, integer(d, 64 - bits)),
+                       d->reals);
+}
+
+MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
+                             uint32_t lanes, tsr_dtype dtype) {
+    draw d = {b, tsr_tile_value_type(b, TSR_DTYPE_I64, lanes),
+              tsr_tile_value_type(b, TSR_DTYPE_F64, lanes)};
+    MlirType result = tsr_tile_value_type(b, dtype, lanes);
+    int64_t stream = 0, number = 0;
+    bool known = tsr_op_i64(op, "stream", &stream) && tsr_op_i64(op, "draw", &number);
+    TSR_ASSERT(known);
+    MlirValue words[4] = {low_word(&d, operands[1]), low_word(&d, operands[0]),
+                          high_word(&d, operands[0]), integer(&d, number & 0xffffffff)};
+    philox(&d, operands[2], stream, words);
+    MlirValue value;
+    if (tsr_op_has(op, "normal")) {
+        value = two(&d, "arith.addf", joined(&d, words, 52), real(&d, 0.5));
+        value = normal_quantile(&d, two(&d, "arith.mulf", value, real(&d, 0x1p-52)));
+    } else if (dtype == TSR_DTYPE_F64) {
+        return two(&d, "arith.mulf", joined(&d, words, 53), real(&d, 0x1p-53));
+    } else {
+        MlirValue word = two(&d, "arith.shrui", words[0], integer(&d, 8));
+        word = tsr_tile_to(b, "arith.trunci", word, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes));
+        value = tsr_tile_to(b, "arith.sitofp", word, result);
+        return tsr_tile_2(b, "arith.mulf", value, tsr_tile_float(b, result, 0x1p-24));
+    }
+    return dtype == TSR_DTYPE_F64 ? value : tsr_tile_to(b, "arith.truncf", value, result);
+}
