@@ -30,7 +30,6 @@ typedef struct tsr_target {
     const char *cpu;      /* LLVM's */
     const char *features; /* LLVM's, beyond the cpu */
     uint32_t vector_bytes;
-    uint32_t cache_bytes; /* of a core's second level; see targets.def */
     bool has_fma;                               /* without: multiply, round, add */
     bool has_f16c;                              /* conversions between f16 and f32 */
     uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
