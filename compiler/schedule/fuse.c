@@ -185,31 +185,11 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
 
 /* ---- write ---- */
 
-static uint64_t type_elements(MlirValue value) {
-    tsr_type type;
-    uint64_t count = 0;
-    bool known = tsr_value_type(value, &type) && tsr_shape_count(&type.shape, &count);
-    TSR_ASSERT(known);
-    return count;
-}
-
 /* Floating-point operations, about. */
 static int64_t group_flops(const entry *e, const tsr_fuse_group *group) {
     uint64_t flops = group->operations;
     if (group->root != TSR_FUSE_NONE) {
-        MlirOperation op = e->ops[group->root];
-        const tsr_op_row *row = e->rows[group->root];
-        uint64_t inputs = type_elements(tsr_op_operand(op, 0)), work;
-        if (row->op_class == TSR_CLASS_MATMUL) {
-            tsr_type lhs;
-            tsr_value_type(tsr_op_operand(op, 0), &lhs);
-            uint64_t depth = lhs.shape.dims[tsr_op_flag(op, "transpose_a") ? 0 : 1];
-            work = 2 * depth;
-            inputs = type_elements(tsr_op_result(op, 0));
-        } else {
-            work = row->weight;
-        }
-        if (__builtin_mul_overflow(work, inputs, &work)) work = INT64_MAX;
+        uint64_t work = tsr_op_work(e->ops[group->root]);
         if (__builtin_add_overflow(flops, work, &flops)) flops = INT64_MAX;
     }
     return flops > INT64_MAX ? INT64_MAX : (int64_t)flops;

@@ -34,6 +34,8 @@ typedef struct tsr_op_row {
 const tsr_op_row *tsr_op_row_find(MlirOperation op);
 /* "map", "reduce", "matmul", or the name of the op for one that stands alone ("cross_entropy"). */
 const char *tsr_op_group_kind(const tsr_op_row *row);
+/* Floating-point operations of an op that is not elementwise, about; saturates. */
+uint64_t tsr_op_work(MlirOperation op);
 /* NumPy broadcasting: can `from` stretch to `to`? */
 bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to);
 

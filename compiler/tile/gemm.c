@@ -7,7 +7,7 @@ static MlirValue a_element(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValu
     MlirValue step = tsr_tile_mul(b, k, t->a_step);
     MlirValue at = t->a_rows ? tsr_tile_add(b, t->a_rows[row], step)
                              : tsr_tile_offset(b, tsr_tile_add(b, t->a_at, step), row * t->a_row);
-    MlirValue value = tsr_tile_load(b, t->dtype, t->a, at, 0, tsr_tile_null);
+    MlirValue value = tsr_tile_load(b, t->a_dtype, t->a, at, 0, tsr_tile_null);
     return tsr_tile_splat(b, value, t->lanes);
 }
 
@@ -20,8 +20,8 @@ void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue co
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
     MlirValue b_at = tsr_tile_add(b, t->b_at, tsr_tile_mul(b, loop.index, t->b_step));
     for (uint32_t v = 0; v < t->vectors; v++)
-        row[v] = tsr_tile_load(b, t->dtype, t->b, tsr_tile_offset(b, b_at, v * t->lanes), t->lanes,
-                               t->masks ? t->masks[v] : tsr_tile_null);
+        row[v] = tsr_tile_load(b, t->b_dtype, t->b, tsr_tile_offset(b, b_at, v * t->lanes),
+                               t->lanes, t->masks ? t->masks[v] : tsr_tile_null);
     for (int64_t i = 0; i < t->rows; i++) {
         MlirValue a = a_element(b, t, loop.index, i);
         for (uint32_t v = 0; v < t->vectors; v++) {
@@ -41,13 +41,13 @@ void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *p) {
                        ? tsr_tile_null
                        : tsr_tile_mask(b, tsr_tile_offset(b, p->columns, -(int64_t)(v * p->lanes)),
                                        p->lanes);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->count), 1, 0, NULL);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, 1, 0, NULL);
     MlirValue from = tsr_tile_add(b, p->from_at, tsr_tile_mul(b, loop.index, p->from_step));
     MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, loop.index, p->to_step));
     for (uint32_t v = 0; v < p->vectors; v++) {
-        MlirValue value = tsr_tile_load(b, p->dtype, p->from,
+        MlirValue value = tsr_tile_load(b, p->from_dtype, p->from,
                                         tsr_tile_offset(b, from, v * p->lanes), p->lanes, masks[v]);
-        tsr_tile_store(b, p->dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
+        tsr_tile_store(b, p->to_dtype, value, p->to, tsr_tile_offset(b, to, v * p->lanes),
                        tsr_tile_null);
     }
     tsr_tile_loop_end(b, &loop, NULL);
@@ -68,7 +68,7 @@ static void pack_square(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue k
             count = tsr_tile_select(b, there, left, zero);
         }
         if (masked) mask = tsr_tile_mask(b, count, lanes);
-        rows[i] = tsr_tile_load(b, p->dtype, p->from,
+        rows[i] = tsr_tile_load(b, p->from_dtype, p->from,
                                 tsr_tile_offset(b, from, (column + (int64_t)i) * p->from_step),
                                 lanes, mask);
     }
@@ -76,16 +76,41 @@ static void pack_square(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue k
     MlirValue to =
         tsr_tile_offset(b, tsr_tile_add(b, p->to_at, tsr_tile_mul(b, k, p->to_step)), column);
     for (uint32_t i = 0; i < lanes; i++)
-        tsr_tile_store(b, p->dtype, rows[i], p->to, tsr_tile_offset(b, to, i * p->to_step),
+        tsr_tile_store(b, p->to_dtype, rows[i], p->to, tsr_tile_offset(b, to, i * p->to_step),
                        tsr_tile_null);
 }
 
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
-    bool masked = p->count % p->lanes || !mlirValueIsNull(p->columns);
+    int64_t count = 0;
+    bool whole = tsr_tile_index_known(p->count, &count) && count % p->lanes == 0;
+    bool masked = !whole || !mlirValueIsNull(p->columns);
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->count), p->lanes, 0,
-                        NULL);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->count), loop.index);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), p->count, p->lanes, 0, NULL);
+    MlirValue left = tsr_tile_sub(b, p->count, loop.index);
     for (uint32_t v = 0; v < p->vectors; v++) pack_square(b, p, loop.index, left, masked, v);
     tsr_tile_loop_end(b, &loop, NULL);
+}
+
+void tsr_gemm_plan_width(const tsr_target *target, int64_t element_bytes, int64_t n, int64_t width,
+                         uint32_t *out_lanes, uint32_t *out_vectors) {
+    static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
+    uint32_t lanes = target->vector_bytes / (uint32_t)element_bytes, vectors = 0;
+    double best = 0;
+    for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
+        int64_t wide = (int64_t)lanes * v;
+        if (!target->matmul_rows[v - 1] || (vectors && width && wide > width)) continue;
+        double cost = (double)((n + wide - 1) / wide * wide) / speed[v - 1];
+        if (width) cost = 1.0 / v;
+        if (vectors && cost >= best) continue;
+        best = cost;
+        vectors = v;
+    }
+    *out_lanes = vectors == 1 ? tsr_lanes_fit(lanes, n) : lanes;
+    *out_vectors = vectors;
+}
+
+int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
+    if (part >= x) return x;
+    int64_t parts = (x + (part > 1 ? part : 1) - 1) / (part > 1 ? part : 1);
+    return ((x + parts - 1) / parts + unit - 1) / unit * unit;
 }

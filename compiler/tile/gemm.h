@@ -19,7 +19,7 @@ enum {
 };
 
 typedef struct tsr_gemm_tile {
-    tsr_dtype dtype;
+    tsr_dtype a_dtype, b_dtype; /* in memory; both are computed with as one type */
     uint32_t lanes, vectors;
     int64_t rows;
     MlirValue a, b; /* buffers */
@@ -39,13 +39,13 @@ void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *tile, MlirValue
 
 /* Columns of a matrix brought together: to[k * width + column], k = 0 ... count - 1. */
 typedef struct tsr_gemm_pack {
-    tsr_dtype dtype;
+    tsr_dtype from_dtype, to_dtype;
     uint32_t lanes, vectors; /* width = lanes * vectors */
     MlirValue from, to;      /* buffers */
     MlirValue from_at, to_at;
     int64_t from_step; /* of k, or transposed: of the column; the other is 1 */
     int64_t to_step;   /* of k; at least the width */
-    int64_t count;
+    MlirValue count;
     MlirValue columns; /* there are so many from the first on; null: at least the width */
 } tsr_gemm_pack;
 
@@ -54,5 +54,14 @@ void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *pack);
 /* The same from the transpose: squares of lanes x lanes through registers. `to` has room for
  * `count` rounded up to the lanes; what is beyond `count` is zero. */
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *pack);
+
+/* The width of tiles for n columns that wastes least: columns computed, over how well a tile of
+ * that width runs. At most `width` columns, if that is not 0 and a vector fits. */
+void tsr_gemm_plan_width(const tsr_target *target, int64_t element_bytes, int64_t n, int64_t width,
+                         uint32_t *out_lanes, uint32_t *out_vectors);
+
+/* The size of equal parts of x, of at most `part` each, a multiple of `unit` where there are
+ * several. */
+int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit);
 
 #endif

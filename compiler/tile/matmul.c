@@ -55,9 +55,9 @@ typedef struct matmul {
     tsr_region after;
     tsr_node *given;
     tsr_view *outputs;
-    tsr_space space; /* of the result: [batch ..., M, N] */
-    tsr_dtype dtype;
-    MlirValue a, b; /* buffers */
+    tsr_space space;          /* of the result: [batch ..., M, N] */
+    tsr_dtype dtype, compute; /* of A and B; of what they are computed with, and of locals */
+    MlirValue a, b;           /* buffers */
     int64_t m, n, k, batch;
     int64_t a_row, a_k; /* strides of A */
     int64_t a_batch[TSR_RANK_MAX],
@@ -81,12 +81,6 @@ typedef struct matmul {
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
-/* The size of equal parts of x, of at most `part` each, a multiple of `unit`. */
-static int64_t even_part(int64_t x, int64_t part, int64_t unit) {
-    if (part >= x) return x;
-    return divide_up(divide_up(x, divide_up(x, most(part, 1))), unit) * unit;
-}
-
 static uint32_t batch_rank(const matmul *mm) { return mm->space.rank - 2; }
 
 /* ---- what is to be computed ------------------------------------------------------------------ */
@@ -188,6 +182,7 @@ static tsr_result read_matmul(matmul *mm) {
     const uint64_t *a_dims = a->dims + a->rank - 2, *b_dims = b->dims + b->rank - 2;
     if (a_dims[!at] != b_dims[bt])
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
+    mm->compute = tsr_tile_compute_dtype(mm->dtype);
     mm->m = (int64_t)a_dims[at];
     mm->k = (int64_t)a_dims[!at];
     mm->n = (int64_t)b_dims[!bt];
@@ -203,7 +198,7 @@ static tsr_result read_matmul(matmul *mm) {
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
-static int64_t element_size(const matmul *mm) { return (int64_t)tsr_dtype_size(mm->dtype); }
+static int64_t element_size(const matmul *mm) { return (int64_t)tsr_dtype_size(mm->compute); }
 
 static tsr_result read_sizes(matmul *mm) {
     tsr_tile_group *group = mm->group;
@@ -219,26 +214,13 @@ static tsr_result read_sizes(matmul *mm) {
     return TSR_SUCCESS;
 }
 
-/* The width that wastes least: columns computed, over how well a tile of that width runs. */
 static void plan_width(matmul *mm) {
-    static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
     const tsr_target *target = mm->group->b.target;
-    uint32_t lanes = target->vector_bytes / (uint32_t)element_size(mm);
-    double best = 0;
-    for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
-        if (!target->matmul_rows[v - 1]) continue;
-        if (mm->size.width && (int64_t)lanes * v > mm->size.width && mm->vectors) continue;
-        double cost = (double)(divide_up(mm->n, (int64_t)lanes * v) * v) / speed[v - 1];
-        if (mm->size.width) cost = 1.0 / v;
-        if (best > 0 && cost >= best) continue;
-        best = cost;
-        mm->vectors = v;
-    }
-    mm->lanes = mm->vectors == 1 ? tsr_lanes_fit(lanes, mm->n) : lanes;
+    tsr_gemm_plan_width(target, element_size(mm), mm->n, mm->size.width, &mm->lanes, &mm->vectors);
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
     mm->panels = divide_up(mm->n, mm->size.width);
     int64_t rows = target->matmul_rows[mm->vectors - 1];
-    if (!mm->size.rows || mm->size.rows > rows) mm->size.rows = even_part(mm->m, rows, 1);
+    if (!mm->size.rows || mm->size.rows > rows) mm->size.rows = tsr_gemm_part(mm->m, rows, 1);
 }
 
 static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
@@ -261,7 +243,7 @@ static void plan_k(matmul *mm) {
     if (streamed) limit = STREAM_K;
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
     /* Packing a transpose takes whole squares. */
-    mm->size.k_block = even_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
+    mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
     mm->k_blocks = most(divide_up(mm->k, most(mm->size.k_block, 1)), 1);
 }
 
@@ -279,7 +261,7 @@ static void plan_blocks(matmul *mm) {
     if (mm->a_packed) limit = least(limit, A_BYTES / (k * size));
     if (mm->k_blocks > 1) limit = least(limit, SCRATCH_BYTES / (s->width * size));
     if (s->block_rows) limit = s->block_rows;
-    s->block_rows = even_part(mm->m, most(limit, s->rows), s->rows);
+    s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), s->rows);
     double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
     double panels = PROGRAM_FLOPS / flops;
     int64_t wanted = panels > (double)mm->panels ? mm->panels : most((int64_t)panels, 1);
@@ -291,7 +273,7 @@ static void plan_blocks(matmul *mm) {
     int64_t part_bytes = s->program_panels * s->width * mm->k * size;
     mm->far_parts = parts;
     if (b_bytes(mm) > FAR_BYTES && mm->m > s->block_rows)
-        mm->far_parts = even_part(parts, FAR_BYTES / most(part_bytes, 1), 1);
+        mm->far_parts = tsr_gemm_part(parts, FAR_BYTES / most(part_bytes, 1), 1);
 }
 
 /* ---- blocks on the stack --------------------------------------------------------------------- */
@@ -313,7 +295,8 @@ static void pack_b(matmul *mm, const block *at, MlirValue column) {
     int64_t column_stride = mm->b_transposed ? mm->k : 1, k_stride = mm->b_transposed ? 1 : mm->n;
     MlirValue from =
         tsr_tile_add(b, tsr_tile_mul(b, column, column_stride), tsr_tile_mul(b, at->k0, k_stride));
-    tsr_gemm_pack pack = {.dtype = mm->dtype,
+    tsr_gemm_pack pack = {.from_dtype = mm->dtype,
+                          .to_dtype = mm->compute,
                           .lanes = mm->lanes,
                           .vectors = mm->vectors,
                           .from = mm->b,
@@ -322,7 +305,7 @@ static void pack_b(matmul *mm, const block *at, MlirValue column) {
                           .to_at = tsr_tile_index(b, 0),
                           .from_step = mm->b_transposed ? column_stride : k_stride,
                           .to_step = mm->size.width,
-                          .count = at->k_count,
+                          .count = tsr_tile_index(b, at->k_count),
                           .columns = columns_left(mm, column)};
     (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
 }
@@ -342,7 +325,7 @@ static void pack_a(matmul *mm, const block *at) {
     MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, at->row_count, over_rows.index), lanes);
     MlirValue value =
         tsr_tile_load(b, mm->dtype, mm->a, tsr_tile_add(b, from, over_rows.index), lanes, mask);
-    tsr_tile_store(b, mm->dtype, value, mm->a_local, tsr_tile_add(b, to, over_rows.index), mask);
+    tsr_tile_store(b, mm->compute, value, mm->a_local, tsr_tile_add(b, to, over_rows.index), mask);
     tsr_tile_loop_end(b, &over_rows, NULL);
     tsr_tile_loop_end(b, &over_k, NULL);
 }
@@ -369,14 +352,14 @@ static void load_scratch(matmul *mm, const tile *t, MlirValue *accumulators) {
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < mm->vectors; v++)
             accumulators[i * mm->vectors + v] = tsr_tile_load(
-                b, mm->dtype, mm->scratch, scratch_at(mm, t, i, v), mm->lanes, tsr_tile_null);
+                b, mm->compute, mm->scratch, scratch_at(mm, t, i, v), mm->lanes, tsr_tile_null);
 }
 
 static void store_scratch(matmul *mm, const tile *t, const MlirValue *accumulators) {
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < mm->vectors; v++)
-            tsr_tile_store(&mm->group->b, mm->dtype, accumulators[i * mm->vectors + v], mm->scratch,
-                           scratch_at(mm, t, i, v), tsr_tile_null);
+            tsr_tile_store(&mm->group->b, mm->compute, accumulators[i * mm->vectors + v],
+                           mm->scratch, scratch_at(mm, t, i, v), tsr_tile_null);
 }
 
 static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
@@ -385,7 +368,8 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     MlirValue a_at =
         tsr_tile_add(b, tsr_tile_mul(b, t->row, mm->a_row), tsr_tile_mul(b, at->k0, mm->a_k));
     MlirValue b_at = tsr_tile_add(b, tsr_tile_mul(b, at->k0, mm->n), t->column);
-    tsr_gemm_tile gemm = {.dtype = mm->dtype,
+    tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->dtype,
+                          .b_dtype = mm->b_packed ? mm->compute : mm->dtype,
                           .lanes = mm->lanes,
                           .vectors = mm->vectors,
                           .rows = t->rows,
@@ -418,7 +402,7 @@ static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumu
             for (uint32_t v = 0; v < mm->vectors; v++) {
                 point.index[rank - 1] = tsr_tile_offset(b, t->column, v * mm->lanes);
                 point.mask = mm->masks[v];
-                mm->given->value = accumulators[i * mm->vectors + v];
+                mm->given->value = tsr_tile_round(b, mm->dtype, accumulators[i * mm->vectors + v]);
                 if (pass == 0) tsr_region_emit(&mm->after, 2, &point);
                 for (uint32_t o = 0; o < outputs; o++, value++) {
                     const tsr_view *to = &mm->outputs[o];
@@ -437,7 +421,7 @@ static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumu
 static tsr_result emit_tile(matmul *mm, const tile *t) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
-    MlirValue zero = tsr_element_zero(b, mm->dtype, mm->lanes);
+    MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
     for (int64_t i = 0; i < t->rows * mm->vectors; i++) accumulators[i] = zero;
     if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
@@ -496,11 +480,11 @@ static tsr_result emit_k_block(matmul *mm, const block *at, MlirValue first_pane
 static void clear_scratch(matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
-    MlirValue zero = tsr_element_zero(b, mm->dtype, mm->lanes);
+    MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
     int64_t count = mm->size.program_panels * mm->size.block_rows * mm->size.width;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, count), mm->lanes, 0,
                         NULL);
-    tsr_tile_store(b, mm->dtype, zero, mm->scratch, loop.index, tsr_tile_null);
+    tsr_tile_store(b, mm->compute, zero, mm->scratch, loop.index, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
@@ -559,7 +543,7 @@ static tsr_result emit_matrix(matmul *mm, MlirValue pid, int64_t blocks) {
 static void make_locals(matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     const sizes *s = &mm->size;
-    MlirType type = tsr_tile_storage_type(b, mm->dtype);
+    MlirType type = tsr_tile_storage_type(b, mm->compute);
     if (mm->b_packed)
         mm->panel =
             tsr_tile_local(b, type, divide_up(s->k_block, mm->lanes) * mm->lanes * s->width);

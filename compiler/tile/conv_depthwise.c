@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolutions of one channel a group: vectors lie along the channels, a group of vectors at a
+ * time. Forward and for the gradient of the image, each place is a sum over the taps that lie
+ * inside; for the gradient of the filter each tap is a sum over the windows in which it lies
+ * inside. Order and numerics are those of the other convolutions.
+ */
+#include "compiler/tile/conv.h"
+
+#include <string.h>
+
+enum { VECTORS = 4, PROGRAM_ELEMENTS = 32 * 1024 };
+
+typedef struct depthwise {
+    tsr_conv *conv;
+    tsr_conv_walk walks[2];
+    uint32_t lanes, vectors;
+    MlirValue channel;        /* first of the vectors */
+    MlirValue masks[VECTORS]; /* null: all lanes */
+} depthwise;
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
+    return tsr_tile_2(b, "arith.maxsi", x, y);
+}
+
+static void enter_channels(depthwise *d, MlirValue part) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    int64_t wide = (int64_t)d->lanes * d->vectors;
+    d->channel = tsr_tile_mul(b, part, wide);
+    for (uint32_t v = 0; v < d->vectors; v++) {
+        d->masks[v] = tsr_tile_null;
+        if (d->conv->channels % wide == 0) continue;
+        MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, d->conv->channels), d->channel);
+        d->masks[v] =
+            tsr_tile_mask(b, tsr_tile_offset(b, left, -(int64_t)(v * d->lanes)), d->lanes);
+    }
+}
+
+/* Offset of the channels of a pixel. */
+static MlirValue pixel(depthwise *d, MlirValue image, int64_t height, int64_t width, MlirValue y,
+                       MlirValue x) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, image, height), y);
+    at = tsr_tile_add(b, tsr_tile_mul(b, at, width), x);
+    return tsr_tile_add(b, tsr_tile_mul(b, at, d->conv->channels), d->channel);
+}
+
+static MlirValue tap_at(depthwise *d, MlirValue y, MlirValue x) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    MlirValue tap = tsr_tile_add(b, tsr_tile_mul(b, y, d->conv->axes[1].taps), x);
+    return tsr_tile_add(b, tsr_tile_mul(b, tap, d->conv->channels), d->channel);
+}
+
+/* sums[v] = fma(x[v], y[v], sums[v]) */
+static void step(depthwise *d, MlirValue x, MlirValue x_at, MlirValue y, MlirValue y_at,
+                 MlirValue *sums) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    for (uint32_t v = 0; v < d->vectors; v++) {
+        MlirValue from_x = tsr_tile_load(
+            b, d->conv->dtype, x, tsr_tile_offset(b, x_at, v * d->lanes), d->lanes, d->masks[v]);
+        MlirValue from_y = tsr_tile_load(
+            b, d->conv->dtype, y, tsr_tile_offset(b, y_at, v * d->lanes), d->lanes, d->masks[v]);
+        sums[v] = tsr_tile_3(b, "math.fma", from_x, from_y, sums[v]);
+    }
+}
+
+static void clear(depthwise *d, MlirValue *sums) {
+    for (uint32_t v = 0; v < d->vectors; v++)
+        sums[v] = tsr_element_zero(&d->conv->group->b, d->conv->compute, d->lanes);
+}
+
+static void store(depthwise *d, const MlirValue *sums, MlirValue at) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    for (uint32_t v = 0; v < d->vectors; v++)
+        tsr_tile_store(b, d->conv->dtype, sums[v], d->conv->result,
+                       tsr_tile_offset(b, at, v * d->lanes), d->masks[v]);
+}
+
+/* ---- forward, and the gradient of the image -------------------------------------------------- */
+
+typedef struct point {
+    MlirValue at[2];           /* places of the result */
+    MlirValue start[2];        /* place of A under tap 0 */
+    MlirValue low[2], high[2]; /* taps that lie inside */
+    MlirValue tap_first[2];
+} point;
+
+static void enter_axis(depthwise *d, int axis, MlirValue place, point *out) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    const tsr_conv_walk *walk = &d->walks[axis];
+    MlirValue zero = tsr_tile_index(b, 0);
+    MlirValue phase = tsr_tile_rem(b, place, walk->phases);
+    MlirValue count = tsr_conv_lookup(d->conv, walk->tap_count, walk->phases, phase);
+    MlirValue start =
+        tsr_tile_add(b, tsr_conv_lookup(d->conv, walk->first, walk->phases, phase),
+                     tsr_tile_mul(b, tsr_tile_div(b, place, walk->phases), walk->stride));
+    MlirValue before = largest(b, tsr_tile_sub(b, zero, start), zero);
+    MlirValue left = largest(b, tsr_tile_sub(b, tsr_tile_index(b, walk->a_places), start), zero);
+    out->at[axis] = place;
+    out->start[axis] = start;
+    out->low[axis] = tsr_tile_div(b, tsr_tile_offset(b, before, walk->step - 1), walk->step);
+    out->high[axis] = tsr_tile_min(
+        b, tsr_tile_div(b, tsr_tile_offset(b, left, walk->step - 1), walk->step), count);
+    out->tap_first[axis] = tsr_conv_lookup(d->conv, walk->tap_first, walk->phases, phase);
+}
+
+static MlirValue along(depthwise *d, int axis, const point *p, MlirValue tap, bool of_filter) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    const tsr_conv_walk *walk = &d->walks[axis];
+    return of_filter ? tsr_tile_add(b, p->tap_first[axis], tsr_tile_mul(b, tap, walk->tap_step))
+                     : tsr_tile_add(b, p->start[axis], tsr_tile_mul(b, tap, walk->step));
+}
+
+static void emit_place(depthwise *d, tsr_conv_kind kind, MlirValue image, const point *p) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    const tsr_conv *conv = d->conv;
+    bool forward = kind == TSR_CONV_FORWARD;
+    MlirValue sums[VECTORS], a = forward ? conv->a : conv->b, filter = forward ? conv->b : conv->a;
+    tsr_tile_loop rows, columns;
+    clear(d, sums);
+    tsr_tile_loop_begin(b, &rows, p->low[0], p->high[0], 1, d->vectors, sums);
+    tsr_tile_loop_begin(b, &columns, p->low[1], p->high[1], 1, d->vectors, rows.carried);
+    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
+    MlirValue a_at = pixel(d, image, d->walks[0].a_places, d->walks[1].a_places,
+                           along(d, 0, p, rows.index, false), along(d, 1, p, columns.index, false));
+    MlirValue filter_at =
+        tap_at(d, along(d, 0, p, rows.index, true), along(d, 1, p, columns.index, true));
+    step(d, a, a_at, filter, filter_at, sums);
+    tsr_tile_loop_end(b, &columns, sums);
+    tsr_tile_loop_end(b, &rows, columns.carried);
+    store(d, rows.carried,
+          pixel(d, image, d->walks[0].places, d->walks[1].places, p->at[0], p->at[1]));
+}
+
+static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
+    tsr_conv *conv = d->conv;
+    tsr_tile_builder *b = &conv->group->b;
+    for (int i = 0; i < 2; i++)
+        TRY(conv->group->ctx, tsr_conv_walk_make(conv, &conv->axes[i], kind, &d->walks[i]));
+    int64_t parts = divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
+    int64_t lines = conv->images * d->walks[0].places, line = d->walks[1].places * conv->channels;
+    int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
+    conv->group->grid = divide_up(lines, lines_each);
+    MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    MlirValue first = tsr_tile_mul(b, pid, lines_each);
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, first, lines_each), tsr_tile_index(b, lines));
+    tsr_tile_loop over_lines, over_places, over_channels;
+    point p = {0};
+    tsr_tile_loop_begin(b, &over_lines, first, end, 1, 0, NULL);
+    MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].places);
+    enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].places), &p);
+    tsr_tile_loop_begin(b, &over_places, tsr_tile_index(b, 0),
+                        tsr_tile_index(b, d->walks[1].places), 1, 0, NULL);
+    enter_axis(d, 1, over_places.index, &p);
+    tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
+                        NULL);
+    enter_channels(d, over_channels.index);
+    emit_place(d, kind, image, &p);
+    tsr_tile_loop_end(b, &over_channels, NULL);
+    tsr_tile_loop_end(b, &over_places, NULL);
+    tsr_tile_loop_end(b, &over_lines, NULL);
+    return TSR_SUCCESS;
+}
+
+/* ---- the gradient of the filter -------------------------------------------------------------- */
+
+static MlirValue place_of(depthwise *d, int axis, MlirValue window, MlirValue tap) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    const tsr_conv_axis *x = &d->conv->axes[axis];
+    MlirValue place =
+        tsr_tile_add(b, tsr_tile_mul(b, window, x->stride), tsr_tile_mul(b, tap, x->dilation));
+    return tsr_tile_offset(b, place, -x->low);
+}
+
+static tsr_result emit_taps(depthwise *d) {
+    tsr_conv *conv = d->conv;
+    tsr_tile_builder *b = &conv->group->b;
+    const tsr_conv_axis *y = &conv->axes[0], *x = &conv->axes[1];
+    int64_t parts = divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
+    MlirValue tap[2], low[2], high[2], sums[VECTORS];
+    conv->group->grid = parts * y->taps * x->taps;
+    MlirValue pid = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    enter_channels(d, tsr_tile_rem(b, pid, parts));
+    MlirValue rest = tsr_tile_div(b, pid, parts);
+    tap[0] = tsr_tile_div(b, rest, x->taps);
+    tap[1] = tsr_tile_rem(b, rest, x->taps);
+    for (int i = 0; i < 2; i++) {
+        const int64_t *lows = NULL, *highs = NULL;
+        TRY(conv->group->ctx, tsr_conv_windows(conv, &conv->axes[i], &lows, &highs));
+        low[i] = tsr_conv_lookup(conv, lows, conv->axes[i].taps, tap[i]);
+        high[i] = tsr_conv_lookup(conv, highs, conv->axes[i].taps, tap[i]);
+    }
+    tsr_tile_loop images, rows, columns;
+    clear(d, sums);
+    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, conv->images), 1,
+                        d->vectors, sums);
+    tsr_tile_loop_begin(b, &rows, low[0], high[0], 1, d->vectors, images.carried);
+    tsr_tile_loop_begin(b, &columns, low[1], high[1], 1, d->vectors, rows.carried);
+    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
+    MlirValue a_at = pixel(d, images.index, y->image, x->image, place_of(d, 0, rows.index, tap[0]),
+                           place_of(d, 1, columns.index, tap[1]));
+    MlirValue b_at = pixel(d, images.index, y->result, x->result, rows.index, columns.index);
+    step(d, conv->a, a_at, conv->b, b_at, sums);
+    tsr_tile_loop_end(b, &columns, sums);
+    tsr_tile_loop_end(b, &rows, columns.carried);
+    tsr_tile_loop_end(b, &images, rows.carried);
+    store(d, images.carried, tap_at(d, tap[0], tap[1]));
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind) {
+    depthwise d = {.conv = conv};
+    uint32_t size = (uint32_t)tsr_dtype_size(conv->compute);
+    d.lanes = tsr_lanes_fit(conv->group->b.target->vector_bytes / size, conv->channels);
+    int64_t vectors = divide_up(conv->channels, d.lanes);
+    d.vectors = vectors < VECTORS ? (uint32_t)vectors : VECTORS;
+    return kind == TSR_CONV_OF_FILTER ? emit_taps(&d) : emit_places(&d, kind);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `conv2d_grad_filter`: for each tap, the product of the image's transpose and the
+ * result's gradient over all windows in which the tap lies inside the image.
+ *
+ *     for each image, block of window rows
+ *         for each tile of channels x filters of the program
+ *             accumulators = what the last block left
+ *             for each window: accumulators = fma(channel, gradient, accumulators)
+ *
+ * A program has one tap, a block of channels and a few panels of filters, and their sums on its
+ * stack. Each element is one chain over image, row and column of the windows, ascending.
+ */
+#include "compiler/tile/conv.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_CHANNELS = 64, /* of a program */
+    BLOCK_PANELS = 2,
+    BLOCK_WINDOWS = 512, /* what they read of image and gradient stays in the second level */
+};
+
+typedef struct product {
+    tsr_conv conv;
+    uint32_t lanes, vectors;
+    int64_t width, panels, tile_rows;
+    int64_t block_channels, block_panels, block_rows; /* of a program; windows along H at once */
+    MlirValue scratch;                                /* [panel][channel][width] */
+    MlirValue group, tap[2], low[2], high[2];
+    MlirValue channel, channels, panel, panel_count; /* the program's first, and how many */
+} product;
+
+typedef struct tile {
+    int64_t rows;
+    MlirValue channel, panel;   /* count from the program's first */
+    MlirValue image, low, high; /* windows along H */
+} tile;
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+static void plan(product *p) {
+    const tsr_conv *conv = &p->conv;
+    const tsr_target *target = conv->group->b.target;
+    tsr_gemm_plan_width(target, (int64_t)tsr_dtype_size(conv->compute), conv->group_filters, 0,
+                        &p->lanes, &p->vectors);
+    p->width = (int64_t)p->lanes * p->vectors;
+    p->panels = divide_up(conv->group_filters, p->width);
+    p->tile_rows = tsr_gemm_part(conv->group_channels, target->matmul_rows[p->vectors - 1], 1);
+    p->block_channels = tsr_gemm_part(conv->group_channels, BLOCK_CHANNELS, p->tile_rows);
+    p->block_panels = p->panels < BLOCK_PANELS ? p->panels : BLOCK_PANELS;
+    int64_t columns = conv->axes[1].result;
+    p->block_rows = columns < BLOCK_WINDOWS ? BLOCK_WINDOWS / columns : 1;
+    int64_t sizes[] = {p->tile_rows, p->width, p->block_channels, p->block_panels, p->block_rows};
+    memcpy(conv->group->tile, sizes, sizeof sizes);
+    conv->group->tile_count = sizeof sizes / sizeof sizes[0];
+}
+
+static MlirValue scratch_at(product *p, const tile *t, int64_t row, uint32_t vector) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, t->panel, p->block_channels), t->channel);
+    at = tsr_tile_mul(b, tsr_tile_offset(b, at, row), p->width);
+    return tsr_tile_offset(b, at, vector * p->lanes);
+}
+
+static MlirValue filter_of(product *p, const tile *t) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    return tsr_tile_mul(b, tsr_tile_add(b, p->panel, t->panel), p->width);
+}
+
+static void make_masks(product *p, const tile *t, MlirValue *masks) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    for (uint32_t v = 0; v < p->vectors; v++) {
+        masks[v] = tsr_tile_null;
+        if (p->conv.group_filters % p->width == 0) continue;
+        MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->conv.group_filters), filter_of(p, t));
+        masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -(int64_t)(v * p->lanes)), p->lanes);
+    }
+}
+
+/* All windows of one row. */
+static void multiply_row(product *p, const tile *t, MlirValue y, const MlirValue *masks,
+                         MlirValue *accumulators) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    const tsr_conv *conv = &p->conv;
+    MlirValue place[2], window[] = {y, p->low[1]};
+    for (int i = 0; i < 2; i++) {
+        place[i] = tsr_tile_add(b, tsr_tile_mul(b, window[i], conv->axes[i].stride),
+                                tsr_tile_mul(b, p->tap[i], conv->axes[i].dilation));
+        place[i] = tsr_tile_offset(b, place[i], -conv->axes[i].low);
+    }
+    MlirValue a_at = tsr_tile_add(b, tsr_tile_mul(b, t->image, conv->axes[0].image), place[0]);
+    a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->axes[1].image), place[1]);
+    a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, conv->channels),
+                        tsr_tile_mul(b, p->group, conv->group_channels));
+    a_at = tsr_tile_add(b, a_at, tsr_tile_add(b, p->channel, t->channel));
+    MlirValue b_at = tsr_tile_add(b, tsr_tile_mul(b, t->image, conv->axes[0].result), y);
+    b_at = tsr_tile_add(b, tsr_tile_mul(b, b_at, conv->axes[1].result), p->low[1]);
+    b_at = tsr_tile_add(b, tsr_tile_mul(b, b_at, conv->filters),
+                        tsr_tile_mul(b, p->group, conv->group_filters));
+    tsr_gemm_tile gemm = {.a_dtype = conv->dtype,
+                          .b_dtype = conv->dtype,
+                          .lanes = p->lanes,
+                          .vectors = p->vectors,
+                          .rows = t->rows,
+                          .a = conv->a,
+                          .b = conv->b,
+                          .a_at = a_at,
+                          .a_row = 1,
+                          .a_step = conv->axes[1].stride * conv->channels,
+                          .b_at = tsr_tile_add(b, b_at, filter_of(p, t)),
+                          .b_step = conv->filters,
+                          .masks = masks};
+    tsr_gemm_multiply(b, &gemm, tsr_tile_sub(b, p->high[1], p->low[1]), accumulators);
+}
+
+static void multiply_tile(product *p, const tile *t) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue accumulators[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX];
+    uint32_t count = (uint32_t)t->rows * p->vectors;
+    make_masks(p, t, masks);
+    for (int64_t i = 0; i < t->rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            accumulators[i * p->vectors + v] = tsr_tile_load(
+                b, p->conv.compute, p->scratch, scratch_at(p, t, i, v), p->lanes, tsr_tile_null);
+    tsr_tile_loop rows;
+    tsr_tile_loop_begin(b, &rows, t->low, t->high, 1, count, accumulators);
+    memcpy(accumulators, rows.carried, count * sizeof *accumulators);
+    multiply_row(p, t, rows.index, masks, accumulators);
+    tsr_tile_loop_end(b, &rows, accumulators);
+    for (int64_t i = 0; i < t->rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            tsr_tile_store(b, p->conv.compute, rows.carried[i * p->vectors + v], p->scratch,
+                           scratch_at(p, t, i, v), tsr_tile_null);
+}
+
+static void clear_tile(product *p, const tile *t) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_element_zero(b, p->conv.compute, p->lanes);
+    for (int64_t i = 0; i < t->rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            tsr_tile_store(b, p->conv.compute, zero, p->scratch, scratch_at(p, t, i, v),
+                           tsr_tile_null);
+}
+
+static void store_tile(product *p, const tile *t) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    const tsr_conv *conv = &p->conv;
+    MlirValue masks[TSR_TILE_VECTORS_MAX];
+    make_masks(p, t, masks);
+    MlirValue tap = tsr_tile_add(b, tsr_tile_mul(b, p->tap[0], conv->axes[1].taps), p->tap[1]);
+    MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, tap, conv->group_channels),
+                                 tsr_tile_add(b, p->channel, t->channel));
+    for (int64_t i = 0; i < t->rows; i++) {
+        MlirValue to = tsr_tile_mul(b, tsr_tile_offset(b, row, i), conv->filters);
+        to = tsr_tile_add(b, to, tsr_tile_mul(b, p->group, conv->group_filters));
+        to = tsr_tile_add(b, to, filter_of(p, t));
+        for (uint32_t v = 0; v < p->vectors; v++) {
+            MlirValue value = tsr_tile_load(b, conv->compute, p->scratch, scratch_at(p, t, i, v),
+                                            p->lanes, tsr_tile_null);
+            tsr_tile_store(b, conv->dtype, value, conv->result,
+                           tsr_tile_offset(b, to, v * p->lanes), masks[v]);
+        }
+    }
+}
+
+/* All tiles of the program: whole ones, then the edge of the last block of channels. */
+static void walk_tiles(product *p, tile *t, void (*visit)(product *p, const tile *t)) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    int64_t edge = p->conv.group_channels % p->tile_rows;
+    MlirValue whole = tsr_tile_sub(b, p->channels, tsr_tile_rem(b, p->channels, p->tile_rows));
+    tsr_tile_loop panels, channels;
+    tsr_tile_loop_begin(b, &panels, zero, p->panel_count, 1, 0, NULL);
+    t->panel = panels.index;
+    for (int part = 0; part < 2; part++) {
+        t->rows = part ? edge : p->tile_rows;
+        if (!t->rows) continue;
+        tsr_tile_loop_begin(b, &channels, part ? whole : zero, part ? p->channels : whole, t->rows,
+                            0, NULL);
+        t->channel = channels.index;
+        visit(p, t);
+        tsr_tile_loop_end(b, &channels, NULL);
+    }
+    tsr_tile_loop_end(b, &panels, NULL);
+}
+
+static void emit_program(product *p) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    tile t = {0};
+    tsr_tile_loop images, rows;
+    walk_tiles(p, &t, clear_tile);
+    tsr_tile_loop_begin(b, &images, tsr_tile_index(b, 0), tsr_tile_index(b, p->conv.images), 1, 0,
+                        NULL);
+    t.image = images.index;
+    tsr_tile_loop_begin(b, &rows, p->low[0], p->high[0], p->block_rows, 0, NULL);
+    t.low = rows.index;
+    t.high = tsr_tile_min(b, tsr_tile_offset(b, rows.index, p->block_rows), p->high[0]);
+    walk_tiles(p, &t, multiply_tile);
+    tsr_tile_loop_end(b, &rows, NULL);
+    tsr_tile_loop_end(b, &images, NULL);
+    walk_tiles(p, &t, store_tile);
+}
+
+static MlirValue take(product *p, MlirValue *rest, int64_t count) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue part = count == 1 ? tsr_tile_index(b, 0) : tsr_tile_rem(b, *rest, count);
+    *rest = tsr_tile_div(b, *rest, count);
+    return part;
+}
+
+static tsr_result emit(product *p) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    tsr_conv *conv = &p->conv;
+    p->scratch = tsr_tile_local(b, conv->storage, p->block_panels * p->block_channels * p->width);
+    int64_t panel_parts = divide_up(p->panels, p->block_panels);
+    int64_t channel_parts = divide_up(conv->group_channels, p->block_channels);
+    conv->group->grid =
+        conv->groups * conv->axes[0].taps * conv->axes[1].taps * channel_parts * panel_parts;
+    MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    p->panel = tsr_tile_mul(b, take(p, &rest, panel_parts), p->block_panels);
+    p->channel = tsr_tile_mul(b, take(p, &rest, channel_parts), p->block_channels);
+    for (int i = 1; i >= 0; i--) p->tap[i] = take(p, &rest, conv->axes[i].taps);
+    p->group = take(p, &rest, conv->groups);
+    p->panel_count = tsr_tile_min(b, tsr_tile_index(b, p->block_panels),
+                                  tsr_tile_sub(b, tsr_tile_index(b, p->panels), p->panel));
+    p->channels =
+        tsr_tile_min(b, tsr_tile_index(b, p->block_channels),
+                     tsr_tile_sub(b, tsr_tile_index(b, conv->group_channels), p->channel));
+    for (int i = 0; i < 2; i++) {
+        const int64_t *low = NULL, *high = NULL;
+        TRY(conv->group->ctx, tsr_conv_windows(conv, &conv->axes[i], &low, &high));
+        p->low[i] = tsr_conv_lookup(conv, low, conv->axes[i].taps, p->tap[i]);
+        p->high[i] = tsr_conv_lookup(conv, high, conv->axes[i].taps, p->tap[i]);
+    }
+    emit_program(p);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_tile_lower_conv2d_grad_filter(tsr_tile_group *group) {
+    product p = {0};
+    TRY(group->ctx, tsr_conv_read(group, TSR_CONV_OF_FILTER, &p.conv));
+    if (tsr_conv_is_empty(&p.conv)) return TSR_SUCCESS;
+    if (tsr_conv_is_depthwise(&p.conv)) return tsr_conv_depthwise(&p.conv, TSR_CONV_OF_FILTER);
+    plan(&p);
+    return emit(&p);
+}
