@@ -295,6 +295,8 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
                                        .numerics = self->model->numerics,
                                        .keep = options->keep ? options->keep : KEEP_DEFAULT,
                                        .allow_network_fs = options->allow_network_fs,
+                                       .event = options->store_event,
+                                       .event_user = options->store_event_user,
                                        .tensors = self->model->state,
                                        .tensor_count = self->model->state_count};
     self->model->filled = false; /* what is recovered lands in it */

@@ -172,6 +172,9 @@ typedef struct tsr_train_options {
     void (*begun)(void *user, const tsr_recovery *recovery,
                   const tsr_position *position); /* before the first step; may be NULL */
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
+    /* Lines of the store's event log, from one thread at a time; may be NULL. */
+    void (*store_event)(void *user, const char *line);
+    void *store_event_user; /* borrowed */
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. Without the data it needs: TSR_USAGE listing names,

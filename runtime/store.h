@@ -117,6 +117,13 @@ TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_
  * something committed is damaged. */
 TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                                   tsr_fsck_report_fn report, void *user);
+/* The tensors of a generation (mode and number as in tsr_store_open, without TSR_RESUME_NEVER) to a
+ * safetensors file, whole or not at all; metadata: generation, epoch, the five integers, bundle,
+ * state and manifest hash. Read as tsr_store_read does, of whatever bundle; TSR_STATE if nothing
+ * was committed yet. */
+TSR_API TSR_RESULT tsr_store_export(tsr_ctx *ctx, const char *directory, tsr_resume_mode mode,
+                                    uint64_t generation, const char *path,
+                                    tsr_recovery *out_recovery);
 /* Takes the store as a run does (lock, epoch, BASE), of whatever bundle, and removes all but the
  * `keep` newest generations (2 … 10000), once so many were verified. One line for each that was
  * removed, then the counts. TSR_STATE, and nothing removed, if a damaged one was met on the way;

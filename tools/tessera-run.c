@@ -7,6 +7,7 @@
 #include "tools/common/options.h"
 #include "tools/run/check.h"
 #include "tools/run/report.h"
+#include "tools/run/state.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ static volatile sig_atomic_t stop_requested;
 typedef struct arguments {
     const char *bundle;
     const char *entry, *state_dir, *resume, *cpu, *params, *export_params, *record, *replay,
-        *metrics;
+        *metrics, *store_log, *out;
+    uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads;
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature, check, json;
@@ -28,7 +30,7 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 28, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 31, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -46,6 +48,8 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          UINT32_MAX, false},
         {"--resume", TSR_FLAG_TEXT, &a->resume, "auto|never|GEN",
          "which generation to go on from (default auto)", 0, 0, false},
+        {"--store-log", TSR_FLAG_TEXT, &a->store_log, "FILE",
+         "append one JSON object an event of the state directory", 0, 0, false},
         {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
          "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
         {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "append one JSON object a step", 0, 0,
@@ -74,6 +78,9 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "refuse a bundle that is not signed by one of the keys", 0, 0, false},
         {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
          "accept a state directory on a network file system", 0, 0, false},
+        {"-o", TSR_FLAG_TEXT, &a->out, "FILE", "of export: the file to write", 0, 0, false},
+        {"--generation", TSR_FLAG_COUNT, &a->generation, "N",
+         "of export: which one (default: the newest good one)", 1, UINT64_MAX, false},
         {"--verify", TSR_FLAG_SWITCH, &a->verify, NULL, "of ls: read all data, too", 0, 0, false},
         {"--check", TSR_FLAG_SWITCH, &a->check, NULL,
          "run nothing: tell whether it runs here, on what, and what it needs", 0, 0, false},
@@ -96,7 +103,8 @@ typedef enum run_mode {
     MODE_LIST = 64,
     MODE_PRUNE = 128,
     MODE_CHECK = 256,
-    MODES_OF_STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE,
+    MODE_EXPORT_STATE = 512,
+    MODES_OF_STATES = MODE_FSCK | MODE_LIST | MODE_PRUNE | MODE_EXPORT_STATE,
 } run_mode;
 
 static unsigned modes_of(const char *flag) {
@@ -108,8 +116,11 @@ static unsigned modes_of(const char *flag) {
         {"--steps", MODE_TRAIN | MODE_REPLAY},
         {"--save-every", MODE_TRAIN},
         {"--keep", MODE_TRAIN | MODE_PRUNE},
+        {"--store-log", MODE_TRAIN},
+        {"-o", MODE_EXPORT_STATE},
+        {"--generation", MODE_EXPORT_STATE},
         {"--verify", MODE_LIST},
-        {"--allow-network-fs", ~(unsigned)(MODE_FSCK | MODE_LIST)},
+        {"--allow-network-fs", ~(unsigned)(MODE_FSCK | MODE_LIST | MODE_EXPORT_STATE)},
         {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
         {"--eval-every", MODE_TRAIN},
         {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
@@ -150,6 +161,8 @@ static const char *describe_mode(run_mode mode) {
         return "ls";
     case MODE_PRUNE:
         return "prune";
+    case MODE_EXPORT_STATE:
+        return "export";
     case MODE_CHECK:
         return "--check";
     case MODES_OF_STATES:
@@ -166,7 +179,7 @@ static tsr_result check_flags(tsr_ctx *ctx, const tsr_flag *flags, run_mode mode
 }
 
 static tsr_result check_state_flags(tsr_ctx *ctx, const arguments *a) {
-    static const char *const names[] = {"--save-every", "--keep", "--resume"};
+    static const char *const names[] = {"--save-every", "--keep", "--resume", "--store-log"};
     for (size_t i = 0; i < FLAG_COUNT && !a->state_dir; i++)
         for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
             if (a->flags[i].given && strcmp(a->flags[i].name, names[k]) == 0)
@@ -180,7 +193,8 @@ static void print_help(const tsr_flag *flags) {
         "       tessera-run BUNDLE --check [--json] tell whether it runs here, and what it needs\n"
         "       tessera-run fsck DIR                check a state directory, changing nothing\n"
         "       tessera-run ls DIR [--verify]       list its generations, changing nothing\n"
-        "       tessera-run prune DIR --keep N      remove all but the N newest generations\n\n");
+        "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
+        "       tessera-run export DIR -o FILE      write a generation as safetensors\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
     printf("\nExit codes: docs/exit-codes.md. SIGTERM or SIGINT: finish the step, save, exit 0; "
            "again: at once.\n");
@@ -276,14 +290,22 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved},
         .begun = tsr_report_begun,
         .stop = &stop_requested};
+    tsr_state_log log = {.fd = -1};
     if (!a->has_steps && !a->replay)
         FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
     bind_pairs(&a->data, data);
     TRY(ctx, parse_resume(ctx, a->resume, &options));
+    if (a->store_log) {
+        TRY(ctx, tsr_state_log_open(ctx, a->store_log, &log));
+        options.store_event = tsr_state_log_line;
+        options.store_event_user = &log;
+    }
     catch_signals();
     tsr_result result = tsr_train(ctx, model, &options, &summary);
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result metrics = tsr_report_finish(&closing, report);
+    tsr_result logged = tsr_state_log_close(metrics.code ? &(tsr_ctx){0} : &closing, &log);
+    if (!metrics.code) metrics = logged;
     TRY(ctx, result);
     print_outcome(a, &summary, report->first_step);
     return metrics.code ? tsr_error_adopt(ctx, &closing) : TSR_SUCCESS;
@@ -426,7 +448,7 @@ static void print_line(void *user, const char *line) {
 
 /* 0: the word is a bundle's name. */
 static run_mode find_state_mode(const char *word) {
-    const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE};
+    const run_mode modes[] = {MODE_FSCK, MODE_LIST, MODE_PRUNE, MODE_EXPORT_STATE};
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++)
         if (strcmp(word, describe_mode(modes[i])) == 0) return modes[i];
     return 0;
@@ -434,15 +456,23 @@ static run_mode find_state_mode(const char *word) {
 
 static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
                                 const char **directories, size_t count) {
-    bool has_keep = false;
+    bool has_keep = false, has_generation = false;
     if (count != 1)
         FAIL(ctx, TSR_USAGE, "%s: %zu directories are given; expected one", describe_mode(mode),
              count);
     TRY(ctx, check_flags(ctx, a->flags, mode));
+    ctx->log = tsr_tool_log;
+    ctx->log_user = (void *)(uintptr_t)tool;
     if (mode == MODE_FSCK) return tsr_store_fsck(ctx, directories[0], print_line, NULL);
     if (mode == MODE_LIST) return tsr_store_list(ctx, directories[0], a->verify, print_line, NULL);
-    for (size_t i = 0; i < FLAG_COUNT; i++)
+    for (size_t i = 0; i < FLAG_COUNT; i++) {
         has_keep |= a->flags[i].given && strcmp(a->flags[i].name, "--keep") == 0;
+        has_generation |= a->flags[i].given && strcmp(a->flags[i].name, "--generation") == 0;
+    }
+    if (mode == MODE_EXPORT_STATE) {
+        if (!a->out) FAIL(ctx, TSR_USAGE, "export: -o is missing; expected the file to write");
+        return tsr_state_export(ctx, directories[0], has_generation, a->generation, a->out);
+    }
     if (!has_keep) FAIL(ctx, TSR_USAGE, "prune: --keep is missing; expected how many stay");
     return tsr_store_prune(ctx, directories[0], (uint32_t)a->keep, a->allow_network_fs, print_line,
                            NULL);
@@ -467,7 +497,8 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     if (mode) return inspect_state(ctx, a, mode, positional + 1, count - 1);
     if (count != 1)
         FAIL(ctx, TSR_USAGE,
-             "%zu files are given; expected one bundle (or fsck, ls or prune with DIR); --help "
+             "%zu files are given; expected one bundle (or fsck, ls, prune or export with DIR); "
+             "--help "
              "tells more",
              count);
     a->bundle = positional[0];

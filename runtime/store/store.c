@@ -229,6 +229,7 @@ static tsr_result remove_and_report(tsr_ctx *ctx, tsr_store *store, tsr_fsck_rep
     for (size_t i = 0; i <= before.count / TSR_SCRATCH_NAMES; i++)
         TRY(ctx, tsr_coordinator_remove_old(ctx, store->coordinator));
     TRY(ctx, tsr_disk_list(ctx, store->coordinator->directory.root, &after));
+    tsr_listing_sort(&after);
     for (size_t i = 0; i < before.count; i++) {
         const tsr_name *name = &before.names[i];
         if (name->kind != TSR_NAME_MANIFEST) continue;
