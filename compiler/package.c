@@ -123,26 +123,31 @@ static uint64_t find_batch(const tsr_graph_entry *entry) {
     return 0;
 }
 
-static bool reads_step(MlirOperation func) {
-    bool reads = false;
-    TSR_FOR_EACH_OP(op, tsr_op_body(func)) reads |= tsr_op_is(op, "tessera.step");
-    return reads;
+static bool reads(MlirOperation func, const char *name) {
+    bool found = false;
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) found |= tsr_op_is(op, name);
+    return found;
 }
 
-/* "step", or "step_", "step__", … where an input has that name. */
-static const char *step_name(const tsr_graph_entry *entry, tsr_arena *arena) {
-    const char *name = "step";
-    for (size_t i = 0; i < entry->input_count && name; i++) {
-        if (strcmp(entry->inputs[i].name, name) != 0) continue;
+/* An input that the runtime fills, if the entry reads it: "step", or "step_", "step__", … where an
+ * input has that name. */
+static bool add_filled(const tsr_graph_entry *from, const char *op, tsr_port_source source,
+                       tsr_arena *arena, tsr_config_entry *to) {
+    const char *name = tsr_port_source_name(source);
+    if (!reads(from->func, op)) return true;
+    for (size_t i = 0; i < to->input_count && name; i++) {
+        if (strcmp(to->inputs[i].name, name) != 0) continue;
         name = tsr_arena_printf(arena, "%s_", name);
         i = (size_t)-1; /* the new name may be taken too */
     }
+    to->inputs[to->input_count++] =
+        (tsr_config_port){.name = name, .dtype = TSR_DTYPE_I64, .source = source};
     return name;
 }
 
 static tsr_config_port *copy_ports(const tsr_graph_port *ports, size_t count, bool inputs,
                                    tsr_arena *arena) {
-    tsr_config_port *copies = TSR_NEW(arena, tsr_config_port, count + 1);
+    tsr_config_port *copies = TSR_NEW(arena, tsr_config_port, count + 2);
     for (size_t i = 0; i < count && copies; i++)
         copies[i] = (tsr_config_port){.name = ports[i].name,
                                       .dtype = ports[i].type.dtype,
@@ -164,11 +169,9 @@ static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_a
     if (!to->inputs || !to->outputs)
         FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
     to->batch = find_batch(from);
-    if (!reads_step(from->func)) return TSR_SUCCESS;
-    tsr_config_port *step = &to->inputs[to->input_count++];
-    *step = (tsr_config_port){
-        .name = step_name(from, arena), .dtype = TSR_DTYPE_I64, .source = TSR_PORT_STEP};
-    if (!step->name) FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
+    if (!add_filled(from, "tessera.step", TSR_PORT_STEP, arena, to) ||
+        !add_filled(from, "tessera.seed", TSR_PORT_SEED, arena, to))
+        FAIL(ctx, TSR_MEMORY, "no memory for the ports of @%s", from->name);
     return TSR_SUCCESS;
 }
 

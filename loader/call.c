@@ -38,7 +38,7 @@ const char *tsr_model_list_inputs(const tsr_config_entry *entry, tsr_arena *aren
     char type[TSR_TYPE_TEXT_MAX];
     for (size_t i = 0; text && i < entry->input_count; i++) {
         const tsr_config_port *port = &entry->inputs[i];
-        if (port->source == TSR_PORT_STEP) continue;
+        if (tsr_port_is_filled(port->source)) continue;
         text = tsr_arena_printf(arena, "%s%s%s (%s)", text, text[0] ? ", " : "", port->name,
                                 tsr_type_format(port->dtype, &port->shape, type));
     }
@@ -92,7 +92,7 @@ static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_inpu
     size_t count = is_input ? self->entry->input_count : self->entry->output_count;
     const char *what = is_input ? "input" : "output";
     size_t index = name ? find_port(ports, count, name) : count;
-    if (index == count || (is_input && ports[index].source == TSR_PORT_STEP)) {
+    if (index == count || (is_input && tsr_port_is_filled(ports[index].source))) {
         tsr_config_entry listed = *self->entry;
         listed.inputs = is_input ? listed.inputs : listed.outputs;
         listed.input_count = count;
@@ -158,7 +158,7 @@ static tsr_result begin(tsr_ctx *ctx, tsr_model *model, const char *entry, call 
 
 static tsr_result check_complete(tsr_ctx *ctx, call *self) {
     for (size_t i = 0; i < self->entry->input_count; i++)
-        if (self->entry->inputs[i].source != TSR_PORT_STEP && !self->inputs[i].port)
+        if (!tsr_port_is_filled(self->entry->inputs[i].source) && !self->inputs[i].port)
             FAIL(ctx, TSR_USAGE, "input '%s' of entry '%s' is missing; it needs %s",
                  self->entry->inputs[i].name, self->entry->name,
                  tsr_model_list_inputs(self->entry, &self->arena));

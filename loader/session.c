@@ -52,7 +52,7 @@ static tsr_result open_data(tsr_ctx *ctx, session *self, const tsr_config_entry 
     size_t count = 0;
     for (size_t i = 0; i < entry->input_count; i++) {
         const tsr_config_port *port = &entry->inputs[i];
-        if (port->source == TSR_PORT_STEP) continue;
+        if (tsr_port_is_filled(port->source)) continue;
         if (port->source == TSR_PORT_ARGUMENT)
             FAIL(ctx, TSR_USAGE,
                  "input '%s' of entry '%s' is no data input; the entry cannot be run over data",

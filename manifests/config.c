@@ -21,8 +21,10 @@ static const char *const init_names[] = {[TSR_INIT_DATA] = "data",
                                          [TSR_INIT_CONSTANT] = "constant",
                                          [TSR_INIT_UNIFORM] = "uniform",
                                          [TSR_INIT_NORMAL] = "normal"};
-static const char *const source_names[] = {
-    [TSR_PORT_ARGUMENT] = "argument", [TSR_PORT_DATA] = "data", [TSR_PORT_STEP] = "step"};
+static const char *const source_names[] = {[TSR_PORT_ARGUMENT] = "argument",
+                                           [TSR_PORT_DATA] = "data",
+                                           [TSR_PORT_STEP] = "step",
+                                           [TSR_PORT_SEED] = "seed"};
 static const char *const kind_names[] = {
     [TSR_ENTRY_INFER] = "infer", [TSR_ENTRY_TRAIN] = "train", [TSR_ENTRY_EVAL] = "eval"};
 
@@ -44,6 +46,10 @@ static const char *const kind_names[] = {
 NAME_TABLE(tsr_tensor_role, tsr_tensor_role, role_names)
 NAME_TABLE(tsr_init_kind, tsr_init_kind, init_names)
 NAME_TABLE(tsr_port_source, tsr_port_source, source_names)
+
+bool tsr_port_is_filled(tsr_port_source source) {
+    return source == TSR_PORT_STEP || source == TSR_PORT_SEED;
+}
 NAME_TABLE(tsr_entry_kind, tsr_entry_kind, kind_names)
 
 bool tsr_text_valid(const char *text, size_t size_max) {
@@ -254,12 +260,12 @@ static TSR_RESULT check_port(const place *p, const tsr_config_entry *entry, bool
     snprintf(what, sizeof what, "entry '%s': %s", entry->name, side);
     const place here = {p->ctx, p->code, what, port->name};
     TRY(p->ctx, check_type(&here, port->dtype, &port->shape, 0));
-    tsr_port_source last = input ? TSR_PORT_STEP : TSR_PORT_ARGUMENT;
+    tsr_port_source last = input ? TSR_PORT_SEED : TSR_PORT_ARGUMENT;
     EXPECT(&here, port->source >= TSR_PORT_ARGUMENT && port->source <= last,
            "source: expected 1 ... %u, got %u", (unsigned)last, (unsigned)port->source);
-    if (port->source == TSR_PORT_STEP) {
+    if (tsr_port_is_filled(port->source)) {
         EXPECT(&here, port->dtype == TSR_DTYPE_I64 && port->shape.rank == 0,
-               "expected i64 for the step, got %s",
+               "expected i64 for the %s, got %s", tsr_port_source_name(port->source),
                tsr_type_format(port->dtype, &port->shape, text));
         return TSR_SUCCESS;
     }

@@ -49,6 +49,7 @@ typedef enum tsr_port_source {
     TSR_PORT_ARGUMENT = 1, /* the caller passes it (--input) */
     TSR_PORT_DATA = 2,     /* a data set is bound to it (--data): dimension 0 is the batch */
     TSR_PORT_STEP = 3,     /* scalar i64, filled by the runtime: the number of the step, from 1 */
+    TSR_PORT_SEED = 4,     /* scalar i64, filled by the runtime: the seed of the run */
 } tsr_port_source;
 
 typedef struct tsr_config_port {
@@ -88,7 +89,7 @@ typedef struct tsr_config {
 /* Everything decode promises; errors have `code` and name the tensor or entry, the field and both
  * values. Names are 1 … 255 bytes of UTF-8 without control characters. Tensors of random init have
  * distinct streams. Dimensions are at least 1. A DATA port has `batch` rows, as has every input
- * (STEP apart) and output of an entry with independent rows; `batch` is a multiple of
+ * (STEP and SEED apart) and output of an entry with independent rows; `batch` is a multiple of
  * virtual_ranks. */
 TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code);
 
@@ -107,6 +108,7 @@ TSR_RESULT tsr_config_decode(tsr_ctx *ctx, const char *json, size_t size_bytes, 
 const char *tsr_tensor_role_name(tsr_tensor_role role);
 const char *tsr_init_kind_name(tsr_init_kind kind);
 const char *tsr_port_source_name(tsr_port_source source);
+bool tsr_port_is_filled(tsr_port_source source); /* by the runtime: STEP, SEED */
 const char *tsr_entry_kind_name(tsr_entry_kind kind);
 /* False when no such name exists. */
 bool tsr_tensor_role_parse(const char *name, tsr_tensor_role *out_role);

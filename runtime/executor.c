@@ -33,7 +33,7 @@ struct tsr_executor {
     void **tensors;
     char *workspace;
     bound_entry *entries;
-    uint64_t fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
+    uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
 static bool add_aligned(uint64_t *total, uint64_t size_bytes) {
@@ -249,13 +249,18 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
          command->location);
 }
 
+void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
+
 tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
     TSR_ASSERT(entry < executor->program->entry_count);
     const tsr_program_entry *source = &executor->program->entries[entry];
     const tsr_config_entry *config = &executor->config->entries[entry];
     bound_entry *bound = &executor->entries[entry];
-    for (size_t i = 0; i < config->input_count; i++)
-        if (config->inputs[i].source == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
+    for (size_t i = 0; i < config->input_count; i++) {
+        tsr_port_source filled = config->inputs[i].source;
+        if (filled == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
+        if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
+    }
     if (bound->is_shared) tsr_threads_wake(executor->threads);
     for (uint32_t i = 0; i < source->command_count; i++) {
         const bound_command *command = &bound->commands[i];

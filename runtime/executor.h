@@ -30,6 +30,8 @@ void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor);
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input);
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
 
+/* What inputs of source SEED are from now on; 0 before. */
+void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
 /* One call of the entry on what lies in its inputs. TSR_DATA when a kernel met an index out of
  * range (names the value, the element, both bounds): the commands after it did not run, so the
  * tensors may hold a part of a step. `step` (from 1) goes to inputs of source STEP. */

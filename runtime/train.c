@@ -266,6 +266,7 @@ static void begin(run *self) {
 tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {
     run self = {.job = job, .summary = out_summary};
     *out_summary = (tsr_train_summary){.position = job->position};
+    tsr_executor_set_seed(job->executor, job->position.seed);
     begin(&self);
     tsr_result result = run_steps(ctx, &self);
     if (result.code) rescue(ctx, &self, (tsr_code)result.code);

@@ -126,13 +126,15 @@ static TSR_RESULT collect_tensor(planner *p, MlirOperation op, const char *name)
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT collect_step(planner *p, MlirOperation op) {
+/* Step and seed are inputs that the runtime fills. */
+static TSR_RESULT collect_filled(planner *p, MlirOperation op, tsr_port_source source) {
     for (uint32_t i = 0; i < p->entry->input_count; i++)
-        if (p->entry->inputs[i].source == TSR_PORT_STEP)
+        if (p->entry->inputs[i].source == source)
             return value_add(
                 p, tsr_op_result(op, 0),
                 (value){.buffer = {.space = TSR_SPACE_INPUT, .index = i}, .maker = NONE}, NULL);
-    FAIL(p->ctx, TSR_INTERNAL, "@%s reads the step, but has no input for it", p->entry->name);
+    FAIL(p->ctx, TSR_INTERNAL, "@%s reads the %s, but has no input for it", p->entry->name,
+         tsr_port_source_name(source));
 }
 
 static uint32_t kernel_find(const planner *p, const char *name) {
@@ -199,7 +201,9 @@ static TSR_RESULT collect(planner *p) {
         if (tsr_op_is(op, "tsched.call"))
             TRY(p->ctx, collect_call(p, op));
         else if (tsr_op_is(op, "tessera.step"))
-            TRY(p->ctx, collect_step(p, op));
+            TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
+        else if (tsr_op_is(op, "tessera.seed"))
+            TRY(p->ctx, collect_filled(p, op, TSR_PORT_SEED));
         else if (row && row->op_class == TSR_CLASS_SOURCE)
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, "name")));
         else if (row && row->op_class == TSR_CLASS_CONSTANT)

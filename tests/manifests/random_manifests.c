@@ -84,8 +84,8 @@ static tsr_config_port *make_ports(maker *m, uint32_t count, const tsr_config_en
     for (uint32_t i = 0; i < count; i++) {
         bool rows = entry->batch && (entry->rows_independent || below(m, 2));
         ports[i] = (tsr_config_port){.name = make_name(m, count - i), .dtype = make_dtype(m)};
-        ports[i].source = input && rows ? (tsr_port_source)(1 + below(m, 3)) : TSR_PORT_ARGUMENT;
-        if (ports[i].source == TSR_PORT_STEP)
+        ports[i].source = input && rows ? (tsr_port_source)(1 + below(m, 4)) : TSR_PORT_ARGUMENT;
+        if (tsr_port_is_filled(ports[i].source))
             ports[i].dtype = TSR_DTYPE_I64;
         else
             ports[i].shape = make_shape(m, rows ? entry->batch : 0);
