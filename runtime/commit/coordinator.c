@@ -14,7 +14,7 @@
 enum { REQUEST_BYTES = 2048 };
 
 const char *tsr_phase_name(tsr_phase phase) {
-    static const char *const names[] = {"recovering", "counting",     "idle",
+    static const char *const names[] = {"recovering", "counting",     "agreeing", "idle",
                                         "preparing",  "reading back", "stopped"};
     return phase <= TSR_PHASE_STOPPED ? names[phase] : "unknown";
 }
@@ -157,8 +157,9 @@ static tsr_result settle(tsr_ctx *ctx, tsr_coordinator *c) {
     result = tsr_collect_sweep(ctx, c);
     if (result.code)
         tsr_log(ctx, TSR_LOG_WARNING, "unfinished saves stay for now: %s", ctx->error.text);
-    c->phase = TSR_PHASE_IDLE;
-    tsr_coordinator_tell(c, &(tsr_message){.kind = TSR_MESSAGE_AGREE, .subject = c->previous});
+    tsr_coordinator_ask(c, TSR_PHASE_AGREEING,
+                        &(tsr_message){.kind = TSR_MESSAGE_AGREE, .subject = c->previous},
+                        &c->recovered);
     return TSR_SUCCESS;
 }
 
@@ -255,6 +256,7 @@ static bool answers(const tsr_coordinator *c, const tsr_message *m) {
     bool stale = m->epoch != c->epoch && !TSR_MUTANT(OLD_EPOCH_ANSWER);
     if (!asking || stale || m->rank >= c->options.rank_count) return false;
     if (c->answered[m->rank] || !same_link(&m->subject, &asked->subject)) return false;
+    if (asked->kind == TSR_MESSAGE_AGREE) return m->kind == TSR_MESSAGE_AGREE;
     const tsr_part part = tsr_part_of(c->asked_chunks, m->rank, c->options.rank_count);
     bool whole = m->part.first == part.first && m->part.count == part.count;
     if (asked->kind == TSR_MESSAGE_PROPOSE)
@@ -269,6 +271,10 @@ static tsr_result go_on(tsr_ctx *ctx, tsr_coordinator *c) {
     case TSR_PHASE_RECOVERING:
     case TSR_PHASE_COUNTING:
         return judge(ctx, c);
+    case TSR_PHASE_AGREEING:
+        if (c->failed_verdict) return stop(ctx, c, tsr_coordinator_failure(ctx, c));
+        c->phase = TSR_PHASE_IDLE;
+        break;
     case TSR_PHASE_PREPARING:
         if (c->failed_verdict) return tsr_save_fail(ctx, c, tsr_coordinator_failure(ctx, c), false);
         return tsr_save_publish(ctx, c);
@@ -292,7 +298,7 @@ tsr_result tsr_coordinator_receive(tsr_ctx *ctx, tsr_coordinator *c, const uint8
         note_failure(c, &m, TSR_VERDICT_UNKNOWN);
     else if (m.kind == TSR_MESSAGE_VERDICT)
         note_failure(c, &m, m.verdict);
-    else
+    else if (m.kind == TSR_MESSAGE_PREPARED)
         tsr_save_note(c, &m);
     bool enough = c->answered_count == c->options.rank_count ||
                   (TSR_MUTANT(ONE_PREPARED_IS_ENOUGH) && c->phase == TSR_PHASE_PREPARING) ||

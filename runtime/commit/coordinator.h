@@ -29,6 +29,7 @@ enum { TSR_KEEP_MAX = 10000, TSR_SCRATCH_NAMES = 1024 };
 typedef enum tsr_phase {
     TSR_PHASE_RECOVERING,   /* ranks verify a candidate */
     TSR_PHASE_COUNTING,     /* ranks verify older ones, so that the rest can be removed */
+    TSR_PHASE_AGREEING,     /* BASE is durable; ranks are told what they may load */
     TSR_PHASE_IDLE,         /* a save may begin */
     TSR_PHASE_PREPARING,    /* ranks write */
     TSR_PHASE_READING_BACK, /* committed and acknowledged; ranks read it back */
@@ -98,7 +99,7 @@ typedef struct tsr_coordinator {
 } tsr_coordinator;
 
 /* Takes LOCK (TSR_LOCKED: another process holds it), publishes EPOCH, looks for what goes on and
- * asks the ranks to verify it; with nothing there it is IDLE when this returns. */
+ * asks the ranks to verify it; with nothing there, to agree on that. */
 TSR_RESULT tsr_coordinator_open(tsr_ctx *ctx, const tsr_coordinator_options *options,
                                 tsr_coordinator **out_coordinator);
 /* One message. What is damaged, repeated, late or of another epoch is ignored. */

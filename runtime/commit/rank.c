@@ -183,13 +183,18 @@ static void answer_proposal(tsr_ctx *ctx, tsr_rank *rank, const tsr_message *m) 
     reply(rank, m, answer);
 }
 
+/* Answered with itself, as often as it comes. What this rank has not verified it does not obey. */
 static void agree(tsr_rank *rank, const tsr_message *m) {
-    static const tsr_link nothing;
-    const tsr_link *expected = m->subject.generation ? &rank->proposed : &nothing;
-    if (rank->agreed || memcmp(&m->subject, expected, sizeof nothing) != 0) return;
+    uint8_t bytes[256];
+    const tsr_outside *outside = &rank->options.outside;
+    const tsr_link *expected = rank->agreed ? &rank->base : &rank->proposed;
+    bool nothing = !rank->agreed && !m->subject.generation;
+    if (!nothing && memcmp(&m->subject, expected, sizeof *expected) != 0) return;
+    if (!rank->agreed) tsr_event(&rank->events, "agreed", &m->subject, NULL);
     rank->base = m->subject;
     rank->agreed = true;
-    tsr_event(&rank->events, "agreed", &rank->base, NULL);
+    TSR_ASSERT(tsr_message_size(0, 0) <= sizeof bytes);
+    outside->send(outside->self, rank->options.rank, bytes, tsr_message_encode(m, bytes));
 }
 
 void tsr_rank_receive(tsr_ctx *ctx, tsr_rank *rank, const uint8_t *bytes, size_t size_bytes) {

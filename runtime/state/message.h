@@ -5,7 +5,7 @@
  * reordered: each is understood alone, and none is obeyed twice.
  *
  *     saving        PREPARE →   ← PREPARED or ABORT     COMMITTED → or ABORT →
- *     recovering    PROPOSE →   ← VERDICT               AGREE →
+ *     recovering    PROPOSE →   ← VERDICT               AGREE →   ← AGREE
  */
 #ifndef TSR_RUNTIME_STATE_MESSAGE_H
 #define TSR_RUNTIME_STATE_MESSAGE_H
@@ -25,7 +25,8 @@ typedef enum tsr_message_kind {
     TSR_MESSAGE_COMMITTED,   /* coordinator: it is acknowledged */
     TSR_MESSAGE_PROPOSE,     /* coordinator: verify your part of this committed generation */
     TSR_MESSAGE_VERDICT,     /* rank: what came of it */
-    TSR_MESSAGE_AGREE,       /* coordinator: this is what all go on from; it may be loaded */
+    TSR_MESSAGE_AGREE,       /* coordinator: this is what all go on from; it may be loaded. Rank:
+                                it has heard of that */
 } tsr_message_kind;
 
 /* Why a generation is verified. */
