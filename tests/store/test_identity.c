@@ -51,3 +51,22 @@ Test(identity, generation_of_another_store) {
     end(other);
     end(b);
 }
+
+/* The newest generation of the epoch before, named by the BASE, with all that told of it. */
+Test(identity, generation_that_is_gone) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    must_open(b);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
+    cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/segment.0"));
+    cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/COMMITTED"));
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    cr_assert_str_eq(b->log.last_error,
+                     "generation 2 of epoch 1 was committed and its manifest is missing");
+    must_load(b, 1);
+    end(b);
+}

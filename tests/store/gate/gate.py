@@ -50,7 +50,7 @@ def parse_arguments():
 
 def first_words(output):
     """What a test says of the first violation, short and without what differs from run to run."""
-    for pattern in (r"VIOLATION: (.*)", r"Assertion Failed\n\S*\s*\n?(.*)", r"\[FAIL\] (\S+)",
+    for pattern in (r"VIOLATION: (.*)", r"a start cannot be made: (.*)", r"Assertion Failed\n\S*\s*\n?(.*)", r"\[FAIL\] (\S+)",
                     r"\[CRASH\]? ?(\S+)", r"(?i)(assert.*)"):
         match = re.search(pattern, output)
         if match:
