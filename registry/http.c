@@ -112,10 +112,12 @@ static size_t on_source(char *bytes, size_t size, size_t count, void *user) {
     return length;
 }
 
-/* libcurl sends a body again when the connection it had kept was closed by the server. */
+/* libcurl sends a body again when the connection it had kept was closed by the server. Not where
+ * the caller asks first how much has arrived. */
 static int on_seek(void *user, curl_off_t offset, int origin) {
     exchange *x = user;
-    if (origin != SEEK_SET) return CURL_SEEKFUNC_CANTSEEK;
+    if (origin != SEEK_SET || (x->request->once && offset < (curl_off_t)x->source_offset))
+        return CURL_SEEKFUNC_FAIL;
     x->source_offset = (uint64_t)offset;
     return CURL_SEEKFUNC_OK;
 }
@@ -190,6 +192,7 @@ static bool may_pass(CURLcode code) {
     case CURLE_PARTIAL_FILE:
     case CURLE_GOT_NOTHING:
     case CURLE_SEND_ERROR:
+    case CURLE_SEND_FAIL_REWIND:
     case CURLE_RECV_ERROR:
     case CURLE_SSL_CONNECT_ERROR:
         return true;

@@ -107,14 +107,15 @@ static tsr_result read_part(tsr_ctx *ctx, void *user, uint64_t offset, void *byt
     return TSR_SUCCESS;
 }
 
-/* "0-99": 100 bytes are there. An empty session says "0-0" too: nothing is lost by 0. */
+/* "0-99": 100 bytes are there. "0-0" is said of one byte and of none: false, as if the upload were
+ * forgotten, for nothing is lost by a new one. */
 static bool read_range(const tsr_http_response *response, uint64_t size, uint64_t *out_offset) {
     const char *text = tsr_http_header(response, "range", 0);
     ull last = 0;
     if (!text) return false;
     if (strncmp(text, "bytes=", 6) == 0) text += 6;
-    if (sscanf(text, "0-%llu", &last) != 1 || last >= size) return false;
-    *out_offset = last ? last + 1 : 0;
+    if (sscanf(text, "0-%llu", &last) != 1 || !last || last >= size) return false;
+    *out_offset = last + 1;
     return true;
 }
 
