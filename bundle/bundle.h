@@ -23,6 +23,7 @@
 #define TSR_MEDIA_CHUNKS "application/vnd.tessera.chunks.v1"
 #define TSR_MEDIA_WEIGHTS "application/vnd.cncf.model.weight.v1.raw"
 #define TSR_MEDIA_STATE "application/vnd.tessera.state.v1.raw"
+#define TSR_MEDIA_POSITION "application/vnd.tessera.position.v1+json"
 
 /* ---- writing ---- */
 

@@ -3,15 +3,16 @@
  * A trained bundle: the same program, its parameters stored instead of initialised. Needs no
  * device.
  *
- *     open -> read state -> collect values -> new config, new weights -> write
+ *     open -> read state or parameters -> collect values -> new config, new weights -> write
  */
+#include "loader/position.h"
+#include "loader/shards.h"
 #include "loader/tessera.h"
 #include "loader/weights.h"
 #include "runtime/base/options.h"
 
+#include <stdlib.h>
 #include <string.h>
-
-enum { WEIGHTS_ALIGN_BYTES = 65536 };
 
 typedef struct baking {
     tsr_arena arena;
@@ -19,8 +20,13 @@ typedef struct baking {
     tsr_config config;
     tsr_tensor *state; /* of the generation, in the arena */
     size_t state_count;
-    tsr_tensor *stored; /* what the new weights blob holds, in the arena */
-    size_t stored_count;
+    tsr_bake_options options;
+    tsr_generation generation;
+    tsr_params *params;           /* owned; or NULL */
+    tsr_value *weights, *moments; /* what the new blobs hold, in the arena */
+    size_t weight_count, moment_count;
+    tsr_tensor *exported; /* parameters of the state, in the arena */
+    size_t exported_count;
     tsr_bundle_blob *shared; /* in the arena */
     size_t shared_count;
     tsr_bundle_target *targets; /* in the arena */
@@ -34,8 +40,8 @@ static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
     return tsr_config_decode(ctx, json, size, &self->arena, &self->config);
 }
 
-static tsr_result read_state(tsr_ctx *ctx, baking *self, const tsr_bake_options *options,
-                             tsr_generation *out_generation) {
+static tsr_result read_state(tsr_ctx *ctx, baking *self) {
+    const tsr_bake_options *options = &self->options;
     tsr_digest digest = tsr_bundle_get_digest(self->bundle);
     tsr_recovery recovery = {0};
     TRY(ctx, tsr_store_read(ctx, options->state_directory, &digest, options->resume,
@@ -43,25 +49,41 @@ static tsr_result read_state(tsr_ctx *ctx, baking *self, const tsr_bake_options 
                             &self->state_count));
     if (!recovery.found)
         FAIL(ctx, TSR_STATE, "state '%s' holds no generation", options->state_directory);
-    *out_generation = recovery.generation;
+    self->generation = recovery.generation;
     return TSR_SUCCESS;
 }
 
-static tsr_result take_param(tsr_ctx *ctx, baking *self, const char *directory,
-                             tsr_config_tensor *tensor, void **out_data) {
+/* A value of the state. */
+static tsr_result take_state(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
+                             tsr_value *out) {
+    const char *directory = self->options.state_directory;
     const tsr_tensor *found = tsr_tensor_find(self->state, self->state_count, tensor->name);
     if (!found) FAIL(ctx, TSR_MISMATCH, "state '%s' has no tensor '%s'", directory, tensor->name);
     TRY(ctx, tsr_check_type(ctx, TSR_MISMATCH, directory, tensor->name, found->dtype, &found->shape,
                             tensor->dtype, &tensor->shape));
-    *out_data = found->data;
-    tensor->init = TSR_INIT_DATA;
-    tensor->init_a = tensor->init_b = 0;
-    tensor->init_stream = 0;
+    *out =
+        (tsr_value){tensor->name, tensor->dtype, tensor->shape, tsr_value_read_memory, found->data};
+    if (tensor->role == TSR_ROLE_PARAM) self->exported[self->exported_count++] = *found;
     return TSR_SUCCESS;
 }
 
-static tsr_result allocate(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
-                           void **out_data) {
+/* What all elements share is an init rule, and takes no room. */
+static tsr_result set_init(tsr_ctx *ctx, const tsr_value *value, tsr_config_tensor *tensor,
+                           bool *out_stored) {
+    bool splat = false;
+    double element = 0;
+    TRY(ctx, tsr_value_is_splat(ctx, value, &splat, &element));
+    tensor->init = splat ? TSR_INIT_CONSTANT : TSR_INIT_DATA;
+    tensor->init_a = splat ? element : 0;
+    tensor->init_b = 0;
+    tensor->init_stream = 0;
+    *out_stored = !splat;
+    return TSR_SUCCESS;
+}
+
+/* Stored in the bundle already: read into memory later, all at once. */
+static tsr_result keep_stored(tsr_ctx *ctx, baking *self, const tsr_config_tensor *tensor,
+                              tsr_value *out, void **out_data) {
     uint64_t size = 0;
     bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
     TSR_ASSERT(fits);
@@ -69,33 +91,56 @@ static tsr_result allocate(tsr_ctx *ctx, baking *self, const tsr_config_tensor *
     if (!*out_data)
         FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes of tensor '%s'",
              (unsigned long long)size, tensor->name);
+    *out =
+        (tsr_value){tensor->name, tensor->dtype, tensor->shape, tsr_value_read_memory, *out_data};
     return TSR_SUCCESS;
 }
 
-/* Parameters come from the state; what else the bundle stores stays. */
-static tsr_result collect_values(tsr_ctx *ctx, baking *self, const char *directory) {
-    const unsigned roles = 1u << TSR_ROLE_STATE | 1u << TSR_ROLE_CONSTANT;
+static tsr_result collect_tensor(tsr_ctx *ctx, baking *self, tsr_config_tensor *tensor,
+                                 void **out_data) {
+    bool param = tensor->role == TSR_ROLE_PARAM, state = tensor->role == TSR_ROLE_STATE;
+    bool stored = tensor->init == TSR_INIT_DATA;
+    tsr_value value;
+    if (param && self->params)
+        TRY(ctx, tsr_params_get(ctx, self->params, tensor, &value));
+    else if ((param && self->options.state_directory) || (state && self->options.with_state))
+        TRY(ctx, take_state(ctx, self, tensor, &value));
+    else if (stored)
+        TRY(ctx, keep_stored(ctx, self, tensor, &value, out_data));
+    else
+        return TSR_SUCCESS;
+    if (!*out_data) TRY(ctx, set_init(ctx, &value, tensor, &stored));
+    if (stored && state) self->moments[self->moment_count++] = value;
+    if (stored && !state) self->weights[self->weight_count++] = value;
+    return TSR_SUCCESS;
+}
+
+/* Values come from the state or the file; what else the bundle stores stays. */
+static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
     size_t count = self->config.tensor_count;
+    unsigned roles = 1u << TSR_ROLE_CONSTANT | 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE;
     void **data = TSR_NEW(&self->arena, void *, count + 1);
-    self->stored = TSR_NEW(&self->arena, tsr_tensor, count + 1);
-    if (!data || !self->stored) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
+    self->weights = TSR_NEW(&self->arena, tsr_value, count + 1);
+    self->moments = TSR_NEW(&self->arena, tsr_value, count + 1);
+    self->exported = TSR_NEW(&self->arena, tsr_tensor, count + 1);
+    tsr_config kept = self->config;
+    kept.tensors = tsr_arena_memdup(&self->arena, self->config.tensors,
+                                    (count + 1) * sizeof *kept.tensors - sizeof *kept.tensors);
+    if (!data || !self->weights || !self->moments || !self->exported || !kept.tensors)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count);
     for (size_t i = 0; i < count; i++) {
-        tsr_config_tensor *tensor = &self->config.tensors[i];
-        if (tensor->role == TSR_ROLE_PARAM)
-            TRY(ctx, take_param(ctx, self, directory, tensor, &data[i]));
-        else if (tensor->init == TSR_INIT_DATA)
-            TRY(ctx, allocate(ctx, self, tensor, &data[i]));
-        else
-            continue;
-        self->stored[self->stored_count++] =
-            (tsr_tensor){tensor->name, tensor->dtype, tensor->shape, data[i]};
+        TRY(ctx, collect_tensor(ctx, self, &self->config.tensors[i], &data[i]));
+        if (!data[i]) kept.tensors[i].init = TSR_INIT_CONSTANT; /* not to be read */
     }
-    return tsr_weights_load(ctx, self->bundle, 0, &self->config, roles, data);
+    return tsr_weights_load(ctx, self->bundle, 0, &kept, roles, data);
 }
 
 static bool is_kept(const tsr_bundle_layer *layer) {
-    return strcmp(layer->media_type, TSR_MEDIA_WEIGHTS) != 0 &&
-           strcmp(layer->media_type, TSR_MEDIA_CHUNKS) != 0;
+    static const char *const made_anew[] = {TSR_MEDIA_WEIGHTS, TSR_MEDIA_STATE, TSR_MEDIA_POSITION,
+                                            TSR_MEDIA_CHUNKS};
+    for (size_t i = 0; i < sizeof made_anew / sizeof made_anew[0]; i++)
+        if (strcmp(layer->media_type, made_anew[i]) == 0) return false;
+    return true;
 }
 
 /* A layer is shared when every target has it. */
@@ -148,15 +193,38 @@ static tsr_result collect_layers(tsr_ctx *ctx, baking *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_result write_output(tsr_ctx *ctx, baking *self, const char *path) {
-    char *config = NULL;
-    void *weights = NULL;
-    size_t config_size = 0, weights_size = 0;
-    TRY(ctx, tsr_config_encode(ctx, &self->config, &self->arena, &config, &config_size));
-    TRY(ctx, tsr_safetensors_encode(ctx, self->stored, self->stored_count, WEIGHTS_ALIGN_BYTES,
-                                    NULL, &self->arena, &weights, &weights_size));
+static tsr_result add_shards(tsr_ctx *ctx, baking *self, const tsr_value *values, size_t count,
+                             const char *media_type, const char *stem) {
+    tsr_bundle_blob *blobs = NULL;
+    size_t blob_count = 0, old = self->shared_count;
+    TRY(ctx, tsr_shards_make(ctx, values, count, media_type, stem, TSR_SHARD_BYTES_MAX,
+                             &self->arena, &blobs, &blob_count));
+    tsr_bundle_blob *shared = TSR_NEW(&self->arena, tsr_bundle_blob, old + blob_count + 2);
+    if (!shared) FAIL(ctx, TSR_MEMORY, "no memory for %zu blobs", blob_count);
+    memcpy(shared, self->shared, old * sizeof *shared);
+    memcpy(shared + old, blobs, blob_count * sizeof *shared);
+    self->shared = shared;
+    self->shared_count += blob_count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result add_position(tsr_ctx *ctx, baking *self) {
+    char *json = NULL;
+    size_t size = 0;
+    TRY(ctx, tsr_position_encode(ctx, &self->generation.position, &self->arena, &json, &size));
     self->shared[self->shared_count++] =
-        (tsr_bundle_blob){TSR_MEDIA_WEIGHTS, "weights.safetensors", weights, weights_size, NULL};
+        (tsr_bundle_blob){TSR_MEDIA_POSITION, "position.json", json, size, NULL};
+    return TSR_SUCCESS;
+}
+
+static tsr_result write_output(tsr_ctx *ctx, baking *self) {
+    char *config = NULL;
+    size_t config_size = 0;
+    TRY(ctx, tsr_config_encode(ctx, &self->config, &self->arena, &config, &config_size));
+    TRY(ctx,
+        add_shards(ctx, self, self->weights, self->weight_count, TSR_MEDIA_WEIGHTS, "weights"));
+    TRY(ctx, add_shards(ctx, self, self->moments, self->moment_count, TSR_MEDIA_STATE, "state"));
+    if (self->options.with_state) TRY(ctx, add_position(ctx, self));
     tsr_bundle_spec spec = {.size_bytes = sizeof spec,
                             .config = config,
                             .config_size_bytes = config_size,
@@ -164,46 +232,52 @@ static tsr_result write_output(tsr_ctx *ctx, baking *self, const char *path) {
                             .blob_count = self->shared_count,
                             .targets = self->targets,
                             .target_count = tsr_bundle_get_target_count(self->bundle)};
-    return tsr_bundle_write(ctx, path, &spec);
+    return tsr_bundle_write(ctx, self->options.out_path, &spec);
 }
 
-static tsr_result export_params(tsr_ctx *ctx, baking *self, const char *path) {
-    tsr_tensor *params = TSR_NEW(&self->arena, tsr_tensor, self->stored_count + 1);
-    size_t count = 0;
-    if (!params) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", self->stored_count);
-    for (size_t i = 0; i < self->stored_count; i++) {
-        const tsr_config_tensor *tensor =
-            tsr_config_find_tensor(&self->config, self->stored[i].name);
-        if (tensor->role == TSR_ROLE_PARAM) params[count++] = self->stored[i];
-    }
-    return tsr_safetensors_write(ctx, path, params, count, NULL);
-}
-
-static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path,
-                              const tsr_bake_options *options, tsr_generation *out_generation) {
+static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path) {
+    const tsr_bake_options *options = &self->options;
     TRY(ctx, open_input(ctx, self, in_path));
-    TRY(ctx, read_state(ctx, self, options, out_generation));
-    TRY(ctx, collect_values(ctx, self, options->state_directory));
-    if (options->export_params) TRY(ctx, export_params(ctx, self, options->export_params));
+    if (options->state_directory) TRY(ctx, read_state(ctx, self));
+    if (options->params)
+        TRY(ctx, tsr_params_open(ctx, options->params, &self->arena, &self->params));
+    TRY(ctx, collect_values(ctx, self));
+    if (options->export_params)
+        TRY(ctx, tsr_safetensors_write(ctx, options->export_params, self->exported,
+                                       self->exported_count, NULL));
     if (!options->out_path) return TSR_SUCCESS;
     TRY(ctx, collect_layers(ctx, self));
-    return write_output(ctx, self, options->out_path);
+    return write_output(ctx, self);
+}
+
+static tsr_result check_options(tsr_ctx *ctx, const tsr_bake_options *given) {
+    if (!given->state_directory == !given->params)
+        FAIL(ctx, TSR_USAGE, "%s to bake from; expected a state directory or a parameter file",
+             given->params ? "a state directory and a parameter file are given"
+                           : "no state directory is given");
+    if (given->params && (given->with_state || given->export_params))
+        FAIL(ctx, TSR_USAGE, "'%s' holds parameters alone: %s need a state directory",
+             given->params, given->with_state ? "optimizer states" : "exports");
+    if (!given->out_path && !given->export_params)
+        FAIL(ctx, TSR_USAGE, "no output is given; expected a bundle, a parameter file, or both");
+    if (given->with_state && !given->out_path)
+        FAIL(ctx, TSR_USAGE, "an optimizer state is stored in a bundle, and none is given");
+    if (given->out_path && given->export_params &&
+        strcmp(given->out_path, given->export_params) == 0)
+        FAIL(ctx, TSR_USAGE, "the bundle and the parameters both go to '%s'", given->out_path);
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                     tsr_generation *out_generation) {
     baking self = {0};
-    tsr_bake_options given;
-    tsr_generation generation = {0};
-    TRY(ctx, tsr_options_copy(ctx, "tsr_bake_options", options, &given, sizeof given));
-    if (!given.state_directory) FAIL(ctx, TSR_USAGE, "no state directory is given to bake from");
-    if (!given.out_path && !given.export_params)
-        FAIL(ctx, TSR_USAGE, "no output is given; expected a bundle, a parameter file, or both");
-    if (given.out_path && given.export_params && strcmp(given.out_path, given.export_params) == 0)
-        FAIL(ctx, TSR_USAGE, "the bundle and the parameters both go to '%s'", given.out_path);
-    tsr_result result = bake_stages(ctx, &self, in_path, &given, &generation);
+    TRY(ctx,
+        tsr_options_copy(ctx, "tsr_bake_options", options, &self.options, sizeof self.options));
+    TRY(ctx, check_options(ctx, &self.options));
+    tsr_result result = bake_stages(ctx, &self, in_path);
+    tsr_params_close(ctx, self.params);
     tsr_bundle_close(ctx, self.bundle);
     tsr_arena_finish(&self.arena);
-    if (!result.code) *out_generation = generation;
+    if (!result.code) *out_generation = self.generation;
     return result;
 }

@@ -5,6 +5,7 @@
  *     find entries -> bind data -> open log -> recover or initialise -> begin log -> run -> close
  */
 #include "loader/model.h"
+#include "loader/position.h"
 #include "runtime/base/options.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
@@ -234,16 +235,6 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
 
 /* ---- where to begin ---- */
 
-static tsr_result initialize(tsr_ctx *ctx, session *self) {
-    self->job.position = (tsr_position){.seed = self->options.has_seed ? self->options.seed : 0,
-                                        .virtual_ranks = self->model->config.virtual_ranks,
-                                        .shuffle_version = TSR_SHUFFLE_VERSION};
-    TRY(ctx, tsr_model_initialize(ctx, self->model, (uint32_t)self->job.position.seed));
-    if (self->options.params)
-        TRY(ctx, tsr_model_load_params(ctx, self->model, self->options.params));
-    return TSR_SUCCESS;
-}
-
 static tsr_result check_number(tsr_ctx *ctx, const char *what, uint64_t stored, uint64_t wanted) {
     if (stored != wanted)
         FAIL(ctx, TSR_MISMATCH, "the state has %s %llu; this run has %llu", what,
@@ -251,8 +242,7 @@ static tsr_result check_number(tsr_ctx *ctx, const char *what, uint64_t stored, 
     return TSR_SUCCESS;
 }
 
-static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_generation *generation) {
-    const tsr_position *position = &generation->position;
+static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_position *position) {
     if (self->options.has_seed)
         TRY(ctx, check_number(ctx, "seed", position->seed, self->options.seed));
     TRY(ctx, check_number(ctx, "virtual ranks", position->virtual_ranks,
@@ -264,6 +254,22 @@ static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_generati
     return TSR_SUCCESS;
 }
 
+/* A bundle with an optimizer state goes on where that stands, unless parameters come from
+ * elsewhere; any other begins at step 0. */
+static tsr_result initialize(tsr_ctx *ctx, session *self) {
+    bool found = false;
+    tsr_position stored;
+    self->job.position = (tsr_position){.seed = self->options.has_seed ? self->options.seed : 0,
+                                        .virtual_ranks = self->model->config.virtual_ranks,
+                                        .shuffle_version = TSR_SHUFFLE_VERSION};
+    TRY(ctx, tsr_position_read(ctx, self->model->bundle, self->model->target, &found, &stored));
+    if (found && !self->options.params) TRY(ctx, check_position(ctx, self, &stored));
+    TRY(ctx, tsr_model_initialize(ctx, self->model, (uint32_t)self->job.position.seed));
+    if (self->options.params)
+        TRY(ctx, tsr_model_load_params(ctx, self->model, self->options.params));
+    return TSR_SUCCESS;
+}
+
 /* A replay goes on from where the record began, and never writes. */
 static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
     const tsr_record_header *header = tsr_replay_get_header(self->replay);
@@ -272,7 +278,10 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
         self->options.has_seed = true;
         self->options.seed = (uint32_t)header->seed;
     }
-    if (header->step == 0) return initialize(ctx, self);
+    if (header->step == 0 || header->generation == 0) {
+        TRY(ctx, initialize(ctx, self));
+        return check_number(ctx, "step", self->job.position.step, header->step);
+    }
     if (!self->options.state_directory)
         FAIL(ctx, TSR_USAGE,
              "the log begins at step %llu: its replay needs the state directory with generation "
@@ -284,7 +293,7 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
         FAIL(ctx, TSR_MISMATCH, "generation %llu is at step %llu; the log begins at step %llu",
              (unsigned long long)generation.number, (unsigned long long)generation.position.step,
              (unsigned long long)header->step);
-    return check_position(ctx, self, &generation);
+    return check_position(ctx, self, &generation.position);
 }
 
 static tsr_result recover(tsr_ctx *ctx, session *self) {
@@ -304,7 +313,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
                             &self->store, &self->recovery));
     self->job.store = self->store;
     if (!self->recovery.found) return initialize(ctx, self);
-    TRY(ctx, check_position(ctx, self, &self->recovery.generation));
+    TRY(ctx, check_position(ctx, self, &self->recovery.generation.position));
     TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
     self->model->filled = true;
     return TSR_SUCCESS;

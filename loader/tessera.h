@@ -195,11 +195,16 @@ typedef struct tsr_bake_options {
     uint64_t resume_generation; /* TSR_RESUME_EXACT */
     const char *out_path;       /* the trained bundle, or NULL */
     const char *export_params;  /* the parameters as a safetensors file, or NULL */
+    const char *params; /* instead of a state: parameters of a .safetensors or .npz, which may hold
+                           more; or NULL */
+    bool with_state;    /* the optimizer state too, and where it stands: training goes on there */
 } tsr_bake_options;
 
-/* The bundle at `in_path` with the parameters of a generation stored in it (optimizer state begins
- * anew); the parameters alone; or both. Each file whole or not at all, byte-identical for equal
- * inputs. TSR_MISMATCH for another bundle's state. */
+/* The bundle at `in_path` with the parameters of a generation or a file stored in it (optimizer
+ * state begins anew, unless with_state); the parameters alone; or both. Tensors whose elements are
+ * all equal become init rules; the others fill blobs of at most 4 GiB in the order of their names.
+ * Each file whole or not at all, byte-identical for equal inputs. TSR_MISMATCH for another bundle's
+ * state. */
 TSR_API TSR_RESULT tsr_bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options,
                             tsr_generation *out_generation);
 

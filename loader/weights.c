@@ -156,7 +156,9 @@ static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                                .bundle = bundle,
                                .layer = tsr_bundle_get_layer(bundle, target, i),
                                .fd = -1};
-        if (strcmp(weights.layer.media_type, TSR_MEDIA_WEIGHTS) != 0) continue;
+        if (strcmp(weights.layer.media_type, TSR_MEDIA_WEIGHTS) != 0 &&
+            strcmp(weights.layer.media_type, TSR_MEDIA_STATE) != 0)
+            continue;
         TRY(ctx, read_index(ctx, &weights, weights.layer.size_bytes, arena));
         TRY(ctx, load_layer(ctx, &weights, config, roles, data, loaded, arena));
     }

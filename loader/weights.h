@@ -7,6 +7,7 @@
 #define TSR_LOADER_WEIGHTS_H
 
 #include "bundle/bundle.h"
+#include "loader/shards.h"
 #include "manifests/config.h"
 #include "runtime/data/array_file.h"
 
@@ -31,6 +32,20 @@ TSR_RESULT tsr_weights_find(tsr_ctx *ctx, const tsr_weights *weights,
                             const tsr_safetensors_entry **out_entry);
 TSR_RESULT tsr_weights_read(tsr_ctx *ctx, const tsr_weights *weights,
                             const tsr_safetensors_entry *entry, void *out_bytes);
+
+/* ---- parameters of a user's file ---- */
+
+/* A safetensors file, or an .npz, whose members are named as the parameters. */
+typedef struct tsr_params tsr_params;
+TSR_RESULT tsr_params_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
+                           tsr_params **out_params);
+void tsr_params_close(tsr_ctx *ctx, tsr_params *params); /* accepts NULL */
+/* The value of a parameter, of the dtype and shape given; TSR_MISMATCH otherwise. It lives as long
+ * as `params`; members of an .npz are read into the arena. */
+TSR_RESULT tsr_params_get(tsr_ctx *ctx, tsr_params *params, const tsr_config_tensor *tensor,
+                          tsr_value *out_value);
+
+/* ---- a bundle ---- */
 
 /* Every tensor of init DATA whose role is in the set `roles` (bit 1 << role), from the weights
  * blobs of a target: data[i], as large as config->tensors[i]. TSR_CORRUPT when one is stored

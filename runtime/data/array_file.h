@@ -50,7 +50,16 @@ TSR_RESULT tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_
                                   size_t align_bytes, const char *const *metadata, tsr_arena *arena,
                                   void **out_bytes, size_t *out_size_bytes);
 
-enum { TSR_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000 }; /* bytes of the JSON; the reference's */
+/* The header of a safetensors file in the arena, and where in the data behind it each tensor
+ * begins; data is not looked at. TSR_USAGE for names and sizes that no reader takes. */
+TSR_RESULT tsr_safetensors_place(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
+                                 size_t align_bytes, tsr_arena *arena, void **out_header,
+                                 size_t *out_header_bytes, uint64_t *out_offsets);
+
+enum {
+    TSR_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000, /* bytes of the JSON; the reference's */
+    TSR_SAFETENSORS_ALIGN_BYTES = 64,               /* of the data of a file */
+};
 
 typedef struct tsr_safetensors_entry {
     const char *name;

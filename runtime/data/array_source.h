@@ -39,12 +39,6 @@ TSR_RESULT tsr_safetensors_locate(tsr_ctx *ctx, tsr_array *array, const char *me
                                   tsr_dtype flat);
 TSR_RESULT tsr_flat_locate(tsr_ctx *ctx, tsr_array *array, const char *member, tsr_dtype flat);
 
-/* The header of a safetensors file in the arena, and where in the data behind it each tensor
- * begins; data is not looked at. TSR_USAGE for names and sizes that no reader takes. */
-TSR_RESULT tsr_safetensors_place(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
-                                 tsr_arena *arena, void **out_header, size_t *out_header_bytes,
-                                 uint64_t *out_offsets);
-
 /* Text of a file for use in a message: control characters, and what is not UTF-8, become '?'; the
  * end is cut. Returns `out_text`. */
 const char *tsr_quote(const char *text, size_t length, char out_text[static TSR_QUOTE_MAX]);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, FILE_ALIGN_BYTES = 64 };
+enum { LENGTH_BYTES = 8 };
 static const char metadata_key[] = "__metadata__";
 
 static const char known_dtypes[] = ""
@@ -368,11 +368,11 @@ tsr_result tsr_safetensors_encode(tsr_ctx *ctx, const tsr_tensor *tensors, size_
 }
 
 tsr_result tsr_safetensors_place(tsr_ctx *ctx, const tsr_tensor *tensors, size_t tensor_count,
-                                 tsr_arena *arena, void **out_header, size_t *out_header_bytes,
-                                 uint64_t *out_offsets) {
+                                 size_t align_bytes, tsr_arena *arena, void **out_header,
+                                 size_t *out_header_bytes, uint64_t *out_offsets) {
     layout file = {0};
     uint64_t at = 0;
-    TRY(ctx, make_layout(ctx, tensors, tensor_count, FILE_ALIGN_BYTES, NULL, arena, &file));
+    TRY(ctx, make_layout(ctx, tensors, tensor_count, align_bytes, NULL, arena, &file));
     for (size_t i = 0; i < tensor_count; i++) {
         out_offsets[file.order[i] - tensors] = at;
         at += tensor_size(file.order[i]);
@@ -389,7 +389,8 @@ tsr_result tsr_safetensors_write(tsr_ctx *ctx, const char *path, const tsr_tenso
     tsr_io_atomic file = {0};
     layout blob = {0};
     TRY_GOTO(ctx, result,
-             make_layout(ctx, tensors, tensor_count, FILE_ALIGN_BYTES, metadata, &scratch, &blob));
+             make_layout(ctx, tensors, tensor_count, TSR_SAFETENSORS_ALIGN_BYTES, metadata,
+                         &scratch, &blob));
     TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &scratch, &file));
     TRY_GOTO(ctx, result, tsr_io_write_all(ctx, file.fd, path, blob.header, blob.header_bytes, 0));
     uint64_t at = blob.header_bytes;

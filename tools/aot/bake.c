@@ -11,7 +11,11 @@
 static tsr_result bake(tsr_ctx *ctx, const char *in_path, const tsr_bake_options *options) {
     tsr_generation generation;
     TRY(ctx, tsr_bake(ctx, in_path, options, &generation));
-    printf("generation %" PRIu64 ", step %" PRIu64, generation.number, generation.position.step);
+    if (options->params)
+        printf("%s", options->params);
+    else
+        printf("generation %" PRIu64 ", step %" PRIu64, generation.number,
+               generation.position.step);
     if (options->out_path) printf(" -> %s", options->out_path);
     if (options->export_params) printf(" -> %s", options->export_params);
     printf("\n");
@@ -29,6 +33,10 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
         {"-o", TSR_FLAG_TEXT, &options.out_path, "OUT", "the trained bundle", 0, 0, false},
         {"--export-params", TSR_FLAG_TEXT, &options.export_params, "FILE",
          "the parameters as safetensors", 0, 0, false},
+        {"--params", TSR_FLAG_TEXT, &options.params, "FILE",
+         "instead of a state: parameters, .safetensors or .npz", 0, 0, false},
+        {"--with-state", TSR_FLAG_SWITCH, &options.with_state, NULL,
+         "the optimizer state too: training goes on where the state stands", 0, 0, false},
         {"--generation", TSR_FLAG_COUNT, &generation, "GEN", "default: the newest good one", 1,
          UINT64_MAX, false}};
     const char *const positional[] = {"FILE", NULL};
@@ -39,7 +47,17 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
                                        .out_words = &path};
     TRY(ctx, tsr_aot_parse(ctx, argc, argv, &line, &done));
     if (done) return TSR_SUCCESS;
-    if (!options.state_directory) FAIL(ctx, TSR_USAGE, "bake: --state-dir is missing");
+    if (!options.state_directory && !options.params)
+        FAIL(ctx, TSR_USAGE, "bake: --state-dir is missing, or --params");
+    if (options.state_directory && options.params)
+        FAIL(ctx, TSR_USAGE, "bake: --state-dir and --params both name parameters; give one");
+    if (options.params && (generation || options.with_state || options.export_params))
+        FAIL(ctx, TSR_USAGE, "bake: %s needs --state-dir",
+             generation           ? "--generation"
+             : options.with_state ? "--with-state"
+                                  : "--export-params");
+    if (options.with_state && !options.out_path)
+        FAIL(ctx, TSR_USAGE, "bake: --with-state needs -o");
     if (!options.out_path && !options.export_params)
         FAIL(ctx, TSR_USAGE, "bake: -o or --export-params is missing");
     options.resume = generation ? TSR_RESUME_EXACT : TSR_RESUME_AUTO;

@@ -3,6 +3,7 @@
  * tessera-aot build: compile, show stages, tell how long they took.
  */
 #include "compiler/compile.h"
+#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
 #include "tools/aot/aot.h"
@@ -11,10 +12,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
 
 typedef struct build {
+    const char *params; /* or NULL */
     const char *source, *output, *targets, *dump, *dump_dir, *diagnostics;
     bool timing, json_diagnostics, verify_rebuild;
     uint64_t threads;
@@ -132,6 +135,23 @@ static void print_timing(const tsr_compile_report *report) {
     fprintf(stderr, "%10.3f ms  all\n", report->seconds * 1e3);
 }
 
+/* Compiles beside the output, then stores the parameters on the way there. */
+static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report *report) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_generation unused;
+    const tsr_bake_options options = {
+        .size_bytes = sizeof options, .params = b->params, .out_path = b->output};
+    const char *compiled =
+        tsr_arena_printf(&b->arena, "%s.compiled.%ld", b->output, (long)getpid());
+    if (!compiled) FAIL(ctx, TSR_MEMORY, "no memory for a path");
+    b->options.output_path = compiled;
+    TRY(ctx, tsr_compile(ctx, &b->options, report));
+    if (b->timing) print_timing(report);
+    tsr_result result = tsr_bake(ctx, compiled, &options, &unused);
+    io->unlink(io->self, TSR_IO_CWD, compiled, 0);
+    return result;
+}
+
 static tsr_result compile(tsr_ctx *ctx, build *b) {
     static const char defaults[] = "cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4";
     tsr_compile_report report;
@@ -155,6 +175,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     TRY(ctx, choose_dumps(ctx, b));
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
+    if (b->params) return compile_with_params(ctx, b, &report);
     TRY(ctx, tsr_compile(ctx, &b->options, &report));
     if (b->timing) print_timing(&report);
     return TSR_SUCCESS;
@@ -174,6 +195,8 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          0, false},
         {"--timing", TSR_FLAG_SWITCH, &b.timing, NULL, "how long each stage took, to stderr", 0, 0,
          false},
+        {"--params", TSR_FLAG_TEXT, &b.params, "FILE",
+         "store these parameters (.safetensors or .npz) instead of init rules", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
          1, THREADS_MAX, false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,

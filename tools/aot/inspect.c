@@ -100,11 +100,17 @@ uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena) {
 static const char *section_of(const char *media_type) {
     static const struct {
         const char *media_type, *section;
-    } rows[] = {{TSR_MEDIA_IR, "program text"},       {TSR_MEDIA_SCHEDULE, "schedule"},
-                {TSR_MEDIA_PROGRAM, "host program"},  {TSR_MEDIA_ELF, "code"},
-                {TSR_MEDIA_FATBIN, "code"},           {TSR_MEDIA_HSACO, "code"},
-                {TSR_MEDIA_WEIGHTS, "weights"},       {TSR_MEDIA_STATE, "optimizer state"},
-                {TSR_MEDIA_CHUNKS, "chunk tables"},   {TSR_MEDIA_DEPLOYMENT, "deployment"},
+    } rows[] = {{TSR_MEDIA_IR, "program text"},
+                {TSR_MEDIA_SCHEDULE, "schedule"},
+                {TSR_MEDIA_PROGRAM, "host program"},
+                {TSR_MEDIA_ELF, "code"},
+                {TSR_MEDIA_FATBIN, "code"},
+                {TSR_MEDIA_HSACO, "code"},
+                {TSR_MEDIA_WEIGHTS, "weights"},
+                {TSR_MEDIA_STATE, "optimizer state"},
+                {TSR_MEDIA_POSITION, "optimizer state"},
+                {TSR_MEDIA_CHUNKS, "chunk tables"},
+                {TSR_MEDIA_DEPLOYMENT, "deployment"},
                 {TSR_MEDIA_SBOM, "bill of materials"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].media_type, media_type) == 0) return rows[i].section;

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loader/position.h"
+
+#include "runtime/base/json.h"
+
+#include <string.h>
+
+enum { POSITION_BYTES_MAX = 4096 };
+
+/* The members, in the order they are written. */
+typedef struct member {
+    const char *key;
+    uint64_t *value;
+} member;
+enum { MEMBERS = 5 };
+
+static void list_members(tsr_position *position, member members[static MEMBERS]) {
+    const member all[MEMBERS] = {{"seed", &position->seed},
+                                 {"step", &position->step},
+                                 {"sample", &position->sample},
+                                 {"virtualRanks", &position->virtual_ranks},
+                                 {"shuffleVersion", &position->shuffle_version}};
+    memcpy(members, all, sizeof all);
+}
+
+tsr_result tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_arena *arena,
+                               char **out_json, size_t *out_size_bytes) {
+    tsr_position copy = *position;
+    member members[MEMBERS];
+    const char *json = "";
+    list_members(&copy, members);
+    for (size_t i = 0; i < MEMBERS && json; i++)
+        json = tsr_arena_printf(arena, "%s%c\"%s\":%llu", json, i ? ',' : '{', members[i].key,
+                                (unsigned long long)*members[i].value);
+    *out_json = json ? tsr_arena_printf(arena, "%s}", json) : NULL;
+    if (!*out_json) FAIL(ctx, TSR_MEMORY, "no memory for a position");
+    *out_size_bytes = strlen(*out_json);
+    return TSR_SUCCESS;
+}
+
+static tsr_result decode(tsr_ctx *ctx, const char *json, size_t size, tsr_position *out) {
+    const tsr_json_options options = {.subject = "position of the bundle", .code = TSR_CORRUPT};
+    struct cJSON *root = NULL;
+    member members[MEMBERS];
+    tsr_result result = TSR_SUCCESS;
+    list_members(out, members);
+    TRY(ctx, tsr_json_parse(ctx, json, size, &options, &root));
+    for (size_t i = 0; i < MEMBERS; i++)
+        TRY_GOTO(ctx, result,
+                 tsr_json_get_u64(ctx, root, members[i].key, &options, members[i].value));
+    if (out->seed > UINT32_MAX)
+        FAIL_GOTO(ctx, result, TSR_CORRUPT,
+                  "position of the bundle: the seed is %llu; expected at "
+                  "most %u",
+                  (unsigned long long)out->seed, UINT32_MAX);
+done:
+    tsr_json_destroy(root);
+    return result;
+}
+
+tsr_result tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bool *out_found,
+                             tsr_position *out_position) {
+    tsr_bundle_layer layer;
+    tsr_position position = {0};
+    tsr_arena arena = {0};
+    tsr_result result = TSR_SUCCESS;
+    void *bytes = NULL;
+    size_t size = 0;
+    *out_found = tsr_bundle_find_layer(bundle, target, TSR_MEDIA_POSITION, &layer);
+    if (!*out_found) return TSR_SUCCESS;
+    if (layer.size_bytes > POSITION_BYTES_MAX)
+        FAIL(ctx, TSR_CORRUPT, "position of the bundle has %llu bytes; at most %d are accepted",
+             (unsigned long long)layer.size_bytes, POSITION_BYTES_MAX);
+    TRY_GOTO(ctx, result, tsr_bundle_read_layer(ctx, bundle, &layer, &arena, &bytes, &size));
+    TRY_GOTO(ctx, result, decode(ctx, bytes, size, &position));
+    *out_position = position;
+done:
+    tsr_arena_finish(&arena);
+    return result;
+}

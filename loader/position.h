@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where in a training the optimizer state of a bundle stands: the layer TSR_MEDIA_POSITION. Private
+ * to this folder.
+ */
+#ifndef TSR_LOADER_POSITION_H
+#define TSR_LOADER_POSITION_H
+
+#include "bundle/bundle.h"
+#include "runtime/store.h"
+
+/* In the arena, NUL-terminated. */
+TSR_RESULT tsr_position_encode(tsr_ctx *ctx, const tsr_position *position, tsr_arena *arena,
+                               char **out_json, size_t *out_size_bytes);
+/* False where the bundle stores none. TSR_CORRUPT for one that is malformed. */
+TSR_RESULT tsr_position_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, bool *out_found,
+                             tsr_position *out_position);
+
+#endif

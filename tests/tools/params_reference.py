@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters into a bundle and out of it, bit by bit, beside NumPy and the safetensors package.
+
+Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without the packages.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+try:
+    import numpy as np
+    from safetensors import numpy as st
+except ImportError:
+    sys.exit(77)
+
+RUN, AOT, BUNDLE, ROOT = [str(pathlib.Path(a).resolve()) for a in sys.argv[1:5]]
+DIGITS = ROOT + "/examples/digits"
+SOURCE = DIGITS + "/digits.mlir"
+DATA = [f"--data={name}={DIGITS}/train-{name}.npy" for name in ("images", "labels")]
+SHAPES = {"layer1.weight": (64, 128), "layer1.bias": (128,), "layer2.weight": (128, 64),
+          "layer2.bias": (64,), "layer3.weight": (64, 10), "layer3.bias": (10,)}
+SPLATS = {"layer1.bias": np.float32(-0.0), "layer2.bias": np.float32(0.1)}
+checks = 0
+
+
+def run(code, *command, pattern=""):
+    global checks
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          check=False)
+    assert done.returncode == code, (command, done.returncode, done.stderr)
+    assert re.search(pattern, done.stdout + done.stderr), (pattern, done.stdout, done.stderr)
+    checks += 1
+    return done.stdout
+
+
+def same(a, b):
+    """Names, dtypes, shapes and bits."""
+    global checks
+    assert sorted(a) == sorted(b), (sorted(a), sorted(b))
+    for name, value in a.items():
+        assert value.dtype == b[name].dtype and value.shape == b[name].shape, name
+        assert value.tobytes() == b[name].tobytes(), name
+        checks += 1
+
+
+def layers(path):
+    """Titles and bytes of the layers of the first target."""
+    archive = tarfile.open(path)
+    blob = lambda d: archive.extractfile("blobs/sha256/" + d["digest"][7:]).read()
+    index = json.loads(blob(json.load(archive.extractfile("index.json"))["manifests"][0]))
+    manifest = json.loads(blob(index["manifests"][0]))
+    found = {x.get("annotations", {}).get("org.opencontainers.image.title"): (x["mediaType"], blob(x))
+             for x in manifest["layers"]}
+    return json.loads(blob(manifest["config"])), found
+
+
+def random_params():
+    rng = np.random.default_rng(7)
+    params = {n: rng.standard_normal(s).astype(np.float32) for n, s in SHAPES.items()}
+    params["layer3.weight"].flat[:3] = [np.nan, np.inf, -0.0]
+    params["layer3.weight"].flat[3:4].view(np.uint32)[0] = 0x7fc12345 # a NaN of its own
+    for name, value in SPLATS.items():
+        params[name][:] = value
+    return params
+
+
+def imported(params):
+    st.save_file(params, "p.safetensors")
+    st.save_file({**params, "more": np.arange(5)}, "more.safetensors")
+    np.savez("p.npz", **params)
+    np.savez_compressed("z.npz", **params)
+    for number, name in enumerate(["p.safetensors", "more.safetensors", "p.npz", "z.npz"]):
+        run(0, AOT, "build", SOURCE, "--params", name, "-o", f"{number}.tsb")
+        run(0, AOT, "verify", "--strict", "--full", f"{number}.tsb", pattern="good")
+        assert pathlib.Path(f"{number}.tsb").read_bytes() == pathlib.Path("0.tsb").read_bytes()
+    run(0, AOT, "bake", BUNDLE, "--params", "p.npz", "-o", "bundle.tsb")
+    config, found = layers("0.tsb")
+    kind, data = found["weights.safetensors"]
+    assert kind == "application/vnd.cncf.model.weight.v1.raw"
+    assert (8 + int.from_bytes(data[:8], "little")) % 65536 == 0
+    same(st.load(data), {n: v for n, v in params.items() if n not in SPLATS})
+    inits = {t["name"]: t["init"] for t in config["tensors"]}
+    for name, value in SPLATS.items():
+        assert inits[name]["kind"] == "constant", inits[name]
+        assert np.float32(float.fromhex(inits[name]["a"])).tobytes() == value.tobytes()
+    for name in ("0.tsb", "bundle.tsb"):
+        run(0, RUN, name, "--export-params", "out.safetensors")
+        same(st.load_file("out.safetensors"), params)
+    assert not list(pathlib.Path(".").glob("*.compiled.*"))
+
+
+def refused(params):
+    st.save_file({n: v for n, v in params.items() if n != "layer2.bias"}, "less.safetensors")
+    st.save_file({**params, "layer2.bias": params["layer2.bias"].astype(np.float64)},
+                 "wide.safetensors")
+    np.savez("less.npz", **{n: v for n, v in params.items() if n != "layer2.bias"})
+    build = [AOT, "build", SOURCE, "-o", "no.tsb", "--params"]
+    run(12, *build, "less.safetensors", pattern="no tensor 'layer2.bias'")
+    run(12, *build, "wide.safetensors", pattern="'layer2.bias' is 64xf64; expected 64xf32")
+    run(8, *build, "less.npz", pattern="no such member.*layer1.bias|layer1.bias")
+    run(7, *build, "none.safetensors", pattern="cannot open")
+    run(6, AOT, "bake", BUNDLE, "--params", "p.npz", "--with-state", "-o", "no.tsb",
+        pattern="--with-state needs --state-dir")
+    assert not pathlib.Path("no.tsb").exists()
+    assert not list(pathlib.Path(".").glob("*.compiled.*"))
+
+
+def trained_further():
+    """Ten steps, the state into a bundle, ten steps more: the bits of twenty steps."""
+    run(0, RUN, BUNDLE, *DATA, "--steps", "10", "--seed", "5", "--state-dir", "S", "--quiet")
+    run(0, AOT, "bake", BUNDLE, "--state-dir", "S", "--with-state", "-o", "state.tsb")
+    straight = run(0, RUN, BUNDLE, *DATA, "--steps", "20", "--seed", "5", "--quiet")
+    again = run(0, RUN, "state.tsb", *DATA, "--steps", "20", "--quiet", "--record", "log")
+    hashes = [re.search(r"^state (\w+) step 20", out, re.M).group(1) for out in (straight, again)]
+    assert hashes[0] == hashes[1], hashes
+    run(0, RUN, "state.tsb", *DATA, "--replay", "log", "--quiet", pattern="10 steps, every digest")
+    run(12, RUN, "state.tsb", *DATA, "--steps", "20", "--seed", "6", "--quiet",
+        pattern="the state has seed 5; this run has 6")
+    _, found = layers("state.tsb")
+    assert found["state.safetensors"][0] == "application/vnd.tessera.state.v1.raw"
+    assert json.loads(found["position.json"][1])["step"] == 10
+    assert sum(name.endswith(("adam_m", "adam_v")) for name in st.load(found["state.safetensors"][1])) == 12
+    # Without its state it begins anew, and parameters from elsewhere begin anew, too.
+    run(0, AOT, "bake", BUNDLE, "--state-dir", "S", "-o", "plain.tsb")
+    _, found = layers("plain.tsb")
+    assert "state.safetensors" not in found and "position.json" not in found
+    fresh = run(0, RUN, "plain.tsb", *DATA, "--steps", "10", "--seed", "5", "--quiet")
+    assert re.search(r"^state (\w+) step 10", fresh, re.M).group(1) not in hashes
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        import os
+        os.chdir(folder)
+        params = random_params()
+        imported(params)
+        refused(params)
+        trained_further()
+        os.chdir("/")
+    print(checks, "checks")
+
+
+main()
