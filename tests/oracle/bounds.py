@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a graph by interpret.py, carrying with each value a bound of the error that a right program can have there.
+
+Elements whose bound is infinite are not compared: what they are hangs on a rounding.
+"""
+import numpy as np
+
+import interpret
+from graph import FLOATS
+from interpret import HALF, LARGEST, LOCAL, TINY, UNIT, evaluate, rounded
+
+EXACT = {'add', 'sub', 'mul', 'div', 'max', 'min', 'neg', 'relu', 'abs', 'sign', 'floor', 'sqrt', 'clamp', 'where', 'cast',
+         'compare', 'and', 'or', 'xor', 'not', 'reduce_max', 'reduce_min', 'argmax', 'max_pool2d', 'max_pool2d_grad', 'philox'}
+MOVES = {'reshape', 'transpose', 'broadcast', 'slice', 'concat', 'split', 'gather', 'pad', 'rotary'}
+ROWS = {'softmax_safe', 'logsumexp_safe', 'layernorm_safe', 'rmsnorm_safe', 'batch_norm', 'batch_norm_train', 'attention',
+        'attention_grad', 'cross_entropy', 'cross_entropy_grad', 'reduce_prod', 'scatter_add'}
+SUMS = {'sum', 'mean', 'cumsum', 'avg_pool2d', 'avg_pool2d_grad'}
+PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
+
+
+class Interpreter:
+    """`rounding` off: plain float64, no bounds (for derivatives)."""
+
+    def __init__(self, rounding=True, step=1, seed=0):
+        self.rounding, self.step, self.seed = rounding, step, seed
+        self.random = np.random.default_rng(1)
+
+    def run(self, function, arguments, tensors=None):
+        """[(value, bound)] of what the function returns. Arguments are arrays."""
+        self.tensors = tensors or {}
+        self.gradients = {}
+        values = {n: (np.asarray(a), np.zeros(np.shape(a))) for (n, _), a in zip(function.arguments, arguments)}
+        return self.region(function, values)
+
+    def region(self, region, values):
+        for op in region.ops:
+            inputs = [values[o] for o in op.operands]
+            if op.name in ('return', 'yield'):
+                return inputs
+            values.update(zip(op.results, self.op(op, inputs, values)))
+        return []
+
+    def op(self, op, inputs, values):
+        if op.regions:
+            return self.control(op, inputs, values)
+        if op.name in ('param', 'opt.state'):
+            value = self.tensors.get(op.text('name'), np.zeros(op.types[0].shape))
+            return [(value, np.zeros(value.shape))]
+        if op.name in ('step', 'seed'):
+            return [(np.int64(self.step if op.name == 'step' else self.seed), np.zeros(()))]
+        if op.name in ('sgd', 'adamw'):
+            self.gradients[op.operands[0]] = inputs[1][0]
+            return [(inputs[0][0], inputs[0][1])] * len(op.types)
+        if op.name in ('assign', 'minimize'):
+            return []
+        return self.simple(op, inputs)
+
+    # ---- regions ------------------------------------------------------------------------------------------------------------
+
+    def inner(self, region, arguments, values):
+        own = dict(values)
+        own.update(zip((n for n, _ in region.arguments), arguments))
+        return self.region(region, own)
+
+    def control(self, op, inputs, values):
+        if op.name == 'if':
+            return self.inner(op.regions[0 if inputs[0][0] else 1], [], values)
+        if op.name == 'while':
+            for _ in range(op.integer('limit')):
+                if not self.inner(op.regions[0], inputs, values)[0][0]:
+                    break
+                inputs = self.inner(op.regions[1], inputs, values)
+            return inputs
+        carried = op.integer('carried')
+        length = op.integer('length', inputs[carried][0].shape[0] if len(inputs) > carried else 0)
+        state, stacked = inputs[:carried], {}
+        for i in range(length):
+            at = length - 1 - i if op.flag('reverse') else i
+            results = self.inner(op.regions[0], state + [(v[at], e[at]) for v, e in inputs[carried:]], values)
+            state, stacked[at] = results[:carried], results[carried:]
+        for k, kind in enumerate(op.types[carried:]):
+            parts = [[np.asarray(stacked[i][k][j]) for i in range(length)] for j in (0, 1)]
+            empty = np.zeros(kind.shape)
+            state = state + [tuple(np.stack(p) if p else empty for p in parts)]
+        return state
+
+    # ---- bounds -------------------------------------------------------------------------------------------------------------
+
+    def simple(self, op, inputs):
+        x, e = [np.asarray(v) for v, _ in inputs], [b for _, b in inputs]
+        results = evaluate(op, x)
+        if not self.rounding:
+            return [(np.asarray(r), np.zeros(np.shape(r))) for r in results]
+        with np.errstate(all='ignore'):
+            bounds = self.bounds(op, x, e, results)
+            pairs = []
+            for kind, y, bound in zip(op.types, results, bounds):
+                value = rounded(y, kind.dtype).reshape(kind.shape)
+                pairs.append((value, self.closed(kind, value, np.broadcast_to(bound, kind.shape))))
+        return pairs
+
+    def closed(self, kind, value, bound):
+        """One rounding more where there is an error at all; unknown near overflow; NaN bounds are unknown."""
+        if kind.dtype not in FLOATS:
+            return np.where(bound > 0, np.inf, 0.0)
+        size = np.where(np.isfinite(value), np.abs(value), 0)
+        bound = np.where(bound > 0, bound + 2 * HALF[kind.dtype] * size + TINY[kind.dtype], bound)
+        near = (bound > 0) & ~np.isfinite(value) | (size + 2 * bound > LARGEST[kind.dtype]) & (bound > 0)
+        return np.where(np.isnan(bound) | near & ~np.isnan(value), np.inf, bound)
+
+    def bounds(self, op, x, e, results):
+        moved = any(np.any(b > 0) for b in e)
+        if op.name in MOVES:
+            return self.moves(op, x, e, results)
+        if op.name in ('sort', 'top_k'):
+            return self.sorted(op, e, results)
+        if op.name in SUMS:
+            return [self.sums(op, x[0], e[0])]
+        if op.name in PRODUCTS and results[0].dtype == np.float64:
+            return [self.products(op, x, e)]
+        bounds = [self.local(op, x, y) for y in results]
+        if not moved:
+            return bounds
+        moves = self.shaken(op, x, e, results) if op.name in ROWS else self.stepped(op, x, e, results)
+        return [a + b for a, b in zip(bounds, moves)]
+
+    def moves(self, op, x, e, results):
+        if op.name == 'gather':
+            known = interpret.evaluate(op, [e[0], x[1]])[0]
+            return [known + (np.inf if np.any(e[1] > 0) else 0)]
+        if op.name == 'rotary':
+            size = np.abs(x[0])
+            unit = 8 * UNIT[op.types[0].dtype]
+            both = np.concatenate([size, np.roll(size, size.shape[-1] // 2, -1), np.roll(size, 1, -1), np.roll(size, -1, -1)])
+            most = np.max(both.reshape((4,) + size.shape), axis=0) if size.size else size
+            return [unit * most + np.max(e[0], initial=0) * 2]
+        if op.name == 'pad':
+            return [interpret.padded(op, e[0], 0.0)]
+        return list(interpret.evaluate(op, e))
+
+    def sorted(self, op, e, results):
+        worst = np.max(e[0], initial=0)
+        return [np.full(results[0].shape, worst), np.full(results[1].shape, np.inf if worst else 0.0)]
+
+    def sums(self, op, x, e):
+        if x.dtype != np.float64:
+            return np.zeros(op.types[0].shape) + np.any(e > 0)
+        terms = max(x.size // max(op.types[0].size, 1), 1) if op.name != 'cumsum' else x.shape[op.integer('axis')]
+        size = evaluate(op, [np.abs(x)])[0]
+        unit = UNIT[op.types[0].dtype] * (terms if op.name != 'sum' else terms / 16 + 16)
+        spread = evaluate(op, [e])[0]
+        exact = terms == 1 and op.name == 'sum'
+        return spread + (0 if exact else unit * size)
+
+    def products(self, op, x, e):
+        sizes = [np.abs(v) for v in x]
+        terms = max(x[0].shape) * 4 + 16
+        if op.name != 'matmul':
+            terms = x[0].size // max(x[0].shape[0], 1) * 4 + 16
+        whole = evaluate(op, sizes)[0]
+        bound = terms * UNIT[op.types[0].dtype] * whole
+        if any(np.any(b > 0) for b in e):
+            bound = bound + evaluate(op, [e[0], sizes[1]])[0] + evaluate(op, [sizes[0] + e[0], e[1]])[0]
+        return bound
+
+    def local(self, op, x, y):
+        if op.name in EXACT or y.dtype != np.float64 or op.name in ('constant', 'iota', 'one_hot'):
+            return np.zeros(y.shape)
+        dtype = op.types[0].dtype
+        unit, size = UNIT[dtype], np.where(np.isfinite(y), np.abs(y), 0)
+        if op.name in ROWS:
+            terms = max((d for v in x for d in v.shape), default=1) / 16 + 32
+            reach = max((np.max(np.abs(v[np.isfinite(v)]), initial=0) for v in x[:3] if v.dtype == np.float64), default=0)
+            if op.name.startswith('attention'):
+                masks = x[3:] if op.name == 'attention' else x[6:]
+                logits = interpret.attention_logits(op, x[0], x[1], masks[0] if masks else None)
+                reach = 8 * np.max(np.abs(logits[np.isfinite(logits)]), initial=0) + reach
+            floor = 1 if 'entropy' in op.name or 'logsum' in op.name else 0
+            return unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
+        name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
+        return 2 * LOCAL[name] * unit * size + (TINY[dtype] * 4 if dtype in ('f64', 'f32') else 0)
+
+    def stepped(self, op, x, e, results):
+        """Elementwise: each operand a step up and down."""
+        bounds = [np.zeros(np.shape(y)) for y in results]
+        ups = [v + b if v.dtype == np.float64 else v for v, b in zip(x, e)]
+        downs = [v - b if v.dtype == np.float64 else v for v, b in zip(x, e)]
+        cases = [[(ups, downs)[way][i] if i == k else x[i] for i in range(len(x))] for k in range(len(x)) for way in (0, 1)]
+        cases += [[a if i == 0 else b for i, (a, b) in enumerate(zip(first, second))] for first in (ups, downs)
+                  for second in (ups, downs)]
+        for case in cases:
+            for bound, y, z in zip(bounds, results, evaluate(op, case)):
+                change = np.abs(np.asarray(z).astype(np.float64) - np.asarray(y).astype(np.float64))
+                same = (np.asarray(z) == np.asarray(y)) | (np.isnan(y) & np.isnan(z) if y.dtype == np.float64 else False)
+                np.maximum(bound, np.where(same, 0, np.where(np.isnan(change), np.inf, change)), out=bound)
+        unknown = [np.any(b > 0) for v, b in zip(x, e) if v.dtype != np.float64]
+        if any(unknown):
+            wide = np.zeros(np.shape(results[0]))
+            for v, b in zip(x, e):
+                wide = np.maximum(wide, np.broadcast_to(b, wide.shape) if v.dtype != np.float64 else wide)
+            bounds = [np.where(wide > 0, np.inf, bound) for bound in bounds]
+        return [2 * b for b in bounds]
+
+    def shaken(self, op, x, e, results):
+        """Rows: all elements at random, the largest change anywhere."""
+        if any(v.dtype != np.float64 and np.any(b > 0) for v, b in zip(x, e)):
+            return [np.full(np.shape(y), np.inf) for y in results]
+        worst = [0.0] * len(results)
+        for _ in range(6):
+            case = [v + b * self.random.choice([-1.0, 1.0], v.shape) if v.dtype == np.float64 else v for v, b in zip(x, e)]
+            for i, (y, z) in enumerate(zip(results, evaluate(op, case))):
+                change = np.abs(z - y)
+                worst[i] = max(worst[i], np.max(np.where(np.isnan(change), np.inf, change), initial=0))
+        terms = np.sqrt(max(v.size for v in x)) + 4
+        return [np.full(np.shape(y), w * terms) for y, w in zip(results, worst)]

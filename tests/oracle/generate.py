@@ -1,0 +1,496 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs: 2 to 30 ops over values of any type, shapes with 0, 1, primes and numbers off the vector width."""
+import numpy as np
+
+from graph import FLOATS, NUMPY, Function, Op, Region, Type, dense
+from interpret import rounded
+
+DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
+INTEGERS = ('i64', 'i32', 'i8', 'ui8')
+ELEMENTS_MAX = 6000
+UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'floor')
+
+
+class Generator:
+    """`kinds`: names of KINDS that may be used; `dtypes` restrict the types, `empty` allows dims of 0."""
+
+    def __init__(self, random, kinds, dtypes=None, empty=True, smooth=False):
+        self.random, self.kinds, self.smooth = random, kinds, smooth
+        self.dtypes, self.empty = dtypes, empty and random.random() < 0.15
+        self.odd = not smooth and random.random() < 0.1  # infinities, NaN, denormals among the inputs
+        self.arguments, self.data, self.ops, self.types, self.count = [], [], [], {}, 0
+
+    # ---- values ---------------------------------------------------------------------------------------------------------------
+
+    def chance(self, p):
+        return self.random.random() < p
+
+    def pick(self, items):
+        return items[int(self.random.integers(len(items)))]
+
+    def name(self):
+        self.count += 1
+        return f'%v{self.count}'
+
+    def dim(self):
+        if self.empty and self.chance(0.12):
+            return 0
+        return self.pick(DIMS[:8] if self.chance(0.5) else DIMS)
+
+    def shape(self, rank=None):
+        rank = int(self.random.choice([0, 1, 2, 3, 4], p=[0.07, 0.28, 0.38, 0.17, 0.1])) if rank is None else rank
+        shape = [self.dim() for _ in range(rank)]
+        while np.prod(shape, dtype=float) > ELEMENTS_MAX:
+            at = int(np.argmax(shape))
+            shape[at] = max(shape[at] // 3, 1)
+        return tuple(shape)
+
+    def dtype(self, group=None):
+        group = [d for d in (group or FLOATS) if not self.dtypes or d in self.dtypes]
+        weights = {'f32': 6, 'f64': 2}
+        p = np.array([weights.get(d, 1) for d in group], float)
+        return self.pick(group) if not group else group[int(self.random.choice(len(group), p=p / p.sum()))]
+
+    def draw(self, kind):
+        """Numbers whose products and sums are often exact, or not at all."""
+        if kind.dtype == 'i1':
+            return self.random.integers(0, 2, kind.shape).astype(np.bool_)
+        if kind.dtype not in FLOATS:
+            low = 0 if kind.dtype == 'ui8' else -9
+            return self.random.integers(low, 10, kind.shape).astype(NUMPY[kind.dtype])
+        x = self.random.standard_normal(kind.shape)
+        if not self.smooth and self.chance(0.3):
+            x = self.random.integers(-4, 5, kind.shape).astype(np.float64)
+        if self.odd and self.chance(0.5) and kind.size:
+            odd = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-40, -1e30, 3e4]
+            spots = self.random.random(kind.shape) < 0.1
+            x = np.where(spots, self.random.choice(odd, kind.shape), x)
+        return rounded(x, kind.dtype)
+
+    def argument(self, kind, values=None):
+        name = self.name()
+        values = self.draw(kind) if values is None else values
+        if self.chance(0.2) and kind.size <= 256:
+            self.add(Op('constant', [], [name], [kind], {'value': dense(values, kind)}))
+        else:
+            self.arguments.append((name, kind))
+            self.data.append(values)
+            self.types[name] = kind
+        return name
+
+    def value(self, dtypes, rank=None, least=0):
+        """An existing value, or a new argument."""
+        fits = [n for n, t in self.types.items() if t.dtype in dtypes and (rank is None or len(t.shape) == rank)
+                and len(t.shape) >= least]
+        if fits and self.chance(0.75):
+            return self.pick(fits[-8:] if self.chance(0.6) else fits)
+        rank = rank if rank is not None else None
+        shape = self.shape(rank)
+        while len(shape) < least:
+            shape = self.shape(rank)
+        return self.argument(Type(shape, self.dtype(dtypes)))
+
+    def like(self, dtype, shape):
+        """A value of this very type."""
+        fits = [n for n, t in self.types.items() if t.dtype == dtype and t.shape == tuple(shape)]
+        return self.pick(fits) if fits and self.chance(0.6) else self.argument(Type(shape, dtype))
+
+    def stretching(self, dtype, shape):
+        """A value that broadcasts to the shape."""
+        dims = [1 if self.chance(0.2) else d for d in shape][int(self.random.integers(0, len(shape) + 1)) if self.chance(0.4)
+                                                             else 0:]
+        return self.like(dtype, dims)
+
+    def add(self, op):
+        self.ops.append(op)
+        self.types.update(zip(op.results, op.types))
+        return op.results[0] if op.results else None
+
+    def emit(self, name, operands, kind, **attrs):
+        return self.add(Op(name, operands, [self.name()], [kind], attrs))
+
+    def axis(self, shape):
+        return int(self.random.integers(len(shape)))
+
+    def axes(self, shape):
+        return sorted(self.random.choice(len(shape), int(self.random.integers(0, len(shape) + 1)), replace=False).tolist())
+
+    def graph(self, name, length):
+        """A function of about `length` ops that returns what nothing reads."""
+        tries = 0
+        while len([o for o in self.ops if o.name != 'constant']) < length and tries < 20 * length:
+            tries += 1
+            KINDS[self.pick(self.kinds)](self)
+        used = {o for op in self.ops for o in op.operands} | {o for op in self.ops for r in op.regions for i in r.ops
+                                                              for o in i.operands}
+        free = [r for op in self.ops for r in op.results if r not in used and self.types[r].dtype]
+        self.ops.append(Op('return', free[-24:], [], []))
+        return Function(name, self.arguments, self.ops)
+
+
+def bounded(shape):
+    return np.prod(shape, dtype=float) <= 4 * ELEMENTS_MAX
+
+
+# ---- kinds ----------------------------------------------------------------------------------------------------------------------
+
+def unary(g):
+    x = g.value(FLOATS)
+    g.emit(g.pick(UNARY[:-1] if g.smooth else UNARY), [x], g.types[x])
+
+
+def gelu(g):
+    x = g.value(FLOATS)
+    g.emit('gelu', [x], g.types[x], approximate=g.pick(['"none"', '"tanh"']))
+
+
+def sign(g):
+    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:3])
+    name = g.pick(['neg', 'relu', 'abs', 'sign'])
+    g.emit(name, [x], g.types[x])
+
+
+def clamp(g):
+    x = g.value(FLOATS)
+    g.emit('clamp', [x], g.types[x], low='-0.5 : f64', high='1.25 : f64')
+
+
+def pair(g, dtypes):
+    x = g.value(dtypes)
+    kind = g.types[x]
+    y = g.stretching(kind.dtype, kind.shape)
+    shape = np.broadcast_shapes(kind.shape, g.types[y].shape)
+    return ([x, y] if g.chance(0.5) else [y, x]), Type(shape, kind.dtype)
+
+
+def binary(g):
+    operands, kind = pair(g, FLOATS if g.smooth else FLOATS + INTEGERS)
+    g.emit(g.pick(['add', 'sub', 'mul', 'div', 'max', 'min']), operands, kind)
+
+
+def power(g):
+    operands, kind = pair(g, FLOATS)
+    positive = g.emit('exp', [operands[0]], g.types[operands[0]]) if g.chance(0.8) else operands[0]
+    g.emit('pow', [positive, operands[1]], kind)
+
+
+def ipow(g):
+    x = g.value(FLOATS)
+    n = g.add(Op('constant', [], [g.name()], [Type((), 'i64')], {'value': f'dense<{g.pick([-2, -1, 0, 1, 2, 3])}> : tensor<i64>'}))
+    g.emit('ipow', [x, n], g.types[x])
+
+
+def compare(g):
+    operands, kind = pair(g, FLOATS + INTEGERS)
+    g.emit('compare', operands, Type(kind.shape, 'i1'), predicate=f'{g.pick(range(6))} : i32')
+
+
+def logic(g):
+    operands, kind = pair(g, ('i1',))
+    g.emit(g.pick(['and', 'or', 'xor']), operands, kind)
+    g.emit('not', operands[:1], g.types[operands[0]])
+
+
+def where(g):
+    operands, kind = pair(g, FLOATS + INTEGERS)
+    g.emit('where', [g.stretching('i1', kind.shape)] + operands, kind)
+
+
+def cast(g):
+    x = g.value(FLOATS + INTEGERS + ('i1',))
+    to = g.dtype(FLOATS if g.smooth else FLOATS + INTEGERS + ('i1',))
+    if to != g.types[x].dtype:
+        g.emit('cast', [x], Type(g.types[x].shape, to))
+
+
+def matmul(g):
+    x = g.value(FLOATS, least=2)
+    kind = g.types[x]
+    *batch, m, k = kind.shape
+    ta, tb, n = g.chance(0.3), g.chance(0.3), g.dim()
+    m, k = (k, m) if ta else (m, k)
+    other = [1 if g.chance(0.2) else d for d in batch][g.pick([0, len(batch)]):]
+    y = g.like(kind.dtype, other + ([n, k] if tb else [k, n]))
+    if bounded(batch + [m, n]):
+        g.emit('matmul', [x, y], Type(batch + [m, n], kind.dtype), transpose_a=str(ta).lower(), transpose_b=str(tb).lower())
+
+
+def reduction(names, dtypes):
+    def build(g):
+        x = g.value(FLOATS if g.smooth else dtypes)
+        axes = g.axes(g.types[x].shape)
+        shape = [d for i, d in enumerate(g.types[x].shape) if i not in axes]
+        g.emit(g.pick(names), [x], Type(shape, g.types[x].dtype), axes=str(axes))
+    return build
+
+
+def argmax(g):
+    x = g.value(FLOATS + INTEGERS, least=1)
+    axis, shape = g.axis(g.types[x].shape), list(g.types[x].shape)
+    if shape[axis]:
+        g.emit('argmax', [x], Type(shape[:axis] + shape[axis + 1:], 'i64'), axis=f'{axis} : i64')
+
+
+ANY = FLOATS + INTEGERS + ('i1',)
+
+
+def reshape(g):
+    x = g.value(ANY)
+    size, shape = g.types[x].size, []
+    rest = size
+    while rest > 1 and len(shape) < 4:
+        divisors = [d for d in range(1, rest + 1) if rest % d == 0]
+        shape.append(g.pick(divisors))
+        rest //= shape[-1]
+    shape = shape + [rest] if rest > 1 or g.chance(0.3) else shape
+    if int(np.prod(shape, dtype=object)) != size:
+        shape = [size]
+    g.emit('reshape', [x], Type(shape, g.types[x].dtype))
+
+
+def transpose(g):
+    x = g.value(ANY)
+    order = g.random.permutation(len(g.types[x].shape)).tolist()
+    g.emit('transpose', [x], Type([g.types[x].shape[i] for i in order], g.types[x].dtype), permutation=str(order))
+
+
+def broadcast(g):
+    x = g.value(ANY)
+    shape = [g.dim() if d == 1 else d for d in g.types[x].shape]
+    shape = ([g.dim()] if g.chance(0.5) and len(shape) < 4 else []) + shape
+    if bounded(shape):
+        g.emit('broadcast', [x], Type(shape, g.types[x].dtype))
+
+
+def slice_(g):
+    x = g.value(ANY)
+    start, size, stride = [], [], []
+    for d in g.types[x].shape:
+        step = g.pick([1, 1, 1, 2, 3])
+        first = int(g.random.integers(0, d + 1))
+        most = (d - first + step - 1) // step
+        start, stride = start + [first], stride + [step]
+        size.append(int(g.random.integers(0 if g.empty else min(1, most), most + 1)))
+    g.emit('slice', [x], Type(size, g.types[x].dtype), start=str(start), size=str(size), stride=str(stride))
+
+
+def pad(g):
+    x = g.value(ANY)
+    low, high, inner = ([g.pick([0, 0, 1, 2, 5]) for _ in g.types[x].shape] for _ in range(3))
+    shape = [a + d + max(d - 1, 0) * i + b for a, d, i, b in zip(low, g.types[x].shape, inner, high)]
+    if bounded(shape):
+        value = '0.0' if g.types[x].dtype in ('i1', 'ui8') else g.pick(['0.0', '-2.0', '3.0'])
+        g.emit('pad', [x], Type(shape, g.types[x].dtype), low=str(low), high=str(high), interior=str(inner), value=value + ' : f64')
+
+
+def concat(g):
+    x = g.value(ANY, least=1)
+    kind, axis = g.types[x], None
+    axis = g.axis(kind.shape)
+    parts = [x]
+    for _ in range(g.pick([1, 1, 2, 18])):
+        shape = list(kind.shape)
+        shape[axis] = g.dim() if g.chance(0.5) else shape[axis]
+        parts.append(g.like(kind.dtype, shape))
+    shape = list(kind.shape)
+    shape[axis] = sum(g.types[p].shape[axis] for p in parts)
+    if bounded(shape):
+        g.emit('concat', parts, Type(shape, kind.dtype), axis=f'{axis} : i64')
+
+
+def split(g):
+    x = g.value(ANY, least=1)
+    kind, axis = g.types[x], g.axis(g.types[x].shape)
+    first = int(g.random.integers(0, kind.shape[axis] + 1))
+    if not g.empty and first in (0, kind.shape[axis]):
+        return
+    kinds = [Type([n if i == axis else d for i, d in enumerate(kind.shape)], kind.dtype)
+             for n in (first, kind.shape[axis] - first)]
+    name = g.name()
+    g.add(Op('split', [x], [f'{name}#0', f'{name}#1'], kinds, {'axis': f'{axis} : i64'}))
+
+
+def indices(g, shape, limit):
+    kind = Type(shape, g.pick(['i64', 'i32']))
+    return g.argument(kind, g.random.integers(0, limit, shape).astype(NUMPY[kind.dtype]))
+
+
+def gather(g):
+    x = g.value(ANY, least=1)
+    kind, axis, shape = g.types[x], g.axis(g.types[x].shape), g.shape(g.pick([0, 1, 2]))
+    whole = list(kind.shape[:axis]) + list(shape) + list(kind.shape[axis + 1:])
+    if kind.shape[axis] and bounded(whole):
+        g.emit('gather', [x, indices(g, shape, kind.shape[axis])], Type(whole, kind.dtype), axis=f'{axis} : i64')
+
+
+def scatter_add(g):
+    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:2], least=1)
+    kind, axis, shape = g.types[x], g.axis(g.types[x].shape), g.shape(g.pick([0, 1, 2]))
+    whole = list(kind.shape[:axis]) + list(shape) + list(kind.shape[axis + 1:])
+    if kind.shape[axis] and bounded(whole):
+        updates = g.like(kind.dtype, whole)
+        g.emit('scatter_add', [x, indices(g, shape, kind.shape[axis]), updates], kind, axis=f'{axis} : i64')
+
+
+def one_hot(g):
+    shape = g.shape(g.pick([0, 1, 2]))
+    axis, classes = int(g.random.integers(len(shape) + 1)), g.dim()
+    whole = list(shape[:axis]) + [classes] + list(shape[axis:])
+    if bounded(whole):
+        g.emit('one_hot', [indices(g, shape, classes + 2)], Type(whole, g.dtype(ANY)), axis=f'{axis} : i64')
+
+
+def iota(g):
+    shape = g.shape()
+    if shape and max(shape) <= 128:
+        g.emit('iota', [], Type(shape, g.dtype(FLOATS + INTEGERS)), axis=f'{g.axis(shape)} : i64')
+
+
+def cumsum(g):
+    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:2], least=1)
+    g.emit('cumsum', [x], g.types[x], axis=f'{g.axis(g.types[x].shape)} : i64', reverse=str(g.chance(0.3)).lower(),
+           exclusive=str(g.chance(0.3)).lower())
+
+
+def sort(g):
+    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS, least=1)
+    kind, name, axis = g.types[x], g.name(), g.axis(g.types[x].shape)
+    kinds = [kind, Type(kind.shape, 'i64')]
+    g.add(Op('sort', [x], [f'{name}#0', f'{name}#1'], kinds, {'axis': f'{axis} : i64', 'descending': str(g.chance(0.4)).lower()}))
+
+
+def top_k(g):
+    x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS, least=1)
+    kind, name, axis = g.types[x], g.name(), g.axis(g.types[x].shape)
+    k = int(g.random.integers(0 if g.empty else min(1, kind.shape[axis]), kind.shape[axis] + 1))
+    shape = [k if i == axis else d for i, d in enumerate(kind.shape)]
+    g.add(Op('top_k', [x], [f'{name}#0', f'{name}#1'], [Type(shape, kind.dtype), Type(shape, 'i64')],
+             {'axis': f'{axis} : i64', 'k': f'{k} : i64'}))
+
+
+def softmax(g):
+    x = g.value(FLOATS, least=1)
+    g.emit('softmax_safe', [x], g.types[x], axis=f'{g.axis(g.types[x].shape)} : i64')
+
+
+def norm(g):
+    x = g.value(FLOATS, least=1)
+    kind = g.types[x]
+    axes = g.axes(kind.shape) or [len(kind.shape) - 1]
+    name, most = g.pick([('layernorm_safe', 3), ('rmsnorm_safe', 2)])
+    affine = [g.like(kind.dtype, kind.shape[-1:]) for _ in range(g.pick(range(most)))]
+    g.emit(name, [x] + affine, kind, axes=str(axes), eps='1.0e-3 : f64')
+
+
+def batch_norm(g):
+    x = g.value(FLOATS, least=1)
+    kind, axis = g.types[x], g.axis(g.types[x].shape)
+    channels = [kind.shape[axis]]
+    scale, bias, mean = (g.like(kind.dtype, channels) for _ in range(3))
+    variance = g.argument(Type(channels, kind.dtype), rounded(g.random.uniform(0.5, 2, channels), kind.dtype))
+    operands, attrs = [x, scale, bias, mean, variance], {'axis': f'{axis} : i64', 'eps': '1.0e-3 : f64'}
+    if g.smooth or g.chance(0.5):
+        g.add(Op('batch_norm', operands, [g.name()], [kind], attrs))
+        return
+    name = g.name()
+    g.add(Op('batch_norm_train', operands, [f'{name}#{i}' for i in range(3)],
+             [kind] + [Type(channels, kind.dtype)] * 2, attrs))
+
+
+def attention(g):
+    b, groups, s, t, d, e = g.pick([1, 2]), g.pick([1, 2]), g.pick([1, 3, 8, 17]), g.pick([1, 5, 16, 19]), g.pick([2, 8, 13]), g.pick([1, 8, 9])
+    heads, dtype = groups * g.pick([1, 2, 3]), g.dtype(FLOATS)
+    q, k, v = g.like(dtype, [b, heads, s, d]), g.like(dtype, [b, groups, t, d]), g.like(dtype, [b, groups, t, e])
+    mask = [] if g.chance(0.6) else [g.stretching('i1', [b, heads, s, t]) if g.smooth else
+                                     g.stretching(g.pick(['i1', dtype]), [b, heads, s, t])]
+    attrs = {'causal': 'unit'} if g.chance(0.5) else {}
+    g.add(Op('attention', [q, k, v] + mask, [g.name()], [Type([b, heads, s, e], dtype)], attrs))
+
+
+def rotary(g):
+    dtype = g.dtype(FLOATS)
+    shape = list(g.shape(g.pick([2, 3, 4])))
+    shape[-1] += shape[-1] % 2
+    attrs = {'axis': f'{len(shape) - 2} : i64', 'offset': f'{g.pick([0, 7])} : i64'}
+    attrs.update({'interleaved': 'unit'} if g.chance(0.5) else {})
+    g.add(Op('rotary', [g.like(dtype, shape)], [g.name()], [Type(shape, dtype)], attrs))
+
+
+def spans(g, size, window):
+    """Strides, padding and the pooled sizes of an image of this size."""
+    strides = [g.pick([1, 1, 2, 3]) for _ in range(2)]
+    padding = [int(g.random.integers(0, w)) for w in window for _ in range(2)]
+    padded = [size[i] + padding[2 * i] + padding[2 * i + 1] for i in range(2)]
+    return strides, padding, padded
+
+
+def conv2d(g):
+    dtype, groups = g.dtype(('f32', 'f64')), g.pick([1, 1, 2])
+    c, f = groups * g.pick([1, 2, 3, 5]), groups * g.pick([1, 3, 4, 8])
+    size, window = [g.pick([4, 5, 8, 11]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
+    dilation = [g.pick([1, 1, 2]) for _ in range(2)]
+    strides, padding, padded = spans(g, size, window)
+    out = [(padded[i] - dilation[i] * (window[i] - 1) - 1) // strides[i] + 1 for i in range(2)]
+    if min(padded[i] - dilation[i] * (window[i] - 1) for i in range(2)) < 1:
+        return
+    n = g.pick([1, 2])
+    x, w = g.like(dtype, [n] + size + [c]), g.like(dtype, window + [c // groups, f])
+    g.emit('conv2d', [x, w], Type([n] + out + [f], dtype), strides=str(strides), padding=str(padding), dilation=str(dilation),
+           groups=f'{groups} : i64')
+
+
+def pool(g):
+    dtype, size, window = g.dtype(FLOATS), [g.pick([3, 4, 7, 9]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
+    strides, padding, padded = spans(g, size, window)
+    out = [(padded[i] - window[i]) // strides[i] + 1 for i in range(2)]
+    n, c = g.pick([1, 2]), g.pick([1, 3, 8])
+    attrs = {'window': str(window), 'strides': str(strides), 'padding': str(padding)}
+    name = g.pick(['max_pool2d', 'avg_pool2d'])
+    if name == 'avg_pool2d' and g.chance(0.5):
+        attrs['exclude_padding'] = 'unit'
+    g.add(Op(name, [g.like(dtype, [n] + size + [c])], [g.name()], [Type([n] + out + [c], dtype)], attrs))
+
+
+def cross_entropy(g):
+    x = g.value(('f32', 'f64'), rank=2)
+    rows, classes = g.types[x].shape
+    if classes:
+        labels = g.argument(Type([rows], 'i64'), g.random.integers(0, classes, rows))
+        g.emit('cross_entropy', [x, labels], Type([rows], g.types[x].dtype))
+
+
+def branch(g):
+    x = g.value(FLOATS)
+    kind, condition = g.types[x], g.like('i1', ())
+    regions = []
+    for name in (g.pick(['log', 'sqrt', 'rsqrt']), g.pick(['tanh', 'neg'])):
+        inner, last = g.name(), g.name()
+        regions.append(Region([], [Op(name, [x], [inner], [kind]), Op('mul', [inner, x], [last], [kind]),
+                                   Op('yield', [last], [], [])]))
+    g.add(Op('if', [condition], [g.name()], [kind], regions=regions))
+
+
+def scan(g):
+    dtype, rest, length = g.dtype(FLOATS), g.shape(g.pick([0, 1, 2])), g.pick([1, 2, 5])
+    start, rows = g.like(dtype, rest), g.like(dtype, (length,) + tuple(rest))
+    kind, c, r, s, t = Type(rest, dtype), *(g.name() for _ in range(4))
+    body = Region([(c, kind), (r, kind)], [Op('mul', [c, r], [s], [kind]), Op('tanh', [s], [t], [kind]),
+                                           Op('yield', [t, s], [], [])])
+    attrs = {'carried': '1 : i64'}
+    attrs.update({'reverse': 'unit'} if g.chance(0.4) else {})
+    name = g.name()
+    g.add(Op('scan', [start, rows], [f'{name}#0', f'{name}#1'], [kind, Type((length,) + tuple(rest), dtype)], attrs, [body]))
+
+
+KINDS = {
+    'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
+    'logic': logic, 'where': where, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
+    'mean': reduction(['mean'], FLOATS), 'extremum': reduction(['reduce_max', 'reduce_min'], FLOATS + INTEGERS),
+    'prod': reduction(['reduce_prod'], FLOATS + INTEGERS[:2]), 'argmax': argmax, 'reshape': reshape, 'transpose': transpose,
+    'broadcast': broadcast, 'slice': slice_, 'pad': pad, 'concat': concat, 'split': split, 'gather': gather,
+    'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
+    'softmax': softmax, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d,
+    'pool': pool, 'cross_entropy': cross_entropy, 'if': branch, 'scan': scan,
+}
+# Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
+SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'ipow')]
