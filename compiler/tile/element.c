@@ -58,8 +58,7 @@ MlirValue tsr_element_highest(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lan
     MlirType type = tsr_tile_value_type(b, dtype, lanes);
     if (tsr_dtype_is_float(dtype)) return tsr_tile_float(b, type, (double)INFINITY);
     int64_t bits = 8 * (int64_t)tsr_dtype_size(dtype);
-    TSR_ASSERT(is_signed(dtype));
-    return tsr_tile_int(b, type, INT64_MAX >> (64 - bits));
+    return tsr_tile_int(b, type, is_signed(dtype) ? INT64_MAX >> (64 - bits) : -1);
 }
 
 MlirValue tsr_element_one(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes) {
