@@ -25,10 +25,6 @@ def named(event):
     return event.generation, event.of
 
 
-def own(event):
-    return event.generation, event.epoch
-
-
 class Checker:
     def __init__(self, history, damage_allowed=False, recovery_seconds=60, reference=None,
                  listing=None):
@@ -37,15 +33,15 @@ class Checker:
         self.violations = list(history.complaints)
         self.published, self.acked, self.alarms = {}, {}, {}
         for event in history.of("publish"):
-            self.published.setdefault(own(event), event)
+            self.published.setdefault(named(event), event)
         for event in history.of("ack"):
-            self.acked.setdefault(own(event), event)
+            self.acked.setdefault(named(event), event)
         for event in history.of("damaged"):
             self.alarms.setdefault(named(event), event.at)
         self.ranks = {author.who for author in history.authors if not author.leads}
         self.segments, self.verdicts = {}, {}
         for event in history.of("segment"):
-            self.segments.setdefault((event.who, own(event)), []).append(event)
+            self.segments.setdefault((event.who, named(event)), []).append(event)
         for event in history.of("verdict"):
             if event.purpose == "recover":
                 self.verdicts.setdefault((event.epoch, named(event)), []).append(event)
@@ -109,7 +105,7 @@ class Checker:
                     self.wrong("I1", "%s: acknowledged and never published" % ack)
                 if names & {"abort", "unknown"}:
                     self.wrong("I1", "%s: acknowledged after it had failed" % ack)
-                published = self.published.get(own(ack))
+                published = self.published.get(named(ack))
                 if published and published.manifest != ack.manifest:
                     self.wrong("I1", "%s: another manifest than the one published" % ack)
                 self._durable_segments(ack, [e for e in earlier if e.event == "prepared"])
@@ -119,7 +115,7 @@ class Checker:
             who = "rank %d" % event.rank
             if who not in self.ranks:
                 continue  # its log was not given
-            sizes = {e.segment: e.bytes for e in self.segments.get((who, own(ack)), [])
+            sizes = {e.segment: e.bytes for e in self.segments.get((who, named(ack)), [])
                      if e.at < event.at}
             if sum(sizes.values()) != event.bytes:
                 self.wrong("I1", "%s: %s has %d bytes durable; it was taken for prepared with %d" %
@@ -164,7 +160,7 @@ class Checker:
 
     def i2(self):
         for event in self.history.of("publish"):
-            if self.published[own(event)].manifest != event.manifest:
+            if self.published[named(event)].manifest != event.manifest:
                 self.wrong("I2", "%s: generation %d was published with two manifests" %
                            (event, event.generation))
         chosen = {}
@@ -185,7 +181,7 @@ class Checker:
             elif event.event != "load" and event.manifest != recover.manifest:
                 self.wrong("I2", "%s: another manifest than the one chosen" % event)
         for event in self.history.of("committed"):
-            published = self.published.get(own(event))
+            published = self.published.get(named(event))
             if published is None or published.manifest != event.manifest:
                 self.wrong("I2", "%s: a rank heard of another manifest than was published" % event)
 
@@ -211,7 +207,7 @@ class Checker:
                 if event.event == "unknown":
                     unknown = True
                 elif event.event == "ack":
-                    head = own(event)
+                    head = named(event)
                 else:
                     if unknown:
                         self.wrong("I3", "%s: published while the last outcome is unknown" % event)
@@ -225,6 +221,9 @@ class Checker:
 
     def i3_alarms(self):
         for event in self.history.of("damaged"):
+            # A manifest that comes back may find its BASE gone: said, and harmless.
+            if event.generation == 0 and self.history.dropped:
+                continue
             if not self.damaged(named(event), event.at):
                 self.wrong("I3", "%s: generation %d of epoch %d was not damaged (%s)" %
                            (event, *named(event), event.text))
@@ -239,6 +238,9 @@ class Checker:
                 self.wrong("I4", "%s: the epoch was taken at %s" % (event, other.where))
         for author in self.history.coordinators:
             fence = author.first("fence")
+            for event in author.all("prepare", "publish", "ack"):
+                if event.of != event.epoch:
+                    self.wrong("I4", "%s: it commits for epoch %d" % (event, event.of))
             for event in author.all("publish", "ack", "unlink", "sweep"):
                 if fence and event.at > fence.at:
                     self.wrong("I4", "%s: after it was fenced" % event)
@@ -283,6 +285,8 @@ class Checker:
     # I6: recovery is idempotent.
 
     def i6(self):
+        """A `publish` is told before the name is there. So a run that died before its BASE may have
+        missed what the next one finds; but not the other way round."""
         last = None
         for event in self.history.of("recover", "publish"):
             if event.event == "publish":
@@ -291,11 +295,12 @@ class Checker:
             opened = event.author.first("open")
             if opened and opened.mode != "auto":
                 continue
-            if last and named(last) != named(event) and \
-                    not self.damaged(named(last), event.at):
-                self.wrong("I6", "%s chose generation %d of epoch %d, and %s generation %d of epoch "
-                           "%d, with nothing published in between" %
-                           (last, *named(last), event, *named(event)))
+            if last and named(last) != named(event) and not self.damaged(named(last), event.at):
+                forward = named(last) == NOTHING or named(last) in self.lineage(named(event))
+                if not forward or (last.author.first("base") and event.of < last.epoch):
+                    self.wrong("I6", "%s chose generation %d of epoch %d, and %s generation %d of "
+                               "epoch %d, with nothing published in between" %
+                               (last, *named(last), event, *named(event)))
             last = event
 
     # I7: what fails never lowers the number of good generations.
@@ -308,18 +313,16 @@ class Checker:
                     known.add(named(event))
                 elif event.event == "collect":
                     collect = event
-                    for key in good_of(event):
-                        if key not in known:
-                            self.wrong("I7", "%s: generation %d of epoch %d counts as good and was "
-                                       "not verified" % (event, *key))
+                    if len(good_of(event, known)) < event.good:
+                        self.wrong("I7", "%s: %d generations count as good and %d were verified" %
+                                   (event, event.good, len(good_of(event, known))))
                 elif event.name.startswith("MANIFEST."):
-                    self._may_unlink(author, event, collect)
+                    self._may_unlink(author, event, good_of(collect, known))
                 elif event.name.startswith("BASE."):
                     self._may_unlink_base(event)
 
-    def _may_unlink(self, author, event, collect):
+    def _may_unlink(self, author, event, good):
         key = key_of(event.name)
-        good = good_of(collect) if collect else set()
         keep = self.keep_of(author)
         if len(good) < keep:
             self.wrong("I7", "%s: '%s' is removed while %d generations are known to be good; %d stay" %
@@ -335,7 +338,8 @@ class Checker:
         epoch = epoch_of(event.name)
         removed = {e.name for e in self.history.of("unlink") if e.at < event.at}
         for key, ack in self.acked.items():
-            if key[1] == epoch and ack.at < event.at and "MANIFEST.%d.%d" % key not in removed:
+            if key[1] == epoch and ack.at < event.at and \
+                    "MANIFEST.%d.%d" % key not in removed and not self.damaged(key, event.at):
                 self.wrong("I7", "%s: '%s' is removed before MANIFEST.%d.%d" %
                            (event, event.name, *key))
 
@@ -343,7 +347,9 @@ class Checker:
         committed = {key: event.at for key, event in self.acked.items()}
         for recover, _ in self.recoveries():
             key = named(recover)
-            committed[key] = min(recover.at, committed.get(key, recover.at))
+            # What nobody acknowledged may be visible and never become durable.
+            if key in self.acked or not self.history.dropped:
+                committed[key] = min(recover.at, committed.get(key, recover.at))
         unlinks = {}
         for event in self.history.of("unlink"):
             unlinks.setdefault(event.name, []).append(event.at)
@@ -408,9 +414,6 @@ def epoch_of(name):
     return int(numbers[1 if kind == "MANIFEST" else 0])
 
 
-def good_of(collect):
-    found = set()
-    for text in collect.good:
-        epoch, _, generation = text.partition("-")
-        found.add((int(generation), int(epoch)))
-    return found
+def good_of(collect, known):
+    """Of what was verified, that which a collection says will stay."""
+    return {key for key in known if key[0] >= collect.oldest} if collect else set()

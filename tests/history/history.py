@@ -4,44 +4,44 @@ place in the order of all, and every coordinator or rank that wrote some of them
 
 Lines of one file are in the order in which they were written; several files follow each other. A
 harness may add lines of its own, `"who":"world"`: `kill` and `power` (a process or all of them
-died), `damage` (`generation`, `of`: bytes of it were changed on the medium).
+died), `damage` (`generation`, `of`: bytes of it were changed on the medium), `dropped` (a sync failed
+and will never be made up for: names that were removed may come back).
 """
 import json
 
-# Members of each event beside those common to all.
+# Members of each event beside those common to all; LINK names a generation.
+LINK = {"generation": int, "of": int, "manifest": str}
 MEMBERS = {
-    "open": {"ranks": int, "keep": int, "mode": str, "directory": str},
+    "open": {"ranks": int, "keep": int, "mode": str, "text": str},
     "epoch": {},
-    "candidate": {"generation": int, "of": int, "manifest": str},
-    "verified": {"generation": int, "of": int, "manifest": str, "purpose": str, "bytes": int},
-    "damaged": {"generation": int, "of": int, "text": str},
-    "uncommitted": {"generation": int, "of": int},
-    "recover": {"generation": int, "of": int, "manifest": str, "state": str, "step": int,
-                "damaged": int, "uncommitted": int},
-    "base": {"generation": int, "of": int, "manifest": str},
+    "uncommitted": LINK,
+    "damaged": {**LINK, "text": str},
+    "candidate": LINK,
+    "verified": {**LINK, "purpose": str, "bytes": int},
+    "recover": {**LINK, "state": str, "step": int, "damaged": int, "uncommitted": int},
+    "base": LINK,
     "refuse": {"code": int, "text": str},
-    "prepare": {"generation": int, "step": int},
-    "segment": {"generation": int, "segment": int, "bytes": int},
-    "prepared": {"generation": int, "rank": int, "bytes": int},
-    "publish": {"generation": int, "step": int, "manifest": str, "state": str, "token": str,
-                "previous": int, "previous_of": int, "previous_manifest": str, "bytes": int},
-    "ack": {"generation": int, "manifest": str},
-    "abort": {"generation": int, "code": int, "errno": int, "text": str},
-    "unknown": {"generation": int, "text": str},
-    "fence": {"generation": int, "highest": int},
-    "collect": {"good": list},
+    "prepare": {**LINK, "step": int},
+    "segment": {**LINK, "segment": int, "bytes": int},
+    "prepared": {**LINK, "rank": int, "bytes": int},
+    "publish": {**LINK, "step": int, "state": str, "token": str, "previous": int,
+                "previous_of": int, "previous_manifest": str, "bytes": int},
+    "ack": LINK,
+    "abort": {**LINK, "code": int, "errno": int, "text": str},
+    "unknown": {**LINK, "text": str},
+    "fence": {**LINK, "highest": int, "text": str},
+    "collect": {"good": int, "oldest": int},
     "unlink": {"name": str},
     "unlinked": {"durable": bool},
     "sweep": {"name": str},
-    "verdict": {"generation": int, "of": int, "purpose": str, "verdict": str, "first": int,
-                "chunks": int},
-    "agreed": {"generation": int, "of": int, "manifest": str},
-    "committed": {"generation": int, "manifest": str},
-    "load": {"generation": int, "of": int, "state": str},
+    "verdict": {**LINK, "purpose": str, "verdict": str, "first": int, "chunks": int},
+    "agreed": LINK,
+    "committed": LINK,
+    "load": {**LINK, "state": str},
     "close": {"committed": int},
 }
 COMMON = {"seq": int, "ns": int, "who": str, "pid": int, "epoch": int, "event": str}
-WORLD = {"kill", "power", "damage"}
+WORLD = {"kill", "power", "damage", "dropped"}
 HASHES = {"manifest", "state", "token", "previous_manifest"}
 
 
@@ -78,6 +78,7 @@ class History:
     def __init__(self):
         self.events, self.authors, self.complaints = [], [], []
         self.world = False  # a harness told what it did
+        self.dropped = False  # a sync failed, and what it should have written is lost
         self.damage = {}  # (generation, epoch): place where it was damaged first
         self._open, self._named = {}, {}
 
@@ -122,6 +123,8 @@ class History:
         self.world = True
         if members.get("event") not in WORLD:
             self.complaints.append(("log", "%s: unknown event of the world" % where))
+        elif members["event"] == "dropped":
+            self.dropped = True
         elif members["event"] == "damage":
             key = members["generation"], members["of"]
             self.damage.setdefault(key, len(self.events))

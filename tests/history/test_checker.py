@@ -52,11 +52,18 @@ class Run:
         self.head, self.good = (0, 0), []
 
     def lead(self, event, **members):
-        epoch = 0 if event == "open" else self.epoch
-        self.log.add("coordinator", self.pid, epoch, event, **members)
+        self._add("coordinator", self.pid, 0 if event == "open" else self.epoch, event, members)
 
     def rank(self, rank, event, **members):
-        self.log.add("rank %d" % rank, self.pid + 1 + rank, self.epoch, event, **members)
+        self._add("rank %d" % rank, self.pid + 1 + rank, self.epoch, event, members)
+
+    def _add(self, who, pid, epoch, event, members):
+        """What a generation's events have in common is added."""
+        if "generation" in members:
+            members = {"of": epoch, "manifest": ZERO, **members}
+            if event not in ("prepare", "segment", "prepared") and members["generation"]:
+                members["manifest"] = manifest_of(members["generation"], members["of"])
+        self.log.add(who, pid, epoch, event, **members)
 
     def verify(self, generation, of, purpose):
         for rank in range(2):
@@ -66,7 +73,7 @@ class Run:
                   purpose=purpose, bytes=96)
 
     def begin(self, generation=0, of=0, step=0, damaged=()):
-        self.lead("open", ranks=2, keep=2, mode="auto", directory="s")
+        self.lead("open", ranks=2, keep=2, mode="auto", text="s")
         self.lead("epoch")
         for key in damaged:
             self.lead("candidate", generation=key[0], of=key[1], manifest=manifest_of(*key))
@@ -112,7 +119,7 @@ class Run:
         names = ["MANIFEST.%d.%d" % key for key in self.present() if key not in self.good]
         if len(self.good) < 2 or not names:
             return
-        self.lead("collect", good=["%d-%d" % (epoch, number) for number, epoch in self.good])
+        self.lead("collect", good=2, oldest=self.good[0][0])
         for name in names:
             self.lead("unlink", name=name)
         self.lead("unlinked", durable=True)
@@ -175,6 +182,10 @@ def find(lines, event, epoch=None, skip=0, **members):
     raise LookupError(event)
 
 
+def completed(line):
+    return {"of": line["epoch"], "manifest": ZERO, **line} if "generation" in line else line
+
+
 def change(event, epoch=None, skip=0, where=None, **members):
     def apply(lines):
         lines[find(lines, event, epoch, skip, **(where or {}))].update(members)
@@ -190,13 +201,14 @@ def remove(event, epoch=None, skip=0, **members):
 def insert_after(event, new, epoch=None, skip=0, **members):
     def apply(lines):
         at = find(lines, event, epoch, skip, **members)
-        lines.insert(at + 1, {**{key: lines[at][key] for key in ("who", "pid", "epoch")}, **new})
+        lines.insert(at + 1, completed({"who": lines[at]["who"], "pid": lines[at]["pid"],
+                                        "epoch": lines[at]["epoch"], **new}))
     return apply
 
 
 def append(epoch, **new):
     def apply(lines):
-        lines.append({"who": "coordinator", "pid": 100 * epoch, "epoch": epoch, **new})
+        lines.append(completed({"who": "coordinator", "pid": 100 * epoch, "epoch": epoch, **new}))
     return apply
 
 
@@ -257,8 +269,9 @@ REFUSED = [
     ("I3", "was not damaged", insert_after(
         "epoch", {"event": "damaged", "generation": 4, "of": 1, "text": "gone"}, 2)),
     ("I4", "had gone on without it", append(1, **ACK_OF_FIRST)),
+    ("I4", "it commits for epoch 1", change("ack", 2, of=1)),
     ("I4", "after it was fenced", all_of(
-        append(1, event="fence", generation=4, highest=2),
+        append(1, event="fence", generation=4, highest=2, text=""),
         append(1, event="unlink", name="MANIFEST.2.1"))),
     ("I4", "the epoch was taken", lambda lines: lines[find(lines, "epoch", 2)].update(epoch=1)),
     ("I4", "is of a run that took over", append(1, event="sweep", name="2-6")),
@@ -272,9 +285,9 @@ REFUSED = [
         {"who": "world", "event": "damage", "generation": 3, "of": 1})),
     ("I6", "with nothing published in between", lambda lines: lines.extend(
         third_run(6, 2, 50) + third_run(5, 2, 40, epoch=4))),
-    ("I7", "is removed while 1", change("collect", 1, good=["1-3"])),
-    ("I7", "counts among those that stay", change("collect", 1, good=["1-1", "1-2", "1-3"])),
-    ("I7", "counts as good and was not verified", all_of(
+    ("I7", "is removed while 1", change("collect", 1, oldest=3)),
+    ("I7", "counts among those that stay", change("collect", 1, oldest=1)),
+    ("I7", "2 generations count as good and 1 were verified", all_of(
         remove("verified", 1, purpose="read-back", generation=3))),
     ("I7", "is removed while 0", lambda lines: lines.insert(
         find(lines, "collect", 1), lines.pop(find(lines, "unlink", 1)))),
