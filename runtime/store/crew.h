@@ -43,6 +43,8 @@ void tsr_crew_finish(tsr_crew *crew);
 void tsr_crew_begin(tsr_crew *crew, void (*task)(void *user, uint64_t index), void *user);
 void tsr_crew_offer(tsr_crew *crew, uint64_t limit); /* tasks below `limit` may be done now */
 void tsr_crew_wait(tsr_crew *crew, uint64_t count);  /* until those below `count` are done */
+/* The same, and the feeder does what it can itself. */
+void tsr_crew_help(tsr_crew *crew, uint64_t count);
 void tsr_crew_cancel(tsr_crew *crew); /* no more is begun; what is under way is waited for */
 
 #endif

@@ -30,15 +30,6 @@ static uint64_t task_count(const tsr_store *store) {
     return ((uint64_t)store->hashing.count + per_task - 1) / per_task;
 }
 
-/* For a mutant: the caller's bytes, which are free to change meanwhile. */
-static const uint8_t *source_of(const tsr_store *store, uint64_t chunk) {
-    uint32_t tensor = 0;
-    for (uint64_t end = 0; (end += store->plan.tensors[tensor].chunk_count) <= chunk;) tensor++;
-    const tsr_tensor *source = &store->sources[tensor];
-    return (const uint8_t *)source->data +
-           store->plan.chunks[chunk].first * tsr_dtype_size(source->dtype);
-}
-
 /* Done by the crew while the segments are written: staging does not change meanwhile. */
 static void hash_chunks(void *user, uint64_t task) {
     tsr_store *store = user;
@@ -47,7 +38,7 @@ static void hash_chunks(void *user, uint64_t task) {
         tsr_chunk_row *chunk = &store->plan.chunks[store->hashing.first + i];
         const uint8_t *bytes =
             store->staging + store->segment_starts[chunk->segment] + chunk->offset;
-        if (TSR_MUTANT(SOURCE_HASHED)) bytes = source_of(store, store->hashing.first + i);
+        if (TSR_MUTANT(SOURCE_HASHED)) bytes = store->sources[store->hashing.first + i];
         chunk->digest = tsr_hash_tree(bytes, chunk->size_bytes);
     }
 }

@@ -39,10 +39,10 @@ struct tsr_store {
     /* Set by reserve, never moved afterwards. */
     uint64_t segment_bytes_max;
     tsr_manifest plan;
-    const tsr_tensor *sources; /* descriptors, in the order of plan.tensors; data is borrowed */
-    uint8_t *staging;          /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
-    size_t staging_bytes;      /* its room */
-    uint64_t *segment_starts;  /* in staging */
+    const uint8_t **sources;  /* of each chunk of the plan; borrowed */
+    uint8_t *staging;         /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
+    size_t staging_bytes;     /* its room */
+    uint64_t *segment_starts; /* in staging */
     tsr_position staged;
     double save_start;
     void (*on_committed)(void *store); /* of the writer thread: before the reading back */

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { HUGE_PAGE_BYTES = 2 << 20 };
+enum { HUGE_PAGE_BYTES = 2 << 20, COPY_TASKS_MAX = 256 };
 
 static double seconds_now(void) {
     struct timespec now;
@@ -137,16 +137,31 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     return TSR_SUCCESS;
 }
 
+/* Where each chunk comes from. */
+static tsr_result note_sources(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *const *sorted) {
+    const tsr_manifest *plan = &store->plan;
+    uint32_t chunk = 0;
+    store->sources = TSR_NEW(&store->arena, const uint8_t *, (size_t)plan->chunk_count + 1);
+    if (!store->sources)
+        FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " chunks", plan->chunk_count);
+    for (uint32_t i = 0; i < plan->tensor_count; i++) {
+        const uint8_t *from = sorted[i]->data;
+        for (uint32_t k = 0; k < plan->tensors[i].chunk_count; k++, chunk++) {
+            store->sources[chunk] = from;
+            from += plan->chunks[chunk].size_bytes;
+        }
+    }
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count) {
     TSR_ASSERT(!store->thread_started);
     const tsr_tensor **sorted = TSR_NEW(&store->arena, const tsr_tensor *, tensor_count + 1);
-    tsr_tensor *sources = TSR_NEW(&store->arena, tsr_tensor, tensor_count + 1);
-    if (!sorted || !sources) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    if (!sorted) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count,
                                &(tsr_division){store->segment_bytes_max, 1}, sorted, &store->plan));
-    for (size_t i = 0; i < tensor_count; i++) sources[i] = *sorted[i];
-    store->sources = sources;
+    TRY(ctx, note_sources(ctx, store, sorted));
     store->plan.token.bundle_hash = store->bundle_hash;
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
@@ -170,9 +185,31 @@ static void log_failures(tsr_store *store) {
             store->failure_text);
 }
 
+static uint64_t chunks_per_copy(const tsr_store *store) {
+    return 1 + store->plan.chunk_count / COPY_TASKS_MAX;
+}
+
+static void copy_chunks(void *user, uint64_t task) {
+    tsr_store *store = user;
+    uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
+    for (uint64_t i = task * per_task; i < end && i < store->plan.chunk_count; i++) {
+        const tsr_chunk_row *chunk = &store->plan.chunks[i];
+        memcpy(staged(store, chunk), store->sources[i], chunk->size_bytes);
+    }
+}
+
+/* No save is under way, so the crew has nothing else to do. The caller copies, too. */
+static void copy_state(tsr_store *store) {
+    tsr_crew *crew = &store->reader->crew;
+    uint64_t per_task = chunks_per_copy(store);
+    uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
+    tsr_crew_begin(crew, copy_chunks, store);
+    tsr_crew_offer(crew, tasks);
+    tsr_crew_help(crew, tasks);
+}
+
 tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
     double start = seconds_now();
-    const tsr_chunk_row *chunk = store->plan.chunks;
     TSR_ASSERT(store->thread_started && position->virtual_ranks && position->seed <= UINT32_MAX);
     tsr_save_status status = tsr_store_wait(store);
     if (status.fenced)
@@ -184,13 +221,7 @@ tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *po
              "decides",
              store->directory);
     store->staged = *position;
-    for (uint32_t i = 0; i < store->plan.tensor_count; i++) {
-        const uint8_t *from = store->sources[i].data;
-        for (uint32_t k = 0; k < store->plan.tensors[i].chunk_count; k++, chunk++) {
-            memcpy(staged(store, chunk), from, chunk->size_bytes);
-            from += chunk->size_bytes;
-        }
-    }
+    copy_state(store);
     pthread_mutex_lock(&store->mutex);
     store->busy = true;
     store->status.stall_seconds = seconds_now() - start;
