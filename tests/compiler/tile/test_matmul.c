@@ -195,3 +195,73 @@ Test(matmul, epilogue) {
     for (size_t i = 0; i < 4; i++) free(data[i]);
     fixture_close(&f);
 }
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+typedef struct batched {
+    size_t batch, a_step, b_step, m, n, k; /* a_step 0: all batches read the same */
+    const float *a, *b, *bias;
+} batched;
+
+static void check_batched(const tsr_target *target, void *const *outs, void *user) {
+    const batched *p = user;
+    for (size_t g = 0; g < p->batch; g++)
+        for (size_t i = 0; i < p->m; i++)
+            for (size_t j = 0; j < p->n; j++) {
+                problem one = {
+                    .s = {p->m, p->n, p->k}, .a = p->a + g * p->a_step, .b = p->b + g * p->b_step};
+                float expected = (float)chain(&one, target->has_fma, i, j);
+                if (p->bias) expected += p->bias[j];
+                float got = ((const float *)outs[0])[(g * p->m + i) * p->n + j];
+                cr_assert(memcmp(&expected, &got, sizeof got) == 0,
+                          "%s batch %zu [%zu,%zu]: expected %a, got %a", target->name, g, i, j,
+                          (double)expected, (double)got);
+            }
+}
+
+/* a_dims and b_dims: the dims before the last two, as in "2x3x" or "". */
+static void test_batched(const char *a_dims, const char *b_dims, const char *dims, batched p,
+                         bool bias) {
+    char a[64], b[64], c[64], text[1024], added[256] = "", argument_text[64] = "";
+    random_state random = {p.m * 31 + p.n};
+    size_t a_count = p.a_step ? p.batch * p.m * p.k : p.m * p.k;
+    size_t b_count = p.b_step ? p.batch * p.k * p.n : p.k * p.n, c_count = p.batch * p.m * p.n;
+    snprintf(a, sizeof a, "tensor<%s%zux%zuxf32>", a_dims, p.m, p.k);
+    snprintf(b, sizeof b, "tensor<%s%zux%zuxf32>", b_dims, p.k, p.n);
+    snprintf(c, sizeof c, "tensor<%s%zux%zuxf32>", dims, p.m, p.n);
+    if (bias) {
+        snprintf(argument_text, sizeof argument_text, ", %%bias: tensor<%zuxf32>", p.n);
+        snprintf(added, sizeof added, "%%d = tessera.add %%c, %%bias : %s, tensor<%zuxf32> -> %s\n",
+                 c, p.n, c);
+    }
+    snprintf(text, sizeof text,
+             "tsched.func @mm(%%a: %s, %%b: %s%s) -> %s attributes {kind = \"matmul\"} {\n"
+             "%%c = tessera.matmul %%a, %%b : %s, %s -> %s\n%stsched.return %s : %s\n}",
+             a, b, argument_text, c, a, b, c, added, bias ? "%d" : "%c", c);
+    fixture f = {0};
+    fixture_open(&f, text);
+    void *data[] = {make(&random, false, a_count), make(&random, false, b_count),
+                    make(&random, false, p.n)};
+    p.a = data[0];
+    p.b = data[1];
+    p.bias = bias ? data[2] : NULL;
+    void *outs[] = {malloc(c_count * 4 + 1)};
+    argument arguments[] = {{p.a, a_count * 4}, {p.b, b_count * 4}, {NULL, c_count * 4}, {0}};
+    if (bias) {
+        arguments[3] = arguments[2];
+        arguments[2] = (argument){p.bias, p.n * 4};
+    }
+    kernel_test(&f, "mm", arguments, bias ? 4 : 3, outs, check_batched, &p);
+    for (size_t i = 0; i < 3; i++) free(data[i]);
+    free(outs[0]);
+    fixture_close(&f);
+}
+
+Test(matmul, batches) {
+    test_batched("3x", "3x", "3x", (batched){3, 35, 77, 5, 11, 7, 0, 0, 0}, false);
+    test_batched("2x3x", "2x3x", "2x3x", (batched){6, 9 * 8, 8 * 20, 9, 20, 8, 0, 0, 0}, true);
+    test_batched("2x3x", "", "2x3x", (batched){6, 9 * 8, 0, 9, 20, 8, 0, 0, 0}, true);
+    test_batched("4x", "", "4x", (batched){4, 13 * 64, 0, 13, 100, 64, 0, 0, 0}, false);
+    test_batched("", "5x", "5x", (batched){5, 0, 6 * 40, 7, 40, 6, 0, 0, 0}, true);
+    test_batched("300x", "300x", "300x", (batched){300, 4, 6, 2, 3, 2, 0, 0, 0}, false);
+}
