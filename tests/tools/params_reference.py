@@ -59,6 +59,18 @@ def layers(path):
     return json.loads(blob(manifest["config"])), found
 
 
+def independent(path, params):
+    """What a reader that shares no code with Tessera makes of the bundle."""
+    global checks
+    import hashlib
+    lines = run(0, sys.executable, ROOT + "/tests/bundle/read_bundle.py", path).splitlines()
+    found = {line.split()[0]: line.split()[1:] for line in lines}
+    for name, value in params.items():
+        shape = "x".join(map(str, value.shape))
+        assert found[name] == ["f32", shape, hashlib.sha256(value.tobytes()).hexdigest()], name
+        checks += 1
+
+
 def random_params():
     rng = np.random.default_rng(7)
     params = {n: rng.standard_normal(s).astype(np.float32) for n, s in SHAPES.items()}
@@ -88,6 +100,10 @@ def imported(params):
     for name, value in SPLATS.items():
         assert inits[name]["kind"] == "constant", inits[name]
         assert np.float32(float.fromhex(inits[name]["a"])).tobytes() == value.tobytes()
+    independent("0.tsb", params)
+    pathlib.Path("unpacked").mkdir()
+    tarfile.open("0.tsb").extractall("unpacked")
+    independent("unpacked", params)
     for name in ("0.tsb", "bundle.tsb"):
         run(0, RUN, name, "--export-params", "out.safetensors")
         same(st.load_file("out.safetensors"), params)
@@ -124,6 +140,8 @@ def trained_further():
     _, found = layers("state.tsb")
     assert found["state.safetensors"][0] == "application/vnd.tessera.state.v1.raw"
     assert json.loads(found["position.json"][1])["step"] == 10
+    run(0, sys.executable, ROOT + "/tests/bundle/read_bundle.py", "state.tsb",
+        pattern="layer1.weight.adam_m f32 64x128 ")
     assert sum(name.endswith(("adam_m", "adam_v")) for name in st.load(found["state.safetensors"][1])) == 12
     # Without its state it begins anew, and parameters from elsewhere begin anew, too.
     run(0, AOT, "bake", BUNDLE, "--state-dir", "S", "-o", "plain.tsb")
