@@ -113,6 +113,10 @@ tsr_result tsr_collect_read_back(tsr_ctx *ctx, tsr_coordinator *c) {
     c->phase = TSR_PHASE_IDLE;
     if (c->failed_verdict) result = tsr_coordinator_failure(ctx, c);
     if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
+        tsr_ctx aside = tsr_ctx_fork(ctx);
+        /* A run that took over may have removed it: that is no damage. */
+        if (tsr_save_check_fence(&aside, c).code == TSR_LOCKED)
+            return tsr_save_fail(ctx, c, tsr_error_adopt(ctx, &aside), false);
         tsr_event(&c->events, "damaged", &c->previous, ctx->error.text);
         return tsr_error_prefix(ctx, result, "generation %" PRIu64 " does not read back",
                                 c->previous.generation);

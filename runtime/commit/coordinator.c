@@ -198,8 +198,8 @@ static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
             propose(c, TSR_PHASE_COUNTING, TSR_PURPOSE_COUNT);
             return TSR_SUCCESS;
         }
-        if (result.code != TSR_STATE) return stop(ctx, c, result);
-        tsr_survey_damaged(ctx, &c->survey, name);
+        if (result.code == TSR_STATE) result = tsr_survey_damaged(ctx, &c->survey, name);
+        if (result.code) return stop(ctx, c, result);
     }
     return settle(ctx, c);
 }
@@ -229,7 +229,8 @@ static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
         return stop(ctx, c, tsr_coordinator_failure(ctx, c));
     if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
         (void)tsr_coordinator_failure(ctx, c);
-        tsr_survey_damaged(ctx, &c->survey, name);
+        tsr_result result = tsr_survey_damaged(ctx, &c->survey, name);
+        if (result.code) return stop(ctx, c, result);
         c->candidate++;
         return recovering ? propose_next(ctx, c) : count_next(ctx, c);
     }

@@ -23,6 +23,8 @@ tsr_result tsr_coordinator_failure(tsr_ctx *ctx, const tsr_coordinator *c);
 void tsr_save_note(tsr_coordinator *c, const tsr_message *answer);
 TSR_RESULT tsr_save_publish(tsr_ctx *ctx, tsr_coordinator *c);
 TSR_RESULT tsr_save_fail(tsr_ctx *ctx, tsr_coordinator *c, tsr_result result, bool unknown);
+/* TSR_LOCKED when a higher EPOCH exists. */
+TSR_RESULT tsr_save_check_fence(tsr_ctx *ctx, tsr_coordinator *c);
 /* The directory of the next generation, so that a save need not wait for it. Failing is harmless.
  */
 void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c);

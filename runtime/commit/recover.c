@@ -52,11 +52,26 @@ static void report(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t ge
     tsr_log(ctx, TSR_LOG_ERROR, "%s", text);
 }
 
-void tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
+/* Another run that takes over while this one reads removes what it reads: that is no damage. */
+static tsr_result check_replaced(tsr_ctx *ctx, const tsr_survey *survey) {
+    tsr_listing names = {.arena = survey->arena};
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    if (!survey->events) return TSR_SUCCESS;
+    tsr_result result = tsr_disk_list(&aside, survey->root, &names);
+    if (result.code) return tsr_error_adopt(ctx, &aside);
+    if (names.highest_epoch <= survey->events->epoch) return TSR_SUCCESS;
+    FAIL(ctx, TSR_LOCKED,
+         "another run took the store over: it is of epoch %" PRIu64 ", this run of %" PRIu64,
+         names.highest_epoch, survey->events->epoch);
+}
+
+tsr_result tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
     char text[TSR_ERROR_TEXT_MAX + 96];
+    TRY(ctx, check_replaced(ctx, survey));
     snprintf(text, sizeof text, "generation %" PRIu64 " of epoch %" PRIu64 " is damaged: %s",
              name->generation, name->epoch, ctx->error.text);
     report(ctx, survey, name->epoch, name->generation, text);
+    return TSR_SUCCESS;
 }
 
 /* ---- reach ---- */
@@ -307,7 +322,7 @@ tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *c
         tsr_result result = tsr_survey_read_candidate(ctx, survey, name, out_manifest);
         if (!result.code) return check_belongs(ctx, choice, out_manifest);
         if (result.code != TSR_STATE) TRY(ctx, result);
-        tsr_survey_damaged(ctx, survey, name);
+        TRY(ctx, tsr_survey_damaged(ctx, survey, name));
     }
     bool refused = survey->committed && !TSR_MUTANT(ALL_DAMAGED_IS_EMPTY);
     if (refused || choice->mode == TSR_RESUME_EXACT) return fail_none(ctx, survey, choice);

@@ -35,8 +35,9 @@ TSR_RESULT tsr_survey_read_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, co
 /* The same, and it is the one that a later run went on from, if one did. */
 TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
                                      tsr_manifest *out_manifest);
-/* The context's error is why. Logged and counted. */
-void tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
+/* The context's error is why. Logged and counted. TSR_LOCKED: another run took the store over, and
+ * may have removed it. */
+TSR_RESULT tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
 
 typedef struct tsr_choice {
     tsr_resume_mode mode;

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* TSR_LOCKED when a higher EPOCH exists. */
-static tsr_result check_fence(tsr_ctx *ctx, tsr_coordinator *c) {
+tsr_result tsr_save_check_fence(tsr_ctx *ctx, tsr_coordinator *c) {
     TRY(ctx, tsr_disk_list(ctx, c->directory.root, &c->root_names));
     if (c->root_names.highest_epoch <= c->epoch || TSR_MUTANT(NO_EPOCH_CHECK)) return TSR_SUCCESS;
     FAIL(ctx, TSR_LOCKED,
@@ -100,7 +99,7 @@ tsr_result tsr_coordinator_save(tsr_ctx *ctx, tsr_coordinator *c, const tsr_posi
     token->previous = c->previous_token;
     c->plan->previous = c->previous;
     c->ready = 0;
-    tsr_result result = check_fence(ctx, c);
+    tsr_result result = tsr_save_check_fence(ctx, c);
     if (!result.code && !ready) result = make_directory(ctx, c, token->generation);
     if (result.code) return tsr_save_fail(ctx, c, result, false);
     const tsr_message request = {.kind = TSR_MESSAGE_PREPARE,
@@ -146,7 +145,7 @@ tsr_result tsr_save_publish(tsr_ctx *ctx, tsr_coordinator *c) {
                                          tsr_manifest_size(c->plan), &unknown);
     if (result.code) return tsr_save_fail(ctx, c, result, unknown);
     /* Published for good; acknowledged only by a run that was not replaced meanwhile. */
-    if (!TSR_MUTANT(NO_FENCE)) result = check_fence(ctx, c);
+    if (!TSR_MUTANT(NO_FENCE)) result = tsr_save_check_fence(ctx, c);
     if (result.code)
         return tsr_save_fail(ctx, c, result,
                              result.code != TSR_LOCKED && !TSR_MUTANT(FAILED_FENCE_IS_KNOWN));

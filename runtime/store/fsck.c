@@ -78,7 +78,7 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
         tsr_manifest manifest;
         tsr_result result = read_generation(ctx, e, &survey->candidates[i], &manifest);
         if (result.code == TSR_STATE) {
-            tsr_survey_damaged(ctx, survey, &survey->candidates[i]);
+            TRY(ctx, tsr_survey_damaged(ctx, survey, &survey->candidates[i]));
             continue;
         }
         TRY(ctx, result);

@@ -156,7 +156,7 @@ static tsr_result read_once(tsr_ctx *ctx, attempt *a, const tsr_choice *choice, 
         tsr_result result = read_candidate(ctx, a, &manifest, to);
         if (!result.code) break;
         if (result.code != TSR_STATE) TRY(ctx, result);
-        tsr_survey_damaged(ctx, survey, &survey->candidates[i]);
+        TRY(ctx, tsr_survey_damaged(ctx, survey, &survey->candidates[i]));
     }
     recovery->damaged_count = survey->damaged_count;
     recovery->uncommitted_count = (uint32_t)survey->unfinished.count;
