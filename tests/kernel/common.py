@@ -6,7 +6,6 @@ A run is `tessera-run` as it is built, on the real kernel; strace makes its n-th
 lie or be the last one. Afterwards an undisturbed run must go on from what was acknowledged and end
 with the bits of a run that nothing ever disturbed.
 """
-import json
 import os
 import random
 import re
@@ -15,6 +14,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+
+HERE = os.path.dirname(os.path.realpath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "history"))
+import check  # noqa: E402
+import reader  # noqa: E402, F401 (damage.py's)
 
 SKIPPED = 77
 LAST_STEP = 10  # of a run that is disturbed
@@ -125,13 +129,13 @@ class Bench:
     def path(self, *names):
         return os.path.join(self.folder, *names)
 
-    def train(self, state, steps=LAST_STEP, metrics=None, extra=()):
+    def train(self, state, steps=LAST_STEP, log=None, extra=()):
         """The command of a run that saves after every step."""
         command = [self.tool, self.bundle, "--data", "x=" + self.path("x.npy"),
                    "--data", "t=" + self.path("t.npy"), "--steps", str(steps), "--save-every", "1",
                    "--threads", "1", "--quiet", "--state-dir", state]
-        if metrics:
-            command += ["--metrics", metrics]
+        if log:
+            command += ["--store-log", log]
         return command + list(extra)
 
     def run(self, command, timeout=60):
@@ -154,21 +158,6 @@ class Bench:
         return self.run([self.tool, "fsck", state])
 
 
-def acknowledged(metrics):
-    """The newest generation the disturbed run said was saved; 0: none."""
-    last = 0
-    if os.path.exists(metrics):
-        with open(metrics, encoding="utf-8") as file:
-            for line in file:
-                try:
-                    event = json.loads(line)
-                except ValueError:  # the last line of a run that was killed
-                    continue
-                if event["event"] == "save":
-                    last = max(last, event["generation"])
-    return last
-
-
 def has_manifest(state):
     return os.path.isdir(state) and any(n.startswith("MANIFEST.") for n in os.listdir(state))
 
@@ -178,35 +167,41 @@ class Judge:
 
     def __init__(self, bench):
         self.bench = bench
-        self.whole = bench.run(bench.train(bench.path("whole"), GOAL))
+        self.reference = bench.path("whole.log")
+        self.whole = bench.run(bench.train(bench.path("whole"), GOAL, self.reference))
         if self.whole.code or not self.whole.state:
             raise SystemExit("the undisturbed run fails: %s" % self.whole)
 
-    def recover(self, state, saved, lies=False):
-        """`saved` was acknowledged. Where the kernel lied about data, one generation may be damaged,
-        which must be told."""
+    def recover(self, state, log, lies=False, complete=True):
+        """`log` has the events of all that happened to the directory, if it is complete. Where the kernel lied about data,
+        a generation may be damaged, which must be told."""
         wrong = []
+        saved = max([event.generation for event in check.read_history([log]).of("ack")]
+                    if os.path.exists(log) else [], default=0)
         before = self.bench.fsck(state) if has_manifest(state) else None
         if before and before.code and not lies:
             wrong.append("fsck before recovery: %s" % before)
-        done = self.bench.run(self.bench.train(state, GOAL))
+        done = self.bench.run(self.bench.train(state, GOAL, log))
         if done.code:
             return wrong + ["recovery: %s" % done]
         alarm = "is damaged" in done.err or "is lost" in done.err
         if alarm and not lies:
             wrong.append("an alarm without damage: %s" % done.err)
-        found = re.search(r"^resumed generation (\d+) ", done.out + done.err, re.M)
+        found = re.search(r"^resumed generation (\d+) ", done.out, re.M)
         resumed = int(found.group(1)) if found else 0
-        if resumed < saved and not (lies and alarm and resumed >= saved - 1):
+        if resumed < saved and not (alarm and resumed >= saved - 1):
             wrong.append("generation %d was acknowledged, recovery went on from %d" %
                          (saved, resumed))
         if done.state != self.whole.state:
             wrong.append("the state after recovery is %s; undisturbed %s" %
                          (done.state, self.whole.state))
-        again = self.bench.run(self.bench.train(state, GOAL))
+        again = self.bench.run(self.bench.train(state, GOAL, log))
         if again.code or again.state != self.whole.state:
             wrong.append("recovered once more: %s" % again)
         after = self.bench.fsck(state)
         if after.code and not lies:
             wrong.append("fsck after recovery: %s" % after)
+        if complete:
+            violations, _ = check.check([log], state, damage=lies, reference=self.reference)
+            wrong += ["%s: %s" % violation for violation in violations]
         return wrong

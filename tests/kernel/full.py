@@ -32,17 +32,16 @@ def numbers(text):
 
 def try_one(bench, judge, folder, limit, reserve):
     """What is wrong, the exit code, and how many writes were short."""
-    state, metrics = os.path.join(folder, "state"), bench.path("metrics")
-    if os.path.exists(metrics):
-        os.unlink(metrics)
+    state, log = os.path.join(folder, "state"), bench.path("log")
+    if os.path.exists(log):
+        os.unlink(log)
     good, why = mount(limit, folder)
     if not good:
         common.skip("no file system can be mounted: " + why)
     try:
-        command = bench.train(state, metrics=metrics)
+        command = bench.train(state, log=log)
         rule = None if reserve else "fallocate:error=EOPNOTSUPP:when=1+"
         done = bench.traced(command, ["pwrite64", "fallocate"], rule)
-        saved = common.acknowledged(metrics)
         wrong = []
         if done.code not in (0, 7, 16):
             wrong.append("the run on a full file system: %s" % done)
@@ -52,7 +51,7 @@ def try_one(bench, judge, folder, limit, reserve):
                  if call.name == "pwrite64"]
         short = sum(int(found.group(2)) < int(found.group(1)) for found in asked if found)
         subprocess.run(["mount", "-o", "remount," + ROOMY, folder], check=True)
-        return wrong + judge.recover(state, saved), done.code, short
+        return wrong + judge.recover(state, log), done.code, short
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
 

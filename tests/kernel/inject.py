@@ -46,29 +46,29 @@ NEEDED = {"openat", "pwrite64", "fallocate", "fsync", "linkat", "unlinkat", "mkd
           "getdents64", "pread64", "flock"}
 
 
-def prepare_fresh(bench, state):
-    del bench, state
+def prepare_fresh(bench, state, log):
+    del bench, state, log
 
 
-def prepare_resume(bench, state):
+def prepare_resume(bench, state, log):
     """Three generations, a save that was cut off, a record that was not published."""
-    bench.run(bench.train(state, 3, extra=["--keep", "3"]))
+    bench.run(bench.train(state, 3, log, ["--keep", "3"]))
     os.mkdir(os.path.join(state, "gen", "1-9"))
     for name in ("gen/1-9/segment.0", "TEMP.1.77.99", "stray"):
         with open(os.path.join(state, name), "wb") as file:
             file.write(b"unfinished")
 
 
-def prepare_prune(bench, state):
-    bench.run(bench.train(state, 5, extra=["--keep", "5"]))
+def prepare_prune(bench, state, log):
+    bench.run(bench.train(state, 5, log, ["--keep", "5"]))
 
 
-def train(bench, state, metrics):
-    return bench.train(state, metrics=metrics)
+def train(bench, state, log):
+    return bench.train(state, log=log)
 
 
-def prune(bench, state, metrics):
-    del metrics
+def prune(bench, state, log):
+    del log  # prune keeps none
     return [bench.tool, "prune", state, "--keep", "2"]
 
 
@@ -82,10 +82,12 @@ SCENARIOS = {
 def census(bench, scenario):
     """{call: the numbers n for which the first n-th call of any thread is on the state directory}"""
     prepare, command = SCENARIOS[scenario]
-    state = bench.path("census")
-    prepare(bench, state)
-    done = bench.traced(command(bench, state, None), list(FAULTS))
+    state, log = bench.path("census"), bench.path("census.log")
+    prepare(bench, state, log)
+    done = bench.traced(command(bench, state, log), list(FAULTS))
     shutil.rmtree(state)
+    if os.path.exists(log):
+        os.unlink(log)
     if done.code:
         raise SystemExit("the census of '%s' fails: %s" % (scenario, done))
     first = {}
@@ -130,25 +132,23 @@ class Injection:
         self.templates = {}
         for scenario, (prepare, _) in SCENARIOS.items():
             self.templates[scenario] = bench.path("template-" + scenario)
-            prepare(bench, self.templates[scenario])
+            prepare(bench, self.templates[scenario], self.templates[scenario] + ".log")
         self.tried = self.reached = self.killed = 0
         self.codes = {}
 
     def try_one(self, scenario, name, fault, number):
-        state, metrics = self.bench.path("state"), self.bench.path("metrics")
-        for leftover in (state, metrics):
-            shutil.rmtree(leftover, ignore_errors=True)
-        if os.path.exists(metrics):
-            os.unlink(metrics)
+        state, log = self.bench.path("state"), self.bench.path("log")
+        shutil.rmtree(state, ignore_errors=True)
+        if os.path.exists(log):
+            os.unlink(log)
         if os.path.exists(self.templates[scenario]):
             shutil.copytree(self.templates[scenario], state)
+            shutil.copy(self.templates[scenario] + ".log", log)
         persistent = fault.endswith("+")
         rule = "%s:%s:when=%d%s" % (name, fault.rstrip("+"), number, "+" if persistent else "")
-        command = SCENARIOS[scenario][1](self.bench, state, metrics)
+        command = SCENARIOS[scenario][1](self.bench, state, log)
         done = self.bench.traced(command, [name], rule)
         kill, lies = "KILL" in fault, "retval" in fault
-        # What is there at the beginning is committed, too.
-        saved = max(common.acknowledged(metrics), {"fresh": 0, "resume": 3, "prune": 5}[scenario])
         wrong = []
         self.tried += 1
         if kill:
@@ -161,7 +161,7 @@ class Injection:
         if fault == "error=EINTR" and name not in ("close", "openat") and done.code:
             wrong.append("an interrupted call is not made again: %s" % done)
         self.codes[done.code] = self.codes.get(done.code, 0) + 1
-        return wrong + self.judge.recover(state, saved, lies)
+        return wrong + self.judge.recover(state, log, lies, complete=scenario != "prune")
 
 
 def report_failure(case, wrong):
