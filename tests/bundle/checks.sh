@@ -13,7 +13,7 @@ while IFS= read -r line; do
     names=$(printf '%s\n' "$column" | tr ',' '\n' | sed 's/^ *//')
     while IFS= read -r name; do
         file=${name%% *} test=${name#* }
-        grep -Eq "^Test\([a-z_]+, $test[,)]" "$file" || { echo "$file has no test '$test'" && exit 1; }
+        grep -Eq "^Test\([a-z_]+, ${test}[,)]" "$file" || { echo "$file has no test '$test'" && exit 1; }
         tests=$((tests + 1))
     done <<END
 $names

@@ -186,7 +186,8 @@ Test(round_trip, format_1_0) {
     tsr_bundle *bundle = NULL;
     char hex[TSR_DIGEST_HEX + 1];
     size_t size, again_size;
-    sample_must(&ctx, tsr_bundle_open(&ctx, TESTS_FOLDER "/../golden/format-1.0.tsb", &strict, &bundle));
+    sample_must(&ctx,
+                tsr_bundle_open(&ctx, TESTS_FOLDER "/../golden/format-1.0.tsb", &strict, &bundle));
     tsr_digest digest = tsr_bundle_get_digest(bundle);
     tsr_digest_format(&digest, hex);
     cr_assert_str_eq(hex, root);

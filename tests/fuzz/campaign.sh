@@ -26,7 +26,7 @@ if [ "$seconds" = --minimise ]; then
         mkdir -p "$folder/least" "$corpus"
         rm -rf "$folder/least/$target"
         mkdir "$folder/least/$target"
-        "$folder/fast/$target" -merge=1 -max_len=2048 "$folder/least/$target" "$corpus" \
+        "$folder/fast/$target" -set_cover_merge=1 -max_len=4096 "$folder/least/$target" "$corpus" \
             "$folder/corpus/$target" 2>"$folder/merge.log" || { tail "$folder/merge.log"; exit 1; }
         find "$corpus" -type f ! -name 'case-*' -delete
         cp "$folder/least/$target"/* "$corpus/"

@@ -25,8 +25,8 @@ READERS = {
                "bundle/open.c": ["tsr_bundle_open"]},
     "program": {"manifests/program_bytes.c": ["tsr_program_decode"],
                 "manifests/program.c": ["tsr_program_verify"]},
+    "signature": {"bundle/trust/dsse.c": ["tsr_dsse_parse"]},
     "safetensors": {"runtime/data/safetensors.c": ["tsr_safetensors_decode", "check_cover"]},
-    "signature": {"bundle/sign.c": ["tsr_signature_check"]},
     "tar": {"bundle/tar.c": ["tsr_tar_walk"]},
     "zstd": {"bundle/read.c": ["decompress"]},
 }
