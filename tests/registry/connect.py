@@ -10,6 +10,7 @@ import urllib.parse
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
     protocol_version = "HTTP/1.0"
 
     def log_message(self, *words):

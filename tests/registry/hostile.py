@@ -48,6 +48,7 @@ BLOBS = {digest_of(data): data for data in (CONFIG, LAYER, TABLE, bytes(32))}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *words):

@@ -48,6 +48,7 @@ def find_rule(method, path):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
     protocol_version = "HTTP/1.1"
     taken = 0
 

@@ -3,15 +3,20 @@
  * The registry client on the command line, without the compiler, so that the scripts of this folder
  * run under the sanitizers too. push and pull are those of tessera-aot, flag by flag:
  *   push FILE REF [flags] | pull REF -o OUT [flags]
+ *   faults REF OUT: pulls again and again, the first, second, third … file operation failing
  *   make PATH WEIGHTS_MIB WEIGHTS_SEED CHANGED_MIB KERNEL_SEED: a bundle of three targets; the seed
  *     of the weights holds but for the first CHANGED_MIB, whose content the kernels' seed decides
  */
 #include "bundle/bundle.h"
+#include "runtime/base/io.h"
 #include "tools/aot/remote.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -93,6 +98,92 @@ static tsr_result make(tsr_ctx *ctx, const char *path, const uint64_t *numbers) 
     return result;
 }
 
+/* ---- file operations that fail ---- */
+
+static atomic_int countdown; /* at 1 the next operation fails */
+
+static bool fails(void) { return atomic_fetch_sub(&countdown, 1) == 1; }
+
+static int faulty_open(void *self, int dir, const char *path, int flags, mode_t mode) {
+    const tsr_io *io = tsr_io_system();
+    (void)self;
+    return fails() ? -EMFILE : io->open(io->self, dir, path, flags, mode);
+}
+static ssize_t faulty_pread(void *self, int fd, void *bytes, size_t size, off_t offset) {
+    const tsr_io *io = tsr_io_system();
+    (void)self;
+    return fails() ? -EIO : io->pread(io->self, fd, bytes, size, offset);
+}
+static ssize_t faulty_pwrite(void *self, int fd, const void *bytes, size_t size, off_t offset) {
+    const tsr_io *io = tsr_io_system();
+    (void)self;
+    return fails() ? -ENOSPC : io->pwrite(io->self, fd, bytes, size, offset);
+}
+static int faulty_fsync(void *self, int fd) {
+    (void)self;
+    return fails() ? -EIO : tsr_io_system()->fsync(NULL, fd);
+}
+static int faulty_fallocate(void *self, int fd, off_t size) {
+    (void)self;
+    return fails() ? -ENOSPC : tsr_io_system()->fallocate(NULL, fd, size);
+}
+static int faulty_ftruncate(void *self, int fd, off_t size) {
+    (void)self;
+    return fails() ? -EFBIG : tsr_io_system()->ftruncate(NULL, fd, size);
+}
+static int faulty_fstat(void *self, int fd, struct stat *out_stat) {
+    (void)self;
+    return fails() ? -EIO : tsr_io_system()->fstat(NULL, fd, out_stat);
+}
+static int faulty_rename(void *self, int dir, const char *from, const char *to) {
+    (void)self;
+    return fails() ? -EACCES : tsr_io_system()->rename(NULL, dir, from, to);
+}
+static int faulty_unlink(void *self, int dir, const char *path, int flags) {
+    (void)self;
+    return fails() ? -EACCES : tsr_io_system()->unlink(NULL, dir, path, flags);
+}
+static int faulty_lock(void *self, int fd) {
+    (void)self;
+    return fails() ? -EIO : tsr_io_system()->lock(NULL, fd);
+}
+
+static bool exists(const char *path) { return access(path, F_OK) == 0; }
+
+/* Whatever operation fails: an error, and no file; or success, and the file is whole. */
+static tsr_result faults(tsr_ctx *ctx, const char *reference, const char *path) {
+    tsr_io io = *tsr_io_system();
+    const tsr_registry_options options = {
+        .size_bytes = sizeof options, .jobs = 1, .no_retries = true};
+    const tsr_bundle_open_options strict = {.size_bytes = sizeof strict, .strict = true};
+    tsr_registry_report report;
+    int failed = 0;
+    io.open = faulty_open, io.pread = faulty_pread, io.pwrite = faulty_pwrite;
+    io.fsync = faulty_fsync, io.fallocate = faulty_fallocate, io.ftruncate = faulty_ftruncate;
+    io.fstat = faulty_fstat, io.rename = faulty_rename, io.unlink = faulty_unlink;
+    io.lock = faulty_lock;
+    for (int nth = 1;; nth++) {
+        tsr_ctx faulty = {.io = &io};
+        tsr_bundle *bundle = NULL;
+        atomic_store(&countdown, nth);
+        tsr_result result = tsr_registry_pull(&faulty, reference, path, &options, NULL, &report);
+        bool met = atomic_load(&countdown) <= 0, there = exists(path);
+        if (there) {
+            TRY(ctx, tsr_bundle_open(ctx, path, &strict, &bundle));
+            tsr_bundle_close(ctx, bundle);
+        }
+        if (result.code && (!met || !faulty.error.text[0]))
+            FAIL(ctx, TSR_INTERNAL, "operation %d: code %d without a reason: '%s'", nth,
+                 result.code, faulty.error.text);
+        if (!result.code && !there) FAIL(ctx, TSR_INTERNAL, "operation %d: success, no file", nth);
+        failed += result.code != 0;
+        unlink(path);
+        if (!met) break;
+    }
+    printf("%d operations failed, each told\n", failed);
+    return TSR_SUCCESS;
+}
+
 static tsr_result run(tsr_ctx *ctx, int argc, char **argv) {
     const char *verb = argc > 1 ? argv[1] : "";
     if (argc == 7 && strcmp(verb, "make") == 0) {
@@ -100,6 +191,7 @@ static tsr_result run(tsr_ctx *ctx, int argc, char **argv) {
         for (size_t i = 0; i < 4; i++) numbers[i] = strtoull(argv[3 + i], NULL, 10);
         return make(ctx, argv[2], numbers);
     }
+    if (argc == 4 && strcmp(verb, "faults") == 0) return faults(ctx, argv[2], argv[3]);
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(commands[i].name, verb) == 0) return commands[i].run(ctx, argc - 2, argv + 2);
     FAIL(ctx, TSR_USAGE, "push FILE REF | pull REF -o OUT | make PATH MIB SEED CHANGED SEED");

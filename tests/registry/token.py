@@ -40,6 +40,8 @@ def token(service, scopes):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True
+
     def log_message(self, *words):
         pass
 
