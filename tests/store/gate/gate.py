@@ -29,7 +29,8 @@ PAGE_ROW = re.compile(r'^\| `([^`]+)` \| (.*?) \| (\S+) \| ([0-9.]+) \| (.*) \|$
 HEAD = """# Mutation gate
 
 Bugs planted one at a time in the sources of the commit protocol (`runtime/commit/mutants.def`), the first layer of the tests that finds
-each, and after how many seconds (of one CPU of the machine this page was written on). Layers, cheapest first: {layers}.
+each, and after how many seconds (of one CPU of the machine this page was written on). Layers, cheapest first:
+{layers}.
 Written by `tests/store/gate/gate.py --write`; `store/gate` fails when a mutant lives or this page is not current.
 
 | mutant | planted bug | found by | seconds | what it says |
