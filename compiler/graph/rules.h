@@ -14,4 +14,7 @@
 #include "compiler/graph/ops.def"
 #undef X
 
+/* A kernel of its own computes this attention; else it becomes simpler ops. */
+bool tsr_attention_is_kept(MlirOperation op);
+
 #endif

@@ -142,6 +142,7 @@ TSR_RESULT tsr_tile_lower_transpose(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_reduce(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_argmax(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_matmul(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_attention(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_conv2d(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_conv2d_grad_input(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_conv2d_grad_filter(tsr_tile_group *group);
