@@ -15,6 +15,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import time
 
@@ -190,7 +191,7 @@ def main():
         kind = common.file_system(folder) if os.path.isdir(folder) else "absent"
         common.skip("%s is %s; %s is needed" % (folder, kind, options.fs))
     strace = common.strace_or_skip()
-    failures = 0
+    failures, stopped = 0, []
     with common.Bench(options.run, options.bundle, folder) as bench:
         bench.strace = strace
         cases = list_cases(bench)
@@ -202,17 +203,20 @@ def main():
         else:
             chosen = in_order(cases, options.seed)
         end = time.monotonic() + options.seconds
+        signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
         for case in chosen:
+            if stopped:
+                break
             if not options.all and not options.only and time.monotonic() > end:
                 break
             wrong = injection.try_one(*case)
             if wrong:
                 failures += 1
                 report_failure(case, wrong)
+    print("exit codes of the disturbed runs:", dict(sorted(injection.codes.items())))
     print("%s: %d of %d faults tried, %d reached, %d processes killed, %d failed, seed %d" %
           (options.fs, injection.tried, total, injection.reached, injection.killed, failures,
            options.seed))
-    print("exit codes of the disturbed runs:", dict(sorted(injection.codes.items())))
     if injection.reached * 10 < injection.tried * 9:
         print("FAILED: fewer than nine of ten faults were reached")
         failures += 1

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/common.sh"
 
 {
-    for script in setup demo test bench; do
+    for script in setup demo test bench torture; do
         help=$("tools/$script" --help </dev/null) || echo "tools/$script --help: exit code $?"
         case $help in
         "usage: tools/$script"*) ;;
