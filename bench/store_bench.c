@@ -1,25 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Speed of the state store beside that of the disk below it, in one run.
+ * Speed of the state store beside that of the disk and the processor below it, in one run.
  *
- *     store_bench FOLDER MIB
+ *     store_bench FOLDER MIB GENERATIONS
  *
  * Needs three times MIB mebibytes in FOLDER, which must not have a store-bench folder; what is
- * written is removed at the end. Each round takes the store and the reference one after the other;
+ * written is removed at the end. Each round takes the store and its references one after the other;
  * figures are medians. Prints one JSON object:
  *
  *     persist       a save of MIB, to acknowledged, as a share of the speed of writing the same
  *                   bytes to one new file past the page cache in blocks of 8 MiB, with one fsync
+ *     persist_floor the same, as a share of what is possible: the lower of that speed and of the
+ *                   speed at which all cores together hash those bytes
  *     recover       opening a store of MIB, every byte verified, and loading it, as a share of the
  *                   speed of reading its segment past the page cache
+ *     recover_floor the same, as a share of the lower of that speed and of hashing
  *     commit_4_kib  time of a save of 4 KiB over that of write, fsync, rename of a file of 4 KiB
- *     stall_4_kib, stall   what the caller of such a save waits, over a step of 100 ms
- *     write_gb_s, read_gb_s   the references, in 1e9 bytes a second
+ *     commit_syncs  fsyncs of such a save, to acknowledged
+ *     stall_…       what the caller of a save of 4 KiB, 1 MiB, 8 MiB, MIB waits, over a step of
+ *                   100 ms
+ *     slowdown_8_mib  how many times as long a step of 100 ms of one thread takes while a save of 8
+ * MiB is under way write_gb_s, read_gb_s, hash_gb_s   the references, in 1e9 bytes a second
+ *     generations   saves of 4 KiB in one store, kept open: of the last against the first hundredth
+ *                   of them, the growth of the directory's bytes, of open descriptors, and of
+ *                   resident memory in KiB
  */
+#include "runtime/base/io.h"
 #include "runtime/store.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +40,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 5, COMMITS = 51, BLOCK_BYTES = 8 << 20, PATH_BYTES = 4096, MIB_MAX = 4096 };
+enum {
+    ROUNDS = 7,
+    COMMITS = 51,
+    BLOCK_BYTES = 8 << 20,
+    PATH_BYTES = 4096,
+    MIB_MAX = 4096,
+    GENERATIONS_MAX = 1000000,
+    THREADS_MAX = 8, /* as many as the store uses */
+    STEPS = 15,
+};
 static const double step_seconds = 0.1;
 
 typedef struct bench {
@@ -36,6 +58,13 @@ typedef struct bench {
     uint8_t *bytes, *block; /* block is aligned for the disk */
     size_t size_bytes;
 } bench;
+
+typedef struct figures {
+    double persist, persist_floor, recover, recover_floor, commit, stalls[4], slowdown;
+    double write_gb_s, read_gb_s, hash_gb_s;
+    unsigned long commit_syncs;
+    long generation_bytes, generation_fds, generation_kib;
+} figures;
 
 static double now_seconds(void) {
     struct timespec t;
@@ -91,7 +120,54 @@ static TSR_RESULT replace_plain(bench *b, double *out_seconds) {
     return TSR_SUCCESS;
 }
 
+/* Every chunk of the state, shared out among threads as the store does. */
+typedef struct hashing {
+    const bench *b;
+    unsigned index, count;
+    tsr_digest last;
+} hashing;
+
+static void *hash_share(void *user) {
+    hashing *share = user;
+    size_t stride = (size_t)share->count * TSR_HASH_CHUNK_BYTES;
+    for (size_t at = (size_t)share->index * TSR_HASH_CHUNK_BYTES; at < share->b->size_bytes;
+         at += stride) {
+        size_t left = share->b->size_bytes - at;
+        share->last = tsr_hash_tree(share->b->bytes + at,
+                                    left < TSR_HASH_CHUNK_BYTES ? left : TSR_HASH_CHUNK_BYTES);
+    }
+    return NULL;
+}
+
+static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
+    hashing shares[THREADS_MAX];
+    pthread_t threads[THREADS_MAX];
+    cpu_set_t cpus;
+    double start = now_seconds();
+    unsigned count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (unsigned)CPU_COUNT(&cpus);
+    if (count > THREADS_MAX) count = THREADS_MAX;
+    for (unsigned i = 0; i < count; i++) {
+        shares[i] = (hashing){.b = b, .index = i, .count = count};
+        if (pthread_create(&threads[i], NULL, hash_share, &shares[i]))
+            FAIL(&b->ctx, TSR_MEMORY, "cannot start a thread");
+    }
+    for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    *out_seconds = now_seconds() - start;
+    return TSR_SUCCESS;
+}
+
 /* ---- the store ---- */
+
+static unsigned long syncs, syncs_at_ack; /* of the thread that saves, read when it is done */
+
+static int counted_fsync(void *self, int fd) {
+    __atomic_add_fetch(&syncs, 1, __ATOMIC_RELAXED);
+    return tsr_io_system()->fsync(self, fd);
+}
+static void note_ack(void *user, const char *line) {
+    (void)user;
+    if (strstr(line, "\"event\":\"ack\"")) syncs_at_ack = __atomic_load_n(&syncs, __ATOMIC_RELAXED);
+}
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk) {
     (void)info, (void)type, (void)walk;
@@ -103,6 +179,7 @@ static TSR_RESULT open_store(bench *b, const tsr_tensor *tensor, tsr_store **out
                                        .directory = b->store,
                                        .keep = 2,
                                        .region = "bench",
+                                       .event = note_ack,
                                        .tensors = tensor,
                                        .tensor_count = 1};
     tsr_recovery recovery;
@@ -117,9 +194,12 @@ static TSR_RESULT save(bench *b, tsr_store *store, uint64_t step, tsr_save_statu
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT measure_large(bench *b, double out_figures[static 5]) {
+static double higher(double a, double b) { return a > b ? a : b; }
+
+static TSR_RESULT measure_large(bench *b, figures *out) {
     tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {b->size_bytes}}, b->bytes};
-    double persist[ROUNDS], stall[ROUNDS], recover[ROUNDS], writing[ROUNDS], reading[ROUNDS];
+    double persist[ROUNDS], stall[ROUNDS], recover[ROUNDS], writing[ROUNDS], reading[ROUNDS],
+        hashes[2 * ROUNDS];
     char segment[PATH_BYTES + 64];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
@@ -129,6 +209,7 @@ static TSR_RESULT measure_large(bench *b, double out_figures[static 5]) {
         tsr_save_status status;
         unlink(b->file);
         TRY_GOTO(&b->ctx, result, write_plain(b, b->file, b->size_bytes, O_DIRECT, &writing[i]));
+        TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[i]));
         TRY_GOTO(&b->ctx, result, save(b, store, i + 1, &status));
         persist[i] = status.persist_seconds;
         stall[i] = status.stall_seconds;
@@ -138,6 +219,7 @@ static TSR_RESULT measure_large(bench *b, double out_figures[static 5]) {
     snprintf(segment, sizeof segment, "%s/gen/1-%d/segment.0", b->store, ROUNDS);
     for (size_t i = 0; i < ROUNDS; i++) {
         TRY_GOTO(&b->ctx, result, read_plain(b, segment, &reading[i]));
+        TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[ROUNDS + i]));
         double start = now_seconds();
         TRY_GOTO(&b->ctx, result, open_store(b, &tensor, &store));
         TRY_GOTO(&b->ctx, result, tsr_store_load(&b->ctx, store, &tensor, 1));
@@ -145,58 +227,180 @@ static TSR_RESULT measure_large(bench *b, double out_figures[static 5]) {
         tsr_store_close(&b->ctx, store);
         store = NULL;
     }
-    out_figures[0] = median(persist, ROUNDS);
-    out_figures[1] = median(writing, ROUNDS);
-    out_figures[2] = median(recover, ROUNDS);
-    out_figures[3] = median(reading, ROUNDS);
-    out_figures[4] = median(stall, ROUNDS);
+    double write = median(writing, ROUNDS), read = median(reading, ROUNDS);
+    double hash = median(hashes, ROUNDS), rehash = median(hashes + ROUNDS, ROUNDS);
+    double saved = median(persist, ROUNDS), recovered = median(recover, ROUNDS);
+    double gigabytes = (double)b->size_bytes * 1e-9;
+    out->persist = write / saved;
+    out->persist_floor = higher(write, hash) / saved;
+    out->recover = read / recovered;
+    out->recover_floor = higher(read, rehash) / recovered;
+    out->stalls[3] = median(stall, ROUNDS) / step_seconds;
+    out->write_gb_s = gigabytes / write;
+    out->read_gb_s = gigabytes / read;
+    out->hash_gb_s = gigabytes / hash;
 done:
     tsr_store_close(&b->ctx, store);
     return result;
 }
 
-static TSR_RESULT measure_small(bench *b, double out_figures[static 3]) {
+/* ---- small states ---- */
+
+static TSR_RESULT measure_small(bench *b, figures *out) {
     const tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {4096}}, b->bytes};
-    double persist[COMMITS], stall[COMMITS], replace[COMMITS];
+    double persist[COMMITS], stall[COMMITS], replace[COMMITS], counts[COMMITS];
+    tsr_store *store = NULL;
+    tsr_io counting = *tsr_io_system();
+    counting.fsync = counted_fsync;
+    b->ctx.io = &counting;
+    tsr_result result = open_store(b, &tensor, &store);
+    if (!result.code) result = tsr_store_reserve(&b->ctx, store, &tensor, 1);
+    for (uint64_t i = 0; i < COMMITS && !result.code; i++) {
+        tsr_save_status status;
+        TRY_GOTO(&b->ctx, result, replace_plain(b, &replace[i]));
+        unsigned long before = __atomic_load_n(&syncs, __ATOMIC_RELAXED);
+        TRY_GOTO(&b->ctx, result, save(b, store, i + 1, &status));
+        counts[i] = (double)(syncs_at_ack - before);
+        persist[i] = status.persist_seconds;
+        stall[i] = status.stall_seconds;
+    }
+    out->commit = median(persist, COMMITS) / median(replace, COMMITS);
+    out->stalls[0] = median(stall, COMMITS) / step_seconds;
+    out->commit_syncs = (unsigned long)median(counts, COMMITS);
+done:
+    tsr_store_close(&b->ctx, store);
+    b->ctx.io = NULL;
+    return result;
+}
+
+/* As much arithmetic as takes step_seconds on one thread by itself. */
+static uint64_t spin(uint64_t turns) {
+    volatile uint64_t value = 1;
+    for (uint64_t i = 0; i < turns; i++) value = value * 6364136223846793005u + i;
+    return value;
+}
+static double spin_seconds(uint64_t turns) {
+    double start = now_seconds();
+    spin(turns);
+    return now_seconds() - start;
+}
+
+/* Steps without and with a save under way take turns. */
+static TSR_RESULT measure_medium(bench *b, size_t size_bytes, double *out_stall,
+                                 double *out_slowdown) {
+    const tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {size_bytes}}, b->bytes};
+    double stall[STEPS], alone[STEPS], beside[STEPS];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
     TRY(&b->ctx, result);
     TRY_GOTO(&b->ctx, result, tsr_store_reserve(&b->ctx, store, &tensor, 1));
-    for (uint64_t i = 0; i < COMMITS; i++) {
-        tsr_save_status status;
-        TRY_GOTO(&b->ctx, result, replace_plain(b, &replace[i]));
-        TRY_GOTO(&b->ctx, result, save(b, store, i + 1, &status));
-        persist[i] = status.persist_seconds;
+    uint64_t turns = (uint64_t)(1e6 * step_seconds / spin_seconds(1000000));
+    for (uint64_t i = 0; i < STEPS; i++) {
+        const tsr_position position = {.step = i + 1, .virtual_ranks = 1};
+        alone[i] = spin_seconds(turns);
+        TRY_GOTO(&b->ctx, result, tsr_store_save(&b->ctx, store, &position));
+        beside[i] = spin_seconds(turns);
+        tsr_save_status status = tsr_store_wait(store);
+        if (status.committed_count != i + 1)
+            FAIL_GOTO(&b->ctx, result, TSR_SAVE, "save %d failed", (int)i + 1);
         stall[i] = status.stall_seconds;
     }
-    out_figures[0] = median(persist, COMMITS);
-    out_figures[1] = median(replace, COMMITS);
-    out_figures[2] = median(stall, COMMITS);
+    *out_stall = median(stall, STEPS) / step_seconds;
+    *out_slowdown = median(beside, STEPS) / median(alone, STEPS);
 done:
     tsr_store_close(&b->ctx, store);
     return result;
 }
 
-static TSR_RESULT measure(bench *b) {
-    double large[5] = {0}, small[3] = {0};
-    double gigabytes = (double)b->size_bytes * 1e-9;
-    snprintf(b->store, sizeof b->store, "%.4000s/small", b->folder);
-    TRY(&b->ctx, measure_small(b, small));
-    snprintf(b->store, sizeof b->store, "%.4000s/large", b->folder);
-    TRY(&b->ctx, measure_large(b, large));
-    printf("{\"persist\": %.3f, \"recover\": %.3f, \"commit_4_kib\": %.3f, \"stall_4_kib\": %.5f, "
-           "\"stall\": %.3f, \"write_gb_s\": %.3f, \"read_gb_s\": %.3f}\n",
-           large[1] / large[0], large[3] / large[2], small[0] / small[1], small[2] / step_seconds,
-           large[4] / step_seconds, gigabytes / large[1], gigabytes / large[3]);
+/* ---- many generations ---- */
+
+static long file_bytes;
+static int add_size(const char *path, const struct stat *info, int type, struct FTW *walk) {
+    (void)path, (void)type, (void)walk;
+    file_bytes += (long)info->st_size;
+    return 0;
+}
+
+static long count_entries(const char *path) {
+    long count = 0;
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir)) count++;
+    if (dir) closedir(dir);
+    return count;
+}
+
+static long resident_kib(void) {
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file && fscanf(file, "%*d %ld", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static TSR_RESULT measure_generations(bench *b, uint64_t count, figures *out) {
+    const tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {4096}}, b->bytes};
+    tsr_store *store = NULL;
+    tsr_result result = open_store(b, &tensor, &store);
+    TRY(&b->ctx, result);
+    TRY_GOTO(&b->ctx, result, tsr_store_reserve(&b->ctx, store, &tensor, 1));
+    long bytes = 0, fds = 0, kib = 0;
+    for (uint64_t i = 1; i <= count; i++) {
+        tsr_save_status status;
+        TRY_GOTO(&b->ctx, result, save(b, store, i, &status));
+        if (i != (count + 99) / 100 && i != count) continue;
+        file_bytes = 0;
+        nftw(b->store, add_size, 16, FTW_PHYS);
+        out->generation_bytes = file_bytes - bytes;
+        out->generation_fds = count_entries("/proc/self/fd") - fds;
+        out->generation_kib = resident_kib() - kib;
+        bytes = file_bytes;
+        fds = count_entries("/proc/self/fd");
+        kib = resident_kib();
+    }
+done:
+    tsr_store_close(&b->ctx, store);
+    return result;
+}
+
+static void name_store(bench *b, const char *name) {
+    snprintf(b->store, sizeof b->store, "%.4000s/%s", b->folder, name);
+}
+
+static TSR_RESULT measure(bench *b, uint64_t generations) {
+    figures f = {0};
+    double ignored;
+    name_store(b, "small");
+    TRY(&b->ctx, measure_small(b, &f));
+    name_store(b, "1-mib");
+    TRY(&b->ctx, measure_medium(b, (size_t)1 << 20, &f.stalls[1], &ignored));
+    name_store(b, "8-mib");
+    TRY(&b->ctx, measure_medium(b, (size_t)8 << 20, &f.stalls[2], &f.slowdown));
+    name_store(b, "large");
+    TRY(&b->ctx, measure_large(b, &f));
+    name_store(b, "generations");
+    TRY(&b->ctx, measure_generations(b, generations, &f));
+    printf("{\"persist\": %.3f, \"persist_floor\": %.3f, \"recover\": %.3f, \"recover_floor\": "
+           "%.3f, \"commit_4_kib\": %.3f, \"commit_syncs\": %lu, ",
+           f.persist, f.persist_floor, f.recover, f.recover_floor, f.commit, f.commit_syncs);
+    printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall\": %.3f, "
+           "\"slowdown_8_mib\": %.3f, ",
+           f.stalls[0], f.stalls[1], f.stalls[2], f.stalls[3], f.slowdown);
+    printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"hash_gb_s\": %.3f, ", f.write_gb_s,
+           f.read_gb_s, f.hash_gb_s);
+    printf("\"generations\": {\"count\": %llu, \"bytes\": %ld, \"fds\": %ld, \"kib\": %ld}}\n",
+           (unsigned long long)generations, f.generation_bytes, f.generation_fds, f.generation_kib);
     return TSR_SUCCESS;
 }
 
 int main(int argc, char **argv) {
-    char *end = NULL;
+    char *end = NULL, *end2 = NULL;
     bench b = {.bytes = NULL};
-    long mib = argc == 3 ? strtol(argv[2], &end, 10) : 0;
-    if (mib < 8 || mib > MIB_MAX || *end || strlen(argv[1]) > PATH_BYTES - 128) {
-        fprintf(stderr, "usage: store_bench FOLDER MIB (8 to %d)\n", MIB_MAX);
+    long mib = argc == 4 ? strtol(argv[2], &end, 10) : 0;
+    long generations = argc == 4 ? strtol(argv[3], &end2, 10) : 0;
+    if (mib < 8 || mib > MIB_MAX || *end || generations < 100 || generations > GENERATIONS_MAX ||
+        *end2 || strlen(argv[1]) > PATH_BYTES - 128) {
+        fprintf(stderr, "usage: store_bench FOLDER MIB (8 to %d) GENERATIONS (100 to %d)\n",
+                MIB_MAX, GENERATIONS_MAX);
         return TSR_USAGE;
     }
     snprintf(b.folder, sizeof b.folder, "%.3900s/store-bench", argv[1]);
@@ -215,7 +419,7 @@ int main(int argc, char **argv) {
         memcpy(b.bytes + i, &state, sizeof state);
     }
     memset(b.block, 0, BLOCK_BYTES);
-    tsr_result result = measure(&b);
+    tsr_result result = measure(&b, (uint64_t)generations);
     if (result.code) fprintf(stderr, "store_bench: %s\n", b.ctx.error.text);
     if (nftw(b.folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS))
         fprintf(stderr, "store_bench: '%s' is left\n", b.folder);

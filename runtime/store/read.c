@@ -175,13 +175,14 @@ static tsr_result fill_slot(tsr_ctx *ctx, const tsr_segment_file *file, tsr_read
     return TSR_SUCCESS;
 }
 
-/* What will be used is what is hashed, while it is still near the processor. */
+/* What will be used is what is hashed, while it is still near the processor; two leaves at a time,
+ * because they are hashed in pairs. */
 static tsr_digest copy_and_hash(const tsr_read_job *job) {
-    size_t size = job->chunk->size_bytes;
+    const size_t size = job->chunk->size_bytes, step = (size_t)2 * TSR_HASH_LEAF_BYTES;
     tsr_tree_hasher hasher;
     tsr_tree_hasher_init(&hasher);
-    for (size_t at = 0; at < size; at += TSR_HASH_LEAF_BYTES) {
-        size_t part = size - at < TSR_HASH_LEAF_BYTES ? size - at : TSR_HASH_LEAF_BYTES;
+    for (size_t at = 0; at < size; at += step) {
+        size_t part = size - at < step ? size - at : step;
         memcpy(job->destination + at, job->bytes + at, part);
         tsr_tree_hasher_update(&hasher, job->destination + at, part);
     }
