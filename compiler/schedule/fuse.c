@@ -4,6 +4,7 @@
  * them as tsched.func, one for all equal ones, and the entry as calls.
  */
 #include "compiler/schedule/fusion.h"
+#include "compiler/schedule/rows.h"
 #include "compiler/schedule/schedule.h"
 #include "runtime/base/hash.h"
 
@@ -84,6 +85,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         }
         node.operand_count = count;
         node.operands = operands;
+        tsr_rows_note(op, &node);
     }
     e->nodes[e->node_count] = node;
     e->rows[e->node_count] = row;
@@ -296,7 +298,7 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
     const tsr_attr attrs[] = {
         {"sym_name", tsr_attr_make_string(f->mlir, "")},
         {"function_type", tsr_attr_make_type(type)},
-        {"kind", tsr_attr_make_string(f->mlir, tsr_op_group_kind(row))},
+        {"kind", tsr_attr_make_string(f->mlir, group->rows ? "rows" : tsr_op_group_kind(row))},
         {"source", tsr_attr_make_string(f->mlir, "default")},
         {"flops", tsr_attr_make_i64(f->mlir, group_flops(e, group))},
         {"bytes", tsr_attr_make_i64(f->mlir, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes)},

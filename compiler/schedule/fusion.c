@@ -6,6 +6,8 @@
  */
 #include "compiler/schedule/fusion.h"
 
+#include "compiler/schedule/rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +74,7 @@ static uint64_t mul_saturating(uint64_t a, uint64_t b) {
 
 typedef struct description {
     uint32_t root;
+    bool rows;
     tsr_shape shape;    /* of the outputs */
     tsr_shape prologue; /* REDUCE: of the input */
     uint32_t input_count, output_count;
@@ -134,7 +137,8 @@ static bool find_shape(const planner *p, const uint32_t *members, uint32_t count
         if (d->root != TSR_FUSE_NONE) return false;
         d->root = members[i];
     }
-    if (d->root != TSR_FUSE_NONE && p->nodes[d->root].kind == TSR_FUSE_ALONE && count > 1 + parts)
+    if (d->root != TSR_FUSE_NONE && count > 1 + parts &&
+        (p->nodes[d->root].kind == TSR_FUSE_ALONE || p->nodes[d->root].kind == TSR_FUSE_KEEP))
         return false;
     d->shape = p->nodes[d->root != TSR_FUSE_NONE ? d->root : d->outputs[0]].shape;
     for (uint32_t i = 0; i < d->output_count && !parts; i++)
@@ -177,6 +181,21 @@ static bool place_members(planner *p, const uint32_t *members, uint32_t count, u
     return true;
 }
 
+/* The nodes as a rows group. */
+static bool find_rows(const planner *p, const uint32_t *members, uint32_t count, description *d) {
+    const tsr_rows_set all = {.nodes = p->nodes,
+                              .members = members,
+                              .member_count = count,
+                              .inputs = d->inputs,
+                              .outputs = d->outputs,
+                              .input_count = d->input_count,
+                              .output_count = d->output_count};
+    d->rows = tsr_rows_fit(&all, &d->operations);
+    for (uint32_t i = count; d->rows && i-- > 0;)
+        if (p->nodes[members[i]].kind == TSR_FUSE_REDUCE) d->root = members[i];
+    return d->rows;
+}
+
 /* A group that a fault can follow, or that is no map or matmul, cannot overwrite tensors in place:
  * it costs a copy of each. */
 static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t count,
@@ -197,8 +216,9 @@ static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32
     p->stamp++;
     for (uint32_t i = 0; i < count; i++) p->mark[members[i]] = p->stamp;
     if (!find_arguments(p, members, count, set_a, set_b, d)) return false;
-    if (!find_shape(p, members, count, d)) return false;
-    if (!place_members(p, members, count, set_a, set_b, d)) return false;
+    bool plain =
+        find_shape(p, members, count, d) && place_members(p, members, count, set_a, set_b, d);
+    if (!plain && !find_rows(p, members, count, d)) return false;
     d->cost = add_saturating(d->read_bytes, d->written_bytes);
     d->cost = add_saturating(d->cost, d->operations);
     d->cost = add_saturating(d->cost, late_copies(p, members, count, d));
@@ -533,6 +553,7 @@ static TSR_RESULT emit(planner *p, uint32_t index, tsr_fuse_group *group) {
     *group = (tsr_fuse_group){
         .nodes = TSR_NEW(p->arena, uint32_t, inside),
         .root = d.root,
+        .rows = d.rows,
         .inputs = tsr_arena_memdup(p->arena, d.inputs, d.input_count * sizeof *d.inputs),
         .outputs = tsr_arena_memdup(p->arena, d.outputs, d.output_count * sizeof *d.outputs),
         .input_count = d.input_count,

@@ -8,6 +8,7 @@
  *   matmul   one matmul, then elementwise nodes over its result's shape;
  *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
  *            result's shape; outputs have the result's shape;
+ *   rows     reductions over the same last dims with what lies around them (rows.h);
  *   alone    a single node of any other kind, with the PARTs that are its further results.
  *
  * Method: every node begins as its own group; the pair of groups whose merger saves most by the
@@ -42,6 +43,7 @@ typedef enum tsr_fuse_kind {
     TSR_FUSE_MAP,    /* elementwise, operands broadcast to the result's shape */
     TSR_FUSE_MATMUL,
     TSR_FUSE_REDUCE, /* of operand 0 */
+    TSR_FUSE_KEEP, /* a reshape that adds or drops last dims of size 1; alone, or in a rows group */
     TSR_FUSE_ALONE,
     TSR_FUSE_PART, /* a further result of an ALONE node, its only operand; they follow it at once */
 } tsr_fuse_kind;
@@ -54,16 +56,18 @@ typedef struct tsr_fuse_node {
     uint32_t operand_count;   /* 0 for SOURCE and SPLAT */
     const uint32_t *operands; /* indices of earlier nodes; borrowed */
     uint32_t weight;          /* MAP: cost units per element */
-    bool kept;                /* returned, or assigned to a tensor */
-    uint32_t replaces;        /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
-    bool faults;              /* its kernel can report a bad index, which ends the step */
+    uint32_t trailing; /* REDUCE of just so many last dims; else 0: cannot be in a rows group */
+    bool kept;         /* returned, or assigned to a tensor */
+    uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
+    bool faults;       /* its kernel can report a bad index, which ends the step */
 } tsr_fuse_node;
 
 typedef struct tsr_fuse_group {
     uint32_t *nodes; /* ascending; SPLAT nodes and copies of other groups' nodes among them */
     uint32_t node_count;
-    uint32_t root;     /* its MATMUL, REDUCE or ALONE node; TSR_FUSE_NONE in a map group */
-    uint32_t *inputs;  /* nodes, in the order of first use */
+    uint32_t root;    /* its MATMUL, REDUCE (the first), KEEP or ALONE node; TSR_FUSE_NONE: a map */
+    bool rows;        /* a rows group */
+    uint32_t *inputs; /* nodes, in the order of first use */
     uint32_t *outputs; /* nodes, ascending; at least one */
     uint32_t input_count, output_count;
     uint64_t read_bytes, written_bytes;

@@ -2,6 +2,7 @@
  *
  * The rules of tsched.func, one function per kind, and of tsched.call.
  */
+#include "compiler/schedule/rows.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 
@@ -47,6 +48,7 @@ typedef struct body {
     MlirOperation root;    /* null in a map of elementwise ops */
     const tsr_op_row *row; /* of the root */
     MlirOperation last;    /* the tsched.return */
+    bool rows;             /* a rows group: several reductions */
     size_t op_count;       /* constants and the return not counted */
     tsr_type output;       /* of the first result */
 } body;
@@ -71,7 +73,8 @@ static bool check_values(MlirOperation op) {
 /* Finds root and return; every op must be one the scheduler knows. */
 static bool read_body(MlirOperation func, body *b) {
     MlirBlock block = tsr_op_body(func);
-    *b = (body){.func = func};
+    const char *kind = tsr_op_string(func, "kind");
+    *b = (body){.func = func, .rows = kind && strcmp(kind, "rows") == 0};
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!is_static(mlirBlockGetArgument(block, i)))
             return complain(func, "every input must be a static tensor of a known element type");
@@ -86,6 +89,10 @@ static bool read_body(MlirOperation func, body *b) {
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;
         if (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
+        if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape"))
+            return complain(op, "cannot stand in a rows group");
+        if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
+            continue;
         if (!mlirOperationIsNull(b->root))
             return complain(op, "a fusion group holds one such op at most");
         b->root = op;
@@ -121,7 +128,7 @@ static bool check_return(body *b) {
         if (!tsr_value_type(value, &output)) return complain(b->last, "output of unknown type");
         if (i == 0) b->output = output;
         if (parts && !check_parts(b, i)) return false;
-        if (!parts && !tsr_shape_equal(&output.shape, &b->output.shape))
+        if (!parts && !b->rows && !tsr_shape_equal(&output.shape, &b->output.shape))
             return complain(b->last, "all outputs of a group have one shape");
     }
     return true;
@@ -192,11 +199,81 @@ static bool check_shapes(const body *b) {
     return good;
 }
 
+/* ---- rows ---- */
+
+typedef struct rows_reader {
+    tsr_arena arena;
+    tsr_value_map numbers;
+    tsr_fuse_node *nodes;
+    uint32_t *members, *inputs, *outputs;
+    uint32_t node_count, member_count;
+} rows_reader;
+
+static bool rows_add(rows_reader *r, MlirValue value, MlirOperation op, const tsr_op_row *row) {
+    tsr_type type;
+    if (!tsr_value_type(value, &type)) return false;
+    tsr_fuse_node *node = &r->nodes[r->node_count];
+    *node = (tsr_fuse_node){.dtype = type.dtype, .shape = type.shape};
+    if (row && row->op_class != TSR_CLASS_CONSTANT) {
+        size_t count = tsr_op_operand_count(op);
+        uint32_t *operands = TSR_NEW(&r->arena, uint32_t, count + 1);
+        if (!operands) return false;
+        for (size_t i = 0; i < count; i++)
+            operands[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
+        node->kind = row->op_class == TSR_CLASS_MAP ? TSR_FUSE_MAP : TSR_FUSE_REDUCE;
+        node->operand_count = (uint32_t)count;
+        node->operands = operands;
+        tsr_rows_note(op, node);
+        r->members[r->member_count++] = r->node_count;
+    }
+    return tsr_value_map_set(&r->numbers, &r->arena, value, r->node_count++);
+}
+
+static bool read_rows(const body *b, rows_reader *r) {
+    MlirBlock block = tsr_op_body(b->func);
+    size_t count = (size_t)mlirBlockGetNumArguments(block) + 1, inputs = count - 1;
+    TSR_FOR_EACH_OP(op, block) count++;
+    r->nodes = TSR_NEW(&r->arena, tsr_fuse_node, count);
+    r->members = TSR_NEW(&r->arena, uint32_t, count);
+    r->inputs = TSR_NEW(&r->arena, uint32_t, count);
+    r->outputs = TSR_NEW(&r->arena, uint32_t, tsr_op_operand_count(b->last) + 1);
+    if (!r->nodes || !r->members || !r->inputs || !r->outputs) return false;
+    for (size_t i = 0; i < inputs; i++) {
+        r->inputs[i] = (uint32_t)i;
+        if (!rows_add(r, mlirBlockGetArgument(block, (intptr_t)i), b->func, NULL)) return false;
+    }
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "tsched.return")) break;
+        if (!rows_add(r, tsr_op_result(op, 0), op, tsr_op_row_find(op))) return false;
+    }
+    for (size_t i = 0; i < tsr_op_operand_count(b->last); i++)
+        r->outputs[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(b->last, i));
+    return true;
+}
+
+static bool check_rows(const body *b) {
+    rows_reader r = {0};
+    uint64_t operations;
+    bool good = read_rows(b, &r);
+    const tsr_rows_set set = {.nodes = r.nodes,
+                              .members = r.members,
+                              .member_count = r.member_count,
+                              .inputs = r.inputs,
+                              .outputs = r.outputs,
+                              .input_count =
+                                  (uint32_t)mlirBlockGetNumArguments(tsr_op_body(b->func)),
+                              .output_count = (uint32_t)tsr_op_operand_count(b->last)};
+    good = good && tsr_rows_fit(&set, &operations);
+    tsr_arena_finish(&r.arena);
+    return good || complain(b->func, "its ops make no rows group (compiler/schedule/rows.h)");
+}
+
 static bool check_attributes(const body *b) {
     int64_t sizes[8];
     size_t count = 0;
     const char *kind = tsr_op_string(b->func, "kind");
     const char *expected = mlirOperationIsNull(b->root) ? "map" : tsr_op_group_kind(b->row);
+    if (b->rows && !mlirOperationIsNull(b->root)) expected = "rows";
     if (!kind || strcmp(kind, expected) != 0) {
         tsr_diag_error(mlirOperationGetLocation(b->func), TSR_DIAG_GROUP,
                        "tsched.func: kind is \"%s\"; its ops make it \"%s\"", kind ? kind : "",
@@ -218,7 +295,8 @@ bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
         return complain(func, "a fusion group has a body");
-    return read_body(func, &b) && check_return(&b) && check_attributes(&b) && check_shapes(&b);
+    return read_body(func, &b) && check_return(&b) && check_attributes(&b) &&
+           (b.rows ? check_rows(&b) : check_shapes(&b));
 }
 
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {

@@ -31,6 +31,12 @@ static const family *find_family(MlirOperation root) {
     return NULL;
 }
 
+/* Several reductions: no single op makes the family. */
+static bool is_rows(const tsr_tile_group *group) {
+    const char *kind = tsr_op_string(group->op, "kind");
+    return kind && strcmp(kind, "rows") == 0;
+}
+
 static tsr_result read_group(tsr_tile_group *group) {
     tsr_ctx *ctx = group->ctx;
     MlirOperation end = mlirBlockGetTerminator(group->body);
@@ -54,7 +60,7 @@ static tsr_result read_group(tsr_tile_group *group) {
         if (tsr_element_is(op) || tsr_op_is(op, "tessera.constant") ||
             tsr_op_is(op, "tessera.iota") || tsr_op_is(op, "tsched.return"))
             continue;
-        if (!mlirOperationIsNull(group->root))
+        if (!mlirOperationIsNull(group->root) && !is_rows(group))
             FAIL(ctx, TSR_INTERNAL, "'%s' holds both %s and %s", group->name,
                  tsr_op_name(group->root), tsr_op_name(op));
         group->root = op;
@@ -95,7 +101,7 @@ static tsr_result lower_group(tsr_tile_group *group, MlirBlock module_body) {
     TRY(ctx, make_block(group, &block));
     group->b.at.block = block;
     group->grid = 1;
-    tsr_result result = found->lower(group);
+    tsr_result result = is_rows(group) ? tsr_tile_lower_rows(group) : found->lower(group);
     if (result.code) {
         mlirBlockDestroy(block);
         return tsr_trace_(ctx, result, __FILE__, __LINE__);

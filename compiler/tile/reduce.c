@@ -20,6 +20,12 @@ static const tsr_reduction_op min = {"tessera.reduce_min", tsr_element_min, tsr_
 static const tsr_reduction_op prod = {"tessera.reduce_prod", tsr_element_mul, tsr_element_one};
 static const tsr_reduction_op *const ops[] = {&tsr_reduction_sum, &tsr_reduction_max, &min, &prod};
 
+const tsr_reduction_op *tsr_reduction_op_of(MlirOperation op) {
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        if (tsr_op_is(op, ops[i]->name)) return ops[i];
+    return NULL;
+}
+
 static tsr_result read_space(tsr_reduction *r) {
     tsr_tile_group *group = r->group;
     MlirOperation root = group->root;
@@ -33,8 +39,7 @@ static tsr_result read_space(tsr_reduction *r) {
         known = known && tsr_op_i64s(root, "axes", TSR_RANK_MAX, axes, &count);
     if (!known) FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed reduction", group->name);
     r->dtype = tsr_tile_compute_dtype(type.dtype);
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (tsr_op_is(root, ops[i]->name)) r->op = ops[i];
+    r->op = tsr_reduction_op_of(root);
     r->space.rank = type.shape.rank;
     for (uint32_t d = 0; d < type.shape.rank; d++) r->space.dims[d] = (int64_t)type.shape.dims[d];
     for (size_t i = 0; i < count; i++) {

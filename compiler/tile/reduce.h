@@ -17,6 +17,8 @@ typedef struct tsr_reduction_op {
     MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 } tsr_reduction_op;
 extern const tsr_reduction_op tsr_reduction_sum, tsr_reduction_max;
+/* Of tessera.sum and the like; NULL: another op. */
+const tsr_reduction_op *tsr_reduction_op_of(MlirOperation op);
 
 typedef struct tsr_reduction {
     tsr_tile_group *group;

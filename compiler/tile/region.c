@@ -339,7 +339,7 @@ void tsr_point_unflatten(tsr_tile_builder *b, tsr_point *point, const bool *sele
     }
 }
 
-static MlirValue splat_constant(tsr_tile_builder *b, const tsr_node *node) {
+MlirValue tsr_splat_value(tsr_tile_builder *b, const tsr_node *node) {
     MlirAttribute element = mlirDenseElementsAttrGetSplatValue(tsr_op_attr(node->op, "value"));
     MlirType type = tsr_tile_value_type(b, node->dtype, 0);
     if (tsr_dtype_is_float(node->dtype))
@@ -358,8 +358,8 @@ MlirValue tsr_node_value(tsr_region *region, const tsr_node *node, const tsr_poi
     return tsr_tile_splat(&region->group->b, node->value, point->lanes);
 }
 
-/* The offset, and a multiple of the lane number where the view moves along the last dimension. */
-static MlirValue place_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point) {
+/* The offset, and a multiple of the lane number along the last dimension. */
+MlirValue tsr_place_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point) {
     uint32_t rank = point->space->rank;
     int64_t stride = rank ? node->view.strides[rank - 1] : 0;
     MlirType whole = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
@@ -387,7 +387,7 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
         tsr_node *node = region->nodes[i];
         if (node->level != level) continue;
         if (node->kind == TSR_NODE_SPLAT) {
-            node->value = splat_constant(b, node);
+            node->value = tsr_splat_value(b, node);
         } else if (node->kind == TSR_NODE_VIEW) {
             uint32_t rank = point->space->rank;
             bool along = rank && node->view.strides[rank - 1];
@@ -400,7 +400,7 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
                 node->value =
                     tsr_tile_load(b, node->dtype, node->view.buffer, offset, lanes, scalar.mask);
         } else if (node->kind == TSR_NODE_PLACE) {
-            node->value = place_value(b, node, &scalar);
+            node->value = tsr_place_value(b, node, &scalar);
         } else if (node->kind == TSR_NODE_OP) {
             MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
             for (uint32_t k = 0; k < node->operand_count; k++)

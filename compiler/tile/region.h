@@ -102,6 +102,9 @@ typedef struct tsr_point {
     MlirValue index[TSR_RANK_MAX]; /* null: 0 */
 } tsr_point;
 MlirValue tsr_point_offset(tsr_tile_builder *b, const tsr_point *point, const tsr_view *view);
+MlirValue tsr_splat_value(tsr_tile_builder *b, const tsr_node *node); /* SPLAT: a scalar */
+/* PLACE: a scalar, or a vector where it moves along the last dimension and the point has lanes. */
+MlirValue tsr_place_value(tsr_tile_builder *b, const tsr_node *node, const tsr_point *point);
 /* Computes the nodes of one level. */
 void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point);
 /* The value of a node at a point, as a vector if the point has lanes. */
@@ -134,6 +137,7 @@ TSR_RESULT tsr_tile_lower_concat(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_cumsum(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_gather(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_pad(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_rows(tsr_tile_group *group); /* several reductions */
 TSR_RESULT tsr_tile_lower_scatter_add(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_slice(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_sort(tsr_tile_group *group);

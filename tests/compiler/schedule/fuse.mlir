@@ -78,21 +78,31 @@ func.func @reduction(%x: tensor<16x32xf32> {tessera.name = "x"}) -> (tensor<16xf
 // CHECK-NEXT: %[[Y:.*]] = tsched.call @k1_sum(%[[S]])
 // CHECK-NEXT: return %[[S]], %[[Y]]
 func.func @kept_prologue(%x: tensor<16x32xf32> {tessera.name = "x"})
-    -> (tensor<16x32xf32> {tessera.name = "s"}, tensor<16xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+    -> (tensor<16x32xf32> {tessera.name = "s"}, tensor<32xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %s = tessera.tanh %x : tensor<16x32xf32>
-  %y = tessera.sum %s {axes = [1]} : tensor<16x32xf32> -> tensor<16xf32>
-  return %s, %y : tensor<16x32xf32>, tensor<16xf32>
+  %y = tessera.sum %s {axes = [0]} : tensor<16x32xf32> -> tensor<32xf32>
+  return %s, %y : tensor<16x32xf32>, tensor<32xf32>
 }
 
 // -----
 
-// softmax: each reduction ends a kernel; for so few rows computing exp twice is cheaper than a launch.
+// Over the last dims it can: each row is at hand.
+// CHECK-LABEL: @rows
+// CHECK-NEXT: %[[R:.*]]:2 = tsched.call @k0_tanh_sum(%arg0)
+// CHECK-NEXT: return %[[R]]#0, %[[R]]#1
+// CHECK: kind = "rows"
+func.func @rows(%x: tensor<16x4x8xf32> {tessera.name = "x"})
+    -> (tensor<16x4x8xf32> {tessera.name = "s"}, tensor<16xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %s = tessera.tanh %x : tensor<16x4x8xf32>
+  %y = tessera.sum %s {axes = [1, 2]} : tensor<16x4x8xf32> -> tensor<16xf32>
+  return %s, %y : tensor<16x4x8xf32>, tensor<16xf32>
+}
+
+// -----
+
+// softmax is one kernel.
 // CHECK-LABEL: @softmax
-// CHECK-NEXT: %[[M:.*]] = tsched.call @k0_reduce_max(%arg0)
-// CHECK-NEXT: %[[MM:.*]] = tsched.call @k1_reshape(%[[M]])
-// CHECK-NEXT: %[[S:.*]] = tsched.call @k2_sub_exp_sum(%arg0, %[[MM]])
-// CHECK-NEXT: %[[SS:.*]] = tsched.call @k1_reshape(%[[S]])
-// CHECK-NEXT: %[[Y:.*]] = tsched.call @k3_sub_exp_div(%arg0, %[[MM]], %[[SS]])
+// CHECK-NEXT: %[[Y:.*]] = tsched.call @k0_reduce_max_reshape_sub_exp_and_3(%arg0)
 // CHECK-NEXT: return %[[Y]]
 func.func @softmax(%x: tensor<16x32xf32> {tessera.name = "x"}) -> (tensor<16x32xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
@@ -104,6 +114,36 @@ func.func @softmax(%x: tensor<16x32xf32> {tessera.name = "x"}) -> (tensor<16x32x
   %ss = tessera.reshape %s : tensor<16xf32> -> tensor<16x1xf32>
   %y = tessera.div %e, %ss : tensor<16x32xf32>, tensor<16x1xf32> -> tensor<16x32xf32>
   return %y : tensor<16x32xf32>
+}
+
+// -----
+
+// A row that would not stay in cache is gone over by several kernels.
+// CHECK-LABEL: @long_rows
+// CHECK-NEXT: %[[M:.*]] = tsched.call @k0_reduce_max_reshape(%arg0)
+// CHECK-NEXT: tsched.call @k1_sub(%arg0, %[[M]])
+func.func @long_rows(%x: tensor<2x100000xf32> {tessera.name = "x"}) -> (tensor<2x100000xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %m = tessera.reduce_max %x {axes = [1]} : tensor<2x100000xf32> -> tensor<2xf32>
+  %mm = tessera.reshape %m : tensor<2xf32> -> tensor<2x1xf32>
+  %y = tessera.sub %x, %mm : tensor<2x100000xf32>, tensor<2x1xf32> -> tensor<2x100000xf32>
+  return %y : tensor<2x100000xf32>
+}
+
+// -----
+
+// Reductions over other dims do not share rows, nor does a row's value that is read as a column's.
+// CHECK-LABEL: @other_dims
+// CHECK: tsched.call
+// CHECK: tsched.call
+// CHECK: tsched.call
+func.func @other_dims(%x: tensor<64x64xf32> {tessera.name = "x"})
+    -> (tensor<64xf32> {tessera.name = "a"}, tensor<64x64xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
+  %e = tessera.exp %x : tensor<64x64xf32>
+  %c = tessera.sum %e {axes = [0]} : tensor<64x64xf32> -> tensor<64xf32>
+  %r = tessera.sum %e {axes = [1]} : tensor<64x64xf32> -> tensor<64xf32>
+  %b = tessera.mul %e, %r : tensor<64x64xf32>, tensor<64xf32> -> tensor<64x64xf32>
+  return %c, %b : tensor<64xf32>, tensor<64x64xf32>
 }
 
 // -----

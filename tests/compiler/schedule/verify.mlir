@@ -88,3 +88,38 @@ func.func @types(%a: tensor<5xf32>) -> tensor<5xf32> {
   %0 = tsched.call @group(%a) : (tensor<5xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
+
+// -----
+
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.func: its ops make no rows group
+tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kind = "rows"} {
+  %0 = tessera.sum %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
+  %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
+  tsched.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.matmul: cannot stand in a rows group
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  tsched.return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+// A row's value is read as one of the last dim.
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.func: its ops make no rows group
+tsched.func @crossed(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
+  %0 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
+  %1 = tessera.sub %a, %0 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  tsched.return %1 : tensor<4x4xf32>
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.func: kind is "rows"; its ops make it "map"
+tsched.func @reduces_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
+  %0 = tessera.exp %a : tensor<4x4xf32>
+  tsched.return %0 : tensor<4x4xf32>
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/schedule/rows.h"
+
+#include "compiler/schedule/schedule.h"
+
+typedef struct form {
+    const tsr_rows_set *set;
+    tsr_shape full, kept;
+    uint32_t trailing;
+    bool found;
+} form;
+
+bool tsr_rows_keep(const tsr_shape *from, const tsr_shape *to) {
+    const tsr_shape *shorter = from->rank < to->rank ? from : to;
+    const tsr_shape *longer = from->rank < to->rank ? to : from;
+    if (from->rank == to->rank) return false;
+    for (uint32_t d = 0; d < longer->rank; d++)
+        if (longer->dims[d] != (d < shorter->rank ? shorter->dims[d] : 1)) return false;
+    return true;
+}
+
+static bool is_member(const tsr_rows_set *set, uint32_t node) {
+    uint32_t low = 0, high = set->member_count;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (set->members[middle] == node) return true;
+        if (set->members[middle] < node)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static bool is_full(const form *f, const tsr_shape *shape) { return shape->rank == f->full.rank; }
+
+/* All reductions are of one shape over the same last dims. */
+static bool find_form(form *f) {
+    const tsr_rows_set *set = f->set;
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        if (node->kind != TSR_FUSE_REDUCE) continue;
+        const tsr_shape *shape = &set->nodes[node->operands[0]].shape;
+        if (!node->trailing) return false;
+        if (f->found && (node->trailing != f->trailing || !tsr_shape_equal(shape, &f->full)))
+            return false;
+        f->found = true;
+        f->full = *shape;
+        f->trailing = node->trailing;
+        f->kept = node->shape;
+    }
+    return f->found;
+}
+
+/* In the reduced dims either whole or 1: what a row needs is then one run of elements, or one. */
+static bool is_even(const form *f, const tsr_shape *shape) {
+    bool whole = true, one = true;
+    for (uint32_t i = 0; i < f->trailing; i++) {
+        uint64_t dim = i < shape->rank ? shape->dims[shape->rank - 1 - i] : 1;
+        whole &= dim == f->full.dims[f->full.rank - 1 - i];
+        one &= dim == 1;
+    }
+    return whole || one;
+}
+
+static bool is_kept_with_ones(const form *f, const tsr_shape *shape) {
+    return is_full(f, shape) && tsr_rows_keep(&f->kept, shape);
+}
+
+static bool check_map(const form *f, const tsr_fuse_node *node) {
+    bool full = is_full(f, &node->shape);
+    if (!full && node->shape.rank != f->kept.rank) return false;
+    if (!tsr_shape_stretches(&node->shape, full ? &f->full : &f->kept)) return false;
+    if (full && !is_even(f, &node->shape)) return false;
+    if (!node->operand_count && f->trailing > 1) return false; /* places do not flatten */
+    for (uint32_t k = 0; k < node->operand_count; k++) {
+        const tsr_shape *operand = &f->set->nodes[node->operands[k]].shape;
+        if (full && !is_even(f, operand)) return false;
+        /* A row's value would be read as one of the last dim. */
+        bool of_row = is_member(f->set, node->operands[k]) && !is_full(f, operand);
+        if (full && of_row && f->kept.rank) return false;
+    }
+    return true;
+}
+
+static bool check_member(const form *f, const tsr_fuse_node *node) {
+    switch (node->kind) {
+    case TSR_FUSE_REDUCE:
+        return !is_member(f->set, node->operands[0]) ||
+               is_full(f, &f->set->nodes[node->operands[0]].shape);
+    case TSR_FUSE_KEEP: {
+        const tsr_shape *from = &f->set->nodes[node->operands[0]].shape;
+        return (tsr_shape_equal(from, &f->kept) && is_kept_with_ones(f, &node->shape)) ||
+               (tsr_shape_equal(&node->shape, &f->kept) && is_kept_with_ones(f, from));
+    }
+    case TSR_FUSE_MAP:
+        return check_map(f, node);
+    default:
+        return false;
+    }
+}
+
+static bool check_outputs(const form *f) {
+    for (uint32_t i = 0; i < f->set->output_count; i++) {
+        const tsr_shape *shape = &f->set->nodes[f->set->outputs[i]].shape;
+        if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->kept) &&
+            !is_kept_with_ones(f, shape))
+            return false;
+    }
+    return true;
+}
+
+static uint64_t row_bytes(const form *f) {
+    const tsr_rows_set *set = f->set;
+    uint64_t columns = 1, width = 0;
+    for (uint32_t i = 0; i < f->trailing; i++)
+        if (__builtin_mul_overflow(columns, f->full.dims[f->full.rank - 1 - i], &columns))
+            return UINT64_MAX;
+    for (uint32_t i = 0; i < set->input_count + set->output_count; i++) {
+        uint32_t node = i < set->input_count ? set->inputs[i] : set->outputs[i - set->input_count];
+        if (tsr_shape_equal(&set->nodes[node].shape, &f->full))
+            width += tsr_dtype_size(set->nodes[node].dtype);
+    }
+    return __builtin_mul_overflow(columns, width, &columns) ? UINT64_MAX : columns;
+}
+
+bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations) {
+    form f = {.set = set};
+    uint64_t elements = 0, rows = 0, operations = 0, work;
+    if (!find_form(&f)) return false;
+    for (uint32_t i = 0; i < set->member_count; i++)
+        if (!check_member(&f, &set->nodes[set->members[i]])) return false;
+    if (!check_outputs(&f) || row_bytes(&f) > TSR_ROWS_BYTES_MAX) return false;
+    if (!tsr_shape_count(&f.full, &elements) || !tsr_shape_count(&f.kept, &rows)) return false;
+    for (uint32_t i = 0; i < set->member_count; i++) {
+        const tsr_fuse_node *node = &set->nodes[set->members[i]];
+        bool over_full = is_full(&f, &node->shape);
+        if (node->kind != TSR_FUSE_MAP) continue;
+        if (__builtin_mul_overflow(node->weight, over_full ? elements : rows, &work) ||
+            __builtin_add_overflow(operations, work, &operations))
+            operations = UINT64_MAX / 2;
+    }
+    *out_operations = operations;
+    return true;
+}
+
+void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
+    tsr_type from;
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    if (tsr_op_operand_count(op) != 1 || !tsr_value_type(tsr_op_operand(op, 0), &from)) return;
+    if (tsr_op_is(op, "tessera.reshape") && tsr_rows_keep(&from.shape, &node->shape))
+        node->kind = TSR_FUSE_KEEP;
+    if (node->kind != TSR_FUSE_REDUCE || tsr_op_is(op, "tessera.argmax") ||
+        !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (axes[i] != (int64_t)(from.shape.rank - count + i)) return;
+    node->trailing = (uint32_t)count;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When nodes make a `rows` group: reductions over the same last dims, and elementwise nodes before,
+ * between and after them, so that one kernel goes over the rows and keeps each in cache: softmax,
+ * the norms, their gradients.
+ *
+ * FULL is the shape reduced, KEPT what the reductions leave. A node lies over FULL (its rank is
+ * that of FULL) or over KEPT. A reshape that adds or drops the reduced dims as dims of size 1 leads
+ * from one to the other. Results have the shape FULL, KEPT, or KEPT with such dims.
+ */
+#ifndef TSR_COMPILER_SCHEDULE_ROWS_H
+#define TSR_COMPILER_SCHEDULE_ROWS_H
+
+#include "compiler/mlir.h"
+#include "compiler/schedule/fusion.h"
+
+enum { TSR_ROWS_BYTES_MAX = 512 * 1024 }; /* of a row, all arguments together */
+
+typedef struct tsr_rows_set {
+    const tsr_fuse_node *nodes;
+    const uint32_t *members; /* ascending */
+    uint32_t member_count;
+    const uint32_t *inputs, *outputs; /* of the group */
+    uint32_t input_count, output_count;
+} tsr_rows_set;
+
+/* False if the nodes make none. *out_operations: their weighted elementwise work; the reductions
+ * are not counted. */
+bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations);
+
+/* Sets what a rows group needs to know of the node of this op: `trailing`, and kind KEEP. */
+void tsr_rows_note(MlirOperation op, tsr_fuse_node *node);
+
+/* Does a reshape from one shape to the other only add or drop last dims of size 1? */
+bool tsr_rows_keep(const tsr_shape *from, const tsr_shape *to);
+
+#endif
