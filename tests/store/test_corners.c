@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Corners of the protocol that lives under faults do not reach: names and numbers at their limits,
+ * strangers' files, messages that come at the wrong time.
+ */
+#include "runtime/commit/coordinator.h"
+#include "tests/store/fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+enum { SENT_BYTES = 2048, SECOND = 1000000000 };
+
+static void close_store(bench *b) {
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+}
+
+static void put_file(bench *b, const char *path, const char *text) {
+    const tsr_io *io = b->ctx.io;
+    int fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    cr_assert_geq(fd, 0, "%s", path);
+    size_t size = strlen(text);
+    if (size) cr_assert_eq(io->pwrite(io->self, fd, text, size, 0), (ssize_t)size);
+    io->close(io->self, fd);
+}
+
+/* ---- numbers ---- */
+
+Test(corners, numbers_that_leave_no_next_one) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    close_store(b);
+    put_file(b, "/s/MANIFEST.9223372036854775807.1", "");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
+              "generation 9223372036854775807 is out of range");
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.9223372036854775807.1"));
+    must_open(b);
+    must_load(b, 2);
+    close_store(b);
+    put_file(b, "/s/EPOCH.9223372036854775807", "");
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
+              "epoch 9223372036854775808 is out of range");
+    end(b);
+}
+
+/* Good in itself, under a name of another generation, or of another epoch. */
+Test(corners, manifest_under_another_name) {
+    const char *const names[] = {"/s/MANIFEST.3.1", "/s/MANIFEST.2.2"};
+    for (size_t i = 0; i < 2; i++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 2);
+        close_store(b);
+        cr_assert_eq(b->ctx.io->rename(b->ctx.io->self, TSR_IO_CWD, "/s/MANIFEST.2.1", names[i]),
+                     0);
+        must_open(b);
+        cr_assert_geq(b->recovery.damaged_count, 1);
+        must_load(b, 1);
+        end(b);
+    }
+}
+
+/* ---- strangers ---- */
+
+/* A file of somebody else keeps the directory of a generation: a warning, and saving goes on. */
+Test(corners, stray_files_stay) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    put_file(b, "/s/gen/1-1/notes.txt", "mine");
+    put_file(b, "/s/notes.txt", "mine");
+    put_file(b, "/s/MANIFEST.x", "mine");
+    must_save(b, 3, 4);
+    cr_assert(b->log.warnings > 0);
+    cr_assert(exists(b, "/s/gen/1-1/notes.txt") && exists(b, "/s/notes.txt"));
+    must_open(b);
+    must_load(b, 4);
+    cr_assert_eq(b->recovery.damaged_count, 0);
+    end(b);
+}
+
+Test(corners, lock_of_a_process_without_a_name) {
+    bench *b = begin();
+    tsr_store *second = NULL;
+    tsr_recovery recovery;
+    must_open(b);
+    put_file(b, "/s/LOCK", "");
+    must_fail(b, model_open(&b->ctx, &second, &recovery), TSR_LOCKED,
+              "it is in use by another process");
+    end(b);
+}
+
+/* The name of the epoch is taken between listing and creating it. */
+Test(corners, epoch_taken_at_this_moment) {
+    bench *b = begin();
+    unsigned told = 0;
+    must_open(b);
+    must_save(b, 1, 1);
+    for (uint64_t n = 1; n < 12; n++) {
+        close_store(b);
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EEXIST, .name = "open", .at = n});
+        tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+        fault_io_arm(b->disk, NULL);
+        if (result.code != TSR_LOCKED) continue;
+        told++;
+        cr_assert(strstr(b->ctx.error.text, "another run published 'EPOCH."), "%s",
+                  b->ctx.error.text);
+    }
+    cr_assert_eq(told, 1);
+    end(b);
+}
+
+/* link() says it failed, and what is there cannot be looked into: nothing is known. */
+Test(corners, published_or_not_cannot_be_told) {
+    const char *const names[] = {"open", "fstat", "pread"};
+    for (size_t i = 0; i < 3; i++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 1);
+        for (uint64_t n = 1;; n++) {
+            const fault_plan link = {
+                .kind = FAULT_ERROR_AFTER, .error = EIO, .name = "link", .at = 1};
+            const fault_plan look = {.kind = FAULT_ERROR,
+                                     .error = EACCES,
+                                     .name = names[i],
+                                     .at = n,
+                                     .persistent = true};
+            cr_assert_lt(n, 12, "%s never was the one", names[i]);
+            fault_io_arm_pair(b->disk, &link, &look);
+            bool saved = model_save(&b->ctx, b->store, &b->m, n + 1);
+            bool both = fault_io_both_fired(b->disk);
+            fault_io_arm(b->disk, NULL);
+            if (both && tsr_store_wait(b->store).outcome_unknown) {
+                cr_assert(!saved);
+                break;
+            }
+        }
+        must_open(b);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        end(b);
+    }
+}
+
+/* ---- a coordinator at the wrong time ---- */
+
+typedef struct wire {
+    uint8_t bytes[SENT_BYTES]; /* the last message */
+    size_t size;
+    unsigned count;
+    uint64_t now;
+    tsr_manifest plan;
+    tsr_arena arena;
+} wire;
+
+static uint64_t now_ns(void *self) { return ((const wire *)self)->now; }
+static void keep(void *self, uint32_t rank, const uint8_t *bytes, size_t size_bytes) {
+    wire *w = self;
+    (void)rank;
+    cr_assert_leq(size_bytes, SENT_BYTES);
+    memcpy(w->bytes, bytes, size_bytes);
+    w->size = size_bytes;
+    w->count++;
+}
+
+static tsr_coordinator *open_coordinator(bench *b, wire *w, uint64_t deadline_ns,
+                                         uint64_t resend_ns) {
+    tsr_coordinator *c = NULL;
+    tsr_coordinator_options options = {.size_bytes = sizeof options,
+                                       .directory = "/s",
+                                       .rank_count = 1,
+                                       .keep = 2,
+                                       .deadline_ns = deadline_ns,
+                                       .resend_ns = resend_ns,
+                                       .outside = {.self = w, .now_ns = now_ns, .send = keep}};
+    cr_assert_eq(tsr_coordinator_open(&b->ctx, &options, &c).code, TSR_OK, "%s", b->ctx.error.text);
+    return c;
+}
+
+static tsr_message asked(const wire *w, char *text) {
+    tsr_message m;
+    cr_assert(tsr_message_decode(w->bytes, w->size, text, &m));
+    return m;
+}
+static tsr_result answer(bench *b, tsr_coordinator *c, tsr_message m) {
+    uint8_t bytes[SENT_BYTES];
+    if (!m.text) m.text = "";
+    return tsr_coordinator_receive(&b->ctx, c, bytes, tsr_message_encode(&m, bytes));
+}
+
+/* The rank says yes to the last thing it was asked. */
+static tsr_message yes(const wire *w) {
+    static char text[TSR_MESSAGE_TEXT_MAX + 1];
+    static const uint8_t digests[4 * TSR_DIGEST_BYTES];
+    tsr_message m = asked(w, text);
+    if (m.kind == TSR_MESSAGE_PROPOSE) m.kind = TSR_MESSAGE_VERDICT;
+    if (m.kind == TSR_MESSAGE_PREPARE) {
+        m.kind = TSR_MESSAGE_PREPARED;
+        m.step = 0;
+        m.part = (tsr_part){0, w->plan.chunk_count};
+        m.digests = digests;
+    }
+    return m;
+}
+
+static void make_idle(bench *b, wire *w, tsr_coordinator *c) {
+    const tsr_tensor *sorted[MODEL_TENSORS];
+    while (c->phase != TSR_PHASE_IDLE)
+        cr_assert_eq(answer(b, c, yes(w)).code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert_eq(tsr_manifest_plan(&b->ctx, &w->arena, b->m.tensors, MODEL_TENSORS,
+                                   &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &w->plan)
+                     .code,
+                 TSR_OK);
+    w->plan.token.region = w->plan.token.numerics = w->plan.token.topology = "";
+    cr_assert_eq(tsr_coordinator_plan(&b->ctx, c, &w->plan).code, TSR_OK);
+}
+
+static void finish(bench *b, wire *w, tsr_coordinator *c) {
+    tsr_coordinator_close(&b->ctx, c);
+    tsr_arena_finish(&w->arena);
+    free(w);
+    end(b);
+}
+
+static void save_one(bench *b, tsr_coordinator *c, uint64_t step) {
+    const tsr_position position = {.step = step, .virtual_ranks = 1};
+    cr_assert_eq(tsr_coordinator_save(&b->ctx, c, &position).code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert_eq(c->phase, TSR_PHASE_PREPARING);
+}
+
+Test(corners, answers_that_are_none) {
+    bench *b = begin();
+    wire *w = calloc(1, sizeof *w);
+    tsr_coordinator *c = open_coordinator(b, w, 0, 0);
+    make_idle(b, w, c);
+    const tsr_message late = yes(w);
+    cr_assert_eq(answer(b, c, late).code, TSR_OK);
+    cr_assert_eq(c->phase, TSR_PHASE_IDLE, "nothing was asked");
+    save_one(b, c, 3);
+    const tsr_message good = yes(w);
+    tsr_message wrong[6] = {good, good, good, good, good, good};
+    wrong[0].subject.generation++;
+    wrong[1].rank = 6;
+    wrong[2].part.first = 1;
+    wrong[3].layout.bytes[0] ^= 1;
+    wrong[4] = late;
+    wrong[5].rank = 7;
+    for (size_t i = 0; i < 6; i++) cr_assert_eq(answer(b, c, wrong[i]).code, TSR_OK);
+    tsr_message short_part = good;
+    short_part.part.count--;
+    cr_assert_eq(answer(b, c, short_part).code, TSR_OK);
+    tsr_message verdict = {
+        .kind = TSR_MESSAGE_VERDICT, .epoch = good.epoch, .subject = good.subject};
+    cr_assert_eq(answer(b, c, verdict).code, TSR_OK);
+    cr_assert_eq(tsr_coordinator_receive(&b->ctx, c, w->bytes, w->size - 1).code, TSR_OK);
+    cr_assert_eq(c->phase, TSR_PHASE_PREPARING, "none of them was an answer");
+    tsr_message no = {.kind = TSR_MESSAGE_ABORT,
+                      .epoch = good.epoch,
+                      .subject = good.subject,
+                      .code = TSR_IO,
+                      .native = ENOSPC,
+                      .text = "the disk is full"};
+    cr_assert_eq(answer(b, c, no).code, TSR_IO);
+    cr_assert(strstr(b->ctx.error.text, "the disk is full"));
+    cr_assert_eq(b->ctx.error.native, ENOSPC);
+    cr_assert_eq(c->phase, TSR_PHASE_IDLE);
+    save_one(b, c, 4);
+    cr_assert_eq(tsr_coordinator_abort(&b->ctx, c, "the caller thought better of it").code,
+                 TSR_SAVE);
+    cr_assert_eq(c->phase, TSR_PHASE_IDLE);
+    cr_assert_eq(c->committed_count, 0);
+    finish(b, w, c);
+}
+
+/* A tick changes nothing where nothing was asked, or where nobody wants it to. */
+Test(corners, ticks) {
+    bench *b = begin();
+    wire *w = calloc(1, sizeof *w);
+    tsr_coordinator *c = open_coordinator(b, w, 0, 0);
+    make_idle(b, w, c);
+    unsigned count;
+    w->now = UINT64_C(1000) * SECOND;
+    cr_assert_eq(tsr_coordinator_tick(&b->ctx, c).code, TSR_OK);
+    save_one(b, c, 1);
+    count = w->count;
+    w->now *= 2;
+    cr_assert_eq(tsr_coordinator_tick(&b->ctx, c).code, TSR_OK);
+    cr_assert_eq(w->count, count, "neither a deadline nor a time to ask again was given");
+    cr_assert_eq(c->phase, TSR_PHASE_PREPARING);
+    finish(b, w, c);
+}
+
+Test(corners, nobody_hears_what_goes_on) {
+    bench *b = begin();
+    wire *w = calloc(1, sizeof *w);
+    tsr_coordinator *c = open_coordinator(b, w, (uint64_t)10 * SECOND, SECOND);
+    cr_assert_eq(c->phase, TSR_PHASE_AGREEING);
+    unsigned count = w->count;
+    w->now = SECOND / 2;
+    cr_assert_eq(tsr_coordinator_tick(&b->ctx, c).code, TSR_OK);
+    cr_assert_eq(w->count, count, "it is too early to ask again");
+    w->now = SECOND;
+    cr_assert_eq(tsr_coordinator_tick(&b->ctx, c).code, TSR_OK);
+    cr_assert_eq(w->count, count + 1);
+    w->now = (uint64_t)10 * SECOND;
+    cr_assert_eq(tsr_coordinator_tick(&b->ctx, c).code, TSR_IO);
+    cr_assert(strstr(b->ctx.error.text, "no answer for 10.0 s to AGREE"), "%s", b->ctx.error.text);
+    cr_assert_eq(c->phase, TSR_PHASE_STOPPED);
+    cr_assert_eq(tsr_coordinator_tick(&b->ctx, c).code, TSR_OK);
+    cr_assert_eq(answer(b, c, yes(w)).code, TSR_OK);
+    cr_assert_eq(c->phase, TSR_PHASE_STOPPED);
+    finish(b, w, c);
+}
+
+Test(corners, phases_have_names) {
+    for (int i = TSR_PHASE_RECOVERING; i <= TSR_PHASE_STOPPED; i++)
+        for (int k = TSR_PHASE_RECOVERING; k < i; k++)
+            cr_assert_str_neq(tsr_phase_name((tsr_phase)i), tsr_phase_name((tsr_phase)k));
+    cr_assert_str_eq(tsr_phase_name(TSR_PHASE_IDLE), "idle");
+    cr_assert_str_eq(tsr_phase_name((tsr_phase)99), "unknown");
+}
