@@ -193,12 +193,12 @@ class Interpreter:
                 change = np.abs(np.asarray(z).astype(np.float64) - np.asarray(y).astype(np.float64))
                 same = (np.asarray(z) == np.asarray(y)) | (np.isnan(y) & np.isnan(z) if y.dtype == np.float64 else False)
                 np.maximum(bound, np.where(same, 0, np.where(np.isnan(change), np.inf, change)), out=bound)
-        unknown = [np.any(b > 0) for v, b in zip(x, e) if v.dtype != np.float64]
-        if any(unknown):
-            wide = np.zeros(np.shape(results[0]))
-            for v, b in zip(x, e):
-                wide = np.maximum(wide, np.broadcast_to(b, wide.shape) if v.dtype != np.float64 else wide)
-            bounds = [np.where(wide > 0, np.inf, bound) for bound in bounds]
+        unknown = [b for v, b in zip(x, e) if v.dtype != np.float64 and np.any(b > 0)]
+        if unknown:
+            shapes = {np.broadcast_shapes(np.shape(y)) for y in results}
+            elementwise = all(fits(b, shape) for b in unknown for shape in shapes)
+            wide = [sum(np.broadcast_to(b, np.shape(y)) for b in unknown) if elementwise else np.inf for y in results]
+            bounds = [np.where(w > 0, np.inf, bound) for w, bound in zip(wide, bounds)]
         return [2 * b for b in bounds]
 
     def shaken(self, op, x, e, results):
@@ -213,3 +213,10 @@ class Interpreter:
                 worst[i] = max(worst[i], np.max(np.where(np.isnan(change), np.inf, change), initial=0))
         terms = np.sqrt(max(v.size for v in x)) + 4
         return [np.full(np.shape(y), w * terms) for y, w in zip(results, worst)]
+
+
+def fits(bound, shape):
+    try:
+        return np.broadcast_shapes(np.shape(bound), shape) == shape
+    except ValueError:
+        return False

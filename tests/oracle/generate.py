@@ -12,10 +12,11 @@ UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoi
 
 
 class Generator:
-    """`kinds`: names of KINDS that may be used; `dtypes` restrict the types, `empty` allows dims of 0."""
+    """`kinds`: names of KINDS that may be used; `dtypes` restrict the types, `empty` allows dims of 0; every other dim is
+    `edge`, if given."""
 
-    def __init__(self, random, kinds, dtypes=None, empty=True, smooth=False):
-        self.random, self.kinds, self.smooth = random, kinds, smooth
+    def __init__(self, random, kinds, dtypes=None, empty=True, smooth=False, edge=None):
+        self.random, self.kinds, self.smooth, self.edge = random, kinds, smooth, edge
         self.dtypes, self.empty = dtypes, empty and random.random() < 0.15
         self.odd = not smooth and random.random() < 0.1  # infinities, NaN, denormals among the inputs
         self.arguments, self.data, self.ops, self.types, self.count = [], [], [], {}, 0
@@ -33,6 +34,8 @@ class Generator:
         return f'%v{self.count}'
 
     def dim(self):
+        if self.edge is not None and self.chance(0.6):
+            return self.edge
         if self.empty and self.chance(0.12):
             return 0
         return self.pick(DIMS[:8] if self.chance(0.5) else DIMS)
@@ -46,7 +49,7 @@ class Generator:
         return tuple(shape)
 
     def dtype(self, group=None):
-        group = [d for d in (group or FLOATS) if not self.dtypes or d in self.dtypes]
+        group = [d for d in (group or FLOATS) if not self.dtypes or d in self.dtypes] or list(group or FLOATS)
         weights = {'f32': 6, 'f64': 2}
         p = np.array([weights.get(d, 1) for d in group], float)
         return self.pick(group) if not group else group[int(self.random.choice(len(group), p=p / p.sum()))]

@@ -178,11 +178,17 @@ def finish(op, tail, count):
 
 
 def parse(text):
-    """{name: Function} of a module in generic form."""
+    """{name: Function} of a module in generic form, or as write() writes it."""
     functions, stack = {}, []  # stack: [op, count, region]
     for line in text.splitlines():
         if '"func.func"()' in line:
             function = Function(re.search(r'sym_name = "(\w+)"', line)[1])
+            functions[function.name] = function
+            stack = [[None, 0, function]]
+        elif line.startswith('func.func @'):
+            function = Function(re.search(r'@(\w+)\(', line)[1])
+            ports = line[line.index('(') + 1:line.index(') -> (')]
+            function.arguments = [(part.split(': ')[0], Type.read(part)) for part in split(ports)]
             functions[function.name] = function
             stack = [[None, 0, function]]
         elif line.strip().startswith('^bb0('):

@@ -77,7 +77,13 @@ def cast(x, dtype):
     return x.astype(NUMPY[dtype])
 
 
+def at_least(x):
+    """silu and gelu have their limit, -0, at -inf."""
+    return np.where(x == -np.inf, -1e300, x)
+
+
 def gelu(op, x):
+    x = np.where(x == -np.inf, -1e18, x)
     if op.attrs.get('approximate', '"none"') == '"tanh"':
         return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * erfc(-x * math.sqrt(0.5))
@@ -367,7 +373,7 @@ SIMPLE = {
     'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': divide, 'max': np.maximum, 'min': np.minimum,
     'neg': np.negative, 'relu': lambda x: np.maximum(x, x.dtype.type(0)), 'exp': np.exp, 'expm1': np.expm1, 'log': np.log,
     'log1p': np.log1p, 'tanh': np.tanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x), 'abs': np.abs, 'sign': np.sign,
-    'erf': erf, 'floor': np.floor, 'sigmoid': lambda x: 1 / (1 + np.exp(-x)), 'silu': lambda x: x / (1 + np.exp(-x)),
+    'erf': erf, 'floor': np.floor, 'sigmoid': lambda x: 1 / (1 + np.exp(-x)), 'silu': lambda x: at_least(x) / (1 + np.exp(-x)),
     'pow': np.power, 'ipow': lambda x, n: np.power(x, n.astype(np.float64)), 'and': np.logical_and, 'or': np.logical_or,
     'xor': np.logical_xor, 'not': np.logical_not, 'where': np.where, 'cross_entropy': cross_entropy,
     'cross_entropy_grad': cross_entropy_grad,
