@@ -9,9 +9,10 @@
 /* Is x larger than best? */
 static MlirValue is_better(tsr_reduction *r, MlirValue x, MlirValue best) {
     tsr_tile_builder *b = &r->group->b;
-    if (r->dtype == TSR_DTYPE_I64 || r->dtype == TSR_DTYPE_I32)
-        return tsr_tile_icompare(b, TSR_ICMP_SGT, x, best);
-    if (!tsr_dtype_is_float(r->dtype)) return tsr_tile_icompare(b, TSR_ICMP_UGT, x, best);
+    if (!tsr_dtype_is_float(r->dtype)) {
+        bool is_unsigned = r->dtype == TSR_DTYPE_UI8 || r->dtype == TSR_DTYPE_I1;
+        return tsr_tile_icompare(b, is_unsigned ? TSR_ICMP_UGT : TSR_ICMP_SGT, x, best);
+    }
     MlirValue larger = tsr_tile_fcompare(b, TSR_FCMP_OGT, x, best);
     MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, x, x);
     MlirValue number = tsr_tile_fcompare(b, TSR_FCMP_OEQ, best, best);
