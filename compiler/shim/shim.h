@@ -37,8 +37,8 @@ void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirS
 void tsr_shim_allow_inlining(MlirDialectRegistry registry);
 
 /* ---- graph.cpp ---- */
-/* Parameters of #tessera.uniform/normal/constant/adamw/sgd/nesterov, in the order they are declared. Returns how
- * many there are; 0 for any other attribute. */
+/* Parameters of #tessera.uniform/normal/constant/adamw/sgd/nesterov, in the order they are
+ * declared. Returns how many there are; 0 for any other attribute. */
 enum { TSR_SHIM_PARAMETERS_MAX = 8 };
 size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
                            double out_parameters[TSR_SHIM_PARAMETERS_MAX]);
