@@ -147,3 +147,16 @@ class Listing:
                     manifest.check_data(os.path.join(gen, "%d-%d" % (key[1], key[0])))
             except Damage as damage:
                 self.damage[key] = str(damage)
+        self._look_for_lost(gen)
+
+    def _look_for_lost(self, gen):
+        """The newest of all was acknowledged once, and its manifest is missing."""
+        known = set(self.manifests) | set(self.damage)
+        newest = max([generation for generation, _ in known], default=0)
+        for folder in self.folders:
+            found = re.fullmatch(r"(\d+)-(\d+)", folder)
+            if not found or not os.path.exists(os.path.join(gen, folder, "COMMITTED")):
+                continue
+            key = int(found.group(2)), int(found.group(1))
+            if key not in known and key[0] > newest:
+                self.damage[key] = "its manifest is missing"

@@ -172,9 +172,10 @@ class Judge:
         if self.whole.code or not self.whole.state:
             raise SystemExit("the undisturbed run fails: %s" % self.whole)
 
-    def recover(self, state, log, lies=False, complete=True):
-        """`log` has the events of all that happened to the directory, if it is complete. Where the kernel lied about data,
-        a generation may be damaged, which must be told."""
+    def recover(self, state, log, lies=False, complete=True, unreadable=False):
+        """`log` has the events of all that happened to the directory, if it is complete. Where the
+        kernel lied about data, a generation may be damaged, which must be told; where nothing could
+        be read, the disturbed run may have told damage that there is not."""
         wrong = []
         saved = max([event.generation for event in check.read_history([log]).of("ack")]
                     if os.path.exists(log) else [], default=0)
@@ -202,6 +203,7 @@ class Judge:
         if after.code and not lies:
             wrong.append("fsck after recovery: %s" % after)
         if complete:
-            violations, _ = check.check([log], state, damage=lies, reference=self.reference)
+            violations, _ = check.check([log], state, damage=lies or unreadable,
+                                        reference=self.reference)
             wrong += ["%s: %s" % violation for violation in violations]
         return wrong

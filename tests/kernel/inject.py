@@ -162,7 +162,8 @@ class Injection:
         if fault == "error=EINTR" and name not in ("close", "openat") and done.code:
             wrong.append("an interrupted call is not made again: %s" % done)
         self.codes[done.code] = self.codes.get(done.code, 0) + 1
-        return wrong + self.judge.recover(state, log, lies, complete=scenario != "prune")
+        return wrong + self.judge.recover(state, log, lies, complete=scenario != "prune",
+                                          unreadable=persistent)
 
 
 def report_failure(case, wrong):

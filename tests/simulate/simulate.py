@@ -117,7 +117,8 @@ def explore(options, found):
     seed = options.first
     last = options.first + options.count if options.count else None
     while (end is None or time.monotonic() < end) and (last is None or seed < last):
-        count = min(BATCH, last - seed) if last else BATCH
+        batch = 1 if options.mutant else BATCH
+        count = min(batch, last - seed) if last else batch
         run_batch(options, seed, count, totals, tell)
         seed += count
         if options.mutant and totals.failed:
