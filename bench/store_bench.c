@@ -19,8 +19,8 @@
  *     commit_syncs  fsyncs of such a save, to acknowledged
  *     stall_…       what the caller of a save of 4 KiB, 1 MiB, 8 MiB, MIB waits, over a step of
  *                   100 ms
- *     slowdown_8_mib  how many times as long a step of 100 ms of one thread takes while a save of 8
- * MiB is under way write_gb_s, read_gb_s, hash_gb_s   the references, in 1e9 bytes a second
+ *     slowdown_8_mib  a step of 100 ms of one thread, beside a save of 8 MiB over alone
+ *     write_gb_s, read_gb_s, hash_gb_s   the references, in 1e9 bytes a second
  *     generations   saves of 4 KiB in one store, kept open: of the last against the first hundredth
  *                   of them, the growth of the directory's bytes, of open descriptors, and of
  *                   resident memory in KiB

@@ -314,20 +314,23 @@ tsr_result tsr_coordinator_abort(tsr_ctx *ctx, tsr_coordinator *c, const char *r
     return tsr_save_fail(ctx, c, result, false);
 }
 
+/* A clock that went back has not moved. */
+static uint64_t since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
 tsr_result tsr_coordinator_tick(tsr_ctx *ctx, tsr_coordinator *c) {
     const uint64_t now = now_ns(c);
     char text[128];
     uint32_t silent = 0;
     if (c->phase == TSR_PHASE_IDLE || c->phase == TSR_PHASE_STOPPED) return TSR_SUCCESS;
     while (c->answered[silent]) silent++; /* there is one, or it would not be asking */
-    if (c->options.deadline_ns && now - c->asked_ns >= c->options.deadline_ns) {
+    if (c->options.deadline_ns && since(now, c->asked_ns) >= c->options.deadline_ns) {
         snprintf(text, sizeof text, "no answer for %.1f s to %s",
-                 (double)(now - c->asked_ns) * 1e-9, tsr_message_kind_name(c->request.kind));
+                 (double)since(now, c->asked_ns) * 1e-9, tsr_message_kind_name(c->request.kind));
         const tsr_message late = {.rank = silent, .code = TSR_IO, .text = text};
         note_failure(c, &late, TSR_VERDICT_UNKNOWN);
         return go_on(ctx, c);
     }
-    if (!c->options.resend_ns || now - c->sent_ns < c->options.resend_ns) return TSR_SUCCESS;
+    if (!c->options.resend_ns || since(now, c->sent_ns) < c->options.resend_ns) return TSR_SUCCESS;
     c->sent_ns = now;
     for (uint32_t i = silent; i < c->options.rank_count; i++)
         if (!c->answered[i]) send_to(c, &c->request, i);
@@ -364,13 +367,12 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_coordinator_options *options,
 static tsr_result begin(tsr_ctx *ctx, tsr_coordinator *c) {
     static const char *const modes[] = {"auto", "never", "exact"};
     const tsr_coordinator_options *o = &c->options;
-    tsr_listing names = {.arena = &c->arena};
     TRY(ctx, tsr_directory_open(ctx, o->directory, o->allow_network_fs, o->outside.process_id,
                                 &c->directory));
     tsr_event_more(&c->events, "open", NULL, o->directory,
                    "\"ranks\":%" PRIu32 ",\"keep\":%" PRIu32 ",\"mode\":\"%s\"", o->rank_count,
                    o->keep, modes[o->choice.mode]);
-    TRY(ctx, tsr_directory_claim(ctx, &c->directory, o->directory, &names, &c->epoch));
+    TRY(ctx, tsr_directory_claim(ctx, &c->directory, o->directory, &c->root_names, &c->epoch));
     c->events.epoch = c->epoch;
     tsr_event(&c->events, "epoch", NULL, NULL);
     c->survey = (tsr_survey){.root = c->directory.root,

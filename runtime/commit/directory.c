@@ -97,8 +97,7 @@ tsr_result tsr_directory_claim(tsr_ctx *ctx, const tsr_directory *dir, const cha
     TRY(ctx, tsr_disk_list(ctx, dir->root, scratch));
     uint64_t epoch = scratch->highest_epoch + 1;
     if (epoch > INT64_MAX) FAIL(ctx, TSR_STATE, "epoch %" PRIu64 " is out of range", epoch);
-    bool fresh = true;
-    for (size_t i = 0; i < scratch->count; i++) fresh &= scratch->names[i].kind != TSR_NAME_BASE;
+    bool fresh = !(scratch->seen & 1u << TSR_NAME_BASE);
     if (fresh && !TSR_MUTANT(ANCESTORS_UNSYNCED)) TRY(ctx, tsr_disk_sync_path(ctx, path));
     *out_epoch = epoch;
     if (TSR_MUTANT(NO_EPOCH)) return TSR_SUCCESS;
@@ -148,9 +147,8 @@ static tsr_result write_temp(tsr_ctx *ctx, int root, const char *temp, const voi
     int excl = TSR_MUTANT(TEMP_REOPENED) ? 0 : O_EXCL;
     int fd = io->open(io->self, root, temp, O_WRONLY | O_CREAT | excl | O_NOFOLLOW, 0644);
     if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot create '%s'", temp);
-    tsr_result result = TSR_SUCCESS;
-    if (TSR_MUTANT(SYNC_BEFORE_WRITE)) result = tsr_disk_sync(ctx, fd, temp);
-    if (!result.code) result = tsr_io_write_all(ctx, fd, temp, bytes, size_bytes, 0);
+    if (TSR_MUTANT(SYNC_BEFORE_WRITE)) io->fsync(io->self, fd);
+    tsr_result result = tsr_io_write_all(ctx, fd, temp, bytes, size_bytes, 0);
     if (!result.code && !TSR_MUTANT(SYNC_BEFORE_WRITE) && !TSR_MUTANT(PUBLISH_BEFORE_SYNC) &&
         !TSR_MUTANT(RECORD_UNSYNCED))
         result = tsr_disk_sync(ctx, fd, temp);

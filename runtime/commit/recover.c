@@ -235,19 +235,20 @@ static void add_unnamed(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) 
 }
 
 tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
-    survey->names.arena = survey->generations.arena = survey->arena;
-    TRY(ctx, tsr_disk_list(ctx, survey->root, &survey->names));
-    if (survey->gens >= 0) TRY(ctx, tsr_disk_list(ctx, survey->gens, &survey->generations));
-    tsr_listing_sort(&survey->names);
-    tsr_listing_sort(&survey->generations);
-    survey->candidates = TSR_NEW(survey->arena, tsr_name, survey->names.count + 1);
-    survey->lost.names = TSR_NEW(survey->arena, tsr_name, survey->generations.count + 1);
-    survey->unfinished.names = TSR_NEW(survey->arena, tsr_name, survey->generations.count + 1);
-    survey->bases =
-        TSR_NEW(survey->arena, tsr_link, survey->names.count + survey->generations.count + 1);
+    tsr_listing *names = &survey->names, *generations = &survey->generations;
+    names->arena = generations->arena = survey->arena;
+    names->wanted = 1u << TSR_NAME_BASE | 1u << TSR_NAME_MANIFEST;
+    generations->wanted = 1u << TSR_NAME_GENERATION;
+    TRY(ctx, tsr_disk_list(ctx, survey->root, names));
+    if (survey->gens >= 0) TRY(ctx, tsr_disk_list(ctx, survey->gens, generations));
+    tsr_listing_sort(names);
+    tsr_listing_sort(generations);
+    survey->candidates = TSR_NEW(survey->arena, tsr_name, names->count + 1);
+    survey->bases = TSR_NEW(survey->arena, tsr_link, names->count + generations->count + 1);
+    survey->lost.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);
+    survey->unfinished.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);
     if (!survey->candidates || !survey->bases || !survey->lost.names || !survey->unfinished.names)
-        FAIL(ctx, TSR_MEMORY, "no memory for %zu names",
-             survey->names.count + survey->generations.count);
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu names", names->count + generations->count);
     for (size_t i = 0; i < survey->names.count; i++) {
         const tsr_name *name = &survey->names.names[i];
         if (name->kind == TSR_NAME_MANIFEST && name->generation > survey->highest_generation)

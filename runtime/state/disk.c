@@ -19,6 +19,8 @@ static int add_name(void *user, const char *text) {
          name.kind == TSR_NAME_MANIFEST) &&
         name.epoch > listing->highest_epoch)
         listing->highest_epoch = name.epoch;
+    listing->seen |= 1u << name.kind;
+    if (listing->wanted && !(listing->wanted & 1u << name.kind)) return 0;
     if (listing->count == listing->capacity && listing->arena) {
         size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
         tsr_name *names = TSR_NEW(listing->arena, tsr_name, capacity);
@@ -39,6 +41,7 @@ tsr_result tsr_disk_list(tsr_ctx *ctx, int fd, tsr_listing *listing) {
     listing->count = 0;
     listing->overflow = false;
     listing->highest_epoch = 0;
+    listing->seen = 0;
     int code = io->list(io->self, fd, add_name, listing);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot list the directory");
     return TSR_SUCCESS;

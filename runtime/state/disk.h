@@ -16,6 +16,8 @@ typedef struct tsr_listing {
     tsr_arena *arena; /* borrowed; NULL: names is of fixed capacity */
     tsr_name *names;
     size_t count, capacity;
+    unsigned wanted; /* a bit 1 << kind for each kind that is kept; 0: all */
+    unsigned seen;   /* the same for those there are, kept or not */
     bool overflow;
     uint64_t highest_epoch; /* of EPOCH, BASE and MANIFEST, whether they had room or not; 0: none */
 } tsr_listing;

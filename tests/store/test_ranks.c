@@ -410,3 +410,27 @@ Test(ranks, damage_in_any_part_is_found) {
         fault_io_destroy(disk);
     }
 }
+
+Test(ranks, a_clock_that_jumps_loses_nothing) {
+    fault_io *disk = fault_io_create();
+    cluster home;
+    cr_assert_eq(begin(&home, disk, 2, 0).code, TSR_OK);
+    home.now = UINT64_C(1) << 62;
+    cr_assert_eq(deliver(&home).code, TSR_OK);
+    cr_assert_eq(save(&home, 1).code, TSR_OK);
+    for (uint32_t i = 0; i < 2; i++) fill(&home.members[i], 2);
+    const tsr_position position = {.step = 2, .virtual_ranks = 8};
+    cr_assert_eq(tsr_coordinator_save(&home.ctx, home.c, &position).code, TSR_OK);
+    home.now = 5; /* back: nobody is late */
+    cr_assert_eq(tsr_coordinator_tick(&home.ctx, home.c).code, TSR_OK);
+    cr_assert_eq(home.c->phase, TSR_PHASE_PREPARING);
+    cr_assert_eq(deliver(&home).code, TSR_OK);
+    cr_assert_eq(home.c->committed_count, 2);
+    end(&home);
+    /* The same process id and the same time of day again, as after a restart of the machine. */
+    cr_assert_eq(begin(&home, disk, 2, 0).code, TSR_OK);
+    cr_assert_eq(deliver(&home).code, TSR_OK, "%s", home.ctx.error.text);
+    must_have(&home, 2);
+    end(&home);
+    fault_io_destroy(disk);
+}
