@@ -23,6 +23,7 @@
 #define TSR_MEDIA_CHUNKS "application/vnd.tessera.chunks.v1"
 #define TSR_MEDIA_WEIGHTS "application/vnd.cncf.model.weight.v1.raw"
 #define TSR_MEDIA_STATE "application/vnd.tessera.state.v1.raw"
+#define TSR_MEDIA_EXTERNAL "application/vnd.tessera.external.v1+json"
 #define TSR_MEDIA_POSITION "application/vnd.tessera.position.v1+json"
 
 /* ---- writing ---- */
@@ -148,6 +149,19 @@ typedef struct tsr_bundle_piece {
 TSR_RESULT tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
                                   const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
                                   size_t piece_count, unsigned threads);
+
+/* A file beside the bundle whose chunks have digests as those of a chunk table. */
+typedef struct tsr_bundle_file {
+    const char *path; /* borrowed */
+    int fd;           /* borrowed */
+    uint64_t size_bytes;
+    tsr_digest digest;
+    const tsr_digest *chunks; /* borrowed; one for each 4 MiB */
+} tsr_bundle_file;
+/* The same from such a file. TSR_MISMATCH for a chunk that is not the expected one. */
+TSR_RESULT tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                       const tsr_bundle_piece *pieces, size_t piece_count,
+                                       unsigned threads);
 
 typedef struct tsr_bundle_verify_report {
     uint64_t blob_count, verified_bytes;

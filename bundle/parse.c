@@ -235,10 +235,10 @@ tsr_result tsr_layout_parse_index(tsr_ctx *ctx, const tsr_json_source *source, c
 
 static bool media_type_known(const char *media_type) {
     static const char *const known[] = {
-        TSR_MEDIA_IR,      TSR_MEDIA_SCHEDULE, TSR_MEDIA_PROGRAM,    TSR_MEDIA_ELF,
-        TSR_MEDIA_FATBIN,  TSR_MEDIA_HSACO,    TSR_MEDIA_DEPLOYMENT, TSR_MEDIA_CHUNKS,
-        TSR_MEDIA_WEIGHTS, TSR_MEDIA_STATE,    TSR_MEDIA_SBOM,       TSR_MEDIA_PROVENANCE,
-        TSR_MEDIA_POSITION};
+        TSR_MEDIA_IR,       TSR_MEDIA_SCHEDULE, TSR_MEDIA_PROGRAM,    TSR_MEDIA_ELF,
+        TSR_MEDIA_FATBIN,   TSR_MEDIA_HSACO,    TSR_MEDIA_DEPLOYMENT, TSR_MEDIA_CHUNKS,
+        TSR_MEDIA_WEIGHTS,  TSR_MEDIA_STATE,    TSR_MEDIA_SBOM,       TSR_MEDIA_PROVENANCE,
+        TSR_MEDIA_POSITION, TSR_MEDIA_EXTERNAL};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i], media_type) == 0) return true;
     return false;

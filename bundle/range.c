@@ -8,6 +8,7 @@
 #include "bundle/internal.h"
 #include "bundle/pool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,10 +151,9 @@ static void list_chunks(request *r) {
     }
 }
 
-tsr_result tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
-                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
-                                  size_t piece_count, unsigned threads) {
-    const tsr_blob *blob = tsr_bundle_get_blob(bundle, layer);
+static tsr_result read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
+                              const tsr_bundle_piece *pieces, size_t piece_count,
+                              unsigned threads) {
     uint64_t chunks = tsr_chunk_count(blob->size_bytes);
     request r = {.bundle = bundle, .blob = blob, .pieces = pieces, .piece_count = piece_count};
     TRY(ctx, check_pieces(ctx, &r));
@@ -170,6 +170,32 @@ tsr_result tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
     tsr_result result = tsr_pool_run(ctx, &job);
     free(r.chunks);
     return result;
+}
+
+tsr_result tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
+                                  size_t piece_count, unsigned threads) {
+    return read_pieces(ctx, bundle, tsr_bundle_get_blob(bundle, layer), pieces, piece_count,
+                       threads);
+}
+
+/* The file is a bundle's with one blob from its first byte on. */
+tsr_result tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                       const tsr_bundle_piece *pieces, size_t piece_count,
+                                       unsigned threads) {
+    tsr_arena arena = {0};
+    char *path = tsr_arena_strdup(&arena, file->path);
+    if (!path) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", file->path);
+    const tsr_bundle frame = {.path = path, .fd = file->fd, .file_size_bytes = file->size_bytes};
+    const tsr_blob blob = {
+        .digest = file->digest, .size_bytes = file->size_bytes, .chunks = file->chunks};
+    tsr_result result = read_pieces(ctx, &frame, &blob, pieces, piece_count, threads);
+    tsr_arena_finish(&arena);
+    if (result.code != TSR_CORRUPT) return result;
+    char text[TSR_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "%s", ctx->error.text);
+    FAIL(ctx, TSR_MISMATCH, "weights '%s' are not those the bundle was built with: %.800s",
+         file->path, text);
 }
 
 tsr_result tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,

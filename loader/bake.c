@@ -5,6 +5,7 @@
  *
  *     open -> read state or parameters -> collect values -> new config, new weights -> write
  */
+#include "loader/external.h"
 #include "loader/position.h"
 #include "loader/shards.h"
 #include "loader/tessera.h"
@@ -22,6 +23,7 @@ typedef struct baking {
     size_t state_count;
     tsr_bake_options options;
     tsr_generation generation;
+    const char *folder;           /* of the bundle; in the arena */
     tsr_params *params;           /* owned; or NULL */
     tsr_value *weights, *moments; /* what the new blobs hold, in the arena */
     size_t weight_count, moment_count;
@@ -35,6 +37,9 @@ typedef struct baking {
 static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
     const char *json = NULL;
     size_t size = 0;
+    const char *slash = strrchr(path, '/');
+    self->folder = slash ? tsr_arena_strndup(&self->arena, path, (size_t)(slash - path) + 1) : ".";
+    if (!self->folder) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
     TRY(ctx, tsr_bundle_open(ctx, path, NULL, &self->bundle));
     tsr_bundle_get_config(self->bundle, 0, &json, &size);
     return tsr_config_decode(ctx, json, size, &self->arena, &self->config);
@@ -111,7 +116,8 @@ static tsr_result collect_tensor(tsr_ctx *ctx, baking *self, tsr_config_tensor *
         return TSR_SUCCESS;
     if (!*out_data) TRY(ctx, set_init(ctx, &value, tensor, &stored));
     if (stored && state) self->moments[self->moment_count++] = value;
-    if (stored && !state) self->weights[self->weight_count++] = value;
+    bool named = param && self->options.reference;
+    if (stored && !state && !named) self->weights[self->weight_count++] = value;
     return TSR_SUCCESS;
 }
 
@@ -132,12 +138,14 @@ static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
         TRY(ctx, collect_tensor(ctx, self, &self->config.tensors[i], &data[i]));
         if (!data[i]) kept.tensors[i].init = TSR_INIT_CONSTANT; /* not to be read */
     }
-    return tsr_weights_load(ctx, self->bundle, 0, &kept, roles, data);
+    const char *const folders[] = {self->folder};
+    return tsr_weights_load(ctx, self->bundle, 0, &kept, roles, &(tsr_weights_folders){folders, 1},
+                            data);
 }
 
 static bool is_kept(const tsr_bundle_layer *layer) {
     static const char *const made_anew[] = {TSR_MEDIA_WEIGHTS, TSR_MEDIA_STATE, TSR_MEDIA_POSITION,
-                                            TSR_MEDIA_CHUNKS};
+                                            TSR_MEDIA_EXTERNAL, TSR_MEDIA_CHUNKS};
     for (size_t i = 0; i < sizeof made_anew / sizeof made_anew[0]; i++)
         if (strcmp(layer->media_type, made_anew[i]) == 0) return false;
     return true;
@@ -217,6 +225,17 @@ static tsr_result add_position(tsr_ctx *ctx, baking *self) {
     return TSR_SUCCESS;
 }
 
+static tsr_result add_external(tsr_ctx *ctx, baking *self) {
+    tsr_external external;
+    char *json = NULL;
+    size_t size = 0;
+    TRY(ctx, tsr_external_make(ctx, self->options.params, &self->arena, &external));
+    TRY(ctx, tsr_external_encode(ctx, &external, &self->arena, &json, &size));
+    self->shared[self->shared_count++] =
+        (tsr_bundle_blob){TSR_MEDIA_EXTERNAL, "external.json", json, size, NULL};
+    return TSR_SUCCESS;
+}
+
 static tsr_result write_output(tsr_ctx *ctx, baking *self) {
     char *config = NULL;
     size_t config_size = 0;
@@ -225,6 +244,7 @@ static tsr_result write_output(tsr_ctx *ctx, baking *self) {
         add_shards(ctx, self, self->weights, self->weight_count, TSR_MEDIA_WEIGHTS, "weights"));
     TRY(ctx, add_shards(ctx, self, self->moments, self->moment_count, TSR_MEDIA_STATE, "state"));
     if (self->options.with_state) TRY(ctx, add_position(ctx, self));
+    if (self->options.reference) TRY(ctx, add_external(ctx, self));
     tsr_bundle_spec spec = {.size_bytes = sizeof spec,
                             .config = config,
                             .config_size_bytes = config_size,
@@ -258,6 +278,10 @@ static tsr_result check_options(tsr_ctx *ctx, const tsr_bake_options *given) {
     if (given->params && (given->with_state || given->export_params))
         FAIL(ctx, TSR_USAGE, "'%s' holds parameters alone: %s need a state directory",
              given->params, given->with_state ? "optimizer states" : "exports");
+    const char *ending = given->params ? strrchr(given->params, '.') : NULL;
+    if (given->reference && (!ending || strcmp(ending, ".safetensors") != 0))
+        FAIL(ctx, TSR_USAGE, "only a .safetensors file can be named by a bundle, not '%s'",
+             given->params ? given->params : "");
     if (!given->out_path && !given->export_params)
         FAIL(ctx, TSR_USAGE, "no output is given; expected a bundle, a parameter file, or both");
     if (given->with_state && !given->out_path)

@@ -7,6 +7,7 @@
 
 #include "bundle/bundle.h"
 #include "loader/tessera.h"
+#include "loader/weights.h"
 #include "manifests/program.h"
 #include "runtime/cpu.h"
 #include "runtime/executor.h"
@@ -25,8 +26,9 @@ struct tsr_model {
     tsr_executor *executor;  /* owned */
     tsr_tensor *state;       /* in the arena; views of the executor's memory, sorted by name */
     size_t state_count;
-    bool filled;             /* the state holds values */
-    bool ignore_memory_plan; /* as opened */
+    bool filled;                 /* the state holds values */
+    bool ignore_memory_plan;     /* as opened */
+    tsr_weights_folders folders; /* as opened, and the bundle's own; in the arena */
 };
 
 /* TSR_USAGE when the state holds no values yet, or a load of them failed half-way. */

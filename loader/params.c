@@ -23,7 +23,9 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
         if (tensor->init == TSR_INIT_DATA || !(roles & 1u << tensor->role)) continue;
         TRY_GOTO(ctx, result, tsr_initialize_tensor(ctx, tensor, seed, data[i]));
     }
-    TRY_GOTO(ctx, result, tsr_weights_load(ctx, model->bundle, model->target, config, roles, data));
+    TRY_GOTO(
+        ctx, result,
+        tsr_weights_load(ctx, model->bundle, model->target, config, roles, &model->folders, data));
 done:
     tsr_arena_finish(&arena);
     return result;

@@ -40,7 +40,10 @@ typedef struct tsr_model_options {
     bool ignore_memory_plan; /* do not compare the plan with what is available */
     const char *const *keys; /* paths of public keys (PEM) that may have signed it; borrowed */
     size_t key_count;
-    bool require_signature; /* by one of the keys; else only a wrong one is refused */
+    bool require_signature;             /* by one of the keys; else only a wrong one is refused */
+    const char *const *weights_folders; /* where weights that the bundle names, and does not hold,
+                                           are looked for before its own folder; borrowed */
+    size_t weights_folder_count;
 } tsr_model_options;
 
 /* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call
@@ -198,6 +201,7 @@ typedef struct tsr_bake_options {
     const char *params; /* instead of a state: parameters of a .safetensors or .npz, which may hold
                            more; or NULL */
     bool with_state;    /* the optimizer state too, and where it stands: training goes on there */
+    bool reference;     /* `params`, a safetensors file, is named by its digest and not stored */
 } tsr_bake_options;
 
 /* The bundle at `in_path` with the parameters of a generation or a file stored in it (optimizer

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/weights.h"
 
+#include "loader/external.h"
 #include "runtime/base/io.h"
 
 #include <fcntl.h>
@@ -23,6 +24,8 @@ tsr_result tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, cons
 
 static tsr_result read_range(tsr_ctx *ctx, const tsr_weights *weights, uint64_t offset_bytes,
                              void *bytes, size_t size_bytes) {
+    const tsr_bundle_piece piece = {offset_bytes, size_bytes, bytes};
+    if (weights->external) return tsr_bundle_read_file_pieces(ctx, weights->external, &piece, 1, 0);
     if (weights->bundle)
         return tsr_bundle_read_range(ctx, weights->bundle, &weights->layer, offset_bytes, bytes,
                                      size_bytes);
@@ -141,11 +144,40 @@ static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const tsr
         loaded[i] = true;
     }
     if (count) qsort(pieces, count, sizeof *pieces, by_offset);
+    if (weights->external)
+        return tsr_bundle_read_file_pieces(ctx, weights->external, pieces, count, 0);
     return tsr_bundle_read_pieces(ctx, weights->bundle, &weights->layer, pieces, count, 0);
 }
 
+static bool has_missing(const tsr_config *config, unsigned roles, const bool *loaded) {
+    for (size_t i = 0; i < config->tensor_count; i++)
+        if (is_wanted(&config->tensors[i], roles) && !loaded[i]) return true;
+    return false;
+}
+
+/* From the file that the bundle names, if it names one. */
+static tsr_result load_external(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
+                                const tsr_config *config, unsigned roles,
+                                const tsr_weights_folders *folders, void *const *data, bool *loaded,
+                                tsr_arena *arena) {
+    tsr_external external = {.file = {.fd = -1}};
+    bool found = false;
+    TRY(ctx, tsr_external_read(ctx, bundle, target, arena, &found, &external));
+    if (!found) return TSR_SUCCESS;
+    TRY(ctx, tsr_external_open(ctx, folders->paths, folders->count, arena, &external));
+    tsr_weights weights = {.subject = tsr_arena_printf(arena, "weights '%s'", external.file.path),
+                           .code = TSR_MISMATCH,
+                           .external = &external.file,
+                           .fd = -1};
+    tsr_result result = read_index(ctx, &weights, external.file.size_bytes, arena);
+    if (!result.code) result = load_layer(ctx, &weights, config, roles, data, loaded, arena);
+    tsr_external_close(ctx, &external);
+    return result;
+}
+
 static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
-                              const tsr_config *config, unsigned roles, void *const *data,
+                              const tsr_config *config, unsigned roles,
+                              const tsr_weights_folders *folders, void *const *data,
                               tsr_arena *arena) {
     bool *loaded = TSR_NEW(arena, bool, config->tensor_count + 1);
     if (!loaded) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
@@ -162,6 +194,8 @@ static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
         TRY(ctx, read_index(ctx, &weights, weights.layer.size_bytes, arena));
         TRY(ctx, load_layer(ctx, &weights, config, roles, data, loaded, arena));
     }
+    if (has_missing(config, roles, loaded))
+        TRY(ctx, load_external(ctx, bundle, target, config, roles, folders, data, loaded, arena));
     for (size_t i = 0; i < config->tensor_count; i++)
         if (is_wanted(&config->tensors[i], roles) && !loaded[i])
             FAIL(ctx, TSR_CORRUPT, "'%s' stores no data for tensor '%s'",
@@ -170,13 +204,14 @@ static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
 }
 
 tsr_result tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
-                            const tsr_config *config, unsigned roles, void *const *data) {
+                            const tsr_config *config, unsigned roles,
+                            const tsr_weights_folders *folders, void *const *data) {
     tsr_arena arena = {0};
     size_t wanted = 0;
     for (size_t i = 0; i < config->tensor_count; i++)
         wanted += is_wanted(&config->tensors[i], roles);
     if (wanted == 0) return TSR_SUCCESS;
-    tsr_result result = load_layers(ctx, bundle, target, config, roles, data, &arena);
+    tsr_result result = load_layers(ctx, bundle, target, config, roles, folders, data, &arena);
     tsr_arena_finish(&arena);
     return result;
 }

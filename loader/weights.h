@@ -15,10 +15,11 @@ typedef struct tsr_weights {
     const char *subject; /* begins messages; in the arena */
     tsr_code code;      /* of bytes that are wrong: TSR_CORRUPT for a bundle, TSR_DATA for a file */
     tsr_bundle *bundle; /* borrowed; NULL: a file */
-    tsr_bundle_layer layer; /* of the bundle */
-    int fd;                 /* of the file; owned */
-    const char *path;       /* of the file; borrowed */
-    tsr_safetensors index;  /* in the arena */
+    tsr_bundle_layer layer;          /* of the bundle */
+    const tsr_bundle_file *external; /* borrowed; or NULL: instead of a layer */
+    int fd;                          /* of the file; owned */
+    const char *path;                /* of the file; borrowed */
+    tsr_safetensors index;           /* in the arena */
 } tsr_weights;
 
 /* Reads and checks the header of the file. */
@@ -47,11 +48,18 @@ TSR_RESULT tsr_params_get(tsr_ctx *ctx, tsr_params *params, const tsr_config_ten
 
 /* ---- a bundle ---- */
 
+/* Where files that the bundle names are looked for. */
+typedef struct tsr_weights_folders {
+    const char *const *paths; /* borrowed */
+    size_t count;
+} tsr_weights_folders;
+
 /* Every tensor of init DATA whose role is in the set `roles` (bit 1 << role), from the weights
- * blobs of a target: data[i], as large as config->tensors[i]. TSR_CORRUPT when one is stored
- * nowhere or as another type. */
+ * blobs of a target, or the file it names: data[i], as large as config->tensors[i]. TSR_CORRUPT
+ * when one is stored nowhere or as another type. */
 TSR_RESULT tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
-                            const tsr_config *config, unsigned roles, void *const *data);
+                            const tsr_config *config, unsigned roles,
+                            const tsr_weights_folders *folders, void *const *data);
 
 /* `code` with both types when they differ. `subject` begins the message. */
 TSR_RESULT tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, const char *name,

@@ -25,12 +25,12 @@ typedef struct arguments {
     uint64_t steps, seed, save_every, keep, eval_every, threads;
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature, check, json;
-    tsr_flag_list keys;
+    tsr_flag_list keys, weights_dirs;
     tsr_flag_pairs data, inputs, outputs;
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 31, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 32, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -82,6 +82,8 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--generation", TSR_FLAG_COUNT, &a->generation, "N",
          "of export: which one (default: the newest good one)", 1, UINT64_MAX, false},
         {"--verify", TSR_FLAG_SWITCH, &a->verify, NULL, "of ls: read all data, too", 0, 0, false},
+        {"--weights-dir", TSR_FLAG_LIST, &a->weights_dirs, "DIR",
+         "where weights lie that the bundle only names; more than one may be given", 0, 0, false},
         {"--check", TSR_FLAG_SWITCH, &a->check, NULL,
          "run nothing: tell whether it runs here, on what, and what it needs", 0, 0, false},
         {"--json", TSR_FLAG_SWITCH, &a->json, NULL, "of --check: one JSON object", 0, 0, false},
@@ -419,7 +421,9 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                                  .threads = (unsigned)a->threads,
                                  .keys = a->keys.texts,
                                  .key_count = a->keys.count,
-                                 .require_signature = a->require_signature};
+                                 .require_signature = a->require_signature,
+                                 .weights_folders = a->weights_dirs.texts,
+                                 .weights_folder_count = a->weights_dirs.count};
     tsr_result result = TSR_SUCCESS;
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");

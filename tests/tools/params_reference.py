@@ -126,6 +126,43 @@ def refused(params):
     assert not list(pathlib.Path(".").glob("*.compiled.*"))
 
 
+def referenced(params):
+    """A bundle that names a file instead of storing it, and finds it by its digest or its name."""
+    import hashlib
+    import shutil
+    file = pathlib.Path("p.safetensors")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    run(0, AOT, "build", SOURCE, "--params", "p.safetensors", "--reference", "-o", "named.tsb")
+    run(0, AOT, "verify", "--strict", "--full", "named.tsb", pattern="good")
+    _, found = layers("named.tsb")
+    assert "weights.safetensors" not in found
+    layer = json.loads(found["external.json"][1])
+    assert layer["digest"] == "sha256:" + digest and layer["size"] == file.stat().st_size
+    leaves = [hashlib.sha256(file.read_bytes()[i:i + 16384]).digest()
+              for i in range(0, layer["size"], 16384)]
+    assert layer["chunks"] == ["sha256:" + hashlib.sha256(b"".join(leaves)).hexdigest()]
+    pathlib.Path("alone").mkdir()
+    shutil.copy("named.tsb", "alone")
+    export = [RUN, "alone/named.tsb", "--export-params", "out.safetensors"]
+    run(7, *export, pattern=f"weights 'p.safetensors' .sha256:{digest}.* are not in 'alone/'; --weights-dir")
+    for number, name in enumerate([digest, f"blobs/sha256/{digest}", "p.safetensors"]):
+        folder = pathlib.Path(f"folder{number}")
+        (folder / name).parent.mkdir(parents=True)
+        shutil.copy(file, folder / name)
+        pathlib.Path("out.safetensors").unlink(missing_ok=True)
+        run(0, *export, "--weights-dir", "no", "--weights-dir", str(folder))
+        same(st.load_file("out.safetensors"), params)
+    run(0, RUN, "named.tsb", "--export-params", "out.safetensors") # beside the bundle
+    flipped = bytearray(file.read_bytes())
+    flipped[-1] ^= 1
+    pathlib.Path("folder2/p.safetensors").write_bytes(flipped)
+    run(12, *export, "--weights-dir", "folder2", pattern="not those the bundle was built with.*digest")
+    pathlib.Path("folder2/p.safetensors").write_bytes(flipped[:-4])
+    run(12, *export, "--weights-dir", "folder2", pattern="the bundle was built with")
+    run(6, AOT, "build", SOURCE, "--params", "p.npz", "--reference", "-o", "no.tsb", pattern="only a .safetensors")
+    run(6, AOT, "build", SOURCE, "--reference", "-o", "no.tsb", pattern="--reference needs --params")
+
+
 def trained_further():
     """Ten steps, the state into a bundle, ten steps more: the bits of twenty steps."""
     run(0, RUN, BUNDLE, *DATA, "--steps", "10", "--seed", "5", "--state-dir", "S", "--quiet")
@@ -158,6 +195,7 @@ def main():
         params = random_params()
         imported(params)
         refused(params)
+        referenced(params)
         trained_further()
         os.chdir("/")
     print(checks, "checks")

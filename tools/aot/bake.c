@@ -35,6 +35,8 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
          "the parameters as safetensors", 0, 0, false},
         {"--params", TSR_FLAG_TEXT, &options.params, "FILE",
          "instead of a state: parameters, .safetensors or .npz", 0, 0, false},
+        {"--reference", TSR_FLAG_SWITCH, &options.reference, NULL,
+         "of --params: name the file by its digest, and store it not", 0, 0, false},
         {"--with-state", TSR_FLAG_SWITCH, &options.with_state, NULL,
          "the optimizer state too: training goes on where the state stands", 0, 0, false},
         {"--generation", TSR_FLAG_COUNT, &generation, "GEN", "default: the newest good one", 1,
@@ -56,6 +58,8 @@ tsr_result tsr_aot_bake(tsr_ctx *ctx, int argc, char **argv) {
              generation           ? "--generation"
              : options.with_state ? "--with-state"
                                   : "--export-params");
+    if (options.reference && !options.params)
+        FAIL(ctx, TSR_USAGE, "bake: --reference needs --params");
     if (options.with_state && !options.out_path)
         FAIL(ctx, TSR_USAGE, "bake: --with-state needs -o");
     if (!options.out_path && !options.export_params)

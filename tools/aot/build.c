@@ -19,7 +19,7 @@ enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
 typedef struct build {
     const char *params; /* or NULL */
     const char *source, *output, *targets, *dump, *dump_dir, *diagnostics;
-    bool timing, json_diagnostics, verify_rebuild;
+    bool reference, timing, json_diagnostics, verify_rebuild;
     uint64_t threads;
     tsr_arena arena;
     const char *target_names[TARGETS_MAX];
@@ -139,8 +139,10 @@ static void print_timing(const tsr_compile_report *report) {
 static tsr_result compile_with_params(tsr_ctx *ctx, build *b, tsr_compile_report *report) {
     const tsr_io *io = tsr_ctx_io(ctx);
     tsr_generation unused;
-    const tsr_bake_options options = {
-        .size_bytes = sizeof options, .params = b->params, .out_path = b->output};
+    const tsr_bake_options options = {.size_bytes = sizeof options,
+                                      .params = b->params,
+                                      .out_path = b->output,
+                                      .reference = b->reference};
     const char *compiled =
         tsr_arena_printf(&b->arena, "%s.compiled.%ld", b->output, (long)getpid());
     if (!compiled) FAIL(ctx, TSR_MEMORY, "no memory for a path");
@@ -175,6 +177,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     TRY(ctx, choose_dumps(ctx, b));
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
+    if (b->reference && !b->params) FAIL(ctx, TSR_USAGE, "build: --reference needs --params");
     if (b->params) return compile_with_params(ctx, b, &report);
     TRY(ctx, tsr_compile(ctx, &b->options, &report));
     if (b->timing) print_timing(&report);
@@ -197,6 +200,8 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          false},
         {"--params", TSR_FLAG_TEXT, &b.params, "FILE",
          "store these parameters (.safetensors or .npz) instead of init rules", 0, 0, false},
+        {"--reference", TSR_FLAG_SWITCH, &b.reference, NULL,
+         "of --params: name the file by its digest, and store it not", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
          1, THREADS_MAX, false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,

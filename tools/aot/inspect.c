@@ -109,6 +109,7 @@ static const char *section_of(const char *media_type) {
                 {TSR_MEDIA_WEIGHTS, "weights"},
                 {TSR_MEDIA_STATE, "optimizer state"},
                 {TSR_MEDIA_POSITION, "optimizer state"},
+                {TSR_MEDIA_EXTERNAL, "names of weights"},
                 {TSR_MEDIA_CHUNKS, "chunk tables"},
                 {TSR_MEDIA_DEPLOYMENT, "deployment"},
                 {TSR_MEDIA_SBOM, "bill of materials"}};
