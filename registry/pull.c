@@ -20,7 +20,7 @@ typedef struct pull {
     const tsr_pull_options *options;
     const char *path;
     tsr_arena arena;
-    const char *part, *signature, *part_signature; /* paths; in the arena */
+    const char *part, *signature, *minisign, *part_signature; /* paths; in the arena */
     tsr_http http;
     tsr_catalog catalog;
     tsr_plan plan;
@@ -244,13 +244,20 @@ static tsr_result sync_parent(tsr_ctx *ctx, pull *p) {
     return TSR_SUCCESS;
 }
 
+/* A signature of the bundle that is replaced. */
+static tsr_result remove_stale(tsr_ctx *ctx, const char *path) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int code = io->unlink(io->self, TSR_IO_CWD, path, 0);
+    if (code < 0 && code != -ENOENT) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot remove '%s'", path);
+    return TSR_SUCCESS;
+}
+
 static tsr_result place_part(tsr_ctx *ctx, pull *p) {
     const tsr_io *io = tsr_ctx_io(ctx);
     int code = io->fsync(io->self, p->fd);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot sync '%s'", p->part);
-    code = io->unlink(io->self, TSR_IO_CWD, p->signature, 0);
-    if (code < 0 && code != -ENOENT)
-        FAIL_ERRNO(ctx, TSR_IO, -code, "cannot remove '%s'", p->signature);
+    TRY(ctx, remove_stale(ctx, p->signature));
+    TRY(ctx, remove_stale(ctx, p->minisign));
     code = io->rename(io->self, TSR_IO_CWD, p->part, p->path);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot write '%s'", p->path);
     p->placed = true;
@@ -291,9 +298,10 @@ static tsr_result check_path(tsr_ctx *ctx, const char *path) {
 static tsr_result name_files(tsr_ctx *ctx, pull *p) {
     p->part = tsr_arena_printf(&p->arena, "%s.part", p->path);
     p->signature = tsr_arena_printf(&p->arena, "%s" TSR_SIGNATURE_SUFFIX, p->path);
+    p->minisign = tsr_arena_printf(&p->arena, "%s" TSR_MINISIGN_SUFFIX, p->path);
     if (p->part)
         p->part_signature = tsr_arena_printf(&p->arena, "%s" TSR_SIGNATURE_SUFFIX, p->part);
-    if (!p->part || !p->signature || !p->part_signature)
+    if (!p->part || !p->signature || !p->minisign || !p->part_signature)
         FAIL(ctx, TSR_MEMORY, "no memory to pull '%s'", p->path);
     return TSR_SUCCESS;
 }

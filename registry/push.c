@@ -9,6 +9,7 @@
 #include "registry/referrers.h"
 #include "registry/transfer.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,14 @@ static tsr_result push_index(tsr_ctx *ctx, tsr_http *http, const push *p) {
     return push_manifest(ctx, http, p, index, name);
 }
 
+static bool is_there(const tsr_ctx *ctx, const char *path) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int fd = io->open(io->self, TSR_IO_CWD, path, O_PATH, 0);
+    if (fd >= 0) io->close(io->self, fd);
+    return fd >= 0;
+}
+
+/* Every signature beside the bundle must be over it; the Sigstore one is sent. */
 static tsr_result push_signature(tsr_ctx *ctx, tsr_http *http, const push *p, bool *out_pushed) {
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;
@@ -175,9 +184,13 @@ static tsr_result push_signature(tsr_ctx *ctx, tsr_http *http, const push *p, bo
     size_t size = 0;
     *out_pushed = false;
     TRY(ctx, tsr_signature_check(ctx, p->bundle, &policy, &found));
-    if (found.state == TSR_SIGNATURE_ABSENT) return TSR_SUCCESS;
     const char *path = tsr_arena_printf(&arena, "%s" TSR_SIGNATURE_SUFFIX, p->bundle->path);
-    if (!path) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to send a signature");
+    const char *minisign = tsr_arena_printf(&arena, "%s" TSR_MINISIGN_SUFFIX, p->bundle->path);
+    if (!path || !minisign) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to send a signature");
+    if (is_there(ctx, minisign))
+        tsr_log(ctx, TSR_LOG_NOTICE, "'%s' stays here: registries carry Sigstore signatures",
+                minisign);
+    if (!is_there(ctx, path)) goto done;
     TRY_GOTO(ctx, result,
              tsr_io_read_file(ctx, path, TSR_SIGNATURE_FILE_BYTES_MAX, &arena, &bytes, &size));
     TRY_GOTO(ctx, result, tsr_referrer_push(ctx, http, &p->bundle->layout.index, bytes, size));

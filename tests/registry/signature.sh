@@ -53,8 +53,9 @@ for registry in "$DOCKER" "$API" "127.0.0.1:$PORT"; do
     # Another bundle takes its place: the old signature goes with the old bundle.
     expect "not signed" 0 '^pushed' "$AOT" push b.tsb "$R:v2"
     cp a.tsb key.tsb
+    echo stale >key.tsb.minisig
     expect "a bundle without" 0 '^pulled' "$AOT" pull "$R:v2" -o key.tsb
-    check "takes the signature away" test ! -e key.tsb.sigstore.json
+    check "takes the signature away" test ! -e key.tsb.sigstore.json -a ! -e key.tsb.minisig
     expect "a key is given" 0 'warning: .*has no signature in the registry' "$AOT" pull "$R:v2" -o key2.tsb --key old.pub
     rm -f key2.tsb
     expect "required" 4 'has no signature in the registry: expected one by a given key' "$AOT" pull "$R:v2" -o key2.tsb --key old.pub --require-signature
