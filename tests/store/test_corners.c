@@ -114,6 +114,34 @@ Test(corners, epoch_taken_at_this_moment) {
     end(b);
 }
 
+/* No BASE: the manifests of its epoch are asked, and one of them may not be read. That says nothing
+ * about the data, so the opening ends, and the next one finds all. */
+Test(corners, no_permission_while_the_base_is_guessed) {
+    bench *b = begin();
+    unsigned refused = 0;
+    must_open(b);
+    must_save(b, 1, 2);
+    close_store(b);
+    cr_assert(fault_io_remove(b->disk, "/s/BASE.1"));
+    for (uint64_t n = 1; n < 16; n++) {
+        fault_io *before = b->disk;
+        b->disk = fault_io_clone(before);
+        b->ctx.io = fault_io_table(b->disk);
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EACCES, .name = "open", .at = n});
+        refused += reopen(b, TSR_RESUME_AUTO, 0).code == TSR_IO;
+        fault_io_arm(b->disk, NULL);
+        must_open(b);
+        must_load(b, 2);
+        close_store(b);
+        fault_io_destroy(b->disk);
+        b->disk = before;
+        b->ctx.io = fault_io_table(before);
+    }
+    cr_assert_geq(refused, 5);
+    end(b);
+}
+
 /* link() says it failed, and what is there cannot be looked into: nothing is known. */
 Test(corners, published_or_not_cannot_be_told) {
     const char *const names[] = {"open", "fstat", "pread"};

@@ -194,6 +194,112 @@ Test(protocol, a_rank_refuses_another_layout_and_step) {
     end_rank(&b);
 }
 
+static tsr_message propose(const tsr_digest *hash, uint64_t generation, tsr_purpose purpose,
+                           uint32_t chunks) {
+    return (tsr_message){.kind = TSR_MESSAGE_PROPOSE,
+                         .epoch = 6,
+                         .subject = {.generation = generation, .epoch = 5, .manifest_hash = *hash},
+                         .purpose = purpose,
+                         .part = {0, chunks}};
+}
+
+/* Bytes that are no message, messages to another rank, and what only ranks say. */
+Test(protocol, a_rank_ignores_what_is_not_for_it) {
+    rank_bench b;
+    begin_rank(&b);
+    uint8_t bytes[SENT_BYTES];
+    tsr_message m = prepare(&b, 5);
+    m.text = "";
+    size_t size = tsr_message_encode(&m, bytes);
+    tsr_rank_receive(&b.ctx, b.rank, bytes, size - 1);
+    bytes[40] ^= 1;
+    tsr_rank_receive(&b.ctx, b.rank, bytes, size);
+    m.rank = 1;
+    tell(&b, m);
+    tell(&b, (tsr_message){.kind = TSR_MESSAGE_VERDICT, .epoch = 5, .subject = m.subject});
+    const tsr_digest other = tsr_hash("x", 1);
+    tell(&b, (tsr_message){.kind = TSR_MESSAGE_AGREE,
+                           .epoch = 6,
+                           .subject = {.generation = 1, .epoch = 1, .manifest_hash = other}});
+    cr_assert(!b.rank->agreed, "it has verified nothing of that");
+    cr_assert_eq(b.w->count, 0);
+    cr_assert_eq(b.w->hashed, 0);
+    end_rank(&b);
+}
+
+/* Candidates descend and purposes rise: what was overtaken is not done any more. */
+Test(protocol, a_rank_leaves_what_was_overtaken) {
+    rank_bench b;
+    char text[TSR_MESSAGE_TEXT_MAX + 1];
+    const tsr_digest hash = tsr_hash("x", 1);
+    begin_rank(&b);
+    tell(&b, propose(&hash, 8, TSR_PURPOSE_RECOVER, 1));
+    cr_assert_eq(b.w->count, 1);
+    tsr_message m = last_sent(b.w, text);
+    cr_assert_eq(m.verdict, TSR_VERDICT_DAMAGED);
+    cr_assert(strstr(text, "cannot open 'MANIFEST.8.5'"), "%s", text);
+    tell(&b, propose(&hash, 9, TSR_PURPOSE_RECOVER, 1));
+    cr_assert_eq(b.w->count, 1, "a higher candidate came before");
+    tell(&b, propose(&hash, 7, TSR_PURPOSE_COUNT, 1));
+    cr_assert_eq(b.w->count, 2);
+    tell(&b, propose(&hash, 6, TSR_PURPOSE_RECOVER, 1));
+    cr_assert_eq(b.w->count, 2, "counting comes after recovering");
+    cr_assert_eq(tsr_rank_plan(&b.ctx, b.rank, &b.w->plan).code, TSR_OK);
+    tell(&b, propose(&hash, 7, TSR_PURPOSE_COUNT, 1));
+    cr_assert_eq(b.w->count, 2, "the answer is gone, and the question with it");
+    tell(&b, (tsr_message){.kind = TSR_MESSAGE_AGREE, .epoch = 6});
+    tell(&b, (tsr_message){.kind = TSR_MESSAGE_AGREE, .epoch = 7});
+    cr_assert(b.rank->agreed);
+    unsigned count = (unsigned)b.w->count;
+    m = propose(&hash, 8, TSR_PURPOSE_RECOVER, 1);
+    m.epoch = 7;
+    tell(&b, m);
+    cr_assert_eq(b.w->count, count, "it has agreed already");
+    end_rank(&b);
+}
+
+Test(protocol, a_rank_compares_the_manifest) {
+    rank_bench b;
+    char text[TSR_MESSAGE_TEXT_MAX + 1];
+    begin_rank(&b);
+    tsr_manifest *plan = &b.w->plan;
+    const tsr_io *io = b.ctx.io;
+    size_t size = tsr_manifest_size(plan);
+    uint8_t *bytes = TSR_NEW(&b.arena, uint8_t, size);
+    plan->token.generation = SUBJECT;
+    plan->token.epoch = 5;
+    plan->token.position.virtual_ranks = 1;
+    tsr_manifest_encode(plan, bytes);
+    int fd = io->open(io->self, TSR_IO_CWD, "/MANIFEST.9.5", O_WRONLY | O_CREAT, 0644);
+    cr_assert_eq(io->pwrite(io->self, fd, bytes, size, 0), (ssize_t)size);
+    io->close(io->self, fd);
+    const tsr_digest other = tsr_hash("x", 1);
+    static const char *const says[] = {"its manifest is not the one the coordinator read",
+                                       "its manifest is not the one the coordinator read",
+                                       "not asked for"};
+    for (unsigned i = 0; i < 3; i++) {
+        tsr_message m = propose(i ? &plan->hash : &other, SUBJECT, TSR_PURPOSE_RECOVER,
+                                i == 1 ? plan->chunk_count + 1 : plan->chunk_count);
+        m.epoch = 6 + i;
+        tell(&b, m);
+        m = last_sent(b.w, text);
+        cr_assert_eq(m.verdict, TSR_VERDICT_DAMAGED);
+        cr_assert_str_eq(text, says[i]);
+    }
+    end_rank(&b);
+}
+
+Test(protocol, a_rank_without_a_plan_saves_nothing) {
+    rank_bench b;
+    char text[TSR_MESSAGE_TEXT_MAX + 1];
+    begin_rank(&b);
+    b.rank->plan = NULL;
+    tell(&b, prepare(&b, 5));
+    cr_assert_eq(last_sent(b.w, text).kind, TSR_MESSAGE_ABORT);
+    cr_assert_str_eq(text, "it has no state to save yet");
+    end_rank(&b);
+}
+
 /* ---- a coordinator ---- */
 
 static tsr_coordinator *open_coordinator(bench *b, wire *w, uint32_t rank_count) {
