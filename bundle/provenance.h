@@ -48,6 +48,14 @@ TSR_RESULT tsr_provenance_encode(tsr_ctx *ctx, const tsr_provenance *provenance,
 TSR_RESULT tsr_provenance_read(tsr_ctx *ctx, tsr_bundle *bundle, tsr_arena *arena,
                                tsr_provenance *out_provenance, bool *out_found);
 
+/* A stored predicate with more inputs, for a bundle made of another one; the zstd library is the
+ * one of now. `subject` begins messages. In the arena. TSR_CORRUPT for a predicate of another form.
+ */
+TSR_RESULT tsr_provenance_extend(tsr_ctx *ctx, const char *subject, const char *json,
+                                 size_t size_bytes, const tsr_provenance_input *inputs,
+                                 size_t input_count, tsr_arena *arena, char **out_json,
+                                 size_t *out_size_bytes);
+
 /* The in-toto statement: the index as subject, the stored predicate. In the arena. TSR_DATA for a
  * bundle without provenance. */
 TSR_RESULT tsr_provenance_statement(tsr_ctx *ctx, tsr_bundle *bundle, tsr_arena *arena,

@@ -5,6 +5,7 @@
  *
  *     open -> read state or parameters -> collect values -> new config, new weights -> write
  */
+#include "bundle/provenance.h"
 #include "loader/external.h"
 #include "loader/position.h"
 #include "loader/shards.h"
@@ -12,6 +13,8 @@
 #include "loader/weights.h"
 #include "runtime/base/options.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +170,51 @@ static bool is_shared(const baking *self, const tsr_bundle_layer *layer) {
     return true;
 }
 
+static tsr_result hash_file(tsr_ctx *ctx, baking *self, const char *path, tsr_digest *out_digest) {
+    enum { PIECE_BYTES = 1 << 20 };
+    const tsr_io *io = tsr_ctx_io(ctx);
+    tsr_result result;
+    tsr_hasher hasher;
+    uint64_t size = 0;
+    int fd = -1;
+    void *piece = tsr_arena_alloc(&self->arena, PIECE_BYTES, 1, 64);
+    if (!piece) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", path);
+    TRY(ctx, tsr_io_open(ctx, path, O_RDONLY, 0, &fd));
+    tsr_hasher_init(&hasher);
+    TRY_GOTO(ctx, result, tsr_io_file_size(ctx, fd, path, &size));
+    for (uint64_t at = 0; at < size;) {
+        size_t part = size - at < PIECE_BYTES ? (size_t)(size - at) : PIECE_BYTES;
+        TRY_GOTO(ctx, result, tsr_io_read_exact(ctx, fd, path, piece, part, at));
+        tsr_hasher_update(&hasher, piece, part);
+        at += part;
+    }
+    *out_digest = tsr_hasher_finish(&hasher);
+done:
+    io->close(io->self, fd);
+    return result;
+}
+
+/* The provenance with what was baked in: the parameter file, or the bundle and its state. */
+static tsr_result extend_provenance(tsr_ctx *ctx, baking *self, void **json, size_t *size) {
+    tsr_provenance_input inputs[2];
+    char *extended = NULL, step[64];
+    size_t count = 0;
+    if (self->options.params) {
+        const char *slash = strrchr(self->options.params, '/');
+        inputs[count].name = slash ? slash + 1 : self->options.params;
+        TRY(ctx, hash_file(ctx, self, self->options.params, &inputs[count++].digest));
+    } else {
+        snprintf(step, sizeof step, "state at step %llu",
+                 (unsigned long long)self->generation.position.step);
+        inputs[count++] = (tsr_provenance_input){"bundle", tsr_bundle_get_digest(self->bundle)};
+        inputs[count++] = (tsr_provenance_input){step, self->generation.state_hash};
+    }
+    TRY(ctx, tsr_provenance_extend(ctx, tsr_bundle_get_path(self->bundle), *json, *size, inputs,
+                                   count, &self->arena, &extended, size));
+    *json = extended;
+    return TSR_SUCCESS;
+}
+
 static tsr_result copy_layers(tsr_ctx *ctx, baking *self, size_t target, bool shared,
                               tsr_bundle_blob *blobs, size_t *count) {
     size_t layer_count = tsr_bundle_get_layer_count(self->bundle, target);
@@ -176,6 +224,8 @@ static tsr_result copy_layers(tsr_ctx *ctx, baking *self, size_t target, bool sh
         size_t size = 0;
         if (!is_kept(&layer) || is_shared(self, &layer) != shared) continue;
         TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, &self->arena, &bytes, &size));
+        if (strcmp(layer.media_type, TSR_MEDIA_PROVENANCE) == 0)
+            TRY(ctx, extend_provenance(ctx, self, &bytes, &size));
         blobs[(*count)++] = (tsr_bundle_blob){layer.media_type, layer.title, bytes, size, NULL};
     }
     return TSR_SUCCESS;

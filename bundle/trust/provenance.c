@@ -56,7 +56,9 @@ static void put_run(tsr_buffer *out, const tsr_provenance *p) {
     put_pair(out, ",\"runDetails\":{\"builder\":{", "id", builder_id);
     put_pair(out, ",\"version\":{", builder_name, p->builder_version);
     for (size_t i = 0; i < p->library_count; i++)
-        put_pair(out, ",", p->libraries[i].name, p->libraries[i].value);
+        if (strcmp(p->libraries[i].name, builder_name) != 0 &&
+            strcmp(p->libraries[i].name, compressor_name) != 0)
+            put_pair(out, ",", p->libraries[i].name, p->libraries[i].value);
     put_pair(out, ",", compressor_name, ZSTD_versionString());
     tsr_buffer_text(out, "}}");
     if (p->started_on) {
@@ -204,6 +206,30 @@ static tsr_result read_predicate(const reader *r, const struct cJSON *root, tsr_
     return get_text(r, object, "startedOn", &out->started_on);
 }
 
+/* Inputs, and a version of the builder: what encode needs. */
+static tsr_result check_whole(const reader *r, const tsr_provenance *p) {
+    if (p->input_count == 0 || !p->builder_version)
+        FAIL(r->ctx, TSR_CORRUPT, "%s: expected an input and a version of '%s', got no %s",
+             r->options.subject, builder_name, p->input_count ? "version" : "input");
+    return TSR_SUCCESS;
+}
+
+static tsr_result parse(tsr_ctx *ctx, const char *path, const char *json, size_t size,
+                        tsr_arena *arena, tsr_provenance *out_provenance) {
+    struct cJSON *root = NULL;
+    tsr_provenance provenance;
+    const char *subject = tsr_arena_printf(arena, "tsb: %s: provenance", path);
+    if (!subject) FAIL(ctx, TSR_MEMORY, "no memory for the provenance");
+    const reader r = {ctx, {.subject = subject, .code = TSR_CORRUPT}, arena};
+    TRY(ctx, tsr_json_parse(ctx, json, size, &r.options, &root));
+    tsr_result result = read_predicate(&r, root, &provenance);
+    tsr_json_destroy(root);
+    TRY(ctx, result);
+    TRY(ctx, check_whole(&r, &provenance));
+    *out_provenance = provenance;
+    return TSR_SUCCESS;
+}
+
 /* *out_json stays NULL where there is none. */
 static tsr_result load(tsr_ctx *ctx, tsr_bundle *bundle, tsr_arena *arena, char **out_json,
                        size_t *out_size) {
@@ -221,22 +247,28 @@ tsr_result tsr_provenance_read(tsr_ctx *ctx, tsr_bundle *bundle, tsr_arena *aren
                                tsr_provenance *out_provenance, bool *out_found) {
     char *json = NULL;
     size_t size = 0;
-    struct cJSON *root = NULL;
     *out_found = false;
     TRY(ctx, load(ctx, bundle, arena, &json, &size));
     if (!json) return TSR_SUCCESS;
-    const char *subject =
-        tsr_arena_printf(arena, "tsb: %s: provenance", tsr_bundle_get_path(bundle));
-    if (!subject) FAIL(ctx, TSR_MEMORY, "no memory for the provenance");
-    const reader r = {ctx, {.subject = subject, .code = TSR_CORRUPT}, arena};
-    tsr_provenance provenance;
-    TRY(ctx, tsr_json_parse(ctx, json, size, &r.options, &root));
-    tsr_result result = read_predicate(&r, root, &provenance);
-    tsr_json_destroy(root);
-    TRY(ctx, result);
-    *out_provenance = provenance;
+    TRY(ctx, parse(ctx, tsr_bundle_get_path(bundle), json, size, arena, out_provenance));
     *out_found = true;
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_provenance_extend(tsr_ctx *ctx, const char *subject, const char *json,
+                                 size_t size_bytes, const tsr_provenance_input *inputs,
+                                 size_t input_count, tsr_arena *arena, char **out_json,
+                                 size_t *out_size_bytes) {
+    tsr_provenance provenance;
+    TRY(ctx, parse(ctx, subject, json, size_bytes, arena, &provenance));
+    size_t count = provenance.input_count + input_count;
+    tsr_provenance_input *all = TSR_NEW(arena, tsr_provenance_input, count);
+    if (!all) FAIL(ctx, TSR_MEMORY, "no memory for the provenance");
+    memcpy(all, provenance.inputs, provenance.input_count * sizeof *all);
+    if (input_count) memcpy(all + provenance.input_count, inputs, input_count * sizeof *all);
+    provenance.inputs = all;
+    provenance.input_count = count;
+    return tsr_provenance_encode(ctx, &provenance, arena, out_json, out_size_bytes);
 }
 
 /* ---- the statement ---- */

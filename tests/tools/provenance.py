@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The provenance of a bundle, checked with Python's `cryptography` and against what SLSA v1 asks for.
 
-provenance.py TESSERA_AOT SOURCE_ROOT; 77 without the package.
+provenance.py TESSERA_AOT SOURCE_ROOT TESSERA_RUN; 77 without the package.
 """
 import base64
 import hashlib
@@ -23,6 +23,7 @@ except ImportError:
     sys.exit(77)
 
 AOT, ROOT = os.path.realpath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
+RUN = os.path.realpath(sys.argv[3])
 TYPE = b"application/vnd.in-toto+json"
 TARGETS = ["cpu:x86-64-v2", "cpu:x86-64-v3"]
 
@@ -88,6 +89,25 @@ def check_signed(path):
     raise AssertionError("other bytes verify too")
 
 
+def check_baked(statement):
+    """A bundle made of another one says so: its inputs, that bundle, the state that was stored."""
+    digits = ROOT / "examples/digits"
+    done = subprocess.run([RUN, "a.tsb", f"--data=images={digits}/train-images.npy",
+                           f"--data=labels={digits}/train-labels.npy", "--steps=1", "--quiet",
+                           "--state-dir=S"], capture_output=True, text=True, check=True)
+    word, state, *rest = done.stdout.splitlines()[-1].split()
+    assert (word, rest[:2]) == ("state", ["step", "1"]), done.stdout
+    run("bake", "a.tsb", "--state-dir", "S", "-o", "baked.tsb")
+    baked = json.loads(run("provenance", "baked.tsb"))
+    inputs = baked["predicate"]["buildDefinition"].pop("resolvedDependencies")
+    before = statement["predicate"]["buildDefinition"].pop("resolvedDependencies")
+    assert inputs == before + [
+        {"name": "bundle", "digest": {"sha256": index_digest("a.tsb").removeprefix("sha256:")}},
+        {"name": "state at step 1", "digest": {"sha256": state}}], inputs
+    assert baked["predicate"] == statement["predicate"]
+    assert f"and state at step 1 sha256:{state}" in run("inspect", "baked.tsb")
+
+
 def main():
     source = str(ROOT / "examples/digits/digits.mlir")
     run("build", source, "-o", "a.tsb", "--target=" + ",".join(TARGETS))
@@ -105,6 +125,7 @@ def main():
     run("provenance", "a.tsb", "--key", "k.pub", "--require-signature", code=4)
     run("sign", "a.tsb", "--key", "k")
     run("provenance", "a.tsb", "--key", "k.pub", "--require-signature")
+    check_baked(statement)
     # Bundles without it, and bad arguments.
     golden = str(ROOT / "tests/golden/format-1.0.tsb")
     assert "holds no provenance" in run("provenance", golden, code=8)

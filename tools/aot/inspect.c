@@ -201,6 +201,7 @@ static tsr_result read_view(tsr_ctx *ctx, inspect_view *v, const tsr_signature_p
     size_t size_bytes = 0;
     TRY(ctx, tsr_bundle_open(ctx, v->path, NULL, &v->bundle));
     TRY(ctx, tsr_signature_check(ctx, v->bundle, policy, &v->signature));
+    TRY(ctx, tsr_provenance_read(ctx, v->bundle, &v->arena, &v->provenance, &v->has_provenance));
     v->target_count = tsr_bundle_get_target_count(v->bundle);
     v->programs = TSR_NEW(&v->arena, tsr_program, v->target_count + 1);
     if (!v->programs) FAIL(ctx, TSR_MEMORY, "no memory for %zu programs", v->target_count);

@@ -6,6 +6,7 @@
 #define TSR_TOOLS_AOT_INSPECT_H
 
 #include "bundle/bundle.h"
+#include "bundle/provenance.h"
 #include "bundle/sign.h"
 #include "manifests/program.h"
 #include "runtime/base/buffer.h"
@@ -33,6 +34,8 @@ typedef struct inspect_view {
     tsr_program *programs; /* one per target; kernel_count 0 where a target has none */
     size_t target_count;
     tsr_signature_report signature;
+    tsr_provenance provenance; /* has_provenance: what the bundle says it was built from */
+    bool has_provenance;
     inspect_schedule schedule;
     inspect_section sections[INSPECT_SECTIONS_MAX];
     size_t section_count;

@@ -159,6 +159,33 @@ static void json_signature(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_printf(out, "\"sha256:%s\"}", hex);
 }
 
+static void json_provenance(const inspect_view *v, tsr_buffer *out) {
+    const tsr_provenance *p = &v->provenance;
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_buffer_text(out,
+                    v->has_provenance ? ",\"provenance\":{\"inputs\":[" : ",\"provenance\":null");
+    if (!v->has_provenance) return;
+    for (size_t i = 0; i < p->input_count; i++) {
+        tsr_digest_format(&p->inputs[i].digest, hex);
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "name", p->inputs[i].name);
+        tsr_buffer_printf(out, ",\"digest\":\"sha256:%s\"}", hex);
+    }
+    tsr_buffer_text(out, "],\"versions\":{");
+    for (size_t i = 0; i < p->library_count; i++) {
+        tsr_buffer_text(out, i ? "," : "");
+        tsr_buffer_json_string(out, p->libraries[i].name);
+        tsr_buffer_text(out, ":");
+        tsr_buffer_json_string(out, p->libraries[i].value);
+    }
+    tsr_buffer_text(out, "},\"startedOn\":");
+    if (p->started_on)
+        tsr_buffer_json_string(out, p->started_on);
+    else
+        tsr_buffer_text(out, "null");
+    tsr_buffer_text(out, "}");
+}
+
 void inspect_show_json(inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest digest = tsr_bundle_get_digest(v->bundle);
@@ -175,6 +202,7 @@ void inspect_show_json(inspect_view *v, tsr_buffer *out) {
                       v->config.version_major, v->config.version_minor, v->config.virtual_ranks,
                       hex, tsr_bundle_get_file_size(v->bundle));
     json_signature(v, out);
+    json_provenance(v, out);
     json_schedule(v, out);
     json_sections(v, out);
     json_entries(v, out);

@@ -145,6 +145,25 @@ static void text_signer(const inspect_view *v, tsr_buffer *out) {
     }
 }
 
+static void text_provenance(const inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    if (!v->has_provenance) {
+        tsr_buffer_text(out, "built from: not recorded\n");
+        return;
+    }
+    for (size_t i = 0; i < v->provenance.input_count; i++) {
+        tsr_digest_format(&v->provenance.inputs[i].digest, hex);
+        tsr_buffer_printf(out, "%s %s sha256:%s\n", i ? "      and" : "built from",
+                          v->provenance.inputs[i].name, hex);
+    }
+    tsr_buffer_text(out, "built by");
+    for (size_t i = 0; i < v->provenance.library_count; i++)
+        tsr_buffer_printf(out, "%s %s %s", i ? "," : "", v->provenance.libraries[i].name,
+                          v->provenance.libraries[i].value);
+    tsr_buffer_printf(out, "%s%s\n", v->provenance.started_on ? ", " : "",
+                      v->provenance.started_on ? v->provenance.started_on : "");
+}
+
 static void text_schedule(const inspect_view *v, tsr_buffer *out) {
     const inspect_schedule *schedule = &v->schedule;
     if (!schedule->found) {
@@ -171,6 +190,7 @@ void inspect_show_text(inspect_view *v, tsr_buffer *out) {
     else
         tsr_buffer_text(out, "unpacked\n");
     text_signer(v, out);
+    text_provenance(v, out);
     text_schedule(v, out);
     text_sections(v, out);
     tsr_buffer_text(out, "entries\n");
