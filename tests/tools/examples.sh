@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The examples of examples/README.md: each is built and run as it says, and gives what is expected there.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# example NAME KERNELS TOLERANCE: every array of the folder but expected.npy is an input.
+example() {
+    local name=$1 kernels=$2 tolerance=$3 folder=$ROOT/examples/$1 inputs=() file
+    for file in "$folder"/*.npy; do
+        file=$(basename "$file" .npy)
+        [ "$file" = expected ] || inputs+=(--input "$file=$folder/$file.npy")
+    done
+    check "$name is built" "$AOT" build "$folder/$name.mlir" -o "$name.tsb"
+    expect "$name is $kernels kernel" 0 "of 1 entries, $kernels kernel calls" "$AOT" inspect "$name.tsb"
+    for target in cpu:x86-64-v2 cpu:x86-64-v3 cpu:x86-64-v4; do
+        check "$name for $target" "$AOT" build "$folder/$name.mlir" --target=$target -o one.tsb
+        "$RUN" one.tsb --entry "$name" "${inputs[@]}" --output y=y.npy >.out 2>.err
+        case $? in
+        0) expect "$name on $target" 0 '^near: ' "$ROOT/tests/tools/near.py" y.npy \
+            "$folder/expected.npy" "$tolerance" ;;
+        5) ;; # not this machine's
+        *) fail "$name on $target" ;;
+        esac
+    done
+}
+
+example matmul 1 4e-6
+example softmax 1 4e-7
+example attention 1 1e-6
+
+"$ROOT/tests/tools/near.py" "$ROOT/examples/softmax/x.npy" "$ROOT/examples/softmax/expected.npy" 1e-3 >.out &&
+    fail 'another array is near'
+
+check 'convnet is built' "$AOT" build "$ROOT/examples/convnet/convnet.mlir" -o convnet.tsb
+for seed in 0 1; do
+    expect "convnet learns, seed $seed" 0 'accuracy 0\.9[6-9]' "$RUN" convnet.tsb "${DATA[@]}" \
+        "${TEST_DATA[@]}" --steps 500 --seed "$seed"
+done
+
+finish
