@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every op that has a gradient, by itself: its gradient rule against central differences and against PyTorch's autograd.
+
+usage: torch_gradients.py TESSERA_OPT [SEED]
+
+The gradients that -tessera-autodiff writes are evaluated in float64; PyTorch computes the same in float64, by its own ops. What
+remains are roundings: 1e-9 of the larger of 1 and the gradient is allowed. Exit code 77 without NumPy or PyTorch.
+"""
+import math
+import pathlib
+import random
+import sys
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print('NumPy or PyTorch is absent')
+    sys.exit(77)
+
+import gradients
+from bounds import Interpreter
+from generate import KINDS, SMOOTH, Generator
+from graph import FLOATS, Function, Op, Type, write
+from product import Product
+
+TOLERANCE, GRAPHS = 1e-9, 6
+
+
+def axes(op):
+    return list(op.integers('axes'))
+
+
+def reduce(which):
+    def build(op, x):
+        for axis in reversed(axes(op)):
+            x = which(x, axis)
+        return x
+    return build
+
+
+def matmul(op, a, b):
+    return (a.mT if op.flag('transpose_a') else a) @ (b.mT if op.flag('transpose_b') else b)
+
+
+def sliced(op, x):
+    strides = op.integers('stride') or (1,) * x.ndim
+    return x[tuple(slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(op.integers('start'), op.integers('size'), strides))]
+
+
+def padded(op, x):
+    low, high, inner = op.integers('low'), op.integers('high'), op.integers('interior') or (0,) * x.ndim
+    whole = torch.full([a + d + max(d - 1, 0) * i + b for a, d, i, b in zip(low, x.shape, inner, high)], op.number('value', 0.0),
+                       dtype=x.dtype)
+    places = tuple(slice(a, a + d + max(d - 1, 0) * i, i + 1) for a, d, i in zip(low, x.shape, inner))
+    return whole.index_put(tuple(torch.meshgrid(*[torch.arange(w)[p] for w, p in zip(whole.shape, places)], indexing='ij')), x) \
+        if x.ndim else x
+
+
+def gather(op, x, i):
+    axis = op.integer('axis')
+    return x.index_select(axis, i.reshape(-1).long()).reshape(x.shape[:axis] + i.shape + x.shape[axis + 1:])
+
+
+def scatter_add(op, x, i, u):
+    axis = op.integer('axis')
+    return x.index_add(axis, i.reshape(-1).long(), u.reshape(x.shape[:axis] + (i.numel(),) + x.shape[axis + 1:]))
+
+
+def cumsum(op, x):
+    axis = op.integer('axis')
+    y = x.flip(axis) if op.flag('reverse') else x
+    sums = y.cumsum(axis) - (y if op.flag('exclusive') else 0)
+    return sums.flip(axis) if op.flag('reverse') else sums
+
+
+def layernorm(op, x, *affine):
+    if axes(op) == list(range(x.ndim - 1, x.ndim)):
+        y = F.layer_norm(x, x.shape[-1:], eps=op.number('eps'))
+    else:
+        y = (x - x.mean(axes(op), keepdim=True)) / torch.sqrt(x.var(axes(op), correction=0, keepdim=True) + op.number('eps'))
+    y = y * affine[0] if affine else y
+    return y + affine[1] if len(affine) > 1 else y
+
+
+def rmsnorm(op, x, *affine):
+    y = x * torch.rsqrt((x * x).mean(axes(op), keepdim=True) + op.number('eps'))
+    return y * affine[0] if affine else y
+
+
+def batch_norm(op, x, *rest):
+    shape = [-1 if i == op.integer('axis') else 1 for i in range(x.ndim)]
+    scale, bias, mean, variance = (r.reshape(shape) for r in rest)
+    return (x - mean) / torch.sqrt(variance + op.number('eps')) * scale + bias
+
+
+def attention(op, q, k, v, mask=None):
+    heads = q.shape[1] // k.shape[1]
+    k, v = (y.repeat_interleave(heads, 1) for y in (k, v))
+    s, t = q.shape[2], k.shape[2]
+    allowed = torch.zeros(s, t, dtype=q.dtype)
+    if op.flag('causal'):
+        allowed = allowed.masked_fill(torch.arange(t) > torch.arange(s)[:, None] + t - s, -math.inf)
+    if mask is not None:
+        allowed = allowed + (torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask)
+    logits = q @ k.mT * op.number('scale', 1 / math.sqrt(q.shape[3])) + allowed
+    seen = torch.isfinite(logits).any(-1, keepdim=True)
+    return torch.where(seen, F.softmax(torch.where(seen, logits, 0.0), -1), 0.0) @ v
+
+
+def rotary(op, x):
+    axis, size = op.integer('axis'), x.shape[-1]
+    angle = torch.outer(torch.arange(x.shape[axis], dtype=x.dtype) + op.integer('offset', 0),
+                        op.number('base', 1e4) ** (-2 * torch.arange(size // 2, dtype=x.dtype) / size))
+    angle = angle.reshape([x.shape[axis]] + [1] * (x.ndim - 2 - axis) + [size // 2])
+    pairs = x.unflatten(-1, (-1, 2)) if op.flag('interleaved') else x.unflatten(-1, (2, -1)).mT
+    turned = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(angle), angle))
+    return (turned if op.flag('interleaved') else turned.mT).flatten(-2)
+
+
+def around(op, x, value):
+    top, bottom, left, right = op.integers('padding')
+    return F.pad(x.permute(0, 3, 1, 2), (left, right, top, bottom), value=value)
+
+
+def conv2d(op, x, f):
+    y = F.conv2d(around(op, x, 0.0), f.permute(3, 2, 0, 1), stride=op.integers('strides'), dilation=op.integers('dilation'),
+                 groups=op.integer('groups', 1))
+    return y.permute(0, 2, 3, 1)
+
+
+def max_pool(op, x):
+    return F.max_pool2d(around(op, x, -math.inf), op.integers('window'), op.integers('strides')).permute(0, 2, 3, 1)
+
+
+def avg_pool(op, x):
+    def mean(y):
+        return F.avg_pool2d(around(op, y, 0.0), op.integers('window'), op.integers('strides')).permute(0, 2, 3, 1)
+    return mean(x) / mean(torch.ones_like(x)) if op.flag('exclude_padding') else mean(x)
+
+
+def sort(op, x):
+    return torch.sort(x, dim=op.integer('axis'), descending=op.flag('descending'), stable=True)
+
+
+PREDICATES = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
+OPS = {
+    'add': lambda op, a, b: a + b, 'sub': lambda op, a, b: a - b, 'mul': lambda op, a, b: a * b, 'div': lambda op, a, b: a / b,
+    'max': lambda op, a, b: torch.maximum(a, b), 'min': lambda op, a, b: torch.minimum(a, b), 'neg': lambda op, x: -x,
+    'relu': lambda op, x: F.relu(x), 'exp': lambda op, x: x.exp(), 'expm1': lambda op, x: x.expm1(), 'log': lambda op, x: x.log(),
+    'log1p': lambda op, x: x.log1p(), 'tanh': lambda op, x: x.tanh(), 'sqrt': lambda op, x: x.sqrt(), 'rsqrt': lambda op, x: x.rsqrt(),
+    'abs': lambda op, x: x.abs(), 'sign': lambda op, x: x.sign(), 'erf': lambda op, x: x.erf(), 'sigmoid': lambda op, x: x.sigmoid(),
+    'silu': lambda op, x: F.silu(x), 'gelu': lambda op, x: F.gelu(x, approximate=op.text('approximate')),
+    'clamp': lambda op, x: x.clamp(op.number('low'), op.number('high')), 'pow': lambda op, a, b: a ** b, 'matmul': matmul,
+    'where': lambda op, c, a, b: torch.where(c, a, b), 'cast': lambda op, x: x, 'sum': reduce(lambda x, a: x.sum(a)),
+    'mean': reduce(lambda x, a: x.mean(a)), 'reduce_max': lambda op, x: x.amax(axes(op)) if axes(op) else x,
+    'reduce_min': lambda op, x: x.amin(axes(op)) if axes(op) else x, 'reduce_prod': reduce(lambda x, a: x.prod(a)),
+    'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.permute(op.integers('permutation')),
+    'broadcast': lambda op, x: x.broadcast_to(op.types[0].shape), 'slice': sliced, 'pad': padded, 'gather': gather,
+    'concat': lambda op, *x: torch.cat(x, op.integer('axis')), 'scatter_add': scatter_add, 'cumsum': cumsum, 'sort': sort,
+    'split': lambda op, x: torch.split(x, [t.shape[op.integer('axis')] for t in op.types], op.integer('axis')),
+    'top_k': lambda op, x: [y.narrow(op.integer('axis'), 0, op.integer('k')) for y in torch.sort(x, dim=op.integer('axis'), descending=True, stable=True)],
+    'softmax_safe': lambda op, x: F.softmax(x, op.integer('axis')), 'layernorm_safe': layernorm, 'rmsnorm_safe': rmsnorm,
+    'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
+    'avg_pool2d': avg_pool, 'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
+    'compare': lambda op, a, b: PREDICATES[op.integer('predicate')](a, b),
+}
+
+
+def torch_gradients(whole, data):
+    """{argument: gradient of the one result}, zeros where it has none."""
+    values = {}
+    for (name, kind), d in zip(whole.arguments, data):
+        values[name] = torch.tensor(np.asarray(d), requires_grad=kind.dtype in FLOATS)
+    leaves = dict(values)
+    loss = run(whole, values)[0]
+    loss.backward()
+    return {n[1:]: v.grad.numpy() if v.grad is not None else np.zeros(tuple(v.shape)) for n, v in leaves.items() if v.requires_grad}
+
+
+def run(region, values):
+    plain = Interpreter(rounding=False)
+    for op in region.ops:
+        inputs = [values[o] for o in op.operands]
+        if op.name in ('return', 'yield'):
+            return inputs
+        if op.name == 'constant':
+            results = [torch.tensor(np.array(plain.simple(op, [])[0][0]))]
+        elif op.name == 'if':
+            results = run(op.regions[0 if inputs[0] else 1], dict(values))
+        elif op.name == 'scan':
+            results = scan(op, inputs, values)
+        else:
+            results = OPS[op.name](op, *inputs)
+        values.update(zip(op.results, results if isinstance(results, (tuple, list)) else [results]))
+    return []
+
+
+def scan(op, inputs, values):
+    carried, rows = inputs[:op.integer('carried')], inputs[op.integer('carried'):]
+    order, stacked = list(range(len(rows[0]))), {}
+    for at in reversed(order) if op.flag('reverse') else order:
+        own = dict(values)
+        own.update(zip((n for n, _ in op.regions[0].arguments), carried + [r[at] for r in rows]))
+        results = run(op.regions[0], own)
+        carried, stacked[at] = results[:len(carried)], results[len(carried):]
+    return carried + [torch.stack([stacked[i][k] for i in order]) for k in range(len(stacked[0]))]
+
+
+def check(product, kind, seed, at):
+    g = Generator(np.random.default_rng([seed, SMOOTH.index(kind), at]), [kind], dtypes=('f64',), empty=False, smooth=True)
+    function = g.graph('f', 1)
+    extra, loss = gradients.loss_of(function, g.random)
+    if not loss or not any(t.dtype == 'f64' for _, t in function.arguments):
+        return None, function
+    whole = Function('f', function.arguments, function.ops[:-1] + extra + [Op('return', [loss], [], [])])
+    try:
+        names, graph, order = gradients.differentiated(product, whole, loss)
+    except RuntimeError as error:
+        if 'depends on no parameter' in str(error):
+            return None, whole
+        raise
+    by_name = {n[1:]: d for (n, _), d in zip(function.arguments, g.data)}
+    inputs = [by_name[n] for n in order]
+    why = gradients.differences(whole, g.data, graph, inputs, list(names), g.random)
+    if why:
+        return why, whole
+    got = dict(zip(names, (np.asarray(v) for v, _ in Interpreter(rounding=False).run(graph, inputs))))
+    for name, expected in torch_gradients(whole, g.data).items():
+        mine = got.get(name, np.zeros(expected.shape))
+        off = np.abs(mine - expected) > TOLERANCE * np.maximum(1, np.abs(expected))
+        if np.any(off | (np.isnan(mine) != np.isnan(expected))):
+            place = tuple(int(i) for i in np.argwhere(off | np.isnan(mine))[0]) if off.ndim else ()
+            return f'gradient of {name}{list(place)} is {mine[place]!r}, PyTorch says {expected[place]!r}', whole
+    return None, whole
+
+
+def main():
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    print(f'seed {seed}')
+    torch.set_num_threads(1)
+    opt = pathlib.Path(sys.argv[1]).resolve()
+    product = Product(opt.parent, pathlib.Path.cwd(), [])
+    failed = 0
+    for kind in SMOOTH:
+        for at in range(GRAPHS):
+            try:
+                why, graph = check(product, kind, seed, at)
+            except Exception as error:
+                why, graph = f'{type(error).__name__}: {error}', None
+            if why:
+                failed += 1
+                print(f'{kind} {at}: {why}\n{write(graph) if graph else ""}')
+    print(f'{len(SMOOTH) * GRAPHS} graphs of {len(SMOOTH)} kinds, {failed} failed')
+    sys.exit(1 if failed else 0)
+
+
+main()
