@@ -71,15 +71,92 @@ Test(corners, stray_files_stay) {
     must_open(b);
     must_save(b, 1, 2);
     put_file(b, "/s/gen/1-1/notes.txt", "mine");
+    put_file(b, "/s/gen/1-1/EPOCH.7", "");
+    put_file(b, "/s/gen/EPOCH.7", "");
+    cr_assert_eq(b->ctx.io->mkdir(b->ctx.io->self, TSR_IO_CWD, "/s/gen/99-1", 0755), 0);
     put_file(b, "/s/notes.txt", "mine");
     put_file(b, "/s/MANIFEST.x", "mine");
     must_save(b, 3, 4);
     cr_assert(b->log.warnings > 0);
     cr_assert(exists(b, "/s/gen/1-1/notes.txt") && exists(b, "/s/notes.txt"));
+    cr_assert(exists(b, "/s/gen/1-1/EPOCH.7") && exists(b, "/s/gen/EPOCH.7"));
+    cr_assert_eq(b->ctx.io->mkdir(b->ctx.io->self, TSR_IO_CWD, "/s/gen/99-1", 0755), -EEXIST,
+                 "what a later run writes stays");
     must_open(b);
     must_load(b, 4);
     cr_assert_eq(b->recovery.damaged_count, 0);
     end(b);
+}
+
+static void ignore_line(void *user, const char *line) {
+    (void)user;
+    (void)line;
+}
+
+/* Five generations, all kept. */
+static bench *begin_many(void) {
+    bench *b = begin();
+    tsr_store_options options = model_options("/s");
+    options.keep = 8;
+    cr_assert_eq(
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
+        TSR_OK);
+    must_save(b, 1, 5);
+    close_store(b);
+    return b;
+}
+
+/* A run between that saved nothing leaves a BASE without a manifest, above all manifests. */
+Test(corners, base_above_all_manifests) {
+    bench *b = begin_many();
+    must_open(b);
+    close_store(b);
+    cr_assert_eq(tsr_store_prune(&b->ctx, "/s", 2, false, ignore_line, NULL).code, TSR_OK, "%s",
+                 b->ctx.error.text);
+    cr_assert(!exists(b, "/s/MANIFEST.3.1") && exists(b, "/s/MANIFEST.4.1"));
+    cr_assert(!exists(b, "/s/BASE.2"));
+    must_open(b);
+    must_load(b, 5);
+    cr_assert_eq(b->recovery.damaged_count, 0);
+    end(b);
+}
+
+/* All older ones are damaged: the newest alone counts, and nothing is removed for it. */
+Test(corners, older_ones_are_all_damaged) {
+    bench *b = begin_many();
+    for (unsigned n = 1; n <= 4; n++) {
+        char path[64];
+        snprintf(path, sizeof path, n % 2 ? "/s/gen/1-%u/segment.0" : "/s/MANIFEST.%u.1", n);
+        flip(b, path, 20);
+    }
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 4);
+    must_load(b, 5);
+    cr_assert(exists(b, "/s/MANIFEST.1.1"));
+    end(b);
+}
+
+Test(corners, no_permission_while_older_ones_are_counted) {
+    bench *many = begin_many();
+    unsigned refused = 0;
+    for (uint64_t n = 1; n < 24; n++) {
+        bench *b = begin();
+        fault_io_destroy(b->disk);
+        b->disk = fault_io_clone(many->disk);
+        b->ctx.io = fault_io_table(b->disk);
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EACCES, .name = "open", .at = n});
+        tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+        refused += result.code == TSR_IO;
+        if (!result.code) must_load(b, 5);
+        fault_io_arm(b->disk, NULL);
+        must_open(b);
+        must_load(b, 5);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        end(b);
+    }
+    cr_assert_geq(refused, 8);
+    end(many);
 }
 
 Test(corners, lock_of_a_process_without_a_name) {
@@ -262,6 +339,8 @@ static void save_one(bench *b, tsr_coordinator *c, uint64_t step) {
 Test(corners, answers_that_are_none) {
     bench *b = begin();
     wire *w = calloc(1, sizeof *w);
+    must_open(b);
+    close_store(b);
     tsr_coordinator *c = open_coordinator(b, w, 0, 0);
     make_idle(b, w, c);
     const tsr_message late = yes(w);
@@ -277,6 +356,9 @@ Test(corners, answers_that_are_none) {
     wrong[4] = late;
     wrong[5].rank = 7;
     for (size_t i = 0; i < 6; i++) cr_assert_eq(answer(b, c, wrong[i]).code, TSR_OK);
+    tsr_message earlier = good;
+    earlier.subject.epoch = 1;
+    cr_assert_eq(answer(b, c, earlier).code, TSR_OK);
     tsr_message short_part = good;
     short_part.part.count--;
     cr_assert_eq(answer(b, c, short_part).code, TSR_OK);

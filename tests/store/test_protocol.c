@@ -352,6 +352,10 @@ Test(protocol, a_coordinator_takes_answers_to_itself_alone) {
     wrong.part.count = 0;
     answer(b, c, wrong);
     wrong = good;
+    wrong.kind = TSR_MESSAGE_AGREE;
+    wrong.part = (tsr_part){0, 0};
+    answer(b, c, wrong);
+    wrong = good;
     wrong.purpose = TSR_PURPOSE_COUNT;
     answer(b, c, wrong);
     wrong = good;
