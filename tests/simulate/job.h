@@ -6,7 +6,7 @@
 #ifndef TSR_TESTS_SIMULATE_JOB_H
 #define TSR_TESTS_SIMULATE_JOB_H
 
-#include "tests/simulate/world.h"
+#include "tests/simulate/world/world.h"
 
 #define SIM_DIRECTORY "/s"
 enum { SIM_RANKS_MAX = 64 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/simulate/model.h"
 
-#include "tests/simulate/dice.h"
+#include "tests/simulate/world/dice.h"
 
 #include <stdio.h>
 #include <stdlib.h>

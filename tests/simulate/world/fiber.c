@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/simulate/fiber.h"
+#include "tests/simulate/world/fiber.h"
 
 #include <stdint.h>
 #include <stdlib.h>

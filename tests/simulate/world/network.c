@@ -3,7 +3,7 @@
  * Messages take a while, and as long as the weather is bad they are lost, repeated, damaged, late
  * and out of order, or do not cross from one side to the other.
  */
-#include "tests/simulate/world.h"
+#include "tests/simulate/world/world.h"
 
 #include <stdlib.h>
 #include <string.h>

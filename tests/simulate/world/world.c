@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/simulate/world.h"
+#include "tests/simulate/world/world.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -7,12 +7,12 @@
  * notices: from then on all it does fails at once and has no effect, until its main returns and
  * frees what it had.
  */
-#ifndef TSR_TESTS_SIMULATE_WORLD_H
-#define TSR_TESTS_SIMULATE_WORLD_H
+#ifndef TSR_TESTS_SIMULATE_WORLD_WORLD_H
+#define TSR_TESTS_SIMULATE_WORLD_WORLD_H
 
 #include "runtime/base/io.h"
-#include "tests/simulate/dice.h"
-#include "tests/simulate/fiber.h"
+#include "tests/simulate/world/dice.h"
+#include "tests/simulate/world/fiber.h"
 #include "tests/store/fault_io.h"
 
 #include <stdio.h>

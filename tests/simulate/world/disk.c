@@ -4,7 +4,7 @@
  * takes time, in which others run, and may fail as the weather has it.
  */
 #include "runtime/state/names.h"
-#include "tests/simulate/world.h"
+#include "tests/simulate/world/world.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  *
  * All chance of a simulated run, from one seed: splitmix64 (Steele, Lea, Flood 2014).
  */
-#ifndef TSR_TESTS_SIMULATE_DICE_H
-#define TSR_TESTS_SIMULATE_DICE_H
+#ifndef TSR_TESTS_SIMULATE_WORLD_DICE_H
+#define TSR_TESTS_SIMULATE_WORLD_DICE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * Functions with a stack of their own, that stop in the middle and go on later: a simulated process
  * stops in each of its file operations while the others run.
  */
-#ifndef TSR_TESTS_SIMULATE_FIBER_H
-#define TSR_TESTS_SIMULATE_FIBER_H
+#ifndef TSR_TESTS_SIMULATE_WORLD_FIBER_H
+#define TSR_TESTS_SIMULATE_WORLD_FIBER_H
 
 #include <stdbool.h>
 
