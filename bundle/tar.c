@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline: format_* write the canonical bytes; walk() reads headers through one window of 128 KiB,
- * so that a small bundle, or the front of a large one, costs one read.
+ * Outline: format_* write the canonical bytes; walk() reads headers through one window, so
+ * that a small bundle, or the front of a large one, costs a read or two.
  */
 #include "bundle/tar.h"
 
@@ -17,7 +17,8 @@ typedef struct ustar {
 static_assert(sizeof(ustar) == TSR_TAR_BLOCK_BYTES, "a ustar header is one block");
 
 enum {
-    WINDOW_BYTES = TSR_BUNDLE_PAX_BYTES_MAX,
+    WINDOW_BYTES = 16 * 1024, /* to begin with: fresh memory costs more than a second read */
+    WINDOW_BYTES_MAX = TSR_BUNDLE_PAX_BYTES_MAX,
     FULL_NAME_MAX = 155 + 1 + 100,
     CHECKSUM_OFFSET = 148,
     CHECKSUM_SIZE = 8,
@@ -98,7 +99,8 @@ typedef struct walker {
     const char *path;
     int fd;
     uint64_t size_bytes, at;
-    unsigned char *window; /* owned, WINDOW_BYTES */
+    unsigned char *window; /* owned */
+    size_t window_capacity;
     uint64_t window_offset;
     size_t window_size;
     bool after_pax; /* the last header was a pax header: a member must follow */
@@ -111,14 +113,24 @@ typedef struct member {
     tsr_entry_text entry;
 } member;
 
-/* size_bytes <= WINDOW_BYTES, and at + size_bytes is inside the file. */
+/* Room for the data of a pax header, which is asked for once. */
+static tsr_result grow_window(walker *w) {
+    unsigned char *window = realloc(w->window, WINDOW_BYTES_MAX);
+    if (!window) FAIL(w->ctx, TSR_MEMORY, "no memory to read '%s'", w->path);
+    w->window = window;
+    w->window_capacity = WINDOW_BYTES_MAX;
+    return TSR_SUCCESS;
+}
+
+/* size_bytes <= WINDOW_BYTES_MAX, and at + size_bytes is inside the file. */
 static tsr_result fetch(walker *w, uint64_t offset, size_t size_bytes,
                         const unsigned char **out_bytes) {
     bool inside = offset >= w->window_offset && offset - w->window_offset <= w->window_size &&
                   w->window_size - (offset - w->window_offset) >= size_bytes;
     if (!inside) {
         uint64_t left = w->size_bytes - offset;
-        size_t take = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
+        if (size_bytes > w->window_capacity) TRY(w->ctx, grow_window(w));
+        size_t take = left < w->window_capacity ? (size_t)left : w->window_capacity;
         w->window_size = 0;
         TRY(w->ctx, tsr_io_read_exact(w->ctx, w->fd, w->path, w->window, take, offset));
         w->window_offset = offset;
@@ -294,6 +306,7 @@ tsr_result tsr_tar_walk(tsr_ctx *ctx, int fd, const char *path, uint64_t file_si
                         tsr_tar_visit_fn visit, void *user) {
     walker w = {.ctx = ctx, .path = path, .fd = fd, .size_bytes = file_size_bytes};
     w.window = malloc(WINDOW_BYTES);
+    w.window_capacity = WINDOW_BYTES;
     if (!w.window) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", path);
     tsr_result result = walk(&w, visit, user);
     free(w.window);
