@@ -6,7 +6,7 @@
 
 #include "runtime/commit/directory.h"
 #include "runtime/commit/mutants.h"
-#include "runtime/commit/recover.h"
+#include "runtime/state/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -148,7 +148,7 @@ static tsr_result verify(tsr_ctx *ctx, const tsr_rank *rank, tsr_arena *arena, c
         .kind = TSR_NAME_MANIFEST, .epoch = m->subject.epoch, .generation = m->subject.generation};
     tsr_manifest read;
     if (!manifest) {
-        TRY(ctx, tsr_survey_read_manifest(ctx, o->root, arena, &name, &read));
+        TRY(ctx, tsr_record_manifest(ctx, o->root, arena, &name, &read));
         manifest = &read;
     }
     if (!tsr_digest_equal(&manifest->hash, &m->subject.manifest_hash) ||

@@ -8,32 +8,17 @@
 #include "runtime/commit/recover.h"
 
 #include "runtime/commit/mutants.h"
+#include "runtime/state/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-tsr_result tsr_survey_read_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_name *name,
-                                    tsr_manifest *out_manifest) {
-    char text[TSR_NAME_TEXT_MAX];
-    uint8_t *bytes;
-    size_t size;
-    tsr_name_format(name, text);
-    TRY(ctx, tsr_disk_read_file(ctx, root, text, TSR_MANIFEST_BYTES_MAX, arena, &bytes, &size));
-    TRY(ctx, tsr_manifest_decode(ctx, text, bytes, size, arena, out_manifest));
-    const tsr_token *token = &out_manifest->token;
-    if (token->generation != name->generation || token->epoch != name->epoch)
-        FAIL(ctx, TSR_STATE,
-             "%s is damaged: its token is of generation %" PRIu64 ", epoch %" PRIu64, text,
-             token->generation, token->epoch);
-    return TSR_SUCCESS;
-}
-
 tsr_result tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
                                      tsr_manifest *out_manifest) {
     char text[TSR_NAME_TEXT_MAX];
-    TRY(ctx, tsr_survey_read_manifest(ctx, survey->root, survey->arena, name, out_manifest));
+    TRY(ctx, tsr_record_manifest(ctx, survey->root, survey->arena, name, out_manifest));
     for (size_t i = 0; i < survey->base_count && !TSR_MUTANT(BASE_HASH_UNCHECKED); i++)
         if (survey->bases[i].generation == name->generation &&
             survey->bases[i].epoch == name->epoch &&
@@ -118,16 +103,6 @@ static void report_lost(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64
     }
 }
 
-static tsr_result read_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, tsr_link *out_link) {
-    char text[TSR_NAME_TEXT_MAX];
-    uint8_t *bytes;
-    size_t size;
-    tsr_name_format(&(tsr_name){.kind = TSR_NAME_BASE, .epoch = epoch}, text);
-    TRY(ctx,
-        tsr_disk_read_file(ctx, survey->root, text, TSR_BASE_BYTES, survey->arena, &bytes, &size));
-    return tsr_base_decode(ctx, text, bytes, size, epoch, out_link);
-}
-
 /* A BASE that cannot be read: the lowest manifest of the epoch that can says the same, unless the
  * first ones were collected. Then only the number bounds the epochs below. */
 static tsr_result guess_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, size_t first,
@@ -137,8 +112,8 @@ static tsr_result guess_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, s
         out_link->generation = survey->candidates[survey->candidate_count - 1].generation - 1;
     for (size_t i = survey->candidate_count; i-- > first;) {
         tsr_manifest manifest;
-        tsr_result result = tsr_survey_read_manifest(ctx, survey->root, survey->arena,
-                                                     &survey->candidates[i], &manifest);
+        tsr_result result = tsr_record_manifest(ctx, survey->root, survey->arena,
+                                                &survey->candidates[i], &manifest);
         if (result.code == TSR_STATE) continue;
         TRY(ctx, result);
         if (manifest.previous.epoch < epoch) *out_link = manifest.previous;
@@ -183,7 +158,7 @@ static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
         bool named = tsr_listing_has(&survey->names, TSR_NAME_BASE, epoch, 0);
         add_candidates(survey, epoch, bound);
         report_lost(ctx, survey, epoch, bound);
-        tsr_result result = read_base(ctx, survey, epoch, &base);
+        tsr_result result = tsr_record_base(ctx, survey->root, survey->arena, epoch, &base);
         if (result.code == TSR_STATE) {
             if (named || survey->candidate_count > first) report_base(ctx, survey, epoch);
             result = guess_base(ctx, survey, epoch, first, bound, &base);
@@ -267,29 +242,6 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
 
 /* ---- choice ---- */
 
-static tsr_result check_belongs(tsr_ctx *ctx, const tsr_choice *choice,
-                                const tsr_manifest *manifest) {
-    const tsr_token *token = &manifest->token;
-    if (choice->bundle_hash && !tsr_digest_equal(choice->bundle_hash, &token->bundle_hash)) {
-        char ours[TSR_DIGEST_HEX + 1], theirs[TSR_DIGEST_HEX + 1];
-        tsr_digest_format(choice->bundle_hash, ours);
-        tsr_digest_format(&token->bundle_hash, theirs);
-        FAIL(ctx, TSR_MISMATCH,
-             "generation %" PRIu64 " is of the bundle %s; the bundle given is %s",
-             token->generation, theirs, ours);
-    }
-    if (!choice->numerics || strcmp(choice->numerics, token->numerics) == 0) return TSR_SUCCESS;
-    if (!choice->allow_inexact)
-        FAIL(ctx, TSR_MISMATCH,
-             "generation %" PRIu64 " was computed with numerics '%s'; this machine runs '%s', "
-             "which does not give the same bits",
-             token->generation, token->numerics, choice->numerics);
-    tsr_log(ctx, TSR_LOG_WARNING,
-            "inexact: generation %" PRIu64 " was computed with numerics '%s' and goes on with '%s'",
-            token->generation, token->numerics, choice->numerics);
-    return TSR_SUCCESS;
-}
-
 static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_choice *choice) {
     char list[256] = "none";
     size_t used = 0;
@@ -321,7 +273,9 @@ tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *c
         const tsr_name *name = &survey->candidates[*index];
         if (choice->mode == TSR_RESUME_EXACT && name->generation != choice->generation) continue;
         tsr_result result = tsr_survey_read_candidate(ctx, survey, name, out_manifest);
-        if (!result.code) return check_belongs(ctx, choice, out_manifest);
+        if (!result.code)
+            return tsr_token_belongs(ctx, &out_manifest->token, choice->bundle_hash,
+                                     choice->numerics, choice->allow_inexact);
         if (result.code != TSR_STATE) TRY(ctx, result);
         TRY(ctx, tsr_survey_damaged(ctx, survey, name));
     }

@@ -29,10 +29,7 @@ typedef struct tsr_survey {
 /* root, gens, arena and events are set by the caller. */
 TSR_RESULT tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey);
 
-/* TSR_STATE: it is damaged. */
-TSR_RESULT tsr_survey_read_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_name *name,
-                                    tsr_manifest *out_manifest);
-/* The same, and it is the one that a later run went on from, if one did. */
+/* TSR_STATE: it is damaged, or not the one that a later run went on from, if one did. */
 TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
                                      tsr_manifest *out_manifest);
 /* The context's error is why. Logged and counted. TSR_LOCKED: another run took the store over, and
