@@ -10,10 +10,10 @@ from graph import FLOATS
 from interpret import HALF, LARGEST, LOCAL, TINY, UNIT, evaluate, rounded
 
 EXACT = {'add', 'sub', 'mul', 'div', 'max', 'min', 'neg', 'relu', 'abs', 'sign', 'floor', 'sqrt', 'clamp', 'where', 'cast',
-         'compare', 'and', 'or', 'xor', 'not', 'reduce_max', 'reduce_min', 'argmax', 'max_pool2d', 'max_pool2d_grad', 'philox'}
+         'compare', 'and', 'or', 'xor', 'not', 'reduce_max', 'reduce_min', 'argmax', 'max_pool2d', 'philox'}
 MOVES = {'reshape', 'transpose', 'broadcast', 'slice', 'concat', 'split', 'gather', 'pad', 'rotary'}
 ROWS = {'softmax_safe', 'logsumexp_safe', 'layernorm_safe', 'rmsnorm_safe', 'batch_norm', 'batch_norm_train', 'attention',
-        'attention_grad', 'cross_entropy', 'cross_entropy_grad', 'reduce_prod', 'scatter_add'}
+        'attention_grad', 'max_pool2d_grad', 'cross_entropy', 'cross_entropy_grad', 'reduce_prod', 'scatter_add'}
 SUMS = {'sum', 'mean', 'cumsum', 'avg_pool2d', 'avg_pool2d_grad'}
 PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -tessera-flatten -split-input-file %s | FileCheck %s
+
+// What a branch reads passes a gate; both are computed, one is picked.
+// CHECK-LABEL: func.func @if
+func.func @if(%c: tensor<i1>, %x: tensor<4xf32>, %b: tensor<4xi1>) -> tensor<4xf32> {
+  // CHECK: %[[X:.*]] = tessera.where %arg0, %arg1, %
+  // CHECK: %[[LOG:.*]] = tessera.log %[[X]]
+  // CHECK: %[[ELSE:.*]] = tessera.where %arg0, %{{.*}}, %arg1
+  // CHECK: %[[NEG:.*]] = tessera.neg %[[ELSE]]
+  // CHECK: %[[R:.*]] = tessera.where %arg0, %[[LOG]], %[[NEG]]
+  // CHECK: return %[[R]]
+  %0 = tessera.if %c {
+    %1 = tessera.log %x : tensor<4xf32>
+    tessera.yield %1 : tensor<4xf32>
+  } else {
+    %1 = tessera.neg %x : tensor<4xf32>
+    tessera.yield %1 : tensor<4xf32>
+  } : tensor<i1> -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// The last slice first; results stacked in order of the slices; draws of their own.
+// CHECK-LABEL: func.func @scan
+func.func @scan(%s: tensor<2xf32>, %x: tensor<2x2xf32>) -> (tensor<2xf32>, tensor<2x2xf32>) {
+  // CHECK: tessera.slice %arg1 {size = [1, 2], start = [1, 0]}
+  // CHECK: tessera.dropout %{{.*}} {rate = 5.000000e-01 : f64, stream = [[FIRST:[0-9]+]] : i64}
+  // CHECK: %[[A:.*]] = tessera.reshape
+  // CHECK: tessera.slice %arg1 {size = [1, 2], start = [0, 0]}
+  // CHECK-NOT: stream = [[FIRST]] : i64
+  // CHECK: tessera.dropout
+  // CHECK: %[[B:.*]] = tessera.reshape %{{.*}} : tensor<2xf32> -> tensor<1x2xf32>
+  // CHECK: tessera.concat %[[B]], %
+  %0:2 = tessera.scan %s, %x {
+  ^bb0(%carry: tensor<2xf32>, %row: tensor<2xf32>):
+    %1 = tessera.add %carry, %row : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+    %2 = tessera.dropout %1 {rate = 0.5, stream = 3 : i64} : tensor<2xf32> -> tensor<2xf32>
+    tessera.yield %1, %2 : tensor<2xf32>, tensor<2xf32>
+  } {carried = 1 : i64, reverse} : tensor<2xf32>, tensor<2x2xf32> -> tensor<2xf32>, tensor<2x2xf32>
+  return %0#0, %0#1 : tensor<2xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @while
+func.func @while(%n: tensor<i64>) -> tensor<i64> {
+  // CHECK-COUNT-3: tessera.compare lt
+  // CHECK-NOT: tessera.compare
+  // CHECK: return
+  %0 = tessera.while %n {
+  ^bb0(%i: tensor<i64>):
+    %k = tessera.constant dense<10> : tensor<i64>
+    %l = tessera.compare lt %i, %k : tensor<i64>, tensor<i64> -> tensor<i1>
+    tessera.yield %l : tensor<i1>
+  } do {
+  ^bb0(%i: tensor<i64>):
+    %l = tessera.add %i, %i : tensor<i64>, tensor<i64> -> tensor<i64>
+    tessera.yield %l : tensor<i64>
+  } {limit = 3 : i64} : tensor<i64> -> tensor<i64>
+  return %0 : tensor<i64>
+}
