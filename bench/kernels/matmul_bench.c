@@ -274,6 +274,8 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: see the head of matmul_bench.c\n");
         return 2;
     }
+    if (b.best && b.options.threads == 1) measure_count_own_time();
+    if (b.best && b.options.threads == 1) measure_count_own_time();
     if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
     setenv("GOMP_SPINCOUNT", "10000", 0);
     open_peers(&b);

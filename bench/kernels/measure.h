@@ -11,7 +11,11 @@
 
 enum { MEASURE_ROUNDS_MAX = 64 };
 
-double measure_now(void); /* seconds */
+double measure_now(void);  /* seconds */
+double measure_wall(void); /* seconds that passed, whatever measure_now counts */
+/* From now on seconds that this process ran: for one thread, where others take the CPU meanwhile.
+ */
+void measure_count_own_time(void);
 double measure_median(const double *values, size_t count);
 /* exp of the mean of the logarithms. */
 double measure_geometric_mean(const double *values, size_t count);

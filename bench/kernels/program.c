@@ -52,9 +52,9 @@ bench_program *bench_program_open(const bench_options *options, const char *mlir
     snprintf(bundle, sizeof bundle, "%s/f.tsb", options->folder);
     FILE *file = fopen(source, "w");
     if (!file || fputs(mlir, file) < 0 || fclose(file)) fail(source, "cannot be written");
-    double start = measure_now();
+    double start = measure_wall();
     compile(options, source, bundle);
-    program->compile_seconds = measure_now() - start;
+    program->compile_seconds = measure_wall() - start;
     tsr_model_options model = {
         .size_bytes = sizeof model, .cpu = options->cpu, .threads = options->threads};
     must(program, tsr_model_open(&program->ctx, bundle, &model, &program->model));

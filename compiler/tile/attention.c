@@ -106,8 +106,8 @@ static tsr_result read_attention(attention *a) {
 
 static void plan_side(attention *a, int64_t columns, side *out_side) {
     const tsr_target *target = a->group->b.target;
-    tsr_gemm_plan_width(target, (int64_t)tsr_dtype_size(a->dtype), columns, 0, &out_side->lanes,
-                        &out_side->vectors);
+    tsr_gemm_plan_tile(target, (int64_t)tsr_dtype_size(a->dtype), a->queries, columns, 0,
+                       &out_side->lanes, &out_side->vectors);
     out_side->width = (int64_t)out_side->lanes * out_side->vectors;
     out_side->rows = tsr_gemm_part(a->queries, target->matmul_rows[out_side->vectors - 1], 1);
 }
@@ -277,7 +277,9 @@ static MlirValue masked_scores(attention *a, MlirValue row, MlirValue column, Ml
     tsr_tile_builder *b = &a->group->b;
     MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
     MlirValue x = tsr_tile_load(b, a->dtype, a->scores, at, TSR_PARTIALS, tsr_tile_null);
-    MlirValue valid = tsr_tile_mask(b, tsr_tile_sub(b, limit, column), TSR_PARTIALS);
+    MlirValue valid = tsr_tile_null;
+    if (a->causal || a->keys % TSR_PARTIALS)
+        valid = tsr_tile_mask(b, tsr_tile_sub(b, limit, column), TSR_PARTIALS);
     x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), a->scale));
     if (!mlirValueIsNull(a->mask)) {
         tsr_point point = {.space = &a->mask_space,
@@ -292,6 +294,7 @@ static MlirValue masked_scores(attention *a, MlirValue row, MlirValue column, Ml
                 ? tsr_tile_select(b, mask, x, lowest(a, TSR_PARTIALS))
                 : tsr_tile_2(b, "arith.addf", x, mask);
     }
+    if (mlirValueIsNull(valid)) return x;
     return tsr_tile_select(b, valid, x, lowest(a, TSR_PARTIALS));
 }
 

@@ -165,7 +165,7 @@ static tsr_result plan(product *p) {
     tsr_tile_group *group = p->conv.group;
     const tsr_target *target = group->b.target;
     int64_t size = (int64_t)tsr_dtype_size(p->conv.compute);
-    tsr_gemm_plan_width(target, size, p->columns, 0, &p->lanes, &p->vectors);
+    tsr_gemm_plan_tile(target, size, points_of(p, 1), p->columns, 0, &p->lanes, &p->vectors);
     p->width = (int64_t)p->lanes * p->vectors;
     p->panels = divide_up(p->columns, p->width);
     p->tile_rows = tsr_gemm_part(points_of(p, 1), target->matmul_rows[p->vectors - 1], 1);
@@ -623,6 +623,7 @@ static tsr_result lower(tsr_tile_group *group, tsr_conv_kind kind) {
     TRY(group->ctx, tsr_conv_read(group, kind, &p.conv));
     if (tsr_conv_is_empty(&p.conv)) return TSR_SUCCESS;
     if (tsr_conv_is_depthwise(&p.conv)) return tsr_conv_depthwise(&p.conv, kind);
+    if (tsr_conv_is_pointwise(&p.conv)) tsr_conv_flatten(&p.conv);
     for (int i = 0; i < 2; i++)
         TRY(group->ctx, tsr_conv_walk_make(&p.conv, &p.conv.axes[i], kind, &p.walks[i]));
     p.a_channels = forward ? p.conv.group_channels : p.conv.group_filters;

@@ -38,6 +38,10 @@ TSR_RESULT tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *ou
 
 /* Nothing is to be computed. */
 bool tsr_conv_is_empty(const tsr_conv *conv);
+/* One tap, no stride, no padding: the images are one row of places, as tsr_conv_flatten makes them.
+ */
+bool tsr_conv_is_pointwise(const tsr_conv *conv);
+void tsr_conv_flatten(tsr_conv *conv);
 /* One channel in and out of each group: vectors lie along the channels. */
 bool tsr_conv_is_depthwise(const tsr_conv *conv);
 TSR_RESULT tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind);

@@ -42,8 +42,8 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static void plan(product *p) {
     const tsr_conv *conv = &p->conv;
     const tsr_target *target = conv->group->b.target;
-    tsr_gemm_plan_width(target, (int64_t)tsr_dtype_size(conv->compute), conv->group_filters, 0,
-                        &p->lanes, &p->vectors);
+    tsr_gemm_plan_tile(target, (int64_t)tsr_dtype_size(conv->compute), conv->group_channels,
+                       conv->group_filters, 0, &p->lanes, &p->vectors);
     p->width = (int64_t)p->lanes * p->vectors;
     p->panels = divide_up(conv->group_filters, p->width);
     p->tile_rows = tsr_gemm_part(conv->group_channels, target->matmul_rows[p->vectors - 1], 1);
@@ -242,6 +242,7 @@ tsr_result tsr_tile_lower_conv2d_grad_filter(tsr_tile_group *group) {
     TRY(group->ctx, tsr_conv_read(group, TSR_CONV_OF_FILTER, &p.conv));
     if (tsr_conv_is_empty(&p.conv)) return TSR_SUCCESS;
     if (tsr_conv_is_depthwise(&p.conv)) return tsr_conv_depthwise(&p.conv, TSR_CONV_OF_FILTER);
+    if (tsr_conv_is_pointwise(&p.conv)) tsr_conv_flatten(&p.conv);
     plan(&p);
     return emit(&p);
 }

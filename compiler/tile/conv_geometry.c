@@ -79,6 +79,22 @@ bool tsr_conv_is_depthwise(const tsr_conv *conv) {
     return conv->groups > 1 && conv->group_channels == 1 && conv->group_filters == 1;
 }
 
+bool tsr_conv_is_pointwise(const tsr_conv *conv) {
+    for (size_t i = 0; i < 2; i++) {
+        const tsr_conv_axis *axis = &conv->axes[i];
+        if (axis->taps != 1 || axis->stride != 1 || axis->low || axis->image != axis->result)
+            return false;
+    }
+    return true;
+}
+
+void tsr_conv_flatten(tsr_conv *conv) {
+    int64_t places = conv->images * conv->axes[0].image * conv->axes[1].image;
+    conv->images = 1;
+    conv->axes[0].image = conv->axes[0].result = 1;
+    conv->axes[1].image = conv->axes[1].result = places;
+}
+
 static int64_t greatest_divisor(int64_t x, int64_t y) {
     while (y) {
         int64_t rest = x % y;

@@ -55,10 +55,10 @@ void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *pack);
  * `count` rounded up to the lanes; what is beyond `count` is zero. */
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *pack);
 
-/* The width of tiles for n columns that wastes least: columns computed, over how well a tile of
- * that width runs. At most `width` columns, if that is not 0 and a vector fits. */
-void tsr_gemm_plan_width(const tsr_target *target, int64_t element_bytes, int64_t n, int64_t width,
-                         uint32_t *out_lanes, uint32_t *out_vectors);
+/* The tile for `m` rows and `n` columns that wastes least: what is computed, over how well a tile
+ * of that shape runs. At most `width` columns, if that is not 0 and a vector fits. */
+void tsr_gemm_plan_tile(const tsr_target *target, int64_t element_bytes, int64_t m, int64_t n,
+                        int64_t width, uint32_t *out_lanes, uint32_t *out_vectors);
 
 /* The size of equal parts of x, of at most `part` each, a multiple of `unit` where there are
  * several. */

@@ -27,6 +27,7 @@
 
 enum {
     BLOCK_ROWS_MAX = 256,        /* of a program */
+    PACKED_ROWS_MAX = 512,       /* of a program that packs B */
     PANEL_BYTES = 192 * 1024,    /* of a block of B on the stack */
     A_BYTES = 128 * 1024,        /* of a block of A on the stack */
     SCRATCH_BYTES = 96 * 1024,   /* of partial sums */
@@ -216,7 +217,8 @@ static tsr_result read_sizes(matmul *mm) {
 
 static void plan_width(matmul *mm) {
     const tsr_target *target = mm->group->b.target;
-    tsr_gemm_plan_width(target, element_size(mm), mm->n, mm->size.width, &mm->lanes, &mm->vectors);
+    tsr_gemm_plan_tile(target, element_size(mm), mm->m, mm->n, mm->size.width, &mm->lanes,
+                       &mm->vectors);
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
     mm->panels = divide_up(mm->n, mm->size.width);
     int64_t rows = target->matmul_rows[mm->vectors - 1];
@@ -257,7 +259,9 @@ static void plan_blocks(matmul *mm) {
     sizes *s = &mm->size;
     int64_t size = element_size(mm), k = most(s->k_block, 1);
     int64_t cache = second_level_bytes(mm->group->b.target) * 4 / 5;
+    /* Packing B for many rows is worth more than keeping their A near. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX);
+    if (mm->b_packed) limit = PACKED_ROWS_MAX;
     if (mm->a_packed) limit = least(limit, A_BYTES / (k * size));
     if (mm->k_blocks > 1) limit = least(limit, SCRATCH_BYTES / (s->width * size));
     if (s->block_rows) limit = s->block_rows;

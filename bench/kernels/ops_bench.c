@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Convolution and attention beside oneDNN, taking turns, and beside the FMA peak.
+ *
+ *     ops_bench --aot=PATH --dnnl=MODULE [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
+ *               [--best]
+ *
+ * Convolutions are those of ResNet-50 and MobileNet at batch 1, filters as parameters of the entry,
+ * in oneDNN packed before; attention is beside matmul, softmax and matmul (without the scale).
+ * Figures are medians over the rounds, or the best with --best, for a machine that has other work
+ * (one thread: in CPU time).
+ * Prints a row a case, then one JSON object. Without the module it measures ours alone.
+ */
+#include "bench/kernels/dnnl_ops.h"
+#include "bench/kernels/measure.h"
+#include "bench/kernels/program.h"
+
+#include <dlfcn.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct bench {
+    bench_options options;
+    const char *dnnl;
+    unsigned rounds;
+    bool best;
+    dnnl_job *(*conv)(const dnnl_conv *conv);
+    dnnl_job *(*attention)(const dnnl_attention *attention);
+    void (*run)(void *job);
+    void (*release)(dnnl_job *job);
+    double seconds[3][MEASURE_ROUNDS_MAX]; /* ours, theirs, 1 / peak */
+} bench;
+
+typedef struct attention_case {
+    int64_t heads, queries, keys, d;
+    bool causal;
+} attention_case;
+
+static const dnnl_conv convolutions[] = {
+    {1, 56, 56, 64, 64, 3, 3, 1, 1, 1, NULL, NULL, NULL},
+    {1, 28, 28, 128, 128, 3, 3, 1, 1, 1, NULL, NULL, NULL},
+    {1, 14, 14, 256, 256, 3, 3, 1, 1, 1, NULL, NULL, NULL},
+    {1, 7, 7, 512, 512, 3, 3, 1, 1, 1, NULL, NULL, NULL},
+    {1, 56, 56, 64, 256, 1, 1, 1, 1, 0, NULL, NULL, NULL},
+    {1, 14, 14, 1024, 256, 1, 1, 1, 1, 0, NULL, NULL, NULL},
+    {1, 56, 56, 128, 128, 3, 3, 1, 2, 1, NULL, NULL, NULL},
+    {1, 224, 224, 3, 64, 7, 7, 1, 2, 3, NULL, NULL, NULL},
+    {1, 56, 56, 96, 96, 3, 3, 96, 1, 1, NULL, NULL, NULL},
+};
+static const attention_case attentions[] = {
+    {12, 512, 512, 64, false},  {12, 512, 512, 64, true},  {16, 1024, 1024, 64, false},
+    {8, 2048, 2048, 128, true}, {12, 128, 128, 64, false},
+};
+
+static double settle(const bench *b, const double *rounds) {
+    double best = rounds[0];
+    for (unsigned r = 1; r < b->rounds; r++) best = rounds[r] < best ? rounds[r] : best;
+    return b->best ? best : measure_median(rounds, b->rounds);
+}
+
+static double compare(bench *b, const char *name, double flops, bench_program *program,
+                      dnnl_job *job, const float *expected, size_t count, double tolerance) {
+    for (unsigned r = 0; r < b->rounds; r++) {
+        b->seconds[2][r] = 1 / measure_peak(b->options.threads);
+        if (job) b->seconds[1][r] = measure_call(b->run, job, 4e-3);
+        if (b->options.threads > 1) usleep(2000);
+        b->seconds[0][r] = measure_call(bench_program_run, program, 4e-3);
+        if (b->options.threads > 1) usleep(2000);
+    }
+    double ours = settle(b, b->seconds[0]), theirs = job ? settle(b, b->seconds[1]) : NAN;
+    printf("%-34s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx\n", name, ours * 1e6,
+           flops / ours * 1e-9, 100 * flops / ours * settle(b, b->seconds[2]), theirs * 1e6,
+           theirs / ours);
+    fflush(stdout);
+    double error = job ? measure_difference(bench_program_output(program, 0), expected, count) : 0;
+    if (!(error <= tolerance)) {
+        fprintf(stderr, "wrong result: relative error %g\n", error);
+        exit(5);
+    }
+    return theirs / ours;
+}
+
+static double run_conv(bench *b, dnnl_conv c) {
+    char text[2048], image[80], filter[80], result[80], name[80];
+    uint64_t state = 1;
+    int64_t oh = (c.h + 2 * c.padding - c.kh) / c.stride + 1;
+    int64_t ow = (c.w + 2 * c.padding - c.kw) / c.stride + 1, gc = c.c / c.groups;
+    size_t images = (size_t)(c.n * c.h * c.w * c.c), results = (size_t)(c.n * oh * ow * c.f);
+    snprintf(image, sizeof image, "tensor<%ldx%ldx%ldx%ldxf32>", c.n, c.h, c.w, c.c);
+    snprintf(filter, sizeof filter, "tensor<%ldx%ldx%ldx%ldxf32>", c.kh, c.kw, gc, c.f);
+    snprintf(result, sizeof result, "tensor<%ldx%ldx%ldx%ldxf32>", c.n, oh, ow, c.f);
+    snprintf(text, sizeof text,
+             "module @f {\nfunc.func @f(%%x: %s {tessera.name = \"x\"}) -> (%s {tessera.name = "
+             "\"y\"}) attributes {tessera.entry = \"infer\"} {\n"
+             "%%w = tessera.param \"w\" init = #tessera.uniform<-1.0, 1.0> : %s\n"
+             "%%y = tessera.conv2d %%x, %%w {strides = [%ld, %ld], padding = [%ld, %ld, %ld, %ld], "
+             "dilation = [1, 1], groups = %ld} : %s, %s -> %s\nreturn %%y : %s\n}\n}\n",
+             image, result, filter, c.stride, c.stride, c.padding, c.padding, c.padding, c.padding,
+             c.groups, image, filter, result, result);
+    bench_program *program = bench_program_open(&b->options, text);
+    float *x = measure_floats(&state, images), *y = measure_floats(&state, results);
+    memcpy(bench_program_input(program, 0), x, images * sizeof *x);
+    c.image = x;
+    c.filter = bench_program_param(program, "w");
+    c.result = y;
+    dnnl_job *job = b->conv ? b->conv(&c) : NULL;
+    snprintf(name, sizeof name, "conv %ldx%ldx%ld %ldx%ld to %ld /%ld g%ld", c.h, c.w, c.c, c.kh,
+             c.kw, c.f, c.stride, c.groups);
+    double flops = 2.0 * (double)(oh * ow * c.f * c.kh * c.kw) * (double)(gc * c.n);
+    double ratio = compare(b, name, flops, program, job, y, results, 1e-3);
+    if (job) b->release(job);
+    bench_program_close(program);
+    free(x);
+    free(y);
+    return ratio;
+}
+
+static double run_attention(bench *b, const attention_case *a) {
+    char text[2048], q[80], k[80], name[80];
+    uint64_t state = 1;
+    size_t queries = (size_t)(a->heads * a->queries * a->d);
+    size_t keys = (size_t)(a->heads * a->keys * a->d);
+    snprintf(q, sizeof q, "tensor<1x%ldx%ldx%ldxf32>", a->heads, a->queries, a->d);
+    snprintf(k, sizeof k, "tensor<1x%ldx%ldx%ldxf32>", a->heads, a->keys, a->d);
+    snprintf(
+        text, sizeof text,
+        "module @f {\nfunc.func @f(%%q: %s {tessera.name = \"q\"}, %%k: %s {tessera.name = "
+        "\"k\"}, %%v: %s {tessera.name = \"v\"}) -> (%s {tessera.name = \"y\"}) attributes "
+        "{tessera.entry = \"infer\"} {\n%%y = tessera.attention %%q, %%k, %%v {%sscale = 1.0 : "
+        "f64} : %s, %s, %s -> %s\nreturn %%y : %s\n}\n}\n",
+        q, k, k, q, a->causal ? "causal, " : "", q, k, k, q, q);
+    bench_program *program = bench_program_open(&b->options, text);
+    float *data[] = {measure_floats(&state, queries), measure_floats(&state, keys),
+                     measure_floats(&state, keys), measure_floats(&state, queries)};
+    memcpy(bench_program_input(program, 0), data[0], queries * sizeof(float));
+    memcpy(bench_program_input(program, 1), data[1], keys * sizeof(float));
+    memcpy(bench_program_input(program, 2), data[2], keys * sizeof(float));
+    dnnl_attention theirs = {a->heads, a->queries, a->keys, a->d,
+                             data[0],  data[1],    data[2], data[3]};
+    dnnl_job *job = b->attention ? b->attention(&theirs) : NULL;
+    snprintf(name, sizeof name, "attention %ld x %ld x %ld x %ld%s", a->heads, a->queries, a->keys,
+             a->d, a->causal ? " causal" : "");
+    double flops = 4.0 * (double)(a->heads * a->queries * a->keys) * (double)a->d;
+    /* Theirs sees every key: the results differ where ours is causal. */
+    double ratio = compare(b, name, a->causal ? flops / 2 : flops, program, job, data[3], queries,
+                           a->causal ? 1e9 : 1e-3);
+    if (job) b->release(job);
+    bench_program_close(program);
+    for (size_t i = 0; i < 4; i++) free(data[i]);
+    return ratio;
+}
+
+static void *find(void *module, const char *name) {
+    void *symbol = module ? dlsym(module, name) : NULL;
+    return symbol;
+}
+
+static void open_dnnl(bench *b) {
+    void *module = b->dnnl ? dlopen(b->dnnl, RTLD_NOW | RTLD_LOCAL) : NULL;
+    void *symbols[] = {find(module, "dnnl_conv_prepare"), find(module, "dnnl_attention_prepare"),
+                       find(module, "dnnl_job_run"), find(module, "dnnl_job_release")};
+    if (!symbols[0] || !symbols[1] || !symbols[2] || !symbols[3]) {
+        fprintf(stderr, "skipped: oneDNN (%s)\n", b->dnnl ? dlerror() : "no module given");
+        return;
+    }
+    memcpy(&b->conv, &symbols[0], sizeof symbols[0]);
+    memcpy(&b->attention, &symbols[1], sizeof symbols[1]);
+    memcpy(&b->run, &symbols[2], sizeof symbols[2]);
+    memcpy(&b->release, &symbols[3], sizeof symbols[3]);
+}
+
+static bool parse(bench *b, int argc, char **argv) {
+    static const struct option options[] = {{"aot", 1, NULL, 'a'},    {"folder", 1, NULL, 'f'},
+                                            {"dnnl", 1, NULL, 'd'},   {"threads", 1, NULL, 't'},
+                                            {"rounds", 1, NULL, 'r'}, {"cpu", 1, NULL, 'c'},
+                                            {"best", 0, NULL, 'b'},   {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'a')
+            b->options.aot = optarg;
+        else if (option == 'f')
+            b->options.folder = optarg;
+        else if (option == 'd')
+            b->dnnl = optarg;
+        else if (option == 't')
+            b->options.threads = (unsigned)atoi(optarg);
+        else if (option == 'r')
+            b->rounds = (unsigned)atoi(optarg);
+        else if (option == 'c')
+            b->options.cpu = optarg;
+        else if (option == 'b')
+            b->best = true;
+        else
+            return false;
+    }
+    return b->options.aot && b->options.threads && b->rounds && b->rounds <= MEASURE_ROUNDS_MAX;
+}
+
+int main(int argc, char **argv) {
+    static bench b = {.options = {.folder = "/tmp", .threads = 1}, .rounds = 7};
+    enum { CONVS = sizeof convolutions / sizeof convolutions[0] };
+    enum { ATTENTIONS = sizeof attentions / sizeof attentions[0] };
+    double convs[CONVS], others[ATTENTIONS], worst[2] = {INFINITY, INFINITY};
+    if (!parse(&b, argc, argv)) {
+        fprintf(stderr, "usage: see the head of ops_bench.c\n");
+        return 2;
+    }
+    if (b.best && b.options.threads == 1) measure_count_own_time();
+    if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
+    setenv("GOMP_SPINCOUNT", "10000", 0);
+    open_dnnl(&b);
+    for (size_t i = 0; i < CONVS; i++) convs[i] = run_conv(&b, convolutions[i]);
+    for (size_t i = 0; i < ATTENTIONS; i++) others[i] = run_attention(&b, &attentions[i]);
+    for (size_t i = 0; i < CONVS; i++) worst[0] = fmin(worst[0], convs[i]);
+    for (size_t i = 0; i < ATTENTIONS; i++) worst[1] = fmin(worst[1], others[i]);
+    if (!b.conv) return 0;
+    printf("{\"threads\": %u, \"conv_mean\": %.3f, \"conv_worst\": %.3f, \"attention_mean\": %.3f, "
+           "\"attention_worst\": %.3f}\n",
+           b.options.threads, measure_geometric_mean(convs, CONVS), worst[0],
+           measure_geometric_mean(others, ATTENTIONS), worst[1]);
+    return 0;
+}
