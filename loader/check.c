@@ -5,8 +5,9 @@
  *     open -> signature -> match -> config, program -> memory plan -> verdict
  */
 #include "bundle/sign.h"
+#include "loader/external.h"
 #include "loader/match.h"
-#include "loader/tessera.h"
+#include "loader/model.h"
 #include "manifests/program.h"
 #include "runtime/base/options.h"
 #include "runtime/cpu.h"
@@ -148,6 +149,19 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     return TSR_SUCCESS;
 }
 
+/* A file of weights that the bundle names must be there; its bytes are not read. */
+static tsr_result find_external(tsr_ctx *ctx, check *self, const char *path) {
+    tsr_external external = {.file = {.fd = -1}};
+    tsr_weights_folders folders;
+    bool found = false;
+    TRY(ctx, tsr_external_read(ctx, self->bundle, self->target, self->arena, &found, &external));
+    if (!found) return TSR_SUCCESS;
+    TRY(ctx, tsr_weights_list_folders(ctx, path, &self->options, self->arena, &folders));
+    TRY(ctx, tsr_external_open(ctx, folders.paths, folders.count, self->arena, &external));
+    tsr_external_close(ctx, &external);
+    return TSR_SUCCESS;
+}
+
 static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
     tsr_bundle_open_options options = {
         .size_bytes = sizeof options, .strict = self->options.strict, .defer_blobs = true};
@@ -158,7 +172,8 @@ static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
     TRY(ctx, read_config(ctx, self));
     TRY(ctx, match(ctx, self));
     TRY(ctx, read_program(ctx, self));
-    return plan(ctx, self);
+    TRY(ctx, plan(ctx, self));
+    return find_external(ctx, self, path);
 }
 
 /* What to do, by what is wrong. */
@@ -186,7 +201,10 @@ static const char *advise(const check *self, tsr_code code) {
     case TSR_SIGNATURE:
         return "get it, and its .sigstore.json, from whoever signs it; or give the right --key";
     case TSR_IO:
-        return "check that the path exists and can be read";
+        return "check that the path exists and can be read; weights that the bundle only names lie "
+               "beside it or in a --weights-dir";
+    case TSR_MISMATCH:
+        return "get the weights that the bundle was built with";
     default:
         return "see the message";
     }

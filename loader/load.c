@@ -94,22 +94,6 @@ static tsr_result allocate(tsr_ctx *ctx, tsr_model *model, const tsr_model_optio
     return collect_state(ctx, model);
 }
 
-/* The folder of the bundle comes last. */
-static tsr_result keep_folders(tsr_ctx *ctx, tsr_model *model, const char *path,
-                               const tsr_model_options *options) {
-    const char **paths = TSR_NEW(&model->arena, const char *, options->weights_folder_count + 1);
-    const char *slash = strrchr(path, '/');
-    if (!paths) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
-    for (size_t i = 0; i < options->weights_folder_count; i++)
-        paths[i] = tsr_arena_strdup(&model->arena, options->weights_folders[i]);
-    paths[options->weights_folder_count] =
-        slash ? tsr_arena_strndup(&model->arena, path, (size_t)(slash - path) + 1) : ".";
-    for (size_t i = 0; i <= options->weights_folder_count; i++)
-        if (!paths[i]) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
-    model->folders = (tsr_weights_folders){paths, options->weights_folder_count + 1};
-    return TSR_SUCCESS;
-}
-
 static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_options *options,
                               tsr_model *model) {
     tsr_bundle_open_options bundle_options = {.size_bytes = sizeof bundle_options,
@@ -121,7 +105,7 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
     TRY(ctx, plan(ctx, model));
     TRY(ctx, map_code(ctx, model));
     TRY(ctx, allocate(ctx, model, options));
-    TRY(ctx, keep_folders(ctx, model, path, options));
+    TRY(ctx, tsr_weights_list_folders(ctx, path, options, &model->arena, &model->folders));
     return tsr_model_load_constants(ctx, model);
 }
 

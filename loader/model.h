@@ -31,6 +31,12 @@ struct tsr_model {
     tsr_weights_folders folders; /* as opened, and the bundle's own; in the arena */
 };
 
+/* Where weights are looked for that the bundle at `path` only names: the folders of the options,
+ * then its own. In the arena. */
+TSR_RESULT tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
+                                    const tsr_model_options *options, tsr_arena *arena,
+                                    tsr_weights_folders *out_folders);
+
 /* TSR_USAGE when the state holds no values yet, or a load of them failed half-way. */
 TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);
 

@@ -31,6 +31,22 @@ done:
     return result;
 }
 
+tsr_result tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
+                                    const tsr_model_options *options, tsr_arena *arena,
+                                    tsr_weights_folders *out_folders) {
+    size_t count = options->weights_folder_count;
+    const char **paths = TSR_NEW(arena, const char *, count + 1);
+    const char *slash = strrchr(path, '/');
+    if (!paths) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
+    for (size_t i = 0; i < count; i++)
+        paths[i] = tsr_arena_strdup(arena, options->weights_folders[i]);
+    paths[count] = slash ? tsr_arena_strndup(arena, path, (size_t)(slash - path) + 1) : ".";
+    for (size_t i = 0; i <= count; i++)
+        if (!paths[i]) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
+    *out_folders = (tsr_weights_folders){paths, count + 1};
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model) {
     return fill(ctx, model, 1u << TSR_ROLE_CONSTANT, 0);
 }

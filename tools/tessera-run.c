@@ -134,6 +134,7 @@ static unsigned modes_of(const char *flag) {
         {"--json", MODE_CHECK},
         {"--cpu", ~(unsigned)MODES_OF_STATES},
         {"--strict", ~(unsigned)MODES_OF_STATES},
+        {"--weights-dir", ~(unsigned)MODES_OF_STATES},
         {"--key", ~(unsigned)MODES_OF_STATES},
         {"--require-signature", ~(unsigned)MODES_OF_STATES},
         {"--quiet", ~0u},

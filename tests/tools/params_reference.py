@@ -145,6 +145,8 @@ def referenced(params):
     shutil.copy("named.tsb", "alone")
     export = [RUN, "alone/named.tsb", "--export-params", "out.safetensors"]
     run(7, *export, pattern=f"weights 'p.safetensors' .sha256:{digest}.* are not in 'alone/'; --weights-dir")
+    run(7, RUN, "--check", "alone/named.tsb", pattern="does not run here")
+    run(0, RUN, "--check", "alone/named.tsb", "--weights-dir", ".", pattern="runs here")
     for number, name in enumerate([digest, f"blobs/sha256/{digest}", "p.safetensors"]):
         folder = pathlib.Path(f"folder{number}")
         (folder / name).parent.mkdir(parents=True)
