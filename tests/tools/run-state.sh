@@ -42,6 +42,16 @@ expect "fsck of a damaged store" 10 '' "$RUN" fsck D
 expect "fsck of a good store" 0 '' "$RUN" fsck S
 expect "fsck of nothing" 7 '' "$RUN" fsck missing
 
+rm -rf D && cp -a S D
+rm D/MANIFEST.*
+expect "all manifests deleted by hand: no fresh start" 10 'was committed and its manifest is missing' train --steps 500 --state-dir D
+expect "nor by asking for one" 10 'a fresh start was asked for' train --steps 500 --state-dir D --resume never
+check "the data is left" test "$(find D -name 'segment.*' | wc -l)" -eq "$(find S -name 'segment.*' | wc -l)"
+expect "fsck tells" 10 'was committed and its manifest is missing' "$RUN" fsck D
+rm -rf D && cp -a S D
+rm "$(newest D)"
+expect "the newest deleted: one back, loudly" 0 'error: generation 4 of epoch 1 was committed' train --steps 300 --state-dir D
+
 expect "ls" 0 '^generation [0-9]+ epoch 1 step 400 seed 0 bytes [0-9]+ state [0-9a-f]{64} good$' "$RUN" ls S
 check "a line for each, and the counts" test "$(wc -l <.out)" -eq 5
 expect "ls reads no data" 0 'the data was not read' "$RUN" ls S
