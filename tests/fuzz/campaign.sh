@@ -35,8 +35,9 @@ if [ "$seconds" = --minimise ]; then
     exit 0
 fi
 
-slice=0 begin=$(date +%s)
+round=0 begin=$(date +%s)
 while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
+    slice=$round # each target has its turn in every mode, another one than its neighbours
     for target in "$@"; do
         left=$((seconds - $(date +%s) + begin))
         [ "$left" -gt 0 ] || break
@@ -47,6 +48,7 @@ while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
         *) mode=fast ;;
         esac
         if [ "$target" = signature ] && [ $mode = memory ]; then mode=checked; fi # all OpenSSL
+        slice=$((slice + 1))
         corpus=$folder/corpus/$target
         mkdir -p "$corpus"
         "$folder/$mode/$target" "-seeds=$corpus"
@@ -63,6 +65,6 @@ while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
                     "$executions" "$left" "$share" >>"$root/tests/fuzz/EXECUTIONS"
             done
     done
-    slice=$((slice + 1))
+    round=$((round + 1))
 done
 awk '!/^#/ { sum += $4 } END { printf "%.0f executions in all\n", sum }' "$root/tests/fuzz/EXECUTIONS"
