@@ -134,6 +134,7 @@ tsr_result tsr_disk_read(tsr_ctx *ctx, int fd, const char *name, void *bytes, si
             FAIL(ctx, TSR_STATE, "'%s' ends at byte %" PRIu64 "; expected %" PRIu64, name,
                  offset + done, offset + size_bytes);
         done += (size_t)part;
+        again = false; /* each place has its two tries */
     }
     return TSR_SUCCESS;
 }
