@@ -21,7 +21,7 @@ PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
 class Interpreter:
     """`rounding` off: plain float64, no bounds (for derivatives)."""
 
-    def __init__(self, rounding=True, step=1, seed=0):
+    def __init__(self, rounding=True, step=0, seed=0):
         self.rounding, self.step, self.seed = rounding, step, seed
         self.random = np.random.default_rng(1)
 
@@ -48,12 +48,21 @@ class Interpreter:
             return [(value, np.zeros(value.shape))]
         if op.name in ('step', 'seed'):
             return [(np.int64(self.step if op.name == 'step' else self.seed), np.zeros(()))]
+        if op.name in ('random_uniform', 'random_normal'):
+            return self.drawn(op)
         if op.name in ('sgd', 'adamw'):
             self.gradients[op.operands[0]] = inputs[1][0]
             return [(inputs[0][0], inputs[0][1])] * len(op.types)
         if op.name in ('assign', 'minimize'):
             return []
         return self.simple(op, inputs)
+
+    def drawn(self, op):
+        """Scaled and shifted after the draw: two roundings, and those of a normal's quantile."""
+        kind = op.types[0]
+        value = interpret.drawn(op, self.step, self.seed)
+        bound = np.where(np.isfinite(value), 16 * UNIT[kind.dtype] * (np.abs(value) + 3), 0)
+        return [(rounded(value, kind.dtype), self.closed(kind, rounded(value, kind.dtype), bound))]
 
     # ---- regions ------------------------------------------------------------------------------------------------------------
 

@@ -401,7 +401,8 @@ def batch_norm(g):
 
 
 def attention(g):
-    b, groups, s, t, d, e = g.pick([1, 2]), g.pick([1, 2]), g.pick([1, 3, 8, 17]), g.pick([1, 5, 16, 19]), g.pick([2, 8, 13]), g.pick([1, 8, 9])
+    b, groups, s, t = g.pick([1, 2]), g.pick([1, 2]), g.pick([1, 3, 8, 17]), g.pick([1, 5, 16, 19])
+    d, e = g.pick([2, 8, 13]), g.pick([1, 8, 9])
     heads, dtype = groups * g.pick([1, 2, 3]), g.dtype(FLOATS)
     q, k, v = g.like(dtype, [b, heads, s, d]), g.like(dtype, [b, groups, t, d]), g.like(dtype, [b, groups, t, e])
     mask = [] if g.chance(0.6) else [g.stretching('i1', [b, heads, s, t]) if g.smooth else
@@ -485,6 +486,31 @@ def scan(g):
     g.add(Op('scan', [start, rows], [f'{name}#0', f'{name}#1'], [kind, Type((length,) + tuple(rest), dtype)], attrs, [body]))
 
 
+def while_(g):
+    """Counts to 3 from a number that is below 4."""
+    dtype, shape = g.dtype(FLOATS), g.shape(g.pick([0, 1, 2]))
+    kind, whole = Type(shape, dtype), Type((), 'i64')
+    start = g.argument(whole, np.asarray(g.random.integers(-2, 4), np.int64))
+    n, x, m, y, limit, less, one, next_, last = (g.name() for _ in range(9))
+    condition = Region([(n, whole), (x, kind)], [
+        Op('constant', [], [limit], [whole], {'value': f'dense<3> : {whole}'}),
+        Op('compare', [n, limit], [less], [Type((), 'i1')], {'predicate': '2 : i32'}), Op('yield', [less], [], [])])
+    body = Region([(m, whole), (y, kind)], [
+        Op('constant', [], [one], [whole], {'value': f'dense<1> : {whole}'}), Op('add', [m, one], [next_], [whole]),
+        Op('tanh', [y], [last], [kind]), Op('yield', [next_, last], [], [])])
+    name = g.name()
+    g.add(Op('while', [start, g.like(dtype, shape)], [f'{name}#0', f'{name}#1'], [whole, kind], {'limit': '6 : i64'},
+             [condition, body]))
+
+
+def draw(g):
+    """With a stream of its own; a call runs at step 0 of seed 0."""
+    kind, stream = Type(g.shape(), g.dtype(FLOATS)), int(g.random.integers(1 << 32))
+    name, attrs = g.pick([('random_uniform', {'low': '-1.0 : f64', 'high': '3.0 : f64'}),
+                          ('random_normal', {'mean': '0.5 : f64', 'deviation': '2.0 : f64'})])
+    g.emit(name, [], kind, stream=f'{stream} : i64', **attrs)
+
+
 KINDS = {
     'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
     'logic': logic, 'where': where, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
@@ -494,6 +520,7 @@ KINDS = {
     'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
     'softmax': softmax, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d,
     'pool': pool, 'cross_entropy': cross_entropy, 'if': branch, 'scan': scan,
+    'while': while_, 'random': draw,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
-SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'ipow')]
+SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'ipow', 'random')]

@@ -15,7 +15,7 @@ import warnings
 
 import numpy as np
 
-from graph import FLOATS, NUMPY, elements
+from graph import FLOATS, NUMPY, Op, Type, elements
 
 UNIT = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-24, 'f16': 2.0**-24}  # of what the op is computed in
 HALF = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-9, 'f16': 2.0**-12}  # of what its result is rounded to
@@ -368,6 +368,18 @@ def philox(op, element, step, seed):
     return (words[0] >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
+def drawn(op, step, seed):
+    """The elements of a random op, in the order of their places."""
+    kind = op.types[0]
+    wide = Op('philox', [], [], [Type(kind.shape, 'f64' if kind.dtype == 'f64' else 'f32')], op.attrs)
+    if op.name == 'random_normal':
+        wide.attrs['normal'] = 'unit'
+    u = rounded(philox(wide, np.arange(kind.size), step, seed), wide.types[0].dtype).reshape(kind.shape)
+    if op.name == 'random_normal':
+        return op.number('mean', 0.0) + op.number('deviation', 1.0) * u
+    return op.number('low', 0.0) + (op.number('high', 1.0) - op.number('low', 0.0)) * u
+
+
 COMPARE = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
 SIMPLE = {
     'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': divide, 'max': np.maximum, 'min': np.minimum,
@@ -382,7 +394,8 @@ WITH_OP = {
     'gelu': gelu, 'clamp': clamp, 'matmul': matmul, 'sum': total, 'mean': mean, 'argmax': argmax, 'slice': sliced,
     'compare': lambda op, a, b: COMPARE[op.integer('predicate')](a, b), 'pad': padded, 'sort': sort, 'top_k': top_k,
     'cast': lambda op, x: cast(x, op.types[0].dtype), 'reduce_max': extremum(np.maximum, lowest),
-    'reduce_min': extremum(np.minimum, highest), 'reduce_prod': lambda op, x: np.multiply.reduce(x, axis=op.integers('axes'), dtype=x.dtype),
+    'reduce_min': extremum(np.minimum, highest),
+    'reduce_prod': lambda op, x: np.multiply.reduce(x, axis=op.integers('axes'), dtype=x.dtype),
     'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.transpose(op.integers('permutation')),
     'broadcast': lambda op, x: np.broadcast_to(x, op.types[0].shape),
     'concat': lambda op, *x: np.concatenate(x, op.integer('axis')), 'scatter_add': scatter_add, 'one_hot': one_hot,

@@ -145,6 +145,11 @@ def sort(op, x):
     return torch.sort(x, dim=op.integer('axis'), descending=op.flag('descending'), stable=True)
 
 
+def top_k(op, x):
+    axis = op.integer('axis')
+    return [y.narrow(axis, 0, op.integer('k')) for y in torch.sort(x, dim=axis, descending=True, stable=True)]
+
+
 PREDICATES = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
 OPS = {
     'add': lambda op, a, b: a + b, 'sub': lambda op, a, b: a - b, 'mul': lambda op, a, b: a * b, 'div': lambda op, a, b: a / b,
@@ -161,7 +166,7 @@ OPS = {
     'broadcast': lambda op, x: x.broadcast_to(op.types[0].shape), 'slice': sliced, 'pad': padded, 'gather': gather,
     'concat': lambda op, *x: torch.cat(x, op.integer('axis')), 'scatter_add': scatter_add, 'cumsum': cumsum, 'sort': sort,
     'split': lambda op, x: torch.split(x, [t.shape[op.integer('axis')] for t in op.types], op.integer('axis')),
-    'top_k': lambda op, x: [y.narrow(op.integer('axis'), 0, op.integer('k')) for y in torch.sort(x, dim=op.integer('axis'), descending=True, stable=True)],
+    'top_k': top_k,
     'softmax_safe': lambda op, x: F.softmax(x, op.integer('axis')), 'layernorm_safe': layernorm, 'rmsnorm_safe': rmsnorm,
     'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
     'avg_pool2d': avg_pool, 'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
@@ -192,19 +197,33 @@ def run(region, values):
             results = run(op.regions[0 if inputs[0] else 1], dict(values))
         elif op.name == 'scan':
             results = scan(op, inputs, values)
+        elif op.name == 'while':
+            results = loop(op, inputs, values)
         else:
             results = OPS[op.name](op, *inputs)
         values.update(zip(op.results, results if isinstance(results, (tuple, list)) else [results]))
     return []
 
 
+def inner(region, inputs, values):
+    own = dict(values)
+    own.update(zip((n for n, _ in region.arguments), inputs))
+    return run(region, own)
+
+
+def loop(op, inputs, values):
+    for _ in range(op.integer('limit')):
+        if not inner(op.regions[0], inputs, values)[0]:
+            break
+        inputs = inner(op.regions[1], inputs, values)
+    return inputs
+
+
 def scan(op, inputs, values):
     carried, rows = inputs[:op.integer('carried')], inputs[op.integer('carried'):]
     order, stacked = list(range(len(rows[0]))), {}
     for at in reversed(order) if op.flag('reverse') else order:
-        own = dict(values)
-        own.update(zip((n for n, _ in op.regions[0].arguments), carried + [r[at] for r in rows]))
-        results = run(op.regions[0], own)
+        results = inner(op.regions[0], carried + [r[at] for r in rows], values)
         carried, stacked[at] = results[:len(carried)], results[len(carried):]
     return carried + [torch.stack([stacked[i][k] for i in order]) for k in range(len(stacked[0]))]
 
