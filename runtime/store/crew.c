@@ -95,19 +95,11 @@ void tsr_crew_wait(tsr_crew *crew, uint64_t count) {
     pthread_mutex_lock(&crew->mutex);
     TSR_ASSERT(count <= crew->limit);
     while (done_count(crew) < count) {
-        if (crew->next < crew->limit && !crew->thread_count)
+        if (crew->next < crew->limit)
             do_next(crew, &crew->members[TSR_CREW_MAX]);
         else
             pthread_cond_wait(&crew->finished, &crew->mutex);
     }
-    pthread_mutex_unlock(&crew->mutex);
-}
-
-void tsr_crew_help(tsr_crew *crew, uint64_t count) {
-    pthread_mutex_lock(&crew->mutex);
-    TSR_ASSERT(count <= crew->limit);
-    while (crew->next < crew->limit) do_next(crew, &crew->members[TSR_CREW_MAX]);
-    while (done_count(crew) < count) pthread_cond_wait(&crew->finished, &crew->mutex);
     pthread_mutex_unlock(&crew->mutex);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that hash while one thread, the feeder, reads or writes: file operations stay in the
+ * Threads that work while one thread, the feeder, reads or writes: file operations stay in the
  * order of the protocol. Tasks are numbered from 0 and are begun in that order. Without threads (a
- * small state, or the system refuses them) the feeder does the work itself; with them it only
- * waits, so that the disk is never kept waiting for it.
+ * small state, or the system refuses them) the feeder does the work itself; with them it works when
+ * it would only wait.
  */
 #ifndef TSR_RUNTIME_STORE_CREW_H
 #define TSR_RUNTIME_STORE_CREW_H
@@ -42,9 +42,8 @@ void tsr_crew_finish(tsr_crew *crew);
 /* The feeder's calls. No task is under way at begin. */
 void tsr_crew_begin(tsr_crew *crew, void (*task)(void *user, uint64_t index), void *user);
 void tsr_crew_offer(tsr_crew *crew, uint64_t limit); /* tasks below `limit` may be done now */
-void tsr_crew_wait(tsr_crew *crew, uint64_t count);  /* until those below `count` are done */
-/* The same, and the feeder does what it can itself. */
-void tsr_crew_help(tsr_crew *crew, uint64_t count);
+/* Until those below `count` are done; tasks that nobody has begun are done here meanwhile. */
+void tsr_crew_wait(tsr_crew *crew, uint64_t count);
 void tsr_crew_cancel(tsr_crew *crew); /* no more is begun; what is under way is waited for */
 
 #endif

@@ -205,7 +205,7 @@ static void copy_state(tsr_store *store) {
     uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
     tsr_crew_begin(crew, copy_chunks, store);
     tsr_crew_offer(crew, tasks);
-    tsr_crew_help(crew, tasks);
+    tsr_crew_wait(crew, tasks);
 }
 
 tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
