@@ -43,6 +43,7 @@ class Product:
     def __init__(self, tools, work, targets):
         self.tools, self.work, self.targets = pathlib.Path(tools), pathlib.Path(work), targets
         self.work.mkdir(parents=True, exist_ok=True)
+        self.code = 0  # of the last run
 
     def call(self, tool, *arguments, text=None, seconds=120):
         try:
@@ -78,6 +79,7 @@ class Product:
             arguments += ['--output', f'r{i}={outputs}']
         outputs.unlink(missing_ok=True)
         done = self.call('tessera-run', *arguments)
+        self.code = done.returncode
         if done.returncode:
             return None, done.stderr.strip() or f'exit code {done.returncode}'
         found = load(outputs)
