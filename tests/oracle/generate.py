@@ -41,6 +41,8 @@ class Generator:
         return self.pick(DIMS[:8] if self.chance(0.5) else DIMS)
 
     def shape(self, rank=None):
+        if rank is None and self.chance(0.03):
+            return (self.pick([1000, 2049, 4099]),)
         rank = int(self.random.choice([0, 1, 2, 3, 4], p=[0.07, 0.28, 0.38, 0.17, 0.1])) if rank is None else rank
         shape = [self.dim() for _ in range(rank)]
         while np.prod(shape, dtype=float) > ELEMENTS_MAX:
@@ -207,14 +209,17 @@ def cast(g):
 
 
 def matmul(g):
-    x = g.value(FLOATS, least=2)
+    if g.chance(0.1):  # beyond one block of a cache
+        x = g.like(g.dtype(FLOATS), [g.pick([1, 6, 129, 200]), g.pick([64, 257, 300])])
+    else:
+        x = g.value(FLOATS, least=2)
     kind = g.types[x]
     *batch, m, k = kind.shape
-    ta, tb, n = g.chance(0.3), g.chance(0.3), g.dim()
+    ta, tb, n = g.chance(0.3), g.chance(0.3), g.pick([65, 130, 257]) if max(m, k) > 150 else g.dim()
     m, k = (k, m) if ta else (m, k)
     other = [1 if g.chance(0.2) else d for d in batch][g.pick([0, len(batch)]):]
     y = g.like(kind.dtype, other + ([n, k] if tb else [k, n]))
-    if bounded(batch + [m, n]):
+    if bounded(batch + [m, n]) or not batch:
         g.emit('matmul', [x, y], Type(batch + [m, n], kind.dtype), transpose_a=str(ta).lower(), transpose_b=str(tb).lower())
 
 

@@ -251,6 +251,35 @@ def run_adamw(tool, generator):
     return 0
 
 
+def sgd(p, g, v, nesterov, lr=1e-2, momentum=0.9, decay=0.1):
+    """torch.optim.SGD, as its documentation states the algorithm; the velocity begins at 0."""
+    g = g + decay * p
+    v = momentum * v + g
+    return p - lr * (g + momentum * v if nesterov else v), v
+
+
+def run_sgd(tool, generator):
+    """Several whole steps with momentum, plain and after Nesterov."""
+    case = next(c for c in CASES if c.name == 'reuse')
+    gradients_of = opt(tool, case.source(), '-tessera-autodiff')['f']
+    for kind in ('sgd', 'nesterov'):
+        source = case.source().replace(ADAMW, f'#tessera.{kind}<lr = 1.0e-2, momentum = 0.9, weight_decay = 0.1>')
+        lowered = opt(tool, source, '-tessera-graph')['f']
+        tensors = {p: generator.uniform(-1, 1, (3, 4)) for p in ('a', 'weights')}
+        tensors.update({f'{p}.velocity': np.zeros((3, 4)) for p in ('a', 'weights')})
+        for step in range(1, 6):
+            _, _, gradients = evaluate.run(gradients_of, tensors, [])
+            _, assigned, _ = evaluate.run(lowered, tensors, [], step)
+            for p in ('a', 'weights'):
+                expected = sgd(tensors[p], gradients[p], tensors[f'{p}.velocity'], kind == 'nesterov')
+                for name, value in zip((p, f'{p}.velocity'), expected):
+                    if not np.allclose(assigned[name], value, rtol=1e-12, atol=1e-14):
+                        print(f'{kind}: {name} after step {step} is {assigned[name]}, expected {value}')
+                        return 1
+            tensors = assigned
+    return 0
+
+
 def main():
     tool, digits = sys.argv[1:3]
     seed = random.SystemRandom().randrange(1 << 32)
@@ -258,7 +287,8 @@ def main():
     random.seed(seed)
     generator = np.random.default_rng(seed)
     failed = run_cases(tool, generator) + run_digits(tool, digits, generator) + run_adamw(tool, generator)
-    print(f'{len(CASES) + 2} cases, {failed} failed')
+    failed += run_sgd(tool, generator)
+    print(f'{len(CASES) + 3} cases, {failed} failed')
     sys.exit(1 if failed else 0)
 
 
