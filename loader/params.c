@@ -54,6 +54,7 @@ tsr_result tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model) {
 tsr_result tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed) {
     model->filled = false;
     TRY(ctx, fill(ctx, model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE, seed));
+    tsr_executor_set_seed(model->executor, seed);
     model->filled = true;
     return TSR_SUCCESS;
 }

@@ -111,7 +111,8 @@ TSR_API TSR_RESULT tsr_model_check(tsr_ctx *ctx, const char *path, const tsr_mod
 
 /* ---- parameters ---- */
 
-/* Init rules with this seed, stored data and constants from the bundle. */
+/* Init rules with this seed, stored data and constants from the bundle. Calls draw their random
+ * numbers with it, too. */
 TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t seed);
 /* A generation of a state directory, read-only and without its lock; verified. TSR_STATE when there
  * is none. */
