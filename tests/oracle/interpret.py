@@ -18,7 +18,7 @@ import numpy as np
 from graph import FLOATS, NUMPY, Op, Type, elements
 
 UNIT = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-24, 'f16': 2.0**-24}  # of what the op is computed in
-HALF = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-9, 'f16': 2.0**-12}  # of what its result is rounded to
+HALF = {'f64': 2.0**-53, 'f32': 2.0**-24, 'bf16': 2.0**-8, 'f16': 2.0**-11}  # of what its result is rounded to
 TINY = {'f64': 2.0**-1074, 'f32': 2.0**-149, 'bf16': 2.0**-133, 'f16': 2.0**-24}  # smallest step
 LARGEST = {'f64': np.finfo(np.float64).max, 'f32': float(np.finfo(np.float32).max), 'bf16': 3.38e38, 'f16': 65504.0}
 
