@@ -99,6 +99,19 @@ void tsr_remote_advance(tsr_remote *remote, int64_t bytes) {
     pthread_mutex_unlock(&remote->mutex);
 }
 
+void tsr_remote_skip(tsr_remote *remote, uint64_t bytes) {
+    pthread_mutex_lock(&remote->mutex);
+    remote->progress_total -= bytes;
+    tell_progress(remote, remote->progress_done == remote->progress_total);
+    pthread_mutex_unlock(&remote->mutex);
+}
+
+void tsr_remote_tick(tsr_remote *remote) {
+    pthread_mutex_lock(&remote->mutex);
+    if (remote->progress_done < remote->progress_total) tell_progress(remote, false);
+    pthread_mutex_unlock(&remote->mutex);
+}
+
 void tsr_remote_report(tsr_remote *remote, tsr_registry_report *report) {
     report->sent_bytes = atomic_load(&remote->sent_bytes);
     report->received_bytes = atomic_load(&remote->received_bytes);

@@ -125,6 +125,7 @@ static int on_seek(void *user, curl_off_t offset, int origin) {
 static int on_progress(void *user, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d) {
     const exchange *x = user;
     (void)a, (void)b, (void)c, (void)d;
+    tsr_remote_tick(x->http->remote);
     return atomic_load(&x->http->remote->stop);
 }
 

@@ -47,6 +47,8 @@ TSR_RESULT tsr_remote_init(tsr_ctx *ctx, tsr_remote *remote, const char *referen
 void tsr_remote_finish(tsr_remote *remote);
 void tsr_remote_begin(tsr_remote *remote, const char *what, uint64_t total_bytes);
 void tsr_remote_advance(tsr_remote *remote, int64_t bytes);
+void tsr_remote_skip(tsr_remote *remote, uint64_t bytes); /* they need not be moved after all */
+void tsr_remote_tick(tsr_remote *remote);                 /* time has passed */
 void tsr_remote_report(tsr_remote *remote, tsr_registry_report *report);
 
 typedef struct tsr_http {

@@ -80,7 +80,7 @@ static tsr_result push_blob(tsr_ctx *ctx, tsr_http *http, push *p, const tsr_blo
         tsr_blob_push(ctx, http, &source, p->options->mount_names, p->options->mount_count, &fate));
     if (fate == TSR_BLOB_PRESENT) atomic_fetch_add(&p->present, 1);
     if (fate == TSR_BLOB_MOUNTED) atomic_fetch_add(&p->mounted, 1);
-    if (fate != TSR_BLOB_SENT) tsr_remote_advance(&p->remote, (int64_t)blob->size_bytes);
+    if (fate != TSR_BLOB_SENT) tsr_remote_skip(&p->remote, blob->size_bytes);
 done:
     free(r.bytes);
     return result;

@@ -10,7 +10,7 @@ METHOD (or `*`) and whose path matches PATTERN meets the first rule that is not 
   cut-after         passes the request on, and closes before the answer
   corrupt-request   changes a byte of the body; corrupt-response: of the answer
   stall N           gives N bytes of the body, then nothing
-  throttle N        N bytes a second of the answer
+  throttle N        N bytes a second of the answer; throttle-request N: of the body
   status CODE[:S]   answers CODE, with Retry-After S
   redirect URL      answers 307 with URL, `{path}` in it standing for the path
   no-range          leaves the Range header out
@@ -97,6 +97,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if action == "corrupt-request":
                     piece = bytes([piece[0] ^ 1]) + piece[1:]
                     action = None
+                if action == "throttle-request":
+                    time.sleep(len(piece) / int(value))
                 upstream.send(piece)
         except OSError:
             return self.cut()

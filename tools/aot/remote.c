@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -126,16 +127,32 @@ static shown_bytes show_bytes(double bytes) {
     return out;
 }
 
+/* Asked anew each time: a window may change its size. */
+static int terminal_columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+/* One row and never the last column, so that the cursor stays in the row; a narrow one has a
+ * shorter bar, or none. */
 static void draw_bar(tsr_remote_meter *meter, const tsr_registry_progress *p, const char *eta) {
-    enum { WIDTH = 28 };
-    char bar[WIDTH + 1];
+    enum { WIDTH_MIN = 4, WIDTH = 28, FRAME = 10 /* what, brackets */ };
+    enum { NUMBERS = sizeof "100 %  999.9 MB of 999.9 MB  999.9 MB/s  0:00:00 left" };
+    char bar[WIDTH + 1] = "", numbers[128], row[FRAME + WIDTH + sizeof numbers + 8];
     double share = p->total_bytes ? (double)p->done_bytes / (double)p->total_bytes : 1;
-    int filled = share < 1 ? (int)(share * WIDTH) : WIDTH;
-    for (int i = 0; i < WIDTH; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
-    bar[WIDTH] = 0;
-    fprintf(stderr, "\r%-8s[%s] %3.0f %%  %s of %s  %s/s  %s\033[K", p->what, bar, share * 100,
-            show_bytes((double)p->done_bytes).text, show_bytes((double)p->total_bytes).text,
-            show_bytes(meter->rate).text, eta);
+    if (share > 1) share = 1;
+    snprintf(numbers, sizeof numbers, "%3.0f %%  %s of %s  %s/s  %s", share * 100,
+             show_bytes((double)p->done_bytes).text, show_bytes((double)p->total_bytes).text,
+             show_bytes(meter->rate).text, eta);
+    int columns = terminal_columns(), width = columns - 1 - FRAME - NUMBERS;
+    if (width > WIDTH) width = WIDTH;
+    int filled = (int)(share * width);
+    for (int i = 0; i < width; i++) bar[i] = i < filled ? '=' : i == filled ? '>' : ' ';
+    if (width >= WIDTH_MIN)
+        snprintf(row, sizeof row, "%-8s[%.*s] %s", p->what, width, bar, numbers);
+    else
+        snprintf(row, sizeof row, "%-8s%s", p->what, numbers);
+    fprintf(stderr, "\r%.*s\033[K", columns - 1, row);
     meter->drawn = true;
 }
 
@@ -194,7 +211,7 @@ static void on_progress(void *user, const tsr_registry_progress *p) {
 }
 
 void tsr_remote_meter_end(tsr_remote_meter *meter) {
-    if (meter->drawn) fputc('\n', stderr);
+    if (meter->drawn) fputs("\r\033[K", stderr);
     meter->drawn = false;
 }
 
@@ -214,7 +231,8 @@ tsr_result tsr_remote_line_finish(tsr_ctx *ctx, tsr_remote_line *line, const cha
     TRY(ctx, find_auth_files(ctx, line));
     TRY(ctx, find_proxy(ctx, line));
     line->meter.quiet = line->quiet;
-    line->meter.terminal = isatty(STDERR_FILENO);
+    const char *term = variable("TERM");
+    line->meter.terminal = isatty(STDERR_FILENO) && !(term && strcmp(term, "dumb") == 0);
     o->progress = on_progress;
     o->user = &line->meter;
     return TSR_SUCCESS;

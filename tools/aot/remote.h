@@ -41,7 +41,7 @@ void tsr_remote_line_release(tsr_remote_line *line);
 /* The summary on stdout: a line, or a JSON object. `verb`: "pushed". */
 void tsr_remote_print(const tsr_remote_line *line, const char *verb, const char *reference,
                       const char *path, const tsr_registry_report *report);
-/* Ends what progress has drawn. */
+/* Takes away what progress has drawn. */
 void tsr_remote_meter_end(tsr_remote_meter *meter);
 
 #endif
