@@ -78,6 +78,7 @@ test_includes() {
 }
 
 test_lengths() {
+    file tests/tree/lengths.txt '# none'
     file a.c 'static int f(int x,' '             int y) {' "$(lines 67)" '}'
     good '70 lines'
     file a.c 'static int f(int x,' '             int y) {' "$(lines 68)" '}'
@@ -90,7 +91,7 @@ test_lengths() {
     bad 'shorter' 'has 5 lines; lengths.txt has 71: lower or remove the row'
     file a.c 'int a;'
     bad 'gone' 'is not there'
-    rm "$folder/tree/tests/tree/lengths.txt"
+    file tests/tree/lengths.txt '# none'
     file b.c "$(awk 'BEGIN { for (i = 0; i < 801; i++) print "/* */" }')"
     bad '801 lines' 'b.c has 801 lines; the limit is 800'
     file b.c 'static const int t[] = {' "$(lines 90)" '};' '#define X(a) {' 'int g(void) {' '}'
@@ -99,6 +100,14 @@ test_lengths() {
     bad 'a long test' 'b.c: Test(suite,thing) has 72 lines'
     file b.c 'Test(suite, other) {' "$(lines 70)" '}'
     bad 'a long test' 'b.c: Test(suite,other) has 72 lines'
+    rm "$folder/tree/b.c"
+    file tests/tree/lengths.txt 'room r 3'
+    bad 'a room that is gone' 'room r'
+    file r/a.c 'int a; /* one' 'more */' '' '/* none */' 'int b;' 'if (TSR_MUTANT(X)) a = 1;'
+    file r/b.h '/* none' ' * here' ' */ int c;'
+    good '3 lines of code'
+    file r/b.h 'int c;' 'int d;'
+    bad 'a room over its limit' 'r has 4 lines of code; its limit is 3'
 }
 
 test_folders() {
