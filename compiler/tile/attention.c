@@ -105,11 +105,11 @@ static tsr_result read_attention(attention *a) {
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 static void plan_side(attention *a, int64_t columns, side *out_side) {
-    const tsr_target *target = a->group->b.target;
-    tsr_gemm_plan_tile(target, (int64_t)tsr_dtype_size(a->dtype), a->queries, columns, 0,
-                       &out_side->lanes, &out_side->vectors);
+    tsr_gemm_shape shape = {
+        .element_bytes = (int64_t)tsr_dtype_size(a->dtype), .m = a->queries, .n = columns};
+    tsr_gemm_plan_tile(a->group->b.target, &shape, &out_side->lanes, &out_side->vectors,
+                       &out_side->rows);
     out_side->width = (int64_t)out_side->lanes * out_side->vectors;
-    out_side->rows = tsr_gemm_part(a->queries, target->matmul_rows[out_side->vectors - 1], 1);
 }
 
 static int64_t stack_bytes(const attention *a) {

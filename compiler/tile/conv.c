@@ -165,10 +165,14 @@ static tsr_result plan(product *p) {
     tsr_tile_group *group = p->conv.group;
     const tsr_target *target = group->b.target;
     int64_t size = (int64_t)tsr_dtype_size(p->conv.compute);
-    tsr_gemm_plan_tile(target, size, points_of(p, 1), p->columns, 0, &p->lanes, &p->vectors);
+    bool direct = covers(&p->walks[0]) && covers(&p->walks[1]);
+    tsr_gemm_shape shape = {.element_bytes = size,
+                            .m = points_of(p, 1),
+                            .n = p->columns,
+                            .row_bytes = direct ? p->walks[1].stride * p->a_total * size : 0};
+    tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
     p->width = (int64_t)p->lanes * p->vectors;
     p->panels = divide_up(p->columns, p->width);
-    p->tile_rows = tsr_gemm_part(points_of(p, 1), target->matmul_rows[p->vectors - 1], 1);
     plan_channels(p);
     int64_t row = most(p->walks[1].taps, 1) * p->channel_block;
     p->tap_rows = (room(p, PANEL_ELEMENTS) / p->width - (int64_t)p->lanes) / row;

@@ -42,11 +42,12 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static void plan(product *p) {
     const tsr_conv *conv = &p->conv;
     const tsr_target *target = conv->group->b.target;
-    tsr_gemm_plan_tile(target, (int64_t)tsr_dtype_size(conv->compute), conv->group_channels,
-                       conv->group_filters, 0, &p->lanes, &p->vectors);
+    tsr_gemm_shape shape = {.element_bytes = (int64_t)tsr_dtype_size(conv->compute),
+                            .m = conv->group_channels,
+                            .n = conv->group_filters};
+    tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
     p->width = (int64_t)p->lanes * p->vectors;
     p->panels = divide_up(conv->group_filters, p->width);
-    p->tile_rows = tsr_gemm_part(conv->group_channels, target->matmul_rows[p->vectors - 1], 1);
     p->block_channels = tsr_gemm_part(conv->group_channels, BLOCK_CHANNELS, p->tile_rows);
     p->block_panels = p->panels < BLOCK_PANELS ? p->panels : BLOCK_PANELS;
     int64_t columns = conv->axes[1].result;

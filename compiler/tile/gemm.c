@@ -91,27 +91,33 @@ void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Chains that hide the latency of a multiply-add at two a cycle; fewer run slower in proportion. */
-enum { CHAINS_FULL = 12 };
+enum {
+    CHAINS_FULL = 12,   /* hide the latency of a multiply-add at two a cycle; fewer run slower */
+    ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */
+    ALIAS_ROWS = 8,     /* ... which holds so many, in every CPU of these levels */
+};
 
-void tsr_gemm_plan_tile(const tsr_target *target, int64_t element_bytes, int64_t m, int64_t n,
-                        int64_t width, uint32_t *out_lanes, uint32_t *out_vectors) {
+void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
+                        uint32_t *out_vectors, int64_t *out_rows) {
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
-    uint32_t lanes = target->vector_bytes / (uint32_t)element_bytes, vectors = 0;
+    uint32_t lanes = target->vector_bytes / (uint32_t)shape->element_bytes, vectors = 0;
+    bool alias = shape->row_bytes && shape->row_bytes % ALIAS_BYTES == 0;
     double best = 0;
     for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
         int64_t wide = (int64_t)lanes * v, most = target->matmul_rows[v - 1];
-        if (!most || (vectors && width && wide > width)) continue;
-        int64_t rows = tsr_gemm_part(m, most, 1), chains = rows * v;
-        double cost = (double)((n + wide - 1) / wide * wide) / speed[v - 1];
-        if (rows) cost *= (double)((m + rows - 1) / rows * rows);
+        if (!most || (vectors && shape->width && wide > shape->width)) continue;
+        if (alias && most > ALIAS_ROWS) most = ALIAS_ROWS;
+        int64_t rows = tsr_gemm_part(shape->m, most, 1), chains = rows * v;
+        double cost = (double)((shape->n + wide - 1) / wide * wide) / speed[v - 1];
+        if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);
         if (rows && chains < CHAINS_FULL) cost *= (double)CHAINS_FULL / (double)chains;
-        if (width) cost = 1.0 / v;
+        if (shape->width) cost = 1.0 / v;
         if (vectors && cost >= best) continue;
         best = cost;
         vectors = v;
+        *out_rows = rows;
     }
-    *out_lanes = vectors == 1 ? tsr_lanes_fit(lanes, n) : lanes;
+    *out_lanes = vectors == 1 ? tsr_lanes_fit(lanes, shape->n) : lanes;
     *out_vectors = vectors;
 }
 

@@ -55,10 +55,16 @@ void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *pack);
  * `count` rounded up to the lanes; what is beyond `count` is zero. */
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *pack);
 
-/* The tile for `m` rows and `n` columns that wastes least: what is computed, over how well a tile
- * of that shape runs. At most `width` columns, if that is not 0 and a vector fits. */
-void tsr_gemm_plan_tile(const tsr_target *target, int64_t element_bytes, int64_t m, int64_t n,
-                        int64_t width, uint32_t *out_lanes, uint32_t *out_vectors);
+/* What a tile is chosen for: m rows and n columns. */
+typedef struct tsr_gemm_shape {
+    int64_t element_bytes, m, n;
+    int64_t width;     /* at most so many columns, if a vector fits; 0: any */
+    int64_t row_bytes; /* between rows of A as tiles read it; 0: they are near each other */
+} tsr_gemm_shape;
+
+/* The tile that wastes least: what is computed, over how well a tile of that shape runs. */
+void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
+                        uint32_t *out_vectors, int64_t *out_rows);
 
 /* The size of equal parts of x, of at most `part` each, a multiple of `unit` where there are
  * several. */

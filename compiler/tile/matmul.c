@@ -215,14 +215,19 @@ static tsr_result read_sizes(matmul *mm) {
     return TSR_SUCCESS;
 }
 
-static void plan_width(matmul *mm) {
+static void plan_tile(matmul *mm) {
     const tsr_target *target = mm->group->b.target;
-    tsr_gemm_plan_tile(target, element_size(mm), mm->m, mm->n, mm->size.width, &mm->lanes,
-                       &mm->vectors);
+    int64_t size = element_size(mm), rows = 1;
+    tsr_gemm_shape shape = {.element_bytes = size,
+                            .m = mm->m,
+                            .n = mm->n,
+                            .width = mm->size.width,
+                            .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size};
+    tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
     mm->panels = divide_up(mm->n, mm->size.width);
-    int64_t rows = target->matmul_rows[mm->vectors - 1];
-    if (!mm->size.rows || mm->size.rows > rows) mm->size.rows = tsr_gemm_part(mm->m, rows, 1);
+    if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
+        mm->size.rows = rows;
 }
 
 static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
@@ -593,7 +598,7 @@ tsr_result tsr_tile_lower_matmul(tsr_tile_group *group) {
     TRY(group->ctx, read_matmul(&mm));
     if (!mm.m || !mm.n || !mm.batch) return TSR_SUCCESS;
     TRY(group->ctx, read_sizes(&mm));
-    plan_width(&mm);
+    plan_tile(&mm);
     plan_packing(&mm);
     plan_k(&mm);
     plan_blocks(&mm);
