@@ -255,20 +255,18 @@ static void open_peers(bench *b) {
     b->peer_count += open_dnnl(b->peers + b->peer_count, PEERS_MAX - b->peer_count);
 }
 
-static void summarize(const char *name, const double *ratios, size_t count, bool *first) {
+static void summarize(const char *name, const double *ratios, size_t count) {
     double worst = INFINITY;
     if (!count) return;
     for (size_t i = 0; i < count; i++) worst = ratios[i] < worst ? ratios[i] : worst;
-    printf("%s\"%s_mean\": %.3f, \"%s_worst\": %.3f", *first ? "" : ", ", name,
-           measure_geometric_mean(ratios, count), name, worst);
-    *first = false;
+    printf(", \"%s_mean\": %.3f, \"%s_worst\": %.3f", name, measure_geometric_mean(ratios, count),
+           name, worst);
 }
 
 int main(int argc, char **argv) {
     static bench b = {.options = {.folder = "/tmp", .threads = 1}, .rounds = 7};
     static const char *const names[2][2] = {{"given", "weights"},
                                             {"random_given", "random_weights"}};
-    bool first = true;
     b.seed = (uint64_t)(measure_now() * 1e6);
     if (!parse(&b, argc, argv)) {
         fprintf(stderr, "usage: see the head of matmul_bench.c\n");
@@ -279,17 +277,18 @@ int main(int argc, char **argv) {
     if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
     setenv("GOMP_SPINCOUNT", "10000", 0);
     open_peers(&b);
+    if (!b.peer_count) fprintf(stderr, "skipped: no library to compare with\n");
     add_shapes(&b);
     printf("seed %llu, %u threads\n", (unsigned long long)b.seed, b.options.threads);
     for (size_t i = 0; i < b.shape_count; i++)
         for (int weights = 0; weights < 2; weights++)
             b.ratios[weights][i] = run_shape(&b, &b.shapes[i], weights);
-    printf("{\"threads\": %u, \"seed\": %llu, \"compile_ms\": %.1f, ", b.options.threads,
+    printf("{\"threads\": %u, \"seed\": %llu, \"compile_ms\": %.1f", b.options.threads,
            (unsigned long long)b.seed, 1e3 * b.compile_seconds / (double)b.programs);
-    for (int weights = 0; weights < 2; weights++) {
-        summarize(names[0][weights], b.ratios[weights], b.fixed_count, &first);
+    for (int weights = 0; weights < 2 && b.peer_count; weights++) {
+        summarize(names[0][weights], b.ratios[weights], b.fixed_count);
         summarize(names[1][weights], b.ratios[weights] + b.fixed_count,
-                  b.shape_count - b.fixed_count, &first);
+                  b.shape_count - b.fixed_count);
     }
     printf("}\n");
     return 0;

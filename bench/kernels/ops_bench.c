@@ -216,7 +216,10 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < ATTENTIONS; i++) others[i] = run_attention(&b, &attentions[i]);
     for (size_t i = 0; i < CONVS; i++) worst[0] = fmin(worst[0], convs[i]);
     for (size_t i = 0; i < ATTENTIONS; i++) worst[1] = fmin(worst[1], others[i]);
-    if (!b.conv) return 0;
+    if (!b.conv) {
+        printf("{\"threads\": %u}\n", b.options.threads);
+        return 0;
+    }
     printf("{\"threads\": %u, \"conv_mean\": %.3f, \"conv_worst\": %.3f, \"attention_mean\": %.3f, "
            "\"attention_worst\": %.3f}\n",
            b.options.threads, measure_geometric_mean(convs, CONVS), worst[0],
