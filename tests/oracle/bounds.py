@@ -139,7 +139,8 @@ class Interpreter:
             return [known + (np.inf if np.any(e[1] > 0) else 0)]
         if op.name == 'rotary':
             size = np.abs(x[0])
-            unit = 8 * UNIT[op.types[0].dtype]
+            reach = op.integer('offset', 0) + x[0].shape[op.integer('axis')]  # angles are computed in f64
+            unit = 8 * UNIT[op.types[0].dtype] + 8 * UNIT['f64'] * reach
             both = np.concatenate([size, np.roll(size, size.shape[-1] // 2, -1), np.roll(size, 1, -1), np.roll(size, -1, -1)])
             most = np.max(both.reshape((4,) + size.shape), axis=0) if size.size else size
             return [unit * most + np.max(e[0], initial=0) * 2]
