@@ -5,6 +5,7 @@
 #include "compiler/graph/rules.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static MlirValue operand(const tsr_gradient *of, size_t index) {
     return tsr_op_operand(of->op, index);
@@ -53,12 +54,32 @@ bool tsr_gradient_slice(tsr_gradient *of) {
     return true;
 }
 
+/* An integer type must hold the value; a float type rounds it, infinities and NaN included. */
+static bool check_fill(const tsr_rule *rule) {
+    tsr_dtype dtype = rule->operands[0].dtype;
+    static const struct {
+        double low, high;
+    } ranges[] = {[TSR_DTYPE_I64] = {-0x1p63, 0x1p63 - 1024},
+                  [TSR_DTYPE_I32] = {-0x1p31, 0x1p31 - 1},
+                  [TSR_DTYPE_I8] = {-128, 127},
+                  [TSR_DTYPE_UI8] = {0, 255},
+                  [TSR_DTYPE_I1] = {0, 1}};
+    double value = 0;
+    if (tsr_op_has(rule->op, "value") && !tsr_op_f64(rule->op, "value", &value))
+        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "value is no number");
+    if (tsr_dtype_is_float(dtype) ||
+        (value >= ranges[dtype].low && value <= ranges[dtype].high && value == floor(value)))
+        return true;
+    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "value is %g, which %s cannot hold", value,
+                         tsr_dtype_name(dtype));
+}
+
 bool tsr_check_pad(tsr_rule *rule) {
     const tsr_shape *from = &rule->operands[0].shape;
     int64_t low[TSR_RANK_MAX], high[TSR_RANK_MAX], interior[TSR_RANK_MAX];
     if (!tsr_rule_i64s(rule, "low", from->rank, 0, -1, low) ||
         !tsr_rule_i64s(rule, "high", from->rank, 0, -1, high) ||
-        !tsr_rule_i64s(rule, "interior", from->rank, 0, 0, interior))
+        !tsr_rule_i64s(rule, "interior", from->rank, 0, 0, interior) || !check_fill(rule))
         return false;
     rule->results[0] = rule->operands[0];
     for (uint32_t i = 0; i < from->rank; i++) {

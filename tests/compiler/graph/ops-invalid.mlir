@@ -819,3 +819,27 @@ func.func @f(%p: tensor<4xf32>) {
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 1.0, weight_decay = 0.0>} : tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @f(%a: tensor<4xui8>) {
+  // CHECK: [TSR-0109] tessera.pad: value is -1, which ui8 cannot hold
+  %0 = tessera.pad %a {low = [1], high = [0], value = -1.0} : tensor<4xui8> -> tensor<5xui8>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4611686018427387904x2xf32>) {
+  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 2^63 bytes: 4611686018427387904x2xf32
+  %0 = tessera.exp %a : tensor<4611686018427387904x2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<0x4611686018427387904x4xf32>) {
+  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 2^63 bytes: 0x4611686018427387904x4xf32
+  %0 = tessera.exp %a : tensor<0x4611686018427387904x4xf32>
+  return
+}
