@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { VECTORS = 4, PROGRAM_ELEMENTS = 32 * 1024 };
+enum { VECTORS = 4, PLACES = 4, PROGRAM_ELEMENTS = 32 * 1024 };
 
 typedef struct depthwise {
     tsr_conv *conv;
@@ -113,25 +113,72 @@ static MlirValue along(depthwise *d, int axis, const point *p, MlirValue tap, bo
                      : tsr_tile_add(b, p->start[axis], tsr_tile_mul(b, tap, walk->step));
 }
 
-static void emit_place(depthwise *d, tsr_conv_kind kind, MlirValue image, const point *p) {
+/* `places` neighbours in a row, which all have the taps of `p`: the filter is loaded once for them.
+ */
+static void emit_tile(depthwise *d, tsr_conv_kind kind, MlirValue image, const point *p,
+                      uint32_t places) {
     tsr_tile_builder *b = &d->conv->group->b;
     const tsr_conv *conv = d->conv;
     bool forward = kind == TSR_CONV_FORWARD;
-    MlirValue sums[VECTORS], a = forward ? conv->a : conv->b, filter = forward ? conv->b : conv->a;
+    MlirValue a = forward ? conv->a : conv->b, filter = forward ? conv->b : conv->a;
+    MlirValue sums[PLACES * VECTORS], taps[VECTORS];
+    uint32_t count = places * d->vectors;
     tsr_tile_loop rows, columns;
-    clear(d, sums);
-    tsr_tile_loop_begin(b, &rows, p->low[0], p->high[0], 1, d->vectors, sums);
-    tsr_tile_loop_begin(b, &columns, p->low[1], p->high[1], 1, d->vectors, rows.carried);
-    memcpy(sums, columns.carried, d->vectors * sizeof *sums);
+    for (uint32_t i = 0; i < places; i++) clear(d, sums + i * d->vectors);
+    tsr_tile_loop_begin(b, &rows, p->low[0], p->high[0], 1, count, sums);
+    tsr_tile_loop_begin(b, &columns, p->low[1], p->high[1], 1, count, rows.carried);
     MlirValue a_at = pixel(d, image, d->walks[0].a_places, d->walks[1].a_places,
                            along(d, 0, p, rows.index, false), along(d, 1, p, columns.index, false));
-    MlirValue filter_at =
+    MlirValue tap =
         tap_at(d, along(d, 0, p, rows.index, true), along(d, 1, p, columns.index, true));
-    step(d, a, a_at, filter, filter_at, sums);
+    for (uint32_t v = 0; v < d->vectors; v++)
+        taps[v] = tsr_tile_load(b, conv->dtype, filter, tsr_tile_offset(b, tap, v * d->lanes),
+                                d->lanes, d->masks[v]);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t v = i % d->vectors, place = i / d->vectors;
+        int64_t apart = place * d->walks[1].stride * conv->channels + v * d->lanes;
+        MlirValue x = tsr_tile_load(b, conv->dtype, a, tsr_tile_offset(b, a_at, apart), d->lanes,
+                                    d->masks[v]);
+        sums[i] = tsr_tile_3(b, "math.fma", x, taps[v], columns.carried[i]);
+    }
     tsr_tile_loop_end(b, &columns, sums);
     tsr_tile_loop_end(b, &rows, columns.carried);
-    store(d, rows.carried,
-          pixel(d, image, d->walks[0].places, d->walks[1].places, p->at[0], p->at[1]));
+    MlirValue at = pixel(d, image, d->walks[0].places, d->walks[1].places, p->at[0], p->at[1]);
+    for (uint32_t i = 0; i < places; i++)
+        store(d, rows.carried + i * d->vectors, tsr_tile_offset(b, at, i * conv->channels));
+}
+
+/* Places first ... end - 1 of a line, `places` at once. */
+static void emit_run(depthwise *d, tsr_conv_kind kind, MlirValue image, point *p, int64_t first,
+                     int64_t end, uint32_t places) {
+    tsr_tile_builder *b = &d->conv->group->b;
+    int64_t parts = divide_up(d->conv->channels, (int64_t)d->lanes * d->vectors);
+    tsr_tile_loop over_places, over_channels;
+    if (first >= end) return;
+    tsr_tile_loop_begin(b, &over_places, tsr_tile_index(b, first), tsr_tile_index(b, end), places,
+                        0, NULL);
+    enter_axis(d, 1, over_places.index, p);
+    if (places > 1) {
+        p->low[1] = tsr_tile_index(b, 0);
+        p->high[1] = tsr_tile_index(b, d->walks[1].taps);
+    }
+    tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
+                        NULL);
+    enter_channels(d, over_channels.index);
+    emit_tile(d, kind, image, p, places);
+    tsr_tile_loop_end(b, &over_channels, NULL);
+    tsr_tile_loop_end(b, &over_places, NULL);
+}
+
+/* Places of a line whose taps all lie inside; none where there are phases. */
+static void find_inside(const tsr_conv_walk *walk, int64_t *out_first, int64_t *out_end) {
+    int64_t first = walk->first[0],
+            room = walk->a_places - 1 - (walk->taps - 1) * walk->step - first;
+    *out_first = first < 0 ? divide_up(-first, walk->stride) : 0;
+    *out_end = room < 0 ? 0 : room / walk->stride + 1;
+    if (*out_end > walk->places) *out_end = walk->places;
+    if (walk->phases == 1 && *out_first < *out_end) return;
+    *out_first = *out_end = 0;
 }
 
 static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
@@ -139,7 +186,6 @@ static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
     tsr_tile_builder *b = &conv->group->b;
     for (int i = 0; i < 2; i++)
         TRY(conv->group->ctx, tsr_conv_walk_make(conv, &conv->axes[i], kind, &d->walks[i]));
-    int64_t parts = divide_up(conv->channels, (int64_t)d->lanes * d->vectors);
     int64_t lines = conv->images * d->walks[0].places, line = d->walks[1].places * conv->channels;
     int64_t lines_each = line < PROGRAM_ELEMENTS ? PROGRAM_ELEMENTS / line : 1;
     conv->group->grid = divide_up(lines, lines_each);
@@ -147,20 +193,17 @@ static tsr_result emit_places(depthwise *d, tsr_conv_kind kind) {
     MlirValue first = tsr_tile_mul(b, pid, lines_each);
     MlirValue end =
         tsr_tile_min(b, tsr_tile_offset(b, first, lines_each), tsr_tile_index(b, lines));
-    tsr_tile_loop over_lines, over_places, over_channels;
+    int64_t inside = 0, outside = 0;
+    find_inside(&d->walks[1], &inside, &outside);
+    outside = inside + (outside - inside) / PLACES * PLACES;
+    tsr_tile_loop over_lines;
     point p = {0};
     tsr_tile_loop_begin(b, &over_lines, first, end, 1, 0, NULL);
     MlirValue image = tsr_tile_div(b, over_lines.index, d->walks[0].places);
     enter_axis(d, 0, tsr_tile_rem(b, over_lines.index, d->walks[0].places), &p);
-    tsr_tile_loop_begin(b, &over_places, tsr_tile_index(b, 0),
-                        tsr_tile_index(b, d->walks[1].places), 1, 0, NULL);
-    enter_axis(d, 1, over_places.index, &p);
-    tsr_tile_loop_begin(b, &over_channels, tsr_tile_index(b, 0), tsr_tile_index(b, parts), 1, 0,
-                        NULL);
-    enter_channels(d, over_channels.index);
-    emit_place(d, kind, image, &p);
-    tsr_tile_loop_end(b, &over_channels, NULL);
-    tsr_tile_loop_end(b, &over_places, NULL);
+    emit_run(d, kind, image, &p, 0, inside, 1);
+    emit_run(d, kind, image, &p, inside, outside, PLACES);
+    emit_run(d, kind, image, &p, outside, d->walks[1].places, 1);
     tsr_tile_loop_end(b, &over_lines, NULL);
     return TSR_SUCCESS;
 }
@@ -216,6 +259,8 @@ tsr_result tsr_conv_depthwise(tsr_conv *conv, tsr_conv_kind kind) {
     uint32_t size = (uint32_t)tsr_dtype_size(conv->compute);
     d.lanes = tsr_lanes_fit(conv->group->b.target->vector_bytes / size, conv->channels);
     int64_t vectors = divide_up(conv->channels, d.lanes);
-    d.vectors = vectors < VECTORS ? (uint32_t)vectors : VECTORS;
+    /* Sums of all places and a row of the filter stay in registers: 32 of 64 bytes, else 16. */
+    int64_t most = conv->group->b.target->vector_bytes == 64 ? VECTORS : VECTORS / 2;
+    d.vectors = (uint32_t)tsr_gemm_part(vectors, most, 1);
     return kind == TSR_CONV_OF_FILTER ? emit_taps(&d) : emit_places(&d, kind);
 }
