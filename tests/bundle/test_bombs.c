@@ -125,6 +125,22 @@ Test(bombs, long_string) {
     free(text);
 }
 
+/* What is said of it is cut. */
+Test(bombs, long_string_in_a_message) {
+    enum { SIZE = 3 << 20 };
+    char *text = malloc(SIZE + 64);
+    int length = sprintf(text, "{\"annotations\":{\"" TSR_KEY_FORMAT "\":\"");
+    memset(text + length, 'b', SIZE);
+    strcpy(text + length + SIZE, "\"}}");
+    kit k;
+    kit_init(&k);
+    k.edit = KIT_MANIFEST;
+    k.replace = text;
+    refuse_kit(&k, "expected '<major>.<minor>', got 'bbbbbbbb");
+    cr_assert_lt(strlen(k.ctx.error.text), 512);
+    free(text);
+}
+
 /* ---- names and kinds of files ---- */
 
 static const char *const elsewhere[] = {"../../escaped",

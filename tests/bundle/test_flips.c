@@ -121,6 +121,8 @@ Test(flips, every_length) {
         tsr_error_clear(&f.ctx);
         cr_assert(tsr_bundle_open(&f.ctx, "ram.tsb", NULL, &bundle).code, "length %zu", size);
         check_refusal(&f, "length", size);
+        if (size % 512 || size < 1536)
+            cr_assert(strstr(f.ctx.error.text, "file size"), "%zu: %s", size, f.ctx.error.text);
     }
     free(f.bytes);
 }

@@ -55,6 +55,9 @@ typedef struct edit_case {
 #define DEEP "[[[[[[[[[[[[[[[[[0]]]]]]]]]]]]]]]]]"
 #define UNKNOWN "\"application/x-new\""
 #define TWICE "\"schemaVersion\":2,\"schemaVersion\":2"
+#define TIMES_4(text) text text text text
+#define TIMES_10(text) text text text text text text text text text text
+#define ANNOTATED "\"annotations\":{\"" TSR_KEY_FORMAT "\":\"1.0\"}}"
 
 static const edit_case edits[] = {
     {KIT_NONE, NULL, NULL, TSR_OK, NULL},
@@ -66,10 +69,12 @@ static const edit_case edits[] = {
     /* index.json */
     {KIT_ROOT, "\"schemaVersion\":2", "\"schemaVersion\":3", TSR_CORRUPT, "expected 2, got 3"},
     {KIT_ROOT, "\"schemaVersion\":2", TWICE, TSR_CORRUPT, "schemaVersion"},
+    {KIT_ROOT, "\"mediaType\"", "\"mediaType\":\"text/x\",\"x\"", TSR_CORRUPT, "got 'text/x'"},
     {KIT_ROOT, "\"manifests\":[{", "\"manifests\":[{},{", TSR_CORRUPT, "one descriptor, got 2"},
     {KIT_ROOT, NULL, "{\"schemaVersion\":2,\"manifests\":[]}", TSR_CORRUPT,
      "one descriptor, got 0"},
-    {KIT_ROOT, NULL, "{\"schemaVersion\":2,\"manifests\":[7]}", TSR_CORRUPT, "an object"},
+    {KIT_ROOT, NULL, "{\"schemaVersion\":2,\"manifests\":[7]}", TSR_CORRUPT,
+     "an object, got another value"},
     {KIT_ROOT, "\"mediaType\":\"" TSR_MEDIA_INDEX "\",\"digest",
      "\"mediaType\":\"" TSR_MEDIA_MANIFEST "\",\"digest", TSR_CORRUPT, "--all"},
     {KIT_ROOT, "\"mediaType\":\"" TSR_MEDIA_INDEX "\",\"digest",
@@ -107,6 +112,9 @@ static const edit_case edits[] = {
     {KIT_INDEX, NULL,
      "{\"schemaVersion\":2,\"manifests\":[],\"annotations\":{\"" TSR_KEY_FORMAT "\":\"1.0\"}}",
      TSR_CORRUPT, "1 to 64, got 0"},
+    {KIT_INDEX, NULL,
+     "{\"schemaVersion\":2,\"manifests\":[0" TIMES_4(TIMES_4(TIMES_4(",0"))) "]," ANNOTATED,
+     TSR_CORRUPT, "1 to 64, got 65"},
     {KIT_INDEX, "\"platform\":", "\"future\":[1,2],\"platform\":", TSR_OK, NULL},
     /* the manifest */
     {KIT_MANIFEST, "\"1.0\"", "\"2.0\"", TSR_VERSION, "needs tessera-run >= 0.1.0"},
@@ -123,6 +131,12 @@ static const edit_case edits[] = {
     {KIT_MANIFEST, TSR_MEDIA_WEIGHTS, TSR_MEDIA_CHUNKS, TSR_CORRUPT, "chunk table"},
     {KIT_MANIFEST, "image.title\":\"w", "image.title\":\"../w", TSR_CORRUPT,
      "got '../w.safetensors'"},
+    {KIT_MANIFEST, "image.title\":\"w", "image.title\":\"a/w", TSR_CORRUPT,
+     "got 'a/w.safetensors'"},
+    {KIT_MANIFEST, "image.title\":\"w", "image.title\":\"" TIMES_4(TIMES_4(TIMES_4("long"))),
+     TSR_CORRUPT, "letters, digits and _.+-, got 'longlong"},
+    {KIT_MANIFEST, "\"" TSR_MEDIA_WEIGHTS "\"", "\"" TIMES_4(TIMES_4("long/mime")) "\"",
+     TSR_CORRUPT, "letters, digits and /._+-, got 'long/mime"},
     {KIT_MANIFEST, "image.title\":\"w", "image.title\":\".w", TSR_CORRUPT, "got '.w.safetensors'"},
     {KIT_MANIFEST, "image.title\":\"w", "image.title\":\"/etc/w", TSR_CORRUPT, "/etc/w"},
     {KIT_MANIFEST, "\"size\":40,", "\"size\":41,", TSR_CORRUPT, "size of a blob"},
@@ -133,10 +147,18 @@ static const edit_case edits[] = {
     {KIT_MANIFEST, "\"size\":64}", "\"size\":96}", TSR_CORRUPT, "size of the chunk table"},
     {KIT_MANIFEST, "\"size\":40,\"", "\"size\":40,\"x\":1,\"", TSR_OK, NULL},
     {KIT_MANIFEST, "\"layers\":[", "\"layers\":[],\"x\":[", TSR_CORRUPT, "1 to 1000, got 0"},
+    {KIT_MANIFEST, "\"layers\":[", "\"layers\":[0" TIMES_10(TIMES_10(TIMES_10(",0"))) "],\"x\":[",
+     TSR_CORRUPT, "1 to 1000, got 1001"},
     {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":\"11\"", TSR_CORRUPT,
      "the content size of the annotation"},
     {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":\"-1\"", TSR_CORRUPT,
      "decimal digits"},
+    {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":\"10x\"", TSR_CORRUPT,
+     "decimal digits"},
+    {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":\"010\"", TSR_CORRUPT,
+     "decimal digits"},
+    {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":\"1000000000000\"",
+     TSR_CORRUPT, "decimal digits"},
     {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":\"268435457\"",
      TSR_CORRUPT, "at most 268435456"},
     {KIT_MANIFEST, TSR_KEY_PLAIN_SIZE "\":\"10\"", TSR_KEY_PLAIN_SIZE "\":10", TSR_CORRUPT,
@@ -216,6 +238,13 @@ static void expect_frame(kit *k, kit_layer layer, const char *message) {
     kit_finish(k);
 }
 
+/* What is said of a changed bit: the last four bytes are zstd's checksum. */
+static const char *frame_message(size_t at, size_t size) {
+    if (at < 4) return "a zstd frame";
+    if (at == 4) return "no reserved bit";
+    return at >= size - 4 ? "plain bytes, got" : "compressed blob";
+}
+
 Test(hostile, zstd_frames) {
     static const char plain[] = "some text, some text, some text";
     const size_t size = sizeof plain;
@@ -239,7 +268,7 @@ Test(hostile, zstd_frames) {
         kit_init(&c);
         bad = kit_compress(&c, plain, size);
         bad.size_bytes -= cut;
-        expect_frame(&c, bad, "compressed blob");
+        expect_frame(&c, bad, bad.size_bytes < 9 ? "a zstd frame" : "exactly one frame");
     }
     for (size_t at = 0; at < good.size_bytes; at++) {
         kit c;
@@ -248,7 +277,7 @@ Test(hostile, zstd_frames) {
         unsigned char *bytes = tsr_arena_memdup(&c.arena, bad.bytes, bad.size_bytes);
         bytes[at] ^= 0x10;
         bad.bytes = bytes;
-        expect_frame(&c, bad, "tsb");
+        expect_frame(&c, bad, frame_message(at, good.size_bytes));
     }
     bad = good;
     bad.plain_digest.bytes[0] ^= 1;
@@ -378,6 +407,29 @@ Test(hostile, two_targets) {
     expect_two(&k, TSR_CORRUPT, "chunk tables");
 }
 
+/* Layers of 512 GiB in all would need a chunk table of more than 4 MiB. */
+Test(hostile, large_chunk_table) {
+    enum { LAYERS = 129 };
+    static const char layer[] =
+        "{\"mediaType\":\"application/x\",\"size\":4294967296,\"digest\":"
+        "\"sha256:0000000000000000000000000000000000000000000000000000000000000000\"},";
+    tsr_buffer layers = {0};
+    tsr_buffer_text(&layers, "\"layers\":[");
+    for (int i = 0; i < LAYERS; i++) tsr_buffer_text(&layers, layer);
+    tsr_buffer_printf(&layers, "{\"mediaType\":\"" TSR_MEDIA_CHUNKS "\",\"size\":%d,%s",
+                      LAYERS << 15, strstr(layer, "\"digest"));
+    layers.bytes[layers.size_bytes - 1] = ']';
+    tsr_buffer_text(&layers, ",\"x\":[");
+    kit k;
+    kit_init(&k);
+    k.edit = KIT_MANIFEST;
+    k.find = "\"layers\":[";
+    k.replace = layers.bytes;
+    expect(&k, TSR_CORRUPT, "4227072, at most 4194304, got 4227072");
+    kit_finish(&k);
+    tsr_buffer_finish(&layers);
+}
+
 Test(hostile, large_root) {
     enum { SIZE = (4 << 20) + 1 };
     char *text = malloc(SIZE + 1);
@@ -421,10 +473,16 @@ Test(hostile, missing_files) {
     kit_init(&k);
     kit_link(&k);
     cr_assert_eq(k.file_count, 8);
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&k.manifest.digest, hex);
     for (size_t i = 0; i < k.file_count; i++) {
-        const char *name = k.files[i].name;
+        const char *name = k.files[i].name, *last = strrchr(name, '/');
+        bool manifest = last && memcmp(last + 1, hex, sizeof hex - 1) == 0;
         k.files[i].name = "elsewhere";
-        cr_assert_neq(read_all(&k).code, TSR_OK, "%s", name);
+        expect_linked(&k, last ? TSR_CORRUPT : TSR_IO,
+                      manifest ? "expected one of a target, got none"
+                      : last   ? "got no such blob"
+                               : "cannot open");
         k.files[i].name = name;
     }
     cr_assert_eq(read_all(&k).code, TSR_OK);

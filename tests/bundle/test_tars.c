@@ -205,6 +205,9 @@ static const tar_case cases[] = {
     {"x", 'x', 22, "22 GNU.sparse.major=1\n", NULL, TSR_CORRUPT, "pax keyword"},
     {"x", 'x', 12, "13 mtime=17\n", NULL, TSR_CORRUPT, "pax record"},
     {"x", 'x', 12, "11 mtime=17\n", NULL, TSR_CORRUPT, "pax record"},
+    {"x", 'x', 12, "12 mtime=178", NULL, TSR_CORRUPT, "pax record"},
+    {"x", 'x', 12, "12xmtime=17\n", NULL, TSR_CORRUPT, "pax record"},
+    {"x", 'x', 12, "19 comment=abcdefg\n", NULL, TSR_CORRUPT, "pax record"},
     {"x", 'x', 12, "012 mtime=1\n", NULL, TSR_CORRUPT, "pax record"},
     {"x", 'x', 12, "0 mtime=178\n", NULL, TSR_CORRUPT, "pax record"},
     {"x", 'x', 12, "99999999999\n", NULL, TSR_CORRUPT, "pax record"},
@@ -265,21 +268,20 @@ Test(tars, hostile) {
 Test(tars, header_fields) {
     static const struct {
         size_t offset;
-        const char *text;
-        tsr_code code;
-    } patches[] = {{124, "0000000003 ", TSR_CORRUPT},
-                   {124, "0000000003x", TSR_CORRUPT},
-                   {124, "-0000000036", TSR_CORRUPT},
-                   {124, "\x80\0\0\0\0\0\0\0\0\0\0", TSR_CORRUPT},
-                   {124, "           ", TSR_CORRUPT},
-                   {124, "00000000036", TSR_OK},
-                   {124, "36 \0\0\0\0\0\0\0\0", TSR_OK},
-                   {257, "ustbr\0", TSR_CORRUPT},
-                   {263, "01", TSR_CORRUPT},
-                   {100, "0000777", TSR_OK},
-                   {136, "14412345670", TSR_OK},
-                   {265, "somebody", TSR_OK},
-                   {0, "oci-layouT", TSR_CORRUPT}};
+        const char *text, *message; /* no message: accepted */
+    } patches[] = {{124, "0000000003 ", "oci-layout"},
+                   {124, "0000000003x", "member size"},
+                   {124, "-0000000036", "member size"},
+                   {124, "\x80\0\0\0\0\0\0\0\0\0\0", "member size"},
+                   {124, "           ", "member size"},
+                   {124, "00000000036", NULL},
+                   {124, "36 \0\0\0\0\0\0\0\0", NULL},
+                   {257, "ustbr\0", "magic"},
+                   {263, "01", "magic"},
+                   {100, "0000777", NULL},
+                   {136, "14412345670", NULL},
+                   {265, "somebody", NULL},
+                   {0, "oci-layouT", "got no 'oci-layout'"}};
     static const size_t sizes[] = {11, 11, 11, 11, 11, 11, 11, 6, 2, 7, 11, 8, 10};
     tsr_ctx ctx = {0};
     size_t size;
@@ -291,14 +293,19 @@ Test(tars, header_fields) {
         memcpy(bytes + patches[i].offset, patches[i].text, sizes[i]);
         put_checksum(bytes);
         tsr_result result = open_bytes(&ctx, "patched.tsb", bytes, size);
-        cr_assert_eq(result.code, patches[i].code, "patch %zu: got %d %s", i, result.code,
-                     ctx.error.text);
+        const char *message = patches[i].message;
+        cr_assert_eq(result.code, message ? TSR_CORRUPT : TSR_OK, "patch %zu: got %d %s", i,
+                     result.code, ctx.error.text);
+        if (message) cr_assert(strstr(ctx.error.text, message), "%zu: %s", i, ctx.error.text);
         free(bytes);
     }
     good[100 + 6] ^= 1; /* of the mode, without a new checksum */
     cr_assert_eq(open_bytes(&ctx, "patched.tsb", good, size).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "header checksum at offset 148 (entry oci-layout): expected"),
               "%s", ctx.error.text);
+    memcpy(good + 148, "0066x6", 6);
+    cr_assert_eq(open_bytes(&ctx, "patched.tsb", good, size).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "expected octal digits, got '0066x6"), "%s", ctx.error.text);
     free(good);
 }
 
@@ -344,7 +351,27 @@ Test(tars, duplicates_and_ends) {
     free(good), free(bytes);
 }
 
-/* Zeros after the end: up to the limit of 1 MiB. */
+/* One of them under another name. */
+Test(tars, no_marker_or_no_root) {
+    static const char *const names[] = {"oci-layout", "index.json"};
+    tsr_ctx ctx = {0};
+    size_t size;
+    sample_must(&ctx, sample_write(&ctx, sample_path("good.tsb"), SAMPLE_TINY, false));
+    for (size_t i = 0; i < 2; i++) {
+        char expected[32];
+        unsigned char *bytes = sample_load(sample_path("good.tsb"), &size);
+        unsigned char *header = bytes + i * 1024; /* the first two, of a block each */
+        snprintf(expected, sizeof expected, "got no '%s'", names[i]);
+        cr_assert_str_eq((const char *)header, names[i]);
+        header[0] = 'X';
+        put_checksum(header);
+        cr_assert_eq(open_bytes(&ctx, "less.tsb", bytes, size).code, TSR_CORRUPT);
+        cr_assert(strstr(ctx.error.text, expected), "%s", ctx.error.text);
+        free(bytes);
+    }
+}
+
+/* Zeros after the end: up to the limit of 1 MiB, and nothing else. */
 Test(tars, tail) {
     tsr_ctx ctx = {0};
     size_t size, room = 1024 * 1024 + 512;
@@ -355,6 +382,14 @@ Test(tars, tail) {
     size_t longest = size - 1024 + 1024 * 1024;
     sample_must(&ctx, open_bytes(&ctx, "tail.tsb", bytes, longest));
     cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest + 512).code, TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "1024 to 1048576 bytes, got 1049088"), "%s", ctx.error.text);
+    static const size_t places[] = {512, 1023, 1024, 300000, 1024 * 1024 - 1};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        bytes[size - 1024 + places[i]] = 1;
+        cr_assert_eq(open_bytes(&ctx, "tail.tsb", bytes, longest).code, TSR_CORRUPT);
+        cr_assert(strstr(ctx.error.text, "zeros, got other bytes"), "%s", ctx.error.text);
+        bytes[size - 1024 + places[i]] = 0;
+    }
     free(good), free(bytes);
 }
 

@@ -151,6 +151,8 @@ static tsr_result decode_text(tsr_ctx *ctx, const char *text, size_t data_bytes)
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" begin "," end   \
     "]}"
 
+#define LONG "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 Test(safetensors, refused_headers) {
     static const struct {
         const char *text;
@@ -182,6 +184,8 @@ Test(safetensors, refused_headers) {
         {"{" ENTRY("a", "F32", "[1]", "0", "4,4") "}", 4, "not a pair"},
         {"{" ENTRY("a", "F32", "[1]", "null", "4") "}", 4, "not a pair"},
         {"{" ENTRY("", "F32", "[1]", "0", "4") "}", 4, "0 bytes; expected 1 to 255"},
+        {"{" ENTRY(LONG LONG LONG LONG, "F32", "[1]", "0", "4") "}", 4,
+         "256 bytes; expected 1 to 255"},
         {"{\"a\":1}", 0, "expected an object of dtype, shape, data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
          "expected an object of"},
