@@ -24,7 +24,7 @@ if [ -e "$out/complete" ] && [ -z "$(find $sources -name '*.[ch]' -newer "$out/c
 fi
 
 wrap='-Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=aligned_alloc'
-hidden='-Wl,--wrap=SHA256_Update -Wl,--wrap=SHA256_Final -Wl,--wrap=ZSTD_decompress'
+hidden='-Wl,--wrap=SHA256_Update -Wl,--wrap=SHA256_Final -Wl,--wrap=ZSTD_decompress -Wl,--wrap=ZSTD_compress2'
 hidden="$hidden -Wl,--wrap=cJSON_ParseWithLength -Wl,--wrap=cJSON_PrintUnformatted -Wl,--wrap=LLVMFuzzerMutate"
 compiler=clang driver=tests/fuzz/fuzz.c link='' main=''
 case $mode in

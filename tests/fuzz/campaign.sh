@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# campaign.sh FOLDER SECONDS [TARGET...]: fuzzes the targets (all of them) in turn, a minute each,
-# one slice in eight under ASan, one in eight under MSan, the others fast. Programs and the growing
-# corpora stay in FOLDER. Each slice appends a row to tests/fuzz/EXECUTIONS. What breaks is left in
-# FOLDER/found, and ends the campaign.
+# campaign.sh FOLDER SECONDS [--mode=MODE] [TARGET...]: fuzzes the targets (all of them) in turn, a
+# minute each, one slice in eight under ASan, one in eight under MSan, the others fast; or all of
+# them in one mode of build.sh. Programs and the growing corpora stay in FOLDER. Each slice appends a
+# row to tests/fuzz/EXECUTIONS. What breaks is left in FOLDER/found, and ends the campaign.
 #
 # campaign.sh FOLDER --minimise: writes tests/fuzz/corpus anew from FOLDER's corpora: the fewest and
 # smallest inputs that cover what all of them do.
@@ -13,12 +13,14 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "$1/found"
 folder=$(realpath "$1") seconds=$2
 shift 2
+only=''
+case ${1-} in --mode=*) only=${1#--mode=} && shift ;; esac
 if [ $# = 0 ]; then
     cd "$root/tests/fuzz/targets"
     # shellcheck disable=SC2046 # a list
     set -- $(for source in *.c; do basename "$source" .c; done)
 fi
-for mode in fast checked memory; do "$root/tests/fuzz/build.sh" "$root" "$folder" $mode; done
+for mode in ${only:-fast checked memory}; do "$root/tests/fuzz/build.sh" "$root" "$folder" $mode; done
 
 if [ "$seconds" = --minimise ]; then
     for target in "$@"; do
@@ -47,6 +49,7 @@ while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
         7) mode=memory ;;
         *) mode=fast ;;
         esac
+        mode=${only:-$mode}
         if [ "$target" = signature ] && [ $mode = memory ]; then mode=checked; fi # all OpenSSL
         slice=$((slice + 1))
         corpus=$folder/corpus/$target

@@ -14,11 +14,15 @@
 int __real_SHA256_Update(SHA256_CTX *context, const void *bytes, size_t size);
 int __real_SHA256_Final(unsigned char *digest, SHA256_CTX *context);
 size_t __real_ZSTD_decompress(void *out, size_t room, const void *bytes, size_t size);
+size_t __real_ZSTD_compress2(ZSTD_CCtx *zstd, void *out, size_t room, const void *bytes,
+                             size_t size);
 cJSON *__real_cJSON_ParseWithLength(const char *text, size_t size);
 char *__real_cJSON_PrintUnformatted(const cJSON *root);
 int __wrap_SHA256_Update(SHA256_CTX *context, const void *bytes, size_t size);
 int __wrap_SHA256_Final(unsigned char *digest, SHA256_CTX *context);
 size_t __wrap_ZSTD_decompress(void *out, size_t room, const void *bytes, size_t size);
+size_t __wrap_ZSTD_compress2(ZSTD_CCtx *zstd, void *out, size_t room, const void *bytes,
+                             size_t size);
 cJSON *__wrap_cJSON_ParseWithLength(const char *text, size_t size);
 char *__wrap_cJSON_PrintUnformatted(const cJSON *root);
 
@@ -36,6 +40,14 @@ int __wrap_SHA256_Final(unsigned char *digest, SHA256_CTX *context) {
 size_t __wrap_ZSTD_decompress(void *out, size_t room, const void *bytes, size_t size) {
     __msan_check_mem_is_initialized(bytes, size);
     size_t result = __real_ZSTD_decompress(out, room, bytes, size);
+    if (!ZSTD_isError(result)) __msan_unpoison(out, result);
+    return result;
+}
+
+size_t __wrap_ZSTD_compress2(ZSTD_CCtx *zstd, void *out, size_t room, const void *bytes,
+                             size_t size) {
+    __msan_check_mem_is_initialized(bytes, size);
+    size_t result = __real_ZSTD_compress2(zstd, out, room, bytes, size);
     if (!ZSTD_isError(result)) __msan_unpoison(out, result);
     return result;
 }
