@@ -106,8 +106,9 @@ void tsr_remote_skip(tsr_remote *remote, uint64_t bytes) {
     pthread_mutex_unlock(&remote->mutex);
 }
 
+/* A login is renewed under the mutex, by requests that tick. */
 void tsr_remote_tick(tsr_remote *remote) {
-    pthread_mutex_lock(&remote->mutex);
+    if (pthread_mutex_trylock(&remote->mutex) != 0) return;
     if (remote->progress_done < remote->progress_total) tell_progress(remote, false);
     pthread_mutex_unlock(&remote->mutex);
 }
