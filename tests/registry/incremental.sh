@@ -13,17 +13,17 @@ bytes=$(stat -c %s a.tsb)
 check "push" "$AOT" push a.tsb "$R:v1" --quiet
 
 expect "push of other kernels" 0 '' "$AOT" push b.tsb "$R:v2" --json
-sent=$(number sent_bytes)
+sent=$(number sentBytes)
 below "bytes sent" "$sent" 1000000
-below "bytes received" "$(number received_bytes)" 100000
-equal "blobs that were there" "$(number present_blobs)" 3
+below "bytes received" "$(number receivedBytes)" 100000
+equal "blobs that were there" "$(number presentBlobs)" 3
 
 cp a.tsb out.tsb
 expect "pull onto the older bundle" 0 '' "$AOT" pull "$R:v2" -o out.tsb --json
-received=$(number received_bytes)
+received=$(number receivedBytes)
 below "bytes received" "$received" 1000000
-below "bytes sent" "$(number sent_bytes)" 100000
-equal "bytes reused" "$(number reused_bytes)" "$(($((mib << 20)) + 4097 + 23))"
+below "bytes sent" "$(number sentBytes)" 100000
+equal "bytes reused" "$(number reusedBytes)" "$(($((mib << 20)) + 4097 + 23))"
 check "the new one" cmp b.tsb out.tsb
 big="$bytes bytes, other kernels: $sent sent, $received received"
 
@@ -36,14 +36,14 @@ R=127.0.0.1:$PORT/models/b
 check "push" "$AOT" push a.tsb "$R:v1" --quiet
 check "push" "$AOT" push b.tsb "$R:v2" --quiet
 expect "pull with a base" 0 '' "$AOT" pull "$R:v2" -o out.tsb --base a.tsb --json
-below "bytes received" "$(number received_bytes)" 1000000
+below "bytes received" "$(number receivedBytes)" 1000000
 check "the new one" cmp b.tsb out.tsb
 mkdir unpacked && tar xf a.tsb -C unpacked && rm a.tsb out.tsb
 expect "pull of a slice with an unpacked base" 0 '' "$AOT" pull "$R:v2" -o out.tsb --base unpacked --target cpu:x86-64-v3 --json
-below "bytes received" "$(number received_bytes)" 400000
+below "bytes received" "$(number receivedBytes)" 400000
 rm -r unpacked out.tsb
 expect "nothing has changed" 0 '"unchanged": true' "$AOT" pull "$R:v2" -o b.tsb --json
-below "bytes received" "$(number received_bytes)" 50000
+below "bytes received" "$(number receivedBytes)" 50000
 expect "a base that is none" 7 'No such file' "$AOT" pull "$R:v2" -o out.tsb --base none.tsb
 
 # A tenth of the weights: the chunks that hold them.
@@ -53,8 +53,8 @@ check "other weights" "$MAKE" make c.tsb "$mib" 1 "$changed" 1
 check "push" "$AOT" push c.tsb "$R:v3" --quiet
 check "pull of the first" "$AOT" pull "$R:v1" -o out.tsb --quiet
 expect "pull of other weights" 0 '' "$AOT" pull "$R:v3" -o out.tsb --json
-below "bytes received" "$(number received_bytes)" $(((changed + 5) << 20))
-tenth=$(number received_bytes)
+below "bytes received" "$(number receivedBytes)" $(((changed + 5) << 20))
+tenth=$(number receivedBytes)
 check "the new one" cmp c.tsb out.tsb
 echo "$big; $(stat -c %s c.tsb) bytes, a tenth of the weights: $tenth received"
 finish

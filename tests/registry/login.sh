@@ -78,7 +78,7 @@ pull "a token with a line break" 6 'has a line break' REGISTRY_AUTH_FILE=auth.js
 # ---- tokens ----
 openssl req -x509 -newkey rsa:2048 -nodes -keyout token.key -out token.pem -days 2 -subj /CN=issuer 2>.err
 openssl x509 -in token.pem -outform DER -out token.der
-python tokens token.py token.key token.der tokens.log
+python tokens issuer.py token.key token.der tokens.log
 realm=http://127.0.0.1:$PORT/token
 serve bearer "auth:
   token: {realm: '$realm', service: the service, issuer: issuer, rootcertbundle: $WORK/token.pem}"
@@ -99,7 +99,7 @@ expect "an identity token" 0 '^pulled' "$AOT" pull "$T/a" -o out.tsb --authfile 
 check "by POST" grep -q "POST True" tokens.log
 
 # Tokens that end while blobs move: renewed. (The registry allows a minute more.)
-python short token.py token.key token.der short.log -58
+python short issuer.py token.key token.der short.log -58
 realm=http://127.0.0.1:$PORT/token
 serve ending "auth:
   token: {realm: '$realm', service: s, issuer: issuer, rootcertbundle: $WORK/token.pem}"

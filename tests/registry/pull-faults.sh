@@ -26,15 +26,15 @@ pull() { # WHAT CODE REGEX REF FLAGS…: and the bytes are right
 check "push" "$AOT" push a.tsb "$P/a"
 rules "GET $WEIGHTS 1 cut-response 3000000"
 pull "an answer that breaks off" 0 '"retries": 1,' "$P/a"
-below "bytes received" "$(number received_bytes)" $((size + slack))
+below "bytes received" "$(number receivedBytes)" $((size + slack))
 rules "GET $WEIGHTS 4 cut-response 5000000"
 pull "four of them" 0 '"retries": 4,' "$P/a" --retries 2
-below "bytes received" "$(number received_bytes)" $((size + 4 * chunk + slack))
+below "bytes received" "$(number receivedBytes)" $((size + 4 * chunk + slack))
 rules "GET $WEIGHTS 99 cut-response 10"
 pull "no answer gets far" 18 'GET|expected bytes up to' "$P/a" --retries 3
 rules "GET $WEIGHTS 1 corrupt-response" "GET $WEIGHTS 1 cut-response 100000"
 pull "a byte that is changed" 0 '"retries": 2,' "$P/a"
-below "bytes received" "$(number received_bytes)" $((size + 2 * chunk + slack))
+below "bytes received" "$(number receivedBytes)" $((size + 2 * chunk + slack))
 rules "GET $WEIGHTS 999 corrupt-response"
 pull "bytes that are always changed" 2 'blob sha256:[0-9a-f]{64}.*(expected digest|got) ' "$P/a"
 rules "GET /manifests/ 99 corrupt-response"
@@ -63,14 +63,14 @@ wait $victim 2>/dev/null
 check "its part is there" test -s out.tsb.part -a ! -e out.tsb
 rules
 expect "the next one" 0 '' "$AOT" pull "$P/a" -o out.tsb "${FAST[@]}"
-below "goes on" "$(number received_bytes)" $((size - 2 * chunk))
+below "goes on" "$(number receivedBytes)" $((size - 2 * chunk))
 check "and ends well" cmp a.tsb out.tsb
 check "leaving nothing" test ! -e out.tsb.part
 rm out.tsb
 head -c 20000000 a.tsb >out.tsb.part
 printf 'x' | dd of=out.tsb.part bs=1 seek=10000000 conv=notrunc status=none
 expect "a part with damage" 0 '' "$AOT" pull "$P/a" -o out.tsb "${FAST[@]}"
-below "is good for the rest of it" "$(number received_bytes)" $((size - 20000000 + 2 * chunk + slack))
+below "is good for the rest of it" "$(number receivedBytes)" $((size - 20000000 + 2 * chunk + slack))
 check "and ends well" cmp a.tsb out.tsb
 rules "GET $WEIGHTS 99 throttle 5000000"
 rm -f out.tsb

@@ -21,22 +21,22 @@ push() { "$AOT" push a.tsb "$@" "${FAST[@]}"; }
 
 rules "PATCH $UPLOAD 1 cut-request 9000000"
 expect "a request that breaks off" 0 '"retries": 1,' push "$Q/cut"
-below "bytes sent" "$(number sent_bytes)" $((size + segment + slack))
+below "bytes sent" "$(number sentBytes)" $((size + segment + slack))
 rules "PATCH $UPLOAD 1 cut-request 1" "PATCH $UPLOAD 2 cut-request 5000000" "PATCH $UPLOAD 1 cut-request 7000000"
 expect "and again and again" 0 '"retries": [4-9],' push "$Q/cut4" --retries 5
-below "bytes sent" "$(number sent_bytes)" $((size + 4 * segment + slack))
+below "bytes sent" "$(number sentBytes)" $((size + 4 * segment + slack))
 rules "PATCH $UPLOAD 1 cut-after"
 expect "an answer that is lost" 0 '"retries": 1,' push "$Q/lost"
-below "bytes sent" "$(number sent_bytes)" $((size + slack))
+below "bytes sent" "$(number sentBytes)" $((size + slack))
 rules "PUT $UPLOAD 2 cut-after"
 expect "the last answer is lost" 0 '"retries": 2,' push "$Q/last"
-below "bytes sent" "$(number sent_bytes)" $((size + slack))
+below "bytes sent" "$(number sentBytes)" $((size + slack))
 rules "POST $UPLOAD 2 status 503"
 expect "busy at the start" 0 '"retries": 2,' push "$P/busy"
-below "bytes sent" "$(number sent_bytes)" $((size + slack))
+below "bytes sent" "$(number sentBytes)" $((size + slack))
 rules "PATCH $UPLOAD 1 cut-request 9000000"
 expect "a registry that forgets the upload" 0 '"retries": 1,' push "$P/forgets"
-below "bytes sent" "$(number sent_bytes)" $((size + segment + slack))
+below "bytes sent" "$(number sentBytes)" $((size + segment + slack))
 rules "PUT $UPLOAD 1 corrupt-request"
 expect "a byte that is changed" 0 '"retries": 1,' push "$P/changed"
 rules "PATCH $UPLOAD 100 corrupt-request"

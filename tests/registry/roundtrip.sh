@@ -54,7 +54,7 @@ done
 expect "two targets" 0 '' "$AOT" pull "$R:ours" -o two.tsb --target cuda:sm_90a --target cpu:x86-64-v2
 check "are smaller than three" test "$(stat -c %s two.tsb)" -lt "$(stat -c %s a.tsb)"
 expect "the rest comes to a slice" 0 '' "$AOT" pull "$R:ours" -o two.tsb --json
-below "bytes moved for the third target" "$(number received_bytes)" 120000
+below "bytes moved for the third target" "$(number receivedBytes)" 120000
 check "then it is the whole" cmp a.tsb two.tsb
 expect "no such target" 5 "no target 'hip:gfx942'; there are cuda:sm_90a cpu:x86-64-v3 cpu:x86-64-v2" \
     "$AOT" pull "$R:ours" -o no.tsb --target hip:gfx942
@@ -81,8 +81,8 @@ expect "which is no bundle, and the message says why" 2 'copied for one platform
 # ---- other repositories ----
 expect "blobs are mounted" 0 '12 mounted' "$AOT" push a.tsb "127.0.0.1:$PORT/mounted" --mount-from no/such --mount-from models/a
 "$AOT" push a.tsb "127.0.0.1:$PORT/mounted2" --mount-from models/a --json >.out 2>.err
-below "bytes sent with a mount" "$(number sent_bytes)" 20000
-equal "blobs mounted" "$(number mounted_blobs)" 12
+below "bytes sent with a mount" "$(number sentBytes)" 20000
+equal "blobs mounted" "$(number mountedBlobs)" 12
 
 # ---- references ----
 expect "no such tag" 20 "manifest 'none': status 404: MANIFEST_UNKNOWN" "$AOT" pull "$R:none" -o no.tsb
@@ -101,6 +101,6 @@ expect "nobody listens" 18 'refused|connect' "$AOT" pull "127.0.0.1:$(free_port)
 printf 'x' | dd of=theirs.tsb bs=1 seek=$(($(stat -c %s theirs.tsb) - 3000)) conv=notrunc status=none
 expect "damage is not pushed" 2 'digest of the chunk' "$AOT" push theirs.tsb "127.0.0.1:$PORT/damage"
 expect "damage in OUT is fetched anew" 0 '' "$AOT" pull "$R:ours" -o theirs.tsb --json
-below "bytes moved for it" "$(number received_bytes)" 4300000
+below "bytes moved for it" "$(number receivedBytes)" 4300000
 check "and gone" cmp a.tsb theirs.tsb
 finish

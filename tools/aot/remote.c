@@ -248,9 +248,9 @@ static void print_json(const char *reference, const char *path, const tsr_regist
     tsr_buffer_json_string(&out, path);
     tsr_buffer_printf(
         &out,
-        ", \"digest\": \"sha256:%s\", \"bundle_bytes\": %" PRIu64 ", \"sent_bytes\": %" PRIu64
-        ", \"received_bytes\": %" PRIu64 ", \"reused_bytes\": %" PRIu64 ", \"blobs\": %" PRIu64
-        ", \"present_blobs\": %" PRIu64 ", \"mounted_blobs\": %" PRIu64 ", \"requests\": %" PRIu64
+        ", \"digest\": \"sha256:%s\", \"bundleBytes\": %" PRIu64 ", \"sentBytes\": %" PRIu64
+        ", \"receivedBytes\": %" PRIu64 ", \"reusedBytes\": %" PRIu64 ", \"blobs\": %" PRIu64
+        ", \"presentBlobs\": %" PRIu64 ", \"mountedBlobs\": %" PRIu64 ", \"requests\": %" PRIu64
         ", \"retries\": %" PRIu64 ", \"signature\": %s, \"unchanged\": %s, \"seconds\": %.3f}\n",
         hex, r->bundle_bytes, r->sent_bytes, r->received_bytes, r->reused_bytes, r->blob_count,
         r->present_blob_count, r->mounted_blob_count, r->request_count, r->retry_count,

@@ -2,7 +2,7 @@
 """A token server for docker-registry, as its "Token Authentication Specification" has it: it asks
 for user and password, and signs what the scope asks for (JWT, RS256, by the openssl program).
 
-usage: token.py PORT KEY CERTIFICATE_DER LOG [LIFETIME_SECONDS]
+usage: issuer.py PORT KEY CERTIFICATE_DER LOG [LIFETIME_SECONDS]
 """
 import base64
 import http.server
