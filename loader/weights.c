@@ -139,8 +139,10 @@ static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const tsr
         const tsr_safetensors_entry *entry = NULL;
         if (!is_wanted(tensor, roles) || loaded[i] || !find_entry(weights, tensor->name)) continue;
         TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_CORRUPT, &entry));
-        pieces[count++] =
-            (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, data[i]};
+        /* An empty one lies where its neighbour does; there is nothing to read. */
+        if (entry->size_bytes)
+            pieces[count++] =
+                (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, data[i]};
         loaded[i] = true;
     }
     if (count) qsort(pieces, count, sizeof *pieces, by_offset);
