@@ -102,6 +102,8 @@ size_t tsr_bundle_get_target_count(const tsr_bundle *bundle);
 /* The index names manifests that the file does not hold: FORMAT.md, "Slices". Targets are those
  * that are here. */
 bool tsr_bundle_is_slice(const tsr_bundle *bundle);
+/* The index-th target that a slice leaves out, borrowed; NULL: there are no more. */
+const char *tsr_bundle_get_missing_target(const tsr_bundle *bundle, size_t index);
 const char *tsr_bundle_get_target_name(const tsr_bundle *bundle,
                                        size_t target); /* "cpu:x86-64-v3" */
 /* The verified config of a target (the same bytes for every target). Borrowed from the bundle. */

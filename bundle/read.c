@@ -25,6 +25,14 @@ bool tsr_bundle_is_slice(const tsr_bundle *bundle) {
     return false;
 }
 
+const char *tsr_bundle_get_missing_target(const tsr_bundle *bundle, size_t index) {
+    for (size_t i = 0; i < bundle->layout.manifest_count; i++) {
+        const tsr_manifest *manifest = &bundle->layout.manifests[i];
+        if (manifest->target && !manifest->layer_count && index-- == 0) return manifest->target;
+    }
+    return NULL;
+}
+
 static const tsr_manifest *manifest_of(const tsr_bundle *bundle, size_t target) {
     TSR_ASSERT(target < bundle->target_count);
     return &bundle->layout.manifests[bundle->targets[target]];

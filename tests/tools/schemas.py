@@ -9,6 +9,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 
 try:
@@ -63,6 +64,19 @@ def refuses_changes(check, document, may_miss):
     return count
 
 
+def make_slice(folder):
+    """BUNDLE with its last target alone, and the names of the others."""
+    blobs = folder / "unpacked/blobs/sha256"
+    with tarfile.open(BUNDLE) as archive:
+        archive.extractall(folder / "unpacked")
+    (top,) = json.loads((folder / "unpacked/index.json").read_text("utf-8"))["manifests"]
+    *others, _ = json.loads((blobs / top["digest"][7:]).read_text("utf-8"))["manifests"]
+    for manifest in others:
+        (blobs / manifest["digest"][7:]).unlink()
+    subprocess.run([AOT, "repack", str(folder / "unpacked"), "-o", str(folder / "slice.tsb")], check=True)
+    return str(folder / "slice.tsb"), [m["annotations"]["dev.tessera.target"] for m in others]
+
+
 def main():
     check, inspect = validator("check"), validator("inspect")
     with tempfile.TemporaryDirectory() as folder:
@@ -77,14 +91,20 @@ def main():
                 run(7, RUN, "--check", "--json", str(missing)),
                 run(6, RUN, "--check", "--json", BUNDLE, "--cpu", "pentium"),
                 run(5, RUN, "--check", "--json", one, "--cpu", "x86-64-v3")]
-        views = [run(0, AOT, "inspect", "--json", name) for name in (BUNDLE, one)]
+        part, gone = make_slice(pathlib.Path(folder))
+        views = [run(0, AOT, "inspect", "--json", name) for name in (BUNDLE, one, part)]
+        text = subprocess.run([AOT, "inspect", part], stdout=subprocess.PIPE, check=True).stdout.decode()
     for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views]:
         for error in validate.iter_errors(document):
             sys.exit(f"{error.message[:200]} at {list(error.path)}")
     assert good["runs"] and sum(t["chosen"] for t in good["targets"]) == 1
     assert not any(d["runs"] or d["memory"] for d in seen[2:])
+    assert [v["slice"] for v in views] == [None, None, {"index": views[0]["digest"], "missingTargets": gone}]
+    assert views[2]["digest"] == views[0]["digest"]
+    assert f"slice of that bundle; not here: {', '.join(gone)}\n" in text, text
     count = refuses_changes(check, good, ())
-    count += refuses_changes(inspect, views[1], ("workspaceBytes", "peakBytes", "commands"))
+    for view in views[1:]:
+        count += refuses_changes(inspect, view, ("workspaceBytes", "peakBytes", "commands"))
     print(len(seen), "checks and", len(views), "views are valid;", count, "changed ones are not")
 
 

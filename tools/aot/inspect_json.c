@@ -146,6 +146,24 @@ static void json_schedule(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, "}");
 }
 
+/* Null for a bundle that is whole. */
+static void json_slice(const inspect_view *v, tsr_buffer *out) {
+    char hex[TSR_DIGEST_HEX + 1];
+    const char *target = NULL;
+    tsr_digest index = tsr_bundle_get_digest(v->bundle);
+    if (!tsr_bundle_is_slice(v->bundle)) {
+        tsr_buffer_text(out, ",\"slice\":null");
+        return;
+    }
+    tsr_digest_format(&index, hex);
+    tsr_buffer_printf(out, ",\"slice\":{\"index\":\"sha256:%s\",\"missingTargets\":[", hex);
+    for (size_t i = 0; (target = tsr_bundle_get_missing_target(v->bundle, i)); i++) {
+        tsr_buffer_text(out, i ? "," : "");
+        tsr_buffer_json_string(out, target);
+    }
+    tsr_buffer_text(out, "]}");
+}
+
 static void json_signature(const inspect_view *v, tsr_buffer *out) {
     static const char *const names[] = {[TSR_SIGNATURE_ABSENT] = "absent",
                                         [TSR_SIGNATURE_UNCHECKED] = "unchecked",
@@ -201,6 +219,7 @@ void inspect_show_json(inspect_view *v, tsr_buffer *out) {
                       ",\"digest\":\"sha256:%s\",\"fileBytes\":%" PRIu64,
                       v->config.version_major, v->config.version_minor, v->config.virtual_ranks,
                       hex, tsr_bundle_get_file_size(v->bundle));
+    json_slice(v, out);
     json_signature(v, out);
     json_provenance(v, out);
     json_schedule(v, out);

@@ -175,6 +175,16 @@ static void text_schedule(const inspect_view *v, tsr_buffer *out) {
                       schedule->origin ? schedule->origin : "not recorded");
 }
 
+/* The digest above it is that of the whole. */
+static void text_slice(const inspect_view *v, tsr_buffer *out) {
+    const char *target = NULL;
+    if (!tsr_bundle_is_slice(v->bundle)) return;
+    tsr_buffer_text(out, "slice of that bundle; not here:");
+    for (size_t i = 0; (target = tsr_bundle_get_missing_target(v->bundle, i)); i++)
+        tsr_buffer_printf(out, "%s %s", i ? "," : "", target);
+    tsr_buffer_text(out, "\n");
+}
+
 void inspect_show_text(inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_digest digest = tsr_bundle_get_digest(v->bundle);
@@ -189,6 +199,7 @@ void inspect_show_text(inspect_view *v, tsr_buffer *out) {
         tsr_buffer_printf(out, "%" PRIu64 " bytes\n", size);
     else
         tsr_buffer_text(out, "unpacked\n");
+    text_slice(v, out);
     text_signer(v, out);
     text_provenance(v, out);
     text_schedule(v, out);
