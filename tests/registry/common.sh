@@ -104,7 +104,8 @@ await() {
 start() {
     local name=$1
     shift
-    "$@" >"$WORK/$name.log" 2>&1 </dev/null &
+    : >"$WORK/$name.log" # appended to: a test may empty it
+    "$@" >>"$WORK/$name.log" 2>&1 </dev/null &
     LAST=$!
     STARTED+=("$LAST")
 }
@@ -126,6 +127,14 @@ python() {
     PORT=$(free_port)
     start "$name" python3 "$HERE/$script" "$PORT" "$@"
     await "$PORT"
+}
+
+# authority: ca.pem, and tls.pem with tls.key for a server on loopback, and registry.test, that it has signed.
+authority() {
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca 2>.err
+    openssl req -newkey rsa:2048 -nodes -keyout tls.key -out tls.csr -subj /CN=localhost 2>.err
+    printf 'subjectAltName=DNS:localhost,DNS:registry.test,IP:127.0.0.1\n' >san
+    openssl x509 -req -in tls.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out tls.pem 2>.err
 }
 
 # behind NAME UPSTREAM_PORT: proxy.py before a registry; sets PORT. Its rules are set by `rules LINE…`,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plain HTTP proxy, as in an office: GET and HEAD of absolute URLs, CONNECT. It prints what it is
-asked for. usage: connect.py PORT"""
+asked for, and refuses CONNECT to who has a login. Names in .test are this machine. usage: connect.py PORT"""
 import http.client
 import http.server
 import socket
@@ -32,9 +32,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def do_CONNECT(self):
+        if "Proxy-Authorization" in self.headers:
+            print(self.command, self.path, "refused", flush=True)
+            self.send_response_only(403)
+            return self.end_headers()
         print(self.command, self.path, flush=True)
         host, _, port = self.path.rpartition(":")
-        upstream = socket.create_connection((host, int(port)))
+        upstream = socket.create_connection(("127.0.0.1" if host.endswith(".test") else host, int(port)))
         self.send_response_only(200)
         self.end_headers()
 

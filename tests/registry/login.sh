@@ -9,10 +9,7 @@ base64_of() { printf '%s' "$1" | openssl base64 -A; }
 FAST=(--retry-delay 10)
 
 # ---- certificates of our own ----
-openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca 2>.err
-openssl req -newkey rsa:2048 -nodes -keyout tls.key -out tls.csr -subj /CN=localhost 2>.err
-printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\n' >san
-openssl x509 -req -in tls.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile san -out tls.pem 2>.err
+authority
 
 # ---- passwords (bcrypt, by the C library) ----
 python3 -W ignore -c 'import crypt; print("user:" + crypt.crypt("päss:word", crypt.mksalt(crypt.METHOD_BLOWFISH, rounds=16)))' >htpasswd

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Redirects and proxies.
 . "$(dirname "$0")/common.sh"
-need docker-registry
+need docker-registry openssl
 
 check "make" "$MAKE" make a.tsb 5 1 0 1
 serve registry
@@ -44,5 +44,40 @@ check "the same bytes" cmp a.tsb proxied.tsb
 expect "loopback is not asked of the environment's proxy" 0 '' env http_proxy="http://127.0.0.1:$PORT" \
     "$AOT" pull "$P/a" -o proxied.tsb "${FAST[@]}"
 check "which saw nothing" test ! -s "$WORK/proxy.log"
+
+# ---- https: through a tunnel ----
+tunnel() { # WHAT CODE REGEX FLAGS…
+    local what=$1 code=$2 regex=$3
+    shift 3
+    rm -f tunnelled.tsb
+    : >"$WORK/proxy.log"
+    expect "$what" "$code" "$regex" "$AOT" pull "$S/a" -o tunnelled.tsb --retries 0 "$@"
+}
+PROXY=127.0.0.1:$PORT
+authority
+serve tls "  tls: {certificate: $WORK/tls.pem, key: $WORK/tls.key}"
+S=localhost:$PORT
+expect "push through a tunnel" 0 '^pushed' "$AOT" push a.tsb "$S/a" --ca ca.pem --proxy "http://$PROXY"
+check "the proxy sees a host" grep -qx "CONNECT $S" "$WORK/proxy.log"
+equal "and nothing else" "$(grep -vcx "CONNECT $S" "$WORK/proxy.log")" 0
+tunnel "pull through a tunnel" 0 '^pulled' --ca ca.pem --proxy "http://$PROXY"
+equal "hosts alone were seen" "$(sort -u "$WORK/proxy.log")" "CONNECT $S"
+check "the same bytes" cmp a.tsb tunnelled.tsb
+tunnel "the registry's certificate counts in a tunnel" 18 'certificate.*needs --ca FILE' --ca /etc/ssl/certs/ca-certificates.crt --proxy "http://$PROXY"
+check "the tunnel was there" grep -qx "CONNECT $S" "$WORK/proxy.log"
+
+# A name that the proxy alone knows, and what the environment says.
+S=registry.test:${S#*:}
+https_proxy=http://$PROXY tunnel "https_proxy" 0 '^pulled' --ca ca.pem
+equal "hosts alone were seen" "$(sort -u "$WORK/proxy.log")" "CONNECT $S"
+check "the same bytes" cmp a.tsb tunnelled.tsb
+all_proxy=http://$PROXY no_proxy=elsewhere.test tunnel "all_proxy" 0 '^pulled' --ca ca.pem
+http_proxy=http://$PROXY tunnel "http_proxy is not for https" 18 'resolve' --ca ca.pem
+https_proxy=http://$PROXY no_proxy=registry.test tunnel "no_proxy" 18 'resolve' --ca ca.pem
+equal "it saw nothing" "$(wc -l <"$WORK/proxy.log")" 0
+tunnel "a proxy that refuses tunnels" 18 'CONNECT|403' --ca ca.pem --proxy "http://refuse:it@$PROXY"
+check "it was asked" grep -q "CONNECT $S refused" "$WORK/proxy.log"
+check "and no file" test ! -e tunnelled.tsb
+tunnel "a proxy that is not there" 18 "onnect" --ca ca.pem --proxy http://127.0.0.1:1
 expect "a proxy that is not there" 18 '' "$AOT" pull "$P/a" -o no.tsb --proxy http://127.0.0.1:1 --retries 0
 finish
