@@ -155,6 +155,8 @@ class Interpreter:
     def sums(self, op, x, e):
         if x.dtype != np.float64:
             return np.zeros(op.types[0].shape) + np.any(e > 0)
+        if 'grad' in op.name and not np.all(np.isfinite(x)):
+            return np.full(op.types[0].shape, np.inf)
         terms = max(x.size // max(op.types[0].size, 1), 1) if op.name != 'cumsum' else x.shape[op.integer('axis')]
         size = evaluate(op, [np.abs(x)])[0]
         unit = UNIT[op.types[0].dtype] * (terms if op.name != 'sum' else terms / 16 + 16)
@@ -163,6 +165,8 @@ class Interpreter:
         return spread + (0 if exact else unit * size)
 
     def products(self, op, x, e):
+        if 'grad' in op.name and not all(np.all(np.isfinite(v)) for v in x):
+            return np.full(op.types[0].shape, np.inf)  # the adjoint, element by element, spreads NaN too far
         sizes = [np.abs(v) for v in x]
         terms = max(x[0].shape) * 4 + 16
         if op.name != 'matmul':
@@ -203,7 +207,8 @@ class Interpreter:
                 change = np.abs(np.asarray(z).astype(np.float64) - np.asarray(y).astype(np.float64))
                 same = (np.asarray(z) == np.asarray(y)) | (np.isnan(y) & np.isnan(z) if y.dtype == np.float64 else False)
                 np.maximum(bound, np.where(same, 0, np.where(np.isnan(change), np.inf, change)), out=bound)
-        unknown = [b for v, b in zip(x, e) if v.dtype != np.float64 and np.any(b > 0)]
+        unknown = [np.where(b == np.inf, b, 0) if v.dtype == np.float64 else b for v, b in zip(x, e)]
+        unknown = [b for b in unknown if np.any(b > 0)]
         if unknown:
             shapes = {np.broadcast_shapes(np.shape(y)) for y in results}
             elementwise = all(fits(b, shape) for b in unknown for shape in shapes)
