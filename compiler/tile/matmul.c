@@ -153,7 +153,7 @@ static void drop_stride(const matmul *mm, tsr_view *view) {
 
 /* Matrices that all read one B are rows of one product, where the epilogue allows it. */
 static void merge_batch(matmul *mm) {
-    while (batch_rank(mm)) {
+    while (batch_rank(mm) && mm->batch) {
         uint32_t d = batch_rank(mm) - 1;
         for (uint32_t i = 0; i < mm->after.node_count; i++)
             if (mm->after.nodes[i]->kind == TSR_NODE_VIEW &&
