@@ -223,9 +223,40 @@ test_scripts() {
     bad 'not executable' 'a: not executable'
 }
 
+# library NAME FILE...: of C files of the tree.
+library() {
+    for source in $2; do
+        "$compiler" -w -c "$folder/tree/$source" -o "$folder/tree/$source.o" || exit 1
+    done
+    # shellcheck disable=SC2046,SC2086 # one word each
+    ar rcs "$folder/tree/$1" $(printf "$folder/tree/%s.o " $2) || exit 1
+}
+
+test_symbols() {
+    compiler=${argument:-cc}
+    argument=
+    file a.c 'static int own;' 'int one(void) { return own; }' '__attribute__((weak)) int shared(void) { return 1; }'
+    file b.c 'static int own;' 'int two(void) { return own; }' '__attribute__((weak)) int shared(void) { return 2; }'
+    bad 'nothing to look at' 'no archive defines a name'
+    library one.a a.c
+    library two.a b.c
+    good 'two names, and weak ones'
+    file b.c 'int one(void) { return 2; }'
+    library two.a b.c
+    bad 'a function in two libraries' 'one: defined by one.a[a.c.o] and two.a[b.c.o]'
+    file a.c 'int data = 1;'
+    file b.c 'int data;'
+    library one.a a.c
+    library two.a b.c
+    bad 'data' 'data: defined by one.a[a.c.o] and two.a[b.c.o]'
+    rm "$folder/tree/two.a"
+    library one.a 'a.c b.c'
+    bad 'in one library' 'data: defined by one.a[a.c.o] and one.a[b.c.o]'
+}
+
 fresh
 case $check in
-includes | lengths | folders | headers | licences | words | formatting | packages | links | scripts) "test_$check" ;;
+includes | lengths | folders | headers | licences | words | formatting | packages | links | scripts | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"
