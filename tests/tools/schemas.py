@@ -99,6 +99,9 @@ def main():
             sys.exit(f"{error.message[:200]} at {list(error.path)}")
     assert good["runs"] and sum(t["chosen"] for t in good["targets"]) == 1
     assert not any(d["runs"] or d["memory"] for d in seen[2:])
+    for view in views:
+        names = [s["name"] for s in view["sections"]]
+        assert "provenance" in names and "other" not in names, names
     assert [v["slice"] for v in views] == [None, None, {"index": views[0]["digest"], "missingTargets": gone}]
     assert views[2]["digest"] == views[0]["digest"]
     assert f"slice of that bundle; not here: {', '.join(gone)}\n" in text, text

@@ -112,7 +112,8 @@ static const char *section_of(const char *media_type) {
                 {TSR_MEDIA_EXTERNAL, "names of weights"},
                 {TSR_MEDIA_CHUNKS, "chunk tables"},
                 {TSR_MEDIA_DEPLOYMENT, "deployment"},
-                {TSR_MEDIA_SBOM, "bill of materials"}};
+                {TSR_MEDIA_SBOM, "bill of materials"},
+                {TSR_MEDIA_PROVENANCE, "provenance"}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].media_type, media_type) == 0) return rows[i].section;
     return "other";
