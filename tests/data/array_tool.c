@@ -55,7 +55,7 @@ static tsr_result write_npy(tsr_ctx *ctx, const char *out, const char *in, tsr_a
 static tsr_result write_safetensors(tsr_ctx *ctx, const char *out, char **specs, int spec_count,
                                     tsr_arena *arena) {
     static const char *const metadata[] = {"format", "np", "note", "two \"words\"", NULL};
-    tsr_tensor tensors[TENSORS_MAX];
+    tsr_tensor tensors[TENSORS_MAX] = {0};
     TSR_ASSERT(spec_count <= TENSORS_MAX);
     for (int i = 0; i < spec_count; i++) {
         TRY(ctx, load(ctx, specs[i], TSR_DTYPE_NONE, arena, &tensors[i]));
@@ -86,7 +86,7 @@ static tsr_result append_all(tsr_ctx *ctx, tsr_array_writer *writer, const tsr_t
 
 static tsr_result write_npz(tsr_ctx *ctx, const char *out, char **specs, int spec_count,
                             tsr_arena *arena) {
-    tsr_tensor tensors[TENSORS_MAX];
+    tsr_tensor tensors[TENSORS_MAX] = {0};
     tsr_array_writer *writer = NULL;
     TSR_ASSERT(spec_count <= TENSORS_MAX);
     for (int i = 0; i < spec_count; i++) {
