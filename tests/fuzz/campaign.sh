@@ -20,7 +20,7 @@ if [ $# = 0 ]; then
     # shellcheck disable=SC2046 # a list
     set -- $(for source in *.c; do basename "$source" .c; done)
 fi
-for mode in ${only:-fast checked memory}; do "$root/tests/fuzz/build.sh" "$root" "$folder" $mode; done
+for mode in ${only:-fast checked memory}; do "$root/tests/fuzz/build.sh" "$root" "$folder" "$mode"; done
 
 if [ "$seconds" = --minimise ]; then
     for target in "$@"; do
@@ -50,7 +50,7 @@ while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
         *) mode=fast ;;
         esac
         mode=${only:-$mode}
-        if [ "$target" = signature ] && [ $mode = memory ]; then mode=checked; fi # all OpenSSL
+        if [ "$target" = signature ] && [ "$mode" = memory ]; then mode=checked; fi # all OpenSSL
         slice=$((slice + 1))
         corpus=$folder/corpus/$target
         mkdir -p "$corpus"
@@ -64,7 +64,7 @@ while [ $(($(date +%s) - begin)) -lt "$seconds" ]; do
         # "fuzz: tar: N executions, P % passed the header checks"
         sed -n 's/^fuzz: \([a-z]*\): \([0-9]*\) executions, \([0-9.]*\) .*/\1 \2 \3/p' "$folder/log" |
             while read -r name executions share; do
-                printf '%s %-11s %-8s %12d %5d s  %5s %%\n' "$(date -u +%Y-%m-%d)" "$name" $mode \
+                printf '%s %-11s %-8s %12d %5d s  %5s %%\n' "$(date -u +%Y-%m-%d)" "$name" "$mode" \
                     "$executions" "$left" "$share" >>"$root/tests/fuzz/EXECUTIONS"
             done
     done
