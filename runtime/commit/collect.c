@@ -47,6 +47,7 @@ static void remove_name(tsr_ctx *ctx, tsr_coordinator *c, const tsr_name *name) 
 tsr_result tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
+    tsr_result result = TSR_SUCCESS;
     TRY(ctx, tsr_disk_list(ctx, c->directory.gens, &c->gen_names));
     for (size_t i = 0; i < c->gen_names.count; i++) {
         tsr_name name = c->gen_names.names[i], manifest = name;
@@ -61,9 +62,12 @@ tsr_result tsr_collect_sweep(tsr_ctx *ctx, tsr_coordinator *c) {
         if (fd != -ENOENT) continue;
         tsr_event_more(&c->events, "sweep", NULL, NULL, "\"name\":\"%s\"",
                        tsr_name_format(&name, text));
-        TRY(ctx, tsr_disk_remove_generation(ctx, c->directory.gens, &name, &c->segment_names));
+        /* One that cannot be removed does not keep the others. */
+        tsr_result removed =
+            tsr_disk_remove_generation(ctx, c->directory.gens, &name, &c->segment_names);
+        if (removed.code) result = removed;
     }
-    return TSR_SUCCESS;
+    return result;
 }
 
 /* A BASE goes a cycle after the last manifest of its epoch, whose absence is durable by then. */
@@ -84,14 +88,17 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     bool removed = false;
     if ((c->good_count < c->options.keep && !TSR_MUTANT(ONE_STAYS)) || c->root_suspect)
         return TSR_SUCCESS;
-    TRY(ctx, tsr_disk_list(ctx, c->directory.root, &c->root_names));
+    /* Who took the store over reads it now. */
+    tsr_result fence = tsr_save_check_fence(ctx, c);
+    if (fence.code && !TSR_MUTANT(COLLECT_UNFENCED)) return fence;
     tsr_listing_sort(&c->root_names);
     tsr_event_more(&c->events, "collect", NULL, NULL, "\"good\":%" PRIu32 ",\"oldest\":%" PRIu64,
                    c->good_count, c->good[0].generation);
     remove_records(ctx, c);
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
-        if (name->kind != TSR_NAME_MANIFEST || name->epoch > c->epoch || is_good(c, name)) continue;
+        if (name->kind != TSR_NAME_MANIFEST || is_good(c, name)) continue;
+        TSR_ASSERT(name->epoch <= c->epoch);
         const tsr_name data = {TSR_NAME_GENERATION, name->epoch, name->generation, 0, 0};
         if (TSR_MUTANT(SEGMENTS_FIRST))
             TRY(ctx, tsr_disk_remove_generation(ctx, c->directory.gens, &data, &c->segment_names));

@@ -37,22 +37,42 @@ static void report(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t ge
     tsr_log(ctx, TSR_LOG_ERROR, "%s", text);
 }
 
-/* Another run that takes over while this one reads removes what it reads: that is no damage. */
-static tsr_result check_replaced(tsr_ctx *ctx, const tsr_survey *survey) {
+tsr_result tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
+                                 bool *out_collected) {
     tsr_listing names = {.arena = survey->arena};
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    if (!survey->events) return TSR_SUCCESS;
+    uint64_t epoch = lost->kind == TSR_NAME_BASE ? lost->epoch + 1 : lost->epoch;
+    bool newer = false;
+    *out_collected = false;
     tsr_result result = tsr_disk_list(&aside, survey->root, &names);
     if (result.code) return tsr_error_adopt(ctx, &aside);
-    if (names.highest_epoch <= survey->events->epoch) return TSR_SUCCESS;
-    FAIL(ctx, TSR_LOCKED,
-         "another run took the store over: it is of epoch %" PRIu64 ", this run of %" PRIu64,
-         names.highest_epoch, survey->events->epoch);
+    if (survey->events && names.highest_epoch > survey->events->epoch)
+        FAIL(ctx, TSR_LOCKED,
+             "another run took the store over: it is of epoch %" PRIu64 ", this run of %" PRIu64,
+             names.highest_epoch, survey->events->epoch);
+    for (size_t i = 0; i < names.count; i++) {
+        const tsr_name *name = &names.names[i];
+        if (name->kind == lost->kind && name->epoch == lost->epoch &&
+            name->generation == lost->generation)
+            return TSR_SUCCESS;
+        newer |= name->kind == TSR_NAME_MANIFEST && name->epoch >= epoch &&
+                 name->generation > lost->generation;
+    }
+    *out_collected = newer && !TSR_MUTANT(COLLECTED_IS_DAMAGE);
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
     char text[TSR_ERROR_TEXT_MAX + 96];
-    TRY(ctx, check_replaced(ctx, survey));
+    bool collected;
+    TRY(ctx, tsr_survey_look_again(ctx, survey, name, &collected));
+    if (collected) {
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " of epoch %" PRIu64
+                ": another run removed it meanwhile, newer ones are there",
+                name->generation, name->epoch);
+        return TSR_SUCCESS;
+    }
     snprintf(text, sizeof text, "generation %" PRIu64 " of epoch %" PRIu64 " is damaged: %s",
              name->generation, name->epoch, ctx->error.text);
     report(ctx, survey, name->epoch, name->generation, text);
@@ -143,11 +163,17 @@ static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link
     report(ctx, survey, link->epoch, link->generation, text);
 }
 
-static void report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch) {
+/* `named`: it was there when the directory was listed. */
+static tsr_result report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, bool named) {
+    const tsr_name name = {.kind = TSR_NAME_BASE, .epoch = epoch};
     char text[TSR_ERROR_TEXT_MAX + 96];
+    bool collected = false;
+    if (named) TRY(ctx, tsr_survey_look_again(ctx, survey, &name, &collected));
+    if (collected) return TSR_SUCCESS;
     snprintf(text, sizeof text, "the base of epoch %" PRIu64 " is lost: %s", epoch,
              ctx->error.text);
     report(ctx, survey, epoch, 0, text);
+    return TSR_SUCCESS;
 }
 
 static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
@@ -160,7 +186,8 @@ static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
         report_lost(ctx, survey, epoch, bound);
         tsr_result result = tsr_record_base(ctx, survey->root, survey->arena, epoch, &base);
         if (result.code == TSR_STATE) {
-            if (named || survey->candidate_count > first) report_base(ctx, survey, epoch);
+            if (named || survey->candidate_count > first)
+                TRY(ctx, report_base(ctx, survey, epoch, named));
             result = guess_base(ctx, survey, epoch, first, bound, &base);
         } else if (!result.code)
             check_present(ctx, survey, &base);
@@ -264,11 +291,17 @@ static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_ch
 
 tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,
                            size_t *index, tsr_manifest *out_manifest) {
-    if (choice->mode == TSR_RESUME_NEVER && survey->committed)
+    bool refuse_old = choice->mode == TSR_RESUME_NEVER && survey->committed;
+    if (refuse_old && survey->candidate_count)
         FAIL(ctx, TSR_STATE,
              "a fresh start was asked for, and %zu committed generations are there, the newest "
              "%" PRIu64,
-             survey->candidate_count, survey->highest_generation);
+             survey->candidate_count, survey->candidates[0].generation);
+    if (refuse_old)
+        FAIL(ctx, TSR_STATE,
+             "a fresh start was asked for, and generations were committed here: no manifest is "
+             "left, %u committed records are damaged or missing",
+             survey->damaged_count);
     for (; *index < survey->candidate_count; ++*index) {
         const tsr_name *name = &survey->candidates[*index];
         if (choice->mode == TSR_RESUME_EXACT && name->generation != choice->generation) continue;

@@ -32,8 +32,13 @@ TSR_RESULT tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey);
 /* TSR_STATE: it is damaged, or not the one that a later run went on from, if one did. */
 TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *name,
                                      tsr_manifest *out_manifest);
-/* The context's error is why. Logged and counted. TSR_LOCKED: another run took the store over, and
- * may have removed it. */
+/* A MANIFEST or BASE that was listed and cannot be read now. out_collected: it is gone, and a newer
+ * manifest is there, so a run that is being replaced, or that is only looked at, has collected it
+ * meanwhile: no damage. TSR_LOCKED: another run took the store over, and may have removed it. */
+TSR_RESULT tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
+                                 bool *out_collected);
+/* The context's error is why. Logged and counted, unless it was collected meanwhile. TSR_LOCKED as
+ * above. */
 TSR_RESULT tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
 
 typedef struct tsr_choice {

@@ -106,6 +106,9 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     tsr_manifest manifest;
     tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
+        bool collected;
+        TRY(ctx, tsr_survey_look_again(ctx, &e->survey, name, &collected));
+        if (collected) return TSR_SUCCESS;
         e->survey.damaged_count++;
         tsr_log(ctx, TSR_LOG_ERROR, "generation %" PRIu64 " epoch %" PRIu64 " damaged: %s",
                 name->generation, name->epoch, ctx->error.text);

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run that is being replaced collects while its successor, or a reader, has listed the directory
+ * and reads: at each operation of the one the other acts once. What was collected so is no damage;
+ * what is gone otherwise is. Locks do not work here.
+ */
+#include "tests/store/fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* What another process does, and when. */
+typedef struct other {
+    bench *b;
+    const char *remove; /* this name of the root, or: */
+    bool collect;       /* generations 3 and 4, as a run does that keeps 5 and 6 */
+} other;
+
+static void remove_name(const tsr_io *io, const char *path, int flags) {
+    io->unlink(io->self, TSR_IO_CWD, path, flags);
+}
+
+static void act(void *user) {
+    const other *o = user;
+    const tsr_io *io = o->b->ctx.io;
+    char path[64];
+    if (o->remove) remove_name(io, o->remove, 0);
+    for (int i = 3; i <= 4 && o->collect; i++) {
+        snprintf(path, sizeof path, "/s/MANIFEST.%d.1", i);
+        remove_name(io, path, 0);
+        snprintf(path, sizeof path, "/s/gen/1-%d/segment.0", i);
+        remove_name(io, path, 0);
+        snprintf(path, sizeof path, "/s/gen/1-%d/COMMITTED", i);
+        remove_name(io, path, 0);
+        snprintf(path, sizeof path, "/s/gen/1-%d", i);
+        remove_name(io, path, AT_REMOVEDIR);
+    }
+}
+
+static tsr_result open_keeping(bench *b, uint32_t keep) {
+    tsr_store_options options = model_options("/s");
+    options.keep = keep;
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    b->log = (model_log){0};
+    return tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery);
+}
+
+/* Generations 3 to 6 of epoch 1. */
+static bench *with_four(void) {
+    bench *b = begin();
+    cr_assert_eq(open_keeping(b, 4).code, TSR_OK);
+    must_save(b, 1, 6);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    cr_assert(exists(b, "/s/MANIFEST.3.1") && !exists(b, "/s/MANIFEST.2.1"));
+    return b;
+}
+
+/* Manifests of epoch 2 alone, and the BASE of epoch 1, which goes with the next collection. */
+static bench *with_two_epochs(void) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    must_open(b);
+    must_save(b, 3, 4);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    cr_assert(exists(b, "/s/BASE.1") && !exists(b, "/s/MANIFEST.2.1"));
+    return b;
+}
+
+static void arm(bench *b, other *o, uint64_t at) {
+    o->b = b;
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CALL, .at = at, .call = act, .call_user = o});
+}
+
+typedef struct counts {
+    unsigned openings, damaged, newest, refused;
+} counts;
+
+/* One opening for each of its operations. */
+static counts open_beside(bench *(*start)(void), other *o, uint64_t newest) {
+    counts n = {0, 0, 0, 0};
+    for (bool fired = true; fired; n.openings++) {
+        bench *b = start();
+        arm(b, o, n.openings + 1);
+        tsr_result result = open_keeping(b, 3);
+        fired = fault_io_fired(b->disk);
+        fault_io_arm(b->disk, NULL);
+        if (result.code) {
+            must_fail(b, result, TSR_IO, "cannot open 'MANIFEST.6.1'");
+            n.refused++;
+            end(b);
+            continue;
+        }
+        cr_assert(b->recovery.found);
+        n.damaged += b->recovery.damaged_count;
+        n.newest += b->recovery.generation.number == newest;
+        cr_assert_eq(b->log.errors, b->recovery.damaged_count, "%s", b->log.last_error);
+        end(b);
+    }
+    cr_assert_gt(n.openings, 40);
+    return n;
+}
+
+Test(takeover, what_the_old_run_collects_is_no_damage) {
+    const counts n = open_beside(with_four, &(other){.collect = true}, 6);
+    cr_assert_eq(n.damaged, 0);
+    cr_assert_eq(n.newest, n.openings);
+}
+
+Test(takeover, a_base_that_the_old_run_collects_is_no_damage) {
+    const counts n = open_beside(with_two_epochs, &(other){.remove = "/s/BASE.1"}, 4);
+    cr_assert_eq(n.damaged, 0);
+    cr_assert_eq(n.newest, n.openings);
+}
+
+/* Collecting leaves newer ones, and a BASE as long as its epoch has a manifest. */
+Test(takeover, what_collecting_leaves_is_missed) {
+    counts n = open_beside(with_four, &(other){.remove = "/s/MANIFEST.6.1"}, 6);
+    cr_assert_gt(n.damaged, 5);
+    cr_assert_gt(n.refused, 0, "verified, and gone before it was synced");
+    cr_assert_eq(n.damaged + n.newest + n.refused, n.openings);
+    n = open_beside(with_two_epochs, &(other){.remove = "/s/BASE.2"}, 4);
+    cr_assert_gt(n.damaged, 5);
+    cr_assert_eq(n.newest, n.openings);
+}
+
+/* Gone before anybody looked, while its epoch has a manifest. */
+Test(takeover, a_base_that_nobody_collects_is_missed) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    must_open(b);
+    must_save(b, 3, 3);
+    cr_assert(exists(b, "/s/MANIFEST.2.1") && fault_io_remove(b->disk, "/s/BASE.1"));
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    cr_assert(strstr(b->log.last_error, "the base of epoch 1 is lost"), "%s", b->log.last_error);
+    must_load(b, 3);
+    end(b);
+}
+
+static void ignore_line(void *user, const char *line) { (void)user, (void)line; }
+
+/* fsck and ls of a store that a run is using. */
+Test(takeover, readers_raise_no_alarm) {
+    for (int data = 0; data <= 2; data++) {
+        unsigned tried = 0;
+        for (bool fired = true; fired; tried++) {
+            bench *b = with_four();
+            other o = {.collect = true};
+            arm(b, &o, tried + 1);
+            tsr_result result = data == 2
+                                    ? tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL)
+                                    : tsr_store_list(&b->ctx, "/s", data == 1, ignore_line, NULL);
+            fired = fault_io_fired(b->disk);
+            cr_assert_eq(result.code, TSR_OK, "at %u: %s", tried + 1, b->ctx.error.text);
+            end(b);
+        }
+        cr_assert_gt(tried, 15);
+    }
+}
+
+/* Looking again fails: nothing is known, so nothing is told. */
+Test(takeover, a_directory_that_cannot_be_listed_again) {
+    unsigned refused = 0;
+    for (uint64_t at = 1; at <= 8; at++) {
+        bench *b = with_two_epochs();
+        size_t size;
+        fault_io_bytes(b->disk, "/s/BASE.2", &size)[20] ^= 1;
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EACCES, .at = at, .name = "list"});
+        tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+        if (result.code) {
+            cr_assert_eq(b->log.errors, 0);
+            must_fail(b, result, TSR_IO, "cannot list the directory: Permission denied");
+            refused++;
+        }
+        fault_io_arm(b->disk, NULL);
+        end(b);
+    }
+    cr_assert_geq(refused, 3);
+}
+
+/* ---- the old run ---- */
+
+static void publish_epoch(void *user) {
+    const tsr_io *io = ((bench *)user)->ctx.io;
+    int fd = io->open(io->self, TSR_IO_CWD, "/s/EPOCH.9", O_WRONLY | O_CREAT, 0644);
+    cr_assert_geq(fd, 0);
+    io->close(io->self, fd);
+}
+
+/* Replaced after it acknowledged, while it reads back. */
+Test(takeover, a_run_that_was_replaced_collects_nothing) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    fault_io_arm(
+        b->disk,
+        &(fault_plan){
+            .kind = FAULT_CALL, .at = 1, .name = "pread", .call = publish_epoch, .call_user = b});
+    must_save(b, 3, 3);
+    tsr_store_wait(b->store);
+    cr_assert(fault_io_fired(b->disk));
+    cr_assert(!model_save(&b->ctx, b->store, &b->m, 4));
+    cr_assert(tsr_store_wait(b->store).fenced);
+    for (int i = 1; i <= 3; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/s/MANIFEST.%d.1", i);
+        cr_assert(exists(b, path), "%s was removed", path);
+    }
+    end(b);
+}
+
+static void publish_epoch_and_damage(void *user) {
+    publish_epoch(user);
+    flip(user, "/s/gen/1-3/segment.0", 100);
+}
+
+/* What does not read back is no alarm of a run that was replaced: another may have removed it. */
+Test(takeover, a_run_that_was_replaced_tells_no_damage) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CALL,
+                                        .at = 1,
+                                        .name = "pread",
+                                        .call = publish_epoch_and_damage,
+                                        .call_user = b});
+    must_save(b, 3, 3);
+    cr_assert(tsr_store_wait(b->store).fenced);
+    cr_assert(fault_io_fired(b->disk));
+    cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+    cr_assert(exists(b, "/s/MANIFEST.1.1"));
+    end(b);
+}
