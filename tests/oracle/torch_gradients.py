@@ -126,7 +126,7 @@ def around(op, x, value):
 
 
 def conv2d(op, x, f):
-    y = F.conv2d(around(op, x, 0.0), f.permute(3, 2, 0, 1), stride=op.integers('strides'), dilation=op.integers('dilation'),
+    y = F.conv2d(around(op, x, 0.0).contiguous(), f.permute(3, 2, 0, 1).contiguous(), stride=op.integers('strides'), dilation=op.integers('dilation'),
                  groups=op.integer('groups', 1))
     return y.permute(0, 2, 3, 1)
 
