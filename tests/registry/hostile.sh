@@ -74,10 +74,10 @@ case_ html-error 18 "status 418: '<h1>.\[31mteapot"
 case_ json-error 18 'status 400: A\?B: .\[2Jmmmm'
 case_ endless-error 18 "status 400: '"
 
-# ---- memory ----
+# ---- memory (of the client without the compiler, whose libraries alone take that much) ----
 # shellcheck disable=SC2016 # by the inner shell
 if [ "${4:-}" != sanitized ]; then
     expect "an endless answer in little memory" 18 'sends more' \
-        sh -c 'ulimit -v 200000; exec "$0" pull "$1/endless" -o out.tsb --jobs 1 --retries 0' "$AOT" "$H"
+        sh -c 'ulimit -v 200000; exec "$0" pull "$1/endless" -o out.tsb --jobs 1 --retries 0' "$MAKE" "$H"
 fi
 finish
