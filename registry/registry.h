@@ -10,6 +10,7 @@
  *   TSR_DENIED   a login is wanted, or refused
  *   TSR_ABSENT   no such repository, tag or digest
  *   TSR_CORRUPT  bytes that do not match their digest
+ *   TSR_LOCKED   another pull writes the same file
  *   TSR_TARGET   a target that the bundle does not have
  *   TSR_IO, TSR_VERSION, TSR_SIGNATURE, TSR_MEMORY as elsewhere
  */
