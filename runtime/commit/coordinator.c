@@ -72,7 +72,7 @@ tsr_result tsr_coordinator_failure(tsr_ctx *ctx, const tsr_coordinator *c) {
 }
 
 static void note_failure(tsr_coordinator *c, const tsr_message *m, tsr_verdict verdict) {
-    if (c->failed_verdict == TSR_VERDICT_UNKNOWN || verdict <= c->failed_verdict) return;
+    if (verdict <= c->failed_verdict) return;
     c->failed_verdict = verdict;
     c->failed_code = (tsr_code)m->code;
     c->failed_native = (int)m->native;
@@ -225,6 +225,7 @@ static tsr_result choose(tsr_ctx *ctx, tsr_coordinator *c) {
 static tsr_result judge(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_name *name = &c->survey.candidates[c->candidate];
     bool recovering = c->phase == TSR_PHASE_RECOVERING;
+    TSR_ASSERT(recovering || c->phase == TSR_PHASE_COUNTING);
     if (c->failed_verdict == TSR_VERDICT_UNKNOWN)
         return stop(ctx, c, tsr_coordinator_failure(ctx, c));
     if (c->failed_verdict == TSR_VERDICT_DAMAGED) {
@@ -268,23 +269,14 @@ static bool answers(const tsr_coordinator *c, const tsr_message *m) {
 
 /* All have answered, or one answer is enough. */
 static tsr_result go_on(tsr_ctx *ctx, tsr_coordinator *c) {
-    switch (c->phase) {
-    case TSR_PHASE_RECOVERING:
-    case TSR_PHASE_COUNTING:
-        return judge(ctx, c);
-    case TSR_PHASE_AGREEING:
-        if (c->failed_verdict) return stop(ctx, c, tsr_coordinator_failure(ctx, c));
-        c->phase = TSR_PHASE_IDLE;
-        break;
-    case TSR_PHASE_PREPARING:
+    if (c->phase == TSR_PHASE_READING_BACK) return tsr_collect_read_back(ctx, c);
+    if (c->phase == TSR_PHASE_PREPARING) {
         if (c->failed_verdict) return tsr_save_fail(ctx, c, tsr_coordinator_failure(ctx, c), false);
         return tsr_save_publish(ctx, c);
-    case TSR_PHASE_READING_BACK:
-        return tsr_collect_read_back(ctx, c);
-    case TSR_PHASE_IDLE:
-    case TSR_PHASE_STOPPED:
-        break;
     }
+    if (c->phase != TSR_PHASE_AGREEING) return judge(ctx, c);
+    if (c->failed_verdict) return stop(ctx, c, tsr_coordinator_failure(ctx, c));
+    c->phase = TSR_PHASE_IDLE;
     return TSR_SUCCESS;
 }
 
@@ -391,7 +383,10 @@ tsr_result tsr_coordinator_open(tsr_ctx *ctx, const tsr_coordinator_options *opt
                options->keep <= TSR_KEEP_MAX);
     TRY_GOTO(ctx, result, allocate(ctx, options, &c));
     result = begin(ctx, c);
-    if (result.code) TRY_GOTO(ctx, result, stop(ctx, c, result));
+    if (result.code) {
+        result = stop(ctx, c, result);
+        goto done;
+    }
     TRY_GOTO(ctx, result, propose_next(ctx, c));
     *out_coordinator = c;
     return TSR_SUCCESS;
@@ -404,7 +399,7 @@ void tsr_coordinator_close(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
     if (!c) return;
-    if (c->ready && c->directory.gens >= 0) {
+    if (c->ready) {
         const tsr_name name = {
             .kind = TSR_NAME_GENERATION, .epoch = c->epoch, .generation = c->ready};
         io->unlink(io->self, c->directory.gens, tsr_name_format(&name, text), AT_REMOVEDIR);

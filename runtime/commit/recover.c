@@ -258,8 +258,7 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     }
     for (size_t i = 0; i < survey->generations.count; i++) {
         const tsr_name *name = &survey->generations.names[i];
-        if (name->kind == TSR_NAME_GENERATION &&
-            !tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, name->epoch, name->generation))
+        if (!tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, name->epoch, name->generation))
             add_unnamed(ctx, survey, name);
     }
     TRY(ctx, reach(ctx, survey));
@@ -270,16 +269,20 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
 /* ---- choice ---- */
 
 static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_choice *choice) {
-    char list[256] = "none";
-    size_t used = 0;
+    enum { SHOWN_MAX = 10 };
+    char list[SHOWN_MAX * 24 + 48] = "none";
+    size_t used = 0, count = survey->candidate_count;
+    size_t shown = count < SHOWN_MAX ? count : SHOWN_MAX;
     if (choice->mode != TSR_RESUME_EXACT)
         FAIL(ctx, TSR_STATE,
              "nothing good is left: %u committed records are damaged; nothing was "
              "changed, and no run starts again at step 0 by itself",
              survey->damaged_count);
-    for (size_t i = survey->candidate_count; i-- > 0 && used < sizeof list - 32;)
+    for (size_t i = shown; i-- > 0;)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%" PRIu64, used ? ", " : "",
                                  survey->candidates[i].generation);
+    if (count > shown)
+        snprintf(list + used, sizeof list - used, " and %zu older ones", count - shown);
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE,
              "generation %" PRIu64 " cannot be resumed: it is damaged or absent; "
@@ -309,7 +312,7 @@ tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *c
         if (!result.code)
             return tsr_token_belongs(ctx, &out_manifest->token, choice->bundle_hash,
                                      choice->numerics, choice->allow_inexact);
-        if (result.code != TSR_STATE) TRY(ctx, result);
+        if (result.code != TSR_STATE) return result;
         TRY(ctx, tsr_survey_damaged(ctx, survey, name));
     }
     bool refused = survey->committed && !TSR_MUTANT(ALL_DAMAGED_IS_EMPTY);

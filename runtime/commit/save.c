@@ -37,7 +37,7 @@ void tsr_save_make_ready(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_io *io = tsr_ctx_io(ctx);
     tsr_ctx aside = tsr_ctx_fork(ctx);
     char text[TSR_NAME_TEXT_MAX];
-    if (c->ready || c->phase != TSR_PHASE_IDLE) return;
+    TSR_ASSERT(!c->ready && c->phase == TSR_PHASE_IDLE);
     uint64_t generation = c->next_generation++;
     const tsr_name name = directory_of(c, generation);
     if (make_directory(&aside, c, generation).code)

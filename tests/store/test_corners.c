@@ -76,10 +76,13 @@ Test(corners, stray_files_stay) {
     cr_assert_eq(b->ctx.io->mkdir(b->ctx.io->self, TSR_IO_CWD, "/s/gen/99-1", 0755), 0);
     put_file(b, "/s/notes.txt", "mine");
     put_file(b, "/s/MANIFEST.x", "mine");
+    put_file(b, "/s/TEMP.9.1.1", "");
     must_save(b, 3, 4);
     cr_assert(b->log.warnings > 0);
     cr_assert(exists(b, "/s/gen/1-1/notes.txt") && exists(b, "/s/notes.txt"));
+    cr_assert(!exists(b, "/s/gen/1-2/segment.0"), "it does not keep what comes after it");
     cr_assert(exists(b, "/s/gen/1-1/EPOCH.7") && exists(b, "/s/gen/EPOCH.7"));
+    cr_assert(exists(b, "/s/TEMP.9.1.1"), "a later run publishes it");
     cr_assert_eq(b->ctx.io->mkdir(b->ctx.io->self, TSR_IO_CWD, "/s/gen/99-1", 0755), -EEXIST,
                  "what a later run writes stays");
     must_open(b);
@@ -93,14 +96,19 @@ static void ignore_line(void *user, const char *line) {
     (void)line;
 }
 
+static void open_keeping(bench *b, uint32_t keep) {
+    tsr_store_options options = model_options("/s");
+    options.keep = keep;
+    close_store(b);
+    cr_assert_eq(
+        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code, TSR_OK,
+        "%s", b->ctx.error.text);
+}
+
 /* Five generations, all kept. */
 static bench *begin_many(void) {
     bench *b = begin();
-    tsr_store_options options = model_options("/s");
-    options.keep = 8;
-    cr_assert_eq(
-        tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery).code,
-        TSR_OK);
+    open_keeping(b, 8);
     must_save(b, 1, 5);
     close_store(b);
     return b;
@@ -108,17 +116,143 @@ static bench *begin_many(void) {
 
 /* A run between that saved nothing leaves a BASE without a manifest, above all manifests. */
 Test(corners, base_above_all_manifests) {
-    bench *b = begin_many();
+    for (int stray = 0; stray <= 1; stray++) {
+        bench *b = begin_many();
+        must_open(b);
+        close_store(b);
+        if (stray) put_file(b, "/s/COMMITTED", ""); /* listed after all manifests */
+        cr_assert_eq(tsr_store_prune(&b->ctx, "/s", 2, false, ignore_line, NULL).code, TSR_OK, "%s",
+                     b->ctx.error.text);
+        cr_assert(!exists(b, "/s/MANIFEST.3.1") && exists(b, "/s/MANIFEST.4.1"));
+        cr_assert(!exists(b, "/s/BASE.2"));
+        cr_assert_eq(exists(b, "/s/COMMITTED"), stray != 0);
+        must_open(b);
+        must_load(b, 5);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        end(b);
+    }
+}
+
+/* A manifest of its epoch may be among the names that found no room: the BASE stays. */
+Test(corners, base_stays_where_names_are_missed) {
+    bench *b = begin();
+    char path[64];
     must_open(b);
-    close_store(b);
-    cr_assert_eq(tsr_store_prune(&b->ctx, "/s", 2, false, ignore_line, NULL).code, TSR_OK, "%s",
-                 b->ctx.error.text);
-    cr_assert(!exists(b, "/s/MANIFEST.3.1") && exists(b, "/s/MANIFEST.4.1"));
-    cr_assert(!exists(b, "/s/BASE.2"));
+    must_save(b, 1, 2);
     must_open(b);
-    must_load(b, 5);
-    cr_assert_eq(b->recovery.damaged_count, 0);
+    must_save(b, 3, 4);
+    cr_assert(exists(b, "/s/BASE.1") && !exists(b, "/s/MANIFEST.2.1"));
+    for (unsigned i = 0; i <= TSR_SCRATCH_NAMES; i++) {
+        snprintf(path, sizeof path, "/s/TEMP.99.1.%u", i);
+        put_file(b, path, "");
+    }
+    must_save(b, 5, 6);
+    cr_assert(exists(b, "/s/BASE.1"));
+    for (unsigned i = 0; i <= TSR_SCRATCH_NAMES; i++) {
+        snprintf(path, sizeof path, "/s/TEMP.99.1.%u", i);
+        cr_assert(fault_io_remove(b->disk, path));
+    }
+    must_save(b, 7, 7);
+    cr_assert(!exists(b, "/s/BASE.1"));
     end(b);
+}
+
+/* ---- what is asked for, and is not there ---- */
+
+Test(corners, a_generation_of_an_empty_store) {
+    bench *b = begin();
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 7), TSR_STATE,
+              "there is no generation 7; there are: none");
+    end(b);
+}
+
+Test(corners, a_generation_that_is_not_among_many) {
+    bench *b = begin();
+    open_keeping(b, 80);
+    must_save(b, 1, 10);
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 999), TSR_STATE,
+              "there is no generation 999; there are: 1, 2, 3, 4, 5, 6, 7, 8, 9, 10");
+    open_keeping(b, 80);
+    must_save(b, 11, 80);
+    must_fail(b, reopen(b, TSR_RESUME_EXACT, 999), TSR_STATE,
+              "there is no generation 999; there are: 71, 72, 73, 74, 75, 76, 77, 78, 79, 80 and "
+              "70 older ones");
+    end(b);
+}
+
+/* Two runs have used the same number. What the base of the later one says of the earlier one's
+ * generation is not said of its own. */
+Test(corners, the_same_number_of_two_runs) {
+    bench *b = begin();
+    const tsr_link other = {.generation = 2, .epoch = 1, .manifest_hash = tsr_hash("x", 1)};
+    size_t size;
+    must_open(b);
+    must_save(b, 1, 2);
+    close_store(b);
+    uint8_t *bytes = fault_io_bytes(b->disk, "/s/MANIFEST.2.1", &size), *kept = malloc(size);
+    memcpy(kept, bytes, size);
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
+    cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/COMMITTED"));
+    must_open(b);
+    must_load(b, 1);
+    must_save(b, 3, 3);
+    cr_assert(exists(b, "/s/MANIFEST.2.2"));
+    close_store(b);
+    put_file(b, "/s/MANIFEST.2.1", "");
+    const tsr_io *io = b->ctx.io;
+    int fd = io->open(io->self, TSR_IO_CWD, "/s/MANIFEST.2.1", O_WRONLY, 0);
+    cr_assert_eq(io->pwrite(io->self, fd, kept, size, 0), (ssize_t)size);
+    io->close(io->self, fd);
+    bytes = fault_io_bytes(b->disk, "/s/BASE.2", &size);
+    cr_assert_eq(size, TSR_BASE_BYTES);
+    tsr_base_encode(2, &other, bytes);
+    open_keeping(b, 8);
+    must_load(b, 3);
+    cr_assert_eq(b->recovery.damaged_count, 0);
+    free(kept);
+    end(b);
+}
+
+static void remove_file(bench *b, const char *kind, unsigned first, unsigned second) {
+    char path[64];
+    snprintf(path, sizeof path, second ? "/s/%s%u%c%u%s" : "/s/%s%u", kind, first,
+             *kind == 'g' ? '-' : '.', second, *kind == 'g' ? "/COMMITTED" : "");
+    cr_assert(fault_io_remove(b->disk, path), "%s", path);
+}
+
+/* Of the run that the newest one went on from the manifests and BASE are gone, and perhaps the
+ * marks in its directories, too: told, and an older one goes on. */
+Test(corners, all_of_a_run_is_gone) {
+    enum { MARKS_STAY, MARKS_GO, BOTH_RUNS, WAYS };
+    for (unsigned way = MARKS_STAY; way < WAYS; way++) {
+        bench *b = begin();
+        for (unsigned run = 0; run < 2; run++) {
+            open_keeping(b, 8);
+            must_save(b, 2 * run + 1, 2 * run + 2);
+        }
+        open_keeping(b, 8);
+        close_store(b);
+        for (unsigned run = 2; run >= (way == BOTH_RUNS ? 1 : 2); run--) {
+            remove_file(b, "BASE.", run, 0);
+            for (unsigned n = 2 * run - 1; n <= 2 * run; n++) {
+                remove_file(b, "MANIFEST.", n, run);
+                if (way != MARKS_STAY) remove_file(b, "gen/", run, n);
+            }
+        }
+        must_fail(b, reopen(b, TSR_RESUME_NEVER, 0), TSR_STATE, "a fresh start was asked for");
+        cr_assert(strstr(b->log.last_error, "generation 4 of epoch 2 was committed and its "
+                                            "manifest is missing"),
+                  "%s", b->log.last_error);
+        if (way == BOTH_RUNS) {
+            must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
+                      "nothing good is left: 1 committed records are damaged");
+        } else {
+            must_open(b);
+            must_load(b, 2);
+            cr_assert_eq(b->recovery.damaged_count, way == MARKS_STAY ? 2 : 1);
+        }
+        end(b);
+    }
 }
 
 /* All older ones are damaged: the newest alone counts, and nothing is removed for it. */
@@ -157,6 +291,97 @@ Test(corners, no_permission_while_older_ones_are_counted) {
     }
     cr_assert_geq(refused, 8);
     end(many);
+}
+
+/* ---- damage, and something else at the same time ---- */
+
+static const char *const harmed[] = {"/s/gen/1-5/segment.0", "/s/MANIFEST.5.1",
+                                     "/s/gen/1-4/segment.0", "/s/MANIFEST.4.1"};
+enum { HARMED = sizeof harmed / sizeof harmed[0], OPERATIONS_MAX = 400 };
+
+/* Something is damaged, and the directory cannot be listed once more: nothing is told as damage,
+ * nothing goes on. */
+Test(corners, no_permission_while_damage_is_looked_into) {
+    for (size_t i = 0; i < HARMED; i++) {
+        unsigned refused = 0;
+        bool fired = true;
+        for (uint64_t n = 1; fired; n++) {
+            bench *b = begin_many();
+            cr_assert_lt(n, OPERATIONS_MAX);
+            flip(b, harmed[i], 20);
+            fault_io_arm(
+                b->disk,
+                &(fault_plan){.kind = FAULT_ERROR, .error = EACCES, .name = "list", .at = n});
+            tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+            fired = fault_io_fired(b->disk);
+            fault_io_arm(b->disk, NULL);
+            if (result.code) {
+                must_fail(b, result, TSR_IO, "cannot list the directory");
+                cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+                refused++;
+                must_open(b);
+            }
+            must_load(b, i < 2 ? 4 : 5);
+            cr_assert_eq(b->recovery.damaged_count, 1);
+            end(b);
+        }
+        cr_assert_geq(refused, 4, "%s: %u", harmed[i], refused);
+    }
+}
+
+static void publish_epoch(void *user) { put_file(user, "/s/EPOCH.9", ""); }
+
+/* The same, and another run takes the store over: it may have removed what is missing. */
+Test(corners, taken_over_while_damage_is_looked_into) {
+    for (size_t i = 0; i < HARMED; i++) {
+        unsigned told = 0;
+        bool fired = true;
+        for (uint64_t n = 1; fired; n++) {
+            bench *b = begin_many();
+            cr_assert_lt(n, OPERATIONS_MAX);
+            flip(b, harmed[i], 20);
+            fault_io_arm(
+                b->disk,
+                &(fault_plan){.kind = FAULT_CALL, .at = n, .call = publish_epoch, .call_user = b});
+            tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+            fired = fault_io_fired(b->disk);
+            fault_io_arm(b->disk, NULL);
+            if (result.code == TSR_LOCKED) {
+                must_fail(b, result, TSR_LOCKED,
+                          "another run took the store over: it is of epoch 9, this run of 2");
+                cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+                told++;
+            } else if (fired)
+                cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+            end(b);
+        }
+        cr_assert_geq(told, 3, "%s: %u", harmed[i], told);
+    }
+}
+
+static void take_over_and_remove(void *user) {
+    bench *b = user;
+    publish_epoch(b);
+    flip(b, "/s/gen/1-3/segment.0", 9);
+}
+
+/* What was acknowledged does not read back, and that because another run took over. */
+Test(corners, taken_over_while_reading_back) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CALL,
+                                        .at = 1,
+                                        .name = "pread",
+                                        .call = take_over_and_remove,
+                                        .call_user = b});
+    must_save(b, 3, 3);
+    cr_assert(!model_save(&b->ctx, b->store, &b->m, 4));
+    cr_assert(fault_io_fired(b->disk));
+    cr_assert(tsr_store_wait(b->store).fenced);
+    cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+    cr_assert(exists(b, "/s/MANIFEST.1.1"), "a run that was replaced removes nothing");
+    end(b);
 }
 
 Test(corners, lock_of_a_process_without_a_name) {
@@ -382,6 +607,23 @@ Test(corners, answers_that_are_none) {
                  TSR_SAVE);
     cr_assert_eq(c->phase, TSR_PHASE_IDLE);
     cr_assert_eq(c->committed_count, 0);
+    finish(b, w, c);
+}
+
+/* Removing old ones between two saves: the directory of the next one is no leftover. */
+Test(corners, a_directory_made_ready_stays) {
+    bench *b = begin_many();
+    wire *w = calloc(1, sizeof *w);
+    const tsr_io *io = b->ctx.io;
+    tsr_coordinator *c = open_coordinator(b, w, 0, 0);
+    make_idle(b, w, c);
+    cr_assert_eq(c->ready, 6);
+    cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/2-5", 0755), 0);
+    cr_assert_eq(tsr_coordinator_remove_old(&b->ctx, c).code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert(!exists(b, "/s/MANIFEST.3.1") && exists(b, "/s/MANIFEST.4.1"));
+    cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/2-6", 0755), -EEXIST);
+    cr_assert_eq(io->mkdir(io->self, TSR_IO_CWD, "/s/gen/2-5", 0755), 0, "a leftover goes");
+    save_one(b, c, 6);
     finish(b, w, c);
 }
 
