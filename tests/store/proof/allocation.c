@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/store/proof/allocation.h"
 
+#include "runtime/base/arena.h"
 #include "tests/store/fault_io.h"
 
 #include <errno.h>
@@ -46,6 +47,10 @@ void *__wrap_aligned_alloc(size_t align, size_t size);
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*start)(void *), void *user);
+void *__real_tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);
+char *__real_tsr_arena_strdup(tsr_arena *arena, const char *text);
+void *__wrap_tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align);
+char *__wrap_tsr_arena_strdup(tsr_arena *arena, const char *text);
 
 void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
 void *__wrap_calloc(size_t count, size_t size) {
@@ -61,4 +66,10 @@ void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*start)(void *), void *user) {
     return fails() ? EAGAIN : __real_pthread_create(thread, attributes, start, user);
+}
+void *__wrap_tsr_arena_alloc(tsr_arena *arena, size_t count, size_t size, size_t align) {
+    return fails() ? NULL : __real_tsr_arena_alloc(arena, count, size, align);
+}
+char *__wrap_tsr_arena_strdup(tsr_arena *arena, const char *text) {
+    return fails() ? NULL : __real_tsr_arena_strdup(arena, text);
 }

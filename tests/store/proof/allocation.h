@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The allocator of the process under test, told to fail: the linker sends its calls of malloc,
- * calloc, realloc, aligned_alloc, mmap and pthread_create here (--wrap). Those that the file system
- * in memory makes are not counted.
+ * calloc, realloc, aligned_alloc, mmap and pthread_create here (--wrap), and those of an arena, of
+ * which few need a new block. Those that the file system in memory makes are not counted.
  */
 #ifndef TSR_TESTS_STORE_PROOF_ALLOCATION_H
 #define TSR_TESTS_STORE_PROOF_ALLOCATION_H
