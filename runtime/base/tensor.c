@@ -38,7 +38,10 @@ const char *tsr_dtype_numpy_name(tsr_dtype dtype) { return find_row(dtype)->nump
 
 tsr_dtype tsr_dtype_from_name(const char *name) { FIND_BY(mlir, name); }
 tsr_dtype tsr_dtype_from_safetensors(const char *name) { FIND_BY(safetensors, name); }
-tsr_dtype tsr_dtype_from_numpy(const char *descr) { FIND_BY(numpy, descr); }
+tsr_dtype tsr_dtype_from_numpy(const char *descr) {
+    if (strcmp(descr, "<V2") == 0) return TSR_DTYPE_BF16;
+    FIND_BY(numpy, descr);
+}
 
 const tsr_tensor *tsr_tensor_find(const tsr_tensor *tensors, size_t count, const char *name) {
     for (size_t i = 0; i < count; i++)

@@ -14,7 +14,7 @@ Test(tensor, names_both_ways) {
         {TSR_DTYPE_F64, 8, "f64", "F64", "<f8"},    {TSR_DTYPE_F32, 4, "f32", "F32", "<f4"},
         {TSR_DTYPE_I64, 8, "i64", "I64", "<i8"},    {TSR_DTYPE_I32, 4, "i32", "I32", "<i4"},
         {TSR_DTYPE_I1, 1, "i1", "BOOL", "|b1"},     {TSR_DTYPE_UI8, 1, "ui8", "U8", "|u1"},
-        {TSR_DTYPE_BF16, 2, "bf16", "BF16", "<V2"}, {TSR_DTYPE_F16, 2, "f16", "F16", "<f2"},
+        {TSR_DTYPE_BF16, 2, "bf16", "BF16", "|V2"}, {TSR_DTYPE_F16, 2, "f16", "F16", "<f2"},
         {TSR_DTYPE_I8, 1, "i8", "I8", "|i1"},
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
@@ -30,6 +30,7 @@ Test(tensor, names_both_ways) {
     }
     cr_assert_eq(tsr_dtype_from_name("f8"), TSR_DTYPE_NONE);
     cr_assert_eq(tsr_dtype_from_name("F32"), TSR_DTYPE_NONE);
+    cr_assert_eq(tsr_dtype_from_numpy("<V2"), TSR_DTYPE_BF16);
     cr_assert_eq(tsr_dtype_from_numpy(">f4"), TSR_DTYPE_NONE, "big-endian");
     cr_assert_eq(tsr_dtype_size((tsr_dtype)10), 0);
     cr_assert_eq(tsr_dtype_size(TSR_DTYPE_NONE), 0);

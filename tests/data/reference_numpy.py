@@ -73,7 +73,7 @@ def check_refused(folder):
         expect_refused(path, f"big-endian ({descr}); expected little-endian (<{descr[1:]})")
     for descr in "<i2", "<u2", "<u4", "<c8", "<U5", "|S3", "<M8[s]":
         np.save(path, np.zeros(3, descr))
-        expect_refused(path, f"'{descr}'", "expected one of <f8 <f4 <i8 <i4 |b1 |u1 <V2 <f2 |i1")
+        expect_refused(path, f"'{descr}'", "expected one of <f8 <f4 <i8 <i4 |b1 |u1 |V2 <f2 |i1")
     np.save(path, np.array([{}, None], object), allow_pickle=True)
     expect_refused(path, "Python objects")
     np.save(path, np.zeros(3, [("a", "<f4"), ("b", "<i4")]))
