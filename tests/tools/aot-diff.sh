@@ -30,6 +30,21 @@ mkdir unpacked && tar xf same.tsb -C unpacked
 run 0 "$aot" diff a.tsb unpacked
 run 0 "$aot" diff --json a.tsb same.tsb
 has out '"identical":true,"differences":\[\]'
+# A slice has the digest of the whole.
+python3 - unpacked <<'SLICE'
+import json, pathlib, sys
+blobs = pathlib.Path(sys.argv[1], "blobs/sha256")
+read = lambda digest: json.loads((blobs / digest.removeprefix("sha256:")).read_text())
+index = json.loads(pathlib.Path(sys.argv[1], "index.json").read_text())
+for entry in read(index["manifests"][0]["digest"])["manifests"]:
+    if entry["annotations"]["dev.tessera.target"] == "cpu:x86-64-v3":
+        (blobs / entry["digest"].removeprefix("sha256:")).unlink()
+SLICE
+run 21 "$aot" diff a.tsb unpacked
+has out '^target .*cpu:x86-64-v3 removed'
+run 21 "$aot" diff unpacked a.tsb
+has out '^target .*cpu:x86-64-v3 added'
+run 0 "$aot" diff unpacked unpacked
 
 run 21 "$aot" diff a.tsb weights.tsb
 has err "'a.tsb' and 'weights.tsb' differ: [0-9]+ differences"
