@@ -9,6 +9,15 @@ import threading
 import urllib.parse
 
 
+telling = threading.Lock()
+
+
+def tell(*words):
+    """A line, whole: several connections are served at once."""
+    with telling:
+        print(*words, flush=True)
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     protocol_version = "HTTP/1.0"
@@ -17,7 +26,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        print(self.command, self.path, flush=True)
+        tell(self.command, self.path)
         url = urllib.parse.urlparse(self.path)
         upstream = http.client.HTTPConnection(url.hostname, url.port)
         upstream.request(self.command, url.path + ("?" + url.query if url.query else ""), headers=dict(self.headers))
@@ -33,10 +42,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_CONNECT(self):
         if "Proxy-Authorization" in self.headers:
-            print(self.command, self.path, "refused", flush=True)
+            tell(self.command, self.path, "refused")
             self.send_response_only(403)
             return self.end_headers()
-        print(self.command, self.path, flush=True)
+        tell(self.command, self.path)
         host, _, port = self.path.rpartition(":")
         upstream = socket.create_connection(("127.0.0.1" if host.endswith(".test") else host, int(port)))
         self.send_response_only(200)
