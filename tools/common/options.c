@@ -158,6 +158,8 @@ int tsr_tool_finish(tsr_ctx *ctx, const char *tool, tsr_result result) {
     if (result.code) fprintf(stderr, "%s: error: %s\n", tool, ctx->error.text);
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
+        /* What was too long for the buffer failed earlier: one more byte tells why. */
+        if (!errno && write(STDOUT_FILENO, "\n", 1) == 1) errno = EIO;
         fprintf(stderr, "%s: error: cannot write to standard output: %s\n", tool,
                 strerror(errno ? errno : EIO));
         if (!result.code) result.code = TSR_IO;
