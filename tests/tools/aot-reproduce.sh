@@ -87,9 +87,10 @@ SOURCE_DATE_EPOCH=1700000000 run 0 "$aot" build $targets here/digits.mlir -o=b.t
 cmp b.tsb dated.tsb || fail '--verify-rebuild with a date'
 # A source that differs the second time is found out: a pipe that ends, a file that changes.
 mkfifo pipe.mlir
-(cat here/digits.mlir >pipe.mlir && sed 's/0.2165/0.2166/' here/digits.mlir >pipe.mlir) &
+(cat here/digits.mlir >pipe.mlir && sed 's/0.2165/0.2166/' here/digits.mlir >pipe.mlir) >/dev/null 2>&1 &
 run 7 "$aot" build $targets --verify-rebuild pipe.mlir -o c.tsb
-kill $! 2>/dev/null || true
+exec 9<>pipe.mlir # a writer that no reader came for goes on
 wait || true
+exec 9>&-
 [[ -z $skipped ]] || echo "left out:$skipped"
 finish
