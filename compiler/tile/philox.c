@@ -5,6 +5,7 @@
  * operation here may be fused or reordered.
  */
 #include "compiler/tile/element.h"
+#include "runtime/base/quantile.h"
 
 #include <math.h>
 
@@ -48,54 +49,16 @@ static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue word
 
 /* ---- the normal distribution ----------------------------------------------------------------- */
 
-enum { TERMS = 8 };
-
-static const double center_over[TERMS] = {3.3871328727963666080e0, 1.3314166789178437745e2,
-                                          1.9715909503065514427e3, 1.3731693765509461125e4,
-                                          4.5921953931549871457e4, 6.7265770927008700853e4,
-                                          3.3430575583588128105e4, 2.5090809287301226727e3};
-static const double center_under[TERMS] = {1.0,
-                                           4.2313330701600911252e1,
-                                           6.8718700749205790830e2,
-                                           5.3941960214247511077e3,
-                                           2.1213794301586595867e4,
-                                           3.9307895800092710610e4,
-                                           2.8729085735721942674e4,
-                                           5.2264952788528545610e3};
-static const double tail_over[TERMS] = {1.42343711074968357734e0,  4.63033784615654529590e0,
-                                        5.76949722146069140550e0,  3.64784832476320460504e0,
-                                        1.27045825245236838258e0,  2.41780725177450611770e-1,
-                                        2.27238449892691845833e-2, 7.74545014278341407640e-4};
-static const double tail_under[TERMS] = {1.0,
-                                         2.05319162663775882187e0,
-                                         1.67638483018380384940e0,
-                                         6.89767334985100004550e-1,
-                                         1.48103976427480074590e-1,
-                                         1.51986665636164571966e-2,
-                                         5.47593808499534494600e-4,
-                                         1.05075007164441684324e-9};
-static const double far_over[TERMS] = {6.65790464350110377720e0,  5.46378491116411436990e0,
-                                       1.78482653991729133580e0,  2.96560571828504891230e-1,
-                                       2.65321895265761230930e-2, 1.24266094738807843860e-3,
-                                       2.71155556874348757815e-5, 2.01033439929228813265e-7};
-static const double far_under[TERMS] = {1.0,
-                                        5.99832206555887937690e-1,
-                                        1.36929880922735805310e-1,
-                                        1.48753612908506148525e-2,
-                                        7.86869131145613259100e-4,
-                                        1.84631831751005468180e-5,
-                                        1.42151175831644588870e-7,
-                                        2.04426310338993978564e-15};
-
-static MlirValue polynomial(const draw *d, const double coefficients[static TERMS], MlirValue x) {
-    MlirValue value = real(d, coefficients[TERMS - 1]);
-    for (int i = TERMS - 2; i >= 0; i--)
+static MlirValue polynomial(const draw *d, const double coefficients[static TSR_QUANTILE_TERMS],
+                            MlirValue x) {
+    MlirValue value = real(d, coefficients[TSR_QUANTILE_TERMS - 1]);
+    for (int i = TSR_QUANTILE_TERMS - 2; i >= 0; i--)
         value = two(d, "arith.addf", two(d, "arith.mulf", value, x), real(d, coefficients[i]));
     return value;
 }
 
-static MlirValue quotient(const draw *d, const double over[static TERMS],
-                          const double under[static TERMS], MlirValue x) {
+static MlirValue quotient(const draw *d, const double over[static TSR_QUANTILE_TERMS],
+                          const double under[static TSR_QUANTILE_TERMS], MlirValue x) {
     return two(d, "arith.divf", polynomial(d, over, x), polynomial(d, under, x));
 }
 
@@ -133,12 +96,15 @@ static MlirValue normal_quantile(const draw *d, MlirValue u) {
     tsr_tile_builder *b = d->b;
     MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), zero = real(d, 0);
     MlirValue r = two(d, "arith.subf", real(d, 0.180625), two(d, "arith.mulf", q, q));
-    MlirValue center = two(d, "arith.mulf", q, quotient(d, center_over, center_under, r));
+    MlirValue center = two(d, "arith.mulf", q,
+                           quotient(d, tsr_quantile_center_over, tsr_quantile_center_under, r));
     MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, q, zero);
     MlirValue side = tsr_tile_select(b, below, u, two(d, "arith.subf", real(d, 1), u));
     MlirValue root = tsr_tile_1(b, "math.sqrt", tsr_tile_1(b, "arith.negf", log_positive(d, side)));
-    MlirValue tail = quotient(d, tail_over, tail_under, two(d, "arith.subf", root, real(d, 1.6)));
-    MlirValue far = quotient(d, far_over, far_under, two(d, "arith.subf", root, real(d, 5)));
+    MlirValue tail = quotient(d, tsr_quantile_tail_over, tsr_quantile_tail_under,
+                              two(d, "arith.subf", root, real(d, 1.6)));
+    MlirValue far = quotient(d, tsr_quantile_far_over, tsr_quantile_far_under,
+                             two(d, "arith.subf", root, real(d, 5)));
     MlirValue near = tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5));
     MlirValue value = tsr_tile_select(b, near, tail, far);
     value = tsr_tile_select(b, below, tsr_tile_1(b, "arith.negf", value), value);
