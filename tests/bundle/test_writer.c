@@ -35,9 +35,21 @@ static tsr_result fill(tsr_ctx *ctx, void *user, uint64_t offset, void *bytes, s
     return TSR_SUCCESS;
 }
 
+/* What a test took, given back when it ends. */
+static void *owned[8];
+static size_t owned_count;
+
+static void *own(void *memory) {
+    cr_assert(memory && owned_count < sizeof owned / sizeof owned[0]);
+    return owned[owned_count++] = memory;
+}
+
+static void release(void) {
+    while (owned_count) free(owned[--owned_count]);
+}
+
 static filler make_filler(uint64_t size_bytes, uint64_t seed) {
-    char *bytes = malloc(size_bytes);
-    cr_assert_not_null(bytes);
+    char *bytes = own(malloc(size_bytes));
     sample_fill(bytes, size_bytes, seed);
     return (filler){.bytes = bytes,
                     .size_bytes = size_bytes,
@@ -78,9 +90,9 @@ static void check_strict(tsr_ctx *ctx, const char *path) {
     tsr_bundle_close(ctx, bundle);
 }
 
-Test(writer, a_source_gives_the_same_bytes) {
+Test(writer, a_source_gives_the_same_bytes, .fini = release) {
     tsr_ctx ctx = {0};
-    const char *memory = strdup(sample_path("memory.tsb")), *read = sample_path("read.tsb");
+    const char *memory = own(strdup(sample_path("memory.tsb"))), *read = sample_path("read.tsb");
     filler a = make_filler(9 << 20, 1), b = make_filler((4 << 20) + 1, 2);
     const tsr_bundle_source a_source = {fill, &a}, b_source = {fill, &b};
     tsr_bundle_blob blobs[] = {{TSR_MEDIA_WEIGHTS, "a.safetensors", a.bytes, a.size_bytes, NULL},
@@ -97,9 +109,9 @@ Test(writer, a_source_gives_the_same_bytes) {
 }
 
 /* Two sources that turn out to hold the same bytes: what lies behind the second moves down. */
-Test(writer, equal_sources_are_stored_once) {
+Test(writer, equal_sources_are_stored_once, .fini = release) {
     tsr_ctx ctx = {0};
-    const char *once = strdup(sample_path("once.tsb")), *twice = sample_path("twice.tsb");
+    const char *once = own(strdup(sample_path("once.tsb"))), *twice = sample_path("twice.tsb");
     filler a = make_filler(5 << 20, 1), same = make_filler(5 << 20, 1), b = make_filler(6 << 20, 3);
     const tsr_bundle_source sources[] = {{fill, &a}, {fill, &same}, {fill, &b}};
     const tsr_bundle_blob known[] = {
@@ -116,7 +128,7 @@ Test(writer, equal_sources_are_stored_once) {
     check_strict(&ctx, twice);
 }
 
-Test(writer, a_failing_source_leaves_nothing) {
+Test(writer, a_failing_source_leaves_nothing, .fini = release) {
     filler a = make_filler(20 << 20, 1);
     const tsr_bundle_source source = {fill, &a};
     const tsr_bundle_blob blob = {TSR_MEDIA_WEIGHTS, "a.safetensors", NULL, a.size_bytes, &source};
@@ -131,7 +143,7 @@ Test(writer, a_failing_source_leaves_nothing) {
     }
 }
 
-Test(writer, refuses_what_is_neither_or_both) {
+Test(writer, refuses_what_is_neither_or_both, .fini = release) {
     tsr_ctx ctx = {0};
     filler a = make_filler(100, 1);
     const tsr_bundle_source source = {fill, &a};

@@ -35,7 +35,7 @@ static void must(bool good, const char *what, const char *path) {
 static void write_file(const char *path, const void *bytes, size_t size) {
     FILE *file = fopen(path, "wb");
     must(file != NULL, "write", path);
-    must(fwrite(bytes, 1, size, file) == size, "write", path);
+    must(!size || fwrite(bytes, 1, size, file) == size, "write", path);
     must(fclose(file) == 0, "write", path);
 }
 
