@@ -174,6 +174,19 @@ static tsr_result sort_tensors(tsr_ctx *ctx, inspect_view *v) {
     return TSR_SUCCESS;
 }
 
+/* Who chose the kernels: the source of its groups, "mixed" where they differ. */
+static const char *schedule_origin(const struct cJSON *root, tsr_arena *arena) {
+    const struct cJSON *group = NULL;
+    const char *origin = NULL;
+    cJSON_ArrayForEach(group, tsr_json_find(root, "groups")) {
+        const struct cJSON *source = tsr_json_find(group, "source");
+        if (!cJSON_IsString(source) || !tsr_name_valid(source->valuestring)) return NULL;
+        if (origin && strcmp(origin, source->valuestring) != 0) return "mixed";
+        origin = source->valuestring;
+    }
+    return origin ? tsr_arena_strdup(arena, origin) : NULL;
+}
+
 /* Counts, and who made it; its form is the scheduler's. */
 static tsr_result read_schedule(tsr_ctx *ctx, inspect_view *v) {
     const tsr_json_options options = {.subject = "schedule", .code = TSR_CORRUPT};
@@ -190,9 +203,7 @@ static tsr_result read_schedule(tsr_ctx *ctx, inspect_view *v) {
         v->schedule.entry_count++;
         v->schedule.call_count += (size_t)cJSON_GetArraySize(tsr_json_find(entry, "calls"));
     }
-    const struct cJSON *origin = tsr_json_find(root, "origin");
-    if (cJSON_IsString(origin) && tsr_name_valid(origin->valuestring))
-        v->schedule.origin = tsr_arena_strdup(&v->arena, origin->valuestring);
+    v->schedule.origin = schedule_origin(root, &v->arena);
     tsr_json_destroy(root);
     return TSR_SUCCESS;
 }
