@@ -4,7 +4,7 @@
  * reshape, is a copy with other strides: the map family. Else square blocks of the input's and the
  * output's last dimension are transposed in registers.
  */
-#include "compiler/tile/region.h"
+#include "compiler/tile/kernels/runs.h"
 
 enum { PROGRAM_BYTES = 16 * 1024, BLOCK_MAX = 16 };
 
@@ -18,18 +18,6 @@ typedef struct transpose {
     uint32_t lanes;
     tsr_point point;
 } transpose;
-
-/* The group must be one op on one argument. */
-static tsr_result check_lone(tsr_tile_group *group) {
-    bool lone =
-        group->input_count == 1 && group->output_count == 1 &&
-        mlirValueEqual(tsr_op_operand(group->root, 0), mlirBlockGetArgument(group->body, 0)) &&
-        mlirValueEqual(group->returned[0], tsr_op_result(group->root, 0));
-    if (!lone)
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s is not alone", group->name,
-             tsr_op_name(group->root));
-    return TSR_SUCCESS;
-}
 
 tsr_result tsr_tile_lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_view *to,
                                tsr_space *space) {
@@ -48,13 +36,18 @@ tsr_result tsr_tile_lower_copy(tsr_tile_group *group, const tsr_view *from, tsr_
 
 tsr_result tsr_tile_lower_reshape(tsr_tile_group *group) {
     uint64_t count = 0;
-    TRY(group->ctx, check_lone(group));
-    bool fits = tsr_shape_count(&group->types[0].shape, &count);
+    uint32_t number = 0;
+    TRY(group->ctx, tsr_runs_argument(group, 0, &number));
+    bool fits = tsr_shape_count(&group->types[number].shape, &count);
     TSR_ASSERT(fits);
-    tsr_dtype dtype = group->types[0].dtype;
+    tsr_dtype dtype = group->types[number].dtype;
     tsr_space space = {.rank = 1, .dims = {(int64_t)count}};
-    tsr_view from = {.dtype = dtype, .buffer = group->buffers[0], .strides = {1}, .stored = true};
-    tsr_view to = {.dtype = dtype, .buffer = group->buffers[1], .strides = {1}, .stored = true};
+    tsr_view from = {
+        .dtype = dtype, .buffer = group->buffers[number], .strides = {1}, .stored = true};
+    tsr_view to = {.dtype = dtype,
+                   .buffer = group->buffers[group->input_count],
+                   .strides = {1},
+                   .stored = true};
     return tsr_tile_lower_copy(group, &from, &to, &space);
 }
 
@@ -62,9 +55,12 @@ tsr_result tsr_tile_lower_reshape(tsr_tile_group *group) {
 
 static tsr_result read_transpose(transpose *t) {
     tsr_tile_group *group = t->group;
+    uint32_t number = 0;
     int64_t permutation[TSR_RANK_MAX], strides[TSR_RANK_MAX], stride = 1;
     size_t count = 0;
-    const tsr_shape *from = &group->types[0].shape, *to = &group->types[1].shape;
+    TRY(group->ctx, tsr_runs_argument(group, 0, &number));
+    const tsr_shape *from = &group->types[number].shape;
+    const tsr_shape *to = &group->types[group->input_count].shape;
     if (!tsr_op_i64s(group->root, "permutation", TSR_RANK_MAX, permutation, &count) ||
         count != from->rank || count != to->rank)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed permutation", group->name);
@@ -72,10 +68,11 @@ static tsr_result read_transpose(transpose *t) {
         strides[d] = stride;
         stride *= (int64_t)from->dims[d];
     }
-    t->dtype = group->types[0].dtype;
+    t->dtype = group->types[number].dtype;
     t->space.rank = to->rank;
-    t->from = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[0], .stored = true};
-    t->to = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[1], .stored = true};
+    t->from = (tsr_view){.dtype = t->dtype, .buffer = group->buffers[number], .stored = true};
+    t->to =
+        (tsr_view){.dtype = t->dtype, .buffer = group->buffers[group->input_count], .stored = true};
     stride = 1;
     for (uint32_t d = to->rank; d-- > 0;) {
         if (permutation[d] < 0 || permutation[d] >= (int64_t)from->rank)
@@ -176,7 +173,6 @@ static void emit_blocks(transpose *t) {
 
 tsr_result tsr_tile_lower_transpose(tsr_tile_group *group) {
     transpose t = {.group = group};
-    TRY(group->ctx, check_lone(group));
     TRY(group->ctx, read_transpose(&t));
     if (!tsr_space_count(&t.space)) return TSR_SUCCESS;
     tsr_view views[] = {t.to, t.from};

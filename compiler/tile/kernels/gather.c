@@ -14,18 +14,17 @@ typedef struct gather {
     tsr_axis axis;
     int64_t count;
     tsr_dtype dtype, index_dtype;
-    uint32_t indices; /* number of the argument */
+    uint32_t input, indices; /* numbers of the arguments */
     MlirValue valid;
 } gather;
 
-static tsr_result read(tsr_tile_group *group, size_t index_operand, gather *g) {
-    uint32_t input = 0;
+static tsr_result read(tsr_tile_group *group, gather *g) {
     int64_t axis = 0;
     uint64_t count = 0;
     *g = (gather){.group = group};
-    TRY(group->ctx, tsr_runs_argument(group, 0, &input));
-    TRY(group->ctx, tsr_runs_argument(group, index_operand, &g->indices));
-    const tsr_type *type = &group->types[input], *index = &group->types[g->indices];
+    TRY(group->ctx, tsr_runs_argument(group, 0, &g->input));
+    TRY(group->ctx, tsr_runs_argument(group, 1, &g->indices));
+    const tsr_type *type = &group->types[g->input], *index = &group->types[g->indices];
     if (!tsr_op_i64(group->root, "axis", &axis) || axis < 0 || axis >= (int64_t)type->shape.rank ||
         (index->dtype != TSR_DTYPE_I64 && index->dtype != TSR_DTYPE_I32) ||
         !tsr_shape_count(&index->shape, &count))
@@ -51,9 +50,7 @@ static MlirValue load_index(gather *g, MlirValue place) {
 
 tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
     gather g;
-    uint32_t input = 0;
-    TRY(group->ctx, read(group, 1, &g));
-    TRY(group->ctx, tsr_runs_argument(group, 0, &input));
+    TRY(group->ctx, read(group, &g));
     if (!g.axis.outer || !g.count || !g.axis.inner) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     tsr_strip s;
@@ -65,7 +62,7 @@ tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
     MlirValue from = tsr_tile_mul(b, tsr_tile_add(b, row, index), g.axis.inner);
     MlirValue columns = tsr_tile_sub(b, s.end, s.begin);
     tsr_run run = {g.dtype, tsr_tile_select(b, g.valid, columns, tsr_tile_index(b, 0)), s.width};
-    tsr_run_copy(b, &run, group->buffers[input], tsr_tile_add(b, from, s.begin),
+    tsr_run_copy(b, &run, group->buffers[g.input], tsr_tile_add(b, from, s.begin),
                  group->buffers[group->input_count],
                  tsr_tile_add(b, tsr_tile_mul(b, s.row, g.axis.inner), s.begin));
     tsr_strip_end(group, &s);
@@ -123,16 +120,15 @@ static void copy_input(gather *g, MlirValue input, const tsr_strip *s) {
 
 tsr_result tsr_tile_lower_scatter_add(tsr_tile_group *group) {
     gather g;
-    uint32_t input = 0, updates = 0;
-    TRY(group->ctx, read(group, 1, &g));
-    TRY(group->ctx, tsr_runs_argument(group, 0, &input));
+    uint32_t updates = 0;
+    TRY(group->ctx, read(group, &g));
     TRY(group->ctx, tsr_runs_argument(group, 2, &updates));
     if (!g.axis.outer || !g.axis.inner) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     tsr_strip s;
     int64_t bytes = (g.axis.size + 2 * g.count + 1) * (int64_t)tsr_dtype_size(g.dtype);
     tsr_strip_begin(group, g.axis.outer, g.axis.inner, bytes, false, &s);
-    if (g.axis.size) copy_input(&g, group->buffers[input], &s);
+    if (g.axis.size) copy_input(&g, group->buffers[g.input], &s);
     if (g.count) {
         tsr_tile_loop loop;
         tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g.count), 1, 0, NULL);
