@@ -66,4 +66,6 @@ equal "a terminal that cannot erase" "$states" 0
 only 'receive: ' 'pulled 127' '  sent'
 rm -f out.tsb
 expect "no terminal" 0 '^receive: [0-9.]+ MB of [0-9.]+ MB, [0-9.]+ [kMG]?B/s$' "$AOT" pull "$P/a" -o out.tsb
+expect "nobody there" 18 '^send: 0 B of ' "$AOT" push out.tsb 127.0.0.1:1/models/a:v1
+equal "lines that stop short" "$(grep -c ',[ ]*$' .err)" 0
 finish

@@ -162,9 +162,10 @@ static void draw_line(tsr_remote_meter *meter, const tsr_registry_progress *p, c
     bool end = p->done_bytes == p->total_bytes;
     if (!end && time - meter->last_line < SECONDS) return;
     meter->last_line = time;
+    if (end) eta = "";
     fprintf(stderr, "%s: %s of %s, %s/s%s%s\n", p->what, show_bytes((double)p->done_bytes).text,
-            show_bytes((double)p->total_bytes).text, show_bytes(meter->rate).text, end ? "" : ", ",
-            end ? "" : eta);
+            show_bytes((double)p->total_bytes).text, show_bytes(meter->rate).text, *eta ? ", " : "",
+            eta);
 }
 
 /* The rate over the last seconds: what was a minute ago says little of what is left. */
