@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bundle -> ready program: open, check who signed it, match, decode, plan, map code, allocate.
+ * bundle -> ready program: open, check who signed it, match, decode, plan, open the device,
+ * allocate.
  */
 #include "bundle/sign.h"
 #include "loader/match.h"
@@ -50,18 +51,19 @@ static tsr_result plan(tsr_ctx *ctx, tsr_model *model) {
     return tsr_memory_check(ctx, tsr_bundle_get_path(model->bundle), model->plan.total_bytes);
 }
 
-static tsr_result map_code(tsr_ctx *ctx, tsr_model *model) {
-    tsr_arena arena = {0}; /* of the file's bytes, mapped anew */
+static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+    const char *target = tsr_bundle_get_target_name(model->bundle, model->target);
+    tsr_arena arena = {0}; /* of the code's bytes, held by the device anew */
     tsr_result result = TSR_SUCCESS;
     void *bytes = NULL;
     size_t size = 0;
-    model->kernels = TSR_NEW(&model->arena, tsr_kernel_fn, (size_t)model->program.kernel_count + 1);
-    if (!model->kernels)
-        FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", model->program.kernel_count);
     TRY_GOTO(ctx, result, read_required(ctx, model, TSR_MEDIA_ELF, &arena, &bytes, &size));
-    TRY_GOTO(ctx, result,
-             tsr_code_object_load(ctx, bytes, size, (const char *const *)model->program.kernels,
-                                  model->program.kernel_count, model->kernels, &model->object));
+    tsr_device_options device = {.code = bytes,
+                                 .code_size_bytes = size,
+                                 .kernels = (const char *const *)model->program.kernels,
+                                 .kernel_count = model->program.kernel_count,
+                                 .threads = options->threads};
+    TRY_GOTO(ctx, result, tsr_device_open(ctx, target, &device, &model->device));
 done:
     tsr_arena_finish(&arena);
     return result;
@@ -83,14 +85,13 @@ static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
     return TSR_SUCCESS;
 }
 
-static tsr_result allocate(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
+static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
     bool fma = tsr_cpu_parse_level(tsr_bundle_get_target_name(model->bundle, model->target)) >= 3;
     model->numerics =
         tsr_arena_printf(&model->arena, "%s%s", model->config.numerics, fma ? "+fma" : "");
     if (!model->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
-    TRY(ctx, tsr_threads_create(ctx, options->threads, &model->threads));
-    TRY(ctx, tsr_executor_create(ctx, &model->config, &model->program, model->kernels,
-                                 model->threads, &model->executor));
+    TRY(ctx,
+        tsr_executor_create(ctx, &model->config, &model->program, model->device, &model->executor));
     return collect_state(ctx, model);
 }
 
@@ -103,8 +104,8 @@ static tsr_result open_stages(tsr_ctx *ctx, const char *path, const tsr_model_op
     TRY(ctx, match(ctx, model, options));
     TRY(ctx, decode(ctx, model));
     TRY(ctx, plan(ctx, model));
-    TRY(ctx, map_code(ctx, model));
-    TRY(ctx, allocate(ctx, model, options));
+    TRY(ctx, open_device(ctx, model, options));
+    TRY(ctx, allocate(ctx, model));
     TRY(ctx, tsr_weights_list_folders(ctx, path, options, &model->arena, &model->folders));
     return tsr_model_load_constants(ctx, model);
 }
@@ -127,8 +128,7 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
 void tsr_model_close(tsr_ctx *ctx, tsr_model *model) {
     if (!model) return;
     tsr_executor_destroy(model->executor);
-    tsr_threads_destroy(model->threads);
-    tsr_code_object_unload(model->object);
+    tsr_device_close(model->device);
     tsr_bundle_close(ctx, model->bundle);
     tsr_arena_finish(&model->arena);
     free(model);
@@ -144,7 +144,8 @@ const char *tsr_model_get_target(const tsr_model *model) {
 const char *tsr_model_get_choice(const tsr_model *model) { return model->choice; }
 const char *tsr_model_get_numerics(const tsr_model *model) { return model->numerics; }
 unsigned tsr_model_get_thread_count(const tsr_model *model) {
-    return tsr_threads_get_count(model->threads);
+    const tsr_threads *threads = tsr_device_cpu_get_threads(model->device);
+    return threads ? tsr_threads_get_count(threads) : 1;
 }
 tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model) { return model->plan; }
 

@@ -10,6 +10,7 @@
 #include "loader/weights.h"
 #include "manifests/program.h"
 #include "runtime/cpu.h"
+#include "runtime/device/device.h"
 #include "runtime/executor.h"
 
 struct tsr_model {
@@ -20,11 +21,9 @@ struct tsr_model {
     tsr_config config;
     tsr_program program;
     tsr_memory_plan plan;
-    tsr_kernel_fn *kernels;  /* in the arena */
-    tsr_code_object *object; /* owned */
-    tsr_threads *threads;    /* owned */
-    tsr_executor *executor;  /* owned */
-    tsr_tensor *state;       /* in the arena; views of the executor's memory, sorted by name */
+    tsr_device *device;     /* owned */
+    tsr_executor *executor; /* owned */
+    tsr_tensor *state;      /* in the arena; views of the executor's memory, sorted by name */
     size_t state_count;
     bool filled;                 /* the state holds values */
     bool ignore_memory_plan;     /* as opened */

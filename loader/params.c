@@ -15,6 +15,7 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
+    TRY_GOTO(ctx, result, tsr_executor_claim(ctx, model->executor));
     if (!data)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu pointers", config->tensor_count);
     for (size_t i = 0; i < config->tensor_count; i++) {
@@ -81,6 +82,7 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
         TRY(ctx, tsr_check_type(ctx, TSR_MISMATCH, directory, tensor->name, found->dtype,
                                 &found->shape, tensor->dtype, &tensor->shape));
     }
+    TRY(ctx, tsr_executor_claim(ctx, model->executor));
     for (size_t i = 0; i < model->state_count; i++) {
         const tsr_tensor *tensor = &model->state[i];
         uint64_t size = 0;
@@ -139,6 +141,7 @@ tsr_result tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *pat
     TRY_GOTO(ctx, result, visit_params(ctx, model, &weights, false));
     if (!model->filled) TRY_GOTO(ctx, result, fill(ctx, model, 1u << TSR_ROLE_STATE, 0));
     model->filled = false;
+    TRY_GOTO(ctx, result, tsr_executor_claim(ctx, model->executor));
     TRY_GOTO(ctx, result, visit_params(ctx, model, &weights, true));
     model->filled = true;
 done:
@@ -151,6 +154,7 @@ tsr_result tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const c
     tsr_arena arena = {0};
     size_t count = 0;
     TRY(ctx, tsr_model_check_filled(ctx, model));
+    TRY(ctx, tsr_executor_fetch(ctx, model->executor));
     tsr_tensor *params = TSR_NEW(&arena, tsr_tensor, model->state_count + 1);
     if (!params) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", model->state_count);
     for (size_t i = 0; i < model->state_count; i++) {

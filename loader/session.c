@@ -314,6 +314,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     self->job.store = self->store;
     if (!self->recovery.found) return initialize(ctx, self);
     TRY(ctx, check_position(ctx, self, &self->recovery.generation.position));
+    TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
     TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
     self->model->filled = true;
     return TSR_SUCCESS;

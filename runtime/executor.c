@@ -1,37 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One block of memory:  tensors | workspace | inputs and outputs of entry 0 | … of entry 1 | …
- * each piece rounded up to the alignment. At creation every command's arguments become pointers, so
- * that a run walks an array.
+ * One block of memory:  tensors | workspace | inputs, outputs of entry 0 | … of entry 1 | …
+ * each piece rounded up to the alignment. At creation every command's arguments become addresses of
+ * the device, so that it walks an array.
  */
 #include "runtime/executor.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-typedef struct bound_command {
-    const tsr_program_command *command; /* borrowed */
-    tsr_kernel_fn kernel;
-    void **buffers;      /* in the arena */
-    uint64_t copy_bytes; /* COPY */
-} bound_command;
 
 typedef struct bound_entry {
-    void **inputs, **outputs; /* in the arena; memory in the block */
-    bound_command *commands;  /* in the arena */
-    bool is_shared;           /* between threads, in some launch */
+    void **inputs, **outputs;     /* in the arena; the host's memory in the block */
+    tsr_device_command *commands; /* in the arena */
+    tsr_device_list list;
+    bool writes_tensors;
 } bound_entry;
 
 struct tsr_executor {
     const tsr_config *config;   /* borrowed */
     const tsr_program *program; /* borrowed */
-    tsr_threads *threads;       /* borrowed */
+    tsr_device *device;         /* borrowed */
     tsr_arena arena;
-    void *block; /* owned; mmap of block_bytes */
-    size_t block_bytes;
+    tsr_device_memory memory;        /* owned; of the device */
+    uint64_t tensor_bytes;           /* at its begin */
+    bool host_counts, device_counts; /* whose copy of the tensors is good; both may be */
     void **tensors;
-    char *workspace;
+    char *workspace; /* the host's */
     bound_entry *entries;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
@@ -105,20 +99,28 @@ static void *find_buffer(const tsr_executor *executor, size_t entry,
 }
 
 static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
-                         const tsr_kernel_fn *kernels, bound_command *out_bound) {
+                         tsr_device_command *out_bound) {
     const tsr_program_entry *source = &executor->program->entries[entry];
-    *out_bound = (bound_command){.command = command};
-    out_bound->buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
-    if (!out_bound->buffers) return false;
-    for (uint32_t i = 0; i < command->argument_count; i++)
-        out_bound->buffers[i] =
-            find_buffer(executor, entry, &source->buffers[command->arguments[i]]);
-    if (command->opcode == TSR_OP_LAUNCH) {
-        out_bound->kernel = kernels[command->kernel];
-        return true;
+    const tsr_device_memory *memory = &executor->memory;
+    bool is_copy = command->opcode == TSR_OP_COPY;
+    void **buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
+    if (!buffers) return false;
+    for (uint32_t i = 0; i < command->argument_count; i++) {
+        const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
+        bool written = is_copy ? i == 0 : i >= command->written_from;
+        buffers[i] = memory->device + ((char *)find_buffer(executor, entry, buffer) - memory->host);
+        if (written && buffer->space == TSR_SPACE_TENSOR)
+            executor->entries[entry].writes_tensors = true;
     }
-    const tsr_program_buffer *buffer = &source->buffers[command->arguments[0]];
-    return tsr_shape_size(&buffer->shape, buffer->dtype, &out_bound->copy_bytes);
+    *out_bound = (tsr_device_command){.is_copy = is_copy,
+                                      .kernel = is_copy ? 0 : command->kernel,
+                                      .buffer_count = command->argument_count,
+                                      .buffers = buffers,
+                                      .grid = command->grid,
+                                      .cost = command->cost,
+                                      .location = command->location};
+    const tsr_program_buffer *target = &source->buffers[command->arguments[0]];
+    return !is_copy || tsr_shape_size(&target->shape, target->dtype, &out_bound->copy_bytes);
 }
 
 static bool bind_ports(tsr_executor *executor, const tsr_config_port *ports, size_t count,
@@ -130,29 +132,39 @@ static bool bind_ports(tsr_executor *executor, const tsr_config_port *ports, siz
     return memory != NULL;
 }
 
-static bool bind_entry(tsr_executor *executor, size_t entry, const tsr_kernel_fn *kernels,
-                       char **at) {
+static tsr_device_range range_of(const tsr_executor *executor, const char *begin, const char *end) {
+    return (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
+}
+
+static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     const tsr_config_entry *config = &executor->config->entries[entry];
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
-    bound->commands =
-        TSR_NEW(&executor->arena, bound_command, source->command_count ? source->command_count : 1);
+    const char *inputs = *at;
+    bound->commands = TSR_NEW(&executor->arena, tsr_device_command,
+                              source->command_count ? source->command_count : 1);
     if (!bound->commands ||
-        !bind_ports(executor, config->inputs, config->input_count, at, &bound->inputs) ||
-        !bind_ports(executor, config->outputs, config->output_count, at, &bound->outputs))
+        !bind_ports(executor, config->inputs, config->input_count, at, &bound->inputs))
         return false;
+    const char *outputs = *at;
+    if (!bind_ports(executor, config->outputs, config->output_count, at, &bound->outputs))
+        return false;
+    bound->list = (tsr_device_list){.name = config->name,
+                                    .commands = bound->commands,
+                                    .command_count = source->command_count,
+                                    .inputs = range_of(executor, inputs, outputs),
+                                    .outputs = range_of(executor, outputs, *at)};
     for (uint32_t i = 0; i < source->command_count; i++) {
-        if (!bind_command(executor, entry, &source->commands[i], kernels, &bound->commands[i]))
-            return false;
-        if (source->commands[i].cost >= TSR_LAUNCH_COST_SHARED) bound->is_shared = true;
+        if (!bind_command(executor, entry, &source->commands[i], &bound->commands[i])) return false;
+        uint64_t cost = source->commands[i].cost;
+        if (cost > bound->list.cost_max) bound->list.cost_max = cost;
     }
     return true;
 }
 
-static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan,
-                     const tsr_kernel_fn *kernels) {
+static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
     const tsr_config *config = executor->config;
-    char *at = executor->block;
+    char *at = executor->memory.host;
     executor->tensors =
         TSR_NEW(&executor->arena, void *, config->tensor_count ? config->tensor_count : 1);
     executor->entries =
@@ -163,37 +175,70 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan,
     executor->workspace = at;
     at += plan->workspace_bytes;
     for (size_t i = 0; i < config->entry_count; i++)
-        if (!bind_entry(executor, i, kernels, &at)) return false;
+        if (!bind_entry(executor, i, &at)) return false;
     return true;
 }
 
+static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
+    tsr_device *device = executor->device;
+    tsr_result result = device->type->allocate(ctx, device, plan->total_bytes, &executor->memory);
+    if (result.code)
+        return tsr_error_prefix(ctx, result, "'%s' plans %llu bytes", executor->config->name,
+                                (unsigned long long)plan->total_bytes);
+    if (!bind_all(executor, plan))
+        FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
+    for (size_t i = 0; i < executor->config->entry_count; i++)
+        TRY(ctx, device->type->prepare(ctx, device, &executor->memory, &executor->entries[i].list));
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                               const tsr_kernel_fn *kernels, tsr_threads *threads,
-                               tsr_executor **out_executor) {
+                               tsr_device *device, tsr_executor **out_executor) {
     tsr_memory_plan plan;
     TSR_ASSERT(config->entry_count == program->entry_count);
     TRY(ctx, tsr_executor_plan(ctx, config, program, &plan));
     tsr_executor *executor = calloc(1, sizeof *executor);
     if (!executor) FAIL(ctx, TSR_MEMORY, "no memory for the executor of '%s'", config->name);
-    *executor = (tsr_executor){
-        .config = config, .program = program, .threads = threads, .block = MAP_FAILED};
-    executor->block_bytes = (size_t)plan.total_bytes;
-    executor->block = mmap(NULL, executor->block_bytes, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (executor->block == MAP_FAILED || !bind_all(executor, &plan, kernels)) {
+    *executor = (tsr_executor){.config = config,
+                               .program = program,
+                               .device = device,
+                               .tensor_bytes = plan.tensor_bytes,
+                               .host_counts = true};
+    tsr_result result = set_up(ctx, executor, &plan);
+    if (result.code)
         tsr_executor_destroy(executor);
-        FAIL(ctx, TSR_MEMORY, "no memory for the %llu bytes that '%s' plans",
-             (unsigned long long)plan.total_bytes, config->name);
-    }
-    *out_executor = executor;
-    return TSR_SUCCESS;
+    else
+        *out_executor = executor;
+    return result;
 }
 
 void tsr_executor_destroy(tsr_executor *executor) {
     if (!executor) return;
-    if (executor->block != MAP_FAILED) munmap(executor->block, executor->block_bytes);
+    const tsr_device_type *type = executor->device->type;
+    for (size_t i = 0; executor->entries && i < executor->config->entry_count; i++)
+        if (executor->entries[i].list.prepared)
+            type->finish(executor->device, &executor->entries[i].list);
+    if (executor->memory.host) type->release(executor->device, &executor->memory);
     tsr_arena_finish(&executor->arena);
     free(executor);
+}
+
+static tsr_device_range all_tensors(const tsr_executor *executor) {
+    return (tsr_device_range){0, executor->tensor_bytes};
+}
+
+tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
+    const tsr_device_type *type = executor->device->type;
+    if (executor->host_counts) return TSR_SUCCESS;
+    TRY(ctx, type->download(ctx, executor->device, &executor->memory, all_tensors(executor)));
+    executor->host_counts = true;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor) {
+    TRY(ctx, tsr_executor_fetch(ctx, executor));
+    executor->device_counts = false;
+    return TSR_SUCCESS;
 }
 
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor) {
@@ -251,6 +296,14 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
 
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
 
+static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
+    const tsr_device_type *type = executor->device->type;
+    if (executor->device_counts || type->shares_memory) return TSR_SUCCESS;
+    TRY(ctx, type->upload(ctx, executor->device, &executor->memory, all_tensors(executor)));
+    executor->device_counts = true;
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
     TSR_ASSERT(entry < executor->program->entry_count);
     const tsr_program_entry *source = &executor->program->entries[entry];
@@ -261,19 +314,15 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         if (filled == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
     }
-    if (bound->is_shared) tsr_threads_wake(executor->threads);
-    for (uint32_t i = 0; i < source->command_count; i++) {
-        const bound_command *command = &bound->commands[i];
-        if (command->command->opcode == TSR_OP_COPY) {
-            memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
-            continue;
-        }
-        tsr_fault fault;
-        tsr_threads_launch(executor->threads, command->kernel, command->buffers,
-                           command->command->grid, command->command->cost, &fault);
-        if (fault.kind != TSR_FAULT_NONE)
-            return report_fault(ctx, executor, entry, command->command, &fault);
-    }
+    TRY(ctx, bring_tensors(ctx, executor));
+    tsr_fault fault;
+    uint32_t command = 0;
+    tsr_result result = executor->device->type->run(ctx, executor->device, &executor->memory,
+                                                    &bound->list, &fault, &command);
+    if (bound->writes_tensors) executor->host_counts = executor->device->type->shares_memory;
+    if (result.code) return result;
+    if (fault.kind != TSR_FAULT_NONE)
+        return report_fault(ctx, executor, entry, &source->commands[command], &fault);
     return TSR_SUCCESS;
 }
 

@@ -101,6 +101,7 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     /* A save begins only when the one before is over: its failure is known here. */
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
+    TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", step));
     return tsr_store_save(ctx, job->store, &self->summary->position);
 }
@@ -142,6 +143,7 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
 static tsr_result compare(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     uint64_t step = self->summary->position.step;
+    if (job->recorder || job->replay) TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     if (job->recorder) TRY(ctx, tsr_recorder_append(ctx, job->recorder, step));
     if (job->replay)
         TRY(ctx, tsr_replay_check(ctx, job->replay, step, job->tracked, job->tracked_count));
@@ -224,6 +226,7 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
             position->step < job->last_step)
             TRY(ctx, evaluate(ctx, self));
     }
+    TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     if (job->store)
         TRY(ctx, save_last(ctx, self));
     else
@@ -275,6 +278,7 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
         report_saves(&self, &status);
     }
     out_summary->seconds = now() - self.began;
+    if (!result.code) result = tsr_executor_fetch(ctx, job->executor);
     out_summary->state_hash = tsr_state_hash(job->state, job->state_count);
     return result;
 }

@@ -21,6 +21,7 @@ typedef struct bench {
     tsr_ctx ctx;
     char folder[64], data_path[96], state_path[96];
     tsr_threads *threads;
+    tsr_device *device;
     tsr_executor *executor;
     tsr_dataset *data, *eval_data;
     tsr_store *store;
@@ -82,8 +83,8 @@ static void begin(bench *b, const char *folder, uint32_t seed, bool with_store) 
     snprintf(b->state_path, sizeof b->state_path, "%s/state", b->folder);
     write_data(b, 10);
     must(b, tsr_threads_create(&b->ctx, 3, &b->threads));
-    must(b, tsr_executor_create(&b->ctx, &toy_config, &toy_program, toy_kernels, b->threads,
-                                &b->executor));
+    must(b, tsr_device_cpu_create(&b->ctx, toy_kernels, b->threads, &b->device));
+    must(b, tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, &b->executor));
     for (size_t i = 0; i < 2; i++) {
         const tsr_config_tensor *tensor = &toy_config.tensors[i];
         b->state[i] = (tsr_tensor){tensor->name, tensor->dtype, tensor->shape,
@@ -123,6 +124,7 @@ static void finish(bench *b, bool remove) {
     tsr_dataset_close(&b->ctx, b->data);
     tsr_dataset_close(&b->ctx, b->eval_data);
     tsr_executor_destroy(b->executor);
+    tsr_device_close(b->device);
     tsr_threads_destroy(b->threads);
     snprintf(command, sizeof command, "rm -rf '%s'", b->folder);
     if (remove) cr_assert_eq(system(command), 0);

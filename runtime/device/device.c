@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/device.h"
+
+#include <string.h>
+
+static const tsr_device_type *const types[] = {
+#define X(ID, type) &type,
+#include "runtime/device/devices.def"
+#undef X
+};
+
+const tsr_device_type *tsr_device_find(const char *target) {
+    size_t length = strcspn(target, ":");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strlen(types[i]->name) == length && strncmp(types[i]->name, target, length) == 0)
+            return types[i];
+    return NULL;
+}
+
+tsr_result tsr_device_open(tsr_ctx *ctx, const char *target, const tsr_device_options *options,
+                           tsr_device **out_device) {
+    const tsr_device_type *type = tsr_device_find(target);
+    if (!type) FAIL(ctx, TSR_TARGET, "no device runs code for '%s'", target);
+    return type->open(ctx, options, out_device);
+}
+
+void tsr_device_close(tsr_device *device) {
+    if (device) device->type->close(device);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a device is to the executor: one block of memory that host and device both see a copy of (or
+ * share), kernels by number, and lists of commands to run. One file and one row of devices.def for
+ * each; null.c is the template.
+ *
+ *     open -> allocate -> prepare a list … -> (upload) -> run -> (download) -> … -> finish -> close
+ *
+ * Everything is called from one thread at a time. Nothing is allocated between prepare and finish.
+ */
+#ifndef TSR_RUNTIME_DEVICE_DEVICE_H
+#define TSR_RUNTIME_DEVICE_DEVICE_H
+
+#include "runtime/base/kernel.h"
+#include "runtime/base/result.h"
+#include "runtime/threads.h"
+
+typedef struct tsr_device tsr_device;
+
+/* Memory of `size_bytes` at two addresses; the same where the device shares memory with the host. A
+ * device address is not to be read through by the host otherwise. */
+typedef struct tsr_device_memory {
+    char *host, *device;
+    uint64_t size_bytes;
+} tsr_device_memory;
+
+typedef struct tsr_device_range {
+    uint64_t offset_bytes, size_bytes; /* of the memory */
+} tsr_device_range;
+
+typedef struct tsr_device_command {
+    bool is_copy;    /* of copy_bytes from buffers[1] to buffers[0]; else a launch */
+    uint32_t kernel; /* of those the device was opened with */
+    uint32_t buffer_count;
+    void *const *buffers; /* device addresses; borrowed */
+    uint64_t grid;        /* programs */
+    uint64_t cost;        /* see tsr_program_command */
+    uint64_t copy_bytes;
+    const char *location; /* in the source, "" if unknown; borrowed */
+} tsr_device_command;
+
+typedef struct tsr_device_list {
+    const char *name;                   /* borrowed; for messages */
+    const tsr_device_command *commands; /* borrowed */
+    uint32_t command_count;
+    tsr_device_range inputs, outputs; /* brought to the device before, and back after */
+    uint64_t cost_max;                /* of its launches */
+    void *prepared;                   /* the device's own; NULL before prepare */
+} tsr_device_list;
+
+typedef struct tsr_device_options {
+    const char *selector; /* "0", "GPU-…"; NULL: the first one */
+    const void *code;     /* as the target's layer of a bundle holds it; borrowed during open */
+    size_t code_size_bytes;
+    const char *const *kernels; /* names; borrowed as long as the device is open */
+    size_t kernel_count;
+    unsigned threads;    /* CPU: as tsr_threads_create */
+    const char *library; /* a driver other than the system's; NULL */
+    uint64_t memory_max; /* bytes of device memory that may be taken; 0: all there is */
+} tsr_device_options;
+
+/* A device type's functions. A fault ends a run: *out_fault is what the first command that met one
+ * recorded, *out_command that command; kind TSR_FAULT_NONE where there was none. */
+typedef struct tsr_device_type {
+    const char *name;   /* what targets begin with: "cpu" */
+    bool shares_memory; /* upload and download do nothing */
+    tsr_result (*open)(tsr_ctx *ctx, const tsr_device_options *options, tsr_device **out_device);
+    void (*close)(tsr_device *device);
+    const char *(*describe)(const tsr_device *device); /* borrowed: "NVIDIA H200 (0)" */
+    /* Zeroed. */
+    tsr_result (*allocate)(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
+                           tsr_device_memory *out_memory);
+    void (*release)(tsr_device *device, tsr_device_memory *memory);
+    tsr_result (*upload)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                         tsr_device_range range);
+    tsr_result (*download)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                           tsr_device_range range);
+    tsr_result (*prepare)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                          tsr_device_list *list);
+    void (*finish)(tsr_device *device, tsr_device_list *list);
+    tsr_result (*run)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                      tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command);
+} tsr_device_type;
+
+struct tsr_device {
+    const tsr_device_type *type; /* first member of each device's own struct */
+};
+
+#define X(ID, type) extern const tsr_device_type type;
+#include "runtime/device/devices.def"
+#undef X
+
+/* The type that targets of this name ("cuda:sm_90a" or "cuda") run on; NULL if there is none. */
+const tsr_device_type *tsr_device_find(const char *target);
+/* TSR_TARGET where no type runs `target`; else what the type's open says. */
+TSR_RESULT tsr_device_open(tsr_ctx *ctx, const char *target, const tsr_device_options *options,
+                           tsr_device **out_device);
+void tsr_device_close(tsr_device *device); /* accepts NULL */
+
+/* A CPU device of kernels that are there already: `kernels` and `threads` are borrowed. */
+TSR_RESULT tsr_device_cpu_create(tsr_ctx *ctx, const tsr_kernel_fn *kernels, tsr_threads *threads,
+                                 tsr_device **out_device);
+/* Of a CPU device; NULL of another. Borrowed. */
+tsr_threads *tsr_device_cpu_get_threads(const tsr_device *device);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A device of its own memory that carries out copies and skips launches: the template of a device,
+ * and what tests of transfers need. It never computes.
+ */
+#include "runtime/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct null_device {
+    tsr_device base;
+} null_device;
+
+static tsr_result null_open(tsr_ctx *ctx, const tsr_device_options *options,
+                            tsr_device **out_device) {
+    (void)options;
+    null_device *self = calloc(1, sizeof *self);
+    if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
+    self->base.type = &tsr_device_null;
+    *out_device = &self->base;
+    return TSR_SUCCESS;
+}
+
+static void null_close(tsr_device *device) { free(device); }
+
+static const char *null_describe(const tsr_device *device) {
+    (void)device;
+    return "no device";
+}
+
+static void null_release(tsr_device *device, tsr_device_memory *memory) {
+    (void)device;
+    free(memory->host);
+    free(memory->device);
+    *memory = (tsr_device_memory){0};
+}
+
+static tsr_result null_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
+                                tsr_device_memory *out_memory) {
+    tsr_device_memory memory = {calloc(1, (size_t)size_bytes), calloc(1, (size_t)size_bytes),
+                                size_bytes};
+    if (!memory.host || !memory.device) {
+        null_release(device, &memory);
+        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes", (unsigned long long)size_bytes);
+    }
+    *out_memory = memory;
+    return TSR_SUCCESS;
+}
+
+static tsr_result null_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                              tsr_device_range range) {
+    (void)ctx, (void)device;
+    memcpy(memory->device + range.offset_bytes, memory->host + range.offset_bytes,
+           range.size_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result null_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                                tsr_device_range range) {
+    (void)ctx, (void)device;
+    memcpy(memory->host + range.offset_bytes, memory->device + range.offset_bytes,
+           range.size_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result null_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                               tsr_device_list *list) {
+    (void)ctx, (void)device, (void)memory, (void)list;
+    return TSR_SUCCESS;
+}
+
+static void null_finish(tsr_device *device, tsr_device_list *list) { (void)device, (void)list; }
+
+static tsr_result null_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                           tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
+    (void)out_command;
+    out_fault->kind = TSR_FAULT_NONE;
+    TRY(ctx, null_upload(ctx, device, memory, list->inputs));
+    for (uint32_t i = 0; i < list->command_count; i++) {
+        const tsr_device_command *command = &list->commands[i];
+        if (command->is_copy) memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
+    }
+    return null_download(ctx, device, memory, list->outputs);
+}
+
+const tsr_device_type tsr_device_null = {
+    .name = "null",
+    .open = null_open,
+    .close = null_close,
+    .describe = null_describe,
+    .allocate = null_allocate,
+    .release = null_release,
+    .upload = null_upload,
+    .download = null_download,
+    .prepare = null_prepare,
+    .finish = null_finish,
+    .run = null_run,
+};
