@@ -21,6 +21,10 @@ def Tessera_Dialect : Dialect {
   let cppNamespace = "::tessera::graph";
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
+  let extraClassDeclaration = [{
+    ::mlir::Type parseType(::mlir::DialectAsmParser &parser) const override;
+    void printType(::mlir::Type type, ::mlir::DialectAsmPrinter &printer) const override;
+  }];
 }
 
 // ---- types ---------------------------------------------------------------------------------
@@ -102,6 +106,8 @@ def Tessera_Predicate : I32EnumAttr<"Predicate", "comparison", [
   let cppNamespace = "::tessera::graph";
 }
 
+include "compiler/resilience/dotted.td"
+
 // ---- op classes ----------------------------------------------------------------------------
 
 class Tessera_Op<string mnemonic, list<Trait> traits = []> : Op<Tessera_Dialect, mnemonic, traits> {
@@ -163,7 +169,7 @@ def Tessera_OptStateOp : Tessera_Op<"opt.state", [Pure]> {
   let summary = "optimizer state of a parameter, as it was before this step";
   let arguments = (ins OptionalAttr<StrAttr>:$name, OptionalAttr<StrAttr>:$of,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<Tessera_InitAttr>:$init);
-  let results = (outs AnyTensor:$result);
+  let results = (outs AnyTypeOf<[AnyTensor, Tessera_OptStateType]>:$result);
   let assemblyFormat = [{
     ($name^)? (`of` $of^)? (`kind` $kind^)? attr-dict custom<Rule>($init, type($result))
   }];

@@ -3,6 +3,7 @@
 // TableGen glue of dialect `tessera`. Each verifier and folder calls C (compiler/graph/ops.c).
 #include "compiler/shim/shim.h"
 
+#include <llvm/ADT/StringExtras.h>
 #include <llvm/ADT/TypeSwitch.h>
 #include <mlir/CAPI/IR.h>
 #include <mlir/CAPI/Registration.h>
@@ -10,6 +11,7 @@
 #include <mlir/IR/BuiltinTypes.h>
 #include <mlir/IR/DialectImplementation.h>
 #include <mlir/IR/OpImplementation.h>
+#include <mlir/IR/PatternMatch.h>
 #include <mlir/Interfaces/SideEffectInterfaces.h>
 #include <mlir/Transforms/InliningUtils.h>
 
@@ -36,6 +38,13 @@ static void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
 
 #include "compiler/graph_dialect.h.inc"
 #include "compiler/graph_enums.h.inc"
+
+// Tokens belong to dialect tessera_sr (resilience.cpp).
+#define GET_TYPEDEF_CLASSES
+#include "compiler/resilience_types.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "compiler/graph_types.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "compiler/graph_attrs.h.inc"
@@ -84,6 +93,9 @@ static void printInitial(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir:
 #define GET_ATTRDEF_CLASSES
 #include "compiler/graph_attrs.cpp.inc"
 
+#define GET_TYPEDEF_CLASSES
+#include "compiler/graph_types.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "compiler/graph_ops.cpp.inc"
 
@@ -123,7 +135,138 @@ mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> ope
 #include "compiler/graph/ops.def"
 #undef X
 
+// ---- dotted ops: compiler/resilience/ops.def ----
+
+// The op by its canonical name, with the same operands, attributes and regions.
+static mlir::LogicalResult rename(mlir::Operation *op, llvm::StringRef name,
+                                  mlir::PatternRewriter &rewriter) {
+    mlir::OperationState state(op->getLoc(), name);
+    state.addOperands(op->getOperands());
+    state.addTypes(op->getResultTypes());
+    state.addAttributes(op->getAttrs());
+    for (size_t i = 0; i < op->getNumRegions(); i++) state.addRegion();
+    mlir::Operation *made = rewriter.create(state);
+    for (size_t i = 0; i < op->getNumRegions(); i++)
+        rewriter.inlineRegionBefore(op->getRegion(i), made->getRegion(i), made->getRegion(i).end());
+    rewriter.replaceOp(op, made->getResults());
+    return mlir::success();
+}
+
+// Operands of the result's element type first.
+static mlir::LogicalResult rename(TileGemmOp op, llvm::StringRef name,
+                                  mlir::PatternRewriter &rewriter) {
+    mlir::Type element = op.getType().getElementType();
+    for (mlir::OpOperand &operand : op->getOpOperands()) {
+        auto type = llvm::cast<mlir::RankedTensorType>(operand.get().getType());
+        if (type.getElementType() == element) continue;
+        mlir::Value wide =
+            CastOp::create(rewriter, op.getLoc(), type.clone(element), operand.get());
+        rewriter.modifyOpInPlace(op, [&] { operand.set(wide); });
+    }
+    return rename(op.getOperation(), name, rewriter);
+}
+
+#define TSR_DOTTED_SR(Class, canonical)
+#define TSR_DOTTED_TESSERA(Class, canonical)                                                       \
+    mlir::LogicalResult Class::verify() {                                                          \
+        return mlir::success(tsr_sr_verify_op(wrap(getOperation())));                              \
+    }                                                                                              \
+    mlir::LogicalResult Class::canonicalize(Class op, mlir::PatternRewriter &rewriter) {           \
+        return rename(op, canonical, rewriter);                                                    \
+    }
+#define X(ID, name, DIALECT, Class, check, canonical) TSR_DOTTED_##DIALECT(Class, canonical)
+#include "compiler/resilience/ops.def"
+#undef X
+
+// Does the text at `at`, which begins with a brace, begin a dictionary (and not a region)? An entry
+// has `=` or `,` behind its name; a lone name, and an empty dictionary, have the region's brace
+// behind their own.
+static bool isDictionary(const char *at) {
+    auto skip = [&at] {
+        for (; *at; at++) {
+            if (at[0] == '/' && at[1] == '/') {
+                while (*at && *at != '\n') at++;
+                if (!*at) return;
+            } else if (!llvm::isSpace(*at)) {
+                return;
+            }
+        }
+    };
+    if (*at != '{') return false;
+    at++;
+    skip();
+    if (*at == '"') {
+        for (at++; *at && *at != '"'; at++)
+            if (*at == '\\' && at[1]) at++;
+        if (*at) at++;
+    } else {
+        while (llvm::isAlnum(*at) || *at == '_' || *at == '$' || *at == '.') at++;
+    }
+    skip();
+    if (*at == '=' || *at == ',') return true;
+    if (*at != '}') return false;
+    at++;
+    skip();
+    return *at == '{';
+}
+
+// {dictionary}? {region}; the text is NUL-terminated (tsr_shim_parse).
+static mlir::ParseResult parseDictionaryAndBody(mlir::OpAsmParser &parser,
+                                                mlir::OperationState &state) {
+    mlir::Region *body = state.addRegion();
+    if (isDictionary(parser.getCurrentLocation().getPointer()) &&
+        parser.parseOptionalAttrDict(state.attributes))
+        return mlir::failure();
+    return parser.parseRegion(*body);
+}
+
+static void printDictionaryAndBody(mlir::OpAsmPrinter &printer, mlir::Operation *op) {
+    printer.printOptionalAttrDict(op->getAttrs());
+    printer << ' ';
+    printer.printRegion(op->getRegion(0), false, true);
+}
+
+mlir::ParseResult ScheduleCheckpointOp::parse(mlir::OpAsmParser &parser,
+                                              mlir::OperationState &state) {
+    if (parseDictionaryAndBody(parser, state)) return mlir::failure();
+    return parser.parseOptionalColonTypeList(state.types);
+}
+void ScheduleCheckpointOp::print(mlir::OpAsmPrinter &printer) {
+    printDictionaryAndBody(printer, *this);
+    if (getNumResults() > 0) printer << " : " << getResultTypes();
+}
+
+mlir::ParseResult ResilienceRegionOp::parse(mlir::OpAsmParser &parser,
+                                            mlir::OperationState &state) {
+    if (parseDictionaryAndBody(parser, state)) return mlir::failure();
+    return parser.parseColonTypeList(state.types);
+}
+void ResilienceRegionOp::print(mlir::OpAsmPrinter &printer) {
+    printDictionaryAndBody(printer, *this);
+    printer << " : " << getOperation()->getResultTypes();
+}
+
+mlir::Type TesseraDialect::parseType(mlir::DialectAsmParser &parser) const {
+    llvm::SMLoc place = parser.getCurrentLocation();
+    llvm::StringRef mnemonic;
+    mlir::Type type;
+    if (mlir::succeeded(parser.parseOptionalKeyword("res.token")))
+        return sr::TokenType::get(getContext());
+    mlir::OptionalParseResult result = generatedTypeParser(parser, &mnemonic, type);
+    if (result.has_value()) return type;
+    parser.emitError(place) << "dialect tessera has no type '" << mnemonic << "'";
+    return {};
+}
+
+void TesseraDialect::printType(mlir::Type type, mlir::DialectAsmPrinter &printer) const {
+    (void)generatedTypePrinter(type, printer);
+}
+
 void TesseraDialect::initialize() {
+    addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/graph_types.cpp.inc"
+        >();
     addAttributes<
 #define GET_ATTRDEF_LIST
 #include "compiler/graph_attrs.cpp.inc"
@@ -145,6 +288,28 @@ mlir::Operation *TesseraDialect::materializeConstant(mlir::OpBuilder &builder,
 } // namespace tessera::graph
 
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Tessera, tessera, tessera::graph::TesseraDialect)
+
+bool tsr_shim_is_opt_state(MlirType type) {
+    return llvm::isa<tessera::graph::OptStateType>(unwrap(type));
+}
+
+bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttribute *out_text,
+                       MlirAttribute *out_mesh) {
+    auto set = [&](llvm::StringLiteral mnemonic, mlir::StringAttr text) {
+        *out_mnemonic = mnemonic.data();
+        *out_text = wrap(llvm::cast<mlir::Attribute>(text));
+        return true;
+    };
+    using namespace tessera::graph;
+    return llvm::TypeSwitch<mlir::Attribute, bool>(unwrap(attr))
+        .Case([&](OptShardAttr a) {
+            if (a.getMesh()) *out_mesh = wrap(a.getMesh());
+            return set(a.getMnemonic(), a.getAxis());
+        })
+        .Case([&](OptPartitionAttr a) { return set(a.getMnemonic(), a.getPolicy()); })
+        .Case([&](OptOffloadAttr a) { return set(a.getMnemonic(), a.getPlace()); })
+        .Default([](mlir::Attribute) { return false; });
+}
 
 size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
                            double out_parameters[TSR_SHIM_PARAMETERS_MAX]) {

@@ -14,8 +14,9 @@
 
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
     mlir::ParserConfig config(unwrap(context));
-    return wrap(
-        mlir::parseSourceString<mlir::ModuleOp>(unwrap(source), config, unwrap(name)).release());
+    // Parsers of ours that look ahead stop at the NUL behind the copy.
+    const std::string text = unwrap(source).str();
+    return wrap(mlir::parseSourceString<mlir::ModuleOp>(text, config, unwrap(name)).release());
 }
 
 void tsr_shim_quiet_diagnostics(MlirContext context) {

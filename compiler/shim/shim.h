@@ -18,6 +18,7 @@ extern "C" {
 
 /* Dialect handles, one .cpp each. */
 MlirDialectHandle mlirGetDialectHandle__tessera__(void);
+MlirDialectHandle mlirGetDialectHandle__tessera_sr__(void);
 MlirDialectHandle mlirGetDialectHandle__tsched__(void);
 MlirDialectHandle mlirGetDialectHandle__tile__(void);
 
@@ -43,11 +44,22 @@ enum { TSR_SHIM_PARAMETERS_MAX = 8 };
 size_t tsr_shim_graph_attr(MlirAttribute attr, const char **out_mnemonic,
                            double out_parameters[TSR_SHIM_PARAMETERS_MAX]);
 
+/* Is this !tessera.opt.state? */
+bool tsr_shim_is_opt_state(MlirType type);
+/* The string of #tessera.opt.shard (its axis), opt.partition or opt.offload; `out_mesh` is set
+ * where a shard has one. False for any other attribute. */
+bool tsr_shim_opt_attr(MlirAttribute attr, const char **out_mnemonic, MlirAttribute *out_text,
+                       MlirAttribute *out_mesh);
+
 /* Called from the glue, defined in compiler/graph/. */
 bool tsr_graph_verify_op(MlirOperation op);
 /* `constants`: one per operand, null where unknown. Sets one of the outs, or returns false. */
 bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
                        MlirAttribute *out_attr, MlirValue *out_value);
+
+/* ---- graph.cpp and resilience.cpp ---- */
+/* Called from the glue, defined in compiler/resilience/. */
+bool tsr_sr_verify_op(MlirOperation op);
 
 /* ---- schedule.cpp ---- */
 /* Called from the glue, defined in compiler/schedule/. `callee` is null where there is none. */

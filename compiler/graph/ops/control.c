@@ -3,6 +3,7 @@
  * Shape rules of ops with regions. Pass tessera-flatten removes them before gradients are taken.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/resilience/resilience.h"
 
 #include <inttypes.h>
 
@@ -10,7 +11,10 @@ bool tsr_check_yield(tsr_rule *rule) {
     MlirOperation parent = mlirOperationGetParentOperation(rule->op);
     tsr_graph_op id = mlirOperationIsNull(parent) ? TSR_GRAPH_NONE : tsr_graph_op_of(parent);
     if (id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_OPERATION, "stands outside tessera.if, while and scan");
+    if (tsr_sr_is_region(parent)) return true;
+    return tsr_rule_fail(
+        rule, TSR_DIAG_OPERATION,
+        "stands outside tessera.if, while, scan, checkpoints and resilience regions");
 }
 
 /* The block of region `index`, with its yield; false after an error. */

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The part of dialect `tessera` that belongs to this folder: dotted spellings of the ops of
+// `tessera_sr`, which canonicalization rewrites to those, and optimizer state as a type.
+#ifndef TSR_RESILIENCE_DOTTED_TD
+#define TSR_RESILIENCE_DOTTED_TD
+
+include "compiler/resilience/resilience.td"
+
+// ---- optimizer state -------------------------------------------------------------------------
+
+def Tessera_OptStateType : TypeDef<Tessera_Dialect, "OptState"> {
+  let mnemonic = "opt.state";
+  let summary = "optimizer state; perhaps of which type it is state, and its kind";
+  let description = [{
+    `!tessera.opt.state` or `!tessera.opt.state<of = tensor<4xf32>, kind = "adam_m">`; either part may
+    be absent.
+  }];
+  let parameters = (ins OptionalParameter<"::mlir::Type">:$of,
+      OptionalParameter<"::mlir::StringAttr">:$kind);
+  let assemblyFormat = "(`<` struct(params)^ `>`)?";
+}
+
+def Tessera_OptShardAttr : Tessera_Attr<"OptShard", "opt.shard"> {
+  let summary = "the axis of the mesh that optimizer state is spread over";
+  let parameters = (ins "::mlir::StringAttr":$axis, OptionalParameter<"::mlir::Attribute">:$mesh);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+def Tessera_OptPartitionAttr : Tessera_Attr<"OptPartition", "opt.partition"> {
+  let summary = "what is spread: zero1, zero2 or zero3 (Rajbhandari et al. 2020, section 5)";
+  let parameters = (ins "::mlir::StringAttr":$policy);
+  let assemblyFormat = "`<` $policy `>`";
+}
+def Tessera_OptOffloadAttr : Tessera_Attr<"OptOffload", "opt.offload"> {
+  let summary = "where state lies between steps: host or nvme";
+  let parameters = (ins "::mlir::StringAttr":$place);
+  let assemblyFormat = "`<` $place `>`";
+}
+
+// ---- dotted ops ------------------------------------------------------------------------------
+
+// Their dictionary stands before the region.
+def Tessera_ScheduleCheckpointOp : Sr_CheckpointBase<Tessera_Dialect, "schedule.checkpoint"> {
+  let hasCustomAssemblyFormat = 1;
+  let hasCanonicalizeMethod = 1;
+}
+def Tessera_ResilienceRegionOp : Sr_ResilienceBase<Tessera_Dialect, "resilience.region"> {
+  let hasCustomAssemblyFormat = 1;
+  let hasCanonicalizeMethod = 1;
+}
+let hasCanonicalizeMethod = 1 in {
+def Tessera_ScheduleRecomputeHintOp : Sr_HintBase<Tessera_Dialect, "schedule.recompute_hint">;
+def Tessera_ResilienceOnFailureOp : Sr_HandlerBase<Tessera_Dialect, "resilience.on_failure",
+    "runs the handler once for each failure">;
+def Tessera_ResilienceOnRecoveryOp : Sr_HandlerBase<Tessera_Dialect, "resilience.on_recovery",
+    "runs the handler once for each recovery">;
+def Tessera_SystemExportManifestOp : Sr_ManifestBase<Tessera_Dialect, "system.export_manifest">;
+def Tessera_OptimizerShardOp : Sr_ShardBase<Tessera_Dialect, "optimizer.shard">;
+def Tessera_TargetExportOp : Sr_ExportBase<Tessera_Dialect, "target.export">;
+
+def Tessera_TileGemmOp : Sr_CommonOp<Tessera_Dialect, "tile.gemm", [Pure]> {
+  let summary = "matrix product in the result's element type; canonicalizes to tessera.matmul";
+  let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+}
+def Tessera_TileReluOp : Sr_CommonOp<Tessera_Dialect, "tile.relu",
+    [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "max(x, 0); canonicalizes to tessera.relu";
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+}
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scaling and resilience: dialect `tessera_sr` and the dotted ops of dialect `tessera`. What the
+ * ops mean stands in README.md.
+ */
+#ifndef TSR_COMPILER_RESILIENCE_RESILIENCE_H
+#define TSR_COMPILER_RESILIENCE_RESILIENCE_H
+
+#include "compiler/mlir.h"
+
+typedef enum tsr_sr_op {
+    TSR_SR_NONE, /* no op of this folder */
+#define X(ID, name, DIALECT, Class, check, canonical) TSR_SR_##ID,
+#include "compiler/resilience/ops.def"
+#undef X
+    TSR_SR_OP_COUNT
+} tsr_sr_op;
+
+/* The op by its name, dotted or not, as written. */
+tsr_sr_op tsr_sr_op_of(MlirOperation op);
+/* The same with dotted spellings as what they canonicalize to. */
+tsr_sr_op tsr_sr_op_plain(MlirOperation op);
+/* A checkpoint or a resilience region. */
+bool tsr_sr_is_region(MlirOperation op);
+/* The block of a region op; null where the region is empty. */
+MlirBlock tsr_sr_body(MlirOperation op);
+
+typedef enum tsr_sr_policy {
+    TSR_SR_SELECTIVE, /* what an absent attribute means */
+    TSR_SR_FULL,
+    TSR_SR_KEEP, /* "none" */
+} tsr_sr_policy;
+/* `policy` of a checkpoint or hint; false where it is none of the three. */
+bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
+
+enum { TSR_MESH_AXES_MAX = 8 };
+
+#endif

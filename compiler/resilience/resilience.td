@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Dialect `tessera_sr`: what a program says about recomputation, recovery, sharded optimizer state and
+// its deployment manifest, and what the passes of this folder make of that. Rules stand in rules.c.
+#ifndef TSR_RESILIENCE_TD
+#define TSR_RESILIENCE_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Sr_Dialect : Dialect {
+  let name = "tessera_sr";
+  let cppNamespace = "::tessera::sr";
+  let useDefaultTypePrinterParser = 1;
+}
+
+def Sr_TokenType : TypeDef<Sr_Dialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "orders export before import across a restart; !tessera.res.token is the same type";
+}
+
+// ---- what an op says; the dotted spelling of dialect tessera has the same attributes ---------
+
+defvar checkpointAttrs = (ins OptionalAttr<StrAttr>:$policy, OptionalAttr<I64Attr>:$budget_bytes);
+defvar regionAttrs = (ins OptionalAttr<StrAttr>:$mode, OptionalAttr<StrAttr>:$name);
+defvar manifestAttrs = (ins OptionalAttr<StrAttr>:$path, OptionalAttr<StrArrayAttr>:$include);
+defvar shardAttrs = (ins OptionalAttr<StrAttr>:$axis, OptionalAttr<StrAttr>:$policy,
+    OptionalAttr<AnyAttr>:$mesh, OptionalAttr<AnyAttr>:$shard, OptionalAttr<AnyAttr>:$partition,
+    OptionalAttr<AnyAttr>:$offload);
+
+class Sr_CommonOp<Dialect of, string mnemonic, list<Trait> traits = []>
+    : Op<of, mnemonic, traits> {
+  let hasVerifier = 1;
+}
+
+class Sr_RegionOp<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic, [SingleBlock, NoTerminator]> {
+  let regions = (region AnyRegion:$body);
+}
+
+class Sr_CheckpointBase<Dialect of, string mnemonic> : Sr_RegionOp<of, mnemonic> {
+  let summary = "a segment whose values the backward pass may compute again";
+  let description = [{
+    `policy` is "full" (only what the segment reads is saved), "selective" (values that save many bytes
+    for few operations are computed again, the others saved; the default) or "none". With
+    `budget_bytes` selective goes on until at most so many bytes of the segment are saved. Values that
+    are used outside leave through `tessera.yield`.
+  }];
+  let arguments = checkpointAttrs;
+  let results = (outs Variadic<AnyTensor>:$results);
+}
+
+class Sr_HintBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
+  let summary = "advises tessera-insert-recompute to find segments of this function by itself";
+  let arguments = checkpointAttrs;
+  let assemblyFormat = "attr-dict";
+}
+
+class Sr_ResilienceBase<Dialect of, string mnemonic> : Sr_RegionOp<of, mnemonic> {
+  let summary = "a critical stage: it runs whole, or again";
+  let description = [{
+    `mode` "replay" runs the stage again from its entry boundary, in place; "restart" (the default) goes
+    on from the last exported token. Values that are used outside leave through `tessera.yield`.
+  }];
+  let arguments = regionAttrs;
+  let results = (outs Sr_TokenType:$token, Variadic<AnyTensor>:$results);
+}
+
+class Sr_HandlerBase<Dialect of, string mnemonic, string what> : Sr_CommonOp<of, mnemonic> {
+  let summary = what;
+  let arguments = (ins FlatSymbolRefAttr:$handler);
+  let assemblyFormat = "`(` `handler` `=` $handler `)` attr-dict";
+}
+
+class Sr_ManifestBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
+  let summary = "asks for the deployment manifest, as JSON";
+  let description = [{
+    `path` is where tools write it; `include` names the parts: mesh, pipeline, optimizer, checkpoint,
+    collectives, stages (all if absent).
+  }];
+  let arguments = manifestAttrs;
+  let assemblyFormat = "attr-dict";
+}
+
+class Sr_ShardBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
+  let summary = "the parameter's optimizer state is spread over an axis of the mesh";
+  let description = [{
+    Operands: a parameter, or states, or both; the results are the same values. `axis` names an axis of
+    the mesh, `policy` is "zero1" (state), "zero2" (state and gradient) or "zero3" (parameter too);
+    or `shard` and `partition` say the same. `mesh` names the axes: "dataxmodel" or ["data", "model"].
+  }];
+  let arguments = !con((ins Variadic<AnyType>:$inputs), shardAttrs);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $results)";
+}
+
+class Sr_ExportBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
+  let summary = "what the token stands for is made durable, after all that the token waits for";
+  let arguments = (ins Sr_TokenType:$token);
+  let assemblyFormat = "$token attr-dict `:` type($token)";
+}
+
+// ---- the dialect's own ops -------------------------------------------------------------------
+
+def Sr_CheckpointOp : Sr_CheckpointBase<Sr_Dialect, "checkpoint"> {
+  let assemblyFormat = "$body attr-dict (`:` type($results)^)?";
+}
+def Sr_RecomputeHintOp : Sr_HintBase<Sr_Dialect, "recompute_hint">;
+def Sr_ResilienceRegionOp : Sr_ResilienceBase<Sr_Dialect, "resilience_region"> {
+  let assemblyFormat = "$body attr-dict `:` type($token) (`,` type($results)^)?";
+}
+def Sr_OnFailureOp : Sr_HandlerBase<Sr_Dialect, "on_failure", "runs the handler once for each failure">;
+def Sr_OnRecoveryOp : Sr_HandlerBase<Sr_Dialect, "on_recovery",
+    "runs the handler once for each recovery">;
+def Sr_ExportManifestOp : Sr_ManifestBase<Sr_Dialect, "export_manifest">;
+def Sr_OptimizerShardOp : Sr_ShardBase<Sr_Dialect, "optimizer_shard">;
+def Sr_ExportOp : Sr_ExportBase<Sr_Dialect, "export">;
+
+#endif

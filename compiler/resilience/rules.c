@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of the ops of ops.def.
+ */
+#include "compiler/resilience/resilience.h"
+#include "compiler/shim/shim.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef bool (*check_fn)(MlirOperation op);
+
+static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op); }
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *text, const char *const *all) {
+    for (; text && *all; all++)
+        if (strcmp(text, *all) == 0) return true;
+    return false;
+}
+
+/* An absent attribute is allowed. */
+static bool check_choice(MlirOperation op, const char *name, tsr_diag_number number,
+                         const char *const *all, const char *list) {
+    const char *text = tsr_op_string(op, name);
+    if (!tsr_op_has(op, name) || is_one_of(text, all)) return true;
+    tsr_diag_error(where(op), number, "%s: %s is \"%s\", must be %s", tsr_op_name(op), name,
+                   text ? text : "no string", list);
+    return false;
+}
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static bool check_yield(MlirOperation op, size_t first) {
+    MlirBlock block = tsr_sr_body(op);
+    MlirOperation last =
+        mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
+    bool yields = tsr_op_is(last, "tessera.yield");
+    size_t results = tsr_op_result_count(op) - first;
+    size_t values = yields ? tsr_op_operand_count(last) : 0;
+    if (!mlirOperationIsNull(last) && !yields) {
+        tsr_diag_error(where(last), TSR_DIAG_SR_REGION,
+                       "%s: a region ends with tessera.yield or nothing, not with %s",
+                       tsr_op_name(op), tsr_op_name(last));
+        return false;
+    }
+    if (!mlirBlockIsNull(block) && mlirBlockGetNumArguments(block) > 0) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_REGION, "%s: its block has %zd arguments, needs none",
+                       tsr_op_name(op), mlirBlockGetNumArguments(block));
+        return false;
+    }
+    if (values != results) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_REGION, "%s: yields %zu values, but has %zu results",
+                       tsr_op_name(op), values, results);
+        return false;
+    }
+    for (size_t i = 0; i < values; i++) {
+        if (mlirTypeEqual(mlirValueGetType(tsr_op_operand(last, i)),
+                          mlirValueGetType(tsr_op_result(op, first + i))))
+            continue;
+        tsr_diag_error(where(last), TSR_DIAG_SR_REGION,
+                       "%s: the type of yielded value %zu is not the result's", tsr_op_name(op), i);
+        return false;
+    }
+    return true;
+}
+
+static bool check_policy(MlirOperation op) {
+    static const char *const policies[] = {"full", "selective", "none", NULL};
+    int64_t budget = 0;
+    if (!check_choice(op, "policy", TSR_DIAG_SR_POLICY, policies,
+                      "\"full\", \"selective\" or \"none\""))
+        return false;
+    if (!tsr_op_i64(op, "budget_bytes", &budget) || budget >= 0) return true;
+    tsr_diag_error(where(op), TSR_DIAG_SR_POLICY,
+                   "%s: budget_bytes is %" PRId64 ", needs at least 0", tsr_op_name(op), budget);
+    return false;
+}
+
+static bool check_checkpoint(MlirOperation op) { return check_policy(op) && check_yield(op, 0); }
+
+static bool check_region(MlirOperation op) {
+    static const char *const modes[] = {"replay", "restart", NULL};
+    return check_choice(op, "mode", TSR_DIAG_SR_MODE, modes, "\"replay\" or \"restart\"") &&
+           check_yield(op, 1);
+}
+
+static bool check_nothing(MlirOperation op) {
+    TSR_ASSERT(!mlirOperationIsNull(op));
+    return true;
+}
+
+/* ---- manifest -------------------------------------------------------------------------------- */
+
+static bool check_manifest(MlirOperation op) {
+    static const char *const parts[] = {"mesh",        "pipeline", "optimizer", "checkpoint",
+                                        "collectives", "stages",   NULL};
+    const char *path = tsr_op_string(op, "path");
+    MlirAttribute include = tsr_op_attr(op, "include");
+    if (path && !path[0]) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_MANIFEST, "%s: path is empty", tsr_op_name(op));
+        return false;
+    }
+    for (intptr_t i = 0; !mlirAttributeIsNull(include) && i < mlirArrayAttrGetNumElements(include);
+         i++) {
+        const char *part = tsr_attr_string(mlirArrayAttrGetElement(include, i));
+        if (is_one_of(part, parts)) continue;
+        tsr_diag_error(where(op), TSR_DIAG_SR_MANIFEST,
+                       "%s: include[%zd] is \"%s\", must be \"mesh\", \"pipeline\", \"optimizer\", "
+                       "\"checkpoint\", \"collectives\" or \"stages\"",
+                       tsr_op_name(op), i, part ? part : "");
+        return false;
+    }
+    return true;
+}
+
+/* ---- sharding -------------------------------------------------------------------------------- */
+
+static bool check_same_values(MlirOperation op) {
+    size_t inputs = tsr_op_operand_count(op), results = tsr_op_result_count(op);
+    if (inputs == 0 || inputs != results) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
+                       "%s: has %zu operands and %zu results; needs at least one, and as many",
+                       tsr_op_name(op), inputs, results);
+        return false;
+    }
+    for (size_t i = 0; i < inputs; i++) {
+        MlirType type = mlirValueGetType(tsr_op_operand(op, i));
+        if (!mlirTypeEqual(type, mlirValueGetType(tsr_op_result(op, i)))) {
+            tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
+                           "%s: the type of result %zu is not the operand's", tsr_op_name(op), i);
+            return false;
+        }
+        if (mlirTypeIsATensor(type) || tsr_shim_is_opt_state(type)) continue;
+        tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
+                       "%s: operand %zu is neither a tensor nor !tessera.opt.state",
+                       tsr_op_name(op), i);
+        return false;
+    }
+    return true;
+}
+
+/* `shard`, `partition` or `offload`, which is #tessera.<mnemonic>; its text goes to *out_text. */
+static bool check_attr(MlirOperation op, const char *name, const char *mnemonic,
+                       const char **out_text) {
+    MlirAttribute attr = tsr_op_attr(op, name), text = {NULL}, mesh = {NULL};
+    const char *is = "";
+    if (mlirAttributeIsNull(attr)) return true;
+    if (tsr_shim_opt_attr(attr, &is, &text, &mesh) && strcmp(is, mnemonic) == 0) {
+        *out_text = tsr_attr_string(text);
+        return true;
+    }
+    tsr_diag_error(where(op), TSR_DIAG_SR_SHARD, "%s: %s is no #tessera.%s", tsr_op_name(op), name,
+                   mnemonic);
+    return false;
+}
+
+static bool check_mesh(MlirOperation op) {
+    MlirAttribute mesh = tsr_op_attr(op, "mesh");
+    bool done = mlirAttributeIsNull(mesh) || tsr_attr_string(mesh);
+    if (!done && mlirAttributeIsAArray(mesh)) {
+        done = mlirArrayAttrGetNumElements(mesh) > 0;
+        for (intptr_t i = 0; i < mlirArrayAttrGetNumElements(mesh); i++)
+            done = done && tsr_attr_string(mlirArrayAttrGetElement(mesh, i));
+    }
+    if (done) return true;
+    tsr_diag_error(where(op), TSR_DIAG_SR_MESH,
+                   "%s: mesh must be names of axes: \"dataxmodel\" or [\"data\", \"model\"]",
+                   tsr_op_name(op));
+    return false;
+}
+
+static bool check_shard(MlirOperation op) {
+    static const char *const policies[] = {"zero1", "zero2", "zero3", NULL};
+    static const char *const places[] = {"host", "nvme", NULL};
+    const char *axis = NULL, *policy = NULL, *place = NULL;
+    if (!check_same_values(op) || !check_mesh(op) || !check_attr(op, "shard", "opt.shard", &axis) ||
+        !check_attr(op, "partition", "opt.partition", &policy) ||
+        !check_attr(op, "offload", "opt.offload", &place))
+        return false;
+    if (policy && !is_one_of(policy, policies)) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
+                       "%s: partition is \"%s\", must be \"zero1\", \"zero2\" or \"zero3\"",
+                       tsr_op_name(op), policy);
+        return false;
+    }
+    if (place && !is_one_of(place, places)) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_SHARD,
+                       "%s: offload is \"%s\", must be \"host\" or \"nvme\"", tsr_op_name(op),
+                       place);
+        return false;
+    }
+    return check_choice(op, "policy", TSR_DIAG_SR_SHARD, policies,
+                        "\"zero1\", \"zero2\" or \"zero3\"");
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static bool check_gemm(MlirOperation op) {
+    tsr_type a, b, c;
+    char a_text[TSR_TYPE_TEXT_MAX], b_text[TSR_TYPE_TEXT_MAX], c_text[TSR_TYPE_TEXT_MAX];
+    bool known = tsr_value_type(tsr_op_operand(op, 0), &a) &&
+                 tsr_value_type(tsr_op_operand(op, 1), &b) &&
+                 tsr_value_type(tsr_op_result(op, 0), &c);
+    bool fits = known && a.shape.rank == 2 && b.shape.rank == 2 && c.shape.rank == 2 &&
+                a.dtype == b.dtype && tsr_dtype_is_float(a.dtype) && tsr_dtype_is_float(c.dtype) &&
+                tsr_dim_fits(a.shape.dims[1], b.shape.dims[0]) &&
+                tsr_dim_fits(a.shape.dims[0], c.shape.dims[0]) &&
+                tsr_dim_fits(b.shape.dims[1], c.shape.dims[1]);
+    if (fits) return true;
+    if (known)
+        tsr_diag_error(where(op), TSR_DIAG_DIMENSION,
+                       "tessera.tile.gemm: [M, K] times [K, N] gives [M, N] of floats; has %s, %s "
+                       "and %s",
+                       tsr_type_text(&a, a_text), tsr_type_text(&b, b_text),
+                       tsr_type_text(&c, c_text));
+    else
+        tsr_diag_error(where(op), TSR_DIAG_DTYPE,
+                       "tessera.tile.gemm: operands and result must be tensors of floats");
+    return false;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *canonical;
+    check_fn check;
+} table[TSR_SR_OP_COUNT] = {
+#define X(ID, op_name, DIALECT, Class, rule, canonical_name)                                       \
+    [TSR_SR_##ID] = {.name = op_name, .canonical = canonical_name, .check = check_##rule},
+#include "compiler/resilience/ops.def"
+#undef X
+};
+
+static tsr_sr_op find(const char *name) {
+    for (size_t i = TSR_SR_NONE + 1; i < TSR_SR_OP_COUNT; i++)
+        if (strcmp(table[i].name, name) == 0) return (tsr_sr_op)i;
+    return TSR_SR_NONE;
+}
+
+tsr_sr_op tsr_sr_op_of(MlirOperation op) {
+    static const char prefix[] = "tessera";
+    if (mlirOperationIsNull(op)) return TSR_SR_NONE;
+    const char *name = tsr_op_name(op);
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_SR_NONE;
+    const char *rest = name + sizeof prefix - 1;
+    /* Plain ops of dialect tessera, which are most, have one dot. */
+    if (rest[0] == '.' && !strchr(rest + 1, '.')) return TSR_SR_NONE;
+    return find(name);
+}
+
+tsr_sr_op tsr_sr_op_plain(MlirOperation op) {
+    tsr_sr_op id = tsr_sr_op_of(op);
+    tsr_sr_op plain = id == TSR_SR_NONE ? TSR_SR_NONE : find(table[id].canonical);
+    return plain == TSR_SR_NONE ? id : plain;
+}
+
+bool tsr_sr_is_region(MlirOperation op) {
+    tsr_sr_op id = tsr_sr_op_plain(op);
+    return id == TSR_SR_CHECKPOINT || id == TSR_SR_RESILIENCE_REGION;
+}
+
+MlirBlock tsr_sr_body(MlirOperation op) {
+    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
+}
+
+bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
+    const char *text = tsr_op_string(op, "policy");
+    if (!text || strcmp(text, "selective") == 0)
+        *out_policy = TSR_SR_SELECTIVE;
+    else if (strcmp(text, "full") == 0)
+        *out_policy = TSR_SR_FULL;
+    else if (strcmp(text, "none") == 0)
+        *out_policy = TSR_SR_KEEP;
+    else
+        return false;
+    return true;
+}
+
+bool tsr_sr_verify_op(MlirOperation op) {
+    tsr_sr_op id = tsr_sr_op_of(op);
+    TSR_ASSERT(id != TSR_SR_NONE);
+    return table[id].check(op);
+}

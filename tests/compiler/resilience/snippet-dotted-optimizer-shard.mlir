@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A snippet of the specification: it prints as it was written, in three forms, and canonicalizes.
+// RUN: tessera-opt %s >%t.1 && FileCheck %s <%t.1
+// RUN: tessera-opt %t.1 | diff %t.1 -
+// RUN: tessera-opt --mlir-print-op-generic %s | tessera-opt | diff %t.1 -
+// RUN: tessera-opt -canonicalize %s | FileCheck %s --check-prefix=CANON
+// CHECK: tessera.optimizer.shard %{{.*}}, %{{.*}} {axis = "data", mesh = ["data", "model"], policy = "zero2"}
+// CANON: tessera_sr.optimizer_shard
+module {
+func.func @fixture(%param: tensor<8x8xf32>, %state: !tessera.opt.state) {
+tessera.optimizer.shard %param, %state
+  { axis = "data", policy = "zero2", mesh = ["data","model"] } :
+  (tensor<8x8xf32>, !tessera.opt.state) -> (tensor<8x8xf32>, !tessera.opt.state)
+
+return
+}
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A snippet of the specification: it prints as it was written, in three forms, and canonicalizes.
+// RUN: tessera-opt %s >%t.1 && FileCheck %s <%t.1
+// RUN: tessera-opt %t.1 | diff %t.1 -
+// RUN: tessera-opt --mlir-print-op-generic %s | tessera-opt | diff %t.1 -
+// RUN: tessera-opt -canonicalize %s | FileCheck %s --check-prefix=CANON
+// CHECK: tessera_sr.resilience_region {
+// CHECK: : !tessera_sr.token
+// CHECK: tessera.target.export %{{.*}} : !tessera_sr.token
+// CANON: tessera_sr.resilience_region
+// CANON: tessera_sr.export
+module {
+func.func @fixture() {
+%t = tessera_sr.resilience_region {
+  // pipeline stage work
+} : !tessera_sr.token
+
+// enforce ordering across async export/import
+"tessera.target.export"(%t) : (!tessera_sr.token) -> ()
+
+return
+}
+}
