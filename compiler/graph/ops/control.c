@@ -12,9 +12,8 @@ bool tsr_check_yield(tsr_rule *rule) {
     tsr_graph_op id = mlirOperationIsNull(parent) ? TSR_GRAPH_NONE : tsr_graph_op_of(parent);
     if (id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN) return true;
     if (tsr_sr_is_region(parent)) return true;
-    return tsr_rule_fail(
-        rule, TSR_DIAG_OPERATION,
-        "stands outside tessera.if, while, scan, checkpoints and resilience regions");
+    return tsr_rule_fail(rule, TSR_DIAG_OPERATION,
+                         "stands outside tessera.if, while and scan, and regions of tessera_sr");
 }
 
 /* The block of region `index`, with its yield; false after an error. */
