@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A reduction reads the other ranks' rows in place where the transport can expose them, else in
+ * rounds of what fits into its scratch.
+ */
+#include "runtime/transport/collective.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct pieces {
+    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+} pieces;
+
+static void clear(const tsr_transport *t, pieces *p) {
+    memset(p->sends, 0, t->rank_count * sizeof *p->sends);
+    memset(p->receives, 0, t->rank_count * sizeof *p->receives);
+}
+
+static tsr_result exchange(tsr_ctx *ctx, tsr_transport *t, tsr_operation operation,
+                           const pieces *p) {
+    return tsr_transport_exchange(ctx, t, &(tsr_exchange){operation, p->sends, p->receives});
+}
+
+tsr_result tsr_barrier(tsr_ctx *ctx, tsr_transport *t) {
+    pieces p;
+    for (uint32_t r = 0; r < t->rank_count; r++)
+        p.sends[r] = p.receives[r] = (tsr_piece){.active = true};
+    return exchange(ctx, t, TSR_OPERATION_BARRIER, &p);
+}
+
+tsr_result tsr_broadcast(tsr_ctx *ctx, tsr_transport *t, uint32_t root, void *bytes,
+                         size_t size_bytes) {
+    TSR_ASSERT(root < t->rank_count);
+    pieces p;
+    clear(t, &p);
+    for (uint32_t r = 0; r < t->rank_count; r++)
+        if (t->rank == root) p.sends[r] = (tsr_piece){bytes, size_bytes, true};
+    p.receives[root] = (tsr_piece){bytes, size_bytes, true};
+    return exchange(ctx, t, TSR_OPERATION_BROADCAST, &p);
+}
+
+tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte) {
+    pieces p;
+    unsigned char *all = bytes;
+    for (uint32_t r = 0; r < t->rank_count; r++) {
+        p.sends[r] = (tsr_piece){all + first_byte[t->rank],
+                                 first_byte[t->rank + 1] - first_byte[t->rank], true};
+        p.receives[r] = (tsr_piece){all + first_byte[r], first_byte[r + 1] - first_byte[r], true};
+    }
+    return exchange(ctx, t, TSR_OPERATION_ALL_GATHER, &p);
+}
+
+tsr_result tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_piece *sends,
+                          const tsr_piece *receives) {
+    return tsr_transport_exchange(ctx, t,
+                                  &(tsr_exchange){TSR_OPERATION_ALL_TO_ALL, sends, receives});
+}
+
+tsr_result tsr_send(tsr_ctx *ctx, tsr_transport *t, uint32_t to, const void *bytes,
+                    size_t size_bytes) {
+    if (to >= t->rank_count || to == t->rank)
+        FAIL(ctx, TSR_INTERNAL, "rank %u of %u cannot send to rank %u", t->rank, t->rank_count, to);
+    pieces p;
+    clear(t, &p);
+    p.sends[to] = (tsr_piece){(void *)(uintptr_t)bytes, size_bytes, true};
+    return exchange(ctx, t, TSR_OPERATION_SEND, &p);
+}
+
+tsr_result tsr_receive(tsr_ctx *ctx, tsr_transport *t, uint32_t from, void *bytes,
+                       size_t size_bytes) {
+    if (from >= t->rank_count || from == t->rank)
+        FAIL(ctx, TSR_INTERNAL, "rank %u of %u cannot receive from rank %u", t->rank, t->rank_count,
+             from);
+    pieces p;
+    clear(t, &p);
+    p.receives[from] = (tsr_piece){bytes, size_bytes, true};
+    return exchange(ctx, t, TSR_OPERATION_SEND, &p);
+}
+
+static void write_hex(const unsigned char *bytes, size_t size_bytes, char *out) {
+    for (size_t i = 0; i < size_bytes; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
+tsr_result tsr_agree(tsr_ctx *ctx, tsr_transport *t, const char *what, const void *bytes,
+                     size_t size_bytes) {
+    TSR_ASSERT(size_bytes > 0 && size_bytes <= TSR_AGREE_MAX);
+    unsigned char all[TSR_TRANSPORT_RANKS_MAX * TSR_AGREE_MAX];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r * size_bytes;
+    memcpy(all + first_byte[t->rank], bytes, size_bytes);
+    TRY(ctx, tsr_all_gather(ctx, t, all, first_byte));
+    for (uint32_t r = 1; r < t->rank_count; r++) {
+        if (memcmp(all, all + first_byte[r], size_bytes) == 0) continue;
+        char ours[2 * TSR_AGREE_MAX + 1], theirs[2 * TSR_AGREE_MAX + 1];
+        write_hex(all, size_bytes, ours);
+        write_hex(all + first_byte[r], size_bytes, theirs);
+        FAIL(ctx, TSR_MISMATCH, "ranks have different %s: rank 0 %s, rank %u %s", what, ours, r,
+             theirs);
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- reductions ---- */
+
+/* The subtrees of all ranks in order; those of rank r are first[r] … first[r + 1]. */
+typedef struct reduction {
+    const tsr_reduce_options *options;
+    tsr_transport *t;
+    size_t element_bytes;
+    uint32_t first[TSR_TRANSPORT_RANKS_MAX + 1];
+    uint32_t row_max; /* of one rank */
+    tsr_subtree subtrees[TSR_LEAVES_MAX];
+    const void *values[TSR_LEAVES_MAX];
+} reduction;
+
+static tsr_result reduction_init(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
+                                 reduction *out) {
+    out->options = options;
+    out->t = t;
+    out->element_bytes = tsr_reduction_get_size(options->reduction);
+    out->first[0] = 0;
+    out->row_max = 0;
+    if (options->leaf_count == 0 || options->leaf_count > TSR_LEAVES_MAX ||
+        options->first_leaf[0] != 0 || options->first_leaf[t->rank_count] != options->leaf_count)
+        FAIL(ctx, TSR_INTERNAL, "%u ranks hold leaves %u to %u of %u (at most %d)", t->rank_count,
+             options->first_leaf[0], options->first_leaf[t->rank_count], options->leaf_count,
+             TSR_LEAVES_MAX);
+    for (uint32_t r = 0; r < t->rank_count; r++) {
+        uint32_t begin = options->first_leaf[r], end = options->first_leaf[r + 1];
+        if (end < begin || end > options->leaf_count)
+            FAIL(ctx, TSR_INTERNAL, "rank %u holds leaves %u to %u", r, begin, end);
+        uint32_t rows =
+            tsr_tree_cover(options->leaf_count, begin, end - begin, &out->subtrees[out->first[r]]);
+        if (rows > out->row_max) out->row_max = rows;
+        out->first[r + 1] = out->first[r] + rows;
+    }
+    return TSR_SUCCESS;
+}
+
+static const unsigned char *own_row(const reduction *r, uint32_t row, size_t element) {
+    return (const unsigned char *)r->options->rows + row * r->options->stride_bytes +
+           element * r->element_bytes;
+}
+
+static uint32_t own_row_count(const reduction *r) {
+    return r->first[r->t->rank + 1] - r->first[r->t->rank];
+}
+
+static void reduce_values(reduction *r, size_t count, void *scratch, void *out) {
+    tsr_tree_reduce(&(tsr_tree_inputs){.reduction = r->options->reduction,
+                                       .leaf_count = r->options->leaf_count,
+                                       .subtrees = r->subtrees,
+                                       .values = r->values,
+                                       .count = count,
+                                       .scratch = scratch},
+                    out);
+}
+
+static bool are_exposed(const reduction *r) {
+    uint32_t rows = own_row_count(r);
+    if (!r->options->exposed) return false;
+    TSR_ASSERT(rows == 0 || tsr_transport_can_expose(r->t, r->options->rows,
+                                                     (rows - 1) * r->options->stride_bytes +
+                                                         r->options->count * r->element_bytes));
+    return true;
+}
+
+/* A chunk whose sums stay in the cache while they are made. */
+enum { CHUNK_BYTES_MAX = 32 << 10 };
+
+static void reduce_exposed(reduction *r, const tsr_rows *rows, size_t begin, size_t count,
+                           unsigned char *out) {
+    tsr_transport *t = r->t;
+    size_t chunk = t->scratch_bytes / TSR_TREE_DEPTH_MAX;
+    if (chunk > CHUNK_BYTES_MAX) chunk = CHUNK_BYTES_MAX;
+    chunk = chunk / r->element_bytes;
+    for (size_t done = 0; done < count; done += chunk) {
+        size_t part = count - done < chunk ? count - done : chunk;
+        for (uint32_t rank = 0; rank < t->rank_count; rank++)
+            for (uint32_t i = r->first[rank]; i < r->first[rank + 1]; i++)
+                r->values[i] = rank == t->rank
+                                   ? own_row(r, i - r->first[rank], begin + done)
+                                   : (const unsigned char *)rows[rank].bytes +
+                                         (i - r->first[rank]) * rows[rank].stride_bytes +
+                                         done * r->element_bytes;
+        reduce_values(r, part, t->scratch, out + done * r->element_bytes);
+    }
+}
+
+static tsr_result scatter_exposed(tsr_ctx *ctx, reduction *r, const size_t *first_element,
+                                  void *out) {
+    tsr_transport *t = r->t;
+    tsr_rows rows[TSR_TRANSPORT_RANKS_MAX], expected[TSR_TRANSPORT_RANKS_MAX];
+    size_t begin = first_element[t->rank], count = first_element[t->rank + 1] - begin;
+    for (uint32_t rank = 0; rank < t->rank_count; rank++) {
+        size_t theirs = first_element[rank + 1] - first_element[rank];
+        rows[rank] = (tsr_rows){own_row(r, 0, first_element[rank]), theirs * r->element_bytes,
+                                r->options->stride_bytes, own_row_count(r)};
+        expected[rank] =
+            (tsr_rows){NULL, count * r->element_bytes, 0, r->first[rank + 1] - r->first[rank]};
+    }
+    tsr_exposure exposure = {TSR_OPERATION_REDUCE_SCATTER, rows, expected};
+    tsr_rows theirs[TSR_TRANSPORT_RANKS_MAX];
+    TRY(ctx, tsr_transport_expose(ctx, t, &exposure, theirs));
+    reduce_exposed(r, theirs, begin, count, out);
+    return tsr_transport_retract(ctx, t);
+}
+
+/* Elements [done, done + part) of each rank's range, all rows of it: into the scratch. */
+static tsr_result receive_round(tsr_ctx *ctx, reduction *r, tsr_operation operation,
+                                const size_t *first_element, size_t done, size_t chunk) {
+    tsr_transport *t = r->t;
+    pieces p;
+    size_t begin = first_element[t->rank] + done;
+    for (uint32_t row = 0; row < r->row_max; row++) {
+        clear(t, &p);
+        for (uint32_t rank = 0; rank < t->rank_count; rank++) {
+            size_t theirs = first_element[rank + 1] - first_element[rank];
+            size_t mine = first_element[t->rank + 1] - first_element[t->rank];
+            theirs = theirs > done ? theirs - done : 0;
+            mine = mine > done ? mine - done : 0;
+            if (theirs > chunk) theirs = chunk;
+            if (mine > chunk) mine = chunk;
+            uint32_t index = r->first[rank] + row;
+            unsigned char *slot = (unsigned char *)t->scratch + index * chunk * r->element_bytes;
+            if (rank == t->rank) {
+                if (row < own_row_count(r)) r->values[index] = own_row(r, row, begin);
+                continue;
+            }
+            if (row < own_row_count(r))
+                p.sends[rank] =
+                    (tsr_piece){(void *)(uintptr_t)own_row(r, row, first_element[rank] + done),
+                                theirs * r->element_bytes, true};
+            if (index < r->first[rank + 1]) {
+                p.receives[rank] = (tsr_piece){slot, mine * r->element_bytes, true};
+                r->values[index] = slot;
+            }
+        }
+        TRY(ctx, exchange(ctx, t, operation, &p));
+    }
+    return TSR_SUCCESS;
+}
+
+/* How many elements of every row fit into the scratch at once. */
+static tsr_result find_chunk(tsr_ctx *ctx, const reduction *r, size_t *out_chunk) {
+    size_t rows = (size_t)r->first[r->t->rank_count] + TSR_TREE_DEPTH_MAX;
+    *out_chunk = r->t->scratch_bytes / rows / r->element_bytes;
+    if (*out_chunk == 0)
+        FAIL(ctx, TSR_INTERNAL, "%zu rows of %zu bytes do not fit into a scratch of %zu", rows,
+             r->element_bytes, r->t->scratch_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result scatter_in_rounds(tsr_ctx *ctx, reduction *r, const size_t *first_element,
+                                    unsigned char *out) {
+    tsr_transport *t = r->t;
+    size_t chunk, longest = 0;
+    TRY(ctx, find_chunk(ctx, r, &chunk));
+    for (uint32_t rank = 0; rank < t->rank_count; rank++)
+        if (first_element[rank + 1] - first_element[rank] > longest)
+            longest = first_element[rank + 1] - first_element[rank];
+    size_t count = first_element[t->rank + 1] - first_element[t->rank];
+    unsigned char *levels =
+        (unsigned char *)t->scratch + r->first[t->rank_count] * chunk * r->element_bytes;
+    for (size_t done = 0; done < longest; done += chunk) {
+        TRY(ctx, receive_round(ctx, r, TSR_OPERATION_REDUCE_SCATTER, first_element, done, chunk));
+        if (done >= count) continue;
+        reduce_values(r, count - done < chunk ? count - done : chunk, levels,
+                      out + done * r->element_bytes);
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_reduce_scatter(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
+                              const size_t *first_element, void *out) {
+    reduction r;
+    TRY(ctx, reduction_init(ctx, t, options, &r));
+    if (first_element[0] != 0 || first_element[t->rank_count] != options->count)
+        FAIL(ctx, TSR_INTERNAL, "ranges of elements are 0 to %zu, not %zu to %zu", options->count,
+             first_element[0], first_element[t->rank_count]);
+    if (are_exposed(&r)) return scatter_exposed(ctx, &r, first_element, out);
+    return scatter_in_rounds(ctx, &r, first_element, out);
+}
+
+/* Few elements: every rank gets all rows and reduces them itself. */
+static tsr_result all_reduce_small(tsr_ctx *ctx, reduction *r, size_t chunk, void *out) {
+    tsr_transport *t = r->t;
+    size_t count = r->options->count;
+    pieces p;
+    for (uint32_t row = 0; row < r->row_max; row++) {
+        clear(t, &p);
+        for (uint32_t rank = 0; rank < t->rank_count; rank++) {
+            uint32_t index = r->first[rank] + row;
+            unsigned char *slot = (unsigned char *)t->scratch + index * chunk * r->element_bytes;
+            if (rank == t->rank) {
+                if (row < own_row_count(r)) r->values[index] = own_row(r, row, 0);
+                continue;
+            }
+            if (row < own_row_count(r))
+                p.sends[rank] = (tsr_piece){(void *)(uintptr_t)own_row(r, row, 0),
+                                            count * r->element_bytes, true};
+            if (index < r->first[rank + 1]) {
+                p.receives[rank] = (tsr_piece){slot, count * r->element_bytes, true};
+                r->values[index] = slot;
+            }
+        }
+        TRY(ctx, exchange(ctx, t, TSR_OPERATION_ALL_REDUCE, &p));
+    }
+    reduce_values(r, count,
+                  (unsigned char *)t->scratch + r->first[t->rank_count] * chunk * r->element_bytes,
+                  out);
+    return TSR_SUCCESS;
+}
+
+enum { SMALL_BYTES = 16 << 10, LINE_BYTES = 64 };
+
+tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
+                          void *out) {
+    reduction r;
+    size_t chunk;
+    TRY(ctx, reduction_init(ctx, t, options, &r));
+    TRY(ctx, find_chunk(ctx, &r, &chunk));
+    if (options->count <= chunk && options->count * r.element_bytes <= SMALL_BYTES)
+        return all_reduce_small(ctx, &r, chunk, out);
+    /* Ranges of whole cache lines, so that no two ranks write one. */
+    size_t first_element[TSR_TRANSPORT_RANKS_MAX + 1], first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    size_t line = LINE_BYTES / r.element_bytes, lines = (options->count + line - 1) / line;
+    for (uint32_t rank = 0; rank <= t->rank_count; rank++) {
+        size_t first = (lines * rank + t->rank_count - 1) / t->rank_count * line;
+        first_element[rank] = first < options->count ? first : options->count;
+        first_byte[rank] = first_element[rank] * r.element_bytes;
+    }
+    unsigned char *bytes = out;
+    TRY(ctx, tsr_reduce_scatter(ctx, t, options, first_element, bytes + first_byte[t->rank]));
+    return tsr_all_gather(ctx, t, bytes, first_byte);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all transports share: own pieces, counting, failing for all.
+ */
+#include "runtime/transport/transport.h"
+
+#include <string.h>
+
+static const char *const names[] = {
+#define X(name, text) [TSR_OPERATION_##name] = text,
+#include "runtime/transport/operations.def"
+#undef X
+};
+static_assert(sizeof names / sizeof *names == TSR_OPERATION_COUNT, "one name each");
+
+const char *tsr_operation_name(tsr_operation operation) {
+    return (unsigned)operation < TSR_OPERATION_COUNT ? names[operation] : "unknown";
+}
+
+static tsr_result failed_for_all(tsr_ctx *ctx, tsr_transport *t, tsr_result result) {
+    if (result.code) tsr_transport_fail(t, result.code, ctx->error.text);
+    return result;
+}
+
+static tsr_result copy_own(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange) {
+    const tsr_piece *from = &exchange->sends[t->rank], *to = &exchange->receives[t->rank];
+    if (!from->active && !to->active) return TSR_SUCCESS;
+    if (from->active != to->active || from->size_bytes != to->size_bytes)
+        FAIL(ctx, TSR_INTERNAL, "%s: rank %u sends itself %zu bytes and expects %zu",
+             tsr_operation_name(exchange->operation), t->rank, from->active ? from->size_bytes : 0,
+             to->active ? to->size_bytes : 0);
+    if (from->size_bytes && from->bytes != to->bytes)
+        memmove(to->bytes, from->bytes, from->size_bytes);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_transport_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange) {
+    tsr_result result = copy_own(ctx, t, exchange);
+    if (result.code == TSR_OK) result = t->kind->exchange(ctx, t, exchange);
+    if (result.code) return failed_for_all(ctx, t, result);
+    for (uint32_t r = 0; r < t->rank_count; r++) {
+        if (r == t->rank) continue;
+        if (exchange->sends[r].active) t->sent_bytes += exchange->sends[r].size_bytes;
+        if (exchange->receives[r].active) t->received_bytes += exchange->receives[r].size_bytes;
+    }
+    return TSR_SUCCESS;
+}
+
+bool tsr_transport_can_expose(const tsr_transport *t, const void *bytes, size_t size_bytes) {
+    return t->kind->can_expose && t->kind->can_expose(t, bytes, size_bytes);
+}
+
+tsr_result tsr_transport_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure,
+                                tsr_rows *out_rows) {
+    tsr_result result = t->kind->expose(ctx, t, exposure, out_rows);
+    if (result.code) return failed_for_all(ctx, t, result);
+    for (uint32_t r = 0; r < t->rank_count; r++) {
+        if (r == t->rank) continue;
+        t->sent_bytes += exposure->rows[r].size_bytes * exposure->rows[r].row_count;
+        t->received_bytes += out_rows[r].size_bytes * out_rows[r].row_count;
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_transport_retract(tsr_ctx *ctx, tsr_transport *t) {
+    return failed_for_all(ctx, t, t->kind->retract(ctx, t));
+}
+
+void tsr_transport_fail(tsr_transport *t, tsr_code code, const char *text) {
+    if (t->kind->fail) t->kind->fail(t, code, text);
+}
+
+void tsr_transport_close(tsr_transport *t) {
+    if (t) t->kind->close(t);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/transport/ranks.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *const ranks_kind_names[] = {
+#define X(name, text) [RANKS_##name] = text,
+#include "tests/transport/ranks.def"
+#undef X
+};
+
+enum { SPIN_NS = 20 * 1000 };
+
+typedef struct seat {
+    const ranks_options *options;
+    ranks_body body;
+    void *user;
+    int fd, result;
+    uint32_t rank;
+    pthread_t thread;
+} seat;
+
+static int run_rank(seat *s) {
+    tsr_ctx ctx = {0};
+    tsr_transport *t = NULL;
+    tsr_result result;
+    if (s->options->kind == RANKS_LOOPBACK)
+        result = tsr_loopback_open(&ctx, &t);
+    else
+        result = tsr_shared_join(
+            &ctx,
+            &(tsr_shared_join_options){.size_bytes = sizeof(tsr_shared_join_options),
+                                       .fd = s->fd,
+                                       .rank = s->rank,
+                                       .deadline_ns = s->options->deadline_ns,
+                                       .spin_ns = SPIN_NS},
+            &t);
+    if (result.code) {
+        fprintf(stderr, "rank %u: %s\n", s->rank, ctx.error.text);
+        return 1;
+    }
+    int failed = s->body(&ctx, t, s->user);
+    tsr_transport_close(t);
+    return failed;
+}
+
+static void *thread_main(void *user) {
+    seat *s = user;
+    s->result = run_rank(s);
+    return NULL;
+}
+
+static int run_threads(seat *seats, uint32_t count) {
+    int failed = 0;
+    for (uint32_t r = 0; r < count; r++)
+        if (pthread_create(&seats[r].thread, NULL, thread_main, &seats[r])) abort();
+    for (uint32_t r = 0; r < count; r++) {
+        pthread_join(seats[r].thread, NULL);
+        failed += seats[r].result != 0;
+    }
+    return failed;
+}
+
+static int run_processes(seat *seats, uint32_t count) {
+    pid_t pids[TSR_TRANSPORT_RANKS_MAX];
+    int failed = 0;
+    fflush(NULL);
+    for (uint32_t r = 0; r < count; r++) {
+        pids[r] = fork();
+        if (pids[r] < 0) abort();
+        if (pids[r] == 0) {
+            int code = run_rank(&seats[r]);
+            fflush(NULL);
+            _exit(code);
+        }
+    }
+    for (uint32_t r = 0; r < count; r++) {
+        int status = 0;
+        if (waitpid(pids[r], &status, 0) != pids[r]) abort();
+        failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+    }
+    return failed;
+}
+
+int ranks_run(const ranks_options *options, ranks_body body, void *user) {
+    tsr_ctx ctx = {0};
+    int fd = -1;
+    if (options->kind != RANKS_LOOPBACK) {
+        tsr_shared_options shared = {.size_bytes = sizeof shared,
+                                     .rank_count = options->count,
+                                     .heap_bytes = options->heap_bytes};
+        if (tsr_shared_create(&ctx, &shared, &fd).code) {
+            fprintf(stderr, "%s\n", ctx.error.text);
+            return (int)options->count;
+        }
+    }
+    seat *seats = calloc(options->count, sizeof *seats);
+    if (!seats) abort();
+    for (uint32_t r = 0; r < options->count; r++)
+        seats[r] = (seat){.options = options, .body = body, .user = user, .fd = fd, .rank = r};
+    int failed;
+    if (options->kind == RANKS_PROCESSES)
+        failed = run_processes(seats, options->count);
+    else
+        failed = run_threads(seats, options->count);
+    free(seats);
+    if (fd >= 0) close(fd);
+    return failed;
+}
+
+static bool has_heap(const tsr_transport *t) { return strcmp(t->kind->name, "loopback") != 0; }
+
+void *ranks_memory(tsr_transport *t, size_t size_bytes, bool in_heap) {
+    size_t have;
+    if (!in_heap || !has_heap(t)) return malloc(size_bytes ? size_bytes : 1);
+    void *heap = tsr_shared_get_heap(t, &have);
+    if (size_bytes > have) abort();
+    return heap;
+}
+
+void ranks_memory_free(tsr_transport *t, void *memory) {
+    size_t have;
+    if (!has_heap(t) || memory != tsr_shared_get_heap(t, &have)) free(memory);
+}

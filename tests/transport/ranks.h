@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks of a test: processes or threads that run one function each, over one of the transports.
+ */
+#ifndef TSR_TESTS_TRANSPORT_RANKS_H
+#define TSR_TESTS_TRANSPORT_RANKS_H
+
+#include "runtime/transport/collective.h"
+#include "runtime/transport/shared.h"
+
+#include <stdio.h>
+
+/* How ranks are run. */
+typedef enum ranks_kind {
+#define X(name, text) RANKS_##name,
+#include "tests/transport/ranks.def"
+#undef X
+    RANKS_KIND_COUNT
+} ranks_kind;
+extern const char *const ranks_kind_names[RANKS_KIND_COUNT];
+
+/* One rank's part; 0 if all was as it should be. Says what was not on standard error. */
+typedef int (*ranks_body)(tsr_ctx *ctx, tsr_transport *t, void *user);
+
+typedef struct ranks_options {
+    ranks_kind kind;
+    uint32_t count;
+    uint64_t heap_bytes, deadline_ns;
+} ranks_options;
+
+/* The number of ranks whose body did not return 0. */
+int ranks_run(const ranks_options *options, ranks_body body, void *user);
+
+/* Where a test puts bytes: in the heap of a transport that has one, or not. */
+void *ranks_memory(tsr_transport *t, size_t size_bytes, bool in_heap);
+void ranks_memory_free(tsr_transport *t, void *memory);
+
+/* For bodies: leave with 1 and a line when something is not so. */
+#define EXPECT(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: rank %u: ", __FILE__, __LINE__, t->rank);                      \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fputc('\n', stderr);                                                                   \
+            return 1;                                                                              \
+        }                                                                                          \
+    } while (0)
+#define EXPECT_OK(call)                                                                            \
+    do {                                                                                           \
+        tsr_result r_ = (call);                                                                    \
+        EXPECT(r_.code == TSR_OK, "%s: %s", #call, ctx->error.text);                               \
+    } while (0)
+
+#endif
