@@ -40,7 +40,8 @@ TSR_RESULT tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor);
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
 /* One call of the entry on what lies in its inputs. TSR_DATA when a kernel met an index out of
  * range (names the value, the element, both bounds): the commands after it did not run, or ran on
- * what it left, so the tensors may hold a part of a step. `step` (from 1) goes to inputs of source STEP. */
+ * what it left, so the tensors may hold a part of a step. `step` (from 1) goes to inputs of source
+ * STEP. */
 TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step);
 /* After that TSR_DATA: the slice of dimension 0 of a data input in which the value stands;
  * UINT64_MAX where it stands elsewhere. */
