@@ -13,14 +13,15 @@
  *     persist_floor the same, as a share of what is possible: the lower of that speed and of the
  *                   speed at which all cores together hash those bytes
  *     recover       opening a store of MIB, every byte verified, and loading it, as a share of the
- *                   speed of reading its segment past the page cache
- *     recover_floor the same, as a share of the lower of that speed and of hashing
+ *                   speed of reading its segment past the page cache into one block of 8 MiB
+ *     recover_huge  the same, where that block consists of huge pages: the fastest read there is
+ *     recover_floor the same as recover_huge, as a share of the lower of that speed and of hashing
  *     commit_4_kib  time of a save of 4 KiB over that of write, fsync, rename of a file of 4 KiB
  *     commit_syncs  fsyncs of such a save, to acknowledged
  *     stall_…       what the caller of a save of 4 KiB, 1 MiB, 8 MiB, MIB waits, over a step of
  *                   100 ms
  *     slowdown_8_mib  a step of 100 ms of one thread, beside a save of 8 MiB over alone
- *     write_gb_s, read_gb_s, hash_gb_s   the references, in 1e9 bytes a second
+ *     write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s   the references, in 1e9 bytes a second
  *     generations   saves of 4 KiB in one store, kept open: of the last against the first hundredth
  *                   of them, the growth of the directory's bytes, of open descriptors, and of
  *                   resident memory in KiB
@@ -36,6 +37,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,6 +46,7 @@ enum {
     ROUNDS = 7,
     COMMITS = 51,
     BLOCK_BYTES = 8 << 20,
+    HUGE_PAGE_BYTES = 2 << 20,
     PATH_BYTES = 4096,
     MIB_MAX = 4096,
     GENERATIONS_MAX = 1000000,
@@ -55,13 +58,14 @@ static const double step_seconds = 0.1;
 typedef struct bench {
     tsr_ctx ctx;
     char folder[PATH_BYTES], store[PATH_BYTES], file[PATH_BYTES], renamed[PATH_BYTES];
-    uint8_t *bytes, *block; /* block is aligned for the disk */
+    uint8_t *bytes, *block, *huge; /* the blocks are aligned for the disk; huge: in huge pages */
     size_t size_bytes;
 } bench;
 
 typedef struct figures {
-    double persist, persist_floor, recover, recover_floor, commit, stalls[4], slowdown;
-    double write_gb_s, read_gb_s, hash_gb_s;
+    double persist, persist_floor, recover, recover_huge, recover_floor, commit, stalls[4],
+        slowdown;
+    double write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s;
     unsigned long commit_syncs;
     long generation_bytes, generation_fds, generation_kib;
 } figures;
@@ -100,12 +104,12 @@ static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_plain(bench *b, const char *path, double *out_seconds) {
+static TSR_RESULT read_plain(bench *b, const char *path, uint8_t *block, double *out_seconds) {
     double start = now_seconds();
     size_t at = 0;
     ssize_t part = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-    while (fd >= 0 && (part = pread(fd, b->block, BLOCK_BYTES, (off_t)at)) > 0) at += (size_t)part;
+    while (fd >= 0 && (part = pread(fd, block, BLOCK_BYTES, (off_t)at)) > 0) at += (size_t)part;
     if (fd >= 0) close(fd);
     *out_seconds = now_seconds() - start;
     if (at != b->size_bytes) FAIL(&b->ctx, TSR_IO, "cannot read '%s'", path);
@@ -199,7 +203,7 @@ static double higher(double a, double b) { return a > b ? a : b; }
 static TSR_RESULT measure_large(bench *b, figures *out) {
     tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {b->size_bytes}}, b->bytes};
     double persist[ROUNDS], stall[ROUNDS], recover[ROUNDS], writing[ROUNDS], reading[ROUNDS],
-        hashes[2 * ROUNDS];
+        reading_huge[ROUNDS], hashes[2 * ROUNDS];
     char segment[PATH_BYTES + 64];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
@@ -218,7 +222,8 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     store = NULL;
     snprintf(segment, sizeof segment, "%s/gen/1-%d/segment.0", b->store, ROUNDS);
     for (size_t i = 0; i < ROUNDS; i++) {
-        TRY_GOTO(&b->ctx, result, read_plain(b, segment, &reading[i]));
+        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->block, &reading[i]));
+        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->huge, &reading_huge[i]));
         TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[ROUNDS + i]));
         double start = now_seconds();
         TRY_GOTO(&b->ctx, result, open_store(b, &tensor, &store));
@@ -228,16 +233,19 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
         store = NULL;
     }
     double write = median(writing, ROUNDS), read = median(reading, ROUNDS);
+    double read_huge = median(reading_huge, ROUNDS);
     double hash = median(hashes, ROUNDS), rehash = median(hashes + ROUNDS, ROUNDS);
     double saved = median(persist, ROUNDS), recovered = median(recover, ROUNDS);
     double gigabytes = (double)b->size_bytes * 1e-9;
     out->persist = write / saved;
     out->persist_floor = higher(write, hash) / saved;
     out->recover = read / recovered;
-    out->recover_floor = higher(read, rehash) / recovered;
+    out->recover_huge = read_huge / recovered;
+    out->recover_floor = higher(read_huge, rehash) / recovered;
     out->stalls[3] = median(stall, ROUNDS) / step_seconds;
     out->write_gb_s = gigabytes / write;
     out->read_gb_s = gigabytes / read;
+    out->read_huge_gb_s = gigabytes / read_huge;
     out->hash_gb_s = gigabytes / hash;
 done:
     tsr_store_close(&b->ctx, store);
@@ -379,14 +387,17 @@ static TSR_RESULT measure(bench *b, uint64_t generations) {
     TRY(&b->ctx, measure_large(b, &f));
     name_store(b, "generations");
     TRY(&b->ctx, measure_generations(b, generations, &f));
-    printf("{\"persist\": %.3f, \"persist_floor\": %.3f, \"recover\": %.3f, \"recover_floor\": "
-           "%.3f, \"commit_4_kib\": %.3f, \"commit_syncs\": %lu, ",
-           f.persist, f.persist_floor, f.recover, f.recover_floor, f.commit, f.commit_syncs);
+    printf(
+        "{\"persist\": %.3f, \"persist_floor\": %.3f, \"recover\": %.3f, \"recover_huge\": %.3f, "
+        "\"recover_floor\": %.3f, \"commit_4_kib\": %.3f, \"commit_syncs\": %lu, ",
+        f.persist, f.persist_floor, f.recover, f.recover_huge, f.recover_floor, f.commit,
+        f.commit_syncs);
     printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall\": %.3f, "
            "\"slowdown_8_mib\": %.3f, ",
            f.stalls[0], f.stalls[1], f.stalls[2], f.stalls[3], f.slowdown);
-    printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"hash_gb_s\": %.3f, ", f.write_gb_s,
-           f.read_gb_s, f.hash_gb_s);
+    printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"read_huge_gb_s\": %.3f, \"hash_gb_s\": "
+           "%.3f, ",
+           f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.hash_gb_s);
     printf("\"generations\": {\"count\": %llu, \"bytes\": %ld, \"fds\": %ld, \"kib\": %ld}}\n",
            (unsigned long long)generations, f.generation_bytes, f.generation_fds, f.generation_kib);
     return TSR_SUCCESS;
@@ -409,7 +420,8 @@ int main(int argc, char **argv) {
     b.size_bytes = (size_t)mib << 20;
     b.bytes = aligned_alloc(4096, b.size_bytes);
     b.block = aligned_alloc(4096, BLOCK_BYTES);
-    if (!b.bytes || !b.block || mkdir(b.folder, 0755)) {
+    b.huge = aligned_alloc(HUGE_PAGE_BYTES, BLOCK_BYTES);
+    if (!b.bytes || !b.block || !b.huge || mkdir(b.folder, 0755)) {
         fprintf(stderr, "store_bench: no memory, or cannot create '%s'\n", b.folder);
         return TSR_IO;
     }
@@ -418,12 +430,15 @@ int main(int argc, char **argv) {
         state += 0x9e3779b97f4a7c15u;
         memcpy(b.bytes + i, &state, sizeof state);
     }
+    (void)madvise(b.huge, BLOCK_BYTES, MADV_HUGEPAGE);
     memset(b.block, 0, BLOCK_BYTES);
+    memset(b.huge, 0, BLOCK_BYTES);
     tsr_result result = measure(&b, (uint64_t)generations);
     if (result.code) fprintf(stderr, "store_bench: %s\n", b.ctx.error.text);
     if (nftw(b.folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS))
         fprintf(stderr, "store_bench: '%s' is left\n", b.folder);
     free(b.bytes);
     free(b.block);
+    free(b.huge);
     return (int)result.code;
 }

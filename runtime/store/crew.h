@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that work while one thread, the feeder, reads or writes: file operations stay in the
- * order of the protocol. Tasks are numbered from 0 and are begun in that order. Without threads (a
- * small state, or the system refuses them) the feeder does the work itself; with them it works when
- * it would only wait.
+ * Threads that work while one thread, the feeder, writes, opens and closes: what changes a file
+ * stays in the order of the protocol. Tasks are numbered from 0 and are begun in that order.
+ * Without threads (a small state, or the system refuses them) the feeder does the work itself; with
+ * them it works when it would only wait.
  */
 #ifndef TSR_RUNTIME_STORE_CREW_H
 #define TSR_RUNTIME_STORE_CREW_H
@@ -12,7 +12,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { TSR_CREW_MAX = 8 };
+enum {
+    TSR_CREW_MAX = 16,
+    TSR_CREW_COMPUTE_MAX = 8,
+    TSR_CREW_READ_FACTOR = 4, /* members for each CPU where most of them wait for a disk */
+};
+
+typedef enum tsr_crew_kind {
+    TSR_CREW_COMPUTE, /* a member for each CPU, at most TSR_CREW_COMPUTE_MAX */
+    TSR_CREW_READ,    /* all members */
+} tsr_crew_kind;
+
+/* `member` is that who does it, 0 … TSR_CREW_MAX; the last one is the feeder. */
+typedef void (*tsr_crew_task)(void *user, uint64_t index, unsigned member);
 
 typedef struct tsr_crew tsr_crew;
 
@@ -26,21 +38,22 @@ struct tsr_crew {          /* never moved between init and finish */
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t offered, finished;
     tsr_crew_member members[TSR_CREW_MAX + 1]; /* the last one is the feeder */
-    unsigned thread_count;
+    unsigned thread_count, compute_count;
+    unsigned wanted; /* of the members, for the tasks at hand */
     uint64_t next, limit;
-    void (*task)(void *user, uint64_t index);
+    tsr_crew_task task;
     void *user;
     bool quit;
 };
 
 void tsr_crew_init(tsr_crew *crew);
-/* A thread for each CPU this process may use, at most TSR_CREW_MAX; signals stay with the threads
- * that were there before. Once; later calls do nothing. */
+/* TSR_CREW_READ_FACTOR threads for each CPU this process may use, at most TSR_CREW_MAX; signals
+ * stay with the threads that were there before. Once; later calls do nothing. */
 void tsr_crew_start(tsr_crew *crew);
 void tsr_crew_finish(tsr_crew *crew);
 
 /* The feeder's calls. No task is under way at begin. */
-void tsr_crew_begin(tsr_crew *crew, void (*task)(void *user, uint64_t index), void *user);
+void tsr_crew_begin(tsr_crew *crew, tsr_crew_kind kind, tsr_crew_task task, void *user);
 void tsr_crew_offer(tsr_crew *crew, uint64_t limit); /* tasks below `limit` may be done now */
 /* Until those below `count` are done; tasks that nobody has begun are done here meanwhile. */
 void tsr_crew_wait(tsr_crew *crew, uint64_t count);

@@ -31,8 +31,9 @@ static uint64_t task_count(const tsr_store *store) {
 }
 
 /* Done by the crew while the segments are written: staging does not change meanwhile. */
-static void hash_chunks(void *user, uint64_t task) {
+static void hash_chunks(void *user, uint64_t task, unsigned member) {
     tsr_store *store = user;
+    (void)member;
     uint64_t per_task = chunks_per_task(store), end = (task + 1) * per_task;
     for (uint64_t i = task * per_task; i < end && i < store->hashing.count; i++) {
         tsr_chunk_row *chunk = &store->plan.chunks[store->hashing.first + i];
@@ -46,7 +47,7 @@ static void hash_chunks(void *user, uint64_t task) {
 static void hash_begin(void *user, tsr_part part) {
     tsr_store *store = user;
     store->hashing = part;
-    tsr_crew_begin(&store->reader->crew, hash_chunks, store);
+    tsr_crew_begin(&store->reader->crew, TSR_CREW_COMPUTE, hash_chunks, store);
     tsr_crew_offer(&store->reader->crew, task_count(store));
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread forms groups of chunks that lie side by side, reads each with as few calls as it can
- * into a slot, and offers it to the crew; a slot is used again when its group was hashed.
+ * One thread forms groups of chunks that lie side by side and offers them to the crew, whose
+ * members read each in windows and hash it; a slot is used again when its group was verified. A
+ * segment is closed when none of its groups is under way.
  */
 #include "runtime/store/read.h"
 
@@ -13,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
 
 typedef struct tsr_segment_file {
     char name[TSR_NAME_TEXT_MAX];
@@ -26,19 +29,22 @@ typedef struct tsr_read_cursor {
     uint64_t tensor_offset; /* bytes */
 } tsr_read_cursor;
 
+/* Pages, because a small state needs few of them. */
+static const size_t memory_bytes = TSR_READ_BUFFERS * (size_t)TSR_READ_BUFFER_BYTES;
+static const size_t mapping_bytes =
+    TSR_READ_BUFFERS * (size_t)TSR_READ_BUFFER_BYTES + HUGE_PAGE_BYTES;
+
 tsr_reader *tsr_reader_create(void) {
     tsr_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    /* Pages, because a small state needs few of them. */
-    void *memory = mmap(NULL, TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    reader->mapping =
+        mmap(NULL, mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (reader->mapping == MAP_FAILED) {
         free(reader);
         return NULL;
     }
-    reader->memory = memory;
-    for (size_t i = 0; i < TSR_READ_SLOTS; i++)
-        reader->slots[i].memory = reader->memory + i * TSR_READ_SLOT_BYTES;
+    size_t over = (uintptr_t)reader->mapping % HUGE_PAGE_BYTES;
+    reader->memory = (uint8_t *)reader->mapping + (over ? HUGE_PAGE_BYTES - over : 0);
     tsr_crew_init(&reader->crew);
     return reader;
 }
@@ -46,8 +52,27 @@ tsr_reader *tsr_reader_create(void) {
 void tsr_reader_destroy(tsr_reader *reader) {
     if (!reader) return;
     tsr_crew_finish(&reader->crew);
-    munmap(reader->memory, TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES);
+    munmap(reader->mapping, mapping_bytes);
     free(reader);
+}
+
+static uint8_t *buffer_of(const tsr_reader *reader, unsigned member) {
+    return reader->memory + member * (size_t)TSR_READ_BUFFER_BYTES;
+}
+
+/* Large pages are a hint: the disk pins pages, and few of them take less time. */
+static void start_crew(tsr_reader *reader, uint64_t state_bytes) {
+    if (state_bytes < TSR_CREW_BYTES_MIN || reader->crew.thread_count) return;
+    (void)madvise(reader->memory, memory_bytes, MADV_HUGEPAGE);
+    tsr_crew_start(&reader->crew);
+}
+
+void tsr_reader_reserve(tsr_reader *reader, uint64_t state_bytes) {
+    size_t size = state_bytes < TSR_READ_BUFFER_BYTES ? (size_t)state_bytes : TSR_READ_BUFFER_BYTES;
+    start_crew(reader, state_bytes);
+    for (unsigned i = 0; i < reader->crew.thread_count; i++)
+        memset(buffer_of(reader, i), 0, TSR_READ_BUFFER_BYTES);
+    memset(buffer_of(reader, TSR_CREW_MAX), 0, size); /* the feeder's */
 }
 
 /* ---- files ---- */
@@ -147,10 +172,9 @@ static void form_group(const tsr_manifest *manifest, void *const *destinations, 
                        tsr_read_slot *slot) {
     uint64_t size = 0;
     slot->count = 0;
-    slot->damaged = NULL;
     while (slot->count < TSR_READ_JOBS && has_next(manifest, at)) {
         const tsr_chunk_row *chunk = &manifest->chunks[at->chunk];
-        if (size + chunk->size_bytes > TSR_READ_BYTES) break;
+        if (slot->count && size + chunk->size_bytes > TSR_READ_GROUP_BYTES) break;
         if (slot->count && chunk->segment != slot->jobs[0].chunk->segment) break;
         uint8_t *to = destinations ? destinations[at->tensor] : NULL;
         slot->jobs[slot->count++] =
@@ -165,57 +189,99 @@ static void form_group(const tsr_manifest *manifest, void *const *destinations, 
     TSR_ASSERT(slot->count);
 }
 
-static tsr_result fill_slot(tsr_ctx *ctx, const tsr_segment_file *file, tsr_read_slot *slot) {
-    const tsr_chunk_row *first = slot->jobs[0].chunk, *last = slot->jobs[slot->count - 1].chunk;
-    const uint8_t *bytes = NULL;
-    TRY(ctx, read_window(ctx, file, slot->memory, first->offset, last->offset + last->size_bytes,
-                         &bytes));
-    for (uint32_t i = 0; i < slot->count; i++)
-        slot->jobs[i].bytes = bytes + (slot->jobs[i].chunk->offset - first->offset);
-    return TSR_SUCCESS;
-}
+/* ---- done by the crew ---- */
 
 /* What will be used is what is hashed, while it is still near the processor; two leaves at a time,
  * because they are hashed in pairs. */
-static tsr_digest copy_and_hash(const tsr_read_job *job) {
-    const size_t size = job->chunk->size_bytes, step = (size_t)2 * TSR_HASH_LEAF_BYTES;
-    tsr_tree_hasher hasher;
-    tsr_tree_hasher_init(&hasher);
-    for (size_t at = 0; at < size; at += step) {
-        size_t part = size - at < step ? size - at : step;
-        memcpy(job->destination + at, job->bytes + at, part);
-        tsr_tree_hasher_update(&hasher, job->destination + at, part);
-    }
-    return tsr_tree_hasher_finish(&hasher);
-}
-
-/* Done by the crew. */
-static void verify_group(void *user, uint64_t index) {
-    tsr_reader *reader = user;
-    tsr_read_slot *slot = &reader->slots[index % TSR_READ_SLOTS];
-    for (uint32_t i = 0; i < slot->count; i++) {
-        const tsr_read_job *job = &slot->jobs[i];
-        tsr_digest digest = job->destination ? copy_and_hash(job)
-                                             : tsr_hash_tree(job->bytes, job->chunk->size_bytes);
-        if (tsr_digest_equal(&digest, &job->chunk->digest) || TSR_MUTANT(CHUNKS_UNCHECKED))
-            continue;
-        slot->damaged = job;
-        slot->found = digest;
+static void take_bytes(const tsr_read_job *job, uint64_t at, const uint8_t *bytes, size_t size,
+                       tsr_tree_hasher *hasher) {
+    const size_t step = (size_t)2 * TSR_HASH_LEAF_BYTES;
+    if (!job->destination) {
+        tsr_tree_hasher_update(hasher, bytes, size);
         return;
     }
+    for (size_t done = 0; done < size; done += step) {
+        size_t part = size - done < step ? size - done : step;
+        memcpy(job->destination + at + done, bytes + done, part);
+        tsr_tree_hasher_update(hasher, job->destination + at + done, part);
+    }
 }
 
-static tsr_result check_slot(tsr_ctx *ctx, const tsr_read_slot *slot) {
+static tsr_result check_job(tsr_ctx *ctx, const tsr_read_job *job, tsr_tree_hasher *hasher) {
     char expected[TSR_DIGEST_HEX + 1], found[TSR_DIGEST_HEX + 1];
-    if (!slot->damaged) return TSR_SUCCESS;
-    const tsr_chunk_row *chunk = slot->damaged->chunk;
+    const tsr_chunk_row *chunk = job->chunk;
+    tsr_digest digest = tsr_tree_hasher_finish(hasher);
+    if (tsr_digest_equal(&digest, &chunk->digest) || TSR_MUTANT(CHUNKS_UNCHECKED))
+        return TSR_SUCCESS;
     tsr_digest_format(&chunk->digest, expected);
-    tsr_digest_format(&slot->found, found);
+    tsr_digest_format(&digest, found);
     FAIL(ctx, TSR_STATE,
          "tensor '%s' is damaged: bytes %" PRIu64 " … %" PRIu64 " of 'segment.%u' have hash %s; "
          "the manifest states %s",
-         slot->damaged->tensor, chunk->offset, chunk->offset + chunk->size_bytes, chunk->segment,
-         found, expected);
+         job->tensor, chunk->offset, chunk->offset + chunk->size_bytes, chunk->segment, found,
+         expected);
+}
+
+/* Chunks that fit a window together. */
+static tsr_result verify_short(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
+                               const tsr_read_job *jobs, uint32_t count) {
+    const tsr_chunk_row *first = jobs[0].chunk, *last = jobs[count - 1].chunk;
+    const uint8_t *bytes = NULL;
+    TRY(ctx,
+        read_window(ctx, file, buffer, first->offset, last->offset + last->size_bytes, &bytes));
+    for (uint32_t i = 0; i < count; i++) {
+        const tsr_chunk_row *chunk = jobs[i].chunk;
+        tsr_tree_hasher hasher;
+        tsr_tree_hasher_init(&hasher);
+        take_bytes(&jobs[i], 0, bytes + (chunk->offset - first->offset), chunk->size_bytes,
+                   &hasher);
+        TRY(ctx, check_job(ctx, &jobs[i], &hasher));
+    }
+    return TSR_SUCCESS;
+}
+
+/* A chunk that is longer than a window. */
+static tsr_result verify_long(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
+                              const tsr_read_job *job) {
+    const uint64_t window = TSR_READ_WINDOW_BYTES, size = job->chunk->size_bytes;
+    tsr_tree_hasher hasher;
+    tsr_tree_hasher_init(&hasher);
+    for (uint64_t at = 0; at < size; at += window) {
+        uint64_t part = size - at < window ? size - at : window, start = job->chunk->offset + at;
+        const uint8_t *bytes = NULL;
+        TRY(ctx, read_window(ctx, file, buffer, start, start + part, &bytes));
+        take_bytes(job, at, bytes, (size_t)part, &hasher);
+    }
+    return check_job(ctx, job, &hasher);
+}
+
+static uint32_t count_fitting(const tsr_read_slot *slot, uint32_t first) {
+    uint64_t start = slot->jobs[first].chunk->offset;
+    uint32_t i = first;
+    for (; i < slot->count; i++) {
+        const tsr_chunk_row *chunk = slot->jobs[i].chunk;
+        if (chunk->offset + chunk->size_bytes - start > TSR_READ_WINDOW_BYTES) break;
+    }
+    return i - first;
+}
+
+static tsr_result verify_jobs(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
+                              const tsr_read_slot *slot) {
+    for (uint32_t i = 0; i < slot->count;) {
+        uint32_t fitting = count_fitting(slot, i);
+        if (fitting)
+            TRY(ctx, verify_short(ctx, file, buffer, &slot->jobs[i], fitting));
+        else
+            TRY(ctx, verify_long(ctx, file, buffer, &slot->jobs[i]));
+        i += fitting ? fitting : 1;
+    }
+    return TSR_SUCCESS;
+}
+
+static void verify_group(void *user, uint64_t index, unsigned member) {
+    tsr_reader *reader = user;
+    tsr_read_slot *slot = &reader->slots[index % TSR_READ_SLOTS];
+    slot->result = verify_jobs(&slot->ctx, reader->file, buffer_of(reader, member), slot);
 }
 
 /* ---- a state ---- */
@@ -231,27 +297,40 @@ static tsr_result open_generation(tsr_ctx *ctx, int gens, const tsr_manifest *ma
     return tsr_disk_open(ctx, gens, name, O_DIRECTORY, out_dir);
 }
 
+/* The first that failed, in their order, of groups that are done. */
+static tsr_result check_groups(tsr_ctx *ctx, const tsr_reader *reader, uint64_t first,
+                               uint64_t end) {
+    for (uint64_t i = first; i < end; i++) {
+        const tsr_read_slot *slot = &reader->slots[i % TSR_READ_SLOTS];
+        if (slot->result.code) return tsr_error_adopt(ctx, &slot->ctx);
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
                               const tsr_manifest *manifest, tsr_part part,
                               void *const *destinations, bool drop, tsr_segment_file *file) {
     tsr_crew *crew = &reader->crew;
     tsr_read_cursor at = begin_at(manifest, part);
-    uint64_t count = 0;
-    for (; has_next(manifest, &at); count++) {
-        tsr_read_slot *slot = &reader->slots[count % TSR_READ_SLOTS];
-        if (count >= TSR_READ_SLOTS) {
-            tsr_crew_wait(crew, count - TSR_READ_SLOTS + 1);
-            TRY(ctx, check_slot(ctx, slot));
+    uint64_t count = 0, checked = 0;
+    while (has_next(manifest, &at)) {
+        bool switches = file->fd >= 0 && manifest->chunks[at.chunk].segment != file->index;
+        uint64_t needed = switches                  ? count
+                          : count >= TSR_READ_SLOTS ? count - TSR_READ_SLOTS + 1
+                                                    : 0;
+        if (needed > checked) {
+            tsr_crew_wait(crew, needed);
+            TRY(ctx, check_groups(ctx, reader, checked, needed));
+            checked = needed;
         }
+        tsr_read_slot *slot = &reader->slots[count % TSR_READ_SLOTS];
         form_group(manifest, destinations, &at, slot);
+        slot->ctx = tsr_ctx_fork(ctx);
         TRY(ctx, next_segment(ctx, dir, manifest, slot->jobs[0].chunk->segment, drop, file));
-        TRY(ctx, fill_slot(ctx, file, slot));
-        tsr_crew_offer(crew, count + 1);
+        tsr_crew_offer(crew, ++count);
     }
     tsr_crew_wait(crew, count);
-    for (uint64_t i = count > TSR_READ_SLOTS ? count - TSR_READ_SLOTS : 0; i < count; i++)
-        TRY(ctx, check_slot(ctx, &reader->slots[i % TSR_READ_SLOTS]));
-    return TSR_SUCCESS;
+    return check_groups(ctx, reader, checked, count);
 }
 
 tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
@@ -260,10 +339,12 @@ tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_m
     tsr_segment_file file = {.fd = -1, .direct = -1};
     int dir = -1;
     TRY(ctx, open_generation(ctx, gens, manifest, &dir));
-    if (tsr_manifest_data_bytes(manifest) >= TSR_CREW_BYTES_MIN) tsr_crew_start(&reader->crew);
-    tsr_crew_begin(&reader->crew, verify_group, reader);
+    start_crew(reader, tsr_manifest_data_bytes(manifest));
+    reader->file = &file;
+    tsr_crew_begin(&reader->crew, TSR_CREW_READ, verify_group, reader);
     tsr_result result = read_groups(ctx, reader, dir, manifest, part, destinations, drop, &file);
     tsr_crew_cancel(&reader->crew);
+    reader->file = NULL;
     close_segment(io, &file);
     io->close(io->self, dir);
     return result;

@@ -121,8 +121,7 @@ tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_m
 
 /* Everything a save needs, touched now, so that the first one is not slower than the others. */
 static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
-    uint64_t size = tsr_manifest_data_bytes(&store->plan), start = 0;
-    size_t read_size = TSR_READ_SLOTS * (size_t)TSR_READ_SLOT_BYTES;
+    uint64_t start = 0;
     TRY(ctx, tsr_store_reserve_staging(ctx, store, &store->plan));
     store->segment_starts = TSR_NEW(&store->arena, uint64_t, store->plan.segment_count + 1);
     if (!store->segment_starts)
@@ -132,8 +131,7 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
         start += aligned(store->plan.segment_sizes[i]);
     }
     memset(store->staging, 0, (size_t)start);
-    memset(store->reader->memory, 0, size < read_size ? (size_t)size : read_size);
-    if (size >= TSR_CREW_BYTES_MIN) tsr_crew_start(&store->reader->crew);
+    tsr_reader_reserve(store->reader, tsr_manifest_data_bytes(&store->plan));
     return TSR_SUCCESS;
 }
 
@@ -189,8 +187,9 @@ static uint64_t chunks_per_copy(const tsr_store *store) {
     return 1 + store->plan.chunk_count / COPY_TASKS_MAX;
 }
 
-static void copy_chunks(void *user, uint64_t task) {
+static void copy_chunks(void *user, uint64_t task, unsigned member) {
     tsr_store *store = user;
+    (void)member;
     uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
     for (uint64_t i = task * per_task; i < end && i < store->plan.chunk_count; i++) {
         const tsr_chunk_row *chunk = &store->plan.chunks[i];
@@ -203,7 +202,7 @@ static void copy_state(tsr_store *store) {
     tsr_crew *crew = &store->reader->crew;
     uint64_t per_task = chunks_per_copy(store);
     uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
-    tsr_crew_begin(crew, copy_chunks, store);
+    tsr_crew_begin(crew, TSR_CREW_COMPUTE, copy_chunks, store);
     tsr_crew_offer(crew, tasks);
     tsr_crew_wait(crew, tasks);
 }
