@@ -190,7 +190,7 @@ void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const ch
 
 const char *tsr_diag_about(tsr_diag_number number) {
     switch (number) {
-#define X(name, n, about)                                                                          \
+#define X(name, n, about, remedy)                                                                  \
     case n:                                                                                        \
         return about;
 #include "compiler/diag.def"

@@ -24,7 +24,7 @@
 #include <mlir-c/Diagnostics.h>
 
 typedef enum tsr_diag_number {
-#define X(name, number, about) TSR_DIAG_##name = number,
+#define X(name, number, about, remedy) TSR_DIAG_##name = number,
 #include "compiler/diag.def"
 #undef X
 } tsr_diag_number;

@@ -96,7 +96,7 @@ tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list
     bool is_text = size_bytes < 4 || memcmp(source, bytecode, 4) != 0;
     if (is_text && find_nesting(source, size_bytes, &deep)) {
         tsr_diag_error(mlirLocationFileLineColGet(context, tsr_ref(name), deep.line, deep.column),
-                       TSR_DIAG_SYNTAX, "brackets are nested %d deep; at most %d are accepted",
+                       TSR_DIAG_NESTING, "brackets are nested %d deep; at most %d are accepted",
                        TSR_MLIR_NESTING_MAX + 1, TSR_MLIR_NESTING_MAX);
         return tsr_diag_fail(ctx, list, "parsing");
     }

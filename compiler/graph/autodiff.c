@@ -114,7 +114,7 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
 static bool check_differentiable(MlirOperation op) {
     tsr_rule rule;
     if (tsr_graph_op_of(op) == TSR_GRAPH_NONE) {
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_GRADIENT,
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_CALL,
                        "%s: no gradient rule for this op%s", tsr_op_name(op),
                        tsr_op_is(op, "func.call") ? "; inline calls first" : "");
         return false;
@@ -250,8 +250,8 @@ static bool update(autodiff *ad, tsr_builder *builder, const trained *param, Mli
         char text[512];
         snprintf(text, sizeof text, "tessera.minimize: parameter '%.300s' already has a next value",
                  param->name);
-        tsr_diag_error_note(mlirOperationGetLocation(ad->minimize), TSR_DIAG_ASSIGN, text, before,
-                            "assigned here");
+        tsr_diag_error_note(mlirOperationGetLocation(ad->minimize), TSR_DIAG_ASSIGN_TWICE, text,
+                            before, "assigned here");
         return false;
     }
     tsr_adamw adamw;

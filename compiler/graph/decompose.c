@@ -12,7 +12,7 @@ bool tsr_lower_kept(MlirOperation op) {
 }
 
 bool tsr_lower_refused(MlirOperation op) {
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_OPERATION,
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                    "%s: an earlier pass must have removed it", tsr_op_name(op));
     return false;
 }

@@ -145,7 +145,7 @@ static bool check_copies(MlirOperation op, uint64_t times, size_t each) {
     uint64_t copies;
     if (!__builtin_mul_overflow(times, (uint64_t)each, &copies) && copies <= COPIES_MAX)
         return true;
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LIMIT,
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
                    "%s: %" PRIu64 " iterations of %zu ops; at most %d ops can be made of one loop",
                    tsr_op_name(op), times, each, COPIES_MAX);
     return false;
@@ -240,7 +240,7 @@ static bool flatten_scan(copier *c, MlirOperation op) {
     size_t carried = (size_t)attr;
     TSR_ASSERT(read);
     if (!scan_length(op, carried, &length)) {
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DYNAMIC,
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
                        "%s: the number of iterations must be known", tsr_op_name(op));
         return false;
     }

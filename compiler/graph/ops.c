@@ -86,13 +86,13 @@ bool tsr_rule_same_dtype(const tsr_rule *rule, size_t a, const char *a_name, siz
                          const char *b_name) {
     tsr_dtype x = rule->operands[a].dtype, y = rule->operands[b].dtype;
     if (x == y) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element types differ: %s is %s, %s is %s", a_name,
-                         tsr_dtype_name(x), b_name, tsr_dtype_name(y));
+    return tsr_rule_fail(rule, TSR_DIAG_DTYPE_MIX, "element types differ: %s is %s, %s is %s",
+                         a_name, tsr_dtype_name(x), b_name, tsr_dtype_name(y));
 }
 
 bool tsr_rule_operand_count(const tsr_rule *rule, size_t low, size_t high) {
     if (rule->operand_count >= low && rule->operand_count <= high) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VERIFIER, "has %zu operands, needs %zu to %zu",
+    return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu operands, needs %zu to %zu",
                          rule->operand_count, low, high);
 }
 
@@ -104,7 +104,7 @@ bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, cons
     for (uint32_t i = 0; i < must->rank && fits; i++)
         fits = tsr_dim_fits(is->shape.dims[i], must->dims[i]);
     if (fits) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "%s is %s, must be %s", what,
+    return tsr_rule_fail(rule, TSR_DIAG_SHAPE, "%s is %s, must be %s", what,
                          tsr_type_text(is, is_text), tsr_type_text(&wanted, must_text));
 }
 
@@ -113,7 +113,7 @@ bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, cons
 bool tsr_rule_axis(const tsr_rule *rule, uint32_t limit, int64_t *out_axis) {
     int64_t axis;
     if (!tsr_op_i64(rule->op, "axis", &axis))
-        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "has no axis");
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "has no axis");
     if (axis < 0 || axis >= (int64_t)limit)
         return tsr_rule_fail(rule, TSR_DIAG_AXIS, "axis %" PRId64 " is outside [0, %" PRIu32 ")",
                              axis, limit);
@@ -125,14 +125,15 @@ bool tsr_rule_axes(const tsr_rule *rule, int64_t out_axes[static TSR_RANK_MAX], 
     char text[TSR_TYPE_TEXT_MAX];
     uint32_t rank = rule->operands[0].shape.rank;
     if (!tsr_op_i64s(rule->op, "axes", TSR_RANK_MAX, out_axes, out_count))
-        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "axes needs at most %d integers", TSR_RANK_MAX);
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "axes needs at most %d integers",
+                             TSR_RANK_MAX);
     for (size_t i = 0; i < *out_count; i++) {
         if (out_axes[i] < 0 || out_axes[i] >= (int64_t)rank)
             return tsr_rule_fail(rule, TSR_DIAG_AXIS,
                                  "axis %" PRId64 " is outside [0, %" PRIu32 ") of the operand (%s)",
                                  out_axes[i], rank, tsr_type_text(&rule->operands[0], text));
         if (i && out_axes[i] <= out_axes[i - 1])
-            return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+            return tsr_rule_fail(rule, TSR_DIAG_AXIS_ORDER,
                                  "axes must ascend: %" PRId64 " stands after %" PRId64, out_axes[i],
                                  out_axes[i - 1]);
     }
@@ -147,10 +148,10 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
         return true;
     }
     if (!tsr_op_i64s(rule->op, name, count, out_values, &found) || found != count)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "%s needs %" PRIu32 " integers", name, count);
+        return tsr_rule_fail(rule, TSR_DIAG_INTEGERS, "%s needs %" PRIu32 " integers", name, count);
     for (uint32_t i = 0; i < count; i++)
         if (out_values[i] < low || out_values[i] > INT64_MAX / 4)
-            return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+            return tsr_rule_fail(rule, TSR_DIAG_INTEGER_LOW,
                                  "%s entry %" PRIu32 " is %" PRId64 ", needs at least %" PRId64,
                                  name, i, out_values[i], low);
     return true;
@@ -159,8 +160,8 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
 bool tsr_rule_f64(const tsr_rule *rule, const char *name, double otherwise, double *out_value) {
     double value = otherwise;
     if (tsr_op_has(rule->op, name) && !tsr_op_f64(rule->op, name, &value))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "%s is no number", name);
-    if (!isfinite(value)) return tsr_rule_fail(rule, TSR_DIAG_VALUE, "%s is not finite", name);
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is no number", name);
+    if (!isfinite(value)) return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "%s is not finite", name);
     *out_value = value;
     return true;
 }
@@ -244,13 +245,13 @@ static bool check_limits(const tsr_rule *rule, const char *what, size_t index,
     for (uint32_t i = 0; i < known.rank; i++)
         if (known.dims[i] == TSR_DIM_DYNAMIC || known.dims[i] == 0) known.dims[i] = 1;
     if (tsr_shape_size(&known, type->dtype, &size_bytes)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "%s %zu has more than 2^63 bytes: %s", what, index,
+    return tsr_rule_fail(rule, TSR_DIAG_SIZE, "%s %zu has more than 2^63 bytes: %s", what, index,
                          tsr_type_text(type, text));
 }
 
 static bool read_types(tsr_rule *rule) {
     if (rule->operand_count > TSR_RULE_OPERANDS_MAX || rule->result_count > TSR_RULE_RESULTS_MAX)
-        return tsr_rule_fail(rule, TSR_DIAG_VERIFIER, "has %zu operands and %zu results",
+        return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu operands and %zu results",
                              rule->operand_count, rule->result_count);
     for (size_t i = 0; i < rule->operand_count; i++) {
         if (!tsr_value_type(tsr_op_operand(rule->op, i), &rule->operands[i]))
@@ -284,10 +285,11 @@ static bool check_result(const tsr_rule *rule, size_t index) {
     tsr_type_text(is, is_text);
     tsr_type_text(must, must_text);
     if (is->dtype != must->dtype)
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT, "element type of the result is %s, must be %s",
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
+                             "element type of the result is %s, must be %s",
                              tsr_dtype_name(is->dtype), tsr_dtype_name(must->dtype));
     if (is->shape.rank != must->shape.rank)
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT,
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK,
                              "result has %" PRIu32 " dims (%s), must have %" PRIu32 " (%s)",
                              is->shape.rank, is_text, must->shape.rank, must_text);
     for (uint32_t i = 0; i < is->shape.rank; i++)

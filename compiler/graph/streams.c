@@ -91,7 +91,7 @@ bool tsr_pass_name_calls(MlirModule module) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
         walk(tsr_op_body(func), name_op, &n);
         if (n.failed)
-            tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_PASS, "out of memory");
+            tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_MEMORY, "out of memory");
         done = done && !n.failed;
         tsr_arena_finish(&n.arena);
     }
@@ -177,7 +177,7 @@ static bool check_streams(streamer *s) {
                  "%s: '%.180s' would draw the numbers of '%.180s'; "
                  "give one of them a `stream`",
                  tsr_op_name(b->op), b->path, a->path);
-        tsr_diag_error_note(mlirOperationGetLocation(b->op), TSR_DIAG_NAME_TAKEN, text,
+        tsr_diag_error_note(mlirOperationGetLocation(b->op), TSR_DIAG_STREAM_TAKEN, text,
                             mlirOperationGetLocation(a->op), "the other one is here");
         return false;
     }
@@ -192,7 +192,7 @@ bool tsr_pass_streams(MlirModule module) {
         walk(tsr_op_body(func), set_stream, &s);
     }
     if (s.failed)
-        tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_PASS,
+        tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_MEMORY,
                        "out of memory");
     bool done = !s.failed && check_streams(&s);
     tsr_arena_finish(&s.arena);

@@ -23,7 +23,7 @@ static bool check_nested(MlirOperation op) {
     tsr_graph_op id = tsr_graph_op_of(op);
     if (id != TSR_GRAPH_ASSIGN && id != TSR_GRAPH_MINIMIZE && !tsr_op_is(op, "func.return"))
         return true;
-    tsr_diag_error(where(op), TSR_DIAG_OPERATION, "%s: cannot stand in a region of %s",
+    tsr_diag_error(where(op), TSR_DIAG_REGION_OP, "%s: cannot stand in a region of %s",
                    tsr_op_name(op), tsr_op_name(mlirOperationGetParentOperation(op)));
     return false;
 }
@@ -50,17 +50,17 @@ static bool check_op(MlirOperation op) {
 static bool check_func(MlirOperation func) {
     bool done = true;
     if (!tsr_op_is(func, "func.func")) {
-        tsr_diag_error(where(func), TSR_DIAG_OPERATION, "%s: a program holds only functions",
+        tsr_diag_error(where(func), TSR_DIAG_MODULE_OP, "%s: a program holds only functions",
                        tsr_op_name(func));
         return false;
     }
     if (!tsr_op_has_body(func)) {
-        tsr_diag_error(where(func), TSR_DIAG_CALL, "func.func: '@%s' has no body",
+        tsr_diag_error(where(func), TSR_DIAG_BODY, "func.func: '@%s' has no body",
                        tsr_op_symbol(func));
         return false;
     }
     if (!mlirBlockIsNull(mlirBlockGetNextInRegion(tsr_op_body(func)))) {
-        tsr_diag_error(where(func), TSR_DIAG_OPERATION,
+        tsr_diag_error(where(func), TSR_DIAG_BLOCKS,
                        "func.func: '@%s' has several blocks; programs are straight-line",
                        tsr_op_symbol(func));
         return false;
@@ -86,7 +86,7 @@ static bool check_declaration(MlirOperation op) {
         return false;
     }
     if (!tsr_value_type(tsr_op_result(op, 0), &type)) {
-        tsr_diag_error(where(op), TSR_DIAG_DTYPE,
+        tsr_diag_error(where(op), TSR_DIAG_TENSOR_TYPE,
                        "%s: '%s' needs a ranked tensor of a known element type with at most "
                        "%d dims",
                        kind, name, TSR_RANK_MAX);
@@ -99,8 +99,8 @@ static bool check_declaration(MlirOperation op) {
     }
     uint64_t count = 0;
     if (!tsr_shape_count(&type.shape, &count) || count == 0) {
-        tsr_diag_error(where(op), TSR_DIAG_LIMIT, "%s: '%s' has no elements (%s)", kind, name,
-                       tsr_type_text(&type, text));
+        tsr_diag_error(where(op), TSR_DIAG_EMPTY_TENSOR, "%s: '%s' has no elements (%s)", kind,
+                       name, tsr_type_text(&type, text));
         return false;
     }
     if (!tsr_op_has(op, "init") && !tsr_op_has(op, "data")) {
@@ -109,8 +109,7 @@ static bool check_declaration(MlirOperation op) {
         return false;
     }
     if (is_state && (!is_name(tsr_op_string(op, "of")) || !is_name(tsr_op_string(op, "kind")))) {
-        tsr_diag_error(where(op), TSR_DIAG_NAME_MISSING, "%s: '%s' needs `of` and `kind`", kind,
-                       name);
+        tsr_diag_error(where(op), TSR_DIAG_STATE, "%s: '%s' needs `of` and `kind`", kind, name);
         return false;
     }
     return true;
@@ -158,7 +157,7 @@ static bool check_tensor_op(MlirOperation op, const tsr_graph_tensor *tensors, s
     if (first->role != TSR_ROLE_STATE) return true;
     const tsr_graph_tensor *of = find(tensors, count, first->of);
     if (of && of->role == TSR_ROLE_PARAM) return true;
-    tsr_diag_error(where(op), TSR_DIAG_UNKNOWN_TENSOR,
+    tsr_diag_error(where(op), TSR_DIAG_STATE,
                    "%s: '%s' is state of '%s', but no entry reads a parameter of that name",
                    tsr_op_name(op), first->name, first->of);
     return false;
@@ -190,7 +189,7 @@ static bool check_assign(MlirOperation op, MlirOperation func, const tsr_graph_t
             strcmp(tsr_op_string(other, "target"), target) != 0)
             continue;
         snprintf(text, sizeof text, "tessera.assign: '%.300s' already has a next value", target);
-        tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN, text, where(other), "assigned here");
+        tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN_TWICE, text, where(other), "assigned here");
         return false;
     }
     return true;
@@ -200,7 +199,7 @@ static bool check_training(MlirOperation op, MlirOperation func) {
     tsr_entry_kind kind;
     if (!tsr_op_has(func, "tessera.entry")) return true;
     if (tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
-    tsr_diag_error(where(op), TSR_DIAG_ENTRY,
+    tsr_diag_error(where(op), TSR_DIAG_READ_ONLY,
                    "%s: only a train entry changes tensors; '@%s' is \"%s\"", tsr_op_name(op),
                    tsr_op_symbol(func), tsr_op_string(func, "tessera.entry"));
     return false;
@@ -243,10 +242,11 @@ static bool check_ports(MlirOperation func, const char *what, const tsr_graph_po
                         size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!is_name(ports[i].name))
-            return port_error(func, TSR_DIAG_PORT, what, i, "needs a printable, non-empty name");
+            return port_error(func, TSR_DIAG_PORT_NAME, what, i,
+                              "needs a printable, non-empty name");
         for (size_t k = 0; k < i; k++)
             if (strcmp(ports[i].name, ports[k].name) == 0)
-                return port_error(func, TSR_DIAG_NAME_TAKEN, what, i,
+                return port_error(func, TSR_DIAG_PORT_TAKEN, what, i,
                                   "has the name of an earlier one");
     }
     return true;
@@ -263,13 +263,13 @@ static bool check_rows(const tsr_graph_entry *entry) {
                         (!is_input && entry->kind == TSR_ENTRY_EVAL);
         if (!has_rows) continue;
         if (port->type.shape.rank == 0) {
-            tsr_diag_error(where(entry->func), TSR_DIAG_ENTRY,
+            tsr_diag_error(where(entry->func), TSR_DIAG_ROWS,
                            "entry '@%s': '%s' is a scalar, but must have one row per sample",
                            entry->name, port->name);
             return false;
         }
         if (first && !tsr_dim_fits(first->type.shape.dims[0], port->type.shape.dims[0])) {
-            tsr_diag_error(where(entry->func), TSR_DIAG_ENTRY,
+            tsr_diag_error(where(entry->func), TSR_DIAG_ROWS,
                            "entry '@%s': '%s' has %" PRIu64 " rows, '%s' has %" PRIu64, entry->name,
                            first->name, first->type.shape.dims[0], port->name,
                            port->type.shape.dims[0]);
@@ -286,7 +286,7 @@ static bool check_port_attrs(MlirOperation func) {
     size_t outputs = (size_t)mlirFunctionTypeGetNumResults(type);
     tsr_graph_port port;
     if (inputs > TSR_CONFIG_PORTS_MAX || outputs > TSR_CONFIG_PORTS_MAX) {
-        tsr_diag_error(where(func), TSR_DIAG_PORT,
+        tsr_diag_error(where(func), TSR_DIAG_PORT_LIMIT,
                        "entry '@%s': has %zu arguments and %zu results; the limit is %d each",
                        tsr_op_symbol(func), inputs, outputs, TSR_CONFIG_PORTS_MAX);
         return false;

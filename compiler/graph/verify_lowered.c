@@ -23,7 +23,7 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
 
 static bool check_op(MlirOperation op) {
     if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op))) {
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_OPERATION,
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        "%s: must be gone after lowering", tsr_op_name(op));
         return false;
     }
@@ -38,7 +38,7 @@ bool tsr_pass_verify_lowered(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) {
-            tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_OPERATION,
+            tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_LEFT,
                            "%s: only entries may be left", tsr_op_name(func));
             done = false;
             continue;

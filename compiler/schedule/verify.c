@@ -53,8 +53,8 @@ typedef struct body {
     tsr_type output;       /* of the first result */
 } body;
 
-static bool complain(MlirOperation op, const char *text) {
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GROUP, "%s: %s", tsr_op_name(op), text);
+static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
+    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
     return false;
 }
 
@@ -66,7 +66,8 @@ static bool is_static(MlirValue value) {
 static bool check_values(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         if (!is_static(tsr_op_result(op, i)))
-            return complain(op, "the result must be a static tensor of a known element type");
+            return complain(op, TSR_DIAG_GROUP_TYPE,
+                            "the result must be a static tensor of a known element type");
     return true;
 }
 
@@ -77,7 +78,8 @@ static bool read_body(MlirOperation func, body *b) {
     *b = (body){.func = func, .rows = kind && strcmp(kind, "rows") == 0};
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!is_static(mlirBlockGetArgument(block, i)))
-            return complain(func, "every input must be a static tensor of a known element type");
+            return complain(func, TSR_DIAG_GROUP_TYPE,
+                            "every input must be a static tensor of a known element type");
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_op_is(op, "tsched.return")) {
             b->last = op;
@@ -85,20 +87,21 @@ static bool read_body(MlirOperation func, body *b) {
         }
         const tsr_op_row *row = tsr_op_row_find(op);
         if (!row || row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_SINK)
-            return complain(op, "cannot stand in a fusion group");
+            return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a fusion group");
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;
         if (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
         if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape"))
-            return complain(op, "cannot stand in a rows group");
+            return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a rows group");
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
             continue;
         if (!mlirOperationIsNull(b->root))
-            return complain(op, "a fusion group holds one such op at most");
+            return complain(op, TSR_DIAG_GROUP_OP, "a fusion group holds one such op at most");
         b->root = op;
         b->row = row;
     }
-    if (mlirOperationIsNull(b->last)) return complain(func, "the body must end in tsched.return");
+    if (mlirOperationIsNull(b->last))
+        return complain(func, TSR_DIAG_GROUP_RETURN, "the body must end in tsched.return");
     return true;
 }
 
@@ -107,7 +110,8 @@ static bool check_parts(const body *b, size_t index) {
     if (index >= tsr_op_result_count(b->root) ||
         !mlirValueEqual(tsr_op_operand(b->last, index), tsr_op_result(b->root, index)) ||
         tsr_op_operand_count(b->last) != tsr_op_result_count(b->root))
-        return complain(b->last, "returns something else than the results of its op, in order");
+        return complain(b->last, TSR_DIAG_GROUP_RETURN,
+                        "returns something else than the results of its op, in order");
     return true;
 }
 
@@ -115,21 +119,25 @@ static bool check_return(body *b) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(b->func, "function_type"));
     size_t count = tsr_op_operand_count(b->last);
     bool parts = !mlirOperationIsNull(b->root) && tsr_op_result_count(b->root) > 1;
-    if (count == 0) return complain(b->func, "a fusion group has at least one output");
+    if (count == 0)
+        return complain(b->func, TSR_DIAG_GROUP_RETURN, "a fusion group has at least one output");
     if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
-        return complain(b->last, "returns another number of values than the function declares");
+        return complain(b->last, TSR_DIAG_GROUP_RETURN,
+                        "returns another number of values than the function declares");
     for (size_t i = 0; i < count; i++) {
         MlirValue value = tsr_op_operand(b->last, i);
         tsr_type output;
         if (!mlirTypeEqual(mlirValueGetType(value), mlirFunctionTypeGetResult(type, (intptr_t)i)))
-            return complain(b->last, "returns another type than the function declares");
+            return complain(b->last, TSR_DIAG_GROUP_RETURN,
+                            "returns another type than the function declares");
         if (mlirOperationIsNull(tsr_value_owner(value)))
-            return complain(b->last, "an input cannot be an output");
-        if (!tsr_value_type(value, &output)) return complain(b->last, "output of unknown type");
+            return complain(b->last, TSR_DIAG_GROUP_RETURN, "an input cannot be an output");
+        if (!tsr_value_type(value, &output))
+            return complain(b->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
         if (i == 0) b->output = output;
         if (parts && !check_parts(b, i)) return false;
         if (!parts && !b->rows && !tsr_shape_equal(&output.shape, &b->output.shape))
-            return complain(b->last, "all outputs of a group have one shape");
+            return complain(b->last, TSR_DIAG_GROUP_SHAPE, "all outputs of a group have one shape");
     }
     return true;
 }
@@ -137,7 +145,8 @@ static bool check_return(body *b) {
 static bool check_stretch(MlirOperation op, const tsr_shape *shape) {
     tsr_type type;
     if (!tsr_value_type(tsr_op_result(op, 0), &type) || !tsr_shape_stretches(&type.shape, shape))
-        return complain(op, "its shape does not stretch to the shape the group runs over");
+        return complain(op, TSR_DIAG_GROUP_SHAPE,
+                        "its shape does not stretch to the shape the group runs over");
     return true;
 }
 
@@ -166,13 +175,14 @@ static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOpera
     bool has_root = !mlirOperationIsNull(b->root);
     bool is_before = tsr_value_map_get(before, tsr_op_result(op, 0)) == 1;
     if (is_before && b->row->op_class != TSR_CLASS_REDUCE)
-        return complain(op, "only a reduction takes elementwise ops before it");
+        return complain(op, TSR_DIAG_GROUP_OP, "only a reduction takes elementwise ops before it");
     for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(op, i));
         const tsr_op_row *row = mlirOperationIsNull(owner) ? NULL : tsr_op_row_find(owner);
         if (row && row->op_class == TSR_CLASS_MAP &&
             tsr_value_map_get(before, tsr_op_operand(op, i)) == 1)
-            return complain(op, "reads a value that exists only before the reduction");
+            return complain(op, TSR_DIAG_GROUP_SHAPE,
+                            "reads a value that exists only before the reduction");
     }
     return check_stretch(op, is_before ? input : &b->output.shape);
 }
@@ -185,10 +195,12 @@ static bool check_shapes(const body *b) {
     if (!mlirOperationIsNull(b->root)) {
         if (!tsr_value_type(tsr_op_result(b->root, 0), &root) ||
             !tsr_shape_equal(&root.shape, &b->output.shape))
-            return complain(b->root, "its result has another shape than the group's outputs");
+            return complain(b->root, TSR_DIAG_GROUP_SHAPE,
+                            "its result has another shape than the group's outputs");
         if (b->row->op_class == TSR_CLASS_REDUCE)
             tsr_value_type(tsr_op_operand(b->root, 0), &input);
-        good = find_before(b, &arena, &before) || complain(b->func, "no memory to verify");
+        good = find_before(b, &arena, &before) ||
+               complain(b->func, TSR_DIAG_MEMORY, "no memory to verify");
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(b->func)) {
         const tsr_op_row *row = tsr_op_row_find(op);
@@ -265,7 +277,8 @@ static bool check_rows(const body *b) {
                               .output_count = (uint32_t)tsr_op_operand_count(b->last)};
     good = good && tsr_rows_fit(&set, &operations);
     tsr_arena_finish(&r.arena);
-    return good || complain(b->func, "its ops make no rows group (compiler/schedule/rows.h)");
+    return good || complain(b->func, TSR_DIAG_GROUP_KIND,
+                            "its ops make no rows group (compiler/schedule/rows.h)");
 }
 
 static bool check_attributes(const body *b) {
@@ -275,32 +288,33 @@ static bool check_attributes(const body *b) {
     const char *expected = mlirOperationIsNull(b->root) ? "map" : tsr_op_group_kind(b->row);
     if (b->rows && !mlirOperationIsNull(b->root)) expected = "rows";
     if (!kind || strcmp(kind, expected) != 0) {
-        tsr_diag_error(mlirOperationGetLocation(b->func), TSR_DIAG_GROUP,
+        tsr_diag_error(mlirOperationGetLocation(b->func), TSR_DIAG_GROUP_KIND,
                        "tsched.func: kind is \"%s\"; its ops make it \"%s\"", kind ? kind : "",
                        expected);
         return false;
     }
     if (!mlirOperationIsNull(b->root) && b->op_count > 1 &&
         (b->row->op_class == TSR_CLASS_MOVE || b->row->op_class == TSR_CLASS_ALONE))
-        return complain(b->root, "stands alone in its group");
+        return complain(b->root, TSR_DIAG_GROUP_OP, "stands alone in its group");
     if (!tsr_op_has(b->func, "tile")) return true;
     if (!tsr_op_i64s(b->func, "tile", 8, sizes, &count))
-        return complain(b->func, "tile is an array of at most 8 integers");
+        return complain(b->func, TSR_DIAG_GROUP_TILE, "tile is an array of at most 8 integers");
     for (size_t i = 0; i < count; i++)
-        if (sizes[i] < 0) return complain(b->func, "no tile size is below 0");
+        if (sizes[i] < 0) return complain(b->func, TSR_DIAG_GROUP_TILE, "no tile size is below 0");
     return true;
 }
 
 bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
-        return complain(func, "a fusion group has a body");
+        return complain(func, TSR_DIAG_GROUP, "a fusion group has a body");
     return read_body(func, &b) && check_return(&b) && check_attributes(&b) &&
            (b.rows ? check_rows(&b) : check_shapes(&b));
 }
 
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
-    if (mlirOperationIsNull(callee)) return complain(call, "there is no such tsched.func");
+    if (mlirOperationIsNull(callee))
+        return complain(call, TSR_DIAG_GROUP_CALL, "there is no such tsched.func");
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
     size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);
     bool same = (size_t)mlirFunctionTypeGetNumInputs(type) == inputs &&
@@ -311,6 +325,6 @@ bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
     for (size_t i = 0; i < outputs && same; i++)
         same = mlirTypeEqual(mlirValueGetType(tsr_op_result(call, i)),
                              mlirFunctionTypeGetResult(type, (intptr_t)i));
-    if (!same) return complain(call, "the types differ from the group's");
+    if (!same) return complain(call, TSR_DIAG_GROUP_CALL, "the types differ from the group's");
     return true;
 }

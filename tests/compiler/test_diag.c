@@ -13,7 +13,7 @@ static MlirLocation at(unsigned line, unsigned column) {
 
 Test(diag, numbers_are_unique) {
     static const int numbers[] = {
-#define X(name, number, about) number,
+#define X(name, number, about, remedy) number,
 #include "compiler/diag.def"
 #undef X
     };

@@ -35,7 +35,7 @@ func.func @f(%x: tensor<4x5xf32> {tessera.name = "x"}, %w: tensor<6x7xf32> {tess
   return %y : tensor<4x7xf32>
 }
 SOURCE
-bad rows '1:[0-9]+: error: \[TSR-0204\].*4 rows.*5' <<'SOURCE'
+bad rows '1:[0-9]+: error: \[TSR-0215\].*4 rows.*5' <<'SOURCE'
 func.func @f(%x: tensor<4xf32> {tessera.data = "x"}, %z: tensor<5xf32> {tessera.data = "z"})
     -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "eval"} {
   %a = tessera.sum %z {axes = [0]} : tensor<5xf32> -> tensor<f32>
@@ -61,11 +61,11 @@ nested() { # NAME OPEN CLOSE DEPTH
     one_error
 }
 nested regions 'module {' '}' 200000
-has err '^regions.mlir:2:[0-9]+: error: \[TSR-0001\] brackets are nested 257 deep; at most 256 are accepted$'
+has err '^regions.mlir:2:[0-9]+: error: \[TSR-0005\] brackets are nested 257 deep; at most 256 are accepted$'
 nested lists '[' ']' 256
-has err '^lists.mlir:2:276: error: \[TSR-0001\] brackets are nested 257'
+has err '^lists.mlir:2:276: error: \[TSR-0005\] brackets are nested 257'
 nested types 'tuple<' '>' 256
-has err '^types.mlir:2:[0-9]+: error: \[TSR-0001\] brackets are nested 257'
+has err '^types.mlir:2:[0-9]+: error: \[TSR-0005\] brackets are nested 257'
 nested few '[' ']' 255
 has err 'error: \[TSR-0204\]'
 

@@ -29,7 +29,7 @@ static bool check_qkv(const tsr_rule *rule) {
         return false;
     if (q->dims[1] != TSR_DIM_DYNAMIC && k->dims[1] != TSR_DIM_DYNAMIC &&
         (k->dims[1] == 0 ? q->dims[1] != 0 : q->dims[1] % k->dims[1] != 0))
-        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+        return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
                              "%" PRIu64 " query heads are no multiple of %" PRIu64 " key heads",
                              q->dims[1], k->dims[1]);
     return tsr_rule_f64(rule, "scale", 1.0, &scale);
@@ -41,7 +41,7 @@ static bool check_mask(const tsr_rule *rule, size_t index) {
     char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
     if (rule->operand_count <= index) return true;
     if (mask->dtype != TSR_DTYPE_I1 && mask->dtype != logits.dtype)
-        return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element type of the mask is %s, needs i1 or %s",
+        return tsr_rule_fail(rule, TSR_DIAG_MASK, "element type of the mask is %s, needs i1 or %s",
                              tsr_dtype_name(mask->dtype), tsr_dtype_name(logits.dtype));
     logits.shape.dims[3] = rule->operands[KEY].shape.dims[2];
     tsr_shape wide = logits.shape;
@@ -50,7 +50,7 @@ static bool check_mask(const tsr_rule *rule, size_t index) {
     if (tsr_shape_broadcast(&mask->shape, &wide, &from_dim, &dim) &&
         (!is_static || tsr_shape_equal(&wide, &logits.shape)))
         return true;
-    return tsr_rule_fail(rule, TSR_DIAG_BROADCAST, "the mask (%s) does not stretch to %s",
+    return tsr_rule_fail(rule, TSR_DIAG_MASK, "the mask (%s) does not stretch to %s",
                          tsr_type_text(mask, is), tsr_type_text(&logits, must));
 }
 
@@ -71,7 +71,7 @@ bool tsr_check_attention(tsr_rule *rule) {
     if (!tsr_rule_operand_count(rule, 3, 4) || !check_qkv(rule) || !check_mask(rule, MASK))
         return false;
     if (rule->result_count < 1 || rule->result_count > 2)
-        return tsr_rule_fail(rule, TSR_DIAG_VERIFIER, "has %zu results, needs 1 or 2",
+        return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu results, needs 1 or 2",
                              rule->result_count);
     rule->results[0] = result_type(rule);
     if (rule->result_count == 2) rule->results[1] = logsumexp_type(rule);
@@ -284,7 +284,7 @@ bool tsr_gradient_attention(tsr_gradient *of) {
     size_t count = tsr_op_operand_count(op);
     tsr_attr attrs[2];
     if (!mlirValueIsNull(of->of_results[1]) || (count > MASK && of->wanted[MASK])) {
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_GRADIENT,
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_PATH,
                        "%s: no gradient passes to the mask or through the logsumexp",
                        tsr_op_name(op));
         return false;
@@ -325,11 +325,11 @@ bool tsr_check_rotary(tsr_rule *rule) {
         return false;
     uint64_t size = shape->dims[shape->rank - 1];
     if (size != TSR_DIM_DYNAMIC && size % 2)
-        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+        return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
                              "the last dim is %" PRIu64 ", needs to be even", size);
     tsr_op_i64(rule->op, "offset", &offset);
     if (!(base > 0) || offset < 0 || offset > INT32_MAX)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+        return tsr_rule_fail(rule, TSR_DIAG_ROTARY,
                              "base is %g, offset %" PRId64 "; needs base > 0, 0 <= offset < 2^31",
                              base, offset);
     rule->results[0] = rule->operands[0];

@@ -12,7 +12,7 @@ bool tsr_check_yield(tsr_rule *rule) {
     tsr_graph_op id = mlirOperationIsNull(parent) ? TSR_GRAPH_NONE : tsr_graph_op_of(parent);
     if (id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE || id == TSR_GRAPH_SCAN) return true;
     if (tsr_sr_is_region(parent)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_OPERATION,
+    return tsr_rule_fail(rule, TSR_DIAG_REGION,
                          "stands outside tessera.if, while and scan, and regions of tessera_sr");
 }
 
@@ -24,7 +24,7 @@ static bool body_of(const tsr_rule *rule, intptr_t index, const char *what, Mlir
         mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
     if (mlirOperationIsNull(end) || tsr_graph_op_of(end) != TSR_GRAPH_YIELD ||
         !mlirBlockIsNull(mlirBlockGetNextInRegion(block)))
-        return tsr_rule_fail(rule, TSR_DIAG_OPERATION, "%s must end with tessera.yield", what);
+        return tsr_rule_fail(rule, TSR_DIAG_REGION, "%s must end with tessera.yield", what);
     *out_block = block;
     *out_yield = end;
     return true;
@@ -32,7 +32,7 @@ static bool body_of(const tsr_rule *rule, intptr_t index, const char *what, Mlir
 
 static bool check_count(const tsr_rule *rule, const char *what, size_t is, size_t must) {
     if (is == must) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VERIFIER, "%s: %zu, must be %zu", what, is, must);
+    return tsr_rule_fail(rule, TSR_DIAG_REGION_COUNT, "%s: %zu, must be %zu", what, is, must);
 }
 
 static bool type_fits(const tsr_type *a, const tsr_type *b) {
@@ -47,7 +47,7 @@ static bool check_type(const tsr_rule *rule, const char *what, size_t index, Mli
     tsr_type is;
     char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
     if (tsr_value_type(value, &is) && type_fits(&is, must)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "%s %zu is %s, must be %s", what, index,
+    return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE, "%s %zu is %s, must be %s", what, index,
                          tsr_value_type(value, &is) ? tsr_type_text(&is, is_text) : "no tensor",
                          tsr_type_text(must, must_text));
 }
@@ -56,7 +56,7 @@ static bool check_truth(const tsr_rule *rule, const char *what, MlirValue value)
     tsr_type type, must = tsr_type_scalar(TSR_DTYPE_I1);
     char text[TSR_TYPE_TEXT_MAX];
     if (tsr_value_type(value, &type) && type_fits(&type, &must)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "%s is %s, needs a scalar i1", what,
+    return tsr_rule_fail(rule, TSR_DIAG_SCALAR, "%s is %s, needs a scalar i1", what,
                          tsr_value_type(value, &type) ? tsr_type_text(&type, text) : "no tensor");
 }
 
@@ -84,7 +84,7 @@ bool tsr_check_while(tsr_rule *rule) {
     MlirOperation yields[2];
     int64_t limit = 0;
     if (!tsr_op_i64(rule->op, "limit", &limit) || limit < 0)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "limit is %" PRId64 ", needs at least 0", limit);
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "limit is %" PRId64 ", needs at least 0", limit);
     if (!body_of(rule, 0, "condition", &blocks[0], &yields[0]) ||
         !body_of(rule, 1, "body", &blocks[1], &yields[1]) ||
         !check_count(rule, "results", rule->result_count, rule->operand_count) ||
@@ -116,18 +116,18 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
     int64_t given;
     if (tsr_op_i64(rule->op, "length", &given)) {
         if (given < 0)
-            return tsr_rule_fail(rule, TSR_DIAG_VALUE, "length is %" PRId64 ", needs at least 0",
+            return tsr_rule_fail(rule, TSR_DIAG_LOOP, "length is %" PRId64 ", needs at least 0",
                                  given);
         length = (uint64_t)given;
     } else if (carried == rule->operand_count) {
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "has neither sequences nor a length");
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "has neither sequences nor a length");
     }
     for (size_t i = carried; i < rule->operand_count; i++) {
         const tsr_shape *shape = &rule->operands[i].shape;
         if (shape->rank == 0)
-            return tsr_rule_fail(rule, TSR_DIAG_RANK, "sequence %zu is a scalar", i - carried);
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "sequence %zu is a scalar", i - carried);
         if (!tsr_dim_fits(shape->dims[0], length))
-            return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE,
                                  "sequence %zu has %" PRIu64 " slices, others %" PRIu64,
                                  i - carried, shape->dims[0], length);
         if (length == TSR_DIM_DYNAMIC) length = shape->dims[0];
@@ -149,7 +149,7 @@ bool tsr_check_scan(tsr_rule *rule) {
     uint64_t length = 0;
     if (!tsr_op_i64(rule->op, "carried", &carried) || carried < 0 ||
         (uint64_t)carried > rule->operand_count || (uint64_t)carried > rule->result_count)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP,
                              "carried is %" PRId64 ", with %zu operands and %zu results", carried,
                              rule->operand_count, rule->result_count);
     if (!scan_length(rule, (size_t)carried, &length) ||

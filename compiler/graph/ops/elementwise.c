@@ -280,7 +280,7 @@ bool tsr_check_gelu(tsr_rule *rule) {
     const char *how = approximate(rule->op);
     if (!tsr_check_float_unary(rule)) return false;
     if (strcmp(how, "none") == 0 || strcmp(how, "tanh") == 0) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "approximate is \"%s\", needs \"none\" or \"tanh\"",
+    return tsr_rule_fail(rule, TSR_DIAG_WORD, "approximate is \"%s\", needs \"none\" or \"tanh\"",
                          how);
 }
 
@@ -314,7 +314,7 @@ bool tsr_check_clamp(tsr_rule *rule) {
     if (!tsr_check_float_unary(rule)) return false;
     bool read = tsr_op_f64(rule->op, "low", &low) && tsr_op_f64(rule->op, "high", &high);
     if (read && low <= high) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "low is %g, high is %g; low must not be above high",
+    return tsr_rule_fail(rule, TSR_DIAG_RANGE, "low is %g, high is %g; low must not be above high",
                          low, high);
 }
 

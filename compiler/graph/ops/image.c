@@ -42,7 +42,7 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
         !__builtin_add_overflow(dim, (uint64_t)w->low[i] + (uint64_t)w->high[i], &padded) &&
         reach < padded;
     if (!fits)
-        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+        return tsr_rule_fail(rule, TSR_DIAG_WINDOW,
                              "a window of %" PRId64 " by %" PRId64
                              " does not fit into dim %zu of %" PRIu64 " with %" PRId64
                              " before and %" PRId64 " after it",
@@ -55,7 +55,7 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
 
 static bool same_dims(const tsr_rule *rule, const char *what, uint64_t a, uint64_t b) {
     if (tsr_dim_fits(a, b)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "%s: %" PRIu64 " and %" PRIu64, what, a, b);
+    return tsr_rule_fail(rule, TSR_DIAG_CHANNELS, "%s: %" PRIu64 " and %" PRIu64, what, a, b);
 }
 
 /* The type of image * filter. */
@@ -69,7 +69,7 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
         return false;
     tsr_op_i64(rule->op, "groups", &groups);
     if (groups < 1)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "groups is %" PRId64 ", needs at least 1",
+        return tsr_rule_fail(rule, TSR_DIAG_INTEGER_LOW, "groups is %" PRId64 ", needs at least 1",
                              groups);
     for (size_t i = 0; i < 2; i++) {
         w.size[i] = f[i] == TSR_DIM_DYNAMIC ? -1 : (int64_t)f[i];
@@ -80,7 +80,7 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
                    f[2] * (uint64_t)groups))
         return false;
     if (f[3] != TSR_DIM_DYNAMIC && f[3] % (uint64_t)groups)
-        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+        return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
                              "%" PRIu64 " filters are no multiple of %" PRId64 " groups", f[3],
                              groups);
     type.shape.dims[3] = f[3];
@@ -106,7 +106,7 @@ static bool check_conv_grad(tsr_rule *rule, const char *a, bool of_image) {
     rule->results[0].dtype = rule->operands[0].dtype;
     if (!check_conv(rule, a, "the result's gradient")) return false;
     if (rule->declared[0].shape.rank != 4)
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT, "result has %" PRIu32 " dims, must have 4",
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK, "result has %" PRIu32 " dims, must have 4",
                              rule->declared[0].shape.rank);
     const tsr_type *image = of_image ? &rule->declared[0] : &rule->operands[0];
     const tsr_type *filter = of_image ? &rule->operands[0] : &rule->declared[0];
@@ -166,7 +166,7 @@ static bool pool_type(const tsr_rule *rule, const tsr_type *image, tsr_type *out
     w.dilation[0] = w.dilation[1] = 1;
     for (size_t i = 0; i < 2; i++) {
         if (w.low[i] >= w.size[i] || w.high[i] >= w.size[i])
-            return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+            return tsr_rule_fail(rule, TSR_DIAG_PADDING,
                                  "padding of %" PRId64 " and %" PRId64 " is not below the window "
                                  "of %" PRId64,
                                  w.low[i], w.high[i], w.size[i]);
@@ -199,7 +199,7 @@ bool tsr_check_avg_pool2d_grad(tsr_rule *rule) {
     rule->results[0].dtype = rule->operands[0].dtype;
     if (!tsr_rule_dtype(rule, 0, "the result's gradient", TSR_DTYPES_FLOAT)) return false;
     if (rule->declared[0].shape.rank != 4)
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT, "result has %" PRIu32 " dims, must have 4",
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK, "result has %" PRIu32 " dims, must have 4",
                              rule->declared[0].shape.rank);
     return pool_type(rule, &rule->declared[0], &pooled) &&
            tsr_rule_shape(rule, 0, "the result's gradient", &pooled.shape);

@@ -28,7 +28,7 @@ bool tsr_check_slice(tsr_rule *rule) {
         bool known = from->dims[i] != TSR_DIM_DYNAMIC;
         rule->results[0].shape.dims[i] = (uint64_t)size[i];
         if (fits && (!known || (uint64_t)end + (size[i] > 0) <= from->dims[i])) continue;
-        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+        return tsr_rule_fail(rule, TSR_DIAG_SLICE,
                              "%" PRId64 " elements from %" PRId64 " by %" PRId64
                              " do not fit into dim %" PRIu32 " of %" PRIu64,
                              size[i], start[i], stride[i], i, from->dims[i]);
@@ -66,11 +66,11 @@ static bool check_fill(const tsr_rule *rule) {
                   [TSR_DTYPE_I1] = {0, 1}};
     double value = 0;
     if (tsr_op_has(rule->op, "value") && !tsr_op_f64(rule->op, "value", &value))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "value is no number");
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "value is no number");
     if (tsr_dtype_is_float(dtype) ||
         (value >= ranges[dtype].low && value <= ranges[dtype].high && value == floor(value)))
         return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "value is %g, which %s cannot hold", value,
+    return tsr_rule_fail(rule, TSR_DIAG_HOLDS, "value is %g, which %s cannot hold", value,
                          tsr_dtype_name(dtype));
 }
 
@@ -89,7 +89,7 @@ bool tsr_check_pad(tsr_rule *rule) {
         fits = fits && !__builtin_add_overflow(added, between, &added) &&
                !__builtin_add_overflow(dim, added, &dim) && dim <= INT64_MAX;
         if (!fits)
-            return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "dim %" PRIu32 " grows beyond 2^63", i);
+            return tsr_rule_fail(rule, TSR_DIAG_SIZE, "dim %" PRIu32 " grows beyond 2^63", i);
         rule->results[0].shape.dims[i] = dim;
     }
     return true;
@@ -136,7 +136,7 @@ bool tsr_check_concat(tsr_rule *rule) {
         }
         if (!same)
             return tsr_rule_fail(
-                rule, TSR_DIAG_DIMENSION,
+                rule, TSR_DIAG_CONCAT,
                 "operand %zu is %s, operand 0 is %s; only dim %" PRId64 " may differ", i,
                 tsr_type_text(next, one), tsr_type_text(rule->operands, other), axis);
     }
@@ -175,7 +175,7 @@ bool tsr_check_split(tsr_rule *rule) {
         if (known && __builtin_add_overflow(sum, part, &sum)) known = false;
     }
     if (rule->result_count && (!known || whole == TSR_DIM_DYNAMIC || sum == whole)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
+    return tsr_rule_fail(rule, TSR_DIAG_SPLIT,
                          "the parts have %" PRIu64 " elements along axis %" PRId64
                          ", the operand is %s",
                          sum, axis, tsr_type_text(&rule->operands[0], text));
@@ -319,7 +319,7 @@ bool tsr_check_iota(tsr_rule *rule) {
     const tsr_type *type = &rule->declared[0];
     int64_t axis;
     if (!(TSR_DTYPES_NUMBER >> type->dtype & 1))
-        return tsr_rule_fail(rule, TSR_DIAG_DTYPE,
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
                              "element type of the result is %s, must be a "
                              "number",
                              tsr_dtype_name(type->dtype));
@@ -355,7 +355,7 @@ bool tsr_lower_iota(MlirOperation op) {
     char *data = TSR_NEW(&arena, char, count *tsr_dtype_size(type.dtype) + 1);
     if (!data || !holds(type.dtype, count)) {
         tsr_arena_finish(&arena);
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LIMIT,
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_HOLDS,
                        "%s: %" PRIu64 " places along axis %" PRId64 " do not fit into %s",
                        tsr_op_name(op), count, axis, tsr_dtype_name(type.dtype));
         return false;
@@ -412,7 +412,7 @@ bool tsr_check_top_k(tsr_rule *rule) {
     if (!check_sorting(rule, &axis)) return false;
     uint64_t dim = rule->operands[0].shape.dims[axis];
     if (!tsr_op_i64(rule->op, "k", &k) || k < 0 || (uint64_t)k > dim)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+        return tsr_rule_fail(rule, TSR_DIAG_TOP_K,
                              "k is %" PRId64 ", needs 0 to %" PRIu64 ", the dim it picks from", k,
                              dim);
     for (size_t i = 0; i < 2; i++) rule->results[i].shape.dims[axis] = (uint64_t)k;

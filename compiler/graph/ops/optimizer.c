@@ -41,26 +41,26 @@ bool tsr_graph_sgd(MlirOperation op, tsr_sgd *out_sgd) {
 
 static bool check_rate(const tsr_rule *rule, double lr, double weight_decay) {
     if (!(lr >= 0) || !isfinite(lr))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "lr is %g, needs lr >= 0", lr);
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "lr is %g, needs lr >= 0", lr);
     if (!(weight_decay >= 0) || !isfinite(weight_decay))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "weight_decay is %g, needs weight_decay >= 0",
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "weight_decay is %g, needs weight_decay >= 0",
                              weight_decay);
     return true;
 }
 
 static bool check_adamw(const tsr_rule *rule, const tsr_adamw *o) {
     if (!(o->beta1 >= 0 && o->beta1 < 1))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta1 is %g, needs 0 <= beta1 < 1", o->beta1);
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "beta1 is %g, needs 0 <= beta1 < 1", o->beta1);
     if (!(o->beta2 >= 0 && o->beta2 < 1))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "beta2 is %g, needs 0 <= beta2 < 1", o->beta2);
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "beta2 is %g, needs 0 <= beta2 < 1", o->beta2);
     if (!(o->eps > 0) || !isfinite(o->eps))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps > 0", o->eps);
+        return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps > 0", o->eps);
     return check_rate(rule, o->lr, o->weight_decay);
 }
 
 static bool check_sgd(const tsr_rule *rule, const tsr_sgd *o) {
     if (!(o->momentum >= 0 && o->momentum < 1))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "momentum is %g, needs 0 <= momentum < 1",
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "momentum is %g, needs 0 <= momentum < 1",
                              o->momentum);
     return check_rate(rule, o->lr, o->weight_decay);
 }
@@ -70,7 +70,7 @@ static bool check_optimizer(const tsr_rule *rule) {
     tsr_sgd sgd;
     if (tsr_graph_adamw(rule->op, &adamw)) return check_adamw(rule, &adamw);
     if (tsr_graph_sgd(rule->op, &sgd)) return check_sgd(rule, &sgd);
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "optimizer is no optimizer");
+    return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER, "optimizer is no optimizer");
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ bool tsr_check_adamw(tsr_rule *rule) {
     char text[TSR_TYPE_TEXT_MAX];
     if (!tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_WIDE_FLOAT)) return false;
     if (step->shape.rank || step->dtype != TSR_DTYPE_I64)
-        return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "the step is %s, needs a scalar i64",
+        return tsr_rule_fail(rule, TSR_DIAG_SCALAR, "the step is %s, needs a scalar i64",
                              tsr_type_text(step, text));
     return check_optimizer(rule);
 }

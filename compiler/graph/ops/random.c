@@ -15,12 +15,13 @@ bool tsr_check_dropout(tsr_rule *rule) {
         !tsr_rule_f64(rule, "rate", 0.0, &rate))
         return false;
     if (rate >= 0 && rate < 1) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "rate is %g, needs 0 <= rate < 1", rate);
+    return tsr_rule_fail(rule, TSR_DIAG_RATE, "rate is %g, needs 0 <= rate < 1", rate);
 }
 
 static bool check_drawn(const tsr_rule *rule) {
     if (TSR_DTYPES_FLOAT >> rule->declared[0].dtype & 1) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DTYPE, "element type of the result is %s, must be a float",
+    return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
+                         "element type of the result is %s, must be a float",
                          tsr_dtype_name(rule->declared[0].dtype));
 }
 
@@ -30,7 +31,7 @@ bool tsr_check_random_uniform(tsr_rule *rule) {
         !tsr_rule_f64(rule, "high", 1.0, &high))
         return false;
     if (low < high) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "needs low < high, has %g and %g", low, high);
+    return tsr_rule_fail(rule, TSR_DIAG_RANGE, "needs low < high, has %g and %g", low, high);
 }
 
 bool tsr_check_random_normal(tsr_rule *rule) {
@@ -39,7 +40,7 @@ bool tsr_check_random_normal(tsr_rule *rule) {
         !tsr_rule_f64(rule, "deviation", 1.0, &deviation))
         return false;
     if (deviation > 0) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "needs a deviation > 0, has %g", deviation);
+    return tsr_rule_fail(rule, TSR_DIAG_DEVIATION, "needs a deviation > 0, has %g", deviation);
 }
 
 static bool check_scalar(const tsr_rule *rule, size_t operand, const char *what) {
@@ -54,13 +55,13 @@ bool tsr_check_philox(tsr_rule *rule) {
         !check_scalar(rule, 2, "seed"))
         return false;
     if (!(TSR_DTYPES_WIDE_FLOAT >> dtype & 1))
-        return tsr_rule_fail(rule, TSR_DIAG_DTYPE,
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
                              "element type of the result is %s, must be f64 or f32",
                              tsr_dtype_name(dtype));
     tsr_op_i64(rule->op, "draw", &draw);
     if (!tsr_op_i64(rule->op, "stream", &stream) || stream < 0 || stream > UINT32_MAX || draw < 0 ||
         draw > UINT32_MAX)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE,
+        return tsr_rule_fail(rule, TSR_DIAG_STREAM,
                              "stream is %" PRId64 ", draw %" PRId64 "; both are unsigned 32 bits",
                              stream, draw);
     rule->results[0].shape = rule->operands[0].shape;
@@ -76,7 +77,7 @@ bool tsr_gradient_dropout(tsr_gradient *of) {
     tsr_attr attrs[] = {{"rate", tsr_op_attr(of->op, "rate")},
                         {"stream", tsr_op_attr(of->op, "stream")}};
     if (mlirAttributeIsNull(attrs[1].value)) {
-        tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_NO_GRADIENT,
+        tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_STREAM_MISSING,
                        "%s: has no stream yet; run -tessera-streams first", tsr_op_name(of->op));
         return false;
     }
@@ -106,7 +107,7 @@ static bool draw(tsr_builder *b, MlirOperation op, bool normal, MlirValue *out_d
     int64_t stream;
     uint64_t step = 1;
     if (!tsr_op_i64(op, "stream", &stream)) {
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_VALUE,
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
                        "%s: has no stream; pass tessera-streams gives it one", tsr_op_name(op));
         return false;
     }

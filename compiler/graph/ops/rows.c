@@ -132,8 +132,8 @@ static bool check_norm(tsr_rule *rule, size_t most) {
         !tsr_rule_dtype(rule, 0, names[0], TSR_DTYPES_FLOAT) ||
         !tsr_rule_axes(rule, axes, &count) || !tsr_rule_f64(rule, "eps", 1e-5, &eps))
         return false;
-    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps >= 0", eps);
-    if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS, "needs at least one axis");
+    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
+    if (!count) return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "needs at least one axis");
     rule->results[0] = rule->operands[0];
     for (size_t i = 1; i < rule->operand_count; i++) {
         tsr_shape shape = rule->operands[0].shape;
@@ -144,7 +144,7 @@ static bool check_norm(tsr_rule *rule, size_t most) {
              !tsr_type_is_static(&rule->operands[0])))
             continue;
         char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
-        return tsr_rule_fail(rule, TSR_DIAG_BROADCAST, "%s (%s) does not stretch to %s", names[i],
+        return tsr_rule_fail(rule, TSR_DIAG_STRETCH, "%s (%s) does not stretch to %s", names[i],
                              tsr_type_text(&rule->operands[i], is),
                              tsr_type_text(&rule->operands[0], must));
     }
@@ -241,7 +241,7 @@ static bool check_batch(tsr_rule *rule) {
         !tsr_rule_axis(rule, rule->operands[0].shape.rank, &axis) ||
         !tsr_rule_f64(rule, "eps", 1e-5, &eps))
         return false;
-    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_VALUE, "eps is %g, needs eps >= 0", eps);
+    if (eps < 0) return tsr_rule_fail(rule, TSR_DIAG_EPSILON, "eps is %g, needs eps >= 0", eps);
     tsr_shape channels = {.rank = 1, .dims = {rule->operands[0].shape.dims[axis]}};
     for (size_t i = 1; i < BATCH_NORM_OPERANDS; i++)
         if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i]) ||
@@ -257,7 +257,7 @@ bool tsr_check_batch_norm_train(tsr_rule *rule) {
     double momentum;
     if (!check_batch(rule) || !tsr_rule_f64(rule, "momentum", 0.1, &momentum)) return false;
     if (momentum < 0 || momentum > 1)
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "momentum is %g, needs 0 <= momentum <= 1",
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "momentum is %g, needs 0 <= momentum <= 1",
                              momentum);
     rule->results[1] = rule->operands[MEAN];
     rule->results[2] = rule->operands[VARIANCE];
@@ -352,7 +352,7 @@ bool tsr_gradient_batch_norm_train(tsr_gradient *of) {
     rows r = channels_of(b, of->op);
     MlirValue rscale;
     if (!mlirValueIsNull(of->of_results[1]) || !mlirValueIsNull(of->of_results[2])) {
-        tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_NO_GRADIENT,
+        tsr_diag_error(mlirOperationGetLocation(of->op), TSR_DIAG_GRADIENT_PATH,
                        "%s: no gradient passes through the running mean and variance",
                        tsr_op_name(of->op));
         return false;

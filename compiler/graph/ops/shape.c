@@ -126,10 +126,10 @@ bool tsr_check_argmax(tsr_rule *rule) {
     int64_t axis;
     if (!tsr_rule_dtype(rule, 0, "the operand", TSR_DTYPES_NUMBER)) return false;
     if (!tsr_op_i64(rule->op, "axis", &axis))
-        return tsr_rule_fail(rule, TSR_DIAG_AXIS, "has no axis");
+        return tsr_rule_fail(rule, TSR_DIAG_AXIS_MISSING, "has no axis");
     if (!check_axis(rule, "axis", axis)) return false;
     if (rule->operands[0].shape.dims[axis] == 0)
-        return tsr_rule_fail(rule, TSR_DIAG_DIMENSION, "dim %" PRId64 " is 0: nothing is largest",
+        return tsr_rule_fail(rule, TSR_DIAG_EMPTY, "dim %" PRId64 " is 0: nothing is largest",
                              axis);
     rule->results[0].dtype = TSR_DTYPE_I64;
     rule->results[0].shape = tsr_shape_remove(&rule->operands[0].shape, 1, &axis);
@@ -191,14 +191,14 @@ bool tsr_check_transpose(tsr_rule *rule) {
     unsigned seen = 0;
     if (!tsr_op_i64s(rule->op, "permutation", TSR_RANK_MAX, permutation, &count) ||
         count != from->rank)
-        return tsr_rule_fail(rule, TSR_DIAG_AXIS,
+        return tsr_rule_fail(rule, TSR_DIAG_PERMUTATION,
                              "permutation has %zu entries, the operand %" PRIu32 " dims", count,
                              from->rank);
     rule->results[0] = rule->operands[0];
     for (uint32_t i = 0; i < from->rank; i++) {
         if (!check_axis(rule, "permutation entry", permutation[i])) return false;
         if (seen >> permutation[i] & 1)
-            return tsr_rule_fail(rule, TSR_DIAG_AXIS, "permutation has %" PRId64 " twice",
+            return tsr_rule_fail(rule, TSR_DIAG_PERMUTATION, "permutation has %" PRId64 " twice",
                                  permutation[i]);
         seen |= 1u << permutation[i];
         rule->results[0].shape.dims[i] = from->dims[permutation[i]];
@@ -236,7 +236,7 @@ bool tsr_check_broadcast(tsr_rule *rule) {
         to_dim = to->shape.rank - from->shape.rank + i;
         from_dim = i;
         if (from->shape.dims[i] != 1 && !tsr_dim_fits(from->shape.dims[i], wide.dims[to_dim]))
-            return tsr_rule_fail(rule, TSR_DIAG_BROADCAST,
+            return tsr_rule_fail(rule, TSR_DIAG_STRETCH,
                                  "dim %" PRIu32 " of the operand is %" PRIu64 " (%s), dim %" PRIu32
                                  " of the result is %" PRIu64 " (%s); only 1 stretches",
                                  from_dim, from->shape.dims[i], tsr_type_text(from, from_text),

@@ -39,27 +39,28 @@ static bool check_init(const tsr_rule *rule) {
     MlirType result = mlirValueGetType(tsr_op_result(rule->op, 0));
     init_rule init;
     if (mlirAttributeIsNull(attr)) return true;
-    if (!read_init(attr, &init)) return tsr_rule_fail(rule, TSR_DIAG_INIT, "init is no rule");
+    if (!read_init(attr, &init)) return tsr_rule_fail(rule, TSR_DIAG_INIT_RULE, "init is no rule");
     if (!mlirTypeIsANone(mlirAttributeGetType(attr)) &&
         !mlirTypeEqual(mlirAttributeGetType(attr), result))
-        return tsr_rule_fail(rule, TSR_DIAG_INIT, "the type of init is not the result's");
+        return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE, "the type of init is not the result's");
     if (!isfinite(init.a) || !isfinite(init.b))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "init has a number that is not finite");
+        return tsr_rule_fail(rule, TSR_DIAG_NUMBER, "init has a number that is not finite");
     if (init.kind == TSR_INIT_UNIFORM && !(init.a < init.b))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "uniform needs low < high, has %g and %g",
+        return tsr_rule_fail(rule, TSR_DIAG_RANGE, "uniform needs low < high, has %g and %g",
                              init.a, init.b);
     if (init.kind == TSR_INIT_NORMAL && !(init.b > 0))
-        return tsr_rule_fail(rule, TSR_DIAG_VALUE, "normal needs a deviation > 0, has %g", init.b);
+        return tsr_rule_fail(rule, TSR_DIAG_DEVIATION, "normal needs a deviation > 0, has %g",
+                             init.b);
     return true;
 }
 
 bool tsr_check_param(tsr_rule *rule) {
     MlirAttribute data = tsr_op_attr(rule->op, "data");
     if (!mlirAttributeIsNull(data) && tsr_op_has(rule->op, "init"))
-        return tsr_rule_fail(rule, TSR_DIAG_INIT, "has both init and data");
+        return tsr_rule_fail(rule, TSR_DIAG_INIT_BOTH, "has both init and data");
     if (!mlirAttributeIsNull(data) &&
         !mlirTypeEqual(mlirAttributeGetType(data), mlirValueGetType(tsr_op_result(rule->op, 0))))
-        return tsr_rule_fail(rule, TSR_DIAG_INIT, "the type of data is not the result's");
+        return tsr_rule_fail(rule, TSR_DIAG_INIT_TYPE, "the type of data is not the result's");
     return check_init(rule);
 }
 
@@ -97,7 +98,7 @@ bool tsr_graph_tensor_read(MlirOperation op, tsr_graph_tensor *out_tensor) {
 /* That value and result agree is a trait. */
 bool tsr_check_constant(tsr_rule *rule) {
     if (mlirAttributeIsADenseElements(tsr_op_attr(rule->op, "value"))) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_VALUE, "the value is not dense<...>");
+    return tsr_rule_fail(rule, TSR_DIAG_DENSE, "the value is not dense<...>");
 }
 
 bool tsr_check_step(tsr_rule *rule) {

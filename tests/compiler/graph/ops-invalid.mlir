@@ -45,7 +45,7 @@ func.func @f(%a: tensor<2x2xi32>) {
 // -----
 
 func.func @f(%a: tensor<2x2xf32>, %b: tensor<2x2xf64>) {
-  // CHECK: [TSR-0104] tessera.matmul: element types differ: lhs is f32, rhs is f64
+  // CHECK: [TSR-0111] tessera.matmul: element types differ: lhs is f32, rhs is f64
   %0 = tessera.matmul %a, %b : tensor<2x2xf32>, tensor<2x2xf64> -> tensor<2x2xf32>
   return
 }
@@ -61,7 +61,7 @@ func.func @f(%a: tensor<64x128xf32>, %b: tensor<64xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>, %b: tensor<2xi64>) {
-  // CHECK: [TSR-0104] tessera.mul: element types differ: lhs is f32, rhs is i64
+  // CHECK: [TSR-0111] tessera.mul: element types differ: lhs is f32, rhs is i64
   %0 = tessera.mul %a, %b : tensor<2xf32>, tensor<2xi64> -> tensor<2xf32>
   return
 }
@@ -77,7 +77,7 @@ func.func @f(%a: tensor<2xi1>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0105] tessera.sub: result has 2 dims (1x2xf32), must have 1 (2xf32)
+  // CHECK: [TSR-0113] tessera.sub: result has 2 dims (1x2xf32), must have 1 (2xf32)
   %0 = tessera.sub %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<1x2xf32>
   return
 }
@@ -85,7 +85,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0105] tessera.div: element type of the result is f64, must be f32
+  // CHECK: [TSR-0112] tessera.div: element type of the result is f64, must be f32
   %0 = tessera.div %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf64>
   return
 }
@@ -133,7 +133,7 @@ func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0105] tessera.compare: element type of the result is f32, must be i1
+  // CHECK: [TSR-0112] tessera.compare: element type of the result is f32, must be i1
   %0 = tessera.compare lt %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   return
 }
@@ -181,7 +181,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0106] tessera.mean: axes must ascend: 1 stands after 1
+  // CHECK: [TSR-0115] tessera.mean: axes must ascend: 1 stands after 1
   %0 = tessera.mean %a {axes = [1, 1]} : tensor<2x3xf32> -> tensor<f32>
   return
 }
@@ -229,7 +229,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0106] tessera.transpose: permutation has 0 twice
+  // CHECK: [TSR-0116] tessera.transpose: permutation has 0 twice
   %0 = tessera.transpose %a {permutation = [0, 0]} : tensor<2x3xf32> -> tensor<2x2xf32>
   return
 }
@@ -237,7 +237,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0106] tessera.transpose: permutation has 3 entries, the operand 2 dims
+  // CHECK: [TSR-0116] tessera.transpose: permutation has 3 entries, the operand 2 dims
   %0 = tessera.transpose %a {permutation = [0, 1, 2]} : tensor<2x3xf32> -> tensor<2x3xf32>
   return
 }
@@ -253,7 +253,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0103] tessera.broadcast: dim 0 of the operand is 2 (2x3xf32), dim 1 of the result is 4 (5x4x3xf32); only 1 stretches
+  // CHECK: [TSR-0137] tessera.broadcast: dim 0 of the operand is 2 (2x3xf32), dim 1 of the result is 4 (5x4x3xf32); only 1 stretches
   %0 = tessera.broadcast %a : tensor<2x3xf32> -> tensor<5x4x3xf32>
   return
 }
@@ -293,7 +293,7 @@ func.func @f(%a: tensor<2x3xf32>, %l: tensor<2xi64>, %d: tensor<4xf32>) {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0109] tessera.param: uniform needs low < high, has 1 and -1
+  // CHECK: [TSR-0130] tessera.param: uniform needs low < high, has 1 and -1
   %0 = tessera.param "w" init = #tessera.uniform<1.0, -1.0> : tensor<2xf32>
   return
 }
@@ -301,7 +301,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0109] tessera.param: normal needs a deviation > 0, has 0
+  // CHECK: [TSR-0131] tessera.param: normal needs a deviation > 0, has 0
   %0 = tessera.param "w" init = #tessera.normal<1.0, 0.0> : tensor<2xf32>
   return
 }
@@ -309,7 +309,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0203] tessera.param: the type of init is not the result's
+  // CHECK: [TSR-0212] tessera.param: the type of init is not the result's
   %0 = "tessera.param"() {init = #tessera.constant<1.0> : tensor<3xf32>} : () -> tensor<2xf32>
   return
 }
@@ -317,7 +317,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0203] tessera.param: has both init and data
+  // CHECK: [TSR-0210] tessera.param: has both init and data
   %0 = "tessera.param"() {init = #tessera.constant<1.0>, data = dense<1.0> : tensor<2xf32>} : () -> tensor<2xf32>
   return
 }
@@ -325,7 +325,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0203] tessera.param: the type of data is not the result's
+  // CHECK: [TSR-0212] tessera.param: the type of data is not the result's
   %0 = "tessera.param"() {data = dense<1.0> : tensor<3xf32>} : () -> tensor<2xf32>
   return
 }
@@ -333,7 +333,7 @@ func.func @f() {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0109] tessera.opt.state: init has a number that is not finite
+  // CHECK: [TSR-0121] tessera.opt.state: init has a number that is not finite
   %0 = tessera.opt.state "w.m" of "w" kind "adam_m" init = #tessera.constant<1.0e999> : tensor<2xf32>
   return
 }
@@ -349,7 +349,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0105] tessera.step: element type of the result is i32, must be i64
+  // CHECK: [TSR-0112] tessera.step: element type of the result is i32, must be i64
   %0 = tessera.step : tensor<i32>
   return
 }
@@ -365,7 +365,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f(%a: tensor<f32>) {
-  // CHECK: [TSR-0109] tessera.minimize: beta2 is 1, needs 0 <= beta2 < 1
+  // CHECK: [TSR-0129] tessera.minimize: beta2 is 1, needs 0 <= beta2 < 1
   tessera.minimize %a {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 1.0, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
   return
 }
@@ -381,7 +381,7 @@ func.func @f(%a: tensor<f32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>, %t: tensor<1xi64>) {
-  // CHECK: [TSR-0104] tessera.adamw: the step is 1xi64, needs a scalar i64
+  // CHECK: [TSR-0143] tessera.adamw: the step is 1xi64, needs a scalar i64
   %0:3 = tessera.adamw %a, %a, %a, %a, %t {optimizer = #tessera.adamw<lr = 0.1, beta1 = 0.9, beta2 = 0.5, eps = 1.0e-8, weight_decay = 0.0>} : tensor<2xf32>, tensor<1xi64>
   return
 }
@@ -389,7 +389,7 @@ func.func @f(%a: tensor<2xf32>, %t: tensor<1xi64>) {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0109] tessera.constant: the value is not dense<...>
+  // CHECK: [TSR-0149] tessera.constant: the value is not dense<...>
   %0 = tessera.constant sparse<0, 1.0> : tensor<2xf32>
   return
 }
@@ -397,7 +397,7 @@ func.func @f() {
 // -----
 
 func.func @f(%a: tensor<2x0xf32>) {
-  // CHECK: [TSR-0102] tessera.argmax: dim 1 is 0: nothing is largest
+  // CHECK: [TSR-0139] tessera.argmax: dim 1 is 0: nothing is largest
   %0 = tessera.argmax %a {axis = 1} : tensor<2x0xf32> -> tensor<2xi64>
   return
 }
@@ -405,7 +405,7 @@ func.func @f(%a: tensor<2x0xf32>) {
 // -----
 
 func.func @f(%a: tensor<4294967296x4294967296xf32>) {
-  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 2^63 bytes: 4294967296x4294967296xf32
+  // CHECK: [TSR-0142] tessera.exp: operand 0 has more than 2^63 bytes: 4294967296x4294967296xf32
   %0 = tessera.exp %a : tensor<4294967296x4294967296xf32>
   return
 }
@@ -445,7 +445,7 @@ func.func @f(%a: tensor<3xi64>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>, %b: tensor<3xf64>) {
-  // CHECK: [TSR-0104] tessera.pow: element types differ: lhs is f32, rhs is f64
+  // CHECK: [TSR-0111] tessera.pow: element types differ: lhs is f32, rhs is f64
   %0 = tessera.pow %a, %b : tensor<3xf32>, tensor<3xf64> -> tensor<3xf32>
   return
 }
@@ -525,7 +525,7 @@ func.func @f(%a: tensor<3xui8>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>) {
-  // CHECK: [TSR-0109] tessera.gelu: approximate is "sigmoid", needs "none" or "tanh"
+  // CHECK: [TSR-0141] tessera.gelu: approximate is "sigmoid", needs "none" or "tanh"
   %0 = tessera.gelu %a {approximate = "sigmoid"} : tensor<3xf32>
   return
 }
@@ -541,7 +541,7 @@ func.func @f(%a: tensor<3xi64>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>) {
-  // CHECK: [TSR-0109] tessera.clamp: low is 2, high is 1; low must not be above high
+  // CHECK: [TSR-0130] tessera.clamp: low is 2, high is 1; low must not be above high
   %0 = tessera.clamp %a {low = 2.0, high = 1.0} : tensor<3xf32>
   return
 }
@@ -549,7 +549,7 @@ func.func @f(%a: tensor<3xf32>) {
 // -----
 
 func.func @f(%a: tensor<3xf32>) {
-  // CHECK: [TSR-0109] tessera.clamp: low is nan, high is 1; low must not be above high
+  // CHECK: [TSR-0130] tessera.clamp: low is nan, high is 1; low must not be above high
   %0 = tessera.clamp %a {low = 0x7FF8000000000000 : f64, high = 1.0} : tensor<3xf32>
   return
 }
@@ -589,7 +589,7 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi1>, %b: tensor<3xi32>) {
-  // CHECK: [TSR-0104] tessera.and: element types differ: lhs is i1, rhs is i32
+  // CHECK: [TSR-0111] tessera.and: element types differ: lhs is i1, rhs is i32
   %0 = tessera.and %a, %b : tensor<3xi1>, tensor<3xi32> -> tensor<3xi1>
   return
 }
@@ -629,7 +629,7 @@ func.func @f(%a: tensor<2x3xi1>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>) {
-  // CHECK: [TSR-0102] tessera.slice: 3 elements from 2 by 2 do not fit into dim 1 of 6
+  // CHECK: [TSR-0125] tessera.slice: 3 elements from 2 by 2 do not fit into dim 1 of 6
   %0 = tessera.slice %a {start = [0, 2], size = [4, 3], stride = [1, 2]} : tensor<4x6xf32> -> tensor<4x3xf32>
   return
 }
@@ -637,7 +637,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>) {
-  // CHECK: [TSR-0109] tessera.slice: start needs 2 integers
+  // CHECK: [TSR-0119] tessera.slice: start needs 2 integers
   %0 = tessera.slice %a {start = [0], size = [4, 3]} : tensor<4x6xf32> -> tensor<4x3xf32>
   return
 }
@@ -645,7 +645,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>) {
-  // CHECK: [TSR-0109] tessera.pad: low entry 1 is -1, needs at least 0
+  // CHECK: [TSR-0120] tessera.pad: low entry 1 is -1, needs at least 0
   %0 = tessera.pad %a {low = [0, -1], high = [0, 0]} : tensor<4x6xf32> -> tensor<4x5xf32>
   return
 }
@@ -653,7 +653,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>, %b: tensor<3x6xf32>) {
-  // CHECK: [TSR-0102] tessera.concat: operand 1 is 3x6xf32, operand 0 is 4x6xf32; only dim 1 may differ
+  // CHECK: [TSR-0126] tessera.concat: operand 1 is 3x6xf32, operand 0 is 4x6xf32; only dim 1 may differ
   %0 = tessera.concat %a, %b {axis = 1} : tensor<4x6xf32>, tensor<3x6xf32> -> tensor<4x12xf32>
   return
 }
@@ -661,7 +661,7 @@ func.func @f(%a: tensor<4x6xf32>, %b: tensor<3x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>) {
-  // CHECK: [TSR-0102] tessera.split: the parts have 5 elements along axis 1, the operand is 4x6xf32
+  // CHECK: [TSR-0127] tessera.split: the parts have 5 elements along axis 1, the operand is 4x6xf32
   %0:2 = tessera.split %a {axis = 1} : tensor<4x6xf32> -> tensor<4x2xf32>, tensor<4x3xf32>
   return
 }
@@ -677,7 +677,7 @@ func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>, %i: tensor<2xi64>, %u: tensor<2x5xf32>) {
-  // CHECK: [TSR-0102] tessera.scatter_add: updates is 2x5xf32, must be 2x6xf32
+  // CHECK: [TSR-0118] tessera.scatter_add: updates is 2x5xf32, must be 2x6xf32
   %0 = tessera.scatter_add %a, %i, %u {axis = 0} : tensor<4x6xf32>, tensor<2xi64>, tensor<2x5xf32>
   return
 }
@@ -693,7 +693,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>) {
-  // CHECK: [TSR-0109] tessera.top_k: k is 7, needs 0 to 6, the dim it picks from
+  // CHECK: [TSR-0134] tessera.top_k: k is 7, needs 0 to 6, the dim it picks from
   %0:2 = tessera.top_k %a {axis = 1, k = 7} : tensor<4x6xf32> -> tensor<4x7xf32>, tensor<4x7xi64>
   return
 }
@@ -701,7 +701,7 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>, %s: tensor<5xf32>) {
-  // CHECK: [TSR-0103] tessera.layernorm_safe: scale (5xf32) does not stretch to 4x6xf32
+  // CHECK: [TSR-0137] tessera.layernorm_safe: scale (5xf32) does not stretch to 4x6xf32
   %0 = tessera.layernorm_safe %a, %s {axes = [1]} : tensor<4x6xf32>, tensor<5xf32> -> tensor<4x6xf32>
   return
 }
@@ -709,7 +709,7 @@ func.func @f(%a: tensor<4x6xf32>, %s: tensor<5xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>, %s: tensor<6xf32>, %m: tensor<4xf32>) {
-  // CHECK: [TSR-0102] tessera.batch_norm: mean is 4xf32, must be 6xf32
+  // CHECK: [TSR-0118] tessera.batch_norm: mean is 4xf32, must be 6xf32
   %0 = tessera.batch_norm %a, %s, %s, %m, %s {axis = 1} : tensor<4x6xf32>, tensor<6xf32>, tensor<6xf32>, tensor<4xf32>, tensor<6xf32> -> tensor<4x6xf32>
   return
 }
@@ -717,7 +717,7 @@ func.func @f(%a: tensor<4x6xf32>, %s: tensor<6xf32>, %m: tensor<4xf32>) {
 // -----
 
 func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
-  // CHECK: [TSR-0102] tessera.attention: 3 query heads are no multiple of 2 key heads
+  // CHECK: [TSR-0122] tessera.attention: 3 query heads are no multiple of 2 key heads
   %0 = tessera.attention %q, %k, %k : tensor<2x3x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x3x5x8xf32>
   return
 }
@@ -725,7 +725,7 @@ func.func @f(%q: tensor<2x3x5x8xf32>, %k: tensor<2x2x7x8xf32>) {
 // -----
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1>) {
-  // CHECK: [TSR-0103] tessera.attention: the mask (7x5xi1) does not stretch to 2x2x5x7xf32
+  // CHECK: [TSR-0136] tessera.attention: the mask (7x5xi1) does not stretch to 2x2x5x7xf32
   %0 = tessera.attention %q, %k, %k, %m : tensor<2x2x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<7x5xi1> -> tensor<2x2x5x8xf32>
   return
 }
@@ -733,7 +733,7 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1
 // -----
 
 func.func @f(%x: tensor<4x7xf32>) {
-  // CHECK: [TSR-0102] tessera.rotary: the last dim is 7, needs to be even
+  // CHECK: [TSR-0122] tessera.rotary: the last dim is 7, needs to be even
   %0 = tessera.rotary %x {axis = 0} : tensor<4x7xf32>
   return
 }
@@ -741,7 +741,7 @@ func.func @f(%x: tensor<4x7xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<5x3x3x8xf32>) {
-  // CHECK: [TSR-0102] tessera.conv2d: a window of 5 by 1 does not fit into dim 1 of 4 with 0 before and 0 after it
+  // CHECK: [TSR-0123] tessera.conv2d: a window of 5 by 1 does not fit into dim 1 of 4 with 0 before and 0 after it
   %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x4x4x3xf32>, tensor<5x3x3x8xf32> -> tensor<1x4x4x8xf32>
   return
 }
@@ -749,7 +749,7 @@ func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<5x3x3x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<3x3x2x8xf32>) {
-  // CHECK: [TSR-0102] tessera.conv2d: channels of the image, and of the filter times groups: 3 and 2
+  // CHECK: [TSR-0140] tessera.conv2d: channels of the image, and of the filter times groups: 3 and 2
   %0 = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x4x4x3xf32>, tensor<3x3x2x8xf32> -> tensor<1x2x2x8xf32>
   return
 }
@@ -757,7 +757,7 @@ func.func @f(%x: tensor<1x4x4x3xf32>, %f: tensor<3x3x2x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x4x4x3xf32>) {
-  // CHECK: [TSR-0109] tessera.max_pool2d: padding of 2 and 0 is not below the window of 2
+  // CHECK: [TSR-0124] tessera.max_pool2d: padding of 2 and 0 is not below the window of 2
   %0 = tessera.max_pool2d %x {window = [2, 2], strides = [2, 2], padding = [2, 0, 0, 0]} : tensor<1x4x4x3xf32> -> tensor<1x3x2x3xf32>
   return
 }
@@ -765,7 +765,7 @@ func.func @f(%x: tensor<1x4x4x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.dropout: rate is 1, needs 0 <= rate < 1
+  // CHECK: [TSR-0129] tessera.dropout: rate is 1, needs 0 <= rate < 1
   %0 = tessera.dropout %x {rate = 1.0} : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -773,7 +773,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%c: tensor<2xi1>, %x: tensor<4xf32>) {
-  // CHECK: [TSR-0104] tessera.if: the condition is 2xi1, needs a scalar i1
+  // CHECK: [TSR-0143] tessera.if: the condition is 2xi1, needs a scalar i1
   %0 = tessera.if %c {
     tessera.yield %x : tensor<4xf32>
   } else {
@@ -785,7 +785,7 @@ func.func @f(%c: tensor<2xi1>, %x: tensor<4xf32>) {
 // -----
 
 func.func @f(%c: tensor<i1>, %x: tensor<4xf32>) {
-  // CHECK: [TSR-0002] tessera.if: values of a branch: 0, must be 1
+  // CHECK: [TSR-0145] tessera.if: values of a branch: 0, must be 1
   %0 = tessera.if %c {
     tessera.yield %x : tensor<4xf32>
   } else {
@@ -797,7 +797,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<4xf32>) {
 // -----
 
 func.func @f(%s: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.scan: has neither sequences nor a length
+  // CHECK: [TSR-0147] tessera.scan: has neither sequences nor a length
   %0 = tessera.scan %s {
   ^bb0(%c: tensor<4xf32>):
     tessera.yield %c : tensor<4xf32>
@@ -808,14 +808,14 @@ func.func @f(%s: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: [TSR-0207] tessera.yield: stands outside tessera.if, while and scan
+  // CHECK: [TSR-0144] tessera.yield: stands outside tessera.if, while and scan
   tessera.yield %x : tensor<2xf32>
 }
 
 // -----
 
 func.func @f(%p: tensor<4xf32>) {
-  // CHECK: [TSR-0109] tessera.sgd: momentum is 1, needs 0 <= momentum < 1
+  // CHECK: [TSR-0129] tessera.sgd: momentum is 1, needs 0 <= momentum < 1
   %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 1.0, weight_decay = 0.0>} : tensor<4xf32>
   return
 }
@@ -823,7 +823,7 @@ func.func @f(%p: tensor<4xf32>) {
 // -----
 
 func.func @f(%a: tensor<4xui8>) {
-  // CHECK: [TSR-0109] tessera.pad: value is -1, which ui8 cannot hold
+  // CHECK: [TSR-0128] tessera.pad: value is -1, which ui8 cannot hold
   %0 = tessera.pad %a {low = [1], high = [0], value = -1.0} : tensor<4xui8> -> tensor<5xui8>
   return
 }
@@ -831,7 +831,7 @@ func.func @f(%a: tensor<4xui8>) {
 // -----
 
 func.func @f(%a: tensor<4611686018427387904x2xf32>) {
-  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 2^63 bytes: 4611686018427387904x2xf32
+  // CHECK: [TSR-0142] tessera.exp: operand 0 has more than 2^63 bytes: 4611686018427387904x2xf32
   %0 = tessera.exp %a : tensor<4611686018427387904x2xf32>
   return
 }
@@ -839,7 +839,7 @@ func.func @f(%a: tensor<4611686018427387904x2xf32>) {
 // -----
 
 func.func @f(%a: tensor<0x4611686018427387904x4xf32>) {
-  // CHECK: [TSR-0108] tessera.exp: operand 0 has more than 2^63 bytes: 0x4611686018427387904x4xf32
+  // CHECK: [TSR-0142] tessera.exp: operand 0 has more than 2^63 bytes: 0x4611686018427387904x4xf32
   %0 = tessera.exp %a : tensor<0x4611686018427387904x4xf32>
   return
 }

@@ -60,7 +60,7 @@ func.func @no_rule(%l: tensor<2xi64>, %d: tensor<2xf32>) -> tensor<f32> {
 func.func private @f(tensor<2xf32>) -> tensor<f32>
 func.func @call() -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
-  // ERR: [[@LINE+1]]:11: error: [TSR-0301] func.call: no gradient rule for this op; inline calls first
+  // ERR: [[@LINE+1]]:11: error: [TSR-0306] func.call: no gradient rule for this op; inline calls first
   %loss = call @f(%w) : (tensor<2xf32>) -> tensor<f32>
   tessera.minimize %loss {optimizer = #tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
   return %loss : tensor<f32>
@@ -98,7 +98,7 @@ func.func @nameless() -> tensor<f32> {
 
 func.func @twice() -> tensor<f32> {
   %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<f32>
-  // ERR: [[@LINE+3]]:3: error: [TSR-0206] tessera.minimize: parameter 'w' already has a next value
+  // ERR: [[@LINE+3]]:3: error: [TSR-0213] tessera.minimize: parameter 'w' already has a next value
   // ERR: [[@LINE+1]]:3: note: assigned here
   tessera.minimize %w {optimizer = #tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
   tessera.minimize %w {optimizer = #tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>

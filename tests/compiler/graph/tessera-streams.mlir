@@ -15,7 +15,7 @@ func.func private @block(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %1 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @train
-// SAME: tessera-streams.mlir:14:8: error: [TSR-0202] tessera.dropout: 'train' would draw the numbers of 'train'; give one of them a `stream`
+// SAME: tessera-streams.mlir:14:8: error: [TSR-0226] tessera.dropout: 'train' would draw the numbers of 'train'; give one of them a `stream`
 func.func @train(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
   // train/block#0/dropout#0
   // CHECK: tessera.dropout %{{.*}} {rate = 5.000000e-01 : f64, stream = 1138025290 : i64}

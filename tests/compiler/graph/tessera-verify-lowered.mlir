@@ -2,7 +2,7 @@
 // RUN: tessera-opt -tessera-graph %examples/digits/digits.mlir | tessera-opt -tessera-verify-lowered --no-output
 // RUN: not tessera-opt -tessera-verify-lowered --no-output -split-input-file %s 2>&1 | FileCheck %s
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0207] func.func: only entries may be left
+// CHECK: [[@LINE+1]]:1: error: [TSR-0309] func.func: only entries may be left
 func.func private @helper() {
   return
 }
@@ -10,7 +10,7 @@ func.func private @helper() {
 // -----
 
 func.func @f(%x: tensor<2xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0207] tessera.mean: must be gone after lowering
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0309] tessera.mean: must be gone after lowering
   %0 = tessera.mean %x {axes = [0]} : tensor<2xf32> -> tensor<f32>
   return
 }

@@ -2,12 +2,12 @@
 // RUN: tessera-opt -tessera-verify --no-output %examples/digits/digits.mlir
 // RUN: not tessera-opt -tessera-verify --no-output -split-input-file %s 2>&1 | FileCheck %s
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0208] func.func: '@external' has no body
+// CHECK: [[@LINE+1]]:1: error: [TSR-0219] func.func: '@external' has no body
 func.func private @external()
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0207] func.func: '@jumps' has several blocks; programs are straight-line
+// CHECK: [[@LINE+1]]:1: error: [TSR-0220] func.func: '@jumps' has several blocks; programs are straight-line
 func.func @jumps() {
   "cf.br"()[^next] : () -> ()
 ^next:
@@ -27,7 +27,7 @@ func.func @foreign() {
 func.func private @f() {
   return
 }
-// CHECK: [[@LINE+1]]:1: error: [TSR-0207] builtin.module: a program holds only functions
+// CHECK: [[@LINE+1]]:1: error: [TSR-0222] builtin.module: a program holds only functions
 module {
 }
 
@@ -36,9 +36,9 @@ module {
 func.func @f() {
   // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.param: needs a name of 1 to 255 bytes
   %0 = "tessera.param"() : () -> tensor<2xf32>
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'odd' needs a ranked tensor of a known element type
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'odd' needs a ranked tensor of a known element type
   %1 = tessera.param "odd" : tensor<2xi16>
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0104] tessera.param: 'unranked' needs a ranked tensor
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0223] tessera.param: 'unranked' needs a ranked tensor
   %2 = tessera.param "unranked" : tensor<*xf32>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0110] tessera.param: dims of 'open' must be known, has 2x?xf32
   %3 = tessera.param "open" : tensor<2x?xf32>
@@ -46,7 +46,7 @@ func.func @f() {
   %4 = tessera.param "bare" : tensor<2xf32>
   // CHECK: [[@LINE+1]]:8: error: [TSR-0203] tessera.opt.state: 's' needs an init rule
   %5 = tessera.opt.state "s" of "w" kind "k" : tensor<2xf32>
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0201] tessera.opt.state: 't' needs `of` and `kind`
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0225] tessera.opt.state: 't' needs `of` and `kind`
   %6 = tessera.opt.state "t" init = #tessera.constant<0.0> : tensor<2xf32>
   return
 }
@@ -67,7 +67,7 @@ func.func @g() {
 // -----
 
 func.func @f() {
-  // CHECK: [[@LINE+1]]:8: error: [TSR-0205] tessera.opt.state: 'w.m' is state of 'w', but no entry reads a parameter of that name
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0225] tessera.opt.state: 'w.m' is state of 'w', but no entry reads a parameter of that name
   %0 = tessera.opt.state "w.m" of "w" kind "adam_m" init = #tessera.constant<0.0> : tensor<2xf32>
   return
 }
@@ -89,7 +89,7 @@ func.func @f(%x: tensor<3xf32> {tessera.name = "x"}) attributes {tessera.entry =
 func.func @f() attributes {tessera.entry = "train"} {
   %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
   tessera.assign %0 to "w" : tensor<2xf32>
-  // CHECK: [[@LINE+2]]:3: error: [TSR-0206] tessera.assign: 'w' already has a next value
+  // CHECK: [[@LINE+2]]:3: error: [TSR-0213] tessera.assign: 'w' already has a next value
   // CHECK: [[@LINE-2]]:3: note: assigned here
   tessera.assign %0 to "w" : tensor<2xf32>
   return
@@ -99,7 +99,7 @@ func.func @f() attributes {tessera.entry = "train"} {
 
 func.func @f() attributes {tessera.entry = "infer"} {
   %0 = tessera.param "w" init = #tessera.constant<0.0> : tensor<2xf32>
-  // CHECK: [[@LINE+1]]:3: error: [TSR-0204] tessera.assign: only a train entry changes tensors; '@f' is "infer"
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0214] tessera.assign: only a train entry changes tensors; '@f' is "infer"
   tessera.assign %0 to "w" : tensor<2xf32>
   return
 }
@@ -134,28 +134,28 @@ func.func @f(%x: tensor<2xf32> {tessera.name = "x"}) -> tensor<2xf32> attributes
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0202] entry '@f': argument 1 has the name of an earlier one
+// CHECK: [[@LINE+1]]:1: error: [TSR-0217] entry '@f': argument 1 has the name of an earlier one
 func.func @f(%x: tensor<2xf32> {tessera.name = "x"}, %y: tensor<2xf32> {tessera.data = "x"}) attributes {tessera.entry = "infer"} {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs a printable, non-empty name
+// CHECK: [[@LINE+1]]:1: error: [TSR-0216] entry '@f': argument 0 needs a printable, non-empty name
 func.func @f(%x: tensor<2xf32> {tessera.name = ""}) attributes {tessera.entry = "infer"} {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0204] entry '@f': 'a' has 4 rows, 'b' has 5
+// CHECK: [[@LINE+1]]:1: error: [TSR-0215] entry '@f': 'a' has 4 rows, 'b' has 5
 func.func @f(%x: tensor<4x2xf32> {tessera.data = "a"}, %y: tensor<5xi64> {tessera.data = "b"}) attributes {tessera.entry = "train"} {
   return
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0204] entry '@f': 'y' is a scalar, but must have one row per sample
+// CHECK: [[@LINE+1]]:1: error: [TSR-0215] entry '@f': 'y' is a scalar, but must have one row per sample
 func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"}) attributes {tessera.entry = "eval"} {
   %0 = tessera.sum %x {axes = [0]} : tensor<4xf32> -> tensor<f32>
   return %0 : tensor<f32>
@@ -166,7 +166,7 @@ func.func @f(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.na
 func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "train"} {
   %p = tessera.param "w" init = #tessera.constant<0.0> : tensor<4xf32>
   %0 = tessera.if %c {
-    // CHECK: error: [TSR-0207] tessera.assign: cannot stand in a region of tessera.if
+    // CHECK: error: [TSR-0221] tessera.assign: cannot stand in a region of tessera.if
     tessera.assign %p to "w" : tensor<4xf32>
     tessera.yield %p : tensor<4xf32>
   } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RUN: not tessera-opt -split-input-file --no-output %s 2>&1 | FileCheck %s
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0402] tsched.func: kind is "map"; its ops make it "matmul"
+// CHECK: [[@LINE+1]]:1: error: [TSR-0413] tsched.func: kind is "map"; its ops make it "matmul"
 tsched.func @kind(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
   %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
@@ -11,7 +11,7 @@ tsched.func @kind(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "ma
 
 tsched.func @two_roots(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
   %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.matmul: a fusion group holds one such op at most
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: a fusion group holds one such op at most
   %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
 }
@@ -19,7 +19,7 @@ tsched.func @two_roots(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind 
 // -----
 
 tsched.func @prologue(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.exp: only a reduction takes elementwise ops before it
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.exp: only a reduction takes elementwise ops before it
   %0 = tessera.exp %a : tensor<4x4xf32>
   %1 = tessera.matmul %0, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
@@ -30,7 +30,7 @@ tsched.func @prologue(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind =
 tsched.func @shapes(%a: tensor<4x4xf32>, %b: tensor<2xf32>) -> (tensor<4x4xf32>, tensor<2xf32>) attributes {kind = "map"} {
   %0 = tessera.exp %a : tensor<4x4xf32>
   %1 = tessera.exp %b : tensor<2xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.return: all outputs of a group have one shape
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.return: all outputs of a group have one shape
   tsched.return %0, %1 : tensor<4x4xf32>, tensor<2xf32>
 }
 
@@ -39,7 +39,7 @@ tsched.func @shapes(%a: tensor<4x4xf32>, %b: tensor<2xf32>) -> (tensor<4x4xf32>,
 tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "reduce"} {
   %0 = tessera.exp %a : tensor<4x4xf32>
   %1 = tessera.sum %0 {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.add: reads a value that exists only before the reduction
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.add: reads a value that exists only before the reduction
   %2 = tessera.add %0, %1 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
   %3 = tessera.neg %1 : tensor<4xf32>
   tsched.return %3 : tensor<4xf32>
@@ -48,7 +48,7 @@ tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "
 // -----
 
 tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.transpose: stands alone in its group
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.transpose: stands alone in its group
   %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<4x4xf32> -> tensor<4x4xf32>
   %1 = tessera.exp %0 : tensor<4x4xf32>
   tsched.return %1 : tensor<4x4xf32>
@@ -56,7 +56,7 @@ tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "m
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0402] tsched.func: no tile size is below 0
+// CHECK: [[@LINE+1]]:1: error: [TSR-0415] tsched.func: no tile size is below 0
 tsched.func @tile(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [4, -1]} {
   %0 = tessera.exp %a : tensor<4xf32>
   tsched.return %0 : tensor<4xf32>
@@ -65,14 +65,14 @@ tsched.func @tile(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", 
 // -----
 
 tsched.func @passed(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.return: an input cannot be an output
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: an input cannot be an output
   tsched.return %a : tensor<4xf32>
 }
 
 // -----
 
 func.func @absent(%a: tensor<4xf32>) -> tensor<4xf32> {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.call: there is no such tsched.func
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0414] tsched.call: there is no such tsched.func
   %0 = tsched.call @nowhere(%a) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -84,14 +84,14 @@ tsched.func @group(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map",
   tsched.return %0 : tensor<4xf32>
 }
 func.func @types(%a: tensor<5xf32>) -> tensor<5xf32> {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.call: the types differ from the group's
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0414] tsched.call: the types differ from the group's
   %0 = tsched.call @group(%a) : (tensor<5xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.func: its ops make no rows group
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
 tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kind = "rows"} {
   %0 = tessera.sum %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
@@ -101,7 +101,7 @@ tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) a
 // -----
 
 tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tessera.matmul: cannot stand in a rows group
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.matmul: cannot stand in a rows group
   %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
 }
@@ -109,7 +109,7 @@ tsched.func @no_rows(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = 
 // -----
 
 // A row's value is read as one of the last dim.
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.func: its ops make no rows group
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
 tsched.func @crossed(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
   %0 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sub %a, %0 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
@@ -118,7 +118,7 @@ tsched.func @crossed(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = 
 
 // -----
 
-// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0402] tsched.func: kind is "rows"; its ops make it "map"
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: kind is "rows"; its ops make it "map"
 tsched.func @reduces_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "rows"} {
   %0 = tessera.exp %a : tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
