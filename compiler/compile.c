@@ -9,7 +9,7 @@
 #include "compiler/mlir.h"
 #include "compiler/package.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/program.h"
+#include "compiler/target/host/host.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 #include "runtime/base/io.h"
@@ -24,7 +24,8 @@
 /* What one target comes to. */
 typedef struct job {
     const tsr_target *target;
-    MlirModule tile;
+    MlirModule module; /* Tile IR, then Target IR: rewritten in place */
+    MlirModule device; /* a part of it */
     tsr_program program;
     void *code;
     size_t code_size_bytes;
@@ -40,12 +41,12 @@ typedef struct compilation {
     tsr_arena arena;
     tsr_diag_list diags;
     MlirContext mlir;
-    MlirModule module; /* the stages rewrite it in place */
+    MlirModule module; /* up to Schedule IR: rewritten in place */
     const char *base_name;
     tsr_digest source_digest;
-    tsr_buffer graph, schedule_json;
+    const char *documents[TSR_DOCUMENT_COUNT]; /* NULL: not known yet */
+    tsr_buffer graph, schedule_json;           /* two of them, where they are made here */
     tsr_config config;
-    tsr_program plan;
     job *jobs;
     size_t job_count;
 } compilation;
@@ -61,8 +62,8 @@ static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
-/* The source as the bundle keeps it: text, with the place of every op. */
-static void print_source(MlirModule module, tsr_buffer *out) {
+/* Text, with the place of every op. */
+static void print_whole(MlirModule module, tsr_buffer *out) {
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
     mlirOpPrintingFlagsEnableDebugInfo(flags, true, false);
     mlirOperationPrintWithFlags(mlirModuleGetOperation(module), flags, append, out);
@@ -70,17 +71,10 @@ static void print_source(MlirModule module, tsr_buffer *out) {
     tsr_buffer_text(out, "\n");
 }
 
-static TSR_RESULT run_graph(compilation *c) {
-    void *text = NULL;
-    size_t size_bytes = 0;
-    TRY(c->ctx, tsr_io_read_file(c->ctx, c->options->source_path, TSR_SOURCE_BYTES_MAX, &c->arena,
-                                 &text, &size_bytes));
-    c->source_digest = tsr_hash(text, size_bytes);
-    TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
-    TRY(c->ctx,
-        tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, &c->module));
-    TRY(c->ctx, tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify"));
-    print_source(c->module, &c->graph);
+static TSR_RESULT keep_document(compilation *c, tsr_document document, const tsr_buffer *text) {
+    if (text->failed || !text->bytes)
+        FAIL(c->ctx, TSR_MEMORY, "no memory to keep the %s", tsr_document_name(document));
+    c->documents[document] = text->bytes;
     return TSR_SUCCESS;
 }
 
@@ -88,20 +82,35 @@ static TSR_RESULT run_autodiff(compilation *c) {
     return tsr_graph_lower(c->ctx, c->module, &c->diags, NULL);
 }
 
-static TSR_RESULT run_schedule(compilation *c) {
-    TRY(c->ctx, tsr_schedule_lower(c->ctx, c->module, &c->diags));
-    tsr_schedule_json(c->module, &c->schedule_json);
-    return TSR_SUCCESS;
+static TSR_RESULT keep_schedule(compilation *c, MlirModule module) {
+    tsr_schedule_json(module, &c->schedule_json);
+    return keep_document(c, TSR_DOCUMENT_SCHEDULE, &c->schedule_json);
 }
 
-static TSR_RESULT run_plan(compilation *c) {
-    TRY(c->ctx, tsr_package_config(c->ctx, c->module, c->base_name, &c->arena, &c->config));
-    return tsr_program_plan(c->ctx, c->module, &c->config, &c->arena, &c->plan);
+static TSR_RESULT run_schedule(compilation *c) {
+    TRY(c->ctx, tsr_schedule_lower(c->ctx, c->module, &c->diags));
+    return keep_schedule(c, c->module);
 }
 
 static TSR_RESULT run_tile(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++)
-        TRY(c->ctx, tsr_tile_lower(c->ctx, c->module, c->jobs[i].target, &c->jobs[i].tile));
+        TRY(c->ctx, tsr_tile_lower(c->ctx, c->module, c->jobs[i].target, &c->jobs[i].module));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_target(compilation *c) {
+    char *config = NULL;
+    size_t size_bytes = 0;
+    TRY(c->ctx, tsr_package_config(c->ctx, c->jobs[0].module, c->documents[TSR_DOCUMENT_NAME],
+                                   &c->arena, &c->config));
+    TRY(c->ctx, tsr_config_encode(c->ctx, &c->config, &c->arena, &config, &size_bytes));
+    c->documents[TSR_DOCUMENT_CONFIG] = config;
+    for (size_t i = 0; i < c->job_count; i++) {
+        job *j = &c->jobs[i];
+        TRY(c->ctx, tsr_host_lower(c->ctx, j->module, &c->config, &c->arena));
+        TRY(c->ctx, tsr_mlir_verify(c->ctx, j->module, &c->diags, "target"));
+        TRY(c->ctx, tsr_host_device(c->ctx, j->module, &j->device));
+    }
     return TSR_SUCCESS;
 }
 
@@ -109,7 +118,7 @@ static TSR_RESULT run_tile(compilation *c) {
 static void *make_code(void *user) {
     job *j = user;
     j->result =
-        tsr_target_compile(&j->ctx, j->tile, j->target, &j->arena, &j->code, &j->code_size_bytes);
+        tsr_target_compile(&j->ctx, j->device, j->target, &j->arena, &j->code, &j->code_size_bytes);
     return NULL;
 }
 
@@ -142,8 +151,8 @@ static TSR_RESULT run_code(compilation *c) {
 
 static TSR_RESULT run_program(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++)
-        TRY(c->ctx, tsr_program_for_target(c->ctx, &c->plan, c->jobs[i].tile, &c->arena,
-                                           &c->jobs[i].program));
+        TRY(c->ctx, tsr_host_program(c->ctx, c->jobs[i].module, &c->config, &c->arena,
+                                     &c->jobs[i].program));
     return TSR_SUCCESS;
 }
 
@@ -176,15 +185,16 @@ static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
 }
 
 static TSR_RESULT run_bundle(compilation *c) {
+    const char *graph = c->documents[TSR_DOCUMENT_GRAPH];
+    const char *schedule = c->documents[TSR_DOCUMENT_SCHEDULE];
     tsr_package package = {.config = &c->config,
-                           .graph = c->graph.bytes,
-                           .graph_size_bytes = c->graph.size_bytes,
-                           .schedule = c->schedule_json.bytes,
-                           .schedule_size_bytes = c->schedule_json.size_bytes,
+                           .graph = graph,
+                           .graph_size_bytes = strlen(graph),
+                           .schedule = schedule,
+                           .schedule_size_bytes = strlen(schedule),
                            .target_count = c->job_count};
     tsr_package_target *targets = TSR_NEW(&c->arena, tsr_package_target, c->job_count);
-    if (!targets || c->graph.failed || c->schedule_json.failed)
-        FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");
+    if (!targets) FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");
     for (size_t i = 0; i < c->job_count; i++)
         targets[i] = (tsr_package_target){.name = c->jobs[i].target->name,
                                           .program = &c->jobs[i].program,
@@ -192,9 +202,82 @@ static TSR_RESULT run_bundle(compilation *c) {
                                           .code_size_bytes = c->jobs[i].code_size_bytes};
     package.targets = targets;
     TRY(c->ctx, describe_build(c, &package));
-    TRY(c->ctx,
-        tsr_package_weights_encode(c->ctx, c->module, &c->config, &c->arena, &package.weights));
+    TRY(c->ctx, tsr_package_weights_encode(c->ctx, c->jobs[0].module, &c->config, &c->arena,
+                                           &package.weights));
     return tsr_package_write(c->ctx, c->options->output_path, &package, &c->arena);
+}
+
+/* ---- reading what one of them wrote ---- */
+
+static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
+    void *text = NULL;
+    size_t size_bytes = 0;
+    TRY(c->ctx, tsr_io_read_file(c->ctx, c->options->source_path, TSR_SOURCE_BYTES_MAX, &c->arena,
+                                 &text, &size_bytes));
+    c->source_digest = tsr_hash(text, size_bytes);
+    TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
+    TRY(c->ctx,
+        tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, out_module));
+    tsr_documents_take(*out_module, c->documents);
+    if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
+    if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;
+    print_whole(*out_module, &c->graph);
+    return keep_document(c, TSR_DOCUMENT_GRAPH, &c->graph);
+}
+
+static TSR_RESULT load_graph(compilation *c) {
+    TRY(c->ctx, read_module(c, &c->module));
+    return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify");
+}
+
+static TSR_RESULT load_autodiff(compilation *c) {
+    TRY(c->ctx, read_module(c, &c->module));
+    return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify,tessera-verify-lowered");
+}
+
+static TSR_RESULT load_schedule(compilation *c) {
+    TRY(c->ctx, read_module(c, &c->module));
+    TRY(c->ctx, tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify-scheduled"));
+    return run_schedule(c); /* groups what is not in groups yet */
+}
+
+/* The module says which target it is for. */
+static TSR_RESULT read_target(compilation *c, job **out_job) {
+    job *j = &c->jobs[0];
+    MlirModule module = {NULL};
+    const tsr_target *target = NULL;
+    TRY(c->ctx, read_module(c, &module));
+    j->module = module;
+    const char *name = tsr_op_string(mlirModuleGetOperation(module), TSR_TARGET_NAME);
+    if (!name)
+        FAIL(c->ctx, TSR_COMPILE, "%s: the module has no attribute '" TSR_TARGET_NAME "'",
+             c->base_name);
+    TRY(c->ctx, tsr_target_find(c->ctx, name, &target));
+    if (c->job_count && (c->job_count > 1 || j->target != target))
+        FAIL(c->ctx, TSR_USAGE, "%s is for target '%s' alone; asked for is '%s'%s", c->base_name,
+             name, j->target->name, c->job_count > 1 ? " and others" : "");
+    j->target = target;
+    j->ctx = tsr_ctx_fork(c->ctx);
+    c->job_count = 1;
+    *out_job = j;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT load_tile(compilation *c) {
+    job *j = NULL;
+    TRY(c->ctx, read_target(c, &j));
+    TRY(c->ctx, tsr_mlir_run_pass(c->ctx, j->module, &c->diags, "tessera-verify-scheduled"));
+    return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : keep_schedule(c, j->module);
+}
+
+static TSR_RESULT load_target(compilation *c) {
+    job *j = NULL;
+    TRY(c->ctx, read_target(c, &j));
+    const char *config = c->documents[TSR_DOCUMENT_CONFIG];
+    if (!config) FAIL(c->ctx, TSR_COMPILE, "%s: the module has no document 'config'", c->base_name);
+    TRY(c->ctx, tsr_config_decode(c->ctx, config, strlen(config), &c->arena, &c->config));
+    TRY(c->ctx, tsr_host_device(c->ctx, j->module, &j->device));
+    return c->documents[TSR_DOCUMENT_SCHEDULE] ? TSR_SUCCESS : keep_schedule(c, j->module);
 }
 
 /* ---- showing them ---- */
@@ -204,21 +287,34 @@ static TSR_RESULT show_nothing(compilation *c, const job *j, tsr_buffer *out) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT show_module(compilation *c, const job *j, tsr_buffer *out) {
+/* For people; or with all that is needed to go on from it. */
+static void show_level(compilation *c, MlirModule module, bool is_source, tsr_buffer *out) {
+    const char *documents[TSR_DOCUMENT_COUNT], *unused[TSR_DOCUMENT_COUNT];
+    if (!c->options->dump_whole) {
+        tsr_mlir_print(mlirModuleGetOperation(module), TSR_PRINT_PRETTY, out);
+        return;
+    }
+    memcpy(documents, c->documents, sizeof documents);
+    if (is_source) documents[TSR_DOCUMENT_GRAPH] = NULL; /* is this very module */
+    tsr_documents_add(module, documents);
+    print_whole(module, out);
+    tsr_documents_take(module, unused);
+}
+
+static TSR_RESULT show_source(compilation *c, const job *j, tsr_buffer *out) {
     (void)j;
-    tsr_mlir_print(mlirModuleGetOperation(c->module), TSR_PRINT_PRETTY, out);
+    show_level(c, c->module, true, out);
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT show_tile(compilation *c, const job *j, tsr_buffer *out) {
-    (void)c;
-    tsr_mlir_print(mlirModuleGetOperation(j->tile), TSR_PRINT_PRETTY, out);
+static TSR_RESULT show_module(compilation *c, const job *j, tsr_buffer *out) {
+    show_level(c, j ? j->module : c->module, false, out);
     return TSR_SUCCESS;
 }
 
 static TSR_RESULT show_text(compilation *c, const job *j, tsr_target_text kind, tsr_buffer *out) {
     char *text = NULL;
-    TRY(c->ctx, tsr_target_dump(c->ctx, j->tile, j->target, kind, &c->arena, &text));
+    TRY(c->ctx, tsr_target_dump(c->ctx, j->device, j->target, kind, &c->arena, &text));
     tsr_buffer_text(out, text);
     return TSR_SUCCESS;
 }
@@ -238,21 +334,37 @@ static TSR_RESULT show_program(compilation *c, const job *j, tsr_buffer *out) {
 
 /* ---- the table, and walking it ---- */
 
+static TSR_RESULT load_nothing(compilation *c) {
+    FAIL(c->ctx, TSR_USAGE, "no source can be read as the result of stage '%s'",
+         tsr_stage_get(c->options->from)->name);
+}
+
 enum { ONCE, TARGET };
+enum {
+    READS_nothing = false,
+    READS_graph = true,
+    READS_autodiff = true,
+    READS_schedule = true,
+    READS_tile = true,
+    READS_target = true,
+};
 
 typedef struct stage_row {
     tsr_stage_info info;
+    TSR_RESULT (*load)(compilation *c);
     TSR_RESULT (*run)(compilation *c);
     TSR_RESULT (*show)(compilation *c, const job *j, tsr_buffer *out);
 } stage_row;
 
 static const stage_row stages[] = {
-#define X(id, stage_name, scope, run_name, show_name, ending_text, about_text)                     \
+#define X(id, stage_name, scope, load_name, run_name, show_name, ending_text, about_text)          \
     [TSR_STAGE_##id] = {.info = {.name = stage_name,                                               \
                                  .ending = ending_text,                                            \
                                  .about = about_text,                                              \
                                  .per_target = scope == TARGET,                                    \
-                                 .dumps = sizeof(ending_text) > 1},                                \
+                                 .dumps = sizeof(ending_text) > 1,                                 \
+                                 .reads = READS_##load_name},                                      \
+                        .load = load_##load_name,                                                  \
                         .run = run_##run_name,                                                     \
                         .show = show_##show_name},
 #include "compiler/stages.def"
@@ -293,9 +405,9 @@ static TSR_RESULT show(compilation *c, tsr_stage stage) {
 }
 
 static TSR_RESULT run_stages(compilation *c, tsr_compile_report *report) {
-    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
+    for (int i = (int)c->options->from; i < TSR_STAGE_COUNT; i++) {
         double start = now_seconds();
-        TRY(c->ctx, stages[i].run(c));
+        TRY(c->ctx, i == (int)c->options->from ? stages[i].load(c) : stages[i].run(c));
         report->stage_seconds[i] = now_seconds() - start;
         TRY(c->ctx, show(c, (tsr_stage)i));
     }
@@ -307,8 +419,10 @@ static TSR_RESULT prepare(compilation *c) {
     c->base_name = slash ? slash + 1 : c->options->source_path;
     c->diags.on_diag = c->options->on_diag;
     c->diags.user = c->options->user;
-    if (c->options->target_count == 0) FAIL(c->ctx, TSR_USAGE, "no target is given");
-    c->jobs = TSR_NEW(&c->arena, job, c->options->target_count);
+    TSR_ASSERT(c->options->from < TSR_STAGE_COUNT);
+    if (c->options->target_count == 0 && !stages[c->options->from].info.per_target)
+        FAIL(c->ctx, TSR_USAGE, "no target is given");
+    c->jobs = TSR_NEW(&c->arena, job, c->options->target_count + 1);
     if (!c->jobs) FAIL(c->ctx, TSR_MEMORY, "no memory to compile");
     for (size_t i = 0; i < c->options->target_count; i++) {
         job *j = &c->jobs[i];
@@ -325,7 +439,7 @@ static TSR_RESULT prepare(compilation *c) {
 static void finish(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++) {
         tsr_arena_finish(&c->jobs[i].arena);
-        if (!mlirModuleIsNull(c->jobs[i].tile)) mlirModuleDestroy(c->jobs[i].tile);
+        if (!mlirModuleIsNull(c->jobs[i].module)) mlirModuleDestroy(c->jobs[i].module);
     }
     if (!mlirModuleIsNull(c->module)) mlirModuleDestroy(c->module);
     tsr_mlir_context_destroy(c->mlir);
@@ -338,10 +452,11 @@ static void finish(compilation *c) {
 static void fill_report(const compilation *c, tsr_compile_report *report) {
     report->entry_count = c->config.entry_count;
     report->tensor_count = c->config.tensor_count;
-    report->kernel_count = c->plan.kernel_count;
-    for (uint32_t i = 0; i < c->plan.entry_count; i++)
-        if (c->plan.entries[i].workspace_bytes > report->workspace_bytes)
-            report->workspace_bytes = c->plan.entries[i].workspace_bytes;
+    const tsr_program *program = &c->jobs[0].program;
+    report->kernel_count = program->kernel_count;
+    for (uint32_t i = 0; i < program->entry_count; i++)
+        if (program->entries[i].workspace_bytes > report->workspace_bytes)
+            report->workspace_bytes = program->entries[i].workspace_bytes;
 }
 
 tsr_result tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,

@@ -19,7 +19,7 @@
 #include "runtime/base/result.h"
 
 typedef enum tsr_stage {
-#define X(id, name, scope, run, dump, ending, about) TSR_STAGE_##id,
+#define X(id, name, scope, load, run, dump, ending, about) TSR_STAGE_##id,
 #include "compiler/stages.def"
 #undef X
     TSR_STAGE_COUNT
@@ -28,17 +28,20 @@ typedef enum tsr_stage {
 typedef struct tsr_stage_info {
     const char *name, *ending, *about;
     bool per_target, dumps;
+    bool reads; /* its result can be the source */
 } tsr_stage_info;
 const tsr_stage_info *tsr_stage_get(tsr_stage stage);
 
 typedef struct tsr_compile_options {
     size_t size_bytes;          /* sizeof(tsr_compile_options) */
-    const char *source_path;    /* Graph IR, text or bytecode */
+    const char *source_path;    /* text or bytecode */
+    tsr_stage from;             /* what the source is the result of: GRAPH (0) for a model */
     const char *output_path;    /* written whole or not at all */
     const char *const *targets; /* "cpu:x86-64-v3"; each once */
-    size_t target_count;        /* at least 1 */
+    size_t target_count;        /* at least 1; where `from` is of one target: that one, or 0 */
     unsigned threads;           /* targets compiled at once; 0: every CPU this process may use */
     bool dump[TSR_STAGE_COUNT]; /* stages to show */
+    bool dump_whole;            /* with locations, and all that is needed to go on from there */
     /* Called for each stage to show, and each target where the stage has one (else NULL). A failure
      * ends the compilation. */
     TSR_RESULT(*on_dump)

@@ -18,11 +18,12 @@
 
 tsr_result tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContext *out_context) {
     MlirDialectHandle handles[] = {
-        mlirGetDialectHandle__func__(),    mlirGetDialectHandle__arith__(),
-        mlirGetDialectHandle__math__(),    mlirGetDialectHandle__scf__(),
-        mlirGetDialectHandle__memref__(),  mlirGetDialectHandle__vector__(),
-        mlirGetDialectHandle__tessera__(), mlirGetDialectHandle__tsched__(),
-        mlirGetDialectHandle__tile__(),    mlirGetDialectHandle__tessera_sr__(),
+        mlirGetDialectHandle__func__(),           mlirGetDialectHandle__arith__(),
+        mlirGetDialectHandle__math__(),           mlirGetDialectHandle__scf__(),
+        mlirGetDialectHandle__memref__(),         mlirGetDialectHandle__vector__(),
+        mlirGetDialectHandle__tessera__(),        mlirGetDialectHandle__tsched__(),
+        mlirGetDialectHandle__tile__(),           mlirGetDialectHandle__tessera_sr__(),
+        mlirGetDialectHandle__tessera_target__(),
     };
     MlirDialectRegistry registry = mlirDialectRegistryCreate();
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++)

@@ -4,6 +4,7 @@
 #include "bundle/provenance.h"
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/target/host/host.h"
 #include "manifests/deployment.h"
 #include "runtime/data/array_file.h"
 
@@ -175,9 +176,9 @@ static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_a
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule schedule_module, const char *name,
-                              tsr_arena *arena, tsr_config *out_config) {
-    const char *symbol = tsr_op_symbol(mlirModuleGetOperation(schedule_module));
+tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name, tsr_arena *arena,
+                              tsr_config *out_config) {
+    const char *symbol = tsr_op_symbol(mlirModuleGetOperation(module));
     tsr_config config = {.version_major = TSR_CONFIG_VERSION_MAJOR,
                          .version_minor = TSR_CONFIG_VERSION_MINOR,
                          .name = symbol[0] ? symbol : name,
@@ -185,8 +186,8 @@ tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule schedule_module, const ch
                          .numerics = "portable",
                          .virtual_ranks = 1};
     tsr_graph_entry *entries = NULL;
-    TRY(ctx, tsr_graph_entries(ctx, schedule_module, arena, &entries, &config.entry_count));
-    TRY(ctx, collect_tensors(ctx, schedule_module, arena, &config));
+    TRY(ctx, tsr_graph_entries(ctx, module, arena, &entries, &config.entry_count));
+    TRY(ctx, collect_tensors(ctx, module, arena, &config));
     config.entries = TSR_NEW(arena, tsr_config_entry, config.entry_count + 1);
     if (!config.entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu entries", config.entry_count);
     for (size_t i = 0; i < config.entry_count; i++)
@@ -219,25 +220,44 @@ static TSR_RESULT find_data(tsr_ctx *ctx, MlirModule module, const tsr_graph_ten
     FAIL(ctx, TSR_INTERNAL, "the data of tensor '%s' is not in the module", name);
 }
 
-tsr_result tsr_package_weights_encode(tsr_ctx *ctx, MlirModule schedule_module,
+tsr_result tsr_package_data(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
+                            tsr_arena *arena, MlirAttribute **out_data) {
+    tsr_graph_tensor *declared = NULL;
+    size_t declared_count = 0;
+    MlirAttribute *data = TSR_NEW(arena, MlirAttribute, config->tensor_count + 1);
+    if (!data) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    TRY(ctx, tsr_graph_tensors(ctx, module, arena, &declared, &declared_count));
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        data[i] = mlirAttributeGetNull();
+        if (config->tensors[i].init == TSR_INIT_DATA)
+            TRY(ctx, find_data(ctx, module, declared, declared_count, config->tensors[i].name,
+                               &data[i]));
+    }
+    *out_data = data;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_package_weights_encode(tsr_ctx *ctx, MlirModule target_module,
                                       const tsr_config *config, tsr_arena *arena,
                                       tsr_package_weights *out_weights) {
-    tsr_graph_tensor *declared = NULL;
     tsr_package_weights weights = {0};
-    size_t declared_count = 0, count = 0;
+    size_t count = 0;
     tsr_tensor *tensors = TSR_NEW(arena, tsr_tensor, config->tensor_count + 1);
     if (!tensors) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
-    TRY(ctx, tsr_graph_tensors(ctx, schedule_module, arena, &declared, &declared_count));
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
-        MlirAttribute data = mlirAttributeGetNull();
         tsr_type type;
         void *bytes = NULL;
         if (tensor->init != TSR_INIT_DATA) continue;
-        TRY(ctx, find_data(ctx, schedule_module, declared, declared_count, tensor->name, &data));
-        if (!tsr_attr_elements(data, arena, &type, &bytes))
-            FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' cannot be read", tensor->name);
-        TSR_ASSERT(type.dtype == tensor->dtype && tsr_shape_equal(&type.shape, &tensor->shape));
+        if (!tsr_attr_elements(tsr_host_data(target_module, tensor->name), arena, &type, &bytes))
+            FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' is missing, or cannot be read",
+                 tensor->name);
+        if (type.dtype != tensor->dtype || !tsr_shape_equal(&type.shape, &tensor->shape)) {
+            char has[TSR_TYPE_TEXT_MAX], wants[TSR_TYPE_TEXT_MAX];
+            FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' is %s; the config says %s",
+                 tensor->name, tsr_type_text(&type, has),
+                 tsr_type_format(tensor->dtype, &tensor->shape, wants));
+        }
         tensors[count++] = (tsr_tensor){
             .name = tensor->name, .dtype = tensor->dtype, .shape = tensor->shape, .data = bytes};
     }

@@ -11,19 +11,23 @@
 #include "manifests/config.h"
 #include "manifests/program.h"
 
-/* The config of a scheduled module (compiler/schedule/schedule.h): tensors are its parameters,
+/* The config of a module of Schedule IR or Tile IR: tensors are its parameters,
  * optimizer state and constants; entries its functions; an entry that reads the step has an input
  * for it, the last one. `name` is used where the module has none. Everything is in the arena.
  * TSR_COMPILE when it is not a valid config. */
-TSR_RESULT tsr_package_config(tsr_ctx *ctx, MlirModule schedule_module, const char *name,
-                              tsr_arena *arena, tsr_config *out_config);
+TSR_RESULT tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name, tsr_arena *arena,
+                              tsr_config *out_config);
+/* The elements of the config's tensors of kind DATA, as that module holds them; null for others.
+ * One per tensor, in the arena. */
+TSR_RESULT tsr_package_data(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
+                            tsr_arena *arena, MlirAttribute **out_data);
 
-/* What the weights blob holds: the data of the config's tensors of kind DATA. */
+/* What the weights blob holds: the data that a module of Target IR lists. */
 typedef struct tsr_package_weights {
     void *bytes; /* safetensors, data 64 KiB aligned; NULL when there are none */
     size_t size_bytes;
 } tsr_package_weights;
-TSR_RESULT tsr_package_weights_encode(tsr_ctx *ctx, MlirModule schedule_module,
+TSR_RESULT tsr_package_weights_encode(tsr_ctx *ctx, MlirModule target_module,
                                       const tsr_config *config, tsr_arena *arena,
                                       tsr_package_weights *out_weights);
 

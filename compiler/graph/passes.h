@@ -7,7 +7,8 @@
 
 #include "compiler/mlir.h"
 
-bool tsr_pass_verify(MlirModule module);         /* verify.c */
+bool tsr_pass_verify(MlirModule module); /* verify.c */
+bool tsr_pass_verify_scheduled(MlirModule module);
 bool tsr_pass_name_calls(MlirModule module);     /* streams.c */
 bool tsr_pass_streams(MlirModule module);        /* streams.c */
 bool tsr_pass_flatten(MlirModule module);        /* flatten.c */

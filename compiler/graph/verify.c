@@ -28,8 +28,15 @@ static bool check_nested(MlirOperation op) {
     return false;
 }
 
-static bool check_op(MlirOperation op) {
+/* In a scheduled program entries call groups, or the kernels that these became. */
+static bool is_scheduled(MlirOperation op) {
+    return tsr_op_is(op, "tsched.call") || tsr_op_is(op, "tsched.func") ||
+           tsr_op_is(op, "tile.func");
+}
+
+static bool check_op(MlirOperation op, bool scheduled) {
     bool done = true;
+    if (scheduled && is_scheduled(op)) return true;
     if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && !tsr_op_is(op, "func.call") &&
         !tsr_op_is(op, "func.return")) {
         tsr_diag_error(where(op), TSR_DIAG_OPERATION,
@@ -41,14 +48,15 @@ static bool check_op(MlirOperation op) {
         MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
         TSR_FOR_EACH_OP(inner, block) {
             done = check_nested(inner) && done;
-            done = check_op(inner) && done;
+            done = check_op(inner, scheduled) && done;
         }
     }
     return done;
 }
 
-static bool check_func(MlirOperation func) {
+static bool check_func(MlirOperation func, bool scheduled) {
     bool done = true;
+    if (scheduled && is_scheduled(func)) return true;
     if (!tsr_op_is(func, "func.func")) {
         tsr_diag_error(where(func), TSR_DIAG_MODULE_OP, "%s: a program holds only functions",
                        tsr_op_name(func));
@@ -65,7 +73,7 @@ static bool check_func(MlirOperation func) {
                        tsr_op_symbol(func));
         return false;
     }
-    TSR_FOR_EACH_OP(op, tsr_op_body(func)) { done = check_op(op) && done; }
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) { done = check_op(op, scheduled) && done; }
     return done;
 }
 
@@ -335,19 +343,23 @@ static bool check_declarations(MlirModule module) {
     return done;
 }
 
-bool tsr_pass_verify(MlirModule module) {
+static bool verify(MlirModule module, bool scheduled) {
     tsr_arena arena = {0};
     tsr_ctx ctx = {0};
     tsr_graph_tensor *tensors;
     size_t count;
     bool done = true;
-    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) { done = check_func(func) && done; }
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) { done = check_func(func, scheduled) && done; }
     done = done && check_declarations(module);
     done = done && tsr_graph_tensors(&ctx, module, &arena, &tensors, &count).code == TSR_OK &&
            check_program(module, tensors, count);
     if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-            done = check_entry(func, &arena) && done;
+            if (!is_scheduled(func)) done = check_entry(func, &arena) && done;
         }
     tsr_arena_finish(&arena);
     return done;
 }
+
+bool tsr_pass_verify(MlirModule module) { return verify(module, false); }
+
+bool tsr_pass_verify_scheduled(MlirModule module) { return verify(module, true); }

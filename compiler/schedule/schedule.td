@@ -57,7 +57,7 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
 
 def Tsched_CallOp : Op<Tsched_Dialect, "call",
     [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "runs a fusion group";
+  let summary = "runs a fusion group, or the kernel it has become";
   let description = "`%y = tsched.call @group(%x) : (tensor<4xf32>) -> tensor<4xf32>`";
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyRankedTensor>:$inputs);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);

@@ -312,8 +312,31 @@ bool tsr_schedule_verify_func(MlirOperation func) {
            (b.rows ? check_rows(&b) : check_shapes(&b));
 }
 
+/* After the tile stage the group is a kernel: buffers read, then buffers written. */
+static bool check_kernel_call(MlirOperation call, MlirOperation kernel) {
+    size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);
+    MlirBlock block = tsr_op_body(kernel);
+    int64_t written = 0;
+    if ((size_t)mlirBlockGetNumArguments(block) != inputs + outputs ||
+        !tsr_op_i64(kernel, "outputs", &written) || (uint64_t)written != outputs)
+        return complain(call, TSR_DIAG_GROUP_CALL,
+                        "the kernel has another number of inputs or outputs");
+    for (size_t i = 0; i < inputs + outputs; i++) {
+        tsr_type value, buffer;
+        bool known =
+            tsr_value_type(i < inputs ? tsr_op_operand(call, i) : tsr_op_result(call, i - inputs),
+                           &value) &&
+            tsr_value_type(mlirBlockGetArgument(block, (intptr_t)i), &buffer);
+        if (!known || !tsr_shape_equal(&value.shape, &buffer.shape) ||
+            tsr_dtype_size(value.dtype) != tsr_dtype_size(buffer.dtype))
+            return complain(call, TSR_DIAG_GROUP_CALL, "the types differ from the kernel's");
+    }
+    return true;
+}
+
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee) {
-    if (mlirOperationIsNull(callee))
+    if (tsr_op_is(callee, "tile.func")) return check_kernel_call(call, callee);
+    if (!tsr_op_is(callee, "tsched.func"))
         return complain(call, TSR_DIAG_GROUP_CALL, "there is no such tsched.func");
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(callee, "function_type"));
     size_t inputs = tsr_op_operand_count(call), outputs = tsr_op_result_count(call);

@@ -45,7 +45,7 @@ mlir::LogicalResult FuncOp::verify() {
 }
 
 mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
-    mlir::Operation *callee = symbols.lookupNearestSymbolFrom<FuncOp>(*this, getCalleeAttr());
+    mlir::Operation *callee = symbols.lookupNearestSymbolFrom(*this, getCalleeAttr());
     return mlir::success(tsr_schedule_verify_call(wrap(getOperation()), wrap(callee)));
 }
 

@@ -21,6 +21,7 @@ MlirDialectHandle mlirGetDialectHandle__tessera__(void);
 MlirDialectHandle mlirGetDialectHandle__tessera_sr__(void);
 MlirDialectHandle mlirGetDialectHandle__tsched__(void);
 MlirDialectHandle mlirGetDialectHandle__tile__(void);
+MlirDialectHandle mlirGetDialectHandle__tessera_target__(void);
 
 /* ---- mlir.cpp ---- */
 /* A module from text or bytecode; locations carry `name`. Null on error (diagnostics emitted). */
@@ -65,6 +66,12 @@ bool tsr_sr_verify_op(MlirOperation op);
 /* Called from the glue, defined in compiler/schedule/. `callee` is null where there is none. */
 bool tsr_schedule_verify_func(MlirOperation func);
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee);
+
+/* ---- target.cpp ---- */
+/* Called from the glue, defined in compiler/target/host/. */
+bool tsr_target_verify_op(MlirOperation op);
+/* `symbol` is what a launch names, or the body of a kernel; null where there is none. */
+bool tsr_target_verify_use(MlirOperation op, MlirOperation symbol);
 
 #ifdef __cplusplus
 }

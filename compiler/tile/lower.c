@@ -2,6 +2,7 @@
  *
  * Each tsched.func becomes a tile.func: this file makes the function, the family fills it.
  */
+#include "compiler/schedule/schedule.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
 
@@ -90,7 +91,46 @@ static tsr_result make_block(tsr_tile_group *group, MlirBlock *out_block) {
     return TSR_SUCCESS;
 }
 
-static tsr_result lower_group(tsr_tile_group *group, MlirBlock module_body) {
+/* Only elementwise ops read the argument, so an output of its type may lie over it. */
+static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
+    TSR_FOR_EACH_OP(op, group->body) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        if (!row || row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
+        for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+            if (mlirValueEqual(tsr_op_operand(op, i), argument)) return false;
+    }
+    return true;
+}
+
+/* What planning memory needs to know of the kernel, as attributes: without name at the end. */
+static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
+    MlirContext context = group->b.at.context;
+    const char *kind = tsr_op_string(group->op, "kind");
+    int64_t *inputs = TSR_NEW(group->arena, int64_t, group->input_count + 1);
+    size_t count = 0, at = 0;
+    bool faults = false;
+    if (!inputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    bool in_place = kind && (strcmp(kind, "map") == 0 || strcmp(kind, "matmul") == 0);
+    for (uint32_t i = 0; i < group->input_count && in_place; i++)
+        if (is_replaceable(group, mlirBlockGetArgument(group->body, (intptr_t)i)))
+            inputs[count++] = i;
+    TSR_FOR_EACH_OP(op, group->body) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        faults |= row && row->faults;
+    }
+    attrs[at++] = (tsr_attr){"outputs", tsr_attr_make_i64(context, group->output_count)};
+    if (count) attrs[at++] = (tsr_attr){"in_place", tsr_attr_make_i64s(context, count, inputs)};
+    if (faults) attrs[at++] = (tsr_attr){"faults", tsr_attr_make_unit(context)};
+    if (tsr_op_has(group->op, "flops"))
+        attrs[at++] = (tsr_attr){"flops", tsr_op_attr(group->op, "flops")};
+    if (tsr_op_has(group->op, "bytes"))
+        attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
+    attrs[at] = (tsr_attr){0};
+    return TSR_SUCCESS;
+}
+
+/* Writes the kernel before its group. */
+static tsr_result lower_group(tsr_tile_group *group) {
     tsr_ctx *ctx = group->ctx;
     MlirBlock block;
     TRY(ctx, read_group(group));
@@ -110,21 +150,30 @@ static tsr_result lower_group(tsr_tile_group *group, MlirBlock module_body) {
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
-    tsr_attr attrs[] = {{"sym_name", tsr_attr_make_string(context, group->name)},
-                        {"grid", tsr_attr_make_i64(context, group->grid)},
-                        {"tile", tsr_attr_make_i64s(context, group->tile_count, group->tile)}};
-    tsr_builder at = tsr_builder_at_end(module_body, group->b.at.location);
+    tsr_attr attrs[9] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+                         {"grid", tsr_attr_make_i64(context, group->grid)}};
+    size_t count = 2;
+    if (group->tile_count)
+        attrs[count++] =
+            (tsr_attr){"tile", tsr_attr_make_i64s(context, group->tile_count, group->tile)};
+    result = write_facts(group, attrs + count);
+    if (result.code) {
+        mlirRegionDestroy(body);
+        return result;
+    }
+    while (attrs[count].name) count++;
+    tsr_builder at = tsr_builder_before(group->op);
     tsr_build(&at, &(tsr_op_desc){.name = "tile.func",
-                                  .attr_count = group->tile_count ? 3 : 2,
+                                  .attr_count = count,
                                   .attrs = attrs,
                                   .region_count = 1,
                                   .regions = &body});
     return TSR_SUCCESS;
 }
 
-static tsr_result lower_groups(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
-                               MlirModule tile_module, tsr_arena *arena) {
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(schedule_module)) {
+static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                               tsr_arena *arena) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (!tsr_op_is(op, "tsched.func")) continue;
         tsr_tile_group group = {.ctx = ctx,
                                 .arena = arena,
@@ -134,7 +183,8 @@ static tsr_result lower_groups(tsr_ctx *ctx, MlirModule schedule_module, const t
         group.b.target = target;
         group.b.at.context = mlirOperationGetContext(op);
         group.b.at.location = mlirOperationGetLocation(op);
-        TRY(ctx, lower_group(&group, mlirModuleGetBody(tile_module)));
+        TRY(ctx, lower_group(&group));
+        mlirOperationDestroy(op);
     }
     return TSR_SUCCESS;
 }
@@ -143,7 +193,8 @@ static tsr_result lower_groups(tsr_ctx *ctx, MlirModule schedule_module, const t
 static bool share_values(MlirModule module) {
     MlirOperation op = mlirModuleGetOperation(module);
     MlirPassManager passes = mlirPassManagerCreate(mlirOperationGetContext(op));
-    mlirPassManagerAddOwnedPass(passes, mlirCreateTransformsCSE());
+    mlirOpPassManagerAddOwnedPass(mlirPassManagerGetNestedUnder(passes, tsr_ref("tile.func")),
+                                  mlirCreateTransformsCSE());
     bool done = mlirLogicalResultIsSuccess(mlirPassManagerRunOnOp(passes, op));
     mlirPassManagerDestroy(passes);
     return done;
@@ -152,9 +203,11 @@ static bool share_values(MlirModule module) {
 tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
                           MlirModule *out_tile_module) {
     tsr_arena arena = {0};
-    MlirOperation op = mlirModuleGetOperation(schedule_module);
-    MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(op));
-    tsr_result result = lower_groups(ctx, schedule_module, target, module, &arena);
+    MlirOperation op = mlirOperationClone(mlirModuleGetOperation(schedule_module));
+    MlirModule module = mlirModuleFromOperation(op);
+    tsr_op_set(op, TSR_TARGET_NAME,
+               tsr_attr_make_string(mlirOperationGetContext(op), target->name));
+    tsr_result result = lower_groups(ctx, target, module, &arena);
     if (!result.code &&
         (!mlirOperationVerify(mlirModuleGetOperation(module)) || !share_values(module)))
         result = tsr_fail_(ctx, TSR_INTERNAL, 0, __FILE__, __LINE__,

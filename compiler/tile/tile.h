@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schedule IR -> Tile IR: one tile.func per tsched.func, of the same name. Its arguments are the
- * group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its `grid` is the
- * number of independent programs.
+ * Schedule IR -> Tile IR: one tile.func in the place of each tsched.func, of the same name. Its
+ * arguments are the group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its
+ * `grid` is the number of independent programs. Entries stay as they are. The module's attribute
+ * TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
@@ -30,6 +31,8 @@
 #define TSR_COMPILER_TILE_TILE_H
 
 #include "compiler/target/target.h"
+
+#define TSR_TARGET_NAME "tessera.target"
 
 /* A new module owned by the caller. TSR_INTERNAL names the group that has no lowering. */
 TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,

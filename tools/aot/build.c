@@ -18,7 +18,7 @@ enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
 
 typedef struct build {
     const char *params; /* or NULL */
-    const char *source, *output, *targets, *dump, *dump_dir, *diagnostics;
+    const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics;
     bool reference, timing, json_diagnostics, verify_rebuild;
     uint64_t threads;
     tsr_arena arena;
@@ -87,6 +87,25 @@ static tsr_result choose_dumps(tsr_ctx *ctx, build *b) {
         if (!found) return unknown_stage(ctx, words[i]);
     }
     return TSR_SUCCESS;
+}
+
+static tsr_result choose_from(tsr_ctx *ctx, build *b) {
+    tsr_buffer names = {0};
+    if (!b->from) return TSR_SUCCESS;
+    for (int i = 0; i < TSR_STAGE_COUNT; i++) {
+        const tsr_stage_info *stage = tsr_stage_get((tsr_stage)i);
+        if (!stage->reads) continue;
+        tsr_buffer_printf(&names, " %s", stage->name);
+        if (strcmp(b->from, stage->name) != 0) continue;
+        b->options.from = (tsr_stage)i;
+        tsr_buffer_finish(&names);
+        return TSR_SUCCESS;
+    }
+    tsr_result result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                                  "build: --from '%s' is no stage to go on from; those are%s",
+                                  b->from, names.bytes ? names.bytes : "");
+    tsr_buffer_finish(&names);
+    return result;
 }
 
 /* "DIR/tile.x86-64-v3.mlir" */
@@ -169,11 +188,14 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .output_path = b->output,
                                        .targets = b->target_names,
                                        .threads = (unsigned)b->threads,
+                                       .dump_whole = b->dump_dir != NULL,
                                        .on_dump = on_dump,
                                        .on_diag = print_diag,
                                        .user = b};
-    TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
-                   TARGETS_MAX, &b->options.target_count));
+    TRY(ctx, choose_from(ctx, b));
+    if (b->targets || !tsr_stage_get(b->options.from)->per_target)
+        TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
+                       TARGETS_MAX, &b->options.target_count));
     TRY(ctx, choose_dumps(ctx, b));
     TRY(ctx, tsr_aot_source_date(ctx, &b->arena, &b->options.started_on));
     if (b->dump_dir) TRY(ctx, make_dump_dir(ctx, b->dump_dir));
@@ -192,10 +214,12 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          false},
         {"--target", TSR_FLAG_TEXT, &b.targets, "LIST",
          "default cpu:x86-64-v2,cpu:x86-64-v3,cpu:x86-64-v4", 0, 0, false},
+        {"--from", TSR_FLAG_TEXT, &b.from, "STAGE",
+         "SRC is what this stage made: go on from there (default graph: a model)", 0, 0, false},
         {"--dump", TSR_FLAG_TEXT, &b.dump, "STAGES",
          "show what stages make, or all: to stdout, or DIR", 0, 0, false},
-        {"--dump-dir", TSR_FLAG_TEXT, &b.dump_dir, "DIR", "one file for each stage and target", 0,
-         0, false},
+        {"--dump-dir", TSR_FLAG_TEXT, &b.dump_dir, "DIR",
+         "one file for each stage and target; --from reads them", 0, 0, false},
         {"--timing", TSR_FLAG_SWITCH, &b.timing, NULL, "how long each stage took, to stderr", 0, 0,
          false},
         {"--params", TSR_FLAG_TEXT, &b.params, "FILE",

@@ -7,7 +7,8 @@
 #include "compiler/graph/graph.h"
 #include "compiler/package.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/target/program.h"
+#include "compiler/target/host/host.h"
+#include "compiler/tile/tile.h"
 #include "runtime/base/io.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +22,7 @@ typedef struct fixture {
     tsr_arena arena;
     tsr_diag_list diags;
     MlirContext mlir;
-    MlirModule module;
+    MlirModule module, lowered; /* Schedule IR, Target IR */
     tsr_config config;
     tsr_program program;
 } fixture;
@@ -34,19 +35,21 @@ static void compile_text(fixture *f, const char *text) {
     if (!result.code) result = tsr_schedule_lower(&f->ctx, f->module, &f->diags);
     if (!result.code)
         result = tsr_package_config(&f->ctx, f->module, "test", &f->arena, &f->config);
+    const tsr_target *target = NULL;
+    if (!result.code) result = tsr_target_find(&f->ctx, "cpu:x86-64-v3", &target);
+    if (!result.code) result = tsr_tile_lower(&f->ctx, f->module, target, &f->lowered);
+    if (!result.code) result = tsr_host_lower(&f->ctx, f->lowered, &f->config, &f->arena);
+    if (!result.code) result = tsr_mlir_verify(&f->ctx, f->lowered, &f->diags, "target");
     if (!result.code)
-        result = tsr_program_plan(&f->ctx, f->module, &f->config, &f->arena, &f->program);
+        result = tsr_host_program(&f->ctx, f->lowered, &f->config, &f->arena, &f->program);
     cr_assert_eq(result.code, TSR_OK, "%s\n%s", f->ctx.error.text, text);
-    for (uint32_t e = 0; e < f->program.entry_count; e++)
-        for (uint32_t i = 0; i < f->program.entries[e].command_count; i++)
-            if (f->program.entries[e].commands[i].opcode == TSR_OP_LAUNCH)
-                f->program.entries[e].commands[i].grid = 1;
     result = tsr_program_verify(&f->ctx, &f->program, &f->config, TSR_INTERNAL);
     cr_assert_eq(result.code, TSR_OK, "%s", f->ctx.error.text);
 }
 
 static void finish(fixture *f) {
     mlirModuleDestroy(f->module);
+    mlirModuleDestroy(f->lowered);
     tsr_mlir_context_destroy(f->mlir);
     tsr_diag_finish(&f->diags);
     tsr_arena_finish(&f->arena);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outline, for each entry: collect (values, who makes and who reads them) · bind (tensor, output or
- * workspace) · place (the workspace) · emit (launches, then copies).
+ * An entry -> tessera_target.func. Outline: collect (values, who makes and who reads them) · bind
+ * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches, then copies).
  */
-#include "compiler/target/program.h"
+#include "compiler/target/host/plan.h"
 
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
+#include "manifests/program.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum { NONE = UINT32_MAX };
@@ -16,6 +16,7 @@ enum { NONE = UINT32_MAX };
 /* One SSA value of an entry, or a temporary copy of a tensor. */
 typedef struct value {
     tsr_program_buffer buffer;
+    MlirLocation location;
     uint32_t maker;      /* launch that writes it; NONE for what is there */
     uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
     bool read_at_end;    /* returned or assigned */
@@ -25,9 +26,7 @@ typedef struct value {
 } value;
 
 typedef struct launch {
-    MlirOperation call, group;
-    uint32_t kernel;
-    bool faults;
+    MlirOperation call, kernel;
 } launch;
 
 typedef struct end_copy {
@@ -39,8 +38,7 @@ typedef struct planner {
     tsr_arena *arena;
     const tsr_config *config;
     const tsr_config_entry *entry;
-    const tsr_program *program; /* kernels */
-    MlirModule module;
+    MlirModule module; /* holds tessera_target.kernels, and the entry */
     MlirOperation func;
     value *values;
     uint32_t value_count, value_capacity;
@@ -52,33 +50,8 @@ typedef struct planner {
     bool *tensor_bound;     /* a launch writes its next value in place */
     end_copy *copies;
     uint32_t copy_count;
+    MlirLocation at; /* of the op being read */
 } planner;
-
-const char *tsr_location_text(MlirLocation location, tsr_arena *arena) {
-    for (int depth = 0; depth < 64; depth++) {
-        if (mlirLocationIsAFileLineColRange(location)) {
-            MlirStringRef file =
-                mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location));
-            return tsr_arena_printf(arena, "%.*s:%d:%d", (int)file.length, file.data,
-                                    mlirLocationFileLineColRangeGetStartLine(location),
-                                    mlirLocationFileLineColRangeGetStartColumn(location));
-        }
-        if (mlirLocationIsACallSite(location))
-            location = mlirLocationCallSiteGetCallee(location);
-        else if (mlirLocationIsAName(location))
-            location = mlirLocationNameGetChildLoc(location);
-        else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location) > 0) {
-            /* The C API gives all at once; the first is where the op began. */
-            unsigned count = mlirLocationFusedGetNumLocations(location);
-            MlirLocation *all = TSR_NEW(arena, MlirLocation, count);
-            if (!all) return NULL;
-            mlirLocationFusedGetLocations(location, all);
-            location = all[0];
-        } else
-            break;
-    }
-    return "";
-}
 
 /* ---- collect ---- */
 
@@ -90,6 +63,7 @@ static TSR_RESULT value_add(planner *p, MlirValue mlir, value item, uint32_t *ou
     item.buffer.dtype = type.dtype;
     item.buffer.shape = type.shape;
     item.buffer.name = "";
+    item.location = p->at;
     item.next_of = item.output = item.plan_index = NONE;
     p->values[p->value_count] = item;
     if (!tsr_value_map_set(&p->numbers, p->arena, mlir, p->value_count))
@@ -137,21 +111,6 @@ static TSR_RESULT collect_filled(planner *p, MlirOperation op, tsr_port_source s
          tsr_port_source_name(source));
 }
 
-static uint32_t kernel_find(const planner *p, const char *name) {
-    for (uint32_t i = 0; i < p->program->kernel_count; i++)
-        if (strcmp(p->program->kernels[i], name) == 0) return i;
-    return NONE;
-}
-
-static bool group_faults(MlirOperation group) {
-    bool faults = false;
-    TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        const tsr_op_row *row = tsr_op_row_find(op);
-        faults |= row && row->faults;
-    }
-    return faults;
-}
-
 static TSR_RESULT value_find(planner *p, MlirValue mlir, value **out_value) {
     uint32_t number = tsr_value_map_get(&p->numbers, mlir);
     if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
@@ -163,18 +122,15 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     uint32_t index = p->launch_count++;
     launch *l = &p->launches[index];
-    *l = (launch){.call = call,
-                  .group = tsr_module_find(p->module, callee ? callee : ""),
-                  .kernel = kernel_find(p, callee ? callee : "")};
-    if (mlirOperationIsNull(l->group) || l->kernel == NONE)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no group", p->entry->name,
+    *l = (launch){.call = call, .kernel = tsr_module_find(p->module, callee ? callee : "")};
+    if (!tsr_op_is(l->kernel, "tessera_target.kernel"))
+        FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
              callee ? callee : "");
     size_t arguments = tsr_op_operand_count(call) + tsr_op_result_count(call);
     if (arguments > TSR_PROGRAM_ARGUMENTS_MAX)
-        FAIL(p->ctx, TSR_COMPILE, "kernel '%s' has %zu arguments; at most %d are possible",
-             p->program->kernels[l->kernel], arguments, TSR_PROGRAM_ARGUMENTS_MAX);
-    l->faults = group_faults(l->group);
-    if (l->faults) p->last_fault = index;
+        FAIL(p->ctx, TSR_COMPILE, "kernel '%s' has %zu arguments; at most %d are possible", callee,
+             arguments, TSR_PROGRAM_ARGUMENTS_MAX);
+    if (tsr_op_has(l->kernel, "faults")) p->last_fault = index;
     for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
         value *operand = NULL;
         TRY(p->ctx, value_find(p, tsr_op_operand(call, i), &operand));
@@ -191,6 +147,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
 
 static TSR_RESULT collect(planner *p) {
     MlirBlock block = tsr_op_body(p->func);
+    p->at = mlirOperationGetLocation(p->func);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         TRY(p->ctx, value_add(p, mlirBlockGetArgument(block, i),
                               (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
@@ -198,6 +155,7 @@ static TSR_RESULT collect(planner *p) {
                               NULL));
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
+        p->at = mlirOperationGetLocation(op);
         if (tsr_op_is(op, "tsched.call"))
             TRY(p->ctx, collect_call(p, op));
         else if (tsr_op_is(op, "tessera.step"))
@@ -217,19 +175,14 @@ static TSR_RESULT collect(planner *p) {
 
 /* ---- bind ---- */
 
-/* May `call` write a result over its operand `operand`? Both have one type. */
+/* May the launch write a result over its operand `operand`? Both have one type. */
 static bool overwrites_safely(const launch *l, size_t operand) {
-    const char *kind = tsr_op_string(l->group, "kind");
-    MlirBlock block = tsr_op_body(l->group);
-    MlirValue argument = mlirBlockGetArgument(block, (intptr_t)operand);
-    if (!kind || (strcmp(kind, "map") != 0 && strcmp(kind, "matmul") != 0)) return false;
-    TSR_FOR_EACH_OP(op, block) {
-        const tsr_op_row *row = tsr_op_row_find(op);
-        if (!row || row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
-        for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-            if (mlirValueEqual(tsr_op_operand(op, i), argument)) return false;
-    }
-    return true;
+    int64_t inputs[TSR_PROGRAM_ARGUMENTS_MAX];
+    size_t count = 0;
+    tsr_op_i64s(l->kernel, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, inputs, &count);
+    for (size_t i = 0; i < count; i++)
+        if (inputs[i] == (int64_t)operand) return true;
+    return false;
 }
 
 static bool same_type(const tsr_program_buffer *a, const tsr_program_buffer *b) {
@@ -266,6 +219,7 @@ static uint32_t place_add(planner *p, tsr_space space, uint32_t index, const val
                                                    .dtype = like->buffer.dtype,
                                                    .shape = like->buffer.shape,
                                                    .name = ""},
+                                        .location = like->location,
                                         .maker = NONE,
                                         .next_of = NONE,
                                         .output = NONE,
@@ -392,55 +346,83 @@ static TSR_RESULT place_values(planner *p, uint64_t *out_workspace_bytes) {
 
 /* ---- emit ---- */
 
-static uint64_t launch_cost(MlirOperation group) {
-    int64_t flops = 0, bytes = 0;
-    tsr_op_i64(group, "flops", &flops);
-    tsr_op_i64(group, "bytes", &bytes);
-    int64_t cost = flops > bytes ? flops : bytes;
-    return cost > 0 ? (uint64_t)cost : 0;
+/* How each space is written: the op, and the attribute that says where. */
+static const struct {
+    const char *op, *attr;
+} places[] = {
+    [TSR_SPACE_TENSOR] = {"tessera_target.tensor", "name"},
+    [TSR_SPACE_INPUT] = {"tessera_target.input", "index"},
+    [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
+    [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
+};
+
+static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
+    const tsr_program_buffer *buffer = &v->buffer;
+    bool workspace = buffer->space == TSR_SPACE_WORKSPACE;
+    MlirAttribute where =
+        buffer->space == TSR_SPACE_TENSOR
+            ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
+            : tsr_attr_make_i64(b->context,
+                                (int64_t)(workspace ? buffer->offset_bytes : buffer->index));
+    const tsr_attr attrs[] = {{places[buffer->space].attr, where}, {0}};
+    const tsr_type type = {.dtype = buffer->dtype, .shape = buffer->shape};
+    b->location = v->location;
+    return tsr_build_value(b, places[buffer->space].op, NULL, 0,
+                           tsr_target_buffer_type(b->context, &type), attrs);
 }
 
-static TSR_RESULT emit_launch(planner *p, const launch *l, tsr_program_command *command) {
+static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const MlirValue *buffers,
+                        MlirValue *arguments) {
     size_t inputs = tsr_op_operand_count(l->call), outputs = tsr_op_result_count(l->call);
-    *command = (tsr_program_command){
-        .opcode = TSR_OP_LAUNCH,
-        .kernel = l->kernel,
-        .cost = launch_cost(l->group),
-        .argument_count = (uint32_t)(inputs + outputs),
-        .written_from = (uint32_t)inputs,
-        .arguments = TSR_NEW(p->arena, uint32_t, inputs + outputs),
-        .location = tsr_location_text(mlirOperationGetLocation(l->call), p->arena)};
-    if (!command->arguments || !command->location)
-        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    const int32_t segments[] = {(int32_t)inputs, (int32_t)outputs};
     for (size_t i = 0; i < inputs + outputs; i++)
-        command->arguments[i] =
-            tsr_value_map_get(&p->numbers, i < inputs ? tsr_op_operand(l->call, i)
-                                                      : tsr_op_result(l->call, i - inputs));
-    return TSR_SUCCESS;
+        arguments[i] = buffers[tsr_value_map_get(&p->numbers,
+                                                 i < inputs ? tsr_op_operand(l->call, i)
+                                                            : tsr_op_result(l->call, i - inputs))];
+    const tsr_attr attrs[] = {
+        {"kernel", tsr_attr_make_symbol(b->context, tsr_op_symbol(l->kernel))},
+        {"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 2, segments)}};
+    b->location = mlirOperationGetLocation(l->call);
+    tsr_build(b, &(tsr_op_desc){.name = "tessera_target.launch",
+                                .operand_count = inputs + outputs,
+                                .operands = arguments,
+                                .attr_count = 2,
+                                .attrs = attrs});
 }
 
-static TSR_RESULT emit(planner *p, tsr_program_entry *out_entry) {
-    tsr_program_entry entry = {.name = p->entry->name,
-                               .buffer_count = p->value_count,
-                               .command_count = p->launch_count + p->copy_count};
-    TRY(p->ctx, place_values(p, &entry.workspace_bytes));
-    entry.buffers = TSR_NEW(p->arena, tsr_program_buffer, (size_t)entry.buffer_count + 1);
-    entry.commands = TSR_NEW(p->arena, tsr_program_command, (size_t)entry.command_count + 1);
-    uint32_t *arguments = TSR_NEW(p->arena, uint32_t, 2 * (size_t)p->copy_count + 1);
-    if (!entry.buffers || !entry.commands || !arguments)
-        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-    for (uint32_t i = 0; i < p->value_count; i++) entry.buffers[i] = p->values[i].buffer;
-    for (uint32_t i = 0; i < p->launch_count; i++)
-        TRY(p->ctx, emit_launch(p, &p->launches[i], &entry.commands[i]));
+/* Copies belong to no place in the source. */
+static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffers) {
+    b->location = mlirLocationUnknownGet(b->context);
     for (uint32_t i = 0; i < p->copy_count; i++) {
-        arguments[2 * i] = p->copies[i].to;
-        arguments[2 * i + 1] = p->copies[i].from;
-        entry.commands[p->launch_count + i] = (tsr_program_command){.opcode = TSR_OP_COPY,
-                                                                    .argument_count = 2,
-                                                                    .arguments = &arguments[2 * i],
-                                                                    .location = ""};
+        const MlirValue operands[] = {buffers[p->copies[i].to], buffers[p->copies[i].from]};
+        tsr_build(b, &(tsr_op_desc){
+                         .name = "tessera_target.copy", .operand_count = 2, .operands = operands});
     }
-    *out_entry = entry;
+}
+
+static TSR_RESULT emit(planner *p, tsr_builder *at) {
+    uint64_t workspace_bytes = 0;
+    MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
+    MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
+    if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    TRY(p->ctx, place_values(p, &workspace_bytes));
+    MlirRegion body = mlirRegionCreate();
+    MlirBlock block = mlirBlockCreate(0, NULL, NULL);
+    mlirRegionAppendOwnedBlock(body, block);
+    tsr_builder inside = tsr_builder_at_end(block, at->location);
+    for (uint32_t i = 0; i < p->value_count; i++)
+        buffers[i] = emit_buffer(p, &inside, &p->values[i]);
+    for (uint32_t i = 0; i < p->launch_count; i++)
+        emit_launch(p, &inside, &p->launches[i], buffers, arguments);
+    emit_copies(p, &inside, buffers);
+    const tsr_attr attrs[] = {
+        {"sym_name", tsr_attr_make_string(at->context, p->entry->name)},
+        {"workspace", tsr_attr_make_i64(at->context, (int64_t)workspace_bytes)}};
+    tsr_build(at, &(tsr_op_desc){.name = "tessera_target.func",
+                                 .attr_count = 2,
+                                 .attrs = attrs,
+                                 .region_count = 1,
+                                 .regions = &body});
     return TSR_SUCCESS;
 }
 
@@ -471,74 +453,20 @@ static TSR_RESULT planner_init(planner *p) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT plan_entry(planner *p, tsr_program_entry *out_entry) {
-    p->func = tsr_module_find(p->module, p->entry->name);
-    if (mlirOperationIsNull(p->func))
-        FAIL(p->ctx, TSR_INTERNAL, "entry @%s is not in the module", p->entry->name);
-    TRY(p->ctx, planner_init(p));
-    TRY(p->ctx, collect(p));
-    TRY(p->ctx, read_sinks(p));
-    bind_values(p);
-    TRY(p->ctx, plan_copies(p));
-    return emit(p, out_entry);
-}
-
-static TSR_RESULT plan_kernels(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
-                               tsr_program *program) {
-    uint32_t count = 0;
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tsched.func");
-    program->kernels = TSR_NEW(arena, const char *, (size_t)count + 1);
-    if (!program->kernels) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", count);
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_is(op, "tsched.func"))
-            program->kernels[program->kernel_count++] = tsr_op_symbol(op);
-    }
-    return TSR_SUCCESS;
-}
-
-tsr_result tsr_program_plan(tsr_ctx *ctx, MlirModule schedule_module, const tsr_config *config,
-                            tsr_arena *arena, tsr_program *out_program) {
-    tsr_program program = {.entry_count = (uint32_t)config->entry_count};
-    TRY(ctx, plan_kernels(ctx, schedule_module, arena, &program));
-    program.entries = TSR_NEW(arena, tsr_program_entry, config->entry_count + 1);
-    if (!program.entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu entries", config->entry_count);
-    for (size_t i = 0; i < config->entry_count; i++) {
-        planner p = {.ctx = ctx,
-                     .arena = arena,
-                     .config = config,
-                     .entry = &config->entries[i],
-                     .program = &program,
-                     .module = schedule_module};
-        TRY(ctx, plan_entry(&p, &program.entries[i]));
-    }
-    *out_program = program;
-    return TSR_SUCCESS;
-}
-
-tsr_result tsr_program_for_target(tsr_ctx *ctx, const tsr_program *plan, MlirModule tile_module,
-                                  tsr_arena *arena, tsr_program *out_program) {
-    tsr_program program = *plan;
-    uint64_t *grids = TSR_NEW(arena, uint64_t, (size_t)plan->kernel_count + 1);
-    program.entries =
-        tsr_arena_memdup(arena, plan->entries, plan->entry_count * sizeof *plan->entries);
-    if (!grids || !program.entries) FAIL(ctx, TSR_MEMORY, "no memory for a program");
-    for (uint32_t i = 0; i < plan->kernel_count; i++) {
-        int64_t grid = 0;
-        MlirOperation func = tsr_module_find(tile_module, plan->kernels[i]);
-        if (mlirOperationIsNull(func) || !tsr_op_i64(func, "grid", &grid) || grid <= 0)
-            FAIL(ctx, TSR_INTERNAL, "kernel '%s' has no grid (found %" PRId64 ")", plan->kernels[i],
-                 grid);
-        grids[i] = (uint64_t)grid;
-    }
-    for (uint32_t i = 0; i < plan->entry_count; i++) {
-        tsr_program_entry *entry = &program.entries[i];
-        entry->commands = tsr_arena_memdup(arena, entry->commands,
-                                           entry->command_count * sizeof *entry->commands);
-        if (!entry->commands) FAIL(ctx, TSR_MEMORY, "no memory for a program");
-        for (uint32_t k = 0; k < entry->command_count; k++)
-            if (entry->commands[k].opcode == TSR_OP_LAUNCH)
-                entry->commands[k].grid = grids[entry->commands[k].kernel];
-    }
-    *out_program = program;
-    return TSR_SUCCESS;
+tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
+                         const tsr_config *config, const tsr_config_entry *entry,
+                         tsr_arena *arena) {
+    planner p = {.ctx = ctx,
+                 .arena = arena,
+                 .config = config,
+                 .entry = entry,
+                 .module = module,
+                 .func = func};
+    tsr_builder at = tsr_builder_before(func);
+    TRY(ctx, planner_init(&p));
+    TRY(ctx, collect(&p));
+    TRY(ctx, read_sinks(&p));
+    bind_values(&p);
+    TRY(ctx, plan_copies(&p));
+    return emit(&p, &at);
 }

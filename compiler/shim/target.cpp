@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// TableGen glue of dialect `tessera_target`. The rules of its ops are in C (compiler/target/host/).
+#include "compiler/shim/shim.h"
+
+#include <mlir/CAPI/IR.h>
+#include <mlir/CAPI/Registration.h>
+#include <mlir/IR/Builders.h>
+#include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/OpImplementation.h>
+#include <mlir/IR/SymbolTable.h>
+#include <mlir/Interfaces/SideEffectInterfaces.h>
+
+// The order of generated files is not free.
+// clang-format off
+#include "compiler/target_dialect.h.inc"
+#define GET_OP_CLASSES
+#include "compiler/target_ops.h.inc"
+#include "compiler/target_dialect.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/target_ops.cpp.inc"
+// clang-format on
+
+namespace tessera::target {
+#define X(Class, mnemonic, rule)                                                                   \
+    mlir::LogicalResult Class::verify() {                                                          \
+        return mlir::success(tsr_target_verify_op(wrap(getOperation())));                          \
+    }
+#include "compiler/target/host/ops.def"
+#undef X
+
+// Modules without @device declare kernels only.
+mlir::LogicalResult KernelOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
+    mlir::Operation *device =
+        symbols.lookupNearestSymbolFrom(*this, mlir::StringAttr::get(getContext(), "device"));
+    if (!device) return mlir::success();
+    mlir::Operation *body = symbols.lookupSymbolIn(device, getSymNameAttr());
+    return mlir::success(tsr_target_verify_use(wrap(getOperation()), wrap(body)));
+}
+
+mlir::LogicalResult LaunchOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
+    mlir::Operation *kernel = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
+    return mlir::success(tsr_target_verify_use(wrap(getOperation()), wrap(kernel)));
+}
+
+void TargetDialect::initialize() {
+    addOperations<
+#define GET_OP_LIST
+#include "compiler/target_ops.cpp.inc"
+        >();
+}
+} // namespace tessera::target
+
+MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(TesseraTarget, tessera_target, tessera::target::TargetDialect)

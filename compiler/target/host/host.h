@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tile IR -> Target IR -> host program. A module of Target IR is all there is to know of one
+ * target: `module @device` with the tile.funcs, a tessera_target.kernel for each, the data of
+ * tensors, and a tessera_target.func for each entry: which kernel runs when on which memory
+ * (host/plan.h).
+ */
+#ifndef TSR_COMPILER_TARGET_HOST_HOST_H
+#define TSR_COMPILER_TARGET_HOST_HOST_H
+
+#include "compiler/mlir.h"
+#include "manifests/program.h"
+
+/* The name of the nested module of device code. */
+#define TSR_TARGET_DEVICE "device"
+
+/* Rewrites a module of Tile IR (tile/tile.h) in place. `config` describes its tensors and entries
+ * (compiler/package.h). TSR_INTERNAL when the module is not what the tile stage makes. */
+TSR_RESULT tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
+                          tsr_arena *arena);
+
+/* The module of device code: what tsr_target_compile takes; TSR_COMPILE when there is none. It is
+ * part of `module` and must not be destroyed. */
+TSR_RESULT tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_device);
+
+/* The host program of a module of Target IR, checked against `config`. Everything is in the arena,
+ * or lives as long as the module. TSR_COMPILE says what the program breaks. */
+TSR_RESULT tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
+                            tsr_arena *arena, tsr_program *out_program);
+
+/* What a written module carries besides its own level, so that it alone is enough to go on from. */
+typedef enum tsr_document {
+    TSR_DOCUMENT_NAME,     /* what the model is called where its module has no name */
+    TSR_DOCUMENT_GRAPH,    /* the source as Graph IR, with locations */
+    TSR_DOCUMENT_SCHEDULE, /* the schedule as JSON */
+    TSR_DOCUMENT_CONFIG,   /* the config as JSON (manifests/config.h) */
+    TSR_DOCUMENT_COUNT
+} tsr_document;
+const char *tsr_document_name(tsr_document document); /* "name", "graph", … */
+/* Appends tessera_target.documents to the module, those that are not NULL. */
+void tsr_documents_add(MlirModule module, const char *const texts[static TSR_DOCUMENT_COUNT]);
+/* Takes them out of the module again; the texts live as long as the context, NULL where absent. */
+void tsr_documents_take(MlirModule module, const char *out_texts[static TSR_DOCUMENT_COUNT]);
+
+/* The elements of a tensor without init rule; null if the module has none of that name. */
+MlirAttribute tsr_host_data(MlirModule module, const char *name);
+
+/* "digits.mlir:12:8", the innermost place of an inlined op, or "". In the arena; NULL when out of
+ * memory. */
+const char *tsr_location_text(MlirLocation location, tsr_arena *arena);
+
+#endif

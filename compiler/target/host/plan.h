@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the values of one entry lie, and what is copied when all kernels have run:
+ *
+ * - Inputs, outputs and tensors are used where they lie. Every other value has a place in the
+ *   entry's workspace, planned by the time it lives (schedule/memory_plan.h).
+ * - A tensor's next value is written over the old one by the kernel that computes it if every
+ *   reader of the old value comes before that kernel, or is that kernel and reads element for
+ *   element what it writes; else it goes to the workspace and is copied when all kernels have run.
+ * - No tensor is written before the last kernel that can report a bad index has run: a step that
+ *   ends in a fault has changed nothing.
+ */
+#ifndef TSR_COMPILER_TARGET_HOST_PLAN_H
+#define TSR_COMPILER_TARGET_HOST_PLAN_H
+
+#include "compiler/mlir.h"
+#include "manifests/config.h"
+
+/* Writes the tessera_target.func of an entry before its func.func, which stays as it is. The module
+ * holds the tessera_target.kernels that it calls. TSR_INTERNAL when the entry is not what the
+ * schedule stage makes. */
+TSR_RESULT tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
+                         const tsr_config *config, const tsr_config_entry *entry, tsr_arena *arena);
+
+/* The memref of a buffer as the host sees it. */
+MlirType tsr_target_buffer_type(MlirContext context, const tsr_type *type);
+
+#endif

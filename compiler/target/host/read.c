@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Target IR -> host program: buffers and commands in the order they stand.
+ */
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/host/host.h"
+
+#include <string.h>
+
+typedef struct reader {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    const tsr_config *config;
+    MlirModule module;
+    MlirOperation func;
+    tsr_program *program; /* kernels */
+    tsr_program_entry *entry;
+    tsr_value_map numbers;
+} reader;
+
+const char *tsr_location_text(MlirLocation location, tsr_arena *arena) {
+    for (int depth = 0; depth < 64; depth++) {
+        if (mlirLocationIsAFileLineColRange(location)) {
+            MlirStringRef file =
+                mlirIdentifierStr(mlirLocationFileLineColRangeGetFilename(location));
+            return tsr_arena_printf(arena, "%.*s:%d:%d", (int)file.length, file.data,
+                                    mlirLocationFileLineColRangeGetStartLine(location),
+                                    mlirLocationFileLineColRangeGetStartColumn(location));
+        }
+        if (mlirLocationIsACallSite(location))
+            location = mlirLocationCallSiteGetCallee(location);
+        else if (mlirLocationIsAName(location))
+            location = mlirLocationNameGetChildLoc(location);
+        else if (mlirLocationIsAFused(location) && mlirLocationFusedGetNumLocations(location) > 0) {
+            /* The C API gives all at once; the first is where the op began. */
+            unsigned count = mlirLocationFusedGetNumLocations(location);
+            MlirLocation *all = TSR_NEW(arena, MlirLocation, count);
+            if (!all) return NULL;
+            mlirLocationFusedGetLocations(location, all);
+            location = all[0];
+        } else
+            break;
+    }
+    return "";
+}
+
+/* ---- buffers ---- */
+
+static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *out) {
+    int64_t number = 0;
+    out->name = "";
+    if (tsr_op_is(op, "tessera_target.tensor")) {
+        const char *name = tsr_op_string(op, "name");
+        const tsr_config_tensor *tensor = name ? tsr_config_find_tensor(r->config, name) : NULL;
+        if (!tensor)
+            FAIL(r->ctx, TSR_COMPILE, "@%s uses tensor '%s', which is not in the config",
+                 r->entry->name, name ? name : "");
+        out->space = TSR_SPACE_TENSOR;
+        out->index = (uint32_t)(tensor - r->config->tensors);
+    } else if (tsr_op_is(op, "tessera_target.alloc")) {
+        out->space = TSR_SPACE_WORKSPACE;
+        tsr_op_i64(op, "offset", &number);
+        out->offset_bytes = (uint64_t)number;
+    } else {
+        out->space = tsr_op_is(op, "tessera_target.input") ? TSR_SPACE_INPUT : TSR_SPACE_OUTPUT;
+        tsr_op_i64(op, "index", &number);
+        out->index = (uint32_t)number; /* its verifier keeps it small */
+    }
+    return TSR_SUCCESS;
+}
+
+static bool is_place(MlirOperation op) {
+    return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.input") ||
+           tsr_op_is(op, "tessera_target.output") || tsr_op_is(op, "tessera_target.alloc");
+}
+
+static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
+    tsr_type type = {0};
+    tsr_program_buffer *buffer = &r->entry->buffers[r->entry->buffer_count];
+    *buffer = (tsr_program_buffer){0};
+    TRY(r->ctx, read_place(r, op, buffer));
+    if (!tsr_value_type(tsr_op_result(op, 0), &type))
+        FAIL(r->ctx, TSR_COMPILE, "@%s: %s has an element type that no tensor has", r->entry->name,
+             tsr_op_name(op));
+    buffer->dtype = type.dtype;
+    buffer->shape = type.shape;
+    if (!tsr_value_map_set(&r->numbers, r->arena, tsr_op_result(op, 0), r->entry->buffer_count++))
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    return TSR_SUCCESS;
+}
+
+/* ---- commands ---- */
+
+static uint64_t launch_cost(MlirOperation kernel) {
+    int64_t flops = 0, bytes = 0;
+    tsr_op_i64(kernel, "flops", &flops);
+    tsr_op_i64(kernel, "bytes", &bytes);
+    int64_t cost = flops > bytes ? flops : bytes;
+    return cost > 0 ? (uint64_t)cost : 0;
+}
+
+static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_program_command *command) {
+    const char *name = tsr_op_string(op, "kernel");
+    MlirOperation kernel = tsr_module_find(r->module, name ? name : "");
+    int64_t grid = 0;
+    uint32_t index = 0;
+    while (index < r->program->kernel_count && strcmp(r->program->kernels[index], name) != 0)
+        index++;
+    TSR_ASSERT(index < r->program->kernel_count && tsr_op_i64(kernel, "grid", &grid));
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
+    command->opcode = TSR_OP_LAUNCH;
+    command->kernel = index;
+    command->grid = (uint64_t)grid;
+    command->cost = launch_cost(kernel);
+    command->written_from = (uint32_t)mlirFunctionTypeGetNumInputs(type);
+    command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
+    if (!command->location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_command(reader *r, MlirOperation op) {
+    tsr_program_command *command = &r->entry->commands[r->entry->command_count++];
+    size_t count = tsr_op_operand_count(op);
+    *command = (tsr_program_command){.opcode = TSR_OP_COPY,
+                                     .argument_count = (uint32_t)count,
+                                     .arguments = TSR_NEW(r->arena, uint32_t, count + 1),
+                                     .location = ""};
+    if (!command->arguments)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    for (size_t i = 0; i < count; i++)
+        command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
+    if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, command);
+    return TSR_SUCCESS;
+}
+
+/* ---- entries ---- */
+
+static TSR_RESULT read_entry(reader *r) {
+    int64_t workspace = 0;
+    size_t count = 0;
+    MlirBlock body = tsr_op_body(r->func);
+    tsr_op_i64(r->func, "workspace", &workspace);
+    TSR_FOR_EACH_OP(op, body) count++;
+    r->entry->workspace_bytes = (uint64_t)workspace;
+    r->entry->buffers = TSR_NEW(r->arena, tsr_program_buffer, count + 1);
+    r->entry->commands = TSR_NEW(r->arena, tsr_program_command, count + 1);
+    if (!r->entry->buffers || !r->entry->commands)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    TSR_FOR_EACH_OP(op, body) {
+        if (is_place(op))
+            TRY(r->ctx, read_buffer(r, op));
+        else if (tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy"))
+            TRY(r->ctx, read_command(r, op));
+        else
+            FAIL(r->ctx, TSR_COMPILE, "@%s: a host program of version %d has no command for %s",
+                 r->entry->name, TSR_PROGRAM_VERSION, tsr_op_name(op));
+    }
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_kernels(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
+                               tsr_program *program) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tessera_target.kernel");
+    program->kernels = TSR_NEW(arena, const char *, count + 1);
+    if (!program->kernels) FAIL(ctx, TSR_MEMORY, "no memory for %zu kernels", count);
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, "tessera_target.kernel"))
+            program->kernels[program->kernel_count++] = tsr_op_symbol(op);
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
+                            tsr_arena *arena, tsr_program *out_program) {
+    tsr_program program = {.entry_count = (uint32_t)config->entry_count};
+    TRY(ctx, read_kernels(ctx, module, arena, &program));
+    program.entries = TSR_NEW(arena, tsr_program_entry, config->entry_count + 1);
+    if (!program.entries) FAIL(ctx, TSR_MEMORY, "no memory for %zu entries", config->entry_count);
+    for (size_t i = 0; i < config->entry_count; i++) {
+        reader r = {.ctx = ctx,
+                    .arena = arena,
+                    .config = config,
+                    .module = module,
+                    .func = tsr_module_find(module, config->entries[i].name),
+                    .program = &program,
+                    .entry = &program.entries[i]};
+        r.entry->name = config->entries[i].name;
+        if (!tsr_op_is(r.func, "tessera_target.func"))
+            FAIL(ctx, TSR_COMPILE, "there is no tessera_target.func of entry @%s",
+                 config->entries[i].name);
+        TRY(ctx, read_entry(&r));
+    }
+    TRY(ctx, tsr_program_verify(ctx, &program, config, TSR_COMPILE));
+    *out_program = program;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_host_device(tsr_ctx *ctx, MlirModule module, MlirModule *out_device) {
+    MlirOperation device = tsr_module_find(module, TSR_TARGET_DEVICE);
+    if (!tsr_op_is(device, "builtin.module"))
+        FAIL(ctx, TSR_COMPILE, "there is no module @" TSR_TARGET_DEVICE " with the kernels");
+    *out_device = mlirModuleFromOperation(device);
+    return TSR_SUCCESS;
+}
+
+MlirAttribute tsr_host_data(MlirModule module, const char *name) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        const char *other = tsr_op_is(op, "tessera_target.data") ? tsr_op_string(op, "name") : NULL;
+        if (other && strcmp(other, name) == 0) return tsr_op_attr(op, "value");
+    }
+    return mlirAttributeGetNull();
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of dialect tessera_target: one function per rule of ops.def.
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/host/host.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool complain(MlirOperation op, tsr_diag_number number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static bool complain(MlirOperation op, tsr_diag_number number, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+/* A dense buffer of an element type that tensors have. */
+static bool buffer_type(MlirType type, tsr_type *out_type) {
+    return mlirTypeIsAMemRef(type) && tsr_type_read(type, out_type) &&
+           tsr_type_is_static(out_type) &&
+           mlirAffineMapIsIdentity(mlirMemRefTypeGetAffineMap(type));
+}
+
+static bool check_range(MlirOperation op, const char *name, int64_t min, int64_t max) {
+    int64_t value = 0;
+    if (!tsr_op_has(op, name)) return true;
+    if (tsr_op_i64(op, name, &value) && value >= min && value <= max) return true;
+    return complain(op, TSR_DIAG_TARGET, "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64,
+                    name, value, min, max);
+}
+
+static bool check_multiple(MlirOperation op, const char *name) {
+    int64_t value = 0;
+    tsr_op_i64(op, name, &value);
+    if (value >= 0 && value % TSR_PROGRAM_ALIGN_BYTES == 0) return true;
+    return complain(op, TSR_DIAG_TARGET, "%s is %" PRId64 "; expected a multiple of %d", name,
+                    value, TSR_PROGRAM_ALIGN_BYTES);
+}
+
+/* ---- what a module holds ---- */
+
+static bool check_in_place(MlirOperation op, intptr_t inputs) {
+    int64_t indices[TSR_PROGRAM_ARGUMENTS_MAX];
+    size_t count = 0;
+    if (!tsr_op_has(op, "in_place")) return true;
+    if (!tsr_op_i64s(op, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, indices, &count))
+        return complain(op, TSR_DIAG_TARGET, "in_place has more than %d inputs",
+                        TSR_PROGRAM_ARGUMENTS_MAX);
+    for (size_t i = 0; i < count; i++)
+        if (indices[i] < 0 || indices[i] >= inputs)
+            return complain(op, TSR_DIAG_TARGET, "in_place names input %" PRId64 " of %zd",
+                            indices[i], inputs);
+    return true;
+}
+
+static bool rule_kernel(MlirOperation op) {
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
+    if (!mlirTypeIsAFunction(type))
+        return complain(op, TSR_DIAG_TARGET, "its type is not a function's");
+    intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
+    intptr_t outputs = mlirFunctionTypeGetNumResults(type);
+    for (intptr_t i = 0; i < inputs + outputs; i++) {
+        tsr_type buffer;
+        if (!buffer_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
+                                    : mlirFunctionTypeGetResult(type, i - inputs),
+                         &buffer))
+            return complain(op, TSR_DIAG_TARGET, "argument %zd is no static, dense buffer", i);
+    }
+    if (outputs == 0) return complain(op, TSR_DIAG_TARGET, "it writes nothing");
+    if (inputs + outputs > TSR_PROGRAM_ARGUMENTS_MAX)
+        return complain(op, TSR_DIAG_TARGET, "it has %zd arguments; at most %d are possible",
+                        inputs + outputs, TSR_PROGRAM_ARGUMENTS_MAX);
+    return check_in_place(op, inputs) && check_range(op, "grid", 1, INT64_MAX) &&
+           check_range(op, "flops", 0, INT64_MAX) && check_range(op, "bytes", 0, INT64_MAX);
+}
+
+static bool rule_data(MlirOperation op) {
+    tsr_type type;
+    const char *name = tsr_op_string(op, "name");
+    if (!name || !tsr_name_valid(name))
+        return complain(op, TSR_DIAG_TARGET, "the tensor's name is empty, too long or not text");
+    if (!tsr_type_read(mlirAttributeGetType(tsr_op_attr(op, "value")), &type))
+        return complain(op, TSR_DIAG_TARGET, "tensor '%s' has an element type no tensor has", name);
+    return true;
+}
+
+static bool rule_document(MlirOperation op) {
+    const char *kind = tsr_op_string(op, "kind");
+    for (size_t i = 0; i < TSR_DOCUMENT_COUNT; i++)
+        if (kind && strcmp(kind, tsr_document_name((tsr_document)i)) == 0) return true;
+    return complain(op, TSR_DIAG_TARGET, "there is no document '%s'", kind ? kind : "");
+}
+
+static bool rule_func(MlirOperation op) { return check_multiple(op, "workspace"); }
+
+/* ---- buffers ---- */
+
+static bool rule_place(MlirOperation op) {
+    tsr_type type;
+    if (buffer_type(mlirValueGetType(tsr_op_result(op, 0)), &type)) return true;
+    return complain(op, TSR_DIAG_TARGET, "its type is no static, dense buffer of a tensor");
+}
+
+static bool rule_tensor(MlirOperation op) {
+    const char *name = tsr_op_string(op, "name");
+    if (!name || !tsr_name_valid(name))
+        return complain(op, TSR_DIAG_TARGET, "the tensor's name is empty, too long or not text");
+    return rule_place(op);
+}
+
+static bool rule_port(MlirOperation op) {
+    return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && rule_place(op);
+}
+
+static bool rule_alloc(MlirOperation op) {
+    int64_t offset = 0, workspace = 0;
+    uint64_t size = 0;
+    tsr_type type = {0};
+    if (!rule_place(op) || !check_multiple(op, "offset")) return false;
+    tsr_value_type(tsr_op_result(op, 0), &type);
+    tsr_op_i64(op, "offset", &offset);
+    tsr_op_i64(mlirOperationGetParentOperation(op), "workspace", &workspace);
+    if (tsr_shape_size(&type.shape, type.dtype, &size) && offset <= workspace &&
+        size <= (uint64_t)(workspace - offset))
+        return true;
+    return complain(op, TSR_DIAG_TARGET,
+                    "%" PRIu64 " bytes at offset %" PRId64 " end after the workspace of %" PRId64,
+                    size, offset, workspace);
+}
+
+/* ---- commands ---- */
+
+static bool rule_copy(MlirOperation op) {
+    if (!mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(op, 1))) return true;
+    return complain(op, TSR_DIAG_TARGET, "copies a buffer to itself");
+}
+
+static bool rule_launch(MlirOperation op) {
+    int64_t segments[2] = {0};
+    MlirAttribute attr = tsr_op_attr(op, "operandSegmentSizes");
+    for (intptr_t i = 0; i < 2 && !mlirAttributeIsNull(attr); i++)
+        segments[i] = mlirDenseI32ArrayGetElement(attr, i);
+    if (segments[1] == 0) return complain(op, TSR_DIAG_LAUNCH, "it writes nothing");
+    for (int64_t i = 0; i < segments[1]; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (mlirValueEqual(tsr_op_operand(op, (size_t)(segments[0] + i)),
+                               tsr_op_operand(op, (size_t)(segments[0] + k))))
+                return complain(op, TSR_DIAG_LAUNCH, "writes one buffer twice");
+    return true;
+}
+
+/* Equal but for the signs of integers, and i1 for i8. */
+static bool stored_alike(MlirType host, MlirType device) {
+    tsr_type a, b;
+    if (!buffer_type(host, &a) || !tsr_type_read(device, &b)) return false;
+    if (a.dtype == TSR_DTYPE_UI8 || a.dtype == TSR_DTYPE_I1) a.dtype = TSR_DTYPE_I8;
+    return a.dtype == b.dtype && tsr_shape_equal(&a.shape, &b.shape);
+}
+
+static bool check_launch(MlirOperation op, MlirOperation kernel) {
+    const char *name = tsr_op_string(op, "kernel");
+    if (!tsr_op_is(kernel, "tessera_target.kernel"))
+        return complain(op, TSR_DIAG_LAUNCH, "there is no tessera_target.kernel @%s", name);
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    int64_t inputs = mlirDenseI32ArrayGetElement(segments, 0);
+    int64_t outputs = mlirDenseI32ArrayGetElement(segments, 1);
+    if (inputs != mlirFunctionTypeGetNumInputs(type) ||
+        outputs != mlirFunctionTypeGetNumResults(type))
+        return complain(op, TSR_DIAG_LAUNCH,
+                        "%" PRId64 " inputs and %" PRId64 " outputs; kernel @%s has %zd and %zd",
+                        inputs, outputs, name, mlirFunctionTypeGetNumInputs(type),
+                        mlirFunctionTypeGetNumResults(type));
+    for (int64_t i = 0; i < inputs + outputs; i++) {
+        MlirType device = i < inputs ? mlirFunctionTypeGetInput(type, i)
+                                     : mlirFunctionTypeGetResult(type, i - inputs);
+        if (!stored_alike(mlirValueGetType(tsr_op_operand(op, (size_t)i)), device))
+            return complain(op, TSR_DIAG_LAUNCH,
+                            "argument %" PRId64 " is not what kernel @%s takes", i, name);
+    }
+    return true;
+}
+
+static bool check_body(MlirOperation op, MlirOperation body) {
+    int64_t grid = 0, body_grid = 0;
+    const char *name = tsr_op_symbol(op);
+    if (!tsr_op_is(body, "tile.func"))
+        return complain(op, TSR_DIAG_LAUNCH, "@" TSR_TARGET_DEVICE " holds no tile.func @%s", name);
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
+    intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
+    intptr_t count = inputs + mlirFunctionTypeGetNumResults(type);
+    MlirBlock block = tsr_op_body(body);
+    if (mlirBlockGetNumArguments(block) != count)
+        return complain(op, TSR_DIAG_LAUNCH, "@%s has %zd arguments; its body %zd", name, count,
+                        mlirBlockGetNumArguments(block));
+    for (intptr_t i = 0; i < count; i++)
+        if (!mlirTypeEqual(mlirValueGetType(mlirBlockGetArgument(block, i)),
+                           i < inputs ? mlirFunctionTypeGetInput(type, i)
+                                      : mlirFunctionTypeGetResult(type, i - inputs)))
+            return complain(op, TSR_DIAG_LAUNCH, "argument %zd of @%s differs from its body's", i,
+                            name);
+    tsr_op_i64(op, "grid", &grid);
+    tsr_op_i64(body, "grid", &body_grid);
+    if (grid != body_grid)
+        return complain(op, TSR_DIAG_LAUNCH, "@%s has %" PRId64 " programs; its body %" PRId64,
+                        name, grid, body_grid);
+    return true;
+}
+
+bool tsr_target_verify_use(MlirOperation op, MlirOperation symbol) {
+    return tsr_op_is(op, "tessera_target.kernel") ? check_body(op, symbol)
+                                                  : check_launch(op, symbol);
+}
+
+bool tsr_target_verify_op(MlirOperation op) {
+    static const struct {
+        const char *name;
+        bool (*rule)(MlirOperation op);
+    } rules[] = {
+#define X(Class, mnemonic, rule) {"tessera_target." mnemonic, rule_##rule},
+#include "compiler/target/host/ops.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
+    return complain(op, TSR_DIAG_TARGET, "has no rules");
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: not tessera-opt -split-input-file --no-output %s 2>&1 | FileCheck %s
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: grid is 0; expected 1 to 9223372036854775807
+tessera_target.kernel @k : () -> memref<4xf32> grid 0
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: it writes nothing
+tessera_target.kernel @k : (memref<4xf32>) -> () grid 1
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 0 is no static, dense buffer
+tessera_target.kernel @k : (tensor<4xf32>) -> memref<4xf32> grid 1
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: argument 1 is no static, dense buffer
+tessera_target.kernel @k : (memref<4xf32>) -> memref<?xf32> grid 1
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: in_place names input 1 of 1
+tessera_target.kernel @k : (memref<4xf32>) -> memref<4xf32> grid 1 {in_place = [1]}
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.kernel: flops is -1; expected 0 to 9223372036854775807
+tessera_target.kernel @k : () -> memref<4xf32> grid 1 {flops = -1}
+
+// -----
+module @device {}
+// CHECK: [[@LINE+1]]:1: error: [TSR-0503] tessera_target.kernel: @device holds no tile.func @k
+tessera_target.kernel @k : () -> memref<4xf32> grid 1
+
+// -----
+module @device { tile.func @k(%x: memref<4xf32>) grid 2 { tile.return } }
+// CHECK: [[@LINE+1]]:1: error: [TSR-0503] tessera_target.kernel: @k has 1 programs; its body 2
+tessera_target.kernel @k : () -> memref<4xf32> grid 1
+
+// -----
+module @device { tile.func @k(%x: memref<4xf32>) grid 1 { tile.return } }
+// CHECK: [[@LINE+1]]:1: error: [TSR-0503] tessera_target.kernel: argument 0 of @k differs from its body's
+tessera_target.kernel @k : () -> memref<8xf32> grid 1
+
+// -----
+module @device { tile.func @k(%x: memref<4xf32>) grid 1 { tile.return } }
+// CHECK: [[@LINE+1]]:1: error: [TSR-0503] tessera_target.kernel: @k has 2 arguments; its body 1
+tessera_target.kernel @k : (memref<4xf32>) -> memref<4xf32> grid 1
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.data: the tensor's name is empty
+tessera_target.data "" dense<1.0> : tensor<2xf32>
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.data: tensor 'w' has an element type no tensor has
+tessera_target.data "w" dense<1> : tensor<2xi16>
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.document: there is no document 'novel'
+tessera_target.document "novel" "once"
+
+// -----
+// CHECK: [[@LINE+1]]:1: error: [TSR-0502] tessera_target.func: workspace is 100; expected a multiple of 64
+tessera_target.func @f workspace 100 {}
+
+// -----
+tessera_target.func @f workspace 64 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.alloc: offset is 8; expected a multiple of 64
+  %h = tessera_target.alloc offset 8 : memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 64 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.alloc: 68 bytes at offset 0 end after the workspace of 64
+  %h = tessera_target.alloc offset 0 : memref<17xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.tensor: the tensor's name is empty
+  %h = tessera_target.tensor "" : memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.input: index is -1; expected 0 to 255
+  %h = tessera_target.input -1 : memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.output: its type is no static, dense buffer of a tensor
+  %h = tessera_target.output 0 : memref<4xi16>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: copies a buffer to itself
+  tessera_target.copy %h, %h : memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: there is no tessera_target.kernel @k
+  tessera_target.launch @k() writes (%h) : () -> memref<4xf32>
+}
+
+// -----
+tessera_target.kernel @k : () -> memref<4xf32> grid 1
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: 1 inputs and 1 outputs; kernel @k has 0 and 1
+  tessera_target.launch @k(%h) writes (%h) : (memref<4xf32>) -> memref<4xf32>
+}
+
+// -----
+tessera_target.kernel @k : () -> memref<4xf32> grid 1
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<8xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: argument 0 is not what kernel @k takes
+  tessera_target.launch @k() writes (%h) : () -> memref<8xf32>
+}
+
+// -----
+tessera_target.kernel @k : () -> (memref<4xf32>, memref<4xf32>) grid 1
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: writes one buffer twice
+  tessera_target.launch @k() writes (%h, %h) : () -> (memref<4xf32>, memref<4xf32>)
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: it writes nothing
+  tessera_target.launch @k() writes () : () -> ()
+}

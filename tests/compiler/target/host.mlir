@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op of Target IR's host side prints as it is written, in pretty and generic form.
+// RUN: tessera-opt %s | tessera-opt | FileCheck %s
+// RUN: tessera-opt -mlir-print-op-generic %s | tessera-opt | FileCheck %s
+
+// CHECK: module @device
+module @device {
+  tile.func @k0(%x: memref<64xi8>, %w: memref<64xf32>, %y: memref<64xf32>) grid 4 {
+    tile.return
+  }
+}
+
+// CHECK: tessera_target.kernel @k0 : (memref<64xi8>, memref<64xf32>) -> memref<64xf32> grid 4
+// CHECK-SAME: bytes = 512 : i64, faults, flops = 64 : i64, in_place = [1]
+tessera_target.kernel @k0 : (memref<64xi8>, memref<64xf32>) -> memref<64xf32> grid 4
+    {bytes = 512 : i64, faults, flops = 64 : i64, in_place = [1]}
+
+// CHECK: tessera_target.func @infer workspace 256 {
+tessera_target.func @infer workspace 256 {
+  // CHECK: %[[W:.*]] = tessera_target.tensor "w" : memref<64xf32>
+  %w = tessera_target.tensor "w" : memref<64xf32>
+  // CHECK: %[[X:.*]] = tessera_target.input 0 : memref<64xui8>
+  %x = tessera_target.input 0 : memref<64xui8>
+  // CHECK: %[[H:.*]] = tessera_target.alloc offset 0 : memref<64xf32>
+  %h = tessera_target.alloc offset 0 : memref<64xf32>
+  // CHECK: %[[Y:.*]] = tessera_target.output 0 : memref<64xf32>
+  %y = tessera_target.output 0 : memref<64xf32>
+  // CHECK: tessera_target.launch @k0(%[[X]], %[[W]]) writes(%[[H]]) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>
+  tessera_target.launch @k0(%x, %w) writes(%h) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>
+  // CHECK: tessera_target.copy %[[Y]], %[[H]] : memref<64xf32>
+  tessera_target.copy %y, %h : memref<64xf32>
+}
+
+// CHECK: tessera_target.data "w" dense<1.000000e+00> : tensor<64xf32>
+tessera_target.data "w" dense<1.0> : tensor<64xf32>
+// CHECK: tessera_target.document "name" "a \22model\22\0A"
+tessera_target.document "name" "a \"model\"\n"

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A bundle built from what any stage wrote is the bundle built from the source, but for provenance.
+
+aot-levels.py TESSERA_AOT EXAMPLES
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+AOT, EXAMPLES = os.path.realpath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
+TARGET, OTHER = "cpu:x86-64-v3", "cpu:x86-64-v2"
+# What says what the source was, and what holds hashes of all blobs.
+APART = ["application/vnd.tessera.provenance.v1+json", "application/vnd.tessera.chunks.v1"]
+# Tensors with elements of their own, a module without name, a name with a quote and a newline.
+DATA = """
+func.func @f(%x: tensor<4xf32> {tessera.name = "x\\"y"}) -> (tensor<4xf32> {tessera.name = "z"})
+    attributes {tessera.entry = "infer"} {
+  %w = tessera.param "w" data = dense<[0.1, -0.0, 3.0e38, 1.0e-45]> : tensor<4xf32>
+  %c = tessera.constant dense<[1.0, 2.0, 3.0, 4.5]> : tensor<4xf32>
+  %0 = tessera.mul %x, %w : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %1 = tessera.add %0, %c : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+
+
+def build(*words, code=0):
+    done = subprocess.run([AOT, "build", *map(str, words)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done.stderr
+
+
+def contents(path):
+    """{target: digest, type and title of its blobs}."""
+    found = {}
+    with tarfile.open(path) as archive:
+        def blob(digest):
+            return json.load(archive.extractfile("blobs/sha256/" + digest.removeprefix("sha256:")))
+        index = blob(json.load(archive.extractfile("index.json"))["manifests"][0]["digest"])
+        for item in index["manifests"]:
+            manifest = blob(item["digest"])
+            layers = [manifest["config"]] + manifest["layers"]
+            kept = [layer for layer in layers if layer["mediaType"] not in APART]
+            assert len(kept) == len(layers) - len(APART)
+            found[item["annotations"]["dev.tessera.target"]] = kept
+    return found
+
+
+def check_model(source):
+    dumps = pathlib.Path(source.stem)
+    build(source, "--target", f"{TARGET},{OTHER}", "-o", "want.tsb", "--dump=all", "--dump-dir", dumps)
+    want = contents("want.tsb")
+    for level in ("graph", "autodiff", "schedule"):
+        build(dumps / f"{level}.mlir", "--from", level, "--target", f"{TARGET},{OTHER}", "-o", "got.tsb")
+        assert contents("got.tsb") == want, (source, level)
+    for level in ("tile", "target"):
+        for target in (TARGET, OTHER):
+            dump = dumps / f"{level}.{target.split(':')[1]}.mlir"
+            build(dump, "--from", level, "-o", "got.tsb", "--dump=all", "--dump-dir", "again")
+            assert contents("got.tsb") == {target: want[target]}, (source, level, target)
+            again = pathlib.Path("again") / dump.name
+            assert again.read_bytes() == dump.read_bytes(), f"{dump} is another after reading it"
+    return dumps
+
+
+def check_refusals(dumps):
+    tile = dumps / "tile.x86-64-v3.mlir"
+    target = (dumps / "target.x86-64-v3.mlir").read_text()
+    cases = [
+        (tile, "tile", ["--target", OTHER], 6, "is for target 'cpu:x86-64-v3' alone; asked for is 'cpu:x86-64-v2'"),
+        (dumps / "schedule.mlir", "tile", [], 9, "the module has no attribute 'tessera.target'"),
+        (tile, "target", [], 9, "the module has no document 'config'"),
+        (tile, "llvm", [], 6, "--from 'llvm' is no stage to go on from; those are graph autodiff schedule tile target"),
+        (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0207] "),
+    ]
+    edits = [
+        ('tensor "w"', 'tensor "v"', "@f uses tensor 'v', which is not in the config"),
+        ('data "w"', 'data "v"', "the data of tensor 'w' is missing"),
+        ("workspace 0", "workspace 8", "TSR-0502"),
+        ("grid 1 ", "grid 2 ", "TSR-0503"),
+        ("func @f", "func @g", "there is no tessera_target.func of entry @f"),
+        ("writes(%3)", "writes(%0)", "error: "),
+    ]
+    for number, (old, new, message) in enumerate(edits):
+        assert old in target, (old, target)
+        path = pathlib.Path(f"edit{number}.mlir")
+        path.write_text(target.replace(old, new, 1))
+        cases.append((path, "target", [], None, message))
+    for path, level, words, code, message in cases:
+        done = subprocess.run([AOT, "build", path, "--from", level, "-o", "no.tsb", *words], capture_output=True,
+                              text=True, check=False)
+        assert done.returncode and code in (None, done.returncode), (path, level, done)
+        assert message in done.stderr, (path, level, message, done.stderr)
+        assert not os.path.exists("no.tsb")
+    return len(cases)
+
+
+with tempfile.TemporaryDirectory() as work:
+    os.chdir(work)
+    pathlib.Path("data.mlir").write_text(DATA)
+    for model in (EXAMPLES / "digits/digits.mlir", EXAMPLES / "convnet/convnet.mlir"):
+        check_model(model)
+    refused = check_refusals(check_model(pathlib.Path("data.mlir")))
+    print(f"3 models, 5 levels, {refused} refusals")
