@@ -14,7 +14,7 @@ for command in build inspect verify repack bake keygen sign; do
     run 0 "$aot" --help
 done
 run 0 "$aot" build --help
-for stage in graph autodiff schedule tile llvm asm program; do has out "^  $stage "; done
+for stage in graph autodiff schedule tile target llvm asm program; do has out "^  $stage "; done
 
 run 6 "$aot"
 one_error
@@ -48,7 +48,7 @@ has err '--target is empty; expected LIST'
 run 6 "$aot" build "$source" -o ''
 has err '-o is empty; expected OUT'
 run 6 "$aot" build "$source" -o x.tsb --dump=tiles
-has err "'tiles'.*all graph autodiff schedule tile llvm asm program"
+has err "'tiles'.*all graph autodiff schedule tile target llvm asm program"
 run 6 "$aot" build "$source" -o x.tsb --dump-dir=d
 has err 'without --dump'
 run 6 "$aot" build "$source" -o x.tsb --threads=0

@@ -35,13 +35,13 @@ touch -d 2001-01-01 here/digits.mlir
 "$aot" build here/digits.mlir -o b.tsb
 same b.tsb "the source's time"
 
-for stage in graph autodiff schedule tile code llvm asm program bundle all; do
+for stage in graph autodiff schedule tile target code llvm asm program bundle all; do
     grep -Eq " ms  $stage( |$)" err || [[ $stage == llvm || $stage == asm ]] ||
         fail "--timing lacks $stage"
 done
 for name in graph.mlir autodiff.mlir schedule.mlir; do [[ -s dumps/$name ]] || fail "no $name"; done
 for level in v2 v3 v4; do
-    for name in tile.x86-64-$level.mlir llvm.x86-64-$level.ll asm.x86-64-$level.s \
+    for name in tile.x86-64-$level.mlir target.x86-64-$level.mlir llvm.x86-64-$level.ll asm.x86-64-$level.s \
         program.x86-64-$level.txt; do
         [[ -s dumps/$name ]] || fail "no $name"
     done

@@ -76,7 +76,7 @@ def check_refusals(dumps):
         (dumps / "schedule.mlir", "tile", [], 9, "the module has no attribute 'tessera.target'"),
         (tile, "target", [], 9, "the module has no document 'config'"),
         (tile, "llvm", [], 6, "--from 'llvm' is no stage to go on from; those are graph autodiff schedule tile target"),
-        (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0207] "),
+        (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0309] tessera.minimize"),
     ]
     edits = [
         ('tensor "w"', 'tensor "v"', "@f uses tensor 'v', which is not in the config"),
