@@ -113,7 +113,7 @@ int ranks_run(const ranks_options *options, ranks_body body, void *user) {
     return failed;
 }
 
-static bool has_heap(const tsr_transport *t) { return strcmp(t->kind->name, "loopback") != 0; }
+static bool has_heap(const tsr_transport *t) { return strcmp(t->kind->name, "shared memory") == 0; }
 
 void *ranks_memory(tsr_transport *t, size_t size_bytes, bool in_heap) {
     size_t have;

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * To each rank one message that says what it is about, with the first bytes, then the rest from and
+ * to where they lie. Who receives knows what to expect, so the rest is asked for only after the
+ * first was checked.
+ */
+#include "runtime/transport/mpi_job.h"
+
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    SCRATCH_BYTES = 1 << 20,
+    FIRST_BYTES = 4096, /* of a message, its head included */
+    PART_BYTES = 1 << 30,
+    TAG = 1,
+};
+
+typedef struct head {
+    uint64_t operation, number, total_bytes, step;
+} head;
+
+typedef struct envelope {
+    head head;
+    unsigned char bytes[FIRST_BYTES - sizeof(head)];
+} envelope;
+static_assert(sizeof(envelope) == FIRST_BYTES, "no padding");
+
+typedef struct flow {
+    envelope *outgoing, *incoming; /* owned by `envelopes` */
+    MPI_Request send, receive;
+    size_t sent, received; /* bytes handed to MPI */
+    bool sending, receiving, head_seen;
+} flow;
+
+typedef struct mpi {
+    tsr_transport base; /* first */
+    MPI_Comm comm;
+    envelope *envelopes; /* owned; two a rank */
+    flow *flows;         /* owned; by rank */
+    bool failed;
+} mpi;
+
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+static tsr_result check(tsr_ctx *ctx, int code, const char *call) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (code == MPI_SUCCESS) return TSR_SUCCESS;
+    MPI_Error_string(code, text, &length);
+    FAIL(ctx, TSR_RANK, "%s: %.*s", call, length, text);
+}
+
+static size_t part_of(size_t left) { return left < PART_BYTES ? left : PART_BYTES; }
+
+static tsr_result begin_send(tsr_ctx *ctx, mpi *m, uint32_t to, const tsr_piece *piece,
+                             const head *about) {
+    flow *f = &m->flows[to];
+    size_t first = piece->size_bytes < sizeof f->outgoing->bytes ? piece->size_bytes
+                                                                 : sizeof f->outgoing->bytes;
+    f->outgoing->head = *about;
+    f->outgoing->head.total_bytes = piece->size_bytes;
+    if (first) memcpy(f->outgoing->bytes, piece->bytes, first);
+    f->sent = first;
+    return check(ctx,
+                 MPI_Isend(f->outgoing, (int)(sizeof(head) + first), MPI_BYTE, (int)to, TAG,
+                           m->comm, &f->send),
+                 "MPI_Isend");
+}
+
+static tsr_result go_on_sending(tsr_ctx *ctx, mpi *m, uint32_t to, const tsr_piece *piece,
+                                bool *moved) {
+    flow *f = &m->flows[to];
+    int done = 0;
+    if (!f->sending) return TSR_SUCCESS;
+    TRY(ctx, check(ctx, MPI_Test(&f->send, &done, MPI_STATUS_IGNORE), "MPI_Test"));
+    if (!done) return TSR_SUCCESS;
+    *moved = true;
+    if (f->sent == piece->size_bytes) {
+        f->sending = false;
+        return TSR_SUCCESS;
+    }
+    const unsigned char *bytes = (const unsigned char *)piece->bytes + f->sent;
+    size_t part = part_of(piece->size_bytes - f->sent);
+    f->sent += part;
+    return check(ctx, MPI_Isend(bytes, (int)part, MPI_BYTE, (int)to, TAG, m->comm, &f->send),
+                 "MPI_Isend");
+}
+
+static tsr_result check_head(tsr_ctx *ctx, const mpi *m, uint32_t from, const head *theirs,
+                             const tsr_piece *piece, const head *mine) {
+    const char *region = m->base.region ? m->base.region : "run";
+    if (theirs->operation != mine->operation || theirs->number != mine->number)
+        FAIL(ctx, TSR_RANK,
+             "ranks do different things at once: rank %u does %s %llu of region '%s' (step %llu), "
+             "rank %u %s %llu (step %llu)",
+             m->base.rank, tsr_operation_name((tsr_operation)mine->operation),
+             (unsigned long long)mine->number, region, (unsigned long long)mine->step, from,
+             tsr_operation_name((tsr_operation)theirs->operation),
+             (unsigned long long)theirs->number, (unsigned long long)theirs->step);
+    if (theirs->total_bytes != piece->size_bytes)
+        FAIL(ctx, TSR_RANK, "%s %llu of region '%s': rank %u sends %llu bytes, rank %u expects %zu",
+             tsr_operation_name((tsr_operation)mine->operation), (unsigned long long)mine->number,
+             region, from, (unsigned long long)theirs->total_bytes, m->base.rank,
+             piece->size_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result go_on_receiving(tsr_ctx *ctx, mpi *m, uint32_t from, const tsr_piece *piece,
+                                  const head *about, bool *moved) {
+    flow *f = &m->flows[from];
+    int done = 0, count = 0;
+    MPI_Status status;
+    if (!f->receiving) return TSR_SUCCESS;
+    TRY(ctx, check(ctx, MPI_Test(&f->receive, &done, &status), "MPI_Test"));
+    if (!done) return TSR_SUCCESS;
+    *moved = true;
+    if (!f->head_seen) {
+        f->head_seen = true;
+        TRY(ctx, check(ctx, MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count"));
+        if ((size_t)count < sizeof(head))
+            FAIL(ctx, TSR_RANK, "rank %u sent %d bytes, not even a head of %zu", from, count,
+                 sizeof(head));
+        TRY(ctx, check_head(ctx, m, from, &f->incoming->head, piece, about));
+        size_t first = (size_t)count - sizeof(head);
+        if (first > piece->size_bytes)
+            FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu bytes it began", from,
+                 piece->size_bytes);
+        if (first) memcpy(piece->bytes, f->incoming->bytes, first);
+        f->received = first;
+    }
+    if (f->received == piece->size_bytes) {
+        f->receiving = false;
+        return TSR_SUCCESS;
+    }
+    unsigned char *bytes = (unsigned char *)piece->bytes + f->received;
+    size_t part = part_of(piece->size_bytes - f->received);
+    f->received += part;
+    return check(ctx, MPI_Irecv(bytes, (int)part, MPI_BYTE, (int)from, TAG, m->comm, &f->receive),
+                 "MPI_Irecv");
+}
+
+static tsr_result begin(tsr_ctx *ctx, mpi *m, const tsr_exchange *exchange, const head *about) {
+    for (uint32_t r = 0; r < m->base.rank_count; r++) {
+        flow *f = &m->flows[r];
+        f->sending = r != m->base.rank && exchange->sends[r].active;
+        f->receiving = r != m->base.rank && exchange->receives[r].active;
+        f->head_seen = false;
+        if (f->receiving)
+            TRY(ctx, check(ctx,
+                           MPI_Irecv(f->incoming, FIRST_BYTES, MPI_BYTE, (int)r, TAG, m->comm,
+                                     &f->receive),
+                           "MPI_Irecv"));
+    }
+    for (uint32_t i = 1; i < m->base.rank_count; i++) {
+        uint32_t r = (m->base.rank + i) % m->base.rank_count;
+        if (m->flows[r].sending) TRY(ctx, begin_send(ctx, m, r, &exchange->sends[r], about));
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result fail_deadline(tsr_ctx *ctx, const mpi *m, const head *about) {
+    uint32_t rank = 0;
+    while (!m->flows[rank].sending && !m->flows[rank].receiving) rank++;
+    FAIL(ctx, TSR_RANK,
+         "rank %u hangs: it did not come to %s %llu of region '%s' at step %llu within %.1f s",
+         rank, tsr_operation_name((tsr_operation)about->operation),
+         (unsigned long long)about->number, m->base.region ? m->base.region : "run",
+         (unsigned long long)about->step, (double)m->base.deadline_ns * 1e-9);
+}
+
+static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange) {
+    mpi *m = (mpi *)t;
+    bool alone = exchange->operation == TSR_OPERATION_SEND;
+    head about = {.operation = exchange->operation,
+                  .number = alone ? 0 : tsr_transport_begin(t),
+                  .step = t->step};
+    TRY(ctx, begin(ctx, m, exchange, &about));
+    for (uint64_t since_ns = 0;;) {
+        bool moved = false, pending = false;
+        for (uint32_t r = 0; r < t->rank_count; r++) {
+            TRY(ctx, go_on_sending(ctx, m, r, &exchange->sends[r], &moved));
+            TRY(ctx, go_on_receiving(ctx, m, r, &exchange->receives[r], &about, &moved));
+            pending |= m->flows[r].sending || m->flows[r].receiving;
+        }
+        if (!pending) return TSR_SUCCESS;
+        if (moved || since_ns == 0) since_ns = now_ns();
+        if (t->deadline_ns && now_ns() - since_ns >= t->deadline_ns)
+            return fail_deadline(ctx, m, &about);
+    }
+}
+
+/* The job ends when this rank closes its end: until then it can tell its error. */
+static void mpi_fail(tsr_transport *t, tsr_code code, const char *text) {
+    (void)code;
+    (void)text;
+    ((mpi *)t)->failed = true;
+}
+
+static void mpi_close(tsr_transport *t) {
+    mpi *m = (mpi *)t;
+    if (m->failed) MPI_Abort(MPI_COMM_WORLD, TSR_RANK);
+    if (m->comm != MPI_COMM_NULL) MPI_Comm_free(&m->comm);
+    MPI_Finalize();
+    free(m->envelopes);
+    free(m->flows);
+    free(t->scratch);
+    free(m);
+}
+
+static const tsr_transport_kind mpi_kind = {
+    .name = "MPI", .exchange = mpi_exchange, .fail = mpi_fail, .close = mpi_close};
+
+static tsr_result use_world(tsr_ctx *ctx, mpi *m) {
+    int rank = 0, count = 0;
+    TRY(ctx, check(ctx, MPI_Comm_dup(MPI_COMM_WORLD, &m->comm), "MPI_Comm_dup"));
+    TRY(ctx,
+        check(ctx, MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
+    TRY(ctx, check(ctx, MPI_Comm_rank(m->comm, &rank), "MPI_Comm_rank"));
+    TRY(ctx, check(ctx, MPI_Comm_size(m->comm, &count), "MPI_Comm_size"));
+    if (count > TSR_TRANSPORT_RANKS_MAX)
+        FAIL(ctx, TSR_USAGE, "%d ranks were started; 1 to %d are supported", count,
+             TSR_TRANSPORT_RANKS_MAX);
+    m->base.rank = (uint32_t)rank;
+    m->base.rank_count = (uint32_t)count;
+    m->base.scratch = aligned_alloc(64, SCRATCH_BYTES);
+    m->base.scratch_bytes = SCRATCH_BYTES;
+    m->envelopes = calloc((size_t)count, 2 * sizeof *m->envelopes);
+    m->flows = calloc((size_t)count, sizeof *m->flows);
+    if (!m->base.scratch || !m->envelopes || !m->flows)
+        FAIL(ctx, TSR_MEMORY, "no memory for a transport of %d ranks", count);
+    for (int r = 0; r < count; r++) {
+        m->flows[r].outgoing = &m->envelopes[2 * r];
+        m->flows[r].incoming = &m->envelopes[2 * r + 1];
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_mpi_open(tsr_ctx *ctx, uint64_t deadline_ns, tsr_transport **out_transport) {
+    int started = 0;
+    MPI_Initialized(&started);
+    if (started) FAIL(ctx, TSR_USAGE, "MPI was started before in this process");
+    mpi *m = calloc(1, sizeof *m);
+    if (!m) FAIL(ctx, TSR_MEMORY, "no memory for a transport");
+    m->base.kind = &mpi_kind;
+    m->base.deadline_ns = deadline_ns;
+    m->comm = MPI_COMM_NULL;
+    tsr_result result = check(ctx, MPI_Init(NULL, NULL), "MPI_Init");
+    if (result.code) {
+        free(m);
+        return result;
+    }
+    result = use_world(ctx, m);
+    if (result.code) {
+        mpi_close(&m->base);
+        return result;
+    }
+    *out_transport = &m->base;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * usage: mpirun -n COUNT test_transport_mpi [--desync]
+ *
+ * Each body as a rank of an MPI job. --desync: the last rank does something else, and the job ends
+ * with what the others were told.
+ */
+#include "runtime/transport/mpi_job.h"
+#include "tests/transport/bodies.h"
+
+#include <string.h>
+
+static const struct {
+    const char *name;
+    ranks_body body;
+} bodies[] = {
+#define X(name) {#name, body_##name},
+#include "tests/transport/bodies.def"
+#undef X
+};
+
+static int run_bodies(tsr_ctx *ctx, tsr_transport *t) {
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        plan p = {.seed = 7};
+        /* A body that ends in an agreement refused leaves an end that can only be closed. */
+        t->sent_bytes = t->received_bytes = 0;
+        if (bodies[i].body(ctx, t, &p)) return 1;
+        if (t->rank == 0) printf("%s: right on %u ranks\n", bodies[i].name, t->rank_count);
+    }
+    return 0;
+}
+
+static int desync(tsr_ctx *ctx, tsr_transport *t) {
+    unsigned char bytes[TSR_TRANSPORT_RANKS_MAX] = {0};
+    size_t first[TSR_TRANSPORT_RANKS_MAX + 1];
+    for (uint32_t r = 0; r <= t->rank_count; r++) first[r] = r;
+    tsr_result result =
+        t->rank + 1 == t->rank_count ? tsr_all_gather(ctx, t, bytes, first) : tsr_barrier(ctx, t);
+    if (result.code) fprintf(stderr, "rank %u: %s\n", t->rank, ctx->error.text);
+    return (int)result.code;
+}
+
+int main(int argc, char **argv) {
+    tsr_ctx ctx = {0};
+    tsr_transport *t = NULL;
+    if (tsr_mpi_open(&ctx, UINT64_C(60) * 1000000000u, &t).code) {
+        fprintf(stderr, "%s\n", ctx.error.text);
+        return (int)ctx.error.code;
+    }
+    int code = argc > 1 && strcmp(argv[1], "--desync") == 0 ? desync(&ctx, t) : run_bodies(&ctx, t);
+    if (code) tsr_transport_fail(t, TSR_RANK, ctx.error.text);
+    tsr_transport_close(t);
+    return code;
+}
