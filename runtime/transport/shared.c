@@ -16,6 +16,7 @@
 #include <immintrin.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ enum {
     SLOT_BYTES_MIN = 16 << 10,
     SLOT_BYTES_MAX = 256 << 10,
     SLEEP_NS = 20 * 1000 * 1000,
+    YIELD_NS = 2000,
 };
 
 #define ADDRESSES (UINT64_C(1) << 46) /* of the 47 bits a process has */
@@ -224,9 +226,12 @@ static tsr_result wait_a_little(tsr_ctx *ctx, shared *s, wait *w) {
     if (w->began_ns == 0) w->began_ns = w->looked_ns = now;
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {
-        for (int i = 0;
-             i < 32 && atomic_load_explicit(&seat->doorbell, memory_order_relaxed) == w->bell; i++)
+        /* Whom it waits for may want this very processor. */
+        if (now - w->began_ns > YIELD_NS) sched_yield();
+        for (int i = 0; i < 32; i++) {
+            if (atomic_load_explicit(&seat->doorbell, memory_order_relaxed) != w->bell) break;
             _mm_pause();
+        }
         return TSR_SUCCESS;
     }
     if (now - w->looked_ns >= SLEEP_NS / 2) {
