@@ -79,6 +79,7 @@ static tsr_result optimize(tsr_ctx *ctx, machine *m) {
     LLVMErrorRef error = LLVMRunPasses(m->emit.module, passes, m->target, options);
     LLVMDisposePassBuilderOptions(options);
     if (error) FAIL(ctx, TSR_INTERNAL, "LLVM's passes: %s", LLVMGetErrorMessage(error));
+    tsr_emit_store_single_lanes(&m->emit);
     return TSR_SUCCESS;
 }
 

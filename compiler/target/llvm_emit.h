@@ -38,6 +38,8 @@ typedef struct tsr_emit {
  * is released by disposing of emit->llvm and tsr_emit_finish. */
 TSR_RESULT tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size);
 void tsr_emit_finish(tsr_emit *emit);
+/* After the passes: masked stores of one i8 or i16, which LLVM gets wrong, become plain ones. */
+void tsr_emit_store_single_lanes(tsr_emit *emit);
 
 /* ---- for the other emitter files ---- */
 

@@ -321,6 +321,41 @@ Test(narrow, transposes_and_constants) {
     fixture_close(&f);
 }
 
+/* The last vector of a row has one lane: nothing next to it may be touched. */
+Test(narrow, tails_of_one_lane) {
+    static const tsr_dtype types[] = {TSR_DTYPE_BF16, TSR_DTYPE_F16, TSR_DTYPE_I8, TSR_DTYPE_UI8};
+    static const size_t sizes[] = {1, 5, 9, 17, 33, 65, 129, 257};
+    enum { ROWS = 3, MOST = 257 };
+    float x[ROWS * MOST];
+    uint16_t y[ROWS * MOST];
+    random_state random = {8};
+    random_fill(&random, TSR_DTYPE_F32, x, ROWS * MOST, 0, 99);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+            const char *name = tsr_dtype_name(types[i]);
+            size_t count = sizes[k], size = tsr_dtype_size(types[i]);
+            char text[512];
+            snprintf(text, sizeof text,
+                     "tsched.func @f(%%x: tensor<%dx%zuxf32>) -> tensor<%zux%s> attributes {kind = "
+                     "\"reduce\"} {\n%%m = tessera.reduce_max %%x {axes = [0]} : "
+                     "tensor<%dx%zuxf32> -> tensor<%zuxf32>\n%%y = tessera.cast %%m : "
+                     "tensor<%zuxf32> to tensor<%zux%s>\ntsched.return %%y : tensor<%zux%s>\n}",
+                     ROWS, count, count, name, ROWS, count, count, count, count, name, count, name);
+            fixture f = {0};
+            fixture_open(&f, text);
+            void *outs[] = {y};
+            argument arguments[] = {{x, ROWS * count * sizeof *x}, {NULL, count * size}};
+            kernel_test(&f, "f", arguments, 2, outs, NULL, NULL);
+            for (size_t c = 0; c < count; c++) {
+                float most = fmaxf(x[c], fmaxf(x[count + c], x[2 * count + c]));
+                double got = tsr_dtype_read(types[i], y, c);
+                cr_assert(same(got, converted((double)most, types[i])), "%s, %zu of %zu: %g", name,
+                          c, count, got);
+            }
+            fixture_close(&f);
+        }
+}
+
 /* i8 wraps, and divides, compares and reduces with its sign. */
 Test(narrow, signed_bytes) {
     static const char text[] =
