@@ -58,6 +58,9 @@ static bool takes_small(tsr_graph_op id) {
     case TSR_GRAPH_PAD:
     case TSR_GRAPH_CONCAT:
     case TSR_GRAPH_GATHER:
+    case TSR_GRAPH_CONV2D:
+    case TSR_GRAPH_CONV2D_GRAD_INPUT:
+    case TSR_GRAPH_CONV2D_GRAD_FILTER:
         return true;
     default:
         return false;

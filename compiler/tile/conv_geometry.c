@@ -11,9 +11,7 @@ static tsr_result find_operand(tsr_conv *conv, size_t index, MlirValue *out_buff
         FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu is not an argument", group->name, index);
     intptr_t number = mlirBlockArgumentGetArgNumber(operand);
     const tsr_type *type = &group->types[number];
-    /* The graph stage computes narrower types in f32. */
-    bool known = type->dtype == TSR_DTYPE_F32 || type->dtype == TSR_DTYPE_F64;
-    if (type->shape.rank != 4 || !known)
+    if (type->shape.rank != 4 || !tsr_dtype_is_float(type->dtype))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed convolution", group->name);
     *out_buffer = group->buffers[number];
     *out_shape = &type->shape;

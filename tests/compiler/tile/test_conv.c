@@ -122,10 +122,15 @@ static void *make(random_state *random, tsr_dtype dtype, size_t count) {
 
 static void test_conv(const conv *s) {
     problem p = {.s = s, .dtype = TSR_DTYPE_F32, .tolerance = 3e-6};
-    if (s->dtype && strcmp(s->dtype, "f64") == 0) {
-        p.dtype = TSR_DTYPE_F64;
-        p.tolerance = 1e-14;
-    }
+    static const struct {
+        tsr_dtype dtype;
+        double tolerance; /* of small floats: the rounding of the result */
+    } others[] = {{TSR_DTYPE_F64, 1e-14}, {TSR_DTYPE_BF16, 0x1p-8}, {TSR_DTYPE_F16, 0x1p-11}};
+    for (size_t i = 0; s->dtype && i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(s->dtype, tsr_dtype_name(others[i].dtype)) == 0) {
+            p.dtype = others[i].dtype;
+            p.tolerance = others[i].tolerance;
+        }
     p.oh = windows(s->h, s->padding[0], s->padding[1], s->kh, s->dilation[0], s->strides[0]);
     p.ow = windows(s->w, s->padding[2], s->padding[3], s->kw, s->dilation[1], s->strides[1]);
     size_t size = tsr_dtype_size(p.dtype), images = s->n * s->h * s->w * s->c;
@@ -206,6 +211,14 @@ Test(conv, dtypes) {
     static const conv list[] = {
         {1, 7, 9, 5, 11, 3, 3, PLAIN, P(1, 1, 1, 1), .dtype = "f64"},
         {1, 5, 5, 150, 20, 3, 3, 1, S(2, 2), D(1, 1), P(1, 1, 1, 1), .dtype = "f64"},
+        {2, 7, 9, 5, 11, 3, 3, PLAIN, P(1, 1, 1, 1), .dtype = "bf16"},
+        {1, 5, 5, 150, 20, 3, 3, 1, S(2, 2), D(1, 1), P(1, 1, 1, 1), .dtype = "bf16"},
+        {2, 6, 8, 16, 24, 1, 1, PLAIN, .dtype = "bf16"},
+        {1, 9, 9, 37, 37, 3, 3, 37, S(1, 1), D(1, 1), P(1, 1, 1, 1), .dtype = "bf16"},
+        {1, 9, 9, 5, 5, 3, 3, 5, S(1, 1), D(1, 1), P(1, 1, 1, 1), .dtype = "bf16"},
+        {1, 7, 7, 1, 1, 2, 2, PLAIN, .dtype = "bf16"},
+        {1, 9, 7, 5, 50, 3, 2, PLAIN, .dtype = "f16"},
+        {2, 10, 7, 37, 37, 5, 3, 37, S(2, 3), D(2, 1), P(4, 3, 1, 1), .dtype = "f16"},
     };
     TEST_ALL(list);
 }
