@@ -64,8 +64,9 @@ bool tsr_gradient_mean(tsr_gradient *of) {
     double count = 1;
     if (!of->wanted[0]) return true;
     for (size_t i = 0; i < r.axis_count; i++) count *= (double)r.full.dims[r.axes[i]];
-    MlirValue share = tsr_emit_constant(of->builder, tsr_type_of(of->of_result).dtype, 1.0 / count);
-    MlirValue each = tsr_emit_binary(of->builder, TSR_GRAPH_NAME("mul"), of->of_result, share);
+    MlirValue g = tsr_emit_wide(of->builder, of->of_result); /* where 1 / n is not rounded twice */
+    MlirValue each = tsr_emit_mul(of->builder, g, tsr_emit_number(of->builder, g, 1.0 / count));
+    each = tsr_emit_cast(of->builder, each, tsr_type_of(of->of_result).dtype);
     of->of_operands[0] = expand(of, &r, each);
     return true;
 }
