@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions over every 251st float (a prime, so that exponents and mantissas mix) and over
- * random doubles, against libm in the next wider type; bits equal on all targets with FMA. The
- * bounds are the ones compiler/target/README.md states.
+ * Functions over every 251st float (a prime, so that exponents and mantissas mix), every bf16 and
+ * f16, and random doubles, against libm in the next wider type; bits equal on all targets with FMA.
+ * The bounds are the ones compiler/target/README.md states. TESSERA_MATH_STRIDE=41 in the
+ * environment takes every 41st float (more than 10^8), 1 all of them.
  */
+#include "tests/compiler/tile/functions.h"
 #include "tests/compiler/tile/harness.h"
 
 #include <criterion/criterion.h>
@@ -15,64 +17,13 @@
 
 enum { BLOCK = 65536, STRIDE = 251 };
 
-/* ---- what is tested -------------------------------------------------------------------------- */
-
-static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
-static long double sigmoidl(long double x) {
-    return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x));
-}
-static double silu(double x) { return x == -(double)INFINITY ? -0.0 : x * sigmoid(x); }
-static long double silul(long double x) {
-    return x == -(long double)INFINITY ? -0.0L : x * sigmoidl(x);
+static uint64_t stride(void) {
+    const char *text = getenv("TESSERA_MATH_STRIDE");
+    uint64_t wanted = text ? strtoull(text, NULL, 10) : 0;
+    return wanted ? wanted : STRIDE;
 }
 
-/* In the far tail a rounding of x / sqrt 2 would show: it is taken back to first order. */
-static const long double root_half = 0.70710678118654752440084436210484903928L;
-static long double gelul(long double x) {
-    if (x < -50) return -0.0L;
-    if (x > 50) return x;
-    long double z = x * root_half, low = fmal(x, root_half, -z);
-    return x / 2 * erfcl(-z) * (x < 0 ? expl(2 * z * -low) : 1);
-}
-static double gelu(double x) {
-    if (x == -(double)INFINITY) return -0.0;
-    return x / 2 * erfc(-x * (double)root_half);
-}
-static double gelu_tanh(double x) {
-    if (x == -(double)INFINITY) return -0.0;
-    return x * sigmoid(1.5957691216057308 * x * (1 + 0.044715 * x * x));
-}
-static long double gelu_tanhl(long double x) {
-    if (x == -(long double)INFINITY) return -0.0L;
-    return x * sigmoidl(1.59576912160573071175978423973752747L * x * (1 + 0.044715L * x * x));
-}
-static double rsqrt(double x) { return 1 / sqrt(x); }
-static long double rsqrtl(long double x) { return 1 / sqrtl(x); }
-
-typedef struct function {
-    const char *name, *op; /* op: with attributes, after the operand */
-    double (*of_double)(double);
-    long double (*of_long)(long double);
-    double f32, f64; /* bounds, units in the last place, with and without FMA */
-} function;
-
-enum { EXP, LOG, TANH, EXPM1, LOG1P, ERF, SIGMOID, SILU, GELU, GELU_TANH, RSQRT, FUNCTIONS };
-static const function functions[FUNCTIONS] = {
-    [EXP] = {"exp", "exp %x", exp, expl, 1.0, 1.0},
-    [LOG] = {"log", "log %x", log, logl, 0.8, 0.8},
-    [TANH] = {"tanh", "tanh %x", tanh, tanhl, 1.4, 1.4},
-    [EXPM1] = {"expm1", "expm1 %x", expm1, expm1l, 1.5, 2.0},
-    [LOG1P] = {"log1p", "log1p %x", log1p, log1pl, 0.8, 0.8},
-    [ERF] = {"erf", "erf %x", erf, erfl, 1.5, 1.5},
-    [SIGMOID] = {"sigmoid", "sigmoid %x", sigmoid, sigmoidl, 2.5, 2.5},
-    [SILU] = {"silu", "silu %x", silu, silul, 4, 4},
-    [GELU] = {"gelu", "gelu %x", gelu, gelul, 5, 5},
-    [GELU_TANH] = {"gelu_tanh", "gelu %x {approximate = \"tanh\"}", gelu_tanh, gelu_tanhl, 300,
-                   2000},
-    [RSQRT] = {"rsqrt", "rsqrt %x", rsqrt, rsqrtl, 1.5, 1.5},
-};
-
-static void open_functions(fixture *f, const function *these, size_t count) {
+static void open_functions(fixture *f, const math_function *these, size_t count) {
     tsr_buffer text = {0};
     for (size_t i = 0; i < count; i++)
         for (int wide = 0; wide < 2; wide++)
@@ -89,43 +40,23 @@ static void open_functions(fixture *f, const function *these, size_t count) {
     tsr_buffer_finish(&text);
 }
 
-/* |got - exact| in units in the last place of the float nearest to exact. */
-static double error_f32(float got, double exact) {
-    float nearest = (float)exact;
-    if (isnan(exact)) return isnan(got) ? 0 : (double)INFINITY;
-    if (isinf(nearest) || isinf(got)) return nearest == got ? 0 : (double)INFINITY;
-    int exponent = 0;
-    frexp(exact, &exponent);
-    double unit = ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
-    return fabs((double)got - exact) / unit;
-}
-
-static double error_f64(double got, long double exact) {
-    double nearest = (double)exact;
-    if (isnan(nearest)) return isnan(got) ? 0 : (double)INFINITY;
-    if (isinf(nearest) || isinf(got)) return nearest == got ? 0 : (double)INFINITY;
-    int exponent = 0;
-    frexpl(exact, &exponent);
-    long double unit = ldexpl(1, exponent - 53 < -1074 ? -1074 : exponent - 53);
-    return (double)(fabsl((long double)got - exact) / unit);
-}
-
 static void run(const built *b, const char *name, void *x, void *y) {
     tsr_fault fault = {0};
     void *buffers[] = {x, y};
     kernel_find(b, name)(&(tsr_kernel_args){buffers, &fault}, 0, kernel_grid(b, name));
 }
 
-static void test_f32(fixture *f, const function *tested) {
+static void test_f32(fixture *f, const math_function *tested) {
     static float x[BLOCK], y[BLOCK], fused[BLOCK];
     static double exact[BLOCK];
     double worst[TARGETS_MAX] = {0};
     float worst_at[TARGETS_MAX] = {0};
     char name[32];
     snprintf(name, sizeof name, "%s_f32", tested->name);
-    for (uint64_t from = 0; from < UINT64_C(1) << 32; from += (uint64_t)BLOCK * STRIDE) {
+    const uint64_t apart = stride();
+    for (uint64_t from = 0; from < UINT64_C(1) << 32; from += BLOCK * apart) {
         for (size_t i = 0; i < BLOCK; i++) {
-            uint32_t bits = (uint32_t)(from + i * STRIDE);
+            uint32_t bits = (uint32_t)(from + i * apart);
             memcpy(&x[i], &bits, sizeof bits);
             exact[i] = tested->of_double((double)x[i]);
         }
@@ -133,7 +64,7 @@ static void test_f32(fixture *f, const function *tested) {
             const built *b = &f->built[t];
             run(b, name, x, y);
             for (size_t i = 0; i < BLOCK; i++) {
-                double error = error_f32(y[i], exact[i]);
+                double error = math_error_f32(y[i], exact[i]);
                 if (error <= worst[t]) continue;
                 worst[t] = error;
                 worst_at[t] = x[i];
@@ -150,7 +81,7 @@ static void test_f32(fixture *f, const function *tested) {
                   f->built[t].target->name, worst[t], (double)worst_at[t]);
 }
 
-static void test_f64(fixture *f, const function *tested) {
+static void test_f64(fixture *f, const math_function *tested) {
     static double x[BLOCK], y[BLOCK], fused[BLOCK];
     static long double exact[BLOCK];
     double worst[TARGETS_MAX] = {0}, worst_at[TARGETS_MAX] = {0};
@@ -171,7 +102,7 @@ static void test_f64(fixture *f, const function *tested) {
             const built *b = &f->built[t];
             run(b, name, x, y);
             for (size_t i = 0; i < BLOCK; i++) {
-                double error = error_f64(y[i], exact[i]);
+                double error = math_error_f64(y[i], exact[i]);
                 if (error <= worst[t]) continue;
                 worst[t] = error;
                 worst_at[t] = x[i];
@@ -188,7 +119,7 @@ static void test_f64(fixture *f, const function *tested) {
                   f->built[t].target->name, worst[t], worst_at[t]);
 }
 
-static void test_function(const function *tested) {
+static void test_function(const math_function *tested) {
     fixture f = {0};
     open_functions(&f, tested, 1);
     test_f32(&f, tested);
@@ -197,25 +128,25 @@ static void test_function(const function *tested) {
 }
 
 #define TEST(name, WHICH)                                                                          \
-    Test(math, name) { test_function(&functions[WHICH]); }
-TEST(exp, EXP)
-TEST(log, LOG)
-TEST(tanh, TANH)
-TEST(expm1, EXPM1)
-TEST(log1p, LOG1P)
-TEST(erf, ERF)
-TEST(sigmoid, SIGMOID)
-TEST(silu, SILU)
-TEST(gelu, GELU)
-TEST(gelu_tanh, GELU_TANH)
-TEST(rsqrt, RSQRT)
+    Test(math, name) { test_function(&math_functions[WHICH]); }
+TEST(exp, MATH_EXP)
+TEST(log, MATH_LOG)
+TEST(tanh, MATH_TANH)
+TEST(expm1, MATH_EXPM1)
+TEST(log1p, MATH_LOG1P)
+TEST(erf, MATH_ERF)
+TEST(sigmoid, MATH_SIGMOID)
+TEST(silu, MATH_SILU)
+TEST(gelu, MATH_GELU)
+TEST(gelu_tanh, MATH_GELU_TANH)
+TEST(rsqrt, MATH_RSQRT)
 
 static const float specials[] = {0.0f,    -0.0f,   1.0f,    -1.0f,  INFINITY, -INFINITY,
                                  NAN,     0.5f,    -104.5f, 88.8f,  1e-40f,   -1e-40f,
                                  3.4e38f, 0.6249f, -88.5f,  -13.5f, -2.0f,    0x1p-60f};
 
 /* libm's value of a special argument: the same infinity, NaN or zero with its sign. */
-static void check_special(const function *tested, float x, float y) {
+static void check_special(const math_function *tested, float x, float y) {
     double exact = tested->of_double((double)x);
     if (isnan(exact))
         cr_assert(isnan(y), "%s of %a: %a", tested->name, (double)x, (double)y);
@@ -228,13 +159,13 @@ static void check_special(const function *tested, float x, float y) {
 Test(math, scalars_and_specials) {
     static float x[BLOCK], y[BLOCK];
     fixture f = {0};
-    open_functions(&f, functions, FUNCTIONS);
+    open_functions(&f, math_functions, MATH_FUNCTIONS);
     random_state random = {3};
     random_fill(&random, TSR_DTYPE_F32, x, BLOCK, -20, 20);
     memcpy(x, specials, sizeof specials);
     for (size_t t = 0; t < f.built_count; t++)
-        for (int which = 0; which < FUNCTIONS; which++) {
-            const function *tested = &functions[which];
+        for (int which = 0; which < MATH_FUNCTIONS; which++) {
+            const math_function *tested = &math_functions[which];
             char vector[32], scalar[32];
             snprintf(vector, sizeof vector, "%s_f32", tested->name);
             snprintf(scalar, sizeof scalar, "%s_f32_scalar", tested->name);
@@ -252,8 +183,6 @@ Test(math, scalars_and_specials) {
 }
 
 /* ---- pow ------------------------------------------------------------------------------------- */
-
-static const double pow_bound_f32 = 0.51, pow_bound_f64 = 1.3;
 
 static void open_pow(fixture *f) {
     tsr_buffer text = {0};
@@ -292,9 +221,10 @@ Test(math, pow_f32) {
     double worst = 0;
     open_pow(&f);
     random_state random = {21};
-    for (uint64_t from = 0; from < UINT64_C(1) << 32; from += (uint64_t)BLOCK * STRIDE) {
+    const uint64_t apart = stride();
+    for (uint64_t from = 0; from < UINT64_C(1) << 32; from += BLOCK * apart) {
         for (size_t i = 0; i < BLOCK; i++) {
-            uint32_t bits = (uint32_t)(from + i * STRIDE);
+            uint32_t bits = (uint32_t)(from + i * apart);
             memcpy(&x[i], &bits, sizeof bits);
             n[i] = (float)exponent_for(&random, (double)x[i], 110);
             exact[i] = pow((double)x[i], (double)n[i]);
@@ -302,7 +232,7 @@ Test(math, pow_f32) {
         for (size_t t = 0; t < f.built_count; t++) {
             run_pow(&f.built[t], "pow_f32", x, n, y);
             for (size_t i = 0; i < BLOCK; i++) {
-                double error = error_f32(y[i], exact[i]);
+                double error = math_error_f32(y[i], exact[i]);
                 cr_assert(error <= pow_bound_f32, "%a ^ %a on %s: %.3f ulp", (double)x[i],
                           (double)n[i], f.built[t].target->name, error);
                 if (error > worst) worst = error;
@@ -335,7 +265,7 @@ Test(math, pow_f64) {
         for (size_t t = 0; t < f.built_count; t++) {
             run_pow(&f.built[t], "pow_f64", x, n, y);
             for (size_t i = 0; i < BLOCK; i++) {
-                double error = error_f64(y[i], exact[i]);
+                double error = math_error_f64(y[i], exact[i]);
                 cr_assert(error <= pow_bound_f64, "%a ^ %a on %s: %.3f ulp", x[i], n[i],
                           f.built[t].target->name, error);
                 if (error > worst) worst = error;
@@ -370,12 +300,12 @@ Test(math, pow_specials) {
         run_pow(&f.built[t], "pow_f64", wide_x, wide_n, wide_y);
         for (size_t i = 0; i < (size_t)COUNT * COUNT; i++) {
             double exact = pow((double)x[i], (double)n[i]);
-            cr_assert(error_f32(y[i], exact) <= pow_bound_f32 &&
+            cr_assert(math_error_f32(y[i], exact) <= pow_bound_f32 &&
                           (isnan(exact) || !signbit(y[i]) == !signbit(exact)),
                       "%a ^ %a: %a, not %a", (double)x[i], (double)n[i], (double)y[i], exact);
             exact = pow(wide_x[i], wide_n[i]);
             long double close = powl((long double)wide_x[i], (long double)wide_n[i]);
-            cr_assert(error_f64(wide_y[i], close) <= pow_bound_f64 &&
+            cr_assert(math_error_f64(wide_y[i], close) <= pow_bound_f64 &&
                           (isnan(exact) || !signbit(wide_y[i]) == !signbit(exact)),
                       "%a ^ %a: %a, not %a", wide_x[i], wide_n[i], wide_y[i], exact);
         }
