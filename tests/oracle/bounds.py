@@ -19,10 +19,10 @@ PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
 
 
 class Interpreter:
-    """`rounding` off: plain float64, no bounds (for derivatives)."""
+    """`rounding` off: plain float64, no bounds (for derivatives). `train`: dropout drops."""
 
-    def __init__(self, rounding=True, step=0, seed=0):
-        self.rounding, self.step, self.seed = rounding, step, seed
+    def __init__(self, rounding=True, step=0, seed=0, train=False):
+        self.rounding, self.step, self.seed, self.train = rounding, step, seed, train
         self.random = np.random.default_rng(1)
 
     def run(self, function, arguments, tensors=None):
@@ -50,6 +50,8 @@ class Interpreter:
             return [(np.int64(self.step if op.name == 'step' else self.seed), np.zeros(()))]
         if op.name in ('random_uniform', 'random_normal'):
             return self.drawn(op)
+        if op.name == 'dropout':
+            return [(interpret.dropout(op, inputs[0][0], self.step, self.seed), inputs[0][1])] if self.train else inputs
         if op.name in ('sgd', 'adamw'):
             self.gradients[op.operands[0]] = inputs[1][0]
             return [(inputs[0][0], inputs[0][1])] * len(op.types)
@@ -72,6 +74,8 @@ class Interpreter:
         return self.region(region, own)
 
     def control(self, op, inputs, values):
+        if op.name == 'call':
+            return self.inner(op.regions[0], inputs, {})
         if op.name == 'if':
             return self.inner(op.regions[0 if inputs[0][0] else 1], [], values)
         if op.name == 'while':
@@ -158,6 +162,8 @@ class Interpreter:
         if 'grad' in op.name and not np.all(np.isfinite(x)):
             return np.full(op.types[0].shape, np.inf)
         terms = max(x.size // max(op.types[0].size, 1), 1) if op.name != 'cumsum' else x.shape[op.integer('axis')]
+        if 'pool' in op.name:
+            terms = int(np.prod(op.integers('window')))
         size = evaluate(op, [np.abs(x)])[0]
         unit = UNIT[op.types[0].dtype] * (terms if op.name != 'sum' else terms / 16 + 16)
         spread = evaluate(op, [e])[0]
@@ -190,9 +196,17 @@ class Interpreter:
                 logits = interpret.attention_logits(op, x[0], x[1], masks[0] if masks else None)
                 reach = 8 * np.max(np.abs(logits[np.isfinite(logits)]), initial=0) + reach
             floor = 1 if 'entropy' in op.name or 'logsum' in op.name else 0
-            return unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
+            known = np.where(self.spread(op, x[0]), np.inf, 0) if op.name == 'reduce_prod' else 0
+            return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
         name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
         return 2 * LOCAL[name] * unit * size + (TINY[dtype] * 4 if dtype in ('f64', 'f32') else 0)
+
+    def spread(self, op, x):
+        """Products some order of whose factors overflows, and then meets a 0 or vanishes."""
+        size = np.where(np.isfinite(x), np.abs(x), 1.0)
+        most = evaluate(op, [np.maximum(size, 1.0)])[0]
+        least = evaluate(op, [np.minimum(size, 1.0)])[0]
+        return (most >= 2.0**127) & (least < 2.0**-60) if op.types[0].dtype != 'f64' else (most >= 2.0**1000) & (least < 2.0**-900)
 
     def stepped(self, op, x, e, results):
         """Elementwise: each operand a step up and down."""

@@ -8,15 +8,16 @@ from interpret import rounded
 DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
 INTEGERS = ('i64', 'i32', 'i8', 'ui8')
 ELEMENTS_MAX = 6000
+PREDICATES = ('eq', 'ne', 'lt', 'le', 'gt', 'ge')
 UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'floor')
 
 
 class Generator:
     """`kinds`: names of KINDS that may be used; `dtypes` restrict the types, `empty` allows dims of 0; every other dim is
-    `edge`, if given."""
+    `edge`, if given; a kind of several variants takes `only` that one."""
 
-    def __init__(self, random, kinds, dtypes=None, empty=True, smooth=False, edge=None):
-        self.random, self.kinds, self.smooth, self.edge = random, kinds, smooth, edge
+    def __init__(self, random, kinds, dtypes=None, empty=True, smooth=False, edge=None, only=None):
+        self.random, self.kinds, self.smooth, self.edge, self.only = random, kinds, smooth, edge, only
         self.dtypes, self.empty = dtypes, empty and random.random() < 0.15
         self.odd = not smooth and random.random() < 0.1  # infinities, NaN, denormals among the inputs
         self.arguments, self.data, self.ops, self.types, self.count = [], [], [], {}, 0
@@ -27,11 +28,17 @@ class Generator:
         return self.random.random() < p
 
     def pick(self, items):
+        if self.only is not None and self.only in items:
+            return self.only
         return items[int(self.random.integers(len(items)))]
 
     def name(self):
         self.count += 1
         return f'%v{self.count}'
+
+    def size(self, items):
+        """One of the items, or the edge."""
+        return self.edge if self.edge and self.edge <= 65 and self.chance(0.5) else self.pick(items)
 
     def dim(self):
         if self.edge is not None and self.chance(0.6):
@@ -128,7 +135,7 @@ class Generator:
             KINDS[self.pick(self.kinds)](self)
         used = {o for op in self.ops for o in op.operands} | {o for op in self.ops for r in op.regions for i in r.ops
                                                               for o in i.operands}
-        free = [r for op in self.ops for r in op.results if r not in used and self.types[r].dtype]
+        free = [r for op in self.ops for r in op.results if r not in used and r in self.types]
         self.ops.append(Op('return', free[-24:], [], []))
         return Function(name, self.arguments, self.ops)
 
@@ -144,14 +151,20 @@ def unary(g):
     g.emit(g.pick(UNARY[:-1] if g.smooth else UNARY), [x], g.types[x])
 
 
+GELUS = ('"none"', '"tanh"')
+
+
 def gelu(g):
     x = g.value(FLOATS)
-    g.emit('gelu', [x], g.types[x], approximate=g.pick(['"none"', '"tanh"']))
+    g.emit('gelu', [x], g.types[x], approximate=g.pick(GELUS))
+
+
+SIGNS = ('neg', 'relu', 'abs', 'sign')
 
 
 def sign(g):
     x = g.value(FLOATS if g.smooth else FLOATS + INTEGERS[:3])
-    name = g.pick(['neg', 'relu', 'abs', 'sign'])
+    name = g.pick(SIGNS)
     g.emit(name, [x], g.types[x])
 
 
@@ -168,9 +181,12 @@ def pair(g, dtypes):
     return ([x, y] if g.chance(0.5) else [y, x]), Type(shape, kind.dtype)
 
 
+BINARY = ('add', 'sub', 'mul', 'div', 'max', 'min')
+
+
 def binary(g):
     operands, kind = pair(g, FLOATS if g.smooth else FLOATS + INTEGERS)
-    g.emit(g.pick(['add', 'sub', 'mul', 'div', 'max', 'min']), operands, kind)
+    g.emit(g.pick(BINARY), operands, kind)
 
 
 def power(g):
@@ -187,12 +203,15 @@ def ipow(g):
 
 def compare(g):
     operands, kind = pair(g, FLOATS + INTEGERS)
-    g.emit('compare', operands, Type(kind.shape, 'i1'), predicate=f'{g.pick(range(6))} : i32')
+    g.emit('compare', operands, Type(kind.shape, 'i1'), predicate=f'{PREDICATES.index(g.pick(PREDICATES))} : i32')
+
+
+LOGIC = ('and', 'or', 'xor')
 
 
 def logic(g):
     operands, kind = pair(g, ('i1',))
-    g.emit(g.pick(['and', 'or', 'xor']), operands, kind)
+    g.emit(g.pick(LOGIC), operands, kind)
     g.emit('not', operands[:1], g.types[operands[0]])
 
 
@@ -381,13 +400,26 @@ def softmax(g):
     g.emit('softmax_safe', [x], g.types[x], axis=f'{g.axis(g.types[x].shape)} : i64')
 
 
+def logsumexp(g):
+    x = g.value(FLOATS)
+    axes = g.axes(g.types[x].shape)
+    shape = [d for i, d in enumerate(g.types[x].shape) if i not in axes]
+    g.emit('logsumexp_safe', [x], Type(shape, g.types[x].dtype), axes=str(axes))
+
+
+NORMS = ('layernorm_safe', 'rmsnorm_safe')
+
+
 def norm(g):
     x = g.value(FLOATS, least=1)
     kind = g.types[x]
     axes = g.axes(kind.shape) or [len(kind.shape) - 1]
-    name, most = g.pick([('layernorm_safe', 3), ('rmsnorm_safe', 2)])
-    affine = [g.like(kind.dtype, kind.shape[-1:]) for _ in range(g.pick(range(most)))]
+    name = g.pick(NORMS)
+    affine = [g.like(kind.dtype, kind.shape[-1:]) for _ in range(g.pick(range(3 if name == 'layernorm_safe' else 2)))]
     g.emit(name, [x] + affine, kind, axes=str(axes), eps='1.0e-3 : f64')
+
+
+BATCH_NORMS = ('batch_norm', 'batch_norm_train')
 
 
 def batch_norm(g):
@@ -397,17 +429,19 @@ def batch_norm(g):
     scale, bias, mean = (g.like(kind.dtype, channels) for _ in range(3))
     variance = g.argument(Type(channels, kind.dtype), rounded(g.random.uniform(0.5, 2, channels), kind.dtype))
     operands, attrs = [x, scale, bias, mean, variance], {'axis': f'{axis} : i64', 'eps': '1.0e-3 : f64'}
-    if g.smooth or g.chance(0.5):
+    if g.pick(BATCH_NORMS) == 'batch_norm':
         g.add(Op('batch_norm', operands, [g.name()], [kind], attrs))
         return
     name = g.name()
     g.add(Op('batch_norm_train', operands, [f'{name}#{i}' for i in range(3)],
              [kind] + [Type(channels, kind.dtype)] * 2, attrs))
+    if g.smooth:  # no gradient passes through the running mean and variance: nothing may use them
+        del g.types[f'{name}#1'], g.types[f'{name}#2']
 
 
 def attention(g):
-    b, groups, s, t = g.pick([1, 2]), g.pick([1, 2]), g.pick([1, 3, 8, 17]), g.pick([1, 5, 16, 19])
-    d, e = g.pick([2, 8, 13]), g.pick([1, 8, 9])
+    b, groups, s, t = g.pick([1, 2]), g.pick([1, 2]), g.size([1, 3, 8, 17]), g.size([1, 5, 16, 19])
+    d, e = g.size([2, 8, 13]), g.size([1, 8, 9])
     heads, dtype = groups * g.pick([1, 2, 3]), g.dtype(FLOATS)
     q, k, v = g.like(dtype, [b, heads, s, d]), g.like(dtype, [b, groups, t, d]), g.like(dtype, [b, groups, t, e])
     mask = [] if g.chance(0.6) else [g.stretching('i1', [b, heads, s, t]) if g.smooth else
@@ -433,39 +467,81 @@ def spans(g, size, window):
     return strides, padding, padded
 
 
-def conv2d(g):
-    dtype, groups = g.dtype(('f32', 'f64')), g.pick([1, 1, 2])
-    c, f = groups * g.pick([1, 2, 3, 5]), groups * g.pick([1, 3, 4, 8])
-    size, window = [g.pick([4, 5, 8, 11]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
+def convolution(g):
+    """Image, filter, attributes and result of one; None where no window fits."""
+    dtype, groups = g.dtype(FLOATS), g.pick([1, 1, 2])
+    c, f = groups * g.size([1, 2, 3, 5]), groups * g.size([1, 3, 4, 8])
+    if g.chance(0.15):  # one channel a group
+        groups = f = c
+    size, window = [g.size([4, 5, 8, 11]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
     dilation = [g.pick([1, 1, 2]) for _ in range(2)]
     strides, padding, padded = spans(g, size, window)
     out = [(padded[i] - dilation[i] * (window[i] - 1) - 1) // strides[i] + 1 for i in range(2)]
-    if min(padded[i] - dilation[i] * (window[i] - 1) for i in range(2)) < 1:
-        return
     n = g.pick([1, 2])
-    x, w = g.like(dtype, [n] + size + [c]), g.like(dtype, window + [c // groups, f])
-    g.emit('conv2d', [x, w], Type([n] + out + [f], dtype), strides=str(strides), padding=str(padding), dilation=str(dilation),
-           groups=f'{groups} : i64')
+    if min(padded[i] - dilation[i] * (window[i] - 1) for i in range(2)) < 1 or not bounded([n] + size + [c]):
+        return None
+    attrs = {'strides': str(strides), 'padding': str(padding), 'dilation': str(dilation), 'groups': f'{groups} : i64'}
+    kinds = [[n] + size + [c], window + [c // groups, f], [n] + out + [f]]
+    return [Type(kind, dtype) for kind in kinds] + [attrs] if all(bounded(kind) for kind in kinds) else None
+
+
+def conv2d(g):
+    image, filter_, result, attrs = convolution(g) or [None] * 4
+    if image:
+        g.emit('conv2d', [g.like(image.dtype, image.shape), g.like(image.dtype, filter_.shape)], result, **attrs)
+
+
+CONV_GRADS = ('conv2d_grad_input', 'conv2d_grad_filter')
+
+
+def conv_grad(g):
+    image, filter_, result, attrs = convolution(g) or [None] * 4
+    name = g.pick(CONV_GRADS)
+    made, other = (image, filter_) if name == 'conv2d_grad_input' else (filter_, image)
+    if image and made.size * result.size <= 1 << 20:  # what the interpreter has patience for
+        g.emit(name, [g.like(image.dtype, other.shape), g.like(image.dtype, result.shape)], made, **attrs)
+
+
+POOLS = ('max_pool2d', 'avg_pool2d')
 
 
 def pool(g):
-    dtype, size, window = g.dtype(FLOATS), [g.pick([3, 4, 7, 9]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
+    dtype, size, window = g.dtype(FLOATS), [g.size([3, 4, 7, 9]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
     strides, padding, padded = spans(g, size, window)
     out = [(padded[i] - window[i]) // strides[i] + 1 for i in range(2)]
-    n, c = g.pick([1, 2]), g.pick([1, 3, 8])
+    n, c = g.pick([1, 2]), g.size([1, 3, 8])
+    if min(out) < 1 or not bounded([n] + size + [c]):
+        return
     attrs = {'window': str(window), 'strides': str(strides), 'padding': str(padding)}
-    name = g.pick(['max_pool2d', 'avg_pool2d'])
+    name = g.pick(POOLS)
     if name == 'avg_pool2d' and g.chance(0.5):
         attrs['exclude_padding'] = 'unit'
     g.add(Op(name, [g.like(dtype, [n] + size + [c])], [g.name()], [Type([n] + out + [c], dtype)], attrs))
 
 
 def cross_entropy(g):
-    x = g.value(('f32', 'f64'), rank=2)
+    x = g.value(FLOATS, rank=2)
     rows, classes = g.types[x].shape
     if classes:
         labels = g.argument(Type([rows], 'i64'), g.random.integers(0, classes, rows))
         g.emit('cross_entropy', [x, labels], Type([rows], g.types[x].dtype))
+
+
+def call(g):
+    """A function of its own that squares, and one that the function calls."""
+    x = g.value(FLOATS)
+    kind = g.types[x]
+    a, b, c, d, e = (g.name() for _ in range(5))
+    inner = Region([(a, kind)], [Op('mul', [a, a], [b], [kind]), Op('return', [b], [], [])])
+    outer = Region([(c, kind)], [Op('call', [c], [d], [kind], regions=[inner]), Op('tanh', [d], [e], [kind]),
+                                 Op('return', [e, d], [], [])])
+    name = g.name()
+    g.add(Op('call', [x], [f'{name}#0', f'{name}#1'], [kind, kind], regions=[outer]))
+
+
+def dropout(g):
+    x, stream = g.value(FLOATS), int(g.random.integers(1 << 32))
+    g.emit('dropout', [x], g.types[x], rate=f'{g.pick(["0.25", "0.5", "0.9"])} : f64', stream=f'{stream} : i64')
 
 
 def branch(g):
@@ -508,11 +584,15 @@ def while_(g):
              [condition, body]))
 
 
+DRAWS = ('random_uniform', 'random_normal')
+
+
 def draw(g):
     """With a stream of its own; a call runs at step 0 of seed 0."""
     kind, stream = Type(g.shape(), g.dtype(FLOATS)), int(g.random.integers(1 << 32))
-    name, attrs = g.pick([('random_uniform', {'low': '-1.0 : f64', 'high': '3.0 : f64'}),
-                          ('random_normal', {'mean': '0.5 : f64', 'deviation': '2.0 : f64'})])
+    name = g.pick(DRAWS)
+    attrs = {'low': '-1.0 : f64', 'high': '3.0 : f64'} if name == 'random_uniform' else {
+        'mean': '0.5 : f64', 'deviation': '2.0 : f64'}
     g.emit(name, [], kind, stream=f'{stream} : i64', **attrs)
 
 
@@ -523,9 +603,15 @@ KINDS = {
     'prod': reduction(['reduce_prod'], FLOATS + INTEGERS[:2]), 'argmax': argmax, 'reshape': reshape, 'transpose': transpose,
     'broadcast': broadcast, 'slice': slice_, 'pad': pad, 'concat': concat, 'split': split, 'gather': gather,
     'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
-    'softmax': softmax, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d,
-    'pool': pool, 'cross_entropy': cross_entropy, 'if': branch, 'scan': scan,
-    'while': while_, 'random': draw,
+    'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
+    'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
+    'while': while_, 'dropout': dropout, 'random': draw,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
-SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'ipow', 'random')]
+SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random')]
+# What a kind chooses from: as many ops, or forms of one.
+VARIANTS = {
+    'unary': UNARY, 'gelu': GELUS, 'sign': SIGNS, 'binary': BINARY, 'compare': PREDICATES, 'logic': LOGIC,
+    'extremum': ('reduce_max', 'reduce_min'), 'norm': NORMS, 'batch_norm': BATCH_NORMS, 'conv_grad': CONV_GRADS, 'pool': POOLS,
+    'random': DRAWS,
+}

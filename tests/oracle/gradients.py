@@ -9,7 +9,7 @@ import re
 import numpy as np
 
 from bounds import Interpreter
-from graph import FLOATS, Function, Op, Type, dense, parse, write
+from graph import FLOATS, Function, Op, Type, callees, dense, parse, write_entry
 
 OPTIMIZER = '#tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>'
 STEPS = (1e-5, 4e-6)
@@ -42,7 +42,8 @@ def loss_of(function, random):
 
 def differentiated(product, function, loss):
     """({argument: its gradient's name}, a function that returns the gradients); arguments of no influence are absent."""
-    source = write(function).replace('"infer"', '"train"')
+    called = ''.join(callees(function, function.name))
+    source = write_entry(function).replace('"infer"', '"train"')
     end = source.rindex('  "func.return"')
     minimize = f'  "tessera.minimize"({loss}) {{optimizer = {OPTIMIZER}}} : (tensor<f64>) -> ()\n'
     head, body = source[:end].split('{\n', 1)
@@ -51,8 +52,9 @@ def differentiated(product, function, loss):
         if kind.dtype in FLOATS:
             params += parameter(name[1:], kind)
             body = replace_uses(body, name, f'%x_{name[1:]}')
-    text = head + '{\n' + params + body + minimize + source[end:]
-    flat = product.opt(text, '-tessera-name-calls', '-tessera-streams', '-tessera-flatten', '-tessera-autodiff')
+    text = head + '{\n' + params + body + minimize + source[end:] + called
+    flat = product.opt(text, '-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries', '-tessera-flatten',
+                       '-tessera-autodiff')
     graph, = parse(flat).values()
     return returning_gradients(graph, function)
 
@@ -112,7 +114,7 @@ def check(product, checker, function, data, random):
 
 
 def differences(whole, data, graph, inputs, names, random):
-    plain = Interpreter(rounding=False)
+    plain = Interpreter(rounding=False, train=True)
     got = dict(zip(names, (v for v, _ in plain.run(graph, inputs))))
     noise = 64 * 2.0**-53 * abs(float(plain.run(whole, data)[0][0])) / min(STEPS)  # of sums that cancel
     for at, (name, kind) in enumerate(whole.arguments):

@@ -185,7 +185,7 @@ def parse(text):
             function = Function(re.search(r'sym_name = "(\w+)"', line)[1])
             functions[function.name] = function
             stack = [[None, 0, function]]
-        elif line.startswith('func.func @'):
+        elif line.startswith('func.func '):
             function = Function(re.search(r'@(\w+)\(', line)[1])
             ports = line[line.index('(') + 1:line.index(') -> (')]
             function.arguments = [(part.split(': ')[0], Type.read(part)) for part in split(ports)]
@@ -205,7 +205,10 @@ def parse(text):
             read_op(line, stack)
         elif '"tessera.' in line:
             raise ValueError('cannot read: ' + line)
-    return functions
+    called = [op for function in functions.values() for op in function.ops if op.name == 'call']
+    for op in called:
+        op.regions = [functions[op.text('callee').lstrip('@')]]
+    return {name: f for name, f in functions.items() if f not in [op.regions[0] for op in called]}
 
 
 def read_op(line, stack):
@@ -244,7 +247,7 @@ def write_ops(ops, types, depth):
         results = ', '.join(str(t) for t in op.types)
         tail = f'{" {" + attrs + "}" if attrs else ""} : ({kinds}) -> {results if len(op.types) == 1 else f"({results})"}'
         line = f'{"  " * depth}{head}"{dialect}.{op.name}"({", ".join(op.operands)})'
-        if op.regions:
+        if op.regions and op.name != 'call':
             bodies = []
             for region in op.regions:
                 types.update(region.arguments)
@@ -255,8 +258,30 @@ def write_ops(ops, types, depth):
     return lines
 
 
-def write(function):
-    """As an entry that infers; the last op is `return`."""
+def callees(region, name):
+    """The functions that calls in the region need, each called NAME_INDEX, as text; the calls are given their names."""
+    found = []
+
+    def visit(ops):
+        for op in ops:
+            for inner in op.regions:
+                visit(inner.ops)
+            if op.name == 'call':
+                op.attrs['callee'] = f'@{name}_{len(found)}'
+                found.append(op)
+    visit(region.ops)
+    texts = []
+    for op in found:
+        body, = op.regions
+        arguments = ', '.join(f'{n}: {t}' for n, t in body.arguments)
+        lines = write_ops(body.ops, dict(body.arguments), 1)
+        texts.append(f'func.func private {op.attrs["callee"]}({arguments}) -> ({", ".join(map(str, op.types))}) {{\n'
+                     + '\n'.join(lines) + '\n}\n')
+    return texts
+
+
+def write_entry(function):
+    """As an entry that infers, without what it calls; the last op is `return`."""
     types = dict(function.arguments)
     lines = write_ops(function.ops, types, 1)
     results = [types[o] for o in function.ops[-1].operands]
@@ -264,3 +289,9 @@ def write(function):
     outputs = ', '.join(f'{t} {{tessera.name = "r{i}"}}' for i, t in enumerate(results))
     return (f'func.func @{function.name}({arguments}) -> ({outputs}) attributes {{tessera.entry = "infer"}} {{\n'
             + '\n'.join(lines) + '\n}\n')
+
+
+def write(function):
+    """The entry, then the functions that it calls."""
+    called = callees(function, function.name)
+    return write_entry(function) + ''.join(called)

@@ -380,6 +380,13 @@ def drawn(op, step, seed):
     return op.number('low', 0.0) + (op.number('high', 1.0) - op.number('low', 0.0)) * u
 
 
+def dropout(op, x, step, seed):
+    """In training: what is kept grows, so that the mean stays."""
+    wide = Op('random_uniform', [], [], [op.types[0]], {'stream': op.attrs['stream']})
+    rate = float(rounded(op.number('rate'), 'f64' if op.types[0].dtype == 'f64' else 'f32'))
+    return np.where(drawn(wide, step, seed) >= rate, x / (1 - op.number('rate')), 0.0)
+
+
 COMPARE = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]
 SIMPLE = {
     'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': divide, 'max': np.maximum, 'min': np.minimum,

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every op that has a gradient, by itself: its gradient rule against central differences and against PyTorch's autograd.
+"""Every op that has a gradient, by itself: its gradient rule against central differences and against PyTorch's autograd. An op of
+ops.def with a gradient that no graph holds is an error.
 
-usage: torch_gradients.py TESSERA_OPT [SEED]
+usage: torch_gradients.py TESSERA_OPT OPS_DEF [SEED]
 
 The gradients that -tessera-autodiff writes are evaluated in float64; PyTorch computes the same in float64, by its own ops. What
 remains are roundings: 1e-9 of the larger of 1 and the gradient is allowed. Exit code 77 without NumPy or PyTorch.
@@ -10,6 +11,7 @@ remains are roundings: 1e-9 of the larger of 1 and the gradient is allowed. Exit
 import math
 import pathlib
 import random
+import re
 import sys
 
 try:
@@ -21,12 +23,13 @@ except ImportError:
     sys.exit(77)
 
 import gradients
+import interpret
 from bounds import Interpreter
 from generate import KINDS, SMOOTH, Generator
 from graph import FLOATS, Function, Op, Type, write
 from product import Product
 
-TOLERANCE, GRAPHS = 1e-9, 6
+TOLERANCE, GRAPHS, TRIES = 1e-9, 6, 60
 
 
 def axes(op):
@@ -96,6 +99,13 @@ def batch_norm(op, x, *rest):
     return (x - mean) / torch.sqrt(variance + op.number('eps')) * scale + bias
 
 
+def batch_norm_train(op, x, scale, bias, mean, variance):
+    dims, momentum = [i for i in range(x.ndim) if i != op.integer('axis')], op.number('momentum', 0.1)
+    m, v, count = x.mean(dims) if dims else x, x.var(dims, correction=0) if dims else x * 0, x.numel() // x.shape[op.integer('axis')]
+    unbiased = v * count / (count - 1) if count > 1 else v
+    return [batch_norm(op, x, scale, bias, m, v), mean + (m - mean) * momentum, variance + (unbiased - variance) * momentum]
+
+
 def attention(op, q, k, v, mask=None):
     heads = q.shape[1] // k.shape[1]
     k, v = (y.repeat_interleave(heads, 1) for y in (k, v))
@@ -129,6 +139,17 @@ def conv2d(op, x, f):
     y = F.conv2d(around(op, x, 0.0).contiguous(), f.permute(3, 2, 0, 1).contiguous(), stride=op.integers('strides'), dilation=op.integers('dilation'),
                  groups=op.integer('groups', 1))
     return y.permute(0, 2, 3, 1)
+
+
+def conv_grad(op, moved, g, image):
+    """The adjoint of the convolution, which is linear: its gradient at any point."""
+    at = torch.zeros(op.types[0].shape, dtype=g.dtype, requires_grad=True)
+    return torch.autograd.grad(conv2d(op, at, moved) if image else conv2d(op, moved, at), at, g, create_graph=True)[0]
+
+
+def dropout(op, x):
+    ones = interpret.dropout(op, np.ones(tuple(x.shape)), 0, 0)
+    return x * torch.tensor(ones)
 
 
 def max_pool(op, x):
@@ -168,6 +189,9 @@ OPS = {
     'split': lambda op, x: torch.split(x, [t.shape[op.integer('axis')] for t in op.types], op.integer('axis')),
     'top_k': top_k,
     'softmax_safe': lambda op, x: F.softmax(x, op.integer('axis')), 'layernorm_safe': layernorm, 'rmsnorm_safe': rmsnorm,
+    'logsumexp_safe': lambda op, x: torch.logsumexp(x, axes(op)) if axes(op) else x, 'batch_norm_train': batch_norm_train,
+    'conv2d_grad_input': lambda op, f, g: conv_grad(op, f, g, True), 'dropout': dropout,
+    'conv2d_grad_filter': lambda op, x, g: conv_grad(op, x, g, False), 'ipow': lambda op, x, n: x ** int(n),
     'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
     'avg_pool2d': avg_pool, 'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
     'compare': lambda op, a, b: PREDICATES[op.integer('predicate')](a, b),
@@ -193,6 +217,8 @@ def run(region, values):
             return inputs
         if op.name == 'constant':
             results = [torch.tensor(np.array(plain.simple(op, [])[0][0]))]
+        elif op.name == 'call':
+            results = inner(op.regions[0], inputs, {})
         elif op.name == 'if':
             results = run(op.regions[0 if inputs[0] else 1], dict(values))
         elif op.name == 'scan':
@@ -228,9 +254,38 @@ def scan(op, inputs, values):
     return carried + [torch.stack([stacked[i][k] for i in order]) for k in range(len(stacked[0]))]
 
 
+def generated(kind, seed, at):
+    dtypes = ('f64', 'f32') if kind == 'cast' else ('f64',)
+    g = Generator(np.random.default_rng([seed, SMOOTH.index(kind), at]), [kind], dtypes=dtypes, empty=False, smooth=True)
+    return g, g.graph('f', 1)
+
+
+def names_of(ops):
+    return {op.name for op in ops} | {name for op in ops for region in op.regions for name in names_of(region.ops)}
+
+
+def differentiable(table):
+    """The ops that have a gradient, by ops.def."""
+    rows = re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+\)$', table, re.MULTILINE)
+    return {name for name, gradient in rows if gradient not in ('none', 'unsupported')}
+
+
+def chosen(seed, wanted):
+    """(kind, at): some of each kind, and one that holds each op that is wanted."""
+    graphs, held = [(kind, at) for kind in SMOOTH for at in range(GRAPHS)], set()
+    for kind, at in graphs:
+        held |= names_of(generated(kind, seed, at)[1].ops)
+    for kind in SMOOTH:
+        for at in range(GRAPHS, TRIES):
+            fresh = wanted & names_of(generated(kind, seed, at)[1].ops) - held
+            if fresh:
+                graphs.append((kind, at))
+                held |= fresh
+    return graphs, sorted(wanted - held)
+
+
 def check(product, kind, seed, at):
-    g = Generator(np.random.default_rng([seed, SMOOTH.index(kind), at]), [kind], dtypes=('f64',), empty=False, smooth=True)
-    function = g.graph('f', 1)
+    g, function = generated(kind, seed, at)
     extra, loss = gradients.loss_of(function, g.random)
     if not loss or not any(t.dtype == 'f64' for _, t in function.arguments):
         return None, function
@@ -246,7 +301,7 @@ def check(product, kind, seed, at):
     why = gradients.differences(whole, g.data, graph, inputs, list(names), g.random)
     if why:
         return why, whole
-    got = dict(zip(names, (np.asarray(v) for v, _ in Interpreter(rounding=False).run(graph, inputs))))
+    got = dict(zip(names, (np.asarray(v) for v, _ in Interpreter(rounding=False, train=True).run(graph, inputs))))
     for name, expected in torch_gradients(whole, g.data).items():
         mine = got.get(name, np.zeros(expected.shape))
         off = np.abs(mine - expected) > TOLERANCE * np.maximum(1, np.abs(expected))
@@ -257,22 +312,25 @@ def check(product, kind, seed, at):
 
 
 def main():
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 32)
     print(f'seed {seed}')
     torch.set_num_threads(1)
     opt = pathlib.Path(sys.argv[1]).resolve()
     product = Product(opt.parent, pathlib.Path.cwd(), [])
-    failed = 0
-    for kind in SMOOTH:
-        for at in range(GRAPHS):
-            try:
-                why, graph = check(product, kind, seed, at)
-            except Exception as error:
-                why, graph = f'{type(error).__name__}: {error}', None
-            if why:
-                failed += 1
-                print(f'{kind} {at}: {why}\n{write(graph) if graph else ""}')
-    print(f'{len(SMOOTH) * GRAPHS} graphs of {len(SMOOTH)} kinds, {failed} failed')
+    wanted = differentiable(pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'))
+    graphs, missing = chosen(seed, wanted)
+    failed = len(missing)
+    if missing:
+        print(f'no graph holds {", ".join(missing)}')
+    for kind, at in graphs:
+        try:
+            why, graph = check(product, kind, seed, at)
+        except Exception as error:
+            why, graph = f'{type(error).__name__}: {error}', None
+        if why:
+            failed += 1
+            print(f'{kind} {at}: {why}\n{re.sub(chr(34) + "0x[0-9A-F]{64,}", chr(34) + "0x...", write(graph)) if graph else ""}')
+    print(f'{len(graphs)} graphs of {len(SMOOTH)} kinds, {len(wanted)} ops with a gradient; {failed} failed')
     sys.exit(1 if failed else 0)
 
 
