@@ -315,17 +315,6 @@ bool tsr_lower_one_hot(MlirOperation op) {
 
 /* ---- along an axis --------------------------------------------------------------------------- */
 
-bool tsr_check_iota(tsr_rule *rule) {
-    const tsr_type *type = &rule->declared[0];
-    int64_t axis;
-    if (!(TSR_DTYPES_NUMBER >> type->dtype & 1))
-        return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
-                             "element type of the result is %s, must be a "
-                             "number",
-                             tsr_dtype_name(type->dtype));
-    return tsr_rule_axis(rule, type->shape.rank, &axis);
-}
-
 /* Are 0 ... count - 1 all there? */
 static bool holds(tsr_dtype dtype, uint64_t count) {
     static const uint64_t limits[] = {[TSR_DTYPE_F64] = UINT64_C(1) << 53,
@@ -340,34 +329,20 @@ static bool holds(tsr_dtype dtype, uint64_t count) {
     return count <= limits[dtype] + tsr_dtype_is_float(dtype);
 }
 
-/* One dim of numbers, as a constant, that stretches over the others. */
-bool tsr_lower_iota(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    tsr_type type = tsr_type_of(tsr_op_result(op, 0)), line = {.dtype = type.dtype};
+bool tsr_check_iota(tsr_rule *rule) {
+    const tsr_type *type = &rule->declared[0];
     int64_t axis = 0;
-    bool read = tsr_op_i64(op, "axis", &axis);
-    TSR_ASSERT(read);
-    uint64_t count = type.shape.dims[axis];
-    line.shape.rank = type.shape.rank - (uint32_t)axis;
-    for (uint32_t i = 1; i < line.shape.rank; i++) line.shape.dims[i] = 1;
-    line.shape.dims[0] = count;
-    tsr_arena arena = {0};
-    char *data = TSR_NEW(&arena, char, count *tsr_dtype_size(type.dtype) + 1);
-    if (!data || !holds(type.dtype, count)) {
-        tsr_arena_finish(&arena);
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_HOLDS,
-                       "%s: %" PRIu64 " places along axis %" PRId64 " do not fit into %s",
-                       tsr_op_name(op), count, axis, tsr_dtype_name(type.dtype));
-        return false;
-    }
-    for (uint64_t i = 0; i < count; i++) tsr_dtype_write(type.dtype, (double)i, data, i);
-    tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b.context, &line, data)}, {0}};
-    MlirValue places = tsr_build_value(&b, TSR_GRAPH_NAME("constant"), NULL, 0,
-                                       tsr_type_make(b.context, &line), attrs);
-    tsr_arena_finish(&arena);
-    places = tsr_emit_broadcast(&b, places, &type.shape);
-    tsr_emit_replace(op, 1, &places);
-    return true;
+    if (!(TSR_DTYPES_NUMBER >> type->dtype & 1))
+        return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
+                             "element type of the result is %s, must be a "
+                             "number",
+                             tsr_dtype_name(type->dtype));
+    if (!tsr_rule_axis(rule, type->shape.rank, &axis)) return false;
+    uint64_t count = type->shape.dims[axis];
+    if (count == TSR_DIM_DYNAMIC || holds(type->dtype, count)) return true;
+    return tsr_rule_fail(rule, TSR_DIAG_HOLDS,
+                         "%" PRIu64 " places along axis %" PRId64 " do not fit into %s", count,
+                         axis, tsr_dtype_name(type->dtype));
 }
 
 bool tsr_check_cumsum(tsr_rule *rule) {

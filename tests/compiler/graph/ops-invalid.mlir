@@ -628,6 +628,14 @@ func.func @f(%a: tensor<2x3xi1>) {
 
 // -----
 
+func.func @f() {
+  // CHECK: [TSR-0128] tessera.iota: 129 places along axis 1 do not fit into i8
+  %0 = tessera.iota {axis = 1} : tensor<2x129xi8>
+  return
+}
+
+// -----
+
 func.func @f(%a: tensor<4x6xf32>) {
   // CHECK: [TSR-0125] tessera.slice: 3 elements from 2 by 2 do not fit into dim 1 of 6
   %0 = tessera.slice %a {start = [0, 2], size = [4, 3], stride = [1, 2]} : tensor<4x6xf32> -> tensor<4x3xf32>
