@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What happens at the edges: bad indices and labels end a call with an error that names them; division and functions outside their
-domain give what IEEE 754 says; a branch not taken cannot fault; constants may be infinite or NaN; tensors may be empty.
+domain give what IEEE 754 says; a branch not taken cannot fault; constants may be infinite or NaN, where that means something;
+tensors may be empty; shapes whose product overflows and functions that call themselves are refused.
 
 usage: bad_input.py TOOLS
 """
+import pathlib
 import re
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from graph import parse
 from product import Product
 
 INF, NAN = np.inf, np.nan
-DATA = 8  # exit code: docs/exit-codes.md
+DATA, INPUT = 8, 9  # exit codes: docs/exit-codes.md
 SOURCE = '''
 func.func @gather(%x: tensor<3x2xf32> {tessera.name = "x"}, %i: tensor<4xi64> {tessera.name = "i"}) -> (tensor<4x2xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
   %y = "tessera.gather"(%x, %i) {axis = 0 : i64} : (tensor<3x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
@@ -71,6 +73,17 @@ func.func @constants(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {
   %1 = "tessera.add"(%e, %x) : (tensor<0x3xf32>, tensor<3xf32>) -> tensor<0x3xf32>
   "func.return"(%0, %1) : (tensor<3xf32>, tensor<0x3xf32>) -> ()
 }
+func.func @odd_constants(%x: tensor<2xf16> {tessera.name = "x"}, %b: tensor<2xbf16> {tessera.name = "b"}, %d: tensor<2xf64> {tessera.name = "d"}) -> (tensor<2xf16> {tessera.name = "r0"}, tensor<2xbf16> {tessera.name = "r1"}, tensor<2xf64> {tessera.name = "r2"}, tensor<4xf16> {tessera.name = "r3"}, tensor<2xbf16> {tessera.name = "r4"}) attributes {tessera.entry = "infer"} {
+  %h = "tessera.constant"() {value = dense<[0x7C00, 0x7E00]> : tensor<2xf16>} : () -> tensor<2xf16>
+  %k = "tessera.constant"() {value = dense<[0xFF80, 0x7FC0]> : tensor<2xbf16>} : () -> tensor<2xbf16>
+  %e = "tessera.constant"() {value = dense<[0x7FF0000000000000, 0x7FF8000000000000]> : tensor<2xf64>} : () -> tensor<2xf64>
+  %0 = "tessera.mul"(%x, %h) : (tensor<2xf16>, tensor<2xf16>) -> tensor<2xf16>
+  %1 = "tessera.max"(%b, %k) : (tensor<2xbf16>, tensor<2xbf16>) -> tensor<2xbf16>
+  %2 = "tessera.div"(%d, %e) : (tensor<2xf64>, tensor<2xf64>) -> tensor<2xf64>
+  %3 = "tessera.pad"(%x) {low = [1], high = [1], value = 0x7FF8000000000000 : f64} : (tensor<2xf16>) -> tensor<4xf16>
+  %4 = "tessera.clamp"(%b) {low = 0xFFF0000000000000 : f64, high = 0x7FF0000000000000 : f64} : (tensor<2xbf16>) -> tensor<2xbf16>
+  "func.return"(%0, %1, %2, %3, %4) : (tensor<2xf16>, tensor<2xbf16>, tensor<2xf64>, tensor<4xf16>, tensor<2xbf16>) -> ()
+}
 '''
 X = np.arange(6, dtype=np.float64).reshape(3, 2)
 MIN = -2**31
@@ -91,7 +104,59 @@ CASES = [
       [1, NAN, INF, NAN, 0, NAN]]),
     ('integers', [[7, MIN, -7, 7], [0, -1, 2, -2], [300, -INF, NAN, -1.9]], [[0, MIN, -3, -3], [127, -128, 0, -1]]),
     ('constants', [[1, 1, 1]], [[INF, -INF, NAN], np.zeros((0, 3))]),
+    ('odd_constants', [[-2, 1], [3, 4], [5, 6]], [[-INF, NAN], [3, NAN], [0, NAN], [NAN, -2, 1, NAN], [3, 4]]),
 ]
+
+HUGE = 'tensor<3000000000x3000000000x3000000000xf32>'
+EMPTY = 'tensor<0x4000000000x4000000000x4000000000xf32>'
+
+
+def of_one(op, kind, attrs='', result=None):
+    """An entry of one op."""
+    result = result or kind
+    return (f'func.func @f(%x: {kind} {{tessera.name = "x"}}) -> ({result} {{tessera.name = "y"}}) attributes '
+            f'{{tessera.entry = "infer"}} {{\n  %y = "tessera.{op}"(%x) {{{attrs}}} : ({kind}) -> {result}\n'
+            f'  "func.return"(%y) : ({result}) -> ()\n}}\n')
+
+
+def calling(name, body, kind='tensor<3xf32>'):
+    return (f'func.func {name}(%x: {kind}) -> {kind} {{\n  %y = func.call @{body}(%x) : ({kind}) -> {kind}\n'
+            f'  return %y : {kind}\n}}\n')
+
+
+CALLER = ('func.func @f(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "y"}) attributes '
+          '{tessera.entry = "infer"} {\n  %y = func.call @CALLEE(%x) : (tensor<3xf32>) -> tensor<3xf32>\n  return %y : tensor<3xf32>\n}\n')
+# source, and how it is refused
+REFUSED = [
+    (of_one('neg', HUGE), f'tessera.neg: operand 0 has more than 2^63 bytes: {HUGE[7:-1]}'),
+    (of_one('neg', EMPTY), f'tessera.neg: operand 0 has more than 2^63 bytes: {EMPTY[7:-1]}'),
+    (of_one('pad', 'tensor<4xf32>', 'low = [9223372036854775803], high = [0]', 'tensor<9223372036854775807xf32>'),
+     'tessera.pad: result 0 has more than 2^63 bytes: 9223372036854775807xf32'),
+    (of_one('broadcast', 'tensor<1x1x1xf32>', '', HUGE), 'tessera.broadcast: result 0 has more than 2^63 bytes'),
+    (of_one('neg', 'tensor<1500000000000000000xf32>'), 'shape: expected dims[0] in 0 ... 2^53, got 1500000000000000000'),
+    (of_one('clamp', 'tensor<3xf32>', 'low = 0x7FF8000000000000 : f64, high = 1.0 : f64'),
+     'tessera.clamp: low is nan, high is 1; low must not be above high'),
+    (of_one('pad', 'tensor<3xi32>', 'low = [1], high = [1], value = 0x7FF0000000000000 : f64', 'tensor<5xi32>'),
+     'tessera.pad: value is inf, which i32 cannot hold'),
+    (of_one('rotary', 'tensor<2x4xf32>', 'axis = 0 : i64, base = 0x7FF8000000000000 : f64'),
+     'tessera.rotary: base is not finite'),
+    (CALLER.replace('CALLEE', 'f'), "func.call: '@f' calls itself or was not inlined"),
+    (CALLER.replace('CALLEE', 'g') + calling('private @g', 'h') + calling('private @h', 'g'),
+     "func.call: '@g' calls itself or was not inlined"),
+]
+
+
+def check_refused(product, folder):
+    """How many sources were not refused as they must be."""
+    failed = 0
+    for source, expected in REFUSED:
+        path = pathlib.Path(folder) / 'refused.mlir'
+        path.write_text(source, encoding='utf-8')
+        done = product.call('tessera-aot', 'build', path, '-o', path.with_suffix('.tsb'))
+        if done.returncode != INPUT or expected not in done.stderr:
+            failed += 1
+            print(f'exit code {done.returncode}, {done.stderr!r}; expected {INPUT}, {expected!r}\n{source}')
+    return failed
 
 
 def check(product, functions, target, entry, inputs, expected):
@@ -122,7 +187,8 @@ def main():
             if problem:
                 failed += 1
                 print(f'{entry}: {problem}')
-    print(f'{len(CASES)} cases, {failed} failed')
+        failed += check_refused(product, folder)
+    print(f'{len(CASES) + len(REFUSED)} cases, {failed} failed')
     sys.exit(1 if failed else 0)
 
 
