@@ -94,3 +94,27 @@ void bench_program_run(void *user) {
 double bench_program_compile_seconds(const bench_program *program) {
     return program->compile_seconds;
 }
+
+void bench_program_fill(bench_program *program, uint64_t seed) {
+    const tsr_config_entry *entry = &program->model->config.entries[0];
+    for (size_t i = 0; i < entry->input_count; i++) {
+        uint64_t count = 0;
+        const tsr_config_port *port = &entry->inputs[i];
+        if (port->dtype != TSR_DTYPE_F32 || !tsr_shape_count(&port->shape, &count)) continue;
+        float *values = measure_floats(&seed, (size_t)count);
+        memcpy(bench_program_input(program, i), values, (size_t)count * sizeof *values);
+        free(values);
+    }
+}
+
+size_t bench_program_workspace(const bench_program *program) {
+    return (size_t)program->model->program.entries[0].workspace_bytes;
+}
+
+size_t bench_program_launches(const bench_program *program) {
+    const tsr_program_entry *entry = &program->model->program.entries[0];
+    size_t count = 0;
+    for (size_t i = 0; i < entry->command_count; i++)
+        count += entry->commands[i].opcode == TSR_OP_LAUNCH;
+    return count;
+}

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A transformer block, forward and a training step, beside PyTorch and ONNX Runtime on CPU.
+
+usage: transformer.py TESSERA_AOT TESSERA_RUN MODEL_BENCH [options]
+
+The block: layernorm, product to query, key and value, causal attention, product, residual; layernorm, product, GELU (with erf),
+product, residual; products with biases. A training step: mean squared distance from a target, gradients, AdamW. First the values:
+forward and the gradient of every parameter against PyTorch in float64. Then the times, in turns: ours (MODEL_BENCH), PyTorch eager
+and compiled where that works here (AdamW fused), ONNX Runtime forward. Prints a row a case, then one JSON object: seconds, the
+operations of the products (what the block must compute) over the FMA peak of the same run, ratios to the fastest peer.
+Exits with 77 without PyTorch; ONNX Runtime is left out, and said so, where it is not installed.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy as np
+    import torch
+    import torch.nn.functional as F
+except ImportError as error:
+    print(error)
+    sys.exit(77)
+
+TOLERANCE = 1e-5  # of the largest magnitude: f32 against f64, sums of some thousand products
+LEARNING_RATE = 2.0 ** 10  # of the step from which gradients are read: (before - after) / rate
+ROUNDS, ROUND_SECONDS = 3, 1.0
+
+
+def parameters(width):
+    return {'norm1.scale': (width,), 'norm1.bias': (width,), 'qkv.weight': (width, 3 * width), 'qkv.bias': (3 * width,),
+            'out.weight': (width, width), 'out.bias': (width,), 'norm2.scale': (width,), 'norm2.bias': (width,),
+            'up.weight': (width, 4 * width), 'up.bias': (4 * width,), 'down.weight': (4 * width, width), 'down.bias': (width,)}
+
+
+def tensor(*shape):
+    return f'tensor<{"".join(f"{d}x" for d in shape)}f32>'
+
+
+def block_text(batch, places, width, heads):
+    size, x, wide, qkv = width // heads, tensor(batch, places, width), tensor(batch, places, 4 * width), tensor(batch, places, 3 * width)
+    lines = []
+    for name, shape in parameters(width).items():
+        spread = 'constant<1.0>' if name.endswith('scale') else 'uniform<-0.05, 0.05>'
+        lines.append(f'%{name} = tessera.param "{name}" init = #tessera.{spread} : {tensor(*shape)}')
+
+    def norm(result, source, name):
+        lines.append(f'%{result} = tessera.layernorm_safe %{source}, %{name}.scale, %{name}.bias {{axes = [2], eps = 1.0e-5}} : '
+                     f'{x}, {tensor(width)}, {tensor(width)} -> {x}')
+
+    def linear(result, source, name, from_type, to_type):
+        weight, bias = (tensor(*parameters(width)[f'{name}.{part}']) for part in ('weight', 'bias'))
+        lines.append(f'%{result}.m = tessera.matmul %{source}, %{name}.weight : {from_type}, {weight} -> {to_type}')
+        lines.append(f'%{result} = tessera.add %{result}.m, %{name}.bias : {to_type}, {bias} -> {to_type}')
+
+    norm('h1', 'x', 'norm1')
+    linear('qkv', 'h1', 'qkv', x, qkv)
+    lines.append(f'%parts:3 = tessera.split %qkv {{axis = 2 : i64}} : {qkv} -> {x}, {x}, {x}')
+    apart, turned = tensor(batch, places, heads, size), tensor(batch, heads, places, size)
+    for i, name in enumerate('qkv'):
+        lines.append(f'%{name}.r = tessera.reshape %parts#{i} : {x} -> {apart}')
+        lines.append(f'%{name}.t = tessera.transpose %{name}.r {{permutation = [0, 2, 1, 3]}} : {apart} -> {turned}')
+    lines.append(f'%a = tessera.attention %q.t, %k.t, %v.t {{causal}} : {turned}, {turned}, {turned} -> {turned}')
+    lines.append(f'%a.t = tessera.transpose %a {{permutation = [0, 2, 1, 3]}} : {turned} -> {apart}')
+    lines.append(f'%a.r = tessera.reshape %a.t : {apart} -> {x}')
+    linear('o', 'a.r', 'out', x, x)
+    lines.append(f'%r1 = tessera.add %x, %o : {x}, {x} -> {x}')
+    norm('h2', 'r1', 'norm2')
+    linear('u', 'h2', 'up', x, wide)
+    lines.append(f'%g = tessera.gelu %u : {wide}')
+    linear('d', 'g', 'down', wide, x)
+    lines.append(f'%y = tessera.add %r1, %d : {x}, {x} -> {x}')
+    return lines, x
+
+
+def module_text(shape, train, optimizer):
+    lines, x = block_text(*shape)
+    if train:
+        head = f'func.func @f(%x: {x} {{tessera.data = "x"}}, %t: {x} {{tessera.data = "t"}}) -> (tensor<f32> {{tessera.name = "loss"}})'
+        lines += [f'%e = tessera.sub %y, %t : {x}, {x} -> {x}', f'%s = tessera.mul %e, %e : {x}, {x} -> {x}',
+                  f'%l = tessera.mean %s {{axes = [0, 1, 2]}} : {x} -> tensor<f32>',
+                  f'tessera.minimize %l {{optimizer = {optimizer}}} : tensor<f32>', 'return %l : tensor<f32>']
+    else:
+        head = f'func.func @f(%x: {x} {{tessera.name = "x"}}) -> ({x} {{tessera.name = "y"}})'
+        lines += [f'return %y : {x}']
+    kind = 'train' if train else 'infer'
+    return 'module @block {\n' + head + f' attributes {{tessera.entry = "{kind}"}} {{\n' + '\n'.join(lines) + '\n}\n}\n'
+
+
+ADAMW = '#tessera.adamw<lr = 1.0e-4, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>'
+SGD = f'#tessera.sgd<lr = {LEARNING_RATE}, momentum = 0.0, weight_decay = 0.0>'
+
+
+def forward(p, x, heads):
+    batch, places, width = x.shape
+    h = F.layer_norm(x, (width,), p['norm1.scale'], p['norm1.bias'])
+    q, k, v = (part.view(batch, places, heads, -1).transpose(1, 2) for part in F.linear(h, p['qkv.weight'], p['qkv.bias']).chunk(3, -1))
+    a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, places, width)
+    x = x + F.linear(a, p['out.weight'], p['out.bias'])
+    h = F.layer_norm(x, (width,), p['norm2.scale'], p['norm2.bias'])
+    return x + F.linear(F.gelu(F.linear(h, p['up.weight'], p['up.bias'])), p['down.weight'], p['down.bias'])
+
+
+def product_flops(batch, places, width, heads):
+    """Of the forward pass; causal attention sees half of the scores. The gradient takes twice the products; attention's 5 / 2."""
+    dense, attention = 24 * batch * places * width * width, 4 * batch * places * (places + 1) // 2 * width
+    return dense + attention, 3 * dense + attention * 7 // 2
+
+
+# ---- values ----
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f'{" ".join(command)}:\n{done.stdout}{done.stderr}')
+    return done.stdout
+
+
+def read_safetensors(path):
+    with open(path, 'rb') as file:
+        data = file.read()
+    size = int.from_bytes(data[:8], 'little')
+    header = json.loads(data[8:8 + size])
+    return {name: np.frombuffer(data[8 + size:][slice(*entry['data_offsets'])], '<f4').reshape(entry['shape'])
+            for name, entry in header.items() if name != '__metadata__'}
+
+
+def write_safetensors(path, arrays):
+    header, at = {}, 0
+    for name, array in arrays.items():
+        header[name] = {'dtype': 'F32', 'shape': array.shape, 'data_offsets': [at, at + array.nbytes]}
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b' ' * (-len(text) % 8)
+    with open(path, 'wb') as file:
+        file.write(len(text).to_bytes(8, 'little') + text + b''.join(array.tobytes() for array in arrays.values()))
+
+
+def compare(what, got, expected):
+    error = float(np.abs(got - expected).max() / np.abs(expected).max())
+    if not error <= TOLERANCE:
+        sys.exit(f'{what}: relative error {error:.3g}, allowed {TOLERANCE}')
+    return error
+
+
+def build(aot, folder, name, text):
+    source, bundle = f'{folder}/{name}.mlir', f'{folder}/{name}.tsb'
+    with open(source, 'w', encoding='utf-8') as file:
+        file.write(text)
+    run([aot, 'build', source, '-o', bundle])
+    return bundle
+
+
+def check_values(args, folder, shape):
+    """The largest relative errors of the result and of the gradients."""
+    random = np.random.default_rng(args.seed)
+    x, t = (random.standard_normal(shape[:3]).astype('f4') for _ in range(2))
+    np.save(f'{folder}/x.npy', x)
+    np.save(f'{folder}/t.npy', t)
+    data = ['--data', f'x={folder}/x.npy', '--data', f't={folder}/t.npy', '--quiet']
+    step = build(args.aot, folder, 'step', module_text(shape, True, SGD))
+    before = {name: (random.standard_normal(dims) * 0.03).astype('f4') for name, dims in parameters(shape[2]).items()}
+    write_safetensors(f'{folder}/before', before)
+    run([args.run, step, *data, '--steps', '1', '--params', f'{folder}/before', '--export-params', f'{folder}/after'])
+    after = read_safetensors(f'{folder}/after')
+    run([args.run, build(args.aot, folder, 'forward', module_text(shape, False, None)), '--params', f'{folder}/before',
+         '--entry', 'f', '--input', f'x={folder}/x.npy', '--output', f'y={folder}/y.npy'])
+    p = {name: torch.tensor(value.T.astype('f8'), requires_grad=True) for name, value in before.items()}
+    y = forward(p, torch.tensor(x.astype('f8')), shape[3])
+    F.mse_loss(y, torch.tensor(t.astype('f8'))).backward()
+    error = compare('the result', np.load(f'{folder}/y.npy'), y.detach().numpy())
+    gradients = {name: (before[name] - after[name]) / LEARNING_RATE for name in p}
+    return error, max(compare(f'gradient of {name}', gradients[name].T, p[name].grad.numpy()) for name in p)
+
+
+# ---- times ----
+
+def seconds_of(call):
+    call()
+    count, start, now = 0, time.perf_counter(), 0.0
+    while now < ROUND_SECONDS / 4 or count < 2:
+        call()
+        count += 1
+        now = time.perf_counter() - start
+    return now / count
+
+
+def torch_cases(shape):
+    """{name: call}; parameters as torch.nn.Linear holds them."""
+    torch.manual_seed(0)
+    x, t = torch.randn(shape[:3]), torch.randn(shape[:3])
+    cases = {}
+    for how in ('eager', 'compiled'):
+        p = {name: torch.nn.Parameter(torch.randn(dims[::-1]) * 0.03) for name, dims in parameters(shape[2]).items()}
+        model = torch.compile(forward) if how == 'compiled' else forward
+        optimizer = torch.optim.AdamW(p.values(), lr=1e-4, fused=True)
+
+        def infer(model=model, p=p):
+            with torch.inference_mode():
+                model(p, x, shape[3])
+
+        def step(model=model, p=p, optimizer=optimizer):
+            optimizer.zero_grad(set_to_none=True)
+            F.mse_loss(model(p, x, shape[3]), t).backward()
+            optimizer.step()
+
+        try:
+            infer()
+            step()
+        except Exception as error:  # torch.compile needs a compiler that it likes
+            print(f'PyTorch {how}: {type(error).__name__}: {str(error)[:200]}', file=sys.stderr)
+            continue
+        cases[f'forward torch {how}'], cases[f'step torch {how}'] = infer, step
+    return cases
+
+
+def onnx_model(shape, fused):
+    """The block as its exporters write it: with the operator Attention, or by products and Softmax."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    batch, places, width, heads = shape
+    nodes, values = [], []
+
+    def constant(name, array):
+        values.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(op, inputs, output, **attrs):
+        nodes.append(helper.make_node(op, inputs, [output] if isinstance(output, str) else output, **attrs))
+        return output
+
+    random = np.random.default_rng(0)
+    for name, dims in parameters(width).items():
+        constant(name, (random.standard_normal(dims) * 0.03).astype('f4'))
+
+    def norm(source, name):
+        return node('LayerNormalization', [source, f'{name}.scale', f'{name}.bias'], f'{name}.y', axis=-1, epsilon=1e-5)
+
+    def linear(source, name):
+        node('MatMul', [source, f'{name}.weight'], f'{name}.m')
+        return node('Add', [f'{name}.m', f'{name}.bias'], f'{name}.y')
+
+    parts = node('Split', [linear(norm('x', 'norm1'), 'qkv')], ['q', 'k', 'v'], axis=-1, num_outputs=3)
+    apart, together = constant('apart', np.array([batch, places, heads, width // heads])), constant('together', np.array([batch, places, width]))
+    q, k, v = (node('Transpose', [node('Reshape', [part, apart], f'{part}.r')], f'{part}.t', perm=[0, 2, 1, 3]) for part in parts)
+    scale = (width // heads) ** -0.5
+    if fused:
+        a = node('Attention', [q, k, v], 'a', is_causal=1, scale=scale)
+    else:
+        unseen = constant('unseen', np.triu(np.full((places, places), -np.inf, 'f4'), 1))
+        k = node('Transpose', [f'{parts[1]}.r'], 'k.tt', perm=[0, 2, 3, 1])
+        s = node('Mul', [node('MatMul', [q, k], 's'), constant('scale', np.float32(scale))], 's.s')
+        a = node('MatMul', [node('Softmax', [node('Add', [s, unseen], 's.m')], 'p', axis=-1), v], 'a')
+    a = node('Reshape', [node('Transpose', [a], 'a.t', perm=[0, 2, 1, 3]), together], 'a.r')
+    r = node('Add', ['x', linear(a, 'out')], 'r')
+    g = node('Gelu', [linear(norm(r, 'norm2'), 'up')], 'g')
+    node('Add', [r, linear(g, 'down')], 'y')
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape[:3]) for n in 'xy')
+    graph = helper.make_graph(nodes, 'block', [x], [y], values)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid('', 23 if fused else 20)], ir_version=10).SerializeToString()
+
+
+def onnx_cases(shape, threads):
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+    except ImportError as error:
+        print(f'skipped: ONNX Runtime ({error})', file=sys.stderr)
+        return {}
+    x, cases = {'x': np.random.default_rng(1).standard_normal(shape[:3]).astype('f4')}, {}
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    for fused in (True, False):
+        try:
+            session = onnxruntime.InferenceSession(onnx_model(shape, fused), options, providers=['CPUExecutionProvider'])
+            session.run(None, x)
+        except Exception as error:  # an operator that this version lacks
+            print(f'ONNX Runtime, {"Attention" if fused else "products"}: {str(error)[:200]}', file=sys.stderr)
+            continue
+        cases[f'forward onnx {"fused" if fused else "plain"}'] = lambda session=session: session.run(None, x)
+    return cases
+
+
+def measure(args, folder, shape):
+    flops = dict(zip(('forward', 'step'), product_flops(*shape)))
+    files = {}
+    for what in flops:
+        files[what] = f'{folder}/{what}.mlir'
+        with open(files[what], 'w', encoding='utf-8') as file:
+            file.write(module_text(shape, what == 'step', ADAMW))
+    cases = {**torch_cases(shape), **onnx_cases(shape, args.threads)}
+    times, ours, peak = {name: [] for name in cases}, {what: [] for what in flops}, []
+    for _ in range(ROUNDS):
+        line = json.loads(run([args.bench, f'--aot={args.aot}', f'--folder={folder}', f'--threads={args.threads}', '--rounds=5',
+                               *files.values()]))
+        peak.append(line['peak'])
+        for what in flops:
+            ours[what].append(line[f'{what}.mlir'])
+        for name, call in cases.items():
+            times[name].append(seconds_of(call))
+    result = {}
+    for what, operations in flops.items():
+        seconds = statistics.median(r['seconds'] for r in ours[what])
+        peers = {name.split(' ', 1)[1]: statistics.median(t) for name, t in times.items() if name.startswith(what)}
+        best = min(peers, key=peers.get) if peers else None
+        row = {'seconds': seconds, 'build': ours[what][0]['build'], 'launches': ours[what][0]['launches'],
+               'of_peak': operations / seconds / statistics.median(peak), **peers}
+        if best:
+            row.update(best=best, ratio=peers[best] / seconds)
+        result[what] = row
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    for name in ('aot', 'run', 'bench'):
+        parser.add_argument(name)
+    parser.add_argument('--shapes', default='1x128x768x12,1x512x768x12,8x128x768x12', help='batch x places x width x heads')
+    parser.add_argument('--threads', type=int, default=1)
+    parser.add_argument('--seed', type=int, default=int(time.time()))
+    parser.add_argument('--no-values', action='store_true')
+    args = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
+    torch.set_num_threads(args.threads)
+    results = {'threads': args.threads, 'seed': args.seed, 'torch': torch.__version__}
+    for text in args.shapes.split(','):
+        shape = tuple(int(part) for part in text.split('x'))
+        with tempfile.TemporaryDirectory() as folder:
+            results[text] = {} if args.no_values else dict(zip(('error', 'gradient_error'), check_values(args, folder, shape)))
+            results[text].update(measure(args, folder, shape))
+        for what in ('forward', 'step'):
+            row = results[text][what]
+            peers = '  '.join(f'{name} {row[name] * 1e3:.2f}' for name in row if ' ' in name)
+            print(f'{text} {what}: {row["seconds"] * 1e3:.2f} ms, {row["of_peak"]:.0%} of peak, {row["launches"]} launches, '
+                  f'built in {row["build"]:.2f} s; {peers}; {row.get("ratio", 0):.2f}x')
+    print(json.dumps({k: {a: short(b) for a, b in v.items()} if isinstance(v, dict) else v for k, v in results.items()}))
+
+
+def short(value):
+    if isinstance(value, dict):
+        return {key: short(inner) for key, inner in value.items()}
+    return float(f'{value:.4g}') if isinstance(value, float) else value
+
+
+if __name__ == '__main__':
+    main()
