@@ -90,14 +90,13 @@ static const row_case cases[] = {
                                            "tensor<$Rx1xf32>\n" WITH_ROW(
                                                "n", "mul", "d",
                                                "r") "%gs = tessera.mul %g, %s : $F, tensor<$Cxf32> "
-                                                    "-> $F\n" BOTH("gn", "mul", "gs", "n")
-                                                        MEAN_ROW("c1", "gs") MEAN_ROW("c2", "gn")
-                                                            WITH_ROW("e", "sub", "gs", "c1")
-                                                                WITH_ROW("f", "mul", "n", "c2")
-                                                                    BOTH("h", "sub", "e", "f")
-                                                                        WITH_ROW(
-                                                                            "y", "mul", "h",
-                                                                            "r") "return %y : $F\n",
+                                                    "-> $F\n" BOTH("gn", "mul", "gs", "n") MEAN_ROW(
+                                                        "c1", "gs") MEAN_ROW("c2", "gn")
+                                                        WITH_ROW("e", "sub", "gs", "c1")
+                                                            WITH_ROW("f", "mul", "n", "c2")
+                                                                BOTH("h", "sub", "e", "f") WITH_ROW(
+                                                                    "y", "mul", "h",
+                                                                    "r") "return %y : $F\n",
      768, 3, false},
     {"cross_entropy", "%x: $F {tessera.name = \"x\"}, %l: tensor<$Rxi64> {tessera.name = \"l\"}",
      "tensor<$Rxf32>",

@@ -103,7 +103,8 @@ static bool is_settled(MlirOperation op) {
     tsr_graph_op id = tsr_graph_op_of(op);
     size_t operands = tsr_op_operand_count(op);
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
-    if (id == TSR_GRAPH_ATTENTION) return tsr_attention_is_kept(op);
+    if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
+        return tsr_attention_is_kept(op);
     return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;
 }
 

@@ -29,6 +29,7 @@ typedef struct tsr_emit {
     /* of the kernel being emitted */
     const char *kernel;
     LLVMValueRef function, program, fault;
+    bool streams; /* it has stores past the caches */
     LLVMBasicBlockRef entry;
     tsr_emit_slot *slots; /* open addressing, capacity a power of two */
     size_t slot_count, slot_capacity;

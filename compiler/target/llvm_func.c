@@ -8,6 +8,7 @@
  *     }
  */
 #include "compiler/target/llvm_emit.h"
+#include "runtime/base/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,6 +180,19 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, value);
 }
 
+static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) {
+    enum { ALIGN_MAX = TSR_BUFFER_ALIGN_BYTES };
+    static const char name[] = "nontemporal";
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
+    LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(i32, 1, false));
+    unsigned lanes = tsr_emit_lanes(type), size = (lanes ? lanes : 1) * align_of(type);
+    if (strncmp(emit->target->triple, "x86_64-", strlen("x86_64-")) != 0) return;
+    LLVMSetAlignment(store, size < ALIGN_MAX ? size : ALIGN_MAX);
+    LLVMSetMetadata(store, LLVMGetMDKindIDInContext(emit->llvm, name, sizeof name - 1),
+                    LLVMMetadataAsValue(emit->llvm, LLVMMDNodeInContext2(emit->llvm, &one, 1)));
+    emit->streams = true;
+}
+
 static void emit_store(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef value = tsr_emit_operand(emit, op, 0);
     LLVMTypeRef type = LLVMTypeOf(value);
@@ -189,7 +203,19 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
         tsr_emit_intrinsic(emit, "llvm.masked.store", types, 2, args, 3);
         return;
     }
-    LLVMSetAlignment(LLVMBuildStore(emit->builder, value, to), align_of(type));
+    LLVMValueRef store = LLVMBuildStore(emit->builder, value, to);
+    LLVMSetAlignment(store, align_of(type));
+    if (tsr_op_has(op, "streamed")) mark_streamed(emit, store, type);
+}
+
+static void emit_prefetch(tsr_emit *emit, MlirOperation op) {
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
+    LLVMValueRef at = address(emit, tsr_op_operand(op, 0), tsr_op_operand(op, 1));
+    LLVMTypeRef types[] = {LLVMTypeOf(at)};
+    enum { READ = 0, EVERY_LEVEL = 3, DATA = 1 };
+    LLVMValueRef args[] = {at, tsr_emit_int(i32, READ), tsr_emit_int(i32, EVERY_LEVEL),
+                           tsr_emit_int(i32, DATA)};
+    tsr_emit_intrinsic(emit, "llvm.prefetch", types, 1, args, 4);
 }
 
 static LLVMTypeRef array_type(tsr_emit *emit, MlirType buffer) {
@@ -332,6 +358,7 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
         void (*emit)(tsr_emit *emit, MlirOperation op);
     } rows[] = {{"tile.load", emit_load},
                 {"tile.store", emit_store},
+                {"tile.prefetch", emit_prefetch},
                 {"tile.local", emit_local},
                 {"tile.constant", emit_constant},
                 {"tile.check_index", emit_check_index}};
@@ -399,6 +426,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
+    emit->streams = false;
     set_attributes(emit);
     emit->entry = tsr_emit_block(emit, "entry");
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "program");
@@ -417,6 +445,8 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, end, ""), loop, done);
     LLVMAppendExistingBasicBlock(emit->function, done);
     LLVMPositionBuilderAtEnd(b, done);
+    /* Only a fence orders such stores before what tells other threads that the kernel is done. */
+    if (emit->streams) tsr_emit_intrinsic(emit, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
     LLVMBuildRetVoid(b);
     return TSR_SUCCESS;
 }

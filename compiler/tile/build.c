@@ -282,12 +282,33 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
     return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
 }
 
+static MlirValue to_storage(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {
+    MlirType storage = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
+    if (dtype == TSR_DTYPE_I1) return tsr_tile_to(b, "arith.extui", value, storage);
+    if (tsr_dtype_is_narrow(dtype)) return tsr_tile_to(b, "arith.truncf", value, storage);
+    return value;
+}
+
+void tsr_tile_store_streamed(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value,
+                             MlirValue buffer, MlirValue offset) {
+    MlirValue operands[] = {to_storage(b, dtype, value), buffer, offset};
+    tsr_attr attrs[] = {{"streamed", mlirUnitAttrGet(b->at.context)}};
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.store",
+                                     .operand_count = 3,
+                                     .operands = operands,
+                                     .attr_count = 1,
+                                     .attrs = attrs});
+}
+
 void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
                     MlirValue offset, MlirValue mask) {
-    MlirType storage = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
-    if (dtype == TSR_DTYPE_I1) value = tsr_tile_to(b, "arith.extui", value, storage);
-    if (tsr_dtype_is_narrow(dtype)) value = tsr_tile_to(b, "arith.truncf", value, storage);
-    tsr_tile_store_stored(b, value, buffer, offset, mask);
+    tsr_tile_store_stored(b, to_storage(b, dtype, value), buffer, offset, mask);
+}
+
+void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
+    MlirValue operands[] = {buffer, offset};
+    tsr_op_desc desc = {.name = "tile.prefetch", .operand_count = 2, .operands = operands};
+    tsr_build(&b->at, &desc);
 }
 
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,

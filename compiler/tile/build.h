@@ -104,11 +104,18 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
                         uint32_t lanes, MlirValue mask);
 void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirValue buffer,
                     MlirValue offset, MlirValue mask);
+/* The same past the caches, for what will not be read soon: whole vectors, at a multiple of
+ * TSR_BUFFER_ALIGN_BYTES or, where that is less, of their size. */
+void tsr_tile_store_streamed(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value,
+                             MlirValue buffer, MlirValue offset);
 /* As it lies in memory, without conversion: for moving elements, whose bits then stay. */
 MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                                MlirValue offset, uint32_t lanes, MlirValue mask);
 void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offset,
                            MlirValue mask);
+/* The cache line at the offset, which need not lie in the buffer, will be read
+ * soon. */
+void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
 

@@ -10,22 +10,27 @@
  */
 #include "compiler/tile/reduce.h"
 
+#include <string.h>
+
 typedef struct rows {
     tsr_tile_group *group;
     tsr_reduction max, sum; /* for their arithmetic */
     tsr_dtype dtype;
     int64_t count, classes;
-    uint32_t lanes;
+    uint32_t all, lanes; /* of all partial results; of a vector */
+    MlirValue powers;    /* exponentials of a row; null: computed again */
     MlirValue logits, labels;
     int64_t labels_argument;
     MlirValue row, start; /* this row; the offset of its logits */
     MlirValue label, valid;
     MlirValue highest, total; /* m, s */
+    bool streamed;            /* the gradient is stored past the caches */
     MlirValue scale;          /* dloss */
 } rows;
 
-/* What to do with one vector of a row: columns column … of the row, mask null for all lanes. */
-typedef MlirValue (*visit_fn)(rows *r, MlirValue column, MlirValue mask, MlirValue carried);
+/* What to do with one vector of a row: columns column … of the row, mask null
+ * for all lanes. The result is accumulated, if the walk reduces. */
+typedef MlirValue (*visit_fn)(rows *r, MlirValue column, MlirValue mask);
 
 static MlirValue load(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
@@ -38,37 +43,50 @@ static MlirValue exponential(rows *r, MlirValue column, MlirValue mask) {
     return tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
 }
 
-static MlirValue accumulate(rows *r, tsr_reduction *how, MlirValue value, MlirValue mask,
-                            MlirValue carried) {
-    if (!mlirValueIsNull(mask))
-        value = tsr_tile_select(&r->group->b, mask, value, tsr_reduction_identity(how, r->lanes));
-    return tsr_reduction_combine(how, carried, value);
-}
-
-static MlirValue visit_max(rows *r, MlirValue column, MlirValue mask, MlirValue carried) {
-    return accumulate(r, &r->max, load(r, column, mask), mask, carried);
-}
-
-static MlirValue visit_sum(rows *r, MlirValue column, MlirValue mask, MlirValue carried) {
-    return accumulate(r, &r->sum, exponential(r, column, mask), mask, carried);
-}
-
-/* Visits the vectors of the current row in order. */
-static MlirValue walk(rows *r, visit_fn visit, MlirValue carried) {
+/* While exponentials are taken, memory has nothing to do: the next row, into
+ * the caches. */
+static MlirValue visit_power(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
-    int64_t whole = r->classes - r->classes % r->lanes;
-    uint32_t carries = !mlirValueIsNull(carried);
+    MlirValue power = exponential(r, column, mask);
+    if (!mlirValueIsNull(r->powers))
+        tsr_tile_store(b, tsr_tile_compute_dtype(r->dtype), power, r->powers, column, mask);
+    if (r->count * r->classes * (int64_t)tsr_dtype_size(r->dtype) >= TSR_PREFETCH_BYTES_MIN)
+        tsr_prefetch_vector(b, r->dtype, r->logits,
+                            tsr_tile_offset(b, tsr_tile_add(b, r->start, column), r->classes),
+                            r->lanes);
+    return power;
+}
+
+/* Visits the vectors of the current row in order; `how` null: nothing is
+ * reduced. */
+static MlirValue walk(rows *r, visit_fn visit, tsr_reduction *how) {
+    tsr_tile_builder *b = &r->group->b;
+    int64_t whole = r->classes - r->classes % r->all;
+    tsr_partials partials = {.count = r->all / r->lanes};
+    if (how) tsr_partials_init(how, r->all, r->lanes, &partials);
     if (whole) {
         tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), r->lanes,
-                            carries, &carried);
-        MlirValue next = visit(r, loop.index, tsr_tile_null, loop.carried[0]);
-        tsr_tile_loop_end(b, &loop, &next);
-        carried = loop.carried[0];
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), r->all,
+                            how ? partials.count : 0, partials.values);
+        for (uint32_t k = 0; k < partials.count; k++) {
+            MlirValue x = visit(r, tsr_tile_offset(b, loop.index, k * r->lanes), tsr_tile_null);
+            if (how) partials.values[k] = tsr_reduction_combine(how, loop.carried[k], x);
+        }
+        tsr_tile_loop_end(b, &loop, partials.values);
+        if (how) memcpy(partials.values, loop.carried, partials.count * sizeof *loop.carried);
     }
-    if (whole == r->classes) return carried;
-    MlirValue tail = tsr_tile_mask(b, tsr_tile_index(b, r->classes - whole), r->lanes);
-    return visit(r, tsr_tile_index(b, whole), tail, carried);
+    for (uint32_t k = 0; whole + (int64_t)(k * r->lanes) < r->classes; k++) {
+        int64_t begin = whole + (int64_t)(k * r->lanes), left = r->classes - begin;
+        MlirValue mask = left < (int64_t)r->lanes
+                             ? tsr_tile_mask(b, tsr_tile_index(b, left), r->lanes)
+                             : tsr_tile_null;
+        MlirValue x = visit(r, tsr_tile_index(b, begin), mask);
+        if (!how) continue;
+        if (!mlirValueIsNull(mask))
+            x = tsr_tile_select(b, mask, x, tsr_reduction_identity(how, r->lanes));
+        partials.values[k] = tsr_reduction_combine(how, partials.values[k], x);
+    }
+    return how ? tsr_partials_tree(how, &partials) : tsr_tile_null;
 }
 
 /* Logits and labels must be arguments of the group: they are read more than once. */
@@ -91,7 +109,10 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.dtype = logits->dtype;
     r.count = (int64_t)logits->shape.dims[0];
     r.classes = (int64_t)logits->shape.dims[1];
-    r.lanes = tsr_lanes_fit(TSR_PARTIALS, r.classes);
+    r.all = tsr_lanes_fit(TSR_PARTIALS, r.classes);
+    r.lanes =
+        tsr_lanes_in_flight(&group->b, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r.dtype)));
+    if (r.lanes > r.all) r.lanes = r.all;
     r.logits = group->buffers[at[0]];
     r.labels = group->buffers[at[1]];
     r.labels_argument = at[1];
@@ -108,10 +129,8 @@ static void begin_row(rows *r, MlirValue row) {
     r->start = tsr_tile_mul(b, row, r->classes);
     r->label = tsr_tile_load(b, TSR_DTYPE_I64, r->labels, row, 0, tsr_tile_null);
     r->valid = tsr_tile_check_index(b, r->label, row, r->labels_argument, r->classes);
-    MlirValue highest = walk(r, visit_max, tsr_reduction_identity(&r->max, r->lanes));
-    r->highest = tsr_reduction_tree(&r->max, highest, r->lanes);
-    MlirValue total = walk(r, visit_sum, tsr_reduction_identity(&r->sum, r->lanes));
-    r->total = tsr_reduction_tree(&r->sum, total, r->lanes);
+    r->highest = walk(r, load, &r->max);
+    r->total = walk(r, visit_power, &r->sum);
 }
 
 static int64_t row_bytes(const rows *r) {
@@ -143,9 +162,8 @@ tsr_result tsr_tile_lower_cross_entropy(tsr_tile_group *group) {
     return TSR_SUCCESS;
 }
 
-static MlirValue visit_gradient(rows *r, MlirValue column, MlirValue mask, MlirValue carried) {
+static MlirValue visit_gradient(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
-    (void)carried;
     MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I32, 0);
     MlirType type = tsr_tile_value_type(b, r->dtype, r->lanes);
     MlirValue first = tsr_tile_to(b, "arith.index_cast", column, number);
@@ -154,14 +172,31 @@ static MlirValue visit_gradient(rows *r, MlirValue column, MlirValue mask, MlirV
     MlirValue label = tsr_tile_to(b, "arith.trunci", r->label, number);
     label = tsr_tile_select(b, r->valid, label, tsr_tile_int(b, number, -1));
     MlirValue hit = tsr_tile_icompare(b, TSR_ICMP_EQ, lanes, tsr_tile_splat(b, label, r->lanes));
-    MlirValue share = tsr_tile_2(b, "arith.divf", exponential(r, column, mask),
-                                 tsr_tile_splat(b, r->total, r->lanes));
+    MlirValue power =
+        mlirValueIsNull(r->powers)
+            ? exponential(r, column, mask)
+            : tsr_tile_load(b, tsr_tile_compute_dtype(r->dtype), r->powers, column, r->lanes, mask);
+    MlirValue share = tsr_tile_2(b, "arith.divf", power, tsr_tile_splat(b, r->total, r->lanes));
     MlirValue one = tsr_tile_select(b, hit, tsr_tile_float(b, type, 1), tsr_tile_float(b, type, 0));
     MlirValue gradient = tsr_tile_2(b, "arith.mulf", tsr_tile_2(b, "arith.subf", share, one),
                                     tsr_tile_splat(b, r->scale, r->lanes));
-    tsr_tile_store(b, r->dtype, gradient, r->group->buffers[r->group->input_count],
-                   tsr_tile_add(b, r->start, column), mask);
+    MlirValue to = r->group->buffers[r->group->input_count], at = tsr_tile_add(b, r->start, column);
+    if (r->streamed && mlirValueIsNull(mask))
+        tsr_tile_store_streamed(b, r->dtype, gradient, to, at);
+    else
+        tsr_tile_store(b, r->dtype, gradient, to, at, mask);
     return tsr_tile_null;
+}
+
+static void plan_gradient(rows *r) {
+    enum { POWERS_BYTES_MAX = 160 * 1024 };
+    tsr_tile_builder *b = &r->group->b;
+    tsr_dtype dtype = tsr_tile_compute_dtype(r->dtype);
+    tsr_space space = {.rank = 2, .dims = {r->count, r->classes}};
+    tsr_view view = {.dtype = r->dtype, .strides = {r->classes, 1}};
+    r->streamed = tsr_view_streams(&view, &space, r->lanes);
+    if (r->classes * (int64_t)tsr_dtype_size(dtype) <= POWERS_BYTES_MAX)
+        r->powers = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), r->classes);
 }
 
 tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
@@ -173,6 +208,7 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     const bool inner[TSR_RANK_MAX] = {false};
     TRY(group->ctx, tsr_region_init(group, &dloss, 1, tsr_tile_null, &space, NULL, &scale));
     if (!r.count || !r.classes) return TSR_SUCCESS;
+    plan_gradient(&r);
     tsr_tile_loop loop;
     tsr_point point = {.space = &space};
     tsr_region_levels(&scale, &space, inner);
@@ -182,7 +218,7 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     point.index[0] = loop.index;
     tsr_region_emit(&scale, 1, &point);
     r.scale = tsr_node_value(&scale, scale.results[0], &point);
-    walk(&r, visit_gradient, tsr_tile_null);
+    walk(&r, visit_gradient, NULL);
     tsr_tile_loop_end(&group->b, &loop, NULL);
     return TSR_SUCCESS;
 }

@@ -68,6 +68,8 @@ static void plan(map *m) {
     m->lanes = rank ? tsr_lanes_fit(m->lanes, m->columns_per_program) : 0;
     if (rank && skips_elements(m)) m->lanes = 1;
     tsr_region_levels(&m->region, &m->space, m->inner);
+    for (uint32_t i = 0; i < m->region.result_count; i++)
+        m->outputs[i].streamed = tsr_view_streams(&m->outputs[i], &m->space, m->lanes);
 }
 
 static void emit_vector(map *m, tsr_point *point, MlirValue column, MlirValue mask) {

@@ -9,7 +9,9 @@
  */
 #include "compiler/tile/reduce.h"
 
-enum { PROGRAM_BYTES = 16 * 1024, COLUMN_BYTES = 256 };
+#include <string.h>
+
+enum { PROGRAM_BYTES = 16 * 1024 };
 
 /* ---- shared ---------------------------------------------------------------------------------- */
 
@@ -106,6 +108,36 @@ MlirValue tsr_reduction_tree(tsr_reduction *r, MlirValue partials, uint32_t lane
     return tsr_tile_extract(b, partials, 0);
 }
 
+uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes) {
+    enum { REGISTERS = 8 };
+    return REGISTERS * b->target->vector_bytes / width_bytes;
+}
+
+void tsr_partials_init(tsr_reduction *r, uint32_t all, uint32_t lanes, tsr_partials *out_partials) {
+    if (lanes > all) lanes = all;
+    while (all / lanes > TSR_PARTIAL_VECTORS_MAX) lanes *= 2;
+    *out_partials = (tsr_partials){.count = all / lanes, .lanes = lanes};
+    MlirValue identity = tsr_reduction_identity(r, lanes);
+    for (uint32_t k = 0; k < out_partials->count; k++) out_partials->values[k] = identity;
+}
+
+MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials) {
+    MlirValue values[TSR_PARTIAL_VECTORS_MAX];
+    memcpy(values, partials->values, sizeof values);
+    for (uint32_t half = partials->count / 2; half; half /= 2)
+        for (uint32_t k = 0; k < half; k++)
+            values[k] = tsr_reduction_combine(r, values[k], values[k + half]);
+    return tsr_reduction_tree(r, values[0], partials->lanes);
+}
+
+void tsr_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
+                         uint32_t lanes) {
+    enum { LINE_BYTES = 64 };
+    int64_t step = LINE_BYTES / (int64_t)tsr_dtype_size(dtype);
+    for (int64_t at = 0; at < (int64_t)lanes; at += step)
+        tsr_tile_prefetch(b, buffer, tsr_tile_offset(b, offset, at));
+}
+
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point) {
     r->given->value = tsr_tile_round(&r->group->b, r->given->dtype, result);
     tsr_region_emit(&r->after, 1, point);
@@ -130,36 +162,48 @@ void tsr_reduction_programs(tsr_reduction *r, int64_t count, int64_t bytes_per_i
 
 /* ---- along the last dimension ---------------------------------------------------------------- */
 
+/* One vector of the run, partial results number `part`. */
+static void visit_run(tsr_reduction *r, tsr_point *point, uint32_t part, tsr_partials *partials) {
+    tsr_region_emit(&r->before, 2, point);
+    MlirValue value = tsr_node_value(&r->before, r->before.results[0], point);
+    if (!mlirValueIsNull(point->mask))
+        value = tsr_tile_select(&r->group->b, point->mask, value,
+                                tsr_reduction_identity(r, point->lanes));
+    partials->values[part] = tsr_reduction_combine(r, partials->values[part], value);
+}
+
 /* One run of the last dimension into `partials`. */
-static MlirValue reduce_run(tsr_reduction *r, const tsr_point *at, uint32_t lanes,
-                            MlirValue partials) {
+static void reduce_run(tsr_reduction *r, const tsr_point *at, tsr_partials *partials) {
     tsr_tile_builder *b = &r->group->b;
-    uint32_t last = r->space.rank - 1;
-    int64_t size = r->space.dims[last], whole = size - size % lanes;
+    uint32_t last = r->space.rank - 1, lanes = partials->lanes;
+    int64_t size = r->space.dims[last], step = (int64_t)partials->count * lanes;
+    int64_t whole = size - size % step;
     tsr_point point = *at;
     point.lanes = lanes;
     if (whole) {
         tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 1,
-                            &partials);
-        point.index[last] = loop.index;
-        tsr_region_emit(&r->before, 2, &point);
-        MlirValue value = tsr_node_value(&r->before, r->before.results[0], &point);
-        MlirValue next = tsr_reduction_combine(r, loop.carried[0], value);
-        tsr_tile_loop_end(b, &loop, &next);
-        partials = loop.carried[0];
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), step,
+                            partials->count, partials->values);
+        memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
+        for (uint32_t k = 0; k < partials->count; k++) {
+            point.index[last] = tsr_tile_offset(b, loop.index, k * lanes);
+            visit_run(r, &point, k, partials);
+        }
+        tsr_tile_loop_end(b, &loop, partials->values);
+        memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
     }
-    if (size == whole) return partials;
-    point.index[last] = tsr_tile_index(b, whole);
-    point.mask = tsr_tile_mask(b, tsr_tile_index(b, size - whole), lanes);
-    tsr_region_emit(&r->before, 2, &point);
-    MlirValue value = tsr_node_value(&r->before, r->before.results[0], &point);
-    value = tsr_tile_select(b, point.mask, value, tsr_reduction_identity(r, lanes));
-    return tsr_reduction_combine(r, partials, value);
+    for (uint32_t k = 0; whole + (int64_t)(k * lanes) < size; k++) {
+        int64_t begin = whole + (int64_t)(k * lanes);
+        point.index[last] = tsr_tile_index(b, begin);
+        point.mask = size - begin < (int64_t)lanes
+                         ? tsr_tile_mask(b, tsr_tile_index(b, size - begin), lanes)
+                         : tsr_tile_null;
+        visit_run(r, &point, k, partials);
+    }
 }
 
 /* Several reduced dimensions, the last a multiple of 64 long: lanes keep their partial result. */
-static MlirValue reduce_runs(tsr_reduction *r, const tsr_point *at, MlirValue partials) {
+static void reduce_runs(tsr_reduction *r, const tsr_point *at, tsr_partials *partials) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
     bool others[TSR_RANK_MAX] = {false};
@@ -167,11 +211,12 @@ static MlirValue reduce_runs(tsr_reduction *r, const tsr_point *at, MlirValue pa
     tsr_point point = *at;
     tsr_tile_loop loop;
     MlirValue runs = tsr_tile_index(b, r->reduced_count / r->space.dims[last]);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), runs, 1, 1, &partials);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), runs, 1, partials->count, partials->values);
+    memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
     tsr_point_unflatten(b, &point, others, loop.index);
-    MlirValue next = reduce_run(r, &point, TSR_PARTIALS, loop.carried[0]);
-    tsr_tile_loop_end(b, &loop, &next);
-    return loop.carried[0];
+    reduce_run(r, &point, partials);
+    tsr_tile_loop_end(b, &loop, partials->values);
+    memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
 }
 
 /* Several reduced dimensions of any length: element by element. */
@@ -210,108 +255,179 @@ static void emit_along(tsr_reduction *r) {
     tsr_point_unflatten(b, &point, r->kept, rows.index);
     if (r->reduced_count) tsr_region_emit(&r->before, 1, &point);
     if (r->reduced_dims == 1) lanes = tsr_lanes_fit(lanes, r->space.dims[last]);
-    MlirValue partials = tsr_reduction_identity(r, lanes);
+    tsr_partials partials;
+    uint32_t width = tsr_region_width(&r->before);
+    bool scattered = r->reduced_dims > 1 && r->space.dims[last] % TSR_PARTIALS;
+    tsr_partials_init(r, lanes, scattered ? lanes : tsr_lanes_in_flight(b, width < 4 ? 4 : width),
+                      &partials);
     if (r->reduced_count && r->reduced_dims == 1)
-        partials = reduce_run(r, &point, lanes, partials);
-    else if (r->reduced_count && r->space.dims[last] % TSR_PARTIALS == 0)
-        partials = reduce_runs(r, &point, partials);
+        reduce_run(r, &point, &partials);
+    else if (r->reduced_count && scattered)
+        partials.values[0] = reduce_scattered(r, &point);
     else if (r->reduced_count)
-        partials = reduce_scattered(r, &point);
-    tsr_reduction_finish(r, tsr_reduction_tree(r, partials, lanes), &point);
+        reduce_runs(r, &point, &partials);
+    tsr_reduction_finish(r, tsr_partials_tree(r, &partials), &point);
     tsr_tile_loop_end(b, &rows, NULL);
 }
 
 /* ---- across: the last dimension is kept ------------------------------------------------------ */
 
+/* A program takes `width` columns of one place of the outer dimensions and goes over their rows in
+ * the order of memory; the partial results of all of them lie in a local buffer. */
 typedef struct columns {
     tsr_reduction *r;
     uint32_t lanes;
-    MlirValue local; /* [partial][lane] */
-    const tsr_point *point;
+    int64_t width, live;  /* live: partial results there are */
+    MlirValue local;      /* [partial][column] */
+    MlirValue first, end; /* the program's first column, and how many it has */
+    tsr_point point;
 } columns;
 
-static MlirValue load_partial(columns *c, MlirValue partial) {
+static MlirValue load_partial(columns *c, MlirValue partial, MlirValue column) {
     tsr_tile_builder *b = &c->r->group->b;
-    return tsr_tile_load(b, c->r->dtype, c->local, tsr_tile_mul(b, partial, c->lanes), c->lanes,
-                         tsr_tile_null);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, partial, c->width), column);
+    return tsr_tile_load(b, c->r->dtype, c->local, at, c->lanes, tsr_tile_null);
 }
 
-static void store_partial(columns *c, MlirValue partial, MlirValue value) {
+static void store_partial(columns *c, MlirValue partial, MlirValue column, MlirValue value) {
     tsr_tile_builder *b = &c->r->group->b;
-    tsr_tile_store(b, c->r->dtype, value, c->local, tsr_tile_mul(b, partial, c->lanes),
-                   tsr_tile_null);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, partial, c->width), column);
+    tsr_tile_store(b, c->r->dtype, value, c->local, at, tsr_tile_null);
 }
 
-static MlirValue element_at(columns *c, MlirValue flat) {
-    tsr_reduction *r = c->r;
-    tsr_point point = *c->point;
-    tsr_point_unflatten(&r->group->b, &point, r->space.reduced, flat);
-    tsr_region_emit(&r->before, 2, &point);
-    return tsr_node_value(&r->before, r->before.results[0], &point);
+/* The point at a column of the program. */
+static tsr_point *at_column(columns *c, MlirValue column) {
+    tsr_tile_builder *b = &c->r->group->b;
+    uint32_t last = c->r->space.rank - 1;
+    int64_t size = c->r->space.dims[last];
+    c->point.lanes = c->lanes;
+    c->point.index[last] = tsr_tile_add(b, c->first, column);
+    if (size % c->lanes)
+        c->point.mask = tsr_tile_mask(
+            b, tsr_tile_sub(b, tsr_tile_index(b, size), c->point.index[last]), c->lanes);
+    return &c->point;
 }
 
-static MlirValue reduce_columns(columns *c) {
+/* Rows some way ahead, so far as all reduced dimensions but the last stay the same. */
+static void prefetch_rows(columns *c) {
+    enum { AHEAD = 4 };
     tsr_reduction *r = c->r;
     tsr_tile_builder *b = &r->group->b;
-    int64_t count = r->reduced_count;
-    int64_t live = count < TSR_PARTIALS ? count : TSR_PARTIALS;
-    MlirValue zero = tsr_tile_index(b, 0), identity = tsr_reduction_identity(r, c->lanes);
-    tsr_tile_loop loop, block;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, live), 1, 0, NULL);
-    MlirValue first = element_at(c, loop.index);
-    store_partial(c, loop.index, tsr_reduction_combine(r, identity, first));
-    tsr_tile_loop_end(b, &loop, NULL);
-    if (count > TSR_PARTIALS) {
-        MlirValue high = tsr_tile_index(b, count), full = tsr_tile_index(b, TSR_PARTIALS);
-        tsr_tile_loop_begin(b, &block, full, high, TSR_PARTIALS, 0, NULL);
-        MlirValue size = tsr_tile_min(b, full, tsr_tile_sub(b, high, block.index));
-        tsr_tile_loop_begin(b, &loop, zero, size, 1, 0, NULL);
-        MlirValue partial = load_partial(c, loop.index);
-        MlirValue value = element_at(c, tsr_tile_add(b, block.index, loop.index));
-        store_partial(c, loop.index, tsr_reduction_combine(r, partial, value));
-        tsr_tile_loop_end(b, &loop, NULL);
-        tsr_tile_loop_end(b, &block, NULL);
+    uint32_t inner = 0;
+    for (uint32_t d = 0; d < r->space.rank; d++)
+        if (r->space.reduced[d]) inner = d;
+    for (uint32_t i = 0; i < r->before.node_count; i++) {
+        const tsr_node *node = r->before.nodes[i];
+        int64_t bytes = tsr_space_count(&r->space) * (int64_t)tsr_dtype_size(node->dtype);
+        if (node->kind != TSR_NODE_VIEW || !node->view.strides[r->space.rank - 1] ||
+            !node->view.strides[inner] || bytes < TSR_PREFETCH_BYTES_MIN)
+            continue;
+        MlirValue at = tsr_point_offset(b, &c->point, &node->view);
+        tsr_prefetch_vector(b, node->dtype, node->view.buffer,
+                            tsr_tile_offset(b, at, AHEAD * node->view.strides[inner]), c->lanes);
     }
+}
+
+/* Row `flat` of the reduced elements into partial result `partial`; begin: its first. */
+static void add_row(columns *c, MlirValue flat, MlirValue partial, bool begin) {
+    tsr_reduction *r = c->r;
+    tsr_tile_builder *b = &r->group->b;
+    tsr_tile_loop loop;
+    tsr_point_unflatten(b, &c->point, r->space.reduced, flat);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), c->end, c->lanes, 0, NULL);
+    tsr_point *point = at_column(c, loop.index);
+    tsr_region_emit(&r->before, 2, point);
+    MlirValue value = tsr_node_value(&r->before, r->before.results[0], point);
+    MlirValue old =
+        begin ? tsr_reduction_identity(r, c->lanes) : load_partial(c, partial, loop.index);
+    store_partial(c, partial, loop.index, tsr_reduction_combine(r, old, value));
+    prefetch_rows(c);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static void add_rows(columns *c) {
+    tsr_tile_builder *b = &c->r->group->b;
+    int64_t count = c->r->reduced_count;
+    MlirValue zero = tsr_tile_index(b, 0), high = tsr_tile_index(b, count);
+    MlirValue full = tsr_tile_index(b, TSR_PARTIALS);
+    tsr_tile_loop loop, block;
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, c->live), 1, 0, NULL);
+    add_row(c, loop.index, loop.index, true);
+    tsr_tile_loop_end(b, &loop, NULL);
+    if (count <= TSR_PARTIALS) return;
+    tsr_tile_loop_begin(b, &block, full, high, TSR_PARTIALS, 0, NULL);
+    MlirValue size = tsr_tile_min(b, full, tsr_tile_sub(b, high, block.index));
+    tsr_tile_loop_begin(b, &loop, zero, size, 1, 0, NULL);
+    add_row(c, tsr_tile_add(b, block.index, loop.index), loop.index, false);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_end(b, &block, NULL);
+}
+
+/* The halving tree over the partial results of `lanes` columns. */
+static MlirValue reduce_partials(columns *c, MlirValue column) {
+    tsr_reduction *r = c->r;
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    int64_t live = c->live;
+    tsr_tile_loop loop;
+    if (!live) return tsr_reduction_identity(r, c->lanes);
     for (int64_t half = TSR_PARTIALS / 2; half; half /= 2) {
         if (live <= half) continue;
         tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, live - half), 1, 0, NULL);
-        MlirValue low = load_partial(c, loop.index);
-        MlirValue high = load_partial(c, tsr_tile_offset(b, loop.index, half));
-        store_partial(c, loop.index, tsr_reduction_combine(r, low, high));
+        MlirValue low = load_partial(c, loop.index, column);
+        MlirValue high = load_partial(c, tsr_tile_offset(b, loop.index, half), column);
+        store_partial(c, loop.index, column, tsr_reduction_combine(r, low, high));
         tsr_tile_loop_end(b, &loop, NULL);
         live = half;
     }
-    return load_partial(c, zero);
+    return load_partial(c, zero, column);
+}
+
+/* As many columns as the buffer holds, in even parts; several parts where they stay wide enough to
+ * be read in whole runs. */
+static void plan_columns(columns *c) {
+    enum { LOCAL_BYTES = 256 * 1024, RUN_BYTES = 512, PARTS = 4 };
+    tsr_reduction *r = c->r;
+    uint32_t width = tsr_region_width(&r->before);
+    int64_t bytes = width < 4 ? 4 : width, size = r->space.dims[r->space.rank - 1];
+    c->live = r->reduced_count < TSR_PARTIALS ? r->reduced_count : TSR_PARTIALS;
+    c->lanes = tsr_lanes_fit(tsr_lanes_in_flight(&r->group->b, (uint32_t)bytes), size);
+    int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = (size + PARTS - 1) / PARTS;
+    if (part < RUN_BYTES / bytes) part = RUN_BYTES / bytes;
+    if (most > part) most = part;
+    int64_t parts = (size + most - 1) / most;
+    c->width = ((size + parts - 1) / parts + c->lanes - 1) / c->lanes * c->lanes;
 }
 
 static void emit_across(tsr_reduction *r) {
     tsr_tile_builder *b = &r->group->b;
-    tsr_point point = {.space = &r->space};
-    uint32_t last = r->space.rank - 1, width = tsr_region_width(&r->before);
+    columns c = {.r = r, .point = {.space = &r->space}};
+    uint32_t last = r->space.rank - 1;
     bool inner[TSR_RANK_MAX] = {false}, column[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d <= last; d++) inner[d] = r->space.reduced[d] || d == last;
     column[last] = true;
     tsr_region_levels(&r->before, &r->space, inner);
     tsr_region_levels(&r->after, &r->space, column);
-    int64_t size = r->space.dims[last];
-    uint32_t lanes = tsr_lanes_fit(COLUMN_BYTES / (width < 4 ? 4 : width), size);
-    int64_t parts = (size + lanes - 1) / lanes;
-    int64_t live = r->reduced_count < TSR_PARTIALS ? r->reduced_count : TSR_PARTIALS;
-    columns c = {r, lanes, tsr_tile_null, &point};
-    if (live) c.local = tsr_tile_local(b, tsr_tile_storage_type(b, r->dtype), live * lanes);
-    if (live) tsr_region_emit(&r->before, 0, &point);
-    tsr_region_emit(&r->after, 0, &point);
-    tsr_tile_loop items;
-    int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * r->reduced_count * lanes;
+    plan_columns(&c);
+    int64_t size = r->space.dims[last], parts = (size + c.width - 1) / c.width;
+    MlirType type = tsr_tile_storage_type(b, r->dtype);
+    if (c.live) c.local = tsr_tile_local(b, type, c.live * c.width);
+    if (c.live) tsr_region_emit(&r->before, 0, &c.point);
+    tsr_region_emit(&r->after, 0, &c.point);
+    tsr_tile_loop items, loop;
+    int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * r->reduced_count * c.width;
     tsr_reduction_programs(r, r->kept_count / size * parts, bytes, &items);
-    tsr_point_unflatten(b, &point, r->outer, tsr_tile_div(b, items.index, parts));
-    if (live) tsr_region_emit(&r->before, 1, &point);
-    point.lanes = lanes;
-    point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), lanes);
-    if (size % lanes)
-        point.mask =
-            tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, size), point.index[last]), lanes);
-    tsr_reduction_finish(r, live ? reduce_columns(&c) : tsr_reduction_identity(r, lanes), &point);
+    tsr_point_unflatten(b, &c.point, r->outer, tsr_tile_div(b, items.index, parts));
+    if (c.live) tsr_region_emit(&r->before, 1, &c.point);
+    c.first = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), c.width);
+    c.end = tsr_tile_index(b, c.width);
+    if (size % c.width)
+        c.end = tsr_tile_min(b, c.end, tsr_tile_sub(b, tsr_tile_index(b, size), c.first));
+    if (c.live) add_rows(&c);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), c.end, c.lanes, 0, NULL);
+    tsr_point *point = at_column(&c, loop.index);
+    tsr_reduction_finish(r, reduce_partials(&c, loop.index), point);
+    tsr_tile_loop_end(b, &loop, NULL);
     tsr_tile_loop_end(b, &items, NULL);
 }
 

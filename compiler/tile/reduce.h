@@ -8,7 +8,10 @@
 
 #include "compiler/tile/region.h"
 
-enum { TSR_PARTIALS = 64 };
+enum {
+    TSR_PARTIALS = 64,
+    TSR_PARTIAL_VECTORS_MAX = 32,
+};
 
 /* How two partial results become one, and what partial results start with. */
 typedef struct tsr_reduction_op {
@@ -40,6 +43,26 @@ MlirValue tsr_reduction_combine(tsr_reduction *r, MlirValue x, MlirValue y);
 MlirValue tsr_reduction_identity(tsr_reduction *r, uint32_t lanes);
 /* The halving tree over the lanes of a vector. */
 MlirValue tsr_reduction_tree(tsr_reduction *r, MlirValue partials, uint32_t lanes);
+/* Partial results as several vectors: lane i of vector k is partial result k *
+ * lanes + i. A loop that goes from one to the
+ * next holds less at once. */
+typedef struct tsr_partials {
+    uint32_t count, lanes;
+    MlirValue values[TSR_PARTIAL_VECTORS_MAX];
+} tsr_partials;
+/* As many as `all` lanes, of at most `lanes` each; `lanes` and `all` are powers
+ * of two. */
+void tsr_partials_init(tsr_reduction *r, uint32_t all, uint32_t lanes, tsr_partials *out_partials);
+MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials);
+/* The lanes of a vector that is computed at once, of elements of so many bytes: enough registers to
+ * hide the latency of a function's chain, though it then spills some. */
+uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes);
+/* Prefetches what a vector of `lanes` elements from `offset` on of the buffer
+ * will load. */
+void tsr_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
+                         uint32_t lanes);
+enum { TSR_PREFETCH_BYTES_MIN = 1 << 20 }; /* smaller buffers are in a cache as it is */
+
 /* Sets the result, computes and stores what follows it. */
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point);
 

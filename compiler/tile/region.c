@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/region.h"
 
+#include "runtime/base/kernel.h"
+
 #include <string.h>
 
 /* ---- spaces and views ------------------------------------------------------------------------ */
@@ -410,12 +412,24 @@ void tsr_region_emit(tsr_region *region, uint32_t level, const tsr_point *point)
     }
 }
 
+bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lanes) {
+    enum { BYTES_MIN = 64 << 20 }; /* last-level caches hold less, or share it among many CPUs */
+    int64_t size = (int64_t)tsr_dtype_size(view->dtype), last = (int64_t)space->rank - 1;
+    if (last < 0 || !lanes || view->stored || view->strides[last] != 1 || view->offset)
+        return false;
+    for (int64_t d = 0; d < last; d++)
+        if (space->dims[d] > 1 && view->strides[d] * size % TSR_BUFFER_ALIGN_BYTES) return false;
+    return tsr_space_count(space) * size >= BYTES_MIN && lanes * size % TSR_BUFFER_ALIGN_BYTES == 0;
+}
+
 void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_point *point) {
     tsr_tile_builder *b = &region->group->b;
     for (uint32_t i = 0; i < region->result_count; i++) {
         MlirValue value = tsr_node_value(region, region->results[i], point);
         MlirValue offset = tsr_point_offset(b, point, &outputs[i]);
-        if (outputs[i].stored)
+        if (outputs[i].streamed && point->lanes && mlirValueIsNull(point->mask))
+            tsr_tile_store_streamed(b, outputs[i].dtype, value, outputs[i].buffer, offset);
+        else if (outputs[i].stored)
             tsr_tile_store_stored(b, value, outputs[i].buffer, offset, point->mask);
         else
             tsr_tile_store(b, outputs[i].dtype, value, outputs[i].buffer, offset, point->mask);

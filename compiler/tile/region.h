@@ -44,6 +44,7 @@ typedef struct tsr_view {
     int64_t strides[TSR_RANK_MAX]; /* elements, one per dimension of the space */
     int64_t offset;                /* elements */
     bool stored;                   /* moved as it lies in memory, not computed with */
+    bool streamed; /* whole vectors are stored past the caches: see tsr_view_streams */
 } tsr_view;
 
 typedef enum tsr_node_kind {
@@ -89,6 +90,10 @@ TSR_RESULT tsr_region_init(tsr_tile_group *group, const MlirValue *values, uint3
 void tsr_space_collapse(tsr_space *space, tsr_region *const *regions, uint32_t region_count,
                         tsr_view *views, uint32_t view_count);
 int64_t tsr_space_count(const tsr_space *space);
+/* Is what a kernel stores to `view`, whole vectors of `lanes` along the last dimension of the
+ * space, too much for caches and evenly laid out? Then a store past them saves reading the lines
+ * first. */
+bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lanes);
 
 /* Levels: `outer` and `inner` mark the dimensions of the outer and the inner loops. */
 void tsr_region_levels(tsr_region *region, const tsr_space *space, const bool *inner);
@@ -147,6 +152,7 @@ TSR_RESULT tsr_tile_lower_reduce(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_argmax(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_matmul(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_attention(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_attention_grad(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_conv2d(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_conv2d_grad_input(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_conv2d_grad_filter(tsr_tile_group *group);

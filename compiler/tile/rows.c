@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { LOCAL_BYTES_MAX = 192 * 1024, STAGES_MAX = 64 };
+enum { LOCAL_BYTES_MAX = 192 * 1024 };
 
 typedef enum item_kind { ITEM_LEAF, ITEM_OP, ITEM_SAME, ITEM_REDUCE } item_kind;
 
@@ -32,8 +32,8 @@ typedef struct item {
     MlirValue scalar; /* levels 0 and 1, and reductions */
     MlirValue vector; /* level 2, in the walk `walk` */
     uint32_t walk;
-    MlirValue partials;  /* REDUCE, during its walk */
-    tsr_reduction rules; /* REDUCE */
+    tsr_partials partials; /* REDUCE, during its walk */
+    tsr_reduction rules;   /* REDUCE */
 } item;
 
 typedef struct rows {
@@ -47,7 +47,7 @@ typedef struct rows {
     item **results;
     tsr_view *outputs;
     bool *whole_rows; /* by output: one element per column */
-    uint32_t stage_count, walk;
+    uint32_t stage_count, prefetch_stage, walk;
     int64_t local_bytes;
     tsr_point point;
 } rows;
@@ -249,6 +249,10 @@ static void find_stages(rows *r) {
     }
     for (uint32_t i = 0; i < r->item_count; i++)
         r->stage_count = most(r->stage_count, r->items[i]->stage + 1);
+    r->prefetch_stage = r->stage_count > 1 ? 1 : 0;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->kind == ITEM_REDUCE)
+            r->prefetch_stage = most(r->prefetch_stage, r->items[i]->stage);
 }
 
 static bool is_cheap(MlirOperation op) {
@@ -280,11 +284,17 @@ static bool is_result_in_full(rows *r, const item *it, uint32_t *out_output) {
     return false;
 }
 
+/* Whatever is as long as a row is walked in whole vectors of at least so many lanes. */
+static bool streams(const rows *r, uint32_t output) {
+    uint32_t lanes = r->group->b.target->vector_bytes / 4;
+    return tsr_view_streams(&r->outputs[output], &r->space, lanes > 16 ? lanes : 16);
+}
+
 static void keep(rows *r, item *it) {
     tsr_tile_builder *b = &r->group->b;
     tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
     uint32_t output = 0;
-    if (is_result_in_full(r, it, &output)) {
+    if (is_result_in_full(r, it, &output) && !streams(r, output)) {
         it->kept = it->in_result = true;
         it->buffer = r->outputs[output].buffer;
         it->node.view = r->outputs[output];
@@ -364,43 +374,78 @@ static void emit_scalars(rows *r, uint32_t stage) {
     }
 }
 
-/* One vector of the walk. carried: the partial results of the stage's reductions, in order. */
-static void visit(rows *r, uint32_t stage, MlirValue *carried) {
+static void store_result(rows *r, uint32_t output, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
-    uint32_t at = 0;
+    const tsr_view *view = &r->outputs[output];
+    MlirValue value = value_of(r, r->results[output], stage);
+    MlirValue at = tsr_point_offset(b, &r->point, view);
+    if (mlirValueIsNull(r->point.mask) && streams(r, output))
+        tsr_tile_store_streamed(b, view->dtype, value, view->buffer, at);
+    else
+        tsr_tile_store(b, view->dtype, value, view->buffer, at, r->point.mask);
+}
+
+/* The row after this one, into the caches: while this one is gone over for the
+ * last time but one, memory has nothing to do. */
+static void prefetch(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t kept = r->kept_shape.rank;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        const item *it = r->items[i];
+        if (it->kind != ITEM_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) continue;
+        const tsr_view *view = &it->node.view;
+        int64_t bytes = r->row_count * r->columns * (int64_t)tsr_dtype_size(view->dtype);
+        if (!kept || !view->strides[kept - 1] || bytes < TSR_PREFETCH_BYTES_MIN) continue;
+        MlirValue at = tsr_point_offset(b, &r->point, view);
+        tsr_prefetch_vector(b, view->dtype, view->buffer,
+                            tsr_tile_offset(b, at, view->strides[kept - 1]), r->point.lanes);
+    }
+}
+
+/* One vector of the walk: `part` of the partial results. */
+static void visit(rows *r, uint32_t stage, uint32_t part) {
+    tsr_tile_builder *b = &r->group->b;
     r->walk++;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->stage != stage) continue;
         if (it->kind == ITEM_REDUCE) {
-            MlirValue value = value_of(r, it->operands[0], stage);
+            MlirValue value = value_of(r, it->operands[0], stage), *to = &it->partials.values[part];
             if (!mlirValueIsNull(r->point.mask))
                 value = tsr_tile_select(b, r->point.mask, value,
                                         tsr_reduction_identity(&it->rules, r->point.lanes));
-            carried[at] = tsr_reduction_combine(&it->rules, carried[at], value);
-            at++;
+            *to = tsr_reduction_combine(&it->rules, *to, value);
         } else if (it->kept && !it->in_result) {
             tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, stage),
                            it->buffer, r->point.index[r->space.rank - 1], r->point.mask);
         }
     }
     for (uint32_t i = 0; i < r->group->output_count; i++)
-        if (r->whole_rows[i] && r->results[i]->stage == stage)
-            tsr_tile_store(b, r->outputs[i].dtype, value_of(r, r->results[i], stage),
-                           r->outputs[i].buffer, tsr_point_offset(b, &r->point, &r->outputs[i]),
-                           r->point.mask);
+        if (r->whole_rows[i] && r->results[i]->stage == stage) store_result(r, i, stage);
+    if (stage == r->prefetch_stage) prefetch(r);
 }
 
-static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_reductions) {
-    uint32_t reductions = 0, width = 4;
-    for (uint32_t i = 0; i < r->item_count; i++) {
-        const item *it = r->items[i];
-        reductions += it->kind == ITEM_REDUCE && it->stage == stage;
-        width = most(width, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(it->node.dtype)));
-    }
-    *out_reductions = reductions;
-    return tsr_lanes_fit(reductions ? TSR_PARTIALS : 2 * r->group->b.target->vector_bytes / width,
-                         r->columns);
+static uint32_t count_reductions(const rows *r, uint32_t stage) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        count += r->items[i]->kind == ITEM_REDUCE && r->items[i]->stage == stage;
+    return count;
+}
+
+/* Lanes of all partial results of a stage, and of the vectors it goes in: two
+ * registers, more where there would be too many. */
+static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
+    uint32_t reductions = count_reductions(r, stage), width = 4;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        width =
+            most(width, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r->items[i]->node.dtype)));
+    uint32_t lanes = reductions ? tsr_lanes_in_flight(&r->group->b, width)
+                                : 2 * r->group->b.target->vector_bytes / width;
+    uint32_t all = tsr_lanes_fit(reductions ? TSR_PARTIALS : lanes, r->columns);
+    if (lanes > all) lanes = all;
+    while (all / lanes * reductions > TSR_PARTIAL_VECTORS_MAX && lanes < all) lanes *= 2;
+    *out_lanes = lanes;
+    return all;
 }
 
 static bool has_walk(const rows *r, uint32_t stage) {
@@ -413,38 +458,58 @@ static bool has_walk(const rows *r, uint32_t stage) {
     return false;
 }
 
+/* The partial results of the stage's reductions to `values`, or from them. */
+static uint32_t carry(rows *r, uint32_t stage, MlirValue *values, bool from) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kind != ITEM_REDUCE || it->stage != stage) continue;
+        size_t size = it->partials.count * sizeof *values;
+        TSR_ASSERT(count + it->partials.count <= TSR_TILE_CARRIED_MAX);
+        if (from)
+            memcpy(it->partials.values, values + count, size);
+        else
+            memcpy(values + count, it->partials.values, size);
+        count += it->partials.count;
+    }
+    return count;
+}
+
 static void walk(rows *r, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
-    MlirValue carried[STAGES_MAX];
-    uint32_t reductions, lanes = lanes_of(r, stage, &reductions), at = 0;
-    uint32_t last = r->space.rank - 1;
-    int64_t whole = r->columns - r->columns % lanes;
-    TSR_ASSERT(reductions <= STAGES_MAX);
+    uint32_t lanes, all = lanes_of(r, stage, &lanes), last = r->space.rank - 1;
+    int64_t whole = r->columns - r->columns % all;
+    MlirValue carried[TSR_TILE_CARRIED_MAX];
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->kind == ITEM_REDUCE && r->items[i]->stage == stage)
-            carried[at++] = tsr_reduction_identity(&r->items[i]->rules, lanes);
+            tsr_partials_init(&r->items[i]->rules, all, lanes, &r->items[i]->partials);
     r->point.lanes = lanes;
     r->point.mask = tsr_tile_null;
     if (whole) {
         tsr_tile_loop loop;
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes,
-                            reductions, carried);
-        r->point.index[last] = loop.index;
-        memcpy(carried, loop.carried, reductions * sizeof *carried);
-        visit(r, stage, carried);
+        uint32_t count = carry(r, stage, carried, false);
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), all, count,
+                            carried);
+        carry(r, stage, loop.carried, true);
+        for (uint32_t part = 0; part < all / lanes; part++) {
+            r->point.index[last] = tsr_tile_offset(b, loop.index, part * lanes);
+            visit(r, stage, part);
+        }
+        carry(r, stage, carried, false);
         tsr_tile_loop_end(b, &loop, carried);
-        memcpy(carried, loop.carried, reductions * sizeof *carried);
+        carry(r, stage, loop.carried, true);
     }
-    if (whole != r->columns) {
-        r->point.index[last] = tsr_tile_index(b, whole);
-        r->point.mask = tsr_tile_mask(b, tsr_tile_index(b, r->columns - whole), lanes);
-        visit(r, stage, carried);
+    for (uint32_t part = 0; whole + (int64_t)(part * lanes) < r->columns; part++) {
+        int64_t begin = whole + (int64_t)(part * lanes), left = r->columns - begin;
+        r->point.index[last] = tsr_tile_index(b, begin);
+        r->point.mask = left < (int64_t)lanes ? tsr_tile_mask(b, tsr_tile_index(b, left), lanes)
+                                              : tsr_tile_null;
+        visit(r, stage, part);
     }
-    at = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->kind != ITEM_REDUCE || it->stage != stage) continue;
-        MlirValue result = tsr_reduction_tree(&it->rules, carried[at++], lanes);
+        MlirValue result = tsr_partials_tree(&it->rules, &it->partials);
         it->scalar = tsr_tile_round(b, it->node.dtype, result);
     }
 }

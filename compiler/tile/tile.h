@@ -9,8 +9,8 @@
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
  * - conv2d and its gradients: one such chain per element, in the order that conv.c and
  * conv_filter.c state; taps outside of the image add nothing, or zero times a weight.
- * - attention: attention.c; scores and products of values are such chains, one block of keys after
- * the other.
+ * - attention: attention/forward.c; scores and products of values are such chains, one block of
+ * keys after the other. attention_grad: attention/gradient.c; every gradient is one chain.
  * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64
  *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
  *   reduce_max, reduce_min, reduce_prod: the same with max, min, times. argmax: the first largest;

@@ -86,12 +86,22 @@ def Tile_LoadOp : Tile_Op<"load"> {
 
 def Tile_StoreOp : Tile_Op<"store"> {
   let summary = "elements to a flat offset on; see tile.load";
+  let description = [{
+    `streamed`: past the caches, for what will not be read soon. The address must then be a multiple
+    of 64 bytes, or of the vector's size where that is less, and there is no mask.
+  }];
   let arguments = (ins Tile_Value:$value, Arg<Tile_Buffer, "", [MemWrite]>:$buffer, Index:$offset,
-      Optional<Tile_Mask>:$mask);
+      Optional<Tile_Mask>:$mask, UnitAttr:$streamed);
   let assemblyFormat = [{
     $value `,` $buffer `[` $offset `]` (`mask` $mask^ `:` type($mask))? attr-dict `:`
     type($value) `,` type($buffer)
   }];
+}
+
+def Tile_PrefetchOp : Tile_Op<"prefetch"> {
+  let summary = "brings the cache line at a flat offset nearer; any offset is allowed";
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, Index:$offset);
+  let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
 }
 
 def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {

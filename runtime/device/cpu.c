@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+enum { HUGE_PAGES_FROM = 8 << 20 }; /* bytes of a block: so that what is rounded up is little */
+
 typedef struct cpu_device {
     tsr_device base;
     const tsr_kernel_fn *kernels; /* borrowed, or owned_kernels */
@@ -76,6 +78,8 @@ static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_b
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
         FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes", (unsigned long long)size_bytes);
+    /* Kernels walk down columns of matrices: with small pages every row is on another one. */
+    if (size_bytes >= HUGE_PAGES_FROM) (void)madvise(block, (size_t)size_bytes, MADV_HUGEPAGE);
     *out_memory = (tsr_device_memory){block, block, size_bytes};
     return TSR_SUCCESS;
 }

@@ -197,8 +197,7 @@ bool tsr_attention_is_kept(MlirOperation op) {
     enum { HEAD_MAX = 256 }; /* what the kernel has room for */
     tsr_type query = tsr_type_of(tsr_op_operand(op, QUERY));
     tsr_type value = tsr_type_of(tsr_op_operand(op, VALUE));
-    bool wide = query.dtype == TSR_DTYPE_F32 || query.dtype == TSR_DTYPE_F64;
-    return wide && tsr_type_is_static(&query) && tsr_type_is_static(&value) &&
+    return tsr_type_is_static(&query) && tsr_type_is_static(&value) &&
            query.shape.dims[3] <= HEAD_MAX && value.shape.dims[3] <= HEAD_MAX;
 }
 

@@ -21,6 +21,10 @@ tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   tile.store %a, %x[%p] mask %m : vector<8xi1> : vector<8xf32>, memref<4x8xf32>
   // CHECK: tile.store %[[V]], %{{.*}}[%[[P]]] : vector<8xf32>, memref<16xf32>
   tile.store %a, %b[%p] : vector<8xf32>, memref<16xf32>
+  // CHECK: tile.store %[[V]], %{{.*}}[%[[P]]] {streamed} : vector<8xf32>, memref<16xf32>
+  tile.store %a, %b[%p] {streamed} : vector<8xf32>, memref<16xf32>
+  // CHECK: tile.prefetch %[[X]][%[[P]]] : memref<4x8xf32>
+  tile.prefetch %x[%p] : memref<4x8xf32>
   // CHECK: tile.gelu %[[V]] : vector<8xf32>
   %g = tile.gelu %a : vector<8xf32>
   // CHECK: tile.return

@@ -216,3 +216,11 @@ Test(reduce, argmax) {
 }
 
 Test(reduce, programs) { test("sum", TSR_DTYPE_F32, &(tsr_shape){2, {300, 1000}}, 2, true); }
+
+/* Columns in several parts, the last one narrower; more rows than partial results. */
+Test(reduce, columns) {
+    test("sum", TSR_DTYPE_F32, &(tsr_shape){2, {70, 1061}}, 1, true);
+    test("sum", TSR_DTYPE_F64, &(tsr_shape){3, {2, 130, 530}}, 2, false);
+    test("reduce_max", TSR_DTYPE_I32, &(tsr_shape){2, {9, 4133}}, 1, false);
+    test("sum", TSR_DTYPE_F32, &(tsr_shape){4, {2, 5, 31, 1040}}, 6, true);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What attention and its gradient share: the operands, and what happens to a score before its
+ * exponential is taken.
+ */
+#ifndef TSR_COMPILER_TILE_ATTENTION_H
+#define TSR_COMPILER_TILE_ATTENTION_H
+
+#include "compiler/tile/region.h"
+
+enum { TSR_ATTENTION_STACK_BYTES = 440 * 1024 }; /* of all local buffers */
+static_assert(TSR_ATTENTION_STACK_BYTES <= TSR_TARGET_STACK_MAX - 65536, "they fit the stack");
+
+typedef struct tsr_attention {
+    tsr_tile_group *group;
+    tsr_dtype dtype;
+    int64_t batch, heads, key_heads, queries, keys, d, e;
+    double scale;
+    bool causal;
+    bool ragged;             /* set by the plan: some block of keys is no multiple of what is
+                                masked at once */
+    MlirValue q, k, v, mask; /* buffers; mask null: none */
+    tsr_view mask_view;
+    tsr_space mask_space; /* [B, H, S, T] */
+    /* where the kernel is: the head, the first query and key of the block at hand */
+    MlirValue batch_index, head_index, query, key;
+} tsr_attention;
+
+/* Operands 0, 1, 2 of the group's root are query, key and value; the mask, if any, is operand
+ * `mask`. Fails with TSR_INTERNAL on what a schedule cannot hold. */
+TSR_RESULT tsr_attention_read(tsr_tile_group *group, size_t mask, tsr_attention *out_attention);
+/* The buffer of an operand of the group's root, which must be an argument of the group. */
+TSR_RESULT tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue *out_buffer,
+                                 const tsr_type **out_type);
+
+/* How many of the block's `count` keys the query `row` of the block may see; may be negative. */
+MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count);
+/* x: products of the query `row` of the block with `lanes` keys of the block from `column` on.
+ * Scaled and masked: -inf where the key is none of the first `limit`, or the mask forbids it. */
+MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row, MlirValue column,
+                             MlirValue limit, uint32_t lanes);
+/* 0 where x, a scalar, is -inf. */
+MlirValue tsr_attention_unless_lowest(const tsr_attention *a, MlirValue x);
+
+#endif

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `attention`: softmax(scale * q k^T + mask) v, one pass over keys and values.
+ *
+ *     for each block of queries of a head
+ *         for each block of keys that the queries may see
+ *             scores = q k^T, the keys' transpose packed to the stack
+ *             per query: m' = max(m, largest score), p = exp(score - m'), a = exp(m - m'),
+ *                        l = l a + sum of p, o = o a, m = m'
+ *             o = o + p v
+ *         o / l is the result, m + log l the logarithm of the sum of exponentials
+ *
+ * The method is that of Dao et al., "FlashAttention", 2022, after Milakov and Gimelshein, "Online
+ * normalizer calculation for softmax", 2018. Scores and sums are chains over ascending d and key;
+ * sums of p have 64 partial results per block of keys. The size of that block follows from the
+ * shapes alone, so that all targets with FMA give the same bits. A query that sees no key gives 0.
+ */
+#include "compiler/tile/attention/attention.h"
+#include "compiler/tile/gemm.h"
+#include "compiler/tile/reduce.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_KEYS_MAX = 512,
+    KEY_ELEMENTS = 32 * 1024, /* of a block of keys, or of values */
+    BLOCK_QUERIES = 64,
+    PROGRAMS = 16, /* below so many heads, the blocks of a head are programs of their own */
+};
+
+typedef struct side {
+    uint32_t lanes, vectors;
+    int64_t width, rows; /* of a tile */
+} side;
+
+typedef struct attention {
+    tsr_attention of;
+    tsr_reduction max, sum;
+    /* the plan */
+    side scores_side, values_side;
+    int64_t block_queries, block_keys, score_stride, depth, value_panels;
+    bool online; /* several blocks of keys */
+    /* emission */
+    MlirValue panels, scores, sums, highest, totals; /* local buffers */
+    MlirValue q_at, k_at, v_at, row_at;              /* of the head; row_at in queries */
+    MlirValue query_count, key_count;                /* of the blocks */
+} attention;
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+static void plan_side(attention *a, int64_t columns, side *out_side) {
+    tsr_gemm_shape shape = {
+        .element_bytes = (int64_t)tsr_dtype_size(a->of.dtype), .m = a->of.queries, .n = columns};
+    tsr_gemm_plan_tile(a->of.group->b.target, &shape, &out_side->lanes, &out_side->vectors,
+                       &out_side->rows);
+    out_side->width = (int64_t)out_side->lanes * out_side->vectors;
+}
+
+static int64_t stack_bytes(const attention *a) {
+    int64_t per_query = a->score_stride + a->value_panels * a->values_side.width + 2;
+    int64_t keys = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
+    return (keys + a->block_queries * per_query) * (int64_t)tsr_dtype_size(a->of.dtype);
+}
+
+static tsr_result plan(attention *a) {
+    int64_t size = a->of.d > a->of.e ? a->of.d : a->of.e, limit = KEY_ELEMENTS / (size ? size : 1);
+    limit = limit / TSR_PARTIALS * TSR_PARTIALS;
+    if (limit < TSR_PARTIALS) limit = TSR_PARTIALS;
+    if (limit > BLOCK_KEYS_MAX) limit = BLOCK_KEYS_MAX;
+    a->block_keys = tsr_gemm_part(a->of.keys, limit, TSR_PARTIALS);
+    if (!a->block_keys) a->block_keys = TSR_PARTIALS;
+    a->online = a->of.keys > a->block_keys;
+    a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
+    plan_side(a, a->block_keys, &a->scores_side);
+    plan_side(a, a->of.e, &a->values_side);
+    a->value_panels = divide_up(a->of.e, a->values_side.width);
+    a->depth = divide_up(a->of.d, a->scores_side.lanes) * a->scores_side.lanes;
+    int64_t wide = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width;
+    a->score_stride = divide_up(wide, TSR_PARTIALS) * TSR_PARTIALS;
+    /* Blocks are of whole tiles of both products. */
+    int64_t unit = a->scores_side.rows;
+    while (unit % a->values_side.rows) unit += a->scores_side.rows;
+    a->block_queries = tsr_gemm_part(a->of.queries, BLOCK_QUERIES, unit);
+    while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
+        a->block_queries = divide_up(a->block_queries / 2, unit) * unit;
+    if (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES)
+        FAIL(a->of.group->ctx, TSR_COMPILE, "'%s': heads of %lld and %lld numbers are too large",
+             a->of.group->name, (long long)a->of.d, (long long)a->of.e);
+    int64_t sizes[] = {a->scores_side.rows, a->scores_side.width, a->block_queries, a->block_keys};
+    memcpy(a->of.group->tile, sizes, sizeof sizes);
+    a->of.group->tile_count = sizeof sizes / sizeof sizes[0];
+    return TSR_SUCCESS;
+}
+
+/* ---- the two products ------------------------------------------------------------------------ */
+
+static void pack_keys(attention *a) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const side *s = &a->scores_side;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, s->width, 0, NULL);
+    MlirValue first = tsr_tile_add(b, a->of.key, loop.index);
+    tsr_gemm_pack pack = {.from_dtype = a->of.dtype,
+                          .to_dtype = a->of.dtype,
+                          .lanes = s->lanes,
+                          .vectors = s->vectors,
+                          .from = a->of.k,
+                          .to = a->panels,
+                          .from_at = tsr_tile_add(b, a->k_at, tsr_tile_mul(b, first, a->of.d)),
+                          .to_at = tsr_tile_mul(b, loop.index, a->depth),
+                          .from_step = a->of.d,
+                          .to_step = s->width,
+                          .count = tsr_tile_index(b, a->of.d)};
+    if (a->of.keys % a->block_keys || a->block_keys % s->width)
+        pack.columns = tsr_tile_sub(b, tsr_tile_index(b, a->of.keys), first);
+    tsr_gemm_pack_columns(b, &pack);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+typedef void (*tile_fn)(attention *a, MlirValue column, MlirValue row, int64_t rows);
+
+/* Tiles of the block's queries: whole ones, then the edge of the last block. */
+static void walk_rows(attention *a, const side *s, MlirValue column, tile_fn visit) {
+    tsr_tile_builder *b = &a->of.group->b;
+    int64_t edge = a->of.queries % s->rows;
+    MlirValue whole = tsr_tile_sub(b, a->query_count, tsr_tile_rem(b, a->query_count, s->rows));
+    for (int part = 0; part < 2; part++) {
+        int64_t rows = part ? edge : s->rows;
+        tsr_tile_loop loop;
+        if (!rows) continue;
+        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0),
+                            part ? a->query_count : whole, rows, 0, NULL);
+        visit(a, column, loop.index, rows);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+}
+
+static void score_tile(attention *a, MlirValue column, MlirValue row, int64_t rows) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const side *s = &a->scores_side;
+    MlirValue tile[TSR_GEMM_TILE_MAX], zero = tsr_element_zero(b, a->of.dtype, s->lanes);
+    MlirValue query = tsr_tile_add(b, a->of.query, row);
+    tsr_gemm_tile gemm = {.a_dtype = a->of.dtype,
+                          .b_dtype = a->of.dtype,
+                          .lanes = s->lanes,
+                          .vectors = s->vectors,
+                          .rows = rows,
+                          .a = a->of.q,
+                          .b = a->panels,
+                          .a_at = tsr_tile_add(b, a->q_at, tsr_tile_mul(b, query, a->of.d)),
+                          .a_row = a->of.d,
+                          .a_step = 1,
+                          .b_at = tsr_tile_mul(b, column, a->depth),
+                          .b_step = s->width};
+    for (int64_t i = 0; i < rows * s->vectors; i++) tile[i] = zero;
+    tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, a->of.d), tile);
+    MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
+    for (int64_t i = 0; i < rows; i++)
+        for (uint32_t v = 0; v < s->vectors; v++)
+            tsr_tile_store(b, a->of.dtype, tile[i * s->vectors + v], a->scores,
+                           tsr_tile_offset(b, to, i * a->score_stride + v * s->lanes),
+                           tsr_tile_null);
+}
+
+static MlirValue sum_at(attention *a, MlirValue row, MlirValue column) {
+    tsr_tile_builder *b = &a->of.group->b;
+    int64_t stride = a->value_panels * a->values_side.width;
+    return tsr_tile_add(b, tsr_tile_mul(b, row, stride), column);
+}
+
+static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t rows) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const side *s = &a->values_side;
+    MlirValue tile[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX];
+    int64_t stride = a->value_panels * s->width;
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, a->of.e), column),
+              to = sum_at(a, row, column);
+    for (uint32_t v = 0; v < s->vectors; v++)
+        masks[v] =
+            a->of.e % s->width
+                ? tsr_tile_mask(b, tsr_tile_offset(b, left, -(int64_t)(v * s->lanes)), s->lanes)
+                : tsr_tile_null;
+    MlirValue from = tsr_tile_add(b, a->v_at, tsr_tile_mul(b, a->of.key, a->of.e));
+    tsr_gemm_tile gemm = {.a_dtype = a->of.dtype,
+                          .b_dtype = a->of.dtype,
+                          .lanes = s->lanes,
+                          .vectors = s->vectors,
+                          .rows = rows,
+                          .a = a->scores,
+                          .b = a->of.v,
+                          .a_at = tsr_tile_mul(b, row, a->score_stride),
+                          .a_row = a->score_stride,
+                          .a_step = 1,
+                          .b_at = tsr_tile_add(b, from, column),
+                          .b_step = a->of.e,
+                          .masks = masks};
+    for (int64_t i = 0; i < rows; i++)
+        for (uint32_t v = 0; v < s->vectors; v++)
+            tile[i * s->vectors + v] = tsr_tile_load(
+                b, a->of.dtype, a->sums, tsr_tile_offset(b, to, i * stride + v * s->lanes),
+                s->lanes, tsr_tile_null);
+    tsr_gemm_multiply(b, &gemm, a->key_count, tile);
+    for (int64_t i = 0; i < rows; i++)
+        for (uint32_t v = 0; v < s->vectors; v++)
+            tsr_tile_store(b, a->of.dtype, tile[i * s->vectors + v], a->sums,
+                           tsr_tile_offset(b, to, i * stride + v * s->lanes), tsr_tile_null);
+}
+
+/* ---- the rows between them ------------------------------------------------------------------- */
+
+static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
+    tsr_tile_builder *b = &a->of.group->b;
+    uint32_t lanes = a->values_side.lanes;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
+                        tsr_tile_index(b, a->value_panels * a->values_side.width), lanes, 0, NULL);
+    MlirValue at = sum_at(a, row, loop.index);
+    MlirValue value = tsr_tile_load(b, a->of.dtype, a->sums, at, lanes, tsr_tile_null);
+    value = tsr_tile_2(b, "arith.mulf", value, tsr_tile_splat(b, factor, lanes));
+    tsr_tile_store(b, a->of.dtype, value, a->sums, at, tsr_tile_null);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* One walk over the scores of one query: masks them for the maximum, or takes
+ * exponentials. */
+static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirValue limit,
+                          MlirValue shift) {
+    tsr_tile_builder *b = &a->of.group->b;
+    uint32_t lanes = tsr_lanes_in_flight(b, (uint32_t)tsr_dtype_size(a->of.dtype));
+    tsr_partials partials;
+    tsr_tile_loop loop;
+    tsr_partials_init(how, TSR_PARTIALS, lanes, &partials);
+    size_t size = partials.count * sizeof *partials.values;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, TSR_PARTIALS, partials.count,
+                        partials.values);
+    memcpy(partials.values, loop.carried, size);
+    for (uint32_t part = 0; part < partials.count; part++) {
+        MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
+        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
+        MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, tsr_tile_null);
+        if (how == &a->max)
+            x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
+        else
+            x = tsr_tile_1(b, "math.exp",
+                           tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes)));
+        tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
+        partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
+    }
+    tsr_tile_loop_end(b, &loop, partials.values);
+    memcpy(partials.values, loop.carried, size);
+    return tsr_partials_tree(how, &partials);
+}
+
+/* Scores of one query become exp(score - m'). */
+static void soften_row(attention *a, MlirValue row) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirValue limit = tsr_attention_limit(&a->of, row, a->key_count);
+    MlirValue before = tsr_tile_load(b, a->of.dtype, a->highest, row, 0, tsr_tile_null);
+    MlirValue here = walk_row(a, &a->max, row, limit, tsr_tile_null);
+    MlirValue highest = tsr_element_max(b, a->of.dtype, before, here);
+    MlirValue shift = tsr_attention_unless_lowest(&a->of, highest);
+    MlirValue total = walk_row(a, &a->sum, row, limit, shift);
+    if (a->online) {
+        MlirValue factor = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", before, shift));
+        MlirValue old = tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
+        total = tsr_tile_3(b, "math.fma", old, factor, total);
+        rescale_sums(a, row, factor);
+    }
+    tsr_tile_store(b, a->of.dtype, highest, a->highest, row, tsr_tile_null);
+    tsr_tile_store(b, a->of.dtype, total, a->totals, row, tsr_tile_null);
+}
+
+static void clear_rows(attention *a) {
+    tsr_tile_builder *b = &a->of.group->b;
+    uint32_t lanes = a->values_side.lanes;
+    tsr_tile_loop rows, columns;
+    MlirValue zero = tsr_tile_index(b, 0);
+    tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
+    tsr_tile_store(b, a->of.dtype, tsr_element_lowest(b, a->of.dtype, 0), a->highest, rows.index,
+                   tsr_tile_null);
+    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, 0), a->totals, rows.index,
+                   tsr_tile_null);
+    tsr_tile_loop_begin(b, &columns, zero,
+                        tsr_tile_index(b, a->value_panels * a->values_side.width), lanes, 0, NULL);
+    tsr_tile_store(b, a->of.dtype, tsr_element_zero(b, a->of.dtype, lanes), a->sums,
+                   sum_at(a, rows.index, columns.index), tsr_tile_null);
+    tsr_tile_loop_end(b, &columns, NULL);
+    tsr_tile_loop_end(b, &rows, NULL);
+}
+
+static void finish_rows(attention *a) {
+    tsr_tile_builder *b = &a->of.group->b;
+    uint32_t lanes = a->values_side.lanes;
+    MlirValue *outputs = a->of.group->buffers + a->of.group->input_count;
+    MlirValue zero = tsr_tile_index(b, 0), nothing = tsr_element_zero(b, a->of.dtype, 0);
+    tsr_tile_loop rows, columns;
+    tsr_tile_loop_begin(b, &rows, zero, a->query_count, 1, 0, NULL);
+    MlirValue query = tsr_tile_add(b, a->row_at, tsr_tile_add(b, a->of.query, rows.index));
+    MlirValue total = tsr_tile_load(b, a->of.dtype, a->totals, rows.index, 0, tsr_tile_null);
+    if (a->of.group->output_count == 2) {
+        MlirValue highest = tsr_tile_load(b, a->of.dtype, a->highest, rows.index, 0, tsr_tile_null);
+        MlirValue sum = tsr_tile_2(b, "arith.addf", tsr_tile_1(b, "math.log", total),
+                                   tsr_attention_unless_lowest(&a->of, highest));
+        tsr_tile_store(b, a->of.dtype, sum, outputs[1], query, tsr_tile_null);
+    }
+    MlirValue none = tsr_tile_fcompare(b, TSR_FCMP_OEQ, total, nothing);
+    MlirValue divisor = tsr_tile_select(b, none, tsr_element_one(b, a->of.dtype, 0), total);
+    tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, a->of.e), lanes, 0, NULL);
+    MlirValue value = tsr_tile_load(b, a->of.dtype, a->sums, sum_at(a, rows.index, columns.index),
+                                    lanes, tsr_tile_null);
+    value = tsr_tile_2(b, "arith.divf", value, tsr_tile_splat(b, divisor, lanes));
+    MlirValue mask = tsr_tile_null;
+    if (a->of.e % lanes)
+        mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index), lanes);
+    tsr_tile_store(b, a->of.dtype, value, outputs[0],
+                   tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), columns.index), mask);
+    tsr_tile_loop_end(b, &columns, NULL);
+    tsr_tile_loop_end(b, &rows, NULL);
+}
+
+/* ---- a program ------------------------------------------------------------------------------- */
+
+static void emit_key_block(attention *a, MlirValue end) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    tsr_tile_loop loop;
+    a->key_count =
+        tsr_tile_min(b, tsr_tile_index(b, a->block_keys), tsr_tile_sub(b, end, a->of.key));
+    if (a->online) pack_keys(a);
+    tsr_tile_loop_begin(b, &loop, zero, a->key_count, a->scores_side.width, 0, NULL);
+    walk_rows(a, &a->scores_side, loop.index, score_tile);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_begin(b, &loop, zero, a->query_count, 1, 0, NULL);
+    soften_row(a, loop.index);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, a->of.e), a->values_side.width, 0, NULL);
+    walk_rows(a, &a->values_side, loop.index, value_tile);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static void emit_query_block(attention *a, MlirValue query) {
+    tsr_tile_builder *b = &a->of.group->b;
+    a->of.query = query;
+    a->query_count = tsr_tile_min(b, tsr_tile_index(b, a->block_queries),
+                                  tsr_tile_sub(b, tsr_tile_index(b, a->of.queries), query));
+    if (a->of.queries % a->block_queries == 0) a->query_count = tsr_tile_index(b, a->block_queries);
+    clear_rows(a);
+    MlirValue end = tsr_tile_index(b, a->of.keys);
+    if (a->of.causal) {
+        MlirValue seen = tsr_tile_add(b, query, a->query_count);
+        end = tsr_tile_min(b, end, tsr_tile_offset(b, seen, a->of.keys - a->of.queries));
+    }
+    tsr_tile_loop keys;
+    tsr_tile_loop_begin(b, &keys, tsr_tile_index(b, 0), end, a->block_keys, 0, NULL);
+    a->of.key = keys.index;
+    emit_key_block(a, end);
+    tsr_tile_loop_end(b, &keys, NULL);
+    finish_rows(a);
+}
+
+static void make_locals(attention *a) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirType type = tsr_tile_storage_type(b, a->of.dtype);
+    int64_t panels = divide_up(a->block_keys, a->scores_side.width);
+    a->panels = tsr_tile_local(b, type, panels * a->scores_side.width * a->depth);
+    a->scores = tsr_tile_local(b, type, a->block_queries * a->score_stride);
+    a->sums = tsr_tile_local(b, type, a->block_queries * a->value_panels * a->values_side.width);
+    a->highest = tsr_tile_local(b, type, a->block_queries);
+    a->totals = tsr_tile_local(b, type, a->block_queries);
+}
+
+static void emit(attention *a) {
+    tsr_tile_builder *b = &a->of.group->b;
+    int64_t blocks = divide_up(a->of.queries, a->block_queries), heads = a->of.batch * a->of.heads;
+    int64_t parts = heads >= PROGRAMS ? 1 : blocks;
+    int64_t part_queries = divide_up(blocks, parts) * a->block_queries;
+    make_locals(a);
+    a->of.group->grid = heads * parts;
+    MlirValue pid = a->of.group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    MlirValue head = tsr_tile_div(b, pid, parts);
+    a->of.batch_index = tsr_tile_div(b, head, a->of.heads);
+    a->of.head_index = tsr_tile_rem(b, head, a->of.heads);
+    MlirValue key_head = tsr_tile_div(b, a->of.head_index, a->of.heads / a->of.key_heads);
+    key_head = tsr_tile_add(b, tsr_tile_mul(b, a->of.batch_index, a->of.key_heads), key_head);
+    a->row_at = tsr_tile_mul(b, head, a->of.queries);
+    a->q_at = tsr_tile_mul(b, a->row_at, a->of.d);
+    a->k_at = tsr_tile_mul(b, key_head, a->of.keys * a->of.d);
+    a->v_at = tsr_tile_mul(b, key_head, a->of.keys * a->of.e);
+    if (!a->online) {
+        a->of.key = tsr_tile_index(b, 0);
+        a->key_count = tsr_tile_index(b, a->of.keys);
+        pack_keys(a);
+    }
+    MlirValue first = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), part_queries);
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, first, part_queries), tsr_tile_index(b, a->of.queries));
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, first, end, a->block_queries, 0, NULL);
+    emit_query_block(a, loop.index);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+tsr_result tsr_tile_lower_attention(tsr_tile_group *group) {
+    attention a = {0};
+    TRY(group->ctx, tsr_attention_read(group, 3, &a.of));
+    if (group->output_count > 2)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
+    a.max = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_max};
+    a.sum = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_sum};
+    if (!a.of.batch || !a.of.heads || !a.of.queries) return TSR_SUCCESS;
+    TRY(group->ctx, plan(&a));
+    emit(&a);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/tile/attention/attention.h"
+
+#include <math.h>
+
+tsr_result tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue *out_buffer,
+                                 const tsr_type **out_type) {
+    tsr_tile_group *group = a->group;
+    MlirValue operand = tsr_op_operand(group->root, index);
+    if (!mlirValueIsABlockArgument(operand))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu is not an argument", group->name, index);
+    intptr_t number = mlirBlockArgumentGetArgNumber(operand);
+    *out_buffer = group->buffers[number];
+    *out_type = &group->types[number];
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
+                              tsr_attention *out_attention) {
+    tsr_attention a = {.group = group};
+    const tsr_type *q = NULL, *k = NULL, *v = NULL, *mask = NULL;
+    TRY(group->ctx, tsr_attention_operand(&a, 0, &a.q, &q));
+    TRY(group->ctx, tsr_attention_operand(&a, 1, &a.k, &k));
+    TRY(group->ctx, tsr_attention_operand(&a, 2, &a.v, &v));
+    a.dtype = q->dtype;
+    if ((a.dtype != TSR_DTYPE_F32 && a.dtype != TSR_DTYPE_F64) || q->shape.rank != 4 ||
+        k->shape.rank != 4 || v->shape.rank != 4)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
+    a.batch = (int64_t)q->shape.dims[0];
+    a.heads = (int64_t)q->shape.dims[1];
+    a.queries = (int64_t)q->shape.dims[2];
+    a.d = (int64_t)q->shape.dims[3];
+    a.key_heads = (int64_t)k->shape.dims[1];
+    a.keys = (int64_t)k->shape.dims[2];
+    a.e = (int64_t)v->shape.dims[3];
+    a.scale = 1 / sqrt((double)a.d);
+    tsr_op_f64(group->root, "scale", &a.scale);
+    a.causal = tsr_op_has(group->root, "causal");
+    a.mask_space = (tsr_space){.rank = 4, .dims = {a.batch, a.heads, a.queries, a.keys}};
+    if (tsr_op_operand_count(group->root) > mask_index) {
+        TRY(group->ctx, tsr_attention_operand(&a, mask_index, &a.mask, &mask));
+        tsr_view_init(&a.mask_view, mask->dtype, a.mask, &mask->shape, &a.mask_space, NULL);
+    }
+    *out_attention = a;
+    return TSR_SUCCESS;
+}
+
+MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count) {
+    tsr_tile_builder *b = &a->group->b;
+    if (!a->causal) return count;
+    MlirValue seen = tsr_tile_add(b, a->query, row);
+    seen = tsr_tile_sub(b, tsr_tile_offset(b, seen, a->keys - a->queries + 1), a->key);
+    return tsr_tile_min(b, count, seen);
+}
+
+MlirValue tsr_attention_unless_lowest(const tsr_attention *a, MlirValue x) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirValue is = tsr_tile_fcompare(b, TSR_FCMP_OEQ, x, tsr_element_lowest(b, a->dtype, 0));
+    return tsr_tile_select(b, is, tsr_element_zero(b, a->dtype, 0), x);
+}
+
+MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row, MlirValue column,
+                             MlirValue limit, uint32_t lanes) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirValue valid = tsr_tile_null, lowest = tsr_element_lowest(b, a->dtype, lanes);
+    if (a->causal || a->ragged) valid = tsr_tile_mask(b, tsr_tile_sub(b, limit, column), lanes);
+    x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), a->scale));
+    if (!mlirValueIsNull(a->mask)) {
+        tsr_point point = {.space = &a->mask_space,
+                           .index = {a->batch_index, a->head_index, tsr_tile_add(b, a->query, row),
+                                     tsr_tile_add(b, a->key, column)}};
+        bool along = a->mask_view.strides[3] != 0;
+        MlirValue mask = tsr_tile_load(b, a->mask_view.dtype, a->mask,
+                                       tsr_point_offset(b, &point, &a->mask_view),
+                                       along ? lanes : 0, along ? valid : tsr_tile_null);
+        mask = tsr_tile_splat(b, mask, lanes);
+        x = a->mask_view.dtype == TSR_DTYPE_I1 ? tsr_tile_select(b, mask, x, lowest)
+                                               : tsr_tile_2(b, "arith.addf", x, mask);
+    }
+    return mlirValueIsNull(valid) ? x : tsr_tile_select(b, valid, x, lowest);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -split-input-file -tessera-graph -tsched-fuse %s | FileCheck %s
+
+// Softmax, the norms, cross entropy and attention are one kernel each, forward and backward, whose bytes are those of what it reads
+// and writes once.
+
+// One matrix read, one written.
+// CHECK-LABEL: func.func @softmax(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: bytes = 49152 : i64
+// CHECK-SAME: kind = "rows"
+func.func @softmax(%x: tensor<64x96xf32> {tessera.name = "x"})
+    -> (tensor<64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<64x96xf32>
+  return %y : tensor<64x96xf32>
+}
+
+// -----
+
+// Logits and the gradient of the result read; the result, for the loss, and the gradient of the logits written: once each.
+// CHECK-LABEL: func.func @softmax_gradient(
+// CHECK: tsched.call @k0_matmul
+// CHECK-NEXT: %[[R:.*]]:2 = tsched.call @[[ROWS:k1_[a-z_0-9]*]](
+// CHECK-NEXT: tsched.call @k2_mul_sum(
+// CHECK-NEXT: tsched.call @k3_matmul{{[a-z_0-9]*}}(
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func @[[ROWS]](
+// CHECK-SAME: bytes = 98304 : i64
+// CHECK-SAME: kind = "rows"
+func.func @softmax_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: tensor<64x96xf32> {tessera.data = "g"})
+    -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
+  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
+  %y = tessera.softmax_safe %p {axis = 1 : i64} : tensor<64x96xf32>
+  %z = tessera.mul %y, %g : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %l = tessera.sum %z {axes = [0, 1]} : tensor<64x96xf32> -> tensor<f32>
+  tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// One matrix, scale and bias read, one matrix written.
+// CHECK-LABEL: func.func @layernorm(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: bytes = 49920 : i64
+// CHECK-SAME: kind = "rows"
+func.func @layernorm(%x: tensor<64x96xf32> {tessera.name = "x"})
+    -> (tensor<64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<96xf32>
+  %b = tessera.param "b" init = #tessera.constant<0.0> : tensor<96xf32>
+  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32> -> tensor<64x96xf32>
+  return %y : tensor<64x96xf32>
+}
+
+// -----
+
+// Forward and backward in one kernel: the row and the gradient of its result are read, what is normalized and the gradient are
+// written. Sums over rows, for scale, bias and loss, are kernels of their own.
+// CHECK-LABEL: func.func @layernorm_gradient(
+// CHECK: tsched.call @k0_matmul
+// CHECK-NEXT: %[[R:.*]]:2 = tsched.call @[[ROWS:k1_[a-z_0-9]*]](
+// CHECK: tsched.func @[[ROWS]](
+// CHECK-SAME: bytes = 98688 : i64
+// CHECK-SAME: kind = "rows"
+// CHECK-NOT: kind = "rows"
+func.func @layernorm_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: tensor<64x96xf32> {tessera.data = "g"})
+    -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
+  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
+  %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<96xf32>
+  %b = tessera.param "b" init = #tessera.constant<0.0> : tensor<96xf32>
+  %y = tessera.layernorm_safe %p, %s, %b {axes = [1], eps = 1.0e-5} : tensor<64x96xf32>, tensor<96xf32>, tensor<96xf32> -> tensor<64x96xf32>
+  %z = tessera.mul %y, %g : tensor<64x96xf32>, tensor<64x96xf32> -> tensor<64x96xf32>
+  %l = tessera.sum %z {axes = [0, 1]} : tensor<64x96xf32> -> tensor<f32>
+  tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// One matrix read, one written.
+// CHECK-LABEL: func.func @rmsnorm(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: bytes = 49152 : i64
+// CHECK-SAME: kind = "rows"
+func.func @rmsnorm(%x: tensor<64x96xf32> {tessera.name = "x"})
+    -> (tensor<64x96xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.rmsnorm_safe %x {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
+  return %y : tensor<64x96xf32>
+}
+
+// -----
+
+// Logits and labels read, losses written.
+// CHECK-LABEL: func.func @cross_entropy(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: bytes = 25344 : i64
+// CHECK-SAME: kind = "cross_entropy"
+func.func @cross_entropy(%x: tensor<64x96xf32> {tessera.name = "x"}, %n: tensor<64xi64> {tessera.name = "n"})
+    -> (tensor<64xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.cross_entropy %x, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  return %y : tensor<64xf32>
+}
+
+// -----
+
+// Logits read once more, their gradient written.
+// CHECK-LABEL: func.func @cross_entropy_gradient(
+// CHECK: tsched.call @k0_matmul
+// CHECK-NEXT: tsched.call @k1_cross_entropy(
+// CHECK-NEXT: tsched.call @k2_sum_mul(
+// CHECK-NEXT: tsched.call @k3_cross_entropy_grad(
+// CHECK-NEXT: tsched.call @k4_matmul{{[a-z_0-9]*}}(
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func @k3_cross_entropy_grad(
+// CHECK-SAME: bytes = 49920 : i64
+func.func @cross_entropy_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}, %g: tensor<64x96xf32> {tessera.data = "g"}, %n: tensor<64xi64> {tessera.data = "n"})
+    -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
+  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
+  %y = tessera.cross_entropy %p, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  %l = tessera.mean %y {axes = [0]} : tensor<64xf32> -> tensor<f32>
+  tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %l : tensor<f32>
+}
+
+// -----
+
+// No scores in memory.
+// CHECK-LABEL: func.func @attention(
+// CHECK-COUNT-1: tsched.call
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func
+// CHECK-SAME: bytes = 16384 : i64
+// CHECK-SAME: kind = "attention"
+func.func @attention(%q: tensor<1x2x64x8xf32> {tessera.name = "q"}, %k: tensor<1x2x64x8xf32> {tessera.name = "k"}, %v: tensor<1x2x64x8xf32> {tessera.name = "v"})
+    -> (tensor<1x2x64x8xf32> {tessera.name = "out"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32> -> tensor<1x2x64x8xf32>
+  return %y : tensor<1x2x64x8xf32>
+}
+
+// -----
+
+// Neither in the gradient: query, key, value, result, its gradient and a number a query are read, three gradients written.
+// CHECK-LABEL: func.func @attention_gradient(
+// CHECK: tsched.call @k0_attention(
+// CHECK-NEXT: tsched.call @k1_sum(
+// CHECK-NEXT: tsched.call @k2_attention_grad(
+// CHECK: tsched.func @k0_attention(
+// CHECK-SAME: bytes = 16896 : i64
+// CHECK: tsched.func @k2_attention_grad(
+// CHECK-SAME: bytes = 33280 : i64
+func.func @attention_gradient() -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+  %q = tessera.param "q" init = #tessera.constant<0.5> : tensor<1x2x64x8xf32>
+  %k = tessera.param "k" init = #tessera.constant<0.5> : tensor<1x2x64x8xf32>
+  %v = tessera.param "v" init = #tessera.constant<0.5> : tensor<1x2x64x8xf32>
+  %y = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32>, tensor<1x2x64x8xf32> -> tensor<1x2x64x8xf32>
+  %l = tessera.sum %y {axes = [0, 1, 2, 3]} : tensor<1x2x64x8xf32> -> tensor<f32>
+  tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %l : tensor<f32>
+}
