@@ -6,6 +6,7 @@
  */
 #include "compiler/diag.h"
 
+#include "compiler/fixit.h"
 #include "compiler/shim/shim.h"
 
 #include <stdio.h>
@@ -14,16 +15,10 @@
 
 enum { TEXT_MAX = 1024, CALLS_MAX = 8 };
 
-typedef struct tsr_diag_source {
-    const char *name, *text;
-    size_t size_bytes;
-    struct tsr_diag_source *next;
-} tsr_diag_source;
-
 void tsr_diag_finish(tsr_diag_list *list) {
     if (!list) return;
     tsr_arena_finish(&list->arena);
-    *list = (tsr_diag_list){.on_diag = list->on_diag, .user = list->user};
+    *list = (tsr_diag_list){.on_diag = list->on_diag, .user = list->user, .context = list->context};
 }
 
 void tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
@@ -105,6 +100,22 @@ static void read_text(tsr_diag_list *list, tsr_diag *diag, MlirDiagnostic source
     tsr_buffer_finish(&buffer);
 }
 
+/* The number of what MLIR wrote. */
+static tsr_diag_number number_of(const tsr_diag_list *list, const char *text) {
+    static const struct {
+        tsr_diag_number number;
+        const char *words;
+    } rows[] = {
+#define X(name, words) {TSR_DIAG_##name, words},
+#include "compiler/mlir-messages.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strstr(text, rows[i].words)) return rows[i].number;
+    if (list->bytecode) return TSR_DIAG_BYTECODE;
+    return text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;
+}
+
 static tsr_severity severity_of(MlirDiagnostic source) {
     switch (mlirDiagnosticGetSeverity(source)) {
     case MlirDiagnosticWarning:
@@ -151,9 +162,10 @@ static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
     size_t call_count = 0;
     diag->severity = severity_of(source);
     read_text(list, diag, source);
-    if (!diag->number) diag->number = diag->text[0] == '\'' ? TSR_DIAG_VERIFIER : TSR_DIAG_SYNTAX;
+    if (!diag->number) diag->number = number_of(list, diag->text);
     place(list, diag, resolve(mlirDiagnosticGetLocation(source), calls, &call_count));
     read_notes(list, diag, source, calls, call_count);
+    tsr_diag_add_fix(list, diag);
     if (list->last)
         list->last->next = diag;
     else
@@ -165,6 +177,7 @@ static MlirLogicalResult handle(MlirDiagnostic source, void *user) {
 }
 
 void tsr_diag_attach(tsr_diag_list *list, MlirContext context) {
+    list->context = context;
     mlirContextAttachDiagnosticHandler(context, handle, list, NULL);
     tsr_shim_quiet_diagnostics(context);
 }
@@ -199,6 +212,17 @@ const char *tsr_diag_about(tsr_diag_number number) {
     return NULL;
 }
 
+const char *tsr_diag_remedy(tsr_diag_number number) {
+    switch (number) {
+#define X(name, n, about, remedy)                                                                  \
+    case n:                                                                                        \
+        return remedy;
+#include "compiler/diag.def"
+#undef X
+    }
+    return NULL;
+}
+
 static const char *const severity_names[] = {
     [TSR_SEVERITY_ERROR] = "error",
     [TSR_SEVERITY_WARNING] = "warning",
@@ -211,9 +235,17 @@ static size_t character_begin(const char *line, size_t at) {
     return at;
 }
 
-/* The line, or what surrounds the column where stored weights make it megabytes long; the caret. */
-static void format_excerpt(const char *line, uint32_t column, tsr_buffer *out) {
+/* Tabs stay tabs, so that what follows stands under its column however wide they are. */
+static void format_blanks(const char *line, size_t begin, size_t end, tsr_buffer *out) {
+    for (size_t i = begin; i < end; i++) tsr_buffer_text(out, line[i] == '\t' ? "\t" : " ");
+}
+
+/* The line, or what surrounds the column where stored weights make it megabytes long; the caret;
+ * the fix-it. */
+static void format_excerpt(const tsr_diag *diag, tsr_buffer *out) {
     static const size_t excerpt_max = 160;
+    const char *line = diag->source_line;
+    uint32_t column = diag->column;
     size_t size = strlen(line), at = column ? column - 1 : 0, begin = 0, end = size;
     if (at > size) at = size;
     if (size > excerpt_max) {
@@ -223,9 +255,11 @@ static void format_excerpt(const char *line, uint32_t column, tsr_buffer *out) {
     tsr_buffer_text(out, begin ? "…" : "");
     tsr_buffer_append(out, line + begin, end - begin);
     tsr_buffer_printf(out, "%s\n%s", end < size ? "…" : "", begin ? " " : "");
-    /* Tabs stay tabs, so that the caret stands under its column however wide they are. */
-    for (size_t i = begin; i < at; i++) tsr_buffer_text(out, line[i] == '\t' ? "\t" : " ");
+    format_blanks(line, begin, at, out);
     tsr_buffer_text(out, "^\n");
+    if (!diag->fix || begin || diag->fix_column > size) return;
+    format_blanks(line, 0, diag->fix_column - 1, out);
+    tsr_buffer_printf(out, "%s\n", diag->fix);
 }
 
 static void format_one(const tsr_diag *diag, tsr_buffer *out) {
@@ -233,7 +267,7 @@ static void format_one(const tsr_diag *diag, tsr_buffer *out) {
     tsr_buffer_printf(out, "%s: ", severity_names[diag->severity]);
     if (diag->number) tsr_buffer_printf(out, "[TSR-%04d] ", (int)diag->number);
     tsr_buffer_printf(out, "%s\n", diag->text);
-    if (diag->source_line) format_excerpt(diag->source_line, diag->column, out);
+    if (diag->source_line) format_excerpt(diag, out);
 }
 
 void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out) {
@@ -248,6 +282,12 @@ void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out) {
     tsr_buffer_json_string(out, diag->file);
     tsr_buffer_printf(out, ",\"line\":%u,\"column\":%u,\"text\":", diag->line, diag->column);
     tsr_buffer_json_string(out, diag->text);
+    if (diag->fix) {
+        tsr_buffer_printf(out, ",\"fix\":{\"column\":%u,\"length\":%u,\"text\":", diag->fix_column,
+                          diag->fix_length);
+        tsr_buffer_json_string(out, diag->fix);
+        tsr_buffer_text(out, "}");
+    }
     if (diag->severity != TSR_SEVERITY_NOTE) {
         tsr_buffer_text(out, ",\"notes\":[");
         for (size_t i = 0; i < diag->note_count; i++) {

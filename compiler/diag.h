@@ -14,6 +14,7 @@
  *         %m = tessera.matmul %x, %w …
  *              ^
  *     digits.mlir:4:3: note: …
+ * A fix-it stands below the caret, at the place of what it replaces.
  */
 #ifndef TSR_COMPILER_DIAG_H
 #define TSR_COMPILER_DIAG_H
@@ -22,6 +23,7 @@
 #include "runtime/base/buffer.h"
 
 #include <mlir-c/Diagnostics.h>
+#include <mlir-c/IR.h>
 
 typedef enum tsr_diag_number {
 #define X(name, number, about, remedy) TSR_DIAG_##name = number,
@@ -44,19 +46,28 @@ typedef struct tsr_diag {
     uint32_t line, column;   /* from 1; 0 unknown */
     const char *text;        /* one or more lines, without number and place */
     const char *source_line; /* NULL where the source is not at hand */
+    const char *fix;         /* what to write in its place from fix_column on; NULL: no fix-it */
+    uint32_t fix_column, fix_length; /* column from 1; bytes */
     size_t note_count;
     struct tsr_diag *notes; /* severity NOTE */
     struct tsr_diag *next;
 } tsr_diag;
 
-struct tsr_diag_source;
+typedef struct tsr_diag_source {
+    const char *name, *text; /* the text ends with a NUL */
+    size_t size_bytes;
+    struct tsr_diag_source *next;
+} tsr_diag_source;
+
 /* Zero-initialise, set the callback, keep it alive as long as the context it is attached to. */
 typedef struct tsr_diag_list {
     void (*on_diag)(void *user, const tsr_diag *diag); /* may be NULL */
     void *user;                                        /* borrowed */
     tsr_diag *first, *last;
     size_t error_count;
-    struct tsr_diag_source *sources;
+    tsr_diag_source *sources;
+    MlirContext context; /* that it is attached to */
+    bool bytecode;       /* what is read is bytecode */
     tsr_arena arena;
 } tsr_diag_list;
 
@@ -75,10 +86,11 @@ void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const ch
 
 /* What the number is about; NULL for an unknown one. */
 const char *tsr_diag_about(tsr_diag_number number);
+/* What to do about it. */
+const char *tsr_diag_remedy(tsr_diag_number number);
 /* Appends the text form, with newline. */
 void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out);
-/* Appends one JSON object without newline: {"number","severity","file","line","column","text",
- * "notes"}. */
+/* Appends one JSON object without newline, of schemas/diagnostic.schema.json. */
 void tsr_diag_format_json(const tsr_diag *diag, tsr_buffer *out);
 
 /* FAILs with TSR_COMPILE: "<what> failed: N errors; the first is <text>". */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/mlir.h"
 
+#include "compiler/guard.h"
 #include "compiler/shim/shim.h"
+#include "compiler/source_limits.h"
 
 #include <mlir-c/Dialect/Arith.h>
 #include <mlir-c/Dialect/Func.h>
@@ -58,52 +60,120 @@ static size_t skip_quoted(const char *source, size_t size_bytes, size_t at) {
     return end < size_bytes ? end : size_bytes - 1;
 }
 
-/* MLIR's parser calls itself for each bracket and ends the process when the stack is used up: finds
- * the first bracket inside TSR_MLIR_NESTING_MAX others. */
-static bool find_nesting(const char *source, size_t size_bytes, place *out_place) {
+/* What a text breaks a limit of source_limits.h with. */
+typedef struct excess {
+    tsr_diag_number number;
+    place at;
+    const char *text;
+} excess;
+
+typedef struct scan {
+    const char *source;
+    size_t size_bytes, at, line_start, depth;
+    uint32_t line;
+    char open[TSR_MLIR_NESTING_MAX];       /* the brackets that will close them */
+    uint32_t commas[TSR_MLIR_NESTING_MAX]; /* in each */
+} scan;
+
+static bool exceeds(const scan *s, size_t at, tsr_diag_number number, const char *text,
+                    excess *out_excess) {
+    *out_excess = (excess){number, {s->line, (uint32_t)(at - s->line_start + 1)}, text};
+    return true;
+}
+
+/* Data is hexadecimal: "0x…". */
+static bool check_string(scan *s, size_t begin, excess *out_excess) {
+    const char *text = s->source + begin;
+    size_t length = s->at - begin;
+    if (*text != '"' || length <= TSR_MLIR_STRING_MAX + 1 || strncmp(text + 1, "0x", 2) == 0)
+        return false;
+    return exceeds(s, begin, TSR_DIAG_ATTRIBUTE, "a string is longer than 16384 bytes", out_excess);
+}
+
+static bool check_mark(scan *s, char mark, excess *out_excess) {
     static const char open[] = "([{<", close[] = ")]}>";
-    char stack[TSR_MLIR_NESTING_MAX];
-    size_t depth = 0, line_start = 0;
-    uint32_t line = 1;
-    for (size_t i = 0; i < size_bytes; i++) {
-        const char *kind;
-        i = skip_quoted(source, size_bytes, i);
-        if (source[i] == '\n') {
-            line++;
-            line_start = i + 1;
-        } else if (source[i] && (kind = strchr(open, source[i]))) {
-            if (depth == TSR_MLIR_NESTING_MAX) {
-                *out_place = (place){line, (uint32_t)(i - line_start + 1)};
-                return true;
-            }
-            stack[depth++] = close[kind - open];
-        } else if (source[i] == '>') { /* also the end of an arrow */
-            if (depth && stack[depth - 1] == '>') depth--;
-        } else if (source[i] && strchr(close, source[i])) {
-            size_t match = depth;
-            while (match && stack[match - 1] != source[i]) match--;
-            if (match) depth = match - 1;
+    const char *kind = strchr(open, mark);
+    if (kind && s->depth == TSR_MLIR_NESTING_MAX)
+        return exceeds(s, s->at, TSR_DIAG_NESTING,
+                       "brackets are nested 257 deep; at most 256 are accepted", out_excess);
+    if (kind) {
+        s->commas[s->depth] = 0;
+        s->open[s->depth++] = close[kind - open];
+    } else if (mark == ',') {
+        if (s->depth && ++s->commas[s->depth - 1] >= TSR_MLIR_ELEMENTS_MAX)
+            return exceeds(s, s->at, TSR_DIAG_ATTRIBUTE,
+                           "a list has more than 16777216 elements; write dense<\"0x…\">",
+                           out_excess);
+    } else if (mark == '>') { /* also the end of an arrow */
+        if (s->depth && s->open[s->depth - 1] == '>') s->depth--;
+    } else if (strchr(close, mark)) {
+        size_t match = s->depth;
+        while (match && s->open[match - 1] != mark) match--;
+        if (match) s->depth = match - 1;
+    }
+    return false;
+}
+
+/* MLIR's parser calls itself for each bracket and ends the process when the stack is used up, so
+ * the text is looked through before. */
+static bool find_excess(const char *source, size_t size_bytes, excess *out_excess) {
+    static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16384 &&
+                      TSR_MLIR_ELEMENTS_MAX == 16777216,
+                  "the texts name the limits");
+    scan s = {.source = source, .size_bytes = size_bytes, .line = 1};
+    for (; s.at < size_bytes; s.at++) {
+        size_t begin = s.at;
+        s.at = skip_quoted(source, size_bytes, s.at);
+        if (s.at > begin && check_string(&s, begin, out_excess)) return true;
+        if (source[s.at] == '\n') {
+            s.line++;
+            s.line_start = s.at + 1;
+        } else if (source[s.at] && strchr("([{<>}]),", source[s.at]) &&
+                   check_mark(&s, source[s.at], out_excess)) {
+            return true;
         }
     }
     return false;
+}
+
+/* ---- symbols ---- */
+
+static MlirWalkResult count_symbol(MlirOperation op, void *user) {
+    size_t *count = user;
+    if (!tsr_op_has(op, "sym_name")) return MlirWalkResultAdvance;
+    if (++*count <= TSR_MLIR_SYMBOLS_MAX) return MlirWalkResultAdvance;
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SYMBOLS,
+                   "the module has more than %d functions and other symbols", TSR_MLIR_SYMBOLS_MAX);
+    return MlirWalkResultInterrupt;
 }
 
 tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module) {
     static const char bytecode[] = "ML\xefR";
-    place deep;
-    tsr_diag_add_source(list, name, source, size_bytes);
-    bool is_text = size_bytes < 4 || memcmp(source, bytecode, 4) != 0;
-    if (is_text && find_nesting(source, size_bytes, &deep)) {
-        tsr_diag_error(mlirLocationFileLineColGet(context, tsr_ref(name), deep.line, deep.column),
-                       TSR_DIAG_NESTING, "brackets are nested %d deep; at most %d are accepted",
-                       TSR_MLIR_NESTING_MAX + 1, TSR_MLIR_NESTING_MAX);
+    excess found;
+    size_t symbols = 0;
+    tsr_guard_note("parsing");
+    list->bytecode = size_bytes >= 4 && memcmp(source, bytecode, 4) == 0;
+    if (!list->bytecode) tsr_diag_add_source(list, name, source, size_bytes);
+    if (!list->bytecode && find_excess(source, size_bytes, &found)) {
+        tsr_diag_error(
+            mlirLocationFileLineColGet(context, tsr_ref(name), found.at.line, found.at.column),
+            found.number, "%s", found.text);
         return tsr_diag_fail(ctx, list, "parsing");
     }
+    /* Damaged bytecode may send the reader in circles. */
+    tsr_guard_limit(list->bytecode ? TSR_MLIR_BYTECODE_SECONDS_MAX : 0);
     MlirModule module =
         tsr_shim_parse(context, mlirStringRefCreate(source, size_bytes), tsr_ref(name));
+    tsr_guard_limit(0);
+    list->bytecode = false;
     if (mlirModuleIsNull(module)) return tsr_diag_fail(ctx, list, "parsing");
+    mlirOperationWalk(mlirModuleGetOperation(module), count_symbol, &symbols, MlirWalkPreOrder);
+    if (symbols > TSR_MLIR_SYMBOLS_MAX) {
+        mlirModuleDestroy(module);
+        return tsr_diag_fail(ctx, list, "parsing");
+    }
     *out_module = module;
     return TSR_SUCCESS;
 }
@@ -112,9 +182,14 @@ static void append(MlirStringRef text, void *user) {
     tsr_buffer_append(user, text.data, text.length);
 }
 
+void tsr_mlir_write_bytecode(MlirModule module, tsr_buffer *out) {
+    mlirOperationWriteBytecode(mlirModuleGetOperation(module), append, out);
+}
+
 void tsr_mlir_print(MlirOperation op, tsr_print_form form, tsr_buffer *out) {
     MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
-    if (form == TSR_PRINT_GENERIC) mlirOpPrintingFlagsPrintGenericOpForm(flags);
+    if (form & TSR_PRINT_LOCATIONS) mlirOpPrintingFlagsEnableDebugInfo(flags, true, false);
+    if (form & TSR_PRINT_GENERIC) mlirOpPrintingFlagsPrintGenericOpForm(flags);
     mlirOperationPrintWithFlags(op, flags, append, out);
     mlirOpPrintingFlagsDestroy(flags);
     /* A module ends its last line itself. */

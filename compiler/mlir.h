@@ -25,14 +25,19 @@
 TSR_RESULT tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContext *out_context);
 void tsr_mlir_context_destroy(MlirContext context); /* accepts null */
 
-enum { TSR_MLIR_NESTING_MAX = 256 }; /* brackets open at once in a text */
-
-/* Text or bytecode. Locations carry `name`: pass the file's base name, so that bytes do not depend
- * on where it lies. TSR_COMPILE on error; the diagnostics are in the list. */
+/* Text or bytecode, within the limits of source_limits.h. Locations carry `name`: pass the file's
+ * base name, so that bytes do not depend on where it lies. TSR_COMPILE on error; the diagnostics
+ * are in the list. */
 TSR_RESULT tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module);
-typedef enum tsr_print_form { TSR_PRINT_PRETTY, TSR_PRINT_GENERIC } tsr_print_form;
+typedef enum tsr_print_form {
+    TSR_PRINT_PRETTY,
+    TSR_PRINT_GENERIC,
+    TSR_PRINT_LOCATIONS = 2, /* or this: with the place of every op */
+} tsr_print_form;
+/* Appends the module's bytecode. */
+void tsr_mlir_write_bytecode(MlirModule module, tsr_buffer *out);
 /* Appends the op's text, with newline. */
 void tsr_mlir_print(MlirOperation op, tsr_print_form form, tsr_buffer *out);
 
@@ -163,6 +168,14 @@ MlirValue tsr_build_value(tsr_builder *builder, const char *name, const MlirValu
  * "cse,symbol-dce"), then the verifier. TSR_COMPILE on error. */
 TSR_RESULT tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                              const char *pipeline);
+/* The same with several, and the whole module on standard error after each. */
+typedef enum tsr_print_ir {
+    TSR_PRINT_IR_NEVER,
+    TSR_PRINT_IR_AFTER_ALL,
+    TSR_PRINT_IR_AFTER_CHANGE, /* only where the pass changed it */
+} tsr_print_ir;
+TSR_RESULT tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
+                               const char *pipeline, tsr_print_ir print);
 TSR_RESULT tsr_mlir_verify(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list, const char *stage);
 
 /* One of our passes: rewrites a module; false after emitting an error. */
@@ -182,5 +195,7 @@ extern const tsr_pipeline tsr_pipelines[]; /* from pipelines.def */
 extern const size_t tsr_pipeline_count;
 /* Puts all of ours and MLIR's general ones into MLIR's registry; harmless when repeated. */
 void tsr_passes_register(void);
+/* Lists MLIR's general passes on standard output; before the first tsr_passes_register. */
+void tsr_passes_print_general(void);
 
 #endif

@@ -3,13 +3,17 @@
  * The table of passes, and running them by name.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/guard.h"
 #include "compiler/mlir.h"
 #include "compiler/shim/shim.h"
+#include "compiler/suggest.h"
 
 #include <mlir-c/Pass.h>
 #include <mlir-c/Transforms.h>
 
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 
 #define X(function, name, summary) bool function(MlirModule module);
 #include "compiler/passes.def"
@@ -65,6 +69,11 @@ static void register_all(void) {
                                    tsr_ref(tsr_pipelines[i].passes));
 }
 
+void tsr_passes_print_general(void) {
+    mlirRegisterTransformsPasses();
+    tsr_shim_print_passes();
+}
+
 void tsr_passes_register(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_all);
@@ -76,16 +85,48 @@ static void append(MlirStringRef text, void *user) {
 
 tsr_result tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                              const char *pipeline) {
-    tsr_buffer message = {0};
+    return tsr_mlir_run_passes(ctx, module, list, pipeline, TSR_PRINT_IR_NEVER);
+}
+
+/* "pass 'x': …" for what the pass manager says about names it does not know. */
+static void describe_failure(const char *pipeline, const char *message, tsr_buffer *out) {
+    static const char before[] = "'";
+    char wrong[128] = "";
+    /* Further lines show the text with a caret. */
+    tsr_buffer_printf(out, "pass '%s': %.*s", pipeline, (int)strcspn(message, "\n"), message);
+    const char *quoted = strstr(message, before);
+    if (!quoted || sscanf(quoted + 1, "%127[^']", wrong) != 1) return;
+    tsr_suggestion suggestion = {.wrong = wrong};
+    for (size_t i = 0; i < tsr_pass_count; i++) tsr_suggest(&suggestion, tsr_passes[i].name);
+    for (size_t i = 0; i < tsr_pipeline_count; i++) tsr_suggest(&suggestion, tsr_pipelines[i].name);
+    if (!suggestion.best) return;
+    while (out->size_bytes && strchr("\n .", out->bytes[out->size_bytes - 1]))
+        out->bytes[--out->size_bytes] = '\0';
+    tsr_buffer_printf(out, "; did you mean '%s'?", suggestion.best);
+}
+
+static void enable_printing(MlirPassManager manager, tsr_print_ir print) {
+    MlirOpPrintingFlags flags = mlirOpPrintingFlagsCreate();
+    mlirPassManagerEnableIRPrinting(manager, false, true, true, print == TSR_PRINT_IR_AFTER_CHANGE,
+                                    false, flags, tsr_ref(""));
+    mlirOpPrintingFlagsDestroy(flags);
+}
+
+tsr_result tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
+                               const char *pipeline, tsr_print_ir print) {
+    tsr_buffer message = {0}, text = {0};
     tsr_result result = TSR_SUCCESS;
     size_t errors_before = list->error_count;
     tsr_passes_register();
     MlirPassManager manager = mlirPassManagerCreate(mlirModuleGetContext(module));
     MlirOpPassManager root = mlirPassManagerGetAsOpPassManager(manager);
+    tsr_shim_watch_passes(manager, tsr_guard_note);
+    if (print != TSR_PRINT_IR_NEVER) enable_printing(manager, print);
     if (mlirLogicalResultIsFailure(
-            mlirOpPassManagerAddPipeline(root, tsr_ref(pipeline), append, &message)))
-        FAIL_GOTO(ctx, result, TSR_USAGE, "pass '%s': %s", pipeline,
-                  message.bytes ? message.bytes : "unknown");
+            mlirOpPassManagerAddPipeline(root, tsr_ref(pipeline), append, &message))) {
+        describe_failure(pipeline, message.bytes ? message.bytes : "unknown", &text);
+        FAIL_GOTO(ctx, result, TSR_USAGE, "%s", text.bytes ? text.bytes : pipeline);
+    }
     if (mlirLogicalResultIsFailure(
             mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module)))) {
         if (list->error_count == errors_before)
@@ -96,6 +137,7 @@ tsr_result tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *lis
 done:
     mlirPassManagerDestroy(manager);
     tsr_buffer_finish(&message);
+    tsr_buffer_finish(&text);
     return result;
 }
 

@@ -2,33 +2,80 @@
  *
  * tessera-opt [options] [-PASS …] [FILE]: reads MLIR, runs passes in the order given, prints MLIR.
  */
+#include "compiler/guard.h"
 #include "compiler/mlir.h"
+#include "tools/opt/expect.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct options {
-    const char *path;
+    const char *path, *name; /* as given; base name */
+    const char *text;
+    size_t size_bytes;
     tsr_buffer pipeline;
-    bool generic, split, json, no_output;
+    tsr_print_form form;
+    tsr_print_ir print_ir;
+    bool split, json, no_output, bytecode, expect;
+    tsr_expectations expectations; /* of the part that is run */
 } options;
 
 static void print_help(void) {
     puts("usage: tessera-opt [options] [-PASS ...] [FILE]\n"
-         "Reads MLIR from FILE (standard input if it is absent or '-'), runs the passes in the\n"
-         "order given, and prints the result.\n\n"
+         "Reads MLIR, text or bytecode, from FILE (standard input if it is absent or '-'), runs "
+         "the\n"
+         "passes in the order given, and prints the result.\n\n"
          "  --help, --version\n"
          "  --split-input-file        parts divided by '// -----' are handled one by one\n"
+         "  --verify-diagnostics      compare the diagnostics with comments of the text such as\n"
+         "                            // expected-error@+1 {{words}} (error, warning, remark, "
+         "note;\n"
+         "                            @+N, @-N, @above, @below, @unknown); exit code 0 if they "
+         "agree\n"
+         "  --diagnostics=text|json   one JSON object a line on standard error\n"
          "  --mlir-print-op-generic   print the generic form\n"
-         "  --diagnostics=json        one JSON object a line on standard error\n"
-         "  --no-output               print only diagnostics\n\n"
-         "passes (and every general pass of MLIR, such as -canonicalize, -cse, -inline):");
+         "  --mlir-print-debuginfo    print the place of every op\n"
+         "  --emit-bytecode           write bytecode\n"
+         "  --no-output               print only diagnostics\n"
+         "  --print-ir-after-all      the module after each pass, on standard error\n"
+         "  --print-ir-after-change   after each pass that changed it\n\n"
+         "passes of Tessera:");
     for (size_t i = 0; i < tsr_pass_count; i++)
         printf("  -%-24s %s\n", tsr_passes[i].name, tsr_passes[i].summary);
     puts("\nsequences of passes:");
     for (size_t i = 0; i < tsr_pipeline_count; i++)
         printf("  -%-24s %s\n", tsr_pipelines[i].name, tsr_pipelines[i].summary);
+    puts("\nA name may be a textual pipeline: '-cse,func.func(canonicalize{max-iterations=2})'.\n"
+         "\npasses of MLIR, with their options:");
+    fflush(stdout);
+    tsr_passes_print_general();
+}
+
+static bool parse_flag(options *out, const char *name) {
+    if (!strcmp(name, "split-input-file"))
+        out->split = true;
+    else if (!strcmp(name, "verify-diagnostics"))
+        out->expect = true;
+    else if (!strcmp(name, "mlir-print-op-generic"))
+        out->form |= TSR_PRINT_GENERIC;
+    else if (!strcmp(name, "mlir-print-debuginfo"))
+        out->form |= TSR_PRINT_LOCATIONS;
+    else if (!strcmp(name, "emit-bytecode"))
+        out->bytecode = true;
+    else if (!strcmp(name, "print-ir-after-all"))
+        out->print_ir = TSR_PRINT_IR_AFTER_ALL;
+    else if (!strcmp(name, "print-ir-after-change"))
+        out->print_ir = TSR_PRINT_IR_AFTER_CHANGE;
+    else if (!strcmp(name, "diagnostics=json"))
+        out->json = true;
+    else if (!strcmp(name, "diagnostics=text"))
+        out->json = false;
+    else if (!strcmp(name, "no-output"))
+        out->no_output = true;
+    else
+        return false;
+    return true;
 }
 
 static int parse_options(int argc, char **argv, options *out) {
@@ -43,25 +90,21 @@ static int parse_options(int argc, char **argv, options *out) {
             continue;
         }
         const char *name = arg + (arg[1] == '-' ? 2 : 1);
-        if (!strcmp(name, "split-input-file"))
-            out->split = true;
-        else if (!strcmp(name, "mlir-print-op-generic"))
-            out->generic = true;
-        else if (!strcmp(name, "diagnostics=json"))
-            out->json = true;
-        else if (!strcmp(name, "diagnostics=text"))
-            out->json = false;
-        else if (!strcmp(name, "no-output"))
-            out->no_output = true;
-        else
+        if (!parse_flag(out, name))
             tsr_buffer_printf(&out->pipeline, "%s%s", out->pipeline.size_bytes ? "," : "", name);
     }
-    return 0;
+    if (!out->expect || !out->json) return 0;
+    fputs("tessera-opt: --verify-diagnostics compares, and prints no JSON\n", stderr);
+    return TSR_USAGE;
 }
 
 static void print_diag(void *user, const tsr_diag *diag) {
-    const options *opts = user;
+    options *opts = user;
     tsr_buffer text = {0};
+    if (opts->expect) {
+        tsr_expect_meet(&opts->expectations, diag);
+        return;
+    }
     if (opts->json) {
         tsr_diag_format_json(diag, &text);
         tsr_buffer_text(&text, "\n");
@@ -74,23 +117,31 @@ static void print_diag(void *user, const tsr_diag *diag) {
 
 /* Handles one part of the input. Errors of the program were printed as diagnostics; others are
  * printed here. */
-static int run_part(options *opts, const char *text, size_t size_bytes, const char *name) {
+static int run_part(options *opts, const char *text, size_t size_bytes) {
     tsr_ctx ctx = {0};
     tsr_diag_list list = {.on_diag = print_diag, .user = opts};
     MlirContext context = {NULL};
     MlirModule module = {NULL};
     tsr_buffer out = {0};
-    tsr_result result;
+    tsr_result result = TSR_SUCCESS;
+    if (opts->expect)
+        TRY_GOTO(&ctx, result, tsr_expect_read(&ctx, opts->name, text, &opts->expectations));
     TRY_GOTO(&ctx, result, tsr_mlir_context_create(&ctx, &list, &context));
-    TRY_GOTO(&ctx, result, tsr_mlir_parse(&ctx, context, &list, text, size_bytes, name, &module));
+    TRY_GOTO(&ctx, result,
+             tsr_mlir_parse(&ctx, context, &list, text, size_bytes, opts->name, &module));
     if (opts->pipeline.size_bytes)
-        TRY_GOTO(&ctx, result, tsr_mlir_run_pass(&ctx, module, &list, opts->pipeline.bytes));
-    tsr_mlir_print(mlirModuleGetOperation(module),
-                   opts->generic ? TSR_PRINT_GENERIC : TSR_PRINT_PRETTY, &out);
+        TRY_GOTO(&ctx, result,
+                 tsr_mlir_run_passes(&ctx, module, &list, opts->pipeline.bytes, opts->print_ir));
+    if (opts->bytecode)
+        tsr_mlir_write_bytecode(module, &out);
+    else
+        tsr_mlir_print(mlirModuleGetOperation(module), opts->form, &out);
     if (!opts->no_output) fwrite(out.bytes, 1, out.size_bytes, stdout);
 done:
     if (result.code && result.code != TSR_COMPILE)
         fprintf(stderr, "tessera-opt: %s\n", ctx.error.text);
+    if (opts->expect && (!result.code || result.code == TSR_COMPILE))
+        result.code = tsr_expect_finish(&opts->expectations) ? TSR_OK : TSR_COMPILE;
     tsr_buffer_finish(&out);
     if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
     tsr_mlir_context_destroy(context);
@@ -99,17 +150,17 @@ done:
 }
 
 /* Parts keep the line numbers of the whole file: what stands before becomes empty lines. */
-static int run_parts(options *opts, const char *text, const char *name) {
+static int run_parts(options *opts) {
     static const char divider[] = "// -----";
     int exit_code = 0;
     size_t lines = 0;
-    for (const char *at = text; at;) {
+    for (const char *at = opts->text; at;) {
         const char *stop = strstr(at, divider);
         size_t length = stop ? (size_t)(stop - at) : strlen(at);
         tsr_buffer part = {0};
         for (size_t i = 0; i < lines; i++) tsr_buffer_text(&part, "\n");
         tsr_buffer_append(&part, at, length);
-        int code = run_part(opts, part.bytes ? part.bytes : "", part.size_bytes, name);
+        int code = run_part(opts, part.bytes ? part.bytes : "", part.size_bytes);
         if (code && !exit_code) exit_code = code;
         tsr_buffer_finish(&part);
         for (size_t i = 0; i < length; i++) lines += at[i] == '\n';
@@ -134,6 +185,20 @@ static int read_input(const char *path, tsr_buffer *out) {
     return failed ? TSR_IO : 0;
 }
 
+/* In a child: MLIR ends the process on some damaged inputs. */
+static tsr_result run(tsr_ctx *ctx, void *user) {
+    options *opts = user;
+    (void)ctx; /* what failed was printed */
+    int code = opts->split ? run_parts(opts) : run_part(opts, opts->text, opts->size_bytes);
+    return (tsr_result){(tsr_code)code};
+}
+
+static int run_guarded(options *opts) {
+    tsr_ctx ctx = {0};
+    const tsr_guard_options guard = {.source = opts->name, .on_diag = print_diag, .user = opts};
+    return (int)tsr_guard_run(&ctx, &guard, run, opts).code;
+}
+
 int main(int argc, char **argv) {
     options opts = {0};
     tsr_buffer input = {0};
@@ -145,10 +210,10 @@ int main(int argc, char **argv) {
     if (!code) code = read_input(opts.path, &input);
     if (!code) {
         const char *slash = opts.path ? strrchr(opts.path, '/') : NULL;
-        const char *name = !opts.path ? "-" : slash ? slash + 1 : opts.path;
-        const char *text = input.bytes ? input.bytes : "";
-        code = opts.split ? run_parts(&opts, text, name)
-                          : run_part(&opts, text, input.size_bytes, name);
+        opts.name = !opts.path ? "-" : slash ? slash + 1 : opts.path;
+        opts.text = input.bytes ? input.bytes : "";
+        opts.size_bytes = input.size_bytes;
+        code = run_guarded(&opts);
     }
     tsr_buffer_finish(&input);
     tsr_buffer_finish(&opts.pipeline);

@@ -307,7 +307,7 @@ static bool check_attributes(const body *b) {
 bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
-        return complain(func, TSR_DIAG_GROUP, "a fusion group has a body");
+        return complain(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
     return read_body(func, &b) && check_return(&b) && check_attributes(&b) &&
            (b.rows ? check_rows(&b) : check_shapes(&b));
 }

@@ -10,6 +10,9 @@
 #include <mlir/IR/BuiltinOps.h>
 #include <mlir/IR/Diagnostics.h>
 #include <mlir/Parser/Parser.h>
+#include <mlir/Pass/Pass.h>
+#include <mlir/Pass/PassInstrumentation.h>
+#include <mlir/Pass/PassManager.h>
 #include <mlir/Pass/PassRegistry.h>
 
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
@@ -29,6 +32,28 @@ void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_
     for (size_t i = 0; i < note_count; i++)
         diagnostic.attachNote(unwrap(note_locations[i])) << unwrap(notes[i]);
 }
+
+void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user) {
+    for (mlir::RegisteredOperationName name : unwrap(context)->getRegisteredOperations())
+        each(wrap(name.getStringRef()), user);
+}
+
+namespace {
+struct Watcher : mlir::PassInstrumentation {
+    explicit Watcher(void (*before)(const char *name)) : before(before) {}
+    void runBeforePass(mlir::Pass *pass, mlir::Operation *) override {
+        llvm::StringRef argument = pass->getArgument();
+        if (!argument.empty()) before(argument.str().c_str());
+    }
+    void (*before)(const char *name);
+};
+} // namespace
+
+void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name)) {
+    unwrap(manager)->addInstrumentation(std::make_unique<Watcher>(before));
+}
+
+void tsr_shim_print_passes(void) { mlir::printRegisteredPasses(); }
 
 void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row) {
     mlir::registerPass([make, row] { return std::unique_ptr<mlir::Pass>(unwrap(make(row))); });

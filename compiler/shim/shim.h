@@ -31,6 +31,12 @@ void tsr_shim_quiet_diagnostics(MlirContext context);
 /* An error with notes at `location`. */
 void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_count,
                          const MlirLocation *note_locations, const MlirStringRef *notes);
+/* Calls `each` with the name of every registered op. */
+void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user);
+/* Calls `before` with the argument of every pass that a manager begins, nested ones too. */
+void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name));
+/* Lists the registered passes on standard output. */
+void tsr_shim_print_passes(void);
 /* Puts a pass into the global registry under its argument; `make` is called for each use. */
 void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row);
 /* A name for a comma-separated list of registered passes. The strings are borrowed for ever. */

@@ -7,7 +7,7 @@ import lit.formats
 config.name = 'tessera'
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = ['.mlir']
-config.excludes = ['inputs']
+config.excludes = ['inputs', 'rejected']
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.build_dir
 config.environment['PATH'] = os.pathsep.join(

@@ -121,7 +121,7 @@ Test(diag, parser_and_verifier) {
     cr_assert(strstr(f.ctx.error.text, "parsing failed with 1 error"));
     cr_assert_eq(fixture_parse(&f, "%0 = \"tessera.constant\"() : () -> tensor<2xf32>").code,
                  TSR_COMPILE);
-    cr_assert_eq(f.list.last->number, TSR_DIAG_VERIFIER);
+    cr_assert_eq(f.list.last->number, TSR_DIAG_ATTRIBUTE_MISSING);
 }
 
 static size_t called;

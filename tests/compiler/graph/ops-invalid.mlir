@@ -421,7 +421,7 @@ func.func @f(%a: tensor<1x1x1x1x1x1x1x1x1xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xi16>) {
-  // CHECK: [TSR-0002] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i8, ui8 or i1 values, but got 'tensor<2xi16>'
+  // CHECK: [TSR-0104] 'tessera.exp' op operand #0 must be ranked tensor of f64, f32, bf16, f16, i64, i32, i8, ui8 or i1 values, but got 'tensor<2xi16>'
   %0 = tessera.exp %a : tensor<2xi16>
   return
 }
@@ -429,7 +429,7 @@ func.func @f(%a: tensor<2xi16>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0001] custom op 'tessera.unknown' is unknown
+  // CHECK: [TSR-0009] custom op 'tessera.unknown' is unknown
   %0 = tessera.unknown %a : tensor<2xf32>
   return
 }

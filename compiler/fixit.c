@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/fixit.h"
+
+#include "compiler/shim/shim.h"
+#include "compiler/suggest.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { WORD_MAX = 128 };
+static const char meant[] = "; did you mean '";
+
+static bool in_word(char c) {
+    return isalnum((unsigned char)c) || c == '_' || c == '.' || c == '$' || c == '-';
+}
+
+/* ---- names that there are ---- */
+
+static void offer_op(MlirStringRef name, void *user) { tsr_suggest(user, name.data); }
+
+/* Every word of the sources that begins with `sigil`, but those spelled as the wrong one. */
+static void offer_names(tsr_diag_list *list, char sigil, tsr_suggestion *s) {
+    for (const tsr_diag_source *source = list->sources; source; source = source->next)
+        for (const char *at = source->text; (at = strchr(at, sigil)) != NULL;) {
+            const char *begin = ++at;
+            while (in_word(*at)) at++;
+            const char *name = tsr_arena_strndup(&list->arena, begin, (size_t)(at - begin));
+            if (name && name[0] && strcmp(name, s->wrong) != 0) tsr_suggest(s, name);
+        }
+}
+
+/* ---- words ---- */
+
+/* The word between the quotes after `before`. */
+static bool word_after(const char *text, const char *before, char out_word[static WORD_MAX]) {
+    const char *begin = strstr(text, before);
+    if (!begin) return false;
+    begin += strlen(before);
+    const char *end = strchr(begin, '\'');
+    if (!end || end == begin || end - begin >= WORD_MAX) return false;
+    memcpy(out_word, begin, (size_t)(end - begin));
+    out_word[end - begin] = '\0';
+    return true;
+}
+
+/* The word of the source line that begins at the diagnostic's column with `sigil`. */
+static bool word_at(const tsr_diag *diag, char sigil, char out_word[static WORD_MAX]) {
+    size_t at = diag->column, length = 0;
+    if (!diag->source_line || !at || at > strlen(diag->source_line)) return false;
+    if (diag->source_line[at - 1] != sigil) return false;
+    while (in_word(diag->source_line[at + length])) length++;
+    if (!length || length >= WORD_MAX) return false;
+    memcpy(out_word, diag->source_line + at, length);
+    out_word[length] = '\0';
+    return true;
+}
+
+/* Where the word stands in the line as a whole word, from the column on or from its begin. */
+static const char *find_word(const tsr_diag *diag, const char *word) {
+    const char *line = diag->source_line;
+    size_t size = strlen(word), from = diag->column ? diag->column - 1 : 0;
+    if (!size || from > strlen(line)) return NULL;
+    for (int turn = 0; turn < 2; turn++, from = 0)
+        for (const char *at = line + from; (at = strstr(at, word)) != NULL; at++)
+            if ((at == line || !in_word(at[-1])) && !in_word(at[size])) return at;
+    return NULL;
+}
+
+/* ---- all ---- */
+
+static bool find_wrong(const tsr_diag *diag, char out_word[static WORD_MAX], char *out_sigil) {
+    switch (diag->number) {
+    case TSR_DIAG_UNKNOWN_OP:
+        *out_sigil = 0;
+        return word_after(diag->text, "op '", out_word) ||
+               word_after(diag->text, "operation '", out_word);
+    case TSR_DIAG_UNKNOWN_SYMBOL:
+        *out_sigil = '@';
+        return word_after(diag->text, "op '", out_word);
+    case TSR_DIAG_UNKNOWN_VALUE:
+        *out_sigil = '%';
+        return word_at(diag, '%', out_word);
+    default:
+        return false;
+    }
+}
+
+static void add_suggestion(tsr_diag_list *list, tsr_diag *diag) {
+    char wrong[WORD_MAX], sigil = 0;
+    tsr_buffer text = {0};
+    if (!find_wrong(diag, wrong, &sigil)) return;
+    tsr_suggestion s = {.wrong = wrong};
+    if (sigil)
+        offer_names(list, sigil, &s);
+    else
+        tsr_shim_op_names(list->context, offer_op, &s);
+    if (!s.best) return;
+    char mark[2] = {sigil, '\0'};
+    tsr_buffer_printf(&text, "%s%s%s%s'?", diag->text, meant, mark, s.best);
+    const char *whole = text.failed ? NULL : tsr_arena_strdup(&list->arena, text.bytes);
+    if (whole) diag->text = whole;
+    tsr_buffer_finish(&text);
+}
+
+void tsr_diag_add_fix(tsr_diag_list *list, tsr_diag *diag) {
+    char right[WORD_MAX], wrong[WORD_MAX];
+    if (!strstr(diag->text, meant)) add_suggestion(list, diag);
+    const char *end = strstr(diag->text, meant);
+    if (!end || !diag->source_line || !word_after(end, meant, right)) return;
+    const char *bare = strchr("%@", right[0]) ? right + 1 : right;
+    if (diag->number == TSR_DIAG_UNKNOWN_VALUE && word_at(diag, '%', wrong)) {
+        diag->fix_column = diag->column + 1;
+    } else {
+        const char *found = NULL;
+        for (const char *at = diag->text; !found && at < end; at++)
+            if (*at == '\'' && word_after(at, "'", wrong) && strcmp(wrong, right) != 0)
+                found = find_word(diag, wrong);
+        if (!found) return;
+        diag->fix_column = (uint32_t)(found - diag->source_line) + 1;
+    }
+    diag->fix_length = (uint32_t)strlen(wrong);
+    diag->fix = tsr_arena_strdup(&list->arena, bare);
+}

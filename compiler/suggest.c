@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/suggest.h"
+
+#include <string.h>
+
+enum { NAME_BYTES_MAX = 127 };
+
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
+
+size_t tsr_edit_distance(const char *a, const char *b, size_t limit) {
+    size_t n = strnlen(a, NAME_BYTES_MAX), m = strnlen(b, NAME_BYTES_MAX);
+    size_t rows[3][NAME_BYTES_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2];
+    if ((n > m ? n - m : m - n) >= limit) return limit;
+    for (size_t k = 0; k <= m; k++) last[k] = k;
+    for (size_t i = 1; i <= n; i++) {
+        row[0] = i;
+        for (size_t k = 1; k <= m; k++) {
+            row[k] = least(least(last[k], row[k - 1]) + 1, last[k - 1] + (a[i - 1] != b[k - 1]));
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+                row[k] = least(row[k], before[k - 2] + 1);
+        }
+        size_t *oldest = before;
+        before = last;
+        last = row;
+        row = oldest;
+    }
+    return least(last[m], limit);
+}
+
+/* A third of the bytes may be wrong; a name that only lacks an end, "softmax" of "softmax_safe", is
+ * as near as one with a wrong byte. */
+void tsr_suggest(tsr_suggestion *s, const char *name) {
+    size_t length = strlen(s->wrong), limit = length / 3 + 1;
+    size_t distance = tsr_edit_distance(s->wrong, name, s->best ? s->distance : limit);
+    if (length >= 4 && strncmp(s->wrong, name, length) == 0) distance = least(distance, 1);
+    if (distance >= (s->best ? s->distance : limit)) return;
+    s->best = name;
+    s->distance = distance;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/guard.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+typedef struct seen {
+    size_t count;
+    tsr_diag last;
+    char text[256];
+} seen;
+
+static void keep(void *user, const tsr_diag *diag) {
+    seen *s = user;
+    s->count++;
+    s->last = *diag;
+    snprintf(s->text, sizeof s->text, "%s", diag->text);
+}
+
+static tsr_result succeed(tsr_ctx *ctx, void *user) {
+    (void)ctx;
+    *(int *)user = 1; /* the child's own copy */
+    return TSR_SUCCESS;
+}
+
+static tsr_result fail(tsr_ctx *ctx, void *user) {
+    FAIL(ctx, TSR_IO, "no '%s'", (const char *)user);
+}
+
+static tsr_result die(tsr_ctx *ctx, void *user) {
+    struct rlimit none = {0, 0};
+    (void)ctx;
+    setrlimit(RLIMIT_CORE, &none);
+    tsr_guard_note("a pass");
+    signal(*(int *)user, SIG_DFL);
+    raise(*(int *)user);
+    return TSR_SUCCESS;
+}
+
+static _Noreturn tsr_result wait_for_ever(tsr_ctx *ctx, void *user) {
+    (void)ctx, (void)user;
+    tsr_guard_note("parsing");
+    tsr_guard_limit(60);
+    tsr_guard_limit(0);
+    tsr_guard_limit(1);
+    for (;;) pause();
+}
+
+static tsr_result leave(tsr_ctx *ctx, void *user) {
+    (void)ctx;
+    _exit(*(int *)user);
+}
+
+Test(guard, what_succeeds_succeeds_elsewhere) {
+    tsr_ctx ctx = {0};
+    seen s = {0};
+    int touched = 0;
+    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+    cr_assert_eq(tsr_guard_run(&ctx, &options, succeed, &touched).code, TSR_OK);
+    cr_assert_eq(touched, 0);
+    cr_assert_eq(s.count, 0);
+}
+
+Test(guard, an_error_comes_back) {
+    tsr_ctx ctx = {0};
+    seen s = {0};
+    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+    cr_assert_eq(tsr_guard_run(&ctx, &options, fail, "file").code, TSR_IO);
+    cr_assert_str_eq(ctx.error.text, "no 'file'");
+    cr_assert_eq(ctx.error.code, TSR_IO);
+    cr_assert_eq(s.count, 0);
+}
+
+Test(guard, a_death_is_a_diagnostic) {
+    static const int numbers[] = {SIGSEGV, SIGABRT, SIGILL, SIGBUS, SIGKILL};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        tsr_ctx ctx = {0};
+        seen s = {0};
+        int number = numbers[i];
+        char expected[128];
+        const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+        cr_assert_eq(tsr_guard_run(&ctx, &options, die, &number).code, TSR_COMPILE);
+        cr_assert_eq(s.count, 1);
+        cr_assert_eq(s.last.number, TSR_DIAG_CRASH);
+        cr_assert_eq(s.last.severity, TSR_SEVERITY_ERROR);
+        cr_assert_str_eq(s.last.file, "a.mlir");
+        snprintf(expected, sizeof expected, "the compiler died of signal %d (%s) in a pass", number,
+                 sigabbrev_np(number));
+        cr_assert_str_eq(s.text, expected);
+        cr_assert_str_eq(ctx.error.text, expected);
+    }
+}
+
+Test(guard, a_limit_ends_it) {
+    tsr_ctx ctx = {0};
+    seen s = {0};
+    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+    cr_assert_eq(tsr_guard_run(&ctx, &options, wait_for_ever, NULL).code, TSR_COMPILE);
+    cr_assert_str_eq(s.text, "the compiler died of signal 14 (ALRM) in parsing");
+}
+
+Test(guard, an_exit_is_an_internal_error) {
+    tsr_ctx ctx = {0};
+    seen s = {0};
+    int status = 3;
+    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+    cr_assert_eq(tsr_guard_run(&ctx, &options, leave, &status).code, TSR_INTERNAL);
+    cr_assert(strstr(ctx.error.text, "status 3"));
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/suggest.h"
+
+#include <criterion/criterion.h>
+
+/* The examples are those of the algorithm's literature. */
+Test(suggest, distances) {
+    static const struct {
+        const char *a, *b;
+        size_t distance;
+    } rows[] = {
+        {"", "", 0},
+        {"", "abc", 3},
+        {"kitten", "sitting", 3},
+        {"saturday", "sunday", 3},
+        {"teh", "the", 1},
+        {"flaw", "lawn", 2},
+        {"ca", "abc", 3},
+        {"abcdef", "abcdef", 0},
+        {"ab", "ba", 1},
+        {"gumbo", "gambol", 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cr_expect_eq(tsr_edit_distance(rows[i].a, rows[i].b, 99), rows[i].distance, "%s, %s",
+                     rows[i].a, rows[i].b);
+        cr_expect_eq(tsr_edit_distance(rows[i].b, rows[i].a, 99), rows[i].distance, "%s, %s",
+                     rows[i].b, rows[i].a);
+    }
+    cr_expect_eq(tsr_edit_distance("kitten", "sitting", 2), 2);
+}
+
+static const char *best_of(const char *wrong, const char *const *names) {
+    tsr_suggestion s = {.wrong = wrong};
+    for (; *names; names++) tsr_suggest(&s, *names);
+    return s.best;
+}
+
+Test(suggest, the_nearest_or_none) {
+    static const char *const names[] = {"tessera.add",          "tessera.matmul",
+                                        "tessera.softmax_safe", "tessera.scatter_add",
+                                        "tessera.sum",          NULL};
+    cr_assert_str_eq(best_of("tessera.matmull", names), "tessera.matmul");
+    cr_assert_str_eq(best_of("tessera.softmax", names), "tessera.softmax_safe");
+    cr_assert_str_eq(best_of("tessera.smu", names), "tessera.sum");
+    cr_assert_null(best_of("linalg.generic", names));
+    cr_assert_null(best_of("x", names));
+}
