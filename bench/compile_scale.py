@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: compile_scale.py TESSERA_OPT FOLDER [--pipeline=PASSES] [--check] [COUNT...]
+
+How the compiler's front scales: parse, PASSES (default tessera-sr-pipeline where there is one, else tessera-graph) and verify of a
+program of COUNT ops of which no two fold and none is dead, as one process from start to exit; beside `cat` of the same bytes. Prints a
+row a COUNT and one line of JSON; the least of three runs. With --check the exit code is 1 where 100,000 ops take more than 3 s or
+600 MB, or the time per op, less the time of an empty program, grows to more than 1.5 times its least.
+"""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+
+COUNTS = [1000, 10000, 100000, 1000000]
+SECONDS_MAX, MEGABYTES_MAX, GROWTH_MAX = 3.0, 600, 1.5
+BINARY = ['add', 'sub', 'mul', 'max', 'min']
+UNARY = ['tanh', 'sigmoid', 'erf', 'abs', 'neg']
+TYPE = 'tensor<8x16xf32>'
+
+
+def write_program(path, count):
+    """A chain through all ops, each also reading an earlier value or an argument: no two are equal."""
+    choose = random.Random(count)
+    with open(path, 'w', encoding='utf-8') as out:
+        out.write(f'func.func @f(%a: {TYPE} {{tessera.name = "a"}}, %b: {TYPE} {{tessera.name = "b"}}) -> ({TYPE} '
+                  '{tessera.name = "y"}) attributes {tessera.entry = "infer"} {\n')
+        last, unary = 'a', True
+        for i in range(count):
+            unary = choose.random() < 0.3 and not unary
+            if unary:
+                out.write(f'  %{i} = tessera.{choose.choice(UNARY)} %{last} : {TYPE}\n')
+            else:
+                other = 'b' if i < 2 else str(choose.randrange(max(0, i - 50), i - 1))
+                out.write(f'  %{i} = tessera.{choose.choice(BINARY)} %{last}, %{other} : {TYPE}, {TYPE} -> {TYPE}\n')
+            last = str(i)
+        out.write(f'  return %{last} : {TYPE}\n}}\n')
+
+
+def measure(command):
+    """seconds, megabytes at the peak"""
+    start = time.monotonic()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f'{command} ended with exit code {process.returncode}')
+    return time.monotonic() - start, usage.ru_maxrss / 1024
+
+
+def best(command):
+    runs = [measure(command) for _ in range(3)]
+    return min(seconds for seconds, _ in runs), max(megabytes for _, megabytes in runs)
+
+
+def main():
+    arguments = [a for a in sys.argv[1:] if not a.startswith('--')]
+    options = [a for a in sys.argv[1:] if a.startswith('--')]
+    opt, folder = arguments[0], pathlib.Path(arguments[1])
+    counts = [int(a) for a in arguments[2:]] or COUNTS
+    listed = subprocess.run([opt, '--help'], stdout=subprocess.PIPE, text=True, check=True).stdout
+    pipeline = 'tessera-sr-pipeline,tessera-graph' if '-tessera-sr-pipeline' in listed else 'tessera-graph'
+    pipeline = next((o.split('=', 1)[1] for o in options if o.startswith('--pipeline=')), pipeline)
+    path, figures, wrong = folder / 'scale.mlir', [], []
+    path.write_text('', 'utf-8')
+    empty, _ = best([opt, '--no-output', str(path)])
+    for count in counts:
+        write_program(path, count)
+        seconds, megabytes = best([opt, '--no-output', f'-{pipeline}', str(path)])
+        copy, _ = best(['cat', str(path)])
+        figures.append({'ops': count, 'seconds': round(seconds, 4), 'megabytes': round(megabytes, 1),
+                        'us_per_op': round((seconds - empty) / count * 1e6, 3), 'cat_seconds': round(copy, 4)})
+        print(f'{count:9d} ops {seconds:9.3f} s {megabytes:8.0f} MB {figures[-1]["us_per_op"]:8.2f} us an op'
+              f'   cat: {copy * 1e3:.1f} ms', flush=True)
+        if count == 100000 and (seconds > SECONDS_MAX or megabytes > MEGABYTES_MAX):
+            wrong.append(f'{count} ops take {seconds:.2f} s and {megabytes:.0f} MB, at most {SECONDS_MAX} s and {MEGABYTES_MAX} MB')
+    path.unlink()
+    costs = [f['us_per_op'] for f in figures]
+    growth = round(max(costs) / min(costs), 3) if min(costs) > 0 else 0
+    if len(costs) > 1 and growth > GROWTH_MAX:
+        wrong.append(f'the time per op grows {growth} times, at most {GROWTH_MAX}')
+    print(json.dumps({'pipeline': pipeline, 'empty_seconds': round(empty, 4), 'growth': growth, 'sizes': figures}))
+    print('\n'.join(wrong), end='\n' if wrong else '', file=sys.stderr)
+    sys.exit(bool(wrong) and '--check' in options)
+
+
+main()
