@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one input goes through: reading, every pass in turn, kernels, printing and reading again.
+ */
+#ifndef TSR_TESTS_COMPILER_FUZZ_STAGES_H
+#define TSR_TESTS_COMPILER_FUZZ_STAGES_H
+
+#include "compiler/mlir.h"
+
+enum { STAGES_MAX = 64, STAGE_NAME_MAX = 64 };
+
+/* "parse", the passes in order, "tile", "read again"; NULL after the last. */
+const char *const *stages_names(void);
+/* The last of them that is a pass. */
+size_t stages_last_pass(void);
+
+typedef struct stages {
+    tsr_diag_list diags;
+    MlirContext context;
+    /* Called before a stage begins. */
+    void (*on_stage)(void *user, size_t stage);
+    void *user;
+    size_t inputs; /* since the context was made */
+} stages;
+
+void stages_finish(stages *s);
+/* Runs an input, text or bytecode; how many stages it passed. A program without ops after a stage
+ * passed no further one. */
+size_t stages_run(stages *s, const char *bytes, size_t size_bytes);
+/* Appends the bytecode of a text; false if it does not parse. */
+bool stages_bytecode(stages *s, const char *text, size_t size_bytes, tsr_buffer *out);
+/* Appends the text with every function that is none an entry, its ports named; false if it does not
+ * parse. */
+bool stages_entries(stages *s, const char *text, size_t size_bytes, tsr_buffer *out);
+
+#endif

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f(%a: tensor<2xf32>) {
+  %0 = "tessera.relu"(%a) : (tensor<2xf32>) -> tensor<3xf32>
+  return
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f() {
+  return
+}
+func.func @f() {
+  return
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f(%a: tensor<4xf32>) {
+  func.call @nowhere(%a) : (tensor<4xf32>) -> ()
+  return
+}

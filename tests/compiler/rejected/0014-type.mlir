@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f(%a: !tessera.tensr) {
+  return
+}

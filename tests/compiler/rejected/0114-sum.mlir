@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f(%a: tensor<4x6xf32>) {
+  %0 = tessera.sum %a {axes = [0, 1, 0, 1, 0, 1, 0, 1, 0]} : tensor<4x6xf32> -> tensor<f32>
+  return
+}

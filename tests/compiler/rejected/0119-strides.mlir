@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f(%x: tensor<1x4x4x3xf32>) {
+  %0 = tessera.max_pool2d %x {window = [2, 2], strides = [2], padding = [0, 0, 0, 0]} : tensor<1x4x4x3xf32> -> tensor<1x2x2x3xf32>
+  return
+}

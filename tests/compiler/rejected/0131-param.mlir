@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f() {
+  %0 = tessera.param "w" init = #tessera.normal<1.0, 0.0> : tensor<2xf32>
+  return
+}

@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: -tessera-verify
+func.func @f(%x: tensor<2xf32> {tessera.name = "a\0Ab"}) attributes {tessera.entry = "infer"} {
+  return
+}

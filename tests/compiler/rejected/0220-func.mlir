@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: -tessera-verify
+func.func @jumps() {
+  "cf.br"()[^next] : () -> ()
+^next:
+  return
+}

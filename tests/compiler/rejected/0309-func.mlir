@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: -tessera-verify-lowered
+func.func private @helper() {
+  return
+}

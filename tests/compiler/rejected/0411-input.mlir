@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+tsched.func @f(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"} {
+  tsched.return %a : tensor<4xf32>
+}

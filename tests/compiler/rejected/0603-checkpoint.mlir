@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+func.func @f(%x: tensor<4xf32>) {
+  %a = tessera_sr.checkpoint {} : tensor<4xf32>
+  return
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that must be refused, each by the diagnostic its file name begins with and in the words of the .txt beside it.
+
+check.py OPT ROOT            compares; every number of diag.def has one to three modules
+check.py OPT ROOT --update   writes the .txt files and docs/diagnostics.md anew
+
+A module's comments may say more: `// run: -tessera-verify` passes to run, `// expand: N text` stands for N lines of the text, with
+the line's number for {i}; `// base64: …` is the whole input.
+"""
+import base64
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+OPT, ROOT = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
+HERE = ROOT / 'tests/compiler/rejected'
+PAGE = ROOT / 'docs/diagnostics.md'
+UPDATE = '--update' in sys.argv[3:]
+AT_LEAST, EACH_AT_MOST, COMPILE = 150, 3, 9
+ROOMS = {0: 'Reading', 1: 'Shapes and types', 2: 'Programs', 3: 'Gradients and lowering', 4: 'Schedule', 5: 'Kernels and targets',
+         6: 'Scaling and resilience'}
+
+
+def read_numbers():
+    """number: (name, what it is about, what to do)"""
+    text = (ROOT / 'compiler/diag.def').read_text('utf-8')
+    string = r'"((?:[^"\\]|\\.)*)"'
+    rows = re.findall(r'^X\((\w+), (\d+),\s*' + string + r',\s*' + string + r'\)', text, re.M)
+    assert len(rows) == len(re.findall(r'^X\(', text, re.M)), 'a row of diag.def that check.py does not understand'
+    return {int(number): (name, about.replace('\\"', '"'), remedy.replace('\\"', '"')) for name, number, about, remedy in rows}
+
+
+def read_elsewhere():
+    """number: the test that triggers it, where no module can."""
+    lines = (HERE / 'elsewhere.txt').read_text('utf-8').splitlines()
+    return {int(line.split()[0]): line.split()[1] for line in lines if line and not line.startswith('#')}
+
+
+def expand(text):
+    code = re.search(r'^// base64: (\S+)$', text, re.M)
+    if code:
+        return base64.b64decode(code.group(1))
+    lines = lambda match: '\n'.join(match.group(2).replace('{i}', str(i)) for i in range(int(match.group(1))))
+    return re.sub(r'^// expand: (\d+) (.*)$', lines, text, flags=re.M).encode()
+
+
+def run(path, *options):
+    text = path.read_text('utf-8')
+    passes = re.search(r'^// run: (.*)$', text, re.M)
+    with tempfile.TemporaryDirectory() as folder:
+        source = path
+        if re.search(r'^// (expand|base64): ', text, re.M):
+            source = pathlib.Path(folder) / path.name
+            source.write_bytes(expand(text))
+        command = [OPT, '--no-output', *options, *(shlex.split(passes.group(1)) if passes else []), str(source)]
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def check(path):
+    """What is wrong with a module."""
+    number, expected = path.name[:4], path.with_suffix('.txt')
+    done = run(path)
+    said = re.sub(r'[ \t]+$', '', done.stderr.decode('utf-8', 'replace'), flags=re.M)
+    if UPDATE:
+        expected.write_text(said, 'utf-8')
+    if done.returncode != COMPILE:
+        return [f'{path.name}: exit code {done.returncode}, expected {COMPILE}: {said[:300]}']
+    found = re.findall(r'^(?:[^\n]*: )?error: \[TSR-(\d+)\]', said, re.M)
+    if not found or found[0] != number:
+        return [f'{path.name}: says {found or said[:300]}, expected {number} first']
+    if not expected.exists() or expected.read_text('utf-8') != said:
+        return [f'{path.name}: says something else than {expected.name} (check.py … --update writes it):\n{said}']
+    return []
+
+
+def make_page(numbers, modules, elsewhere):
+    out = ['# Diagnostics', '', 'What the compiler says about a program, by number. Each stands first in its line, with its place;'
+           ' `--diagnostics=json` prints the same as objects of', '[diagnostic.schema.json](../schemas/diagnostic.schema.json).'
+           ' Numbers are never reused. This page is made of `compiler/diag.def` and the modules of', '`tests/compiler/rejected/` by its'
+           ' `check.py --update`.', '']
+    room = None
+    for number in sorted(n for n in numbers if modules[n] or n in elsewhere):
+        name, about, remedy = numbers[number]
+        if number // 100 != room:
+            room = number // 100
+            out += [f'## {ROOMS[room]}', '']
+        out += [f'### TSR-{number:04d}', '', f'*{about}.* What to do: {remedy}.', '']
+        if not modules[number]:
+            continue
+        example = min(modules[number], key=lambda path: (len(path.read_text('utf-8')), path.name))
+        text = re.sub(r'\A// SPDX[^\n]*\n', '', example.read_text('utf-8')).rstrip('\n')
+        said = example.with_suffix('.txt').read_text('utf-8').rstrip('\n')
+        shorten = lambda line: (line if len(line) <= 160 else line[:157] + '…').rstrip()
+        out += ['```mlir', *map(shorten, text.split('\n')), '```', '```',
+                *map(shorten, said.split('\n')), '```', '']
+    return '\n'.join(out).rstrip('\n') + '\n'
+
+
+def check_json(path, validator):
+    """The same as JSON, against the schema."""
+    wrong = []
+    for line in run(path, '--diagnostics=json').stderr.decode('utf-8').splitlines():
+        wrong += [f'{path.name}: {error.message}' for error in validator.iter_errors(json.loads(line))]
+    return wrong
+
+
+def main():
+    numbers, elsewhere = read_numbers(), read_elsewhere()
+    modules = collections.defaultdict(list)
+    for path in sorted(HERE.glob('[0-9]*.mlir')):
+        modules[int(path.name[:4])].append(path)
+    paths = [path for several in modules.values() for path in several]
+    wrong = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for lines in pool.map(check, paths):
+            wrong += lines
+    for path in HERE.glob('[0-9]*.txt'):
+        if not path.with_suffix('.mlir').exists():
+            wrong.append(f'{path.name}: there is no such module')
+    for number, (name, _, _) in numbers.items():
+        if not modules[number] and number not in elsewhere:
+            wrong.append(f'TSR-{number:04d} ({name}) has no module {number:04d}-….mlir in tests/compiler/rejected/')
+        if len(modules[number]) > EACH_AT_MOST:
+            wrong.append(f'TSR-{number:04d} ({name}) has {len(modules[number])} modules, at most {EACH_AT_MOST} say something new')
+    for number in [*modules, *elsewhere]:
+        if modules[number] and number not in numbers or number in elsewhere and (number not in numbers or modules[number]):
+            wrong.append(f'TSR-{number:04d} is no number of diag.def that needs a test')
+    if len(paths) < AT_LEAST:
+        wrong.append(f'{len(paths)} modules, expected at least {AT_LEAST}')
+    page = make_page(numbers, modules, elsewhere)
+    if UPDATE:
+        PAGE.write_text(page, 'utf-8')
+    if not PAGE.exists() or PAGE.read_text('utf-8') != page:
+        wrong.append('docs/diagnostics.md is stale: run tests/compiler/rejected/check.py OPT ROOT --update')
+    try:
+        import jsonschema
+        schema = json.loads((ROOT / 'schemas/diagnostic.schema.json').read_text('utf-8'))
+        jsonschema.Draft202012Validator.check_schema(schema)
+        validator = jsonschema.Draft202012Validator(schema)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for lines in pool.map(lambda path: check_json(path, validator), paths):
+                wrong += lines
+        print('as JSON: of the schema')
+    except ImportError:
+        print('jsonschema is not installed: JSON is not checked')
+    print('\n'.join(wrong))
+    print(f'{len(paths)} modules, {sum(bool(m) for m in modules.values())} of {len(numbers)} numbers, {len(wrong)} wrong')
+    sys.exit(bool(wrong))
+
+
+main()
