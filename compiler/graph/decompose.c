@@ -59,8 +59,7 @@ static bool takes_small(tsr_graph_op id) {
     case TSR_GRAPH_CONCAT:
     case TSR_GRAPH_GATHER:
     case TSR_GRAPH_CONV2D:
-    case TSR_GRAPH_CONV2D_GRAD_INPUT:
-    case TSR_GRAPH_CONV2D_GRAD_FILTER:
+    case TSR_GRAPH_CONV2D_GRAD_INPUT: /* that of the filter would widen in its inner loop */
         return true;
     default:
         return false;

@@ -133,7 +133,8 @@ static bool plan_patch(product *p) {
 static void plan_source(product *p) {
     const tsr_conv_walk *y = &p->walks[0], *x = &p->walks[1];
     int64_t c = p->channel_block, pixels;
-    if (covers(y) && covers(x) && x->places % p->tile_rows == 0) {
+    bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
+    if (as_is && covers(y) && covers(x) && x->places % p->tile_rows == 0) {
         p->source = DIRECT;
         p->block[1] = x->places;
         while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
