@@ -82,11 +82,19 @@ def at_least(x):
     return np.where(x == -np.inf, -1e300, x)
 
 
+def sigmoid(x, of=1.0):
+    """of / (1 + exp(-x)), which does not overflow on its way, and in the far tail is rounded to its step once."""
+    half = np.exp(np.minimum(x, 0) / 2)
+    return np.where(x < 0, half * of * half / (1 + half * half), of / (1 + np.exp(-np.maximum(x, 0))))
+
+
 def gelu(op, x):
     x = np.where(x == -np.inf, -1e18, x)
     if op.attrs.get('approximate', '"none"') == '"tanh"':
-        return x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * x * erfc(-x * math.sqrt(0.5))
+        return sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3), x)
+    z = -x * math.sqrt(0.5)
+    low = (-x.astype(np.longdouble) * np.sqrt(np.longdouble(0.5)) - z).astype(np.float64)  # what rounding took from z
+    return 0.5 * x * erfc(z) * np.where((z > 0) & (z < 40), np.exp(-2 * z * low), 1.0)
 
 
 def clamp(op, x):
@@ -392,7 +400,7 @@ SIMPLE = {
     'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': divide, 'max': np.maximum, 'min': np.minimum,
     'neg': np.negative, 'relu': lambda x: np.maximum(x, x.dtype.type(0)), 'exp': np.exp, 'expm1': np.expm1, 'log': np.log,
     'log1p': np.log1p, 'tanh': np.tanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x), 'abs': np.abs, 'sign': np.sign,
-    'erf': erf, 'floor': np.floor, 'sigmoid': lambda x: 1 / (1 + np.exp(-x)), 'silu': lambda x: at_least(x) / (1 + np.exp(-x)),
+    'erf': erf, 'floor': np.floor, 'sigmoid': sigmoid, 'silu': lambda x: sigmoid(x, at_least(x)),
     'pow': np.power, 'ipow': lambda x, n: np.power(x, n.astype(np.float64)), 'and': np.logical_and, 'or': np.logical_or,
     'xor': np.logical_xor, 'not': np.logical_not, 'where': np.where, 'cross_entropy': cross_entropy,
     'cross_entropy_grad': cross_entropy_grad,
