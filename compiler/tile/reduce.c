@@ -391,7 +391,7 @@ static void plan_columns(columns *c) {
     uint32_t width = tsr_region_width(&r->before);
     int64_t bytes = width < 4 ? 4 : width, size = r->space.dims[r->space.rank - 1];
     c->live = r->reduced_count < TSR_PARTIALS ? r->reduced_count : TSR_PARTIALS;
-    c->lanes = tsr_lanes_fit(tsr_lanes_in_flight(&r->group->b, (uint32_t)bytes), size);
+    c->lanes = tsr_lanes_fit(2 * r->group->b.target->vector_bytes / (uint32_t)bytes, size);
     int64_t most = LOCAL_BYTES / bytes / (c->live ? c->live : 1), part = (size + PARTS - 1) / PARTS;
     if (part < RUN_BYTES / bytes) part = RUN_BYTES / bytes;
     if (most > part) most = part;

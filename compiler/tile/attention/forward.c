@@ -228,10 +228,11 @@ static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
 static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirValue limit,
                           MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
-    uint32_t lanes = tsr_lanes_in_flight(b, (uint32_t)tsr_dtype_size(a->of.dtype));
     tsr_partials partials;
     tsr_tile_loop loop;
-    tsr_partials_init(how, TSR_PARTIALS, lanes, &partials);
+    tsr_partials_init(how, TSR_PARTIALS,
+                      tsr_lanes_in_flight(b, (uint32_t)tsr_dtype_size(a->of.dtype)), &partials);
+    uint32_t lanes = partials.lanes;
     size_t size = partials.count * sizeof *partials.values;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, TSR_PARTIALS, partials.count,
                         partials.values);
