@@ -10,6 +10,7 @@
 #include "compiler/package.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
+#include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 #include "runtime/base/io.h"
@@ -29,8 +30,9 @@ typedef struct job {
     tsr_program program;
     void *code;
     size_t code_size_bytes;
-    tsr_ctx ctx;     /* of the thread that makes the code */
-    tsr_arena arena; /* holds it */
+    const tsr_ptxas *ptxas; /* of a GPU, where there is one; else NULL. Borrowed */
+    tsr_ctx ctx;            /* of the thread that makes the code */
+    tsr_arena arena;        /* holds it */
     tsr_result result;
     pthread_t thread;
 } job;
@@ -47,6 +49,7 @@ typedef struct compilation {
     const char *documents[TSR_DOCUMENT_COUNT]; /* NULL: not known yet */
     tsr_buffer graph, schedule_json;           /* two of them, where they are made here */
     tsr_config config;
+    tsr_ptxas ptxas;
     job *jobs;
     size_t job_count;
 } compilation;
@@ -119,6 +122,9 @@ static void *make_code(void *user) {
     job *j = user;
     j->result =
         tsr_target_compile(&j->ctx, j->device, j->target, &j->arena, &j->code, &j->code_size_bytes);
+    if (!j->result.code && j->ptxas)
+        j->result = tsr_ptxas_assemble(&j->ctx, j->ptxas, j->device, j->target, &j->arena, &j->code,
+                                       &j->code_size_bytes);
     return NULL;
 }
 
@@ -129,9 +135,26 @@ static unsigned thread_limit(const tsr_compile_options *options) {
     return count > 0 ? (unsigned)count : 1;
 }
 
+/* For targets that are GPUs. */
+static TSR_RESULT find_assembler(compilation *c) {
+    bool wanted = false;
+    for (size_t i = 0; i < c->job_count; i++) wanted = wanted || c->jobs[i].target->arch;
+    if (!wanted) return TSR_SUCCESS;
+    TRY(c->ctx,
+        tsr_ptxas_find(c->ctx, c->options->ptxas, c->options->tool_path, &c->arena, &c->ptxas));
+    if (!c->ptxas.path)
+        tsr_log(c->ctx, TSR_LOG_NOTICE,
+                "there is no ptxas: code for NVIDIA GPUs is PTX alone, "
+                "which the driver translates at each start");
+    for (size_t i = 0; i < c->job_count; i++)
+        if (c->jobs[i].target->arch && c->ptxas.path) c->jobs[i].ptxas = &c->ptxas;
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT run_code(compilation *c) {
     size_t limit = thread_limit(c->options);
     tsr_result result = TSR_SUCCESS;
+    TRY(c->ctx, find_assembler(c));
     for (size_t first = 0; first < c->job_count; first += limit) {
         size_t end = c->job_count - first < limit ? c->job_count : first + limit, started = first;
         while (started < end &&
@@ -160,7 +183,8 @@ static TSR_RESULT run_program(compilation *c) {
 static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
     const tsr_provenance_input source = {c->base_name, c->source_digest};
     const tsr_provenance_pair option = {"numerics", c->config.numerics};
-    const tsr_provenance_pair library = {"llvm", LLVM_VERSION_STRING};
+    const tsr_provenance_pair libraries[] = {{"llvm", LLVM_VERSION_STRING},
+                                             {"ptxas", c->ptxas.description}};
     const char **targets = TSR_NEW(&c->arena, const char *, c->job_count);
     if (!targets) FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");
     for (size_t i = 0; i < c->job_count; i++) {
@@ -177,8 +201,8 @@ static TSR_RESULT describe_build(compilation *c, tsr_package *package) {
                                        .target_count = c->job_count,
                                        .options = &option,
                                        .option_count = 1,
-                                       .libraries = &library,
-                                       .library_count = 1,
+                                       .libraries = libraries,
+                                       .library_count = c->ptxas.path ? 2 : 1,
                                        .started_on = c->options->started_on};
     return tsr_provenance_encode(c->ctx, &provenance, &c->arena, &package->provenance,
                                  &package->provenance_size_bytes);
@@ -198,6 +222,7 @@ static TSR_RESULT run_bundle(compilation *c) {
     for (size_t i = 0; i < c->job_count; i++)
         targets[i] = (tsr_package_target){.name = c->jobs[i].target->name,
                                           .program = &c->jobs[i].program,
+                                          .is_gpu = c->jobs[i].target->arch != 0,
                                           .code = c->jobs[i].code,
                                           .code_size_bytes = c->jobs[i].code_size_bytes};
     package.targets = targets;

@@ -283,8 +283,8 @@ static TSR_RESULT encode_target(tsr_ctx *ctx, const tsr_package *package,
                                  .title = "program.bin",
                                  .bytes = program,
                                  .size_bytes = size_bytes};
-    blobs[1] = (tsr_bundle_blob){.media_type = TSR_MEDIA_ELF,
-                                 .title = "kernels.so",
+    blobs[1] = (tsr_bundle_blob){.media_type = from->is_gpu ? TSR_MEDIA_FATBIN : TSR_MEDIA_ELF,
+                                 .title = from->is_gpu ? "kernels.fatbin" : "kernels.so",
                                  .bytes = from->code,
                                  .size_bytes = from->code_size_bytes};
     *to = (tsr_bundle_target){.name = from->name, .blobs = blobs, .blob_count = 2};

@@ -34,7 +34,8 @@ TSR_RESULT tsr_package_weights_encode(tsr_ctx *ctx, MlirModule target_module,
 typedef struct tsr_package_target {
     const char *name;           /* "cpu:x86-64-v3" */
     const tsr_program *program; /* borrowed */
-    const void *code;           /* ELF shared object; borrowed */
+    bool is_gpu;
+    const void *code; /* ELF shared object; of a GPU, manifests/fatbin.h; borrowed */
     size_t code_size_bytes;
 } tsr_package_target;
 

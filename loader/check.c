@@ -89,9 +89,8 @@ static tsr_result read_config(tsr_ctx *ctx, check *self) {
 }
 
 static tsr_result match(tsr_ctx *ctx, check *self) {
-    tsr_result result =
-        tsr_match_target(ctx, self->bundle, self->report->cpu_level, self->options.cpu, self->arena,
-                         &self->target, &self->choice);
+    tsr_result result = tsr_match_options(ctx, self->bundle, &self->options, self->arena,
+                                          &self->target, &self->choice);
     if (result.code) self->target = tsr_bundle_get_target_count(self->bundle);
     tsr_ctx listing = tsr_ctx_fork(ctx);
     tsr_result listed = list_targets(&listing, self, self->target);
@@ -104,7 +103,7 @@ static tsr_result read_program(tsr_ctx *ctx, check *self) {
     void *bytes = NULL;
     size_t size = 0;
     const char *target = tsr_bundle_get_target_name(self->bundle, self->target);
-    bool fma = tsr_cpu_parse_level(target) >= 3;
+    bool fma = tsr_match_has_fma(target);
     TRY(ctx, tsr_bundle_need_layer(ctx, self->bundle, self->target, TSR_MEDIA_PROGRAM, &layer));
     TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, self->arena, &bytes, &size));
     TRY(ctx, tsr_program_decode(ctx, bytes, size, &self->config, self->arena, &self->program));

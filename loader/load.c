@@ -24,8 +24,8 @@ static tsr_result check_signature(tsr_ctx *ctx, const tsr_model *model,
 }
 
 static tsr_result match(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {
-    return tsr_match_target(ctx, model->bundle, tsr_cpu_get_level(), options->cpu, &model->arena,
-                            &model->target, &model->choice);
+    return tsr_match_options(ctx, model->bundle, options, &model->arena, &model->target,
+                             &model->choice);
 }
 
 static tsr_result read_required(tsr_ctx *ctx, tsr_model *model, const char *media_type,
@@ -57,8 +57,14 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
     tsr_result result = TSR_SUCCESS;
     void *bytes = NULL;
     size_t size = 0;
-    TRY_GOTO(ctx, result, read_required(ctx, model, TSR_MEDIA_ELF, &arena, &bytes, &size));
-    tsr_device_options device = {.code = bytes,
+    bool is_cpu = tsr_cpu_parse_level(target) > 0;
+    const char *selector = options->device ? strchr(options->device, ':') : NULL;
+    TRY_GOTO(ctx, result,
+             read_required(ctx, model, is_cpu ? TSR_MEDIA_ELF : TSR_MEDIA_FATBIN, &arena, &bytes,
+                           &size));
+    tsr_device_options device = {.selector = selector ? selector + 1 : NULL,
+                                 .memory_max = options->device_memory_max,
+                                 .code = bytes,
                                  .code_size_bytes = size,
                                  .kernels = (const char *const *)model->program.kernels,
                                  .kernel_count = model->program.kernel_count,
@@ -86,7 +92,7 @@ static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
 }
 
 static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
-    bool fma = tsr_cpu_parse_level(tsr_bundle_get_target_name(model->bundle, model->target)) >= 3;
+    bool fma = tsr_match_has_fma(tsr_bundle_get_target_name(model->bundle, model->target));
     model->numerics =
         tsr_arena_printf(&model->arena, "%s%s", model->config.numerics, fma ? "+fma" : "");
     if (!model->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");

@@ -2,6 +2,10 @@
 #include "loader/match.h"
 
 #include "runtime/cpu.h"
+#include "runtime/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static void list_targets(const tsr_bundle *bundle, tsr_buffer *out_text) {
     size_t count = tsr_bundle_get_target_count(bundle);
@@ -95,5 +99,81 @@ tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu
     if (!reason) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
     *out_target = best;
     *out_reason = reason;
+    return TSR_SUCCESS;
+}
+
+bool tsr_match_has_fma(const char *target) {
+    return tsr_cpu_parse_level(target) >= 3 || strncmp(target, "cuda:", 5) == 0;
+}
+
+/* "cuda:sm_90a" -> 90, and that it runs there alone; 0 for another target. */
+static uint32_t parse_cuda(const char *target, bool *out_exactly) {
+    static const char prefix[] = "cuda:sm_";
+    char *end = NULL;
+    if (strncmp(target, prefix, sizeof prefix - 1) != 0) return 0;
+    unsigned long arch = strtoul(target + sizeof prefix - 1, &end, 10);
+    *out_exactly = strcmp(end, "a") == 0;
+    return arch < 1000 && (*end == 0 || *out_exactly) ? (uint32_t)arch : 0;
+}
+
+tsr_result tsr_match_cuda(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t capability,
+                          tsr_arena *arena, size_t *out_target, const char **out_reason) {
+    size_t count = tsr_bundle_get_target_count(bundle), best = count;
+    uint32_t best_rank = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool exactly = false;
+        uint32_t arch = parse_cuda(tsr_bundle_get_target_name(bundle, i), &exactly);
+        uint32_t rank = 2 * arch + exactly;
+        if (!arch || arch > capability || (exactly && arch != capability) || rank <= best_rank)
+            continue;
+        best = i;
+        best_rank = rank;
+    }
+    if (best == count) {
+        tsr_buffer text = {0};
+        list_targets(bundle, &text);
+        tsr_result result =
+            tsr_fail_(ctx, TSR_TARGET, 0, __FILE__, __LINE__,
+                      "'%s' has no code for a GPU of compute capability %u.%u; it has %s",
+                      tsr_bundle_get_path(bundle), capability / 10, capability % 10,
+                      text.bytes ? text.bytes : "none");
+        tsr_buffer_finish(&text);
+        return result;
+    }
+    const char *reason = tsr_arena_printf(arena, "%s: for compute capability %u.%u",
+                                          tsr_bundle_get_target_name(bundle, best), capability / 10,
+                                          capability % 10);
+    if (!reason) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
+    *out_target = best;
+    *out_reason = reason;
+    return TSR_SUCCESS;
+}
+
+static tsr_result match_gpu(tsr_ctx *ctx, const tsr_bundle *bundle, const char *selector,
+                            tsr_arena *arena, size_t *out_target, const char **out_reason) {
+    uint32_t capability = 0;
+    TRY(ctx, tsr_device_cuda_probe(ctx, selector, NULL, &capability));
+    return tsr_match_cuda(ctx, bundle, capability, arena, out_target, out_reason);
+}
+
+tsr_result tsr_match_options(tsr_ctx *ctx, const tsr_bundle *bundle,
+                             const tsr_model_options *options, tsr_arena *arena, size_t *out_target,
+                             const char **out_reason) {
+    const char *device = options->device ? options->device : "cpu", *cpu_reason = NULL;
+    bool is_auto = strcmp(device, "auto") == 0, is_cuda = strncmp(device, "cuda", 4) == 0;
+    if (is_cuda && (device[4] == 0 || (device[4] == ':' && device[5])))
+        return match_gpu(ctx, bundle, device[4] ? device + 5 : NULL, arena, out_target, out_reason);
+    if (!is_auto && strcmp(device, "cpu") != 0)
+        FAIL(ctx, TSR_USAGE, "device '%s'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto",
+             device);
+    tsr_ctx trial = tsr_ctx_fork(ctx);
+    if (is_auto && !match_gpu(&trial, bundle, NULL, arena, out_target, out_reason).code)
+        return TSR_SUCCESS;
+    TRY(ctx, tsr_match_target(ctx, bundle, tsr_cpu_get_level(), options->cpu, arena, out_target,
+                              &cpu_reason));
+    *out_reason = cpu_reason;
+    if (is_auto)
+        *out_reason = tsr_arena_printf(arena, "%s; no GPU: %s", cpu_reason, trial.error.text);
+    if (!*out_reason) FAIL(ctx, TSR_MEMORY, "no memory for the choice of a target");
     return TSR_SUCCESS;
 }

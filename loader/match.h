@@ -6,6 +6,7 @@
 #define TSR_LOADER_MATCH_H
 
 #include "bundle/bundle.h"
+#include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 
 /* The highest x86-64 level the bundle has and a CPU of `cpu_level` (1 … 4) can run, or the one
@@ -16,6 +17,20 @@
 TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
                             const char *forced, tsr_arena *arena, size_t *out_target,
                             const char **out_reason);
+
+/* The target that suits compute capability `capability` (90: 9.0) best: code for it alone, else the
+ * newest before it. TSR_TARGET lists what there is. */
+TSR_RESULT tsr_match_cuda(tsr_ctx *ctx, const tsr_bundle *bundle, uint32_t capability,
+                          tsr_arena *arena, size_t *out_target, const char **out_reason);
+
+/* By what the options say of CPU and device; asks the machine which it has. TSR_USAGE for a device
+ * of another name. */
+TSR_RESULT tsr_match_options(tsr_ctx *ctx, const tsr_bundle *bundle,
+                             const tsr_model_options *options, tsr_arena *arena, size_t *out_target,
+                             const char **out_reason);
+
+/* Products and sums of this target are rounded once: part of the name of its numerics. */
+bool tsr_match_has_fma(const char *target);
 
 /* Why a target is the one that runs ("the highest level this CPU has"), or why it is not; `best` is
  * the target that does, or the target count where none does. Appended to out_text. */

@@ -44,6 +44,10 @@ typedef struct tsr_model_options {
     const char *const *weights_folders; /* where weights that the bundle names, and does not hold,
                                            are looked for before its own folder; borrowed */
     size_t weights_folder_count;
+    const char
+        *device;                /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID, or its
+                                   beginning), or "auto": a GPU that the bundle has code for, else the CPU */
+    uint64_t device_memory_max; /* bytes to take of a GPU's memory at most; 0: what is free */
 } tsr_model_options;
 
 /* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call

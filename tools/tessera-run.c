@@ -19,10 +19,10 @@ static volatile sig_atomic_t stop_requested;
 
 typedef struct arguments {
     const char *bundle;
-    const char *entry, *state_dir, *resume, *cpu, *params, *export_params, *record, *replay,
-        *metrics, *store_log, *out;
+    const char *entry, *state_dir, *resume, *cpu, *device, *params, *export_params, *record,
+        *replay, *metrics, *store_log, *out;
     uint64_t generation;
-    uint64_t steps, seed, save_every, keep, eval_every, threads;
+    uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory;
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature, check, json;
     tsr_flag_list keys, weights_dirs;
@@ -30,7 +30,7 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 32, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 34, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -68,6 +68,10 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "write the parameters as safetensors", 0, 0, false},
         {"--cpu", TSR_FLAG_TEXT, &a->cpu, "LEVEL",
          "force a variant: x86-64-v2, x86-64-v3, x86-64-v4", 0, 0, false},
+        {"--device", TSR_FLAG_TEXT, &a->device, "DEVICE",
+         "cpu (default), cuda, cuda:N, cuda:GPU-UUID, or auto: a GPU if there is one", 0, 0, false},
+        {"--device-memory", TSR_FLAG_COUNT, &a->device_memory, "MIB",
+         "take at most this much of a GPU's memory", 1, UINT32_MAX, false},
         {"--threads", TSR_FLAG_COUNT, &a->threads, "N", "default: every CPU this process may use",
          1, UINT32_MAX, false},
         {"--strict", TSR_FLAG_SWITCH, &a->strict, NULL,
@@ -133,6 +137,8 @@ static unsigned modes_of(const char *flag) {
         {"--check", MODE_CHECK},
         {"--json", MODE_CHECK},
         {"--cpu", ~(unsigned)MODES_OF_STATES},
+        {"--device", ~(unsigned)MODES_OF_STATES},
+        {"--device-memory", ~(unsigned)MODES_OF_STATES},
         {"--strict", ~(unsigned)MODES_OF_STATES},
         {"--weights-dir", ~(unsigned)MODES_OF_STATES},
         {"--key", ~(unsigned)MODES_OF_STATES},
@@ -419,6 +425,8 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_model_options options = {.size_bytes = sizeof options,
                                  .strict = a->strict,
                                  .cpu = a->cpu,
+                                 .device = a->device,
+                                 .device_memory_max = a->device_memory << 20,
                                  .threads = (unsigned)a->threads,
                                  .keys = a->keys.texts,
                                  .key_count = a->keys.count,

@@ -1,96 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CPU target, in a child process: Tile IR -> LLVM IR -> passes -> object or text -> LLD.
+ * The end of code generation for CPUs: an object file becomes a shared object. In the child
+ * process.
  */
-#include "compiler/target/child.h"
 #include "compiler/target/link.h"
-#include "compiler/target/llvm_emit.h"
-
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
+#include "compiler/target/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { TIMEOUT_S = 300 };
-static const uint64_t memory_max = UINT64_C(4) << 30;
-
-/* The loops and vectors are written as they should be: passes only tidy up. */
-static const char passes[] =
-    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
-    "early-cse<memssa>,simplifycfg)";
-
-typedef struct job {
-    MlirModule module;
-    const tsr_target *target;
-    tsr_target_text text; /* 0: a shared object */
-} job;
-
-typedef struct machine {
-    tsr_emit emit;
-    LLVMTargetMachineRef target;
-    char diagnostic[512]; /* the first error LLVM reported, or "" */
-} machine;
-
-static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
-    machine *m = user;
-    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || m->diagnostic[0]) return;
-    char *text = LLVMGetDiagInfoDescription(info);
-    snprintf(m->diagnostic, sizeof m->diagnostic, "%s", text);
-    LLVMDisposeMessage(text);
-}
-
-static tsr_result open_machine(tsr_ctx *ctx, const tsr_target *target, machine *m) {
-    char *message = NULL;
-    LLVMTargetRef found = NULL;
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    if (LLVMGetTargetFromTriple(target->triple, &found, &message))
-        FAIL(ctx, TSR_INTERNAL, "LLVM has no target '%s': %s", target->triple, message);
-    m->target = LLVMCreateTargetMachine(found, target->triple, target->cpu, target->features,
-                                        LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
-    m->emit.ctx = ctx;
-    m->emit.target = target;
-    m->emit.llvm = LLVMContextCreate();
-    m->emit.module = LLVMModuleCreateWithNameInContext("tessera", m->emit.llvm);
-    m->emit.builder = LLVMCreateBuilderInContext(m->emit.llvm);
-    LLVMContextSetDiagnosticHandler(m->emit.llvm, on_diagnostic, m);
-    LLVMSetTarget(m->emit.module, target->triple);
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->target);
-    LLVMSetModuleDataLayout(m->emit.module, layout);
-    LLVMDisposeTargetData(layout);
-    return TSR_SUCCESS;
-}
-
-static tsr_result optimize(tsr_ctx *ctx, machine *m) {
-    char *message = NULL;
-    if (LLVMVerifyModule(m->emit.module, LLVMReturnStatusAction, &message))
-        FAIL(ctx, TSR_INTERNAL, "LLVM IR does not verify: %.400s", message);
-    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(m->emit.module, passes, m->target, options);
-    LLVMDisposePassBuilderOptions(options);
-    if (error) FAIL(ctx, TSR_INTERNAL, "LLVM's passes: %s", LLVMGetErrorMessage(error));
-    tsr_emit_store_single_lanes(&m->emit);
-    return TSR_SUCCESS;
-}
-
-static tsr_result generate(tsr_ctx *ctx, machine *m, LLVMCodeGenFileType kind,
-                           LLVMMemoryBufferRef *out_code) {
-    char *message = NULL;
-    if (LLVMTargetMachineEmitToMemoryBuffer(m->target, m->emit.module, kind, &message, out_code))
-        FAIL(ctx, TSR_INTERNAL, "LLVM's code generation: %s", message);
-    if (m->diagnostic[0]) FAIL(ctx, TSR_INTERNAL, "LLVM: %s", m->diagnostic);
-    return TSR_SUCCESS;
-}
 
 static tsr_result write_object(tsr_ctx *ctx, LLVMMemoryBufferRef object, int fd) {
     const char *bytes = LLVMGetBufferStart(object);
@@ -113,8 +34,7 @@ static tsr_result read_back(tsr_ctx *ctx, int fd, tsr_buffer *out) {
     return TSR_SUCCESS;
 }
 
-/* Object and result are memory files; LLD writes the result to standard output. */
-static tsr_result link_object(tsr_ctx *ctx, LLVMMemoryBufferRef object, tsr_buffer *out) {
+tsr_result tsr_cpu_link(tsr_ctx *ctx, LLVMMemoryBufferRef object, tsr_buffer *out) {
     char path[64], messages[600];
     int from = memfd_create("object", 0), to = memfd_create("linked", 0);
     if (from < 0 || to < 0 || dup2(to, STDOUT_FILENO) < 0 || chdir("/proc/self"))
@@ -136,48 +56,4 @@ static tsr_result link_object(tsr_ctx *ctx, LLVMMemoryBufferRef object, tsr_buff
     if (!tsr_link_elf(sizeof args / sizeof args[0], args, sizeof messages, messages))
         FAIL(ctx, TSR_INTERNAL, "LLD: %s", messages);
     return read_back(ctx, to, out);
-}
-
-/* In the child: it ends after this, so nothing is released. */
-static tsr_result run_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_NOTE_MAX],
-                          tsr_buffer *out) {
-    const job *j = user;
-    machine m = {0};
-    LLVMMemoryBufferRef code = NULL;
-    TRY(ctx, open_machine(ctx, j->target, &m));
-    TRY(ctx, tsr_emit_module(&m.emit, j->module, note, TSR_CHILD_NOTE_MAX));
-    TRY(ctx, optimize(ctx, &m));
-    if (j->text == TSR_TARGET_LLVM) {
-        tsr_buffer_text(out, LLVMPrintModuleToString(m.emit.module));
-        return TSR_SUCCESS;
-    }
-    TRY(ctx, generate(ctx, &m, j->text ? LLVMAssemblyFile : LLVMObjectFile, &code));
-    if (!j->text) return link_object(ctx, code, out);
-    tsr_buffer_append(out, LLVMGetBufferStart(code), LLVMGetBufferSize(code));
-    return TSR_SUCCESS;
-}
-
-static tsr_result run_in_child(tsr_ctx *ctx, job *j, tsr_arena *arena, void **out_bytes,
-                               size_t *out_size_bytes) {
-    char what[128];
-    snprintf(what, sizeof what, "code generation for '%s'", j->target->name);
-    tsr_child_options options = {
-        .what = what, .memory_bytes = memory_max, .timeout_ns = UINT64_C(1000000000) * TIMEOUT_S};
-    return tsr_child_run(ctx, &options, run_job, j, arena, out_bytes, out_size_bytes);
-}
-
-tsr_result tsr_target_compile(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target,
-                              tsr_arena *arena, void **out_elf, size_t *out_size_bytes) {
-    job j = {tile_module, target, 0};
-    return run_in_child(ctx, &j, arena, out_elf, out_size_bytes);
-}
-
-tsr_result tsr_target_dump(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target,
-                           tsr_target_text kind, tsr_arena *arena, char **out_text) {
-    job j = {tile_module, target, kind};
-    void *bytes = NULL;
-    size_t size = 0;
-    TRY(ctx, run_in_child(ctx, &j, arena, &bytes, &size));
-    *out_text = bytes;
-    return TSR_SUCCESS;
 }

@@ -12,6 +12,7 @@
 
 #include "compiler/mlir.h"
 #include "compiler/target/target.h"
+#include "manifests/fatbin.h"
 
 #include <llvm-c/Core.h>
 
@@ -19,6 +20,8 @@ typedef struct tsr_emit_slot {
     const void *key; /* MlirValue.ptr */
     LLVMValueRef value;
 } tsr_emit_slot;
+
+enum { TSR_EMIT_ARGUMENTS_MAX = 256, TSR_EMIT_LOADED = 1, TSR_EMIT_STORED = 2 };
 
 typedef struct tsr_emit {
     tsr_ctx *ctx;
@@ -33,11 +36,18 @@ typedef struct tsr_emit {
     LLVMBasicBlockRef entry;
     tsr_emit_slot *slots; /* open addressing, capacity a power of two */
     size_t slot_count, slot_capacity;
+    /* on the lanes of a warp: llvm_warp.c */
+    LLVMValueRef lane, local_base; /* i32; where local buffers begin */
+    uint64_t local_used;           /* bytes of them */
+    unsigned char argument_use[TSR_EMIT_ARGUMENTS_MAX];
+    bool loaded, stored; /* memory lanes exchange values through, since the last barrier */
 } tsr_emit;
 
-/* Emits every tile.func of the module. `note` receives the name of each as it is begun. Everything
- * is released by disposing of emit->llvm and tsr_emit_finish. */
-TSR_RESULT tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size);
+/* Emits every tile.func of the module. `note` receives the name of each as it is begun. `launches`
+ * has one row for each on a target with warps, else NULL. Everything is released by disposing of
+ * emit->llvm and tsr_emit_finish. */
+TSR_RESULT tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size,
+                           tsr_fatbin_kernel *launches);
 void tsr_emit_finish(tsr_emit *emit);
 /* After the passes: masked stores of one i8 or i16, which LLVM gets wrong, become plain ones. */
 void tsr_emit_store_single_lanes(tsr_emit *emit);
@@ -45,6 +55,8 @@ void tsr_emit_store_single_lanes(tsr_emit *emit);
 /* ---- for the other emitter files ---- */
 
 LLVMValueRef tsr_emit_get(tsr_emit *emit, MlirValue value);
+void tsr_emit_bind(tsr_emit *emit, MlirValue value, LLVMValueRef llvm);
+TSR_RESULT tsr_emit_ops(tsr_emit *emit, MlirBlock block);
 LLVMValueRef tsr_emit_operand(tsr_emit *emit, MlirOperation op, size_t index);
 void tsr_emit_set(tsr_emit *emit, MlirOperation op, LLVMValueRef value); /* of result 0 */
 LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type);
@@ -53,7 +65,10 @@ LLVMValueRef tsr_emit_intrinsic(tsr_emit *emit, const char *name, const LLVMType
                                 unsigned type_count, LLVMValueRef *args, unsigned arg_count);
 LLVMBasicBlockRef tsr_emit_block(tsr_emit *emit, const char *name);
 
-/* Lanes of a vector type, 0 for a scalar; the type of one element. */
+/* Element `index` of an integer DenseElementsAttr of that element type. */
+int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t index);
+
+/* Lanes of a vector type (on a warp: registers), 0 for a scalar; the type of one element. */
 unsigned tsr_emit_lanes(LLVMTypeRef type);
 LLVMTypeRef tsr_emit_element(LLVMTypeRef type);
 /* The type with as many lanes as `like` has. */

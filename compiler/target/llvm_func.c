@@ -7,7 +7,7 @@
  *         for (program = begin; program < end; program++) body
  *     }
  */
-#include "compiler/target/llvm_emit.h"
+#include "compiler/target/llvm_warp.h"
 #include "runtime/base/kernel.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void grow_slots(tsr_emit *emit) {
     free(old);
 }
 
-static void set_value(tsr_emit *emit, MlirValue value, LLVMValueRef llvm) {
+void tsr_emit_bind(tsr_emit *emit, MlirValue value, LLVMValueRef llvm) {
     if (2 * emit->slot_count >= emit->slot_capacity) grow_slots(emit);
     size_t at = slot_of(emit, value.ptr);
     if (!emit->slots[at].key) emit->slot_count++;
@@ -53,7 +53,7 @@ LLVMValueRef tsr_emit_operand(tsr_emit *emit, MlirOperation op, size_t index) {
 }
 
 void tsr_emit_set(tsr_emit *emit, MlirOperation op, LLVMValueRef value) {
-    set_value(emit, tsr_op_result(op, 0), value);
+    tsr_emit_bind(emit, tsr_op_result(op, 0), value);
 }
 
 void tsr_emit_finish(tsr_emit *emit) { free(emit->slots); }
@@ -64,7 +64,9 @@ LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type) {
     if (mlirTypeIsAVector(type)) {
         LLVMTypeRef element = tsr_emit_type(emit, mlirShapedTypeGetElementType(type));
         if (!element || mlirShapedTypeGetRank(type) != 1) return NULL;
-        return LLVMVectorType(element, (unsigned)mlirShapedTypeGetDimSize(type, 0));
+        unsigned count = (unsigned)mlirShapedTypeGetDimSize(type, 0);
+        unsigned lanes = emit->target->warp_lanes;
+        return LLVMVectorType(element, lanes ? (count + lanes - 1) / lanes : count);
     }
     if (mlirTypeIsAMemRef(type)) return LLVMPointerTypeInContext(emit->llvm, 0);
     if (mlirTypeIsAIndex(type)) return LLVMInt64TypeInContext(emit->llvm);
@@ -310,8 +312,6 @@ static void emit_check_index(tsr_emit *emit, MlirOperation op) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-static tsr_result emit_ops(tsr_emit *emit, MlirBlock block);
-
 /* if (low < high) do { … } while ((index += step) < high); the results merge at the end. */
 static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     enum { CARRIED_MAX = 64 };
@@ -329,9 +329,11 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     LLVMPositionBuilderAtEnd(b, loop);
     for (size_t i = 0; i <= carried; i++) {
         phis[i] = LLVMBuildPhi(b, LLVMTypeOf(inits[i]), "");
-        set_value(emit, mlirBlockGetArgument(body, (intptr_t)i), phis[i]);
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i), phis[i]);
     }
-    TRY(emit->ctx, emit_ops(emit, body));
+    emit->loaded = emit->stored = true; /* by the round before */
+    TRY(emit->ctx, tsr_emit_ops(emit, body));
+    emit->loaded = emit->stored = true;
     MlirOperation yield = mlirBlockGetTerminator(body);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMValueRef next = LLVMBuildNSWAdd(b, phis[0], step, "");
@@ -344,7 +346,7 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
         if (!i) continue;
         LLVMValueRef result = LLVMBuildPhi(b, LLVMTypeOf(inits[i]), "");
         LLVMAddIncoming(result, values, from, 2);
-        set_value(emit, tsr_op_result(op, i - 1), result);
+        tsr_emit_bind(emit, tsr_op_result(op, i - 1), result);
     }
     return TSR_SUCCESS;
 }
@@ -353,6 +355,10 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     bool known = false;
     if (tsr_op_is(op, "scf.yield") || tsr_op_is(op, "tile.return")) return TSR_SUCCESS;
     if (tsr_op_is(op, "scf.for")) return emit_for(emit, op);
+    if (emit->target->warp_lanes) {
+        TRY(emit->ctx, tsr_emit_warp_op(emit, op, &known));
+        if (known) return TSR_SUCCESS;
+    }
     static const struct {
         const char *name;
         void (*emit)(tsr_emit *emit, MlirOperation op);
@@ -378,7 +384,7 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-static tsr_result emit_ops(tsr_emit *emit, MlirBlock block) {
+tsr_result tsr_emit_ops(tsr_emit *emit, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) TRY(emit->ctx, emit_op(emit, op));
     return TSR_SUCCESS;
 }
@@ -413,7 +419,7 @@ static void load_arguments(tsr_emit *emit, MlirBlock body) {
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++) {
         LLVMValueRef index = tsr_emit_int(i64, i);
         LLVMValueRef at = LLVMBuildInBoundsGEP2(b, pointer, buffers, &index, 1, "");
-        set_value(emit, mlirBlockGetArgument(body, i), LLVMBuildLoad2(b, pointer, at, ""));
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, i), LLVMBuildLoad2(b, pointer, at, ""));
     }
 }
 
@@ -437,7 +443,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, end, ""), loop, done);
     LLVMPositionBuilderAtEnd(b, loop);
     emit->program = LLVMBuildPhi(b, i64, "program");
-    TRY(emit->ctx, emit_ops(emit, body));
+    TRY(emit->ctx, tsr_emit_ops(emit, body));
     LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, tsr_emit_int(i64, 1), "");
     LLVMValueRef values[] = {begin, next};
     LLVMBasicBlockRef from[] = {emit->entry, LLVMGetInsertBlock(b)};
@@ -451,7 +457,9 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size) {
+tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size,
+                           tsr_fatbin_kernel *launches) {
+    size_t count = 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (!tsr_op_is(op, "tile.func"))
             FAIL(emit->ctx, TSR_INTERNAL, "%s between the kernels", tsr_op_name(op));
@@ -459,7 +467,8 @@ tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t
         snprintf(note, note_size, "%s", emit->kernel);
         emit->slot_count = 0;
         if (emit->slots) memset(emit->slots, 0, emit->slot_capacity * sizeof *emit->slots);
-        TRY(emit->ctx, emit_func(emit, op));
+        TRY(emit->ctx, emit->target->warp_lanes ? tsr_emit_warp_func(emit, op, &launches[count++])
+                                                : emit_func(emit, op));
     }
     return TSR_SUCCESS;
 }

@@ -98,7 +98,7 @@ static LLVMValueRef select_(const op *o) {
     return LLVMBuildSelect(o->b, x(o, 0), x(o, 1), x(o, 2), "");
 }
 
-static int64_t int_element(MlirAttribute value, MlirType element, int64_t index) {
+int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t index) {
     if (mlirTypeIsAIndex(element))
         return (int64_t)mlirDenseElementsAttrGetUInt64Value(value, index);
     switch (mlirIntegerTypeGetWidth(element)) {
@@ -122,7 +122,7 @@ static LLVMValueRef constant_lanes(const op *o, MlirAttribute value) {
     TSR_ASSERT(count <= LANES_MAX && !mlirTypeIsAFloat(element));
     for (unsigned i = 0; i < count; i++)
         lanes[i] = LLVMConstInt(tsr_emit_element(o->type),
-                                (unsigned long long)int_element(value, element, i), true);
+                                (unsigned long long)tsr_emit_int_element(value, element, i), true);
     return LLVMConstVector(lanes, count);
 }
 

@@ -32,6 +32,9 @@ typedef struct tsr_target {
     uint32_t vector_bytes;
     bool has_fma;                               /* without: multiply, round, add */
     bool has_f16c;                              /* conversions between f16 and f32 */
+    uint32_t warp_lanes;                        /* lanes that run one program together; 0: one */
+    uint32_t arch;                              /* GPU: 90 is compute capability 9.0; CPU: 0 */
+    bool arch_exactly;                          /* its code runs on that one alone */
     uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
 } tsr_target;
 

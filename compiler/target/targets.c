@@ -5,8 +5,10 @@
 #include <string.h>
 
 static const tsr_target targets[] = {
-#define X(ID, name, triple, cpu, features, vector_bytes, has_fma, has_f16c, ...)                   \
-    {name, triple, cpu, features, vector_bytes, has_fma, has_f16c, __VA_ARGS__},
+#define X(ID, name, triple, cpu, features, vector_bytes, has_fma, has_f16c, warp_lanes, arch,      \
+          exactly, ...)                                                                            \
+    {name,     triple,     cpu,  features, vector_bytes, has_fma,                                  \
+     has_f16c, warp_lanes, arch, exactly,  __VA_ARGS__},
 #include "compiler/target/targets.def"
 #undef X
 };

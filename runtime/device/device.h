@@ -103,4 +103,9 @@ TSR_RESULT tsr_device_cpu_create(tsr_ctx *ctx, const tsr_kernel_fn *kernels, tsr
 /* Of a CPU device; NULL of another. Borrowed. */
 tsr_threads *tsr_device_cpu_get_threads(const tsr_device *device);
 
+/* Compute capability of the CUDA device that `selector` and `library` mean, as in
+ * tsr_device_options: 90 for 9.0. */
+TSR_RESULT tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char *library,
+                                 uint32_t *out_capability);
+
 #endif

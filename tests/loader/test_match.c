@@ -58,6 +58,41 @@ static void refused(unsigned level, const char *forced, tsr_code code, const cha
     cr_assert(index == 77 && !reason, "written only on success");
 }
 
+static void chosen_gpu(uint32_t capability, const char *target) {
+    size_t index = 77;
+    const char *reason = NULL;
+    cr_assert_eq(tsr_match_cuda(&ctx, bundle, capability, &arena, &index, &reason).code, TSR_OK,
+                 "%s", ctx.error.text);
+    cr_assert_str_eq(tsr_bundle_get_target_name(bundle, index), target);
+    cr_assert(strncmp(reason, target, strlen(target)) == 0 && strstr(reason, "compute capability"));
+}
+
+Test(match, gpus) {
+    static const char *const names[] = {"cpu:x86-64-v3", "cuda:sm_80", "cuda:sm_90a",
+                                        "cuda:sm_100",   "cuda:odd",   NULL};
+    size_t index = 77;
+    const char *reason = NULL;
+    open_bundle(names);
+    chosen_gpu(80, "cuda:sm_80");
+    chosen_gpu(89, "cuda:sm_80");
+    chosen_gpu(90, "cuda:sm_90a");
+    chosen_gpu(92, "cuda:sm_80"); /* sm_90a runs on 9.0 alone */
+    chosen_gpu(100, "cuda:sm_100");
+    chosen_gpu(120, "cuda:sm_100");
+    cr_assert_eq(tsr_match_cuda(&ctx, bundle, 75, &arena, &index, &reason).code, TSR_TARGET);
+    cr_assert(
+        strstr(ctx.error.text, "has no code for a GPU of compute capability 7.5; it has ") &&
+        index == 77);
+    const tsr_model_options wrong = {.device = "tpu"}, unnamed = {.device = "cuda:"};
+    cr_assert_eq(tsr_match_options(&ctx, bundle, &wrong, &arena, &index, &reason).code, TSR_USAGE);
+    cr_assert_str_eq(ctx.error.text,
+                     "device 'tpu'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto");
+    cr_assert_eq(tsr_match_options(&ctx, bundle, &unnamed, &arena, &index, &reason).code,
+                 TSR_USAGE);
+    cr_assert(tsr_match_has_fma("cuda:sm_80") && tsr_match_has_fma("cpu:x86-64-v3") &&
+              !tsr_match_has_fma("cpu:x86-64-v2"));
+}
+
 Test(match, the_highest_level_of_the_cpu) {
     open_bundle(all);
     chosen(4, NULL, "cpu:x86-64-v4",

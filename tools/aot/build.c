@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
 
 typedef struct build {
     const char *params; /* or NULL */
-    const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics;
+    const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics, *ptxas;
     bool reference, timing, json_diagnostics, verify_rebuild;
     uint64_t threads;
     tsr_arena arena;
@@ -190,6 +191,8 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .targets = b->target_names,
                                        .threads = (unsigned)b->threads,
                                        .dump_whole = b->dump_dir != NULL,
+                                       .ptxas = b->ptxas,
+                                       .tool_path = getenv("PATH"),
                                        .on_dump = on_dump,
                                        .on_diag = print_diag,
                                        .user = b};
@@ -240,6 +243,9 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          "of --params: name the file by its digest, and store it not", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
          1, THREADS_MAX, false},
+        {"--ptxas", TSR_FLAG_TEXT, &b.ptxas, "PATH",
+         "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
+         false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,
          "build twice, in different surroundings, and compare the bytes", 0, 0, false},
         {"--diagnostics", TSR_FLAG_TEXT, &b.diagnostics, "FORM", "text (default) or json", 0, 0,

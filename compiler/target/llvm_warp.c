@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *     ptx_kernel NAME(ptr buffer…, ptr fault, ptr scratch, i64 grid) {
+ *         for (program = block * P + warp; program < grid; program += blocks * P) body
+ *     }
+ *
+ * Local buffers lie in shared memory; where they do not fit, in the scratch memory of the block.
+ */
+#include "compiler/target/llvm_warp.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOCAL_ALIGN_BYTES = 64, REGISTERS_MAX = 64, FAULT_FIELDS = 5 };
+
+static LLVMTypeRef i32_of(tsr_emit *emit) { return LLVMInt32TypeInContext(emit->llvm); }
+static LLVMTypeRef i64_of(tsr_emit *emit) { return LLVMInt64TypeInContext(emit->llvm); }
+
+static unsigned lanes_of(const tsr_emit *emit) { return emit->target->warp_lanes; }
+
+/* Elements of a vector, 0 for a scalar. */
+static unsigned elements_of(MlirType type) {
+    return mlirTypeIsAVector(type) ? (unsigned)mlirShapedTypeGetDimSize(type, 0) : 0;
+}
+
+static LLVMValueRef get_register(tsr_emit *emit, LLVMValueRef vector, unsigned index) {
+    return LLVMBuildExtractElement(emit->builder, vector, tsr_emit_int(i32_of(emit), index), "");
+}
+
+static LLVMValueRef set_register(tsr_emit *emit, LLVMValueRef vector, LLVMValueRef value,
+                                 unsigned index) {
+    return LLVMBuildInsertElement(emit->builder, vector, value, tsr_emit_int(i32_of(emit), index),
+                                  "");
+}
+
+static LLVMValueRef special(tsr_emit *emit, const char *name) {
+    return tsr_emit_intrinsic(emit, name, NULL, 0, NULL, 0);
+}
+
+/* ---- between lanes --------------------------------------------------------------------------- */
+
+static LLVMValueRef shuffle_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane) {
+    LLVMTypeRef i32 = i32_of(emit);
+    LLVMValueRef args[] = {tsr_emit_int(i32, -1), word, lane, tsr_emit_int(i32, 31)};
+    return tsr_emit_intrinsic(emit, "llvm.nvvm.shfl.sync.idx.i32", NULL, 0, args, 4);
+}
+
+/* The value that lane `lane` (i32, may differ between lanes) holds. */
+static LLVMValueRef shuffle_value(tsr_emit *emit, LLVMValueRef value, LLVMValueRef lane) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef type = LLVMTypeOf(value), i32 = i32_of(emit), i64 = i64_of(emit);
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    if (kind == LLVMFloatTypeKind)
+        return LLVMBuildBitCast(b, shuffle_word(emit, LLVMBuildBitCast(b, value, i32, ""), lane),
+                                type, "");
+    bool wide = kind == LLVMDoubleTypeKind ||
+                (kind == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) == 64);
+    if (!wide)
+        return LLVMBuildTrunc(b, shuffle_word(emit, LLVMBuildZExt(b, value, i32, ""), lane), type,
+                              "");
+    LLVMValueRef bits = LLVMBuildBitCast(b, value, i64, ""), shift = tsr_emit_int(i64, 32);
+    LLVMValueRef low = shuffle_word(emit, LLVMBuildTrunc(b, bits, i32, ""), lane);
+    LLVMValueRef high =
+        shuffle_word(emit, LLVMBuildTrunc(b, LLVMBuildLShr(b, bits, shift, ""), i32, ""), lane);
+    high = LLVMBuildShl(b, LLVMBuildZExt(b, high, i64, ""), shift, "");
+    bits = LLVMBuildOr(b, LLVMBuildZExt(b, low, i64, ""), high, "");
+    return LLVMBuildBitCast(b, bits, type, "");
+}
+
+/* Tables of one content are one: its name tells. */
+static LLVMValueRef table_global(tsr_emit *emit, LLVMTypeRef type, const int32_t *values,
+                                 unsigned count) {
+    char name[16 + 64 * 12] = "lanes";
+    size_t at = strlen(name);
+    for (unsigned i = 0; i < count; i++)
+        at += (size_t)snprintf(name + at, sizeof name - at, "_%x", (unsigned)values[i]);
+    LLVMValueRef global = LLVMGetNamedGlobal(emit->module, name);
+    if (global) return global;
+    global = LLVMAddGlobalInAddressSpace(emit->module, type, name, 1);
+    LLVMSetInitializer(global, LLVMConstDataArray(i32_of(emit), (const char *)values, count * 4));
+    LLVMSetGlobalConstant(global, true);
+    LLVMSetLinkage(global, LLVMInternalLinkage);
+    LLVMSetAlignment(global, 4);
+    return global;
+}
+
+/* Of each lane its own of `values`, one for each lane, as an i32. */
+static LLVMValueRef lane_table(tsr_emit *emit, const int32_t *values) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i32 = i32_of(emit);
+    unsigned count = lanes_of(emit);
+    bool same = true, rising = true, mirrored = true;
+    for (unsigned i = 1; i < count; i++) {
+        same = same && values[i] == values[0];
+        rising = rising && values[i] == values[0] + (int32_t)i * (values[1] - values[0]);
+        mirrored = mirrored && values[i] == (values[0] ^ (int32_t)i);
+    }
+    if (same) return tsr_emit_int(i32, values[0]);
+    if (rising)
+        return LLVMBuildAdd(
+            b, LLVMBuildMul(b, emit->lane, tsr_emit_int(i32, values[1] - values[0]), ""),
+            tsr_emit_int(i32, values[0]), "");
+    if (mirrored) return LLVMBuildXor(b, emit->lane, tsr_emit_int(i32, values[0]), "");
+    LLVMTypeRef type = LLVMArrayType2(i32, count);
+    LLVMValueRef global = table_global(emit, type, values, count);
+    LLVMValueRef at[] = {tsr_emit_int(i32, 0), emit->lane};
+    return LLVMBuildLoad2(b, i32, LLVMBuildInBoundsGEP2(b, type, global, at, 2, ""), "");
+}
+
+/* One register of a shuffle's result: element e of the result is element from[e] of x (x_count of
+ * them) followed by y. */
+static LLVMValueRef gather_register(tsr_emit *emit, LLVMValueRef x, unsigned x_count,
+                                    LLVMValueRef y, const int64_t *from, unsigned count) {
+    LLVMBuilderRef b = emit->builder;
+    unsigned lanes = lanes_of(emit);
+    int32_t source[64], lane[64];
+    bool stays = true;
+    TSR_ASSERT(lanes <= 64 && count <= lanes);
+    for (unsigned i = 0; i < lanes; i++) {
+        int64_t element = from[i < count ? i : 0];
+        bool second = element >= (int64_t)x_count;
+        int64_t at = second ? element - x_count : element;
+        source[i] = (int32_t)(at / lanes) + (second ? REGISTERS_MAX : 0);
+        lane[i] = (int32_t)(at % lanes);
+        stays = stays && lane[i] == (int32_t)i;
+    }
+    LLVMValueRef lane_value = stays ? NULL : lane_table(emit, lane);
+    LLVMValueRef source_value = NULL, result = NULL;
+    for (unsigned i = 0; i < lanes; i++) {
+        bool seen = false;
+        for (unsigned k = 0; k < i; k++) seen = seen || source[k] == source[i];
+        if (seen) continue;
+        LLVMValueRef value = get_register(emit, source[i] >= REGISTERS_MAX ? y : x,
+                                          (unsigned)source[i] % REGISTERS_MAX);
+        if (lane_value) value = shuffle_value(emit, value, lane_value);
+        if (!result) {
+            result = value;
+            continue;
+        }
+        if (!source_value) source_value = lane_table(emit, source);
+        LLVMValueRef mine =
+            LLVMBuildICmp(b, LLVMIntEQ, source_value, tsr_emit_int(i32_of(emit), source[i]), "");
+        result = LLVMBuildSelect(b, mine, value, result, "");
+    }
+    return result;
+}
+
+static void emit_gather(tsr_emit *emit, MlirOperation op, LLVMValueRef x, unsigned x_count,
+                        LLVMValueRef y, const int64_t *from) {
+    MlirType result_type = mlirValueGetType(tsr_op_result(op, 0));
+    LLVMTypeRef type = tsr_emit_type(emit, result_type);
+    LLVMValueRef result = LLVMGetPoison(type);
+    unsigned count = elements_of(result_type), lanes = lanes_of(emit);
+    for (unsigned r = 0; r * lanes < count; r++) {
+        unsigned part = count - r * lanes < lanes ? count - r * lanes : lanes;
+        result = set_register(emit, result,
+                              gather_register(emit, x, x_count, y, from + r * lanes, part), r);
+    }
+    tsr_emit_set(emit, op, result);
+}
+
+static void emit_shuffle(tsr_emit *emit, MlirOperation op) {
+    int64_t from[256];
+    size_t count = 0;
+    bool known = tsr_op_i64s(op, "mask", 256, from, &count);
+    TSR_ASSERT(known);
+    emit_gather(emit, op, tsr_emit_operand(emit, op, 0),
+                elements_of(mlirValueGetType(tsr_op_operand(op, 0))), tsr_emit_operand(emit, op, 1),
+                from);
+}
+
+static void emit_slice(tsr_emit *emit, MlirOperation op) {
+    int64_t begin = 0, from[256];
+    size_t count = 0;
+    bool known = tsr_op_i64s(op, "offsets", 1, &begin, &count);
+    TSR_ASSERT(known);
+    for (int i = 0; i < 256; i++) from[i] = begin + i;
+    LLVMValueRef x = tsr_emit_operand(emit, op, 0);
+    emit_gather(emit, op, x, elements_of(mlirValueGetType(tsr_op_operand(op, 0))), x, from);
+}
+
+static void emit_extract(tsr_emit *emit, MlirOperation op) {
+    int64_t element = 0;
+    size_t count = 0;
+    bool known = tsr_op_i64s(op, "static_position", 1, &element, &count);
+    TSR_ASSERT(known && count == 1);
+    LLVMValueRef value =
+        get_register(emit, tsr_emit_operand(emit, op, 0), (unsigned)element / lanes_of(emit));
+    tsr_emit_set(emit, op,
+                 shuffle_value(emit, value, tsr_emit_int(i32_of(emit), element % lanes_of(emit))));
+}
+
+/* Lane numbers and the like: integers that are not all the same. */
+static bool emit_constant(tsr_emit *emit, MlirOperation op) {
+    MlirAttribute value = tsr_op_attr(op, "value");
+    if (!mlirAttributeIsADenseElements(value) || mlirDenseElementsAttrIsSplat(value)) return false;
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    LLVMTypeRef llvm = tsr_emit_type(emit, type);
+    LLVMTypeRef element = tsr_emit_element(llvm);
+    LLVMValueRef result = LLVMGetPoison(llvm);
+    unsigned count = elements_of(type), lanes = lanes_of(emit);
+    for (unsigned r = 0; r * lanes < count; r++) {
+        int32_t numbers[64];
+        for (unsigned i = 0; i < lanes; i++) {
+            unsigned at = r * lanes + i < count ? r * lanes + i : count - 1;
+            int64_t number = tsr_emit_int_element(value, mlirShapedTypeGetElementType(type), at);
+            TSR_ASSERT(number >= INT32_MIN && number <= INT32_MAX);
+            numbers[i] = (int32_t)number;
+        }
+        LLVMValueRef mine = lane_table(emit, numbers);
+        result = set_register(emit, result,
+                              LLVMBuildIntCast2(emit->builder, mine, element, true, ""), r);
+    }
+    tsr_emit_set(emit, op, result);
+    return true;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Element number of this lane's register r, as an i64. */
+static LLVMValueRef element_number(tsr_emit *emit, unsigned r) {
+    return LLVMBuildAdd(emit->builder, LLVMBuildZExt(emit->builder, emit->lane, i64_of(emit), ""),
+                        tsr_emit_int(i64_of(emit), (int64_t)r * lanes_of(emit)), "");
+}
+
+static void emit_create_mask(tsr_emit *emit, MlirOperation op) {
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    LLVMValueRef count = tsr_emit_operand(emit, op, 0);
+    LLVMValueRef result = LLVMGetPoison(tsr_emit_type(emit, type));
+    for (unsigned r = 0; r * lanes_of(emit) < elements_of(type); r++)
+        result = set_register(
+            emit, result,
+            LLVMBuildICmp(emit->builder, LLVMIntSLT, element_number(emit, r), count, ""), r);
+    tsr_emit_set(emit, op, result);
+}
+
+/* Lanes of one program see each other's writes after this. */
+static void warp_barrier(tsr_emit *emit) {
+    LLVMValueRef all = tsr_emit_int(i32_of(emit), -1);
+    tsr_emit_intrinsic(emit, "llvm.nvvm.bar.warp.sync", NULL, 0, &all, 1);
+    emit->loaded = emit->stored = false;
+}
+
+/* Whether some lane may read what another has written: local buffers, and arguments the kernel
+ * both loads and stores. */
+static bool is_exchanged(const tsr_emit *emit, MlirValue buffer) {
+    if (!mlirValueIsABlockArgument(buffer))
+        return tsr_op_is(mlirOpResultGetOwner(buffer), "tile.local");
+    intptr_t index = mlirBlockArgumentGetArgNumber(buffer);
+    return emit->argument_use[index] == (TSR_EMIT_LOADED | TSR_EMIT_STORED);
+}
+
+static void before_access(tsr_emit *emit, MlirValue buffer, bool is_store) {
+    if (!is_exchanged(emit, buffer)) return;
+    if (emit->stored || (is_store && emit->loaded)) warp_barrier(emit);
+    if (is_store)
+        emit->stored = true;
+    else
+        emit->loaded = true;
+}
+
+static LLVMValueRef address(tsr_emit *emit, MlirValue buffer, LLVMValueRef index) {
+    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
+    return LLVMBuildGEP2(emit->builder, tsr_emit_type(emit, element), tsr_emit_get(emit, buffer),
+                         &index, 1, "");
+}
+
+/* Whether register r of a vector is accessed by this lane; NULL: by every one. */
+static LLVMValueRef lane_predicate(tsr_emit *emit, unsigned elements, unsigned r,
+                                   LLVMValueRef mask) {
+    unsigned lanes = lanes_of(emit), left = elements - r * lanes;
+    LLVMValueRef mine = mask ? get_register(emit, mask, r) : NULL;
+    if (left >= lanes) return mine;
+    LLVMValueRef inside =
+        LLVMBuildICmp(emit->builder, LLVMIntULT, emit->lane, tsr_emit_int(i32_of(emit), left), "");
+    return mine ? LLVMBuildAnd(emit->builder, mine, inside, "") : inside;
+}
+
+static LLVMValueRef load_one(tsr_emit *emit, LLVMTypeRef type, LLVMValueRef from,
+                             LLVMValueRef predicate) {
+    LLVMBuilderRef b = emit->builder;
+    if (!predicate) return LLVMBuildLoad2(b, type, from, "");
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    LLVMBasicBlockRef load = tsr_emit_block(emit, "load"), done = tsr_emit_block(emit, "loaded");
+    LLVMBuildCondBr(b, predicate, load, done);
+    LLVMPositionBuilderAtEnd(b, load);
+    LLVMValueRef values[] = {LLVMConstNull(type), LLVMBuildLoad2(b, type, from, "")};
+    LLVMBuildBr(b, done);
+    LLVMPositionBuilderAtEnd(b, done);
+    LLVMValueRef value = LLVMBuildPhi(b, type, "");
+    LLVMBasicBlockRef blocks[] = {before, load};
+    LLVMAddIncoming(value, values, blocks, 2);
+    return value;
+}
+
+static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMValueRef predicate) {
+    LLVMBuilderRef b = emit->builder;
+    if (!predicate) {
+        LLVMBuildStore(b, value, to);
+        return;
+    }
+    LLVMBasicBlockRef store = tsr_emit_block(emit, "store"), done = tsr_emit_block(emit, "stored");
+    LLVMBuildCondBr(b, predicate, store, done);
+    LLVMPositionBuilderAtEnd(b, store);
+    LLVMBuildStore(b, value, to);
+    LLVMBuildBr(b, done);
+    LLVMPositionBuilderAtEnd(b, done);
+}
+
+static void emit_load(tsr_emit *emit, MlirOperation op) {
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    MlirValue buffer = tsr_op_operand(op, 0);
+    LLVMTypeRef llvm = tsr_emit_type(emit, type);
+    LLVMValueRef offset = tsr_emit_operand(emit, op, 1);
+    LLVMValueRef mask = tsr_op_operand_count(op) == 3 ? tsr_emit_operand(emit, op, 2) : NULL;
+    unsigned elements = elements_of(type);
+    before_access(emit, buffer, false);
+    if (!elements) {
+        tsr_emit_set(emit, op, load_one(emit, llvm, address(emit, buffer, offset), NULL));
+        return;
+    }
+    LLVMValueRef result = LLVMGetPoison(llvm);
+    for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {
+        LLVMValueRef index = LLVMBuildAdd(emit->builder, offset, element_number(emit, r), "");
+        result = set_register(emit, result,
+                              load_one(emit, tsr_emit_element(llvm), address(emit, buffer, index),
+                                       lane_predicate(emit, elements, r, mask)),
+                              r);
+    }
+    tsr_emit_set(emit, op, result);
+}
+
+static void emit_store(tsr_emit *emit, MlirOperation op) {
+    MlirType type = mlirValueGetType(tsr_op_operand(op, 0));
+    MlirValue buffer = tsr_op_operand(op, 1);
+    LLVMValueRef value = tsr_emit_operand(emit, op, 0), offset = tsr_emit_operand(emit, op, 2);
+    LLVMValueRef mask = tsr_op_operand_count(op) == 4 ? tsr_emit_operand(emit, op, 3) : NULL;
+    unsigned elements = elements_of(type);
+    before_access(emit, buffer, true);
+    if (!elements) {
+        LLVMValueRef first =
+            LLVMBuildICmp(emit->builder, LLVMIntEQ, emit->lane, tsr_emit_int(i32_of(emit), 0), "");
+        store_one(emit, value, address(emit, buffer, offset), first);
+        return;
+    }
+    for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {
+        LLVMValueRef index = LLVMBuildAdd(emit->builder, offset, element_number(emit, r), "");
+        store_one(emit, get_register(emit, value, r), address(emit, buffer, index),
+                  lane_predicate(emit, elements, r, mask));
+    }
+}
+
+static uint64_t local_bytes(tsr_emit *emit, MlirOperation op) {
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    uint64_t count = 1;
+    for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
+        count *= (uint64_t)mlirShapedTypeGetDimSize(type, d);
+    LLVMTypeRef element = tsr_emit_type(emit, mlirShapedTypeGetElementType(type));
+    LLVMTypeKind kind = LLVMGetTypeKind(element);
+    uint64_t width = kind == LLVMDoubleTypeKind  ? 8
+                     : kind == LLVMFloatTypeKind ? 4
+                                                 : LLVMGetIntTypeWidth(element) / 8;
+    return (count * width + LOCAL_ALIGN_BYTES - 1) / LOCAL_ALIGN_BYTES * LOCAL_ALIGN_BYTES;
+}
+
+static void emit_local(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef offset = tsr_emit_int(i64_of(emit), (int64_t)emit->local_used);
+    emit->local_used += local_bytes(emit, op);
+    tsr_emit_set(emit, op,
+                 LLVMBuildGEP2(emit->builder, LLVMInt8TypeInContext(emit->llvm), emit->local_base,
+                               &offset, 1, "local"));
+}
+
+/* The first fault of a launch is kept: the lane that finds the record empty fills it. */
+static void emit_check_index(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = i64_of(emit);
+    int64_t argument = 0, limit = 0;
+    bool known = tsr_op_i64(op, "argument", &argument) && tsr_op_i64(op, "limit", &limit);
+    TSR_ASSERT(known);
+    LLVMValueRef value = tsr_emit_operand(emit, op, 0);
+    LLVMValueRef valid = LLVMBuildICmp(b, LLVMIntULT, value, tsr_emit_int(i64, limit), "");
+    LLVMBasicBlockRef bad = tsr_emit_block(emit, "bad"), first = tsr_emit_block(emit, "first");
+    LLVMBasicBlockRef go_on = tsr_emit_block(emit, "checked");
+    LLVMBuildCondBr(b, valid, go_on, bad);
+    LLVMPositionBuilderAtEnd(b, bad);
+    LLVMValueRef old =
+        LLVMBuildAtomicCmpXchg(b, emit->fault, tsr_emit_int(i64, 0), tsr_emit_int(i64, 1),
+                               LLVMAtomicOrderingMonotonic, LLVMAtomicOrderingMonotonic, false);
+    LLVMBuildCondBr(b, LLVMBuildExtractValue(b, old, 1, ""), first, go_on);
+    LLVMPositionBuilderAtEnd(b, first);
+    LLVMValueRef fields[FAULT_FIELDS] = {NULL, tsr_emit_int(i64, argument),
+                                         tsr_emit_operand(emit, op, 1), value,
+                                         tsr_emit_int(i64, limit)};
+    for (unsigned i = 1; i < FAULT_FIELDS; i++) {
+        LLVMValueRef at = tsr_emit_int(i64, i);
+        LLVMBuildStore(b, fields[i], LLVMBuildInBoundsGEP2(b, i64, emit->fault, &at, 1, ""));
+    }
+    LLVMBuildBr(b, go_on);
+    LLVMPositionBuilderAtEnd(b, go_on);
+    tsr_emit_set(emit, op, valid);
+}
+
+tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
+    static const struct {
+        const char *name;
+        void (*emit)(tsr_emit *emit, MlirOperation op);
+    } rows[] = {{"tile.load", emit_load},
+                {"tile.store", emit_store},
+                {"tile.local", emit_local},
+                {"tile.check_index", emit_check_index},
+                {"vector.shuffle", emit_shuffle},
+                {"vector.extract", emit_extract},
+                {"vector.extract_strided_slice", emit_slice},
+                {"vector.create_mask", emit_create_mask}};
+    *out_known = false;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
+        if (!tsr_op_is(op, rows[i].name)) continue;
+        rows[i].emit(emit, op);
+        *out_known = true;
+    }
+    if (tsr_op_is(op, "arith.constant")) *out_known = emit_constant(emit, op);
+    return TSR_SUCCESS;
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+/* What each argument is used for, and how much memory local buffers take. */
+static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
+    TSR_FOR_EACH_OP(op, block) {
+        bool load = tsr_op_is(op, "tile.load"), store = tsr_op_is(op, "tile.store");
+        if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op), local_total);
+        if (tsr_op_is(op, "tile.local")) *local_total += local_bytes(emit, op);
+        if (!load && !store) continue;
+        MlirValue buffer = tsr_op_operand(op, load ? 0 : 1);
+        if (mlirValueIsABlockArgument(buffer))
+            emit->argument_use[mlirBlockArgumentGetArgNumber(buffer)] |=
+                load ? TSR_EMIT_LOADED : TSR_EMIT_STORED;
+    }
+}
+
+static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_kernel *launch) {
+    uint32_t programs = TSR_WARP_PROGRAMS;
+    while (programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
+    *launch = (tsr_fatbin_kernel){.programs = programs};
+    if (local_total > TSR_WARP_SHARED_MAX) {
+        launch->programs = TSR_WARP_PROGRAMS;
+        if (launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX) launch->programs = 1;
+        if (launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX)
+            FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %llu bytes of local buffers; at most %d",
+                 emit->kernel, (unsigned long long)local_total, TSR_FATBIN_SCRATCH_MAX);
+        launch->scratch_bytes = (uint32_t)(launch->programs * local_total);
+    } else
+        launch->static_bytes = (uint32_t)(programs * local_total);
+    launch->threads = launch->programs * lanes_of(emit);
+    return TSR_SUCCESS;
+}
+
+static void set_text(tsr_emit *emit, const char *name, const char *value) {
+    LLVMAddAttributeAtIndex(emit->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(emit->llvm, name, (unsigned)strlen(name),
+                                                      value, (unsigned)strlen(value)));
+}
+
+static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
+    return LLVMBuildZExt(emit->builder, x, i64_of(emit), "");
+}
+
+/* Where this program's local buffers begin. */
+static void find_locals(tsr_emit *emit, const tsr_fatbin_kernel *launch, LLVMValueRef warp,
+                        LLVMValueRef block, LLVMValueRef scratch) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i8 = LLVMInt8TypeInContext(emit->llvm);
+    uint64_t total = launch->scratch_bytes ? launch->scratch_bytes : launch->static_bytes;
+    LLVMValueRef base = scratch;
+    emit->local_used = 0;
+    emit->local_base = NULL;
+    if (!total) return;
+    LLVMValueRef offset =
+        LLVMBuildMul(b, warp, tsr_emit_int(i64_of(emit), (int64_t)(total / launch->programs)), "");
+    if (launch->scratch_bytes) {
+        LLVMValueRef before =
+            LLVMBuildMul(b, block, tsr_emit_int(i64_of(emit), (int64_t)total), "");
+        offset = LLVMBuildAdd(b, offset, before, "");
+    } else {
+        LLVMTypeRef type = LLVMArrayType2(i8, total);
+        LLVMValueRef shared = LLVMAddGlobalInAddressSpace(emit->module, type, "local", 3);
+        LLVMSetInitializer(shared, LLVMGetUndef(type));
+        LLVMSetLinkage(shared, LLVMInternalLinkage);
+        LLVMSetAlignment(shared, 128);
+        base = LLVMBuildAddrSpaceCast(b, shared, LLVMPointerTypeInContext(emit->llvm, 0), "");
+    }
+    emit->local_base = LLVMBuildGEP2(b, i8, base, &offset, 1, "locals");
+}
+
+static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin_kernel *launch) {
+    enum { PTX_KERNEL = 71 }; /* LLVM's number of the calling convention */
+    LLVMTypeRef params[TSR_EMIT_ARGUMENTS_MAX + 3],
+        pointer = LLVMPointerTypeInContext(emit->llvm, 0);
+    unsigned count = (unsigned)mlirBlockGetNumArguments(body);
+    char threads[32];
+    for (unsigned i = 0; i < count + 2; i++) params[i] = pointer;
+    params[count + 2] = i64_of(emit);
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count + 3, false);
+    if (LLVMGetNamedFunction(emit->module, emit->kernel))
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+    emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
+    LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
+    snprintf(threads, sizeof threads, "%u,1,1", launch->threads);
+    set_text(emit, "nvvm.maxntid", threads);
+    set_text(emit, "target-cpu", emit->target->cpu);
+    set_text(emit, "target-features", emit->target->features);
+    for (unsigned i = 0; i < count; i++)
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i),
+                      LLVMGetParam(emit->function, i));
+    emit->fault = LLVMGetParam(emit->function, count);
+    return TSR_SUCCESS;
+}
+
+static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin_kernel *launch) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = i64_of(emit), i32 = i32_of(emit);
+    unsigned count = (unsigned)mlirBlockGetNumArguments(body);
+    emit->entry = tsr_emit_block(emit, "entry");
+    LLVMBasicBlockRef loop = tsr_emit_block(emit, "program");
+    LLVMBasicBlockRef done = LLVMCreateBasicBlockInContext(emit->llvm, "end");
+    LLVMPositionBuilderAtEnd(b, emit->entry);
+    LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
+    emit->lane = LLVMBuildAnd(b, thread, tsr_emit_int(i32, lanes_of(emit) - 1), "lane");
+    LLVMValueRef warp = LLVMBuildUDiv(b, thread, tsr_emit_int(i32, lanes_of(emit)), "");
+    warp = widen(emit, shuffle_word(emit, warp, tsr_emit_int(i32, 0)));
+    LLVMValueRef block = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"));
+    LLVMValueRef blocks = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"));
+    LLVMValueRef programs = tsr_emit_int(i64, launch->programs);
+    LLVMValueRef begin = LLVMBuildAdd(b, LLVMBuildMul(b, block, programs, ""), warp, "");
+    LLVMValueRef step = LLVMBuildMul(b, blocks, programs, "");
+    LLVMValueRef end = LLVMGetParam(emit->function, count + 2);
+    find_locals(emit, launch, warp, block, LLVMGetParam(emit->function, count + 1));
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, end, ""), loop, done);
+    LLVMPositionBuilderAtEnd(b, loop);
+    emit->program = LLVMBuildPhi(b, i64, "program");
+    emit->loaded = emit->stored = true;
+    TRY(emit->ctx, tsr_emit_ops(emit, body));
+    LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, step, "");
+    LLVMValueRef values[] = {begin, next};
+    LLVMBasicBlockRef from[] = {emit->entry, LLVMGetInsertBlock(b)};
+    LLVMAddIncoming(emit->program, values, from, 2);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, end, ""), loop, done);
+    LLVMAppendExistingBasicBlock(emit->function, done);
+    LLVMPositionBuilderAtEnd(b, done);
+    LLVMBuildRetVoid(b);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
+    MlirBlock body = tsr_op_body(func);
+    uint64_t local_total = 0;
+    if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %zd arguments; at most %d", emit->kernel,
+             mlirBlockGetNumArguments(body), TSR_EMIT_ARGUMENTS_MAX);
+    memset(emit->argument_use, 0, sizeof emit->argument_use);
+    scan(emit, body, &local_total);
+    TRY(emit->ctx, plan_launch(emit, local_total, out_launch));
+    TRY(emit->ctx, make_function(emit, body, out_launch));
+    return emit_programs(emit, body, out_launch);
+}

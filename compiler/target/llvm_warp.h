@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tile IR on the lanes of a warp: one program of a kernel is run by one warp. A vector of N
+ * elements lies in ceil(N / lanes) registers of each lane: element i in register i / lanes of lane
+ * i % lanes, so that loads and stores are coalesced. Scalars are the same in all lanes. Elements
+ * beyond the vector's end hold anything.
+ *
+ * Ops on elements are those of every target (llvm_ops.c), over vectors of registers. Here is what
+ * moves elements between lanes or touches memory: loads, stores, masks, shuffles. Between accesses
+ * of one program's lanes to memory that it also writes stands a barrier of the warp.
+ */
+#ifndef TSR_COMPILER_TARGET_LLVM_WARP_H
+#define TSR_COMPILER_TARGET_LLVM_WARP_H
+
+#include "compiler/target/llvm_emit.h"
+#include "manifests/fatbin.h"
+
+enum {
+    TSR_WARP_PROGRAMS = 4,           /* of a block, where their local buffers fit */
+    TSR_WARP_SHARED_MAX = 48 * 1024, /* bytes that a kernel may declare */
+};
+
+/* One kernel: NAME(buffers …, fault record, scratch memory, number of programs). Needs
+ * emit->kernel. *out_launch: how it is launched. */
+TSR_RESULT tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
+/* An op that means something else on a warp than on a CPU. */
+TSR_RESULT tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known);
+
+#endif

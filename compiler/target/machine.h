@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How code generation ends in each family of targets; in the child process.
+ */
+#ifndef TSR_COMPILER_TARGET_MACHINE_H
+#define TSR_COMPILER_TARGET_MACHINE_H
+
+#include "compiler/target/target.h"
+#include "manifests/fatbin.h"
+#include "runtime/base/buffer.h"
+
+#include <llvm-c/Core.h>
+
+/* An object file -> an ELF shared object, by LLD. */
+TSR_RESULT tsr_cpu_link(tsr_ctx *ctx, LLVMMemoryBufferRef object, tsr_buffer *out);
+/* PTX and how its kernels are launched -> the bytes of manifests/fatbin.h, with PTX alone. */
+TSR_RESULT tsr_nvptx_pack(tsr_ctx *ctx, const tsr_target *target, const tsr_fatbin_kernel *launches,
+                          uint32_t kernel_count, LLVMMemoryBufferRef ptx, tsr_buffer *out);
+
+#endif

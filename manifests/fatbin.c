@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "manifests/fatbin.h"
+
+#include "runtime/base/buffer.h"
+
+#include <string.h>
+
+static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
+
+/* The fields of a kernel, in their order in the bytes. */
+#define KERNEL_FIELDS(X)                                                                           \
+    X(threads, 1, TSR_FATBIN_THREADS_MAX)                                                          \
+    X(programs, 1, TSR_FATBIN_THREADS_MAX)                                                         \
+    X(shared_bytes, 0, TSR_FATBIN_SHARED_MAX)                                                      \
+    X(scratch_bytes, 0, TSR_FATBIN_SCRATCH_MAX)                                                    \
+    X(registers, 0, TSR_FATBIN_REGISTERS_MAX)                                                      \
+    X(static_bytes, 0, TSR_FATBIN_SHARED_MAX)                                                      \
+    X(spill_bytes, 0, UINT32_MAX)
+
+enum {
+    HEAD_BYTES = sizeof magic + 3 * 4,
+    KERNEL_BYTES = 7 * 4,
+    IMAGE_BYTES = 3 * 4 + 8,
+    CAPABILITY_MIN = 10,
+    CAPABILITY_MAX = 999,
+};
+
+tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *arena,
+                             void **out_bytes, size_t *out_size_bytes) {
+    tsr_buffer out = {0};
+    tsr_buffer_append(&out, magic, sizeof magic);
+    tsr_buffer_u32(&out, TSR_FATBIN_VERSION);
+    tsr_buffer_u32(&out, fatbin->kernel_count);
+    tsr_buffer_u32(&out, fatbin->image_count);
+    for (uint32_t i = 0; i < fatbin->kernel_count; i++) {
+        const tsr_fatbin_kernel *kernel = &fatbin->kernels[i];
+#define X(field, min, max) tsr_buffer_u32(&out, kernel->field);
+        KERNEL_FIELDS(X)
+#undef X
+    }
+    for (uint32_t i = 0; i < fatbin->image_count; i++) {
+        const tsr_fatbin_image *image = &fatbin->images[i];
+        tsr_buffer_u32(&out, image->kind);
+        tsr_buffer_u32(&out, image->arch);
+        tsr_buffer_u32(&out, image->exactly);
+        tsr_buffer_u64(&out, image->size_bytes);
+    }
+    for (uint32_t i = 0; i < fatbin->image_count; i++)
+        tsr_buffer_append(&out, fatbin->images[i].bytes, fatbin->images[i].size_bytes);
+    void *bytes = out.failed ? NULL : tsr_arena_memdup(arena, out.bytes, out.size_bytes);
+    size_t size_bytes = out.size_bytes;
+    tsr_buffer_finish(&out);
+    if (!bytes)
+        FAIL(ctx, TSR_MEMORY, "no memory to write the code of %u kernels", fatbin->kernel_count);
+    *out_bytes = bytes;
+    *out_size_bytes = size_bytes;
+    return TSR_SUCCESS;
+}
+
+typedef struct reader {
+    tsr_ctx *ctx;
+    const unsigned char *bytes;
+    size_t size, at;
+} reader;
+
+static uint32_t take_u32(reader *r) {
+    const unsigned char *b = r->bytes + r->at;
+    r->at += 4;
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static TSR_RESULT take_field(reader *r, const char *what, uint32_t index, const char *field,
+                             uint32_t min, uint32_t max, uint32_t *out_value) {
+    uint32_t value = take_u32(r);
+    if (value < min || value > max)
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code: %s[%u].%s is %u; expected %u to %u", what, index,
+             field, value, min, max);
+    *out_value = value;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+#define X(field, min, max)                                                                         \
+    TRY(r->ctx, take_field(r, "kernels", i, #field, min, max, &kernels[i].field));
+        KERNEL_FIELDS(X)
+#undef X
+        if (kernels[i].threads % kernels[i].programs)
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u threads for %u programs", i,
+                 kernels[i].threads, kernels[i].programs);
+    }
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t count) {
+    size_t at = r->at + (size_t)count * IMAGE_BYTES;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t kind = 0, exactly = 0;
+        TRY(r->ctx, take_field(r, "images", i, "kind", TSR_FATBIN_CUBIN, TSR_FATBIN_PTX, &kind));
+        TRY(r->ctx,
+            take_field(r, "images", i, "arch", CAPABILITY_MIN, CAPABILITY_MAX, &images[i].arch));
+        TRY(r->ctx, take_field(r, "images", i, "exactly", 0, 1, &exactly));
+        uint64_t size = take_u32(r);
+        size |= (uint64_t)take_u32(r) << 32;
+        if (size == 0 || size > r->size - at)
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: images[%u] has %llu bytes; expected 1 to %zu", i,
+                 (unsigned long long)size, r->size - at);
+        images[i].kind = (tsr_fatbin_kind)kind;
+        images[i].exactly = exactly;
+        images[i].bytes = r->bytes + at;
+        images[i].size_bytes = (size_t)size;
+        at += (size_t)size;
+        if (kind == TSR_FATBIN_PTX && r->bytes[at - 1] != 0)
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: images[%u] is text that does not end with a NUL",
+                 i);
+    }
+    if (at != r->size)
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu bytes; expected %zu", r->size, at);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes, tsr_arena *arena,
+                             tsr_fatbin *out_fatbin) {
+    reader r = {ctx, bytes, size_bytes, sizeof magic};
+    if (size_bytes < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0)
+        FAIL(ctx, TSR_CORRUPT, "GPU code does not begin with its mark");
+    uint32_t version = take_u32(&r), kernels = take_u32(&r), images = take_u32(&r);
+    if (version != TSR_FATBIN_VERSION)
+        FAIL(ctx, TSR_VERSION, "GPU code has version %u; expected %d", version, TSR_FATBIN_VERSION);
+    if (kernels > TSR_FATBIN_KERNELS_MAX || images == 0 || images > TSR_FATBIN_IMAGES_MAX ||
+        (size_t)kernels * KERNEL_BYTES + (size_t)images * IMAGE_BYTES > size_bytes - r.at)
+        FAIL(ctx, TSR_CORRUPT, "GPU code of %zu bytes cannot hold %u kernels and %u images",
+             size_bytes, kernels, images);
+    tsr_fatbin_kernel *kernel_rows = TSR_NEW(arena, tsr_fatbin_kernel, (size_t)kernels + 1);
+    tsr_fatbin_image *image_rows = TSR_NEW(arena, tsr_fatbin_image, images);
+    if (!kernel_rows || !image_rows) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernels);
+    TRY(ctx, read_kernels(&r, kernel_rows, kernels));
+    TRY(ctx, read_images(&r, image_rows, images));
+    *out_fatbin = (tsr_fatbin){kernel_rows, kernels, image_rows, images};
+    return TSR_SUCCESS;
+}
+
+static bool runs_on(const tsr_fatbin_image *image, uint32_t capability) {
+    if (image->exactly) return image->arch == capability;
+    if (image->kind == TSR_FATBIN_PTX) return image->arch <= capability;
+    return image->arch / 10 == capability / 10 && image->arch <= capability;
+}
+
+static uint32_t rank(const tsr_fatbin_image *image) {
+    return (image->kind == TSR_FATBIN_CUBIN ? 1u << 20 : 0) + 2 * image->arch + image->exactly;
+}
+
+const tsr_fatbin_image *tsr_fatbin_match(const tsr_fatbin *fatbin, uint32_t capability) {
+    const tsr_fatbin_image *best = NULL;
+    for (uint32_t i = 0; i < fatbin->image_count; i++) {
+        const tsr_fatbin_image *image = &fatbin->images[i];
+        if (runs_on(image, capability) && (!best || rank(image) > rank(best))) best = image;
+    }
+    return best;
+}

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An NVIDIA GPU as a device, over the CUDA driver: the primary context, one stream, a module of the
+ * image that matches. A list becomes a graph when it is prepared; a run launches it and waits:
+ *
+ *     inputs to the device -> clear fault records -> launches and copies -> outputs, records back
+ *
+ * All addresses are known by then and the step number is an input like any other, so a graph is
+ * never changed. Host memory is page-locked, as transfers within graphs need.
+ */
+#include "manifests/fatbin.h"
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BLOCKS_MAX = INT32_MAX,      /* of a grid */
+    BLOCKS_WITH_SCRATCH_MAX = 4, /* of a multiprocessor */
+    STATIC_SHARED_MAX = 48 * 1024,
+    LOG_BYTES = 400,
+};
+
+typedef struct cuda_device {
+    tsr_device base;
+    tsr_cuda cuda;
+    tsr_cuda_gpu gpu;
+    tsr_arena arena;
+    tsr_fatbin fatbin; /* its kernels lie in the arena; its images are gone after open */
+    const char *const *names;
+    uint64_t memory_max, memory_used;
+    bool retained;
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    struct CUmod_st *module;
+    struct CUfunc_st **functions; /* in the arena */
+    tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
+    char about[TSR_CUDA_UUID_TEXT_MAX + 160];
+} cuda_device;
+
+typedef struct prepared {
+    tsr_arena arena;
+    struct CUgraphExec_st *exec;
+    tsr_cuda_address faults; /* one record for each command */
+    tsr_fault *host_faults;  /* page-locked */
+} prepared;
+
+static tsr_result enter(tsr_ctx *ctx, const cuda_device *self) {
+    return TSR_CUDA_CALL(ctx, &self->cuda, context_set, self->about, self->context);
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static void cuda_close(tsr_device *device) {
+    cuda_device *self = (cuda_device *)device;
+    const tsr_cuda *cuda = &self->cuda;
+    if (self->retained) {
+        cuda->context_set(self->context);
+        if (self->scratch) cuda->free(self->scratch, self->stream);
+        if (self->module) cuda->module_unload(self->module);
+        if (self->stream) cuda->stream_destroy(self->stream);
+        cuda->context_release(self->gpu.device);
+    }
+    tsr_cuda_close(&self->cuda);
+    tsr_arena_finish(&self->arena);
+    free(self);
+}
+
+static tsr_result refuse(tsr_ctx *ctx, const cuda_device *self, const tsr_fatbin *fatbin) {
+    char list[256] = "";
+    size_t at = 0;
+    for (uint32_t i = 0; i < fatbin->image_count && at < sizeof list; i++) {
+        const tsr_fatbin_image *image = &fatbin->images[i];
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s for %u.%u%s", i ? ", " : "",
+                               image->kind == TSR_FATBIN_PTX ? "PTX" : "machine code",
+                               image->arch / 10, image->arch % 10, image->exactly ? " alone" : "");
+    }
+    FAIL(ctx, TSR_TARGET, "no code for %s of compute capability %u.%u; there is %s", self->about,
+         self->gpu.capability / 10, self->gpu.capability % 10, list);
+}
+
+static tsr_result load_module(tsr_ctx *ctx, cuda_device *self, const tsr_fatbin_image *image) {
+    char log[LOG_BYTES] = "", about[LOG_BYTES + 256];
+    tsr_cuda_enum options[] = {TSR_CUDA_JIT_ERROR_LOG_BUFFER,
+                               TSR_CUDA_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    tsr_cuda_result result =
+        self->cuda.module_load(&self->module, image->bytes, 2, options, values);
+    log[sizeof log - 1] = 0;
+    snprintf(about, sizeof about, "%s for %s%s%s",
+             image->kind == TSR_FATBIN_PTX ? "PTX" : "machine code", self->about,
+             log[0] ? ": " : "", log);
+    return tsr_cuda_check(ctx, &self->cuda, result, tsr_cuda_name_module_load, about);
+}
+
+static tsr_result find_functions(tsr_ctx *ctx, cuda_device *self) {
+    for (uint32_t i = 0; i < self->fatbin.kernel_count; i++) {
+        uint32_t shared = self->fatbin.kernels[i].shared_bytes;
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, module_function, self->names[i],
+                               &self->functions[i], self->module, self->names[i]));
+        if (shared + self->fatbin.kernels[i].static_bytes <= STATIC_SHARED_MAX) continue;
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, function_set, self->names[i], self->functions[i],
+                               TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result load_code(tsr_ctx *ctx, cuda_device *self, const tsr_device_options *options) {
+    TRY(ctx, tsr_fatbin_decode(ctx, options->code, options->code_size_bytes, &self->arena,
+                               &self->fatbin));
+    if (self->fatbin.kernel_count != options->kernel_count)
+        FAIL(ctx, TSR_CORRUPT, "GPU code has %u kernels; the program has %zu",
+             self->fatbin.kernel_count, options->kernel_count);
+    const tsr_fatbin_image *image = tsr_fatbin_match(&self->fatbin, self->gpu.capability);
+    if (!image) return refuse(ctx, self, &self->fatbin);
+    self->functions = TSR_NEW(&self->arena, struct CUfunc_st *, options->kernel_count + 1);
+    if (!self->functions) FAIL(ctx, TSR_MEMORY, "no memory for %zu kernels", options->kernel_count);
+    TRY(ctx, load_module(ctx, self, image));
+    self->fatbin.images = NULL;
+    self->fatbin.image_count = 0;
+    return find_functions(ctx, self);
+}
+
+/* Enough for every launch: they follow each other. */
+static tsr_result allocate_scratch(tsr_ctx *ctx, cuda_device *self) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < self->fatbin.kernel_count; i++)
+        if (self->fatbin.kernels[i].scratch_bytes > most)
+            most = self->fatbin.kernels[i].scratch_bytes;
+    if (!most) return TSR_SUCCESS;
+    most *= (uint64_t)BLOCKS_WITH_SCRATCH_MAX * self->gpu.multiprocessors;
+    return TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &self->scratch, most,
+                         self->stream);
+}
+
+static tsr_result open_stages(tsr_ctx *ctx, cuda_device *self, const tsr_device_options *options) {
+    TRY(ctx, tsr_cuda_open(ctx, options->library, &self->cuda));
+    TRY(ctx, tsr_cuda_find_gpu(ctx, &self->cuda, options->selector, &self->gpu));
+    snprintf(self->about, sizeof self->about, "%s (%d, %s)", self->gpu.name, self->gpu.ordinal,
+             self->gpu.uuid);
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, context_retain, self->about, &self->context,
+                           self->gpu.device));
+    self->retained = true;
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
+                           TSR_CUDA_STREAM_NON_BLOCKING));
+    TRY(ctx, load_code(ctx, self, options));
+    return allocate_scratch(ctx, self);
+}
+
+static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
+                            tsr_device **out_device) {
+    cuda_device *self = calloc(1, sizeof *self);
+    if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
+    self->base.type = &tsr_device_cuda;
+    self->names = options->kernels;
+    self->memory_max = options->memory_max;
+    tsr_result result = open_stages(ctx, self, options);
+    if (result.code)
+        cuda_close(&self->base);
+    else
+        *out_device = &self->base;
+    return result;
+}
+
+static const char *cuda_describe(const tsr_device *device) {
+    return ((const cuda_device *)device)->about;
+}
+
+tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char *library,
+                                 uint32_t *out_capability) {
+    tsr_cuda cuda;
+    tsr_cuda_gpu gpu;
+    TRY(ctx, tsr_cuda_open(ctx, library, &cuda));
+    tsr_result result = tsr_cuda_find_gpu(ctx, &cuda, selector, &gpu);
+    if (!result.code) *out_capability = gpu.capability;
+    tsr_cuda_close(&cuda);
+    return result;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static tsr_cuda_address address_of(const void *device) {
+    return (tsr_cuda_address)(uintptr_t)device;
+}
+
+static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
+    cuda_device *self = (cuda_device *)device;
+    self->cuda.context_set(self->context);
+    if (memory->device) self->cuda.free(address_of(memory->device), self->stream);
+    if (memory->host) self->cuda.host_free(memory->host);
+    if (memory->device) self->memory_used -= memory->size_bytes;
+    *memory = (tsr_device_memory){0};
+}
+
+static tsr_result check_memory(tsr_ctx *ctx, cuda_device *self, uint64_t size_bytes) {
+    size_t left = 0, total = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
+    if (self->memory_max && size_bytes > self->memory_max - self->memory_used)
+        FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %llu are allowed",
+             (unsigned long long)size_bytes,
+             (unsigned long long)(self->memory_max - self->memory_used));
+    if (size_bytes > left)
+        FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %zu of %zu are free on %s",
+             (unsigned long long)size_bytes, left, total, self->about);
+    return TSR_SUCCESS;
+}
+
+static tsr_result allocate_both(tsr_ctx *ctx, cuda_device *self, uint64_t size_bytes,
+                                tsr_device_memory *memory) {
+    void *host = NULL;
+    tsr_cuda_address address = 0;
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, check_memory(ctx, self, size_bytes));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, self->about, &host, size_bytes, 0));
+    memory->host = host;
+    memset(host, 0, size_bytes);
+    TRY(ctx,
+        TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &address, size_bytes, self->stream));
+    memory->device = (char *)(uintptr_t)address;
+    self->memory_used += size_bytes;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, self->about, address, 0, size_bytes,
+                           self->stream));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
+}
+
+static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
+                                tsr_device_memory *out_memory) {
+    tsr_device_memory memory = {.size_bytes = size_bytes};
+    tsr_result result = allocate_both(ctx, (cuda_device *)device, size_bytes, &memory);
+    if (result.code)
+        cuda_release(device, &memory);
+    else
+        *out_memory = memory;
+    return result;
+}
+
+static tsr_result send(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                       tsr_device_range range) {
+    if (!range.size_bytes) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, upload, self->about,
+                         address_of(memory->device + range.offset_bytes),
+                         memory->host + range.offset_bytes, range.size_bytes, self->stream);
+}
+
+static tsr_result bring(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                        tsr_device_range range) {
+    if (!range.size_bytes) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, memory->host + range.offset_bytes,
+                         address_of(memory->device + range.offset_bytes), range.size_bytes,
+                         self->stream);
+}
+
+static tsr_result cuda_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                              tsr_device_range range) {
+    cuda_device *self = (cuda_device *)device;
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, send(ctx, self, memory, range));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
+}
+
+static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                                tsr_device_range range) {
+    cuda_device *self = (cuda_device *)device;
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, bring(ctx, self, memory, range));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
+                         const tsr_device_command *command, uint32_t index) {
+    const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
+    uint64_t blocks = (command->grid - 1) / kernel->programs + 1;
+    uint64_t limit = kernel->scratch_bytes
+                         ? (uint64_t)BLOCKS_WITH_SCRATCH_MAX * self->gpu.multiprocessors
+                         : BLOCKS_MAX;
+    tsr_cuda_address fault = graph->faults + index * sizeof(tsr_fault);
+    uint64_t grid = command->grid;
+    if (blocks > limit) blocks = limit;
+    /* The driver copies what the pointers point to. */
+    void **parameters = TSR_NEW(&graph->arena, void *, (size_t)command->buffer_count + 3);
+    if (!parameters) FAIL(ctx, TSR_MEMORY, "no memory for %u arguments", command->buffer_count);
+    for (uint32_t i = 0; i < command->buffer_count; i++) {
+        const void *at = &command->buffers[i];
+        memcpy(&parameters[i], &at, sizeof at);
+    }
+    parameters[command->buffer_count] = &fault;
+    parameters[command->buffer_count + 1] = &self->scratch;
+    parameters[command->buffer_count + 2] = &grid;
+    return TSR_CUDA_CALL(ctx, &self->cuda, launch, self->names[command->kernel],
+                         self->functions[command->kernel], (unsigned)blocks, 1, 1, kernel->threads,
+                         1, 1, kernel->shared_bytes, self->stream, parameters, NULL);
+}
+
+/* What a run does, in the stream. */
+static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                         const tsr_device_list *list, prepared *graph) {
+    size_t fault_bytes = list->command_count * sizeof(tsr_fault);
+    TRY(ctx, send(ctx, self, memory, list->inputs));
+    if (fault_bytes)
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, list->name, graph->faults, 0,
+                               fault_bytes, self->stream));
+    for (uint32_t i = 0; i < list->command_count; i++) {
+        const tsr_device_command *command = &list->commands[i];
+        if (!command->is_copy)
+            TRY(ctx, launch(ctx, self, graph, command, i));
+        else if (command->copy_bytes)
+            TRY(ctx,
+                TSR_CUDA_CALL(ctx, &self->cuda, copy, list->name, address_of(command->buffers[0]),
+                              address_of(command->buffers[1]), command->copy_bytes, self->stream));
+    }
+    TRY(ctx, bring(ctx, self, memory, list->outputs));
+    if (fault_bytes)
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, list->name, graph->host_faults,
+                               graph->faults, fault_bytes, self->stream));
+    return TSR_SUCCESS;
+}
+
+static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                          const tsr_device_list *list, prepared *graph) {
+    struct CUgraph_st *captured = NULL;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, capture_begin, list->name, self->stream,
+                           TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED));
+    tsr_result result = record(ctx, self, memory, list, graph);
+    /* The capture ends in any case; the first error is the one reported. */
+    tsr_cuda_result ended = self->cuda.capture_end(self->stream, &captured);
+    if (!result.code)
+        result = tsr_cuda_check(ctx, &self->cuda, ended, tsr_cuda_name_capture_end, list->name);
+    if (!result.code)
+        result = TSR_CUDA_CALL(ctx, &self->cuda, graph_instantiate, list->name, &graph->exec,
+                               captured, 0);
+    if (captured) self->cuda.graph_destroy(captured);
+    return result;
+}
+
+static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                               tsr_device_list *list) {
+    cuda_device *self = (cuda_device *)device;
+    size_t fault_bytes = list->command_count * sizeof(tsr_fault);
+    void *host = NULL;
+    prepared *graph = calloc(1, sizeof *graph);
+    if (!graph) FAIL(ctx, TSR_MEMORY, "no memory to prepare '%s'", list->name);
+    list->prepared = graph; /* finished by the caller, also after a failure */
+    TRY(ctx, enter(ctx, self));
+    if (fault_bytes) {
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, list->name, &host, fault_bytes, 0));
+        graph->host_faults = host;
+        memset(host, 0, fault_bytes);
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, list->name, &graph->faults, fault_bytes,
+                               self->stream));
+    }
+    return capture(ctx, self, memory, list, graph);
+}
+
+static void cuda_finish(tsr_device *device, tsr_device_list *list) {
+    cuda_device *self = (cuda_device *)device;
+    prepared *graph = list->prepared;
+    self->cuda.context_set(self->context);
+    if (graph->exec) self->cuda.graph_exec_destroy(graph->exec);
+    if (graph->faults) self->cuda.free(graph->faults, self->stream);
+    if (graph->host_faults) self->cuda.host_free(graph->host_faults);
+    tsr_arena_finish(&graph->arena);
+    free(graph);
+    list->prepared = NULL;
+}
+
+static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                           tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
+    cuda_device *self = (cuda_device *)device;
+    const prepared *graph = list->prepared;
+    (void)memory;
+    out_fault->kind = TSR_FAULT_NONE;
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name, graph->exec, self->stream));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, list->name, self->stream));
+    for (uint32_t i = 0; i < list->command_count; i++) {
+        if (graph->host_faults[i].kind == TSR_FAULT_NONE) continue;
+        *out_fault = graph->host_faults[i];
+        *out_command = i;
+        break;
+    }
+    return TSR_SUCCESS;
+}
+
+const tsr_device_type tsr_device_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .allocate = cuda_allocate,
+    .release = cuda_release,
+    .upload = cuda_upload,
+    .download = cuda_download,
+    .prepare = cuda_prepare,
+    .finish = cuda_finish,
+    .run = cuda_run,
+};

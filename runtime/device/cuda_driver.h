@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CUDA driver's library, opened at run time: NVIDIA, "CUDA Driver API". Declarations of our
+ * own; nothing of CUDA is needed to build.
+ */
+#ifndef TSR_RUNTIME_DEVICE_CUDA_DRIVER_H
+#define TSR_RUNTIME_DEVICE_CUDA_DRIVER_H
+
+#include "runtime/base/result.h"
+
+struct CUuuid_st;
+struct CUctx_st;
+struct CUmod_st;
+struct CUfunc_st;
+struct CUstream_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+typedef unsigned tsr_cuda_result, tsr_cuda_enum; /* enums of cuda.h */
+typedef unsigned long long tsr_cuda_address;
+
+#define X(name, symbol, parameters) typedef tsr_cuda_result(*tsr_cuda_##name##_fn) parameters;
+#include "runtime/device/cuda_driver.def"
+#undef X
+
+typedef struct tsr_cuda {
+    void *library;
+#define X(name, symbol, parameters) tsr_cuda_##name##_fn name;
+#include "runtime/device/cuda_driver.def"
+#undef X
+} tsr_cuda;
+
+enum { /* of cuda.h, by the names there */
+       TSR_CUDA_SUCCESS = 0,
+       TSR_CUDA_ERROR_OUT_OF_MEMORY = 2,
+       TSR_CUDA_ERROR_NO_DEVICE = 100,
+       TSR_CUDA_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+       TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+       TSR_CUDA_STREAM_NON_BLOCKING = 1,
+       TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED = 2,
+       TSR_CUDA_JIT_ERROR_LOG_BUFFER = 5,
+       TSR_CUDA_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+       TSR_CUDA_VERSION_MIN = 12000, /* 12.0 */
+       TSR_CUDA_UUID_BYTES = 16,
+       TSR_CUDA_UUID_TEXT_MAX = 48, /* "GPU-01234567-…" */
+};
+
+/* Opens the library ("libcuda.so.1" if NULL) and initialises it. TSR_MACHINE without a library,
+ * with one that is too old (both versions) or lacks a function (named), or without a device. */
+TSR_RESULT tsr_cuda_open(tsr_ctx *ctx, const char *library, tsr_cuda *out_cuda);
+void tsr_cuda_close(tsr_cuda *cuda);
+
+/* Success, or the error of call `call`: "cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY", with `about`
+ * after it where that is not NULL. TSR_MEMORY for want of memory, else TSR_MACHINE. */
+TSR_RESULT tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,
+                          const char *call, const char *about);
+/* The call of table row `name`, checked. */
+#define TSR_CUDA_CALL(ctx, cuda, name, about, ...)                                                 \
+    tsr_cuda_check((ctx), (cuda), (cuda)->name(__VA_ARGS__), tsr_cuda_name_##name, (about))
+#define X(name, symbol, parameters)                                                                \
+    __attribute__((unused)) static const char tsr_cuda_name_##name[] = #symbol;
+#include "runtime/device/cuda_driver.def"
+#undef X
+
+/* One device of the machine. */
+typedef struct tsr_cuda_gpu {
+    int device, ordinal;
+    uint32_t capability; /* 90: 9.0 */
+    uint32_t multiprocessors;
+    char name[128], uuid[TSR_CUDA_UUID_TEXT_MAX];
+} tsr_cuda_gpu;
+/* By ordinal ("1"), by UUID ("GPU-…", or the beginning of one), or the first (NULL). TSR_USAGE says
+ * which there are. */
+TSR_RESULT tsr_cuda_find_gpu(tsr_ctx *ctx, const tsr_cuda *cuda, const char *selector,
+                             tsr_cuda_gpu *out_gpu);
+
+#endif

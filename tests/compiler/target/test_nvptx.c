@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Code for NVIDIA GPUs, without one: what PTX holds, that the assembler takes it, and assemblers
+ * that are not one or refuse. tests/gpu runs the code.
+ */
+#include "compiler/mlir.h"
+#include "compiler/target/ptxas.h"
+#include "compiler/target/target.h"
+#include "manifests/fatbin.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char kernels[] =
+    "module {\n"
+    "tile.func @lanes(%x: memref<256xf32>, %y: memref<256xf64>, %l: memref<4xi64>) grid 4 {\n"
+    "  %c = arith.constant 0 : index\n"
+    "  %t = arith.constant 40 : index\n"
+    "  %a = tile.load %x[%c] : memref<256xf32> -> vector<64xf32>\n"
+    "  %m = vector.create_mask %t : vector<48xi1>\n"
+    "  %b = tile.load %x[%t] mask %m : vector<48xi1> : memref<256xf32> -> vector<48xf32>\n"
+    "  %s = vector.extract %a[33] : f32 from vector<64xf32>\n"
+    "  %r = vector.shuffle %a, %a [1, 0, 3, 2, 65, 64, 67, 66] : vector<64xf32>, vector<64xf32>\n"
+    "  %q = vector.broadcast %s : f32 to vector<48xf32>\n"
+    "  %f = math.fma %b, %q, %b : vector<48xf32>\n"
+    "  %w = tile.local : memref<64xf32>\n"
+    "  tile.store %f, %w[%c] : vector<48xf32>, memref<64xf32>\n"
+    "  %g = tile.load %w[%t] : memref<64xf32> -> f32\n"
+    "  tile.store %g, %x[%c] : f32, memref<256xf32>\n"
+    "  %d = arith.extf %r : vector<8xf32> to vector<8xf64>\n"
+    "  tile.store %d, %y[%c] : vector<8xf64>, memref<256xf64>\n"
+    "  %p = tile.program_id\n"
+    "  %v = tile.load %l[%p] : memref<4xi64> -> i64\n"
+    "  %k = tile.check_index %v below 10 of 2 [%p]\n"
+    "  tile.return\n"
+    "}\n"
+    "tile.func @large(%x: memref<40000xf32>) grid 1 {\n"
+    "  %c = arith.constant 0 : index\n"
+    "  %w = tile.local : memref<20000xf32>\n"
+    "  %a = tile.load %x[%c] : memref<40000xf32> -> vector<32xf32>\n"
+    "  tile.store %a, %w[%c] : vector<32xf32>, memref<20000xf32>\n"
+    "  %b = tile.load %w[%c] : memref<20000xf32> -> f32\n"
+    "  tile.store %b, %x[%c] : f32, memref<40000xf32>\n"
+    "  tile.return\n"
+    "}\n"
+    "}\n";
+
+typedef struct fixture {
+    tsr_ctx ctx;
+    tsr_arena arena;
+    tsr_diag_list diags;
+    MlirContext mlir;
+    MlirModule module;
+    const tsr_target *target;
+    void *code;
+    size_t code_size;
+    tsr_fatbin fatbin;
+} fixture;
+
+static void begin(fixture *f, const char *target) {
+    memset(f, 0, sizeof *f);
+    cr_assert(tsr_mlir_context_create(&f->ctx, &f->diags, &f->mlir).code == TSR_OK);
+    cr_assert(
+        tsr_mlir_parse(&f->ctx, f->mlir, &f->diags, kernels, strlen(kernels), "t.mlir", &f->module)
+                .code == TSR_OK,
+        "%s", f->ctx.error.text);
+    cr_assert(tsr_target_find(&f->ctx, target, &f->target).code == TSR_OK);
+    tsr_result result =
+        tsr_target_compile(&f->ctx, f->module, f->target, &f->arena, &f->code, &f->code_size);
+    cr_assert(result.code == TSR_OK, "%s", f->ctx.error.text);
+    cr_assert(tsr_fatbin_decode(&f->ctx, f->code, f->code_size, &f->arena, &f->fatbin).code ==
+              TSR_OK);
+}
+
+static void end(fixture *f) {
+    mlirModuleDestroy(f->module);
+    tsr_mlir_context_destroy(f->mlir);
+    tsr_diag_finish(&f->diags);
+    tsr_arena_finish(&f->arena);
+}
+
+static size_t count(const char *text, const char *part) {
+    size_t found = 0;
+    for (; (text = strstr(text, part)) != NULL; text++) found++;
+    return found;
+}
+
+static void expect(const char *ptx, const char *part) {
+    cr_assert(strstr(ptx, part), "no '%s' in\n%s", part, ptx);
+}
+
+Test(nvptx, ptx) {
+    static const char *const targets[][2] = {{"cuda:sm_80", ".target sm_80"},
+                                             {"cuda:sm_90a", ".target sm_90a"}};
+    for (size_t i = 0; i < 2; i++) {
+        fixture f, again;
+        begin(&f, targets[i][0]);
+        cr_assert(f.fatbin.kernel_count == 2 && f.fatbin.image_count == 1);
+        const tsr_fatbin_image *image = &f.fatbin.images[0];
+        cr_assert(image->kind == TSR_FATBIN_PTX && image->arch == (i ? 90 : 80) &&
+                  image->exactly == (i == 1));
+        const char *ptx = image->bytes;
+        expect(ptx, targets[i][1]);
+        expect(ptx, ".visible .entry lanes(");
+        expect(ptx, ".maxntid 128");
+        expect(ptx, "fma.rn.f32");
+        expect(ptx, "shfl.sync.idx.b32");
+        expect(ptx, "bar.warp.sync");
+        expect(ptx, "atom.");
+        cr_assert(!strstr(ptx, "mad.f32") && !strstr(ptx, ".ftz") && !strstr(ptx, "call"));
+        cr_assert(count(ptx, "bar.warp.sync") >= 2, "local memory is exchanged in both kernels");
+        /* What fits lies in shared memory, once for each program of a block. */
+        const tsr_fatbin_kernel *lanes = &f.fatbin.kernels[0], *large = &f.fatbin.kernels[1];
+        cr_assert(lanes->threads == 128 && lanes->programs == 4 && lanes->static_bytes == 4 * 256 &&
+                  lanes->scratch_bytes == 0);
+        cr_assert(large->programs == 4 && large->static_bytes == 0 &&
+                  large->scratch_bytes == 4 * 80000);
+        begin(&again, targets[i][0]);
+        cr_assert(again.code_size == f.code_size && memcmp(again.code, f.code, f.code_size) == 0);
+        end(&again);
+        end(&f);
+    }
+}
+
+static void write_script(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0 && chmod(path, 0755) == 0);
+}
+
+static void find(fixture *f, const char *given, const char *path, tsr_ptxas *ptxas, tsr_code code) {
+    cr_assert(tsr_ptxas_find(&f->ctx, given, path, &f->arena, ptxas).code == code, "%s",
+              f->ctx.error.text);
+}
+
+/* Where there is an assembler it takes what is made for it. */
+Test(nvptx, assembled) {
+    fixture f;
+    tsr_ptxas ptxas;
+    begin(&f, "cuda:sm_90a");
+    find(&f, NULL, getenv("PATH"), &ptxas, TSR_OK);
+    if (!ptxas.path) {
+        end(&f);
+        cr_skip_test("there is no ptxas here");
+    }
+    cr_assert(strstr(ptxas.description, " sha256:"));
+    tsr_result result =
+        tsr_ptxas_assemble(&f.ctx, &ptxas, f.module, f.target, &f.arena, &f.code, &f.code_size);
+    cr_assert(result.code == TSR_OK, "%s", f.ctx.error.text);
+    cr_assert(tsr_fatbin_decode(&f.ctx, f.code, f.code_size, &f.arena, &f.fatbin).code == TSR_OK);
+    cr_assert(f.fatbin.image_count == 2 && f.fatbin.images[0].kind == TSR_FATBIN_CUBIN &&
+              f.fatbin.images[1].kind == TSR_FATBIN_PTX);
+    cr_assert(memcmp(f.fatbin.images[0].bytes, "\177ELF", 4) == 0);
+    for (uint32_t i = 0; i < 2; i++)
+        cr_assert(f.fatbin.kernels[i].registers >= 8 && f.fatbin.kernels[i].registers <= 255 &&
+                  f.fatbin.kernels[i].spill_bytes == 0);
+    cr_assert(f.fatbin.kernels[0].static_bytes == 1024);
+    end(&f);
+}
+
+static const char version[] = "#!/bin/sh\n"
+                              "[ \"$1\" = --version ] && { echo 'Cuda, release 1.2, V1.2.3'; exit "
+                              "0; }\n";
+
+static void assemble_with(fixture *f, const char *path, const char *body, tsr_code code,
+                          const char *text) {
+    char script[2000];
+    tsr_ptxas ptxas;
+    void *bytes = f->code;
+    size_t size = f->code_size;
+    snprintf(script, sizeof script, "%s%s", version, body);
+    write_script(path, script);
+    find(f, path, NULL, &ptxas, TSR_OK);
+    cr_assert(strncmp(ptxas.description, "1.2.3 sha256:", 13) == 0);
+    tsr_result result =
+        tsr_ptxas_assemble(&f->ctx, &ptxas, f->module, f->target, &f->arena, &bytes, &size);
+    cr_assert(result.code == code, "%d: %s", result.code, f->ctx.error.text);
+    if (code) cr_assert_str_eq(f->ctx.error.text, text);
+    if (code) return;
+    cr_assert(tsr_fatbin_decode(&f->ctx, bytes, size, &f->arena, &f->fatbin).code == TSR_OK);
+}
+
+Test(nvptx, assemblers) {
+    char path[64], folder[] = "/tmp/tessera-ptxas-XXXXXX", search[128];
+    fixture f;
+    tsr_ptxas ptxas;
+    cr_assert_not_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/ptxas", folder);
+    snprintf(search, sizeof search, "/nowhere::%s:/bin", folder);
+    begin(&f, "cuda:sm_90a");
+    find(&f, path, NULL, &ptxas, TSR_USAGE); /* there is none yet */
+    write_script(path, "#!/bin/sh\necho 'something else'\n");
+    find(&f, path, NULL, &ptxas, TSR_USAGE);
+    cr_assert(strstr(f.ctx.error.text, "does not tell a version of ptxas"));
+    assemble_with(&f, path,
+                  "cat >/dev/null </proc/self/fd/3; printf machine >/proc/self/fd/4\n"
+                  "echo \"ptxas info : Compiling entry function 'lanes' for 'sm_90a'\"\n"
+                  "echo '    0 bytes stack frame, 24 bytes spill stores, 12 bytes spill loads'\n"
+                  "echo 'ptxas info : Used 77 registers, used 0 barriers, 1024 bytes smem'\n"
+                  "echo \"ptxas info : Compiling entry function 'large' for 'sm_90a'\"\n"
+                  "echo 'ptxas info : Used 9 registers, used 0 barriers'\n",
+                  TSR_OK, NULL);
+    cr_assert(f.fatbin.images[0].size_bytes == 7 &&
+              memcmp(f.fatbin.images[0].bytes, "machine", 7) == 0);
+    cr_assert(f.fatbin.kernels[0].registers == 77 && f.fatbin.kernels[0].spill_bytes == 24 &&
+              f.fatbin.kernels[1].registers == 9 && f.fatbin.kernels[1].spill_bytes == 0);
+    find(&f, NULL, search, &ptxas, TSR_OK);
+    cr_assert_str_eq(ptxas.path, path);
+    assemble_with(&f, path, "echo 'line 3; error : no such register' >&2; exit 2\n", TSR_COMPILE,
+                  "ptxas for 'cuda:sm_90a' ended with 2: error : no such register");
+    assemble_with(&f, path,
+                  "printf x >/proc/self/fd/4; echo 'ptxas info : (C7512) Potential Performance "
+                  "Loss: wgmma serialized'\n",
+                  TSR_COMPILE,
+                  "ptxas for 'cuda:sm_90a' ended with 0: C7512) Potential Performance Loss: wgmma "
+                  "serialized");
+    assemble_with(&f, path, "exit 0\n", TSR_COMPILE, "ptxas for 'cuda:sm_90a' wrote nothing");
+    unlink(path);
+    rmdir(folder);
+    end(&f);
+}

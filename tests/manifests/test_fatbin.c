@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Code for GPUs: there and back, which image runs where, and bytes that must be refused.
+ */
+#include "manifests/fatbin.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const tsr_fatbin_kernel kernels[] = {
+    {.threads = 128, .programs = 4, .registers = 40, .static_bytes = 4096, .spill_bytes = 8},
+    {.threads = 32, .programs = 1, .shared_bytes = 70000, .scratch_bytes = 640}};
+static const tsr_fatbin_image images[] = {{TSR_FATBIN_CUBIN, 90, true, "\177ELF exactly", 13},
+                                          {TSR_FATBIN_PTX, 90, true, ".version 8.6", 13},
+                                          {TSR_FATBIN_CUBIN, 80, false, "\177ELF", 5},
+                                          {TSR_FATBIN_PTX, 80, false, ".version 8.0", 13}};
+static tsr_ctx ctx;
+static tsr_arena arena;
+
+static unsigned char *encode(uint32_t image_count, size_t *out_size) {
+    const tsr_fatbin fatbin = {kernels, 2, images, image_count};
+    void *bytes = NULL;
+    cr_assert_eq(tsr_fatbin_encode(&ctx, &fatbin, &arena, &bytes, out_size).code, TSR_OK);
+    return bytes;
+}
+
+static void finish(void) { tsr_arena_finish(&arena); }
+TestSuite(fatbin, .fini = finish);
+
+Test(fatbin, there_and_back) {
+    size_t size = 0, again_size = 0;
+    void *again = NULL;
+    tsr_fatbin got;
+    unsigned char *bytes = encode(4, &size);
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert(got.kernel_count == 2 && got.image_count == 4);
+    cr_assert_arr_eq(got.kernels, kernels, sizeof kernels);
+    for (int i = 0; i < 4; i++)
+        cr_assert(got.images[i].kind == images[i].kind && got.images[i].arch == images[i].arch &&
+                  got.images[i].exactly == images[i].exactly &&
+                  got.images[i].size_bytes == images[i].size_bytes &&
+                  memcmp(got.images[i].bytes, images[i].bytes, images[i].size_bytes) == 0);
+    cr_assert_eq(tsr_fatbin_encode(&ctx, &got, &arena, &again, &again_size).code, TSR_OK);
+    cr_assert(again_size == size && memcmp(again, bytes, size) == 0);
+}
+
+Test(fatbin, match) {
+    static const struct {
+        uint32_t capability;
+        int image; /* -1: none */
+    } rows[] = {{90, 0}, {80, 2}, {86, 2}, {89, 2}, {100, 3}, {120, 3}, {75, -1}};
+    const tsr_fatbin fatbin = {kernels, 2, images, 4}, text = {kernels, 2, images + 1, 1};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_assert(tsr_fatbin_match(&fatbin, rows[i].capability) ==
+                      (rows[i].image < 0 ? NULL : &images[rows[i].image]),
+                  "%u", rows[i].capability);
+    cr_assert(tsr_fatbin_match(&text, 90) == &images[1]);
+    cr_assert_null(tsr_fatbin_match(&text, 100)); /* sm_90a has no successors */
+}
+
+/* No prefix, and no longer file, is taken for the whole; and no byte of the head can be anything.
+ */
+Test(fatbin, every_size) {
+    size_t size = 0;
+    unsigned char *bytes = encode(4, &size);
+    for (size_t cut = 0; cut <= size + 1; cut++) {
+        unsigned char *part = calloc(1, cut + 1);
+        tsr_fatbin got;
+        memcpy(part, bytes, cut < size ? cut : size);
+        tsr_code code = tsr_fatbin_decode(&ctx, part, cut, &arena, &got).code;
+        cr_assert_eq(code, cut == size ? TSR_OK : TSR_CORRUPT, "%zu of %zu", cut, size);
+        free(part);
+    }
+}
+
+static void refused(size_t at, uint32_t value, tsr_code code, const char *text) {
+    size_t size = 0;
+    tsr_fatbin got;
+    unsigned char *bytes = encode(2, &size);
+    memcpy(bytes + at, &value, sizeof value);
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, code, "%s", text);
+    cr_assert_str_eq(ctx.error.text, text);
+}
+
+Test(fatbin, refused) {
+    enum { KERNELS = 20, IMAGES = KERNELS + 2 * 28 };
+    refused(0, 0, TSR_CORRUPT, "GPU code does not begin with its mark");
+    refused(8, 2, TSR_VERSION, "GPU code has version 2; expected 1");
+    refused(12, 1u << 30, TSR_CORRUPT,
+            "GPU code of 142 bytes cannot hold 1073741824 kernels and 2 images");
+    refused(16, 0, TSR_CORRUPT, "GPU code of 142 bytes cannot hold 2 kernels and 0 images");
+    refused(16, 17, TSR_CORRUPT, "GPU code of 142 bytes cannot hold 2 kernels and 17 images");
+    refused(KERNELS, 0, TSR_CORRUPT, "GPU code: kernels[0].threads is 0; expected 1 to 1024");
+    refused(KERNELS, 126, TSR_CORRUPT, "GPU code: kernels[0] has 126 threads for 4 programs");
+    refused(KERNELS + 28 + 8, 1u << 20, TSR_CORRUPT,
+            "GPU code: kernels[1].shared_bytes is 1048576; expected 0 to 262144");
+    refused(IMAGES, 3, TSR_CORRUPT, "GPU code: images[0].kind is 3; expected 1 to 2");
+    refused(IMAGES + 4, 9, TSR_CORRUPT, "GPU code: images[0].arch is 9; expected 10 to 999");
+    refused(IMAGES + 8, 2, TSR_CORRUPT, "GPU code: images[0].exactly is 2; expected 0 to 1");
+    refused(IMAGES + 12, 0, TSR_CORRUPT, "GPU code: images[0] has 0 bytes; expected 1 to 26");
+    refused(IMAGES + 12, 27, TSR_CORRUPT, "GPU code: images[0] has 27 bytes; expected 1 to 26");
+    refused(138, 0x41414141, TSR_CORRUPT,
+            "GPU code: images[1] is text that does not end with a NUL");
+}

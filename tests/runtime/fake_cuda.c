@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/runtime/fake_cuda.h"
+
+#include "runtime/device/cuda_driver.h"
+#include "tests/runtime/toy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Prototypes of what this library exports, from the table. */
+#define X(name, symbol, parameters) EXPORT tsr_cuda_result symbol parameters;
+#include "runtime/device/cuda_driver.def"
+#undef X
+
+EXPORT extern fake_cuda fake;
+fake_cuda fake = {
+    .version = 13000, .device_count = 2, .major = 9, .free_bytes = 1 << 20, .toy_limit = 256};
+
+enum { INVALID_VALUE = 1, NOT_FOUND = 500, DEVICE_MAX = 8, STEPS_MAX = 64, ARGUMENTS_MAX = 8 };
+
+static const unsigned argument_counts[] = {4, 3, 2}; /* of the toy's kernels */
+static const char *const kernel_names[] = {"mean", "update", "twice"};
+
+/* One captured call. */
+typedef struct step {
+    enum { LAUNCH, MOVE, FILL } kind;
+    int kernel;
+    void *buffers[ARGUMENTS_MAX];
+    tsr_fault *fault;
+    int64_t grid;
+    void *to;
+    const void *from;
+    size_t size_bytes;
+    unsigned char value;
+} step;
+struct CUgraph_st {
+    step steps[STEPS_MAX];
+    int count;
+};
+struct CUgraphExec_st {
+    struct CUgraph_st graph;
+};
+static struct CUgraph_st *captured; /* of the capture that is going on */
+static char context, stream, module;
+
+static unsigned fails(const char *symbol) {
+    if (!fake.fail || strcmp(fake.fail, symbol) != 0) return 0;
+    return ++fake.calls == fake.fail_at ? fake.fail_code : 0;
+}
+#define CHECK(symbol)                                                                              \
+    do {                                                                                           \
+        unsigned code_ = fails(#symbol);                                                           \
+        if (code_) return code_;                                                                   \
+    } while (0)
+
+static tsr_cuda_result perform(const step *s) {
+    if (s->kind == MOVE) memcpy(s->to, s->from, s->size_bytes);
+    if (s->kind == FILL) memset(s->to, s->value, s->size_bytes);
+    if (s->kind == LAUNCH) {
+        const tsr_kernel_args args = {s->buffers, s->fault};
+        toy_limit = fake.toy_limit;
+        fake.launches++;
+        toy_kernels[s->kernel](&args, 0, s->grid);
+    }
+    return 0;
+}
+
+static tsr_cuda_result submit(const step *s) {
+    if (!captured) return perform(s);
+    if (captured->count == STEPS_MAX) return INVALID_VALUE;
+    captured->steps[captured->count++] = *s;
+    return 0;
+}
+
+static void *pointer(tsr_cuda_address address) { return (void *)(uintptr_t)address; }
+
+tsr_cuda_result cuInit(unsigned flags) {
+    CHECK(cuInit);
+    return flags ? INVALID_VALUE : fake.device_count ? 0 : TSR_CUDA_ERROR_NO_DEVICE;
+}
+
+tsr_cuda_result cuDriverGetVersion(int *version) {
+    CHECK(cuDriverGetVersion);
+    *version = fake.version;
+    return 0;
+}
+
+tsr_cuda_result cuGetErrorName(tsr_cuda_result error, const char **text) {
+    if (error == TSR_CUDA_ERROR_OUT_OF_MEMORY)
+        *text = "CUDA_ERROR_OUT_OF_MEMORY";
+    else if (error == 700)
+        *text = "CUDA_ERROR_ILLEGAL_ADDRESS";
+    else
+        return INVALID_VALUE;
+    return 0;
+}
+
+tsr_cuda_result cuDeviceGetCount(int *count) {
+    CHECK(cuDeviceGetCount);
+    *count = fake.device_count;
+    return 0;
+}
+
+tsr_cuda_result cuDeviceGet(int *device, int ordinal) {
+    CHECK(cuDeviceGet);
+    if (ordinal >= fake.device_count || ordinal >= DEVICE_MAX) return INVALID_VALUE;
+    *device = 40 + ordinal;
+    return 0;
+}
+
+tsr_cuda_result cuDeviceGetName(char *name, int size, int device) {
+    CHECK(cuDeviceGetName);
+    snprintf(name, (size_t)size, "Fake %c", 'A' + device - 40);
+    return 0;
+}
+
+tsr_cuda_result cuDeviceGetUuid_v2(struct CUuuid_st *uuid, int device) {
+    CHECK(cuDeviceGetUuid_v2);
+    for (int i = 0; i < TSR_CUDA_UUID_BYTES; i++)
+        ((unsigned char *)(void *)uuid)[i] = (unsigned char)(16 * (device - 40) + i);
+    return 0;
+}
+
+tsr_cuda_result cuDeviceGetAttribute(int *value, tsr_cuda_enum attribute, int device) {
+    CHECK(cuDeviceGetAttribute);
+    (void)device;
+    *value = attribute == TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? fake.major
+             : attribute == TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? fake.minor
+                                                                               : 3;
+    return 0;
+}
+
+tsr_cuda_result cuDevicePrimaryCtxRetain(struct CUctx_st **out_context, int device) {
+    CHECK(cuDevicePrimaryCtxRetain);
+    (void)device;
+    fake.contexts++;
+    *out_context = (struct CUctx_st *)(void *)&context;
+    return 0;
+}
+
+tsr_cuda_result cuDevicePrimaryCtxRelease_v2(int device) {
+    (void)device;
+    fake.contexts--;
+    return 0;
+}
+
+tsr_cuda_result cuCtxSetCurrent(struct CUctx_st *current) {
+    CHECK(cuCtxSetCurrent);
+    return (void *)current == &context ? 0 : INVALID_VALUE;
+}
+
+tsr_cuda_result cuModuleLoadDataEx(struct CUmod_st **out_module, const void *image,
+                                   unsigned option_count, tsr_cuda_enum *options, void **values) {
+    if (option_count && options[0] == TSR_CUDA_JIT_ERROR_LOG_BUFFER &&
+        fails("cuModuleLoadDataEx")) {
+        snprintf(values[0], 16, "line 1: bad");
+        return fake.fail_code;
+    }
+    memcpy(fake.image_begin, image, sizeof fake.image_begin - 1);
+    fake.modules++;
+    *out_module = (struct CUmod_st *)(void *)&module;
+    return 0;
+}
+
+tsr_cuda_result cuModuleUnload(struct CUmod_st *loaded) {
+    (void)loaded;
+    fake.modules--;
+    return 0;
+}
+
+tsr_cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *loaded,
+                                    const char *name) {
+    CHECK(cuModuleGetFunction);
+    (void)loaded;
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(name, kernel_names[i]) == 0) {
+            *function = (struct CUfunc_st *)(uintptr_t)(i + 1);
+            return 0;
+        }
+    return NOT_FOUND;
+}
+
+tsr_cuda_result cuFuncSetAttribute(struct CUfunc_st *function, tsr_cuda_enum attribute, int value) {
+    CHECK(cuFuncSetAttribute);
+    (void)function, (void)value;
+    return attribute == TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? 0 : INVALID_VALUE;
+}
+
+tsr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+    CHECK(cuMemGetInfo_v2);
+    *free_bytes = fake.free_bytes;
+    *total_bytes = 1 << 20;
+    return 0;
+}
+
+/* What was never written is not zero. */
+static void *poisoned(size_t size_bytes) {
+    void *memory = malloc(size_bytes ? size_bytes : 1);
+    if (memory) memset(memory, 0xa5, size_bytes);
+    return memory;
+}
+
+tsr_cuda_result cuMemAllocAsync(tsr_cuda_address *address, size_t size_bytes,
+                                struct CUstream_st *s) {
+    CHECK(cuMemAllocAsync);
+    (void)s;
+    *address = (tsr_cuda_address)(uintptr_t)poisoned(size_bytes);
+    fake.allocations++;
+    return 0;
+}
+
+tsr_cuda_result cuMemFreeAsync(tsr_cuda_address address, struct CUstream_st *s) {
+    (void)s;
+    free(pointer(address));
+    fake.allocations--;
+    return 0;
+}
+
+tsr_cuda_result cuMemHostAlloc(void **memory, size_t size_bytes, unsigned flags) {
+    CHECK(cuMemHostAlloc);
+    (void)flags;
+    *memory = poisoned(size_bytes);
+    fake.hosts++;
+    return 0;
+}
+
+tsr_cuda_result cuMemFreeHost(void *memory) {
+    free(memory);
+    fake.hosts--;
+    return 0;
+}
+
+tsr_cuda_result cuMemcpyHtoDAsync_v2(tsr_cuda_address to, const void *from, size_t size_bytes,
+                                     struct CUstream_st *s) {
+    CHECK(cuMemcpyHtoDAsync_v2);
+    (void)s;
+    return submit(&(step){.kind = MOVE, .to = pointer(to), .from = from, .size_bytes = size_bytes});
+}
+
+tsr_cuda_result cuMemcpyDtoHAsync_v2(void *to, tsr_cuda_address from, size_t size_bytes,
+                                     struct CUstream_st *s) {
+    CHECK(cuMemcpyDtoHAsync_v2);
+    (void)s;
+    return submit(&(step){.kind = MOVE, .to = to, .from = pointer(from), .size_bytes = size_bytes});
+}
+
+tsr_cuda_result cuMemcpyDtoDAsync_v2(tsr_cuda_address to, tsr_cuda_address from, size_t size_bytes,
+                                     struct CUstream_st *s) {
+    CHECK(cuMemcpyDtoDAsync_v2);
+    (void)s;
+    return submit(
+        &(step){.kind = MOVE, .to = pointer(to), .from = pointer(from), .size_bytes = size_bytes});
+}
+
+tsr_cuda_result cuMemsetD8Async(tsr_cuda_address to, unsigned char value, size_t size_bytes,
+                                struct CUstream_st *s) {
+    CHECK(cuMemsetD8Async);
+    (void)s;
+    return submit(
+        &(step){.kind = FILL, .to = pointer(to), .value = value, .size_bytes = size_bytes});
+}
+
+tsr_cuda_result cuStreamCreate(struct CUstream_st **out_stream, unsigned flags) {
+    CHECK(cuStreamCreate);
+    (void)flags;
+    fake.streams++;
+    *out_stream = (struct CUstream_st *)(void *)&stream;
+    return 0;
+}
+
+tsr_cuda_result cuStreamDestroy_v2(struct CUstream_st *s) {
+    (void)s;
+    fake.streams--;
+    return 0;
+}
+
+tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
+    CHECK(cuStreamSynchronize);
+    (void)s;
+    return captured ? INVALID_VALUE : 0;
+}
+
+tsr_cuda_result cuStreamBeginCapture_v2(struct CUstream_st *s, tsr_cuda_enum mode) {
+    CHECK(cuStreamBeginCapture_v2);
+    (void)s, (void)mode;
+    captured = calloc(1, sizeof *captured);
+    fake.graphs++;
+    return 0;
+}
+
+tsr_cuda_result cuStreamEndCapture(struct CUstream_st *s, struct CUgraph_st **graph) {
+    (void)s;
+    *graph = captured;
+    captured = NULL;
+    CHECK(cuStreamEndCapture);
+    return 0;
+}
+
+tsr_cuda_result cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
+                                            unsigned long long flags) {
+    CHECK(cuGraphInstantiateWithFlags);
+    (void)flags;
+    *exec = calloc(1, sizeof **exec);
+    (*exec)->graph = *graph;
+    fake.execs++;
+    return 0;
+}
+
+tsr_cuda_result cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s) {
+    CHECK(cuGraphLaunch);
+    (void)s;
+    for (int i = 0; i < exec->graph.count; i++) perform(&exec->graph.steps[i]);
+    return 0;
+}
+
+tsr_cuda_result cuGraphExecDestroy(struct CUgraphExec_st *exec) {
+    free(exec);
+    fake.execs--;
+    return 0;
+}
+
+tsr_cuda_result cuGraphDestroy(struct CUgraph_st *graph) {
+    free(graph);
+    fake.graphs--;
+    return 0;
+}
+
+tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y,
+                               unsigned grid_z, unsigned block_x, unsigned block_y,
+                               unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,
+                               void **parameters, void **extra) {
+    CHECK(cuLaunchKernel);
+    (void)s, (void)shared_bytes, (void)extra;
+    step launch = {.kind = LAUNCH, .kernel = (int)(uintptr_t)function - 1};
+    unsigned count = argument_counts[launch.kernel];
+    if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_y != 1 || block_z != 1)
+        return INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) launch.buffers[i] = *(void **)parameters[i];
+    launch.fault = *(tsr_fault **)parameters[count];
+    launch.grid = *(int64_t *)parameters[count + 2];
+    return submit(&launch);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A CUDA driver without a GPU, as a library: memory of the device is memory of the process, a
+ * kernel is one of toy.c, a stream works at once and a graph is the list of what was captured. It
+ * counts what is open, and fails the call it is told to.
+ */
+#ifndef TSR_TESTS_RUNTIME_FAKE_CUDA_H
+#define TSR_TESTS_RUNTIME_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct fake_cuda {
+    int version, device_count; /* 13000, 2 */
+    int major, minor;          /* 9, 0 */
+    size_t free_bytes;         /* of the device's memory */
+    const char *fail;          /* symbol of the call that fails; NULL: none */
+    unsigned fail_at;          /* and which of them: 1 is the first */
+    unsigned fail_code;        /* what it returns */
+    unsigned calls;            /* of `fail` so far */
+    int contexts, allocations, hosts, streams, modules, graphs, execs; /* open now */
+    int launches;                                                      /* so far, of kernels */
+    int64_t toy_limit;                                                 /* of the kernels here */
+    char image_begin[8]; /* of the image that was loaded last */
+} fake_cuda;
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Our declarations of the CUDA driver against NVIDIA's own: compiled where cuda.h is installed.
+ */
+#include "runtime/device/cuda_driver.h"
+
+#include <cuda.h>
+#include <stdio.h>
+
+#define X(name, symbol, parameters)                                                                \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&symbol), tsr_cuda_##name##_fn),        \
+                   #symbol " has another type in cuda.h");
+#include "runtime/device/cuda_driver.def"
+#undef X
+
+#define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
+SAME(TSR_CUDA_SUCCESS, CUDA_SUCCESS);
+SAME(TSR_CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(TSR_CUDA_ERROR_NO_DEVICE, CUDA_ERROR_NO_DEVICE);
+SAME(TSR_CUDA_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+SAME(TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+SAME(TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+SAME(TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+     CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(TSR_CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING);
+SAME(TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED);
+SAME(TSR_CUDA_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER);
+SAME(TSR_CUDA_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+SAME(TSR_CUDA_UUID_BYTES, sizeof(CUuuid));
+
+int main(void) {
+    puts("declarations agree with cuda.h");
+    return 0;
+}

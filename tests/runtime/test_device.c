@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every device must do, and what the CUDA one does with a driver that fails.
+ */
+#include "manifests/fatbin.h"
+#include "runtime/device/cuda_driver.h"
+#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/toy.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <dlfcn.h>
+#include <string.h>
+
+typedef struct bench {
+    tsr_ctx ctx;
+    tsr_arena arena;
+    tsr_threads *threads;
+    tsr_device *device;
+} bench;
+
+static fake_cuda *fake; /* of the library the device has loaded */
+
+static void open_fake(void) {
+    void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
+    cr_assert(library, "%s", dlerror());
+    fake = dlsym(library, "fake");
+    cr_assert_not_null(fake);
+}
+
+/* Two images and the toy's kernels. */
+static tsr_device_options cuda_options(bench *b) {
+    static const tsr_fatbin_kernel kernels[] = {
+        {.threads = 128, .programs = 4},
+        {.threads = 128, .programs = 4, .scratch_bytes = 512},
+        {.threads = 32, .programs = 1, .shared_bytes = 60000}};
+    static const tsr_fatbin_image images[] = {
+        {TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9},
+        {TSR_FATBIN_CUBIN, 80, false, "cubin80.", 9},
+        {TSR_FATBIN_PTX, 80, false, "ptx 80..", 9},
+    };
+    const tsr_fatbin fatbin = {kernels, 3, images, 3};
+    tsr_device_options options = {.kernels = (const char *const *)toy_program.kernels,
+                                  .kernel_count = 3,
+                                  .library = FAKE_CUDA};
+    void *bytes = NULL;
+    cr_assert_eq(
+        tsr_fatbin_encode(&b->ctx, &fatbin, &b->arena, &bytes, &options.code_size_bytes).code,
+        TSR_OK);
+    options.code = bytes;
+    return options;
+}
+
+static void open_device(bench *b, const char *name) {
+    memset(b, 0, sizeof *b);
+    tsr_result result = TSR_SUCCESS;
+    if (strcmp(name, "cpu") == 0) {
+        cr_assert_eq(tsr_threads_create(&b->ctx, 2, &b->threads).code, TSR_OK);
+        result = tsr_device_cpu_create(&b->ctx, toy_kernels, b->threads, &b->device);
+    } else {
+        tsr_device_options options = cuda_options(b);
+        open_fake();
+        result = tsr_device_open(&b->ctx, name, &options, &b->device);
+    }
+    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+}
+
+static void close_device(bench *b) {
+    tsr_device_close(b->device);
+    tsr_threads_destroy(b->threads);
+    tsr_arena_finish(&b->arena);
+}
+
+static void expect_nothing_open(const char *when) {
+    cr_assert(!fake->contexts && !fake->allocations && !fake->hosts && !fake->streams &&
+                  !fake->modules && !fake->graphs && !fake->execs,
+              "%s: open are %d contexts, %d allocations, %d of the host, %d streams, %d modules, "
+              "%d graphs, %d of them ready",
+              when, fake->contexts, fake->allocations, fake->hosts, fake->streams, fake->modules,
+              fake->graphs, fake->execs);
+}
+
+/* ---- every device ---------------------------------------------------------------------------- */
+
+static const char *const devices[] = {"cpu", "null", "cuda:sm_90a"};
+enum { DEVICE_COUNT = sizeof devices / sizeof devices[0] };
+
+Test(device, memory) {
+    for (size_t d = 0; d < DEVICE_COUNT; d++) {
+        bench b;
+        tsr_device_memory memory;
+        open_device(&b, devices[d]);
+        const tsr_device_type *type = b.device->type;
+        cr_assert(strncmp(devices[d], type->name, strlen(type->name)) == 0);
+        cr_assert(strlen(type->describe(b.device)) > 0);
+        cr_assert_eq(type->allocate(&b.ctx, b.device, 1000, &memory).code, TSR_OK);
+        cr_assert((memory.host == memory.device) == type->shares_memory);
+        for (int i = 0; i < 1000; i++) cr_assert_eq(memory.host[i], 0);
+        memset(memory.host, 7, 1000);
+        cr_assert_eq(type->upload(&b.ctx, b.device, &memory, (tsr_device_range){100, 800}).code,
+                     TSR_OK);
+        if (!type->shares_memory) memset(memory.host, 1, 1000);
+        cr_assert_eq(type->download(&b.ctx, b.device, &memory, (tsr_device_range){0, 500}).code,
+                     TSR_OK);
+        if (!type->shares_memory)
+            for (int i = 0; i < 1000; i++)
+                cr_assert_eq(memory.host[i],
+                             i >= 500   ? 1
+                             : i >= 100 ? 7
+                                        : 0,
+                             "%s, byte %d", devices[d], i);
+        type->release(b.device, &memory);
+        cr_assert_null(memory.host);
+        close_device(&b);
+    }
+    expect_nothing_open("at the end");
+}
+
+/* Inputs arrive, copies are made in order, outputs come back; nothing else does. */
+Test(device, copies) {
+    for (size_t d = 0; d < DEVICE_COUNT; d++) {
+        bench b;
+        tsr_device_memory memory;
+        open_device(&b, devices[d]);
+        const tsr_device_type *type = b.device->type;
+        cr_assert_eq(type->allocate(&b.ctx, b.device, 256, &memory).code, TSR_OK);
+        void *first[] = {memory.device + 64, memory.device},
+             *second[] = {memory.device + 128, memory.device + 64};
+        tsr_device_command commands[] = {
+            {.is_copy = true, .buffer_count = 2, .buffers = first, .copy_bytes = 64},
+            {.is_copy = true, .buffer_count = 2, .buffers = second, .copy_bytes = 32}};
+        tsr_device_list list = {.name = "copies",
+                                .commands = commands,
+                                .command_count = 2,
+                                .inputs = {0, 64},
+                                .outputs = {128, 64}};
+        cr_assert_eq(type->prepare(&b.ctx, b.device, &memory, &list).code, TSR_OK);
+        for (int round = 1; round < 4; round++) {
+            tsr_fault fault;
+            uint32_t command = 77;
+            memset(memory.host, round, 64);
+            tsr_result result = type->run(&b.ctx, b.device, &memory, &list, &fault, &command);
+            cr_assert_eq(result.code, TSR_OK, "%s", b.ctx.error.text);
+            cr_assert(fault.kind == TSR_FAULT_NONE && command == 77);
+            for (int i = 128; i < 192; i++)
+                cr_assert_eq(memory.host[i], i < 160 ? round : 0, "%s, byte %d", devices[d], i);
+            cr_assert_eq(memory.host[64], type->shares_memory ? round : 0);
+        }
+        if (list.prepared) type->finish(b.device, &list);
+        type->release(b.device, &memory);
+        close_device(&b);
+    }
+    expect_nothing_open("at the end");
+}
+
+/* ---- the executor on a device of its own memory ---------------------------------------------- */
+
+static void train(bench *b, tsr_executor *executor, uint64_t steps, float out_losses[]) {
+    uint8_t *x = tsr_executor_get_input(executor, TOY_TRAIN, 0);
+    for (uint64_t step = 1; step <= steps; step++) {
+        for (int i = 0; i < 8; i++) x[i] = (uint8_t)(step * 31 + (uint64_t)i * 7);
+        tsr_result result = tsr_executor_run(&b->ctx, executor, TOY_TRAIN, step);
+        cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+        out_losses[step - 1] = *(float *)tsr_executor_get_output(executor, TOY_TRAIN, 0);
+    }
+}
+
+static void train_on(const char *name, float out_w[4], int64_t *out_count, float out_losses[12]) {
+    bench b;
+    tsr_executor *executor = NULL;
+    open_device(&b, name);
+    cr_assert_eq(tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, &executor).code,
+                 TSR_OK, "%s", b.ctx.error.text);
+    float *w = tsr_executor_get_tensor(executor, 0);
+    int64_t *count = tsr_executor_get_tensor(executor, 1);
+    for (int i = 0; i < 4; i++) w[i] = (float)i;
+    train(&b, executor, 5, out_losses);
+    /* Read, change and go on: what the host writes after a claim counts. */
+    cr_assert_eq(tsr_executor_fetch(&b.ctx, executor).code, TSR_OK);
+    cr_assert_eq(*count, 5);
+    train(&b, executor, 3, out_losses + 5);
+    cr_assert_eq(tsr_executor_claim(&b.ctx, executor).code, TSR_OK);
+    cr_assert_eq(*count, 8);
+    w[2] += 10;
+    *count = 100;
+    train(&b, executor, 4, out_losses + 8);
+    cr_assert_eq(tsr_executor_fetch(&b.ctx, executor).code, TSR_OK);
+    memcpy(out_w, w, 4 * sizeof *w);
+    *out_count = *count;
+    tsr_executor_destroy(executor);
+    close_device(&b);
+}
+
+Test(device, executor) {
+    float cpu_w[4], cuda_w[4], cpu_losses[12], cuda_losses[12];
+    int64_t cpu_count = 0, cuda_count = 0;
+    train_on("cpu", cpu_w, &cpu_count, cpu_losses);
+    train_on("cuda", cuda_w, &cuda_count, cuda_losses);
+    cr_assert(cpu_count == 104 && cuda_count == 104);
+    cr_assert_arr_eq(cpu_w, cuda_w, sizeof cpu_w);
+    cr_assert_arr_eq(cpu_losses, cuda_losses, sizeof cpu_losses);
+    cr_assert_eq(fake->launches, 24);
+    expect_nothing_open("at the end");
+}
+
+Test(device, fault) {
+    bench b;
+    tsr_executor *executor = NULL;
+    open_device(&b, "cuda");
+    cr_assert_eq(tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, &executor).code,
+                 TSR_OK);
+    uint8_t *x = tsr_executor_get_input(executor, TOY_TRAIN, 0);
+    fake->toy_limit = 100;
+    x[5] = 120;
+    cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 1).code, TSR_DATA);
+    cr_assert_str_eq(b.ctx.error.text, "x[5] is 120; expected 0 to 99 at toy.mlir:3:5");
+    cr_assert_eq(tsr_executor_get_fault_row(executor), 1);
+    x[5] = 99;
+    cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 1).code, TSR_OK);
+    tsr_executor_destroy(executor);
+    close_device(&b);
+}
+
+/* ---- a driver that fails --------------------------------------------------------------------- */
+
+static tsr_result live(bench *b, const tsr_device_options *options) {
+    tsr_executor *executor = NULL;
+    tsr_result result = tsr_device_open(&b->ctx, "cuda", options, &b->device);
+    if (result.code) return result;
+    result = tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, &executor);
+    for (uint64_t step = 1; step < 3 && !result.code; step++)
+        result = tsr_executor_run(&b->ctx, executor, TOY_TRAIN, step);
+    if (!result.code) result = tsr_executor_fetch(&b->ctx, executor);
+    tsr_executor_destroy(executor);
+    tsr_device_close(b->device);
+    b->device = NULL;
+    return result;
+}
+
+/* Each call of each function fails once: it is named, and nothing stays open. */
+Test(device, each_call_fails) {
+    static const char *const symbols[] = {
+#define X(name, symbol, parameters) #symbol,
+#include "runtime/device/cuda_driver.def"
+#undef X
+    };
+    static const char *const enders[] = {
+        /* what is not checked: they give back */
+        "cuGetErrorName", "cuDevicePrimaryCtxRelease_v2", "cuModuleUnload",     "cuMemFreeAsync",
+        "cuMemFreeHost",  "cuStreamDestroy_v2",           "cuGraphExecDestroy", "cuGraphDestroy"};
+    bench b = {0};
+    tsr_device_options options = cuda_options(&b);
+    unsigned failed = 0;
+    open_fake();
+    for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
+        bool ends = false;
+        for (size_t k = 0; k < sizeof enders / sizeof enders[0]; k++)
+            ends = ends || strcmp(symbols[i], enders[k]) == 0;
+        if (ends) continue;
+        for (unsigned at = 1;; at++) {
+            fake->fail = symbols[i];
+            fake->fail_at = at;
+            fake->fail_code = at % 2 ? 700 : TSR_CUDA_ERROR_OUT_OF_MEMORY;
+            fake->calls = 0;
+            b.ctx = (tsr_ctx){0};
+            tsr_result result = live(&b, &options);
+            if (fake->calls < at) {
+                cr_assert_eq(result.code, TSR_OK, "%s", b.ctx.error.text);
+                cr_assert_gt(at, 1, "%s is never called", symbols[i]);
+                break;
+            }
+            failed++;
+            expect_nothing_open(symbols[i]);
+            /* A call that only enters the context to give back may fail unseen. */
+            if (!result.code && strcmp(symbols[i], "cuCtxSetCurrent") == 0) continue;
+            cr_assert_eq(result.code, at % 2 ? TSR_MACHINE : TSR_MEMORY, "%s %u: %s", symbols[i],
+                         at, b.ctx.error.text);
+            cr_assert(strstr(b.ctx.error.text, symbols[i]) &&
+                          strstr(b.ctx.error.text, at % 2 ? "CUDA_ERROR_ILLEGAL_ADDRESS (700)"
+                                                          : "CUDA_ERROR_OUT_OF_MEMORY (2)"),
+                      "%s: %s", symbols[i], b.ctx.error.text);
+        }
+    }
+    cr_assert_gt(failed, 60);
+    tsr_arena_finish(&b.arena);
+}
+
+static void refused(bench *b, const tsr_device_options *options, tsr_code code, const char *text) {
+    b->ctx = (tsr_ctx){0};
+    tsr_result result = live(b, options);
+    cr_assert_eq(result.code, code, "%s: %d: %s", text, result.code, b->ctx.error.text);
+    cr_assert(strstr(b->ctx.error.text, text), "expected '%s' in '%s'", text, b->ctx.error.text);
+    expect_nothing_open(text);
+}
+
+Test(device, what_is_wrong_is_told) {
+    bench b = {0};
+    open_fake();
+    tsr_device_options options = cuda_options(&b), changed = options;
+    const fake_cuda whole = *fake;
+    changed.library = "libno-such-driver.so.1";
+    refused(&b, &changed, TSR_MACHINE, "there is no NVIDIA driver here: libno-such-driver.so.1");
+    changed.library = FAKE_OLD_CUDA;
+    refused(&b, &changed, TSR_MACHINE,
+            "the NVIDIA driver has no cuGraphInstantiateWithFlags; "
+            "expected one of CUDA 12.0 or later");
+    changed = options;
+    changed.selector = "2";
+    refused(&b, &changed, TSR_USAGE,
+            "'2' names 0 CUDA devices; expected one of 0 GPU-00010203-0405-0607-0809-0a0b0c0d0e0f "
+            "(Fake A), 1 GPU-10111213-1415-1617-1819-1a1b1c1d1e1f (Fake B)");
+    changed.selector = "GPU-";
+    refused(&b, &changed, TSR_USAGE, "'GPU-' names 0 CUDA devices");
+    changed = options;
+    changed.memory_max = 500;
+    refused(&b, &changed, TSR_MEMORY, "bytes of device memory are needed; 500 are allowed");
+    changed = options;
+    changed.kernel_count = 2;
+    refused(&b, &changed, TSR_CORRUPT, "GPU code has 3 kernels; the program has 2");
+    changed = options;
+    changed.code_size_bytes--;
+    refused(&b, &changed, TSR_CORRUPT, "images[2] has 9 bytes; expected 1 to 8");
+    fake->version = 11080;
+    refused(&b, &options, TSR_MACHINE, "the NVIDIA driver is for CUDA 11.8; expected 12.0");
+    *fake = whole;
+    fake->device_count = 0;
+    refused(&b, &options, TSR_MACHINE, "shows no device; CUDA_VISIBLE_DEVICES");
+    *fake = whole;
+    fake->free_bytes = 400;
+    refused(&b, &options, TSR_MEMORY,
+            "bytes of device memory are needed; 400 of 1048576 are free "
+            "on Fake A (0, GPU-00010203");
+    *fake = whole;
+    fake->major = 7;
+    refused(&b, &options, TSR_TARGET,
+            "no code for Fake A (0, GPU-00010203-0405-0607-0809-0a0b0c0d0e0f) of compute "
+            "capability 7.0; there is machine code for 9.0 alone, machine code for 8.0, PTX for "
+            "8.0");
+    *fake = whole;
+    fake->fail = "cuModuleLoadDataEx";
+    fake->fail_at = 1;
+    fake->fail_code = 700;
+    refused(&b, &options, TSR_MACHINE,
+            "cuModuleLoadDataEx: CUDA_ERROR_ILLEGAL_ADDRESS (700): "
+            "machine code for Fake A (0, GPU-00010203-0405-0607-0809-"
+            "0a0b0c0d0e0f): line 1: bad");
+    *fake = whole;
+    tsr_arena_finish(&b.arena);
+}
+
+Test(device, the_matching_image_is_loaded) {
+    static const struct {
+        int major, minor;
+        const char *image;
+    } rows[] = {{9, 0, "cubin90"}, {8, 0, "cubin80"}, {8, 9, "cubin80"}, {10, 0, "ptx 80."}};
+    bench b = {0};
+    open_fake();
+    tsr_device_options options = cuda_options(&b);
+    for (size_t i = 0; i < 4; i++) {
+        fake->major = rows[i].major;
+        fake->minor = rows[i].minor;
+        options.selector = i % 2 ? "GPU-1011" : "1";
+        cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK, "%s",
+                     b.ctx.error.text);
+        cr_assert(strncmp(b.device->type->describe(b.device), "Fake B (1, GPU-1011", 19) == 0);
+        cr_assert(strncmp(fake->image_begin, rows[i].image, 7) == 0, "%d.%d: %s", rows[i].major,
+                  rows[i].minor, fake->image_begin);
+        tsr_device_close(b.device);
+    }
+    cr_assert_eq(tsr_device_open(&b.ctx, "hip:gfx942", &options, &b.device).code, TSR_TARGET);
+    tsr_arena_finish(&b.arena);
+}
