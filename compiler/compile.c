@@ -135,6 +135,24 @@ static unsigned thread_limit(const tsr_compile_options *options) {
     return count > 0 ? (unsigned)count : 1;
 }
 
+/* Code for a GPU tells of its kernels by their place: the host's and the device's must agree. */
+static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
+    MlirOperation body = mlirBlockGetFirstOperation(mlirModuleGetBody(j->device));
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(j->module)) {
+        if (!tsr_op_is(op, "tessera_target.kernel")) continue;
+        while (!mlirOperationIsNull(body) && !tsr_op_is(body, "tile.func"))
+            body = mlirOperationGetNextInBlock(body);
+        const char *found = mlirOperationIsNull(body) ? "none" : tsr_op_symbol(body);
+        if (strcmp(found, tsr_op_symbol(op)) != 0)
+            FAIL(ctx, TSR_COMPILE,
+                 "'%s': kernel '%s' of the host is followed by '%s' of @device; "
+                 "expected both in one order",
+                 j->target->name, tsr_op_symbol(op), found);
+        body = mlirOperationGetNextInBlock(body);
+    }
+    return TSR_SUCCESS;
+}
+
 /* For targets that are GPUs. */
 static TSR_RESULT find_assembler(compilation *c) {
     bool wanted = false;
@@ -155,6 +173,8 @@ static TSR_RESULT run_code(compilation *c) {
     size_t limit = thread_limit(c->options);
     tsr_result result = TSR_SUCCESS;
     TRY(c->ctx, find_assembler(c));
+    for (size_t i = 0; i < c->job_count; i++)
+        if (c->jobs[i].target->arch) TRY(c->ctx, check_order(c->ctx, &c->jobs[i]));
     for (size_t first = 0; first < c->job_count; first += limit) {
         size_t end = c->job_count - first < limit ? c->job_count : first + limit, started = first;
         while (started < end &&

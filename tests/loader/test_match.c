@@ -80,9 +80,8 @@ Test(match, gpus) {
     chosen_gpu(100, "cuda:sm_100");
     chosen_gpu(120, "cuda:sm_100");
     cr_assert_eq(tsr_match_cuda(&ctx, bundle, 75, &arena, &index, &reason).code, TSR_TARGET);
-    cr_assert(
-        strstr(ctx.error.text, "has no code for a GPU of compute capability 7.5; it has ") &&
-        index == 77);
+    cr_assert(strstr(ctx.error.text, "has no code for a GPU of compute capability 7.5; it has ") &&
+              index == 77);
     const tsr_model_options wrong = {.device = "tpu"}, unnamed = {.device = "cuda:"};
     cr_assert_eq(tsr_match_options(&ctx, bundle, &wrong, &arena, &index, &reason).code, TSR_USAGE);
     cr_assert_str_eq(ctx.error.text,
