@@ -362,12 +362,9 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     static const struct {
         const char *name;
         void (*emit)(tsr_emit *emit, MlirOperation op);
-    } rows[] = {{"tile.load", emit_load},
-                {"tile.store", emit_store},
-                {"tile.prefetch", emit_prefetch},
-                {"tile.local", emit_local},
-                {"tile.constant", emit_constant},
-                {"tile.check_index", emit_check_index}};
+    } rows[] = {{"tile.load", emit_load},         {"tile.store", emit_store},
+                {"tile.prefetch", emit_prefetch}, {"tile.local", emit_local},
+                {"tile.constant", emit_constant}, {"tile.check_index", emit_check_index}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;
         rows[i].emit(emit, op);
