@@ -150,8 +150,9 @@ def main():
         schema = json.loads((ROOT / 'schemas/diagnostic.schema.json').read_text('utf-8'))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
+        small = [path for path in paths if '// expand: ' not in path.read_text('utf-8')]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            for lines in pool.map(lambda path: check_json(path, validator), paths):
+            for lines in pool.map(lambda path: check_json(path, validator), small):
                 wrong += lines
         print('as JSON: of the schema')
     except ImportError:
