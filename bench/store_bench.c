@@ -4,7 +4,7 @@
  *
  *     store_bench FOLDER MIB GENERATIONS
  *
- * Needs three times MIB mebibytes in FOLDER, which must not have a store-bench folder; what is
+ * Needs six times MIB mebibytes in FOLDER, which must not have a store-bench folder; what is
  * written is removed at the end. Each round takes the store and its references one after the other;
  * figures are medians. Prints one JSON object:
  *
@@ -18,9 +18,10 @@
  *     recover_floor the same as recover_huge, as a share of the lower of that speed and of hashing
  *     commit_4_kib  time of a save of 4 KiB over that of write, fsync, rename of a file of 4 KiB
  *     commit_syncs  fsyncs of such a save, to acknowledged
- *     stall_…       what the caller of a save of 4 KiB, 1 MiB, 8 MiB, MIB waits, over a step of
- *                   100 ms
- *     slowdown_8_mib  a step of 100 ms of one thread, beside a save of 8 MiB over alone
+ *     stall_…       what the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB, over a
+ *                   step of 100 ms, in whose last tenth the state is overwritten first
+ *     stall_copied  the same for MIB, where it is overwritten at once: the whole copy
+ *     slowdown_…    a step of 100 ms of one thread, beside a save of 8 MiB, 64 MiB, MIB over alone
  *     write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s   the references, in 1e9 bytes a second
  *     generations   saves of 4 KiB in one store, kept open: of the last against the first hundredth
  *                   of them, the growth of the directory's bytes, of open descriptors, and of
@@ -52,6 +53,7 @@ enum {
     GENERATIONS_MAX = 1000000,
     THREADS_MAX = 8, /* as many as the store uses */
     STEPS = 15,
+    STEPS_LARGE = 5,
 };
 static const double step_seconds = 0.1;
 
@@ -63,8 +65,8 @@ typedef struct bench {
 } bench;
 
 typedef struct figures {
-    double persist, persist_floor, recover, recover_huge, recover_floor, commit, stalls[4],
-        slowdown;
+    double persist, persist_floor, recover, recover_huge, recover_floor, commit;
+    double stalls[5], stall_copied, slowdowns[5]; /* by size, as printed */
     double write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s;
     unsigned long commit_syncs;
     long generation_bytes, generation_fds, generation_kib;
@@ -242,7 +244,7 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     out->recover = read / recovered;
     out->recover_huge = read_huge / recovered;
     out->recover_floor = higher(read_huge, rehash) / recovered;
-    out->stalls[3] = median(stall, ROUNDS) / step_seconds;
+    out->stall_copied = median(stall, ROUNDS) / step_seconds;
     out->write_gb_s = gigabytes / write;
     out->read_gb_s = gigabytes / read;
     out->read_huge_gb_s = gigabytes / read_huge;
@@ -293,28 +295,31 @@ static double spin_seconds(uint64_t turns) {
     return now_seconds() - start;
 }
 
-/* Steps without and with a save under way take turns. */
-static TSR_RESULT measure_medium(bench *b, size_t size_bytes, double *out_stall,
-                                 double *out_slowdown) {
+/* Steps without and with a save under way take turns; of a large state fewer. */
+static TSR_RESULT measure_steps(bench *b, size_t size_bytes, double *out_stall,
+                                double *out_slowdown) {
     const tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {size_bytes}}, b->bytes};
     double stall[STEPS], alone[STEPS], beside[STEPS];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
     TRY(&b->ctx, result);
     TRY_GOTO(&b->ctx, result, tsr_store_reserve(&b->ctx, store, &tensor, 1));
+    const size_t steps = size_bytes < (size_t)256 << 20 ? STEPS : STEPS_LARGE;
     uint64_t turns = (uint64_t)(1e6 * step_seconds / spin_seconds(1000000));
-    for (uint64_t i = 0; i < STEPS; i++) {
+    for (uint64_t i = 0; i < steps; i++) {
         const tsr_position position = {.step = i + 1, .virtual_ranks = 1};
         alone[i] = spin_seconds(turns);
-        TRY_GOTO(&b->ctx, result, tsr_store_save(&b->ctx, store, &position));
-        beside[i] = spin_seconds(turns);
+        TRY_GOTO(&b->ctx, result, tsr_store_save_begin(&b->ctx, store, &position));
+        beside[i] = spin_seconds(turns / 10 * 9);
+        tsr_store_wait_copied(store);
+        beside[i] += spin_seconds(turns / 10);
         tsr_save_status status = tsr_store_wait(store);
         if (status.committed_count != i + 1)
             FAIL_GOTO(&b->ctx, result, TSR_SAVE, "save %d failed", (int)i + 1);
         stall[i] = status.stall_seconds;
     }
-    *out_stall = median(stall, STEPS) / step_seconds;
-    *out_slowdown = median(beside, STEPS) / median(alone, STEPS);
+    *out_stall = median(stall, steps) / step_seconds;
+    *out_slowdown = median(beside, steps) / median(alone, steps);
 done:
     tsr_store_close(&b->ctx, store);
     return result;
@@ -376,13 +381,15 @@ static void name_store(bench *b, const char *name) {
 
 static TSR_RESULT measure(bench *b, uint64_t generations) {
     figures f = {0};
-    double ignored;
+    static const char *const names[] = {"1-mib", "8-mib", "64-mib", "all-mib"};
+    const size_t sizes[] = {(size_t)1 << 20, (size_t)8 << 20, (size_t)64 << 20, b->size_bytes};
     name_store(b, "small");
     TRY(&b->ctx, measure_small(b, &f));
-    name_store(b, "1-mib");
-    TRY(&b->ctx, measure_medium(b, (size_t)1 << 20, &f.stalls[1], &ignored));
-    name_store(b, "8-mib");
-    TRY(&b->ctx, measure_medium(b, (size_t)8 << 20, &f.stalls[2], &f.slowdown));
+    for (size_t i = 0; i < 4; i++) {
+        name_store(b, names[i]);
+        if (sizes[i] <= b->size_bytes)
+            TRY(&b->ctx, measure_steps(b, sizes[i], &f.stalls[i + 1], &f.slowdowns[i + 1]));
+    }
     name_store(b, "large");
     TRY(&b->ctx, measure_large(b, &f));
     name_store(b, "generations");
@@ -392,9 +399,11 @@ static TSR_RESULT measure(bench *b, uint64_t generations) {
         "\"recover_floor\": %.3f, \"commit_4_kib\": %.3f, \"commit_syncs\": %lu, ",
         f.persist, f.persist_floor, f.recover, f.recover_huge, f.recover_floor, f.commit,
         f.commit_syncs);
-    printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall\": %.3f, "
-           "\"slowdown_8_mib\": %.3f, ",
-           f.stalls[0], f.stalls[1], f.stalls[2], f.stalls[3], f.slowdown);
+    printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall_64_mib\": "
+           "%.5f, \"stall\": %.5f, \"stall_copied\": %.3f, ",
+           f.stalls[0], f.stalls[1], f.stalls[2], f.stalls[3], f.stalls[4], f.stall_copied);
+    printf("\"slowdown_8_mib\": %.3f, \"slowdown_64_mib\": %.3f, \"slowdown\": %.3f, ",
+           f.slowdowns[2], f.slowdowns[3], f.slowdowns[4]);
     printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"read_huge_gb_s\": %.3f, \"hash_gb_s\": "
            "%.3f, ",
            f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.hash_gb_s);

@@ -27,6 +27,8 @@ struct tsr_executor {
     void **tensors;
     char *workspace; /* the host's */
     bound_entry *entries;
+    void (*guard)(void *user); /* see tsr_executor_set_guard */
+    void *guard_user;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
@@ -156,6 +158,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
                                     .outputs = range_of(executor, outputs, *at)};
     for (uint32_t i = 0; i < source->command_count; i++) {
         if (!bind_command(executor, entry, &source->commands[i], &bound->commands[i])) return false;
+        if (!bound->writes_tensors) bound->list.guarded_command = i + 1;
         uint64_t cost = source->commands[i].cost;
         if (cost > bound->list.cost_max) bound->list.cost_max = cost;
     }
@@ -230,6 +233,7 @@ static tsr_device_range all_tensors(const tsr_executor *executor) {
 tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;
     if (executor->host_counts) return TSR_SUCCESS;
+    if (executor->guard) executor->guard(executor->guard_user);
     TRY(ctx, type->download(ctx, executor->device, &executor->memory, all_tensors(executor)));
     executor->host_counts = true;
     return TSR_SUCCESS;
@@ -295,6 +299,15 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
 }
 
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
+
+void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user), void *user) {
+    executor->guard = guard;
+    executor->guard_user = user;
+    for (size_t i = 0; i < executor->program->entry_count; i++) {
+        executor->entries[i].list.guard = guard;
+        executor->entries[i].list.guard_user = user;
+    }
+}
 
 static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;

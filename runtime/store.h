@@ -93,6 +93,10 @@ TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
  * allocation. Refused once no further commit is allowed: TSR_LOCKED (fenced), TSR_SAVE (outcome
  * unknown). */
 TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
+/* The same in two parts, so that what only reads the tensors need not wait: from begin until
+ * wait_copied has returned, other threads copy them, and nobody may write them. */
+TSR_RESULT tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
+void tsr_store_wait_copied(tsr_store *store); /* at once where nothing is copied */
 
 typedef struct tsr_save_status {
     uint64_t committed_count, failed_count;
@@ -101,7 +105,7 @@ typedef struct tsr_save_status {
     bool outcome_unknown; /* directory sync failed after publishing: no further commit, exit */
     bool fenced;          /* another run took the store over: no further commit, exit */
     double stall_seconds,
-        persist_seconds; /* of the last save: what the caller waited; what the thread took */
+        persist_seconds; /* of the last save: what callers waited; what the thread took */
 } tsr_save_status;
 tsr_save_status tsr_store_poll(tsr_store *store); /* logs each new failure once */
 tsr_save_status tsr_store_wait(tsr_store *store); /* until no save is under way */

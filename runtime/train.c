@@ -103,7 +103,8 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     TRY(ctx, check_saves(ctx, self, &status));
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", step));
-    return tsr_store_save(ctx, job->store, &self->summary->position);
+    /* The next step reads the state while it is copied; see finish_copy. */
+    return tsr_store_save_begin(ctx, job->store, &self->summary->position);
 }
 
 /* The last state must be durable: tried again until it is committed or too many failed. */
@@ -266,16 +267,21 @@ static void begin(run *self) {
     self->began = now();
 }
 
+/* The state is about to be overwritten. */
+static void finish_copy(void *user) { tsr_store_wait_copied(user); }
+
 tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {
     run self = {.job = job, .summary = out_summary};
     *out_summary = (tsr_train_summary){.position = job->position};
     tsr_executor_set_seed(job->executor, job->position.seed);
+    if (job->store) tsr_executor_set_guard(job->executor, finish_copy, job->store);
     begin(&self);
     tsr_result result = run_steps(ctx, &self);
     if (result.code) rescue(ctx, &self, (tsr_code)result.code);
     if (job->store) {
         tsr_save_status status = tsr_store_wait(job->store);
         report_saves(&self, &status);
+        tsr_executor_set_guard(job->executor, NULL, NULL);
     }
     out_summary->seconds = now() - self.began;
     if (!result.code) result = tsr_executor_fetch(ctx, job->executor);

@@ -37,26 +37,30 @@ static void report(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t ge
     tsr_log(ctx, TSR_LOG_ERROR, "%s", text);
 }
 
+/* A run that slept since it published its epoch may list what its successor committed: it goes on
+ * from none of that. A reader has no epoch. */
+static tsr_result check_epoch(tsr_ctx *ctx, const tsr_survey *survey, uint64_t highest) {
+    if (!survey->events || highest <= survey->events->epoch) return TSR_SUCCESS;
+    FAIL(ctx, TSR_LOCKED,
+         "another run took the store over: it is of epoch %" PRIu64 ", this run of %" PRIu64,
+         highest, survey->events->epoch);
+}
+
 tsr_result tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
                                  bool *out_collected) {
     tsr_listing names = {.arena = survey->arena};
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    uint64_t epoch = lost->kind == TSR_NAME_BASE ? lost->epoch + 1 : lost->epoch;
-    bool newer = false;
-    *out_collected = false;
+    bool newer = *out_collected = false;
     tsr_result result = tsr_disk_list(&aside, survey->root, &names);
     if (result.code) return tsr_error_adopt(ctx, &aside);
-    if (survey->events && names.highest_epoch > survey->events->epoch)
-        FAIL(ctx, TSR_LOCKED,
-             "another run took the store over: it is of epoch %" PRIu64 ", this run of %" PRIu64,
-             names.highest_epoch, survey->events->epoch);
+    TRY(ctx, check_epoch(ctx, survey, names.highest_epoch));
     for (size_t i = 0; i < names.count; i++) {
         const tsr_name *name = &names.names[i];
         if (name->kind == lost->kind && name->epoch == lost->epoch &&
             name->generation == lost->generation)
             return TSR_SUCCESS;
-        newer |= name->kind == TSR_NAME_MANIFEST && name->epoch >= epoch &&
-                 name->generation > lost->generation;
+        newer |= name->kind == TSR_NAME_MANIFEST && name->generation > lost->generation &&
+                 name->epoch >= lost->epoch + (lost->kind == TSR_NAME_BASE);
     }
     *out_collected = newer && !TSR_MUTANT(COLLECTED_IS_DAMAGE);
     return TSR_SUCCESS;
@@ -241,8 +245,10 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     names->arena = generations->arena = survey->arena;
     names->wanted = 1u << TSR_NAME_BASE | 1u << TSR_NAME_MANIFEST;
     generations->wanted = 1u << TSR_NAME_GENERATION;
-    TRY(ctx, tsr_disk_list(ctx, survey->root, names));
+    /* The root last: whatever a successor commits meanwhile has its manifest there. */
     if (survey->gens >= 0) TRY(ctx, tsr_disk_list(ctx, survey->gens, generations));
+    TRY(ctx, tsr_disk_list(ctx, survey->root, names));
+    if (!TSR_MUTANT(SURVEY_UNFENCED)) TRY(ctx, check_epoch(ctx, survey, names->highest_epoch));
     tsr_listing_sort(names);
     tsr_listing_sort(generations);
     survey->candidates = TSR_NEW(survey->arena, tsr_name, names->count + 1);
@@ -262,7 +268,7 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
             add_unnamed(ctx, survey, name);
     }
     TRY(ctx, reach(ctx, survey));
-    if (survey->candidate_count) survey->committed = true;
+    survey->committed |= survey->candidate_count > 0;
     return TSR_SUCCESS;
 }
 

@@ -112,6 +112,7 @@ static tsr_result cpu_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_mem
     if (list->cost_max >= TSR_LAUNCH_COST_SHARED) tsr_threads_wake(self->threads);
     for (uint32_t i = 0; i < list->command_count; i++) {
         const tsr_device_command *command = &list->commands[i];
+        if (list->guard && i == list->guarded_command) list->guard(list->guard_user);
         if (command->is_copy) {
             memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
             continue;

@@ -46,6 +46,10 @@ typedef struct tsr_device_list {
     tsr_device_range inputs, outputs; /* brought to the device before, and back after */
     uint64_t cost_max;                /* of its launches */
     void *prepared;                   /* the device's own; NULL before prepare */
+    /* A device that shares memory calls it before this command; NULL: nobody waits. */
+    void (*guard)(void *user);
+    void *guard_user; /* borrowed */
+    uint32_t guarded_command;
 } tsr_device_list;
 
 typedef struct tsr_device_options {

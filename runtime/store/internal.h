@@ -53,6 +53,7 @@ struct tsr_store {
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
     bool busy, quit;
+    bool copying; /* busy, and the tensors are still read */
     tsr_save_status status;
     uint64_t failures_logged;
     char failure_text[TSR_ERROR_TEXT_MAX];

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving: the caller copies into staging, one thread runs coordinator and rank until the generation
- * is committed, read back and collected. After reserve nothing allocates.
+ * Saving: the state is copied into staging, a small one by the caller; one thread runs coordinator
+ * and rank until the generation is committed, read back and collected. After reserve nothing
+ * allocates.
  */
+#include "runtime/commit/mutants.h"
 #include "runtime/store/internal.h"
 
 #include <inttypes.h>
@@ -13,6 +15,8 @@
 #include <time.h>
 
 enum { HUGE_PAGE_BYTES = 2 << 20, COPY_TASKS_MAX = 256 };
+/* Up to this size the caller copies: it takes less time than to tell another thread. */
+enum { COPY_AT_ONCE_BYTES = 256 << 10 };
 
 static double seconds_now(void) {
     struct timespec now;
@@ -26,6 +30,32 @@ static uint64_t aligned(uint64_t size_bytes) {
 
 static uint8_t *staged(const tsr_store *store, const tsr_chunk_row *chunk) {
     return store->staging + store->segment_starts[chunk->segment] + chunk->offset;
+}
+
+/* ---- the copy ---- */
+
+static uint64_t chunks_per_copy(const tsr_store *store) {
+    return 1 + store->plan.chunk_count / COPY_TASKS_MAX;
+}
+
+static void copy_chunks(void *user, uint64_t task, unsigned member) {
+    tsr_store *store = user;
+    (void)member;
+    uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
+    for (uint64_t i = task * per_task; i < end && i < store->plan.chunk_count; i++) {
+        const tsr_chunk_row *chunk = &store->plan.chunks[i];
+        memcpy(staged(store, chunk), store->sources[i], chunk->size_bytes);
+    }
+}
+
+/* The crew has nothing else to do yet; who calls copies, too. */
+static void copy_state(tsr_store *store) {
+    tsr_crew *crew = &store->reader->crew;
+    uint64_t per_task = chunks_per_copy(store);
+    uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
+    tsr_crew_begin(crew, TSR_CREW_COMPUTE, copy_chunks, store);
+    tsr_crew_offer(crew, tasks);
+    tsr_crew_wait(crew, tasks);
 }
 
 /* ---- the thread ---- */
@@ -76,7 +106,15 @@ static void *thread_main(void *user) {
     for (;;) {
         while (!store->busy && !store->quit) pthread_cond_wait(&store->changed, &store->mutex);
         if (!store->busy) break;
+        bool copies = store->copying;
         pthread_mutex_unlock(&store->mutex);
+        if (copies) {
+            copy_state(store);
+            pthread_mutex_lock(&store->mutex);
+            store->copying = false;
+            pthread_cond_broadcast(&store->changed);
+            pthread_mutex_unlock(&store->mutex);
+        }
         save_once(store);
         pthread_mutex_lock(&store->mutex);
         store->busy = false;
@@ -183,31 +221,7 @@ static void log_failures(tsr_store *store) {
             store->failure_text);
 }
 
-static uint64_t chunks_per_copy(const tsr_store *store) {
-    return 1 + store->plan.chunk_count / COPY_TASKS_MAX;
-}
-
-static void copy_chunks(void *user, uint64_t task, unsigned member) {
-    tsr_store *store = user;
-    (void)member;
-    uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
-    for (uint64_t i = task * per_task; i < end && i < store->plan.chunk_count; i++) {
-        const tsr_chunk_row *chunk = &store->plan.chunks[i];
-        memcpy(staged(store, chunk), store->sources[i], chunk->size_bytes);
-    }
-}
-
-/* No save is under way, so the crew has nothing else to do. The caller copies, too. */
-static void copy_state(tsr_store *store) {
-    tsr_crew *crew = &store->reader->crew;
-    uint64_t per_task = chunks_per_copy(store);
-    uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
-    tsr_crew_begin(crew, TSR_CREW_COMPUTE, copy_chunks, store);
-    tsr_crew_offer(crew, tasks);
-    tsr_crew_wait(crew, tasks);
-}
-
-tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
+tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
     double start = seconds_now();
     TSR_ASSERT(store->thread_started && position->virtual_ranks && position->seed <= UINT32_MAX);
     tsr_save_status status = tsr_store_wait(store);
@@ -220,12 +234,30 @@ tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *po
              "decides",
              store->directory);
     store->staged = *position;
-    copy_state(store);
+    bool at_once = tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
+    if (at_once) copy_state(store);
     pthread_mutex_lock(&store->mutex);
     store->busy = true;
+    store->copying = !at_once;
     store->status.stall_seconds = seconds_now() - start;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->mutex);
+    return TSR_SUCCESS;
+}
+
+void tsr_store_wait_copied(tsr_store *store) {
+    pthread_mutex_lock(&store->mutex);
+    if (store->copying && !TSR_MUTANT(COPY_UNAWAITED)) {
+        double start = seconds_now();
+        while (store->copying) pthread_cond_wait(&store->changed, &store->mutex);
+        store->status.stall_seconds += seconds_now() - start;
+    }
+    pthread_mutex_unlock(&store->mutex);
+}
+
+tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
+    TRY(ctx, tsr_store_save_begin(ctx, store, position));
+    tsr_store_wait_copied(store);
     return TSR_SUCCESS;
 }
 

@@ -2,6 +2,9 @@
  *
  * Training through the library: callbacks, stopping, resuming, replaying, on one model and several.
  */
+#include "loader/model.h"
+#include "runtime/data/shuffle.h"
+#include "runtime/store.h"
 #include "tests/loader/digits.h"
 
 #include <criterion/criterion.h>
@@ -192,6 +195,50 @@ Test(train, a_state_that_does_not_fit) {
     options.resume = TSR_RESUME_AUTO;
     options.keep = 1;
     REFUSED(&d, try(&options), TSR_USAGE, "1");
+}
+
+/* A state as another program saved it, of this bundle and these tensors. */
+static void save_state(const char *directory, const tsr_position *position) {
+    const tsr_store_options options = {.size_bytes = sizeof options,
+                                       .directory = directory,
+                                       .bundle_hash = tsr_model_get_digest(d.model),
+                                       .numerics = tsr_model_get_numerics(d.model),
+                                       .keep = 2};
+    tsr_store *store = NULL;
+    tsr_recovery recovery;
+    digits_must(&d, tsr_store_open(&d.ctx, &options, TSR_RESUME_AUTO, 0, &store, &recovery));
+    digits_must(&d, tsr_store_reserve(&d.ctx, store, d.model->state, d.model->state_count));
+    digits_must(&d, tsr_store_save(&d.ctx, store, position));
+    cr_assert_eq(tsr_store_wait(store).committed_count, 1);
+    tsr_store_close(&d.ctx, store);
+}
+
+/* Of the same bundle, and yet of another V, another shuffle, another place in the data. */
+Test(train, a_state_of_another_v) {
+    static const struct {
+        const char *name;
+        tsr_position position;
+        const char *text;
+    } rows[] = {
+        {"v",
+         {1, 3, 3 * DIGITS_BATCH, 2, TSR_SHUFFLE_VERSION},
+         "the state has virtual ranks 2; this run has 1"},
+        {"shuffle",
+         {1, 3, 3 * DIGITS_BATCH, 1, TSR_SHUFFLE_VERSION + 1},
+         "the state has shuffle version"},
+        {"sample",
+         {1, 3, 3 * DIGITS_BATCH + 1, 1, TSR_SHUFFLE_VERSION},
+         "the state has global sample index"},
+    };
+    tsr_train_options options = digits_training(&d, 5);
+    digits_must(&d, try(&options)); /* the tensors hold values */
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        options.state_directory = digits_path(&d, rows[i].name);
+        save_state(options.state_directory, &rows[i].position);
+        size_t files = digits_count_files(options.state_directory);
+        REFUSED(&d, try(&options), TSR_MISMATCH, rows[i].text);
+        cr_assert_geq(digits_count_files(options.state_directory), files, "one is lost");
+    }
 }
 
 Test(train, a_log_is_replayed_to_the_same_bits) {

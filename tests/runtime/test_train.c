@@ -210,6 +210,38 @@ Test(train, not_finite_is_named_and_never_saved) {
     finish(&b, true);
 }
 
+typedef struct guarded {
+    const bench *b;
+    float w;
+    unsigned calls;
+} guarded;
+
+static void note_guard(void *user) {
+    guarded *g = user;
+    g->calls++;
+    g->w = ((const float *)g->b->state[0].data)[0];
+}
+
+/* Whoever reads the tensors is told before the first of them changes, once a run. */
+Test(train, the_guard_is_called_before_a_tensor_is_written) {
+    bench b;
+    begin(&b, NULL, 0, false);
+    guarded g = {.b = &b};
+    float before = ((const float *)b.state[0].data)[0];
+    tsr_executor_set_guard(b.executor, note_guard, &g);
+    must(&b, tsr_executor_run(&b.ctx, b.executor, TOY_ROWS, 0));
+    cr_assert_eq(g.calls, 0, "this entry writes no tensor");
+    memset(tsr_executor_get_input(b.executor, TOY_TRAIN, 0), 5, 8);
+    must(&b, tsr_executor_run(&b.ctx, b.executor, TOY_TRAIN, 1));
+    cr_assert_eq(g.calls, 1);
+    cr_assert_eq(g.w, before, "it was called after the write");
+    cr_assert_neq(((const float *)b.state[0].data)[0], before);
+    tsr_executor_set_guard(b.executor, NULL, NULL);
+    must(&b, tsr_executor_run(&b.ctx, b.executor, TOY_TRAIN, 2));
+    cr_assert_eq(g.calls, 1);
+    finish(&b, true);
+}
+
 Test(train, index_out_of_range_changes_nothing) {
     bench b;
     begin(&b, NULL, 0, false);

@@ -46,6 +46,29 @@ Test(store, opened_twice_without_a_save) {
     end(b);
 }
 
+/* What is overwritten at once after the copy was waited for is saved as it was. */
+Test(store, copied_while_the_caller_goes_on) {
+    enum { COUNT = 9 << 20 };
+    bench *b = begin();
+    uint8_t *bytes = malloc(COUNT);
+    const tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {COUNT}}, bytes};
+    must_open(b);
+    cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, &tensor, 1).code, TSR_OK);
+    for (uint64_t step = 1; step <= 3; step++) {
+        tsr_position position = model_position(step);
+        memset(bytes, (int)step, COUNT);
+        cr_assert_eq(tsr_store_save_begin(&b->ctx, b->store, &position).code, TSR_OK);
+        tsr_store_wait_copied(b->store);
+        memset(bytes, 0, COUNT);
+        cr_assert_eq(tsr_store_wait(b->store).committed_count, step);
+    }
+    must_open(b);
+    cr_assert_eq(tsr_store_load(&b->ctx, b->store, &tensor, 1).code, TSR_OK);
+    for (size_t i = 0; i < COUNT; i++) cr_assert_eq(bytes[i], 3, "byte %zu is %u", i, bytes[i]);
+    free(bytes);
+    end(b);
+}
+
 /* Three chunks, the last one short, spread over segments by a small limit. */
 Test(store, large_tensors_and_many_segments) {
     enum { COUNT = (9 << 20) / 4 + 3 };
@@ -61,10 +84,12 @@ Test(store, large_tensors_and_many_segments) {
     b->store->segment_bytes_max = 5 << 20;
     cr_assert_eq(tsr_store_reserve(&b->ctx, b->store, tensors, 3).code, TSR_OK);
     cr_assert_eq(b->store->plan.segment_count, 3);
-    cr_assert_eq(tsr_store_save(&b->ctx, b->store, &position).code, TSR_OK);
+    cr_assert_eq(tsr_store_save_begin(&b->ctx, b->store, &position).code, TSR_OK);
+    for (size_t i = 0; i < COUNT; i++) cr_assert_eq(large[i], (float)i, "reading is allowed");
+    tsr_store_wait_copied(b->store);
+    memset(large, 0, COUNT * sizeof *large);
     cr_assert_eq(tsr_store_wait(b->store).committed_count, 1);
     must_open(b);
-    memset(large, 0, COUNT * sizeof *large);
     memset(small, 0, sizeof small);
     cr_assert_eq(tsr_store_load(&b->ctx, b->store, tensors, 3).code, TSR_OK, "%s",
                  b->ctx.error.text);

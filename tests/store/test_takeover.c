@@ -187,6 +187,58 @@ Test(takeover, a_directory_that_cannot_be_listed_again) {
 
 /* ---- the old run ---- */
 
+typedef struct successor {
+    bench *b;
+    tsr_ctx ctx;
+    model m;
+} successor;
+
+/* A whole run, of a later epoch if the other has published its own. */
+static void run_after(void *user) {
+    successor *s = user;
+    tsr_store *store;
+    tsr_recovery recovery;
+    fault_io_drop_locks(s->b->disk);
+    s->ctx = (tsr_ctx){.io = s->b->ctx.io};
+    cr_assert_eq(model_open(&s->ctx, &store, &recovery).code, TSR_OK, "%s", s->ctx.error.text);
+    cr_assert_eq(tsr_store_reserve(&s->ctx, store, s->m.tensors, MODEL_TENSORS).code, TSR_OK);
+    for (uint64_t step = 7; step <= 9; step++)
+        cr_assert(model_save(&s->ctx, store, &s->m, step), "%s", s->ctx.error.text);
+    tsr_store_close(&s->ctx, store);
+}
+
+/* It sleeps anywhere in its opening while another opens, saves, collects and ends: either it goes
+ * on, and may not save, or it is told that it was replaced, or that what it had chosen is gone. */
+Test(takeover, a_run_that_sleeps_while_it_opens) {
+    unsigned refused = 0, tried = 0;
+    for (bool fired = true; fired; tried++) {
+        bench *b = with_four();
+        successor *s = calloc(1, sizeof *s);
+        s->b = b;
+        model_init(&s->m);
+        fault_io_arm(
+            b->disk,
+            &(fault_plan){.kind = FAULT_CALL, .at = tried + 1, .call = run_after, .call_user = s});
+        tsr_result result = open_keeping(b, 2);
+        fired = fault_io_fired(b->disk);
+        fault_io_arm(b->disk, NULL);
+        cr_assert(!result.code || result.code == TSR_LOCKED || result.code == TSR_IO, "at %u: %s",
+                  tried + 1, b->ctx.error.text);
+        cr_assert_eq(b->log.errors, 0, "at %u: %s", tried + 1, b->log.last_error);
+        if (result.code == TSR_LOCKED && strstr(b->ctx.error.text, "took the store over"))
+            refused++;
+        tsr_store_close(&b->ctx, b->store);
+        b->store = NULL;
+        fault_io_drop_locks(b->disk);
+        must_open(b);
+        must_load(b, fired ? 9 : 6);
+        end(b);
+        free(s);
+    }
+    cr_assert_gt(tried, 40);
+    cr_assert_gt(refused, 2, "%u", refused);
+}
+
 static void publish_epoch(void *user) {
     const tsr_io *io = ((bench *)user)->ctx.io;
     int fd = io->open(io->self, TSR_IO_CWD, "/s/EPOCH.9", O_WRONLY | O_CREAT, 0644);
