@@ -14,27 +14,56 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TYPES_MAX = 16 };
+
+/* What a core type's kernels need of the CPU; others would stop the program. */
+typedef enum needs { AVX2, AVX512, AVX512_BF16 } needs;
+typedef struct core_type {
+    const char *name;
+    needs needs;
+} core_type;
+
 typedef struct blas_library {
     const char *name, *file, *serial_file, *variable;
-    const char *types[16];
+    core_type types[TYPES_MAX];
 } blas_library;
 
-/* Every core type whose instructions a CPU of level v3 or v4 has: those of AMD before Zen use FMA4.
- */
+/* Every core type whose instructions a CPU of level v3 or above may have: those of AMD before Zen
+ * use FMA4. */
 static const blas_library libraries[] = {
     {"OpenBLAS",
      "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
      "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas.so.0",
      "OPENBLAS_CORETYPE",
-     {"Haswell", "Zen", "SkylakeX", "Cooperlake", "Sapphirerapids", "Sandybridge", "Nehalem",
-      "Core2", "Prescott"}},
+     {{"Haswell", AVX2},
+      {"Zen", AVX2},
+      {"SkylakeX", AVX512},
+      {"Cooperlake", AVX512_BF16},
+      {"Sapphirerapids", AVX512_BF16},
+      {"Sandybridge", AVX2},
+      {"Nehalem", AVX2},
+      {"Core2", AVX2},
+      {"Prescott", AVX2}}},
     /* numbers of arch_t in BLIS 0.9: skx, haswell, zen3, zen2, zen */
     {"BLIS",
      "/usr/lib/x86_64-linux-gnu/blis-pthread/libblis.so.4",
      "/usr/lib/x86_64-linux-gnu/blis-serial/libblis.so.4",
      "BLIS_ARCH_TYPE",
-     {"0", "3", "6", "7", "8"}},
+     {{"0", AVX512}, {"3", AVX2}, {"6", AVX2}, {"7", AVX2}, {"8", AVX2}}},
 };
+
+static bool can_run(needs wanted) {
+    switch (wanted) {
+    case AVX2:
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case AVX512:
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+    case AVX512_BF16:
+        return __builtin_cpu_supports("avx512bf16");
+    }
+    return false;
+}
 
 typedef struct prepared {
     const peer *library;
@@ -93,7 +122,9 @@ static bool open_one(const blas_library *library, const char *type, const char *
 size_t peers_open_blas(const char *folder, unsigned threads, peer *peers, size_t room) {
     size_t count = 0;
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
-        for (size_t t = 0; t < 16 && libraries[i].types[t] && count < room; t++)
-            count += open_one(&libraries[i], libraries[i].types[t], folder, threads, &peers[count]);
+        for (size_t t = 0; t < TYPES_MAX && libraries[i].types[t].name && count < room; t++)
+            if (can_run(libraries[i].types[t].needs))
+                count += open_one(&libraries[i], libraries[i].types[t].name, folder, threads,
+                                  &peers[count]);
     return count;
 }
