@@ -11,7 +11,8 @@
 
 /* The passes of the stage, in order. */
 #define TSR_GRAPH_PIPELINE                                                                         \
-    "tessera-verify,tessera-name-calls,inline,tessera-streams,tessera-keep-entries,"               \
+    "tsched-verify,tsched-apply,tessera-verify,tessera-name-calls,inline,tessera-streams,tessera-" \
+    "keep-entries,"                                                                                \
     "tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff,tessera-decompose,"    \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 

@@ -9,6 +9,7 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/graph/passes.h"
+#include "compiler/schedule/schedule.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,15 +29,17 @@ static bool check_nested(MlirOperation op) {
     return false;
 }
 
-/* In a scheduled program entries call groups, or the kernels that these became. */
-static bool is_scheduled(MlirOperation op) {
-    return tsr_op_is(op, "tsched.call") || tsr_op_is(op, "tsched.func") ||
-           tsr_op_is(op, "tile.func");
+/* Plans stand beside the program; in a scheduled one entries call groups, or the kernels that these
+ * became. */
+static bool is_scheduling(MlirOperation op, bool scheduled) {
+    return tsr_op_is_plan(op) ||
+           (scheduled && (tsr_op_is(op, "tsched.call") || tsr_op_is(op, "tsched.func") ||
+                          tsr_op_is(op, "tile.func")));
 }
 
 static bool check_op(MlirOperation op, bool scheduled) {
     bool done = true;
-    if (scheduled && is_scheduled(op)) return true;
+    if (is_scheduling(op, scheduled)) return true;
     if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && !tsr_op_is(op, "func.call") &&
         !tsr_op_is(op, "func.return")) {
         tsr_diag_error(where(op), TSR_DIAG_OPERATION,
@@ -56,7 +59,7 @@ static bool check_op(MlirOperation op, bool scheduled) {
 
 static bool check_func(MlirOperation func, bool scheduled) {
     bool done = true;
-    if (scheduled && is_scheduled(func)) return true;
+    if (is_scheduling(func, scheduled)) return true;
     if (!tsr_op_is(func, "func.func")) {
         tsr_diag_error(where(func), TSR_DIAG_MODULE_OP, "%s: a program holds only functions",
                        tsr_op_name(func));
@@ -216,6 +219,7 @@ static bool check_training(MlirOperation op, MlirOperation func) {
 static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, size_t count) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
             switch (tsr_graph_op_of(op)) {
             case TSR_GRAPH_PARAM:
@@ -334,6 +338,7 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
 static bool check_declarations(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
             tsr_graph_op id = tsr_graph_op_of(op);
             if (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE)
@@ -354,7 +359,7 @@ static bool verify(MlirModule module, bool scheduled) {
     done = done && tsr_graph_tensors(&ctx, module, &arena, &tensors, &count).code == TSR_OK &&
            check_program(module, tensors, count);
     if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-            if (!is_scheduled(func)) done = check_entry(func, &arena) && done;
+            if (!is_scheduling(func, scheduled)) done = check_entry(func, &arena) && done;
         }
     tsr_arena_finish(&arena);
     return done;

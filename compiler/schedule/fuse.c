@@ -295,20 +295,24 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
     MlirType type = mlirFunctionTypeGet(f->mlir, (intptr_t)group->input_count, inputs,
                                         (intptr_t)group->output_count, results);
     uint64_t bytes = group->read_bytes + group->written_bytes;
+    MlirAttribute chosen = tsr_op_attr(e->ops[anchor(group)], TSR_CHOSEN_TILE);
+    bool is_chosen = !mlirAttributeIsNull(chosen);
     const tsr_attr attrs[] = {
         {"sym_name", tsr_attr_make_string(f->mlir, "")},
         {"function_type", tsr_attr_make_type(type)},
         {"kind", tsr_attr_make_string(f->mlir, group->rows ? "rows" : tsr_op_group_kind(row))},
-        {"source", tsr_attr_make_string(f->mlir, "default")},
+        {"source", tsr_attr_make_string(f->mlir, is_chosen ? "user" : "default")},
         {"flops", tsr_attr_make_i64(f->mlir, group_flops(e, group))},
         {"bytes", tsr_attr_make_i64(f->mlir, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes)},
+        {"tile", chosen}, /* the last: left out where nothing was chosen */
     };
     tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
-    *out_func = tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
-                                                   .attr_count = sizeof attrs / sizeof attrs[0],
-                                                   .attrs = attrs,
-                                                   .region_count = 1,
-                                                   .regions = &region});
+    *out_func = tsr_build(&outside,
+                          &(tsr_op_desc){.name = "tsched.func",
+                                         .attr_count = sizeof attrs / sizeof attrs[0] - !is_chosen,
+                                         .attrs = attrs,
+                                         .region_count = 1,
+                                         .regions = &region});
     return TSR_SUCCESS;
 }
 

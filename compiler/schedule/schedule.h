@@ -4,7 +4,7 @@
  * (param, opt.state, step, constants) and its `assign`s; every `tsched.func` is one kernel to be.
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
- * As passes: `tsched-fuse`.
+ * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -42,6 +42,18 @@ bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to);
 /* Constants that kernels read whole stay in the entry, become tensors of the bundle, and carry
  * their name in this attribute: a function of type and value, so that equal ones are one. */
 #define TSR_CONSTANT_NAME "tessera.tensor"
+
+/* An op of plan.td: it says what shall be, and computes nothing. */
+bool tsr_op_is_plan(MlirOperation op);
+/* Sizes of tiles that a plan chose, on the op that they are for. */
+#define TSR_CHOSEN_TILE "tsched.tile"
+
+/* Passes tsched-apply: plans' choices go to ops, plans are removed;
+ * tsched-verify: the functions that plans name exist; tsched-pipeline: what the schedule of
+ * each tsched.pipeline.region comes to, as attributes. */
+bool tsr_pass_apply(MlirModule module);
+bool tsr_pass_verify_plans(MlirModule module);
+bool tsr_pass_pipeline(MlirModule module);
 
 /* Pass tsched-fuse. Entries that already hold calls of groups stay as they are. */
 bool tsr_pass_fuse(MlirModule module);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Schedule IR: dialect `tsched`. A `tsched.func` is a fusion group, the kernel to be; an entry calls
-// its groups with `tsched.call`. The rules of the kinds are checked in C (verify.c).
+// its groups with `tsched.call`. The rules of the kinds are checked in C (verify.c). The ops of
+// plan.td say what groups, layouts and tiles shall be before there are groups.
 #ifndef TSR_SCHEDULE_TD
 #define TSR_SCHEDULE_TD
 
+include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -15,6 +17,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Tsched_Dialect : Dialect {
   let name = "tsched";
   let cppNamespace = "::tessera::schedule";
+  let useDefaultTypePrinterParser = 1;
 }
 
 def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFromAbove]> {
@@ -64,10 +67,17 @@ def Tsched_CallOp : Op<Tsched_Dialect, "call",
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
 }
 
-def Tsched_ReturnOp : Op<Tsched_Dialect, "return", [Pure, Terminator, HasParent<"FuncOp">]> {
-  let summary = "outputs of a fusion group";
-  let arguments = (ins Variadic<AnyRankedTensor>:$values);
-  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+def Tsched_ReturnOp : Op<Tsched_Dialect, "return", [Pure, Terminator, ParentOneOf<["FuncOp", "ModuleOp"]>]> {
+  let summary = "outputs of a fusion group, or what a plan makes";
+  let description = [{
+    `tsched.return %0 : tensor<4xf32>` in a `tsched.func`; `tsched.return %f` in a `tsched.module`, where
+    every operand is a `!tsched.func`.
+  }];
+  let arguments = (ins Variadic<AnyType>:$values);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
+
+include "compiler/schedule/plan.td"
 
 #endif

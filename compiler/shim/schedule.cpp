@@ -3,10 +3,12 @@
 // TableGen glue of dialect `tsched`. The rules of its ops are in C (compiler/schedule/verify.c).
 #include "compiler/shim/shim.h"
 
+#include <llvm/ADT/TypeSwitch.h>
 #include <mlir/CAPI/IR.h>
 #include <mlir/CAPI/Registration.h>
 #include <mlir/IR/Builders.h>
 #include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/DialectImplementation.h>
 #include <mlir/IR/OpImplementation.h>
 #include <mlir/IR/SymbolTable.h>
 #include <mlir/Interfaces/ControlFlowInterfaces.h>
@@ -17,9 +19,13 @@
 // The order of generated files is not free.
 // clang-format off
 #include "compiler/schedule_dialect.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/schedule_types.h.inc"
 #define GET_OP_CLASSES
 #include "compiler/schedule_ops.h.inc"
 #include "compiler/schedule_dialect.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/schedule_types.cpp.inc"
 #define GET_OP_CLASSES
 #include "compiler/schedule_ops.cpp.inc"
 // clang-format on
@@ -49,7 +55,38 @@ mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbol
     return mlir::success(tsr_schedule_verify_call(wrap(getOperation()), wrap(callee)));
 }
 
+// %a, %b (`:` types)?; without types each is a !tsched.func.
+mlir::ParseResult ReturnOp::parse(mlir::OpAsmParser &parser, mlir::OperationState &state) {
+    llvm::SmallVector<mlir::OpAsmParser::UnresolvedOperand> operands;
+    llvm::SmallVector<mlir::Type> types;
+    llvm::SMLoc place = parser.getCurrentLocation();
+    if (parser.parseOptionalAttrDict(state.attributes) || parser.parseOperandList(operands) ||
+        parser.parseOptionalColonTypeList(types))
+        return mlir::failure();
+    if (types.empty()) types.assign(operands.size(), FuncType::get(parser.getContext()));
+    return parser.resolveOperands(operands, types, place, state.operands);
+}
+
+void ReturnOp::print(mlir::OpAsmPrinter &printer) {
+    bool plan =
+        llvm::all_of(getOperandTypes(), [](mlir::Type type) { return llvm::isa<FuncType>(type); });
+    printer.printOptionalAttrDict((*this)->getAttrs());
+    if (getNumOperands()) printer << ' ' << getOperands();
+    if (getNumOperands() && !plan) printer << " : " << getOperandTypes();
+}
+
+#define X(Class, mnemonic, rule)                                                                   \
+    mlir::LogicalResult Class::verify() {                                                          \
+        return mlir::success(tsr_schedule_verify_plan(wrap(getOperation())));                      \
+    }
+#include "compiler/schedule/plan.def"
+#undef X
+
 void TschedDialect::initialize() {
+    addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/schedule_types.cpp.inc"
+        >();
     addOperations<
 #define GET_OP_LIST
 #include "compiler/schedule_ops.cpp.inc"

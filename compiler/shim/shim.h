@@ -72,6 +72,7 @@ bool tsr_sr_verify_op(MlirOperation op);
 /* Called from the glue, defined in compiler/schedule/. `callee` is null where there is none. */
 bool tsr_schedule_verify_func(MlirOperation func);
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee);
+bool tsr_schedule_verify_plan(MlirOperation op); /* every op of plan.def */
 
 /* ---- target.cpp ---- */
 /* Called from the glue, defined in compiler/target/host/. */

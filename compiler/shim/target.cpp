@@ -3,10 +3,12 @@
 // TableGen glue of dialect `tessera_target`. The rules of its ops are in C (compiler/target/host/).
 #include "compiler/shim/shim.h"
 
+#include <llvm/ADT/TypeSwitch.h>
 #include <mlir/CAPI/IR.h>
 #include <mlir/CAPI/Registration.h>
 #include <mlir/IR/Builders.h>
 #include <mlir/IR/BuiltinTypes.h>
+#include <mlir/IR/DialectImplementation.h>
 #include <mlir/IR/OpImplementation.h>
 #include <mlir/IR/SymbolTable.h>
 #include <mlir/Interfaces/SideEffectInterfaces.h>
@@ -14,9 +16,13 @@
 // The order of generated files is not free.
 // clang-format off
 #include "compiler/target_dialect.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/target_types.h.inc"
 #define GET_OP_CLASSES
 #include "compiler/target_ops.h.inc"
 #include "compiler/target_dialect.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/target_types.cpp.inc"
 #define GET_OP_CLASSES
 #include "compiler/target_ops.cpp.inc"
 // clang-format on
@@ -44,6 +50,10 @@ mlir::LogicalResult LaunchOp::verifySymbolUses(mlir::SymbolTableCollection &symb
 }
 
 void TargetDialect::initialize() {
+    addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/target_types.cpp.inc"
+        >();
     addOperations<
 #define GET_OP_LIST
 #include "compiler/target_ops.cpp.inc"

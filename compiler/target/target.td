@@ -6,6 +6,7 @@
 #ifndef TSR_TARGET_TD
 #define TSR_TARGET_TD
 
+include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/BuiltinTypes.td"
 include "mlir/IR/OpBase.td"
@@ -15,6 +16,12 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Target_Dialect : Dialect {
   let name = "tessera_target";
   let cppNamespace = "::tessera::target";
+  let useDefaultTypePrinterParser = 1;
+}
+
+def Target_TokenType : TypeDef<Target_Dialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "something that has been begun, and is done when it has been awaited";
 }
 
 class Target_Op<string mnemonic, list<Trait> traits = []> : Op<Target_Dialect, mnemonic, traits> {
@@ -42,11 +49,18 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
     in_place  inputs that an output of the same type may lie over.
     faults    it can report a bad index.
     flops, bytes  estimates for one launch, for messages and expected durations.
+    requires  a feature of host/gates.def that the device must have.
+    threads, registers, shared_bytes, cluster  of a program on a GPU: threads in it, registers of a
+              thread, shared memory, programs of a cluster; in the ranges of what `requires` names.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
-      I64Attr:$grid, OptionalAttr<I64ArrayAttr>:$in_place, OptionalAttr<UnitAttr>:$faults,
-      OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes);
-  let assemblyFormat = "$sym_name `:` $function_type `grid` $grid attr-dict";
+      I64Attr:$grid, OptionalAttr<StrAttr>:$requires, OptionalAttr<I64ArrayAttr>:$in_place,
+      OptionalAttr<UnitAttr>:$faults, OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes,
+      OptionalAttr<I64Attr>:$threads, OptionalAttr<I64Attr>:$registers,
+      OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<I64Attr>:$cluster);
+  let assemblyFormat = [{
+    $sym_name `:` $function_type `grid` $grid (`requires` `=` $requires^)? attr-dict
+  }];
 }
 
 def Target_DataOp : Target_Op<"data"> {
@@ -138,6 +152,108 @@ def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
   let summary = "first operand <- second operand; they do not overlap";
   let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
+}
+
+def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
+  let summary = "ranks of an axis exchange a buffer";
+  let description = [{
+    `tessera_target.collective "all_gather" %all, %mine over "dp" ranks 4 : memref<16xf32>, memref<4xf32>`
+
+    "all_reduce", "broadcast" and "all_to_all" keep the type; "all_gather" makes the first dim `ranks` times
+    larger, "reduce_scatter" as many times smaller. algo: "ring" or "tree".
+  }];
+  let arguments = (ins StrAttr:$kind, Target_Buffer:$to, Target_Buffer:$from, StrAttr:$axis,
+      I64Attr:$ranks, OptionalAttr<StrAttr>:$algo);
+  let assemblyFormat = [{
+    $kind $to `,` $from `over` $axis `ranks` $ranks attr-dict `:` type($to) `,` type($from)
+  }];
+}
+
+def Target_ExportOp : Target_Op<"export", [HasParent<"FuncOp">]> {
+  let summary = "begins to store a resilience token of this name, after others are done";
+  let description = "`%t = tessera_target.export \"step\" after (%a)`; it must be awaited.";
+  let arguments = (ins StrAttr:$name, Variadic<Target_TokenType>:$after);
+  let results = (outs Target_TokenType:$token);
+  let assemblyFormat = "$name (`after` `(` $after^ `)`)? attr-dict";
+}
+
+def Target_ImportOp : Target_Op<"import", [HasParent<"FuncOp">]> {
+  let summary = "begins to restore from the resilience token of this name";
+  let arguments = (ins StrAttr:$name, Variadic<Target_TokenType>:$after);
+  let results = (outs Target_TokenType:$token);
+  let assemblyFormat = "$name (`after` `(` $after^ `)`)? attr-dict";
+}
+
+def Target_AwaitOp : Target_Op<"await"> {
+  let summary = "goes on when all of these are done; each is awaited once";
+  let arguments = (ins Variadic<Target_TokenType>:$tokens);
+  let assemblyFormat = "$tokens attr-dict";
+}
+
+//===--- in the bodies of kernels ----------------------------------------------------------------===//
+
+// Memory spaces of GPUs as LLVM numbers them: 0 generic, 1 global, 3 shared, 4 constant, 5 private.
+class Target_Instr<string mnemonic> : Target_Op<mnemonic> {
+  let arguments = (ins StrAttr:$text, StrAttr:$constraints, Variadic<AnyType>:$inputs,
+      OptionalAttr<StrAttr>:$requires);
+  let results = (outs Variadic<AnyType>:$outputs);
+  let assemblyFormat = [{
+    $text `,` $constraints `(` $inputs `)` (`requires` `=` $requires^)? attr-dict
+    `:` functional-type($inputs, $outputs)
+  }];
+}
+
+def Target_PtxInstrOp : Target_Instr<"ptx_instr"> {
+  let summary = "instructions of PTX";
+  let description = [{
+    `%d = tessera_target.ptx_instr "ex2.approx.f32 $0, $1;", "=f,f"(%x) requires = "sm_80" : (f32) -> f32`
+
+    One constraint for each result ("=h", "=r", "=l", "=f", "=d"), then for each input (or "n", or the number
+    of the result it shares a register with); `$i` stands for the i-th of them. Ends in ';'. Instructions of
+    host/gates.def need what they name.
+  }];
+}
+
+def Target_HipInstrOp : Target_Instr<"hip_instr"> {
+  let summary = "instructions of an AMD GPU";
+  let description = [{
+    `%d = tessera_target.hip_instr "v_exp_f32 $0, $1", "=v,v"(%x) requires = "gfx90a" : (f32) -> f32`
+
+    As ptx_instr; registers are "v" (vector), "a" (accumulator) or "s" (scalar).
+  }];
+}
+
+def Target_LoadOp : Target_Op<"load"> {
+  let summary = "elements from a flat offset on, with a known alignment in bytes";
+  let arguments = (ins AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
+  let results = (outs AnyType:$result);
+  let assemblyFormat = [{
+    $buffer `[` $offset `]` `align` $align attr-dict `:` type($buffer) `->` type($result)
+  }];
+}
+
+def Target_StoreOp : Target_Op<"store"> {
+  let summary = "elements to a flat offset on, with a known alignment in bytes";
+  let arguments = (ins AnyType:$value, AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
+  let assemblyFormat = [{
+    $value `,` $buffer `[` $offset `]` `align` $align attr-dict `:` type($value) `,` type($buffer)
+  }];
+}
+
+def Target_AsyncCopyOp : Target_Op<"async_copy"> {
+  let summary = "begins to copy 4, 8 or 16 bytes from global to shared memory";
+  let description = [{
+    `%t = tessera_target.async_copy %s[%i], %g[%j] bytes 16 requires = "sm_80" : memref<64xf32, 3>, memref<64xf32, 1>`
+
+    Both places are aligned to `bytes`.
+  }];
+  let arguments = (ins AnyMemRef:$to, Index:$to_offset, AnyMemRef:$from, Index:$from_offset,
+      I64Attr:$bytes, StrAttr:$requires);
+  let results = (outs Target_TokenType:$token);
+  let assemblyFormat = [{
+    $to `[` $to_offset `]` `,` $from `[` $from_offset `]` `bytes` $bytes `requires` `=` $requires attr-dict
+    `:` type($to) `,` type($from)
+  }];
 }
 
 #endif

@@ -4,15 +4,14 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/host/host.h"
+#include "compiler/target/host/rules.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool complain(MlirOperation op, tsr_diag_number number, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static bool complain(MlirOperation op, tsr_diag_number number, const char *format, ...) {
+bool tsr_target_complain(MlirOperation op, tsr_diag_number number, const char *format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -33,16 +32,17 @@ static bool check_range(MlirOperation op, const char *name, int64_t min, int64_t
     int64_t value = 0;
     if (!tsr_op_has(op, name)) return true;
     if (tsr_op_i64(op, name, &value) && value >= min && value <= max) return true;
-    return complain(op, TSR_DIAG_TARGET, "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64,
-                    name, value, min, max);
+    return tsr_target_complain(op, TSR_DIAG_TARGET,
+                               "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value,
+                               min, max);
 }
 
 static bool check_multiple(MlirOperation op, const char *name) {
     int64_t value = 0;
     tsr_op_i64(op, name, &value);
     if (value >= 0 && value % TSR_PROGRAM_ALIGN_BYTES == 0) return true;
-    return complain(op, TSR_DIAG_TARGET, "%s is %" PRId64 "; expected a multiple of %d", name,
-                    value, TSR_PROGRAM_ALIGN_BYTES);
+    return tsr_target_complain(op, TSR_DIAG_TARGET, "%s is %" PRId64 "; expected a multiple of %d",
+                               name, value, TSR_PROGRAM_ALIGN_BYTES);
 }
 
 /* ---- what a module holds ---- */
@@ -52,19 +52,45 @@ static bool check_in_place(MlirOperation op, intptr_t inputs) {
     size_t count = 0;
     if (!tsr_op_has(op, "in_place")) return true;
     if (!tsr_op_i64s(op, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, indices, &count))
-        return complain(op, TSR_DIAG_TARGET, "in_place has more than %d inputs",
-                        TSR_PROGRAM_ARGUMENTS_MAX);
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "in_place has more than %d inputs",
+                                   TSR_PROGRAM_ARGUMENTS_MAX);
     for (size_t i = 0; i < count; i++)
         if (indices[i] < 0 || indices[i] >= inputs)
-            return complain(op, TSR_DIAG_TARGET, "in_place names input %" PRId64 " of %zd",
-                            indices[i], inputs);
+            return tsr_target_complain(
+                op, TSR_DIAG_TARGET, "in_place names input %" PRId64 " of %zd", indices[i], inputs);
     return true;
 }
 
-static bool rule_kernel(MlirOperation op) {
+/* Where nothing is required, the widest ranges hold. */
+static bool check_config(MlirOperation op) {
+    static const tsr_feature widest = {
+        .threads = 1024, .registers = 512, .shared_bytes = 232448, .cluster = 8};
+    const tsr_feature *has = tsr_feature_find(tsr_op_string(op, "requires"));
+    int64_t threads = 0, registers = 0;
+    if (!tsr_target_check_feature(op)) return false;
+    if (!has) has = &widest;
+    if (!check_range(op, "threads", 1, has->threads) ||
+        !check_range(op, "registers", 16, has->registers) ||
+        !check_range(op, "shared_bytes", 0, has->shared_bytes) ||
+        !check_range(op, "cluster", 1, has->cluster))
+        return false;
+    tsr_op_i64(op, "threads", &threads);
+    tsr_op_i64(op, "registers", &registers);
+    if (threads % 32 != 0)
+        return tsr_target_complain(op, TSR_DIAG_CONFIG,
+                                   "threads is %" PRId64 "; expected a multiple of 32", threads);
+    if (has->vendor == TSR_VENDOR_NVIDIA && threads * registers > 65536)
+        return tsr_target_complain(op, TSR_DIAG_CONFIG,
+                                   "%" PRId64 " threads of %" PRId64
+                                   " registers; a processor has 65536",
+                                   threads, registers);
+    return true;
+}
+
+bool tsr_rule_kernel(MlirOperation op) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
     if (!mlirTypeIsAFunction(type))
-        return complain(op, TSR_DIAG_TARGET, "its type is not a function's");
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "its type is not a function's");
     intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
     intptr_t outputs = mlirFunctionTypeGetNumResults(type);
     for (intptr_t i = 0; i < inputs + outputs; i++) {
@@ -72,89 +98,149 @@ static bool rule_kernel(MlirOperation op) {
         if (!buffer_type(i < inputs ? mlirFunctionTypeGetInput(type, i)
                                     : mlirFunctionTypeGetResult(type, i - inputs),
                          &buffer))
-            return complain(op, TSR_DIAG_TARGET, "argument %zd is no static, dense buffer", i);
+            return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                       "argument %zd is no static, dense buffer", i);
     }
-    if (outputs == 0) return complain(op, TSR_DIAG_TARGET, "it writes nothing");
+    if (outputs == 0) return tsr_target_complain(op, TSR_DIAG_TARGET, "it writes nothing");
     if (inputs + outputs > TSR_PROGRAM_ARGUMENTS_MAX)
-        return complain(op, TSR_DIAG_TARGET, "it has %zd arguments; at most %d are possible",
-                        inputs + outputs, TSR_PROGRAM_ARGUMENTS_MAX);
+        return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                   "it has %zd arguments; at most %d are possible",
+                                   inputs + outputs, TSR_PROGRAM_ARGUMENTS_MAX);
     return check_in_place(op, inputs) && check_range(op, "grid", 1, INT64_MAX) &&
-           check_range(op, "flops", 0, INT64_MAX) && check_range(op, "bytes", 0, INT64_MAX);
+           check_range(op, "flops", 0, INT64_MAX) && check_range(op, "bytes", 0, INT64_MAX) &&
+           check_config(op);
 }
 
-static bool rule_data(MlirOperation op) {
+bool tsr_rule_data(MlirOperation op) {
     tsr_type type;
     const char *name = tsr_op_string(op, "name");
     if (!name || !tsr_name_valid(name))
-        return complain(op, TSR_DIAG_TARGET, "the tensor's name is empty, too long or not text");
+        return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                   "the tensor's name is empty, too long or not text");
     if (!tsr_type_read(mlirAttributeGetType(tsr_op_attr(op, "value")), &type))
-        return complain(op, TSR_DIAG_TARGET, "tensor '%s' has an element type no tensor has", name);
+        return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                   "tensor '%s' has an element type no tensor has", name);
     return true;
 }
 
-static bool rule_document(MlirOperation op) {
+bool tsr_rule_document(MlirOperation op) {
     const char *kind = tsr_op_string(op, "kind");
     for (size_t i = 0; i < TSR_DOCUMENT_COUNT; i++)
         if (kind && strcmp(kind, tsr_document_name((tsr_document)i)) == 0) return true;
-    return complain(op, TSR_DIAG_TARGET, "there is no document '%s'", kind ? kind : "");
+    return tsr_target_complain(op, TSR_DIAG_TARGET, "there is no document '%s'", kind ? kind : "");
 }
 
-static bool rule_func(MlirOperation op) { return check_multiple(op, "workspace"); }
+bool tsr_rule_func(MlirOperation op) { return check_multiple(op, "workspace"); }
 
 /* ---- buffers ---- */
 
-static bool rule_place(MlirOperation op) {
+static bool check_place(MlirOperation op) {
     tsr_type type;
     if (buffer_type(mlirValueGetType(tsr_op_result(op, 0)), &type)) return true;
-    return complain(op, TSR_DIAG_TARGET, "its type is no static, dense buffer of a tensor");
+    return tsr_target_complain(op, TSR_DIAG_TARGET,
+                               "its type is no static, dense buffer of a tensor");
 }
 
-static bool rule_tensor(MlirOperation op) {
+bool tsr_rule_tensor(MlirOperation op) {
     const char *name = tsr_op_string(op, "name");
     if (!name || !tsr_name_valid(name))
-        return complain(op, TSR_DIAG_TARGET, "the tensor's name is empty, too long or not text");
-    return rule_place(op);
+        return tsr_target_complain(op, TSR_DIAG_TARGET,
+                                   "the tensor's name is empty, too long or not text");
+    return check_place(op);
 }
 
-static bool rule_port(MlirOperation op) {
-    return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && rule_place(op);
+bool tsr_rule_port(MlirOperation op) {
+    return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && check_place(op);
 }
 
-static bool rule_alloc(MlirOperation op) {
+bool tsr_rule_alloc(MlirOperation op) {
     int64_t offset = 0, workspace = 0;
     uint64_t size = 0;
     tsr_type type = {0};
-    if (!rule_place(op) || !check_multiple(op, "offset")) return false;
+    if (!check_place(op) || !check_multiple(op, "offset")) return false;
     tsr_value_type(tsr_op_result(op, 0), &type);
     tsr_op_i64(op, "offset", &offset);
     tsr_op_i64(mlirOperationGetParentOperation(op), "workspace", &workspace);
     if (tsr_shape_size(&type.shape, type.dtype, &size) && offset <= workspace &&
         size <= (uint64_t)(workspace - offset))
         return true;
-    return complain(op, TSR_DIAG_TARGET,
-                    "%" PRIu64 " bytes at offset %" PRId64 " end after the workspace of %" PRId64,
-                    size, offset, workspace);
+    return tsr_target_complain(op, TSR_DIAG_TARGET,
+                               "%" PRIu64 " bytes at offset %" PRId64
+                               " end after the workspace of %" PRId64,
+                               size, offset, workspace);
 }
 
 /* ---- commands ---- */
 
-static bool rule_copy(MlirOperation op) {
+bool tsr_rule_copy(MlirOperation op) {
     if (!mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(op, 1))) return true;
-    return complain(op, TSR_DIAG_TARGET, "copies a buffer to itself");
+    return tsr_target_complain(op, TSR_DIAG_TARGET, "copies a buffer to itself");
 }
 
-static bool rule_launch(MlirOperation op) {
+bool tsr_rule_launch(MlirOperation op) {
     int64_t segments[2] = {0};
     MlirAttribute attr = tsr_op_attr(op, "operandSegmentSizes");
     for (intptr_t i = 0; i < 2 && !mlirAttributeIsNull(attr); i++)
         segments[i] = mlirDenseI32ArrayGetElement(attr, i);
-    if (segments[1] == 0) return complain(op, TSR_DIAG_LAUNCH, "it writes nothing");
+    if (segments[1] == 0) return tsr_target_complain(op, TSR_DIAG_LAUNCH, "it writes nothing");
     for (int64_t i = 0; i < segments[1]; i++)
         for (int64_t k = 0; k < i; k++)
             if (mlirValueEqual(tsr_op_operand(op, (size_t)(segments[0] + i)),
                                tsr_op_operand(op, (size_t)(segments[0] + k))))
-                return complain(op, TSR_DIAG_LAUNCH, "writes one buffer twice");
+                return tsr_target_complain(op, TSR_DIAG_LAUNCH, "writes one buffer twice");
     return true;
+}
+
+bool tsr_rule_collective(MlirOperation op) {
+    static const char *const kinds[] = {"all_reduce", "broadcast", "all_to_all", "all_gather",
+                                        "reduce_scatter"};
+    const char *kind = tsr_op_string(op, "kind"), *algo = tsr_op_string(op, "algo");
+    int64_t ranks = 0;
+    size_t index = 0, count = sizeof kinds / sizeof kinds[0];
+    tsr_type to, from;
+    while (index < count && strcmp(kind, kinds[index]) != 0) index++;
+    if (index == count)
+        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "there is no collective \"%s\"", kind);
+    if (algo && strcmp(algo, "ring") != 0 && strcmp(algo, "tree") != 0)
+        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "algo is \"%s\"; known are ring, tree",
+                                   algo);
+    tsr_op_i64(op, "ranks", &ranks);
+    if (ranks < 1 || ranks > UINT16_MAX)
+        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
+                                   "ranks is %" PRId64 "; expected 1 to %d", ranks, UINT16_MAX);
+    if (!buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &to) ||
+        !buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &from))
+        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "a type is no static, dense buffer");
+    tsr_type *whole = index == 4 ? &from : &to, *part = index == 4 ? &to : &from;
+    if (index >= 3 && part->shape.rank > 0) part->shape.dims[0] *= (uint64_t)ranks;
+    if (to.dtype == from.dtype && tsr_shape_equal(&whole->shape, &part->shape)) return true;
+    return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
+                               "the types do not fit \"%s\" of %" PRId64 " ranks", kind, ranks);
+}
+
+/* ---- tokens ---- */
+
+bool tsr_target_check_token(MlirOperation op) {
+    size_t uses = 0;
+    for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        uses += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.await");
+    if (uses == 1) return true;
+    return tsr_target_complain(op, TSR_DIAG_TOKEN, "its token is awaited %zu times; expected once",
+                               uses);
+}
+
+bool tsr_rule_transfer(MlirOperation op) {
+    const char *name = tsr_op_string(op, "name");
+    if (!name || !tsr_name_valid(name))
+        return tsr_target_complain(op, TSR_DIAG_TOKEN,
+                                   "the token's name is empty, too long or not text");
+    return tsr_target_check_token(op);
+}
+
+bool tsr_rule_await(MlirOperation op) {
+    if (tsr_op_operand_count(op) > 0) return true;
+    return tsr_target_complain(op, TSR_DIAG_TOKEN, "awaits nothing");
 }
 
 /* Equal but for the signs of integers, and i1 for i8. */
@@ -168,23 +254,24 @@ static bool stored_alike(MlirType host, MlirType device) {
 static bool check_launch(MlirOperation op, MlirOperation kernel) {
     const char *name = tsr_op_string(op, "kernel");
     if (!tsr_op_is(kernel, "tessera_target.kernel"))
-        return complain(op, TSR_DIAG_LAUNCH, "there is no tessera_target.kernel @%s", name);
+        return tsr_target_complain(op, TSR_DIAG_LAUNCH, "there is no tessera_target.kernel @%s",
+                                   name);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     int64_t inputs = mlirDenseI32ArrayGetElement(segments, 0);
     int64_t outputs = mlirDenseI32ArrayGetElement(segments, 1);
     if (inputs != mlirFunctionTypeGetNumInputs(type) ||
         outputs != mlirFunctionTypeGetNumResults(type))
-        return complain(op, TSR_DIAG_LAUNCH,
-                        "%" PRId64 " inputs and %" PRId64 " outputs; kernel @%s has %zd and %zd",
-                        inputs, outputs, name, mlirFunctionTypeGetNumInputs(type),
-                        mlirFunctionTypeGetNumResults(type));
+        return tsr_target_complain(
+            op, TSR_DIAG_LAUNCH,
+            "%" PRId64 " inputs and %" PRId64 " outputs; kernel @%s has %zd and %zd", inputs,
+            outputs, name, mlirFunctionTypeGetNumInputs(type), mlirFunctionTypeGetNumResults(type));
     for (int64_t i = 0; i < inputs + outputs; i++) {
         MlirType device = i < inputs ? mlirFunctionTypeGetInput(type, i)
                                      : mlirFunctionTypeGetResult(type, i - inputs);
         if (!stored_alike(mlirValueGetType(tsr_op_operand(op, (size_t)i)), device))
-            return complain(op, TSR_DIAG_LAUNCH,
-                            "argument %" PRId64 " is not what kernel @%s takes", i, name);
+            return tsr_target_complain(
+                op, TSR_DIAG_LAUNCH, "argument %" PRId64 " is not what kernel @%s takes", i, name);
     }
     return true;
 }
@@ -193,25 +280,27 @@ static bool check_body(MlirOperation op, MlirOperation body) {
     int64_t grid = 0, body_grid = 0;
     const char *name = tsr_op_symbol(op);
     if (!tsr_op_is(body, "tile.func"))
-        return complain(op, TSR_DIAG_LAUNCH, "@" TSR_TARGET_DEVICE " holds no tile.func @%s", name);
+        return tsr_target_complain(op, TSR_DIAG_LAUNCH,
+                                   "@" TSR_TARGET_DEVICE " holds no tile.func @%s", name);
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(op, "function_type"));
     intptr_t inputs = mlirFunctionTypeGetNumInputs(type);
     intptr_t count = inputs + mlirFunctionTypeGetNumResults(type);
     MlirBlock block = tsr_op_body(body);
     if (mlirBlockGetNumArguments(block) != count)
-        return complain(op, TSR_DIAG_LAUNCH, "@%s has %zd arguments; its body %zd", name, count,
-                        mlirBlockGetNumArguments(block));
+        return tsr_target_complain(op, TSR_DIAG_LAUNCH, "@%s has %zd arguments; its body %zd", name,
+                                   count, mlirBlockGetNumArguments(block));
     for (intptr_t i = 0; i < count; i++)
         if (!mlirTypeEqual(mlirValueGetType(mlirBlockGetArgument(block, i)),
                            i < inputs ? mlirFunctionTypeGetInput(type, i)
                                       : mlirFunctionTypeGetResult(type, i - inputs)))
-            return complain(op, TSR_DIAG_LAUNCH, "argument %zd of @%s differs from its body's", i,
-                            name);
+            return tsr_target_complain(op, TSR_DIAG_LAUNCH,
+                                       "argument %zd of @%s differs from its body's", i, name);
     tsr_op_i64(op, "grid", &grid);
     tsr_op_i64(body, "grid", &body_grid);
     if (grid != body_grid)
-        return complain(op, TSR_DIAG_LAUNCH, "@%s has %" PRId64 " programs; its body %" PRId64,
-                        name, grid, body_grid);
+        return tsr_target_complain(op, TSR_DIAG_LAUNCH,
+                                   "@%s has %" PRId64 " programs; its body %" PRId64, name, grid,
+                                   body_grid);
     return true;
 }
 
@@ -225,11 +314,11 @@ bool tsr_target_verify_op(MlirOperation op) {
         const char *name;
         bool (*rule)(MlirOperation op);
     } rules[] = {
-#define X(Class, mnemonic, rule) {"tessera_target." mnemonic, rule_##rule},
+#define X(Class, mnemonic, rule) {"tessera_target." mnemonic, tsr_rule_##rule},
 #include "compiler/target/host/ops.def"
 #undef X
     };
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
-    return complain(op, TSR_DIAG_TARGET, "has no rules");
+    return tsr_target_complain(op, TSR_DIAG_TARGET, "has no rules");
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tsched-apply: what plans chose goes to the ops they speak of, as attribute `tsched.tile`,
+ * which tsched-fuse gives to their groups; then the plans are removed.
+ */
+#include "compiler/schedule/schedule.h"
+
+#include <stdlib.h>
+
+bool tsr_op_is_plan(MlirOperation op) {
+    static const char *const names[] = {
+#define X(Class, mnemonic, rule) "tsched." mnemonic,
+#include "compiler/schedule/plan.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (tsr_op_is(op, names[i])) return true;
+    return false;
+}
+
+/* Ops whose kernels have tiles: one at most is in a group. */
+static bool has_tiles(MlirOperation op) {
+    const tsr_op_row *row = tsr_op_row_find(op);
+    return row && (row->op_class == TSR_CLASS_MATMUL || row->op_class == TSR_CLASS_ALONE);
+}
+
+typedef struct apply {
+    MlirModule module;
+    bool good;
+} apply;
+
+static void choose(apply *a, MlirOperation tile, MlirOperation func) {
+    MlirAttribute chosen = tsr_op_attr(tile, "chosen");
+    size_t count = 0;
+    if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) return; /* tsched-verify says so */
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        MlirAttribute before = tsr_op_attr(op, TSR_CHOSEN_TILE);
+        if (!has_tiles(op)) continue;
+        count++;
+        if (!mlirAttributeIsNull(before) && !mlirAttributeEqual(before, chosen)) {
+            tsr_diag_error(mlirOperationGetLocation(tile), TSR_DIAG_PLAN_TILE,
+                           "tsched.tile: %s of @%s has been given other sizes", tsr_op_name(op),
+                           tsr_op_symbol(func));
+            a->good = false;
+            return;
+        }
+        tsr_op_set(op, TSR_CHOSEN_TILE, chosen);
+    }
+    if (count) return;
+    tsr_diag_error(mlirOperationGetLocation(tile), TSR_DIAG_PLAN_TILE,
+                   "tsched.tile: no op of @%s has tiles", tsr_op_symbol(func));
+    a->good = false;
+}
+
+static MlirWalkResult visit(MlirOperation op, void *user) {
+    apply *a = user;
+    if (tsr_op_is(op, "tsched.tile") && tsr_op_has(op, "chosen")) {
+        MlirOperation fuse = tsr_value_owner(tsr_op_operand(op, 0));
+        if (tsr_op_is(fuse, "tsched.fuse"))
+            choose(a, op, tsr_module_find(a->module, tsr_op_string(fuse, "callee")));
+    }
+    MlirOperation parent = mlirOperationGetParentOperation(op);
+    if (!mlirOperationIsNull(parent) && tsr_op_is_plan(parent) && !tsr_op_is_plan(op)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PLAN_OP,
+                       "%s: stands in %s, which holds plans alone", tsr_op_name(op),
+                       tsr_op_name(parent));
+        a->good = false;
+    }
+    return MlirWalkResultAdvance;
+}
+
+/* Later ops use values of earlier ones. */
+static bool remove_plans(MlirBlock block) {
+    size_t count = 0, at = 0;
+    TSR_FOR_EACH_OP(op, block) count += tsr_op_is_plan(op);
+    MlirOperation *plans = calloc(count + 1, sizeof *plans);
+    if (!plans) return false;
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is_plan(op)) plans[at++] = op;
+    }
+    while (at > 0) mlirOperationDestroy(plans[--at]);
+    free(plans);
+    return true;
+}
+
+bool tsr_pass_apply(MlirModule module) {
+    apply a = {.module = module, .good = true};
+    mlirOperationWalk(mlirModuleGetOperation(module), visit, &a, MlirWalkPreOrder);
+    if (!a.good) return false;
+    bool good = remove_plans(mlirModuleGetBody(module));
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, "func.func") && tsr_op_has_body(op))
+            good = remove_plans(tsr_op_body(op)) && good;
+    }
+    if (!good)
+        tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_MEMORY,
+                       "no memory to remove the plans");
+    return good;
+}

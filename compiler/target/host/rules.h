@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the rules of dialect tessera_target share.
+ */
+#ifndef TSR_COMPILER_TARGET_HOST_RULES_H
+#define TSR_COMPILER_TARGET_HOST_RULES_H
+
+#include "compiler/mlir.h"
+
+typedef enum tsr_vendor { TSR_VENDOR_NVIDIA, TSR_VENDOR_AMD } tsr_vendor;
+
+typedef struct tsr_feature {
+    const char *name; /* "sm_90a" */
+    tsr_vendor vendor;
+    int order;
+    int64_t threads, registers, shared_bytes, cluster; /* the most of one program */
+} tsr_feature;
+
+/* NULL for an unknown name, or NULL. */
+const tsr_feature *tsr_feature_find(const char *name);
+
+/* Emits "<op>: <text>"; returns false. */
+bool tsr_target_complain(MlirOperation op, tsr_diag_number number, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* `requires` of the op names a feature, or is absent. */
+bool tsr_target_check_feature(MlirOperation op);
+/* Each token is used by one op. */
+bool tsr_target_check_token(MlirOperation op);
+
+/* One per rule of ops.def, in verify.c or verify_device.c; false after an error was emitted. */
+#define X(Class, mnemonic, rule) bool tsr_rule_##rule(MlirOperation op);
+#include "compiler/target/host/ops.def"
+#undef X
+
+#endif

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: not tessera-opt -split-input-file --no-output -tsched-verify -tsched-apply %s 2>&1 | FileCheck %s
+
+func.func private @f() { return }
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.fuse: source is "me"; known are "default" "user" "autotune"
+%g = tsched.fuse @f() {source = "me"}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0421] tsched.fuse: time_ns is -1; expected at least 0
+%g = tsched.fuse @f() {time_ns = -1 : i64}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0427] tsched.fuse: there is no function @f
+%g = tsched.fuse @f()
+
+// -----
+func.func private @f(%x: tensor<2xf32>) { return }
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0427] tsched.fuse: 0 values for @f, which takes 1
+%g = tsched.fuse @f()
+
+// -----
+func.func private @f(%x: tensor<2x2xf32>) {
+  %X = tsched.value %x : tensor<2x2xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: 1 dims are cut over 0 axes of the mesh
+  tsched.layout %X {partition = ["batch"]}
+  return
+}
+
+// -----
+func.func private @f(%x: tensor<2x2xf32>) {
+  %X = tsched.value %x : tensor<2x2xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: mesh_axes names "dp" twice
+  tsched.layout %X {partition = ["a", "b"], mesh_axes = ["dp", "dp"]}
+  return
+}
+
+// -----
+func.func private @f(%x: tensor<2xf32>) {
+  %X = tsched.value %x : tensor<2xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0422] tsched.layout: 2 dims are cut; the tensor has 1
+  tsched.layout %X {partition = ["a", "b"], mesh_axes = ["dp", "tp"]}
+  return
+}
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: candidate 1 has 1 sizes; the first has 2
+tsched.tile %g candidates = [[1, 2], [3]]
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: what is chosen is none of the candidates
+tsched.tile %g candidates = [[1, 2]] chosen = [2, 1]
+
+// -----
+func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tessera.exp %x : tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+func.func private @plan(%x: tensor<2xf32>) {
+  %X = tsched.value %x : tensor<2xf32>
+  %g = tsched.fuse @f(%X)
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: no op of @f has tiles
+  tsched.tile %g chosen = [2]
+  return
+}
+
+// -----
+tsched.mesh.region "dp" of {dp = 2} {
+  %g = tsched.fuse @f()
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0424] tsched.collective: the mesh has no axis "tp"
+  tsched.collective %g {axis = "tp"}
+}
+
+// -----
+tsched.mesh.region "dp" of {dp = 2} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0424] tsched.mesh.region: axis "dp" is in use around it
+  tsched.mesh.region "dp" {}
+}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0424] tsched.mesh.region: axis "dp" has no size of at least 1
+tsched.mesh.region "dp" of {dp = 0} {}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.pipeline.region: schedule is "gpipe"; known are "1f1b" "interleaved"
+tsched.pipeline.region(schedule = "gpipe") attributes {stages = 1, microbatch = 1} {}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0425] tsched.pipeline: 0 stages, 1 microbatches, 1 chunks; expected 1 to 4096, 65536, 64
+tsched.pipeline @f {stages = 0}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0425] tsched.pipeline.region: 3 microbatches are no multiple of 2 stages
+tsched.pipeline.region(schedule = "interleaved") attributes {stages = 2, microbatch = 3, chunks = 2} {}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0425] tsched.pipeline.region: 2 chunks; only "interleaved" has more than 1
+tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3, chunks = 2} {}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.pipeline.region: it holds 1 stages; expected 2 * 1
+tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3} {
+  %0 = tsched.stage @s() on 0
+}
+
+// -----
+tsched.pipeline.region(schedule = "1f1b") attributes {stages = 3, microbatch = 3} {
+  %0 = tsched.stage @s() on 0
+  %1 = tsched.stage @s(%0) on 1
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 2 reads another stage than the one before it
+  %2 = tsched.stage @s(%0) on 2
+}
+
+// -----
+tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3} {
+  %0 = tsched.stage @s() on 0
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 1 is on rank 0; expected rank 1
+  %1 = tsched.stage @s(%0) on 0
+}
+
+// -----
+tsched.module {
+  %g = tsched.fuse @f()
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0428] tsched.return: value 0 is no !tsched.func
+  "tsched.return"(%g) : (!tsched.value) -> ()
+}
+
+// -----
+func.func private @f(%x: tensor<2xf32>) {
+  tsched.mesh.region "dp" of {dp = 2} {
+    // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0429] tessera.exp: stands in tsched.mesh.region, which holds plans alone
+    %0 = tessera.exp %x : tensor<2xf32>
+  }
+  return
+}
