@@ -39,7 +39,7 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
             "reduce": one such op, elementwise ops before (reduce) and after; the name of the op for
             a group of one other op; "rows": reductions over the same last dims and elementwise ops
             anywhere around them.
-    source  who chose: "default" (the cost model) or "autotune".
+    source  who chose: "default" (the cost model), "user" (a plan) or "autotune".
     tile    sizes for the kernel's tiles, family by family (compiler/tile/README.md); 0 or absent: chosen
             by the kernel's own model.
     flops, bytes  estimates for one run: floating-point operations, bytes read and written.
