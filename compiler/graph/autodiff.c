@@ -11,6 +11,7 @@
  */
 #include "compiler/graph/passes.h"
 #include "compiler/graph/rule.h"
+#include "compiler/resilience/resilience.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -289,6 +290,8 @@ static bool run_on_block(MlirBlock block) {
         if (tsr_graph_op_of(op) != TSR_GRAPH_MINIMIZE) continue;
         autodiff ad = {.block = block, .minimize = op};
         bool done = differentiate(&ad);
+        if (done && tsr_sr_wants_recompute(mlirBlockGetParentOperation(block)))
+            tsr_sr_mark_backward(ad.ops[ad.op_count - 1], op);
         tsr_arena_finish(&ad.arena);
         if (!done) return false;
         mlirOperationDestroy(op);

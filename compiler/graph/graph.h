@@ -13,7 +13,8 @@
 #define TSR_GRAPH_PIPELINE                                                                         \
     "tsched-verify,tsched-apply,tessera-verify,tessera-name-calls,inline,tessera-streams,tessera-" \
     "keep-entries,"                                                                                \
-    "tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff,tessera-decompose,"    \
+    "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
+    "tessera-insert-recompute,tessera-decompose,"                                                  \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 typedef struct tsr_graph_options {

@@ -9,6 +9,7 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/graph/passes.h"
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 
 #include <inttypes.h>
@@ -22,6 +23,8 @@ static MlirLocation where(MlirOperation op) { return mlirOperationGetLocation(op
 /* Regions hold no functions' ends and nothing that changes tensors. */
 static bool check_nested(MlirOperation op) {
     tsr_graph_op id = tsr_graph_op_of(op);
+    if (tsr_sr_op_plain(mlirOperationGetParentOperation(op)) == TSR_SR_RESILIENCE_REGION)
+        return true;
     if (id != TSR_GRAPH_ASSIGN && id != TSR_GRAPH_MINIMIZE && !tsr_op_is(op, "func.return"))
         return true;
     tsr_diag_error(where(op), TSR_DIAG_REGION_OP, "%s: cannot stand in a region of %s",
@@ -40,8 +43,8 @@ static bool is_scheduling(MlirOperation op, bool scheduled) {
 static bool check_op(MlirOperation op, bool scheduled) {
     bool done = true;
     if (is_scheduling(op, scheduled)) return true;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && !tsr_op_is(op, "func.call") &&
-        !tsr_op_is(op, "func.return")) {
+    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && tsr_sr_op_of(op) == TSR_SR_NONE &&
+        !tsr_op_is(op, "func.call") && !tsr_op_is(op, "func.return")) {
         tsr_diag_error(where(op), TSR_DIAG_OPERATION,
                        "%s: functions hold only tessera ops, func.call and func.return",
                        tsr_op_name(op));
@@ -49,6 +52,7 @@ static bool check_op(MlirOperation op, bool scheduled) {
     }
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
         MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+        if (mlirBlockIsNull(block)) continue;
         TSR_FOR_EACH_OP(inner, block) {
             done = check_nested(inner) && done;
             done = check_op(inner, scheduled) && done;

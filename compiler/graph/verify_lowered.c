@@ -5,6 +5,7 @@
  */
 #include "compiler/graph/passes.h"
 #include "compiler/graph/rules.h"
+#include "compiler/resilience/resilience.h"
 
 static bool is_lowered(tsr_graph_op op) {
     return op == TSR_GRAPH_CONCAT || op == TSR_GRAPH_ATTENTION || op == TSR_GRAPH_ATTENTION_GRAD ||
@@ -22,7 +23,8 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
 }
 
 static bool check_op(MlirOperation op) {
-    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op))) {
+    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) &&
+        tsr_sr_op_of(op) != TSR_SR_BARRIER) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        "%s: must be gone after lowering", tsr_op_name(op));
         return false;

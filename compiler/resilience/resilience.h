@@ -33,6 +33,21 @@ typedef enum tsr_sr_policy {
 /* `policy` of a checkpoint or hint; false where it is none of the three. */
 bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 
-enum { TSR_MESH_AXES_MAX = 8 };
+/* What tessera-open-regions leaves of checkpoints and hints (open.c). */
+#define TSR_SR_SEGMENT "tessera_sr.segment"
+#define TSR_SR_SEGMENTS "tessera_sr.segments"
+#define TSR_SR_BUDGETS "tessera_sr.budgets"
+#define TSR_SR_HINT "tessera_sr.hint"
+#define TSR_SR_HINT_BUDGET "tessera_sr.hint_budget"
+/* A unit attribute of ops that autodiff made, where the function has segments or a hint. */
+#define TSR_SR_BACKWARD "tessera_sr.backward"
+
+/* What tessera-insert-recompute planned (recompute.c). */
+#define TSR_SR_RECOMPUTE "tessera_sr.recompute"
+
+/* Are there segments or a hint? */
+bool tsr_sr_wants_recompute(MlirOperation func);
+/* Gives the ops after `last` and before `end` the attribute TSR_SR_BACKWARD. */
+void tsr_sr_mark_backward(MlirOperation last, MlirOperation end);
 
 #endif

@@ -117,4 +117,18 @@ def Sr_ExportManifestOp : Sr_ManifestBase<Sr_Dialect, "export_manifest">;
 def Sr_OptimizerShardOp : Sr_ShardBase<Sr_Dialect, "optimizer_shard">;
 def Sr_ExportOp : Sr_ExportBase<Sr_Dialect, "export">;
 
+// ---- what the passes make --------------------------------------------------------------------
+
+def Sr_BarrierOp : Sr_CommonOp<Sr_Dialect, "barrier"> {
+  let summary = "its results are its first operands, not before all operands are there";
+  let description = [{
+    Values saved by the forward pass enter a replay through a barrier; the operands behind them are
+    gradients that come first. So a replay begins when the backward pass needs it, replays keep their
+    order, and a value computed again is not taken for the one that was not saved.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, OptionalAttr<I64Attr>:$segment);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $results)";
+}
+
 #endif

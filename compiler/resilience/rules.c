@@ -221,6 +221,19 @@ static bool check_gemm(MlirOperation op) {
     return false;
 }
 
+static bool check_barrier(MlirOperation op) {
+    size_t inputs = tsr_op_operand_count(op), results = tsr_op_result_count(op);
+    bool done = results > 0 && results <= inputs;
+    for (size_t i = 0; i < results && done; i++)
+        done = mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, i)),
+                             mlirValueGetType(tsr_op_result(op, i)));
+    if (!done)
+        tsr_diag_error(where(op), TSR_DIAG_SR_BARRIER,
+                       "%s: %zu results must have the types of the first of %zu operands",
+                       tsr_op_name(op), results, inputs);
+    return done;
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -276,6 +289,16 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy) {
     else
         return false;
     return true;
+}
+
+bool tsr_sr_wants_recompute(MlirOperation func) {
+    return tsr_op_has(func, TSR_SR_SEGMENTS) || tsr_op_has(func, TSR_SR_HINT);
+}
+
+void tsr_sr_mark_backward(MlirOperation last, MlirOperation end) {
+    MlirOperation op = mlirOperationGetNextInBlock(last);
+    for (; !mlirOperationEqual(op, end); op = mlirOperationGetNextInBlock(op))
+        tsr_op_set(op, TSR_SR_BACKWARD, tsr_attr_make_unit(mlirOperationGetContext(op)));
 }
 
 bool tsr_sr_verify_op(MlirOperation op) {

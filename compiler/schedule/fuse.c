@@ -52,6 +52,7 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
         return TSR_FUSE_REDUCE;
     case TSR_CLASS_MOVE:
     case TSR_CLASS_ALONE:
+    case TSR_CLASS_BARRIER:
         return TSR_FUSE_ALONE;
     case TSR_CLASS_CONSTANT:
         return tsr_attr_splat(tsr_op_attr(op, "value"), &ignored) ? TSR_FUSE_SPLAT
@@ -111,6 +112,8 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
     }
     return TSR_SUCCESS;
 }
+
+static bool is_barrier(const tsr_op_row *row) { return row && row->op_class == TSR_CLASS_BARRIER; }
 
 static bool is_sink(MlirOperation op) {
     return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
@@ -173,7 +176,8 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
             continue;
         }
         size_t results = tsr_op_result_count(op);
-        if (!row || !results || (results > 1 && row->op_class != TSR_CLASS_ALONE)) {
+        bool many = row && (row->op_class == TSR_CLASS_ALONE || is_barrier(row));
+        if (!row || !results || (results > 1 && !many)) {
             tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_KERNEL,
                            "%s: no kernel can compute this op", tsr_op_name(op));
             FAIL(&f->ctx, TSR_COMPILE, "no kernel can compute %s", tsr_op_name(op));
@@ -360,6 +364,19 @@ static TSR_RESULT settle_group(fuser *f, const entry *e, const tsr_fuse_group *g
     return TSR_SUCCESS;
 }
 
+/* A barrier is no kernel: it stays in the entry, at its place among the calls. */
+static void write_barrier(entry *e, const tsr_fuse_group *group) {
+    MlirOperation op = e->ops[group->root], copy = mlirOperationClone(op);
+    mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), e->sinks[0], copy);
+    for (uint32_t i = 0; i < e->nodes[group->root].operand_count; i++)
+        mlirOperationSetOperand(copy, (intptr_t)i, e->values[e->nodes[group->root].operands[i]]);
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        MlirValue value = tsr_op_result(copy, i);
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), value);
+        e->values[group->root + i] = value;
+    }
+}
+
 static TSR_RESULT write_call(fuser *f, entry *e, const tsr_fuse_group *group) {
     MlirValue operands[TSR_FUSE_ARGUMENTS_MAX];
     MlirType results[TSR_FUSE_ARGUMENTS_MAX];
@@ -433,8 +450,13 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     for (uint32_t i = 0; i + 1 < e.sink_count; i++)
         mlirOperationMoveBefore(e.sinks[i], e.sinks[e.sink_count - 1]);
     TRY(&f->ctx, tsr_fuse_plan_build(&f->ctx, e.nodes, e.node_count, &f->arena, &plan));
-    for (uint32_t g = 0; g < plan.group_count; g++)
-        TRY(&f->ctx, write_call(f, &e, &plan.groups[g]));
+    for (uint32_t g = 0; g < plan.group_count; g++) {
+        const tsr_fuse_group *group = &plan.groups[g];
+        if (group->root != TSR_FUSE_NONE && is_barrier(e.rows[group->root]))
+            write_barrier(&e, group);
+        else
+            TRY(&f->ctx, write_call(f, &e, group));
+    }
     return clean_up(f, &e);
 }
 

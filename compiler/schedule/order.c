@@ -133,6 +133,9 @@ static int64_t growth(const orderer *o, const tsr_fuse_group *group) {
     return bytes;
 }
 
+/* Less than this is as good as nothing: scalars that others wait for come early. */
+enum { NEGLIGIBLE_BYTES = 256 };
+
 /* Of the groups that can run: the one that frees most, else the first in source order (a group
  * stands where its last node stands). */
 static uint32_t pick(const orderer *o, const bool *done) {
@@ -143,7 +146,7 @@ static uint32_t pick(const orderer *o, const bool *done) {
         const tsr_fuse_group *group = &o->groups[g];
         uint32_t place = group->nodes[group->node_count - 1];
         int64_t grows = growth(o, group);
-        if (grows > 0) grows = 1;
+        if (grows > 0) grows = grows > NEGLIGIBLE_BYTES;
         if (best == TSR_FUSE_NONE || grows < best_growth ||
             (grows == best_growth && place < best_place)) {
             best = g;

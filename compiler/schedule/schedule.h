@@ -20,6 +20,7 @@ typedef enum tsr_op_class {
     TSR_CLASS_REDUCE,
     TSR_CLASS_MOVE,
     TSR_CLASS_ALONE,
+    TSR_CLASS_BARRIER,
     TSR_CLASS_SINK,
 } tsr_op_class;
 

@@ -145,6 +145,17 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     return TSR_SUCCESS;
 }
 
+/* Its results are its operands. */
+static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
+        if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
+        if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, i), number))
+            FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT collect(planner *p) {
     MlirBlock block = tsr_op_body(p->func);
     p->at = mlirOperationGetLocation(p->func);
@@ -166,6 +177,8 @@ static TSR_RESULT collect(planner *p) {
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, "name")));
         else if (row && row->op_class == TSR_CLASS_CONSTANT)
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, TSR_CONSTANT_NAME)));
+        else if (row && row->op_class == TSR_CLASS_BARRIER)
+            TRY(p->ctx, collect_barrier(p, op));
         else if (!tsr_op_is(op, "tessera.assign") && !tsr_op_is(op, "func.return"))
             FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
                  tsr_op_name(op));

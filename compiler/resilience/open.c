@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-open-regions: programs become flat again. The ops of a checkpoint take its place and
+ * carry the number of their segment; what the checkpoint said stands on the function. Hints go
+ * there too.
+ *
+ *   func attributes  tessera_sr.segments = ["full", …]     policy of segment i
+ *                    tessera_sr.budgets = [-1, …]          its budget in bytes; -1: none
+ *                    tessera_sr.hint = "selective", tessera_sr.hint_budget = 4096
+ *   op attribute     tessera_sr.segment = 0
+ */
+#include "compiler/resilience/passes.h"
+#include "compiler/resilience/resilience.h"
+
+#include <string.h>
+
+enum { SEGMENTS_MAX = 4096 };
+
+typedef struct opener {
+    MlirOperation func;
+    MlirContext context;
+    MlirAttribute policies[SEGMENTS_MAX];
+    int64_t budgets[SEGMENTS_MAX];
+    size_t count;
+} opener;
+
+static const char *policy_text(MlirOperation op) {
+    const char *text = tsr_op_string(op, "policy");
+    return text ? text : "selective";
+}
+
+static int64_t budget_of(MlirOperation op) {
+    int64_t budget = -1;
+    tsr_op_i64(op, "budget_bytes", &budget);
+    return budget;
+}
+
+/* Ops of an inner checkpoint are numbered again when that is opened. A null segment: none. */
+static void number(MlirBlock block, MlirAttribute segment) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (mlirAttributeIsNull(segment))
+            mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(TSR_SR_SEGMENT));
+        else if (!tsr_op_is(op, "tessera.yield"))
+            mlirOperationSetDiscardableAttributeByName(op, tsr_ref(TSR_SR_SEGMENT), segment);
+        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+            MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+            if (!mlirBlockIsNull(inner)) number(inner, segment);
+        }
+    }
+}
+
+/* The ops of the region stand before it, what it yields takes the place of its results from `first`
+ * on, and it is gone. */
+static void splice(MlirOperation op, size_t first) {
+    MlirBlock block = tsr_sr_body(op);
+    if (!mlirBlockIsNull(block)) {
+        TSR_FOR_EACH_OP(inner, block) {
+            if (!tsr_op_is(inner, "tessera.yield")) {
+                mlirOperationMoveBefore(inner, op);
+                continue;
+            }
+            for (size_t i = 0; i < tsr_op_operand_count(inner); i++)
+                mlirValueReplaceAllUsesOfWith(tsr_op_result(op, first + i),
+                                              tsr_op_operand(inner, i));
+            mlirOperationDestroy(inner);
+        }
+    }
+    mlirOperationDestroy(op);
+}
+
+static bool open_checkpoint(opener *o, MlirOperation op) {
+    tsr_sr_policy policy;
+    bool read = tsr_sr_policy_read(op, &policy);
+    MlirBlock block = tsr_sr_body(op);
+    if (!mlirBlockIsNull(block) && mlirOperationIsNull(mlirBlockGetFirstOperation(block)))
+        block = (MlirBlock){NULL};
+    TSR_ASSERT(read);
+    if (policy == TSR_SR_KEEP && !mlirBlockIsNull(block)) number(block, mlirAttributeGetNull());
+    if (policy != TSR_SR_KEEP && !mlirBlockIsNull(block)) {
+        if (o->count == SEGMENTS_MAX) {
+            tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_POLICY,
+                           "%s: '@%s' has more than %d checkpoints", tsr_op_name(op),
+                           tsr_op_symbol(o->func), SEGMENTS_MAX);
+            return false;
+        }
+        number(block, tsr_attr_make_i64(o->context, (int64_t)o->count));
+        o->policies[o->count] = tsr_attr_make_string(o->context, policy_text(op));
+        o->budgets[o->count++] = budget_of(op);
+    }
+    splice(op, 0);
+    return true;
+}
+
+static void note_hint(opener *o, MlirOperation op) {
+    tsr_op_set(o->func, TSR_SR_HINT, tsr_attr_make_string(o->context, policy_text(op)));
+    if (tsr_op_has(op, "budget_bytes"))
+        tsr_op_set(o->func, TSR_SR_HINT_BUDGET, tsr_attr_make_i64(o->context, budget_of(op)));
+    mlirOperationDestroy(op);
+}
+
+/* Opened ops stand before `op`, so that what was nested is seen by starting again. */
+static bool open_block(opener *o, MlirBlock block, bool *changed) {
+    TSR_FOR_EACH_OP(op, block) {
+        switch (tsr_sr_op_plain(op)) {
+        case TSR_SR_CHECKPOINT:
+            if (!open_checkpoint(o, op)) return false;
+            *changed = true;
+            break;
+        case TSR_SR_RECOMPUTE_HINT:
+            note_hint(o, op);
+            break;
+        default:
+            for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+                MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+                if (!mlirBlockIsNull(inner) && !open_block(o, inner, changed)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool open_func(MlirOperation func) {
+    opener o = {.func = func, .context = mlirOperationGetContext(func)};
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        if (!open_block(&o, tsr_op_body(func), &changed)) return false;
+    }
+    if (o.count == 0) return true;
+    tsr_op_set(func, TSR_SR_SEGMENTS, mlirArrayAttrGet(o.context, (intptr_t)o.count, o.policies));
+    tsr_op_set(func, TSR_SR_BUDGETS, tsr_attr_make_i64s(o.context, o.count, o.budgets));
+    return true;
+}
+
+bool tsr_pass_open_regions(MlirModule module) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func)) done = open_func(func) && done;
+    }
+    return done;
+}
