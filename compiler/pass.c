@@ -5,6 +5,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/guard.h"
 #include "compiler/mlir.h"
+#include "compiler/resilience/passes.h"
 #include "compiler/shim/shim.h"
 #include "compiler/suggest.h"
 

@@ -14,7 +14,8 @@
     "tsched-verify,tsched-apply,tessera-verify,tessera-name-calls,inline,tessera-streams,tessera-" \
     "keep-entries,"                                                                                \
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
-    "tessera-insert-recompute,tessera-decompose,"                                                  \
+    "tessera-optimizer-shard,tessera-insert-recompute,tessera-local-collectives,tessera-"          \
+    "decompose,"                                                                                   \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 typedef struct tsr_graph_options {

@@ -11,6 +11,7 @@
 #include "compiler/graph/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/shim/shim.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,6 +89,11 @@ static bool check_func(MlirOperation func, bool scheduled) {
 
 static bool is_name(const char *name) {
     return name && name[0] && tsr_text_valid(name, TSR_NAME_MAX);
+}
+
+/* !tessera.opt.state says something of a state, but reads none. */
+static bool is_declared_only(MlirOperation op) {
+    return tsr_shim_is_opt_state(mlirValueGetType(tsr_op_result(op, 0)));
 }
 
 static bool check_declaration(MlirOperation op) {
@@ -228,7 +234,7 @@ static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, si
             switch (tsr_graph_op_of(op)) {
             case TSR_GRAPH_PARAM:
             case TSR_GRAPH_OPT_STATE:
-                done = check_tensor_op(op, tensors, count) && done;
+                done = (is_declared_only(op) || check_tensor_op(op, tensors, count)) && done;
                 break;
             case TSR_GRAPH_MINIMIZE:
                 done = check_training(op, func) && done;
@@ -345,7 +351,7 @@ static bool check_declarations(MlirModule module) {
         if (!tsr_op_has_body(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
             tsr_graph_op id = tsr_graph_op_of(op);
-            if (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE)
+            if ((id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) && !is_declared_only(op))
                 done = check_declaration(op) && done;
         }
     }

@@ -7,14 +7,16 @@
  *   func attributes  tessera_sr.segments = ["full", …]     policy of segment i
  *                    tessera_sr.budgets = [-1, …]          its budget in bytes; -1: none
  *                    tessera_sr.hint = "selective", tessera_sr.hint_budget = 4096
- *   op attribute     tessera_sr.segment = 0
+ *                    tessera_sr.shards = ["w", "data", "zero2"]  declared for parameter w; "*": for
+ * all op attribute     tessera_sr.segment = 0
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
+#include "compiler/shim/shim.h"
 
 #include <string.h>
 
-enum { SEGMENTS_MAX = 4096 };
+enum { SEGMENTS_MAX = 4096, SHARDS_MAX = 1024 };
 
 typedef struct opener {
     MlirOperation func;
@@ -91,6 +93,91 @@ static bool open_checkpoint(opener *o, MlirOperation op) {
     return true;
 }
 
+/* ---- shards ---------------------------------------------------------------------------------- */
+
+/* Of which parameter: operand 0 is its value, or its state. */
+static const char *sharded_name(MlirOperation op) {
+    MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
+    if (tsr_op_is(owner, "tessera.param")) return tsr_op_string(owner, "name");
+    if (tsr_op_is(owner, "tessera.opt.state")) return tsr_op_string(owner, "of");
+    return NULL;
+}
+
+/* The attribute `name`, which is a string, or of `attr`, which is #tessera.opt.shard and the like.
+ */
+static const char *either(MlirOperation op, const char *name, const char *attr) {
+    MlirAttribute text = {NULL}, mesh = {NULL};
+    const char *mnemonic;
+    if (tsr_op_has(op, name)) return tsr_op_string(op, name);
+    if (!tsr_op_has(op, attr)) return NULL;
+    return tsr_shim_opt_attr(tsr_op_attr(op, attr), &mnemonic, &text, &mesh) ? tsr_attr_string(text)
+                                                                             : NULL;
+}
+
+static bool note_shard(opener *o, MlirOperation op, const char *of, const char *axis,
+                       const char *policy) {
+    MlirAttribute all[3 * SHARDS_MAX], old = tsr_op_attr(o->func, TSR_SR_SHARDS);
+    intptr_t count = mlirAttributeIsNull(old) ? 0 : mlirArrayAttrGetNumElements(old);
+    if (!of || !axis || !policy || strncmp(policy, "zero", 4) != 0 || !policy[4] || policy[5]) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_SHARD,
+                       "%s: needs a named parameter or its state, an axis and a policy",
+                       tsr_op_name(op));
+        return false;
+    }
+    if (count + 3 > 3 * SHARDS_MAX) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_SHARD,
+                       "'@%s' shards more than %d parameters one by one", tsr_op_symbol(o->func),
+                       SHARDS_MAX);
+        return false;
+    }
+    for (intptr_t i = 0; i < count; i++) all[i] = mlirArrayAttrGetElement(old, i);
+    all[count] = tsr_attr_make_string(o->context, of);
+    all[count + 1] = tsr_attr_make_string(o->context, axis);
+    all[count + 2] = tsr_attr_make_string(o->context, policy);
+    tsr_op_set(o->func, TSR_SR_SHARDS, mlirArrayAttrGet(o->context, count + 3, all));
+    return true;
+}
+
+/* The op says it of one parameter; its results are its operands. */
+static bool open_shard(opener *o, MlirOperation op) {
+    MlirValue state = {NULL};
+    if (tsr_op_has(op, "offload")) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_SHARD,
+                       "%s: state cannot be offloaded yet", tsr_op_name(op));
+        return false;
+    }
+    if (!note_shard(o, op, sharded_name(op), either(op, "axis", "shard"),
+                    either(op, "policy", "partition")))
+        return false;
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        state = tsr_op_operand(op, i);
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), state);
+    }
+    mlirOperationDestroy(op);
+    return true;
+}
+
+/* On minimize the two attributes say it of every parameter. */
+static bool open_minimize(opener *o, MlirOperation op) {
+    const char *axis = either(op, "", "tessera.opt.shard");
+    const char *policy = either(op, "", "tessera.opt.partition");
+    if (!axis && !policy) return true;
+    mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref("tessera.opt.shard"));
+    mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref("tessera.opt.partition"));
+    return note_shard(o, op, "*", axis, policy);
+}
+
+/* State as a type only declares. */
+static void drop_declared(MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "tessera.opt.state") && !tsr_value_is_used(tsr_op_result(op, 0)) &&
+            tsr_shim_is_opt_state(mlirValueGetType(tsr_op_result(op, 0))))
+            mlirOperationDestroy(op);
+    }
+}
+
+/* ---- hints ----------------------------------------------------------------------------------- */
+
 static void note_hint(opener *o, MlirOperation op) {
     tsr_op_set(o->func, TSR_SR_HINT, tsr_attr_make_string(o->context, policy_text(op)));
     if (tsr_op_has(op, "budget_bytes"))
@@ -109,7 +196,11 @@ static bool open_block(opener *o, MlirBlock block, bool *changed) {
         case TSR_SR_RECOMPUTE_HINT:
             note_hint(o, op);
             break;
+        case TSR_SR_OPTIMIZER_SHARD:
+            if (!open_shard(o, op)) return false;
+            break;
         default:
+            if (tsr_op_is(op, "tessera.minimize") && !open_minimize(o, op)) return false;
             for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
                 MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
                 if (!mlirBlockIsNull(inner) && !open_block(o, inner, changed)) return false;
@@ -126,6 +217,7 @@ static bool open_func(MlirOperation func) {
         changed = false;
         if (!open_block(&o, tsr_op_body(func), &changed)) return false;
     }
+    drop_declared(tsr_op_body(func));
     if (o.count == 0) return true;
     tsr_op_set(func, TSR_SR_SEGMENTS, mlirArrayAttrGet(o.context, (intptr_t)o.count, o.policies));
     tsr_op_set(func, TSR_SR_BUDGETS, tsr_attr_make_i64s(o.context, o.count, o.budgets));

@@ -7,7 +7,12 @@
 
 #include "compiler/mlir.h"
 
-bool tsr_pass_open_regions(MlirModule module);     /* open.c */
-bool tsr_pass_insert_recompute(MlirModule module); /* recompute.c */
+/* On programs that autodiff has run on. */
+#define TSR_SR_PIPELINE "canonicalize,cse,tessera-optimizer-shard,tessera-insert-recompute"
+
+bool tsr_pass_open_regions(MlirModule module);      /* open.c */
+bool tsr_pass_optimizer_shard(MlirModule module);   /* shard.c */
+bool tsr_pass_local_collectives(MlirModule module); /* collectives.c */
+bool tsr_pass_insert_recompute(MlirModule module);  /* recompute.c */
 
 #endif

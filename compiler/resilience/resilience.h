@@ -39,6 +39,10 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 #define TSR_SR_BUDGETS "tessera_sr.budgets"
 #define TSR_SR_HINT "tessera_sr.hint"
 #define TSR_SR_HINT_BUDGET "tessera_sr.hint_budget"
+/* Declared shards: ["parameter or *", "axis", "policy"] again and again; and what was planned
+ * (shard.c). */
+#define TSR_SR_SHARDS "tessera_sr.shards"
+#define TSR_SR_SHARDED "tessera_sr.sharded"
 /* A unit attribute of ops that autodiff made, where the function has segments or a hint. */
 #define TSR_SR_BACKWARD "tessera_sr.backward"
 

@@ -131,4 +131,28 @@ def Sr_BarrierOp : Sr_CommonOp<Sr_Dialect, "barrier"> {
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $results)";
 }
 
+// Collectives along an axis of the mesh. What position i contributes is operand i; one operand alone is
+// what all positions have, or its sum.
+class Sr_CollectiveOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
+  let summary = what;
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $result)";
+}
+class Sr_JoinOp<string mnemonic, string what> : Sr_CollectiveOp<mnemonic, what> {
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, StrAttr:$axis);
+}
+class Sr_TakeOp<string mnemonic, string what> : Sr_CollectiveOp<mnemonic, what> {
+  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, StrAttr:$axis, I64Attr:$position,
+      I64Attr:$begin, I64Attr:$end);
+}
+def Sr_AllReduceOp : Sr_JoinOp<"all_reduce", "the sum over positions, by the binary tree, at each">;
+def Sr_BroadcastOp : Sr_JoinOp<"broadcast", "one position's value, at each">;
+def Sr_AllGatherOp : Sr_JoinOp<"all_gather", "the slices of all positions side by side, at each">;
+def Sr_AssembleOp : Sr_JoinOp<"assemble",
+    "a logical tensor whose slices lie at their positions; nothing is sent">;
+def Sr_ReduceScatterOp : Sr_TakeOp<"reduce_scatter",
+    "elements [begin, end) of the sum over positions, at `position`">;
+def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
+    "elements [begin, end) of the row-major tensor, which `position` holds; nothing is sent">;
+
 #endif

@@ -234,6 +234,87 @@ static bool check_barrier(MlirOperation op) {
     return done;
 }
 
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+static bool fail_collective(MlirOperation op, const char *text) {
+    tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+/* All operands are static tensors, all of the first one's type if `same`; counts their elements. */
+static bool check_inputs(MlirOperation op, bool same, uint64_t *out_count, tsr_type *out_type) {
+    uint64_t sum = 0, count = 0;
+    if (tsr_op_operand_count(op) == 0) return fail_collective(op, "needs at least one operand");
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue value = tsr_op_operand(op, i);
+        tsr_type type;
+        if (!tsr_value_type(value, &type) || !tsr_type_is_static(&type) ||
+            !tsr_shape_count(&type.shape, &count))
+            return fail_collective(op, "operands must be static tensors");
+        if (i == 0) *out_type = type;
+        if (type.dtype != out_type->dtype)
+            return fail_collective(op, "operands differ in element type");
+        if (same && !tsr_shape_equal(&type.shape, &out_type->shape))
+            return fail_collective(op, "operands differ in shape");
+        if (!same && type.shape.rank != 1)
+            return fail_collective(op, "slices must have one dimension");
+        if (__builtin_add_overflow(sum, count, &sum))
+            return fail_collective(op, "operands have too many elements");
+    }
+    *out_count = same ? count : sum;
+    return true;
+}
+
+static bool check_all_reduce(MlirOperation op) {
+    uint64_t count;
+    tsr_type type, result;
+    if (!check_inputs(op, true, &count, &type)) return false;
+    if (tsr_value_type(tsr_op_result(op, 0), &result) && result.dtype == type.dtype &&
+        tsr_shape_equal(&result.shape, &type.shape))
+        return true;
+    return fail_collective(op, "the result's type is not the operands'");
+}
+
+static bool check_broadcast(MlirOperation op) {
+    if (tsr_op_operand_count(op) != 1) return fail_collective(op, "needs one operand");
+    return check_all_reduce(op);
+}
+
+static bool check_join(MlirOperation op) {
+    uint64_t count, has;
+    tsr_type type, result;
+    if (!check_inputs(op, false, &count, &type)) return false;
+    if (tsr_value_type(tsr_op_result(op, 0), &result) && result.dtype == type.dtype &&
+        tsr_type_is_static(&result) && tsr_shape_count(&result.shape, &has) && has == count)
+        return true;
+    return fail_collective(op, "the result does not hold the elements of all slices");
+}
+
+static bool check_take(MlirOperation op) {
+    uint64_t count;
+    int64_t begin = 0, end = 0, position = 0;
+    tsr_type type, result;
+    if (!check_inputs(op, true, &count, &type)) return false;
+    if (!tsr_op_i64(op, "begin", &begin) || !tsr_op_i64(op, "end", &end) ||
+        !tsr_op_i64(op, "position", &position) || begin < 0 || end < begin || position < 0 ||
+        (uint64_t)end > count) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
+                       "%s: [%" PRId64 ", %" PRId64 ") at position %" PRId64
+                       " is no range of %" PRIu64 " elements",
+                       tsr_op_name(op), begin, end, position, count);
+        return false;
+    }
+    if (tsr_value_type(tsr_op_result(op, 0), &result) && result.dtype == type.dtype &&
+        result.shape.rank == 1 && result.shape.dims[0] == (uint64_t)(end - begin))
+        return true;
+    return fail_collective(op, "the result does not hold the elements of its range");
+}
+
+static bool check_slice(MlirOperation op) {
+    if (tsr_op_operand_count(op) != 1) return fail_collective(op, "needs one operand");
+    return check_take(op);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {

@@ -4,7 +4,6 @@
 
 usage: transformer.py [--layers N] [--batch N] [--places N] [--width N] [--heads N]
                       [--policy full|selective|none|absent] [--hint full|selective] [--budget BYTES]
-                      [--shard zero1|zero2|zero3] [--positions N]
 """
 import argparse
 
@@ -16,8 +15,6 @@ def parse():
     parser.add_argument("--policy", default="absent")
     parser.add_argument("--hint", default="")
     parser.add_argument("--budget", type=int, default=-1)
-    parser.add_argument("--shard", default="")
-    parser.add_argument("--positions", type=int, default=4)
     return parser.parse_args()
 
 
@@ -114,18 +111,11 @@ class Program:
         losses = self.emit(f"tessera.cross_entropy {logits}, {labels} : tensor<{rows}x16xf32>, tensor<{rows}xi64> -> "
                            f"tensor<{rows}xf32>")
         loss = self.emit(f"tessera.mean {losses} {{axes = [0]}} : tensor<{rows}xf32> -> tensor<f32>")
-        if o.shard:
-            for i, name in enumerate(self.params):
-                self.lines.append(f"    // {i}: {name}")
         self.lines.append(f"    tessera.minimize {loss} {{optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, "
-                          "beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>"
-                          + (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
-                             f'tessera.opt.partition = #tessera.opt.partition<"{o.shard}">' if o.shard else "")
-                          + "} : tensor<f32>")
+                          "beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>} : tensor<f32>")
         self.lines.append(f"    return {loss} : tensor<f32>")
-        mesh = f" attributes {{tessera.mesh = {{data = {o.positions}}}}}" if o.shard else ""
         return "\n".join([
-            f"module @transformer{mesh} {{",
+            "module @transformer {",
             f'  func.func @train(%x: tensor<{o.batch}x{o.places}x{o.width}xf32> {{tessera.data = "x"}},',
             f'                   %labels: tensor<{o.batch}x{o.places}xi64> {{tessera.data = "labels"}})',
             '      -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {',

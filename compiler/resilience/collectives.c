@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-local-collectives: on one rank, which holds every position, collectives are local
+ * data movement; sums over positions follow the binary tree of ascending positions: n leaves are
+ * split at the largest power of two below n.
+ */
+#include "compiler/graph/emit.h"
+#include "compiler/resilience/passes.h"
+#include "compiler/resilience/resilience.h"
+
+static MlirValue flat(tsr_builder *b, MlirValue x) {
+    tsr_type type = tsr_type_of(x);
+    tsr_shape line = {.rank = 1};
+    bool fits = tsr_shape_count(&type.shape, &line.dims[0]);
+    TSR_ASSERT(fits);
+    return type.shape.rank == 1 ? x : tsr_emit_reshape(b, x, &line);
+}
+
+static size_t half_of(size_t count) {
+    size_t half = 1;
+    while (2 * half < count) half *= 2;
+    return half;
+}
+
+/* Depth is the logarithm of the number of operands. */
+static MlirValue tree_sum(tsr_builder *b, MlirOperation op, size_t first, size_t count) {
+    if (count == 1) return tsr_op_operand(op, first);
+    size_t half = half_of(count);
+    MlirValue left = tree_sum(b, op, first, half);
+    return tsr_emit_add(b, left, tree_sum(b, op, first + half, count - half));
+}
+
+static MlirValue slice(tsr_builder *b, MlirOperation op, MlirValue of) {
+    int64_t begin = 0, end = 0;
+    bool read = tsr_op_i64(op, "begin", &begin) && tsr_op_i64(op, "end", &end);
+    TSR_ASSERT(read);
+    return tsr_emit_slice(b, flat(b, of), &begin, &(int64_t){end - begin}, NULL);
+}
+
+static MlirValue joined(tsr_builder *b, MlirOperation op, tsr_arena *arena) {
+    size_t count = tsr_op_operand_count(op);
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+    MlirValue *parts = TSR_NEW(arena, MlirValue, count + 1);
+    TSR_ASSERT(parts);
+    for (size_t i = 0; i < count; i++) parts[i] = tsr_op_operand(op, i);
+    MlirValue line = count == 1 ? parts[0] : tsr_emit_concat(b, count, parts, 0);
+    return type.shape.rank == 1 ? line : tsr_emit_reshape(b, line, &type.shape);
+}
+
+static void lower(MlirOperation op, tsr_arena *arena) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue value;
+    switch (tsr_sr_op_of(op)) {
+    case TSR_SR_ALL_REDUCE:
+        value = tree_sum(&b, op, 0, tsr_op_operand_count(op));
+        break;
+    case TSR_SR_REDUCE_SCATTER:
+        value = slice(&b, op, tree_sum(&b, op, 0, tsr_op_operand_count(op)));
+        break;
+    case TSR_SR_SHARD_SLICE:
+        value = slice(&b, op, tsr_op_operand(op, 0));
+        break;
+    case TSR_SR_BROADCAST:
+        value = tsr_op_operand(op, 0);
+        break;
+    case TSR_SR_ALL_GATHER:
+    case TSR_SR_ASSEMBLE:
+        value = joined(&b, op, arena);
+        break;
+    default:
+        return;
+    }
+    tsr_emit_replace(op, 1, &value);
+}
+
+bool tsr_pass_local_collectives(MlirModule module) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        tsr_arena arena = {0};
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) lower(op, &arena);
+        tsr_arena_finish(&arena);
+    }
+    return true;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-optimizer-shard, on straight-line programs that autodiff has run on. Every optimizer
+ * step of a parameter that is declared sharded becomes one step for each position along the axis,
+ * on its range of elements of parameter, gradient and state (Rajbhandari et al., "ZeRO", 2020,
+ * section 5):
+ *
+ *   zero1  gradient summed whole (all_reduce), state sliced, new parameter gathered
+ *   zero2  gradient summed and sliced (reduce_scatter), the rest as zero1
+ *   zero3  the parameter is sliced, too: gathered before its first use, not after the step
+ *
+ * Ranges are those of the state store: position i of V holds elements [i c, (i + 1) c) of the
+ * row-major tensor, c = ceil(n / V), cut at n; a position behind the end holds nothing and takes no
+ * step.
+ *
+ * Afterwards the function carries what was planned, bytes of the fullest position and bytes that
+ * all positions together send by ring algorithms (all_reduce 2 (V - 1) n, the others (V - 1) n):
+ *   tessera_sr.sharded = [positions, parameter bytes, gradient bytes, state bytes, bytes sent]
+ */
+#include "compiler/graph/emit.h"
+#include "compiler/resilience/passes.h"
+#include "compiler/resilience/resilience.h"
+
+#include <string.h>
+
+enum { POSITIONS_MAX = 1024, STATES_MAX = 2 };
+
+typedef struct sharder {
+    MlirModule module;
+    MlirOperation func;
+    MlirContext context;
+    tsr_arena arena;
+    uint64_t positions; /* of the axis with most of them */
+    uint64_t param_bytes, gradient_bytes, state_bytes, sent_bytes;
+    size_t steps; /* that were sharded */
+} sharder;
+
+typedef struct declared {
+    const char *axis;
+    int stage; /* 1, 2 or 3 */
+    uint64_t positions;
+} declared;
+
+/* ---- what is declared ------------------------------------------------------------------------ */
+
+static bool axis_size(sharder *s, MlirOperation op, const char *axis, uint64_t *out_size) {
+    MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(s->module), "tessera.mesh");
+    int64_t size = 0;
+    MlirAttribute one = {NULL};
+    if (!mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh))
+        one = mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis));
+    if (!mlirAttributeIsNull(one) && tsr_attr_i64(one, &size) && size >= 1 &&
+        size <= POSITIONS_MAX) {
+        *out_size = (uint64_t)size;
+        return true;
+    }
+    tsr_diag_error(
+        mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
+        "optimizer state is spread over axis '%s', but the module's tessera.mesh gives it "
+        "no size from 1 to %d",
+        axis, POSITIONS_MAX);
+    return false;
+}
+
+/* The declaration of a parameter, or of all ("*"); out_declared->axis is NULL if there is none. */
+static bool find_declared(sharder *s, MlirOperation op, const char *name, declared *out_declared) {
+    MlirAttribute list = tsr_op_attr(s->func, TSR_SR_SHARDS);
+    *out_declared = (declared){0};
+    for (intptr_t i = 0; !mlirAttributeIsNull(list) && i + 2 < mlirArrayAttrGetNumElements(list);
+         i += 3) {
+        const char *of = tsr_attr_string(mlirArrayAttrGetElement(list, i));
+        const char *policy = tsr_attr_string(mlirArrayAttrGetElement(list, i + 2));
+        if (!of || !policy || (strcmp(of, "*") != 0 && strcmp(of, name) != 0)) continue;
+        out_declared->axis = tsr_attr_string(mlirArrayAttrGetElement(list, i + 1));
+        out_declared->stage = policy[4] - '0';
+    }
+    return !out_declared->axis || axis_size(s, op, out_declared->axis, &out_declared->positions);
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+typedef struct range {
+    uint64_t begin, end;
+} range;
+
+static range range_of(uint64_t count, uint64_t positions, uint64_t position) {
+    uint64_t each = (count + positions - 1) / positions;
+    range r = {position * each, (position + 1) * each};
+    if (r.begin > count) r.begin = count;
+    if (r.end > count) r.end = count;
+    return r;
+}
+
+static MlirType slice_type(sharder *s, MlirValue of, range r) {
+    tsr_type type = {.dtype = tsr_type_of(of).dtype,
+                     .shape = {.rank = 1, .dims = {r.end - r.begin}}};
+    return tsr_type_make(s->context, &type);
+}
+
+/* reduce_scatter or shard_slice: elements [begin, end). */
+static MlirValue take(sharder *s, tsr_builder *b, const char *name, MlirValue of, const declared *d,
+                      uint64_t position, range r) {
+    const tsr_attr attrs[] = {{"axis", tsr_attr_make_string(s->context, d->axis)},
+                              {"position", tsr_attr_make_i64(s->context, (int64_t)position)},
+                              {"begin", tsr_attr_make_i64(s->context, (int64_t)r.begin)},
+                              {"end", tsr_attr_make_i64(s->context, (int64_t)r.end)},
+                              {0}};
+    return tsr_build_value(b, name, &of, 1, slice_type(s, of, r), attrs);
+}
+
+/* all_gather or assemble: the slices of all positions, as a tensor of type `type`. */
+static MlirValue join(sharder *s, tsr_builder *b, const char *name, MlirValue *slices, size_t count,
+                      MlirType type, const declared *d) {
+    const tsr_attr attrs[] = {{"axis", tsr_attr_make_string(s->context, d->axis)}, {0}};
+    return tsr_build_value(b, name, slices, count, type, attrs);
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(MlirValue value) {
+    tsr_type type = tsr_type_of(value);
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(&type.shape, type.dtype, &size);
+    TSR_ASSERT(fits);
+    return size;
+}
+
+static void count_bytes(sharder *s, const declared *d, uint64_t bytes, uint64_t count,
+                        size_t states) {
+    uint64_t each = bytes / count * ((count + d->positions - 1) / d->positions);
+    uint64_t others = d->positions - 1;
+    if (d->positions > s->positions) s->positions = d->positions;
+    s->param_bytes += d->stage == 3 ? each : bytes;
+    s->gradient_bytes += d->stage >= 2 ? each : bytes;
+    s->state_bytes += states * each;
+    s->sent_bytes += others * bytes * (d->stage == 1 ? 2 : 1); /* of the gradient */
+    s->sent_bytes += others * bytes;                           /* of the parameter */
+    s->steps++;
+}
+
+/* What reads the parameter so far reads what is gathered from its slices. */
+static void gather_before_use(sharder *s, MlirOperation param, const declared *d) {
+    MlirValue slices[POSITIONS_MAX], whole = tsr_op_result(param, 0);
+    tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(param));
+    tsr_type type = tsr_type_of(whole);
+    uint64_t count = 0;
+    size_t made = 0;
+    MlirOperation except[POSITIONS_MAX];
+    tsr_shape_count(&type.shape, &count);
+    for (uint64_t i = 0; i < d->positions; i++) {
+        range r = range_of(count, d->positions, i);
+        if (r.begin == r.end) continue;
+        slices[made] = take(s, &b, "tessera_sr.shard_slice", whole, d, i, r);
+        except[made] = tsr_value_owner(slices[made]);
+        made++;
+    }
+    MlirValue gathered =
+        join(s, &b, "tessera_sr.all_gather", slices, made, mlirValueGetType(whole), d);
+    mlirValueReplaceAllUsesExcept(whole, gathered, (intptr_t)made, except);
+}
+
+/* The step at one position: slices of parameter, gradient and states go in. */
+static MlirOperation step_at(tsr_builder *b, MlirOperation step, const MlirValue *slices,
+                             size_t states) {
+    MlirOperation copy = mlirOperationClone(step);
+    mlirBlockInsertOwnedOperationBefore(b->block, b->before, copy);
+    for (size_t k = 0; k < 2 + states; k++) mlirOperationSetOperand(copy, (intptr_t)k, slices[k]);
+    for (size_t k = 0; k < tsr_op_result_count(copy); k++)
+        mlirValueSetType(tsr_op_result(copy, k), mlirValueGetType(slices[0]));
+    return copy;
+}
+
+static bool shard_step(sharder *s, MlirOperation step, MlirOperation param, const declared *d) {
+    tsr_builder b = tsr_builder_before(step);
+    size_t states = tsr_op_result_count(step) - 1, made = 0;
+    MlirValue whole = tsr_op_result(param, 0), gradient = tsr_op_operand(step, 1);
+    tsr_type type = tsr_type_of(whole);
+    uint64_t count = 0;
+    MlirValue *news[1 + STATES_MAX];
+    TSR_ASSERT(states <= STATES_MAX && tsr_shape_count(&type.shape, &count));
+    for (size_t k = 0; k < 1 + states; k++) {
+        news[k] = TSR_NEW(&s->arena, MlirValue, d->positions + 1);
+        if (!news[k]) return false;
+    }
+    if (d->stage == 1)
+        gradient =
+            join(s, &b, "tessera_sr.all_reduce", &gradient, 1, mlirValueGetType(gradient), d);
+    for (uint64_t i = 0; i < d->positions; i++) {
+        range r = range_of(count, d->positions, i);
+        MlirValue slices[2 + STATES_MAX];
+        if (r.begin == r.end) continue;
+        slices[0] = take(s, &b, "tessera_sr.shard_slice", whole, d, i, r);
+        slices[1] =
+            take(s, &b, d->stage == 1 ? "tessera_sr.shard_slice" : "tessera_sr.reduce_scatter",
+                 gradient, d, i, r);
+        for (size_t k = 0; k < states; k++)
+            slices[2 + k] =
+                take(s, &b, "tessera_sr.shard_slice", tsr_op_operand(step, 2 + k), d, i, r);
+        MlirOperation copy = step_at(&b, step, slices, states);
+        for (size_t k = 0; k < 1 + states; k++) news[k][made] = tsr_op_result(copy, k);
+        made++;
+    }
+    for (size_t k = 0; k < 1 + states; k++) {
+        bool wired = k == 0 && d->stage < 3;
+        MlirValue next = join(s, &b, wired ? "tessera_sr.all_gather" : "tessera_sr.assemble",
+                              news[k], made, mlirValueGetType(tsr_op_result(step, k)), d);
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(step, k), next);
+    }
+    count_bytes(s, d, bytes_of(whole), count, states);
+    mlirOperationDestroy(step);
+    return true;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+/* Reads the whole parameter, behind a gather that an earlier step of it has put there. */
+static MlirOperation param_of(MlirOperation step) {
+    MlirOperation owner = tsr_value_owner(tsr_op_operand(step, 0));
+    if (tsr_op_is(owner, "tessera_sr.all_gather"))
+        owner = tsr_value_owner(tsr_op_operand(tsr_value_owner(tsr_op_operand(owner, 0)), 0));
+    return owner;
+}
+
+static bool shard_func(sharder *s) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(s->func)) {
+        tsr_graph_op id = tsr_graph_op_of(op);
+        declared d;
+        if (id != TSR_GRAPH_ADAMW && id != TSR_GRAPH_SGD) continue;
+        MlirOperation param = param_of(op);
+        const char *name = mlirOperationIsNull(param) ? NULL : tsr_op_string(param, "name");
+        if (tsr_graph_op_of(param) != TSR_GRAPH_PARAM || !name) continue;
+        if (!find_declared(s, op, name, &d)) return false;
+        if (!d.axis) continue;
+        if (d.stage == 3) gather_before_use(s, param, &d);
+        if (!shard_step(s, op, param, &d)) return false;
+    }
+    return true;
+}
+
+static bool has_step(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        tsr_graph_op id = tsr_graph_op_of(op);
+        if (id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD) return true;
+    }
+    return false;
+}
+
+bool tsr_pass_optimizer_shard(MlirModule module) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        if (!tsr_op_has(func, TSR_SR_SHARDS) || !has_step(func)) continue;
+        sharder s = {.module = module, .func = func, .context = mlirOperationGetContext(func)};
+        bool sharded = shard_func(&s);
+        if (sharded) {
+            const int64_t plan[] = {(int64_t)s.positions, (int64_t)s.param_bytes,
+                                    (int64_t)s.gradient_bytes, (int64_t)s.state_bytes,
+                                    (int64_t)s.sent_bytes};
+            mlirOperationRemoveDiscardableAttributeByName(func, tsr_ref(TSR_SR_SHARDS));
+            tsr_op_set(func, TSR_SR_SHARDED, tsr_attr_make_i64s(s.context, 5, plan));
+        }
+        tsr_arena_finish(&s.arena);
+        done = sharded && done;
+    }
+    return done;
+}

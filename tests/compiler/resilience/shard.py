@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: shard.py TESSERA_AOT TESSERA_RUN TESSERA_OPT DIGITS_FOLDER
+
+Trains the digits with optimizer state spread over 1 to 7 positions, at every stage, the positions one after
+another: the bits of the program that is not sharded; and the bytes in the IR are those of the plan.
+"""
+import json
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+aot, run, opt, digits = sys.argv[1:]
+STEPS = 4
+
+
+def train(folder, name, path):
+    bundle, state, file_name = (f"{folder}/{name}{end}" for end in (".tsb", ".state", ".safetensors"))
+    subprocess.run([aot, "build", path, "-o", bundle, "--target", "cpu:x86-64-v3"], check=True)
+    command = [run, bundle, "--steps", str(STEPS), "--state-dir", state, "--quiet"]
+    for part, keys in (("train", ("images", "labels")), ("test", ("test_images", "test_labels"))):
+        for key in keys:
+            command += ["--data", f"{key}={digits}/{part}-{key.split('_')[-1]}.npy"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([run, "export", state, "-o", file_name], check=True, stdout=subprocess.DEVNULL)
+    with open(file_name, "rb") as file:
+        length = struct.unpack("<Q", file.read(8))[0]
+        header = json.loads(file.read(length))
+        header.pop("__metadata__", None)  # names the bundle
+        return header, file.read()
+
+
+def tensor_bytes(text):
+    count = 4
+    for dim in text.split("x")[:-1]:
+        count *= int(dim)
+    return count
+
+
+def ranges(count, positions):
+    each = -(-count // positions)
+    return [(min(i * each, count), min((i + 1) * each, count)) for i in range(positions)]
+
+
+def check_ir(path, positions, stage):
+    """Counts what the collectives of the IR hold and send, and compares with the plan."""
+    passes = ["-tessera-verify", "-inline", "-tessera-keep-entries", "-tessera-open-regions", "-canonicalize", "-cse",
+              "-tessera-autodiff", "-tessera-optimizer-shard"]
+    text = subprocess.run([opt, *passes, path], check=True, capture_output=True, text=True).stdout
+    plan = [int(n) for n in re.search(r"tessera_sr.sharded = \[([^]]*)\]", text).group(1).split(",")]
+    sent = 0
+    for kind, types in re.findall(r"tessera_sr\.(all_reduce|reduce_scatter|all_gather) .* : \(.*\) -> tensor<([^>]*)>", text):
+        # A position sends V - 1 of V parts; reduce_scatter stands once for each position.
+        sent += tensor_bytes(types) * (positions - 1) * (2 if kind == "all_reduce" else 1)
+    slices = {}
+    pattern = r'shard_slice .*begin = (\d+) : i64, end = (\d+) : i64, position = (\d+) : i64\} : \(tensor<([^>]*)>\)'
+    for begin, end, position, of in re.findall(pattern, text):
+        count = tensor_bytes(of) // 4
+        slices.setdefault(count, set()).add((int(position), int(begin), int(end)))
+    failed = sent != plan[4] or plan[0] != positions
+    for count, found in slices.items():
+        wanted = {(i, *r) for i, r in enumerate(ranges(count, positions)) if r[0] < r[1]}
+        failed |= found != wanted
+    empty = positions > 1 and any(len(found) < positions for found in slices.values())
+    print(f"{stage} over {positions}: planned [positions, parameter, gradient, state, sent] = {plan}, sent by the IR "
+          f"{sent}{', empty slices' if empty else ''}: {'DIFFERS' if failed else 'as planned'}")
+    return failed, plan, empty
+
+
+def main(folder):
+    with open(f"{digits}/digits.mlir") as file:
+        source = file.read()
+    whole = train(folder, "whole", f"{digits}/digits.mlir")
+    failed, some_empty, plans = False, False, {}
+    for stage, positions in (("zero1", 4), ("zero2", 3), ("zero2", 7), ("zero3", 1), ("zero3", 7)):
+        text = source.replace("module @digits {", f"module @digits attributes {{tessera.mesh = {{data = {positions}}}}} {{")
+        text = text.replace("weight_decay = 3.0e-1>}", 'weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+                            f'tessera.opt.partition = #tessera.opt.partition<"{stage}">}}')
+        path = f"{folder}/{stage}-{positions}.mlir"
+        with open(path, "w") as file:
+            file.write(text)
+        same = train(folder, f"{stage}-{positions}", path) == whole
+        print(f"{stage} over {positions}: state {'equal' if same else 'DIFFERS'}")
+        differs, plans[stage, positions], empty = check_ir(path, positions, stage)
+        some_empty |= empty
+        failed |= differs or not same
+    one, seven = plans["zero3", 1], plans["zero3", 7]
+    # Uneven ranges: the fullest position holds at most one element more per tensor than a seventh.
+    for i in (1, 2, 3):
+        failed |= not one[i] / 7 <= seven[i] <= one[i] / 7 + 4 * 18
+    failed |= not some_empty
+    return failed
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    sys.exit(1 if main(temporary) else 0)
