@@ -81,11 +81,11 @@ def transformers(folder):
     for name, arguments in (("absent", []), ("none", ["--policy", "none"]), ("selective", ["--policy", "selective"]),
                             ("full", ["--policy", "full"]), ("hint", ["--hint", "full"]),
                             ("budget", ["--policy", "selective", "--budget", "4000000"])):
-        command = [sys.executable, transformer, "--layers", "4", "--batch", "32", *arguments]
+        command = [sys.executable, transformer, "--layers", "4", "--batch", "64", *arguments]
         programs[name] = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     draw = random.Random(7)
-    write_npy(f"{folder}/x.npy", "<f4", (64, 32, 64), [draw.uniform(-1, 1) for _ in range(64 * 32 * 64)])
-    write_npy(f"{folder}/labels.npy", "<i8", (64, 32), [draw.randrange(16) for _ in range(64 * 32)])
+    write_npy(f"{folder}/x.npy", "<f4", (128, 32, 64), [draw.uniform(-1, 1) for _ in range(128 * 32 * 64)])
+    write_npy(f"{folder}/labels.npy", "<i8", (128, 32), [draw.randrange(16) for _ in range(128 * 32)])
     results, failed = compare(folder, "transformer", programs, [f"x={folder}/x.npy", f"labels={folder}/labels.npy"])
     planned = {name: result[0] for name, result in results.items()}
     if not max(planned["full"], planned["budget"]) < planned["selective"] < planned["absent"] == planned["none"] \
