@@ -12,6 +12,7 @@
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
+#include "compiler/suggest.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -186,17 +187,30 @@ static bool check_tensor_op(MlirOperation op, const tsr_graph_tensor *tensors, s
 
 /* ---- assigns --------------------------------------------------------------------------------- */
 
+/* With the tensor whose name is nearest, if one is near. */
+static bool refuse_unknown(MlirOperation op, const char *target, const tsr_graph_tensor *tensors,
+                           size_t count) {
+    char text[512], note[512];
+    tsr_suggestion meant = {.wrong = target};
+    snprintf(text, sizeof text, "tessera.assign: nothing in the program reads a tensor '%.300s'",
+             target);
+    for (size_t i = 0; i < count; i++) tsr_suggest(&meant, tensors[i].name);
+    const tsr_graph_tensor *nearest = meant.best ? find(tensors, count, meant.best) : NULL;
+    if (nearest) {
+        snprintf(note, sizeof note, "did you mean '%.300s', declared here?", nearest->name);
+        tsr_diag_error_note(where(op), TSR_DIAG_UNKNOWN_TENSOR, text, where(nearest->op), note);
+    } else
+        tsr_diag_error(where(op), TSR_DIAG_UNKNOWN_TENSOR, "%s", text);
+    return false;
+}
+
 static bool check_assign(MlirOperation op, MlirOperation func, const tsr_graph_tensor *tensors,
                          size_t count) {
     const char *target = tsr_op_string(op, "target");
     const tsr_graph_tensor *tensor = find(tensors, count, target);
     tsr_type type;
     char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX], text[512];
-    if (!tensor) {
-        tsr_diag_error(where(op), TSR_DIAG_UNKNOWN_TENSOR,
-                       "tessera.assign: nothing in the program reads a tensor '%s'", target);
-        return false;
-    }
+    if (!tensor) return refuse_unknown(op, target, tensors, count);
     if (tsr_value_type(tsr_op_operand(op, 0), &type) && tsr_type_is_static(&type) &&
         (type.dtype != tensor->type.dtype || !tsr_shape_equal(&type.shape, &tensor->type.shape))) {
         snprintf(text, sizeof text, "tessera.assign: the value is %s, '%.300s' is %s",
