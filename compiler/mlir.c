@@ -87,7 +87,8 @@ static bool check_string(scan *s, size_t begin, excess *out_excess) {
     size_t length = s->at - begin;
     if (*text != '"' || length <= TSR_MLIR_STRING_MAX + 1 || strncmp(text + 1, "0x", 2) == 0)
         return false;
-    return exceeds(s, begin, TSR_DIAG_ATTRIBUTE, "a string is longer than 16384 bytes", out_excess);
+    return exceeds(s, begin, TSR_DIAG_ATTRIBUTE, "a string is longer than 16777216 bytes",
+                   out_excess);
 }
 
 static bool check_mark(scan *s, char mark, excess *out_excess) {
@@ -117,7 +118,7 @@ static bool check_mark(scan *s, char mark, excess *out_excess) {
 /* MLIR's parser calls itself for each bracket and ends the process when the stack is used up, so
  * the text is looked through before. */
 static bool find_excess(const char *source, size_t size_bytes, excess *out_excess) {
-    static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16384 &&
+    static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16777216 &&
                       TSR_MLIR_ELEMENTS_MAX == 16777216,
                   "the texts name the limits");
     scan s = {.source = source, .size_bytes = size_bytes, .line = 1};

@@ -7,8 +7,8 @@
 #define TSR_COMPILER_SOURCE_LIMITS_H
 
 enum {
-    TSR_MLIR_NESTING_MAX = 256,  /* brackets open at once in a text; regions in each other */
-    TSR_MLIR_STRING_MAX = 16384, /* bytes of a string in a text, unless it is hexadecimal data */
+    TSR_MLIR_NESTING_MAX = 256,    /* brackets open at once in a text; regions in each other */
+    TSR_MLIR_STRING_MAX = 1 << 24, /* bytes of a string in a text, unless it is hexadecimal data */
     TSR_MLIR_ELEMENTS_MAX = 1 << 24,    /* commas between two brackets */
     TSR_MLIR_SYMBOLS_MAX = 65536,       /* functions, groups, kernels of a module */
     TSR_MLIR_BYTECODE_SECONDS_MAX = 60, /* to read bytecode of whatever size */

@@ -6,7 +6,7 @@ check.py OPT ROOT            compares; every number of diag.def has one to three
 check.py OPT ROOT --update   writes the .txt files and docs/diagnostics.md anew
 
 A module's comments may say more: `// run: -tessera-verify` passes to run, `// expand: N text` stands for N lines of the text, with
-the line's number for {i}; `// base64: …` is the whole input.
+the line's number for {i}; `// fill: N text` says what {fill} stands for, N times; `// base64: …` is the whole input.
 """
 import base64
 import collections
@@ -49,6 +49,9 @@ def expand(text):
     if code:
         return base64.b64decode(code.group(1))
     lines = lambda match: '\n'.join(match.group(2).replace('{i}', str(i)) for i in range(int(match.group(1))))
+    fill = re.search(r'^// fill: (\d+) (.*)$', text, re.M)
+    if fill:
+        text = text.replace('{fill}', int(fill.group(1)) * fill.group(2))
     return re.sub(r'^// expand: (\d+) (.*)$', lines, text, flags=re.M).encode()
 
 
@@ -57,7 +60,7 @@ def run(path, *options):
     passes = re.search(r'^// run: (.*)$', text, re.M)
     with tempfile.TemporaryDirectory() as folder:
         source = path
-        if re.search(r'^// (expand|base64): ', text, re.M):
+        if re.search(r'^// (expand|fill|base64): ', text, re.M):
             source = pathlib.Path(folder) / path.name
             source.write_bytes(expand(text))
         command = [OPT, '--no-output', *options, *(shlex.split(passes.group(1)) if passes else []), str(source)]
@@ -145,7 +148,7 @@ def main():
         schema = json.loads((ROOT / 'schemas/diagnostic.schema.json').read_text('utf-8'))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
-        small = [path for path in paths if '// expand: ' not in path.read_text('utf-8')]
+        small = [path for path in paths if not re.search('^// (expand|fill): ', path.read_text('utf-8'), re.M)]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for lines in pool.map(lambda path: check_json(path, validator), small):
                 wrong += lines
