@@ -74,17 +74,20 @@ typedef struct fuzzer {
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
+/* Whole programs are the ground that most mutants grow on; the others are many. */
+enum { WHOLE_WEIGHT = 7 };
+
 static void add_part(fuzzer *f, stages *s, const char *text, size_t size_bytes) {
     tsr_buffer entries = {0};
     if (size_bytes > 1 << 14) return;
     size_t passed = stages_run(s, text, size_bytes);
-    /* Whole programs are the ground that most mutants grow on. */
     if (passed > 0) seeds_add(&f->texts, text, size_bytes);
-    for (int i = 0; i < 3 && passed > stages_last_pass(); i++)
+    for (int i = 1; i < WHOLE_WEIGHT && passed > stages_last_pass(); i++)
         seeds_add(&f->texts, text, size_bytes);
     if (passed > 0 && stages_entries(s, text, size_bytes, &entries) && entries.bytes &&
         stages_run(s, entries.bytes, entries.size_bytes) > stages_last_pass())
-        for (int i = 0; i < 4; i++) seeds_add(&f->texts, entries.bytes, entries.size_bytes);
+        for (int i = 0; i < WHOLE_WEIGHT; i++)
+            seeds_add(&f->texts, entries.bytes, entries.size_bytes);
     tsr_buffer_finish(&entries);
 }
 
