@@ -270,8 +270,25 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     return keep_document(c, TSR_DOCUMENT_GRAPH, &c->graph);
 }
 
+/* What a later stage wrote would be refused op by op. */
+static TSR_RESULT refuse_later(compilation *c) {
+    static const struct {
+        const char *op, *stage;
+    } later[] = {
+        {"tessera_target.func", "target"}, {"tile.func", "tile"}, {"tsched.func", "schedule"}};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        TSR_FOR_EACH_OP(op, mlirModuleGetBody(c->module)) {
+            if (tsr_op_is(op, later[i].op))
+                FAIL(c->ctx, TSR_USAGE,
+                     "%s holds a %s: it is no source, but --from=%s goes on from it", c->base_name,
+                     later[i].op, later[i].stage);
+        }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT load_graph(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
+    TRY(c->ctx, refuse_later(c));
     return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify");
 }
 

@@ -156,12 +156,20 @@ static tsr_result match_gpu(tsr_ctx *ctx, const tsr_bundle *bundle, const char *
     return tsr_match_cuda(ctx, bundle, capability, arena, out_target, out_reason);
 }
 
+/* "", ":0", ":GPU-5d" behind "cuda": wrong everywhere, or only on a machine without that GPU? */
+static bool is_cuda_selector(const char *text) {
+    if (*text == 0) return true;
+    if (*text++ != ':') return false;
+    if (strncmp(text, "GPU-", 4) == 0) return text[4] != 0;
+    return *text && text[strspn(text, "0123456789")] == 0;
+}
+
 tsr_result tsr_match_options(tsr_ctx *ctx, const tsr_bundle *bundle,
                              const tsr_model_options *options, tsr_arena *arena, size_t *out_target,
                              const char **out_reason) {
     const char *device = options->device ? options->device : "cpu", *cpu_reason = NULL;
-    bool is_auto = strcmp(device, "auto") == 0, is_cuda = strncmp(device, "cuda", 4) == 0;
-    if (is_cuda && (device[4] == 0 || (device[4] == ':' && device[5])))
+    bool is_auto = strcmp(device, "auto") == 0;
+    if (strncmp(device, "cuda", 4) == 0 && is_cuda_selector(device + 4))
         return match_gpu(ctx, bundle, device[4] ? device + 5 : NULL, arena, out_target, out_reason);
     if (!is_auto && strcmp(device, "cpu") != 0)
         FAIL(ctx, TSR_USAGE, "device '%s'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto",

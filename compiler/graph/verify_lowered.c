@@ -26,7 +26,10 @@ static bool check_op(MlirOperation op) {
     if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) &&
         tsr_sr_op_of(op) != TSR_SR_BARRIER) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
-                       "%s: must be gone after lowering", tsr_op_name(op));
+                       tsr_sr_op_of(op) == TSR_SR_NONE
+                           ? "%s: must be gone after lowering"
+                           : "%s: no build runs it; it can only be read and checked",
+                       tsr_op_name(op));
         return false;
     }
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)

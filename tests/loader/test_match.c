@@ -82,12 +82,18 @@ Test(match, gpus) {
     cr_assert_eq(tsr_match_cuda(&ctx, bundle, 75, &arena, &index, &reason).code, TSR_TARGET);
     cr_assert(strstr(ctx.error.text, "has no code for a GPU of compute capability 7.5; it has ") &&
               index == 77);
-    const tsr_model_options wrong = {.device = "tpu"}, unnamed = {.device = "cuda:"};
+    const tsr_model_options wrong = {.device = "tpu"};
     cr_assert_eq(tsr_match_options(&ctx, bundle, &wrong, &arena, &index, &reason).code, TSR_USAGE);
     cr_assert_str_eq(ctx.error.text,
                      "device 'tpu'; expected cpu, cuda, cuda:N, cuda:GPU-UUID or auto");
-    cr_assert_eq(tsr_match_options(&ctx, bundle, &unnamed, &arena, &index, &reason).code,
-                 TSR_USAGE);
+    for (const char *const *form = (const char *const[]){"cuda:", "cuda:x", "cuda:0x", "cuda:-1",
+                                                         "cuda:GPU-", "cuda0", NULL};
+         *form; form++) {
+        const tsr_model_options unnamed = {.device = *form};
+        cr_assert_eq(tsr_match_options(&ctx, bundle, &unnamed, &arena, &index, &reason).code,
+                     TSR_USAGE);
+        cr_assert(strstr(ctx.error.text, *form));
+    }
     cr_assert(tsr_match_has_fma("cuda:sm_80") && tsr_match_has_fma("cpu:x86-64-v3") &&
               !tsr_match_has_fma("cpu:x86-64-v2"));
 }

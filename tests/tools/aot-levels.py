@@ -76,6 +76,8 @@ def check_refusals(dumps):
         (dumps / "schedule.mlir", "tile", [], 9, "the module has no attribute 'tessera.target'"),
         (tile, "target", [], 9, "the module has no document 'config'"),
         (tile, "llvm", [], 6, "--from 'llvm' is no stage to go on from; those are graph autodiff schedule tile target"),
+        (tile, None, [], 6, "holds a tile.func: it is no source, but --from=tile goes on from it"),
+        (dumps / "schedule.mlir", None, [], 6, "holds a tsched.func: it is no source, but --from=schedule goes on from it"),
         (pathlib.Path("digits/graph.mlir"), "autodiff", ["--target", TARGET], 9, "error: [TSR-0309] tessera.minimize"),
     ]
     edits = [
@@ -92,7 +94,8 @@ def check_refusals(dumps):
         path.write_text(target.replace(old, new, 1))
         cases.append((path, "target", [], None, message))
     for path, level, words, code, message in cases:
-        done = subprocess.run([AOT, "build", path, "--from", level, "-o", "no.tsb", *words], capture_output=True,
+        words = ["--from", level, *words] if level else words
+        done = subprocess.run([AOT, "build", path, "-o", "no.tsb", *words], capture_output=True,
                               text=True, check=False)
         assert done.returncode and code in (None, done.returncode), (path, level, done)
         assert message in done.stderr, (path, level, message, done.stderr)
