@@ -114,8 +114,20 @@ static const char *either(MlirOperation op, const char *name, const char *attr) 
                                                                              : NULL;
 }
 
+/* What the op says of the mesh: itself, or in its #tessera.opt.shard. */
+static MlirAttribute mesh_of(MlirOperation op, const char *shard) {
+    MlirAttribute text = {NULL}, mesh = {NULL};
+    const char *mnemonic;
+    if (tsr_op_has(op, "mesh")) return tsr_op_attr(op, "mesh");
+    if (!tsr_op_has(op, shard)) return mesh;
+    return tsr_shim_opt_attr(tsr_op_attr(op, shard), &mnemonic, &text, &mesh)
+               ? mesh
+               : mlirAttributeGetNull();
+}
+
 static bool note_shard(opener *o, MlirOperation op, const char *of, const char *axis,
-                       const char *policy) {
+                       const char *policy, MlirAttribute mesh) {
+    MlirOperation module = mlirOperationGetParentOperation(o->func);
     MlirAttribute all[3 * SHARDS_MAX], old = tsr_op_attr(o->func, TSR_SR_SHARDS);
     intptr_t count = mlirAttributeIsNull(old) ? 0 : mlirArrayAttrGetNumElements(old);
     if (!of || !axis || !policy || strncmp(policy, "zero", 4) != 0 || !policy[4] || policy[5]) {
@@ -124,6 +136,7 @@ static bool note_shard(opener *o, MlirOperation op, const char *of, const char *
                        tsr_op_name(op));
         return false;
     }
+    if (!mlirAttributeIsNull(mesh) && !tsr_sr_check_mesh(module, op, mesh, axis)) return false;
     if (count + 3 > 3 * SHARDS_MAX) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_SHARD,
                        "'@%s' shards more than %d parameters one by one", tsr_op_symbol(o->func),
@@ -147,7 +160,7 @@ static bool open_shard(opener *o, MlirOperation op) {
         return false;
     }
     if (!note_shard(o, op, sharded_name(op), either(op, "axis", "shard"),
-                    either(op, "policy", "partition")))
+                    either(op, "policy", "partition"), mesh_of(op, "shard")))
         return false;
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         state = tsr_op_operand(op, i);
@@ -161,10 +174,11 @@ static bool open_shard(opener *o, MlirOperation op) {
 static bool open_minimize(opener *o, MlirOperation op) {
     const char *axis = either(op, "", "tessera.opt.shard");
     const char *policy = either(op, "", "tessera.opt.partition");
+    MlirAttribute mesh = mesh_of(op, "tessera.opt.shard");
     if (!axis && !policy) return true;
     mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref("tessera.opt.shard"));
     mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref("tessera.opt.partition"));
-    return note_shard(o, op, "*", axis, policy);
+    return note_shard(o, op, "*", axis, policy, mesh);
 }
 
 /* State as a type only declares. */

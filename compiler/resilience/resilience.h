@@ -49,6 +49,11 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 /* What tessera-insert-recompute planned (recompute.c). */
 #define TSR_SR_RECOMPUTE "tessera_sr.recompute"
 
+/* Are the names (of `mesh` of a declared shard: one string or several) axes of the module's
+ * tessera.mesh, each once and `axis` among them? An error at `op` where not. */
+bool tsr_sr_check_mesh(MlirOperation module, MlirOperation op, MlirAttribute names,
+                       const char *axis);
+
 /* Are there segments or a hint? */
 bool tsr_sr_wants_recompute(MlirOperation func);
 /* Gives the ops after `last` and before `end` the attribute TSR_SR_BACKWARD. */

@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-enum { POSITIONS_MAX = 1024, STATES_MAX = 2 };
+enum { POSITIONS_MAX = 1024, STATES_MAX = 2, AXES_MAX = 64 };
 
 typedef struct sharder {
     MlirModule module;
@@ -43,12 +43,63 @@ typedef struct declared {
 
 /* ---- what is declared ------------------------------------------------------------------------ */
 
+static MlirAttribute mesh_of(MlirOperation module) {
+    MlirAttribute mesh = tsr_op_attr(module, "tessera.mesh");
+    bool is_mesh = !mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh);
+    return is_mesh ? mesh : mlirAttributeGetNull();
+}
+
+/* Does `text` begin with the axis's name? Then *out_rest is what follows, behind an 'x'. */
+static bool take_axis(const char *text, MlirStringRef axis, const char **out_rest) {
+    if (strncmp(text, axis.data, axis.length) != 0) return false;
+    *out_rest = text + axis.length;
+    if (**out_rest == 'x' && (*out_rest)[1]) (*out_rest)++;
+    return *out_rest != text + axis.length || !**out_rest;
+}
+
+/* `text` is names of axes with an 'x' between, `axis` among them. Names may hold an 'x' themselves,
+ * so that each that fits is tried; none stands twice, which bounds the depth. */
+static bool spells_axes(MlirAttribute mesh, const char *text, const char *axis, uint64_t taken,
+                        bool has_axis) {
+    if (!*text) return has_axis;
+    for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(mesh) && i < AXES_MAX; i++) {
+        MlirStringRef name = mlirIdentifierStr(mlirDictionaryAttrGetElement(mesh, i).name);
+        const char *rest = NULL;
+        bool is_axis = strlen(axis) == name.length && memcmp(axis, name.data, name.length) == 0;
+        if (taken >> i & 1 || !take_axis(text, name, &rest)) continue;
+        if (spells_axes(mesh, rest, axis, taken | UINT64_C(1) << i, has_axis || is_axis))
+            return true;
+    }
+    return false;
+}
+
+bool tsr_sr_check_mesh(MlirOperation module, MlirOperation op, MlirAttribute names,
+                       const char *axis) {
+    tsr_buffer text = {0};
+    MlirAttribute mesh = mesh_of(module);
+    intptr_t count = mlirAttributeIsAArray(names) ? mlirArrayAttrGetNumElements(names) : 1;
+    for (intptr_t i = 0; i < count; i++) {
+        MlirAttribute name =
+            mlirAttributeIsAArray(names) ? mlirArrayAttrGetElement(names, i) : names;
+        const char *part = tsr_attr_string(name);
+        tsr_buffer_printf(&text, "%s%s", i ? "x" : "", part ? part : "?");
+    }
+    bool done =
+        !text.failed && !mlirAttributeIsNull(mesh) && spells_axes(mesh, text.bytes, axis, 0, false);
+    if (!done)
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
+                       "%s: mesh is '%s'; expected axes of the module's tessera.mesh, each once, "
+                       "'%s' among them",
+                       tsr_op_name(op), text.failed ? "" : text.bytes, axis);
+    tsr_buffer_finish(&text);
+    return done;
+}
+
 static bool axis_size(sharder *s, MlirOperation op, const char *axis, uint64_t *out_size) {
-    MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(s->module), "tessera.mesh");
+    MlirAttribute mesh = mesh_of(mlirModuleGetOperation(s->module));
     int64_t size = 0;
     MlirAttribute one = {NULL};
-    if (!mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh))
-        one = mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis));
+    if (!mlirAttributeIsNull(mesh)) one = mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis));
     if (!mlirAttributeIsNull(one) && tsr_attr_i64(one, &size) && size >= 1 &&
         size <= POSITIONS_MAX) {
         *out_size = (uint64_t)size;

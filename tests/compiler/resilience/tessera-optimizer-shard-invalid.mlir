@@ -50,3 +50,34 @@ func.func @f(%x: tensor<3xf32>, %y: tensor<4xf32>) {
   %s = tessera_sr.all_reduce %x, %y {axis = "data"} : (tensor<3xf32>, tensor<4xf32>) -> tensor<3xf32>
   return
 }
+
+// -----
+
+module attributes {tessera.mesh = {data = 2, model = 1}} {
+func.func @f() {
+  %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
+  // CHECK: [TSR-0606] tessera.optimizer.shard: mesh is 'dataxpipeline'; expected axes of the module's tessera.mesh, each once, 'data' among them
+  %s = tessera.optimizer.shard %w {axis = "data", policy = "zero2", mesh = ["data", "pipeline"]} : (tensor<3xf32>) -> tensor<3xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {tessera.mesh = {data = 2, model = 1}} {
+func.func @f() {
+  %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
+  // CHECK: [TSR-0606] tessera.optimizer.shard: mesh is 'model'; expected axes
+  %s = tessera.optimizer.shard %w {shard = #tessera.opt.shard<axis = "data", mesh = "model">, policy = "zero2"} : (tensor<3xf32>) -> tensor<3xf32>
+  return
+}
+}
+
+// -----
+
+func.func @f() {
+  %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<3xf32>
+  // CHECK: [TSR-0606] tessera.optimizer.shard: mesh is 'dataxmodel'; expected axes
+  %s = tessera.optimizer.shard %w {axis = "data", policy = "zero2", mesh = "dataxmodel"} : (tensor<3xf32>) -> tensor<3xf32>
+  return
+}
