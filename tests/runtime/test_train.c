@@ -210,6 +210,33 @@ Test(train, not_finite_is_named_and_never_saved) {
     finish(&b, true);
 }
 
+/* Of every type of float; integers are never looked at. */
+Test(train, not_finite_in_any_float) {
+    static float f32[] = {1, INFINITY};
+    static double f64[] = {1, -INFINITY};
+    static uint16_t bf16[] = {0x3f80, 0x7fc0}, f16[] = {0x3c00, 0x7c00};
+    static int64_t i64[] = {1, INT64_MAX};
+    const tsr_tensor tensors[] = {{"a", TSR_DTYPE_F32, {1, {2}}, f32},
+                                  {"b", TSR_DTYPE_F64, {1, {2}}, f64},
+                                  {"c", TSR_DTYPE_BF16, {1, {2}}, bf16},
+                                  {"d", TSR_DTYPE_F16, {1, {2}}, f16},
+                                  {"e", TSR_DTYPE_I64, {1, {2}}, i64}};
+    static const char *const expected[] = {
+        "tensor 'a' has inf at element 1", "tensor 'b' has -inf at element 1",
+        "tensor 'c' has nan at element 1", "tensor 'd' has inf at element 1", NULL};
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+        bench b;
+        begin(&b, NULL, 0, false);
+        b.job.state = &tensors[i];
+        b.job.state_count = 1;
+        tsr_result result = tsr_train_run(&b.ctx, &b.job, &b.summary);
+        cr_assert_eq(result.code, expected[i] ? TSR_NONFINITE : TSR_OK, "%s", tensors[i].name);
+        cr_assert(!expected[i] || strncmp(b.ctx.error.text, expected[i], strlen(expected[i])) == 0,
+                  "%s", b.ctx.error.text);
+        finish(&b, true);
+    }
+}
+
 typedef struct guarded {
     const bench *b;
     float w;
