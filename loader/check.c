@@ -141,10 +141,15 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     memory->staging_bytes = stored ? STAGING_BYTES : 0;
     memory->host_bytes = plan.total_bytes + memory->staging_bytes;
     memory->available_bytes = tsr_memory_get_available();
-    if (!self->options.ignore_memory_plan && plan.total_bytes > memory->available_bytes)
-        FAIL(ctx, TSR_MEMORY, "%s plans %llu bytes of memory; %llu are available",
-             tsr_bundle_get_path(self->bundle), (unsigned long long)plan.total_bytes,
-             (unsigned long long)memory->available_bytes);
+    if (!self->options.ignore_memory_plan)
+        TRY(ctx, tsr_memory_check(ctx, tsr_bundle_get_path(self->bundle), plan.total_bytes));
+    if (tsr_cpu_parse_level(tsr_bundle_get_target_name(self->bundle, self->target)))
+        return TSR_SUCCESS;
+    memory->device_bytes = plan.total_bytes;
+    uint64_t allowed = self->options.device_memory_max;
+    if (allowed && memory->device_bytes > allowed)
+        FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %llu are allowed",
+             (unsigned long long)memory->device_bytes, (unsigned long long)allowed);
     return TSR_SUCCESS;
 }
 
@@ -178,13 +183,20 @@ static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
 /* What to do, by what is wrong. */
 static const char *advise(const check *self, tsr_code code) {
     tsr_arena *arena = self->arena;
+    const char *device = self->options.device;
+    bool on_gpu = device && strncmp(device, "cuda", 4) == 0;
     switch (code) {
     case TSR_TARGET:
+        if (on_gpu)
+            return "build it with a --target=cuda:… for this GPU or an older one, or leave "
+                   "--device out to run it on the CPU";
         return tsr_arena_printf(arena,
                                 "build it with --target=cpu:x86-64-v%u, or run it on a machine "
                                 "that one of its targets is for",
                                 self->report->cpu_level);
     case TSR_MACHINE:
+        if (on_gpu)
+            return "install or renew the NVIDIA driver, or leave --device out to run it on the CPU";
         return self->options.cpu ? "leave --cpu out, or name a level that this CPU has"
                                  : "run it on a CPU of at least x86-64-v2 (2009 or later)";
     case TSR_MEMORY:

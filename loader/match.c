@@ -28,11 +28,23 @@ static size_t find_best(const tsr_bundle *bundle, unsigned cpu_level, unsigned f
     return best;
 }
 
+static void explain_gpu(bool chosen, unsigned level, tsr_buffer *out_text) {
+    if (chosen)
+        tsr_buffer_text(out_text, "code for this GPU");
+    else if (level)
+        tsr_buffer_text(out_text, "a GPU runs it");
+    else
+        tsr_buffer_text(out_text, "no such device here, or other code suits it better");
+}
+
 void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, unsigned cpu_level,
                        bool forced, tsr_buffer *out_text) {
     const char *name = tsr_bundle_get_target_name(bundle, target);
     unsigned level = tsr_cpu_parse_level(name);
-    if (level == 0)
+    if (best < tsr_bundle_get_target_count(bundle) &&
+        !tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, best)))
+        explain_gpu(target == best, level, out_text);
+    else if (level == 0)
         tsr_buffer_text(out_text, "no such device here");
     else if (target == best && forced)
         tsr_buffer_text(out_text, "asked for");

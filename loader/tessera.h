@@ -85,10 +85,10 @@ typedef struct tsr_check_target {
 typedef struct tsr_check_memory {
     uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
     uint64_t workspace_bytes, port_bytes;                  /* inputs and outputs */
-    uint64_t staging_bytes; /* taken while the bundle's weights are read */
-    uint64_t save_bytes;    /* besides, with a state directory: the copy that is being saved */
-    uint64_t host_bytes;    /* in all, without save_bytes */
-    uint64_t device_bytes;
+    uint64_t staging_bytes;   /* taken while the bundle's weights are read */
+    uint64_t save_bytes;      /* besides, with a state directory: the copy that is being saved */
+    uint64_t host_bytes;      /* in all, without save_bytes */
+    uint64_t device_bytes;    /* of tensors, workspace, inputs and outputs; kernels may need more */
     uint64_t available_bytes; /* of the host; UINT64_MAX: unknown */
 } tsr_check_memory;
 

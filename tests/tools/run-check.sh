@@ -45,6 +45,34 @@ if command -v strace >/dev/null && strace -f -e trace=pread64 -o trace "$RUN" --
     check "code is not read" sh -c '! grep -q "ELF" trace'
 fi
 
+# A GPU: a driver that is none, then one without a GPU behind it.
+cat >net.mlir <<'EOF'
+module @net {
+  func.func @train(%x: tensor<4x600xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.uniform<-1.0, 1.0> : tensor<600x600xf32>
+    %y = tessera.matmul %x, %w : tensor<4x600xf32>, tensor<600x600xf32> -> tensor<4x600xf32>
+    %d = tessera.dropout %y {rate = 0.5} : tensor<4x600xf32> -> tensor<4x600xf32>
+    %loss = tessera.mean %d {axes = [0, 1]} : tensor<4x600xf32> -> tensor<f32>
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0e-2, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+EOF
+check "targets of CPU and GPU" "$AOT" build net.mlir -o net.tsb --target=cpu:x86-64-v2,cuda:sm_80,cuda:sm_90a
+mkdir none fake
+touch none/libcuda.so.1
+ln -s "$FAKE_CUDA" fake/libcuda.so.1
+expect "no driver" 17 '^do this: install or renew the NVIDIA driver' env LD_LIBRARY_PATH=none "$RUN" --check --device cuda net.tsb
+expect "no code" 5 '^do this: build it with a --target=cuda:' env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda one.tsb
+expect "code for the GPU" 0 '^  \* cuda:sm_90a +code for this GPU; needs libcuda.so.1' env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda net.tsb
+cp .out gpu
+for line in '^    cpu:x86-64-v2 +not: a GPU runs it$' '^    cuda:sm_80 +not: .*other code suits it better' '^  device +[1-9]' '^    needs --data x='; do
+    check "a line $line" grep -Eq -- "$line" gpu
+done
+check "the seed is nobody's to give" sh -c '! grep -q "needs --input" gpu'
+expect "too little of its memory" 15 'bytes of device memory are needed; 1048576 are allowed' \
+    env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda --device-memory 1 net.tsb
+
 # Flags that mean nothing to it.
 expect "steps" 6 '--steps does not apply to --check' "$RUN" --check "$BUNDLE" --steps 3
 expect "state" 6 '--state-dir does not apply to --check' "$RUN" --check "$BUNDLE" --state-dir S

@@ -31,7 +31,7 @@ static void list_memory(const tsr_check_memory *memory, memory_row rows[static M
     memcpy(rows, all, sizeof all);
 }
 
-static bool is_needed(const tsr_config_port *port) { return port->source != TSR_PORT_STEP; }
+static bool is_needed(const tsr_config_port *port) { return !tsr_port_is_filled(port->source); }
 
 /* ---- for people ---- */
 
