@@ -33,22 +33,58 @@ typedef struct format {
     double magic;                       /* 1.5 * 2^mantissa_bits: adding it rounds to an integer */
     int64_t magic_bits, root_half_bits; /* representations of it and of sqrt(1/2) */
     double exp_lowest, exp_highest;     /* beyond them the result is 0 or infinite */
+    int exp_shift; /* 2^n is applied as 2^(n + exp_shift) and 2^-exp_shift, n as low as it gets */
     double smallest_normal;
-    int denormal_shift; /* a denormal is scaled up by 2^this */
-    double tanh_one;    /* from here on tanh is 1 */
-    const double *ln2;  /* two parts; the high one times any exponent is exact */
-    double erfc_zero;   /* from here on erfc is 0 */
-    int64_t high_mask;  /* keeps so many bits of a number that their square is exact */
-    polynomial exp, log, tanh, erf, erfc;
+    int denormal_shift;      /* a denormal is scaled up by 2^this */
+    double tanh_one;         /* from here on tanh is 1; at most 20 */
+    const double *ln2;       /* two parts; the high one times any exponent is exact */
+    double erfc_zero;        /* from here on erfc is 0 */
+    int64_t high_mask;       /* keeps so many bits of a number that their square is exact */
+    polynomial exp, exp_fma; /* the second where no product is rounded */
+    polynomial log, tanh, erf, erfc;
 } format;
 
 static const format formats[2] = {
-    {23, 127, 0x1.8p23, 0x4b400000, 0x3f3504f3, -104, 89, 0x1p-126, 23, 10, LN2_F32, 10.2,
-     ~INT64_C(0xfff), POLYNOMIAL(EXP_F32), POLYNOMIAL(LOG_F32), POLYNOMIAL(TANH_F32),
-     POLYNOMIAL(ERF_F32), POLYNOMIAL(ERFC_F32)},
-    {52, 1023, 0x1.8p52, 0x4338000000000000, 0x3fe6a09e667f3bcd, -746, 710, 0x1p-1022, 52, 20,
-     LN2_F64, 27.4, ~INT64_C(0x7ffffff), POLYNOMIAL(EXP_F64), POLYNOMIAL(LOG_F64),
-     POLYNOMIAL(TANH_F64), POLYNOMIAL(ERF_F64), POLYNOMIAL(ERFC_F64)},
+    {23,
+     127,
+     0x1.8p23,
+     0x4b400000,
+     0x3f3504f3,
+     -104,
+     89,
+     64,
+     0x1p-126,
+     23,
+     10,
+     LN2_F32,
+     10.2,
+     ~INT64_C(0xfff),
+     POLYNOMIAL(EXP_F32),
+     POLYNOMIAL(EXP_FMA_F32),
+     POLYNOMIAL(LOG_F32),
+     POLYNOMIAL(TANH_F32),
+     POLYNOMIAL(ERF_F32),
+     POLYNOMIAL(ERFC_F32)},
+    {52,
+     1023,
+     0x1.8p52,
+     0x4338000000000000,
+     0x3fe6a09e667f3bcd,
+     -746,
+     710,
+     512,
+     0x1p-1022,
+     52,
+     20,
+     LN2_F64,
+     27.4,
+     ~INT64_C(0x7ffffff),
+     POLYNOMIAL(EXP_F64),
+     POLYNOMIAL(EXP_F64),
+     POLYNOMIAL(LOG_F64),
+     POLYNOMIAL(TANH_F64),
+     POLYNOMIAL(ERF_F64),
+     POLYNOMIAL(ERFC_F64)},
 };
 
 typedef struct maths {
@@ -109,28 +145,20 @@ static LLVMValueRef horner(const maths *m, const polynomial *p, LLVMValueRef x) 
     return sum;
 }
 
-/* 2^k for an integer k in the range of normal exponents */
-static LLVMValueRef power_of_two(const maths *m, LLVMValueRef k) {
-    LLVMValueRef biased = LLVMBuildAdd(m->b, k, whole(m, m->f->bias), "");
-    return value(m, LLVMBuildShl(m->b, biased, whole(m, m->f->mantissa_bits), ""));
-}
-
-/* x = n ln 2 + r, exp x = 2^n (1 + tail), tail = r + r^2 P(r) */
+/* x + low = n ln 2 + r; shifted is n + magic. */
 typedef struct exp_parts {
-    LLVMValueRef n, tail; /* n is an integer */
+    LLVMValueRef shifted, r;
 } exp_parts;
 
-/* Of x + low; `low` (NULL: 0) is below 2^-9 |x|. */
-static exp_parts exp_reduce(const maths *m, LLVMValueRef x, LLVMValueRef low) {
+/* `low` (NULL: 0) is below 2^-9 |x|. */
+static exp_parts exp_reduce(const maths *m, LLVMValueRef x, LLVMValueRef low, LLVMValueRef magic) {
     const format *f = m->f;
     LLVMValueRef sum = low ? add(m, x, low) : x;
-    LLVMValueRef shifted = fma_(m, sum, number(m, 0x1.71547652b82fep0), number(m, f->magic));
-    LLVMValueRef n = sub(m, shifted, number(m, f->magic));
+    LLVMValueRef shifted = fma_(m, sum, number(m, 0x1.71547652b82fep0), magic);
+    LLVMValueRef n = sub(m, shifted, magic);
     LLVMValueRef r = fma_(m, n, number(m, -f->ln2[0]), x);
     if (low) r = add(m, r, low);
-    r = fma_(m, n, number(m, -f->ln2[1]), r);
-    LLVMValueRef tail = fma_(m, mul(m, r, r), horner(m, &f->exp, r), r);
-    return (exp_parts){LLVMBuildSub(m->b, bits(m, shifted), whole(m, f->magic_bits), ""), tail};
+    return (exp_parts){shifted, fma_(m, n, number(m, -f->ln2[1]), r)};
 }
 
 static LLVMValueRef clamp(const maths *m, LLVMValueRef x, double low, double high) {
@@ -138,15 +166,48 @@ static LLVMValueRef clamp(const maths *m, LLVMValueRef x, double low, double hig
     return choose(m, LLVMRealOLT, x, low, number(m, low), x);
 }
 
-/* exp(x + low). 2^n in two factors, so that denormal results are rounded once. NaN passes through
- * the clamps. */
+/* exp r - 1, |r| < 0.35 */
+static LLVMValueRef exp_tail(const maths *m, LLVMValueRef r) {
+    return fma_(m, mul(m, r, r), horner(m, &m->f->exp, r), r);
+}
+
+/* scale * exp r, scale a power of two */
+static LLVMValueRef exp_near_0(const maths *m, LLVMValueRef r, double scale) {
+    const polynomial *p = &m->f->exp_fma;
+    LLVMValueRef one = number(m, scale), y = number(m, scale * p->coefficients[p->count - 1]);
+    if (!m->emit->target->has_fma)
+        return mul(m, add(m, exp_tail(m, r), number(m, 1)), number(m, scale));
+    for (unsigned i = p->count - 1; i-- > 0;)
+        y = fma_(m, y, r, number(m, scale * p->coefficients[i]));
+    return fma_(m, fma_(m, y, r, one), r, one);
+}
+
+/* 2^n for shifted = n + magic: the low bits of `magic` are those of its integer. */
+static LLVMValueRef power_of_shifted(const maths *m, LLVMValueRef shifted) {
+    LLVMValueRef exponent = LLVMBuildShl(m->b, bits(m, shifted), whole(m, m->f->mantissa_bits), "");
+    return value(m, LLVMBuildAdd(m->b, exponent, whole(m, m->f->bias << m->f->mantissa_bits), ""));
+}
+
+/* exp(x + low), x < 40 or NaN, which passes through the clamp. One factor of 2^n is in the
+ * polynomial, so that denormal results are rounded once. */
+static LLVMValueRef exp_below_40(const maths *m, LLVMValueRef x, LLVMValueRef low) {
+    const format *f = m->f;
+    x = choose(m, LLVMRealOLT, x, f->exp_lowest, number(m, f->exp_lowest), x);
+    exp_parts e = exp_reduce(m, x, low, number(m, f->magic + f->exp_shift));
+    return mul(m, exp_near_0(m, e.r, ldexp(1, -f->exp_shift)), power_of_shifted(m, e.shifted));
+}
+
+/* exp(x + low), the same bits; the other factor of 2^n is on the same side of 1 as 2^n. */
 static LLVMValueRef exp_of(const maths *m, LLVMValueRef x, LLVMValueRef low) {
-    x = clamp(m, x, m->f->exp_lowest, m->f->exp_highest);
-    exp_parts e = exp_reduce(m, x, low);
-    LLVMValueRef y = add(m, e.tail, number(m, 1));
-    LLVMValueRef half = LLVMBuildAShr(m->b, e.n, whole(m, 1), "");
-    LLVMValueRef rest = LLVMBuildSub(m->b, e.n, half, "");
-    return mul(m, mul(m, y, power_of_two(m, half)), power_of_two(m, rest));
+    const format *f = m->f;
+    x = clamp(m, x, f->exp_lowest, f->exp_highest);
+    LLVMValueRef below = LLVMBuildICmp(m->b, LLVMIntSLT, bits(m, x), whole(m, 0), "");
+    LLVMValueRef magic = LLVMBuildSelect(m->b, below, number(m, f->magic + f->exp_shift),
+                                         number(m, f->magic - f->exp_shift), "");
+    LLVMValueRef rest = LLVMBuildSelect(m->b, below, number(m, ldexp(1, -f->exp_shift)),
+                                        number(m, ldexp(1, f->exp_shift)), "");
+    exp_parts e = exp_reduce(m, x, low, magic);
+    return mul(m, mul(m, exp_near_0(m, e.r, 1), power_of_shifted(m, e.shifted)), rest);
 }
 
 LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x) {
@@ -154,14 +215,20 @@ LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x) {
     return exp_of(&m, x, NULL);
 }
 
-/* 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. What is so small that it would
- * be halved to a denormal is its own result. */
+LLVMValueRef tsr_emit_exp_below_40(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    return exp_below_40(&m, x, NULL);
+}
+
+/* exp r = 1 + tail: 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. What is so
+ * small that it would be halved to a denormal is its own result. */
 LLVMValueRef tsr_emit_expm1(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     double lowest = -2.0 * (m.f->mantissa_bits + 1);
-    exp_parts e = exp_reduce(&m, clamp(&m, x, lowest, m.f->exp_highest), NULL);
-    LLVMValueRef scale = power_of_two(&m, LLVMBuildSub(m.b, e.n, whole(&m, 1), ""));
-    LLVMValueRef y = fma_(&m, scale, e.tail, sub(&m, scale, number(&m, 0.5)));
+    exp_parts e =
+        exp_reduce(&m, clamp(&m, x, lowest, m.f->exp_highest), NULL, number(&m, m.f->magic - 1));
+    LLVMValueRef scale = power_of_shifted(&m, e.shifted);
+    LLVMValueRef y = fma_(&m, scale, exp_tail(&m, e.r), sub(&m, scale, number(&m, 0.5)));
     y = add(&m, y, y);
     return choose(&m, LLVMRealOLT, absolute(&m, x), 4 * m.f->smallest_normal, x, y);
 }
@@ -246,7 +313,7 @@ LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x) {
     LLVMValueRef a = absolute(&m, x), z = mul(&m, a, a);
     LLVMValueRef small = fma_(&m, mul(&m, a, z), horner(&m, &f->tanh, z), a);
     LLVMValueRef capped = choose(&m, LLVMRealOGT, a, f->tanh_one, number(&m, f->tanh_one), a);
-    LLVMValueRef e = exp_of(&m, add(&m, capped, capped), NULL);
+    LLVMValueRef e = exp_below_40(&m, add(&m, capped, capped), NULL);
     LLVMValueRef q = divide(&m, number(&m, 2), add(&m, e, number(&m, 1)));
     LLVMValueRef large = sub(&m, number(&m, 1), q);
     LLVMValueRef magnitude = choose(&m, LLVMRealOLT, a, 0.625, small, large);
@@ -264,7 +331,7 @@ static LLVMValueRef exp_of_square(const maths *m, LLVMValueRef a, double scale) 
     LLVMValueRef high = leading(m, a);
     LLVMValueRef rest = mul(m, sub(m, a, high), add(m, a, high));
     LLVMValueRef minus = number(m, -scale);
-    return exp_of(m, mul(m, mul(m, high, high), minus), mul(m, rest, minus));
+    return exp_below_40(m, mul(m, mul(m, high, high), minus), mul(m, rest, minus));
 }
 
 /* exp(z^2) erfc(z), z >= 0 */

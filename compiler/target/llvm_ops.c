@@ -208,14 +208,16 @@ static LLVMValueRef create_mask(const op *o) {
 
 /* ---- math ------------------------------------------------------------------------------------ */
 
-enum { EXP, EXPM1, LOG, LOG1P, TANH, ERF, GELU };
+enum { EXP, EXP_BELOW_40, EXPM1, LOG, LOG1P, TANH, ERF, GELU };
 
 static LLVMValueRef function(const op *o) {
     static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
-        [EXP] = tsr_emit_exp,     [EXPM1] = tsr_emit_expm1, [LOG] = tsr_emit_log,
-        [LOG1P] = tsr_emit_log1p, [TANH] = tsr_emit_tanh,   [ERF] = tsr_emit_erf,
-        [GELU] = tsr_emit_gelu};
-    return functions[o->how](o->emit, x(o, 0));
+        [EXP] = tsr_emit_exp,     [EXP_BELOW_40] = tsr_emit_exp_below_40,
+        [EXPM1] = tsr_emit_expm1, [LOG] = tsr_emit_log,
+        [LOG1P] = tsr_emit_log1p, [TANH] = tsr_emit_tanh,
+        [ERF] = tsr_emit_erf,     [GELU] = tsr_emit_gelu};
+    bool small = o->how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME);
+    return functions[small ? EXP_BELOW_40 : o->how](o->emit, x(o, 0));
 }
 
 static LLVMValueRef intrinsic_1(const op *o) {

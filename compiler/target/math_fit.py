@@ -59,6 +59,7 @@ def main():
     print(" * X(NAME, count, coefficients from the constant upwards); written by math_fit.py. */")
     for name, bits, function, a, b, degree in (
         ("EXP_F32", 24, exp_tail, -half, half, 5),
+        ("EXP_FMA_F32", 24, exp_tail, -half, half, 4),
         ("EXP_F64", 53, exp_tail, -half, half, 10),
         ("LOG_F32", 24, log_tail, low, high, 8),
         ("LOG_F64", 53, atanh_tail_z, mpf(0), z_log, 7),

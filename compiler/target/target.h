@@ -19,6 +19,9 @@
 
 #include <mlir-c/IR.h>
 
+/* On math.exp: its operand is below 40 or NaN. Changes no bit of the result. */
+#define TSR_BELOW_40_NAME "tile.below_40"
+
 enum {
     TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
     TSR_TARGET_STACK_MAX = 512 * 1024,

@@ -73,6 +73,11 @@ MlirValue tsr_tile_int(tsr_tile_builder *b, MlirType type, int64_t value) {
     return constant(b, type, mlirIntegerAttrGet(element_of(type), value));
 }
 
+MlirValue tsr_tile_exp_below_40(tsr_tile_builder *b, MlirValue x) {
+    return build(b, "math.exp", 1, &x, mlirValueGetType(x), TSR_BELOW_40_NAME,
+                 tsr_attr_make_unit(b->at.context));
+}
+
 MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x) {
     return tsr_tile_to(b, op, x, mlirValueGetType(x));
 }

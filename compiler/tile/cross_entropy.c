@@ -4,7 +4,9 @@
  *
  *     m = max x, s = sum exp(x - m)          64 partial results each
  *     loss = log s - (x[label] - m)
- *     gradient = (exp(x - m) / s - [i == label]) * dloss
+ *     gradient = (exp(x - m) (1 / s) - [i == label]) * dloss
+ *
+ * A NaN gets into the result by s, not by m.
  *
  * A label outside [0, C) sets the fault record and selects no element.
  */
@@ -24,6 +26,7 @@ typedef struct rows {
     MlirValue row, start; /* this row; the offset of its logits */
     MlirValue label, valid;
     MlirValue highest, total; /* m, s */
+    MlirValue share;          /* 1 / s */
     bool streamed;            /* the gradient is stored past the caches */
     MlirValue scale;          /* dloss */
 } rows;
@@ -40,7 +43,7 @@ static MlirValue load(rows *r, MlirValue column, MlirValue mask) {
 static MlirValue exponential(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue highest = tsr_tile_splat(b, r->highest, r->lanes);
-    return tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
+    return tsr_tile_exp_below_40(b, tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
 }
 
 /* While exponentials are taken, memory has nothing to do: the next row, into
@@ -116,7 +119,7 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.logits = group->buffers[at[0]];
     r.labels = group->buffers[at[1]];
     r.labels_argument = at[1];
-    r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max};
+    r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max_number};
     r.sum = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_sum};
     *out_rows = r;
     return TSR_SUCCESS;
@@ -176,10 +179,11 @@ static MlirValue visit_gradient(rows *r, MlirValue column, MlirValue mask) {
         mlirValueIsNull(r->powers)
             ? exponential(r, column, mask)
             : tsr_tile_load(b, tsr_tile_compute_dtype(r->dtype), r->powers, column, r->lanes, mask);
-    MlirValue share = tsr_tile_2(b, "arith.divf", power, tsr_tile_splat(b, r->total, r->lanes));
-    MlirValue one = tsr_tile_select(b, hit, tsr_tile_float(b, type, 1), tsr_tile_float(b, type, 0));
-    MlirValue gradient = tsr_tile_2(b, "arith.mulf", tsr_tile_2(b, "arith.subf", share, one),
-                                    tsr_tile_splat(b, r->scale, r->lanes));
+    MlirValue one =
+        tsr_tile_select(b, hit, tsr_tile_float(b, type, -1), tsr_tile_float(b, type, 0));
+    MlirValue gradient =
+        tsr_tile_3(b, "math.fma", power, tsr_tile_splat(b, r->share, r->lanes), one);
+    gradient = tsr_tile_2(b, "arith.mulf", gradient, tsr_tile_splat(b, r->scale, r->lanes));
     MlirValue to = r->group->buffers[r->group->input_count], at = tsr_tile_add(b, r->start, column);
     if (r->streamed && mlirValueIsNull(mask))
         tsr_tile_store_streamed(b, r->dtype, gradient, to, at);
@@ -208,6 +212,7 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     const bool inner[TSR_RANK_MAX] = {false};
     TRY(group->ctx, tsr_region_init(group, &dloss, 1, tsr_tile_null, &space, NULL, &scale));
     if (!r.count || !r.classes) return TSR_SUCCESS;
+    tsr_tile_builder *b = &group->b;
     plan_gradient(&r);
     tsr_tile_loop loop;
     tsr_point point = {.space = &space};
@@ -218,7 +223,8 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     point.index[0] = loop.index;
     tsr_region_emit(&scale, 1, &point);
     r.scale = tsr_node_value(&scale, scale.results[0], &point);
+    r.share = tsr_tile_2(b, "arith.divf", tsr_element_one(b, r.dtype, 0), r.total);
     walk(&r, visit_gradient, NULL);
-    tsr_tile_loop_end(&group->b, &loop, NULL);
+    tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;
 }

@@ -10,7 +10,6 @@ typedef enum kind {
     MUL,
     MAX,
     MIN,
-    EXP,
     EXPM1,
     LOG,
     LOG1P,
@@ -123,6 +122,11 @@ MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, Mli
     return extremum_of(b, dtype, true, x, y);
 }
 
+MlirValue tsr_element_max_number(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
+    TSR_ASSERT(tsr_dtype_is_float(dtype));
+    return tsr_tile_select(b, tsr_tile_fcompare(b, TSR_FCMP_OGT, x, y), x, y);
+}
+
 MlirValue tsr_element_min(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y) {
     return extremum_of(b, dtype, false, x, y);
 }
@@ -162,10 +166,58 @@ static MlirValue real_power(const element *e) {
     return tsr_tile_2(e->b, "math.powf", e->x[0], e->x[1]);
 }
 
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static MlirOperation owner_if(MlirValue value, const char *name) {
+    MlirOperation owner = tsr_value_owner(value);
+    bool is = !mlirOperationIsNull(owner) && tsr_op_is(owner, name);
+    return is ? owner : (MlirOperation){NULL};
+}
+
+static bool is_lowest(MlirValue value) {
+    MlirOperation constant = owner_if(value, "tessera.constant");
+    if (mlirOperationIsNull(constant)) return false;
+    MlirAttribute all = tsr_op_attr(constant, "value");
+    if (!mlirAttributeIsADenseElements(all) || !mlirDenseElementsAttrIsSplat(all)) return false;
+    MlirAttribute one = mlirDenseElementsAttrGetSplatValue(all);
+    return mlirAttributeIsAFloat(one) && mlirFloatAttrGetValueDouble(one) == -(double)INFINITY;
+}
+
+/* m of where(m == -inf, c, m): what softmax makes of rows that hold but -inf */
+static MlirValue unless_equal(MlirValue value) {
+    MlirOperation where = owner_if(value, "tessera.where");
+    if (mlirOperationIsNull(where)) return value;
+    MlirOperation compare = owner_if(tsr_op_operand(where, 0), "tessera.compare");
+    MlirValue other = tsr_op_operand(where, 2);
+    int64_t how = -1;
+    bool is = !mlirOperationIsNull(compare) && tsr_op_i64(compare, "predicate", &how) && how == 0 &&
+              mlirValueEqual(tsr_op_operand(compare, 0), other) &&
+              is_lowest(tsr_op_operand(compare, 1));
+    return is ? other : value;
+}
+
+/* x - m, m the largest of a row of x. Where m is the lowest number, so is every x of the row. */
+static bool is_below_0(MlirValue value) {
+    MlirOperation sub = owner_if(value, "tessera.sub");
+    if (mlirOperationIsNull(sub)) return false;
+    MlirValue from = tsr_op_operand(sub, 1);
+    while (!mlirOperationIsNull(owner_if(from, "tessera.reshape")) ||
+           !mlirOperationIsNull(owner_if(from, "tessera.broadcast")))
+        from = tsr_op_operand(tsr_value_owner(from), 0);
+    MlirOperation max = owner_if(unless_equal(from), "tessera.reduce_max");
+    return !mlirOperationIsNull(max) &&
+           mlirValueEqual(tsr_op_operand(max, 0), tsr_op_operand(sub, 0));
+}
+
+static MlirValue exponential(const element *e) {
+    return is_below_0(tsr_op_operand(e->op, 0)) ? tsr_tile_exp_below_40(e->b, e->x[0])
+                                                : tsr_tile_1(e->b, "math.exp", e->x[0]);
+}
+
 static MlirValue function(const element *e) {
     static const char *const names[] = {
-        [EXP] = "math.exp",   [EXPM1] = "math.expm1", [LOG] = "math.log",   [LOG1P] = "math.log1p",
-        [TANH] = "math.tanh", [ERF] = "math.erf",     [SQRT] = "math.sqrt", [FLOOR] = "math.floor"};
+        [EXPM1] = "math.expm1", [LOG] = "math.log",   [LOG1P] = "math.log1p", [TANH] = "math.tanh",
+        [ERF] = "math.erf",     [SQRT] = "math.sqrt", [FLOOR] = "math.floor"};
     return tsr_tile_1(e->b, names[e->kind], e->x[0]);
 }
 
@@ -182,7 +234,7 @@ static MlirValue reciprocal_root(const element *e) {
 static MlirValue sigmoid(const element *e) {
     tsr_tile_builder *b = e->b;
     MlirValue one = number(e, 1), size = tsr_tile_1(b, "math.absf", e->x[0]);
-    MlirValue power = tsr_tile_1(b, "math.exp", tsr_tile_1(b, "arith.negf", size));
+    MlirValue power = tsr_tile_exp_below_40(b, tsr_tile_1(b, "arith.negf", size));
     MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, e->x[0], number(e, 0));
     MlirValue above = tsr_tile_select(b, below, power, one);
     return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
@@ -203,7 +255,7 @@ static MlirValue weighted(const element *e, MlirValue x, MlirValue w) {
     MlirValue far = tsr_tile_fcompare(b, TSR_FCMP_OGT, size, limit);
     MlirValue half = tsr_tile_2(b, "arith.mulf", size, number(e, 0.5));
     MlirValue exponent = tsr_tile_1(b, "arith.negf", tsr_tile_select(b, far, half, size));
-    MlirValue power = tsr_tile_1(b, "math.exp", exponent);
+    MlirValue power = tsr_tile_exp_below_40(b, exponent);
     MlirValue product = tsr_tile_2(b, "arith.mulf", x, power);
     product = tsr_tile_2(b, "arith.mulf", product, tsr_tile_select(b, far, power, one));
     MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, w, number(e, 0));

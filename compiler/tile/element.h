@@ -21,6 +21,8 @@ MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirVa
 /* The pieces the reductions share: NaN wins, and ties go to y. */
 MlirValue tsr_element_add(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 MlirValue tsr_element_max(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
+/* x > y ? x : y */
+MlirValue tsr_element_max_number(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 MlirValue tsr_element_min(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 MlirValue tsr_element_mul(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
 /* The smallest and largest value of a type (infinities for floats), scalar or vector. */

@@ -18,6 +18,8 @@ enum { PROGRAM_BYTES = 16 * 1024 };
 const tsr_reduction_op tsr_reduction_sum = {"tessera.sum", tsr_element_add, tsr_element_zero};
 const tsr_reduction_op tsr_reduction_max = {"tessera.reduce_max", tsr_element_max,
                                             tsr_element_lowest};
+const tsr_reduction_op tsr_reduction_max_number = {NULL, tsr_element_max_number,
+                                                   tsr_element_lowest};
 static const tsr_reduction_op min = {"tessera.reduce_min", tsr_element_min, tsr_element_highest};
 static const tsr_reduction_op prod = {"tessera.reduce_prod", tsr_element_mul, tsr_element_one};
 static const tsr_reduction_op *const ops[] = {&tsr_reduction_sum, &tsr_reduction_max, &min, &prod};
@@ -109,7 +111,7 @@ MlirValue tsr_reduction_tree(tsr_reduction *r, MlirValue partials, uint32_t lane
 }
 
 uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes) {
-    enum { REGISTERS = 8 };
+    enum { REGISTERS = 4 };
     return REGISTERS * b->target->vector_bytes / width_bytes;
 }
 

@@ -20,6 +20,9 @@ typedef struct tsr_reduction_op {
     MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 } tsr_reduction_op;
 extern const tsr_reduction_op tsr_reduction_sum, tsr_reduction_max;
+/* The largest but for NaN, which it may lose: where an exponential of each element minus it is
+ * summed anyway, and finds the NaN. */
+extern const tsr_reduction_op tsr_reduction_max_number;
 /* Of tessera.sum and the like; NULL: another op. */
 const tsr_reduction_op *tsr_reduction_op_of(MlirOperation op);
 

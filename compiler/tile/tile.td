@@ -100,7 +100,8 @@ def Tile_StoreOp : Tile_Op<"store"> {
 
 def Tile_PrefetchOp : Tile_Op<"prefetch"> {
   let summary = "brings the cache line at a flat offset nearer; any offset is allowed";
-  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, Index:$offset);
+  // MemWrite: an op that only reads and has no result would be dropped.
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead, MemWrite]>:$buffer, Index:$offset);
   let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
 }
 

@@ -74,14 +74,16 @@ static MlirValue exponentials(const rows *r, MlirValue x, MlirValue largest) {
     return tsr_emit_unary(r->b, TSR_GRAPH_NAME("exp"), shifted);
 }
 
-/* A sum of 0: every element was -inf. */
+/* A sum of 0: every element was -inf. One division a row: an element's would take longer than all
+ * else of its last walk. */
 bool tsr_lower_softmax(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     rows r = rows_of(&b, op);
     MlirValue x = tsr_emit_wide(&b, operand(op, 0));
     MlirValue powers = exponentials(&r, x, largest_of(&r, x));
     MlirValue total = unless_equal(&b, sum(&r, powers), 0.0, 1.0);
-    return finish(op, &b, tsr_emit_div(&b, powers, expand(&r, total)));
+    MlirValue share = tsr_emit_div(&b, tsr_emit_number(&b, total, 1.0), total);
+    return finish(op, &b, tsr_emit_mul(&b, powers, expand(&r, share)));
 }
 
 /* y (g - sum of g y) */

@@ -244,8 +244,8 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
         if (how == &a->max)
             x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
         else
-            x = tsr_tile_1(b, "math.exp",
-                           tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes)));
+            x = tsr_tile_exp_below_40(
+                b, tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes)));
         tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
         partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
     }
@@ -264,7 +264,7 @@ static void soften_row(attention *a, MlirValue row) {
     MlirValue shift = tsr_attention_unless_lowest(&a->of, highest);
     MlirValue total = walk_row(a, &a->sum, row, limit, shift);
     if (a->online) {
-        MlirValue factor = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", before, shift));
+        MlirValue factor = tsr_tile_exp_below_40(b, tsr_tile_2(b, "arith.subf", before, shift));
         MlirValue old = tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
         total = tsr_tile_3(b, "math.fma", old, factor, total);
         rescale_sums(a, row, factor);
@@ -408,7 +408,7 @@ tsr_result tsr_tile_lower_attention(tsr_tile_group *group) {
     TRY(group->ctx, tsr_attention_read(group, 3, &a.of));
     if (group->output_count > 2)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
-    a.max = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_max};
+    a.max = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_max_number};
     a.sum = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_sum};
     if (!a.of.batch || !a.of.heads || !a.of.queries) return TSR_SUCCESS;
     TRY(group->ctx, plan(&a));

@@ -1,5 +1,7 @@
-// Every op of dialect `tile` prints as it is written.
+// Every op of dialect `tile` prints as it is written; a prefetch is not dropped for having no result.
 // RUN: tessera-opt %s | tessera-opt | FileCheck %s
+// RUN: tessera-opt -canonicalize -cse %s | FileCheck --check-prefix=KEPT %s
+// KEPT: tile.prefetch
 
 // CHECK-LABEL: tile.func @ops(
 // CHECK-SAME:    %[[X:.*]]: memref<4x8xf32>, %[[L:.*]]: memref<4xi64>) grid 4 {

@@ -130,6 +130,35 @@ Test(cross_entropy, shapes) {
     test(1, 129, true, 3);
 }
 
+/* What is not finite reaches the loss and the whole row of the gradient, and no other row. */
+Test(cross_entropy, not_finite) {
+    enum { ROWS = 3, CLASSES = 130 };
+    static const float bad[] = {NAN, INFINITY};
+    fixture f = {0};
+    open_both(&f, ROWS, CLASSES, "f32");
+    problem p = make(ROWS, CLASSES, false, 5);
+    float losses[ROWS], gradients[ROWS * CLASSES], *logits = p.logits;
+    for (size_t i = 0; i < 2 * CLASSES; i++) {
+        float *at = &logits[CLASSES + i / 2], before = *at;
+        *at = bad[i % 2];
+        for (size_t t = 0; t < f.built_count; t++) {
+            tsr_fault fault = {0};
+            void *for_loss[] = {logits, p.labels, losses};
+            void *for_gradient[] = {logits, p.labels, p.dlosses, gradients};
+            kernel_find(&f.built[t], "loss")(&(tsr_kernel_args){for_loss, &fault}, 0,
+                                             kernel_grid(&f.built[t], "loss"));
+            kernel_find(&f.built[t], "grad")(&(tsr_kernel_args){for_gradient, &fault}, 0,
+                                             kernel_grid(&f.built[t], "grad"));
+            for (size_t r = 0; r < ROWS; r++) cr_assert(isnan(losses[r]) == (r == 1));
+            for (size_t k = 0; k < ROWS * CLASSES; k++)
+                cr_assert(isnan(gradients[k]) == (k / CLASSES == 1));
+        }
+        *at = before;
+    }
+    drop(&p);
+    fixture_close(&f);
+}
+
 Test(cross_entropy, label_out_of_range) {
     static const int64_t bad[] = {10, -1, 1000000, INT64_MIN, INT64_MAX, 4294967296};
     fixture f = {0};
