@@ -17,8 +17,7 @@ void tsr_collect_add_good(tsr_coordinator *c, uint64_t epoch, uint64_t generatio
         memmove(c->good, c->good + 1, (c->options.keep - 1) * sizeof *c->good);
         c->good_count--;
     }
-    c->good[c->good_count++] =
-        (tsr_name){.kind = TSR_NAME_MANIFEST, .epoch = epoch, .generation = generation};
+    c->good[c->good_count++] = (tsr_name){TSR_NAME_MANIFEST, epoch, generation, 0, 0};
 }
 
 static bool is_good(const tsr_coordinator *c, const tsr_name *name) {
@@ -77,7 +76,7 @@ static void remove_records(tsr_ctx *ctx, tsr_coordinator *c) {
         const tsr_name *name = &names->names[i];
         bool stale = name->epoch < c->epoch;
         if ((name->kind == TSR_NAME_TEMP && name->epoch <= c->epoch) ||
-            (name->kind == TSR_NAME_EPOCH && stale) ||
+            ((name->kind == TSR_NAME_EPOCH || name->kind == TSR_NAME_SPARE) && stale) ||
             (name->kind == TSR_NAME_BASE && stale && !names->overflow &&
              (!epoch_has_manifest(names, name->epoch) || TSR_MUTANT(BASE_REMOVED_EARLY))))
             remove_name(ctx, c, name);
@@ -97,7 +96,10 @@ tsr_result tsr_coordinator_remove_old(tsr_ctx *ctx, tsr_coordinator *c) {
     remove_records(ctx, c);
     for (size_t i = 0; i < c->root_names.count; i++) {
         const tsr_name *name = &c->root_names.names[i];
-        if (name->kind != TSR_NAME_MANIFEST || is_good(c, name)) continue;
+        /* Acknowledged, and nobody could read it back: it goes with those before it. */
+        bool newer = name->epoch == c->epoch && name->generation > c->good[0].generation;
+        if (TSR_MUTANT(UNREAD_REMOVED)) newer = false;
+        if (name->kind != TSR_NAME_MANIFEST || newer || is_good(c, name)) continue;
         TSR_ASSERT(name->epoch <= c->epoch);
         const tsr_name data = {TSR_NAME_GENERATION, name->epoch, name->generation, 0, 0};
         if (TSR_MUTANT(SEGMENTS_FIRST))

@@ -88,15 +88,20 @@ static tsr_result stop(tsr_ctx *ctx, tsr_coordinator *c, tsr_result result) {
     return result;
 }
 
-/* What goes on was perhaps published by a run that died before its last sync. */
+/* What goes on was perhaps published by a run that died before its last sync, or whose last sync
+ * failed: then another may say that the name is durable, and it is not. A new name will be. */
 static tsr_result sync_recovered(tsr_ctx *ctx, const tsr_coordinator *c) {
+    const tsr_io *io = tsr_ctx_io(ctx);
     const tsr_token *token = &c->recovered.token;
     const tsr_directory *dir = &c->directory;
-    tsr_name name = {
-        .kind = TSR_NAME_MANIFEST, .epoch = token->epoch, .generation = token->generation};
-    char text[TSR_NAME_TEXT_MAX];
+    tsr_name name = {TSR_NAME_MANIFEST, token->epoch, token->generation, 0, 0};
+    const tsr_name spare = {.kind = TSR_NAME_SPARE, .epoch = c->epoch};
+    char text[TSR_NAME_TEXT_MAX], second[TSR_NAME_TEXT_MAX];
     if (TSR_MUTANT(RECOVERED_UNSYNCED)) return TSR_SUCCESS;
     TRY(ctx, tsr_disk_sync_name(ctx, dir->root, tsr_name_format(&name, text), 0));
+    tsr_name_format(&spare, second);
+    int code = TSR_MUTANT(NO_SPARE) ? 0 : io->link(io->self, dir->root, text, second);
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot link '%s' to '%s'", text, second);
     name.kind = TSR_NAME_GENERATION;
     TRY(ctx, tsr_disk_sync_name(ctx, dir->gens, tsr_name_format(&name, text), O_DIRECTORY));
     TRY(ctx, tsr_disk_sync(ctx, dir->gens, "gen"));
@@ -190,11 +195,8 @@ static tsr_result count_next(tsr_ctx *ctx, tsr_coordinator *c) {
     for (; c->found_count < c->wanted && c->candidate < c->survey.candidate_count; c->candidate++) {
         const tsr_name *name = &c->survey.candidates[c->candidate];
         tsr_result result = tsr_survey_read_candidate(ctx, &c->survey, name, &c->examined);
-        if (TSR_MUTANT(COUNTED_UNVERIFIED)) {
-            c->found[c->found_count++] = *name;
-            continue;
-        }
-        if (!result.code) {
+        if (TSR_MUTANT(COUNTED_UNVERIFIED)) c->found[c->found_count++] = *name;
+        if (!result.code && !TSR_MUTANT(COUNTED_UNVERIFIED)) {
             propose(c, TSR_PHASE_COUNTING, TSR_PURPOSE_COUNT);
             return TSR_SUCCESS;
         }
@@ -383,15 +385,12 @@ tsr_result tsr_coordinator_open(tsr_ctx *ctx, const tsr_coordinator_options *opt
                options->keep <= TSR_KEEP_MAX);
     TRY_GOTO(ctx, result, allocate(ctx, options, &c));
     result = begin(ctx, c);
-    if (result.code) {
-        result = stop(ctx, c, result);
-        goto done;
-    }
-    TRY_GOTO(ctx, result, propose_next(ctx, c));
-    *out_coordinator = c;
-    return TSR_SUCCESS;
+    result = result.code ? stop(ctx, c, result) : propose_next(ctx, c);
 done:
-    tsr_coordinator_close(ctx, c);
+    if (result.code)
+        tsr_coordinator_close(ctx, c);
+    else
+        *out_coordinator = c;
     return result;
 }
 
@@ -400,8 +399,7 @@ void tsr_coordinator_close(tsr_ctx *ctx, tsr_coordinator *c) {
     char text[TSR_NAME_TEXT_MAX];
     if (!c) return;
     if (c->ready) {
-        const tsr_name name = {
-            .kind = TSR_NAME_GENERATION, .epoch = c->epoch, .generation = c->ready};
+        const tsr_name name = {TSR_NAME_GENERATION, c->epoch, c->ready, 0, 0};
         io->unlink(io->self, c->directory.gens, tsr_name_format(&name, text), AT_REMOVEDIR);
     }
     tsr_event_more(&c->events, "close", NULL, NULL, "\"committed\":%" PRIu64, c->committed_count);

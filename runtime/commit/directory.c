@@ -165,11 +165,7 @@ tsr_result tsr_disk_publish(tsr_ctx *ctx, int root, const tsr_name *temp, const 
     tsr_name_format(temp, from);
     tsr_name_format(name, to);
     *out_unknown = false;
-    if (TSR_MUTANT(IN_PLACE)) {
-        tsr_result put = write_temp(ctx, root, to, bytes, size_bytes);
-        return put.code ? put : tsr_disk_sync(ctx, root, to);
-    }
-    tsr_result result = write_temp(ctx, root, from, bytes, size_bytes);
+    tsr_result result = write_temp(ctx, root, TSR_MUTANT(IN_PLACE) ? to : from, bytes, size_bytes);
     if (!result.code) {
         if (TSR_MUTANT(UNLINK_THEN_RENAME)) io->unlink(io->self, root, to, 0);
         int code = TSR_MUTANT(UNLINK_THEN_RENAME) ? io->rename(io->self, root, from, to)

@@ -46,9 +46,7 @@ static tsr_result write_segments(tsr_ctx *ctx, tsr_rank *rank, const tsr_link *s
     tsr_result result = TSR_SUCCESS;
     char name[TSR_NAME_TEXT_MAX];
     if (!part.count) return TSR_SUCCESS;
-    tsr_name_format(&(tsr_name){.kind = TSR_NAME_GENERATION,
-                                .epoch = subject->epoch,
-                                .generation = subject->generation},
+    tsr_name_format(&(tsr_name){TSR_NAME_GENERATION, subject->epoch, subject->generation, 0, 0},
                     name);
     int dir = io->open(io->self, rank->options.gens, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (dir < 0) FAIL_ERRNO(ctx, TSR_IO, -dir, "cannot open 'gen/%s'", name);
@@ -144,8 +142,7 @@ static tsr_result verify(tsr_ctx *ctx, const tsr_rank *rank, tsr_arena *arena, c
                          uint64_t *out_bytes) {
     const tsr_rank_options *o = &rank->options;
     const tsr_manifest *manifest = o->candidate;
-    const tsr_name name = {
-        .kind = TSR_NAME_MANIFEST, .epoch = m->subject.epoch, .generation = m->subject.generation};
+    const tsr_name name = {TSR_NAME_MANIFEST, m->subject.epoch, m->subject.generation, 0, 0};
     tsr_manifest read;
     if (!manifest) {
         TRY(ctx, tsr_record_manifest(ctx, o->root, arena, &name, &read));
@@ -161,9 +158,8 @@ static tsr_result verify(tsr_ctx *ctx, const tsr_rank *rank, tsr_arena *arena, c
 }
 
 static void answer_proposal(tsr_ctx *ctx, tsr_rank *rank, const tsr_message *m) {
-    static const char *const purposes[] = {"recover", "count", "read-back"}, *const verdicts[] = {
-                                                                                 "good", "damaged",
-                                                                                 "unknown"};
+    static const char *const purposes[] = {"recover", "count", "read-back"};
+    static const char *const verdicts[] = {"good", "damaged", "unknown"};
     tsr_arena arena = {0};
     tsr_message answer = {
         .kind = TSR_MESSAGE_VERDICT, .purpose = m->purpose, .part = m->part, .text = ""};

@@ -10,6 +10,7 @@
 #include "runtime/commit/mutants.h"
 #include "runtime/state/record.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -109,21 +110,24 @@ static void add_candidates(tsr_survey *survey, uint64_t epoch, uint64_t bound) {
     while (end > first) survey->candidates[survey->candidate_count++] = names->names[--end];
 }
 
+static void report_missing(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t generation) {
+    char text[TSR_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text,
+             "generation %" PRIu64 " of epoch %" PRIu64
+             " was committed and its manifest is missing",
+             generation, epoch);
+    report(ctx, survey, epoch, generation, text);
+}
+
 /* Committed, and newer than every manifest there is: collecting takes the oldest first and always
  * leaves newer ones, so nothing of ours removed it. */
 static void report_lost(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, uint64_t bound) {
-    char text[TSR_ERROR_TEXT_MAX];
     uint64_t newest = survey->candidate_count ? survey->candidates[0].generation : 0;
     size_t at = tsr_listing_find(&survey->lost, TSR_NAME_GENERATION, epoch, 0);
     for (; at < survey->lost.count; at++) {
         const tsr_name *name = &survey->lost.names[at];
         if (name->epoch != epoch || name->generation > bound) return;
-        if (name->generation <= newest) continue;
-        snprintf(text, sizeof text,
-                 "generation %" PRIu64 " of epoch %" PRIu64
-                 " was committed and its manifest is missing",
-                 name->generation, name->epoch);
-        report(ctx, survey, name->epoch, name->generation, text);
+        if (name->generation > newest) report_missing(ctx, survey, epoch, name->generation);
     }
 }
 
@@ -155,16 +159,11 @@ static void add_base(tsr_survey *survey, const tsr_link *base) {
 
 /* `link` is what BASE.<epoch> says. Nothing above it is there, so it must be. */
 static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link) {
-    char text[TSR_ERROR_TEXT_MAX];
     if (survey->candidate_count || !link->generation || TSR_MUTANT(MISSING_IS_EMPTY) ||
         tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, link->epoch, link->generation) ||
         tsr_listing_has(&survey->lost, TSR_NAME_GENERATION, link->epoch, link->generation))
         return;
-    snprintf(text, sizeof text,
-             "generation %" PRIu64 " of epoch %" PRIu64
-             " was committed and its manifest is missing",
-             link->generation, link->epoch);
-    report(ctx, survey, link->epoch, link->generation, text);
+    report_missing(ctx, survey, link->epoch, link->generation);
 }
 
 /* `named`: it was there when the directory was listed. */
@@ -206,6 +205,33 @@ static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
 
 /* ---- survey ---- */
 
+/* What the newest run went on from may have a name that no sync made durable, because one that
+ * failed had forgotten it. Then the second name which that run gave it is left. */
+static tsr_result put_back(tsr_ctx *ctx, tsr_survey *survey) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    const tsr_listing *names = &survey->names;
+    const tsr_name spare = {.kind = TSR_NAME_SPARE,
+                            .epoch = highest_below(names, TSR_NAME_SPARE, UINT64_MAX)};
+    char from[TSR_NAME_TEXT_MAX], to[TSR_NAME_TEXT_MAX];
+    tsr_manifest found;
+    if (highest_below(names, TSR_NAME_MANIFEST, UINT64_MAX) >= spare.epoch ||
+        highest_below(names, TSR_NAME_BASE, UINT64_MAX) > spare.epoch)
+        return TSR_SUCCESS;
+    tsr_result result = tsr_record_manifest(ctx, survey->root, survey->arena, &spare, &found);
+    if (result.code == TSR_STATE) return TSR_SUCCESS; /* if it is missed, reaching tells */
+    TRY(ctx, result);
+    tsr_name_format(&spare, from);
+    tsr_name_format(&(tsr_name){TSR_NAME_MANIFEST, found.token.epoch, found.token.generation, 0, 0},
+                    to);
+    int code = io->link(io->self, survey->root, from, to);
+    if (code == -EEXIST) return TSR_SUCCESS;
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot put '%s' back", to);
+    tsr_log(ctx, TSR_LOG_WARNING, "'%s' was missing and is put back from '%s'", to, from);
+    TRY(ctx, tsr_disk_list(ctx, survey->root, &survey->names));
+    tsr_listing_sort(&survey->names);
+    return TSR_SUCCESS;
+}
+
 typedef struct contents {
     bool marked, used; /* COMMITTED is there; any file of ours is */
 } contents;
@@ -243,7 +269,7 @@ static void add_unnamed(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) 
 tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     tsr_listing *names = &survey->names, *generations = &survey->generations;
     names->arena = generations->arena = survey->arena;
-    names->wanted = 1u << TSR_NAME_BASE | 1u << TSR_NAME_MANIFEST;
+    names->wanted = 1u << TSR_NAME_BASE | 1u << TSR_NAME_SPARE | 1u << TSR_NAME_MANIFEST;
     generations->wanted = 1u << TSR_NAME_GENERATION;
     /* The root last: whatever a successor commits meanwhile has its manifest there. */
     if (survey->gens >= 0) TRY(ctx, tsr_disk_list(ctx, survey->gens, generations));
@@ -251,6 +277,7 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     if (!TSR_MUTANT(SURVEY_UNFENCED)) TRY(ctx, check_epoch(ctx, survey, names->highest_epoch));
     tsr_listing_sort(names);
     tsr_listing_sort(generations);
+    if (survey->events) TRY(ctx, put_back(ctx, survey));
     survey->candidates = TSR_NEW(survey->arena, tsr_name, names->count + 1);
     survey->bases = TSR_NEW(survey->arena, tsr_link, names->count + generations->count + 1);
     survey->lost.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);
@@ -275,27 +302,18 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
 /* ---- choice ---- */
 
 static tsr_result fail_none(tsr_ctx *ctx, const tsr_survey *survey, const tsr_choice *choice) {
-    enum { SHOWN_MAX = 10 };
-    char list[SHOWN_MAX * 24 + 48] = "none";
-    size_t used = 0, count = survey->candidate_count;
-    size_t shown = count < SHOWN_MAX ? count : SHOWN_MAX;
+    char list[TSR_NAMES_TEXT_MAX];
     if (choice->mode != TSR_RESUME_EXACT)
         FAIL(ctx, TSR_STATE,
              "nothing good is left: %u committed records are damaged; nothing was "
              "changed, and no run starts again at step 0 by itself",
              survey->damaged_count);
-    for (size_t i = shown; i-- > 0;)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%" PRIu64, used ? ", " : "",
-                                 survey->candidates[i].generation);
-    if (count > shown)
-        snprintf(list + used, sizeof list - used, " and %zu older ones", count - shown);
-    if (survey->damaged_count)
-        FAIL(ctx, TSR_STATE,
-             "generation %" PRIu64 " cannot be resumed: it is damaged or absent; "
-             "there are: %s",
-             choice->generation, list);
-    FAIL(ctx, TSR_STATE, "there is no generation %" PRIu64 "; there are: %s", choice->generation,
-         list);
+    tsr_names_list(survey->candidates, survey->candidate_count, list);
+    FAIL(ctx, TSR_STATE,
+         survey->damaged_count ? "generation %" PRIu64
+                                 " cannot be resumed: it is damaged or absent; there are: %s"
+                               : "there is no generation %" PRIu64 "; there are: %s",
+         choice->generation, list);
 }
 
 tsr_result tsr_survey_next(tsr_ctx *ctx, tsr_survey *survey, const tsr_choice *choice,

@@ -136,9 +136,8 @@ static void mark_committed(tsr_ctx *ctx, const tsr_coordinator *c) {
 tsr_result tsr_save_publish(tsr_ctx *ctx, tsr_coordinator *c) {
     const tsr_token *token = &c->plan->token;
     bool unknown = false;
-    const tsr_name temp = tsr_coordinator_temp(c), name = {.kind = TSR_NAME_MANIFEST,
-                                                           .epoch = c->epoch,
-                                                           .generation = token->generation};
+    const tsr_name temp = tsr_coordinator_temp(c);
+    const tsr_name name = {TSR_NAME_MANIFEST, c->epoch, token->generation, 0, 0};
     tsr_manifest_encode(c->plan, c->encoded);
     tsr_event_publish(&c->events, c->plan);
     tsr_result result = tsr_disk_publish(ctx, c->directory.root, &temp, &name, c->encoded,

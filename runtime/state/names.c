@@ -21,6 +21,9 @@ const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_
         snprintf(out_text, room, "TEMP.%" PRIu64 ".%" PRIu64 ".%" PRIu64, name->epoch, name->pid,
                  name->nonce);
         break;
+    case TSR_NAME_SPARE:
+        snprintf(out_text, room, "SPARE.%" PRIu64, name->epoch);
+        break;
     case TSR_NAME_GENERATION:
         snprintf(out_text, room, "%" PRIu64 "-%" PRIu64, name->epoch, name->generation);
         break;
@@ -61,6 +64,7 @@ tsr_name tsr_name_parse(const char *text) {
         {TSR_NAME_BASE, "BASE.", 0, {1}},
         {TSR_NAME_MANIFEST, "MANIFEST.", '.', {2, 1}},
         {TSR_NAME_TEMP, "TEMP.", '.', {1, 3, 4}},
+        {TSR_NAME_SPARE, "SPARE.", 0, {1}},
         {TSR_NAME_GENERATION, "", '-', {1, 2}},
         {TSR_NAME_SEGMENT, "segment.", 0, {2}},
         {TSR_NAME_COMMITTED, "COMMITTED", 0, {0}},
@@ -78,4 +82,17 @@ tsr_name tsr_name_parse(const char *text) {
         if (good && !*at) return name;
     }
     return (tsr_name){.kind = TSR_NAME_OTHER};
+}
+
+const char *tsr_names_list(const tsr_name *names, size_t count,
+                           char out_text[static TSR_NAMES_TEXT_MAX]) {
+    enum { SHOWN_MAX = 10 };
+    const size_t room = TSR_NAMES_TEXT_MAX, shown = count < SHOWN_MAX ? count : SHOWN_MAX;
+    size_t used = 0;
+    memcpy(out_text, "none", sizeof "none");
+    for (size_t i = shown; i-- > 0;)
+        used += (size_t)snprintf(out_text + used, room - used, "%s%" PRIu64, used ? ", " : "",
+                                 names[i].generation);
+    if (count > shown) snprintf(out_text + used, room - used, " and %zu older ones", count - shown);
+    return out_text;
 }

@@ -11,6 +11,7 @@ typedef enum tsr_name_kind {
     TSR_NAME_OTHER,
     TSR_NAME_EPOCH,      /* EPOCH.<epoch> */
     TSR_NAME_BASE,       /* BASE.<epoch> */
+    TSR_NAME_SPARE,      /* SPARE.<epoch>: another name of the manifest that it went on from */
     TSR_NAME_MANIFEST,   /* MANIFEST.<generation>.<epoch> */
     TSR_NAME_TEMP,       /* TEMP.<epoch>.<pid>.<nonce> */
     TSR_NAME_GENERATION, /* <epoch>-<generation>, in gen/ */
@@ -25,9 +26,14 @@ typedef struct tsr_name {
 
 enum {
     TSR_NAME_TEXT_MAX = 96,
+    TSR_NAMES_TEXT_MAX = 320,
     TSR_DIRECT_ALIGN = 4096, /* of memory, offset and size of what goes past the page cache */
 };
 const char *tsr_name_format(const tsr_name *name, char out_text[static TSR_NAME_TEXT_MAX]);
 tsr_name tsr_name_parse(const char *text);
+/* Generations for a message, of names that begin with the newest: "none", "1, 2, 3", the newest ten
+ * "and 5 older ones". */
+const char *tsr_names_list(const tsr_name *names, size_t count,
+                           char out_text[static TSR_NAMES_TEXT_MAX]);
 
 #endif

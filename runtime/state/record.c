@@ -15,7 +15,8 @@ tsr_result tsr_record_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, const t
     TRY(ctx, tsr_disk_read_file(ctx, root, text, TSR_MANIFEST_BYTES_MAX, arena, &bytes, &size));
     TRY(ctx, tsr_manifest_decode(ctx, text, bytes, size, arena, out_manifest));
     const tsr_token *token = &out_manifest->token;
-    if (token->generation != name->generation || token->epoch != name->epoch)
+    if (name->kind == TSR_NAME_MANIFEST &&
+        (token->generation != name->generation || token->epoch != name->epoch))
         FAIL(ctx, TSR_STATE,
              "%s is damaged: its token is of generation %" PRIu64 ", epoch %" PRIu64, text,
              token->generation, token->epoch);

@@ -8,7 +8,7 @@
 #include "runtime/state/format.h"
 #include "runtime/state/names.h"
 
-/* TSR_STATE: it is missing or damaged. */
+/* `name`: a MANIFEST, or a SPARE. TSR_STATE: it is missing or damaged. */
 TSR_RESULT tsr_record_manifest(tsr_ctx *ctx, int root, tsr_arena *arena, const tsr_name *name,
                                tsr_manifest *out_manifest);
 TSR_RESULT tsr_record_base(tsr_ctx *ctx, int root, tsr_arena *arena, uint64_t epoch,

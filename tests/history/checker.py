@@ -330,9 +330,9 @@ class Checker:
         elif key in good:
             self.wrong("I7", "%s: '%s' is removed and counts among those that stay" %
                        (event, event.name))
-        elif key in self.acked and key[0] > max(k[0] for k in good) and \
+        elif key in self.acked and key[0] > min(k[0] for k in good) and \
                 key in self.lineage(max(good)) and not self.damaged(key, event.at):
-            self.wrong("I7", "%s: '%s' is newer than all that stay" % (event, event.name))
+            self.wrong("I7", "%s: '%s' is removed, and an older one stays" % (event, event.name))
 
     def _may_unlink_base(self, event):
         epoch = epoch_of(event.name)
@@ -347,7 +347,8 @@ class Checker:
         committed = {key: event.at for key, event in self.acked.items()}
         for recover, _ in self.recoveries():
             key = named(recover)
-            # What nobody acknowledged may be visible and never become durable.
+            # What nobody acknowledged may be visible and never become durable; once it was gone on
+            # from, it stays until something newer was acknowledged.
             if key in self.acked or not self.history.dropped:
                 committed[key] = min(recover.at, committed.get(key, recover.at))
         unlinks = {}

@@ -232,6 +232,7 @@ Test(corners, all_of_a_run_is_gone) {
         }
         open_keeping(b, 8);
         close_store(b);
+        remove_file(b, "SPARE.", 3, 0);
         for (unsigned run = 2; run >= (way == BOTH_RUNS ? 1 : 2); run--) {
             remove_file(b, "BASE.", run, 0);
             for (unsigned n = 2 * run - 1; n <= 2 * run; n++) {

@@ -61,6 +61,7 @@ Test(identity, generation_that_is_gone) {
     tsr_store_close(&b->ctx, b->store);
     b->store = NULL;
     cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.2.1"));
+    cr_assert(fault_io_remove(b->disk, "/s/SPARE.2"));
     cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/segment.0"));
     cr_assert(fault_io_remove(b->disk, "/s/gen/1-2/COMMITTED"));
     must_open(b);

@@ -90,7 +90,7 @@ static counts open_beside(bench *(*start)(void), other *o, uint64_t newest) {
         fired = fault_io_fired(b->disk);
         fault_io_arm(b->disk, NULL);
         if (result.code) {
-            must_fail(b, result, TSR_IO, "cannot open 'MANIFEST.6.1'");
+            must_fail(b, result, TSR_IO, "'MANIFEST.6.1'");
             n.refused++;
             end(b);
             continue;

@@ -72,6 +72,6 @@ void life_go_on(life_run *run);
 /* On a disk that is up again (fault_io_crash): everything committed is good, what is recovered is
  * allowed, the same after another power cut, and the store goes on: a save is acknowledged. Changes
  * the disk. False with the violation in `out_text`. */
-bool life_check(fault_io *disk, const life_facts *facts, bool lost, char out_text[LIFE_TEXT]);
+bool life_check(fault_io *disk, const life_facts *facts, char out_text[LIFE_TEXT]);
 
 #endif

@@ -75,8 +75,6 @@ static void release(space *all) {
     free(all->again.rows);
 }
 
-static bool drops(const single *s) { return s->fault->plan.kind == FAULT_SYNC_DROPS; }
-
 static bool report(const life_case *which, const single *a, const single *b, const char *where,
                    const proof_options *options, uint64_t number, const char *text) {
     printf("VIOLATION: %s\n  life %s from %s: %s%s at %" PRIu64 ", %s%s at %" PRIu64 " %s\n"
@@ -88,8 +86,10 @@ static bool report(const life_case *which, const single *a, const single *b, con
     return false;
 }
 
-/* After the first of the two lives. What a failed sync dropped is believed to be there until power
- * is cut: no later life can know better. */
+static bool drops(const single *s) { return s->fault->plan.kind == FAULT_SYNC_DROPS; }
+
+/* After the first of the two lives. A removal that a failed sync forgot is believed until power is
+ * cut: no later life can know better. */
 static void between(life_run *run, const single *a, uint64_t random) {
     fault_io_crash(run->disk, drops(a) ? FAULT_LOSE : (fault_crash)(random % 3), random);
     run->first = NULL;
@@ -144,7 +144,7 @@ static int try_pair(const space *all, uint64_t number, const proof_options *opti
     bool good = !run.violation[0];
     if (good && met && !run.fell_back) {
         fault_io_crash(run.disk, (fault_crash)(random % 3), random);
-        good = life_check(run.disk, &run.facts, drops(b) || (same && drops(a)), text);
+        good = life_check(run.disk, &run.facts, text);
     }
     fault_io_destroy(run.disk);
     if (good) return met ? 1 : 0;

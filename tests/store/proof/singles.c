@@ -27,14 +27,13 @@ static bool report(const life_case *which, const life_run *run, const char *cras
 
 static bool check_all(const life_case *which, const life_run *run, tally *done) {
     static const char *const names[] = {"power cut", "kill", "mixture"};
-    bool lost = run->first->plan.kind == FAULT_SYNC_DROPS;
     char text[LIFE_TEXT];
     for (int crash = FAULT_LOSE; crash <= FAULT_MIX; crash++) {
         unsigned count = crash != FAULT_MIX ? 1 : run->first->dies ? MIXES_CRASHED : MIXES;
         for (unsigned i = 1; i <= count; i++) {
             fault_io *later = fault_io_clone(run->disk);
             fault_io_crash(later, (fault_crash)crash, i * 1000003 + run->at);
-            bool good = life_check(later, &run->facts, lost, text);
+            bool good = life_check(later, &run->facts, text);
             fault_io_destroy(later);
             done->checks++;
             if (!good) return report(which, run, names[crash], text);

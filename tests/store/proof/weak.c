@@ -119,7 +119,7 @@ static bool try_state(const life_case *which, const life_run *run, size_t blocks
     done->states++;
     if (insert(&done->seen, key)) {
         done->different++;
-        good = life_check(later, &run->facts, false, text);
+        good = life_check(later, &run->facts, text);
     }
     fault_io_destroy(later);
     return good || report(which, run, path, text);

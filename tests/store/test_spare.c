@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names that a failed sync has forgotten: shown until power is cut, whatever is synced later. What
+ * a run goes on from gets a second name, from which a missing first one is put back.
+ */
+#include "tests/store/fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+static void close_store(bench *b) {
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+}
+
+/* Generation 2 is shown and forgotten, and has not been gone on from. */
+static bench *with_a_forgotten_name(void) {
+    for (uint64_t at = 1; at <= 16; at++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 1);
+        fault_io_arm(
+            b->disk,
+            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+        cr_assert(!model_save(&b->ctx, b->store, &b->m, 2) || !fault_io_fired(b->disk));
+        fault_io_arm(b->disk, NULL);
+        bool unknown = tsr_store_wait(b->store).outcome_unknown;
+        close_store(b);
+        if (unknown && exists(b, "/s/MANIFEST.2.1")) return b;
+        end(b);
+    }
+    cr_assert(false, "the sync of a manifest's name was not met");
+    return NULL;
+}
+
+static void cut_power(bench *b) {
+    close_store(b);
+    fault_io_crash(b->disk, FAULT_LOSE, 0);
+}
+
+Test(spare, what_was_forgotten_and_gone_on_from_is_there_after_a_power_cut) {
+    bench *b = with_a_forgotten_name();
+    for (unsigned run = 2; run <= 4; run++) {
+        must_open(b);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        cr_assert_eq(b->recovery.uncommitted_count, 0);
+        cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+        cr_assert_eq(b->log.warnings, run == 3, "put back once, in run %u", run);
+        must_load(b, 2);
+        cut_power(b);
+        cr_assert_eq(exists(b, "/s/MANIFEST.2.1"), run > 2, "run %u", run);
+    }
+    must_open(b);
+    must_save(b, 3, 3);
+    cr_assert(exists(b, "/s/MANIFEST.3.5"), "its number was not used again");
+    end(b);
+}
+
+/* Nobody went on from it: nobody misses it. */
+Test(spare, what_was_forgotten_alone_is_gone) {
+    bench *b = with_a_forgotten_name();
+    cut_power(b);
+    must_open(b);
+    must_load(b, 1);
+    cr_assert_eq(b->recovery.damaged_count, 0);
+    cr_assert_eq(b->recovery.uncommitted_count, 1);
+    end(b);
+}
+
+/* At every operation of the opening that would put it back. */
+Test(spare, putting_back_may_fail) {
+    static const fault_kind kinds[] = {FAULT_ERROR, FAULT_ERROR_AFTER, FAULT_CRASH_AFTER};
+    for (size_t i = 0; i < 3; i++) {
+        bench *b = with_a_forgotten_name();
+        must_open(b);
+        cut_power(b);
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = kinds[i], .error = ENOSPC, .name = "link", .at = 1});
+        tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+        must_fail(b, result, TSR_IO, "cannot put 'MANIFEST.2.1' back");
+        fault_io_arm(b->disk, NULL);
+        cut_power(b);
+        must_open(b);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        must_load(b, 2);
+        end(b);
+    }
+}
+
+static void ignore_line(void *user, const char *line) { (void)user, (void)line; }
+
+/* The listing after it was put back fails: nothing is opened, and the next opening succeeds. */
+Test(spare, listing_again_may_fail) {
+    unsigned refused = 0;
+    bool fired = true;
+    for (uint64_t at = 1; fired; at++) {
+        bench *b = with_a_forgotten_name();
+        must_open(b);
+        cut_power(b);
+        fault_io_arm(b->disk,
+                     &(fault_plan){.kind = FAULT_ERROR, .error = EMFILE, .name = "list", .at = at});
+        tsr_result result = reopen(b, TSR_RESUME_AUTO, 0);
+        fired = fault_io_fired(b->disk);
+        refused += result.code == TSR_IO;
+        fault_io_arm(b->disk, NULL);
+        must_open(b);
+        cr_assert_eq(b->recovery.damaged_count, 0);
+        must_load(b, 2);
+        end(b);
+    }
+    cr_assert_geq(refused, 4, "%u", refused);
+}
+
+/* Before it was published that a run goes on from it. */
+Test(spare, no_base_names_it_yet) {
+    bench *b = with_a_forgotten_name();
+    fault_io_arm(b->disk, &(fault_plan){.kind = FAULT_CRASH_BEFORE, .name = "link", .at = 2});
+    cr_assert_neq(reopen(b, TSR_RESUME_AUTO, 0).code, TSR_OK);
+    cr_assert(fault_io_fired(b->disk));
+    cut_power(b);
+    must_open(b);
+    must_load(b, 2);
+    cr_assert_eq(b->recovery.damaged_count, 0);
+    end(b);
+}
+
+/* Deleted by hand: the same. A reader changes nothing, and tells that it is missing. */
+Test(spare, a_deleted_manifest_is_put_back) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    must_open(b);
+    close_store(b);
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.3.1"));
+    must_fail(b, tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL), TSR_STATE, "damaged");
+    cr_assert(!exists(b, "/s/MANIFEST.3.1"));
+    must_open(b);
+    must_load(b, 3);
+    cr_assert_eq(b->recovery.damaged_count, 0);
+    cr_assert_eq(b->log.warnings, 1);
+    end(b);
+}
+
+/* The second name is that of something else: damage, told, and an older one goes on. */
+Test(spare, another_file_of_that_name) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    must_open(b);
+    close_store(b);
+    const tsr_io *io = fault_io_table(b->disk);
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.3.1") &&
+              fault_io_remove(b->disk, "/s/SPARE.2"));
+    cr_assert_eq(io->link(io->self, TSR_IO_CWD, "/s/MANIFEST.2.1", "/s/SPARE.2"), 0);
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    must_load(b, 2);
+    end(b);
+}
+
+/* It is no manifest at all: it is not put back, and the first name is missed. */
+Test(spare, damaged_itself) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 3);
+    must_open(b);
+    close_store(b);
+    const tsr_io *io = fault_io_table(b->disk);
+    cr_assert(fault_io_remove(b->disk, "/s/MANIFEST.3.1") &&
+              fault_io_remove(b->disk, "/s/SPARE.2"));
+    cr_assert_eq(io->link(io->self, TSR_IO_CWD, "/s/BASE.1", "/s/SPARE.2"), 0);
+    must_open(b);
+    cr_assert(!exists(b, "/s/MANIFEST.3.1"));
+    cr_assert_eq(b->recovery.damaged_count, 1);
+    must_load(b, 2);
+    end(b);
+}
+
+/* Collecting removes those of older runs. */
+Test(spare, older_ones_are_collected) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    cr_assert(!exists(b, "/s/SPARE.1"));
+    must_open(b);
+    must_open(b);
+    cr_assert(exists(b, "/s/SPARE.2") && exists(b, "/s/SPARE.3"));
+    must_save(b, 3, 5);
+    cr_assert(!exists(b, "/s/SPARE.2") && exists(b, "/s/SPARE.3"));
+    end(b);
+}
