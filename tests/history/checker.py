@@ -295,6 +295,8 @@ class Checker:
             opened = event.author.first("open")
             if opened and opened.mode != "auto":
                 continue
+            if last and event.epoch < last.epoch:
+                continue  # it slept while another took over, and commits nothing
             if last and named(last) != named(event) and not self.damaged(named(last), event.at):
                 forward = named(last) == NOTHING or named(last) in self.lineage(named(event))
                 if not forward or (last.author.first("base") and event.of < last.epoch):
