@@ -35,6 +35,7 @@ typedef struct baking {
     tsr_bundle_blob *shared; /* in the arena */
     size_t shared_count;
     tsr_bundle_target *targets; /* in the arena */
+    tsr_external external;      /* of options.reference */
 } baking;
 
 static tsr_result open_input(tsr_ctx *ctx, baking *self, const char *path) {
@@ -202,7 +203,10 @@ static tsr_result extend_provenance(tsr_ctx *ctx, baking *self, void **json, siz
     if (self->options.params) {
         const char *slash = strrchr(self->options.params, '/');
         inputs[count].name = slash ? slash + 1 : self->options.params;
-        TRY(ctx, hash_file(ctx, self, self->options.params, &inputs[count++].digest));
+        inputs[count].digest = self->external.file.digest;
+        if (!self->options.reference)
+            TRY(ctx, hash_file(ctx, self, self->options.params, &inputs[count].digest));
+        count++;
     } else {
         snprintf(step, sizeof step, "state at step %llu",
                  (unsigned long long)self->generation.position.step);
@@ -276,11 +280,9 @@ static tsr_result add_position(tsr_ctx *ctx, baking *self) {
 }
 
 static tsr_result add_external(tsr_ctx *ctx, baking *self) {
-    tsr_external external;
     char *json = NULL;
     size_t size = 0;
-    TRY(ctx, tsr_external_make(ctx, self->options.params, &self->arena, &external));
-    TRY(ctx, tsr_external_encode(ctx, &external, &self->arena, &json, &size));
+    TRY(ctx, tsr_external_encode(ctx, &self->external, &self->arena, &json, &size));
     self->shared[self->shared_count++] =
         (tsr_bundle_blob){TSR_MEDIA_EXTERNAL, "external.json", json, size, NULL};
     return TSR_SUCCESS;
@@ -316,6 +318,8 @@ static tsr_result bake_stages(tsr_ctx *ctx, baking *self, const char *in_path) {
         TRY(ctx, tsr_safetensors_write(ctx, options->export_params, self->exported,
                                        self->exported_count, NULL));
     if (!options->out_path) return TSR_SUCCESS;
+    if (options->reference)
+        TRY(ctx, tsr_external_make(ctx, options->params, &self->arena, &self->external));
     TRY(ctx, collect_layers(ctx, self));
     return write_output(ctx, self);
 }

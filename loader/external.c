@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "loader/external.h"
 
+#include "manifests/config.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/json.h"
 
@@ -11,7 +12,15 @@
 
 static const char digest_prefix[] = "sha256:";
 
+/* What is read back; a file of so many chunks stays below what JSON may hold. */
+enum { LAYER_BYTES_MAX = 8 << 20, CHUNKS_MAX = 99 * 1000 };
+static const uint64_t file_bytes_max = (uint64_t)CHUNKS_MAX * TSR_HASH_CHUNK_BYTES;
+
 /* ---- the layer ---- */
+
+static bool title_valid(const char *title) {
+    return tsr_name_valid(title) && title[0] != '.' && !strchr(title, '/');
+}
 
 static tsr_result hash_file(tsr_ctx *ctx, int fd, tsr_arena *arena, tsr_bundle_file *file) {
     uint64_t count = (file->size_bytes + TSR_HASH_CHUNK_BYTES - 1) / TSR_HASH_CHUNK_BYTES;
@@ -41,8 +50,18 @@ tsr_result tsr_external_make(tsr_ctx *ctx, const char *path, tsr_arena *arena,
     const char *slash = strrchr(path, '/');
     tsr_external external = {.title = slash ? slash + 1 : path, .file = {.path = path, .fd = -1}};
     int fd = -1;
+    if (!title_valid(external.title))
+        FAIL(ctx, TSR_USAGE,
+             "'%s' cannot be named by a bundle; expected a name of at most %d bytes of printable "
+             "UTF-8 that does not begin with '.'",
+             path, TSR_NAME_MAX);
     TRY(ctx, tsr_io_open(ctx, path, O_RDONLY | O_NONBLOCK, 0, &fd));
     tsr_result result = tsr_io_file_size(ctx, fd, path, &external.file.size_bytes);
+    if (!result.code && external.file.size_bytes > file_bytes_max)
+        result = tsr_fail_(ctx, TSR_USAGE, 0, __FILE__, __LINE__,
+                           "'%s' has %llu bytes; a bundle names files of at most %llu", path,
+                           (unsigned long long)external.file.size_bytes,
+                           (unsigned long long)file_bytes_max);
     if (!result.code) result = hash_file(ctx, fd, arena, &external.file);
     io->close(io->self, fd);
     if (!result.code) *out_external = external;
@@ -82,10 +101,6 @@ static bool parse_digest(const char *text, tsr_digest *out_digest) {
            tsr_digest_parse(text + skip, strnlen(text + skip, TSR_DIGEST_HEX + 1), out_digest);
 }
 
-static bool title_valid(const char *title) {
-    return title[0] && title[0] != '.' && !strchr(title, '/') && strlen(title) <= 255;
-}
-
 static tsr_result decode(tsr_ctx *ctx, const struct cJSON *root, const tsr_json_options *options,
                          tsr_arena *arena, tsr_external *out) {
     const char *title = NULL, *digest = NULL;
@@ -113,7 +128,6 @@ static tsr_result decode(tsr_ctx *ctx, const struct cJSON *root, const tsr_json_
 
 tsr_result tsr_external_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, tsr_arena *arena,
                              bool *out_found, tsr_external *out_external) {
-    enum { LAYER_BYTES_MAX = 8 << 20 };
     const tsr_json_options options = {.subject = "external weights", .code = TSR_CORRUPT};
     tsr_external external = {.file = {.fd = -1}};
     tsr_bundle_layer layer;

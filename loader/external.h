@@ -13,7 +13,8 @@ typedef struct tsr_external {
     tsr_bundle_file file;
 } tsr_external;
 
-/* Hashes the file at `path`; file.fd is not set. In the arena. */
+/* Hashes the file at `path`; file.fd is not set. In the arena. TSR_USAGE for a name or a size that
+ * tsr_external_read would refuse. */
 TSR_RESULT tsr_external_make(tsr_ctx *ctx, const char *path, tsr_arena *arena,
                              tsr_external *out_external);
 /* The layer's JSON, in the arena. */

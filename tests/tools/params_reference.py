@@ -173,6 +173,22 @@ def referenced(params):
     run(12, *export, "--weights-dir", "folder2", pattern="the bundle was built with")
     run(6, AOT, "build", SOURCE, "--params", "p.npz", "--reference", "-o", "no.tsb", pattern="only a .safetensors")
     run(6, AOT, "build", SOURCE, "--reference", "-o", "no.tsb", pattern="--reference needs --params")
+    build = [AOT, "build", SOURCE, "--target=cpu:x86-64-v2", "--reference", "-o", "no.tsb", "--params"]
+    for name in (".hidden.safetensors", "a\x01b.safetensors"):
+        shutil.copy(file, name)
+        run(6, *build, name, pattern="cannot be named by a bundle")
+    # With a tensor more, of holes, the file has more chunks than a layer names.
+    whole, more = file.read_bytes(), 420 << 30
+    begin = 8 + int.from_bytes(whole[:8], "little")
+    header, data = json.loads(whole[8:begin]), len(whole) - begin
+    header["more"] = {"dtype": "U8", "shape": [more], "data_offsets": [data, data + more]}
+    text = json.dumps(header).encode()
+    with open("large.safetensors", "wb") as large:
+        large.write(len(text).to_bytes(8, "little") + text + whole[begin:])
+        large.truncate(8 + len(text) + data + more)
+    run(6, *build, "large.safetensors",
+        pattern="bytes; a bundle names files of at most 415236096000")
+    assert not pathlib.Path("no.tsb").exists()
 
 
 def trained_further():
