@@ -239,14 +239,26 @@ static void emit_local(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, local);
 }
 
+/* Of elements that are all equal MLIR holds one. */
+static LLVMValueRef constant_array(LLVMTypeRef element, MlirAttribute value, size_t count) {
+    const char *data = mlirDenseElementsAttrGetRawData(value);
+    size_t width = align_of(element);
+    if (!mlirDenseElementsAttrIsSplat(value))
+        return LLVMConstDataArray(element, data, count * width);
+    char *repeated = calloc(count, width);
+    TSR_ASSERT(repeated); /* this is the child: it may die */
+    for (size_t i = 0; i < count; i++) memcpy(repeated + i * width, data, width);
+    LLVMValueRef array = LLVMConstDataArray(element, repeated, count * width);
+    free(repeated);
+    return array;
+}
+
 static void emit_constant(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef type = array_type(emit, mlirValueGetType(tsr_op_result(op, 0)));
-    LLVMTypeRef element = LLVMGetElementType(type);
     MlirAttribute value = tsr_op_attr(op, "value");
     size_t count = (size_t)mlirElementsAttrGetNumElements(value);
-    LLVMValueRef data = count ? LLVMConstDataArray(element, mlirDenseElementsAttrGetRawData(value),
-                                                   count * align_of(element))
-                              : LLVMConstNull(type);
+    LLVMValueRef data =
+        count ? constant_array(LLVMGetElementType(type), value, count) : LLVMConstNull(type);
     LLVMValueRef global = LLVMAddGlobal(emit->module, type, "constant");
     LLVMSetInitializer(global, data);
     LLVMSetGlobalConstant(global, true);

@@ -25,6 +25,24 @@ def Tile_Value : AnyTypeOf<[Tile_Element, VectorOfRankAndType<[1], [F64, F32, BF
     "a scalar or a 1-D vector of f64, f32, bf16, f16, i64, i32 or i8">;
 def Tile_Mask : VectorOfRankAndType<[1], [I1]>;
 
+def Tile_Dense : Attr<CPred<"::llvm::isa<::mlir::DenseElementsAttr>($_self)">, "dense elements"> {
+  let storageType = "::mlir::DenseElementsAttr";
+  let returnType = "::mlir::DenseElementsAttr";
+  let convertFromStorage = "$_self";
+}
+
+// What tile.load and tile.store ask of their types.
+class Tile_Moves<string value, string buffer> : PredOpTrait<
+    "value and buffer have one element type",
+    CPred<"::mlir::getElementTypeOrSelf($_op." # value # ".getType()) == "
+          "::mlir::getElementTypeOrSelf($_op." # buffer # ".getType())">>;
+class Tile_Masks<string value, int mask> : PredOpTrait<
+    "the mask has a lane for each of the vector",
+    CPred<"$_op.getNumOperands() <= " # mask # " || "
+          "(::llvm::isa<::mlir::VectorType>($_op." # value # ".getType()) && "
+          "::llvm::cast<::mlir::VectorType>($_op." # value # ".getType()).getShape() == "
+          "::llvm::cast<::mlir::VectorType>($_op.getOperand(" # mask # ").getType()).getShape())">>;
+
 def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "a kernel: `grid` independent programs";
   let description = [{
@@ -56,9 +74,14 @@ def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
-def Tile_ConstantOp : Tile_Op<"constant", [Pure]> {
+def Tile_ConstantOp : Tile_Op<"constant", [Pure, PredOpTrait<
+    "the elements are those of the buffer's type",
+    CPred<"::llvm::cast<ConstantOp>($_op).getValue().getElementType() == "
+          "::llvm::cast<::mlir::ShapedType>($_op.getResult(0).getType()).getElementType() && "
+          "::llvm::cast<ConstantOp>($_op).getValue().getType().getShape() == "
+          "::llvm::cast<::mlir::ShapedType>($_op.getResult(0).getType()).getShape()">>]> {
   let summary = "a read-only buffer known at build time";
-  let arguments = (ins ElementsAttr:$value);
+  let arguments = (ins Tile_Dense:$value);
   let results = (outs Tile_Buffer:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
@@ -69,7 +92,7 @@ def Tile_LocalOp : Tile_Op<"local"> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
-def Tile_LoadOp : Tile_Op<"load"> {
+def Tile_LoadOp : Tile_Op<"load", [Tile_Moves<"getResult(0)", "getOperand(0)">, Tile_Masks<"getResult(0)", 2>]> {
   let summary = "elements from a flat offset on";
   let description = [{
     Lane i of a vector is element `offset + i` of the buffer in row-major order. Lanes whose mask
@@ -84,7 +107,7 @@ def Tile_LoadOp : Tile_Op<"load"> {
   }];
 }
 
-def Tile_StoreOp : Tile_Op<"store"> {
+def Tile_StoreOp : Tile_Op<"store", [Tile_Moves<"getOperand(0)", "getOperand(1)">, Tile_Masks<"getOperand(0)", 3>]> {
   let summary = "elements to a flat offset on; see tile.load";
   let description = [{
     `streamed`: past the caches, for what will not be read soon. The address must then be a multiple

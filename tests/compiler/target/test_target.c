@@ -4,6 +4,7 @@
  */
 #include "compiler/mlir.h"
 #include "compiler/target/target.h"
+#include "runtime/cpu.h"
 
 #include <criterion/criterion.h>
 #include <elf.h>
@@ -158,6 +159,45 @@ Test(target, dump) {
         cr_assert((strstr(code, "%zmm") != NULL) == (target->vector_bytes == 64));
         cr_assert(!strstr(code, "callq\tfma") && !strstr(llvm, "fast"));
     }
+    close_module(&f);
+}
+
+/* MLIR holds one of them. */
+Test(target, constant_of_equal_elements) {
+    static const char text[] =
+        "module {\n"
+        "tile.func @fill(%x: memref<4096xf32>, %y: memref<4096xi64>) grid 4096 {\n"
+        "  %f = tile.constant dense<1.5> : tensor<4096xf32> : memref<4096xf32>\n"
+        "  %i = tile.constant dense<-7> : tensor<4096xi64> : memref<4096xi64>\n"
+        "  %p = tile.program_id\n"
+        "  %a = tile.load %f[%p] : memref<4096xf32> -> f32\n"
+        "  %b = tile.load %i[%p] : memref<4096xi64> -> i64\n"
+        "  tile.store %a, %x[%p] : f32, memref<4096xf32>\n"
+        "  tile.store %b, %y[%p] : i64, memref<4096xi64>\n"
+        "  tile.return\n"
+        "}\n"
+        "}\n";
+    enum { COUNT = 4096 };
+    static const char *const names[] = {"fill"};
+    static float x[COUNT];
+    static int64_t y[COUNT];
+    fixture f = {0};
+    void *elf = NULL;
+    size_t size = 0;
+    tsr_kernel_fn fill = NULL;
+    tsr_code_object *object = NULL;
+    open_module(&f, text);
+    tsr_result result =
+        tsr_target_compile(&f.ctx, f.module, tsr_target_get(0), &f.arena, &elf, &size);
+    if (!result.code) result = tsr_code_object_load(&f.ctx, elf, size, names, 1, &fill, &object);
+    cr_assert(result.code == TSR_OK, "%s", f.ctx.error.text);
+    void *buffers[] = {x, y};
+    tsr_fault fault = {0};
+    fill(&(tsr_kernel_args){buffers, &fault}, 0, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        cr_assert(x[i] == 1.5f && y[i] == -7, "element %d: %g, %lld", i, (double)x[i],
+                  (long long)y[i]);
+    tsr_code_object_unload(object);
     close_module(&f);
 }
 
