@@ -60,7 +60,9 @@ typedef struct tsr_device_options {
     size_t kernel_count;
     unsigned threads;    /* CPU: as tsr_threads_create */
     const char *library; /* a driver other than the system's; NULL */
-    uint64_t memory_max; /* bytes of device memory that may be taken; 0: all there is */
+    /* Bytes that allocate may take of a device with memory of its own; 0: all there is. Scratch and
+     * fault records of its kernels come on top. */
+    uint64_t memory_max;
 } tsr_device_options;
 
 /* A device type's functions. A fault ends a run: *out_fault is what the first command that met one

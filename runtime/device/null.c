@@ -48,20 +48,21 @@ static tsr_result null_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_
     return TSR_SUCCESS;
 }
 
+static tsr_result copy_range(char *to, const char *from, tsr_device_range range) {
+    memcpy(to + range.offset_bytes, from + range.offset_bytes, range.size_bytes);
+    return TSR_SUCCESS;
+}
+
 static tsr_result null_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                               tsr_device_range range) {
     (void)ctx, (void)device;
-    memcpy(memory->device + range.offset_bytes, memory->host + range.offset_bytes,
-           range.size_bytes);
-    return TSR_SUCCESS;
+    return copy_range(memory->device, memory->host, range);
 }
 
 static tsr_result null_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                 tsr_device_range range) {
     (void)ctx, (void)device;
-    memcpy(memory->host + range.offset_bytes, memory->device + range.offset_bytes,
-           range.size_bytes);
-    return TSR_SUCCESS;
+    return copy_range(memory->host, memory->device, range);
 }
 
 static tsr_result null_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
