@@ -41,51 +41,62 @@ typedef struct format {
     double erfc_zero;        /* from here on erfc is 0 */
     int64_t high_mask;       /* keeps so many bits of a number that their square is exact */
     polynomial exp, exp_fma; /* the second where no product is rounded */
-    polynomial log, tanh, erf, erfc;
+    polynomial log, tanh, erf, erfc, gelu;
+    double gelu_middle, gelu_zero; /* of the table's variable; below -gelu_zero gelu is 0 */
+    const double *gelu_tanh;       /* 2 sqrt(2 / pi), 0.044715 times that; two parts each */
+    double gelu_tanh_zero;         /* below minus that gelu by tanh is 0 */
 } format;
 
-static const format formats[2] = {
-    {23,
-     127,
-     0x1.8p23,
-     0x4b400000,
-     0x3f3504f3,
-     -104,
-     89,
-     64,
-     0x1p-126,
-     23,
-     10,
-     LN2_F32,
-     10.2,
-     ~INT64_C(0xfff),
-     POLYNOMIAL(EXP_F32),
-     POLYNOMIAL(EXP_FMA_F32),
-     POLYNOMIAL(LOG_F32),
-     POLYNOMIAL(TANH_F32),
-     POLYNOMIAL(ERF_F32),
-     POLYNOMIAL(ERFC_F32)},
-    {52,
-     1023,
-     0x1.8p52,
-     0x4338000000000000,
-     0x3fe6a09e667f3bcd,
-     -746,
-     710,
-     512,
-     0x1p-1022,
-     52,
-     20,
-     LN2_F64,
-     27.4,
-     ~INT64_C(0x7ffffff),
-     POLYNOMIAL(EXP_F64),
-     POLYNOMIAL(EXP_F64),
-     POLYNOMIAL(LOG_F64),
-     POLYNOMIAL(TANH_F64),
-     POLYNOMIAL(ERF_F64),
-     POLYNOMIAL(ERFC_F64)},
-};
+static const format formats[2] = {{.mantissa_bits = 23,
+                                   .bias = 127,
+                                   .magic = 0x1.8p23,
+                                   .magic_bits = 0x4b400000,
+                                   .root_half_bits = 0x3f3504f3,
+                                   .exp_lowest = -104,
+                                   .exp_highest = 89,
+                                   .exp_shift = 64,
+                                   .smallest_normal = 0x1p-126,
+                                   .denormal_shift = 23,
+                                   .tanh_one = 10,
+                                   .ln2 = LN2_F32,
+                                   .erfc_zero = 10.2,
+                                   .high_mask = ~INT64_C(0xfff),
+                                   .exp_fma = POLYNOMIAL(EXP_FMA_F32),
+                                   .gelu_middle = 3,
+                                   .gelu_zero = 14.5,
+                                   .gelu_tanh_zero = 11,
+                                   .exp = POLYNOMIAL(EXP_F32),
+                                   .log = POLYNOMIAL(LOG_F32),
+                                   .tanh = POLYNOMIAL(TANH_F32),
+                                   .erf = POLYNOMIAL(ERF_F32),
+                                   .erfc = POLYNOMIAL(ERFC_F32),
+                                   .gelu = POLYNOMIAL(GELU_F32),
+                                   .gelu_tanh = GELU_TANH_F32},
+                                  {.mantissa_bits = 52,
+                                   .bias = 1023,
+                                   .magic = 0x1.8p52,
+                                   .magic_bits = 0x4338000000000000,
+                                   .root_half_bits = 0x3fe6a09e667f3bcd,
+                                   .exp_lowest = -746,
+                                   .exp_highest = 710,
+                                   .exp_shift = 512,
+                                   .smallest_normal = 0x1p-1022,
+                                   .denormal_shift = 52,
+                                   .tanh_one = 20,
+                                   .ln2 = LN2_F64,
+                                   .erfc_zero = 27.4,
+                                   .high_mask = ~INT64_C(0x7ffffff),
+                                   .exp_fma = POLYNOMIAL(EXP_F64),
+                                   .gelu_middle = 5,
+                                   .gelu_zero = 38.8,
+                                   .gelu_tanh_zero = 22,
+                                   .exp = POLYNOMIAL(EXP_F64),
+                                   .log = POLYNOMIAL(LOG_F64),
+                                   .tanh = POLYNOMIAL(TANH_F64),
+                                   .erf = POLYNOMIAL(ERF_F64),
+                                   .erfc = POLYNOMIAL(ERFC_F64),
+                                   .gelu = POLYNOMIAL(GELU_F64),
+                                   .gelu_tanh = GELU_TANH_F64}};
 
 typedef struct maths {
     tsr_emit *emit;
@@ -128,6 +139,10 @@ static LLVMValueRef choose(const maths *m, LLVMRealPredicate how, LLVMValueRef a
     return LLVMBuildSelect(m->b, condition, x, y, "");
 }
 
+static LLVMValueRef is_below_0(const maths *m, LLVMValueRef x) {
+    return LLVMBuildICmp(m->b, LLVMIntSLT, bits(m, x), whole(m, 0), "");
+}
+
 static LLVMValueRef divide(const maths *m, LLVMValueRef x, LLVMValueRef y) {
     return LLVMBuildFDiv(m->b, x, y, "");
 }
@@ -137,6 +152,32 @@ static LLVMValueRef absolute(const maths *m, LLVMValueRef x) {
 static LLVMValueRef with_sign(const maths *m, LLVMValueRef x, LLVMValueRef sign) {
     LLVMValueRef args[] = {x, sign};
     return tsr_emit_intrinsic(m->emit, "llvm.copysign", &m->type, 1, args, 2);
+}
+
+/* The leading bits of x; x minus them is exact. */
+static LLVMValueRef leading(const maths *m, LLVMValueRef x) {
+    return value(m, LLVMBuildAnd(m->b, bits(m, x), whole(m, m->f->high_mask), ""));
+}
+
+/* The number high + low, |low| at most half a unit in the last place of high. */
+typedef struct pair {
+    LLVMValueRef high, low;
+} pair;
+
+/* x + y, |x| >= |y| or x = 0 */
+static pair sum_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
+    LLVMValueRef high = add(m, x, y);
+    return (pair){high, sub(m, y, sub(m, high, x))};
+}
+
+static pair product_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
+    LLVMValueRef high = mul(m, x, y);
+    if (m->emit->target->has_fma) return (pair){high, fma_(m, x, y, LLVMBuildFNeg(m->b, high, ""))};
+    LLVMValueRef x1 = leading(m, x), y1 = leading(m, y);
+    LLVMValueRef x2 = sub(m, x, x1), y2 = sub(m, y, y1);
+    LLVMValueRef low = sub(m, mul(m, x1, y1), high);
+    low = add(m, add(m, low, mul(m, x1, y2)), mul(m, x2, y1));
+    return (pair){high, add(m, low, mul(m, x2, y2))};
 }
 
 static LLVMValueRef horner(const maths *m, const polynomial *p, LLVMValueRef x) {
@@ -150,11 +191,10 @@ typedef struct exp_parts {
     LLVMValueRef shifted, r;
 } exp_parts;
 
-/* `low` (NULL: 0) is below 2^-9 |x|. */
+/* `low` (NULL: 0) is below 2^-20 |x|. */
 static exp_parts exp_reduce(const maths *m, LLVMValueRef x, LLVMValueRef low, LLVMValueRef magic) {
     const format *f = m->f;
-    LLVMValueRef sum = low ? add(m, x, low) : x;
-    LLVMValueRef shifted = fma_(m, sum, number(m, 0x1.71547652b82fep0), magic);
+    LLVMValueRef shifted = fma_(m, x, number(m, 0x1.71547652b82fep0), magic);
     LLVMValueRef n = sub(m, shifted, magic);
     LLVMValueRef r = fma_(m, n, number(m, -f->ln2[0]), x);
     if (low) r = add(m, r, low);
@@ -197,11 +237,25 @@ static LLVMValueRef exp_below_40(const maths *m, LLVMValueRef x, LLVMValueRef lo
     return mul(m, exp_near_0(m, e.r, ldexp(1, -f->exp_shift)), power_of_shifted(m, e.shifted));
 }
 
+/* factor * exp(x + low) as near * factor * power, x < 40 or NaN: rounded once where it is denormal
+ */
+typedef struct exp_factors {
+    LLVMValueRef near, power;
+} exp_factors;
+
+static exp_factors exp_below_40_factors(const maths *m, LLVMValueRef x, LLVMValueRef low) {
+    const format *f = m->f;
+    x = choose(m, LLVMRealOLT, x, f->exp_lowest, number(m, f->exp_lowest), x);
+    exp_parts e = exp_reduce(m, x, low, number(m, f->magic + f->exp_shift));
+    LLVMValueRef power = mul(m, power_of_shifted(m, e.shifted), number(m, ldexp(1, -f->exp_shift)));
+    return (exp_factors){exp_near_0(m, e.r, 1), power};
+}
+
 /* exp(x + low), the same bits; the other factor of 2^n is on the same side of 1 as 2^n. */
 static LLVMValueRef exp_of(const maths *m, LLVMValueRef x, LLVMValueRef low) {
     const format *f = m->f;
     x = clamp(m, x, f->exp_lowest, f->exp_highest);
-    LLVMValueRef below = LLVMBuildICmp(m->b, LLVMIntSLT, bits(m, x), whole(m, 0), "");
+    LLVMValueRef below = is_below_0(m, x);
     LLVMValueRef magic = LLVMBuildSelect(m->b, below, number(m, f->magic + f->exp_shift),
                                          number(m, f->magic - f->exp_shift), "");
     LLVMValueRef rest = LLVMBuildSelect(m->b, below, number(m, ldexp(1, -f->exp_shift)),
@@ -320,18 +374,10 @@ LLVMValueRef tsr_emit_tanh(tsr_emit *emit, LLVMValueRef x) {
     return with_sign(&m, magnitude, x);
 }
 
-/* The leading bits of x; x minus them is exact. */
-static LLVMValueRef leading(const maths *m, LLVMValueRef x) {
-    return value(m, LLVMBuildAnd(m->b, bits(m, x), whole(m, m->f->high_mask), ""));
-}
-
-/* exp(-scale a^2), scale a power of two: the square in two parts, so that its rounding does not
- * grow. */
-static LLVMValueRef exp_of_square(const maths *m, LLVMValueRef a, double scale) {
-    LLVMValueRef high = leading(m, a);
-    LLVMValueRef rest = mul(m, sub(m, a, high), add(m, a, high));
-    LLVMValueRef minus = number(m, -scale);
-    return exp_below_40(m, mul(m, mul(m, high, high), minus), mul(m, rest, minus));
+/* exp(-a^2): the square in two parts, so that its rounding does not grow. */
+static LLVMValueRef exp_of_square(const maths *m, LLVMValueRef a) {
+    pair square = product_of(m, a, LLVMBuildFNeg(m->b, a, ""));
+    return exp_below_40(m, square.high, square.low);
 }
 
 /* exp(z^2) erfc(z), z >= 0 */
@@ -353,53 +399,54 @@ LLVMValueRef tsr_emit_erf(tsr_emit *emit, LLVMValueRef x) {
     LLVMValueRef a = absolute(&m, x);
     double zero = m.f->erfc_zero;
     LLVMValueRef z = choose(&m, LLVMRealOGT, a, zero, number(&m, zero), a);
-    LLVMValueRef erfc = mul(&m, exp_of_square(&m, z, 1), erfc_scaled(&m, z));
+    LLVMValueRef erfc = mul(&m, exp_of_square(&m, z), erfc_scaled(&m, z));
     LLVMValueRef large = sub(&m, number(&m, 1), erfc);
     large = choose(&m, LLVMRealOLT, a, 0.84375, erf_small(&m, a), large);
     return choose(&m, LLVMRealUNO, x, 0, x, with_sign(&m, large, x));
 }
 
-/* |x| < 1: x (1 + erf(x / sqrt 2)) / 2. Else, with q = erfc(|x| / sqrt 2) / 2: x (1 - q), and x q
- * where x < 0, which is good to the end of the tail. */
+/* With q = erfc(|x| / sqrt 2) / 2: x - x q, and x q where x < 0, which is good to the end of the
+ * tail. q = exp(-x^2 / 2) (1 - u) P(u), u = (|x| - c) / (|x| + c). */
 LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
-    double zero = m.f->erfc_zero * 0x1.6a09e667f3bcdp0;
+    LLVMValueRef middle = number(&m, m.f->gelu_middle);
+    LLVMValueRef finite = clamp(&m, x, -m.f->gelu_zero, m.f->gelu_zero), a = absolute(&m, finite);
+    pair square = product_of(&m, finite, mul(&m, finite, number(&m, -0.5)));
+    exp_factors e = exp_below_40_factors(&m, square.high, square.low);
+    LLVMValueRef u = divide(&m, sub(&m, a, middle), add(&m, a, middle));
+    LLVMValueRef scaled = mul(&m, sub(&m, number(&m, 1), u), horner(&m, &m.f->gelu, u));
+    LLVMValueRef part = mul(&m, finite, scaled);
+    LLVMValueRef below = mul(&m, mul(&m, part, e.near), e.power);
+    LLVMValueRef above = fma_(&m, LLVMBuildFNeg(m.b, part, ""), mul(&m, e.near, e.power), x);
+    return LLVMBuildSelect(m.b, is_below_0(&m, x), below, above, "");
+}
+
+/* x + y, whichever is larger (Knuth, "The Art of Computer Programming", volume 2, 4.2.2). */
+static pair any_sum_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
+    LLVMValueRef high = add(m, x, y), of_y = sub(m, high, x);
+    return (pair){high, add(m, sub(m, x, sub(m, high, of_y)), sub(m, y, of_y))};
+}
+
+/* x / (1 + exp(-w)), w = x (c + d x^2) as a pair: (1 + tanh(w / 2)) / 2 is 1 / (1 + exp(-w)). */
+LLVMValueRef tsr_emit_gelu_tanh(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    const double *c = m.f->gelu_tanh, *d = c + 2;
     LLVMValueRef a = absolute(&m, x);
-    a = choose(&m, LLVMRealOGT, a, zero, number(&m, zero), a);
-    LLVMValueRef e = exp_of_square(&m, a, 0.5);
-    LLVMValueRef z = mul(&m, a, number(&m, 0x1.6a09e667f3bcdp-1));
-    LLVMValueRef half = mul(&m, erfc_scaled(&m, z), number(&m, 0.5));
-    LLVMValueRef above = mul(&m, x, sub(&m, number(&m, 1), mul(&m, e, half)));
-    LLVMValueRef below = LLVMBuildFNeg(m.b, mul(&m, mul(&m, a, half), e), "");
-    LLVMValueRef y = choose(&m, LLVMRealOLT, x, 0, below, above), half_one = number(&m, 0.5);
-    LLVMValueRef erf = erf_small(&m, with_sign(&m, z, x));
-    LLVMValueRef small = mul(&m, x, fma_(&m, erf, half_one, half_one));
-    y = choose(&m, LLVMRealOLT, a, 1, small, y);
-    return choose(&m, LLVMRealUNO, x, 0, x, y);
+    a = choose(&m, LLVMRealOGT, a, m.f->gelu_tanh_zero, number(&m, m.f->gelu_tanh_zero), a);
+    LLVMValueRef minus = LLVMBuildFNeg(m.b, a, "");
+    pair square = product_of(&m, a, a), cube = product_of(&m, square.high, number(&m, d[0]));
+    cube.low = fma_(&m, square.low, number(&m, d[0]), cube.low);
+    cube.low = fma_(&m, square.high, number(&m, d[1]), cube.low);
+    pair slope = any_sum_of(&m, number(&m, c[0]), cube.high);
+    slope.low = add(&m, slope.low, add(&m, cube.low, number(&m, c[1])));
+    pair w = product_of(&m, minus, slope.high);
+    exp_factors e = exp_below_40_factors(&m, w.high, fma_(&m, minus, slope.low, w.low));
+    LLVMValueRef below = mul(&m, mul(&m, minus, e.near), e.power);
+    LLVMValueRef above = LLVMBuildSelect(m.b, is_below_0(&m, x), below, x, "");
+    return divide(&m, above, add(&m, mul(&m, e.near, e.power), number(&m, 1)));
 }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
-
-/* The number high + low, |low| at most half a unit in the last place of high. */
-typedef struct pair {
-    LLVMValueRef high, low;
-} pair;
-
-/* x + y, |x| >= |y| or x = 0 */
-static pair sum_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    LLVMValueRef high = add(m, x, y);
-    return (pair){high, sub(m, y, sub(m, high, x))};
-}
-
-static pair product_of(const maths *m, LLVMValueRef x, LLVMValueRef y) {
-    LLVMValueRef high = mul(m, x, y);
-    if (m->emit->target->has_fma) return (pair){high, fma_(m, x, y, LLVMBuildFNeg(m->b, high, ""))};
-    LLVMValueRef x1 = leading(m, x), y1 = leading(m, y);
-    LLVMValueRef x2 = sub(m, x, x1), y2 = sub(m, y, y1);
-    LLVMValueRef low = sub(m, mul(m, x1, y1), high);
-    low = add(m, add(m, low, mul(m, x1, y2)), mul(m, x2, y1));
-    return (pair){high, add(m, low, mul(m, x2, y2))};
-}
 
 static pair product_of_pairs(const maths *m, pair x, pair y) {
     pair p = product_of(m, x.high, y.high);

@@ -208,16 +208,23 @@ static LLVMValueRef create_mask(const op *o) {
 
 /* ---- math ------------------------------------------------------------------------------------ */
 
-enum { EXP, EXP_BELOW_40, EXPM1, LOG, LOG1P, TANH, ERF, GELU };
+enum { EXP, EXP_BELOW_40, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH };
 
 static LLVMValueRef function(const op *o) {
     static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
-        [EXP] = tsr_emit_exp,     [EXP_BELOW_40] = tsr_emit_exp_below_40,
-        [EXPM1] = tsr_emit_expm1, [LOG] = tsr_emit_log,
-        [LOG1P] = tsr_emit_log1p, [TANH] = tsr_emit_tanh,
-        [ERF] = tsr_emit_erf,     [GELU] = tsr_emit_gelu};
-    bool small = o->how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME);
-    return functions[small ? EXP_BELOW_40 : o->how](o->emit, x(o, 0));
+        [EXP] = tsr_emit_exp,
+        [EXP_BELOW_40] = tsr_emit_exp_below_40,
+        [EXPM1] = tsr_emit_expm1,
+        [LOG] = tsr_emit_log,
+        [LOG1P] = tsr_emit_log1p,
+        [TANH] = tsr_emit_tanh,
+        [ERF] = tsr_emit_erf,
+        [GELU] = tsr_emit_gelu,
+        [GELU_TANH] = tsr_emit_gelu_tanh};
+    int how = o->how;
+    if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
+    if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
+    return functions[how](o->emit, x(o, 0));
 }
 
 static LLVMValueRef intrinsic_1(const op *o) {

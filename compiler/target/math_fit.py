@@ -57,6 +57,11 @@ def main():
     print("/* SPDX-License-Identifier: Apache-2.0")
     print(" *")
     print(" * X(NAME, count, coefficients from the constant upwards); written by math_fit.py. */")
+    # exp(a^2 / 2) erfc(a / sqrt 2) / 2 over 1 - u, by u = (a - middle) / (a + middle)
+    a_of = lambda u, middle: middle * (1 + u) / (1 - u)
+    share = lambda a: exp(a**2 / 2) * erfc(a / sqrt(mpf(2))) / 2
+    share_by = lambda middle: lambda u: share(a_of(u, mpf(middle))) / (1 - u)
+    end = lambda a, middle: (mpf(a) - mpf(middle)) / (mpf(a) + mpf(middle))
     for name, bits, function, a, b, degree in (
         ("EXP_F32", 24, exp_tail, -half, half, 5),
         ("EXP_FMA_F32", 24, exp_tail, -half, half, 4),
@@ -70,10 +75,17 @@ def main():
         ("ERF_F64", 53, erf_tail, mpf(0), z_erf, 11),
         ("ERFC_F32", 24, erfc_scaled, mpf(-1), u_of("10.2"), 11),
         ("ERFC_F64", 53, erfc_scaled, mpf(-1), u_of("27.4"), 23),
+        ("GELU_F32", 24, share_by(3), mpf(-1), end("14.5", 3), 10),
+        ("GELU_F64", 53, share_by(5), mpf(-1), end("38.8", 5), 22),
     ):
         coefficients, error = fit(function, a, b, degree)
         print(name, "error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
         row(name, bits, coefficients)
+    # 2 sqrt(2 / pi) and 0.044715 of it, in two parts each.
+    slope = 2 * sqrt(2 / mp.pi)
+    for name, bits in (("GELU_TANH_F32", 24), ("GELU_TANH_F64", 53)):
+        parts = [(rounded(x, bits), x - rounded(x, bits)) for x in (slope, slope * mpf("0.044715"))]
+        row(name, bits, [part for pair in parts for part in pair])
     # ln 2 in two parts: the high part times an exponent is exact.
     for name, bits, high_bits in (("LN2_F32", 24, 14), ("LN2_F64", 53, 41)):
         part = rounded(log(2), high_bits)

@@ -240,17 +240,17 @@ static MlirValue sigmoid(const element *e) {
     return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
 }
 
-/* The operand, but finite below: from here on silu and gelu are -0. */
+/* The operand, but finite below: from here on silu is -0. */
 static MlirValue finite_below(const element *e) {
     MlirValue lowest = number(e, e->from == TSR_DTYPE_F64 ? -1600 : -200);
     MlirValue below = tsr_tile_fcompare(e->b, TSR_FCMP_OLT, e->x[0], lowest);
     return tsr_tile_select(e->b, below, lowest, e->x[0]);
 }
 
-/* x / (1 + exp(-w)). Far below, exp w would be a denormal, so exp(w / 2) is multiplied twice. */
-static MlirValue weighted(const element *e, MlirValue x, MlirValue w) {
+/* x / (1 + exp(-x)). Far below, exp x would be a denormal, so exp(x / 2) is multiplied twice. */
+static MlirValue silu(const element *e) {
     tsr_tile_builder *b = e->b;
-    MlirValue one = number(e, 1), size = tsr_tile_1(b, "math.absf", w);
+    MlirValue x = finite_below(e), one = number(e, 1), size = tsr_tile_1(b, "math.absf", x);
     MlirValue limit = number(e, e->from == TSR_DTYPE_F64 ? 700 : 80);
     MlirValue far = tsr_tile_fcompare(b, TSR_FCMP_OGT, size, limit);
     MlirValue half = tsr_tile_2(b, "arith.mulf", size, number(e, 0.5));
@@ -258,26 +258,14 @@ static MlirValue weighted(const element *e, MlirValue x, MlirValue w) {
     MlirValue power = tsr_tile_exp_below_40(b, exponent);
     MlirValue product = tsr_tile_2(b, "arith.mulf", x, power);
     product = tsr_tile_2(b, "arith.mulf", product, tsr_tile_select(b, far, power, one));
-    MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, w, number(e, 0));
+    MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, x, number(e, 0));
     MlirValue above = tsr_tile_select(b, below, product, x);
     return tsr_tile_2(b, "arith.divf", above, tsr_tile_2(b, "arith.addf", power, one));
 }
 
-static MlirValue silu(const element *e) {
-    MlirValue x = finite_below(e);
-    return weighted(e, x, x);
-}
-
-/* (1 + tanh u) / 2 is 1 / (1 + exp(-2 u)). */
 static MlirValue gelu(const element *e) {
-    static const double slope = 1.5957691216057308; /* 2 sqrt(2 / pi) */
     const char *approximate = tsr_op_string(e->op, "approximate");
-    if (!approximate || strcmp(approximate, "none") == 0)
-        return tsr_tile_1(e->b, "tile.gelu", e->x[0]);
-    MlirValue x = finite_below(e), square = tsr_tile_2(e->b, "arith.mulf", x, x);
-    MlirValue sum =
-        tsr_tile_3(e->b, "math.fma", square, number(e, slope * 0.044715), number(e, slope));
-    return weighted(e, x, tsr_tile_2(e->b, "arith.mulf", x, sum));
+    return tsr_tile_gelu(e->b, e->x[0], approximate && strcmp(approximate, "tanh") == 0);
 }
 
 static MlirValue sign(const element *e) {

@@ -130,7 +130,10 @@ def Tile_PrefetchOp : Tile_Op<"prefetch"> {
 
 def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "x times the normal distribution's cumulative function at x";
-  let arguments = (ins Tile_Value:$input);
+  let description = [{
+    `tanh`: by the usual approximation, x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))).
+  }];
+  let arguments = (ins Tile_Value:$input, UnitAttr:$tanh);
   let results = (outs Tile_Value:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }

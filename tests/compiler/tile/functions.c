@@ -46,9 +46,9 @@ const math_function math_functions[MATH_FUNCTIONS] = {
     [MATH_ERF] = {"erf", "erf %x", erf, erfl, 1.5, 1.5},
     [MATH_SIGMOID] = {"sigmoid", "sigmoid %x", sigmoid, sigmoidl, 2.5, 2.5},
     [MATH_SILU] = {"silu", "silu %x", silu, silul, 4, 4},
-    [MATH_GELU] = {"gelu", "gelu %x", gelu, gelul, 5, 5},
-    [MATH_GELU_TANH] = {"gelu_tanh", "gelu %x {approximate = \"tanh\"}", gelu_tanh, gelu_tanhl, 300,
-                        2000},
+    [MATH_GELU] = {"gelu", "gelu %x", gelu, gelul, 6.5, 6.5},
+    [MATH_GELU_TANH] = {"gelu_tanh", "gelu %x {approximate = \"tanh\"}", gelu_tanh, gelu_tanhl, 8,
+                        16},
     [MATH_RSQRT] = {"rsqrt", "rsqrt %x", rsqrt, rsqrtl, 1.5, 1.5},
 };
 
