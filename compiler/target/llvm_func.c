@@ -414,6 +414,13 @@ static void set_attributes(tsr_emit *emit) {
                                       texts[i][1], (unsigned)strlen(texts[i][1])));
     unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
     LLVMAddAttributeAtIndex(emit->function, at, LLVMCreateEnumAttribute(emit->llvm, nounwind, 0));
+    if (emit->target->warp_lanes) return;
+    /* Else registers that are spilled lie across cache lines, or not, as the caller's stack happens
+     * to lie. */
+    unsigned aligned = LLVMGetEnumAttributeKindForName("alignstack", 10);
+    uint64_t bytes = emit->target->vector_bytes;
+    LLVMAddAttributeAtIndex(emit->function, at,
+                            LLVMCreateEnumAttribute(emit->llvm, aligned, bytes));
 }
 
 /* The pointers of the arguments, and the fault record. */
