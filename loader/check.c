@@ -135,6 +135,7 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     bool stored = false;
     TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, &plan));
     sum_tensors(self, memory, &stored);
+    memory->prepared_bytes = plan.prepared_bytes;
     memory->workspace_bytes = plan.workspace_bytes;
     memory->port_bytes = plan.port_bytes;
     memory->save_bytes = memory->parameter_bytes + memory->state_bytes;

@@ -156,6 +156,7 @@ unsigned tsr_model_get_thread_count(const tsr_model *model) {
 tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model) { return model->plan; }
 
 const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count) {
+    tsr_executor_touch(model->executor); /* the caller may write through it */
     *out_count = model->state_count;
     return model->state;
 }

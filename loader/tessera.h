@@ -68,7 +68,8 @@ TSR_API const char *
 tsr_model_get_numerics(const tsr_model *model); /* "portable+fma": equal texts, equal bits */
 TSR_API unsigned tsr_model_get_thread_count(const tsr_model *model);
 TSR_API tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model);
-/* The state (parameters and optimizer state) in memory, sorted by name. */
+/* The state (parameters and optimizer state) in memory, sorted by name. Whoever writes to it asks
+ * for it again before the next run: what was prepared from it before is then made anew. */
 TSR_API const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count);
 
 /* ---- will it run here? ---- */
@@ -84,8 +85,9 @@ typedef struct tsr_check_target {
 /* Bytes of this host and of a device (0 on a CPU, whose memory is the host's). */
 typedef struct tsr_check_memory {
     uint64_t parameter_bytes, state_bytes, constant_bytes; /* tensors by role */
-    uint64_t workspace_bytes, port_bytes;                  /* inputs and outputs */
-    uint64_t staging_bytes;   /* taken while the bundle's weights are read */
+    uint64_t prepared_bytes;              /* weights in the order in which kernels read them */
+    uint64_t workspace_bytes, port_bytes; /* inputs and outputs */
+    uint64_t staging_bytes;               /* taken while the bundle's weights are read */
     uint64_t save_bytes;      /* besides, with a state directory: the copy that is being saved */
     uint64_t host_bytes;      /* in all, without save_bytes */
     uint64_t device_bytes;    /* of tensors, workspace, inputs and outputs; kernels may need more */

@@ -7,12 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What is known of one PREPARED buffer. */
+typedef struct prepared {
+    const tsr_program_buffer *buffer;   /* the first of its index */
+    const tsr_program_command *command; /* the first that writes it, and what it reads */
+    const tsr_program_buffer *tensor;
+    uint32_t ready_in; /* 1 + the last entry that has written it */
+} prepared;
+
 /* What is being looked at; the names are verified before a place is made of them. */
 typedef struct place {
     tsr_ctx *ctx;
     tsr_code code;
     const tsr_program *program;
     const tsr_config *config;
+    prepared *prepared;
+    uint32_t prepared_count;
+    bool *changed; /* tensors that the entry writes */
     uint32_t entry;
     const char *what; /* "buffers", "commands" */
     uint32_t index;
@@ -31,6 +42,27 @@ uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer) {
     uint64_t size_bytes = 0;
     TSR_ASSERT(tsr_shape_size(&buffer->shape, buffer->dtype, &size_bytes));
     return size_bytes;
+}
+
+const tsr_program_buffer *tsr_program_next_prepared(const tsr_program *program,
+                                                    tsr_prepared_cursor *cursor) {
+    for (; cursor->entry < program->entry_count; cursor->entry++, cursor->buffer = 0) {
+        const tsr_program_entry *entry = &program->entries[cursor->entry];
+        while (cursor->buffer < entry->buffer_count) {
+            const tsr_program_buffer *buffer = &entry->buffers[cursor->buffer++];
+            if (buffer->space != TSR_SPACE_PREPARED || buffer->index != cursor->index) continue;
+            cursor->index++;
+            return buffer;
+        }
+    }
+    return NULL;
+}
+
+uint32_t tsr_program_prepared_count(const tsr_program *program) {
+    tsr_prepared_cursor cursor = {0};
+    while (tsr_program_next_prepared(program, &cursor)) {
+    }
+    return cursor.index;
 }
 
 /* ---- kernels ---- */
@@ -105,6 +137,26 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT check_prepared(const place *p, const tsr_program_buffer *buffer) {
+    char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, buffer->index < p->prepared_count, "index: expected less than %u, got %u",
+           p->prepared_count, buffer->index);
+    EXPECT(p, buffer->index == 0 || p->prepared[buffer->index - 1].buffer,
+           "index: expected prepared buffer %u before %u, got none", buffer->index - 1,
+           buffer->index);
+    EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %llu",
+           (unsigned long long)buffer->offset_bytes);
+    prepared *known = &p->prepared[buffer->index];
+    if (!known->buffer) known->buffer = buffer;
+    EXPECT(p,
+           known->buffer->dtype == buffer->dtype &&
+               tsr_shape_equal(&known->buffer->shape, &buffer->shape),
+           "expected %s as prepared buffer %u has elsewhere, got %s",
+           tsr_type_format(known->buffer->dtype, &known->buffer->shape, wanted), buffer->index,
+           tsr_type_format(buffer->dtype, &buffer->shape, got));
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer) {
     uint64_t size, room = p->program->entries[p->entry].workspace_bytes;
     char text[TSR_TYPE_TEXT_MAX];
@@ -122,8 +174,9 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
                tsr_shape_size(&buffer->shape, buffer->dtype, &size),
            "expected less than 2^63 bytes, got %s",
            tsr_type_format(buffer->dtype, &buffer->shape, text));
-    EXPECT(p, buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_WORKSPACE,
-           "space: expected 1 ... %d, got %u", TSR_SPACE_WORKSPACE, (unsigned)buffer->space);
+    EXPECT(p, buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_PREPARED,
+           "space: expected 1 ... %d, got %u", TSR_SPACE_PREPARED, (unsigned)buffer->space);
+    if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
     if (buffer->space != TSR_SPACE_WORKSPACE) return check_bound(p, buffer);
     EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
     EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
@@ -144,12 +197,25 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
     EXPECT(p, buffer->space != TSR_SPACE_INPUT,
            "arguments[%u]: expected a buffer that may be written, got input '%s'", argument,
            entry->inputs[buffer->index].name);
+    EXPECT(p, buffer->space != TSR_SPACE_PREPARED,
+           "arguments[%u]: expected a buffer that may be written, got prepared buffer %u", argument,
+           buffer->index);
     if (buffer->space != TSR_SPACE_TENSOR) return TSR_SUCCESS;
     const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
     EXPECT(p, entry->kind == TSR_ENTRY_TRAIN && tensor->role != TSR_ROLE_CONSTANT,
            "arguments[%u]: expected a buffer that an entry of kind %s may write, got %s '%s'",
            argument, tsr_entry_kind_name(entry->kind), tsr_tensor_role_name(tensor->role),
            tensor->name);
+    p->changed[buffer->index] = true;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_read(const place *p, const tsr_program_buffer *buffer, uint32_t argument) {
+    EXPECT(p,
+           buffer->space != TSR_SPACE_PREPARED ||
+               p->prepared[buffer->index].ready_in == p->entry + 1,
+           "arguments[%u]: expected a command before that prepares buffer %u, got none", argument,
+           buffer->index);
     return TSR_SUCCESS;
 }
 
@@ -175,28 +241,68 @@ static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
            tsr_type_format(from->dtype, &from->shape, got));
     EXPECT(p, !overlap(to, from), "copy: expected buffers apart, got %u and %u that overlap",
            command->arguments[0], command->arguments[1]);
+    TRY(p->ctx, check_read(p, from, 1));
     return check_written(p, to, 0);
 }
 
-static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers,
-                               const tsr_program_command *command) {
+static TSR_RESULT check_kernel(const place *p, const tsr_program_command *command) {
     EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
            p->program->kernel_count, command->kernel);
     EXPECT(p, command->grid >= 1 && command->grid <= INT64_MAX,
            "grid: expected 1 ... 2^63 - 1, got %llu", (unsigned long long)command->grid);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_launch(const place *p, const tsr_program_buffer *buffers,
+                               const tsr_program_command *command) {
+    TRY(p->ctx, check_kernel(p, command));
     EXPECT(p, command->written_from < command->argument_count,
            "written_from: expected less than the %u arguments, got %u", command->argument_count,
            command->written_from);
+    for (uint32_t i = 0; i < command->written_from; i++)
+        TRY(p->ctx, check_read(p, &buffers[command->arguments[i]], i));
     for (uint32_t i = command->written_from; i < command->argument_count; i++)
         TRY(p->ctx, check_written(p, &buffers[command->arguments[i]], i));
     return TSR_SUCCESS;
 }
 
+/* One buffer is written by one kernel from one tensor, in whatever entries. */
+static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffers,
+                                const tsr_program_command *command) {
+    TRY(p->ctx, check_kernel(p, command));
+    EXPECT(p, command->argument_count == 2 && command->written_from == 1,
+           "prepare: expected 2 arguments, written from 1, got %u, from %u",
+           command->argument_count, command->written_from);
+    const tsr_program_buffer *from = &buffers[command->arguments[0]];
+    const tsr_program_buffer *to = &buffers[command->arguments[1]];
+    EXPECT(p, from->space == TSR_SPACE_TENSOR && to->space == TSR_SPACE_PREPARED,
+           "prepare: expected spaces %d and %d, got %u and %u", TSR_SPACE_TENSOR,
+           TSR_SPACE_PREPARED, (unsigned)from->space, (unsigned)to->space);
+    prepared *known = &p->prepared[to->index];
+    if (!known->command) {
+        known->command = command;
+        known->tensor = from;
+    }
+    EXPECT(p, known->command->kernel == command->kernel && known->tensor->index == from->index,
+           "prepare: expected buffer %u from tensor %u by kernel %u as elsewhere, got %u by %u",
+           to->index, known->tensor->index, known->command->kernel, from->index, command->kernel);
+    EXPECT(p, known->command->grid == command->grid,
+           "prepare: expected grid %llu as elsewhere, got %llu",
+           (unsigned long long)known->command->grid, (unsigned long long)command->grid);
+    known->ready_in = p->entry + 1;
+    return TSR_SUCCESS;
+}
+
+typedef TSR_RESULT (*check_fn)(const place *p, const tsr_program_buffer *buffers,
+                               const tsr_program_command *command);
+static const check_fn checks[] = {
+    [TSR_OP_LAUNCH] = check_launch, [TSR_OP_COPY] = check_copy, [TSR_OP_PREPARE] = check_prepare};
+static_assert(sizeof checks / sizeof checks[0] == TSR_OP_PREPARE + 1, "one check per opcode");
+
 static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
                                 const tsr_program_command *command, bool *written) {
-    EXPECT(p, command->opcode == TSR_OP_LAUNCH || command->opcode == TSR_OP_COPY,
-           "opcode: expected %d or %d, got %u", TSR_OP_LAUNCH, TSR_OP_COPY,
-           (unsigned)command->opcode);
+    EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_PREPARE,
+           "opcode: expected 1 ... %d, got %u", TSR_OP_PREPARE, (unsigned)command->opcode);
     EXPECT(p, tsr_text_valid(command->location, TSR_PROGRAM_TEXT_MAX),
            "location: expected at most %d bytes of printable UTF-8, got others",
            TSR_PROGRAM_TEXT_MAX);
@@ -208,8 +314,7 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
                "arguments[%u]: expected less than %u, got %u", i, entry->buffer_count,
                command->arguments[i]);
     bool copy = command->opcode == TSR_OP_COPY;
-    TRY(p->ctx,
-        copy ? check_copy(p, entry->buffers, command) : check_launch(p, entry->buffers, command));
+    TRY(p->ctx, checks[command->opcode](p, entry->buffers, command));
     uint32_t end = copy ? 1 : command->argument_count;
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
@@ -238,16 +343,30 @@ static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entr
     return TSR_SUCCESS;
 }
 
+/* What is prepared from a tensor would be old behind a command that writes the tensor. */
+static TSR_RESULT check_changed(place *p, const tsr_program_entry *entry) {
+    for (p->index = 0; p->index < entry->command_count; p->index++) {
+        const tsr_program_command *command = &entry->commands[p->index];
+        if (command->opcode != TSR_OP_PREPARE) continue;
+        uint32_t tensor = entry->buffers[command->arguments[0]].index;
+        EXPECT(p, !p->changed[tensor],
+               "prepare: expected a tensor that the entry does not write, got '%s'",
+               p->config->tensors[tensor].name);
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT check_entry(place *p, const tsr_program_entry *entry) {
     const tsr_config_entry *declared = &p->config->entries[p->entry];
     bool written[TSR_CONFIG_PORTS_MAX] = {false};
-    TRY(p->ctx, check_entry_head(p, entry));
+    memset(p->changed, 0, p->config->tensor_count);
     p->what = "buffers";
     for (p->index = 0; p->index < entry->buffer_count; p->index++)
         TRY(p->ctx, check_buffer(p, &entry->buffers[p->index]));
     p->what = "commands";
     for (p->index = 0; p->index < entry->command_count; p->index++)
         TRY(p->ctx, check_command(p, entry, &entry->commands[p->index], written));
+    TRY(p->ctx, check_changed(p, entry));
     for (size_t i = 0; i < declared->output_count; i++)
         if (!written[i])
             FAIL(p->ctx, p->code,
@@ -259,13 +378,23 @@ static TSR_RESULT check_entry(place *p, const tsr_program_entry *entry) {
 
 tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const tsr_config *config,
                               tsr_code code) {
+    tsr_result result = TSR_SUCCESS;
     TRY(ctx, check_kernels(ctx, program, code));
     if (program->entry_count != config->entry_count)
         FAIL(ctx, code, "program: expected %zu entries as in the config, got %u",
              config->entry_count, program->entry_count);
-    for (uint32_t i = 0; i < program->entry_count; i++) {
-        place p = {.ctx = ctx, .code = code, .program = program, .config = config, .entry = i};
-        TRY(ctx, check_entry(&p, &program->entries[i]));
-    }
-    return TSR_SUCCESS;
+    place p = {.ctx = ctx, .code = code, .program = program, .config = config};
+    for (; p.entry < program->entry_count; p.entry++)
+        TRY(ctx, check_entry_head(&p, &program->entries[p.entry]));
+    p.prepared_count = tsr_program_prepared_count(program);
+    p.prepared = calloc((size_t)p.prepared_count + 1, sizeof *p.prepared);
+    p.changed = calloc(config->tensor_count + 1, sizeof *p.changed);
+    if (!p.prepared || !p.changed)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
+    for (p.entry = 0; p.entry < program->entry_count; p.entry++)
+        TRY_GOTO(ctx, result, check_entry(&p, &program->entries[p.entry]));
+done:
+    free(p.prepared);
+    free(p.changed);
+    return result;
 }

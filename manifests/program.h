@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 1,
+    TSR_PROGRAM_VERSION = 2,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
@@ -27,6 +27,8 @@ typedef enum tsr_space {
     TSR_SPACE_INPUT = 2,     /* index: in the entry's inputs */
     TSR_SPACE_OUTPUT = 3,    /* index: in the entry's outputs */
     TSR_SPACE_WORKSPACE = 4, /* offset_bytes: in the entry's workspace, a multiple of 64 */
+    TSR_SPACE_PREPARED = 5,  /* index: of a buffer that outlives runs and that all entries share;
+                                numbered as they first appear */
 } tsr_space;
 
 typedef struct tsr_program_buffer {
@@ -41,15 +43,18 @@ typedef struct tsr_program_buffer {
 typedef enum tsr_opcode {
     TSR_OP_LAUNCH = 1, /* kernel, grid, arguments */
     TSR_OP_COPY = 2,   /* arguments[0] <- arguments[1], equal dtype and shape, no overlap */
+    /* As LAUNCH, from one tensor to one PREPARED buffer: runs only where the tensor has changed
+     * since the buffer was last written. */
+    TSR_OP_PREPARE = 3,
 } tsr_opcode;
 
 typedef struct tsr_program_command {
     tsr_opcode opcode;
-    uint32_t kernel; /* LAUNCH: index in kernels; COPY: 0 */
-    uint64_t grid;   /* LAUNCH: number of programs, 1 … 2^63 - 1; COPY: 0 */
+    uint32_t kernel; /* index in kernels; COPY: 0 */
+    uint64_t grid;   /* number of programs, 1 … 2^63 - 1; COPY: 0 */
     uint64_t cost;   /* estimated floating-point operations, or bytes if larger; 0 unknown */
-    uint32_t argument_count; /* LAUNCH: 1 … TSR_PROGRAM_ARGUMENTS_MAX; COPY: 2 */
-    uint32_t written_from;   /* LAUNCH: arguments[written_from …] are written (at least one), the
+    uint32_t argument_count; /* LAUNCH: 1 … TSR_PROGRAM_ARGUMENTS_MAX; COPY, PREPARE: 2 */
+    uint32_t written_from;   /* arguments[written_from …] are written (at least one), the
                                 others only read; COPY: 0 */
     uint32_t *arguments;     /* indices of buffers */
     const char *location;    /* "digits.mlir:12:8", or "" */
@@ -72,7 +77,8 @@ typedef struct tsr_program {
 /* Everything decode promises; errors have `code` and say entry, command or buffer, and both values:
  * indices, dtypes and shapes of bound buffers, ranges inside the workspace, read-only spaces
  * (INPUT, CONSTANT, and every tensor of an entry that is not TRAIN) never written, every output
- * written, limits. `config` must be valid. */
+ * written, limits; PREPARED buffers written by PREPARE alone, always the same way, and before they
+ * are read. `config` must be valid. */
 TSR_RESULT tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const tsr_config *config,
                               tsr_code code);
 
@@ -88,6 +94,14 @@ TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
 
 /* Bytes of a buffer. */
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);
+/* PREPARED buffers of a verified program: their indices are below the count. */
+uint32_t tsr_program_prepared_count(const tsr_program *program);
+/* From {0} on: the first buffer of index 0, of index 1, …; NULL behind the last. */
+typedef struct tsr_prepared_cursor {
+    uint32_t entry, buffer, index;
+} tsr_prepared_cursor;
+const tsr_program_buffer *tsr_program_next_prepared(const tsr_program *program,
+                                                    tsr_prepared_cursor *cursor);
 
 /* A listing for people; `program` must be verified against `config`. Its form may change. */
 void tsr_program_format(const tsr_program *program, const tsr_config *config, tsr_buffer *out);

@@ -51,11 +51,16 @@ static void write_command(tsr_buffer *out, const tsr_program_command *command) {
     write_string(out, command->location);
 }
 
+/* The lowest that can say it. */
+static uint32_t version_of(const tsr_program *program) {
+    return tsr_program_prepared_count(program) ? 2 : 1;
+}
+
 tsr_result tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,
                               void **out_bytes, size_t *out_size_bytes) {
     tsr_buffer out = {0};
     tsr_buffer_append(&out, magic, sizeof magic);
-    tsr_buffer_u32(&out, TSR_PROGRAM_VERSION);
+    tsr_buffer_u32(&out, version_of(program));
     tsr_buffer_u32(&out, program->kernel_count);
     tsr_buffer_u32(&out, program->entry_count);
     for (uint32_t i = 0; i < program->kernel_count; i++) write_string(&out, program->kernels[i]);
@@ -191,7 +196,7 @@ static TSR_RESULT read_entry(reader *r, tsr_program_entry *entry) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_head(reader *r, tsr_program *program) {
+static TSR_RESULT read_head(reader *r, tsr_program *program, uint32_t *out_version) {
     tsr_ctx *ctx = r->ctx;
     size_t head_bytes = sizeof magic + 4 + 4 + 4;
     if (r->size < head_bytes)
@@ -206,9 +211,9 @@ static TSR_RESULT read_head(reader *r, tsr_program *program) {
              "program: version: expected %d, got %u; it needs a newer Tessera, this "
              "is " TSR_VERSION_TEXT,
              TSR_PROGRAM_VERSION, version);
-    if (version != TSR_PROGRAM_VERSION)
-        FAIL(ctx, TSR_CORRUPT, "program: version: expected %d, got %u", TSR_PROGRAM_VERSION,
-             version);
+    if (version == 0)
+        FAIL(ctx, TSR_CORRUPT, "program: version: expected 1 ... %d, got 0", TSR_PROGRAM_VERSION);
+    *out_version = version;
     program->kernel_count = take_u32(r);
     program->entry_count = take_u32(r);
     return TSR_SUCCESS;
@@ -219,7 +224,8 @@ tsr_result tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
                               tsr_program *out_program) {
     reader r = {.ctx = ctx, .arena = arena, .bytes = bytes, .size = size_bytes, .what = "kernels"};
     tsr_program program = {0};
-    TRY(ctx, read_head(&r, &program));
+    uint32_t version = 0;
+    TRY(ctx, read_head(&r, &program, &version));
     TRY(ctx, read_items(&r, "kernels", program.kernel_count, TSR_PROGRAM_KERNELS_MAX,
                         STRING_BYTES_MIN, sizeof *program.kernels, &program.kernels));
     for (; r.index < program.kernel_count; r.index++)
@@ -237,6 +243,9 @@ tsr_result tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
         FAIL(ctx, TSR_CORRUPT, "program: expected the end at offset %zu, got %zu more bytes", r.at,
              size_bytes - r.at);
     TRY(ctx, tsr_program_verify(ctx, &program, config, TSR_CORRUPT));
+    if (version != version_of(&program))
+        FAIL(ctx, TSR_CORRUPT, "program: version: expected %u for what it holds, got %u",
+             version_of(&program), version);
     *out_program = program;
     return TSR_SUCCESS;
 }

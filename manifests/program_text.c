@@ -24,6 +24,9 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_OUTPUT:
         tsr_buffer_printf(out, "output %s", entry->outputs[buffer->index].name);
         break;
+    case TSR_SPACE_PREPARED:
+        tsr_buffer_printf(out, "prepared %u", buffer->index);
+        break;
     case TSR_SPACE_WORKSPACE:
         tsr_buffer_printf(out, "workspace +%llu", (unsigned long long)buffer->offset_bytes);
         break;
@@ -45,8 +48,9 @@ static void format_command(const tsr_program_command *command, const tsr_program
     if (command->opcode == TSR_OP_COPY) {
         tsr_buffer_printf(out, "copy %%%u <- %%%u", command->arguments[0], command->arguments[1]);
     } else {
-        tsr_buffer_printf(out, "launch @%s grid %llu", program->kernels[command->kernel],
-                          (unsigned long long)command->grid);
+        tsr_buffer_printf(out, "%s @%s grid %llu",
+                          command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
+                          program->kernels[command->kernel], (unsigned long long)command->grid);
         if (command->cost) tsr_buffer_printf(out, " cost %llu", (unsigned long long)command->cost);
         format_arguments(" read", command, 0, command->written_from, out);
         format_arguments(" write", command, command->written_from, command->argument_count, out);

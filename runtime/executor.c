@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One block of memory:  tensors | workspace | inputs, outputs of entry 0 | … of entry 1 | …
- * each piece rounded up to the alignment. At creation every command's arguments become addresses of
- * the device, so that it walks an array.
+ * One block of memory:  tensors | workspace | prepared | inputs, outputs of entry 0 | of entry 1 |
+ * … each piece rounded up to the alignment. At creation every command's arguments become addresses
+ * of the device, so that it walks an array. What prepares from a tensor is a list of its own,
+ * shared by the entries and run before theirs: they do not write the tensor.
  */
 #include "runtime/executor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Made from a tensor when that was of `version`; 0: not yet. */
+typedef struct prepared {
+    void *memory; /* the host's */
+    tsr_device_command command;
+    tsr_device_list list;
+    uint32_t tensor;
+    uint64_t version;
+} prepared;
+
 typedef struct bound_entry {
     void **inputs, **outputs;     /* in the arena; the host's memory in the block */
-    tsr_device_command *commands; /* in the arena */
+    tsr_device_command *commands; /* in the arena, as the others */
+    uint32_t *numbers;            /* of the commands in the program */
     tsr_device_list list;
-    bool writes_tensors;
+    prepared **prepared; /* what its commands read */
+    uint32_t prepared_count;
+    bool *changes; /* tensors; NULL: none */
 } bound_entry;
 
 struct tsr_executor {
@@ -25,6 +38,9 @@ struct tsr_executor {
     uint64_t tensor_bytes;           /* at its begin */
     bool host_counts, device_counts; /* whose copy of the tensors is good; both may be */
     void **tensors;
+    uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
+    prepared *prepared;
+    uint32_t prepared_count;
     char *workspace; /* the host's */
     bound_entry *entries;
     void (*guard)(void *user); /* see tsr_executor_set_guard */
@@ -51,6 +67,8 @@ static bool add_ports(uint64_t *total, const tsr_config_port *ports, size_t coun
 tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              tsr_memory_plan *out_plan) {
     tsr_memory_plan plan = {0};
+    tsr_prepared_cursor cursor = {0};
+    const tsr_program_buffer *made;
     uint64_t size = 0;
     bool fits = true;
     for (size_t i = 0; i < config->tensor_count; i++) {
@@ -58,6 +76,8 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
         fits = fits && tsr_shape_size(&tensor->shape, tensor->dtype, &size) &&
                add_aligned(&plan.tensor_bytes, size);
     }
+    while ((made = tsr_program_next_prepared(program, &cursor)))
+        fits = fits && add_aligned(&plan.prepared_bytes, tsr_program_buffer_size(made));
     for (size_t i = 0; i < config->entry_count; i++) {
         const tsr_config_entry *entry = &config->entries[i];
         uint64_t workspace = 0;
@@ -67,6 +87,7 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
         if (workspace > plan.workspace_bytes) plan.workspace_bytes = workspace;
     }
     fits = fits && add_aligned(&plan.total_bytes, plan.tensor_bytes) &&
+           (!plan.prepared_bytes || add_aligned(&plan.total_bytes, plan.prepared_bytes)) &&
            add_aligned(&plan.total_bytes, plan.workspace_bytes) &&
            add_aligned(&plan.total_bytes, plan.port_bytes);
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
@@ -93,11 +114,21 @@ static void *find_buffer(const tsr_executor *executor, size_t entry,
         return bound->inputs[buffer->index];
     case TSR_SPACE_OUTPUT:
         return bound->outputs[buffer->index];
+    case TSR_SPACE_PREPARED:
+        return executor->prepared[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
         return executor->workspace + buffer->offset_bytes;
     }
     TSR_ASSERT(!"a decoded program has no other space");
     return NULL;
+}
+
+static bool note_change(tsr_executor *executor, size_t entry, const tsr_program_buffer *buffer) {
+    bound_entry *bound = &executor->entries[entry];
+    if (!bound->changes)
+        bound->changes = TSR_NEW(&executor->arena, bool, executor->config->tensor_count);
+    if (bound->changes) bound->changes[buffer->index] = true;
+    return bound->changes != NULL;
 }
 
 static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
@@ -111,8 +142,8 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
         bool written = is_copy ? i == 0 : i >= command->written_from;
         buffers[i] = memory->device + ((char *)find_buffer(executor, entry, buffer) - memory->host);
-        if (written && buffer->space == TSR_SPACE_TENSOR)
-            executor->entries[entry].writes_tensors = true;
+        if (written && buffer->space == TSR_SPACE_TENSOR && !note_change(executor, entry, buffer))
+            return false;
     }
     *out_bound = (tsr_device_command){.is_copy = is_copy,
                                       .kernel = is_copy ? 0 : command->kernel,
@@ -138,14 +169,30 @@ static tsr_device_range range_of(const tsr_executor *executor, const char *begin
     return (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
 }
 
+/* Of all entries that fill a buffer, the last one's command counts: they are alike. */
+static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program_command *command) {
+    const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
+    bound_entry *bound = &executor->entries[entry];
+    prepared *made = &executor->prepared[buffers[command->arguments[1]].index];
+    made->tensor = buffers[command->arguments[0]].index;
+    made->list = (tsr_device_list){.name = executor->config->tensors[made->tensor].name,
+                                   .commands = &made->command,
+                                   .command_count = 1,
+                                   .cost_max = command->cost};
+    bound->prepared[bound->prepared_count++] = made;
+    return bind_command(executor, entry, command, &made->command);
+}
+
 static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     const tsr_config_entry *config = &executor->config->entries[entry];
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     const char *inputs = *at;
-    bound->commands = TSR_NEW(&executor->arena, tsr_device_command,
-                              source->command_count ? source->command_count : 1);
-    if (!bound->commands ||
+    size_t count = source->command_count ? source->command_count : 1;
+    bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
+    bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
+    bound->prepared = TSR_NEW(&executor->arena, prepared *, count);
+    if (!bound->commands || !bound->numbers || !bound->prepared ||
         !bind_ports(executor, config->inputs, config->input_count, at, &bound->inputs))
         return false;
     const char *outputs = *at;
@@ -153,14 +200,19 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
         return false;
     bound->list = (tsr_device_list){.name = config->name,
                                     .commands = bound->commands,
-                                    .command_count = source->command_count,
                                     .inputs = range_of(executor, inputs, outputs),
                                     .outputs = range_of(executor, outputs, *at)};
     for (uint32_t i = 0; i < source->command_count; i++) {
-        if (!bind_command(executor, entry, &source->commands[i], &bound->commands[i])) return false;
-        if (!bound->writes_tensors) bound->list.guarded_command = i + 1;
-        uint64_t cost = source->commands[i].cost;
-        if (cost > bound->list.cost_max) bound->list.cost_max = cost;
+        const tsr_program_command *command = &source->commands[i];
+        if (command->opcode == TSR_OP_PREPARE) {
+            if (!bind_prepare(executor, entry, command)) return false;
+            continue;
+        }
+        uint32_t number = bound->list.command_count++;
+        bound->numbers[number] = i;
+        if (!bind_command(executor, entry, command, &bound->commands[number])) return false;
+        if (!bound->changes) bound->list.guarded_command = number + 1;
+        if (command->cost > bound->list.cost_max) bound->list.cost_max = command->cost;
     }
     return true;
 }
@@ -168,15 +220,23 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
 static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
     const tsr_config *config = executor->config;
     char *at = executor->memory.host;
+    tsr_prepared_cursor cursor = {0};
+    const tsr_program_buffer *made;
     executor->tensors =
         TSR_NEW(&executor->arena, void *, config->tensor_count ? config->tensor_count : 1);
     executor->entries =
         TSR_NEW(&executor->arena, bound_entry, config->entry_count ? config->entry_count : 1);
-    if (!executor->tensors || !executor->entries) return false;
+    executor->versions = TSR_NEW(&executor->arena, uint64_t, config->tensor_count + 1);
+    executor->prepared = TSR_NEW(&executor->arena, prepared, (size_t)executor->prepared_count + 1);
+    if (!executor->tensors || !executor->entries || !executor->versions || !executor->prepared)
+        return false;
+    tsr_executor_touch(executor);
     for (size_t i = 0; i < config->tensor_count; i++)
         executor->tensors[i] = take(&at, config->tensors[i].dtype, &config->tensors[i].shape);
     executor->workspace = at;
     at += plan->workspace_bytes;
+    while ((made = tsr_program_next_prepared(executor->program, &cursor)))
+        executor->prepared[made->index].memory = take(&at, made->dtype, &made->shape);
     for (size_t i = 0; i < config->entry_count; i++)
         if (!bind_entry(executor, i, &at)) return false;
     return true;
@@ -192,6 +252,9 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
     for (size_t i = 0; i < executor->config->entry_count; i++)
         TRY(ctx, device->type->prepare(ctx, device, &executor->memory, &executor->entries[i].list));
+    for (uint32_t i = 0; i < executor->prepared_count; i++)
+        TRY(ctx,
+            device->type->prepare(ctx, device, &executor->memory, &executor->prepared[i].list));
     return TSR_SUCCESS;
 }
 
@@ -206,6 +269,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .program = program,
                                .device = device,
                                .tensor_bytes = plan.tensor_bytes,
+                               .prepared_count = tsr_program_prepared_count(program),
                                .host_counts = true};
     tsr_result result = set_up(ctx, executor, &plan);
     if (result.code)
@@ -221,6 +285,9 @@ void tsr_executor_destroy(tsr_executor *executor) {
     for (size_t i = 0; executor->entries && i < executor->config->entry_count; i++)
         if (executor->entries[i].list.prepared)
             type->finish(executor->device, &executor->entries[i].list);
+    for (uint32_t i = 0; executor->prepared && i < executor->prepared_count; i++)
+        if (executor->prepared[i].list.prepared)
+            type->finish(executor->device, &executor->prepared[i].list);
     if (executor->memory.host) type->release(executor->device, &executor->memory);
     tsr_arena_finish(&executor->arena);
     free(executor);
@@ -241,8 +308,13 @@ tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
 
 tsr_result tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor) {
     TRY(ctx, tsr_executor_fetch(ctx, executor));
-    executor->device_counts = false;
+    tsr_executor_touch(executor);
     return TSR_SUCCESS;
+}
+
+void tsr_executor_touch(tsr_executor *executor) {
+    if (executor->host_counts) executor->device_counts = false;
+    for (size_t i = 0; i < executor->config->tensor_count; i++) executor->versions[i]++;
 }
 
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor) {
@@ -317,6 +389,28 @@ static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
     return TSR_SUCCESS;
 }
 
+/* What the entry reads, where its tensor has changed since it was made. */
+static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entry *bound) {
+    for (uint32_t i = 0; i < bound->prepared_count; i++) {
+        prepared *made = bound->prepared[i];
+        uint64_t version = executor->versions[made->tensor];
+        if (made->version == version) continue;
+        tsr_fault fault;
+        uint32_t command = 0;
+        TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &made->list,
+                                             &fault, &command));
+        made->version = version;
+    }
+    return TSR_SUCCESS;
+}
+
+static void note_changes(tsr_executor *executor, const bound_entry *bound) {
+    if (!bound->changes) return;
+    executor->host_counts = executor->device->type->shares_memory;
+    for (size_t i = 0; i < executor->config->tensor_count; i++)
+        executor->versions[i] += bound->changes[i];
+}
+
 tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
     TSR_ASSERT(entry < executor->program->entry_count);
     const tsr_program_entry *source = &executor->program->entries[entry];
@@ -328,14 +422,16 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
     }
     TRY(ctx, bring_tensors(ctx, executor));
+    TRY(ctx, prepare(ctx, executor, bound));
     tsr_fault fault;
     uint32_t command = 0;
     tsr_result result = executor->device->type->run(ctx, executor->device, &executor->memory,
                                                     &bound->list, &fault, &command);
-    if (bound->writes_tensors) executor->host_counts = executor->device->type->shares_memory;
+    note_changes(executor, bound);
     if (result.code) return result;
     if (fault.kind != TSR_FAULT_NONE)
-        return report_fault(ctx, executor, entry, &source->commands[command], &fault);
+        return report_fault(ctx, executor, entry, &source->commands[bound->numbers[command]],
+                            &fault);
     return TSR_SUCCESS;
 }
 

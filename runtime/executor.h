@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs entries of a host program. All memory is allocated at creation: the tensors of the config
- * (parameters, optimizer state, constants), one workspace as large as the largest entry needs, and
- * a buffer for every input and output. A run allocates nothing.
+ * (parameters, optimizer state, constants), what kernels prepare from them, one workspace as large
+ * as the largest entry needs, and a buffer for every input and output. A run allocates nothing.
+ *
+ * What is prepared from a tensor (weights in the order in which products read them) is made before
+ * the first run that reads it, and again after the tensor has changed: after a run of an entry that
+ * writes it, or after tsr_executor_claim.
  */
 #ifndef TSR_RUNTIME_EXECUTOR_H
 #define TSR_RUNTIME_EXECUTOR_H
@@ -33,8 +37,11 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
 /* The host's memory of the tensors holds what the device's does. Nothing to do where they are one.
  */
 TSR_RESULT tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor);
-/* The same, and what the host then writes goes to the device before the next run. */
+/* The same, and what the host then writes goes to the device before the next run, which prepares
+ * anew what it needs. */
 TSR_RESULT tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor);
+/* Of tsr_executor_claim what cannot fail: enough where the memories are one, or nothing was run. */
+void tsr_executor_touch(tsr_executor *executor);
 
 /* What inputs of source SEED are from now on; 0 before. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);

@@ -7,9 +7,10 @@
 
 #include "runtime/base/result.h"
 
-/* Bytes that tsr_executor_create allocates: tensors, workspace, inputs and outputs. */
+/* Bytes that tsr_executor_create allocates: tensors, what is prepared from them, workspace, inputs
+ * and outputs. */
 typedef struct tsr_memory_plan {
-    uint64_t tensor_bytes, workspace_bytes, port_bytes, total_bytes;
+    uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes;
 } tsr_memory_plan;
 
 /* The least of: MemAvailable of /proc/meminfo; what is left of memory.max of the cgroup (v2) and of

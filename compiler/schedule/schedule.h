@@ -4,7 +4,7 @@
  * (param, opt.state, step, constants) and its `assign`s; every `tsched.func` is one kernel to be.
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
- * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`.
+ * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -21,6 +21,7 @@ typedef enum tsr_op_class {
     TSR_CLASS_MOVE,
     TSR_CLASS_ALONE,
     TSR_CLASS_BARRIER,
+    TSR_CLASS_VIEW,
     TSR_CLASS_SINK,
 } tsr_op_class;
 
@@ -58,6 +59,13 @@ bool tsr_pass_pipeline(MlirModule module);
 
 /* Pass tsched-fuse. Entries that already hold calls of groups stay as they are. */
 bool tsr_pass_fuse(MlirModule module);
+/* Pass tsched-pack: the second operand of a product that is a tensor which the entry leaves as it
+ * is is packed by a group of its own (kind "pack"), which runs only when the tensor has changed.
+ * No pass of the stage: tsr_tile_lower runs it for targets whose vectors fit a strip. */
+bool tsr_pass_pack(MlirModule module);
+enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whatever the target */
+/* The shape that a matrix of `rows` x `columns` has in strips. */
+tsr_shape tsr_pack_shape(tsr_dtype dtype, uint64_t rows, uint64_t columns);
 
 /* Runs every pass of this stage. TSR_COMPILE on error; the diagnostics are in the list. */
 TSR_RESULT tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list);

@@ -38,7 +38,7 @@ def Tsched_FuncOp : Op<Tsched_Dialect, "func", [FunctionOpInterface, IsolatedFro
     kind    "map": elementwise ops over one shape, or a lone transpose or reshape; "matmul",
             "reduce": one such op, elementwise ops before (reduce) and after; the name of the op for
             a group of one other op; "rows": reductions over the same last dims and elementwise ops
-            anywhere around them.
+            anywhere around them; "pack": what a tensor becomes once, not at each run.
     source  who chose: "default" (the cost model), "user" (a plan) or "autotune".
     tile    sizes for the kernel's tiles, family by family (compiler/tile/README.md); 0 or absent: chosen
             by the kernel's own model.
@@ -65,6 +65,33 @@ def Tsched_CallOp : Op<Tsched_Dialect, "call",
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyRankedTensor>:$inputs);
   let results = (outs Variadic<AnyRankedTensor>:$outputs);
   let assemblyFormat = "$callee `(` $inputs `)` attr-dict `:` functional-type($inputs, $outputs)";
+}
+
+def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
+  let summary = "a matrix in the order in which products read it";
+  let description = [{
+    Strips of as many columns as 64 bytes hold, each with all rows one after the other; zeros where
+    the last strip is wider than the matrix: result[s][k][c] = matrix[k][s * width + c], or
+    matrix[s * width + c][k] with `transpose`.
+
+    `%p = tsched.pack %w : tensor<768x100xf32> -> tensor<7x768x16xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$matrix, DefaultValuedAttr<BoolAttr, "false">:$transpose);
+  let results = (outs AnyRankedTensor:$strips);
+  let assemblyFormat = "$matrix attr-dict `:` type($matrix) `->` type($strips)";
+}
+
+def Tsched_UnpackOp : Op<Tsched_Dialect, "unpack", [Pure, HasParent<"FuncOp">]> {
+  let summary = "the matrix that lies in strips";
+  let description = [{
+    What `tsched.pack` took; second operand of the group's matmul and of nothing else, so that
+    nothing is ever moved back.
+
+    `%w = tsched.unpack %p : tensor<7x768x16xf32> -> tensor<768x100xf32>`
+  }];
+  let arguments = (ins AnyRankedTensor:$strips);
+  let results = (outs AnyRankedTensor:$matrix);
+  let assemblyFormat = "$strips attr-dict `:` type($strips) `->` type($matrix)";
 }
 
 def Tsched_ReturnOp : Op<Tsched_Dialect, "return", [Pure, Terminator, ParentOneOf<["FuncOp", "ModuleOp"]>]> {

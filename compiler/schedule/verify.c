@@ -28,7 +28,7 @@ const char *tsr_op_group_kind(const tsr_op_row *row) {
     case TSR_CLASS_REDUCE:
         return "reduce";
     case TSR_CLASS_ALONE:
-        return row->name + strlen("tessera.");
+        return strchr(row->name, '.') + 1;
     default:
         return "map";
     }
@@ -46,6 +46,7 @@ bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to) {
 typedef struct body {
     MlirOperation func;
     MlirOperation root;    /* null in a map of elementwise ops */
+    MlirOperation view;    /* a tsched.unpack, or null */
     const tsr_op_row *row; /* of the root */
     MlirOperation last;    /* the tsched.return */
     bool rows;             /* a rows group: several reductions */
@@ -91,6 +92,11 @@ static bool read_body(MlirOperation func, body *b) {
         if (!check_values(op)) return false;
         b->op_count += row->op_class != TSR_CLASS_CONSTANT;
         if (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
+        if (row->op_class == TSR_CLASS_VIEW) {
+            b->view = op;
+            b->op_count--;
+            continue;
+        }
         if (b->rows && row->op_class != TSR_CLASS_REDUCE && !tsr_op_is(op, "tessera.reshape"))
             return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a rows group");
         if (b->rows && (row->op_class != TSR_CLASS_REDUCE || !mlirOperationIsNull(b->root)))
@@ -281,6 +287,43 @@ static bool check_rows(const body *b) {
                             "its ops make no rows group (compiler/schedule/rows.h)");
 }
 
+/* ---- strips ---- */
+
+static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, MlirValue strips) {
+    tsr_type from, to;
+    if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank != 2)
+        return complain(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
+    tsr_shape shape =
+        tsr_pack_shape(from.dtype, from.shape.dims[transposed], from.shape.dims[!transposed]);
+    if (from.dtype != to.dtype || !tsr_shape_equal(&shape, &to.shape))
+        return complain(op, TSR_DIAG_GROUP_SHAPE,
+                        "its types are not those of a matrix and its strips");
+    return true;
+}
+
+/* One argument, read by the product alone. */
+static bool check_view(const body *b) {
+    MlirOperation op = b->view;
+    if (mlirOperationIsNull(op)) return true;
+    MlirValue strips = tsr_op_operand(op, 0), matrix = tsr_op_result(op, 0);
+    if (mlirOperationIsNull(b->root) || b->row->op_class != TSR_CLASS_MATMUL ||
+        !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
+        tsr_op_flag(b->root, "transpose_b") || !mlirValueIsABlockArgument(strips))
+        return complain(op, TSR_DIAG_GROUP_OP,
+                        "is the second operand of a product, not transposed, and nothing else");
+    TSR_FOR_EACH_OP(other, tsr_op_body(b->func)) {
+        for (size_t i = 0; i < tsr_op_operand_count(other); i++) {
+            MlirValue operand = tsr_op_operand(other, i);
+            bool product = mlirOperationEqual(other, b->root) && i == 1;
+            if ((mlirValueEqual(operand, matrix) && !product) ||
+                (mlirValueEqual(operand, strips) && !mlirOperationEqual(other, op)))
+                return complain(other, TSR_DIAG_GROUP_OP,
+                                "reads strips, or what lies in them; only a product can");
+        }
+    }
+    return check_strips(op, matrix, false, strips);
+}
+
 static bool check_attributes(const body *b) {
     int64_t sizes[8];
     size_t count = 0;
@@ -308,7 +351,12 @@ bool tsr_schedule_verify_func(MlirOperation func) {
     body b;
     if (mlirRegionIsNull(mlirOperationGetRegion(func, 0)) || !tsr_op_has_body(func))
         return complain(func, TSR_DIAG_GROUP_RETURN, "a fusion group has a body");
-    return read_body(func, &b) && check_return(&b) && check_attributes(&b) &&
+    if (!read_body(func, &b)) return false;
+    bool pack = !mlirOperationIsNull(b.root) && tsr_op_is(b.root, "tsched.pack");
+    if (pack && !check_strips(b.root, tsr_op_operand(b.root, 0), tsr_op_flag(b.root, "transpose"),
+                              tsr_op_result(b.root, 0)))
+        return false;
+    return check_view(&b) && check_return(&b) && check_attributes(&b) &&
            (b.rows ? check_rows(&b) : check_shapes(&b));
 }
 

@@ -48,6 +48,8 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
     grid      programs of one launch, at least 1.
     in_place  inputs that an output of the same type may lie over.
     faults    it can report a bad index.
+    prepares  it reads one tensor and writes a buffer that all entries share; its launches may be left
+              out while the tensor has not changed.
     flops, bytes  estimates for one launch, for messages and expected durations.
     requires  a feature of host/gates.def that the device must have.
     threads, registers, shared_bytes, cluster  of a program on a GPU: threads in it, registers of a
@@ -55,8 +57,8 @@ def Target_KernelOp : Target_SymbolUse<"kernel", [Symbol]> {
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<FunctionType>:$function_type,
       I64Attr:$grid, OptionalAttr<StrAttr>:$requires, OptionalAttr<I64ArrayAttr>:$in_place,
-      OptionalAttr<UnitAttr>:$faults, OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes,
-      OptionalAttr<I64Attr>:$threads, OptionalAttr<I64Attr>:$registers,
+      OptionalAttr<UnitAttr>:$faults, OptionalAttr<UnitAttr>:$prepares, OptionalAttr<I64Attr>:$flops,
+      OptionalAttr<I64Attr>:$bytes, OptionalAttr<I64Attr>:$threads, OptionalAttr<I64Attr>:$registers,
       OptionalAttr<I64Attr>:$shared_bytes, OptionalAttr<I64Attr>:$cluster);
   let assemblyFormat = [{
     $sym_name `:` $function_type `grid` $grid (`requires` `=` $requires^)? attr-dict
@@ -135,6 +137,15 @@ def Target_AllocOp : Target_Place<"alloc"> {
   let summary = "a part of the workspace: offset in bytes, a multiple of 64";
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
+}
+
+def Target_PreparedOp : Target_Place<"prepared"> {
+  let summary = "a buffer that all entries share and that outlives runs, by its number";
+  let description = [{
+    Written by the launch of one kernel that prepares, from one tensor; read behind such a launch.
+  }];
+  let arguments = (ins I64Attr:$index);
+  let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
 //===--- commands --------------------------------------------------------------------------------===//

@@ -20,8 +20,10 @@ void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue co
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
     MlirValue b_at = tsr_tile_add(b, t->b_at, tsr_tile_mul(b, loop.index, t->b_step));
     for (uint32_t v = 0; v < t->vectors; v++)
-        row[v] = tsr_tile_load(b, t->b_dtype, t->b, tsr_tile_offset(b, b_at, v * t->lanes),
-                               t->lanes, t->masks ? t->masks[v] : tsr_tile_null);
+        row[v] = tsr_tile_load(
+            b, t->b_dtype, t->b,
+            tsr_tile_offset(b, b_at, t->b_vectors ? t->b_vectors[v] : v * (int64_t)t->lanes),
+            t->lanes, t->masks ? t->masks[v] : tsr_tile_null);
     for (int64_t i = 0; i < t->rows; i++) {
         MlirValue a = a_element(b, t, loop.index, i);
         for (uint32_t v = 0; v < t->vectors; v++) {
@@ -75,9 +77,16 @@ static void pack_square(tsr_tile_builder *b, const tsr_gemm_pack *p, MlirValue k
     tsr_tile_transpose(b, lanes, rows);
     MlirValue to =
         tsr_tile_offset(b, tsr_tile_add(b, p->to_at, tsr_tile_mul(b, k, p->to_step)), column);
-    for (uint32_t i = 0; i < lanes; i++)
+    for (uint32_t i = 0; i < lanes; i++) {
+        MlirValue mask = tsr_tile_null;
+        if (p->exact && masked) {
+            MlirValue there = tsr_tile_icompare(b, TSR_ICMP_SGT, left, tsr_tile_index(b, i));
+            mask =
+                tsr_tile_mask(b, tsr_tile_select(b, there, tsr_tile_index(b, lanes), zero), lanes);
+        }
         tsr_tile_store(b, p->to_dtype, rows[i], p->to, tsr_tile_offset(b, to, i * p->to_step),
-                       tsr_tile_null);
+                       mask);
+    }
 }
 
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
@@ -106,6 +115,7 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
     for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
         int64_t wide = (int64_t)lanes * v, most = target->matmul_rows[v - 1];
         if (!most || (vectors && shape->width && wide > shape->width)) continue;
+        if (shape->strip && wide % shape->strip && shape->strip % wide) continue;
         if (alias && most > ALIAS_ROWS) most = ALIAS_ROWS;
         int64_t rows = tsr_gemm_part(shape->m, most, 1), chains = rows * v;
         double cost = (double)((shape->n + wide - 1) / wide * wide) / speed[v - 1];

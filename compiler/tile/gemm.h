@@ -30,6 +30,8 @@ typedef struct tsr_gemm_tile {
     const MlirValue *a_rows;
     MlirValue b_at; /* offset of B at the first column and k = 0 */
     int64_t b_step;
+    /* From b_at to each vector, where they do not follow one another; else NULL. */
+    const int64_t *b_vectors;
     const MlirValue *masks; /* of B's vectors, null ones are none; NULL: none at all */
 } tsr_gemm_tile;
 
@@ -47,18 +49,20 @@ typedef struct tsr_gemm_pack {
     int64_t to_step;   /* of k; at least the width */
     MlirValue count;
     MlirValue columns; /* there are so many from the first on; null: at least the width */
+    bool exact;        /* pack_columns: nothing is written beyond `count` */
 } tsr_gemm_pack;
 
 /* Columns that are not there are zero. */
 void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *pack);
 /* The same from the transpose: squares of lanes x lanes through registers. `to` has room for
- * `count` rounded up to the lanes; what is beyond `count` is zero. */
+ * `count` rounded up to the lanes; what is beyond `count` is zero, or with `exact` not written. */
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *pack);
 
 /* What a tile is chosen for: m rows and n columns. */
 typedef struct tsr_gemm_shape {
     int64_t element_bytes, m, n;
     int64_t width;     /* at most so many columns, if a vector fits; 0: any */
+    int64_t strip;     /* B lies in strips so wide: tiles are parts or multiples; 0: it does not */
     int64_t row_bytes; /* between rows of A as tiles read it; 0: they are near each other */
 } tsr_gemm_shape;
 

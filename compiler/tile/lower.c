@@ -59,7 +59,8 @@ static tsr_result read_group(tsr_tile_group *group) {
     group->root = (MlirOperation){NULL};
     TSR_FOR_EACH_OP(op, group->body) {
         if (tsr_element_is(op) || tsr_op_is(op, "tessera.constant") ||
-            tsr_op_is(op, "tessera.iota") || tsr_op_is(op, "tsched.return"))
+            tsr_op_is(op, "tessera.iota") || tsr_op_is(op, "tsched.unpack") ||
+            tsr_op_is(op, "tsched.return"))
             continue;
         if (!mlirOperationIsNull(group->root) && !is_rows(group))
             FAIL(ctx, TSR_INTERNAL, "'%s' holds both %s and %s", group->name,
@@ -125,6 +126,8 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
         attrs[at++] = (tsr_attr){"flops", tsr_op_attr(group->op, "flops")};
     if (tsr_op_has(group->op, "bytes"))
         attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
+    if (kind && strcmp(kind, "pack") == 0)
+        attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
     attrs[at] = (tsr_attr){0};
     return TSR_SUCCESS;
 }
@@ -150,8 +153,8 @@ static tsr_result lower_group(tsr_tile_group *group) {
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
-    tsr_attr attrs[9] = {{"sym_name", tsr_attr_make_string(context, group->name)},
-                         {"grid", tsr_attr_make_i64(context, group->grid)}};
+    tsr_attr attrs[10] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+                          {"grid", tsr_attr_make_i64(context, group->grid)}};
     size_t count = 2;
     if (group->tile_count)
         attrs[count++] =
@@ -207,6 +210,7 @@ tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_ta
     MlirModule module = mlirModuleFromOperation(op);
     tsr_op_set(op, TSR_TARGET_NAME,
                tsr_attr_make_string(mlirOperationGetContext(op), target->name));
+    if (target->vector_bytes <= TSR_STRIP_BYTES) tsr_pass_pack(module);
     tsr_result result = lower_groups(ctx, target, module, &arena);
     if (!result.code &&
         (!mlirOperationVerify(mlirModuleGetOperation(module)) || !share_values(module)))

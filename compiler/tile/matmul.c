@@ -18,8 +18,9 @@
  * caches: a block of A and of a panel of B share the second level; a program's partial sums lie
  * beside them; with few rows B is streamed once, some rows of it at a time, because reading it is
  * all the time there is. It stands in the kernel's attribute `tile`, and `tile` of the schedule
- * overrides it. The method is that of Goto and van de Geijn, "Anatomy of High-Performance Matrix
- * Multiplication", 2008, with A left where it lies.
+ * overrides it. B may lie in strips of columns already (compiler/schedule/pack.c): then panels are
+ * read where they are. The method is that of Goto and van de Geijn, "Anatomy of High-Performance
+ * Matrix Multiplication", 2008, with A left where it lies.
  */
 #include "compiler/tile/gemm.h"
 
@@ -64,6 +65,8 @@ typedef struct matmul {
     int64_t a_batch[TSR_RANK_MAX],
         b_batch[TSR_RANK_MAX]; /* of the batch's dimensions; 0: broadcast */
     bool b_transposed;
+    int64_t strip; /* B lies in strips so wide; 0: it does not */
+    tsr_type b_matrix;
     /* the plan */
     sizes size;
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
@@ -72,11 +75,10 @@ typedef struct matmul {
     int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next */
     bool a_packed, b_packed;
     /* emission */
-    MlirValue a_local, panel, scratch;     /* [k_block][block_rows], [k_block][width],
-                                              [program_panels][block_rows][width] */
-    MlirValue a_base, b_base;              /* offsets of the batch's matrices */
-    tsr_point point;                       /* of the batch */
-    MlirValue masks[TSR_TILE_VECTORS_MAX]; /* of the current panel; null: all lanes */
+    MlirValue a_local, panel, scratch; /* [k_block][block_rows], [k_block][width],
+                                          [program_panels][block_rows][width] */
+    MlirValue a_base, b_base;          /* offsets of the batch's matrices */
+    tsr_point point;                   /* of the batch */
 } matmul;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -90,6 +92,9 @@ static tsr_result find_operand(matmul *mm, size_t index, MlirValue *out_buffer,
                                const tsr_shape **out_shape) {
     tsr_tile_group *group = mm->group;
     MlirValue operand = tsr_op_operand(group->root, index);
+    MlirOperation view = tsr_value_owner(operand);
+    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    if (unpacks) operand = tsr_op_operand(view, 0);
     if (!mlirValueIsABlockArgument(operand))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu of the matmul is not an argument",
              group->name, index);
@@ -97,6 +102,17 @@ static tsr_result find_operand(matmul *mm, size_t index, MlirValue *out_buffer,
     *out_buffer = group->buffers[number];
     *out_shape = &group->types[number].shape;
     mm->dtype = group->types[number].dtype;
+    if (unpacks) {
+        mm->strip = (int64_t)(*out_shape)->dims[2];
+        int64_t lanes = group->b.target->vector_bytes /
+                        (int64_t)tsr_dtype_size(tsr_tile_compute_dtype(mm->dtype));
+        if (lanes > mm->strip)
+            FAIL(group->ctx, TSR_COMPILE,
+                 "'%s': strips of %lld columns are narrower than a vector of '%s', which has %lld",
+                 group->name, (long long)mm->strip, group->b.target->name, (long long)lanes);
+        tsr_value_type(tsr_op_result(view, 0), &mm->b_matrix);
+        *out_shape = &mm->b_matrix.shape;
+    }
     if ((*out_shape)->rank < 2 || !tsr_dtype_is_float(mm->dtype))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
     return TSR_SUCCESS;
@@ -222,6 +238,7 @@ static void plan_tile(matmul *mm) {
                             .m = mm->m,
                             .n = mm->n,
                             .width = mm->size.width,
+                            .strip = mm->strip,
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size};
     tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
@@ -233,19 +250,17 @@ static void plan_tile(matmul *mm) {
 static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
 
 static void plan_packing(matmul *mm) {
-    const tsr_target *target = mm->group->b.target;
     int64_t tiles = divide_up(mm->m, mm->size.rows);
-    bool edge = mm->n % mm->size.width != 0, slow_masks = target->vector_bytes < 64;
     bool large = b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width;
-    mm->b_packed = mm->b_transposed || (edge && slow_masks && tiles > 1) || (large && tiles > 2);
+    mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
     mm->a_packed = mm->a_row == 1 && mm->size.rows > 1 &&
                    mm->a_k * element_size(mm) % ALIAS_BYTES == 0 && mm->panels > 2;
 }
 
 static void plan_k(matmul *mm) {
     int64_t size = element_size(mm), limit = mm->k;
-    bool streamed = !mm->b_packed && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
-    if (mm->b_packed) limit = PANEL_BYTES / (mm->size.width * size);
+    bool streamed = !mm->b_packed && !mm->strip && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
+    if (mm->b_packed || mm->strip) limit = PANEL_BYTES / (mm->size.width * size);
     if (mm->a_packed) limit = least(limit, A_BYTES / (32 * size));
     if (streamed) limit = STREAM_K;
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
@@ -294,20 +309,25 @@ typedef struct block {
     bool last; /* block of K: epilogue */
 } block;
 
-static MlirValue columns_left(matmul *mm, MlirValue column) {
-    if (mm->n % mm->size.width == 0) return tsr_tile_null;
-    return tsr_tile_sub(&mm->group->b, tsr_tile_index(&mm->group->b, mm->n), column);
-}
+/* A panel of the program, or the edge: the last of the matrix where that is narrower. */
+typedef struct panel {
+    const block *block;
+    MlirValue column, local; /* its first; its number in the program */
+    int64_t edge;            /* columns of the edge; 0: a whole panel */
+    uint32_t vectors;
+    MlirValue masks[TSR_TILE_VECTORS_MAX]; /* null: all lanes */
+} panel;
 
-static void pack_b(matmul *mm, const block *at, MlirValue column) {
+static void pack_b(matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
+    const block *at = p->block;
     int64_t column_stride = mm->b_transposed ? mm->k : 1, k_stride = mm->b_transposed ? 1 : mm->n;
-    MlirValue from =
-        tsr_tile_add(b, tsr_tile_mul(b, column, column_stride), tsr_tile_mul(b, at->k0, k_stride));
+    MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, p->column, column_stride),
+                                  tsr_tile_mul(b, at->k0, k_stride));
     tsr_gemm_pack pack = {.from_dtype = mm->dtype,
                           .to_dtype = mm->compute,
                           .lanes = mm->lanes,
-                          .vectors = mm->vectors,
+                          .vectors = p->vectors,
                           .from = mm->b,
                           .to = mm->panel,
                           .from_at = tsr_tile_add(b, mm->b_base, from),
@@ -315,7 +335,7 @@ static void pack_b(matmul *mm, const block *at, MlirValue column) {
                           .from_step = mm->b_transposed ? column_stride : k_stride,
                           .to_step = mm->size.width,
                           .count = tsr_tile_index(b, at->k_count),
-                          .columns = columns_left(mm, column)};
+                          .columns = p->edge ? tsr_tile_index(b, p->edge) : tsr_tile_null};
     (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
 }
 
@@ -342,16 +362,15 @@ static void pack_a(matmul *mm, const block *at) {
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
 typedef struct tile {
-    const block *block;
-    int64_t rows;                  /* a full tile's, or the edge's */
-    MlirValue row, local;          /* its first row: in the matrix, in the program's block */
-    MlirValue column, local_panel; /* of the panel; its number in the program */
+    const panel *panel;
+    int64_t rows;         /* a full tile's, or the edge's */
+    MlirValue row, local; /* its first row: in the matrix, in the program's block */
 } tile;
 
 static MlirValue scratch_at(matmul *mm, const tile *t, int64_t row, uint32_t vector) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue first =
-        tsr_tile_add(b, tsr_tile_mul(b, t->local_panel, mm->size.block_rows), t->local);
+        tsr_tile_add(b, tsr_tile_mul(b, t->panel->local, mm->size.block_rows), t->local);
     return tsr_tile_offset(b, tsr_tile_mul(b, tsr_tile_offset(b, first, row), mm->size.width),
                            vector * mm->lanes);
 }
@@ -359,46 +378,69 @@ static MlirValue scratch_at(matmul *mm, const tile *t, int64_t row, uint32_t vec
 static void load_scratch(matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     for (int64_t i = 0; i < t->rows; i++)
-        for (uint32_t v = 0; v < mm->vectors; v++)
-            accumulators[i * mm->vectors + v] = tsr_tile_load(
-                b, mm->compute, mm->scratch, scratch_at(mm, t, i, v), mm->lanes, tsr_tile_null);
+        for (uint32_t v = 0; v < t->panel->vectors; v++)
+            *accumulators++ = tsr_tile_load(b, mm->compute, mm->scratch, scratch_at(mm, t, i, v),
+                                            mm->lanes, tsr_tile_null);
 }
 
 static void store_scratch(matmul *mm, const tile *t, const MlirValue *accumulators) {
     for (int64_t i = 0; i < t->rows; i++)
-        for (uint32_t v = 0; v < mm->vectors; v++)
-            tsr_tile_store(&mm->group->b, mm->compute, accumulators[i * mm->vectors + v],
-                           mm->scratch, scratch_at(mm, t, i, v), tsr_tile_null);
+        for (uint32_t v = 0; v < t->panel->vectors; v++)
+            tsr_tile_store(&mm->group->b, mm->compute, *accumulators++, mm->scratch,
+                           scratch_at(mm, t, i, v), tsr_tile_null);
+}
+
+/* B as the tile reads it: from the packed panel, from strips, or where it lies. */
+static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *gemm) {
+    tsr_tile_builder *b = &mm->group->b;
+    MlirValue k0 = p->block->k0;
+    gemm->b = mm->b;
+    if (mm->b_packed) {
+        gemm->b = mm->panel;
+        gemm->b_at = tsr_tile_index(b, 0);
+        gemm->b_step = mm->size.width;
+    } else if (mm->strip) {
+        MlirValue strip = tsr_tile_mul(b, tsr_tile_div(b, p->column, mm->strip), mm->k * mm->strip);
+        MlirValue within =
+            tsr_tile_add(b, tsr_tile_rem(b, p->column, mm->strip), tsr_tile_mul(b, k0, mm->strip));
+        gemm->b_at = tsr_tile_add(b, strip, within);
+        gemm->b_step = mm->strip;
+        gemm->b_vectors = vectors;
+        for (int64_t v = 0; v < p->vectors; v++)
+            vectors[v] = v * mm->lanes / mm->strip * mm->strip * mm->k + v * mm->lanes % mm->strip;
+    } else {
+        gemm->b_at = tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n), p->column);
+        gemm->b_at = tsr_tile_add(b, mm->b_base, gemm->b_at);
+        gemm->b_step = mm->n;
+        gemm->masks = p->masks;
+    }
 }
 
 static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
-    const block *at = t->block;
+    const block *at = t->panel->block;
+    int64_t vectors[TSR_TILE_VECTORS_MAX];
     MlirValue a_at =
         tsr_tile_add(b, tsr_tile_mul(b, t->row, mm->a_row), tsr_tile_mul(b, at->k0, mm->a_k));
-    MlirValue b_at = tsr_tile_add(b, tsr_tile_mul(b, at->k0, mm->n), t->column);
     tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->dtype,
                           .b_dtype = mm->b_packed ? mm->compute : mm->dtype,
                           .lanes = mm->lanes,
-                          .vectors = mm->vectors,
+                          .vectors = t->panel->vectors,
                           .rows = t->rows,
                           .a = mm->a_packed ? mm->a_local : mm->a,
-                          .b = mm->b_packed ? mm->panel : mm->b,
                           .a_at = mm->a_packed ? t->local : tsr_tile_add(b, mm->a_base, a_at),
                           .a_row = mm->a_row,
-                          .a_step = mm->a_packed ? mm->size.block_rows : mm->a_k,
-                          .b_at = mm->b_packed ? tsr_tile_index(b, 0)
-                                               : tsr_tile_add(b, mm->b_base, b_at),
-                          .b_step = mm->b_packed ? mm->size.width : mm->n,
-                          .masks = mm->b_packed ? NULL : mm->masks};
+                          .a_step = mm->a_packed ? mm->size.block_rows : mm->a_k};
+    find_b(mm, t->panel, vectors, &gemm);
     tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
 }
 
 /* All values are computed before any is stored: outputs may lie over operands of the epilogue. */
 static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
+    const panel *p = t->panel;
     uint32_t outputs = mm->after.result_count, rank = mm->space.rank;
-    size_t count = (size_t)t->rows * mm->vectors * outputs;
+    size_t count = (size_t)t->rows * p->vectors * outputs;
     MlirValue *values = TSR_NEW(mm->group->arena, MlirValue, count);
     if (!values) FAIL(mm->group->ctx, TSR_MEMORY, "no memory to lower '%s'", mm->group->name);
     tsr_point point = mm->point;
@@ -408,10 +450,10 @@ static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumu
         for (int64_t i = 0; i < t->rows; i++) {
             point.index[rank - 2] = tsr_tile_offset(b, t->row, i);
             if (pass == 0) tsr_region_emit(&mm->after, 1, &point);
-            for (uint32_t v = 0; v < mm->vectors; v++) {
-                point.index[rank - 1] = tsr_tile_offset(b, t->column, v * mm->lanes);
-                point.mask = mm->masks[v];
-                mm->given->value = tsr_tile_round(b, mm->dtype, accumulators[i * mm->vectors + v]);
+            for (uint32_t v = 0; v < p->vectors; v++) {
+                point.index[rank - 1] = tsr_tile_offset(b, p->column, v * mm->lanes);
+                point.mask = p->masks[v];
+                mm->given->value = tsr_tile_round(b, mm->dtype, accumulators[i * p->vectors + v]);
                 if (pass == 0) tsr_region_emit(&mm->after, 2, &point);
                 for (uint32_t o = 0; o < outputs; o++, value++) {
                     const tsr_view *to = &mm->outputs[o];
@@ -431,10 +473,10 @@ static tsr_result emit_tile(matmul *mm, const tile *t) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
-    for (int64_t i = 0; i < t->rows * mm->vectors; i++) accumulators[i] = zero;
+    for (int64_t i = 0; i < t->rows * t->panel->vectors; i++) accumulators[i] = zero;
     if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
-    if (t->block->last) return finish_tile(mm, t, accumulators);
+    if (t->panel->block->last) return finish_tile(mm, t, accumulators);
     store_scratch(mm, t, accumulators);
     return TSR_SUCCESS;
 }
@@ -442,19 +484,19 @@ static tsr_result emit_tile(matmul *mm, const tile *t) {
 /* ---- a program ------------------------------------------------------------------------------- */
 
 /* The tiles of one panel: whole ones, then the edge of the last block of rows. */
-static tsr_result emit_panel(matmul *mm, const block *at, MlirValue panel, MlirValue local_panel) {
+static tsr_result emit_panel(matmul *mm, panel *p) {
     tsr_tile_builder *b = &mm->group->b;
+    const block *at = p->block;
     tsr_tile_loop loop;
-    tile t = {.block = at, .local_panel = local_panel};
-    t.column = tsr_tile_mul(b, panel, mm->size.width);
-    for (uint32_t v = 0; v < mm->vectors; v++) {
-        MlirValue left = columns_left(mm, t.column);
-        mm->masks[v] = tsr_tile_null;
-        if (mlirValueIsNull(left)) continue;
-        mm->masks[v] =
-            tsr_tile_mask(b, tsr_tile_offset(b, left, -(int64_t)(v * mm->lanes)), mm->lanes);
+    tile t = {.panel = p};
+    p->vectors = mm->vectors;
+    if (p->edge) p->vectors = (uint32_t)divide_up(p->edge, mm->lanes);
+    for (uint32_t v = 0; v < p->vectors; v++) {
+        int64_t left = p->edge - (int64_t)(v * mm->lanes);
+        bool whole = !p->edge || left >= (int64_t)mm->lanes;
+        p->masks[v] = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, left), mm->lanes);
     }
-    if (mm->b_packed) pack_b(mm, at, t.column);
+    if (mm->b_packed) pack_b(mm, p);
     int64_t edge = mm->m % mm->size.rows;
     MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
     for (int part = 0; part < 2; part++) {
@@ -470,20 +512,44 @@ static tsr_result emit_panel(matmul *mm, const block *at, MlirValue panel, MlirV
     return TSR_SUCCESS;
 }
 
+/* The panels from `low` to below `high`. */
+static tsr_result emit_panels(matmul *mm, const block *at, MlirValue first_panel, MlirValue low,
+                              MlirValue high, int64_t edge) {
+    tsr_tile_builder *b = &mm->group->b;
+    tsr_tile_loop loop;
+    panel p = {.block = at, .edge = edge};
+    tsr_tile_loop_begin(b, &loop, low, high, 1, 0, NULL);
+    p.column =
+        tsr_tile_mul(b, edge ? tsr_tile_index(b, mm->panels - 1) : loop.index, mm->size.width);
+    p.local = tsr_tile_sub(b, loop.index, first_panel);
+    TRY(mm->group->ctx, emit_panel(mm, &p));
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
+}
+
 /* All panels of the program for one block of K. */
 static tsr_result emit_k_block(matmul *mm, const block *at, MlirValue first_panel) {
     tsr_tile_builder *b = &mm->group->b;
-    tsr_tile_loop loop;
+    int64_t edge = mm->n % mm->size.width, whole = mm->panels - (edge != 0);
+    MlirValue zero = tsr_tile_index(b, 0), whole_end = tsr_tile_index(b, whole);
     if (mm->a_packed) pack_a(mm, at);
-    MlirValue zero = tsr_tile_index(b, 0);
-    if (mm->size.program_panels == 1 && mm->panels % mm->far_parts == 0)
-        return emit_panel(mm, at, first_panel, zero);
-    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first_panel, mm->size.program_panels),
-                                 tsr_tile_index(b, mm->panels));
-    tsr_tile_loop_begin(b, &loop, first_panel, end, 1, 0, NULL);
-    TRY(mm->group->ctx, emit_panel(mm, at, loop.index, tsr_tile_sub(b, loop.index, first_panel)));
-    tsr_tile_loop_end(b, &loop, NULL);
-    return TSR_SUCCESS;
+    if (mm->panels == 1 ||
+        (mm->size.program_panels == 1 && !edge && mm->panels % mm->far_parts == 0)) {
+        panel p = {.block = at,
+                   .column = tsr_tile_mul(b, first_panel, mm->size.width),
+                   .local = zero,
+                   .edge = edge};
+        return emit_panel(mm, &p);
+    }
+    MlirValue end = tsr_tile_offset(b, first_panel, mm->size.program_panels);
+    TRY(mm->group->ctx,
+        emit_panels(mm, at, first_panel, first_panel, tsr_tile_min(b, end, whole_end), 0));
+    if (!edge) return TSR_SUCCESS;
+    /* Once, where the program has the last panel; some programs have none at all. */
+    MlirValue has_some = tsr_tile_icompare(b, TSR_ICMP_SLE, first_panel, whole_end);
+    MlirValue edge_end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
+    return emit_panels(mm, at, first_panel, whole_end,
+                       tsr_tile_select(b, has_some, edge_end, whole_end), edge);
 }
 
 static void clear_scratch(matmul *mm) {

@@ -141,6 +141,7 @@ TSR_RESULT tsr_tile_lower_map(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_concat(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_cumsum(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_gather(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_pack(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_pad(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_rows(tsr_tile_group *group); /* several reductions */
 TSR_RESULT tsr_tile_lower_scatter_add(tsr_tile_group *group);

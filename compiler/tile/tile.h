@@ -2,8 +2,9 @@
  *
  * Schedule IR -> Tile IR: one tile.func in the place of each tsched.func, of the same name. Its
  * arguments are the group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its
- * `grid` is the number of independent programs. Entries stay as they are. The module's attribute
- * TSR_TARGET_NAME names the target.
+ * `grid` is the number of independent programs. Entries stay as they are, but that weights are
+ * packed (tsr_pass_pack) for targets whose vectors are no wider than a strip. The module's
+ * attribute TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.

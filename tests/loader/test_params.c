@@ -175,3 +175,83 @@ Test(params, from_a_state_directory) {
     cr_assert_eq(generation.position.step, 10, "written only on success");
     tsr_model_close(&d.ctx, other);
 }
+
+/* ---- what kernels prepared from parameters is made anew ---- */
+
+enum { ROWS = 3 };
+typedef struct answer {
+    float y[ROWS * DIGITS_CLASSES];
+} answer;
+
+static answer predict(tsr_model *model) {
+    static uint8_t images[ROWS * DIGITS_PIXELS];
+    answer got;
+    for (size_t i = 0; i < sizeof images; i++) images[i] = (uint8_t)(i * 7 % 17);
+    digits_must(&d, digits_predict(&d.ctx, model, images, ROWS, got.y));
+    return got;
+}
+
+/* By a model that never held other parameters. */
+static answer predict_fresh(uint32_t seed) {
+    tsr_model *model = digits_open(&d, NULL);
+    digits_must(&d, tsr_model_initialize(&d.ctx, model, seed));
+    answer got = predict(model);
+    tsr_model_close(&d.ctx, model);
+    return got;
+}
+
+static bool equal_answers(answer a, answer b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+Test(params, count_from_the_next_call_on) {
+    const char *path = digits_path(&d, "other.safetensors");
+    answer three = predict_fresh(3), four = predict_fresh(4);
+    cr_assert(!equal_answers(three, four));
+    cr_assert_gt(tsr_model_get_memory_plan(d.model).prepared_bytes, 0, "nothing is tested here");
+    tsr_model *other = digits_open(&d, NULL);
+    digits_must(&d, tsr_model_initialize(&d.ctx, other, 4));
+    digits_must(&d, tsr_model_export_params(&d.ctx, other, path));
+    tsr_model_close(&d.ctx, other);
+    cr_assert(equal_answers(predict(d.model), three));
+    digits_must(&d, tsr_model_load_params(&d.ctx, d.model, path));
+    cr_assert(equal_answers(predict(d.model), four), "loaded");
+    digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
+    cr_assert(equal_answers(predict(d.model), three), "initialised");
+}
+
+Test(params, written_through_the_state_count_too) {
+    tsr_tensor mine[16], theirs[16];
+    answer four = predict_fresh(4);
+    tsr_model *other = digits_open(&d, NULL);
+    digits_must(&d, tsr_model_initialize(&d.ctx, other, 4));
+    predict(d.model);
+    size_t count = collect(d.model, mine);
+    collect(other, theirs);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size = 0;
+        cr_assert(tsr_shape_size(&mine[i].shape, mine[i].dtype, &size));
+        memcpy(mine[i].data, theirs[i].data, (size_t)size);
+    }
+    cr_assert(equal_answers(predict(d.model), four));
+    tsr_model_close(&d.ctx, other);
+}
+
+Test(params, trained_count_from_the_next_call_on) {
+    const char *state = digits_path(&d, "state");
+    answer before = predict(d.model);
+    tsr_train_options options = digits_training(&d, 5);
+    tsr_train_summary summary;
+    options.state_directory = state;
+    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary));
+    answer trained = predict(d.model);
+    cr_assert(!equal_answers(before, trained));
+    digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
+    cr_assert(equal_answers(predict(d.model), before));
+    tsr_generation generation;
+    digits_must(&d, tsr_model_load_state(&d.ctx, d.model, state, TSR_RESUME_AUTO, 0, &generation));
+    cr_assert(equal_answers(predict(d.model), trained), "a state");
+    digits_must(&d, tsr_model_initialize(&d.ctx, d.model, 3));
+    predict(d.model);
+    options.resume = TSR_RESUME_AUTO;
+    digits_must(&d, tsr_train(&d.ctx, d.model, &options, &summary)); /* nothing left to do */
+    cr_assert(equal_answers(predict(d.model), trained), "resumed");
+}

@@ -137,7 +137,7 @@ static void make_bound(const tsr_config *config, const tsr_config_entry *entry,
 static void make_buffers(maker *m, uint32_t size, const tsr_config *config,
                          const tsr_config_entry *entry, tsr_program_entry *out) {
     out->buffer_count = (uint32_t)entry->output_count + 2 * size + 1;
-    out->buffers = TSR_NEW(m->arena, tsr_program_buffer, out->buffer_count);
+    out->buffers = TSR_NEW(m->arena, tsr_program_buffer, out->buffer_count + 2);
     for (uint32_t i = 0; i < out->buffer_count; i++) {
         tsr_program_buffer *buffer = &out->buffers[i];
         buffer->name = below(m, 3) ? "" : make_name(m, i);
@@ -192,7 +192,7 @@ static void make_launch(maker *m, uint32_t kernel_count, const tsr_config *confi
 static void make_commands(maker *m, uint32_t size, uint32_t kernel_count, const tsr_config *config,
                           const tsr_config_entry *entry, tsr_program_entry *out) {
     out->command_count = (uint32_t)entry->output_count + size + 1;
-    out->commands = TSR_NEW(m->arena, tsr_program_command, out->command_count);
+    out->commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 1);
     for (uint32_t i = 0; i < out->command_count; i++)
         make_launch(m, kernel_count, config, entry, out,
                     i < entry->output_count ? i : out->buffer_count - 1, &out->commands[i]);
@@ -211,6 +211,30 @@ static void make_commands(maker *m, uint32_t size, uint32_t kernel_count, const 
         }
 }
 
+/* The first tensor in another form, in the entries that leave it as it is. */
+static void add_prepare(maker *m, const tsr_config *config, const tsr_config_entry *entry,
+                        tsr_program_entry *out) {
+    if (!config->tensor_count ||
+        (entry->kind == TSR_ENTRY_TRAIN && config->tensors[0].role != TSR_ROLE_CONSTANT))
+        return;
+    uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2), at = out->buffer_count;
+    for (uint32_t i = 0; i < 2; i++) {
+        arguments[i] = at + i;
+        out->buffers[at + i] =
+            (tsr_program_buffer){.space = i ? TSR_SPACE_PREPARED : TSR_SPACE_TENSOR,
+                                 .dtype = config->tensors[0].dtype,
+                                 .shape = config->tensors[0].shape,
+                                 .name = ""};
+    }
+    out->buffer_count += 2;
+    out->commands[out->command_count++] = (tsr_program_command){.opcode = TSR_OP_PREPARE,
+                                                                .grid = 3,
+                                                                .argument_count = 2,
+                                                                .written_from = 1,
+                                                                .arguments = arguments,
+                                                                .location = ""};
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -225,6 +249,7 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
         make_buffers(&m, size, config, &config->entries[i], &program.entries[i]);
         make_commands(&m, size, program.kernel_count, config, &config->entries[i],
                       &program.entries[i]);
+        if (seed % 2) add_prepare(&m, config, &config->entries[i], &program.entries[i]);
     }
     return program;
 }

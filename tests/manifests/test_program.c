@@ -314,12 +314,15 @@ Test(program, magic_and_version) {
     tsr_ctx ctx = {0};
     make_example(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    ((char *)bytes)[8] = 2;
+    ((char *)bytes)[8] = 3;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 1, got 2; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 2, got 3; it needs a newer"));
+    ((char *)bytes)[8] = 2;
+    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 2, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));
@@ -397,8 +400,8 @@ Test(program, kernels_and_entries_are_checked) {
 }
 
 Test(program, buffers_are_checked) {
-    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 4, got 0");
-    REFUSED(buffers[0].space = 5, AT_BUFFER(0) "space: expected 1 ... 4, got 5");
+    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 5, got 0");
+    REFUSED(buffers[0].space = 6, AT_BUFFER(0) "space: expected 1 ... 5, got 6");
     REFUSED(buffers[1].index = 2, AT_BUFFER(1) "index: expected less than 2, got 2");
     REFUSED(buffers[0].index = 1, AT_BUFFER(0) "index: expected less than 1, got 1");
     REFUSED(buffers[2].index = 1, AT_BUFFER(2) "index: expected less than 1, got 1");
@@ -428,7 +431,7 @@ Test(program, buffers_are_checked) {
 }
 
 Test(program, commands_are_checked) {
-    REFUSED(launch->opcode = 3, AT_LAUNCH "opcode: expected 1 or 2, got 3");
+    REFUSED(launch->opcode = 4, AT_LAUNCH "opcode: expected 1 ... 3, got 4");
     REFUSED(launch->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
     REFUSED(launch->grid = 0, AT_LAUNCH "grid: expected 1 ... 2^63 - 1, got 0");
     REFUSED(launch->grid = UINT64_MAX,
@@ -461,6 +464,97 @@ Test(program, commands_are_checked) {
             AT_COPY "copy: expected buffers apart, got 4 and 3 that overlap");
     REFUSED(buffers[3].shape.dims[1] = 2,
             AT_COPY "copy: expected one type, got 4x3xf32 and 4x2xf32");
+}
+
+/* Both entries prepare buffer 0 from w, then y = x. */
+static void make_prepared(example *e) {
+    make_example(e);
+    for (int i = 0; i < 2; i++) {
+        tsr_program_command *command = &e->commands[i][0];
+        e->buffers[i][4] = e->buffers[i][1];
+        e->buffers[i][4].space = TSR_SPACE_PREPARED;
+        e->buffers[i][4].index = 0;
+        e->launch[i][0] = 1;
+        e->launch[i][1] = 4;
+        e->copy[i][1] = 0;
+        command->opcode = TSR_OP_PREPARE;
+        command->argument_count = 2;
+        command->written_from = 1;
+    }
+}
+
+#define REFUSED_PREPARED(change, message)                                                          \
+    do {                                                                                           \
+        example e;                                                                                 \
+        make_prepared(&e);                                                                         \
+        tsr_program_buffer *buffers = e.buffers[0], *train_buffers = e.buffers[1];                 \
+        tsr_program_command *prepare = &e.commands[0][0], *train = &e.commands[1][0];              \
+        (void)buffers, (void)train_buffers, (void)prepare, (void)train;                            \
+        change;                                                                                    \
+        check_refused(&e, #change, "program: " message);                                           \
+    } while (0)
+#define AT_TRAIN "entry 'train': commands[0]: "
+
+Test(program, prepared_buffers_are_listed_and_come_back) {
+    example e;
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_program program;
+    tsr_buffer text = {0};
+    void *bytes;
+    size_t size;
+    make_prepared(&e);
+    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
+    cr_assert_eq(((char *)bytes)[8], 2, "version");
+    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_eq(tsr_program_prepared_count(&program), 1);
+    tsr_prepared_cursor cursor = {0};
+    cr_assert_eq(tsr_program_next_prepared(&program, &cursor), &program.entries[0].buffers[4]);
+    cr_assert_null(tsr_program_next_prepared(&program, &cursor));
+    tsr_program_format(&program, &config, &text);
+    cr_assert(strstr(text.bytes, "%4 = prepared 0 : 4x3xf32\n"), "%s", text.bytes);
+    cr_assert(strstr(text.bytes, "0: prepare @_k1 grid 4 cost 24 read %1 write %4"), "%s",
+              text.bytes);
+    ((char *)bytes)[8] = 1; /* a reader of version 1 would not know them */
+    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 2 for what it holds, got 1");
+    tsr_buffer_finish(&text);
+    tsr_arena_finish(&arena);
+}
+
+Test(program, what_is_prepared_is_checked) {
+    REFUSED_PREPARED((buffers[3] = buffers[4], buffers[3].index = train_buffers[4].index = 1),
+                     AT_BUFFER(3) "index: expected prepared buffer 0 before 1, got none");
+    REFUSED_PREPARED(buffers[4].index = 2, AT_BUFFER(4) "index: expected less than 1, got 2");
+    REFUSED_PREPARED(buffers[4].offset_bytes = 64, AT_BUFFER(4) "offset: expected 0, got 64");
+    REFUSED_PREPARED(
+        train_buffers[4].dtype = TSR_DTYPE_I32,
+        "entry 'train': buffers[4]: expected 4x3xf32 as prepared buffer 0 has elsewhere, "
+        "got 4x3xi32");
+    REFUSED_PREPARED(prepare->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
+    REFUSED_PREPARED(prepare->written_from = 0,
+                     AT_LAUNCH "prepare: expected 2 arguments, written from 1, got 2, from 0");
+    REFUSED_PREPARED(prepare->arguments[0] = 0,
+                     AT_LAUNCH "prepare: expected spaces 1 and 5, got 2 and 5");
+    REFUSED_PREPARED(prepare->arguments[1] = 3,
+                     AT_LAUNCH "prepare: expected spaces 1 and 5, got 1 and 4");
+    REFUSED_PREPARED(prepare->opcode = TSR_OP_LAUNCH,
+                     AT_LAUNCH "arguments[1]: expected a buffer that may be written, got prepared "
+                               "buffer 0");
+    REFUSED_PREPARED(train->kernel = 0, AT_TRAIN "prepare: expected buffer 0 from tensor 1 by "
+                                                 "kernel 1 as elsewhere, got 1 by 0");
+    REFUSED_PREPARED(train->arguments[0] = 5,
+                     AT_TRAIN "prepare: expected buffer 0 from tensor 1 by kernel 1 as elsewhere, "
+                              "got 0 by 1");
+    REFUSED_PREPARED(train->grid = 5, AT_TRAIN "prepare: expected grid 4 as elsewhere, got 5");
+    /* Read before it is there in this entry. */
+    REFUSED_PREPARED((e.commands[1][0] = e.commands[1][1], e.copy[1][1] = 4),
+                     "entry 'train': commands[0]: arguments[1]: expected a command before that "
+                     "prepares buffer 0, got none");
+    /* The entry writes the tensor. */
+    REFUSED_PREPARED((e.copy[1][0] = 1), "entry 'train': commands[0]: prepare: expected a tensor "
+                                         "that the entry does not write, got 'w'");
 }
 
 static void check_limit(const example *e, const char *message) {

@@ -12,13 +12,14 @@ typedef struct memory_row {
     const char *key, *text;
     uint64_t size_bytes;
 } memory_row;
-enum { MEMORY_ROWS = 10 };
+enum { MEMORY_ROWS = 11 };
 
 static void list_memory(const tsr_check_memory *memory, memory_row rows[static MEMORY_ROWS]) {
     const memory_row all[] = {
         {"parameterBytes", "parameters", memory->parameter_bytes},
         {"stateBytes", "optimizer state", memory->state_bytes},
         {"constantBytes", "constants", memory->constant_bytes},
+        {"preparedBytes", "prepared weights", memory->prepared_bytes},
         {"workspaceBytes", "workspace", memory->workspace_bytes},
         {"portBytes", "inputs and outputs", memory->port_bytes},
         {"stagingBytes", "staging while loading, a thread", memory->staging_bytes},

@@ -30,7 +30,7 @@ static MlirAttribute kernel_type(MlirContext context, MlirOperation func, size_t
 }
 
 static TSR_RESULT declare_kernel(tsr_ctx *ctx, MlirOperation func) {
-    static const char *const facts[] = {"grid", "in_place", "faults", "flops", "bytes"};
+    static const char *const facts[] = {"grid", "in_place", "faults", "prepares", "flops", "bytes"};
     tsr_builder at = tsr_builder_before(func);
     int64_t outputs = 0;
     size_t arguments = (size_t)mlirBlockGetNumArguments(tsr_op_body(func)), count = 2;
@@ -86,15 +86,27 @@ static TSR_RESULT list_data(tsr_ctx *ctx, MlirModule module, const tsr_config *c
     return TSR_SUCCESS;
 }
 
+static uint32_t count_calls(MlirModule module) {
+    uint32_t count = 0;
+    TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) count += tsr_op_is(op, "tsched.call");
+    }
+    return count;
+}
+
 tsr_result tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *config,
                           tsr_arena *arena) {
+    tsr_prepared_list prepared = {.capacity = count_calls(module)};
+    prepared.items = TSR_NEW(arena, tsr_prepared_item, (size_t)prepared.capacity + 1);
+    if (!prepared.items) FAIL(ctx, TSR_MEMORY, "no memory for %u calls", prepared.capacity);
     TRY(ctx, list_data(ctx, module, config, arena));
     TRY(ctx, lower_kernels(ctx, module));
     for (size_t i = 0; i < config->entry_count; i++) {
         MlirOperation func = tsr_module_find(module, config->entries[i].name);
         if (!tsr_op_is(func, "func.func"))
             FAIL(ctx, TSR_INTERNAL, "entry @%s is not in the module", config->entries[i].name);
-        TRY(ctx, tsr_host_plan(ctx, module, func, config, &config->entries[i], arena));
+        TRY(ctx, tsr_host_plan(ctx, module, func, config, &config->entries[i], &prepared, arena));
         mlirOperationDestroy(func);
     }
     return TSR_SUCCESS;

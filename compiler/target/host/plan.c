@@ -39,6 +39,7 @@ typedef struct planner {
     const tsr_config *config;
     const tsr_config_entry *entry;
     MlirModule module; /* holds tessera_target.kernels, and the entry */
+    tsr_prepared_list *prepared;
     MlirOperation func;
     value *values;
     uint32_t value_count, value_capacity;
@@ -118,6 +119,28 @@ static TSR_RESULT value_find(planner *p, MlirValue mlir, value **out_value) {
     return TSR_SUCCESS;
 }
 
+/* The buffer of what a kernel prepares: the same one in all entries. */
+static TSR_RESULT find_prepared(planner *p, const launch *l, tsr_program_buffer *out_buffer) {
+    value *from = NULL;
+    tsr_prepared_list *list = p->prepared;
+    if (tsr_op_operand_count(l->call) != 1 || tsr_op_result_count(l->call) != 1)
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepares something else than one buffer",
+             p->entry->name, tsr_op_symbol(l->kernel));
+    TRY(p->ctx, value_find(p, tsr_op_operand(l->call, 0), &from));
+    if (from->buffer.space != TSR_SPACE_TENSOR)
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepares something else than a tensor",
+             p->entry->name, tsr_op_symbol(l->kernel));
+    uint32_t index = 0;
+    while (index < list->count && (!mlirOperationEqual(list->items[index].kernel, l->kernel) ||
+                                   list->items[index].tensor != from->buffer.index))
+        index++;
+    TSR_ASSERT(index < list->capacity);
+    if (index == list->count)
+        list->items[list->count++] = (tsr_prepared_item){l->kernel, from->buffer.index};
+    *out_buffer = (tsr_program_buffer){.space = TSR_SPACE_PREPARED, .index = index};
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     uint32_t index = p->launch_count++;
@@ -136,12 +159,12 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
         TRY(p->ctx, value_find(p, tsr_op_operand(call, i), &operand));
         operand->first_end = index + 1;
     }
+    tsr_program_buffer buffer = {.space = TSR_SPACE_WORKSPACE};
+    if (tsr_op_has(l->kernel, "prepares")) TRY(p->ctx, find_prepared(p, l, &buffer));
     for (size_t i = 0; i < tsr_op_result_count(call); i++)
-        TRY(p->ctx, value_add(p, tsr_op_result(call, i),
-                              (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
-                                      .maker = index,
-                                      .first_end = index + 1},
-                              NULL));
+        TRY(p->ctx,
+            value_add(p, tsr_op_result(call, i),
+                      (value){.buffer = buffer, .maker = index, .first_end = index + 1}, NULL));
     return TSR_SUCCESS;
 }
 
@@ -367,6 +390,7 @@ static const struct {
     [TSR_SPACE_INPUT] = {"tessera_target.input", "index"},
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
     [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
+    [TSR_SPACE_PREPARED] = {"tessera_target.prepared", "index"},
 };
 
 static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
@@ -468,12 +492,13 @@ static TSR_RESULT planner_init(planner *p) {
 
 tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                          const tsr_config *config, const tsr_config_entry *entry,
-                         tsr_arena *arena) {
+                         tsr_prepared_list *prepared, tsr_arena *arena) {
     planner p = {.ctx = ctx,
                  .arena = arena,
                  .config = config,
                  .entry = entry,
                  .module = module,
+                 .prepared = prepared,
                  .func = func};
     tsr_builder at = tsr_builder_before(func);
     TRY(ctx, planner_init(&p));

@@ -149,6 +149,10 @@ bool tsr_rule_tensor(MlirOperation op) {
     return check_place(op);
 }
 
+bool tsr_rule_prepared(MlirOperation op) {
+    return check_range(op, "index", 0, TSR_PROGRAM_BUFFERS_MAX - 1) && check_place(op);
+}
+
 bool tsr_rule_port(MlirOperation op) {
     return check_range(op, "index", 0, TSR_CONFIG_PORTS_MAX - 1) && check_place(op);
 }

@@ -33,6 +33,7 @@ static void compile_text(fixture *f, const char *text) {
         tsr_mlir_parse(&f->ctx, f->mlir, &f->diags, text, strlen(text), "test.mlir", &f->module);
     if (!result.code) result = tsr_graph_lower(&f->ctx, f->module, &f->diags, NULL);
     if (!result.code) result = tsr_schedule_lower(&f->ctx, f->module, &f->diags);
+    if (!result.code) result = tsr_mlir_run_pass(&f->ctx, f->module, &f->diags, "tsched-pack");
     if (!result.code)
         result = tsr_package_config(&f->ctx, f->module, "test", &f->arena, &f->config);
     const tsr_target *target = NULL;
@@ -159,7 +160,9 @@ static void check_overwrite(const machine *m, const tsr_program_command *command
 static void run_launch(machine *m, MlirOperation func, MlirOperation call,
                        const tsr_program_command *command) {
     size_t inputs = tsr_op_operand_count(call);
-    cr_assert_eq(command->opcode, TSR_OP_LAUNCH);
+    MlirOperation group = tsr_module_find(m->f->module, tsr_op_string(call, "callee"));
+    bool packs = strcmp(tsr_op_string(group, "kind"), "pack") == 0;
+    cr_assert_eq(command->opcode, packs ? TSR_OP_PREPARE : TSR_OP_LAUNCH);
     cr_assert_eq(command->written_from, inputs);
     cr_assert_str_eq(m->f->program.kernels[command->kernel], tsr_op_string(call, "callee"));
     for (size_t i = 0; i < inputs; i++)
@@ -317,6 +320,42 @@ Test(program, the_step_is_an_input) {
     cr_assert_eq(f.config.entries[0].inputs[1].source, TSR_PORT_STEP);
     cr_assert_eq(f.config.entries[0].batch, 8);
     run_entry(&f, 0);
+    finish(&f);
+}
+
+#define PRODUCTS(kind, name, rows, after)                                                          \
+    "func.func @" name "(%x: tensor<" rows "x80xf32> {tessera.data = \"x_" name "\"}) -> "         \
+    "(tensor<" rows "x96xf32> {tessera.name = \"y\"}) attributes {tessera.entry = \"" kind         \
+    "\"} {\n%w = tessera.param \"w\" init = #tessera.normal<0.0, 1.0> : tensor<80x96xf32>\n"       \
+    "%y = tessera.matmul %x, %w : tensor<" rows "x80xf32>, tensor<80x96xf32> -> tensor<" rows      \
+    "x96xf32>\n" after "return %y : tensor<" rows "x96xf32>\n}\n"
+
+static uint32_t count_prepares(const tsr_program_entry *entry, const tsr_program_buffer **out) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        if (entry->commands[i].opcode != TSR_OP_PREPARE) continue;
+        *out = &entry->buffers[entry->commands[i].arguments[1]];
+        count++;
+    }
+    return count;
+}
+
+/* Entries that only read a weight share what is prepared of it, whatever their batch; one that
+ * assigns it reads it as it is. */
+Test(program, entries_share_what_is_prepared) {
+    static const char text[] = PRODUCTS("infer", "a", "4", "") PRODUCTS("infer", "b", "32", "")
+        PRODUCTS("train", "t", "32",
+                 "%h = tessera.add %w, %w : tensor<80x96xf32>, tensor<80x96xf32> -> "
+                 "tensor<80x96xf32>\ntessera.assign %h to \"w\" : tensor<80x96xf32>\n");
+    const tsr_program_buffer *one = NULL, *two = NULL, *none = NULL;
+    fixture f = {0};
+    compile_text(&f, text);
+    for (uint32_t i = 0; i < 3; i++) run_entry(&f, i);
+    cr_assert_eq(count_prepares(&f.program.entries[0], &one), 1);
+    cr_assert_eq(count_prepares(&f.program.entries[1], &two), 1);
+    cr_assert_eq(count_prepares(&f.program.entries[2], &none), 0);
+    cr_assert_eq(one->index, two->index);
+    cr_assert_eq(tsr_program_prepared_count(&f.program), 1);
     finish(&f);
 }
 

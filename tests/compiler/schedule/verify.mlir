@@ -123,3 +123,30 @@ tsched.func @reduces_nothing(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes 
   %0 = tessera.exp %a : tensor<4x4xf32>
   tsched.return %0 : tensor<4x4xf32>
 }
+
+// -----
+
+tsched.func @strips(%a: tensor<4x20xf32>) -> tensor<3x4x16xf32> attributes {kind = "pack"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.pack: its types are not those of a matrix and its strips
+  %0 = tsched.pack %a : tensor<4x20xf32> -> tensor<3x4x16xf32>
+  tsched.return %0 : tensor<3x4x16xf32>
+}
+
+// -----
+
+tsched.func @turned(%a: tensor<4x4xf32>, %p: tensor<2x4x16xf32>) -> tensor<4x20xf32> attributes {kind = "matmul"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
+  %0 = tsched.unpack %p : tensor<2x4x16xf32> -> tensor<20x4xf32>
+  %1 = tessera.matmul %a, %0 {transpose_b = true} : tensor<4x4xf32>, tensor<20x4xf32> -> tensor<4x20xf32>
+  tsched.return %1 : tensor<4x20xf32>
+}
+
+// -----
+
+tsched.func @moved_back(%a: tensor<4x4xf32>, %p: tensor<1x4x16xf32>) -> tensor<4x4xf32> attributes {kind = "matmul"} {
+  %0 = tsched.unpack %p : tensor<1x4x16xf32> -> tensor<4x4xf32>
+  %1 = tessera.matmul %a, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.add: reads strips, or what lies in them; only a product can
+  %2 = tessera.add %1, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  tsched.return %2 : tensor<4x4xf32>
+}

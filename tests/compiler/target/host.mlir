@@ -8,12 +8,18 @@ module @device {
   tile.func @k0(%x: memref<64xi8>, %w: memref<64xf32>, %y: memref<64xf32>) grid 4 {
     tile.return
   }
+  tile.func @p0(%w: memref<64xf32>, %p: memref<64xf32>) grid 2 {
+    tile.return
+  }
 }
 
 // CHECK: tessera_target.kernel @k0 : (memref<64xi8>, memref<64xf32>) -> memref<64xf32> grid 4
 // CHECK-SAME: bytes = 512 : i64, faults, flops = 64 : i64, in_place = [1]
 tessera_target.kernel @k0 : (memref<64xi8>, memref<64xf32>) -> memref<64xf32> grid 4
     {bytes = 512 : i64, faults, flops = 64 : i64, in_place = [1]}
+
+// CHECK: tessera_target.kernel @p0 : (memref<64xf32>) -> memref<64xf32> grid 2 {prepares}
+tessera_target.kernel @p0 : (memref<64xf32>) -> memref<64xf32> grid 2 {prepares}
 
 // CHECK: tessera_target.func @infer workspace 256 {
 tessera_target.func @infer workspace 256 {
@@ -25,6 +31,10 @@ tessera_target.func @infer workspace 256 {
   %h = tessera_target.alloc offset 0 : memref<64xf32>
   // CHECK: %[[Y:.*]] = tessera_target.output 0 : memref<64xf32>
   %y = tessera_target.output 0 : memref<64xf32>
+  // CHECK: %[[P:.*]] = tessera_target.prepared 0 : memref<64xf32>
+  %p = tessera_target.prepared 0 : memref<64xf32>
+  // CHECK: tessera_target.launch @p0(%[[W]]) writes(%[[P]]) : (memref<64xf32>) -> memref<64xf32>
+  tessera_target.launch @p0(%w) writes(%p) : (memref<64xf32>) -> memref<64xf32>
   // CHECK: tessera_target.launch @k0(%[[X]], %[[W]]) writes(%[[H]]) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>
   tessera_target.launch @k0(%x, %w) writes(%h) : (memref<64xui8>, memref<64xf32>) -> memref<64xf32>
   // CHECK: tessera_target.copy %[[Y]], %[[H]] : memref<64xf32>

@@ -100,6 +100,88 @@ static void test_tiled(shape s, bool ta, bool tb, bool wide, const char *tile) {
     fixture_close(&f);
 }
 
+/* ---- B in strips ---- */
+
+typedef struct packing {
+    shape s;
+    bool transposed, wide;
+    size_t width;
+    const void *b;
+} packing;
+
+static void check_pack(const tsr_target *target, void *const *outs, void *user) {
+    const packing *p = user;
+    problem as = {.s = p->s, .wide = p->wide};
+    for (size_t c = 0; c < (p->s.n + p->width - 1) / p->width * p->width; c++)
+        for (size_t k = 0; k < p->s.k; k++) {
+            size_t from = p->transposed ? c * p->s.k + k : k * p->s.n + c;
+            double expected = c < p->s.n ? at(&as, p->b, from) : 0;
+            double got =
+                at(&as, outs[0], c / p->width * p->s.k * p->width + k * p->width + c % p->width);
+            cr_assert(memcmp(&expected, &got, sizeof got) == 0, "%s [%zu, %zu]: %a, not %a",
+                      target->name, k, c, got, expected);
+        }
+}
+
+/* A pack, and a product of what it made. */
+static void test_strips(shape s, bool ta, bool tb, bool wide, const char *tile) {
+    char a[64], b[64], c[64], strips[64], text[2048];
+    const char *dtype = wide ? "f64" : "f32";
+    size_t size = wide ? 8 : 4, width = 64 / size, count = (s.n + width - 1) / width;
+    random_state random = {s.m * 7919 + s.n * 104729 + s.k};
+    matrix_type(a, dtype, s.m, s.k, ta);
+    matrix_type(b, dtype, s.k, s.n, tb);
+    matrix_type(c, dtype, s.m, s.n, false);
+    snprintf(strips, sizeof strips, "tensor<%zux%zux%zux%s>", count, s.k, width, dtype);
+    snprintf(text, sizeof text,
+             "tsched.func @pk(%%b: %s) -> %s attributes {kind = \"pack\"} {\n"
+             "%%p = tsched.pack %%b {transpose = %s} : %s -> %s\ntsched.return %%p : %s\n}\n"
+             "tsched.func @mm(%%a: %s, %%p: %s) -> %s attributes {kind = \"matmul\"%s} {\n"
+             "%%b = tsched.unpack %%p : %s -> tensor<%zux%zux%s>\n"
+             "%%c = tessera.matmul %%a, %%b {transpose_a = %s} : %s, tensor<%zux%zux%s> -> %s\n"
+             "tsched.return %%c : %s\n}",
+             b, strips, tb ? "true" : "false", b, strips, strips, a, strips, c, tile, strips, s.k,
+             s.n, dtype, ta ? "true" : "false", a, s.k, s.n, dtype, c, c);
+    fixture f = {0};
+    fixture_open(&f, text);
+    problem p = {.s = s, .ta = ta, .tb = tb, .wide = wide};
+    void *x = make(&random, wide, s.m * s.k), *y = make(&random, wide, s.k * s.n);
+    p.a = x;
+    p.b = y;
+    packing how = {s, tb, wide, width, y};
+    size_t strips_size = count * s.k * width * size;
+    void *packed[] = {malloc(strips_size)}, *outs[] = {malloc(s.m * s.n * size + 1)};
+    argument pack[] = {{y, s.k * s.n * size}, {NULL, strips_size}};
+    kernel_test(&f, "pk", pack, 2, packed, check_pack, &how);
+    argument multiply[] = {
+        {x, s.m * s.k * size}, {packed[0], strips_size}, {NULL, s.m * s.n * size}};
+    kernel_test(&f, "mm", multiply, 3, outs, check_plain, &p);
+    free(x);
+    free(y);
+    free(packed[0]);
+    free(outs[0]);
+    fixture_close(&f);
+}
+
+Test(matmul, strips) {
+    static const shape shapes[] = {{1, 5, 2},     {1, 100, 70},  {2, 48, 31},  {7, 33, 64},
+                                   {45, 101, 67}, {64, 128, 64}, {13, 16, 257}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int t = 0; t < 4; t++) test_strips(shapes[i], t & 1, t & 2, t & 1, "");
+    test_strips((shape){70, 130, 6001}, false, false, false, ""); /* several blocks of K */
+    test_strips((shape){300, 1100, 90}, true, true, true, "");
+}
+
+Test(matmul, strips_in_tiles) {
+    static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
+                                        "[0, 0, 0, 3]", "[2, 1000, 4, 100, 1]"};
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        char tile[64];
+        snprintf(tile, sizeof tile, ", tile = %s", tiles[i]);
+        test_strips((shape){45, 101, 67}, false, i & 1, i & 2, tile);
+    }
+}
+
 static void test_plain(shape s, bool ta, bool tb, bool wide) { test_tiled(s, ta, tb, wide, ""); }
 
 Test(matmul, shapes) {

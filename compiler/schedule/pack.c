@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tsched-pack. A product reads its second operand in strips of columns; where that is a tensor
+ * that the entry only reads, a group of kind "pack" makes the strips, and the product's group is
+ * replaced by one that takes them:
+ *
+ *     %w = tessera.param "w"                    %w = tessera.param "w"
+ *     %y = tsched.call @k1_matmul(%x, %w)       %p = tsched.call @p0_pack(%w)
+ *                                               %y = tsched.call @k1_matmul_packed(%x, %p)
+ *
+ * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE).
+ */
+#include "compiler/schedule/fusion.h"
+#include "compiler/schedule/schedule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    NEAR_BYTES = 16 * 1024, /* a matrix that stays in the first-level cache lies well as it is */
+    NARROW_ROWS_MAX = 16,   /* of bf16 and f16; more pay for widening the strips once a product */
+    SYMBOL_BYTES = 512,
+};
+
+typedef struct packer {
+    MlirModule module;
+    MlirContext mlir;
+    uint32_t pack_count;
+} packer;
+
+/* What is to be packed for one call. */
+typedef struct job {
+    MlirOperation call, group, product;
+    size_t operand; /* of the call: the matrix */
+    bool transposed;
+    tsr_type matrix, strips;
+} job;
+
+tsr_shape tsr_pack_shape(tsr_dtype dtype, uint64_t rows, uint64_t columns) {
+    uint64_t width = TSR_STRIP_BYTES / tsr_dtype_size(dtype);
+    return (tsr_shape){.rank = 3, .dims = {(columns + width - 1) / width, rows, width}};
+}
+
+/* ---- which ---- */
+
+static MlirOperation find_product(MlirOperation group) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
+        if (tsr_op_is(op, "tessera.matmul")) return op;
+    }
+    return (MlirOperation){NULL};
+}
+
+static bool is_read_once(MlirOperation group, MlirValue argument) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
+        for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+            count += mlirValueEqual(tsr_op_operand(op, i), argument);
+    }
+    return count == 1;
+}
+
+static bool is_assigned(MlirOperation entry, const char *name) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+        const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
+        if (target && strcmp(target, name) == 0) return true;
+    }
+    return false;
+}
+
+/* A tensor of the program that stays as it is while the entry runs. */
+static bool is_still(MlirOperation entry, MlirValue value) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (mlirOperationIsNull(owner)) return false;
+    if (tsr_op_is(owner, "tessera.constant")) return true;
+    const char *name = tsr_op_string(owner, "name");
+    return tsr_op_is(owner, "tessera.param") && name && !is_assigned(entry, name);
+}
+
+/* Rows of all the products of a batch, which read one matrix. */
+static uint64_t product_rows(MlirOperation product) {
+    tsr_type result = {0};
+    uint64_t rows = 1;
+    tsr_value_type(tsr_op_result(product, 0), &result);
+    for (uint32_t i = 0; i + 1 < result.shape.rank; i++) rows *= result.shape.dims[i];
+    return rows;
+}
+
+static bool is_worth(const job *j) {
+    uint64_t size = 0, packed = 0, rows = product_rows(j->product);
+    bool narrow = tsr_dtype_size(j->matrix.dtype) < sizeof(float);
+    if (!tsr_shape_size(&j->matrix.shape, j->matrix.dtype, &size) ||
+        !tsr_shape_size(&j->strips.shape, j->strips.dtype, &packed))
+        return false;
+    /* Few columns would be mostly zeros. */
+    return rows > 0 && size > NEAR_BYTES && packed - size <= size / 4 &&
+           (!narrow || rows <= NARROW_ROWS_MAX);
+}
+
+static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, job *j) {
+    const char *callee = tsr_op_string(call, "callee");
+    bool some = false;
+    for (size_t i = 0; i < tsr_op_operand_count(call) && !some; i++)
+        some = is_still(entry, tsr_op_operand(call, i));
+    if (!some) return false;
+    *j = (job){.call = call, .group = tsr_module_find(p->module, callee ? callee : "")};
+    if (mlirOperationIsNull(j->group)) return false;
+    j->product = find_product(j->group);
+    if (mlirOperationIsNull(j->product)) return false;
+    MlirValue argument = tsr_op_operand(j->product, 1);
+    if (!mlirValueIsABlockArgument(argument) || !is_read_once(j->group, argument)) return false;
+    j->operand = (size_t)mlirBlockArgumentGetArgNumber(argument);
+    j->transposed = tsr_op_flag(j->product, "transpose_b");
+    if (!tsr_value_type(argument, &j->matrix) || j->matrix.shape.rank != 2 ||
+        !is_still(entry, tsr_op_operand(call, j->operand)))
+        return false;
+    const uint64_t *dims = j->matrix.shape.dims;
+    j->strips = (tsr_type){j->matrix.dtype, tsr_pack_shape(j->matrix.dtype, dims[j->transposed],
+                                                           dims[!j->transposed])};
+    return tsr_op_operand_count(call) <= TSR_FUSE_ARGUMENTS_MAX &&
+           tsr_op_result_count(call) <= TSR_FUSE_ARGUMENTS_MAX && is_worth(j);
+}
+
+/* ---- the groups ---- */
+
+static MlirOperation add_group(packer *p, const char *symbol, const job *j, MlirBlock block,
+                               MlirType type) {
+    uint64_t size = 0, packed = 0;
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, block);
+    tsr_shape_size(&j->matrix.shape, j->matrix.dtype, &size);
+    tsr_shape_size(&j->strips.shape, j->strips.dtype, &packed);
+    const tsr_attr attrs[] = {{"sym_name", tsr_attr_make_string(p->mlir, symbol)},
+                              {"function_type", tsr_attr_make_type(type)},
+                              {"kind", tsr_attr_make_string(p->mlir, "pack")},
+                              {"source", tsr_attr_make_string(p->mlir, "default")},
+                              {"flops", tsr_attr_make_i64(p->mlir, 0)},
+                              {"bytes", tsr_attr_make_i64(p->mlir, (int64_t)(size + packed))}};
+    tsr_builder at =
+        tsr_builder_at_end(mlirModuleGetBody(p->module), mlirOperationGetLocation(j->call));
+    return tsr_build(&at, &(tsr_op_desc){.name = "tsched.func",
+                                         .attr_count = sizeof attrs / sizeof attrs[0],
+                                         .attrs = attrs,
+                                         .region_count = 1,
+                                         .regions = &region});
+}
+
+static MlirOperation make_pack_group(packer *p, const job *j, const char *symbol) {
+    MlirType from = tsr_type_make(p->mlir, &j->matrix), to = tsr_type_make(p->mlir, &j->strips);
+    MlirLocation location = mlirOperationGetLocation(j->call);
+    MlirBlock block = mlirBlockCreate(1, &from, &location);
+    tsr_builder at = tsr_builder_at_end(block, location);
+    MlirValue argument = mlirBlockGetArgument(block, 0);
+    const tsr_attr attrs[] = {{"transpose", tsr_attr_make_bool(p->mlir, j->transposed)}, {0}};
+    MlirValue strips = tsr_build_value(&at, "tsched.pack", &argument, 1, to, attrs);
+    tsr_build(&at,
+              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &strips});
+    return add_group(p, symbol, j, block, mlirFunctionTypeGet(p->mlir, 1, &from, 1, &to));
+}
+
+static bool is_pack_group(MlirOperation group, const job *j) {
+    MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(group));
+    tsr_type type;
+    return tsr_op_is(op, "tsched.pack") && tsr_op_flag(op, "transpose") == j->transposed &&
+           tsr_value_type(tsr_op_operand(op, 0), &type) && type.dtype == j->matrix.dtype &&
+           tsr_shape_equal(&type.shape, &j->matrix.shape);
+}
+
+static MlirOperation find_pack_group(packer *p, const job *j) {
+    char symbol[64];
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(p->module)) {
+        if (tsr_op_is(op, "tsched.func") && is_pack_group(op, j)) return op;
+    }
+    do snprintf(symbol, sizeof symbol, "p%u_pack", p->pack_count++);
+    while (!mlirOperationIsNull(tsr_module_find(p->module, symbol)));
+    return make_pack_group(p, j, symbol);
+}
+
+/* The product's group with the matrix in strips. */
+static MlirOperation make_product_group(packer *p, const job *j, const char *symbol) {
+    MlirOperation group = mlirOperationClone(j->group);
+    MlirOperation product = find_product(group);
+    MlirValue argument = mlirBlockGetArgument(tsr_op_body(group), (intptr_t)j->operand);
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(group, "function_type"));
+    MlirType inputs[TSR_FUSE_ARGUMENTS_MAX], results[TSR_FUSE_ARGUMENTS_MAX];
+    intptr_t input_count = mlirFunctionTypeGetNumInputs(type),
+             result_count = mlirFunctionTypeGetNumResults(type);
+    for (intptr_t i = 0; i < input_count; i++) inputs[i] = mlirFunctionTypeGetInput(type, i);
+    for (intptr_t i = 0; i < result_count; i++) results[i] = mlirFunctionTypeGetResult(type, i);
+    inputs[j->operand] = tsr_type_make(p->mlir, &j->strips);
+    tsr_type matrix = j->matrix;
+    matrix.shape.dims[0] = j->matrix.shape.dims[j->transposed];
+    matrix.shape.dims[1] = j->matrix.shape.dims[!j->transposed];
+    tsr_builder at = tsr_builder_before(product);
+    mlirValueSetType(argument, inputs[j->operand]);
+    MlirValue view =
+        tsr_build_value(&at, "tsched.unpack", &argument, 1, tsr_type_make(p->mlir, &matrix), NULL);
+    mlirOperationSetOperand(product, 1, view);
+    tsr_op_set(product, "transpose_b", tsr_attr_make_bool(p->mlir, false));
+    tsr_op_set(group, "sym_name", tsr_attr_make_string(p->mlir, symbol));
+    tsr_op_set(group, "function_type",
+               tsr_attr_make_type(
+                   mlirFunctionTypeGet(p->mlir, input_count, inputs, result_count, results)));
+    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(p->module), j->group, group);
+    return group;
+}
+
+static void packed_symbol(MlirOperation group, char symbol[static SYMBOL_BYTES]) {
+    snprintf(symbol, SYMBOL_BYTES, "%s_packed", tsr_op_symbol(group));
+}
+
+static MlirOperation find_product_group(packer *p, const job *j) {
+    char symbol[SYMBOL_BYTES];
+    packed_symbol(j->group, symbol);
+    MlirOperation found = tsr_module_find(p->module, symbol);
+    return mlirOperationIsNull(found) ? make_product_group(p, j, symbol) : found;
+}
+
+/* ---- the calls ---- */
+
+/* The strips of a tensor: from a call before, or from one that is added behind the tensor. */
+static MlirValue find_strips(packer *p, MlirOperation entry, const job *j) {
+    MlirValue matrix = tsr_op_operand(j->call, j->operand);
+    const char *symbol = tsr_op_symbol(find_pack_group(p, j));
+    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+        if (mlirOperationEqual(op, j->call)) break;
+        const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+        if (callee && strcmp(callee, symbol) == 0 && mlirValueEqual(tsr_op_operand(op, 0), matrix))
+            return tsr_op_result(op, 0);
+    }
+    const tsr_attr attrs[] = {{"callee", tsr_attr_make_symbol(p->mlir, symbol)}, {0}};
+    tsr_builder at = tsr_builder_before(j->call);
+    return tsr_build_value(&at, "tsched.call", &matrix, 1, tsr_type_make(p->mlir, &j->strips),
+                           attrs);
+}
+
+static bool is_called(const packer *p, const char *symbol) {
+    TSR_FOR_EACH_OP(entry, mlirModuleGetBody(p->module)) {
+        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+            if (callee && strcmp(callee, symbol) == 0) return true;
+        }
+    }
+    return false;
+}
+
+static void pack_entry(packer *p, MlirOperation entry) {
+    TSR_FOR_EACH_OP(call, tsr_op_body(entry)) {
+        job j;
+        if (!tsr_op_is(call, "tsched.call") || !find_job(p, entry, call, &j)) continue;
+        mlirOperationSetOperand(call, (intptr_t)j.operand, find_strips(p, entry, &j));
+        MlirOperation group = find_product_group(p, &j);
+        tsr_op_set(call, "callee", tsr_attr_make_symbol(p->mlir, tsr_op_symbol(group)));
+    }
+}
+
+/* Groups that stand there packed and are not called any more. */
+static void drop_replaced(packer *p) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(p->module)) {
+        char symbol[SYMBOL_BYTES];
+        if (!tsr_op_is(op, "tsched.func") || mlirOperationIsNull(find_product(op))) continue;
+        packed_symbol(op, symbol);
+        if (!mlirOperationIsNull(tsr_module_find(p->module, symbol)) &&
+            !is_called(p, tsr_op_symbol(op)))
+            mlirOperationDestroy(op);
+    }
+}
+
+bool tsr_pass_pack(MlirModule module) {
+    packer p = {.module = module, .mlir = mlirModuleGetContext(module)};
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        bool entry = tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
+        if (entry && tsr_op_has_body(op)) pack_entry(&p, op);
+    }
+    drop_replaced(&p);
+    return true;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `pack`: strips[s][k][c] = matrix[k][s * width + c], zeros beyond the last column.
+ * Strips are split over the programs.
+ */
+#include "compiler/tile/gemm.h"
+
+enum { PROGRAM_BYTES = 256 * 1024 };
+
+typedef struct strips {
+    tsr_dtype dtype;
+    int64_t rows, columns, width, count; /* of the matrix; of a strip; strips */
+    uint32_t lanes;
+    bool transposed;
+} strips;
+
+static tsr_result read_strips(const tsr_tile_group *group, strips *out_strips) {
+    const tsr_shape *from = &group->types[0].shape, *to = &group->types[1].shape;
+    bool transposed = tsr_op_flag(group->root, "transpose");
+    if (group->input_count != 1 || group->output_count != 1 || from->rank != 2 || to->rank != 3)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed pack", group->name);
+    tsr_dtype dtype = group->types[0].dtype;
+    int64_t width = (int64_t)to->dims[2];
+    *out_strips =
+        (strips){.dtype = dtype,
+                 .rows = (int64_t)from->dims[transposed],
+                 .columns = (int64_t)from->dims[!transposed],
+                 .width = width,
+                 .count = (int64_t)to->dims[0],
+                 .lanes = tsr_lanes_fit(group->b.target->vector_bytes /
+                                            (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(dtype)),
+                                        width),
+                 .transposed = transposed};
+    return TSR_SUCCESS;
+}
+
+static void emit_strip(tsr_tile_group *group, const strips *s, MlirValue strip) {
+    tsr_tile_builder *b = &group->b;
+    MlirValue column = tsr_tile_mul(b, strip, s->width);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, s->columns), column);
+    for (int64_t at = 0; at < s->width; at += s->lanes) {
+        MlirValue first = tsr_tile_offset(b, column, at);
+        tsr_gemm_pack pack = {
+            .from_dtype = s->dtype,
+            .to_dtype = s->dtype,
+            .lanes = s->lanes,
+            .vectors = 1,
+            .from = group->buffers[0],
+            .to = group->buffers[1],
+            .from_at = tsr_tile_mul(b, first, s->transposed ? s->rows : 1),
+            .to_at = tsr_tile_offset(b, tsr_tile_mul(b, strip, s->rows * s->width), at),
+            .from_step = s->transposed ? s->rows : s->columns,
+            .to_step = s->width,
+            .count = tsr_tile_index(b, s->rows),
+            .columns = s->columns % s->width ? tsr_tile_offset(b, left, -at) : tsr_tile_null,
+            .exact = true};
+        (s->transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
+    }
+}
+
+tsr_result tsr_tile_lower_pack(tsr_tile_group *group) {
+    tsr_tile_builder *b = &group->b;
+    strips s = {0};
+    tsr_tile_loop loop;
+    TRY(group->ctx, read_strips(group, &s));
+    if (!s.rows || !s.columns) return TSR_SUCCESS;
+    int64_t bytes = s.rows * s.width * (int64_t)tsr_dtype_size(s.dtype);
+    int64_t each = PROGRAM_BYTES / bytes + 1;
+    if (each > s.count) each = s.count;
+    group->grid = (s.count + each - 1) / each;
+    MlirValue begin = tsr_tile_index(b, 0), end = tsr_tile_index(b, s.count);
+    if (group->grid > 1) {
+        begin = tsr_tile_mul(b, tsr_tile_program_id(b), each);
+        end = tsr_tile_min(b, tsr_tile_offset(b, begin, each), end);
+    }
+    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
+    emit_strip(group, &s, loop.index);
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -tsched-fuse -tsched-pack -split-input-file %s | FileCheck %s
+
+// One pack for two products and two entries; the transposed reading is another one; what the entry
+// assigns stays as it is.
+// CHECK-LABEL: func.func @predict
+// CHECK: %[[W:.*]] = tessera.param "w"
+// CHECK: %[[P:.*]] = tsched.call @p0_pack(%[[W]]) : (tensor<96x96xf32>) -> tensor<6x96x16xf32>
+// CHECK: %[[Y:.*]] = tsched.call @[[K:.*]]_packed(%arg0, %[[P]])
+// CHECK: tsched.call @[[K]]_packed(%[[Y]], %[[P]])
+// CHECK: %[[T:.*]] = tsched.call @p1_pack(%[[W]])
+// CHECK: tsched.call @{{.*}}_packed(%{{.*}}, %[[T]])
+func.func @predict(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
+  %a = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %b = tessera.matmul %a, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %c = tessera.matmul %b, %w {transpose_b = true} : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  return %c : tensor<8x96xf32>
+}
+// CHECK-LABEL: func.func @again
+// CHECK: %[[Q:.*]] = tsched.call @p0_pack(
+// CHECK: tsched.call @{{.*}}_packed(%arg0, %[[Q]])
+func.func @again(%x: tensor<3x96xf32> {tessera.data = "z"}) -> (tensor<3x96xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
+  %a = tessera.matmul %x, %w : tensor<3x96xf32>, tensor<96x96xf32> -> tensor<3x96xf32>
+  return %a : tensor<3x96xf32>
+}
+// CHECK-LABEL: func.func @train
+// CHECK-NOT: _pack
+// CHECK: tessera.assign
+func.func @train(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
+  %a = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %n = tessera.add %w, %w : tensor<96x96xf32>, tensor<96x96xf32> -> tensor<96x96xf32>
+  tessera.assign %n to "w" : tensor<96x96xf32>
+  return %a : tensor<8x96xf32>
+}
+// CHECK: tsched.func @{{.*}}_packed(%{{.*}}: tensor<8x96xf32>, %[[S:.*]]: tensor<6x96x16xf32>)
+// CHECK-NEXT: %[[U:.*]] = tsched.unpack %[[S]] : tensor<6x96x16xf32> -> tensor<96x96xf32>
+// CHECK-NEXT: tessera.matmul %{{.*}}, %[[U]]
+// CHECK: tsched.func @p0_pack(%[[M:.*]]: tensor<96x96xf32>) -> tensor<6x96x16xf32> attributes {{.*}}kind = "pack"
+// CHECK-NEXT: tsched.pack %[[M]]
+
+// -----
+
+// Left as they are: a matrix that stays in the cache, one of few columns, one that is also added,
+// one that is computed, and bf16 where many rows read it.
+// CHECK-LABEL: func.func @small
+// CHECK-NOT: _pack
+// CHECK: return
+func.func @small(%x: tensor<64x512xf32> {tessera.data = "x"}, %z: tensor<64x512xbf16> {tessera.data = "z"})
+    -> (tensor<64x8xf32> {tessera.name = "a"}, tensor<64x17xf32> {tessera.name = "b"}, tensor<64x512xf32> {tessera.name = "c"},
+        tensor<64x512xbf16> {tessera.name = "d"}) attributes {tessera.entry = "infer"} {
+  %s = tessera.param "s" init = #tessera.normal<0.0, 1.0> : tensor<512x8xf32>
+  %f = tessera.param "f" init = #tessera.normal<0.0, 1.0> : tensor<512x17xf32>
+  %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<512x512xf32>
+  %h = tessera.param "h" init = #tessera.constant<1.0> : tensor<512x512xbf16>
+  %a = tessera.matmul %x, %s : tensor<64x512xf32>, tensor<512x8xf32> -> tensor<64x8xf32>
+  %b = tessera.matmul %x, %f : tensor<64x512xf32>, tensor<512x17xf32> -> tensor<64x17xf32>
+  %k = tessera.exp %g : tensor<512x512xf32>
+  %c = tessera.matmul %x, %k : tensor<64x512xf32>, tensor<512x512xf32> -> tensor<64x512xf32>
+  %d = tessera.matmul %z, %h : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
+  return %a, %b, %c, %d : tensor<64x8xf32>, tensor<64x17xf32>, tensor<64x512xf32>, tensor<64x512xbf16>
+}
