@@ -6,6 +6,7 @@
 #include "compiler/source_limits.h"
 
 #include <mlir-c/Dialect/Arith.h>
+#include <mlir-c/Dialect/Async.h>
 #include <mlir-c/Dialect/Func.h>
 #include <mlir-c/Dialect/Math.h>
 #include <mlir-c/Dialect/MemRef.h>
@@ -25,7 +26,7 @@ tsr_result tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContex
         mlirGetDialectHandle__memref__(),         mlirGetDialectHandle__vector__(),
         mlirGetDialectHandle__tessera__(),        mlirGetDialectHandle__tsched__(),
         mlirGetDialectHandle__tile__(),           mlirGetDialectHandle__tessera_sr__(),
-        mlirGetDialectHandle__tessera_target__(),
+        mlirGetDialectHandle__tessera_target__(), mlirGetDialectHandle__async__(),
     };
     MlirDialectRegistry registry = mlirDialectRegistryCreate();
     for (size_t i = 0; i < sizeof handles / sizeof handles[0]; i++)

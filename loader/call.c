@@ -59,7 +59,7 @@ tsr_result tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char
     for (size_t i = 0; i < config->entry_count; i++) {
         bool fits =
             name ? strcmp(config->entries[i].name, name) == 0 : config->entries[i].kind == kind;
-        if (!fits) continue;
+        if (!fits || (!name && tsr_program_is_handler(&model->program, (uint32_t)i))) continue;
         found = i;
         count++;
     }

@@ -2,7 +2,10 @@
  *
  * tsr_train: what is asked for -> a job for the training loop.
  *
- *     find entries -> bind data -> open log -> recover or initialise -> begin log -> run -> close
+ *     find entries -> bind data -> open log -> recover or initialise -> handle what happened ->
+ *     begin log -> run -> close
+ *
+ * and from the top again where a region of mode restart has failed.
  */
 #include "loader/model.h"
 #include "loader/position.h"
@@ -29,6 +32,8 @@ typedef struct session {
     tsr_record_data digests[TSR_CONFIG_PORTS_MAX];
     size_t digest_count;
     tsr_tensor *tracked; /* in the arena */
+    bool resumed;        /* goes on from a committed state */
+    uint32_t on_failure; /* handler of the region that this run begins again for; 0: none */
 } session;
 
 /* ---- data ---- */
@@ -293,21 +298,24 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
         FAIL(ctx, TSR_MISMATCH, "generation %llu is at step %llu; the log begins at step %llu",
              (unsigned long long)generation.number, (unsigned long long)generation.position.step,
              (unsigned long long)header->step);
+    self->resumed = true;
     return check_position(ctx, self, &generation.position);
 }
 
 static tsr_result recover(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
-    tsr_store_options store_options = {.size_bytes = sizeof store_options,
-                                       .directory = options->state_directory,
-                                       .bundle_hash = tsr_model_get_digest(self->model),
-                                       .numerics = self->model->numerics,
-                                       .keep = options->keep ? options->keep : KEEP_DEFAULT,
-                                       .allow_network_fs = options->allow_network_fs,
-                                       .event = options->store_event,
-                                       .event_user = options->store_event_user,
-                                       .tensors = self->model->state,
-                                       .tensor_count = self->model->state_count};
+    tsr_store_options store_options = {
+        .size_bytes = sizeof store_options,
+        .directory = options->state_directory,
+        .bundle_hash = tsr_model_get_digest(self->model),
+        .numerics = self->model->numerics,
+        .keep = options->keep ? options->keep : KEEP_DEFAULT,
+        .allow_network_fs = options->allow_network_fs,
+        .event = options->store_event,
+        .event_user = options->store_event_user,
+        .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
+        .tensors = self->model->state,
+        .tensor_count = self->model->state_count};
     self->model->filled = false; /* what is recovered lands in it */
     TRY(ctx, tsr_store_open(ctx, &store_options, options->resume, options->resume_generation,
                             &self->store, &self->recovery));
@@ -317,6 +325,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
     TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
     self->model->filled = true;
+    self->resumed = true;
     return TSR_SUCCESS;
 }
 
@@ -326,6 +335,27 @@ static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     uint64_t needed = plan->tensor_bytes + (self->model->filled ? 0 : plan->total_bytes);
     if (self->model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
+}
+
+/* `handler` is 1 + an entry; 0: none. */
+static tsr_result run_handler(tsr_ctx *ctx, session *self, const char *event, uint32_t handler) {
+    unsigned long long step = self->job.position.step;
+    if (handler == 0) return TSR_SUCCESS;
+    const char *name = self->model->config.entries[handler - 1].name;
+    tsr_executor_set_seed(self->model->executor, self->job.position.seed);
+    tsr_result result = tsr_executor_run(ctx, self->model->executor, handler - 1, step);
+    if (result.code) return tsr_error_prefix(ctx, result, "%s handler @%s", event, name);
+    tsr_log(ctx, TSR_LOG_WARNING, "%s: ran @%s on the state of step %llu", event, name, step);
+    return tsr_executor_fetch(ctx, self->model->executor);
+}
+
+/* What changes the state by this is committed with the next save: once for each event that lasts.
+ */
+static tsr_result handle_events(tsr_ctx *ctx, session *self) {
+    const tsr_program_entry *entry = &self->model->program.entries[self->job.entry];
+    TRY(ctx, run_handler(ctx, self, "failure", self->on_failure));
+    if (!self->resumed || self->job.position.step >= self->job.last_step) return TSR_SUCCESS;
+    return run_handler(ctx, self, "recovery", entry->on_recovery);
 }
 
 static tsr_result begin_state(tsr_ctx *ctx, session *self) {
@@ -434,6 +464,7 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     TRY(ctx, bind_data(ctx, self));
     TRY(ctx, open_log(ctx, self));
     TRY(ctx, begin_state(ctx, self));
+    TRY(ctx, handle_events(ctx, self));
     TRY(ctx, begin_log(ctx, self));
     if (self->options.begun)
         self->options.begun(self->options.callbacks.user, &self->recovery, &self->job.position);
@@ -453,11 +484,33 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
     return result;
 }
 
+/* The region whose failure sends the run back to the last committed state; NULL: it ends. */
+static const tsr_program_region *find_restart(const session *self, tsr_result result,
+                                              uint32_t restarts) {
+    const tsr_train_options *options = &self->options;
+    if (!result.code || !self->store || options->record) return NULL;
+    const tsr_program_region *region = tsr_executor_get_failed_region(self->model->executor);
+    bool restarts_then = region && region->mode == TSR_REGION_RESTART;
+    return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
+}
+
 tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                      tsr_train_summary *out_summary) {
-    session self = {.model = model};
-    TRY(ctx,
-        tsr_options_copy(ctx, "tsr_train_options", options, &self.options, sizeof self.options));
-    *out_summary = (tsr_train_summary){0};
-    return finish(ctx, &self, run_stages(ctx, &self, out_summary));
+    tsr_train_options copied;
+    uint32_t on_failure = 0, restarts = 0; /* without a save between them */
+    TRY(ctx, tsr_options_copy(ctx, "tsr_train_options", options, &copied, sizeof copied));
+    for (;;) {
+        session self = {.model = model, .options = copied, .on_failure = on_failure};
+        *out_summary = (tsr_train_summary){0};
+        tsr_result result = run_stages(ctx, &self, out_summary);
+        const tsr_program_region *region = find_restart(&self, result, restarts);
+        if (region)
+            tsr_log(ctx, TSR_LOG_WARNING, "%s; the run goes on from the last committed state",
+                    ctx->error.text);
+        result = finish(ctx, &self, result);
+        if (!region) return result;
+        restarts = out_summary->saves.committed_count ? 1 : restarts + 1;
+        on_failure = region->on_failure;
+        copied.resume = TSR_RESUME_AUTO;
+    }
 }

@@ -293,16 +293,44 @@ static TSR_RESULT check_prepare(const place *p, const tsr_program_buffer *buffer
     return TSR_SUCCESS;
 }
 
+/* ENTER … AWAIT: what stands in the command; the order is checked in program_regions.c. */
+static TSR_RESULT check_ordered(const place *p, const tsr_program_buffer *buffers,
+                                const tsr_program_command *command) {
+    const tsr_program_entry *entry = &p->program->entries[p->entry];
+    bool transfer = command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT;
+    bool await = command->opcode == TSR_OP_AWAIT, leave = command->opcode == TSR_OP_LEAVE;
+    uint32_t limit = await ? entry->command_count : entry->region_count;
+    uint32_t half = command->argument_count / 2;
+    EXPECT(p, command->kernel < limit, "%s: expected less than %u, got %u",
+           await ? "command" : "region", limit, command->kernel);
+    EXPECT(p, command->grid == 0, "grid: expected 0, got %llu", (unsigned long long)command->grid);
+    EXPECT(p, transfer || leave || command->argument_count == 0, "expected no arguments, got %u",
+           command->argument_count);
+    EXPECT(p, !transfer || command->argument_count % 2 == 0,
+           "expected as many places as values, got %u in all", command->argument_count);
+    uint32_t written_from = transfer ? half : command->argument_count;
+    EXPECT(p, command->written_from == written_from, "written_from: expected %u, got %u",
+           written_from, command->written_from);
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        TRY(p->ctx, i < written_from ? check_read(p, &buffers[command->arguments[i]], i)
+                                     : check_written(p, &buffers[command->arguments[i]], i));
+    return TSR_SUCCESS;
+}
+
 typedef TSR_RESULT (*check_fn)(const place *p, const tsr_program_buffer *buffers,
                                const tsr_program_command *command);
 static const check_fn checks[] = {
-    [TSR_OP_LAUNCH] = check_launch, [TSR_OP_COPY] = check_copy, [TSR_OP_PREPARE] = check_prepare};
-static_assert(sizeof checks / sizeof checks[0] == TSR_OP_PREPARE + 1, "one check per opcode");
+    [TSR_OP_LAUNCH] = check_launch,   [TSR_OP_COPY] = check_copy,
+    [TSR_OP_PREPARE] = check_prepare, [TSR_OP_ENTER] = check_ordered,
+    [TSR_OP_LEAVE] = check_ordered,   [TSR_OP_EXPORT] = check_ordered,
+    [TSR_OP_IMPORT] = check_ordered,  [TSR_OP_AWAIT] = check_ordered,
+};
+static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check per opcode");
 
 static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
                                 const tsr_program_command *command, bool *written) {
-    EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_PREPARE,
-           "opcode: expected 1 ... %d, got %u", TSR_OP_PREPARE, (unsigned)command->opcode);
+    EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,
+           "opcode: expected 1 ... %d, got %u", TSR_OP_LAST, (unsigned)command->opcode);
     EXPECT(p, tsr_text_valid(command->location, TSR_PROGRAM_TEXT_MAX),
            "location: expected at most %d bytes of printable UTF-8, got others",
            TSR_PROGRAM_TEXT_MAX);
@@ -340,6 +368,9 @@ static TSR_RESULT check_entry_head(const place *p, const tsr_program_entry *entr
     if (entry->command_count > TSR_PROGRAM_COMMANDS_MAX)
         FAIL(p->ctx, p->code, "program: entry '%s': expected at most %d commands, got %u", name,
              TSR_PROGRAM_COMMANDS_MAX, entry->command_count);
+    if (entry->region_count > TSR_PROGRAM_REGIONS_MAX)
+        FAIL(p->ctx, p->code, "program: entry '%s': expected at most %d regions, got %u", name,
+             TSR_PROGRAM_REGIONS_MAX, entry->region_count);
     return TSR_SUCCESS;
 }
 
@@ -393,6 +424,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
     for (p.entry = 0; p.entry < program->entry_count; p.entry++)
         TRY_GOTO(ctx, result, check_entry(&p, &program->entries[p.entry]));
+    TRY_GOTO(ctx, result, tsr_program_verify_regions(ctx, program, config, code));
 done:
     free(p.prepared);
     free(p.changed);

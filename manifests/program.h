@@ -13,11 +13,12 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 2,
+    TSR_PROGRAM_VERSION = 3,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
     TSR_PROGRAM_ARGUMENTS_MAX = 256, /* of one launch */
+    TSR_PROGRAM_REGIONS_MAX = 4096,  /* of one entry */
     TSR_PROGRAM_TEXT_MAX = 1024,     /* bytes of a buffer's name or a location */
     TSR_PROGRAM_ALIGN_BYTES = 64,    /* of offsets in the workspace, and of its size */
 };
@@ -46,12 +47,22 @@ typedef enum tsr_opcode {
     /* As LAUNCH, from one tensor to one PREPARED buffer: runs only where the tensor has changed
      * since the buffer was last written. */
     TSR_OP_PREPARE = 3,
+    /* Of region `kernel`, whose commands stand between ENTER and LEAVE. LEAVE: the region fails
+     * where a value of its arguments is not finite. */
+    TSR_OP_ENTER = 4,
+    TSR_OP_LEAVE = 5,
+    /* Begins to copy the first half of the arguments to the second: to tensors, which are committed
+     * with the state; and back. Done when an AWAIT of command `kernel` is. */
+    TSR_OP_EXPORT = 6,
+    TSR_OP_IMPORT = 7,
+    TSR_OP_AWAIT = 8,
+    TSR_OP_LAST = TSR_OP_AWAIT,
 } tsr_opcode;
 
 typedef struct tsr_program_command {
     tsr_opcode opcode;
-    uint32_t kernel; /* index in kernels; COPY: 0 */
-    uint64_t grid;   /* number of programs, 1 … 2^63 - 1; COPY: 0 */
+    uint32_t kernel; /* index in kernels; COPY: 0; of the others see tsr_opcode */
+    uint64_t grid;   /* number of programs, 1 … 2^63 - 1; 0 where no kernel runs */
     uint64_t cost;   /* estimated floating-point operations, or bytes if larger; 0 unknown */
     uint32_t argument_count; /* LAUNCH: 1 … TSR_PROGRAM_ARGUMENTS_MAX; COPY, PREPARE: 2 */
     uint32_t written_from;   /* arguments[written_from …] are written (at least one), the
@@ -60,12 +71,27 @@ typedef struct tsr_program_command {
     const char *location;    /* "digits.mlir:12:8", or "" */
 } tsr_program_command;
 
+typedef enum tsr_region_mode {
+    TSR_REGION_IMPORTED = 0, /* stands in another entry: only imports name it */
+    TSR_REGION_REPLAY = 1,   /* after a failure its commands run again */
+    TSR_REGION_RESTART = 2,  /* after a failure the run goes on from the last committed state */
+} tsr_region_mode;
+
+typedef struct tsr_program_region {
+    const char *name; /* unique in the entry */
+    tsr_region_mode mode;
+    uint32_t on_failure; /* 1 + the entry that runs once for each failure; 0: none */
+} tsr_program_region;
+
 typedef struct tsr_program_entry {
     const char *name;         /* of an entry of the config */
     uint64_t workspace_bytes; /* multiple of 64 */
     uint32_t buffer_count, command_count;
     tsr_program_buffer *buffers;
     tsr_program_command *commands;
+    uint32_t region_count;
+    tsr_program_region *regions;
+    uint32_t on_recovery; /* 1 + the entry that runs once after a restart; 0: none */
 } tsr_program_entry;
 
 typedef struct tsr_program {
@@ -78,7 +104,8 @@ typedef struct tsr_program {
  * indices, dtypes and shapes of bound buffers, ranges inside the workspace, read-only spaces
  * (INPUT, CONSTANT, and every tensor of an entry that is not TRAIN) never written, every output
  * written, limits; PREPARED buffers written by PREPARE alone, always the same way, and before they
- * are read. `config` must be valid. */
+ * are read; regions entered and left in order, exports behind their region, each awaited once, and
+ * no tensor written before the last region is left. `config` must be valid. */
 TSR_RESULT tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const tsr_config *config,
                               tsr_code code);
 
@@ -91,6 +118,15 @@ TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_aren
  * size_bytes, whatever the bytes say. The struct lies in the arena. */
 TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                               const tsr_config *config, tsr_arena *arena, tsr_program *out_program);
+
+/* Does some entry run it after a failure or a restart? Such entries take no input and hold no
+ * region. */
+bool tsr_program_is_handler(const tsr_program *program, uint32_t entry);
+/* What is exported with each step of the entry: the last region's name, or "". */
+const char *tsr_program_exported(const tsr_program_entry *entry);
+/* Private to this folder: the rules of regions, where those of each command hold. */
+TSR_RESULT tsr_program_verify_regions(tsr_ctx *ctx, const tsr_program *program,
+                                      const tsr_config *config, tsr_code code);
 
 /* Bytes of a buffer. */
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);

@@ -10,11 +10,14 @@
 
 static const char magic[8] = {'T', 'S', 'R', 'P', 'R', 'O', 'G', '\n'};
 
+enum { VERSION_REGIONS = 3 }; /* the first whose entries hold them */
+
 enum { /* the smallest items, with empty strings */
        STRING_BYTES_MIN = 4,
        BUFFER_BYTES_MIN = 4 + 4 + 8 + 4 + 4 + STRING_BYTES_MIN,
        COMMAND_BYTES_MIN = 4 + 4 + 8 + 8 + 4 + 4 + STRING_BYTES_MIN,
        ENTRY_BYTES_MIN = STRING_BYTES_MIN + 8 + 4 + 4,
+       REGION_BYTES_MIN = STRING_BYTES_MIN + 4 + 4,
        ARGUMENT_BYTES = 4,
        DIM_BYTES = 8,
 };
@@ -51,16 +54,30 @@ static void write_command(tsr_buffer *out, const tsr_program_command *command) {
     write_string(out, command->location);
 }
 
+static void write_regions(tsr_buffer *out, const tsr_program_entry *entry) {
+    tsr_buffer_u32(out, entry->on_recovery);
+    tsr_buffer_u32(out, entry->region_count);
+    for (uint32_t i = 0; i < entry->region_count; i++) {
+        write_string(out, entry->regions[i].name);
+        tsr_buffer_u32(out, entry->regions[i].mode);
+        tsr_buffer_u32(out, entry->regions[i].on_failure);
+    }
+}
+
 /* The lowest that can say it. */
 static uint32_t version_of(const tsr_program *program) {
+    for (uint32_t i = 0; i < program->entry_count; i++)
+        if (program->entries[i].region_count || program->entries[i].on_recovery)
+            return VERSION_REGIONS;
     return tsr_program_prepared_count(program) ? 2 : 1;
 }
 
 tsr_result tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_arena *arena,
                               void **out_bytes, size_t *out_size_bytes) {
     tsr_buffer out = {0};
+    uint32_t version = version_of(program);
     tsr_buffer_append(&out, magic, sizeof magic);
-    tsr_buffer_u32(&out, version_of(program));
+    tsr_buffer_u32(&out, version);
     tsr_buffer_u32(&out, program->kernel_count);
     tsr_buffer_u32(&out, program->entry_count);
     for (uint32_t i = 0; i < program->kernel_count; i++) write_string(&out, program->kernels[i]);
@@ -70,6 +87,7 @@ tsr_result tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_aren
         tsr_buffer_u64(&out, entry->workspace_bytes);
         tsr_buffer_u32(&out, entry->buffer_count);
         tsr_buffer_u32(&out, entry->command_count);
+        if (version >= VERSION_REGIONS) write_regions(&out, entry);
         for (uint32_t j = 0; j < entry->buffer_count; j++) write_buffer(&out, &entry->buffers[j]);
         for (uint32_t j = 0; j < entry->command_count; j++)
             write_command(&out, &entry->commands[j]);
@@ -91,7 +109,7 @@ typedef struct reader {
     const unsigned char *bytes;
     size_t size, at;
     const char *what; /* "kernels", "entries", "buffers", "commands" */
-    uint32_t entry, index;
+    uint32_t entry, index, version;
 } reader;
 
 #define READ_FAIL(r, ...)                                                                          \
@@ -176,12 +194,29 @@ static TSR_RESULT read_command(reader *r, tsr_program_command *command) {
     return read_string(r, TSR_PROGRAM_TEXT_MAX, &command->location);
 }
 
+static TSR_RESULT read_regions(reader *r, tsr_program_entry *entry) {
+    TRY(r->ctx, need(r, 4 + 4));
+    entry->on_recovery = take_u32(r);
+    entry->region_count = take_u32(r);
+    TRY(r->ctx, read_items(r, "regions", entry->region_count, TSR_PROGRAM_REGIONS_MAX,
+                           REGION_BYTES_MIN, sizeof *entry->regions, &entry->regions));
+    for (uint32_t i = 0; i < entry->region_count; i++) {
+        tsr_program_region *region = &entry->regions[i];
+        TRY(r->ctx, read_string(r, TSR_NAME_MAX, &region->name));
+        TRY(r->ctx, need(r, 4 + 4));
+        region->mode = (tsr_region_mode)take_u32(r);
+        region->on_failure = take_u32(r);
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_entry(reader *r, tsr_program_entry *entry) {
     TRY(r->ctx, read_string(r, TSR_NAME_MAX, &entry->name));
     TRY(r->ctx, need(r, ENTRY_BYTES_MIN - STRING_BYTES_MIN));
     entry->workspace_bytes = take_u64(r);
     entry->buffer_count = take_u32(r);
     entry->command_count = take_u32(r);
+    if (r->version >= VERSION_REGIONS) TRY(r->ctx, read_regions(r, entry));
     TRY(r->ctx, read_items(r, "buffers", entry->buffer_count, TSR_PROGRAM_BUFFERS_MAX,
                            BUFFER_BYTES_MIN, sizeof *entry->buffers, &entry->buffers));
     r->what = "buffers";
@@ -224,8 +259,7 @@ tsr_result tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
                               tsr_program *out_program) {
     reader r = {.ctx = ctx, .arena = arena, .bytes = bytes, .size = size_bytes, .what = "kernels"};
     tsr_program program = {0};
-    uint32_t version = 0;
-    TRY(ctx, read_head(&r, &program, &version));
+    TRY(ctx, read_head(&r, &program, &r.version));
     TRY(ctx, read_items(&r, "kernels", program.kernel_count, TSR_PROGRAM_KERNELS_MAX,
                         STRING_BYTES_MIN, sizeof *program.kernels, &program.kernels));
     for (; r.index < program.kernel_count; r.index++)
@@ -243,9 +277,9 @@ tsr_result tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes
         FAIL(ctx, TSR_CORRUPT, "program: expected the end at offset %zu, got %zu more bytes", r.at,
              size_bytes - r.at);
     TRY(ctx, tsr_program_verify(ctx, &program, config, TSR_CORRUPT));
-    if (version != version_of(&program))
+    if (r.version != version_of(&program))
         FAIL(ctx, TSR_CORRUPT, "program: version: expected %u for what it holds, got %u",
-             version_of(&program), version);
+             version_of(&program), r.version);
     *out_program = program;
     return TSR_SUCCESS;
 }

@@ -43,9 +43,42 @@ static void format_arguments(const char *word, const tsr_program_command *comman
     }
 }
 
-static void format_command(const tsr_program_command *command, const tsr_program *program,
+static bool format_ordered(const tsr_program_command *command, const tsr_program_entry *entry,
                            tsr_buffer *out) {
-    if (command->opcode == TSR_OP_COPY) {
+    static const char *const words[] = {[TSR_OP_ENTER] = "enter",
+                                        [TSR_OP_LEAVE] = "leave",
+                                        [TSR_OP_EXPORT] = "export",
+                                        [TSR_OP_IMPORT] = "import"};
+    if (command->opcode < TSR_OP_ENTER) return false;
+    if (command->opcode == TSR_OP_AWAIT)
+        tsr_buffer_printf(out, "await %u", command->kernel);
+    else
+        tsr_buffer_printf(out, "%s \"%s\"", words[command->opcode],
+                          entry->regions[command->kernel].name);
+    format_arguments(command->opcode == TSR_OP_LEAVE ? " checks" : " read", command, 0,
+                     command->written_from, out);
+    format_arguments(" write", command, command->written_from, command->argument_count, out);
+    return true;
+}
+
+static void format_regions(const tsr_program_entry *entry, const tsr_config *config,
+                           tsr_buffer *out) {
+    static const char *const modes[] = {"imported", "replay", "restart"};
+    for (uint32_t i = 0; i < entry->region_count; i++) {
+        const tsr_program_region *region = &entry->regions[i];
+        tsr_buffer_printf(out, "  region \"%s\" %s", region->name, modes[region->mode]);
+        if (region->on_failure)
+            tsr_buffer_printf(out, " on_failure @%s", config->entries[region->on_failure - 1].name);
+        tsr_buffer_text(out, "\n");
+    }
+    if (entry->on_recovery)
+        tsr_buffer_printf(out, "  on_recovery @%s\n", config->entries[entry->on_recovery - 1].name);
+}
+
+static void format_command(const tsr_program_command *command, const tsr_program *program,
+                           const tsr_program_entry *entry, tsr_buffer *out) {
+    if (format_ordered(command, entry, out)) {
+    } else if (command->opcode == TSR_OP_COPY) {
         tsr_buffer_printf(out, "copy %%%u <- %%%u", command->arguments[0], command->arguments[1]);
     } else {
         tsr_buffer_printf(out, "%s @%s grid %llu",
@@ -71,13 +104,14 @@ void tsr_program_format(const tsr_program *program, const tsr_config *config, ts
             tsr_buffer_printf(out, ", batch %llu", (unsigned long long)declared->batch);
         tsr_buffer_printf(out, "): workspace %llu bytes\n",
                           (unsigned long long)entry->workspace_bytes);
+        format_regions(entry, config, out);
         for (uint32_t j = 0; j < entry->buffer_count; j++) {
             tsr_buffer_printf(out, "  %%%u = ", j);
             format_buffer(&entry->buffers[j], config, declared, out);
         }
         for (uint32_t j = 0; j < entry->command_count; j++) {
             tsr_buffer_printf(out, "  %u: ", j);
-            format_command(&entry->commands[j], program, out);
+            format_command(&entry->commands[j], program, entry, out);
         }
     }
 }

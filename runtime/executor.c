@@ -3,10 +3,12 @@
  * One block of memory:  tensors | workspace | prepared | inputs, outputs of entry 0 | of entry 1 |
  * … each piece rounded up to the alignment. At creation every command's arguments become addresses
  * of the device, so that it walks an array. What prepares from a tensor is a list of its own,
- * shared by the entries and run before theirs: they do not write the tensor.
+ * shared by the entries and run before theirs: they do not write the tensor. Where a region of
+ * resilience begins or ends, a list ends: what its values are is looked at between two lists.
  */
 #include "runtime/executor.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,14 +21,26 @@ typedef struct prepared {
     uint64_t version;
 } prepared;
 
+enum { NO_REGION = UINT32_MAX };
+
+/* Commands up to where a region begins or ends, or the entry does. */
+typedef struct part {
+    tsr_device_list list;
+    uint32_t region;                   /* that they are in, or NO_REGION */
+    uint32_t first;                    /* of bound_entry.commands */
+    const tsr_program_command *leaves; /* what ends the part; NULL where it is no end of a region */
+} part;
+
 typedef struct bound_entry {
     void **inputs, **outputs;     /* in the arena; the host's memory in the block */
     tsr_device_command *commands; /* in the arena, as the others */
     uint32_t *numbers;            /* of the commands in the program */
-    tsr_device_list list;
+    part *parts;
+    uint32_t part_count;
     prepared **prepared; /* what its commands read */
     uint32_t prepared_count;
     bool *changes; /* tensors; NULL: none */
+    uint64_t workspace_offset;
 } bound_entry;
 
 struct tsr_executor {
@@ -41,10 +55,12 @@ struct tsr_executor {
     uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
     prepared *prepared;
     uint32_t prepared_count;
-    char *workspace; /* the host's */
+    char *workspace;         /* the host's */
+    uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
     void (*guard)(void *user); /* see tsr_executor_set_guard */
     void *guard_user;
+    uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
@@ -84,8 +100,11 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
         fits = fits && add_aligned(&workspace, program->entries[i].workspace_bytes) &&
                add_ports(&plan.port_bytes, entry->inputs, entry->input_count) &&
                add_ports(&plan.port_bytes, entry->outputs, entry->output_count);
-        if (workspace > plan.workspace_bytes) plan.workspace_bytes = workspace;
+        uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
+                                                                      : &plan.workspace_bytes;
+        if (workspace > *most) *most = workspace;
     }
+    fits = fits && (!plan.handler_bytes || add_aligned(&plan.workspace_bytes, plan.handler_bytes));
     fits = fits && add_aligned(&plan.total_bytes, plan.tensor_bytes) &&
            (!plan.prepared_bytes || add_aligned(&plan.total_bytes, plan.prepared_bytes)) &&
            add_aligned(&plan.total_bytes, plan.workspace_bytes) &&
@@ -117,7 +136,7 @@ static void *find_buffer(const tsr_executor *executor, size_t entry,
     case TSR_SPACE_PREPARED:
         return executor->prepared[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
-        return executor->workspace + buffer->offset_bytes;
+        return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
     }
     TSR_ASSERT(!"a decoded program has no other space");
     return NULL;
@@ -183,37 +202,112 @@ static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program
     return bind_command(executor, entry, command, &made->command);
 }
 
+/* A copy for each pair of buffers. */
+static bool bind_transfer(tsr_executor *executor, size_t entry, const tsr_program_command *command,
+                          tsr_device_command *out_bound) {
+    uint32_t half = command->written_from;
+    for (uint32_t i = 0; i < half; i++) {
+        uint32_t pair[] = {command->arguments[half + i], command->arguments[i]};
+        const tsr_program_command copy = {.opcode = TSR_OP_COPY,
+                                          .argument_count = 2,
+                                          .arguments = pair,
+                                          .location = command->location};
+        if (!bind_command(executor, entry, &copy, &out_bound[i])) return false;
+    }
+    return true;
+}
+
+/* Commands of the device that the program's becomes: none for what only orders. */
+static uint32_t device_count(const tsr_program_command *command) {
+    switch (command->opcode) {
+    case TSR_OP_LAUNCH:
+    case TSR_OP_COPY:
+        return 1;
+    case TSR_OP_EXPORT:
+    case TSR_OP_IMPORT:
+        return command->written_from;
+    default:
+        return 0;
+    }
+}
+
+static bool bind_next(tsr_executor *executor, size_t entry, uint32_t index, part *at) {
+    const tsr_program_command *command = &executor->program->entries[entry].commands[index];
+    bound_entry *bound = &executor->entries[entry];
+    uint32_t count = device_count(command), first = at->first + at->list.command_count;
+    if (command->opcode == TSR_OP_PREPARE) return bind_prepare(executor, entry, command);
+    if (count == 0) return true;
+    bool transfers = command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT;
+    tsr_device_command *commands = &bound->commands[first];
+    for (uint32_t i = 0; i < count; i++) bound->numbers[first + i] = index;
+    if (transfers ? !bind_transfer(executor, entry, command, commands)
+                  : !bind_command(executor, entry, command, commands))
+        return false;
+    at->list.command_count += count;
+    if (!bound->changes) at->list.guarded_command = at->list.command_count;
+    if (command->cost > at->list.cost_max) at->list.cost_max = command->cost;
+    return true;
+}
+
+static part *add_part(bound_entry *bound, const char *name, uint32_t region) {
+    const part *last = bound->part_count ? &bound->parts[bound->part_count - 1] : NULL;
+    part *made = &bound->parts[bound->part_count++];
+    uint32_t first = last ? last->first + last->list.command_count : 0;
+    *made = (part){.list = {.name = name, .commands = bound->commands + first},
+                   .region = region,
+                   .first = first};
+    return made;
+}
+
+static bool bind_commands(tsr_executor *executor, size_t entry) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    part *at = add_part(bound, source->name, NO_REGION);
+    for (uint32_t i = 0; i < source->command_count; i++) {
+        const tsr_program_command *command = &source->commands[i];
+        if (!bind_next(executor, entry, i, at)) return false;
+        if (command->opcode == TSR_OP_LEAVE) at->leaves = command;
+        if (command->opcode == TSR_OP_ENTER || command->opcode == TSR_OP_LEAVE)
+            at = add_part(bound, source->name,
+                          command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION);
+    }
+    return true;
+}
+
+/* What goes to the device goes with the first part that runs, and comes back with the last. */
+static void bind_transfers(bound_entry *bound, tsr_device_range inputs, tsr_device_range outputs) {
+    part *first = NULL, *last = NULL;
+    for (uint32_t i = 0; i < bound->part_count; i++) {
+        if (bound->parts[i].list.command_count == 0) continue;
+        last = &bound->parts[i];
+        if (!first) first = last;
+    }
+    if (first) first->list.inputs = inputs;
+    if (last) last->list.outputs = outputs;
+}
+
 static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     const tsr_config_entry *config = &executor->config->entries[entry];
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     const char *inputs = *at;
-    size_t count = source->command_count ? source->command_count : 1;
+    size_t count = 1;
+    for (uint32_t i = 0; i < source->command_count; i++)
+        count += device_count(&source->commands[i]);
+    if (tsr_program_is_handler(executor->program, (uint32_t)entry))
+        bound->workspace_offset = executor->handler_offset;
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
-    bound->prepared = TSR_NEW(&executor->arena, prepared *, count);
-    if (!bound->commands || !bound->numbers || !bound->prepared ||
+    bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
+    bound->parts = TSR_NEW(&executor->arena, part, 2 * (size_t)source->region_count + 1);
+    if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
         !bind_ports(executor, config->inputs, config->input_count, at, &bound->inputs))
         return false;
     const char *outputs = *at;
-    if (!bind_ports(executor, config->outputs, config->output_count, at, &bound->outputs))
+    if (!bind_ports(executor, config->outputs, config->output_count, at, &bound->outputs) ||
+        !bind_commands(executor, entry))
         return false;
-    bound->list = (tsr_device_list){.name = config->name,
-                                    .commands = bound->commands,
-                                    .inputs = range_of(executor, inputs, outputs),
-                                    .outputs = range_of(executor, outputs, *at)};
-    for (uint32_t i = 0; i < source->command_count; i++) {
-        const tsr_program_command *command = &source->commands[i];
-        if (command->opcode == TSR_OP_PREPARE) {
-            if (!bind_prepare(executor, entry, command)) return false;
-            continue;
-        }
-        uint32_t number = bound->list.command_count++;
-        bound->numbers[number] = i;
-        if (!bind_command(executor, entry, command, &bound->commands[number])) return false;
-        if (!bound->changes) bound->list.guarded_command = number + 1;
-        if (command->cost > bound->list.cost_max) bound->list.cost_max = command->cost;
-    }
+    bind_transfers(bound, range_of(executor, inputs, outputs), range_of(executor, outputs, *at));
     return true;
 }
 
@@ -235,6 +329,7 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
         executor->tensors[i] = take(&at, config->tensors[i].dtype, &config->tensors[i].shape);
     executor->workspace = at;
     at += plan->workspace_bytes;
+    executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
         executor->prepared[made->index].memory = take(&at, made->dtype, &made->shape);
     for (size_t i = 0; i < config->entry_count; i++)
@@ -251,7 +346,9 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
     if (!bind_all(executor, plan))
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
     for (size_t i = 0; i < executor->config->entry_count; i++)
-        TRY(ctx, device->type->prepare(ctx, device, &executor->memory, &executor->entries[i].list));
+        for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
+            TRY(ctx, device->type->prepare(ctx, device, &executor->memory,
+                                           &executor->entries[i].parts[k].list));
     for (uint32_t i = 0; i < executor->prepared_count; i++)
         TRY(ctx,
             device->type->prepare(ctx, device, &executor->memory, &executor->prepared[i].list));
@@ -270,7 +367,8 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .device = device,
                                .tensor_bytes = plan.tensor_bytes,
                                .prepared_count = tsr_program_prepared_count(program),
-                               .host_counts = true};
+                               .host_counts = true,
+                               .failed_region = NO_REGION};
     tsr_result result = set_up(ctx, executor, &plan);
     if (result.code)
         tsr_executor_destroy(executor);
@@ -283,8 +381,9 @@ void tsr_executor_destroy(tsr_executor *executor) {
     if (!executor) return;
     const tsr_device_type *type = executor->device->type;
     for (size_t i = 0; executor->entries && i < executor->config->entry_count; i++)
-        if (executor->entries[i].list.prepared)
-            type->finish(executor->device, &executor->entries[i].list);
+        for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
+            if (executor->entries[i].parts[k].list.prepared)
+                type->finish(executor->device, &executor->entries[i].parts[k].list);
     for (uint32_t i = 0; executor->prepared && i < executor->prepared_count; i++)
         if (executor->prepared[i].list.prepared)
             type->finish(executor->device, &executor->prepared[i].list);
@@ -375,10 +474,11 @@ void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->se
 void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user), void *user) {
     executor->guard = guard;
     executor->guard_user = user;
-    for (size_t i = 0; i < executor->program->entry_count; i++) {
-        executor->entries[i].list.guard = guard;
-        executor->entries[i].list.guard_user = user;
-    }
+    for (size_t i = 0; i < executor->program->entry_count; i++)
+        for (uint32_t k = 0; k < executor->entries[i].part_count; k++) {
+            executor->entries[i].parts[k].list.guard = guard;
+            executor->entries[i].parts[k].list.guard_user = user;
+        }
 }
 
 static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
@@ -411,9 +511,99 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
         executor->versions[i] += bound->changes[i];
 }
 
+static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    const bound_entry *bound = &executor->entries[entry];
+    tsr_fault fault;
+    uint32_t command = 0;
+    if (at->list.command_count == 0) return TSR_SUCCESS;
+    TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &at->list,
+                                         &fault, &command));
+    if (fault.kind == TSR_FAULT_NONE) return TSR_SUCCESS;
+    return report_fault(ctx, executor, entry,
+                        &source->commands[bound->numbers[at->first + command]], &fault);
+}
+
+/* What leaves a region must be finite. */
+static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
+                                const part *at) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    for (uint32_t i = 0; at->leaves && i < at->leaves->argument_count; i++) {
+        const tsr_program_buffer *buffer = &source->buffers[at->leaves->arguments[i]];
+        char *memory = find_buffer(executor, entry, buffer);
+        const tsr_tensor tensor = {.dtype = buffer->dtype, .shape = buffer->shape, .data = memory};
+        tsr_device_range range = {(uint64_t)(memory - executor->memory.host),
+                                  tsr_program_buffer_size(buffer)};
+        double value = 0;
+        if (!executor->device->type->shares_memory)
+            TRY(ctx,
+                executor->device->type->download(ctx, executor->device, &executor->memory, range));
+        uint64_t element = tsr_tensor_find_nonfinite(&tensor, &value);
+        if (element == UINT64_MAX) continue;
+        FAIL(ctx, TSR_NONFINITE,
+             "value %u that leaves it has %g at element %llu; expected finite numbers", i, value,
+             (unsigned long long)element);
+    }
+    return TSR_SUCCESS;
+}
+
+/* After a failure of a region that runs again: its handler, once. The first error stays. */
+static tsr_result handle_failure(tsr_ctx *ctx, tsr_executor *executor,
+                                 const tsr_program_region *region, uint64_t step,
+                                 const char *error) {
+    const tsr_program_entry *handler =
+        region->on_failure ? &executor->program->entries[region->on_failure - 1] : NULL;
+    tsr_log(ctx, TSR_LOG_WARNING, "step %llu: region '%s' failed: %s%s%s", (unsigned long long)step,
+            region->name, error, handler ? "; ran @" : "", handler ? handler->name : "");
+    if (!handler) return TSR_SUCCESS;
+    tsr_result result = tsr_executor_run(ctx, executor, region->on_failure - 1, step);
+    if (result.code) return tsr_error_prefix(ctx, result, "handler @%s", handler->name);
+    return TSR_SUCCESS;
+}
+
+static uint32_t part_of(const bound_entry *bound, uint32_t region) {
+    uint32_t index = 0;
+    while (bound->parts[index].region != region) index++;
+    return index;
+}
+
+/* Runs the parts; a region of mode replay that fails begins again, a few times. */
+static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    uint32_t attempts = 0;
+    for (uint32_t i = 0; i < bound->part_count;) {
+        part *at = &bound->parts[i];
+        tsr_result result = run_part(ctx, executor, entry, at);
+        if (!result.code) result = check_leaving(ctx, executor, entry, at);
+        if (!result.code) {
+            if (at->leaves) attempts = 0;
+            i++;
+            continue;
+        }
+        bool failed = result.code == TSR_DATA || result.code == TSR_NONFINITE;
+        if (at->region == NO_REGION || !failed) return result;
+        const tsr_program_region *region = &source->regions[at->region];
+        executor->failed_entry = (uint32_t)entry;
+        executor->failed_region = at->region;
+        if (region->mode != TSR_REGION_REPLAY)
+            return tsr_error_prefix(ctx, result, "region '%s'", region->name);
+        tsr_ctx apart = tsr_ctx_fork(ctx);
+        tsr_result handled = handle_failure(&apart, executor, region, step, ctx->error.text);
+        if (handled.code) return tsr_error_adopt(ctx, &apart);
+        executor->failed_region = at->region; /* the handler's run has none */
+        if (++attempts == TSR_REGION_ATTEMPTS_MAX)
+            return tsr_error_prefix(ctx, result, "region '%s' failed %u times", region->name,
+                                    attempts);
+        TRY(ctx, prepare(ctx, executor, bound));
+        i = part_of(bound, at->region);
+    }
+    executor->failed_region = NO_REGION;
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
     TSR_ASSERT(entry < executor->program->entry_count);
-    const tsr_program_entry *source = &executor->program->entries[entry];
     const tsr_config_entry *config = &executor->config->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     for (size_t i = 0; i < config->input_count; i++) {
@@ -421,18 +611,17 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         if (filled == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
     }
+    executor->failed_region = NO_REGION;
     TRY(ctx, bring_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));
-    tsr_fault fault;
-    uint32_t command = 0;
-    tsr_result result = executor->device->type->run(ctx, executor->device, &executor->memory,
-                                                    &bound->list, &fault, &command);
+    tsr_result result = run_parts(ctx, executor, entry, step);
     note_changes(executor, bound);
-    if (result.code) return result;
-    if (fault.kind != TSR_FAULT_NONE)
-        return report_fault(ctx, executor, entry, &source->commands[bound->numbers[command]],
-                            &fault);
-    return TSR_SUCCESS;
+    return result;
+}
+
+const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor) {
+    if (executor->failed_region == NO_REGION) return NULL;
+    return &executor->program->entries[executor->failed_entry].regions[executor->failed_region];
 }
 
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor) { return executor->fault_row; }

@@ -54,6 +54,12 @@ void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user), v
  * what it left, so the tensors may hold a part of a step. `step` (from 1) goes to inputs of source
  * STEP. */
 TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step);
+/* The region of resilience that the last run failed in, which is over; NULL where it was none. A
+ * run begins a region of mode replay again after its handler has run, TSR_REGION_ATTEMPTS_MAX times
+ * in all; in mode restart the caller goes back to a committed state. In either case no tensor holds
+ * a part of the step. A region fails with TSR_NONFINITE or TSR_DATA. */
+enum { TSR_REGION_ATTEMPTS_MAX = 3 };
+const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor);
 /* After that TSR_DATA: the slice of dimension 0 of a data input in which the value stands;
  * UINT64_MAX where it stands elsewhere. */
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);

@@ -8,9 +8,9 @@
 #include "runtime/base/result.h"
 
 /* Bytes that tsr_executor_create allocates: tensors, what is prepared from them, workspace, inputs
- * and outputs. */
+ * and outputs. handler_bytes are a part of the workspace, for entries that handle failures. */
 typedef struct tsr_memory_plan {
-    uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes;
+    uint64_t tensor_bytes, prepared_bytes, workspace_bytes, port_bytes, total_bytes, handler_bytes;
 } tsr_memory_plan;
 
 /* The least of: MemAvailable of /proc/meminfo; what is left of memory.max of the cgroup (v2) and of

@@ -37,41 +37,11 @@ static void collect_inputs(const tsr_config *config, const tsr_executor *executo
 /* The sign of a NaN means nothing to who reads it. */
 static double without_sign_of_nan(double value) { return isnan(value) ? (double)NAN : value; }
 
-/* By its bits: a save looks at the whole state. */
-static bool is_finite(const tsr_tensor *tensor, uint64_t index) {
-    enum { BF16_EXPONENT = 0x7f80, F16_EXPONENT = 0x7c00 };
-    switch (tensor->dtype) {
-    case TSR_DTYPE_F32:
-        return isfinite(((const float *)tensor->data)[index]);
-    case TSR_DTYPE_F64:
-        return isfinite(((const double *)tensor->data)[index]);
-    case TSR_DTYPE_BF16:
-        return (((const uint16_t *)tensor->data)[index] & BF16_EXPONENT) != BF16_EXPONENT;
-    case TSR_DTYPE_F16:
-        return (((const uint16_t *)tensor->data)[index] & F16_EXPONENT) != F16_EXPONENT;
-    default:
-        return true;
-    }
-}
-
-/* The first value that is not finite; UINT64_MAX if all are. */
-static uint64_t find_nonfinite(const tsr_tensor *tensor, double *out_value) {
-    uint64_t count = 0;
-    if (!tsr_dtype_is_float(tensor->dtype) || !tsr_shape_count(&tensor->shape, &count))
-        return UINT64_MAX;
-    for (uint64_t i = 0; i < count; i++) {
-        if (is_finite(tensor, i)) continue;
-        *out_value = without_sign_of_nan(tsr_dtype_read(tensor->dtype, tensor->data, i));
-        return i;
-    }
-    return UINT64_MAX;
-}
-
 static tsr_result check_finite(tsr_ctx *ctx, const tsr_tensor *tensors, size_t count,
                                const char *what, uint64_t step) {
     for (size_t i = 0; i < count; i++) {
         double value = 0;
-        uint64_t element = find_nonfinite(&tensors[i], &value);
+        uint64_t element = tsr_tensor_find_nonfinite(&tensors[i], &value);
         if (element == UINT64_MAX) continue;
         if (tensors[i].shape.rank == 0)
             FAIL(ctx, TSR_NONFINITE, "%s '%s' is %g at step %llu; expected a finite number", what,

@@ -179,20 +179,8 @@ static bool is_assigned(autodiff *ad, const char *name, MlirLocation *out_where)
 
 static MlirValue read_state(tsr_builder *builder, const trained *param, const char *name,
                             const char *kind) {
-    MlirContext context = builder->context;
     tsr_type type = tsr_type_of(param->gradient);
-    char text[TSR_TYPE_TEXT_MAX + 64], type_text[TSR_TYPE_TEXT_MAX];
-    snprintf(text, sizeof text, "#tessera.constant<0.0> : tensor<%s>",
-             tsr_type_text(&type, type_text));
-    MlirAttribute init = mlirAttributeParseGet(context, tsr_ref(text));
-    TSR_ASSERT(!mlirAttributeIsNull(init));
-    tsr_attr attrs[] = {{"name", tsr_attr_make_string(context, name)},
-                        {"of", tsr_attr_make_string(context, param->name)},
-                        {"kind", tsr_attr_make_string(context, kind)},
-                        {"init", init},
-                        {0}};
-    return tsr_build_value(builder, TSR_GRAPH_NAME("opt.state"), NULL, 0,
-                           tsr_type_make(context, &type), attrs);
+    return tsr_emit_state(builder, &type, name, param->name, kind);
 }
 
 static void assign(tsr_builder *builder, MlirValue value, const char *target) {

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/rule.h"
 
+#include <stdio.h>
 #include <string.h>
 
 tsr_type tsr_type_of(MlirValue value) {
@@ -284,6 +285,22 @@ MlirValue tsr_emit_flat_indices(tsr_builder *builder, MlirValue indices, uint32_
         sum = mlirValueIsNull(sum) ? place : tsr_emit_add(builder, sum, place);
     }
     return sum;
+}
+
+MlirValue tsr_emit_state(tsr_builder *builder, const tsr_type *type, const char *name,
+                         const char *of, const char *kind) {
+    MlirContext context = builder->context;
+    char text[TSR_TYPE_TEXT_MAX + 64], type_text[TSR_TYPE_TEXT_MAX];
+    snprintf(text, sizeof text, "#tessera.constant<0.0> : tensor<%s>",
+             tsr_type_text(type, type_text));
+    MlirAttribute init = mlirAttributeParseGet(context, tsr_ref(text));
+    TSR_ASSERT(!mlirAttributeIsNull(init));
+    tsr_attr attrs[] = {{"name", tsr_attr_make_string(context, name)},
+                        {"of", tsr_attr_make_string(context, of)},
+                        {"kind", tsr_attr_make_string(context, kind)},
+                        {"init", init},
+                        {0}};
+    return emit(builder, TSR_GRAPH_NAME("opt.state"), 0, NULL, type, attrs);
 }
 
 void tsr_emit_replace(MlirOperation op, size_t count, const MlirValue *values) {

@@ -69,6 +69,10 @@ MlirValue tsr_emit_places(tsr_builder *builder, const tsr_shape *shape, uint32_t
 MlirValue tsr_emit_flat_indices(tsr_builder *builder, MlirValue indices, uint32_t axis,
                                 const tsr_shape *full);
 
+/* Reads the state `name` of parameter `of`, which is all zeros at first. */
+MlirValue tsr_emit_state(tsr_builder *builder, const tsr_type *type, const char *name,
+                         const char *of, const char *kind);
+
 /* Results of `op` are replaced by the values, and the op is destroyed. */
 void tsr_emit_replace(MlirOperation op, size_t count, const MlirValue *values);
 

@@ -11,11 +11,11 @@
 
 /* The passes of the stage, in order. */
 #define TSR_GRAPH_PIPELINE                                                                         \
-    "tsched-verify,tsched-apply,tessera-verify,tessera-name-calls,inline,tessera-streams,tessera-" \
-    "keep-entries,"                                                                                \
+    "tsched-verify,tsched-apply,tessera-handlers,tessera-verify,tessera-name-calls,inline,"        \
+    "tessera-streams,tessera-keep-entries,"                                                        \
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
-    "tessera-optimizer-shard,tessera-insert-recompute,tessera-local-collectives,tessera-"          \
-    "decompose,"                                                                                   \
+    "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
+    "tessera-local-collectives,tessera-decompose,"                                                 \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 typedef struct tsr_graph_options {

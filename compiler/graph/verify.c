@@ -46,7 +46,8 @@ static bool check_op(MlirOperation op, bool scheduled) {
     bool done = true;
     if (is_scheduling(op, scheduled)) return true;
     if (tsr_graph_op_of(op) == TSR_GRAPH_NONE && tsr_sr_op_of(op) == TSR_SR_NONE &&
-        !tsr_op_is(op, "func.call") && !tsr_op_is(op, "func.return")) {
+        !tsr_op_is(op, "func.call") && !tsr_op_is(op, "func.return") &&
+        !tsr_op_is(op, "async.await")) {
         tsr_diag_error(where(op), TSR_DIAG_OPERATION,
                        "%s: functions hold only tessera ops, func.call and func.return",
                        tsr_op_name(op));

@@ -12,9 +12,24 @@ static bool is_lowered(tsr_graph_op op) {
            (op != TSR_GRAPH_NONE && tsr_graph_rules(op)->lower == tsr_lower_kept);
 }
 
+/* What orders others, and computes nothing. */
+static bool is_order(MlirOperation op) {
+    switch (tsr_sr_op_of(op)) {
+    case TSR_SR_BARRIER:
+    case TSR_SR_ENTER:
+    case TSR_SR_LEAVE:
+    case TSR_SR_EXPORT_BEGIN:
+    case TSR_SR_IMPORT_BEGIN:
+        return true;
+    default:
+        return tsr_op_is(op, "async.await");
+    }
+}
+
 static bool check_type(MlirOperation op, MlirValue value, const char *what, size_t index) {
     tsr_type type;
     char text[TSR_TYPE_TEXT_MAX];
+    if (is_order(op) && tsr_sr_is_token(mlirValueGetType(value))) return true;
     if (tsr_value_type(value, &type) && tsr_type_is_static(&type)) return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DYNAMIC,
                    "%s: %s %zu is %s; every dim must be known here", tsr_op_name(op), what, index,
@@ -23,8 +38,7 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
 }
 
 static bool check_op(MlirOperation op) {
-    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) &&
-        tsr_sr_op_of(op) != TSR_SR_BARRIER) {
+    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) && !is_order(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        tsr_sr_op_of(op) == TSR_SR_NONE
                            ? "%s: must be gone after lowering"

@@ -57,6 +57,7 @@ def Tessera_ResilienceOnRecoveryOp : Sr_HandlerBase<Tessera_Dialect, "resilience
 def Tessera_SystemExportManifestOp : Sr_ManifestBase<Tessera_Dialect, "system.export_manifest">;
 def Tessera_OptimizerShardOp : Sr_ShardBase<Tessera_Dialect, "optimizer.shard">;
 def Tessera_TargetExportOp : Sr_ExportBase<Tessera_Dialect, "target.export">;
+def Tessera_TargetImportOp : Sr_ImportBase<Tessera_Dialect, "target.import">;
 
 def Tessera_TileGemmOp : Sr_CommonOp<Tessera_Dialect, "tile.gemm", [Pure]> {
   let summary = "matrix product in the result's element type; canonicalizes to tessera.matmul";

@@ -2,7 +2,8 @@
  *
  * Pass tessera-open-regions: programs become flat again. The ops of a checkpoint take its place and
  * carry the number of their segment; what the checkpoint said stands on the function. Hints go
- * there too.
+ * there too. The ops of a resilience region stand between a tessera_sr.enter and a tessera_sr.leave
+ * of its name; handlers of restarts, and of regions that name none, stand on the function.
  *
  *   func attributes  tessera_sr.segments = ["full", …]     policy of segment i
  *                    tessera_sr.budgets = [-1, …]          its budget in bytes; -1: none
@@ -14,6 +15,7 @@
 #include "compiler/resilience/resilience.h"
 #include "compiler/shim/shim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SEGMENTS_MAX = 4096, SHARDS_MAX = 1024 };
@@ -23,7 +25,7 @@ typedef struct opener {
     MlirContext context;
     MlirAttribute policies[SEGMENTS_MAX];
     int64_t budgets[SEGMENTS_MAX];
-    size_t count;
+    size_t count, region_count;
 } opener;
 
 static const char *policy_text(MlirOperation op) {
@@ -90,6 +92,85 @@ static bool open_checkpoint(opener *o, MlirOperation op) {
         o->budgets[o->count++] = budget_of(op);
     }
     splice(op, 0);
+    return true;
+}
+
+/* ---- resilience regions ---------------------------------------------------------------------- */
+
+static bool refuse_region(MlirOperation op, const char *text) {
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_REGION, "%s: %s", tsr_op_name(op),
+                   text);
+    return false;
+}
+
+/* Notes a handler on `owner` and drops the op. */
+static bool note_handler(MlirOperation owner, const char *name, MlirOperation op) {
+    if (tsr_op_has(owner, name)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_HANDLER,
+                       "%s: there is a handler already", tsr_op_name(op));
+        return false;
+    }
+    tsr_op_set(owner, name, tsr_op_attr(op, "handler"));
+    mlirOperationDestroy(op);
+    return true;
+}
+
+/* Handlers of the region's failures stand in it. */
+static bool take_events(opener *o, MlirOperation region, MlirOperation enter) {
+    MlirBlock block = tsr_sr_body(region);
+    if (mlirBlockIsNull(block)) return true;
+    TSR_FOR_EACH_OP(op, block) {
+        tsr_sr_op id = tsr_sr_op_plain(op);
+        if (id == TSR_SR_RESILIENCE_REGION)
+            return refuse_region(op, "stands in another region of resilience");
+        if (id == TSR_SR_ON_FAILURE && !note_handler(enter, "on_failure", op)) return false;
+        if (id == TSR_SR_ON_RECOVERY && !note_handler(o->func, TSR_SR_RECOVERY_HANDLER, op))
+            return false;
+    }
+    return true;
+}
+
+static bool is_taken(const opener *o, MlirOperation except, const char *name) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(o->func)) {
+        if (!tsr_op_is(op, "tessera_sr.enter") || mlirOperationEqual(op, except)) continue;
+        if (strcmp(tsr_op_string(op, "name"), name) == 0) return true;
+    }
+    return false;
+}
+
+static bool open_region(opener *o, MlirOperation op) {
+    char made[32];
+    const char *name = tsr_op_string(op, "name"), *mode = tsr_op_string(op, "mode");
+    size_t values = tsr_op_result_count(op) - 1;
+    tsr_builder b = tsr_builder_before(op);
+    MlirType token = mlirValueGetType(tsr_op_result(op, 0));
+    MlirValue yielded[TSR_SR_VALUES_MAX];
+    if (values > TSR_SR_VALUES_MAX) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_REGION,
+                       "%s: yields %zu values; at most %d are possible", tsr_op_name(op), values,
+                       TSR_SR_VALUES_MAX);
+        return false;
+    }
+    snprintf(made, sizeof made, "region%zu", o->region_count++);
+    if (!name) name = made;
+    const tsr_attr attrs[] = {{"name", tsr_attr_make_string(o->context, name)},
+                              {"mode", tsr_attr_make_string(o->context, mode ? mode : "restart")},
+                              {0}};
+    MlirValue entered = tsr_build_value(&b, "tessera_sr.enter", NULL, 0, token, attrs);
+    MlirOperation enter = tsr_value_owner(entered);
+    if (is_taken(o, enter, name))
+        return refuse_region(op, "another region of the function has this name");
+    if (!take_events(o, op, enter)) return false;
+    MlirBlock block = tsr_sr_body(op);
+    MlirOperation last =
+        mlirBlockIsNull(block) ? (MlirOperation){NULL} : mlirBlockGetTerminator(block);
+    for (size_t i = 0; i < values; i++) yielded[i] = tsr_op_operand(last, i);
+    MlirValue left = tsr_build_value(&b, "tessera_sr.leave", yielded, values, token, attrs);
+    MlirOperation leave = tsr_value_owner(left);
+    mlirOperationRemoveAttributeByName(leave, tsr_ref("mode"));
+    mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 0), left);
+    mlirOperationMoveAfter(leave, op);
+    splice(op, 1);
     return true;
 }
 
@@ -206,6 +287,16 @@ static bool open_block(opener *o, MlirBlock block, bool *changed) {
         case TSR_SR_CHECKPOINT:
             if (!open_checkpoint(o, op)) return false;
             *changed = true;
+            break;
+        case TSR_SR_RESILIENCE_REGION:
+            if (!open_region(o, op)) return false;
+            *changed = true;
+            break;
+        case TSR_SR_ON_FAILURE:
+            if (!note_handler(o->func, TSR_SR_FAILURE_HANDLER, op)) return false;
+            break;
+        case TSR_SR_ON_RECOVERY:
+            if (!note_handler(o->func, TSR_SR_RECOVERY_HANDLER, op)) return false;
             break;
         case TSR_SR_RECOMPUTE_HINT:
             note_hint(o, op);

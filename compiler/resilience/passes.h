@@ -8,11 +8,14 @@
 #include "compiler/mlir.h"
 
 /* On programs that autodiff has run on. */
-#define TSR_SR_PIPELINE "canonicalize,cse,tessera-optimizer-shard,tessera-insert-recompute"
+#define TSR_SR_PIPELINE                                                                            \
+    "canonicalize,cse,tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart"
 
-bool tsr_pass_open_regions(MlirModule module);      /* open.c */
-bool tsr_pass_optimizer_shard(MlirModule module);   /* shard.c */
-bool tsr_pass_local_collectives(MlirModule module); /* collectives.c */
-bool tsr_pass_insert_recompute(MlirModule module);  /* recompute.c */
+bool tsr_pass_handlers(MlirModule module);           /* handlers.c */
+bool tsr_pass_open_regions(MlirModule module);       /* open.c */
+bool tsr_pass_optimizer_shard(MlirModule module);    /* shard.c */
+bool tsr_pass_local_collectives(MlirModule module);  /* collectives.c */
+bool tsr_pass_insert_recompute(MlirModule module);   /* recompute.c */
+bool tsr_pass_resilience_restart(MlirModule module); /* restart.c */
 
 #endif

@@ -46,6 +46,17 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 /* A unit attribute of ops that autodiff made, where the function has segments or a hint. */
 #define TSR_SR_BACKWARD "tessera_sr.backward"
 
+/* Of a function: the handler of a restart, and of regions that name none (open.c). */
+#define TSR_SR_RECOVERY_HANDLER "tessera_sr.on_recovery"
+#define TSR_SR_FAILURE_HANDLER "tessera_sr.on_failure"
+/* A unit attribute of a function that is an entry because it is a handler (handlers.c). */
+#define TSR_SR_HANDLER "tessera_sr.handler"
+/* Values that a region yields or an import gives, at most; tensors behind one barrier. */
+enum { TSR_SR_VALUES_MAX = 12 };
+
+/* !async.token or !tessera_sr.token. */
+bool tsr_sr_is_token(MlirType type);
+
 /* What tessera-insert-recompute planned (recompute.c). */
 #define TSR_SR_RECOMPUTE "tessera_sr.recompute"
 

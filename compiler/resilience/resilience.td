@@ -101,6 +101,17 @@ class Sr_ExportBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
   let assemblyFormat = "$token attr-dict `:` type($token)";
 }
 
+class Sr_ImportBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
+  let summary = "what a region of this name yielded when it was last exported; zeros before the first time";
+  let description = [{
+    `%t, %v = tessera_sr.import "stage" : !tessera_sr.token, tensor<4xf32>`: the values come back after a
+    restart, too. Stands before the region.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Sr_TokenType:$token, Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = "$name attr-dict `:` type($token) (`,` type($values)^)?";
+}
+
 // ---- the dialect's own ops -------------------------------------------------------------------
 
 def Sr_CheckpointOp : Sr_CheckpointBase<Sr_Dialect, "checkpoint"> {
@@ -116,6 +127,7 @@ def Sr_OnRecoveryOp : Sr_HandlerBase<Sr_Dialect, "on_recovery",
 def Sr_ExportManifestOp : Sr_ManifestBase<Sr_Dialect, "export_manifest">;
 def Sr_OptimizerShardOp : Sr_ShardBase<Sr_Dialect, "optimizer_shard">;
 def Sr_ExportOp : Sr_ExportBase<Sr_Dialect, "export">;
+def Sr_ImportOp : Sr_ImportBase<Sr_Dialect, "import">;
 
 // ---- what the passes make --------------------------------------------------------------------
 
@@ -124,11 +136,35 @@ def Sr_BarrierOp : Sr_CommonOp<Sr_Dialect, "barrier"> {
   let description = [{
     Values saved by the forward pass enter a replay through a barrier; the operands behind them are
     gradients that come first. So a replay begins when the backward pass needs it, replays keep their
-    order, and a value computed again is not taken for the one that was not saved.
+    order, and a value computed again is not taken for the one that was not saved. Operands behind the
+    tensors may be tokens to wait for, and the last result a token that waits for all operands.
   }];
-  let arguments = (ins Variadic<AnyRankedTensor>:$inputs, OptionalAttr<I64Attr>:$segment);
-  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let arguments = (ins Variadic<AnyType>:$inputs, OptionalAttr<I64Attr>:$segment);
+  let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $results)";
+}
+
+// A region, opened: its ops stand between these two. Tokens are !tessera_sr.token at first;
+// tessera-resilience-restart threads them and makes them !async.token.
+class Sr_OrderedOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic> {
+  let summary = what;
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = "$name `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
+}
+def Sr_EnterOp : Sr_OrderedOp<"enter", "a region begins, when the tokens are there"> {
+  let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs, StrAttr:$mode,
+      OptionalAttr<FlatSymbolRefAttr>:$on_failure);
+}
+def Sr_LeaveOp : Sr_OrderedOp<"leave", "a region ends: what it yields must be finite"> {
+  let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
+}
+def Sr_ExportBeginOp : Sr_OrderedOp<"export_begin", "begins to store values as the next ones of tensors"> {
+  let description = "Operands: the values, as many reads of the tensors, then tokens.";
+  let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
+}
+def Sr_ImportBeginOp : Sr_OrderedOp<"import_begin", "begins to bring back what was exported"> {
+  let description = "Operands: reads of tensors, then tokens. Results: their values, then a token.";
+  let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
 }
 
 // Collectives along an axis of the mesh. What position i contributes is operand i; one operand alone is

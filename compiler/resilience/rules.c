@@ -4,6 +4,7 @@
  */
 #include "compiler/resilience/resilience.h"
 #include "compiler/shim/shim.h"
+#include "manifests/config.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -84,6 +85,94 @@ static bool check_region(MlirOperation op) {
     static const char *const modes[] = {"replay", "restart", NULL};
     return check_choice(op, "mode", TSR_DIAG_SR_MODE, modes, "\"replay\" or \"restart\"") &&
            check_yield(op, 1);
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+bool tsr_sr_is_token(MlirType type) {
+    MlirContext context = mlirTypeGetContext(type);
+    return mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!async.token"))) ||
+           mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!tessera_sr.token")));
+}
+
+static bool fail_order(MlirOperation op, const char *text) {
+    tsr_diag_error(where(op), TSR_DIAG_SR_ORDER, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+/* Tensors come first, then tokens; counts the tensors. */
+static bool check_order(MlirOperation op, bool results, size_t *out_tensors) {
+    size_t count = results ? tsr_op_result_count(op) : tsr_op_operand_count(op), tensors = 0;
+    for (size_t i = 0; i < count; i++) {
+        MlirType type = mlirValueGetType(results ? tsr_op_result(op, i) : tsr_op_operand(op, i));
+        if (tsr_sr_is_token(type)) continue;
+        if (!mlirTypeIsARankedTensor(type))
+            return fail_order(op, "a value is neither a ranked tensor nor a token");
+        if (tensors != i) return fail_order(op, "a tensor stands behind a token");
+        tensors++;
+    }
+    *out_tensors = tensors;
+    return true;
+}
+
+/* One result, a token; `tensors` receives the operands that are none. */
+static bool check_token_op(MlirOperation op, size_t *out_tensors) {
+    const char *name = tsr_op_string(op, "name");
+    size_t made = 0;
+    if (!name || !tsr_name_valid(name))
+        return fail_order(op, "its name is empty, too long or not text");
+    if (!check_order(op, false, out_tensors) || !check_order(op, true, &made)) return false;
+    if (tsr_op_result_count(op) - made == 1) return true;
+    return fail_order(op, "its last result must be a token, its only one");
+}
+
+static bool check_enter(MlirOperation op) {
+    size_t tensors = 0;
+    if (!check_token_op(op, &tensors)) return false;
+    if (tensors || tsr_op_result_count(op) != 1)
+        return fail_order(op, "takes tokens alone and gives one");
+    static const char *const modes[] = {"replay", "restart", NULL};
+    return check_choice(op, "mode", TSR_DIAG_SR_MODE, modes, "\"replay\" or \"restart\"");
+}
+
+static bool check_leave(MlirOperation op) {
+    size_t tensors = 0;
+    if (!check_token_op(op, &tensors)) return false;
+    if (tsr_op_result_count(op) != 1) return fail_order(op, "gives one token alone");
+    return true;
+}
+
+/* Values `first` … and those `count` further on have one type. */
+static bool check_pairs(MlirOperation op, size_t count, bool with_results) {
+    for (size_t i = 0; i < count; i++) {
+        MlirValue a = tsr_op_operand(op, i);
+        MlirValue b = with_results ? tsr_op_result(op, i) : tsr_op_operand(op, count + i);
+        if (!mlirTypeEqual(mlirValueGetType(a), mlirValueGetType(b)))
+            return fail_order(op, "a value and its tensor differ in type");
+    }
+    return true;
+}
+
+static bool check_export_begin(MlirOperation op) {
+    size_t tensors = 0;
+    if (!check_token_op(op, &tensors)) return false;
+    if (tensors % 2 || tsr_op_result_count(op) != 1)
+        return fail_order(op, "takes as many tensors as values and gives one token");
+    return check_pairs(op, tensors / 2, false);
+}
+
+static bool check_import_begin(MlirOperation op) {
+    size_t tensors = 0;
+    if (!check_token_op(op, &tensors)) return false;
+    if (tsr_op_result_count(op) != tensors + 1)
+        return fail_order(op, "gives as many values as it takes tensors, and a token");
+    return check_pairs(op, tensors, true);
+}
+
+static bool check_name(MlirOperation op) {
+    const char *name = tsr_op_string(op, "name");
+    if (name && tsr_name_valid(name)) return true;
+    return fail_order(op, "its name is empty, too long or not text");
 }
 
 static bool check_nothing(MlirOperation op) {
@@ -222,8 +311,10 @@ static bool check_gemm(MlirOperation op) {
 }
 
 static bool check_barrier(MlirOperation op) {
-    size_t inputs = tsr_op_operand_count(op), results = tsr_op_result_count(op);
-    bool done = results > 0 && results <= inputs;
+    size_t inputs = 0, results = 0;
+    if (!check_order(op, false, &inputs) || !check_order(op, true, &results)) return false;
+    bool done =
+        tsr_op_result_count(op) > 0 && results <= inputs && tsr_op_result_count(op) - results <= 1;
     for (size_t i = 0; i < results && done; i++)
         done = mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, i)),
                              mlirValueGetType(tsr_op_result(op, i)));

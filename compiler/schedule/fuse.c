@@ -3,6 +3,7 @@
  * Pass tsched-fuse: reads each entry into the structs of fusion.h, has the groups planned, writes
  * them as tsched.func, one for all equal ones, and the entry as calls.
  */
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/rows.h"
 #include "compiler/schedule/schedule.h"
@@ -69,7 +70,9 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
                           .faults = row && row->faults,
                           .replaces = TSR_FUSE_NONE};
     tsr_type type;
-    if (!tsr_value_type(value, &type) || !tsr_type_is_static(&type)) {
+    if (tsr_sr_is_token(mlirValueGetType(value)))
+        type = tsr_type_scalar(TSR_DTYPE_I1); /* takes no room worth counting */
+    else if (!tsr_value_type(value, &type) || !tsr_type_is_static(&type)) {
         tsr_diag_error(mlirOperationGetLocation(row ? op : e->func), TSR_DIAG_DYNAMIC,
                        "every dimension must be known here");
         FAIL(&f->ctx, TSR_COMPILE, "a value has no static type");
@@ -116,7 +119,8 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
 static bool is_barrier(const tsr_op_row *row) { return row && row->op_class == TSR_CLASS_BARRIER; }
 
 static bool is_sink(MlirOperation op) {
-    return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
+    const tsr_op_row *row = tsr_op_row_find(op);
+    return (row && row->op_class == TSR_CLASS_SINK) || tsr_op_is(op, "func.return");
 }
 
 static TSR_RESULT entry_alloc(fuser *f, entry *e) {

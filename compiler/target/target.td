@@ -103,8 +103,10 @@ def Target_FuncOp : Target_Op<"func", [Symbol, IsolatedFromAbove, SingleBlock, N
     ```
 
     workspace  bytes, a multiple of 64.
+    on_recovery  the function that runs once after a restart, before the first step.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$workspace);
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$workspace,
+      OptionalAttr<FlatSymbolRefAttr>:$on_recovery);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name `workspace` $workspace attr-dict-with-keyword $body";
 }
@@ -180,19 +182,60 @@ def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
   }];
 }
 
-def Target_ExportOp : Target_Op<"export", [HasParent<"FuncOp">]> {
-  let summary = "begins to store a resilience token of this name, after others are done";
-  let description = "`%t = tessera_target.export \"step\" after (%a)`; it must be awaited.";
-  let arguments = (ins StrAttr:$name, Variadic<Target_TokenType>:$after);
+class Target_Ordered<string mnemonic, list<Trait> traits = []>
+    : Target_Op<mnemonic, [HasParent<"FuncOp">] # traits> {
   let results = (outs Target_TokenType:$token);
-  let assemblyFormat = "$name (`after` `(` $after^ `)`)? attr-dict";
 }
 
-def Target_ImportOp : Target_Op<"import", [HasParent<"FuncOp">]> {
-  let summary = "begins to restore from the resilience token of this name";
-  let arguments = (ins StrAttr:$name, Variadic<Target_TokenType>:$after);
-  let results = (outs Target_TokenType:$token);
-  let assemblyFormat = "$name (`after` `(` $after^ `)`)? attr-dict";
+def Target_EnterOp : Target_Ordered<"enter"> {
+  let summary = "a region of this name begins";
+  let description = [{
+    `%e = tessera_target.enter "stage" mode "replay" on_failure @mend after (%t)`
+
+    Where the region fails, @mend runs; with mode "replay" the commands behind this one then run again.
+  }];
+  let arguments = (ins StrAttr:$name, StrAttr:$mode, OptionalAttr<FlatSymbolRefAttr>:$on_failure,
+      Variadic<Target_TokenType>:$after);
+  let assemblyFormat = [{
+    $name `mode` $mode (`on_failure` $on_failure^)? (`after` `(` $after^ `)`)? attr-dict
+  }];
+}
+
+def Target_LeaveOp : Target_Ordered<"leave"> {
+  let summary = "the region of this name ends: it fails where one of the buffers is not finite";
+  let description = "`%l = tessera_target.leave \"stage\" after (%e) checks (%y : memref<4xf32>)`";
+  let arguments = (ins StrAttr:$name, Target_TokenType:$after, Variadic<Target_Buffer>:$checked);
+  let assemblyFormat = [{
+    $name `after` `(` $after `)` (`checks` `(` $checked^ `:` type($checked) `)`)? attr-dict
+  }];
+}
+
+def Target_ExportOp : Target_Ordered<"export", [AttrSizedOperandSegments]> {
+  let summary = "begins to store buffers in tensors, under a resilience token of this name";
+  let description = [{
+    `%t = tessera_target.export "step" to (%w : memref<4xf32>) from (%y : memref<4xf32>) after (%a)`
+
+    It must be awaited. The tensors are committed with the state of the step.
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Target_Buffer>:$to, Variadic<Target_Buffer>:$from,
+      Variadic<Target_TokenType>:$after);
+  let assemblyFormat = [{
+    $name (`to` `(` $to^ `:` type($to) `)`)? (`from` `(` $from^ `:` type($from) `)`)?
+    (`after` `(` $after^ `)`)? attr-dict
+  }];
+}
+
+def Target_ImportOp : Target_Ordered<"import", [AttrSizedOperandSegments]> {
+  let summary = "begins to bring back what the resilience token of this name stored";
+  let description = [{
+    `%t = tessera_target.import "step" to (%y : memref<4xf32>) from (%w : memref<4xf32>)`
+  }];
+  let arguments = (ins StrAttr:$name, Variadic<Target_Buffer>:$to, Variadic<Target_Buffer>:$from,
+      Variadic<Target_TokenType>:$after);
+  let assemblyFormat = [{
+    $name (`to` `(` $to^ `:` type($to) `)`)? (`from` `(` $from^ `:` type($from) `)`)?
+    (`after` `(` $after^ `)`)? attr-dict
+  }];
 }
 
 def Target_AwaitOp : Target_Op<"await"> {

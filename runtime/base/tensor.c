@@ -190,3 +190,34 @@ const char *tsr_type_format(tsr_dtype dtype, const tsr_shape *shape,
     snprintf(out_text + used, TSR_TYPE_TEXT_MAX - used, "%s", tsr_dtype_name(dtype));
     return out_text;
 }
+
+/* By its bits: a save looks at the whole state. */
+static bool is_finite(const tsr_tensor *tensor, uint64_t index) {
+    enum { BF16_EXPONENT = 0x7f80, F16_EXPONENT = 0x7c00 };
+    switch (tensor->dtype) {
+    case TSR_DTYPE_F32:
+        return isfinite(((const float *)tensor->data)[index]);
+    case TSR_DTYPE_F64:
+        return isfinite(((const double *)tensor->data)[index]);
+    case TSR_DTYPE_BF16:
+        return (((const uint16_t *)tensor->data)[index] & BF16_EXPONENT) != BF16_EXPONENT;
+    case TSR_DTYPE_F16:
+        return (((const uint16_t *)tensor->data)[index] & F16_EXPONENT) != F16_EXPONENT;
+    default:
+        return true;
+    }
+}
+
+uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value) {
+    uint64_t count = 0;
+    if (!tsr_dtype_is_float(tensor->dtype) || !tsr_shape_count(&tensor->shape, &count))
+        return UINT64_MAX;
+    for (uint64_t i = 0; i < count; i++) {
+        if (is_finite(tensor, i)) continue;
+        *out_value = tsr_dtype_read(tensor->dtype, tensor->data, i);
+        /* The sign of a NaN means nothing to who reads it. */
+        if (isnan(*out_value)) *out_value = (double)NAN;
+        return i;
+    }
+    return UINT64_MAX;
+}

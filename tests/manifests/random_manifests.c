@@ -192,7 +192,7 @@ static void make_launch(maker *m, uint32_t kernel_count, const tsr_config *confi
 static void make_commands(maker *m, uint32_t size, uint32_t kernel_count, const tsr_config *config,
                           const tsr_config_entry *entry, tsr_program_entry *out) {
     out->command_count = (uint32_t)entry->output_count + size + 1;
-    out->commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 1);
+    out->commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 3);
     for (uint32_t i = 0; i < out->command_count; i++)
         make_launch(m, kernel_count, config, entry, out,
                     i < entry->output_count ? i : out->buffer_count - 1, &out->commands[i]);
@@ -235,6 +235,23 @@ static void add_prepare(maker *m, const tsr_config *config, const tsr_config_ent
                                                                 .location = ""};
 }
 
+/* A region that holds nothing and checks one buffer, in the entries that change no tensor. */
+static void add_region(maker *m, const tsr_config_entry *entry, tsr_program_entry *out) {
+    if (entry->kind == TSR_ENTRY_TRAIN) return;
+    uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 1);
+    out->regions = TSR_NEW(m->arena, tsr_program_region, 1);
+    out->regions[0] = (tsr_program_region){
+        .name = "stage", .mode = below(m, 2) ? TSR_REGION_REPLAY : TSR_REGION_RESTART};
+    out->region_count = 1;
+    out->commands[out->command_count++] =
+        (tsr_program_command){.opcode = TSR_OP_ENTER, .arguments = arguments, .location = ""};
+    out->commands[out->command_count++] = (tsr_program_command){.opcode = TSR_OP_LEAVE,
+                                                                .argument_count = 1,
+                                                                .written_from = 1,
+                                                                .arguments = arguments,
+                                                                .location = "m.mlir:1:1"};
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -250,6 +267,7 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
         make_commands(&m, size, program.kernel_count, config, &config->entries[i],
                       &program.entries[i]);
         if (seed % 2) add_prepare(&m, config, &config->entries[i], &program.entries[i]);
+        if (seed % 3 == 0) add_region(&m, &config->entries[i], &program.entries[i]);
     }
     return program;
 }

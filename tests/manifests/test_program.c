@@ -177,6 +177,12 @@ static void expect_equal(const tsr_program *a, const tsr_program *b) {
             cr_assert_arr_eq(p->arguments, q->arguments, p->argument_count * sizeof *p->arguments);
             cr_assert_str_eq(p->location, q->location);
         }
+        cr_assert(x->region_count == y->region_count && x->on_recovery == y->on_recovery);
+        for (uint32_t j = 0; j < x->region_count; j++) {
+            cr_assert_str_eq(x->regions[j].name, y->regions[j].name);
+            cr_assert(x->regions[j].mode == y->regions[j].mode &&
+                      x->regions[j].on_failure == y->regions[j].on_failure);
+        }
     }
 }
 
@@ -314,15 +320,15 @@ Test(program, magic_and_version) {
     tsr_ctx ctx = {0};
     make_example(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    ((char *)bytes)[8] = 3;
+    ((char *)bytes)[8] = 4;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 2, got 3; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 3, got 4; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 2, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 3, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));
@@ -431,7 +437,7 @@ Test(program, buffers_are_checked) {
 }
 
 Test(program, commands_are_checked) {
-    REFUSED(launch->opcode = 4, AT_LAUNCH "opcode: expected 1 ... 3, got 4");
+    REFUSED(launch->opcode = 9, AT_LAUNCH "opcode: expected 1 ... 8, got 9");
     REFUSED(launch->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
     REFUSED(launch->grid = 0, AT_LAUNCH "grid: expected 1 ... 2^63 - 1, got 0");
     REFUSED(launch->grid = UINT64_MAX,

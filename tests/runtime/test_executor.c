@@ -62,9 +62,24 @@ static tsr_program_command write_commands[] = {
     {TSR_OP_LAUNCH, 2, 1, 0, 1, 0, write_arguments, ""},
 };
 static tsr_program_entry program_entries[ENTRIES] = {
-    {"one", 0, 3, 2, buffers, read_commands},
-    {"train", 0, 1, 1, buffers, write_commands},
-    {"two", 0, 3, 2, buffers, read_commands},
+    {.name = "one",
+     .workspace_bytes = 0,
+     .buffer_count = 3,
+     .command_count = 2,
+     .buffers = buffers,
+     .commands = read_commands},
+    {.name = "train",
+     .workspace_bytes = 0,
+     .buffer_count = 1,
+     .command_count = 1,
+     .buffers = buffers,
+     .commands = write_commands},
+    {.name = "two",
+     .workspace_bytes = 0,
+     .buffer_count = 3,
+     .command_count = 2,
+     .buffers = buffers,
+     .commands = read_commands},
 };
 static const char *names[] = {"prepare", "read", "write"};
 static const tsr_kernel_fn kernels[] = {prepare_kernel, read_kernel, write_kernel};

@@ -109,8 +109,18 @@ static tsr_program_buffer rows_buffers[] = {
     {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, {2, {2, 4}}, "y"}};
 static tsr_program_command rows_commands[] = {{TSR_OP_LAUNCH, 2, 8, 0, 2, 1, double_arguments, ""}};
 static tsr_program_entry program_entries[] = {
-    {"rows", 0, 2, 1, rows_buffers, rows_commands},
-    {"train", 192, 6, 3, train_buffers, train_commands},
+    {.name = "rows",
+     .workspace_bytes = 0,
+     .buffer_count = 2,
+     .command_count = 1,
+     .buffers = rows_buffers,
+     .commands = rows_commands},
+    {.name = "train",
+     .workspace_bytes = 192,
+     .buffer_count = 6,
+     .command_count = 3,
+     .buffers = train_buffers,
+     .commands = train_commands},
 };
 static const char *kernel_names[] = {"mean", "update", "twice"};
 const tsr_program toy_program = {3, 2, kernel_names, program_entries};

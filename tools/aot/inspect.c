@@ -37,6 +37,26 @@ const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry) {
     return NULL;
 }
 
+/* ---- regions ---- */
+
+inspect_span inspect_region(const tsr_program_entry *plan, uint32_t region) {
+    inspect_span span = {0};
+    for (uint32_t i = 0; i < plan->command_count; i++) {
+        const tsr_program_command *command = &plan->commands[i];
+        if (command->opcode < TSR_OP_ENTER || command->kernel != region) continue;
+        if (command->opcode == TSR_OP_ENTER) span.first = i;
+        if (command->opcode == TSR_OP_LEAVE) span.last = i;
+        if (command->opcode == TSR_OP_EXPORT) span.exported = true;
+    }
+    return span;
+}
+
+const char *inspect_mode(tsr_region_mode mode) {
+    static const char *const names[] = {"imported", "replay", "restart"};
+    TSR_ASSERT(mode <= TSR_REGION_RESTART);
+    return names[mode];
+}
+
 /* ---- what is in use at once ---- */
 
 typedef struct lifetime {

@@ -56,4 +56,12 @@ uint64_t inspect_tensors_bytes(const tsr_config *config);
 void inspect_show_text(inspect_view *view, tsr_buffer *out);
 void inspect_show_json(inspect_view *view, tsr_buffer *out); /* schemas/inspect.schema.json */
 
+/* Where the commands of a region stand: its first and its last one, which only mark it. */
+typedef struct inspect_span {
+    uint32_t first, last;
+    bool exported;
+} inspect_span;
+inspect_span inspect_region(const tsr_program_entry *plan, uint32_t region);
+const char *inspect_mode(tsr_region_mode mode); /* "replay" */
+
 #endif

@@ -42,6 +42,33 @@ static void json_ports(tsr_buffer *out, const char *key, const tsr_config_port *
     tsr_buffer_text(out, "]");
 }
 
+static void json_handler(const inspect_view *v, const char *key, uint32_t handler,
+                         tsr_buffer *out) {
+    if (!handler) return;
+    tsr_buffer_text(out, ",");
+    json_text(out, key, v->config.entries[handler - 1].name);
+}
+
+static void json_regions(const inspect_view *v, const tsr_program_entry *plan, tsr_buffer *out) {
+    if (!plan->region_count && !plan->on_recovery) return;
+    tsr_buffer_text(out, ",\"regions\":[");
+    for (uint32_t i = 0; i < plan->region_count; i++) {
+        const tsr_program_region *region = &plan->regions[i];
+        inspect_span span = inspect_region(plan, i);
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "name", region->name);
+        tsr_buffer_printf(out, ",\"mode\":\"%s\",\"exported\":%s", inspect_mode(region->mode),
+                          span.exported ? "true" : "false");
+        if (region->mode != TSR_REGION_IMPORTED)
+            tsr_buffer_printf(out, ",\"firstCommand\":%u,\"lastCommand\":%u", span.first,
+                              span.last);
+        json_handler(v, "onFailure", region->on_failure, out);
+        tsr_buffer_text(out, "}");
+    }
+    tsr_buffer_text(out, "]");
+    json_handler(v, "onRecovery", plan->on_recovery, out);
+}
+
 static void json_entries(inspect_view *v, tsr_buffer *out) {
     tsr_buffer_text(out, ",\"entries\":[");
     for (size_t i = 0; i < v->config.entry_count; i++) {
@@ -58,6 +85,7 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
             tsr_buffer_printf(
                 out, ",\"workspaceBytes\":%" PRIu64 ",\"peakBytes\":%" PRIu64 ",\"commands\":%u",
                 plan->workspace_bytes, inspect_peak(plan, &v->arena), plan->command_count);
+        if (plan) json_regions(v, plan, out);
         tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
                           inspect_ports_bytes(entry->inputs, entry->input_count),
                           inspect_ports_bytes(entry->outputs, entry->output_count));

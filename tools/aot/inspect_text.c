@@ -61,6 +61,28 @@ static void text_ports(const char *word, const tsr_config_port *ports, size_t co
     }
 }
 
+static void text_handler(const inspect_view *v, const char *word, uint32_t handler,
+                         tsr_buffer *out) {
+    if (handler) tsr_buffer_printf(out, "  %s @%s", word, v->config.entries[handler - 1].name);
+}
+
+static void text_regions(const inspect_view *v, const tsr_program_entry *plan, tsr_buffer *out) {
+    for (uint32_t i = 0; i < plan->region_count; i++) {
+        const tsr_program_region *region = &plan->regions[i];
+        inspect_span span = inspect_region(plan, i);
+        tsr_buffer_printf(out, "    region %-24s %s", region->name, inspect_mode(region->mode));
+        if (region->mode != TSR_REGION_IMPORTED)
+            tsr_buffer_printf(out, "  commands %u to %u", span.first, span.last);
+        text_handler(v, "on failure", region->on_failure, out);
+        if (span.exported) tsr_buffer_text(out, "  exported");
+        tsr_buffer_text(out, "\n");
+    }
+    if (!plan->on_recovery) return;
+    tsr_buffer_text(out, "    events");
+    text_handler(v, "on recovery", plan->on_recovery, out);
+    tsr_buffer_text(out, "\n");
+}
+
 static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
     const tsr_config_entry *entry = &v->config.entries[index];
     const tsr_program_entry *plan = inspect_plan(v, index);
@@ -77,6 +99,7 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
             inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count);
     tsr_buffer_text(out, "\n");
     text_signature(entry, out);
+    if (plan) text_regions(v, plan, out);
     text_ports("input", entry->inputs, entry->input_count, true, out);
     text_ports("output", entry->outputs, entry->output_count, false, out);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An entry -> tessera_target.func. Outline: collect (values, who makes and who reads them) · bind
- * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches, then copies).
+ * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches with the marks of
+ * regions between them, then copies).
  */
 #include "compiler/target/host/plan.h"
 
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
 #include "manifests/program.h"
@@ -20,6 +22,7 @@ typedef struct value {
     uint32_t maker;      /* launch that writes it; NONE for what is there */
     uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
     bool read_at_end;    /* returned or assigned */
+    bool imported;       /* written before launch `maker`, not by it */
     uint32_t next_of;    /* tensor it is assigned to, or NONE */
     uint32_t output;     /* output it is returned as, or NONE */
     uint32_t plan_index; /* in the workspace plan */
@@ -28,6 +31,13 @@ typedef struct value {
 typedef struct launch {
     MlirOperation call, kernel;
 } launch;
+
+/* What orders others and launches nothing: begin and end of a region, export, import, await. */
+typedef struct mark {
+    MlirOperation op;
+    uint32_t at;     /* the launch it stands before */
+    MlirValue token; /* in the host program */
+} mark;
 
 typedef struct end_copy {
     uint32_t to, from; /* values */
@@ -46,6 +56,10 @@ typedef struct planner {
     tsr_value_map numbers;
     launch *launches;
     uint32_t launch_count;
+    mark *marks;
+    uint32_t mark_count;
+    tsr_value_map tokens;   /* token -> mark that gives it */
+    uint32_t left;          /* launches before this one may have to run again, or be given up */
     uint32_t last_fault;    /* launch; NONE if there is none */
     uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
     bool *tensor_bound;     /* a launch writes its next value in place */
@@ -141,6 +155,41 @@ static TSR_RESULT find_prepared(planner *p, const launch *l, tsr_program_buffer 
     return TSR_SUCCESS;
 }
 
+static bool is_token(MlirValue v) { return tsr_sr_is_token(mlirValueGetType(v)); }
+
+static bool is_mark(MlirOperation op) {
+    return tsr_op_is(op, "tessera_sr.enter") || tsr_op_is(op, "tessera_sr.leave") ||
+           tsr_op_is(op, "tessera_sr.export_begin") || tsr_op_is(op, "tessera_sr.import_begin") ||
+           tsr_op_is(op, "async.await");
+}
+
+/* What it reads lives until the launch behind it, so that the one before cannot lie over it. */
+static TSR_RESULT collect_mark(planner *p, MlirOperation op) {
+    uint32_t index = p->mark_count++;
+    p->marks[index] = (mark){.op = op, .at = p->launch_count};
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        value *operand = NULL;
+        if (is_token(tsr_op_operand(op, i))) continue;
+        TRY(p->ctx, value_find(p, tsr_op_operand(op, i), &operand));
+        operand->first_end = p->launch_count + 1;
+    }
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        if (is_token(tsr_op_result(op, i))) {
+            if (!tsr_value_map_set(&p->tokens, p->arena, tsr_op_result(op, i), index))
+                FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+            continue;
+        }
+        TRY(p->ctx, value_add(p, tsr_op_result(op, i),
+                              (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
+                                      .maker = p->launch_count,
+                                      .imported = true,
+                                      .first_end = p->launch_count + 1},
+                              NULL));
+    }
+    if (tsr_op_is(op, "tessera_sr.leave")) p->left = p->launch_count;
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     uint32_t index = p->launch_count++;
@@ -168,9 +217,10 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     return TSR_SUCCESS;
 }
 
-/* Its results are its operands. */
+/* Its results are its operands, or a token. */
 static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        if (is_token(tsr_op_result(op, i))) continue;
         uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
         if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
         if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, i), number))
@@ -192,6 +242,8 @@ static TSR_RESULT collect(planner *p) {
         p->at = mlirOperationGetLocation(op);
         if (tsr_op_is(op, "tsched.call"))
             TRY(p->ctx, collect_call(p, op));
+        else if (is_mark(op))
+            TRY(p->ctx, collect_mark(p, op));
         else if (tsr_op_is(op, "tessera.step"))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
         else if (tsr_op_is(op, "tessera.seed"))
@@ -205,6 +257,40 @@ static TSR_RESULT collect(planner *p) {
         else if (!tsr_op_is(op, "tessera.assign") && !tsr_op_is(op, "func.return"))
             FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
                  tsr_op_name(op));
+    }
+    return TSR_SUCCESS;
+}
+
+/* The launches between an enter and the leave that takes its token run again: what they read and
+ * were not given by each other lives until the end. */
+static TSR_RESULT keep_boundary(planner *p, const mark *enter, const mark *leave) {
+    for (uint32_t i = enter->at; i < leave->at; i++) {
+        MlirOperation call = p->launches[i].call;
+        for (size_t k = 0; k < tsr_op_operand_count(call); k++) {
+            value *v = NULL;
+            TRY(p->ctx, value_find(p, tsr_op_operand(call, k), &v));
+            bool inside = v->maker != NONE && !v->imported && v->maker >= enter->at;
+            if (!inside && v->first_end < leave->at + 1) v->first_end = leave->at + 1;
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+static const mark *mark_of(const planner *p, MlirValue token) {
+    uint32_t index = tsr_value_map_get(&p->tokens, token);
+    return index == NONE ? NULL : &p->marks[index];
+}
+
+static TSR_RESULT keep_boundaries(planner *p) {
+    for (uint32_t i = 0; i < p->mark_count; i++) {
+        const mark *leave = &p->marks[i];
+        if (!tsr_op_is(leave->op, "tessera_sr.leave")) continue;
+        for (size_t k = 0; k < tsr_op_operand_count(leave->op); k++) {
+            MlirValue token = tsr_op_operand(leave->op, k);
+            const mark *enter = is_token(token) ? mark_of(p, token) : NULL;
+            if (enter && tsr_op_is(enter->op, "tessera_sr.enter"))
+                TRY(p->ctx, keep_boundary(p, enter, leave));
+        }
     }
     return TSR_SUCCESS;
 }
@@ -226,7 +312,8 @@ static bool same_type(const tsr_program_buffer *a, const tsr_program_buffer *b) 
 }
 
 static bool in_place(const planner *p, const value *v) {
-    if (v->maker == NONE || p->tensor_bound[v->next_of]) return false;
+    if (v->maker == NONE || v->imported || p->tensor_bound[v->next_of]) return false;
+    if (v->maker < p->left) return false;
     if (p->last_fault != NONE && v->maker <= p->last_fault) return false;
     if (p->tensor_value[v->next_of] == NONE) return true;
     const value *old = &p->values[p->tensor_value[v->next_of]];
@@ -341,7 +428,7 @@ static TSR_RESULT plan_copies(planner *p) {
 /* Operands of the value's launch that it may lie over, by their index in the workspace plan. */
 static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
-    if (v->maker >= p->launch_count) return TSR_SUCCESS;
+    if (v->maker >= p->launch_count || v->imported) return TSR_SUCCESS;
     const launch *l = &p->launches[v->maker];
     uint32_t *indices = TSR_NEW(p->arena, uint32_t, tsr_op_operand_count(l->call) + 1);
     if (!indices) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
@@ -427,6 +514,92 @@ static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const
                                 .attrs = attrs});
 }
 
+/* Tokens that the op takes and marks give: those of barriers alone are in the order of commands. */
+static size_t marked_tokens(const planner *p, MlirOperation op, MlirValue *tokens) {
+    size_t count = 0;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue token = tsr_op_operand(op, i);
+        const mark *before = is_token(token) ? mark_of(p, token) : NULL;
+        if (before && count < TSR_PROGRAM_ARGUMENTS_MAX) tokens[count++] = before->token;
+    }
+    return count;
+}
+
+/* Buffers of the op's tensors: `count` operands from `first` on, or results. */
+static size_t marked_buffers(const planner *p, MlirOperation op, bool results, size_t first,
+                             size_t count, const MlirValue *buffers, MlirValue *out) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = buffers[tsr_value_map_get(&p->numbers, results ? tsr_op_result(op, first + i)
+                                                                : tsr_op_operand(op, first + i))];
+    return count;
+}
+
+static size_t tensor_operands(MlirOperation op) {
+    size_t count = 0;
+    while (count < tsr_op_operand_count(op) && !is_token(tsr_op_operand(op, count))) count++;
+    return count;
+}
+
+/* An export or an import: what is written, what is read, tokens. */
+static size_t transfer_operands(const planner *p, MlirOperation op, const MlirValue *buffers,
+                                MlirValue *arguments, int32_t segments[3]) {
+    bool import = tsr_op_is(op, "tessera_sr.import_begin");
+    size_t tensors = tensor_operands(op), n = import ? tensors : tensors / 2, count = 0;
+    if (import) {
+        count += marked_buffers(p, op, true, 0, n, buffers, arguments);
+        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
+    } else {
+        count += marked_buffers(p, op, false, n, n, buffers, arguments);
+        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
+    }
+    size_t tokens = marked_tokens(p, op, arguments + count);
+    segments[0] = segments[1] = (int32_t)n;
+    segments[2] = (int32_t)tokens;
+    return count + tokens;
+}
+
+static const char *mark_name(MlirOperation op) {
+    return tsr_op_is(op, "tessera_sr.enter")          ? "tessera_target.enter"
+           : tsr_op_is(op, "tessera_sr.leave")        ? "tessera_target.leave"
+           : tsr_op_is(op, "tessera_sr.export_begin") ? "tessera_target.export"
+           : tsr_op_is(op, "tessera_sr.import_begin") ? "tessera_target.import"
+                                                      : "tessera_target.await";
+}
+
+static void emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
+                      MlirValue *arguments) {
+    static const char *const kept[] = {"name", "mode", "on_failure"};
+    MlirType type = mlirTypeParseGet(b->context, tsr_ref("!tessera_target.token"));
+    bool gives = !tsr_op_is(m->op, "async.await"), transfer = false;
+    int32_t segments[3] = {0};
+    tsr_attr attrs[4];
+    size_t count = 0, attr_count = 0;
+    for (size_t i = 0; i < 3 && gives; i++)
+        if (tsr_op_has(m->op, kept[i]))
+            attrs[attr_count++] = (tsr_attr){kept[i], tsr_op_attr(m->op, kept[i])};
+    transfer =
+        tsr_op_is(m->op, "tessera_sr.export_begin") || tsr_op_is(m->op, "tessera_sr.import_begin");
+    if (transfer) {
+        count = transfer_operands(p, m->op, buffers, arguments, segments);
+        attrs[attr_count++] =
+            (tsr_attr){"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 3, segments)};
+    } else {
+        count = marked_tokens(p, m->op, arguments);
+        if (tsr_op_is(m->op, "tessera_sr.leave"))
+            count += marked_buffers(p, m->op, false, 0, tensor_operands(m->op), buffers,
+                                    arguments + count);
+    }
+    b->location = mlirOperationGetLocation(m->op);
+    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = mark_name(m->op),
+                                                   .operand_count = count,
+                                                   .operands = arguments,
+                                                   .result_count = gives,
+                                                   .results = &type,
+                                                   .attr_count = attr_count,
+                                                   .attrs = attrs});
+    if (gives) m->token = tsr_op_result(op, 0);
+}
+
 /* Copies belong to no place in the source. */
 static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffers) {
     b->location = mlirLocationUnknownGet(b->context);
@@ -449,14 +622,18 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
     tsr_builder inside = tsr_builder_at_end(block, at->location);
     for (uint32_t i = 0; i < p->value_count; i++)
         buffers[i] = emit_buffer(p, &inside, &p->values[i]);
-    for (uint32_t i = 0; i < p->launch_count; i++)
-        emit_launch(p, &inside, &p->launches[i], buffers, arguments);
+    for (uint32_t i = 0, k = 0; i <= p->launch_count; i++) {
+        for (; k < p->mark_count && p->marks[k].at == i; k++)
+            emit_mark(p, &inside, &p->marks[k], buffers, arguments);
+        if (i < p->launch_count) emit_launch(p, &inside, &p->launches[i], buffers, arguments);
+    }
     emit_copies(p, &inside, buffers);
     const tsr_attr attrs[] = {
         {"sym_name", tsr_attr_make_string(at->context, p->entry->name)},
-        {"workspace", tsr_attr_make_i64(at->context, (int64_t)workspace_bytes)}};
+        {"workspace", tsr_attr_make_i64(at->context, (int64_t)workspace_bytes)},
+        {"on_recovery", tsr_op_attr(p->func, TSR_SR_RECOVERY_HANDLER)}};
     tsr_build(at, &(tsr_op_desc){.name = "tessera_target.func",
-                                 .attr_count = 2,
+                                 .attr_count = mlirAttributeIsNull(attrs[2].value) ? 2 : 3,
                                  .attrs = attrs,
                                  .region_count = 1,
                                  .regions = &body});
@@ -481,10 +658,12 @@ static TSR_RESULT planner_init(planner *p) {
     p->values = TSR_NEW(p->arena, value, values + 1);
     p->launches = TSR_NEW(p->arena, launch, ops + 1);
     p->copies = TSR_NEW(p->arena, end_copy, values + 1);
+    p->marks = TSR_NEW(p->arena, mark, ops + 1);
     p->tensor_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
     p->tensor_bound = TSR_NEW(p->arena, bool, tensors + 1);
     p->last_fault = NONE;
-    if (!p->values || !p->launches || !p->copies || !p->tensor_value || !p->tensor_bound)
+    if (!p->values || !p->launches || !p->marks || !p->copies || !p->tensor_value ||
+        !p->tensor_bound)
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     memset(p->tensor_value, 0xff, tensors * sizeof *p->tensor_value);
     return TSR_SUCCESS;
@@ -503,6 +682,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     tsr_builder at = tsr_builder_before(func);
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
+    TRY(ctx, keep_boundaries(&p));
     TRY(ctx, read_sinks(&p));
     bind_values(&p);
     TRY(ctx, plan_copies(&p));

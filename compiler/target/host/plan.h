@@ -8,7 +8,8 @@
  *   reader of the old value comes before that kernel, or is that kernel and reads element for
  *   element what it writes; else it goes to the workspace and is copied when all kernels have run.
  * - No tensor is written before the last kernel that can report a bad index has run: a step that
- *   ends in a fault has changed nothing.
+ *   ends in a fault has changed nothing. The same holds for the last region of resilience.
+ * - What a region reads lives until it ends, so that it can run again.
  * - What a kernel prepares from a tensor lies in a buffer that all entries share.
  */
 #ifndef TSR_COMPILER_TARGET_HOST_PLAN_H

@@ -122,6 +122,97 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_program_command *
     return TSR_SUCCESS;
 }
 
+/* The region of that name, which is added where it is new. */
+static uint32_t find_region(reader *r, const char *name) {
+    tsr_program_entry *entry = r->entry;
+    for (uint32_t i = 0; i < entry->region_count; i++)
+        if (strcmp(entry->regions[i].name, name) == 0) return i;
+    entry->regions[entry->region_count] = (tsr_program_region){.name = name};
+    return entry->region_count++;
+}
+
+/* 1 + the entry that an attribute names; 0 where it is absent. */
+static TSR_RESULT find_handler(reader *r, MlirOperation op, const char *attr,
+                               uint32_t *out_handler) {
+    const char *name = tsr_op_string(op, attr);
+    *out_handler = 0;
+    if (!tsr_op_has(op, attr)) return TSR_SUCCESS;
+    const tsr_config_entry *entry = name ? tsr_config_find_entry(r->config, name) : NULL;
+    if (!entry)
+        FAIL(r->ctx, TSR_COMPILE, "@%s: %s names '%s', which is no entry", r->entry->name, attr,
+             name ? name : "");
+    *out_handler = 1 + (uint32_t)(entry - r->config->entries);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT note_token(reader *r, MlirValue token, uint32_t command) {
+    if (!tsr_value_map_set(&r->numbers, r->arena, token, command))
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    return TSR_SUCCESS;
+}
+
+/* Its buffers: what is read, then what is written. */
+static void read_transfer(reader *r, MlirOperation op, tsr_program_command *command) {
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    uint32_t half = (uint32_t)mlirDenseI32ArrayGetElement(segments, 0);
+    command->argument_count = 2 * half;
+    command->written_from = half;
+    for (uint32_t i = 0; i < half; i++) {
+        command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, half + i));
+        command->arguments[half + i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
+    }
+}
+
+/* Regions, exports and imports. Awaiting is a command for each that is awaited. */
+static TSR_RESULT read_ordered(reader *r, MlirOperation op) {
+    uint32_t index = r->entry->command_count++;
+    tsr_program_command *command = &r->entry->commands[index];
+    *command = (tsr_program_command){
+        .kernel = find_region(r, tsr_op_string(op, "name")),
+        .arguments = TSR_NEW(r->arena, uint32_t, tsr_op_operand_count(op) + 1),
+        .location = tsr_location_text(mlirOperationGetLocation(op), r->arena)};
+    tsr_program_region *region = &r->entry->regions[command->kernel];
+    if (!command->arguments || !command->location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    if (tsr_op_is(op, "tessera_target.enter")) {
+        bool replay = strcmp(tsr_op_string(op, "mode"), "replay") == 0;
+        command->opcode = TSR_OP_ENTER;
+        region->mode = replay ? TSR_REGION_REPLAY : TSR_REGION_RESTART;
+        TRY(r->ctx, find_handler(r, op, "on_failure", &region->on_failure));
+    } else if (tsr_op_is(op, "tessera_target.leave")) {
+        command->opcode = TSR_OP_LEAVE;
+        command->argument_count = (uint32_t)tsr_op_operand_count(op) - 1;
+        command->written_from = command->argument_count;
+        for (uint32_t i = 0; i < command->argument_count; i++)
+            command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i + 1));
+    } else {
+        command->opcode = tsr_op_is(op, "tessera_target.export") ? TSR_OP_EXPORT : TSR_OP_IMPORT;
+        read_transfer(r, op, command);
+    }
+    return note_token(r, tsr_op_result(op, 0), index);
+}
+
+/* What is done when the command before it is, needs no command: the list is in order. */
+static TSR_RESULT read_await(reader *r, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirOperation begun = tsr_value_owner(tsr_op_operand(op, i));
+        if (!tsr_op_is(begun, "tessera_target.export") &&
+            !tsr_op_is(begun, "tessera_target.import"))
+            continue;
+        r->entry->commands[r->entry->command_count++] =
+            (tsr_program_command){.opcode = TSR_OP_AWAIT,
+                                  .kernel = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i)),
+                                  .arguments = TSR_NEW(r->arena, uint32_t, 1),
+                                  .location = ""};
+    }
+    return TSR_SUCCESS;
+}
+
+static bool is_ordered(MlirOperation op) {
+    return tsr_op_is(op, "tessera_target.enter") || tsr_op_is(op, "tessera_target.leave") ||
+           tsr_op_is(op, "tessera_target.export") || tsr_op_is(op, "tessera_target.import");
+}
+
 static TSR_RESULT read_command(reader *r, MlirOperation op) {
     tsr_program_command *command = &r->entry->commands[r->entry->command_count++];
     size_t count = tsr_op_operand_count(op);
@@ -144,17 +235,26 @@ static TSR_RESULT read_entry(reader *r) {
     size_t count = 0;
     MlirBlock body = tsr_op_body(r->func);
     tsr_op_i64(r->func, "workspace", &workspace);
-    TSR_FOR_EACH_OP(op, body) count++;
+    TRY(r->ctx, find_handler(r, r->func, "on_recovery", &r->entry->on_recovery));
+    TSR_FOR_EACH_OP(op, body) {
+        count++;
+        if (tsr_op_is(op, "tessera_target.await")) count += tsr_op_operand_count(op);
+    }
     r->entry->workspace_bytes = (uint64_t)workspace;
     r->entry->buffers = TSR_NEW(r->arena, tsr_program_buffer, count + 1);
     r->entry->commands = TSR_NEW(r->arena, tsr_program_command, count + 1);
-    if (!r->entry->buffers || !r->entry->commands)
+    r->entry->regions = TSR_NEW(r->arena, tsr_program_region, count + 1);
+    if (!r->entry->buffers || !r->entry->commands || !r->entry->regions)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     TSR_FOR_EACH_OP(op, body) {
         if (is_place(op))
             TRY(r->ctx, read_buffer(r, op));
         else if (tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy"))
             TRY(r->ctx, read_command(r, op));
+        else if (is_ordered(op))
+            TRY(r->ctx, read_ordered(r, op));
+        else if (tsr_op_is(op, "tessera_target.await"))
+            TRY(r->ctx, read_await(r, op));
         else
             FAIL(r->ctx, TSR_COMPILE, "@%s: a host program of version %d has no command for %s",
                  r->entry->name, TSR_PROGRAM_VERSION, tsr_op_name(op));

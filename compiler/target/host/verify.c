@@ -234,12 +234,58 @@ bool tsr_target_check_token(MlirOperation op) {
                                uses);
 }
 
-bool tsr_rule_transfer(MlirOperation op) {
+static bool check_name(MlirOperation op) {
     const char *name = tsr_op_string(op, "name");
-    if (!name || !tsr_name_valid(name))
+    if (name && tsr_name_valid(name)) return true;
+    return tsr_target_complain(op, TSR_DIAG_TOKEN,
+                               "the token's name is empty, too long or not text");
+}
+
+bool tsr_rule_transfer(MlirOperation op) {
+    int64_t to = mlirDenseI32ArrayGetElement(tsr_op_attr(op, "operandSegmentSizes"), 0);
+    int64_t from = mlirDenseI32ArrayGetElement(tsr_op_attr(op, "operandSegmentSizes"), 1);
+    bool export = tsr_op_is(op, "tessera_target.export");
+    if (!check_name(op)) return false;
+    if (to != from)
         return tsr_target_complain(op, TSR_DIAG_TOKEN,
-                                   "the token's name is empty, too long or not text");
+                                   "takes %" PRId64 " buffers to %" PRId64 " places", from, to);
+    for (int64_t i = 0; i < to; i++) {
+        MlirValue a = tsr_op_operand(op, (size_t)i), b = tsr_op_operand(op, (size_t)(to + i));
+        if (!mlirTypeEqual(mlirValueGetType(a), mlirValueGetType(b)))
+            return tsr_target_complain(op, TSR_DIAG_TOKEN,
+                                       "buffer %" PRId64 " and its place differ in type", i);
+        if (!tsr_op_is(tsr_value_owner(export ? a : b), "tessera_target.tensor"))
+            return tsr_target_complain(op, TSR_DIAG_TOKEN,
+                                       "place %" PRId64 " is no tensor, which is what is kept", i);
+    }
+    /* What is imported may be waited for by a region, too. */
+    if (!export && tsr_value_is_used(tsr_op_result(op, 0))) return true;
     return tsr_target_check_token(op);
+}
+
+bool tsr_rule_enter(MlirOperation op) {
+    const char *mode = tsr_op_string(op, "mode");
+    size_t leaves = 0;
+    if (!check_name(op)) return false;
+    if (strcmp(mode, "replay") != 0 && strcmp(mode, "restart") != 0)
+        return tsr_target_complain(op, TSR_DIAG_TOKEN, "mode is \"%s\"; known are replay, restart",
+                                   mode);
+    for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(op, 0)); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        leaves += tsr_op_is(mlirOpOperandGetOwner(use), "tessera_target.leave");
+    if (leaves == 1) return true;
+    return tsr_target_complain(op, TSR_DIAG_TOKEN, "its region ends %zu times; expected once",
+                               leaves);
+}
+
+bool tsr_rule_leave(MlirOperation op) {
+    MlirOperation enter = tsr_value_owner(tsr_op_operand(op, 0));
+    if (!check_name(op)) return false;
+    if (!tsr_op_is(enter, "tessera_target.enter") ||
+        strcmp(tsr_op_string(enter, "name"), tsr_op_string(op, "name")) != 0)
+        return tsr_target_complain(op, TSR_DIAG_TOKEN,
+                                   "does not take the token with which its region began");
+    return true;
 }
 
 bool tsr_rule_await(MlirOperation op) {

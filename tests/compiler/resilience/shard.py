@@ -44,6 +44,24 @@ def ranges(count, positions):
     return [(min(i * each, count), min((i + 1) * each, count)) for i in range(positions)]
 
 
+def plan_of_one(text):
+    """Bytes of the parameters that are spread."""
+    types = dict(re.findall(r'tessera\.param "([^"]*)" .* : tensor<([^>]*)>', text))
+    return sum(tensor_bytes(types[name]) for name in set(re.findall(r'tessera\.assign .* to "([^"]*)"', text)) & set(types))
+
+
+def bytes_at_positions(text, positions):
+    """What each position holds of parameters, gradients and state, from the types of its slices."""
+    held = {kind: [0] * positions for kind in ("param", "gradient", "opt.state")}
+    made = dict(re.findall(r"(%\w+) = tessera\.(param|opt\.state) ", text))
+    take = r"= tessera_sr\.(shard_slice|reduce_scatter) (%\w+) .*position = (\d+) : i64\} : .* -> tensor<([^>]*)>"
+    # Zero3 reads a slice twice: for the gather and for the step.
+    for kind, of, position, types in sorted(set(re.findall(take, text))):
+        what = "gradient" if kind == "reduce_scatter" else made.get(of, "gradient")
+        held[what][int(position)] += tensor_bytes(types)
+    return held
+
+
 def check_ir(path, positions, stage):
     """Counts what the collectives of the IR hold and send, and compares with the plan."""
     passes = ["-tessera-verify", "-inline", "-tessera-keep-entries", "-tessera-open-regions", "-canonicalize", "-cse",
@@ -60,6 +78,12 @@ def check_ir(path, positions, stage):
         count = tensor_bytes(of) // 4
         slices.setdefault(count, set()).add((int(position), int(begin), int(end)))
     failed = sent != plan[4] or plan[0] != positions
+    held, whole = bytes_at_positions(text, positions), plan_of_one(text)
+    # What is not spread lies whole at each position.
+    found = [max(held["param"]) if stage == "zero3" else whole, whole if stage == "zero1" else max(held["gradient"]),
+             max(held["opt.state"])]
+    print(f"  bytes at the fullest position: parameter, gradient, state = {found}; planned {plan[1:4]}")
+    failed |= found != plan[1:4]
     for count, found in slices.items():
         wanted = {(i, *r) for i, r in enumerate(ranges(count, positions)) if r[0] < r[1]}
         failed |= found != wanted

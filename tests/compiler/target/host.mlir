@@ -41,6 +41,25 @@ tessera_target.func @infer workspace 256 {
   tessera_target.copy %y, %h : memref<64xf32>
 }
 
+// What must happen in order is tied by tokens.
+// CHECK: tessera_target.func @step workspace 256 attributes {on_recovery = @mend} {
+tessera_target.func @step workspace 256 attributes {on_recovery = @mend} {
+  // CHECK: %[[W:.*]] = tessera_target.tensor "w"
+  %w = tessera_target.tensor "w" : memref<64xf32>
+  // CHECK: %[[A:.*]] = tessera_target.alloc offset 0
+  %a = tessera_target.alloc offset 0 : memref<64xf32>
+  // CHECK: %[[I:.*]] = tessera_target.import "stage" to(%[[A]] : memref<64xf32>) from(%[[W]] : memref<64xf32>){{$}}
+  %i = tessera_target.import "stage" to(%a : memref<64xf32>) from(%w : memref<64xf32>)
+  // CHECK: %[[E:.*]] = tessera_target.enter "stage" mode "replay" on_failure @mend after(%[[I]])
+  %e = tessera_target.enter "stage" mode "replay" on_failure @mend after(%i)
+  // CHECK: %[[L:.*]] = tessera_target.leave "stage" after(%[[E]]) checks(%[[A]] : memref<64xf32>)
+  %l = tessera_target.leave "stage" after(%e) checks(%a : memref<64xf32>)
+  // CHECK: %[[T:.*]] = tessera_target.export "stage" to(%[[W]] : memref<64xf32>) from(%[[A]] : memref<64xf32>) after(%[[L]])
+  %t = tessera_target.export "stage" to(%w : memref<64xf32>) from(%a : memref<64xf32>) after(%l)
+  // CHECK: tessera_target.await %[[T]]
+  tessera_target.await %t
+}
+
 // CHECK: tessera_target.data "w" dense<1.000000e+00> : tensor<64xf32>
 tessera_target.data "w" dense<1.0> : tensor<64xf32>
 // CHECK: tessera_target.document "name" "a \22model\22\0A"

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: restart.py TESSERA_AOT TESSERA_RUN DIGITS_FOLDER
+
+Trains the digits with a region of resilience around the forward pass. The region changes no bits; what it exports
+comes back in the next step, and after a kill between export and commit; handlers run once for each event.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+aot, run, digits = sys.argv[1:]
+BATCH = "tensor<64x10xf32>, tensor<64xi64> -> tensor<64xf32>"
+checks = failures = 0
+
+
+def check(what, good, shown=""):
+    global checks, failures
+    checks += 1
+    if not good:
+        failures += 1
+        print(f"FAILED: {what} {shown}")
+
+
+def counter(name, function):
+    """A handler that adds 1 to a state."""
+    return f"""
+  func.func @{function}() {{
+    %n = tessera.opt.state "{name}" of "layer1.weight" kind "count" init = #tessera.constant<0.0> : tensor<f32>
+    %one = tessera.constant dense<1.0> : tensor<f32>
+    %next = tessera.add %n, %one : tensor<f32>, tensor<f32> -> tensor<f32>
+    tessera.assign %next to "{name}" : tensor<f32>
+    return
+  }}"""
+
+
+def program(mode, divided=False, mended=True):
+    """The digits' training step in a region; `divided`: by the number of failures, so that the first attempt fails."""
+    with open(f"{digits}/digits.mlir") as file:
+        text = file.read()
+    begin, end = text.index("    %logits = call"), text.index("    tessera.minimize")
+    body = text[begin:end].rstrip().replace("= call", "= func.call")
+    result = "%loss"
+    if divided:
+        body += """
+    %failures = tessera.opt.state "failures" of "layer1.weight" kind "count" init = #tessera.constant<0.0> : tensor<f32>
+    %mended = tessera.div %loss, %failures : tensor<f32>, tensor<f32> -> tensor<f32>"""
+        result = "%mended"
+    events = "    tessera.resilience.on_failure(handler = @fail)\n" if mended else ""
+    region = f"""    tessera.resilience.on_recovery(handler = @back)
+    %imported, %previous = tessera.target.import "forward" : !tessera_sr.token, tensor<f32>
+    %token, %out = tessera.resilience.region {{mode = "{mode}", name = "forward"}} {{
+{events}{body}
+    tessera.yield {result} : tensor<f32>
+    }} : !tessera_sr.token, tensor<f32>
+    tessera.target.export %token : !tessera_sr.token
+"""
+    text = text[:begin] + region + text[end:].replace("minimize %loss", "minimize %out", 1).replace(
+        "return %loss : tensor<f32>", "return %out, %previous : tensor<f32>, tensor<f32>", 1)
+    text = text.replace('(tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"}',
+                        '(tensor<f32> {tessera.name = "loss"}, tensor<f32> {tessera.name = "previous"}) '
+                        'attributes {tessera.entry = "train"}')
+    handlers = counter("recoveries", "back") + (counter("failures", "fail") if mended or divided else "")
+    return text.replace("module @digits {", "module @digits {" + handlers)
+
+
+def build(folder, name, text, *options):
+    with open(f"{folder}/{name}.mlir", "w") as file:
+        file.write(text)
+    return subprocess.run([aot, "build", f"{folder}/{name}.mlir", "-o", f"{folder}/{name}.tsb", "--target",
+                           "cpu:x86-64-v3", *options], capture_output=True, text=True)
+
+
+def command(folder, name, steps, state, *more):
+    data = [f"--data={key}={digits}/train-{key}.npy" for key in ("images", "labels")]
+    return [run, f"{folder}/{name}.tsb", *data, "--steps", str(steps), "--state-dir", f"{folder}/{state}", *more]
+
+
+def train(folder, name, steps, state, *more):
+    return subprocess.run(command(folder, name, steps, state, *more), capture_output=True, text=True)
+
+
+def tensors(folder, state):
+    path = f"{folder}/{state}.safetensors"
+    subprocess.run([run, "export", f"{folder}/{state}", "-o", path], check=True, stdout=subprocess.DEVNULL)
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    return {name: data[slice(*row["data_offsets"])] for name, row in header.items() if name != "__metadata__"}
+
+
+def scalar(found, name):
+    return struct.unpack("<f", found[name])[0]
+
+
+def outputs(path):
+    with open(path) as file:
+        rows = [json.loads(line) for line in file]
+    return {row["step"]: row["outputs"] for row in rows if row.get("event") == "step"}
+
+
+def same(found, wanted):
+    return all(found.get(name) == value for name, value in wanted.items())
+
+
+def undisturbed(folder):
+    """The bits of the program without a region; what a step exports is what the next one imports."""
+    with open(f"{digits}/digits.mlir") as file:
+        build(folder, "plain", file.read())
+    for mode in ("replay", "restart"):
+        done = build(folder, mode, program(mode))
+        check(f"{mode}: builds", done.returncode == 0, done.stderr)
+        done = train(folder, mode, 12, mode, "--metrics", f"{folder}/{mode}.jsonl")
+        check(f"{mode}: trains", done.returncode == 0, done.stderr)
+    train(folder, "plain", 12, "plain")
+    plain = tensors(folder, "plain")
+    for mode in ("replay", "restart"):
+        found = tensors(folder, mode)
+        check(f"{mode}: the bits of the program without a region", same(found, plain))
+        check(f"{mode}: no event", scalar(found, "recoveries") == 0 and scalar(found, "failures") == 0)
+        steps = outputs(f"{folder}/{mode}.jsonl")
+        check(f"{mode}: every step is in the log", sorted(steps) == list(range(1, 13)), steps)
+        check(f"{mode}: imports what the step before exported",
+              all(steps[i]["previous"] == (steps[i - 1]["loss"] if i > 1 else 0) for i in steps), steps)
+    names = [b"forward" in open(path, "rb").read() for path in glob.glob(f"{folder}/restart/MANIFEST.*")]
+    check("the tokens name the region", names and all(names), names)
+    shown = subprocess.run([aot, "inspect", f"{folder}/restart.tsb"], capture_output=True, text=True)
+    return plain, shown.stdout
+
+
+def killed(folder, plain):
+    """SIGKILL at the link that publishes the second generation: exported, not committed."""
+    strace = shutil.which("strace")
+    probe = strace and subprocess.run([strace, "-e", "inject=linkat:signal=KILL:when=9", "true"], capture_output=True)
+    if not strace or probe.returncode:
+        print("strace cannot inject: the kill between export and commit is left out")
+        return
+    links = f"{folder}/links"
+    counted = [strace, "-f", "-o", links, "-e", "trace=linkat"]
+    subprocess.run(counted + command(folder, "restart", 2, "counted", "--save-every", "1"), capture_output=True)
+    with open(links) as file:
+        published = [line.split(None, 1) for line in file if "linkat(" in line]
+    # strace counts the calls of each thread; one thread writes the generations.
+    saver = next((thread for thread, call in published if "MANIFEST" in call), None)
+    manifests = [i for i, call in enumerate([c for t, c in published if t == saver], 1) if "MANIFEST" in call]
+    check("two generations are published by a link", len(manifests) == 2, published)
+    kill = [strace, "-f", "-o", "/dev/null", "-e", "trace=linkat", "-e",
+            f"inject=linkat:signal=KILL:when={manifests[-1]}"]
+    log = f"{folder}/killed.jsonl"
+    done = subprocess.run(kill + command(folder, "restart", 12, "killed", "--save-every", "1", "--metrics", log),
+                          capture_output=True)
+    check("the run is killed", done.returncode != 0, done.stderr)
+    before = outputs(log)
+    done = train(folder, "restart", 12, "killed", "--metrics", f"{folder}/resumed.jsonl")
+    check("resumes from generation 1", "resumed generation 1 at step 1" in done.stdout, done.stdout + done.stderr)
+    check("the handler ran", done.stderr.count("recovery: ran @back on the state of step 1") == 1, done.stderr)
+    found, after = tensors(folder, "killed"), outputs(f"{folder}/resumed.jsonl")
+    check("step 2 had exported before it was killed", 2 in before and min(after) == 2, (before, after))
+    check("what step 1 exported is back", after[2]["previous"] == before[1]["loss"], after[2])
+    check("the same bits", same(found, plain))
+    check("on_recovery ran exactly once", scalar(found, "recoveries") == 1, scalar(found, "recoveries"))
+    done = train(folder, "restart", 12, "killed")
+    check("nothing to do is no recovery", scalar(tensors(folder, "killed"), "recoveries") == 1, done.stdout)
+
+
+def failing(folder):
+    """The first attempt divides by zero; the handler makes the divisor 1."""
+    for mode, words in (("replay", "region 'forward' failed: value 0 that leaves it has inf at element 0"),
+                        ("restart", "the run goes on from the last committed state")):
+        name = f"{mode}-failing"
+        done = build(folder, name, program(mode, divided=True))
+        check(f"{name}: builds", done.returncode == 0, done.stderr)
+        done = train(folder, name, 12, name)
+        check(f"{name}: says it", done.returncode == 0 and done.stderr.count(words) == 1, done.stderr)
+        found = tensors(folder, name)
+        check(f"{name}: the handler ran exactly once", scalar(found, "failures") == 1, scalar(found, "failures"))
+        check(f"{name}: the bits of an undisturbed run", same(found, tensors(folder, "plain")))
+    for mode, words in (("replay", "region 'forward' failed 3 times"), ("restart", "region 'forward'")):
+        name = f"{mode}-lost"
+        build(folder, name, program(mode, divided=True, mended=False))
+        done = train(folder, name, 12, name)
+        check(f"{name}: gives up", done.returncode != 0 and words in done.stderr.splitlines()[-1], done.stderr)
+
+
+def order(folder):
+    """What puts export before import, or awaits nothing, is refused: from Target IR, and in MLIR."""
+    done = build(folder, "dumped", program("replay"), "--dump=target", f"--dump-dir={folder}/dump")
+    path = glob.glob(f"{folder}/dump/*target*.mlir")
+    check("Target IR is written", done.returncode == 0 and len(path) == 1, done.stderr)
+    with open(path[0]) as file:
+        lines = file.read().split("\n")
+    again = subprocess.run([aot, "build", "--from=target", path[0], "-o", f"{folder}/again.tsb"], capture_output=True,
+                           text=True)
+    check("Target IR is read back", again.returncode == 0, again.stderr)
+    place = {word: next(i for i, line in enumerate(lines) if f"tessera_target.{word} " in line)
+             for word in ("enter", "leave", "export", "import", "await")}
+    token = lines[place["export"]].split(" = ")[0].strip()
+    place["await"] = next(i for i, line in enumerate(lines) if f"tessera_target.await {token} " in line + " ")
+    check("import, region, export, await", [w for w, _ in sorted(place.items(), key=lambda item: item[1])] ==
+          ["import", "enter", "leave", "export", "await"], place)
+    for first, second in (("import", "export"), ("enter", "leave"), ("export", "await")):
+        swapped = list(lines)
+        a, b = place[first], place[second]
+        swapped[a], swapped[b] = swapped[b], swapped[a]
+        with open(f"{folder}/swapped.mlir", "w") as file:
+            file.write("\n".join(swapped))
+        done = subprocess.run([aot, "build", "--from=target", f"{folder}/swapped.mlir", "-o", f"{folder}/swapped.tsb"],
+                              capture_output=True, text=True)
+        check(f"{second} before {first} is refused", done.returncode != 0 and not os.path.exists(
+            f"{folder}/swapped.tsb"), done.stderr)
+
+
+def main(folder):
+    plain, shown = undisturbed(folder)
+    listed = re.search(r"region forward +restart +commands (\d+) to (\d+) +on failure @fail +exported", shown)
+    check("inspect shows the region", listed and int(listed[1]) + 3 < int(listed[2]), shown)
+    check("inspect shows the handler", "events  on recovery @back" in shown, shown)
+    killed(folder, plain)
+    failing(folder)
+    order(folder)
+    print(f"{checks} checks, {failures} failed")
+    return failures
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    sys.exit(1 if main(temporary) else 0)
