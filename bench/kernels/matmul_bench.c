@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SHAPES_MAX = 256 };
 
@@ -93,10 +92,10 @@ static void run_rounds(contest *c) {
         for (size_t i = 0; i < b->peer_count; i++) {
             if (!c->prepared[i]) continue;
             c->seconds[i][r] = run_peer(c, i, 4e-3);
-            if (b->options.threads > 1) usleep(2000); /* its threads go to sleep */
+            if (b->options.threads > 1) measure_wait_idle(); /* its threads go to sleep */
         }
         c->seconds[PEERS_MAX][r] = measure_call(bench_program_run, c->program, 4e-3);
-        if (b->options.threads > 1) usleep(2000);
+        if (b->options.threads > 1) measure_wait_idle();
     }
 }
 
@@ -272,7 +271,6 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: see the head of matmul_bench.c\n");
         return 2;
     }
-    if (b.best && b.options.threads == 1) measure_count_own_time();
     if (b.best && b.options.threads == 1) measure_count_own_time();
     if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
     setenv("GOMP_SPINCOUNT", "10000", 0);

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { PEAK_LOOPS = 50000, COPY_BYTES = 256 << 20, THREADS_MAX = 256 };
+enum { PEAK_LOOPS = 50000, COPY_BYTES = 256 << 20, THREADS_MAX = 256, IDLE_US = 1000 };
+static const double IDLE_SECONDS_MAX = 0.2;
 
 static clockid_t the_clock = CLOCK_MONOTONIC;
 
@@ -24,6 +26,15 @@ static double read_clock(clockid_t clock) {
 
 double measure_now(void) { return read_clock(the_clock); }
 double measure_wall(void) { return read_clock(CLOCK_MONOTONIC); }
+
+void measure_wait_idle(void) {
+    double limit = measure_wall() + IDLE_SECONDS_MAX, start, used;
+    do {
+        start = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+        usleep(IDLE_US);
+        used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - start;
+    } while (used > 0.1e-6 * IDLE_US && measure_wall() < limit);
+}
 
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

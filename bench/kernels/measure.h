@@ -13,6 +13,9 @@ enum { MEASURE_ROUNDS_MAX = 64 };
 
 double measure_now(void);  /* seconds */
 double measure_wall(void); /* seconds that passed, whatever measure_now counts */
+/* Returns when threads that other contestants left spinning have gone to sleep: they would hold the
+ * CPUs of the next one. */
+void measure_wait_idle(void);
 /* From now on seconds that this process ran: for one thread, where others take the CPU meanwhile.
  */
 void measure_count_own_time(void);

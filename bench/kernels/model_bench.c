@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILES_MAX = 16 };
 
@@ -66,7 +65,7 @@ int main(int argc, char **argv) {
     for (int r = 0; r < rounds; r++) {
         peak[r] = measure_peak(at.threads);
         for (int i = 0; i < files; i++) {
-            if (at.threads > 1) usleep(2000);
+            if (at.threads > 1) measure_wait_idle();
             seconds[i][r] = measure_call(bench_program_run, programs[i], 0.05);
         }
     }

@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct bench {
     bench_options options;
@@ -67,9 +66,9 @@ static double compare(bench *b, const char *name, double flops, bench_program *p
     for (unsigned r = 0; r < b->rounds; r++) {
         b->seconds[2][r] = 1 / measure_peak(b->options.threads);
         if (job) b->seconds[1][r] = measure_call(b->run, job, 4e-3);
-        if (b->options.threads > 1) usleep(2000);
+        if (b->options.threads > 1) measure_wait_idle();
         b->seconds[0][r] = measure_call(bench_program_run, program, 4e-3);
-        if (b->options.threads > 1) usleep(2000);
+        if (b->options.threads > 1) measure_wait_idle();
     }
     double ours = settle(b, b->seconds[0]), theirs = job ? settle(b, b->seconds[1]) : NAN;
     printf("%-34s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx\n", name, ours * 1e6,

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { CASES_MAX = 16, THREADS_MAX = 64 };
 
@@ -223,7 +222,7 @@ static void run_case(bench *b, const row_case *c) {
     b->copied = half < b->bytes * 2 ? half : b->bytes * 2;
     for (int r = 0; r < b->rounds; r++) {
         theirs[r] = measure_call(copy, b, 0.02) * (double)half / (double)b->copied;
-        if (b->options.threads > 1) usleep(2000);
+        if (b->options.threads > 1) measure_wait_idle();
         ours[r] = measure_call(bench_program_run, program, 0.02);
     }
     double mine = measure_median(ours, (size_t)b->rounds);
