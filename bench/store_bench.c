@@ -13,19 +13,21 @@
  *     persist_floor the same, as a share of what is possible: the lower of that speed and of the
  *                   speed at which all cores together hash those bytes
  *     recover       opening a store of MIB, every byte verified, and loading it, as a share of the
- *                   speed of reading its segment past the page cache into one block of 8 MiB
- *     recover_huge  the same, where that block consists of huge pages: the fastest read there is
- *     recover_floor the same as recover_huge, as a share of the lower of that speed and of hashing
- *     commit_4_kib  time of a save of 4 KiB over that of write, fsync, rename of a file of 4 KiB
- *     commit_syncs  fsyncs of such a save, to acknowledged
- *     stall_…       what the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB, over a
- *                   step of 100 ms, in whose last tenth the state is overwritten first
+ *                   speed of reading its segment past the page cache to where it will be used,
+ * which was touched before, in blocks of 8 MiB recover_huge  the same, read into one such block
+ * again and again: the fastest read there is recover_floor the same as recover_huge, as a share of
+ * the lower of that speed and of hashing recover_both  the same, as a share of the speed at which
+ * two threads a core read that segment into huge pages and one thread a core hashes what they read,
+ * and nothing else: where a disk takes time of the cores, less than either alone commit_4_kib  time
+ * of a save of 4 KiB over that of write, fsync, rename of a file of 4 KiB commit_syncs  fsyncs of
+ * such a save, to acknowledged stall_…       what the step loop waits for a save of 4 KiB, 1 MiB, 8
+ * MiB, 64 MiB, MIB, over a step of 100 ms, in whose last tenth the state is overwritten first
  *     stall_copied  the same for MIB, where it is overwritten at once: the whole copy
  *     slowdown_…    a step of 100 ms of one thread, beside a save of 8 MiB, 64 MiB, MIB over alone
- *     write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s   the references, in 1e9 bytes a second
- *     generations   saves of 4 KiB in one store, kept open: of the last against the first hundredth
- *                   of them, the growth of the directory's bytes, of open descriptors, and of
- *                   resident memory in KiB
+ *     write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s   the references, in 1e9 bytes a
+ * second generations   saves of 4 KiB in one store, kept open: of the last against the first
+ * hundredth of them, the growth of the directory's bytes, of open descriptors, and of resident
+ * memory in KiB
  */
 #include "runtime/base/io.h"
 #include "runtime/store.h"
@@ -52,6 +54,7 @@ enum {
     MIB_MAX = 4096,
     GENERATIONS_MAX = 1000000,
     THREADS_MAX = 8, /* as many as the store uses */
+    PIPE_SLOTS = 3 * THREADS_MAX,
     STEPS = 15,
     STEPS_LARGE = 5,
 };
@@ -60,14 +63,15 @@ static const double step_seconds = 0.1;
 typedef struct bench {
     tsr_ctx ctx;
     char folder[PATH_BYTES], store[PATH_BYTES], file[PATH_BYTES], renamed[PATH_BYTES];
-    uint8_t *bytes, *block, *huge; /* the blocks are aligned for the disk; huge: in huge pages */
+    uint8_t *bytes;       /* where a state lies: huge pages, as a device of the runtime has them */
+    uint8_t *huge, *pipe; /* blocks for the references; huge pages, too */
     size_t size_bytes;
 } bench;
 
 typedef struct figures {
-    double persist, persist_floor, recover, recover_huge, recover_floor, commit;
+    double persist, persist_floor, recover, recover_huge, recover_floor, recover_both, commit;
     double stalls[5], stall_copied, slowdowns[5]; /* by size, as printed */
-    double write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s;
+    double write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s;
     unsigned long commit_syncs;
     long generation_bytes, generation_fds, generation_kib;
 } figures;
@@ -106,12 +110,15 @@ static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_plain(bench *b, const char *path, uint8_t *block, double *out_seconds) {
+/* Each block to a place of its own, or all to the same. */
+static TSR_RESULT read_plain(bench *b, const char *path, uint8_t *memory, bool spread,
+                             double *out_seconds) {
     double start = now_seconds();
     size_t at = 0;
     ssize_t part = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
-    while (fd >= 0 && (part = pread(fd, block, BLOCK_BYTES, (off_t)at)) > 0) at += (size_t)part;
+    while (fd >= 0 && (part = pread(fd, memory + (spread ? at : 0), BLOCK_BYTES, (off_t)at)) > 0)
+        at += (size_t)part;
     if (fd >= 0) close(fd);
     *out_seconds = now_seconds() - start;
     if (at != b->size_bytes) FAIL(&b->ctx, TSR_IO, "cannot read '%s'", path);
@@ -133,6 +140,12 @@ typedef struct hashing {
     tsr_digest last;
 } hashing;
 
+static unsigned core_count(void) {
+    cpu_set_t cpus;
+    unsigned count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (unsigned)CPU_COUNT(&cpus);
+    return count < THREADS_MAX ? count : THREADS_MAX;
+}
+
 static void *hash_share(void *user) {
     hashing *share = user;
     size_t stride = (size_t)share->count * TSR_HASH_CHUNK_BYTES;
@@ -148,10 +161,8 @@ static void *hash_share(void *user) {
 static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
     hashing shares[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
-    cpu_set_t cpus;
     double start = now_seconds();
-    unsigned count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (unsigned)CPU_COUNT(&cpus);
-    if (count > THREADS_MAX) count = THREADS_MAX;
+    const unsigned count = core_count();
     for (unsigned i = 0; i < count; i++) {
         shares[i] = (hashing){.b = b, .index = i, .count = count};
         if (pthread_create(&threads[i], NULL, hash_share, &shares[i]))
@@ -159,6 +170,87 @@ static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
     }
     for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
     *out_seconds = now_seconds() - start;
+    return TSR_SUCCESS;
+}
+
+/* Chunks of a file on their way from the threads that read to those that hash. */
+typedef struct pipe {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    int fd;
+    uint8_t *memory; /* slots of a chunk */
+    unsigned free_slots[PIPE_SLOTS], free_count;
+    unsigned full_slots[PIPE_SLOTS], full_count;
+    uint64_t next, left, chunk_count;
+    bool failed;
+} pipe_t;
+
+static void *pipe_read(void *user) {
+    pipe_t *p = user;
+    pthread_mutex_lock(&p->mutex);
+    while (p->next < p->chunk_count) {
+        if (!p->free_count) {
+            pthread_cond_wait(&p->changed, &p->mutex);
+            continue;
+        }
+        const uint64_t chunk = p->next++;
+        const unsigned slot = p->free_slots[--p->free_count];
+        pthread_mutex_unlock(&p->mutex);
+        bool good = pread(p->fd, p->memory + (size_t)slot * TSR_HASH_CHUNK_BYTES,
+                          TSR_HASH_CHUNK_BYTES, (off_t)(chunk * TSR_HASH_CHUNK_BYTES)) > 0;
+        pthread_mutex_lock(&p->mutex);
+        p->failed |= !good;
+        p->full_slots[p->full_count++] = slot;
+        pthread_cond_broadcast(&p->changed);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+static void *pipe_hash(void *user) {
+    pipe_t *p = user;
+    volatile uint8_t sink = 0;
+    pthread_mutex_lock(&p->mutex);
+    while (p->left) {
+        if (!p->full_count) {
+            pthread_cond_wait(&p->changed, &p->mutex);
+            continue;
+        }
+        const unsigned slot = p->full_slots[--p->full_count];
+        p->left--;
+        pthread_mutex_unlock(&p->mutex);
+        sink ^= tsr_hash_tree(p->memory + (size_t)slot * TSR_HASH_CHUNK_BYTES, TSR_HASH_CHUNK_BYTES)
+                    .bytes[0];
+        pthread_mutex_lock(&p->mutex);
+        p->free_slots[p->free_count++] = slot;
+        pthread_cond_broadcast(&p->changed);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+/* Whole chunks. */
+static TSR_RESULT read_and_hash(bench *b, const char *path, double *out_seconds) {
+    pthread_t threads[3 * THREADS_MAX];
+    unsigned count = 0, cores = core_count();
+    pipe_t p = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                .changed = PTHREAD_COND_INITIALIZER,
+                .memory = b->pipe,
+                .free_count = PIPE_SLOTS,
+                .chunk_count = b->size_bytes / TSR_HASH_CHUNK_BYTES};
+    for (unsigned i = 0; i < PIPE_SLOTS; i++) p.free_slots[i] = i;
+    p.left = p.chunk_count;
+    double start = now_seconds();
+    p.fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    for (unsigned i = 0; i < 3 * cores; i++) {
+        if (pthread_create(&threads[count], NULL, i < 2 * cores ? pipe_read : pipe_hash, &p))
+            FAIL(&b->ctx, TSR_MEMORY, "cannot start a thread");
+        count++;
+    }
+    for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
+    close(p.fd);
+    *out_seconds = now_seconds() - start;
+    if (p.failed) FAIL(&b->ctx, TSR_IO, "cannot read '%s'", path);
     return TSR_SUCCESS;
 }
 
@@ -205,7 +297,7 @@ static double higher(double a, double b) { return a > b ? a : b; }
 static TSR_RESULT measure_large(bench *b, figures *out) {
     tsr_tensor tensor = {"w", TSR_DTYPE_UI8, {1, {b->size_bytes}}, b->bytes};
     double persist[ROUNDS], stall[ROUNDS], recover[ROUNDS], writing[ROUNDS], reading[ROUNDS],
-        reading_huge[ROUNDS], hashes[2 * ROUNDS];
+        reading_huge[ROUNDS], hashes[2 * ROUNDS], both[ROUNDS];
     char segment[PATH_BYTES + 64];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
@@ -224,9 +316,10 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     store = NULL;
     snprintf(segment, sizeof segment, "%s/gen/1-%d/segment.0", b->store, ROUNDS);
     for (size_t i = 0; i < ROUNDS; i++) {
-        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->block, &reading[i]));
-        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->huge, &reading_huge[i]));
+        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &reading[i]));
+        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->huge, false, &reading_huge[i]));
         TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[ROUNDS + i]));
+        TRY_GOTO(&b->ctx, result, read_and_hash(b, segment, &both[i]));
         double start = now_seconds();
         TRY_GOTO(&b->ctx, result, open_store(b, &tensor, &store));
         TRY_GOTO(&b->ctx, result, tsr_store_load(&b->ctx, store, &tensor, 1));
@@ -238,17 +331,20 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     double read_huge = median(reading_huge, ROUNDS);
     double hash = median(hashes, ROUNDS), rehash = median(hashes + ROUNDS, ROUNDS);
     double saved = median(persist, ROUNDS), recovered = median(recover, ROUNDS);
+    double together = median(both, ROUNDS);
     double gigabytes = (double)b->size_bytes * 1e-9;
     out->persist = write / saved;
     out->persist_floor = higher(write, hash) / saved;
     out->recover = read / recovered;
     out->recover_huge = read_huge / recovered;
     out->recover_floor = higher(read_huge, rehash) / recovered;
+    out->recover_both = together / recovered;
     out->stall_copied = median(stall, ROUNDS) / step_seconds;
     out->write_gb_s = gigabytes / write;
     out->read_gb_s = gigabytes / read;
     out->read_huge_gb_s = gigabytes / read_huge;
     out->hash_gb_s = gigabytes / hash;
+    out->both_gb_s = gigabytes / together;
 done:
     tsr_store_close(&b->ctx, store);
     return result;
@@ -396,20 +492,28 @@ static TSR_RESULT measure(bench *b, uint64_t generations) {
     TRY(&b->ctx, measure_generations(b, generations, &f));
     printf(
         "{\"persist\": %.3f, \"persist_floor\": %.3f, \"recover\": %.3f, \"recover_huge\": %.3f, "
-        "\"recover_floor\": %.3f, \"commit_4_kib\": %.3f, \"commit_syncs\": %lu, ",
-        f.persist, f.persist_floor, f.recover, f.recover_huge, f.recover_floor, f.commit,
-        f.commit_syncs);
+        "\"recover_floor\": %.3f, \"recover_both\": %.3f, \"commit_4_kib\": %.3f, "
+        "\"commit_syncs\": %lu, ",
+        f.persist, f.persist_floor, f.recover, f.recover_huge, f.recover_floor, f.recover_both,
+        f.commit, f.commit_syncs);
     printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall_64_mib\": "
            "%.5f, \"stall\": %.5f, \"stall_copied\": %.3f, ",
            f.stalls[0], f.stalls[1], f.stalls[2], f.stalls[3], f.stalls[4], f.stall_copied);
     printf("\"slowdown_8_mib\": %.3f, \"slowdown_64_mib\": %.3f, \"slowdown\": %.3f, ",
            f.slowdowns[2], f.slowdowns[3], f.slowdowns[4]);
     printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"read_huge_gb_s\": %.3f, \"hash_gb_s\": "
-           "%.3f, ",
-           f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.hash_gb_s);
+           "%.3f, \"both_gb_s\": %.3f, ",
+           f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.hash_gb_s, f.both_gb_s);
     printf("\"generations\": {\"count\": %llu, \"bytes\": %ld, \"fds\": %ld, \"kib\": %ld}}\n",
            (unsigned long long)generations, f.generation_bytes, f.generation_fds, f.generation_kib);
     return TSR_SUCCESS;
+}
+
+static uint8_t *large_pages(size_t size_bytes) {
+    size_t size = (size_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    uint8_t *memory = aligned_alloc(HUGE_PAGE_BYTES, size);
+    if (memory) (void)madvise(memory, size, MADV_HUGEPAGE);
+    return memory;
 }
 
 int main(int argc, char **argv) {
@@ -427,10 +531,10 @@ int main(int argc, char **argv) {
     snprintf(b.file, sizeof b.file, "%.4000s/plain", b.folder);
     snprintf(b.renamed, sizeof b.renamed, "%.4000s/renamed", b.folder);
     b.size_bytes = (size_t)mib << 20;
-    b.bytes = aligned_alloc(4096, b.size_bytes);
-    b.block = aligned_alloc(4096, BLOCK_BYTES);
-    b.huge = aligned_alloc(HUGE_PAGE_BYTES, BLOCK_BYTES);
-    if (!b.bytes || !b.block || !b.huge || mkdir(b.folder, 0755)) {
+    b.bytes = large_pages(b.size_bytes);
+    b.pipe = large_pages((size_t)PIPE_SLOTS * TSR_HASH_CHUNK_BYTES);
+    b.huge = large_pages(BLOCK_BYTES);
+    if (!b.bytes || !b.pipe || !b.huge || mkdir(b.folder, 0755)) {
         fprintf(stderr, "store_bench: no memory, or cannot create '%s'\n", b.folder);
         return TSR_IO;
     }
@@ -439,15 +543,14 @@ int main(int argc, char **argv) {
         state += 0x9e3779b97f4a7c15u;
         memcpy(b.bytes + i, &state, sizeof state);
     }
-    (void)madvise(b.huge, BLOCK_BYTES, MADV_HUGEPAGE);
-    memset(b.block, 0, BLOCK_BYTES);
     memset(b.huge, 0, BLOCK_BYTES);
+    memset(b.pipe, 0, (size_t)PIPE_SLOTS * TSR_HASH_CHUNK_BYTES);
     tsr_result result = measure(&b, (uint64_t)generations);
     if (result.code) fprintf(stderr, "store_bench: %s\n", b.ctx.error.text);
     if (nftw(b.folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS))
         fprintf(stderr, "store_bench: '%s' is left\n", b.folder);
     free(b.bytes);
-    free(b.block);
+    free(b.pipe);
     free(b.huge);
     return (int)result.code;
 }

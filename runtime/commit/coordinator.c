@@ -159,7 +159,9 @@ static tsr_result settle(tsr_ctx *ctx, tsr_coordinator *c) {
         return stop(ctx, c, result);
     }
     tsr_event(&c->events, "base", &c->previous, NULL);
-    result = tsr_collect_sweep(ctx, c);
+    /* One that slept until now leaves its successor's work alone. */
+    if (!TSR_MUTANT(SWEEP_UNFENCED)) result = tsr_save_check_fence(ctx, c);
+    if (!result.code) result = tsr_collect_sweep(ctx, c);
     if (result.code)
         tsr_log(ctx, TSR_LOG_WARNING, "unfinished saves stay for now: %s", ctx->error.text);
     tsr_coordinator_ask(c, TSR_PHASE_AGREEING,

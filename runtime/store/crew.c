@@ -30,7 +30,7 @@ static void *member_main(void *user) {
     tsr_crew *crew = member->crew;
     pthread_mutex_lock(&crew->mutex);
     for (;;) {
-        while ((crew->next == crew->limit || member - crew->members >= crew->wanted) && !crew->quit)
+        while (crew->next == crew->limit && !crew->quit)
             pthread_cond_wait(&crew->offered, &crew->mutex);
         if (crew->quit) break;
         do_next(crew, member);
@@ -39,14 +39,12 @@ static void *member_main(void *user) {
     return NULL;
 }
 
-void tsr_crew_start(tsr_crew *crew) {
+void tsr_crew_start(tsr_crew *crew, unsigned per_cpu) {
     cpu_set_t cpus;
     sigset_t all, old;
     if (crew->thread_count) return;
     unsigned count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : (unsigned)CPU_COUNT(&cpus);
-    crew->compute_count = count < TSR_CREW_COMPUTE_MAX ? count : TSR_CREW_COMPUTE_MAX;
-    count =
-        count < TSR_CREW_MAX / TSR_CREW_READ_FACTOR ? count * TSR_CREW_READ_FACTOR : TSR_CREW_MAX;
+    count = count < TSR_CREW_MAX / per_cpu ? count * per_cpu : TSR_CREW_MAX;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     for (unsigned i = 0; i < count; i++) {
@@ -68,11 +66,10 @@ void tsr_crew_finish(tsr_crew *crew) {
     pthread_cond_destroy(&crew->finished);
 }
 
-void tsr_crew_begin(tsr_crew *crew, tsr_crew_kind kind, tsr_crew_task task, void *user) {
+void tsr_crew_begin(tsr_crew *crew, tsr_crew_task task, void *user) {
     pthread_mutex_lock(&crew->mutex);
     TSR_ASSERT(crew->next == crew->limit);
     crew->next = crew->limit = 0;
-    crew->wanted = kind == TSR_CREW_READ ? crew->thread_count : crew->compute_count;
     crew->task = task;
     crew->user = user;
     pthread_mutex_unlock(&crew->mutex);

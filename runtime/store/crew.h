@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads that work while one thread, the feeder, writes, opens and closes: what changes a file
- * stays in the order of the protocol. Tasks are numbered from 0 and are begun in that order.
+ * stays in the order of the protocol. Tasks are numbered from 0 and are begun in that order. One
+ * task may offer those of another crew, in order.
  * Without threads (a small state, or the system refuses them) the feeder does the work itself; with
  * them it works when it would only wait.
  */
@@ -12,16 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-    TSR_CREW_MAX = 16,
-    TSR_CREW_COMPUTE_MAX = 8,
-    TSR_CREW_READ_FACTOR = 4, /* members for each CPU where most of them wait for a disk */
-};
-
-typedef enum tsr_crew_kind {
-    TSR_CREW_COMPUTE, /* a member for each CPU, at most TSR_CREW_COMPUTE_MAX */
-    TSR_CREW_READ,    /* all members */
-} tsr_crew_kind;
+enum { TSR_CREW_MAX = 8 };
 
 /* `member` is that who does it, 0 … TSR_CREW_MAX; the last one is the feeder. */
 typedef void (*tsr_crew_task)(void *user, uint64_t index, unsigned member);
@@ -38,8 +30,7 @@ struct tsr_crew {          /* never moved between init and finish */
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t offered, finished;
     tsr_crew_member members[TSR_CREW_MAX + 1]; /* the last one is the feeder */
-    unsigned thread_count, compute_count;
-    unsigned wanted; /* of the members, for the tasks at hand */
+    unsigned thread_count;
     uint64_t next, limit;
     tsr_crew_task task;
     void *user;
@@ -47,13 +38,13 @@ struct tsr_crew {          /* never moved between init and finish */
 };
 
 void tsr_crew_init(tsr_crew *crew);
-/* TSR_CREW_READ_FACTOR threads for each CPU this process may use, at most TSR_CREW_MAX; signals
- * stay with the threads that were there before. Once; later calls do nothing. */
-void tsr_crew_start(tsr_crew *crew);
+/* So many threads for each CPU this process may use, at most TSR_CREW_MAX in all; signals stay with
+ * the threads that were there before. Once; later calls do nothing. */
+void tsr_crew_start(tsr_crew *crew, unsigned per_cpu);
 void tsr_crew_finish(tsr_crew *crew);
 
 /* The feeder's calls. No task is under way at begin. */
-void tsr_crew_begin(tsr_crew *crew, tsr_crew_kind kind, tsr_crew_task task, void *user);
+void tsr_crew_begin(tsr_crew *crew, tsr_crew_task task, void *user);
 void tsr_crew_offer(tsr_crew *crew, uint64_t limit); /* tasks below `limit` may be done now */
 /* Until those below `count` are done; tasks that nobody has begun are done here meanwhile. */
 void tsr_crew_wait(tsr_crew *crew, uint64_t count);

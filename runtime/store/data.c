@@ -47,7 +47,7 @@ static void hash_chunks(void *user, uint64_t task, unsigned member) {
 static void hash_begin(void *user, tsr_part part) {
     tsr_store *store = user;
     store->hashing = part;
-    tsr_crew_begin(&store->reader->crew, TSR_CREW_COMPUTE, hash_chunks, store);
+    tsr_crew_begin(&store->reader->crew, hash_chunks, store);
     tsr_crew_offer(&store->reader->crew, task_count(store));
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread forms groups of chunks that lie side by side and offers them to the crew, whose
- * members read each in windows and hash it; a slot is used again when its group was verified. A
- * segment is closed when none of its groups is under way.
+ * One thread forms groups of chunks that lie side by side and offers them to the readers; each
+ * group that was read they offer to the crew, which hashes it. A slot is used again when its group
+ * was verified. A segment is closed when none of its groups is under way. Without threads the one
+ * does it all, group by group.
  */
 #include "runtime/store/read.h"
 
@@ -29,50 +30,63 @@ typedef struct tsr_read_cursor {
     uint64_t tensor_offset; /* bytes */
 } tsr_read_cursor;
 
-/* Pages, because a small state needs few of them. */
-static const size_t memory_bytes = TSR_READ_BUFFERS * (size_t)TSR_READ_BUFFER_BYTES;
-static const size_t mapping_bytes =
-    TSR_READ_BUFFERS * (size_t)TSR_READ_BUFFER_BYTES + HUGE_PAGE_BYTES;
+/* Pages, because a small state needs few of them; large ones, because the disk pins pages, and few
+ * of them take less time. */
+static bool map_buffers(tsr_reader *reader, uint32_t slot_count) {
+    size_t size = slot_count * (size_t)TSR_READ_BUFFER_BYTES;
+    size_t mapping_bytes = size + HUGE_PAGE_BYTES;
+    void *mapping =
+        mmap(NULL, mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) return false;
+    if (reader->mapping) munmap(reader->mapping, reader->mapping_bytes);
+    size_t over = (uintptr_t)mapping % HUGE_PAGE_BYTES;
+    reader->mapping = mapping;
+    reader->mapping_bytes = mapping_bytes;
+    reader->memory = (uint8_t *)mapping + (over ? HUGE_PAGE_BYTES - over : 0);
+    reader->slot_count = slot_count;
+    if (slot_count > 1) (void)madvise(reader->memory, size, MADV_HUGEPAGE);
+    return true;
+}
 
 tsr_reader *tsr_reader_create(void) {
     tsr_reader *reader = calloc(1, sizeof *reader);
     if (!reader) return NULL;
-    reader->mapping =
-        mmap(NULL, mapping_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (reader->mapping == MAP_FAILED) {
+    if (!map_buffers(reader, 1)) {
         free(reader);
         return NULL;
     }
-    size_t over = (uintptr_t)reader->mapping % HUGE_PAGE_BYTES;
-    reader->memory = (uint8_t *)reader->mapping + (over ? HUGE_PAGE_BYTES - over : 0);
     tsr_crew_init(&reader->crew);
+    tsr_crew_init(&reader->readers);
+    pthread_mutex_init(&reader->order, NULL);
     return reader;
 }
 
 void tsr_reader_destroy(tsr_reader *reader) {
     if (!reader) return;
+    tsr_crew_finish(&reader->readers);
     tsr_crew_finish(&reader->crew);
-    munmap(reader->mapping, mapping_bytes);
+    pthread_mutex_destroy(&reader->order);
+    munmap(reader->mapping, reader->mapping_bytes);
     free(reader);
 }
 
-static uint8_t *buffer_of(const tsr_reader *reader, unsigned member) {
-    return reader->memory + member * (size_t)TSR_READ_BUFFER_BYTES;
+static uint8_t *buffer_of(const tsr_reader *reader, uint64_t slot) {
+    return reader->memory + slot * TSR_READ_BUFFER_BYTES;
 }
 
-/* Large pages are a hint: the disk pins pages, and few of them take less time. */
-static void start_crew(tsr_reader *reader, uint64_t state_bytes) {
+static void start_crews(tsr_reader *reader, uint64_t state_bytes) {
     if (state_bytes < TSR_CREW_BYTES_MIN || reader->crew.thread_count) return;
-    (void)madvise(reader->memory, memory_bytes, MADV_HUGEPAGE);
-    tsr_crew_start(&reader->crew);
+    tsr_crew_start(&reader->crew, 1);
+    tsr_crew_start(&reader->readers, TSR_READERS_PER_CPU);
+    /* Where there is no memory for more, one slot will do. */
+    (void)map_buffers(reader,
+                      reader->crew.thread_count + reader->readers.thread_count + TSR_READ_AHEAD);
 }
 
 void tsr_reader_reserve(tsr_reader *reader, uint64_t state_bytes) {
     size_t size = state_bytes < TSR_READ_BUFFER_BYTES ? (size_t)state_bytes : TSR_READ_BUFFER_BYTES;
-    start_crew(reader, state_bytes);
-    for (unsigned i = 0; i < reader->crew.thread_count; i++)
-        memset(buffer_of(reader, i), 0, TSR_READ_BUFFER_BYTES);
-    memset(buffer_of(reader, TSR_CREW_MAX), 0, size); /* the feeder's */
+    start_crews(reader, state_bytes);
+    for (uint32_t i = 0; i < reader->slot_count; i++) memset(buffer_of(reader, i), 0, size);
 }
 
 /* ---- files ---- */
@@ -168,8 +182,8 @@ static tsr_read_cursor begin_at(const tsr_manifest *manifest, tsr_part part) {
     return at;
 }
 
-static void form_group(const tsr_manifest *manifest, void *const *destinations, tsr_read_cursor *at,
-                       tsr_read_slot *slot) {
+static void form_group(const tsr_reader *reader, const tsr_manifest *manifest,
+                       void *const *destinations, tsr_read_cursor *at, tsr_read_slot *slot) {
     uint64_t size = 0;
     slot->count = 0;
     while (slot->count < TSR_READ_JOBS && has_next(manifest, at)) {
@@ -177,10 +191,13 @@ static void form_group(const tsr_manifest *manifest, void *const *destinations, 
         if (slot->count && size + chunk->size_bytes > TSR_READ_GROUP_BYTES) break;
         if (slot->count && chunk->segment != slot->jobs[0].chunk->segment) break;
         uint8_t *to = destinations ? destinations[at->tensor] : NULL;
-        slot->jobs[slot->count++] =
-            (tsr_read_job){.chunk = chunk,
-                           .tensor = manifest->tensors[at->tensor].name,
-                           .destination = to ? to + at->tensor_offset : NULL};
+        if (to) to += at->tensor_offset;
+        slot->jobs[slot->count++] = (tsr_read_job){
+            .chunk = chunk,
+            .tensor = manifest->tensors[at->tensor].name,
+            .destination = to,
+            .straight = to && chunk->size_bytes >= TSR_READ_STRAIGHT_BYTES_MIN &&
+                        tsr_large_pages_hold(&reader->large_pages, to, chunk->size_bytes)};
         size += chunk->size_bytes;
         at->tensor_offset += chunk->size_bytes;
         at->of_tensor++;
@@ -189,28 +206,77 @@ static void form_group(const tsr_manifest *manifest, void *const *destinations, 
     TSR_ASSERT(slot->count);
 }
 
+/* ---- done by the readers ---- */
+
+/* The blocks that are its alone; what shares a block with its neighbours is copied. False: not so.
+ */
+static bool read_straight(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
+                          const tsr_read_job *job) {
+    const uint64_t align = TSR_DIRECT_ALIGN;
+    const uint64_t start = job->chunk->offset, end = start + job->chunk->size_bytes;
+    const uint64_t low = (start + align - 1) / align * align, high = end / align * align;
+    const uint8_t *edge = NULL;
+    if (read_direct(tsr_ctx_io(ctx), file->direct, job->destination + (low - start),
+                    (size_t)(high - low), low) != high - low)
+        return false;
+    if (low > start) {
+        if (read_window(ctx, file, buffer, start, low, &edge).code) return false;
+        memcpy(job->destination, edge, (size_t)(low - start));
+    }
+    if (end > high) {
+        if (read_window(ctx, file, buffer, high, end, &edge).code) return false;
+        memcpy(job->destination + (high - start), edge, (size_t)(end - high));
+    }
+    return true;
+}
+
+static tsr_result fill(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
+                       tsr_read_slot *slot) {
+    const tsr_chunk_row *first = slot->jobs[0].chunk, *last = slot->jobs[slot->count - 1].chunk;
+    slot->bytes = NULL;
+    if (slot->count == 1 && slot->jobs[0].straight && file->direct >= 0 &&
+        read_straight(ctx, file, buffer, &slot->jobs[0]))
+        return TSR_SUCCESS;
+    tsr_error_clear(ctx);
+    return read_window(ctx, file, buffer, first->offset, last->offset + last->size_bytes,
+                       &slot->bytes);
+}
+
+/* What was read is hashed in the order of the groups. */
+static void read_group(void *user, uint64_t index, unsigned member) {
+    tsr_reader *reader = user;
+    tsr_read_slot *slot = &reader->slots[index % reader->slot_count];
+    (void)member;
+    slot->result =
+        fill(&slot->ctx, reader->file, buffer_of(reader, index % reader->slot_count), slot);
+    pthread_mutex_lock(&reader->order);
+    slot->was_read = true;
+    for (; reader->slots[reader->read_count % reader->slot_count].was_read; reader->read_count++)
+        reader->slots[reader->read_count % reader->slot_count].was_read = false;
+    tsr_crew_offer(&reader->crew, reader->read_count);
+    pthread_mutex_unlock(&reader->order);
+}
+
 /* ---- done by the crew ---- */
 
 /* What will be used is what is hashed, while it is still near the processor; two leaves at a time,
  * because they are hashed in pairs. */
-static void take_bytes(const tsr_read_job *job, uint64_t at, const uint8_t *bytes, size_t size,
-                       tsr_tree_hasher *hasher) {
-    const size_t step = (size_t)2 * TSR_HASH_LEAF_BYTES;
-    if (!job->destination) {
-        tsr_tree_hasher_update(hasher, bytes, size);
-        return;
-    }
+static tsr_digest take_bytes(const tsr_read_job *job, const uint8_t *bytes) {
+    const size_t step = (size_t)2 * TSR_HASH_LEAF_BYTES, size = job->chunk->size_bytes;
+    tsr_tree_hasher hasher;
+    if (!job->destination) return tsr_hash_tree(bytes, size);
+    tsr_tree_hasher_init(&hasher);
     for (size_t done = 0; done < size; done += step) {
         size_t part = size - done < step ? size - done : step;
-        memcpy(job->destination + at + done, bytes + done, part);
-        tsr_tree_hasher_update(hasher, job->destination + at + done, part);
+        memcpy(job->destination + done, bytes + done, part);
+        tsr_tree_hasher_update(&hasher, job->destination + done, part);
     }
+    return tsr_tree_hasher_finish(&hasher);
 }
 
-static tsr_result check_job(tsr_ctx *ctx, const tsr_read_job *job, tsr_tree_hasher *hasher) {
+static tsr_result check_job(tsr_ctx *ctx, const tsr_read_job *job, tsr_digest digest) {
     char expected[TSR_DIGEST_HEX + 1], found[TSR_DIGEST_HEX + 1];
     const tsr_chunk_row *chunk = job->chunk;
-    tsr_digest digest = tsr_tree_hasher_finish(hasher);
     if (tsr_digest_equal(&digest, &chunk->digest) || TSR_MUTANT(CHUNKS_UNCHECKED))
         return TSR_SUCCESS;
     tsr_digest_format(&chunk->digest, expected);
@@ -222,66 +288,23 @@ static tsr_result check_job(tsr_ctx *ctx, const tsr_read_job *job, tsr_tree_hash
          expected);
 }
 
-/* Chunks that fit a window together. */
-static tsr_result verify_short(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
-                               const tsr_read_job *jobs, uint32_t count) {
-    const tsr_chunk_row *first = jobs[0].chunk, *last = jobs[count - 1].chunk;
-    const uint8_t *bytes = NULL;
-    TRY(ctx,
-        read_window(ctx, file, buffer, first->offset, last->offset + last->size_bytes, &bytes));
-    for (uint32_t i = 0; i < count; i++) {
-        const tsr_chunk_row *chunk = jobs[i].chunk;
-        tsr_tree_hasher hasher;
-        tsr_tree_hasher_init(&hasher);
-        take_bytes(&jobs[i], 0, bytes + (chunk->offset - first->offset), chunk->size_bytes,
-                   &hasher);
-        TRY(ctx, check_job(ctx, &jobs[i], &hasher));
-    }
-    return TSR_SUCCESS;
-}
-
-/* A chunk that is longer than a window. */
-static tsr_result verify_long(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
-                              const tsr_read_job *job) {
-    const uint64_t window = TSR_READ_WINDOW_BYTES, size = job->chunk->size_bytes;
-    tsr_tree_hasher hasher;
-    tsr_tree_hasher_init(&hasher);
-    for (uint64_t at = 0; at < size; at += window) {
-        uint64_t part = size - at < window ? size - at : window, start = job->chunk->offset + at;
-        const uint8_t *bytes = NULL;
-        TRY(ctx, read_window(ctx, file, buffer, start, start + part, &bytes));
-        take_bytes(job, at, bytes, (size_t)part, &hasher);
-    }
-    return check_job(ctx, job, &hasher);
-}
-
-static uint32_t count_fitting(const tsr_read_slot *slot, uint32_t first) {
-    uint64_t start = slot->jobs[first].chunk->offset;
-    uint32_t i = first;
-    for (; i < slot->count; i++) {
-        const tsr_chunk_row *chunk = slot->jobs[i].chunk;
-        if (chunk->offset + chunk->size_bytes - start > TSR_READ_WINDOW_BYTES) break;
-    }
-    return i - first;
-}
-
-static tsr_result verify_jobs(tsr_ctx *ctx, const tsr_segment_file *file, uint8_t *buffer,
-                              const tsr_read_slot *slot) {
-    for (uint32_t i = 0; i < slot->count;) {
-        uint32_t fitting = count_fitting(slot, i);
-        if (fitting)
-            TRY(ctx, verify_short(ctx, file, buffer, &slot->jobs[i], fitting));
-        else
-            TRY(ctx, verify_long(ctx, file, buffer, &slot->jobs[i]));
-        i += fitting ? fitting : 1;
+static tsr_result verify_jobs(tsr_ctx *ctx, const tsr_read_slot *slot) {
+    const tsr_read_job *first = &slot->jobs[0];
+    if (!slot->bytes)
+        return check_job(ctx, first, tsr_hash_tree(first->destination, first->chunk->size_bytes));
+    for (uint32_t i = 0; i < slot->count; i++) {
+        const tsr_read_job *job = &slot->jobs[i];
+        const uint8_t *bytes = slot->bytes + (job->chunk->offset - first->chunk->offset);
+        TRY(ctx, check_job(ctx, job, take_bytes(job, bytes)));
     }
     return TSR_SUCCESS;
 }
 
 static void verify_group(void *user, uint64_t index, unsigned member) {
     tsr_reader *reader = user;
-    tsr_read_slot *slot = &reader->slots[index % TSR_READ_SLOTS];
-    slot->result = verify_jobs(&slot->ctx, reader->file, buffer_of(reader, member), slot);
+    tsr_read_slot *slot = &reader->slots[index % reader->slot_count];
+    (void)member;
+    if (!slot->result.code) slot->result = verify_jobs(&slot->ctx, slot);
 }
 
 /* ---- a state ---- */
@@ -301,36 +324,48 @@ static tsr_result open_generation(tsr_ctx *ctx, int gens, const tsr_manifest *ma
 static tsr_result check_groups(tsr_ctx *ctx, const tsr_reader *reader, uint64_t first,
                                uint64_t end) {
     for (uint64_t i = first; i < end; i++) {
-        const tsr_read_slot *slot = &reader->slots[i % TSR_READ_SLOTS];
+        const tsr_read_slot *slot = &reader->slots[i % reader->slot_count];
         if (slot->result.code) return tsr_error_adopt(ctx, &slot->ctx);
     }
     return TSR_SUCCESS;
 }
 
+static void wait_groups(tsr_reader *reader, uint64_t count) {
+    tsr_crew_wait(&reader->readers, count);
+    tsr_crew_wait(&reader->crew, count);
+}
+
 static tsr_result read_groups(tsr_ctx *ctx, tsr_reader *reader, int dir,
                               const tsr_manifest *manifest, tsr_part part,
                               void *const *destinations, bool drop, tsr_segment_file *file) {
-    tsr_crew *crew = &reader->crew;
     tsr_read_cursor at = begin_at(manifest, part);
+    const uint64_t slots = reader->slot_count;
     uint64_t count = 0, checked = 0;
     while (has_next(manifest, &at)) {
         bool switches = file->fd >= 0 && manifest->chunks[at.chunk].segment != file->index;
-        uint64_t needed = switches                  ? count
-                          : count >= TSR_READ_SLOTS ? count - TSR_READ_SLOTS + 1
-                                                    : 0;
+        uint64_t needed = switches ? count : count >= slots ? count - slots + 1 : 0;
         if (needed > checked) {
-            tsr_crew_wait(crew, needed);
+            wait_groups(reader, needed);
             TRY(ctx, check_groups(ctx, reader, checked, needed));
             checked = needed;
         }
-        tsr_read_slot *slot = &reader->slots[count % TSR_READ_SLOTS];
-        form_group(manifest, destinations, &at, slot);
+        tsr_read_slot *slot = &reader->slots[count % slots];
+        form_group(reader, manifest, destinations, &at, slot);
         slot->ctx = tsr_ctx_fork(ctx);
         TRY(ctx, next_segment(ctx, dir, manifest, slot->jobs[0].chunk->segment, drop, file));
-        tsr_crew_offer(crew, ++count);
+        tsr_crew_offer(&reader->readers, ++count);
     }
-    tsr_crew_wait(crew, count);
+    wait_groups(reader, count);
     return check_groups(ctx, reader, checked, count);
+}
+
+static void begin_groups(tsr_reader *reader, void *const *destinations) {
+    reader->read_count = 0;
+    for (uint32_t i = 0; i < TSR_READ_SLOTS; i++) reader->slots[i].was_read = false;
+    reader->large_pages.count = 0;
+    if (destinations && reader->readers.thread_count) tsr_large_pages_find(&reader->large_pages);
+    tsr_crew_begin(&reader->readers, read_group, reader);
+    tsr_crew_begin(&reader->crew, verify_group, reader);
 }
 
 tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_manifest *manifest,
@@ -339,10 +374,11 @@ tsr_result tsr_read_part(tsr_ctx *ctx, tsr_reader *reader, int gens, const tsr_m
     tsr_segment_file file = {.fd = -1, .direct = -1};
     int dir = -1;
     TRY(ctx, open_generation(ctx, gens, manifest, &dir));
-    start_crew(reader, tsr_manifest_data_bytes(manifest));
+    start_crews(reader, tsr_manifest_data_bytes(manifest));
     reader->file = &file;
-    tsr_crew_begin(&reader->crew, TSR_CREW_READ, verify_group, reader);
+    begin_groups(reader, destinations);
     tsr_result result = read_groups(ctx, reader, dir, manifest, part, destinations, drop, &file);
+    tsr_crew_cancel(&reader->readers);
     tsr_crew_cancel(&reader->crew);
     reader->file = NULL;
     close_segment(io, &file);

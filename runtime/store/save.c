@@ -53,7 +53,7 @@ static void copy_state(tsr_store *store) {
     tsr_crew *crew = &store->reader->crew;
     uint64_t per_task = chunks_per_copy(store);
     uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
-    tsr_crew_begin(crew, TSR_CREW_COMPUTE, copy_chunks, store);
+    tsr_crew_begin(crew, copy_chunks, store);
     tsr_crew_offer(crew, tasks);
     tsr_crew_wait(crew, tasks);
 }

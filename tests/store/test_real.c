@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -146,4 +147,72 @@ Test(store_real, killed_while_saving) {
     }
     remove_tree(root);
     end(b);
+}
+
+/* ---- a state that is worth threads ---- */
+
+enum { LARGE_TENSORS = 4, LARGE_BYTES = 48 << 20 };
+
+/* Of lengths that leave no tensor after the first at a whole block. */
+static void divide_large(uint8_t *memory, size_t skip, tsr_tensor tensors[static LARGE_TENSORS]) {
+    static const char *const names[] = {"a", "b", "c", "d"};
+    static const uint64_t sizes[] = {(13 << 20) + 5, 77, (9 << 20) + 4096, 4 << 20};
+    for (size_t i = 0; i < LARGE_TENSORS; i++) {
+        tensors[i] = (tsr_tensor){names[i], TSR_DTYPE_UI8, {1, {sizes[i]}}, memory + skip};
+        skip += sizes[i] + 64 - sizes[i] % 64;
+    }
+}
+
+static void fill_large(const tsr_tensor *tensors, uint64_t seed) {
+    for (size_t i = 0; i < LARGE_TENSORS; i++)
+        for (uint64_t k = 0; k < tensors[i].shape.dims[0]; k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            ((uint8_t *)tensors[i].data)[k] = (uint8_t)(seed >> 56);
+        }
+}
+
+/* With large pages, where the system has them, and without; fresh, and touched before. */
+Test(store_real, a_large_state_lands_where_it_will_be_used) {
+    for (int large = 0; large <= 1; large++)
+        for (int way = 0; way < 4; way++) {
+            char root[64];
+            tsr_ctx ctx = {0};
+            tsr_store *store = NULL;
+            tsr_recovery recovery;
+            tsr_tensor saved[LARGE_TENSORS], landed[LARGE_TENSORS];
+            const tsr_position position = {.step = 1, .virtual_ranks = 1};
+            uint8_t *from = calloc(1, LARGE_BYTES);
+            uint8_t *to =
+                mmap(NULL, LARGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            cr_assert(from && to != MAP_FAILED);
+            (void)madvise(to, LARGE_BYTES, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+            if (way & 1) memset(to, 0x5a, LARGE_BYTES);
+            divide_large(from, 0, saved);
+            divide_large(to, way & 2 ? 24 : 0, landed);
+            fill_large(saved, (uint64_t)way + 1);
+            tsr_store_options options = {.size_bytes = sizeof options,
+                                         .directory = scratch(root),
+                                         .keep = 2,
+                                         .region = "train",
+                                         .tensors = landed,
+                                         .tensor_count = LARGE_TENSORS};
+            for (int life = 0; life < 2; life++) {
+                tsr_result result =
+                    tsr_store_open(&ctx, &options, TSR_RESUME_AUTO, 0, &store, &recovery);
+                cr_assert_eq(result.code, TSR_OK, "%s", ctx.error.text);
+                if (!life) {
+                    cr_assert_eq(tsr_store_reserve(&ctx, store, saved, LARGE_TENSORS).code, TSR_OK);
+                    cr_assert_eq(tsr_store_save(&ctx, store, &position).code, TSR_OK);
+                    cr_assert_eq(tsr_store_wait(store).committed_count, 1);
+                } else
+                    cr_assert_eq(tsr_store_load(&ctx, store, landed, LARGE_TENSORS).code, TSR_OK);
+                tsr_store_close(&ctx, store);
+            }
+            for (size_t i = 0; i < LARGE_TENSORS; i++)
+                cr_assert_eq(memcmp(saved[i].data, landed[i].data, saved[i].shape.dims[0]), 0,
+                             "tensor '%s', large %d, way %d", saved[i].name, large, way);
+            remove_tree(root);
+            munmap(to, LARGE_BYTES);
+            free(from);
+        }
 }
