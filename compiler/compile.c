@@ -8,6 +8,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/mlir.h"
 #include "compiler/package.h"
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/ptxas.h"
@@ -81,8 +82,21 @@ static TSR_RESULT keep_document(compilation *c, tsr_document document, const tsr
     return TSR_SUCCESS;
 }
 
+/* What the passes noted on the module. */
+static TSR_RESULT keep_deployment(compilation *c, MlirModule module) {
+    MlirOperation self = mlirModuleGetOperation(module);
+    const char *text = tsr_op_string(self, TSR_SR_DEPLOYMENT);
+    if (!text) return TSR_SUCCESS;
+    c->documents[TSR_DOCUMENT_DEPLOYMENT] = tsr_arena_strdup(&c->arena, text);
+    if (!c->documents[TSR_DOCUMENT_DEPLOYMENT])
+        FAIL(c->ctx, TSR_MEMORY, "no memory to keep the deployment");
+    mlirOperationRemoveDiscardableAttributeByName(self, tsr_ref(TSR_SR_DEPLOYMENT));
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT run_autodiff(compilation *c) {
-    return tsr_graph_lower(c->ctx, c->module, &c->diags, NULL);
+    TRY(c->ctx, tsr_graph_lower(c->ctx, c->module, &c->diags, NULL));
+    return keep_deployment(c, c->module);
 }
 
 static TSR_RESULT keep_schedule(compilation *c, MlirModule module) {
@@ -236,6 +250,7 @@ static TSR_RESULT run_bundle(compilation *c) {
                            .graph_size_bytes = strlen(graph),
                            .schedule = schedule,
                            .schedule_size_bytes = strlen(schedule),
+                           .deployment = c->documents[TSR_DOCUMENT_DEPLOYMENT],
                            .target_count = c->job_count};
     tsr_package_target *targets = TSR_NEW(&c->arena, tsr_package_target, c->job_count);
     if (!targets) FAIL(c->ctx, TSR_MEMORY, "no memory to write the bundle");

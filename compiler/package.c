@@ -6,6 +6,7 @@
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "manifests/deployment.h"
+#include "runtime/base/io.h"
 #include "runtime/data/array_file.h"
 
 #include <math.h>
@@ -291,6 +292,41 @@ static TSR_RESULT encode_target(tsr_ctx *ctx, const tsr_package *package,
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT write_beside(tsr_ctx *ctx, const char *path, const char *json, size_t size_bytes,
+                               tsr_arena *arena) {
+    tsr_io_atomic file = {0};
+    TRY(ctx, tsr_io_atomic_open(ctx, path, arena, &file));
+    tsr_result result = tsr_io_write_all(ctx, file.fd, path, json, size_bytes, 0);
+    if (!result.code) result = tsr_io_atomic_commit(ctx, &file);
+    tsr_io_atomic_abandon(ctx, &file);
+    return result;
+}
+
+/* The whole manifest for the bundle; what is asked for, to a file in the bundle's folder. */
+static TSR_RESULT encode_deployment(tsr_ctx *ctx, const char *path, const tsr_package *package,
+                                    tsr_arena *arena, char **out_json, size_t *out_size_bytes) {
+    tsr_deployment deployment = {0};
+    const char *text = package->deployment, *slash = strrchr(path, '/');
+    char *json = NULL;
+    size_t size_bytes = 0;
+    if (text) TRY(ctx, tsr_deployment_read(ctx, text, strlen(text), arena, &deployment));
+    TRY(ctx, tsr_deployment_encode(ctx, package->config, text ? &deployment : NULL, TSR_PART_ALL,
+                                   arena, out_json, out_size_bytes));
+    if (!deployment.path) return TSR_SUCCESS;
+    if (strchr(deployment.path, '/') || deployment.path[0] == '.')
+        FAIL(ctx, TSR_COMPILE,
+             "the manifest's path is '%s'; expected the name of a file, which goes beside the "
+             "bundle",
+             deployment.path);
+    const char *beside =
+        slash ? tsr_arena_printf(arena, "%.*s/%s", (int)(slash - path), path, deployment.path)
+              : deployment.path;
+    if (!beside) FAIL(ctx, TSR_MEMORY, "no memory for the path of the manifest");
+    TRY(ctx, tsr_deployment_encode(ctx, package->config, &deployment, deployment.include, arena,
+                                   &json, &size_bytes));
+    return write_beside(ctx, beside, json, size_bytes, arena);
+}
+
 tsr_result tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *package,
                              tsr_arena *arena) {
     char *config = NULL, *deployment = NULL;
@@ -301,7 +337,7 @@ tsr_result tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *
     tsr_bundle_target *targets = TSR_NEW(arena, tsr_bundle_target, package->target_count + 1);
     if (!targets) FAIL(ctx, TSR_MEMORY, "no memory for %zu targets", package->target_count);
     TRY(ctx, tsr_config_encode(ctx, package->config, arena, &config, &spec.config_size_bytes));
-    TRY(ctx, tsr_deployment_encode(ctx, package->config, arena, &deployment, &deployment_size));
+    TRY(ctx, encode_deployment(ctx, path, package, arena, &deployment, &deployment_size));
     blobs[count++] = (tsr_bundle_blob){.media_type = TSR_MEDIA_IR,
                                        .title = "graph.mlir",
                                        .bytes = package->graph,

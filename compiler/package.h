@@ -45,13 +45,15 @@ typedef struct tsr_package {
     size_t graph_size_bytes;
     const char *schedule; /* schedule as JSON */
     size_t schedule_size_bytes;
+    const char *deployment; /* what passes made of mesh and state, as JSON; NULL: nothing */
     char *provenance; /* bundle/provenance.h: what it was built from */
     size_t provenance_size_bytes;
     tsr_package_weights weights;
     const tsr_package_target *targets;
     size_t target_count;
 } tsr_package;
-/* Encodes config, deployment manifest and programs, and writes `path` whole or not at all. */
+/* Encodes config, deployment manifest and programs, and writes `path` whole or not at all; and the
+ * manifest beside it where the deployment names a file. */
 TSR_RESULT tsr_package_write(tsr_ctx *ctx, const char *path, const tsr_package *package,
                              tsr_arena *arena);
 

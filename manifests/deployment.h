@@ -4,16 +4,82 @@
  * mesh, shards of parameters and optimizer state, collectives, checkpoints, pipeline stages with
  * their entries. Canonical JSON (application/vnd.tessera.deployment.v1+json; layout in
  * manifests/README.md, schemas/deployment.schema.json).
+ *
+ * What the compiler's passes did is a struct of its own, a tsr_deployment, with a JSON form that
+ * goes from stage to stage. The manifest is made of that and of the config.
  */
 #ifndef TSR_MANIFESTS_DEPLOYMENT_H
 #define TSR_MANIFESTS_DEPLOYMENT_H
 
 #include "manifests/config.h"
 
-/* For one physical rank, which holds every virtual rank and every tensor whole: no collectives, one
- * pipeline stage. `config` is verified first (TSR_COMPILE). The bytes are a function of the config
- * alone; *out_json is in the arena, NUL-terminated. */
-TSR_RESULT tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config, tsr_arena *arena,
+enum {
+    TSR_DEPLOYMENT_AXES_MAX = 64,
+    TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
+};
+
+typedef struct tsr_deployment_axis {
+    const char *name;
+    uint64_t size; /* positions, 1 … TSR_CONFIG_VIRTUAL_RANKS_MAX */
+} tsr_deployment_axis;
+
+/* A parameter or state that is spread over an axis: position i holds elements [begin[i], end[i]) of
+ * the unpadded row-major tensor. */
+typedef struct tsr_deployment_shard {
+    const char *tensor, *axis;
+    size_t position_count; /* 1 … TSR_DEPLOYMENT_POSITIONS_MAX */
+    uint64_t *begin, *end; /* ascending, covering the tensor */
+} tsr_deployment_shard;
+
+typedef struct tsr_deployment_collective {
+    const char *entry, *kind, *axis; /* kind: "all_reduce", "reduce_scatter", "all_gather" */
+    const char *tensor;              /* the parameter, or the one whose gradient it is */
+    uint64_t positions, bytes;       /* bytes that all positions together send */
+} tsr_deployment_collective;
+
+/* What recomputation made of an entry, in bytes of forward values that the backward pass keeps. */
+typedef struct tsr_deployment_recompute {
+    const char *entry;
+    uint64_t bytes_before, bytes_saved; /* without recomputation; with it */
+    uint64_t ops, operations;           /* run again; about how much arithmetic that is */
+} tsr_deployment_recompute;
+
+typedef enum tsr_deployment_part {
+    TSR_PART_MESH = 1,
+    TSR_PART_PIPELINE = 2,
+    TSR_PART_OPTIMIZER = 4,
+    TSR_PART_CHECKPOINT = 8,
+    TSR_PART_COLLECTIVES = 16,
+    TSR_PART_STAGES = 32,
+    TSR_PART_ALL = 63,
+} tsr_deployment_part;
+
+typedef struct tsr_deployment {
+    size_t axis_count, shard_count, collective_count, recompute_count;
+    tsr_deployment_axis *axes;
+    tsr_deployment_shard *shards;
+    tsr_deployment_collective *collectives;
+    tsr_deployment_recompute *recomputes;
+    const char *path; /* where a tool writes the manifest, too; NULL: nowhere */
+    unsigned include; /* the tsr_deployment_parts of that file */
+} tsr_deployment;
+
+/* 0 where there is no part of that name. */
+unsigned tsr_deployment_part_parse(const char *name);
+
+/* The struct as JSON, and back: whole or TSR_CORRUPT, with what was expected. In the arena. */
+TSR_RESULT tsr_deployment_write(tsr_ctx *ctx, const tsr_deployment *deployment, tsr_arena *arena,
+                                char **out_json, size_t *out_size_bytes);
+TSR_RESULT tsr_deployment_read(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
+                               tsr_deployment *out_deployment);
+
+/* The manifest, with the parts that are asked for: TSR_PART_ALL in a bundle. For one physical rank,
+ * which holds every virtual rank and every position. `config` is verified first, and that it has
+ * the tensors and entries which the deployment names, and that shards cover theirs (TSR_COMPILE).
+ * `deployment` NULL: nothing is spread or computed again. The bytes are a function of these alone;
+ * *out_json is in the arena, NUL-terminated. */
+TSR_RESULT tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config,
+                                 const tsr_deployment *deployment, unsigned parts, tsr_arena *arena,
                                  char **out_json, size_t *out_size_bytes);
 
 #endif

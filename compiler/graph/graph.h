@@ -15,7 +15,7 @@
     "tessera-streams,tessera-keep-entries,"                                                        \
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
-    "tessera-local-collectives,tessera-decompose,"                                                 \
+    "tessera-export-deployment-manifest,tessera-local-collectives,tessera-decompose,"              \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 typedef struct tsr_graph_options {

@@ -9,13 +9,15 @@
 
 /* On programs that autodiff has run on. */
 #define TSR_SR_PIPELINE                                                                            \
-    "canonicalize,cse,tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart"
+    "canonicalize,cse,tessera-optimizer-shard,tessera-insert-recompute,"                           \
+    "tessera-resilience-restart,tessera-export-deployment-manifest"
 
-bool tsr_pass_handlers(MlirModule module);           /* handlers.c */
-bool tsr_pass_open_regions(MlirModule module);       /* open.c */
-bool tsr_pass_optimizer_shard(MlirModule module);    /* shard.c */
-bool tsr_pass_local_collectives(MlirModule module);  /* collectives.c */
-bool tsr_pass_insert_recompute(MlirModule module);   /* recompute.c */
-bool tsr_pass_resilience_restart(MlirModule module); /* restart.c */
+bool tsr_pass_handlers(MlirModule module);                   /* handlers.c */
+bool tsr_pass_open_regions(MlirModule module);               /* open.c */
+bool tsr_pass_optimizer_shard(MlirModule module);            /* shard.c */
+bool tsr_pass_local_collectives(MlirModule module);          /* collectives.c */
+bool tsr_pass_insert_recompute(MlirModule module);           /* recompute.c */
+bool tsr_pass_resilience_restart(MlirModule module);         /* restart.c */
+bool tsr_pass_export_deployment_manifest(MlirModule module); /* manifest.c */
 
 #endif

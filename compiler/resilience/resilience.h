@@ -57,6 +57,9 @@ enum { TSR_SR_VALUES_MAX = 12 };
 /* !async.token or !tessera_sr.token. */
 bool tsr_sr_is_token(MlirType type);
 
+/* Of the module: what its passes made of it, as JSON (manifest.c). */
+#define TSR_SR_DEPLOYMENT "tessera_sr.deployment"
+
 /* What tessera-insert-recompute planned (recompute.c). */
 #define TSR_SR_RECOMPUTE "tessera_sr.recompute"
 

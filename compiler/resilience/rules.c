@@ -191,6 +191,13 @@ static bool check_manifest(MlirOperation op) {
         tsr_diag_error(where(op), TSR_DIAG_SR_MANIFEST, "%s: path is empty", tsr_op_name(op));
         return false;
     }
+    if (path && (strchr(path, '/') || path[0] == '.')) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_MANIFEST,
+                       "%s: path is \"%s\"; expected the name of a file, which goes beside the "
+                       "bundle",
+                       tsr_op_name(op), path);
+        return false;
+    }
     for (intptr_t i = 0; !mlirAttributeIsNull(include) && i < mlirArrayAttrGetNumElements(include);
          i++) {
         const char *part = tsr_attr_string(mlirArrayAttrGetElement(include, i));

@@ -83,6 +83,7 @@ def Target_DocumentOp : Target_Op<"document"> {
     graph     the source as Graph IR, with locations
     schedule  the groups and what each entry runs, as JSON
     config    tensors, their init rules, entries and their ports, as JSON (manifests/config.h)
+    deployment  shards, collectives and recomputation, as JSON (manifests/deployment.h)
   }];
   let arguments = (ins StrAttr:$kind, StrAttr:$text);
   let assemblyFormat = "$kind $text attr-dict";

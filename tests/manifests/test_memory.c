@@ -55,7 +55,7 @@ static tsr_result decode_program(tsr_ctx *ctx, const subject *s, tsr_arena *aren
 }
 static tsr_result encode_deployment(tsr_ctx *ctx, const subject *s, tsr_arena *arena, void *out) {
     size_t size;
-    return tsr_deployment_encode(ctx, &s->config, arena, out, &size);
+    return tsr_deployment_encode(ctx, &s->config, NULL, TSR_PART_ALL, arena, out, &size);
 }
 
 static void check(action act, unsigned allocations_min) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `tessera-run --check --json` and `tessera-aot inspect --json` print, against schemas/.
+"""What `tessera-run --check --json`, `--metrics` and `tessera-aot inspect --json` print, against schemas/.
 
 Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without jsonschema.
 """
@@ -77,8 +77,19 @@ def make_slice(folder):
     return str(folder / "slice.tsb"), [m["annotations"]["dev.tessera.target"] for m in others]
 
 
+def train(folder):
+    """The lines of two runs, the second one resumed."""
+    digits, log = ROOT + "/examples/digits", folder / "metrics.jsonl"
+    data = [f"--data={key}={digits}/{part}-{key.split('_')[-1]}.npy" for part, keys in
+            (("train", ("images", "labels")), ("test", ("test_images", "test_labels"))) for key in keys]
+    for steps in ("2", "4"):
+        subprocess.run([RUN, BUNDLE, *data, "--steps", steps, "--state-dir", str(folder / "S"), "--quiet", "--metrics", str(log)],
+                       check=True, stdout=subprocess.DEVNULL)
+    return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+
+
 def main():
-    check, inspect = validator("check"), validator("inspect")
+    check, inspect, metrics = validator("check"), validator("inspect"), validator("metrics")
     with tempfile.TemporaryDirectory() as folder:
         broken, missing = pathlib.Path(folder) / "broken.tsb", pathlib.Path(folder) / "no.tsb"
         broken.write_bytes(pathlib.Path(BUNDLE).read_bytes()[:5120])
@@ -93,8 +104,9 @@ def main():
                 run(5, RUN, "--check", "--json", one, "--cpu", "x86-64-v3")]
         part, gone = make_slice(pathlib.Path(folder))
         views = [run(0, AOT, "inspect", "--json", name) for name in (BUNDLE, one, part)]
+        lines = train(pathlib.Path(folder))
         text = subprocess.run([AOT, "inspect", part], stdout=subprocess.PIPE, check=True).stdout.decode()
-    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views]:
+    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views] + [(metrics, d) for d in lines]:
         for error in validate.iter_errors(document):
             sys.exit(f"{error.message[:200]} at {list(error.path)}")
     assert good["runs"] and sum(t["chosen"] for t in good["targets"]) == 1
@@ -105,10 +117,13 @@ def main():
     assert [v["slice"] for v in views] == [None, None, {"index": views[0]["digest"], "missingTargets": gone}]
     assert views[2]["digest"] == views[0]["digest"]
     assert f"slice of that bundle; not here: {', '.join(gone)}\n" in text, text
+    assert {d["event"] for d in lines} == {"step", "eval", "save", "resume"}, lines
     count = refuses_changes(check, good, ())
+    for line in lines:
+        count += refuses_changes(metrics, {**line, "outputs": {}} if "outputs" in line else line, ())
     for view in views[1:]:
         count += refuses_changes(inspect, view, ("workspaceBytes", "peakBytes", "commands"))
-    print(len(seen), "checks and", len(views), "views are valid;", count, "changed ones are not")
+    print(len(seen), "checks,", len(views), "views and", len(lines), "lines of metrics are valid;", count, "changed ones are not")
 
 
 main()

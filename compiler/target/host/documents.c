@@ -11,6 +11,7 @@ static const char *const names[] = {
     [TSR_DOCUMENT_GRAPH] = "graph",
     [TSR_DOCUMENT_SCHEDULE] = "schedule",
     [TSR_DOCUMENT_CONFIG] = "config",
+    [TSR_DOCUMENT_DEPLOYMENT] = "deployment",
 };
 static_assert(sizeof names / sizeof names[0] == TSR_DOCUMENT_COUNT, "one name per document");
 

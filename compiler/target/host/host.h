@@ -34,6 +34,7 @@ typedef enum tsr_document {
     TSR_DOCUMENT_GRAPH,    /* the source as Graph IR, with locations */
     TSR_DOCUMENT_SCHEDULE, /* the schedule as JSON */
     TSR_DOCUMENT_CONFIG,   /* the config as JSON (manifests/config.h) */
+    TSR_DOCUMENT_DEPLOYMENT, /* what passes made of mesh and state (manifests/deployment.h) */
     TSR_DOCUMENT_COUNT
 } tsr_document;
 const char *tsr_document_name(tsr_document document); /* "name", "graph", … */

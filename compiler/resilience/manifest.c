@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-export-deployment-manifest, behind the passes that shard and recompute and before
+ * tessera-local-collectives: what they made is read off the ops and stands then on the module, as
+ * JSON (manifests/deployment.h), for the bundle and the file that tessera.system.export_manifest
+ * asks for:
+ *
+ *   mesh         the module's tessera.mesh
+ *   shards       of each optimizer step on slices: the ranges that shard_slice ops cut of the
+ *                parameter (zero3) and of its states
+ *   collectives  each all_reduce, reduce_scatter and all_gather, with the bytes that all positions
+ *                send by ring algorithms
+ *   recomputes   what tessera-insert-recompute planned for an entry
+ */
+#include "compiler/resilience/passes.h"
+#include "compiler/resilience/resilience.h"
+#include "manifests/deployment.h"
+
+#include <string.h>
+
+typedef struct exporter {
+    MlirModule module;
+    MlirOperation func;
+    tsr_ctx ctx;
+    tsr_arena arena;
+    tsr_deployment found;
+    size_t shard_room, collective_room;
+} exporter;
+
+static bool no_memory(const exporter *e) {
+    tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(e->module)), TSR_DIAG_PASS,
+                   "no memory for the deployment manifest");
+    return false;
+}
+
+/* ---- what was asked for ---------------------------------------------------------------------- */
+
+static bool take_request(exporter *e, MlirOperation op) {
+    MlirAttribute include = tsr_op_attr(op, "include");
+    if (e->found.include) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MANIFEST,
+                       "%s: the manifest is asked for twice", tsr_op_name(op));
+        return false;
+    }
+    e->found.path = tsr_op_string(op, "path");
+    e->found.include = mlirAttributeIsNull(include) ? TSR_PART_ALL : 0;
+    for (intptr_t i = 0; !mlirAttributeIsNull(include) && i < mlirArrayAttrGetNumElements(include);
+         i++)
+        e->found.include |=
+            tsr_deployment_part_parse(tsr_attr_string(mlirArrayAttrGetElement(include, i)));
+    mlirOperationDestroy(op);
+    return true;
+}
+
+static bool take_requests(exporter *e) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(e->module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+            if (tsr_sr_op_plain(op) == TSR_SR_EXPORT_MANIFEST && !take_request(e, op)) return false;
+        }
+    }
+    return true;
+}
+
+static bool read_mesh(exporter *e) {
+    MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(e->module), "tessera.mesh");
+    if (mlirAttributeIsNull(mesh) || !mlirAttributeIsADictionary(mesh)) return true;
+    intptr_t count = mlirDictionaryAttrGetNumElements(mesh);
+    e->found.axes = TSR_NEW(&e->arena, tsr_deployment_axis, (size_t)count + 1);
+    if (!e->found.axes) return no_memory(e);
+    for (intptr_t i = 0; i < count && i < TSR_DEPLOYMENT_AXES_MAX; i++) {
+        MlirNamedAttribute axis = mlirDictionaryAttrGetElement(mesh, i);
+        MlirStringRef name = mlirIdentifierStr(axis.name);
+        int64_t size = 0;
+        if (!tsr_attr_i64(axis.attribute, &size) || size < 1 || size > TSR_CONFIG_VIRTUAL_RANKS_MAX)
+            continue; /* no pass could use it */
+        tsr_deployment_axis *to = &e->found.axes[e->found.axis_count++];
+        to->name = tsr_arena_printf(&e->arena, "%.*s", (int)name.length, name.data);
+        to->size = (uint64_t)size;
+        if (!to->name) return no_memory(e);
+    }
+    return true;
+}
+
+/* ---- what the ops say ------------------------------------------------------------------------ */
+
+static bool is_step(MlirOperation op) {
+    return tsr_op_is(op, "tessera.adamw") || tsr_op_is(op, "tessera.sgd");
+}
+
+static uint64_t bytes_of(MlirValue value) {
+    tsr_type type;
+    uint64_t size = 0;
+    bool known = tsr_value_type(value, &type) && tsr_shape_size(&type.shape, type.dtype, &size);
+    return known ? size : 0;
+}
+
+/* The tensor whose slice a value is: of shard_slice, perhaps behind a gather. NULL: none. */
+static const char *sliced_name(MlirValue value) {
+    for (int depth = 0; depth < 4; depth++) {
+        MlirOperation owner = tsr_value_owner(value);
+        if (tsr_op_is(owner, "tessera.param") || tsr_op_is(owner, "tessera.opt.state"))
+            return tsr_op_string(owner, "name");
+        if (!tsr_op_is(owner, "tessera_sr.shard_slice") &&
+            !tsr_op_is(owner, "tessera_sr.all_gather"))
+            return NULL;
+        value = tsr_op_operand(owner, 0);
+    }
+    return NULL;
+}
+
+static tsr_deployment_shard *shard_of(exporter *e, const char *tensor, const char *axis) {
+    for (size_t i = 0; i < e->found.shard_count; i++)
+        if (strcmp(e->found.shards[i].tensor, tensor) == 0) return &e->found.shards[i];
+    if (e->found.shard_count == e->shard_room) {
+        size_t room = 2 * e->shard_room + 16;
+        tsr_deployment_shard *larger = TSR_NEW(&e->arena, tsr_deployment_shard, room);
+        if (!larger) return NULL;
+        if (e->shard_room) memcpy(larger, e->found.shards, e->shard_room * sizeof *larger);
+        e->found.shards = larger;
+        e->shard_room = room;
+    }
+    tsr_deployment_shard *made = &e->found.shards[e->found.shard_count];
+    *made =
+        (tsr_deployment_shard){.tensor = tensor,
+                               .axis = axis,
+                               .begin = TSR_NEW(&e->arena, uint64_t, TSR_DEPLOYMENT_POSITIONS_MAX),
+                               .end = TSR_NEW(&e->arena, uint64_t, TSR_DEPLOYMENT_POSITIONS_MAX)};
+    if (!made->begin || !made->end) return NULL;
+    e->found.shard_count++;
+    return made;
+}
+
+/* Positions ascend; one that holds nothing takes no step and has no op. */
+static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
+    int64_t position = 0, end = 0;
+    if (!tsr_op_i64(slice, "position", &position) || !tsr_op_i64(slice, "end", &end) ||
+        position >= TSR_DEPLOYMENT_POSITIONS_MAX)
+        return true;
+    tsr_deployment_shard *shard = shard_of(e, tensor, tsr_op_string(slice, "axis"));
+    if (!shard) return no_memory(e);
+    if ((size_t)position < shard->position_count) return true; /* read twice */
+    shard->begin[position] = shard->position_count ? shard->end[shard->position_count - 1] : 0;
+    shard->end[position] = (uint64_t)end;
+    shard->position_count = (size_t)position + 1;
+    return true;
+}
+
+/* A step whose operands are slices: states are spread, the parameter where it is not gathered. */
+static bool note_step(exporter *e, MlirOperation step) {
+    for (size_t i = 0; i < tsr_op_operand_count(step); i++) {
+        MlirOperation slice = tsr_value_owner(tsr_op_operand(step, i));
+        if (!tsr_op_is(slice, "tessera_sr.shard_slice")) continue;
+        const char *name = sliced_name(tsr_op_result(slice, 0));
+        bool state = i >= 2 && name, param = i == 0 && name;
+        /* Zero3 alone gathers the parameter for its readers, instead of after the step. */
+        if (param) {
+            MlirOperation whole = tsr_value_owner(tsr_op_operand(slice, 0));
+            bool gathered = tsr_op_is(whole, "tessera_sr.all_gather");
+            for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(step, 0));
+                 !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use))
+                gathered = gathered || tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.assemble");
+            param = gathered;
+        }
+        if ((state || param) && !note_slice(e, slice, name)) return false;
+    }
+    return true;
+}
+
+/* The parameter of a collective: of its operands, or of the step that takes its result. */
+static const char *collective_name(MlirOperation op) {
+    const char *name = sliced_name(tsr_op_operand(op, 0));
+    if (name) return name;
+    MlirOperation owner = tsr_value_owner(tsr_op_operand(op, 0));
+    if (is_step(owner)) return sliced_name(tsr_op_operand(owner, 0));
+    MlirValue value = tsr_op_result(op, 0);
+    for (int depth = 0; depth < 2; depth++) {
+        MlirOpOperand use = mlirValueGetFirstUse(value);
+        if (mlirOpOperandIsNull(use)) return NULL;
+        MlirOperation user = mlirOpOperandGetOwner(use);
+        if (is_step(user)) return sliced_name(tsr_op_operand(user, 0));
+        if (tsr_op_result_count(user) != 1) return NULL;
+        value = tsr_op_result(user, 0);
+    }
+    return NULL;
+}
+
+static uint64_t positions_of(const exporter *e, const char *axis) {
+    for (size_t i = 0; i < e->found.axis_count; i++)
+        if (strcmp(e->found.axes[i].name, axis) == 0) return e->found.axes[i].size;
+    return 1;
+}
+
+static bool note_collective(exporter *e, MlirOperation op, const char *kind) {
+    const char *entry = tsr_op_symbol(e->func), *tensor = collective_name(op);
+    const char *axis = tsr_op_string(op, "axis");
+    if (!tensor || !axis) return true;
+    for (size_t i = 0; i < e->found.collective_count; i++) {
+        const tsr_deployment_collective *known = &e->found.collectives[i];
+        /* reduce_scatter stands once for each position. */
+        if (strcmp(kind, "reduce_scatter") == 0 && strcmp(known->kind, kind) == 0 &&
+            strcmp(known->tensor, tensor) == 0 && strcmp(known->entry, entry) == 0)
+            return true;
+    }
+    if (e->found.collective_count == e->collective_room) {
+        size_t room = 2 * e->collective_room + 16;
+        tsr_deployment_collective *larger = TSR_NEW(&e->arena, tsr_deployment_collective, room);
+        if (!larger) return no_memory(e);
+        if (e->collective_room)
+            memcpy(larger, e->found.collectives, e->collective_room * sizeof *larger);
+        e->found.collectives = larger;
+        e->collective_room = room;
+    }
+    uint64_t positions = positions_of(e, axis);
+    bool scatter = strcmp(kind, "reduce_scatter") == 0;
+    uint64_t whole = bytes_of(scatter ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
+    e->found.collectives[e->found.collective_count++] = (tsr_deployment_collective){
+        .entry = entry,
+        .kind = kind,
+        .axis = axis,
+        .tensor = tensor,
+        .positions = positions,
+        .bytes = (positions - 1) * whole * (strcmp(kind, "all_reduce") == 0 ? 2 : 1)};
+    return true;
+}
+
+static bool read_ops(exporter *e) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(e->func)) {
+        bool done = true;
+        switch (tsr_sr_op_of(op)) {
+        case TSR_SR_ALL_REDUCE:
+            done = note_collective(e, op, "all_reduce");
+            break;
+        case TSR_SR_REDUCE_SCATTER:
+            done = note_collective(e, op, "reduce_scatter");
+            break;
+        case TSR_SR_ALL_GATHER:
+            done = note_collective(e, op, "all_gather");
+            break;
+        default:
+            if (is_step(op)) done = note_step(e, op);
+        }
+        if (!done) return false;
+    }
+    return true;
+}
+
+static void read_recompute(exporter *e) {
+    int64_t plan[4];
+    size_t count = 0;
+    if (!tsr_op_i64s(e->func, TSR_SR_RECOMPUTE, 4, plan, &count) || count != 4) return;
+    e->found.recomputes[e->found.recompute_count++] =
+        (tsr_deployment_recompute){.entry = tsr_op_symbol(e->func),
+                                   .bytes_before = (uint64_t)plan[0],
+                                   .bytes_saved = (uint64_t)plan[1],
+                                   .ops = (uint64_t)plan[2],
+                                   .operations = (uint64_t)plan[3]};
+}
+
+/* Positions behind the last that holds elements hold none. */
+static void fill_positions(exporter *e) {
+    for (size_t i = 0; i < e->found.shard_count; i++) {
+        tsr_deployment_shard *shard = &e->found.shards[i];
+        size_t positions = (size_t)positions_of(e, shard->axis);
+        uint64_t last = shard->end[shard->position_count - 1];
+        while (shard->position_count < positions) {
+            shard->begin[shard->position_count] = last;
+            shard->end[shard->position_count++] = last;
+        }
+    }
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static bool read_funcs(exporter *e) {
+    size_t funcs = 0;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(e->module)) funcs++;
+    e->found.recomputes = TSR_NEW(&e->arena, tsr_deployment_recompute, funcs + 1);
+    if (!e->found.recomputes) return no_memory(e);
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(e->module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
+        e->func = func;
+        if (!read_ops(e)) return false;
+        read_recompute(e);
+    }
+    fill_positions(e);
+    return true;
+}
+
+static bool is_worth(const tsr_deployment *found) {
+    return found->include || found->axis_count || found->shard_count || found->recompute_count;
+}
+
+static bool export_manifest(exporter *e) {
+    char *json = NULL;
+    size_t size_bytes = 0;
+    if (!take_requests(e) || !read_mesh(e) || !read_funcs(e)) return false;
+    if (!is_worth(&e->found)) return true;
+    if (tsr_deployment_write(&e->ctx, &e->found, &e->arena, &json, &size_bytes).code)
+        return no_memory(e);
+    MlirOperation self = mlirModuleGetOperation(e->module);
+    tsr_op_set(self, TSR_SR_DEPLOYMENT, tsr_attr_make_string(mlirOperationGetContext(self), json));
+    return true;
+}
+
+bool tsr_pass_export_deployment_manifest(MlirModule module) {
+    exporter e = {.module = module};
+    bool done = export_manifest(&e);
+    tsr_arena_finish(&e.arena);
+    return done;
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: manifest.py TESSERA_AOT TESSERA_OPT DIGITS_FOLDER SCHEMA
+
+Deployment manifests of the digits, sharded and with recomputation: what they say is what the passes planned, what the
+IR holds, and what the compiled program runs on.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+aot, opt, digits, schema = sys.argv[1:]
+checks = failures = 0
+try:
+    import jsonschema
+    with open(schema) as file:
+        checker = jsonschema.Draft202012Validator(json.load(file))
+except ImportError:
+    checker = None
+
+
+def check(what, good, shown=""):
+    global checks, failures
+    checks += 1
+    if not good:
+        failures += 1
+        print(f"FAILED: {what} {shown}")
+
+
+def source(stage, positions, request="", recompute=False):
+    with open(f"{digits}/digits.mlir") as file:
+        text = file.read()
+    if stage:
+        text = text.replace("module @digits {", f"module @digits attributes {{tessera.mesh = {{data = {positions}}}}} {{")
+        text = text.replace("weight_decay = 3.0e-1>}", 'weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+                            f'tessera.opt.partition = #tessera.opt.partition<"{stage}">}}')
+    request += '    tessera.schedule.recompute_hint {policy = "full"}\n' if recompute else ""
+    return text.replace("    tessera.minimize", request + "    tessera.minimize", 1)
+
+
+def build(folder, name, text):
+    with open(f"{folder}/{name}.mlir", "w") as file:
+        file.write(text)
+    return subprocess.run([aot, "build", f"{folder}/{name}.mlir", "-o", f"{folder}/{name}.tsb", "--target", "cpu:x86-64-v3",
+                           "--dump=autodiff,program", f"--dump-dir={folder}/{name}.d"], capture_output=True, text=True)
+
+
+def stored(path):
+    """The manifest in a bundle: the one blob that is JSON with a pipeline."""
+    with tarfile.open(path) as archive:
+        for member in archive.getmembers():
+            data = archive.extractfile(member).read() if member.isfile() else b""
+            if data.startswith(b'{"formatVersion"') and b'"pipeline"' in data:
+                return json.loads(data)
+    return None
+
+
+def valid(what, manifest):
+    if checker:
+        errors = [error.message for error in checker.iter_errors(manifest)]
+        check(f"{what}: valid by the schema", not errors, errors)
+
+
+def ranges(count, positions):
+    each = -(-count // positions)
+    return [(min(i * each, count), min((i + 1) * each, count)) for i in range(positions)]
+
+
+def elements(tensor):
+    count = 1
+    for dim in tensor["shape"]:
+        count *= dim
+    return count
+
+
+def plan_of(path):
+    passes = ["-tessera-verify", "-inline", "-tessera-keep-entries", "-tessera-open-regions", "-canonicalize", "-cse",
+              "-tessera-autodiff", "-tessera-optimizer-shard"]
+    text = subprocess.run([opt, *passes, path], check=True, capture_output=True, text=True).stdout
+    return [int(n) for n in re.search(r"tessera_sr.sharded = \[([^]]*)\]", text).group(1).split(",")]
+
+
+def sharded(folder, stage, positions):
+    name = f"{stage}-{positions}"
+    done = build(folder, name, source(stage, positions))
+    check(f"{name}: builds", done.returncode == 0, done.stderr)
+    manifest, plan = stored(f"{folder}/{name}.tsb"), plan_of(f"{folder}/{name}.mlir")
+    valid(name, manifest)
+    check(f"{name}: the mesh", manifest["mesh"]["axes"] == [{"name": "data", "size": positions, "batch": False}], manifest["mesh"])
+    with open(next(f"{folder}/{name}.d/{file}" for file in os.listdir(f"{folder}/{name}.d") if "program" in file)) as file:
+        program = file.read()
+    held = [0] * positions
+    for tensor in manifest["optimizer"] + (manifest["parameters"] if stage == "zero3" else []):
+        found = [(shard["begin"], shard["end"]) for shard in tensor["shards"]]
+        check(f"{name}: {tensor['name']} is spread", found == ranges(elements(tensor), positions) and
+              [shard["position"] for shard in tensor["shards"]] == list(range(positions)), found)
+        for i, (begin, end) in enumerate(found):
+            held[i] += 4 * (end - begin)
+            # The program runs on a buffer of just so many elements.
+            check(f"{name}: {tensor['name']} at {i} in the program", begin == end or f" : {end - begin}xf32" in program)
+    check(f"{name}: bytes of the fullest position", max(held) == plan[3] + (plan[1] if stage == "zero3" else 0), (held, plan))
+    check(f"{name}: other parameters are whole", stage == "zero3" or all("axis" not in t for t in manifest["parameters"]))
+    sent = sum(row["bytes"] for row in manifest["collectives"])
+    check(f"{name}: bytes sent", sent == plan[4], (sent, plan))
+    kinds = {row["kind"] for row in manifest["collectives"]}
+    check(f"{name}: collectives", kinds == ({"all_reduce", "all_gather"} if stage == "zero1" else
+                                            {"reduce_scatter", "all_gather"}), kinds)
+    print(f"{name}: {max(held)} bytes at the fullest position, {sent} bytes sent by {len(manifest['collectives'])} collectives")
+
+
+def asked(folder):
+    request = '    tessera.system.export_manifest {path = "asked.json", include = ["mesh", "checkpoint"]}\n'
+    done = build(folder, "asked", source("zero2", 3, request, recompute=True))
+    check("asked: builds", done.returncode == 0, done.stderr)
+    with open(f"{folder}/asked.json") as file:
+        part = json.load(file)
+    whole = stored(f"{folder}/asked.tsb")
+    valid("asked, in part", part)
+    valid("asked, whole", whole)
+    check("the file has the parts", sorted(part) == ["checkpoint", "formatVersion", "mesh", "name", "producer"], list(part))
+    check("and they are the bundle's", all(part[key] == whole[key] for key in part))
+    with open(next(f"{folder}/asked.d/{file}" for file in os.listdir(f"{folder}/asked.d") if "autodiff" in file)) as file:
+        plan = [int(n) for n in re.search(r"tessera_sr.recompute = \[([^]]*)\]", file.read()).group(1).split(",")]
+    row = whole["checkpoint"]["entries"][0]
+    check("recomputation is the plan's", [row["bytesBefore"], row["bytesSaved"], row["ops"], row["operations"]] == plan, (row, plan))
+    check("recomputation saves bytes", row["bytesSaved"] < row["bytesBefore"] and row["ops"] > 0, row)
+    print(f"recomputation: {row['bytesBefore']} bytes kept become {row['bytesSaved']}, {row['ops']} ops run again")
+    again = subprocess.run([aot, "build", "--from=autodiff", next(
+        f"{folder}/asked.d/{file}" for file in os.listdir(f"{folder}/asked.d") if "autodiff" in file), "-o",
+        f"{folder}/again.tsb", "--target", "cpu:x86-64-v3"], capture_output=True, text=True)
+    check("from=autodiff keeps it", again.returncode == 0 and stored(f"{folder}/again.tsb") == whole, again.stderr)
+    done = build(folder, "bad", source("", 1, '    tessera.system.export_manifest {path = "../m.json"}\n'))
+    check("a path elsewhere is refused", done.returncode != 0 and "TSR-0604" in done.stderr, done.stderr)
+
+
+def plain(folder):
+    done = build(folder, "plain", source("", 1))
+    manifest = stored(f"{folder}/plain.tsb")
+    check("nothing is spread where nothing is declared", done.returncode == 0 and manifest["formatVersion"] == "1.0" and
+          manifest["collectives"] == [] and manifest["checkpoint"] == {"policy": "none"}, manifest)
+    valid("plain", manifest)
+    check("no file is written", not [file for file in os.listdir(folder) if file.endswith(".json")])
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    plain(temporary)
+    for stage, positions in (("zero1", 4), ("zero2", 3), ("zero3", 7)):
+        sharded(temporary, stage, positions)
+    asked(temporary)
+print(f"{checks} checks, {failures} failed")
+sys.exit(1 if failures else 0)
