@@ -89,6 +89,9 @@ static bool check_region(MlirOperation op) {
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
+enum { ORDERED_MAX = 64 }; /* operands of one op */
+static_assert(TSR_SR_VALUES_MAX == 12, "the messages below say so");
+
 bool tsr_sr_is_token(MlirType type) {
     MlirContext context = mlirTypeGetContext(type);
     return mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!async.token"))) ||
@@ -121,6 +124,8 @@ static bool check_token_op(MlirOperation op, size_t *out_tensors) {
     size_t made = 0;
     if (!name || !tsr_name_valid(name))
         return fail_order(op, "its name is empty, too long or not text");
+    if (tsr_op_operand_count(op) > ORDERED_MAX)
+        return fail_order(op, "takes more than 64 values and tokens");
     if (!check_order(op, false, out_tensors) || !check_order(op, true, &made)) return false;
     if (tsr_op_result_count(op) - made == 1) return true;
     return fail_order(op, "its last result must be a token, its only one");
@@ -139,6 +144,7 @@ static bool check_leave(MlirOperation op) {
     size_t tensors = 0;
     if (!check_token_op(op, &tensors)) return false;
     if (tsr_op_result_count(op) != 1) return fail_order(op, "gives one token alone");
+    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "is left by more than 12 values");
     return true;
 }
 
@@ -158,6 +164,7 @@ static bool check_export_begin(MlirOperation op) {
     if (!check_token_op(op, &tensors)) return false;
     if (tensors % 2 || tsr_op_result_count(op) != 1)
         return fail_order(op, "takes as many tensors as values and gives one token");
+    if (tensors > 2 * TSR_SR_VALUES_MAX) return fail_order(op, "takes more than 12 values");
     return check_pairs(op, tensors / 2, false);
 }
 
@@ -166,6 +173,7 @@ static bool check_import_begin(MlirOperation op) {
     if (!check_token_op(op, &tensors)) return false;
     if (tsr_op_result_count(op) != tensors + 1)
         return fail_order(op, "gives as many values as it takes tensors, and a token");
+    if (tensors > TSR_SR_VALUES_MAX) return fail_order(op, "gives more than 12 values");
     return check_pairs(op, tensors, true);
 }
 

@@ -150,3 +150,11 @@ func.func @f(%x: tensor<f32>, %t: !async.token) {
   %e = tessera_sr.leave "a"(%t, %x) : (!async.token, tensor<f32>) -> !async.token
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<f32>, %t: !async.token) {
+  // CHECK: [TSR-0610] tessera_sr.leave: is left by more than 12 values
+  %e = tessera_sr.leave "a"(%x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %t) : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, !async.token) -> !async.token
+  return
+}
