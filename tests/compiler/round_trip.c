@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * round_trip PATH...: every module of the .mlir files below that is accepted as it stands is
+ * printed, in its own syntax, in the generic form and as bytecode, and read again; the module must
+ * be the same. Fails if an op of a dialect of ours stands in none of them.
+ */
+#include "compiler/mlir.h"
+#include "compiler/shim/shim.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMES_MAX = 1024 };
+
+static tsr_diag_list diags;
+static MlirContext context;
+static const char *names[NAMES_MAX];
+static bool seen[NAMES_MAX];
+static size_t name_count, modules, wrong;
+
+static bool is_ours(MlirStringRef name) {
+    static const char *const dialects[] = {"tessera.", "tessera_sr.", "tessera_target.", "tile.",
+                                           "tsched."};
+    for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++)
+        if (strncmp(name.data, dialects[i], strlen(dialects[i])) == 0) return true;
+    return false;
+}
+
+static void add_name(MlirStringRef name, void *user) {
+    (void)user;
+    TSR_ASSERT(name_count < NAMES_MAX);
+    if (is_ours(name)) names[name_count++] = name.data;
+}
+
+static MlirWalkResult note_op(MlirOperation op, void *user) {
+    (void)user;
+    for (size_t i = 0; i < name_count; i++)
+        if (tsr_op_is(op, names[i])) seen[i] = true;
+    return MlirWalkResultAdvance;
+}
+
+static MlirModule parse(const char *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    MlirModule module = {NULL};
+    tsr_diag_finish(&diags);
+    tsr_result result =
+        tsr_mlir_parse(&ctx, context, &diags, bytes, size_bytes, "part.mlir", &module);
+    return result.code ? (MlirModule){NULL} : module;
+}
+
+static void print(MlirModule module, tsr_print_form form, tsr_buffer *out) {
+    tsr_mlir_print(mlirModuleGetOperation(module), form, out);
+}
+
+/* What `written` reads as must print as both texts. */
+static void read_again(const char *path, const char *form, const tsr_buffer *written,
+                       const tsr_buffer *pretty, const tsr_buffer *generic) {
+    tsr_buffer again[2] = {{0}, {0}};
+    MlirModule module = parse(written->bytes, written->size_bytes);
+    bool same = !mlirModuleIsNull(module);
+    if (same) {
+        print(module, TSR_PRINT_PRETTY, &again[0]);
+        print(module, TSR_PRINT_GENERIC, &again[1]);
+        same = strcmp(again[0].bytes, pretty->bytes) == 0 &&
+               strcmp(again[1].bytes, generic->bytes) == 0;
+        mlirModuleDestroy(module);
+    }
+    if (!same) {
+        wrong++;
+        fprintf(stderr, "%s: another module after reading its %s\n--- before\n%s--- after\n%s",
+                path, form, pretty->bytes, again[0].bytes ? again[0].bytes : "(not read)\n");
+    }
+    tsr_buffer_finish(&again[0]);
+    tsr_buffer_finish(&again[1]);
+}
+
+static void check_part(const char *path, const char *text, size_t size_bytes) {
+    tsr_buffer pretty = {0}, generic = {0}, bytecode = {0};
+    MlirModule module = parse(text, size_bytes);
+    if (mlirModuleIsNull(module)) return;
+    modules++;
+    mlirOperationWalk(mlirModuleGetOperation(module), note_op, NULL, MlirWalkPreOrder);
+    print(module, TSR_PRINT_PRETTY, &pretty);
+    print(module, TSR_PRINT_GENERIC, &generic);
+    tsr_mlir_write_bytecode(module, &bytecode);
+    mlirModuleDestroy(module);
+    read_again(path, "text", &pretty, &pretty, &generic);
+    read_again(path, "generic form", &generic, &pretty, &generic);
+    read_again(path, "bytecode", &bytecode, &pretty, &generic);
+    tsr_buffer_finish(&pretty);
+    tsr_buffer_finish(&generic);
+    tsr_buffer_finish(&bytecode);
+}
+
+static int visit(const char *path, const struct stat *status, int type, struct FTW *at) {
+    static const char divider[] = "// -----";
+    size_t length = strlen(path), got;
+    char chunk[1 << 16];
+    tsr_buffer text = {0};
+    (void)status;
+    (void)at;
+    if (type != FTW_F || length < 5 || strcmp(path + length - 5, ".mlir") != 0) return 0;
+    FILE *file = fopen(path, "rb");
+    if (!file) return 1;
+    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(&text, chunk, got);
+    fclose(file);
+    for (const char *part = text.bytes; part;) {
+        const char *stop = strstr(part, divider);
+        check_part(path, part, stop ? (size_t)(stop - part) : strlen(part));
+        part = stop ? stop + strlen(divider) : NULL;
+    }
+    tsr_buffer_finish(&text);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    tsr_ctx ctx = {0};
+    size_t met = 0;
+    if (tsr_mlir_context_create(&ctx, &diags, &context).code) return 1;
+    tsr_shim_op_names(context, add_name, NULL);
+    for (int i = 1; i < argc; i++)
+        if (nftw(argv[i], visit, 16, FTW_PHYS) != 0) wrong++;
+    for (size_t i = 0; i < name_count; i++) {
+        met += seen[i];
+        if (!seen[i]) fprintf(stderr, "%s stands in no module that is read again\n", names[i]);
+    }
+    printf("%zu of %zu ops, in %zu modules\n", met, name_count, modules);
+    tsr_mlir_context_destroy(context);
+    tsr_diag_finish(&diags);
+    return wrong || met < name_count || !name_count;
+}
