@@ -4,13 +4,14 @@
  *      [--known FILE] [--found FOLDER]
  * fuzz --seeds FOLDER... --seed S --show I      prints input I
  *
- * Input I of seed S is always the same: a mutant of a module of the folders, as text or (one in
- * eight) as bytecode with bytes changed. A child runs them one after another and says in a shared
- * page where it is; when it dies or hangs, its input is run once more by a program of its own,
- * whose sanitizer names the functions on the stack. A death is upstream's if no function of ours
- * stands there but those that only call MLIR's parser or pass manager. What is ours, or not in FILE
- * (one innermost function of MLIR a row), ends with exit code 1, and so does less than P % of the
- * inputs reaching the last pass. Without sanitizers nobody can tell: only deaths of text count.
+ * Input I of seed S is always the same: a mutant of a module of the folders, as text, or (one in
+ * eight) as bytecode with bytes changed, or (one in six) of what a later stage makes of one. A
+ * child runs them one after another and says in a shared page where it is; when it dies or hangs,
+ * its input is run once more by a program of its own, whose sanitizer names the functions on the
+ * stack. A death is upstream's if no function of ours stands there but those that only call MLIR's
+ * parser or pass manager. What is ours, or not in FILE (one innermost function of MLIR a row), ends
+ * with exit code 1, and so does less than P % of the inputs reaching the last pass. Without
+ * sanitizers nobody can tell: only deaths of text count.
  */
 #include "tests/compiler/fuzz/mutate.h"
 #include "tests/compiler/fuzz/stages.h"
@@ -30,13 +31,14 @@
 enum {
     BATCH = 500,
     HANG_SECONDS = 20,
+    READER_HANG_SECONDS = 4, /* reading damaged bytecode: known, and often */
     DEATHS_MAX = 256,
     LINE_MAX_BYTES = 4096,
-    KINDS = 2,
+    KINDS = 3,
     LEAKED = 24,
     STACKS_MAX = 4096
 };
-static const char *const kind_names[KINDS] = {"text", "bytecode"};
+static const char *const kind_names[KINDS] = {"text", "bytecode", "dumps of later stages"};
 
 /* Shared with the child. */
 typedef struct board {
@@ -59,7 +61,7 @@ typedef struct stack {
 } stack;
 
 typedef struct fuzzer {
-    seeds texts;
+    seeds texts, dumps;
     uint64_t runs, first, seed, seconds, reach;
     const char *known, *found;
     const char *folders[16];
@@ -75,7 +77,17 @@ typedef struct fuzzer {
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
 /* Whole programs are the ground that most mutants grow on; the others are many. */
-enum { WHOLE_WEIGHT = 7 };
+enum { WHOLE_WEIGHT = 7, DUMP_MAX = 1 << 14 };
+
+static void add_dumps(fuzzer *f, stages *s, const char *text, size_t size_bytes) {
+    tsr_buffer dumps[STAGES_DUMPS] = {{0}};
+    stages_dumps(s, text, size_bytes, dumps);
+    for (size_t i = 0; i < STAGES_DUMPS; i++) {
+        if (dumps[i].bytes && dumps[i].size_bytes < DUMP_MAX)
+            seeds_add(&f->dumps, dumps[i].bytes, dumps[i].size_bytes);
+        tsr_buffer_finish(&dumps[i]);
+    }
+}
 
 static void add_part(fuzzer *f, stages *s, const char *text, size_t size_bytes) {
     tsr_buffer entries = {0};
@@ -84,6 +96,7 @@ static void add_part(fuzzer *f, stages *s, const char *text, size_t size_bytes) 
     if (passed > 0) seeds_add(&f->texts, text, size_bytes);
     for (int i = 1; i < WHOLE_WEIGHT && passed > stages_last_pass(); i++)
         seeds_add(&f->texts, text, size_bytes);
+    if (passed > stages_last_pass()) add_dumps(f, s, text, size_bytes);
     if (passed > 0 && stages_entries(s, text, size_bytes, &entries) && entries.bytes &&
         stages_run(s, entries.bytes, entries.size_bytes) > stages_last_pass())
         for (int i = 0; i < WHOLE_WEIGHT; i++)
@@ -138,8 +151,9 @@ static bool is_bytecode(uint64_t *state) { return draw_below(state, 8) == 0; }
 static int make_input(const fuzzer *f, stages *s, uint64_t index, tsr_buffer *out) {
     uint64_t state = f->seed * 0x9e3779b97f4a7c15u + index;
     bool bytecode = is_bytecode(&state);
-    mutate(&f->texts, &state, out);
-    if (!bytecode) return 0;
+    bool dump = !bytecode && f->dumps.count && draw_below(&state, 6) == 0;
+    mutate(dump ? &f->dumps : &f->texts, &state, out);
+    if (!bytecode) return dump ? 2 : 0;
     tsr_buffer code = {0};
     if (stages_bytecode(s, out->bytes, out->size_bytes, &code) && code.bytes) {
         tsr_buffer_finish(out);
@@ -187,6 +201,12 @@ static _Noreturn void run_child(fuzzer *f, uint64_t first, uint64_t end) {
     _exit(__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check() ? LEAKED : 0);
 }
 
+/* The input that is run is bytecode, and is still being read. */
+static bool reads_bytecode(const fuzzer *f) {
+    uint64_t state = f->seed * 0x9e3779b97f4a7c15u + f->shared->input;
+    return f->shared->stage == 0 && is_bytecode(&state);
+}
+
 /* Runs [first, end) in a child; the first input it did not reach. `end`: all were run. */
 static uint64_t run_batch(fuzzer *f, uint64_t first, uint64_t end, bool *out_hang, bool *out_leak) {
     board *b = f->shared;
@@ -205,7 +225,7 @@ static uint64_t run_batch(fuzzer *f, uint64_t first, uint64_t end, bool *out_han
         nanosleep(&nap, NULL);
         still = b->ticks == ticks ? still + 1 : 0;
         ticks = b->ticks;
-        if (still < HANG_SECONDS * 50) continue;
+        if (still < (reads_bytecode(f) ? READER_HANG_SECONDS : HANG_SECONDS) * 50) continue;
         *out_hang = true;
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
@@ -327,6 +347,8 @@ static void read_log(const fuzzer *f, tsr_buffer *out) {
         tsr_buffer_append(out, chunk, (size_t)got);
 }
 
+enum { HANG_OF_READER = 1 }; /* the key of all hangs of the reader of bytecode */
+
 /* FNV-1a of the innermost addresses of a report, "(module+0x…)"; 0 without any. */
 static uint64_t stack_key(const char *log) {
     uint64_t key = 0;
@@ -369,7 +391,9 @@ static void note_death(fuzzer *f, uint64_t index, bool hang) {
     death d = {.count = 1, .first = index};
     tsr_buffer log = {0}, short_log = {0};
     read_log(f, &short_log);
-    uint64_t key = hang ? 0 : stack_key(short_log.bytes ? short_log.bytes : "");
+    uint64_t key = !hang               ? stack_key(short_log.bytes ? short_log.bytes : "")
+                   : reads_bytecode(f) ? HANG_OF_READER
+                                       : 0;
     tsr_buffer_finish(&short_log);
     if (seen_before(f, key)) return;
     run_alone(f, index, &log);
@@ -530,9 +554,11 @@ int main(int argc, char **argv) {
         run_one(&f, &s, number(run));
         stages_finish(&s);
     } else {
-        fprintf(stderr, "fuzz: %zu texts to start from\n", f.texts.count);
+        fprintf(stderr, "fuzz: %zu texts and %zu dumps to start from\n", f.texts.count,
+                f.dumps.count);
         code = fuzz(&f);
     }
     seeds_finish(&f.texts);
+    seeds_finish(&f.dumps);
     return code;
 }

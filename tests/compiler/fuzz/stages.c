@@ -2,7 +2,9 @@
 #include "tests/compiler/fuzz/stages.h"
 
 #include "compiler/graph/graph.h"
-#include "compiler/target/target.h"
+#include "compiler/package.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/host/host.h"
 #include "compiler/tile/tile.h"
 
 #include <stdio.h>
@@ -11,21 +13,24 @@
 
 enum { CONTEXT_INPUTS = 200 }; /* a context keeps every type and name it saw */
 
-static const char pipeline[] = "parse," TSR_GRAPH_PIPELINE ",tsched-fuse,tile,read again";
-static char text[sizeof pipeline];
+/* After the last pass: what the driver does besides passes, and all modules printed and parsed. */
+static const char pipeline[] =
+    "parse," TSR_GRAPH_PIPELINE ",tsched-fuse,tile,target,program,read again";
+enum { AFTER_LAST_PASS = 4 };
+static char names_text[sizeof pipeline];
 static const char *names[STAGES_MAX];
 static size_t count;
 
 const char *const *stages_names(void) {
     if (count) return names;
-    memcpy(text, pipeline, sizeof pipeline);
-    for (char *at = strtok(text, ","); at; at = strtok(NULL, ",")) names[count++] = at;
+    memcpy(names_text, pipeline, sizeof pipeline);
+    for (char *at = strtok(names_text, ","); at; at = strtok(NULL, ",")) names[count++] = at;
     return names;
 }
 
 size_t stages_last_pass(void) {
     stages_names();
-    return count - 3;
+    return count - 1 - AFTER_LAST_PASS;
 }
 
 /* ---- one input ------------------------------------------------------------------------------- */
@@ -89,35 +94,123 @@ static bool read_again(stages *s, MlirModule module) {
     return good;
 }
 
-/* The kernels of one target; true where there are none of ops that have no kernel. */
-static bool make_tile(MlirModule module, MlirModule *out_tile) {
-    tsr_ctx ctx = {0};
+/* ---- the levels ---- */
+
+typedef enum level { GRAPH, SCHEDULE, TILE, TARGET } level;
+
+static level level_of(MlirModule module) {
+    level found = GRAPH;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, "tessera_target.func")) return TARGET;
+        if (tsr_op_is(op, "tile.func")) found = TILE;
+        if (tsr_op_is(op, "tsched.func") && found == GRAPH) found = SCHEDULE;
+    }
+    return found;
+}
+
+/* What is known of an input that became a module. */
+typedef struct run {
+    stages *s;
+    tsr_ctx ctx;
+    tsr_arena arena;
+    MlirModule module; /* read; up to Schedule IR rewritten in place */
+    MlirModule tile;   /* Tile IR, then Target IR; perhaps `module` itself */
+    tsr_config config;
+    const char *documents[TSR_DOCUMENT_COUNT]; /* of a module of Target IR */
+    size_t passed;
+} run;
+
+static bool run_pass(run *r, const char *name) {
+    return !tsr_mlir_run_pass(&r->ctx, r->module, &r->s->diags, name).code;
+}
+
+static bool run_passes(run *r) {
+    for (; r->passed <= stages_last_pass(); r->passed++) {
+        begin(r->s, r->passed);
+        if (!has_ops(r->module) || !run_pass(r, names[r->passed])) return false;
+    }
+    return has_ops(r->module);
+}
+
+/* Kernels for a CPU or, of every third input, a GPU. */
+static bool make_tile(run *r, size_t size_bytes) {
     const tsr_target *target;
-    return !tsr_target_find(&ctx, "cpu:x86-64-v3", &target).code &&
-           !tsr_tile_lower(&ctx, module, target, out_tile).code;
+    const char *name = size_bytes % 3 ? "cpu:x86-64-v3" : "cuda:sm_80";
+    begin(r->s, r->passed);
+    if (tsr_target_find(&r->ctx, name, &target).code ||
+        tsr_tile_lower(&r->ctx, r->module, target, &r->tile).code)
+        return false;
+    r->passed++;
+    return true;
+}
+
+static bool make_target(run *r) {
+    begin(r->s, r->passed);
+    if (tsr_package_config(&r->ctx, r->tile, "input", &r->arena, &r->config).code ||
+        tsr_host_lower(&r->ctx, r->tile, &r->config, &r->arena).code ||
+        tsr_mlir_verify(&r->ctx, r->tile, &r->s->diags, "target").code)
+        return false;
+    r->passed++;
+    return true;
+}
+
+static bool make_program(run *r) {
+    MlirModule device;
+    tsr_program program;
+    begin(r->s, r->passed);
+    if (tsr_host_device(&r->ctx, r->tile, &device).code ||
+        tsr_host_program(&r->ctx, r->tile, &r->config, &r->arena, &program).code)
+        return false;
+    tsr_buffer text = {0};
+    tsr_program_format(&program, &r->config, &text);
+    tsr_buffer_finish(&text);
+    r->passed++;
+    return true;
+}
+
+/* As compile.c goes on from a dump. */
+static bool load(run *r, level from) {
+    const char *config;
+    if (from == GRAPH) return true;
+    r->passed = stages_last_pass() + (from == TILE ? 1 : from == TARGET ? 2 : 0);
+    begin(r->s, r->passed);
+    tsr_documents_take(r->module, r->documents);
+    if (from != TARGET && !run_pass(r, "tessera-verify-scheduled")) return false;
+    if (from != SCHEDULE) r->tile = r->module;
+    if (from == TILE) r->passed++;
+    if (from != TARGET) return true;
+    config = r->documents[TSR_DOCUMENT_CONFIG];
+    r->passed++;
+    return config &&
+           !tsr_config_decode(&r->ctx, config, strlen(config), &r->arena, &r->config).code;
+}
+
+static void run_stages(run *r, size_t size_bytes) {
+    level from = level_of(r->module);
+    if (!load(r, from)) return;
+    if (from <= SCHEDULE && (!run_passes(r) || !make_tile(r, size_bytes))) return;
+    if (from <= TILE && !make_target(r)) return;
+    if (!make_program(r)) return;
+    begin(r->s, r->passed);
+    if (read_again(r->s, r->module) && read_again(r->s, r->tile)) r->passed++;
+}
+
+static void finish(run *r) {
+    if (!mlirModuleIsNull(r->tile) && r->tile.ptr != r->module.ptr) mlirModuleDestroy(r->tile);
+    mlirModuleDestroy(r->module);
+    tsr_arena_finish(&r->arena);
 }
 
 size_t stages_run(stages *s, const char *bytes, size_t size_bytes) {
-    size_t last = stages_last_pass(), passed = 0;
-    tsr_ctx ctx = {0};
-    MlirModule tile = {NULL};
+    run r = {.s = s, .passed = 1};
+    stages_names();
     prepare(s);
     begin(s, 0);
-    MlirModule module = parse(s, bytes, size_bytes);
-    if (mlirModuleIsNull(module)) return 0;
-    for (passed = 1; passed <= last && has_ops(module); passed++) {
-        begin(s, passed);
-        if (tsr_mlir_run_pass(&ctx, module, &s->diags, names[passed]).code) goto done;
-    }
-    if (passed <= last || !has_ops(module)) goto done;
-    begin(s, passed);
-    if (!make_tile(module, &tile)) goto done;
-    begin(s, ++passed);
-    if (read_again(s, module) && read_again(s, tile)) passed++;
-done:
-    if (!mlirModuleIsNull(tile)) mlirModuleDestroy(tile);
-    mlirModuleDestroy(module);
-    return passed;
+    r.module = parse(s, bytes, size_bytes);
+    if (mlirModuleIsNull(r.module)) return 0;
+    run_stages(&r, size_bytes);
+    finish(&r);
+    return r.passed;
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -172,4 +265,35 @@ bool stages_entries(stages *s, const char *source, size_t size_bytes, tsr_buffer
     if (changed) tsr_mlir_print(mlirModuleGetOperation(module), TSR_PRINT_PRETTY, out);
     mlirModuleDestroy(module);
     return changed;
+}
+
+/* ---- dumps ---- */
+
+static void print(MlirModule module, tsr_buffer *out) {
+    tsr_mlir_print(mlirModuleGetOperation(module), TSR_PRINT_PRETTY, out);
+}
+
+static void print_target(run *r, tsr_buffer *out) {
+    char *config = NULL;
+    size_t size_bytes = 0;
+    if (tsr_config_encode(&r->ctx, &r->config, &r->arena, &config, &size_bytes).code) return;
+    r->documents[TSR_DOCUMENT_CONFIG] = config;
+    tsr_documents_add(r->tile, r->documents);
+    print(r->tile, out);
+}
+
+bool stages_dumps(stages *s, const char *source, size_t size_bytes,
+                  tsr_buffer out[static STAGES_DUMPS]) {
+    run r = {.s = s, .passed = 1};
+    prepare(s);
+    r.module = parse(s, source, size_bytes);
+    if (mlirModuleIsNull(r.module)) return false;
+    bool done = level_of(r.module) == GRAPH && run_passes(&r);
+    if (done) print(r.module, &out[0]);
+    done = done && make_tile(&r, size_bytes);
+    if (done) print(r.tile, &out[1]);
+    done = done && make_target(&r);
+    if (done) print_target(&r, &out[2]);
+    finish(&r);
+    return done;
 }

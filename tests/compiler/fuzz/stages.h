@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one input goes through: reading, every pass in turn, kernels, printing and reading again.
+ * What one input goes through: reading, every pass in turn, kernels, the host program, printing and
+ * reading again. A module of a later level goes on from there.
  */
 #ifndef TSR_TESTS_COMPILER_FUZZ_STAGES_H
 #define TSR_TESTS_COMPILER_FUZZ_STAGES_H
@@ -9,7 +10,7 @@
 
 enum { STAGES_MAX = 64, STAGE_NAME_MAX = 64 };
 
-/* "parse", the passes in order, "tile", "read again"; NULL after the last. */
+/* "parse", the passes in order, "tile", "target", "program", "read again"; NULL after the last. */
 const char *const *stages_names(void);
 /* The last of them that is a pass. */
 size_t stages_last_pass(void);
@@ -29,6 +30,11 @@ void stages_finish(stages *s);
 size_t stages_run(stages *s, const char *bytes, size_t size_bytes);
 /* Appends the bytecode of a text; false if it does not parse. */
 bool stages_bytecode(stages *s, const char *text, size_t size_bytes, tsr_buffer *out);
+/* What the levels after Graph IR are of a whole program: Schedule, Tile and Target IR. False if it
+ * does not come so far. */
+enum { STAGES_DUMPS = 3 };
+bool stages_dumps(stages *s, const char *text, size_t size_bytes,
+                  tsr_buffer out[static STAGES_DUMPS]);
 /* Appends the text with every function that is none an entry, its ports named; false if it does not
  * parse. */
 bool stages_entries(stages *s, const char *text, size_t size_bytes, tsr_buffer *out);
