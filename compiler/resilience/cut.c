@@ -16,7 +16,7 @@ enum { NONE = UINT32_MAX };
 static void *grow(tsr_arena *arena, void *old, size_t each, uint32_t count, uint32_t *capacity) {
     if (count < *capacity) return old;
     uint32_t larger = *capacity ? 2 * *capacity : 256;
-    char *bytes = TSR_NEW(arena, char, each *larger);
+    void *bytes = larger ? tsr_arena_alloc(arena, larger, each, _Alignof(edge)) : NULL;
     if (!bytes) return NULL;
     if (count) memcpy(bytes, old, each * count);
     *capacity = larger;
