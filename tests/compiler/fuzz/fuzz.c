@@ -286,6 +286,7 @@ static bool is_runtime(const char *function) {
                                         "__pthread_kill",
                                         "gsignal",
                                         "llvm::report_fatal_error",
+                                        "report_size_overflow",
                                         "malloc",
                                         "calloc",
                                         "realloc",
