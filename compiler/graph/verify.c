@@ -175,7 +175,12 @@ static const tsr_graph_tensor *find(const tsr_graph_tensor *tensors, size_t coun
 
 static bool check_tensor_op(MlirOperation op, const tsr_graph_tensor *tensors, size_t count) {
     const tsr_graph_tensor *first = find(tensors, count, tsr_op_string(op, "name"));
-    TSR_ASSERT(first);
+    if (!first) {
+        tsr_diag_error(where(op), TSR_DIAG_OPERATION,
+                       "%s: '%s' is read in no function of the program", tsr_op_name(op),
+                       tsr_op_string(op, "name"));
+        return false;
+    }
     if (!check_same(op, first->op)) return false;
     if (first->role != TSR_ROLE_STATE) return true;
     const tsr_graph_tensor *of = find(tensors, count, first->of);

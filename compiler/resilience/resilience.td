@@ -152,10 +152,14 @@ class Sr_OrderedOp<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemo
   let assemblyFormat = "$name `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
 }
 def Sr_EnterOp : Sr_OrderedOp<"enter", "a region begins, when the tokens are there"> {
+  let description = [{
+    Operands are tokens; the result is one. `mode` is "replay" or "restart", `on_failure` the handler.
+  }];
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs, StrAttr:$mode,
       OptionalAttr<FlatSymbolRefAttr>:$on_failure);
 }
 def Sr_LeaveOp : Sr_OrderedOp<"leave", "a region ends: what it yields must be finite"> {
+  let description = "Operands: what the region yields, then tokens, its enter's among them; the result is a token.";
   let arguments = (ins StrAttr:$name, Variadic<AnyType>:$inputs);
 }
 def Sr_ExportBeginOp : Sr_OrderedOp<"export_begin", "begins to store values as the next ones of tensors"> {

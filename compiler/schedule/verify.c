@@ -227,6 +227,12 @@ typedef struct rows_reader {
     uint32_t node_count, member_count;
 } rows_reader;
 
+/* False for a value that is made further down: whether those are is checked later. */
+static bool rows_number(const rows_reader *r, MlirValue value, uint32_t *out_number) {
+    *out_number = tsr_value_map_get(&r->numbers, value);
+    return *out_number != UINT32_MAX;
+}
+
 static bool rows_add(rows_reader *r, MlirValue value, MlirOperation op, const tsr_op_row *row) {
     tsr_type type;
     if (!tsr_value_type(value, &type)) return false;
@@ -237,7 +243,7 @@ static bool rows_add(rows_reader *r, MlirValue value, MlirOperation op, const ts
         uint32_t *operands = TSR_NEW(&r->arena, uint32_t, count + 1);
         if (!operands) return false;
         for (size_t i = 0; i < count; i++)
-            operands[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
+            if (!rows_number(r, tsr_op_operand(op, i), &operands[i])) return false;
         node->kind = row->op_class == TSR_CLASS_MAP ? TSR_FUSE_MAP : TSR_FUSE_REDUCE;
         node->operand_count = (uint32_t)count;
         node->operands = operands;
@@ -265,7 +271,7 @@ static bool read_rows(const body *b, rows_reader *r) {
         if (!rows_add(r, tsr_op_result(op, 0), op, tsr_op_row_find(op))) return false;
     }
     for (size_t i = 0; i < tsr_op_operand_count(b->last); i++)
-        r->outputs[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(b->last, i));
+        if (!rows_number(r, tsr_op_operand(b->last, i), &r->outputs[i])) return false;
     return true;
 }
 

@@ -18,6 +18,18 @@ func.func @collectives(%a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %s: tensor<5xf3
 
 // -----
 
+func.func private @mend()
+func.func @tokens(%w: tensor<4xf32>, %y: tensor<4xf32>) {
+  %i:2 = tessera_sr.import_begin "stage"(%w) : (tensor<4xf32>) -> (tensor<4xf32>, !async.token)
+  %e = tessera_sr.enter "stage"(%i#1) {mode = "replay", on_failure = @mend} : (!async.token) -> !async.token
+  %l = tessera_sr.leave "stage"(%y, %e) : (tensor<4xf32>, !async.token) -> !async.token
+  %x = tessera_sr.export_begin "stage"(%y, %w, %l) : (tensor<4xf32>, tensor<4xf32>, !async.token) -> !async.token
+  async.await %x : !async.token
+  return
+}
+
+// -----
+
 func.func @made(%p: tensor<4xf32>, %g: tensor<4xf32>, %v: tensor<4xf32>) {
   %0:2 = tessera.sgd %p, %g, %v {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<4xf32>
   %1 = tessera.iota {axis = 0 : i64} : tensor<4xi64>
