@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,13 +20,36 @@ static const tsr_op_rules table[TSR_GRAPH_OP_COUNT] = {
 #undef X
 };
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Names are looked up several times an op and pass: by their hash, in a table at most half full. */
+enum { SLOTS = 512 };
+static_assert(TSR_GRAPH_OP_COUNT <= SLOTS / 2 && TSR_GRAPH_OP_COUNT <= UINT8_MAX, "the slots");
+static uint8_t slots[SLOTS]; /* tsr_graph_op, or 0 */
+
+static size_t slot_of(const char *name) {
+    uint32_t hash = 0x811c9dc5u; /* FNV-1a */
+    for (; *name; name++) hash = (hash ^ (unsigned char)*name) * 0x01000193u;
+    return (hash ^ hash >> 16) % SLOTS;
+}
+
+static void fill_slots(void) {
+    for (size_t i = TSR_GRAPH_NONE + 1; i < TSR_GRAPH_OP_COUNT; i++) {
+        size_t at = slot_of(table[i].name);
+        while (slots[at]) at = (at + 1) % SLOTS;
+        slots[at] = (uint8_t)i;
+    }
+}
+
 tsr_graph_op tsr_graph_op_of(MlirOperation op) {
     static const char prefix[] = TSR_GRAPH_NAME("");
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (mlirOperationIsNull(op)) return TSR_GRAPH_NONE;
     const char *name = tsr_op_name(op);
     if (strncmp(name, prefix, sizeof prefix - 1) != 0) return TSR_GRAPH_NONE;
-    for (size_t i = TSR_GRAPH_NONE + 1; i < TSR_GRAPH_OP_COUNT; i++)
-        if (strcmp(table[i].name, name) == 0) return (tsr_graph_op)i;
+    pthread_once(&once, fill_slots);
+    for (size_t at = slot_of(name); slots[at]; at = (at + 1) % SLOTS)
+        if (strcmp(table[slots[at]].name, name) == 0) return (tsr_graph_op)slots[at];
     return TSR_GRAPH_NONE;
 }
 
@@ -269,18 +294,22 @@ static bool read_types(tsr_rule *rule) {
     return true;
 }
 
-bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+static bool check_op(MlirOperation op, tsr_graph_op id, tsr_rule *out_rule) {
     TSR_ASSERT(id != TSR_GRAPH_NONE);
-    *out_rule = (tsr_rule){.op = op,
-                           .name = table[id].name,
-                           .operand_count = tsr_op_operand_count(op),
-                           .result_count = tsr_op_result_count(op)};
+    /* All but the types, which are many: as many as there are get read. */
+    memset(out_rule, 0, offsetof(tsr_rule, operands));
+    out_rule->op = op;
+    out_rule->name = table[id].name;
+    out_rule->operand_count = tsr_op_operand_count(op);
+    out_rule->result_count = tsr_op_result_count(op);
     return read_types(out_rule) && table[id].check(out_rule);
 }
 
-static bool check_result(const tsr_rule *rule, size_t index) {
-    const tsr_type *is = &rule->declared[index], *must = &rule->results[index];
+bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
+    return check_op(op, tsr_graph_op_of(op), out_rule);
+}
+
+static bool refuse_result(const tsr_rule *rule, const tsr_type *is, const tsr_type *must) {
     char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
     tsr_type_text(is, is_text);
     tsr_type_text(must, must_text);
@@ -292,19 +321,24 @@ static bool check_result(const tsr_rule *rule, size_t index) {
         return tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK,
                              "result has %" PRIu32 " dims (%s), must have %" PRIu32 " (%s)",
                              is->shape.rank, is_text, must->shape.rank, must_text);
-    for (uint32_t i = 0; i < is->shape.rank; i++)
-        if (!tsr_dim_fits(is->shape.dims[i], must->shape.dims[i]))
-            return tsr_rule_fail(rule, TSR_DIAG_RESULT,
-                                 "result dim %" PRIu32 " is %" PRIu64 " (%s), must be %" PRIu64
-                                 " (%s)",
-                                 i, is->shape.dims[i], is_text, must->shape.dims[i], must_text);
-    return true;
+    uint32_t i = 0;
+    while (tsr_dim_fits(is->shape.dims[i], must->shape.dims[i])) i++;
+    return tsr_rule_fail(rule, TSR_DIAG_RESULT,
+                         "result dim %" PRIu32 " is %" PRIu64 " (%s), must be %" PRIu64 " (%s)", i,
+                         is->shape.dims[i], is_text, must->shape.dims[i], must_text);
+}
+
+static bool check_result(const tsr_rule *rule, size_t index) {
+    const tsr_type *is = &rule->declared[index], *must = &rule->results[index];
+    bool fits = is->dtype == must->dtype && is->shape.rank == must->shape.rank;
+    for (uint32_t i = 0; fits && i < is->shape.rank; i++)
+        fits = tsr_dim_fits(is->shape.dims[i], must->shape.dims[i]);
+    return fits || refuse_result(rule, is, must);
 }
 
 /* Parameters may stand in programs of other element types (quantised weights, say) and unranked;
  * what a program may hold is checked by pass tessera-verify. */
-static bool is_open(MlirOperation op) {
-    tsr_graph_op id = tsr_graph_op_of(op);
+static bool is_open(MlirOperation op, tsr_graph_op id) {
     tsr_type type;
     return (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) &&
            !tsr_value_type(tsr_op_result(op, 0), &type);
@@ -312,8 +346,9 @@ static bool is_open(MlirOperation op) {
 
 bool tsr_graph_verify_op(MlirOperation op) {
     tsr_rule rule;
-    if (is_open(op)) return true;
-    if (!tsr_graph_check(op, &rule)) return false;
+    tsr_graph_op id = tsr_graph_op_of(op);
+    if (is_open(op, id)) return true;
+    if (!check_op(op, id, &rule)) return false;
     for (size_t i = 0; i < rule.result_count; i++)
         if (!check_result(&rule, i)) return false;
     return true;
