@@ -52,3 +52,19 @@ func.func @scheduled(%a: tensor<4xf32> {tessera.name = "a"}) -> (tensor<4xf32> {
   %0 = tsched.call @k0_add(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+func.func @restored() {
+  %t, %v = tessera_sr.import "stage" : !tessera_sr.token, tensor<4xf32>
+  return
+}
+tsched.func @p0_pack(%m: tensor<96x96xf32>) -> tensor<6x96x16xf32> attributes {kind = "pack", source = "default"} {
+  %0 = tsched.pack %m : tensor<96x96xf32> -> tensor<6x96x16xf32>
+  tsched.return %0 : tensor<6x96x16xf32>
+}
+tsched.func @k0_packed(%x: tensor<8x96xf32>, %s: tensor<6x96x16xf32>) -> tensor<8x96xf32> attributes {kind = "matmul", source = "default"} {
+  %u = tsched.unpack %s : tensor<6x96x16xf32> -> tensor<96x96xf32>
+  %0 = tessera.matmul %x, %u : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  tsched.return %0 : tensor<8x96xf32>
+}
