@@ -278,6 +278,10 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     TRY(c->ctx, tsr_mlir_context_create(c->ctx, &c->diags, &c->mlir));
     TRY(c->ctx,
         tsr_mlir_parse(c->ctx, c->mlir, &c->diags, text, size_bytes, c->base_name, out_module));
+    const char *numerics = c->options->numerics;
+    if (numerics && strcmp(numerics, "portable") != 0)
+        tsr_op_set(mlirModuleGetOperation(*out_module), TSR_NUMERICS_NAME,
+                   tsr_attr_make_string(c->mlir, numerics));
     tsr_documents_take(*out_module, c->documents);
     if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
     if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;

@@ -49,8 +49,11 @@ typedef struct tsr_compile_options {
      size_t size_bytes);
     void (*on_diag)(void *user, const tsr_diag *diag); /* errors of the source, as they come */
     void *user;                                        /* borrowed, for both callbacks */
-    const char *ptxas;      /* assembler for NVIDIA GPUs; NULL: looked for */
-    const char *tool_path;  /* folders it is looked for in, as PATH; may be NULL */
+    const char *ptxas;     /* assembler for NVIDIA GPUs; NULL: looked for */
+    const char *tool_path; /* folders it is looked for in, as PATH; may be NULL */
+    /* "portable" (NULL): every target gives the same bits as far as its rounding of products
+     * allows. "native": matrix units of GPUs may be used, whose sums are their own. */
+    const char *numerics;
     const char *started_on; /* "2026-11-21T00:00:00Z": put into the provenance; NULL: no time */
 } tsr_compile_options;
 

@@ -180,11 +180,12 @@ static TSR_RESULT collect_entry(tsr_ctx *ctx, const tsr_graph_entry *from, tsr_a
 tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name, tsr_arena *arena,
                               tsr_config *out_config) {
     const char *symbol = tsr_op_symbol(mlirModuleGetOperation(module));
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     tsr_config config = {.version_major = TSR_CONFIG_VERSION_MAJOR,
                          .version_minor = TSR_CONFIG_VERSION_MINOR,
                          .name = symbol[0] ? symbol : name,
                          .producer = "tessera " TSR_VERSION_TEXT,
-                         .numerics = "portable",
+                         .numerics = numerics ? numerics : "portable",
                          .virtual_ranks = 1};
     tsr_graph_entry *entries = NULL;
     TRY(ctx, tsr_graph_entries(ctx, module, arena, &entries, &config.entry_count));

@@ -103,12 +103,10 @@ static tsr_result read_program(tsr_ctx *ctx, check *self) {
     void *bytes = NULL;
     size_t size = 0;
     const char *target = tsr_bundle_get_target_name(self->bundle, self->target);
-    bool fma = tsr_match_has_fma(target);
     TRY(ctx, tsr_bundle_need_layer(ctx, self->bundle, self->target, TSR_MEDIA_PROGRAM, &layer));
     TRY(ctx, tsr_bundle_read_layer(ctx, self->bundle, &layer, self->arena, &bytes, &size));
     TRY(ctx, tsr_program_decode(ctx, bytes, size, &self->config, self->arena, &self->program));
-    self->report->numerics =
-        tsr_arena_printf(self->arena, "%s%s", self->config.numerics, fma ? "+fma" : "");
+    self->report->numerics = tsr_match_numerics(target, self->config.numerics, self->arena);
     if (!self->report->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
     return TSR_SUCCESS;
 }

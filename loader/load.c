@@ -92,9 +92,9 @@ static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
 }
 
 static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
-    bool fma = tsr_match_has_fma(tsr_bundle_get_target_name(model->bundle, model->target));
-    model->numerics =
-        tsr_arena_printf(&model->arena, "%s%s", model->config.numerics, fma ? "+fma" : "");
+    model->numerics = tsr_match_numerics(
+        tsr_bundle_get_target_name(model->bundle, model->target), model->config.numerics,
+        &model->arena);
     if (!model->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
     TRY(ctx,
         tsr_executor_create(ctx, &model->config, &model->program, model->device, &model->executor));

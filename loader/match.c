@@ -114,8 +114,12 @@ tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu
     return TSR_SUCCESS;
 }
 
-bool tsr_match_has_fma(const char *target) {
-    return tsr_cpu_parse_level(target) >= 3 || strncmp(target, "cuda:", 5) == 0;
+const char *tsr_match_numerics(const char *target, const char *numerics, tsr_arena *arena) {
+    bool is_gpu = strncmp(target, "cuda:", 5) == 0;
+    bool has_fma = is_gpu || tsr_cpu_parse_level(target) >= 3;
+    if (is_gpu && strcmp(numerics, "portable") != 0)
+        return tsr_arena_printf(arena, "%s+%s", numerics, target);
+    return tsr_arena_printf(arena, "portable%s", has_fma ? "+fma" : "");
 }
 
 /* "cuda:sm_90a" -> 90, and that it runs there alone; 0 for another target. */

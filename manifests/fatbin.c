@@ -15,15 +15,35 @@ static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
     X(scratch_bytes, 0, TSR_FATBIN_SCRATCH_MAX)                                                    \
     X(registers, 0, TSR_FATBIN_REGISTERS_MAX)                                                      \
     X(static_bytes, 0, TSR_FATBIN_SHARED_MAX)                                                      \
-    X(spill_bytes, 0, UINT32_MAX)
+    X(spill_bytes, 0, UINT32_MAX)                                                                  \
+    X(blocks, 0, TSR_FATBIN_BLOCKS_MAX)                                                            \
+    X(map_count, 0, TSR_FATBIN_MAPS_MAX)
+
+/* Of a map; its dimensions follow. */
+#define MAP_FIELDS(X)                                                                              \
+    X(argument, 0, TSR_FATBIN_ARGUMENTS_MAX - 1)                                                   \
+    X(element, TSR_FATBIN_BF16, TSR_FATBIN_F32)                                                    \
+    X(rank, 2, TSR_FATBIN_MAP_RANK_MAX)                                                            \
+    X(box_rows, 1, TSR_FATBIN_BOX_MAX)                                                             \
+    X(box_columns, 1, TSR_FATBIN_BOX_MAX)                                                          \
+    X(swizzle_bytes, 0, TSR_FATBIN_SWIZZLE_MAX)
 
 enum {
     HEAD_BYTES = sizeof magic + 3 * 4,
-    KERNEL_BYTES = 7 * 4,
+    FIRST_KERNEL_FIELDS = 7, /* of version 1 */
+    KERNEL_FIELD_COUNT = 9,
+    MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX,
     IMAGE_BYTES = 3 * 4 + 8,
     CAPABILITY_MIN = 10,
     CAPABILITY_MAX = 999,
 };
+
+static void append_map(tsr_buffer *out, const tsr_fatbin_map *map) {
+#define X(field, min, max) tsr_buffer_u32(out, map->field);
+    MAP_FIELDS(X)
+#undef X
+    for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++) tsr_buffer_u64(out, map->dims[d]);
+}
 
 tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *arena,
                              void **out_bytes, size_t *out_size_bytes) {
@@ -37,6 +57,7 @@ tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *
 #define X(field, min, max) tsr_buffer_u32(&out, kernel->field);
         KERNEL_FIELDS(X)
 #undef X
+        for (uint32_t m = 0; m < kernel->map_count; m++) append_map(&out, &kernel->maps[m]);
     }
     for (uint32_t i = 0; i < fatbin->image_count; i++) {
         const tsr_fatbin_image *image = &fatbin->images[i];
@@ -79,20 +100,59 @@ static TSR_RESULT take_field(reader *r, const char *what, uint32_t index, const 
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t count) {
+static uint64_t take_u64(reader *r) {
+    uint64_t low = take_u32(r);
+    return low | (uint64_t)take_u32(r) << 32;
+}
+
+static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index) {
+#define X(field, min, max) TRY(r->ctx, take_field(r, "maps", index, #field, min, max, &map->field));
+    MAP_FIELDS(X)
+#undef X
+    if (map->swizzle_bytes != 0 && map->swizzle_bytes != TSR_FATBIN_SWIZZLE_MAX)
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code: maps[%u].swizzle_bytes is %u; expected 0 or %d", index,
+             map->swizzle_bytes, TSR_FATBIN_SWIZZLE_MAX);
+    for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++) {
+        uint64_t max = d < map->rank ? UINT32_MAX : 1;
+        map->dims[d] = take_u64(r);
+        if (map->dims[d] < 1 || map->dims[d] > max)
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: maps[%u].dims[%u] is %llu; expected 1 to %llu",
+                 index, d, (unsigned long long)map->dims[d], (unsigned long long)max);
+    }
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index) {
+    if ((size_t)kernel->map_count * MAP_BYTES > r->size - r->at)
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u maps in %zu bytes", index,
+             kernel->map_count, r->size - r->at);
+    for (uint32_t m = 0; m < kernel->map_count; m++) TRY(r->ctx, read_map(r, &kernel->maps[m], m));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t count,
+                               uint32_t field_count) {
     for (uint32_t i = 0; i < count; i++) {
+        uint32_t field_number = 0;
+        if (r->size - r->at < (size_t)field_count * 4)
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code ends in kernels[%u]", i);
 #define X(field, min, max)                                                                         \
-    TRY(r->ctx, take_field(r, "kernels", i, #field, min, max, &kernels[i].field));
+    if (field_number++ < field_count)                                                              \
+        TRY(r->ctx, take_field(r, "kernels", i, #field, min, max, &kernels[i].field));
         KERNEL_FIELDS(X)
 #undef X
         if (kernels[i].threads % kernels[i].programs)
             FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u threads for %u programs", i,
                  kernels[i].threads, kernels[i].programs);
+        TRY(r->ctx, read_maps(r, &kernels[i], i));
     }
     return TSR_SUCCESS;
 }
 
 static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t count) {
+    if (r->size - r->at < (size_t)count * IMAGE_BYTES)
+        FAIL(r->ctx, TSR_CORRUPT, "GPU code has %zu bytes left for %u images", r->size - r->at,
+             count);
     size_t at = r->at + (size_t)count * IMAGE_BYTES;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t kind = 0, exactly = 0;
@@ -100,8 +160,7 @@ static TSR_RESULT read_images(reader *r, tsr_fatbin_image *images, uint32_t coun
         TRY(r->ctx,
             take_field(r, "images", i, "arch", CAPABILITY_MIN, CAPABILITY_MAX, &images[i].arch));
         TRY(r->ctx, take_field(r, "images", i, "exactly", 0, 1, &exactly));
-        uint64_t size = take_u32(r);
-        size |= (uint64_t)take_u32(r) << 32;
+        uint64_t size = take_u64(r);
         if (size == 0 || size > r->size - at)
             FAIL(r->ctx, TSR_CORRUPT, "GPU code: images[%u] has %llu bytes; expected 1 to %zu", i,
                  (unsigned long long)size, r->size - at);
@@ -125,16 +184,18 @@ tsr_result tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
     if (size_bytes < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0)
         FAIL(ctx, TSR_CORRUPT, "GPU code does not begin with its mark");
     uint32_t version = take_u32(&r), kernels = take_u32(&r), images = take_u32(&r);
-    if (version != TSR_FATBIN_VERSION)
-        FAIL(ctx, TSR_VERSION, "GPU code has version %u; expected %d", version, TSR_FATBIN_VERSION);
+    if (version < 1 || version > TSR_FATBIN_VERSION)
+        FAIL(ctx, TSR_VERSION, "GPU code has version %u; expected 1 to %d", version,
+             TSR_FATBIN_VERSION);
+    uint32_t fields = version == 1 ? FIRST_KERNEL_FIELDS : KERNEL_FIELD_COUNT;
     if (kernels > TSR_FATBIN_KERNELS_MAX || images == 0 || images > TSR_FATBIN_IMAGES_MAX ||
-        (size_t)kernels * KERNEL_BYTES + (size_t)images * IMAGE_BYTES > size_bytes - r.at)
+        (size_t)kernels * fields * 4 + (size_t)images * IMAGE_BYTES > size_bytes - r.at)
         FAIL(ctx, TSR_CORRUPT, "GPU code of %zu bytes cannot hold %u kernels and %u images",
              size_bytes, kernels, images);
     tsr_fatbin_kernel *kernel_rows = TSR_NEW(arena, tsr_fatbin_kernel, (size_t)kernels + 1);
     tsr_fatbin_image *image_rows = TSR_NEW(arena, tsr_fatbin_image, images);
     if (!kernel_rows || !image_rows) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernels);
-    TRY(ctx, read_kernels(&r, kernel_rows, kernels));
+    TRY(ctx, read_kernels(&r, kernel_rows, kernels, fields));
     TRY(ctx, read_images(&r, image_rows, images));
     *out_fatbin = (tsr_fatbin){kernel_rows, kernels, image_rows, images};
     return TSR_SUCCESS;

@@ -11,13 +11,19 @@
 #include "runtime/base/result.h"
 
 enum {
-    TSR_FATBIN_VERSION = 1,
+    TSR_FATBIN_VERSION = 2,
     TSR_FATBIN_IMAGES_MAX = 16,
     TSR_FATBIN_KERNELS_MAX = 1 << 20,
     TSR_FATBIN_THREADS_MAX = 1024,        /* of a block */
     TSR_FATBIN_SHARED_MAX = 256 * 1024,   /* bytes, of a block */
     TSR_FATBIN_SCRATCH_MAX = 1024 * 1024, /* bytes, of a block */
     TSR_FATBIN_REGISTERS_MAX = 1024,      /* of a thread */
+    TSR_FATBIN_BLOCKS_MAX = 32,           /* of a multiprocessor */
+    TSR_FATBIN_MAPS_MAX = 4,              /* of a kernel */
+    TSR_FATBIN_MAP_RANK_MAX = 5,
+    TSR_FATBIN_BOX_MAX = 256,
+    TSR_FATBIN_ARGUMENTS_MAX = 256, /* buffers of a kernel */
+    TSR_FATBIN_SWIZZLE_MAX = 128,
 };
 
 typedef enum tsr_fatbin_kind {
@@ -33,6 +39,23 @@ typedef struct tsr_fatbin_image {
     size_t size_bytes;
 } tsr_fatbin_image;
 
+typedef enum tsr_fatbin_element {
+    TSR_FATBIN_BF16 = 1,
+    TSR_FATBIN_F16 = 2,
+    TSR_FATBIN_F32 = 3,
+} tsr_fatbin_element;
+
+/* How the device's copy engine sees an argument: boxes of rows of a dense array. */
+typedef struct tsr_fatbin_map {
+    uint32_t argument; /* of the kernel */
+    uint32_t element;  /* tsr_fatbin_element */
+    uint32_t rank;     /* 2 to TSR_FATBIN_MAP_RANK_MAX */
+    uint32_t box_rows, box_columns;
+    uint32_t swizzle_bytes; /* 128, or 0: none */
+    uint64_t
+        dims[TSR_FATBIN_MAP_RANK_MAX]; /* the last one, along rows, first; beyond the rank: 1 */
+} tsr_fatbin_map;
+
 typedef struct tsr_fatbin_kernel {
     uint32_t threads;       /* of a block */
     uint32_t programs;      /* of the grid that a block runs at a time */
@@ -42,6 +65,11 @@ typedef struct tsr_fatbin_kernel {
     uint32_t registers;    /* of a thread; 0 unknown */
     uint32_t static_bytes; /* shared memory that the code declares */
     uint32_t spill_bytes;
+    /* since version 2: */
+    uint32_t blocks;    /* that run at a time on a multiprocessor and take the rest in turn; 0:
+                           one for each of `programs` */
+    uint32_t map_count; /* its last arguments */
+    tsr_fatbin_map maps[TSR_FATBIN_MAPS_MAX];
 } tsr_fatbin_kernel;
 
 typedef struct tsr_fatbin {

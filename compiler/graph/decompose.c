@@ -6,6 +6,8 @@
 #include "compiler/graph/passes.h"
 #include "compiler/graph/rules.h"
 
+#include <string.h>
+
 bool tsr_lower_kept(MlirOperation op) {
     TSR_ASSERT(!mlirOperationIsNull(op));
     return true;
@@ -44,8 +46,10 @@ static bool is_small(MlirValue value) {
 }
 
 /* Ops that only move elements, and those that have kernels for small floats. */
-static bool takes_small(tsr_graph_op id) {
+static bool takes_small(tsr_graph_op id, bool is_native) {
     switch (id) {
+    case TSR_GRAPH_MATMUL: /* matrix units take them as they are */
+        return is_native;
     case TSR_GRAPH_PARAM:
     case TSR_GRAPH_OPT_STATE:
     case TSR_GRAPH_CONSTANT:
@@ -123,7 +127,8 @@ static bool lower_block(MlirBlock block) {
 }
 
 bool tsr_pass_decompose(MlirModule module) {
-    bool done = true;
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    bool is_native = numerics && strcmp(numerics, "native") == 0, done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
         MlirBlock block = tsr_op_body(func);
@@ -131,7 +136,7 @@ bool tsr_pass_decompose(MlirModule module) {
         if (!done) continue;
         TSR_FOR_EACH_OP(op, block) {
             tsr_graph_op id = tsr_graph_op_of(op);
-            if (id != TSR_GRAPH_NONE && !takes_small(id) && touches_small(op)) widen(op);
+            if (id != TSR_GRAPH_NONE && !takes_small(id, is_native) && touches_small(op)) widen(op);
         }
     }
     return done;

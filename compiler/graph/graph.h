@@ -9,6 +9,9 @@
 #include "compiler/mlir.h"
 #include "manifests/config.h"
 
+/* Of a module: "native", or absent: portable. */
+#define TSR_NUMERICS_NAME "tessera.numerics"
+
 /* The passes of the stage, in order. */
 #define TSR_GRAPH_PIPELINE                                                                         \
     "tsched-verify,tsched-apply,tessera-handlers,tessera-verify,tessera-name-calls,inline,"        \

@@ -8,8 +8,10 @@
  *     %y = tsched.call @k1_matmul(%x, %w)       %p = tsched.call @p0_pack(%w)
  *                                               %y = tsched.call @k1_matmul_packed(%x, %p)
  *
- * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE).
+ * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE). With numerics
+ * "native" nothing is packed: matrix units of GPUs take tensors as they are.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/schedule.h"
 
@@ -268,6 +270,8 @@ static void drop_replaced(packer *p) {
 
 bool tsr_pass_pack(MlirModule module) {
     packer p = {.module = module, .mlir = mlirModuleGetContext(module)};
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    if (numerics && strcmp(numerics, "native") == 0) return true; /* matrix units: as they are */
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         bool entry = tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
         if (entry && tsr_op_has_body(op)) pack_entry(&p, op);

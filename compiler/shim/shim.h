@@ -74,6 +74,17 @@ bool tsr_schedule_verify_func(MlirOperation func);
 bool tsr_schedule_verify_call(MlirOperation call, MlirOperation callee);
 bool tsr_schedule_verify_plan(MlirOperation op); /* every op of plan.def */
 
+/* ---- tile.cpp ---- */
+/* Stages, rows and columns of !tile.shared, rows and columns of !tile.fragment; false for any other
+ * type. */
+bool tsr_shim_tile_shared(MlirType type, int64_t out_dims[3], MlirType *out_element);
+bool tsr_shim_tile_fragment(MlirType type, int64_t out_dims[2], MlirType *out_element,
+                            bool *out_is_acc);
+MlirType tsr_shim_tile_shared_make(const int64_t dims[3], MlirType element);
+MlirType tsr_shim_tile_fragment_make(const int64_t dims[2], MlirType element, bool is_acc);
+/* Called from the glue, defined in compiler/tile/. */
+bool tsr_tile_verify_op(MlirOperation op);
+
 /* ---- target.cpp ---- */
 /* Called from the glue, defined in compiler/target/host/. */
 bool tsr_target_verify_op(MlirOperation op);

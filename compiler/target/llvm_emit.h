@@ -41,6 +41,7 @@ typedef struct tsr_emit {
     uint64_t local_used;           /* bytes of them */
     unsigned char argument_use[TSR_EMIT_ARGUMENTS_MAX];
     bool loaded, stored; /* memory lanes exchange values through, since the last barrier */
+    struct tsr_block *block; /* of a program that a block runs: block/block.h; else NULL */
 } tsr_emit;
 
 /* Emits every tile.func of the module. `note` receives the name of each as it is begun. `launches`

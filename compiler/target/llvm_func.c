@@ -7,6 +7,7 @@
  *         for (program = begin; program < end; program++) body
  *     }
  */
+#include "compiler/target/block/block.h"
 #include "compiler/target/llvm_warp.h"
 #include "runtime/base/kernel.h"
 
@@ -322,6 +323,28 @@ static void emit_check_index(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, valid);
 }
 
+static void emit_gather(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(op, 0)));
+    LLVMTypeRef element = tsr_emit_element(type), i32 = LLVMInt32TypeInContext(emit->llvm);
+    LLVMValueRef buffer = tsr_emit_operand(emit, op, 0), offsets = tsr_emit_operand(emit, op, 1);
+    LLVMValueRef result = LLVMGetPoison(type);
+    for (unsigned i = 0; i < LLVMGetVectorSize(type); i++) {
+        LLVMValueRef lane = tsr_emit_int(i32, i);
+        LLVMValueRef index = LLVMBuildExtractElement(b, offsets, lane, "");
+        LLVMValueRef from = LLVMBuildGEP2(b, element, buffer, &index, 1, "");
+        result = LLVMBuildInsertElement(b, result, LLVMBuildLoad2(b, element, from, ""), lane, "");
+    }
+    tsr_emit_set(emit, op, result);
+}
+
+static void emit_view(tsr_emit *emit, MlirOperation op) {
+    tsr_emit_set(emit, op, tsr_emit_operand(emit, op, 0));
+}
+
+/* A program is run by one thread. */
+static void emit_barrier(tsr_emit *emit, MlirOperation op) { (void)emit, (void)op; }
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 /* if (low < high) do { … } while ((index += step) < high); the results merge at the end. */
@@ -344,6 +367,7 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
         tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i), phis[i]);
     }
     emit->loaded = emit->stored = true; /* by the round before */
+    if (emit->block) tsr_block_enter_loop(emit, op);
     TRY(emit->ctx, tsr_emit_ops(emit, body));
     emit->loaded = emit->stored = true;
     MlirOperation yield = mlirBlockGetTerminator(body);
@@ -365,8 +389,13 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
 
 static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     bool known = false;
-    if (tsr_op_is(op, "scf.yield") || tsr_op_is(op, "tile.return")) return TSR_SUCCESS;
+    if (tsr_op_is(op, "scf.yield") || tsr_op_is(op, "tile.return") || tsr_op_is(op, "tile.yield"))
+        return TSR_SUCCESS;
     if (tsr_op_is(op, "scf.for")) return emit_for(emit, op);
+    if (emit->block) {
+        TRY(emit->ctx, tsr_emit_block_op(emit, op, &known));
+        if (known) return TSR_SUCCESS;
+    }
     if (emit->target->warp_lanes) {
         TRY(emit->ctx, tsr_emit_warp_op(emit, op, &known));
         if (known) return TSR_SUCCESS;
@@ -376,7 +405,9 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
         void (*emit)(tsr_emit *emit, MlirOperation op);
     } rows[] = {{"tile.load", emit_load},         {"tile.store", emit_store},
                 {"tile.prefetch", emit_prefetch}, {"tile.local", emit_local},
-                {"tile.constant", emit_constant}, {"tile.check_index", emit_check_index}};
+                {"tile.constant", emit_constant}, {"tile.check_index", emit_check_index},
+                {"tile.gather", emit_gather},     {"tile.view", emit_view},
+                {"tile.barrier", emit_barrier}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;
         rows[i].emit(emit, op);

@@ -3,6 +3,7 @@
  * Ops of arith, vector and math, and functions of tile: a table from name to a function that emits
  * one.
  */
+#include "compiler/target/block/block.h"
 #include "compiler/target/llvm_emit.h"
 
 #include <stdio.h>
@@ -206,6 +207,49 @@ static LLVMValueRef create_mask(const op *o) {
                          tsr_emit_splat(o->emit, limit, lanes), "");
 }
 
+/* ---- between the elements of a warp -----------------------------------------------------------
+ */
+
+enum { WARP_LANES = 32 };
+
+static LLVMValueRef element_at(const op *o, LLVMValueRef vector, unsigned index) {
+    return LLVMBuildExtractElement(o->b, vector,
+                                   tsr_emit_int(LLVMInt32TypeInContext(o->emit->llvm), index), "");
+}
+
+static LLVMValueRef warp_shuffle(const op *o) {
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    LLVMValueRef from = x(o, 0), places = x(o, 1), result = LLVMGetPoison(o->type);
+    for (unsigned i = 0; i < LLVMGetVectorSize(o->type); i++) {
+        LLVMValueRef lane =
+            LLVMBuildAnd(o->b, element_at(o, places, i), tsr_emit_int(i32, WARP_LANES - 1), "");
+        lane = LLVMBuildAdd(o->b, lane, tsr_emit_int(i32, i / WARP_LANES * WARP_LANES), "");
+        LLVMValueRef value = LLVMBuildExtractElement(o->b, from, lane, "");
+        result = LLVMBuildInsertElement(o->b, result, value, tsr_emit_int(i32, i), "");
+    }
+    return result;
+}
+
+static LLVMValueRef butterfly(const op *o) {
+    int64_t lanes[256], distance = 0;
+    unsigned count = LLVMGetVectorSize(o->type);
+    bool known = tsr_op_i64(o->mlir, "distance", &distance);
+    TSR_ASSERT(known && count <= 256);
+    for (unsigned i = 0; i < count; i++) lanes[i] = (int64_t)i ^ distance;
+    LLVMValueRef from = x(o, 0);
+    return shuffle_lanes(o, from, LLVMGetPoison(LLVMTypeOf(from)), lanes, count);
+}
+
+static LLVMValueRef vote(const op *o) {
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    const char *how = tsr_op_string(o->mlir, "how");
+    LLVMValueRef bits = LLVMBuildBitCast(o->b, x(o, 0), i32, "");
+    if (strcmp(how, "ballot") == 0) return bits;
+    bool any = strcmp(how, "any") == 0;
+    return LLVMBuildICmp(o->b, any ? LLVMIntNE : LLVMIntEQ, bits, tsr_emit_int(i32, any ? 0 : -1),
+                         "");
+}
+
 /* ---- math ------------------------------------------------------------------------------------ */
 
 enum { EXP, EXP_BELOW_40, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH };
@@ -224,6 +268,14 @@ static LLVMValueRef function(const op *o) {
     int how = o->how;
     if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
     if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
+    if (o->emit->block && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
+        const char *name = how == TANH        ? "tanh"
+                           : how == EXP       ? "exp"
+                           : how == GELU_TANH ? "gelu"
+                                              : "";
+        LLVMValueRef value = tsr_block_approximate(o->emit, name, x(o, 0));
+        if (value) return value;
+    }
     return functions[how](o->emit, x(o, 0));
 }
 
@@ -287,6 +339,9 @@ static const row rows[] = {
     {"vector.shuffle", shuffle, 0},
     {"vector.extract_strided_slice", slice, 0},
     {"vector.create_mask", create_mask, 0},
+    {"tile.shuffle", warp_shuffle, 0},
+    {"tile.butterfly", butterfly, 0},
+    {"tile.vote", vote, 0},
     {"math.exp", function, EXP},
     {"math.expm1", function, EXPM1},
     {"math.log", function, LOG},

@@ -8,6 +8,8 @@
  */
 #include "compiler/target/llvm_warp.h"
 
+#include "compiler/target/block/block.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -39,32 +41,47 @@ static LLVMValueRef special(tsr_emit *emit, const char *name) {
 
 /* ---- between lanes --------------------------------------------------------------------------- */
 
-static LLVMValueRef shuffle_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane) {
+/* From lane number `lane`, or with `butterfly` from the own number xor it. */
+static LLVMValueRef exchange_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane,
+                                  bool butterfly) {
     LLVMTypeRef i32 = i32_of(emit);
     LLVMValueRef args[] = {tsr_emit_int(i32, -1), word, lane, tsr_emit_int(i32, 31)};
-    return tsr_emit_intrinsic(emit, "llvm.nvvm.shfl.sync.idx.i32", NULL, 0, args, 4);
+    return tsr_emit_intrinsic(
+        emit, butterfly ? "llvm.nvvm.shfl.sync.bfly.i32" : "llvm.nvvm.shfl.sync.idx.i32", NULL, 0,
+        args, 4);
 }
 
-/* The value that lane `lane` (i32, may differ between lanes) holds. */
-static LLVMValueRef shuffle_value(tsr_emit *emit, LLVMValueRef value, LLVMValueRef lane) {
+static LLVMValueRef shuffle_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane) {
+    return exchange_word(emit, word, lane, false);
+}
+
+/* The value that lane `lane` (i32, may differ between lanes) holds; see exchange_word. */
+static LLVMValueRef exchange_value(tsr_emit *emit, LLVMValueRef value, LLVMValueRef lane,
+                                   bool butterfly) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef type = LLVMTypeOf(value), i32 = i32_of(emit), i64 = i64_of(emit);
     LLVMTypeKind kind = LLVMGetTypeKind(type);
-    if (kind == LLVMFloatTypeKind)
-        return LLVMBuildBitCast(b, shuffle_word(emit, LLVMBuildBitCast(b, value, i32, ""), lane),
-                                type, "");
+    if (kind == LLVMFloatTypeKind) {
+        LLVMValueRef word = LLVMBuildBitCast(b, value, i32, "");
+        return LLVMBuildBitCast(b, exchange_word(emit, word, lane, butterfly), type, "");
+    }
     bool wide = kind == LLVMDoubleTypeKind ||
                 (kind == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(type) == 64);
-    if (!wide)
-        return LLVMBuildTrunc(b, shuffle_word(emit, LLVMBuildZExt(b, value, i32, ""), lane), type,
-                              "");
+    if (!wide) {
+        LLVMValueRef word = LLVMBuildZExtOrBitCast(b, value, i32, "");
+        return LLVMBuildTruncOrBitCast(b, exchange_word(emit, word, lane, butterfly), type, "");
+    }
     LLVMValueRef bits = LLVMBuildBitCast(b, value, i64, ""), shift = tsr_emit_int(i64, 32);
-    LLVMValueRef low = shuffle_word(emit, LLVMBuildTrunc(b, bits, i32, ""), lane);
-    LLVMValueRef high =
-        shuffle_word(emit, LLVMBuildTrunc(b, LLVMBuildLShr(b, bits, shift, ""), i32, ""), lane);
+    LLVMValueRef low = exchange_word(emit, LLVMBuildTrunc(b, bits, i32, ""), lane, butterfly);
+    LLVMValueRef high = exchange_word(
+        emit, LLVMBuildTrunc(b, LLVMBuildLShr(b, bits, shift, ""), i32, ""), lane, butterfly);
     high = LLVMBuildShl(b, LLVMBuildZExt(b, high, i64, ""), shift, "");
     bits = LLVMBuildOr(b, LLVMBuildZExt(b, low, i64, ""), high, "");
     return LLVMBuildBitCast(b, bits, type, "");
+}
+
+static LLVMValueRef shuffle_value(tsr_emit *emit, LLVMValueRef value, LLVMValueRef lane) {
+    return exchange_value(emit, value, lane, false);
 }
 
 /* Tables of one content are one: its name tells. */
@@ -215,6 +232,38 @@ static bool emit_constant(tsr_emit *emit, MlirOperation op) {
     return true;
 }
 
+/* tile.shuffle and tile.butterfly: a register's elements are a warp's. */
+static void exchange_registers(tsr_emit *emit, MlirOperation op, LLVMValueRef lanes,
+                               bool butterfly) {
+    LLVMValueRef x = tsr_emit_operand(emit, op, 0), result = LLVMGetPoison(LLVMTypeOf(x));
+    for (unsigned r = 0; r < LLVMGetVectorSize(LLVMTypeOf(x)); r++) {
+        LLVMValueRef lane = butterfly ? lanes : get_register(emit, lanes, r);
+        result = set_register(emit, result,
+                              exchange_value(emit, get_register(emit, x, r), lane, butterfly), r);
+    }
+    tsr_emit_set(emit, op, result);
+}
+
+static void emit_lane_shuffle(tsr_emit *emit, MlirOperation op) {
+    exchange_registers(emit, op, tsr_emit_operand(emit, op, 1), false);
+}
+
+static void emit_butterfly(tsr_emit *emit, MlirOperation op) {
+    int64_t distance = 0;
+    bool known = tsr_op_i64(op, "distance", &distance);
+    TSR_ASSERT(known);
+    exchange_registers(emit, op, tsr_emit_int(i32_of(emit), distance), true);
+}
+
+static void emit_vote(tsr_emit *emit, MlirOperation op) {
+    const char *how = tsr_op_string(op, "how");
+    char name[40];
+    LLVMValueRef args[] = {tsr_emit_int(i32_of(emit), -1),
+                           get_register(emit, tsr_emit_operand(emit, op, 0), 0)};
+    snprintf(name, sizeof name, "llvm.nvvm.vote.%s.sync", how);
+    tsr_emit_set(emit, op, tsr_emit_intrinsic(emit, name, NULL, 0, args, 2));
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Element number of this lane's register r, as an i64. */
@@ -330,6 +379,29 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, result);
 }
 
+/* tile.gather */
+static void emit_scattered(tsr_emit *emit, MlirOperation op) {
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    MlirValue buffer = tsr_op_operand(op, 0);
+    LLVMTypeRef llvm = tsr_emit_type(emit, type);
+    LLVMValueRef offsets = tsr_emit_operand(emit, op, 1), result = LLVMGetPoison(llvm);
+    unsigned elements = elements_of(type);
+    before_access(emit, buffer, false);
+    for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {
+        LLVMValueRef from = address(emit, buffer, get_register(emit, offsets, r));
+        result = set_register(
+            emit, result,
+            load_one(emit, tsr_emit_element(llvm), from, lane_predicate(emit, elements, r, NULL)),
+            r);
+    }
+    tsr_emit_set(emit, op, result);
+}
+
+static void emit_barrier(tsr_emit *emit, MlirOperation op) {
+    (void)op;
+    warp_barrier(emit);
+}
+
 static void emit_store(tsr_emit *emit, MlirOperation op) {
     MlirType type = mlirValueGetType(tsr_op_operand(op, 0));
     MlirValue buffer = tsr_op_operand(op, 1);
@@ -409,6 +481,11 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
                 {"tile.store", emit_store},
                 {"tile.local", emit_local},
                 {"tile.check_index", emit_check_index},
+                {"tile.gather", emit_scattered},
+                {"tile.barrier", emit_barrier},
+                {"tile.shuffle", emit_lane_shuffle},
+                {"tile.butterfly", emit_butterfly},
+                {"tile.vote", emit_vote},
                 {"vector.shuffle", emit_shuffle},
                 {"vector.extract", emit_extract},
                 {"vector.extract_strided_slice", emit_slice},
@@ -493,7 +570,10 @@ static void find_locals(tsr_emit *emit, const tsr_fatbin_kernel *launch, LLVMVal
     emit->local_base = LLVMBuildGEP2(b, i8, base, &offset, 1, "locals");
 }
 
-static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin_kernel *launch) {
+static tsr_result make_function(tsr_emit *emit, MlirOperation func,
+                                const tsr_fatbin_kernel *launch) {
+    MlirBlock body = tsr_op_body(func);
+    int64_t registers = 0;
     enum { PTX_KERNEL = 71 }; /* LLVM's number of the calling convention */
     LLVMTypeRef params[TSR_EMIT_ARGUMENTS_MAX + 3],
         pointer = LLVMPointerTypeInContext(emit->llvm, 0);
@@ -509,6 +589,10 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
     snprintf(threads, sizeof threads, "%u,1,1", launch->threads);
     set_text(emit, "nvvm.maxntid", threads);
+    if (tsr_op_i64(func, "registers", &registers)) {
+        snprintf(threads, sizeof threads, "%lld", (long long)registers);
+        set_text(emit, "nvvm.maxnreg", threads);
+    }
     set_text(emit, "target-cpu", emit->target->cpu);
     set_text(emit, "target-features", emit->target->features);
     for (unsigned i = 0; i < count; i++)
@@ -556,12 +640,13 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
 tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
     MlirBlock body = tsr_op_body(func);
     uint64_t local_total = 0;
+    if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);
     if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %zd arguments; at most %d", emit->kernel,
              mlirBlockGetNumArguments(body), TSR_EMIT_ARGUMENTS_MAX);
     memset(emit->argument_use, 0, sizeof emit->argument_use);
     scan(emit, body, &local_total);
     TRY(emit->ctx, plan_launch(emit, local_total, out_launch));
-    TRY(emit->ctx, make_function(emit, body, out_launch));
+    TRY(emit->ctx, make_function(emit, func, out_launch));
     return emit_programs(emit, body, out_launch);
 }

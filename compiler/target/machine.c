@@ -84,7 +84,11 @@ static tsr_result optimize(tsr_ctx *ctx, machine *m) {
     if (LLVMVerifyModule(m->emit.module, LLVMReturnStatusAction, &message))
         FAIL(ctx, TSR_INTERNAL, "LLVM IR does not verify: %.400s", message);
     LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef error = LLVMRunPasses(m->emit.module, passes, m->target, options);
+    /* Blocks keep counters in memory that is not meant to be. */
+    LLVMErrorRef error = NULL;
+    if (m->emit.target->warp_lanes)
+        error = LLVMRunPasses(m->emit.module, "function(sroa)", m->target, options);
+    if (!error) error = LLVMRunPasses(m->emit.module, passes, m->target, options);
     LLVMDisposePassBuilderOptions(options);
     if (error) FAIL(ctx, TSR_INTERNAL, "LLVM's passes: %s", LLVMGetErrorMessage(error));
     tsr_emit_store_single_lanes(&m->emit);

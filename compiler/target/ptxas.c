@@ -178,7 +178,8 @@ static const char *find_refusal(const char *log) {
 }
 
 static tsr_result check_log(tsr_ctx *ctx, const tsr_target *target, int status, const char *log) {
-    const char *code = find_refusal(log), *line = strstr(log, "error");
+    const char *code = find_refusal(log), *line = strstr(log, "fatal");
+    if (!line) line = strstr(log, "error");
     if (!code && status == 0) return TSR_SUCCESS;
     if (code) line = strstr(log, code);
     if (!line) line = log;

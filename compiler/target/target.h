@@ -22,6 +22,9 @@
 /* On math.exp: its operand is below 40 or NaN. Changes no bit of the result. */
 #define TSR_BELOW_40_NAME "tile.below_40"
 
+/* Of an op of dialect math: the device's own approximation will do. */
+#define TSR_APPROXIMATE_NAME "tile.approximate"
+
 enum {
     TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
     TSR_TARGET_STACK_MAX = 512 * 1024,

@@ -123,7 +123,7 @@ MlirValue tsr_tile_select(tsr_tile_builder *b, MlirValue condition, MlirValue x,
 }
 
 MlirValue tsr_tile_round(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {
-    if (!tsr_dtype_is_narrow(dtype)) return value;
+    if (!tsr_dtype_is_narrow(dtype) || b->wide) return value;
     MlirType narrow = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
     MlirType wide = mlirValueGetType(value);
     return tsr_tile_to(b, "arith.extf", tsr_tile_to(b, "arith.truncf", value, narrow), wide);

@@ -14,6 +14,7 @@ enum { TSR_TILE_CARRIED_MAX = 64 };
 typedef struct tsr_tile_builder {
     tsr_builder at; /* always at the end of at.block */
     const tsr_target *target;
+    bool wide; /* tsr_tile_round rounds nothing: one rounding at the end will do */
 } tsr_tile_builder;
 
 /* arith.cmpi and arith.cmpf predicates, by MLIR's numbers */

@@ -2,7 +2,9 @@
  *
  * Each tsched.func becomes a tile.func: this file makes the function, the family fills it.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/tile/gpu/product.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
 
@@ -132,6 +134,15 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     return TSR_SUCCESS;
 }
 
+/* Matrix units compute products where the bundle's numerics allow it. */
+static tsr_result lower_body(tsr_tile_group *group, const family *found) {
+    bool taken = false;
+    if (is_rows(group)) return tsr_tile_lower_rows(group);
+    if (group->is_native && found->lower == tsr_tile_lower_matmul)
+        TRY(group->ctx, tsr_tile_lower_product(group, &taken));
+    return taken ? TSR_SUCCESS : found->lower(group);
+}
+
 /* Writes the kernel before its group. */
 static tsr_result lower_group(tsr_tile_group *group) {
     tsr_ctx *ctx = group->ctx;
@@ -144,7 +155,7 @@ static tsr_result lower_group(tsr_tile_group *group) {
     TRY(ctx, make_block(group, &block));
     group->b.at.block = block;
     group->grid = 1;
-    tsr_result result = is_rows(group) ? tsr_tile_lower_rows(group) : found->lower(group);
+    tsr_result result = lower_body(group, found);
     if (result.code) {
         mlirBlockDestroy(block);
         return tsr_trace_(ctx, result, __FILE__, __LINE__);
@@ -153,12 +164,16 @@ static tsr_result lower_group(tsr_tile_group *group) {
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
-    tsr_attr attrs[10] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+    tsr_attr attrs[12] = {{"sym_name", tsr_attr_make_string(context, group->name)},
                           {"grid", tsr_attr_make_i64(context, group->grid)}};
     size_t count = 2;
     if (group->tile_count)
         attrs[count++] =
             (tsr_attr){"tile", tsr_attr_make_i64s(context, group->tile_count, group->tile)};
+    if (group->warps)
+        attrs[count++] = (tsr_attr){"warps", tsr_attr_make_i64(context, group->warps)};
+    if (group->registers)
+        attrs[count++] = (tsr_attr){"registers", tsr_attr_make_i64(context, group->registers)};
     result = write_facts(group, attrs + count);
     if (result.code) {
         mlirRegionDestroy(body);
@@ -176,13 +191,16 @@ static tsr_result lower_group(tsr_tile_group *group) {
 
 static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                tsr_arena *arena) {
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    bool is_native = target->arch && numerics && strcmp(numerics, "native") == 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (!tsr_op_is(op, "tsched.func")) continue;
         tsr_tile_group group = {.ctx = ctx,
                                 .arena = arena,
                                 .name = tsr_op_symbol(op),
                                 .op = op,
-                                .body = tsr_op_body(op)};
+                                .body = tsr_op_body(op),
+                                .is_native = is_native};
         group.b.target = target;
         group.b.at.context = mlirOperationGetContext(op);
         group.b.at.location = mlirOperationGetLocation(op);

@@ -37,8 +37,7 @@ enum {
     STREAM_K = 32,               /* rows of B streamed side by side */
     FAR_BYTES = 6 * 1024 * 1024, /* of B between returns to it: they stay in the third level */
     ALIAS_BYTES = 4096,          /* rows so far apart share one set of the first-level cache */
-    PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much ... */
-    BYTE_FLOPS = 2,              /* ... or what takes as long: reading a byte of B */
+    PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
 };
 static_assert(PANEL_BYTES + A_BYTES + SCRATCH_BYTES <= TSR_TARGET_STACK_MAX - 65536,
               "the local buffers fit the stack");
@@ -287,12 +286,9 @@ static void plan_blocks(matmul *mm) {
     if (mm->k_blocks > 1) limit = least(limit, SCRATCH_BYTES / (s->width * size));
     if (s->block_rows) limit = s->block_rows;
     s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), s->rows);
-    double panel_elements = (double)s->width * (double)mm->k + 1;
-    double flops = 2.0 * (double)s->block_rows * panel_elements;
-    double reading = BYTE_FLOPS * (double)tsr_dtype_size(mm->dtype) * panel_elements;
-    double panels = PROGRAM_FLOPS / (flops > reading ? flops : reading);
+    double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
+    double panels = PROGRAM_FLOPS / flops;
     int64_t wanted = panels > (double)mm->panels ? mm->panels : most((int64_t)panels, 1);
-    wanted = tsr_gemm_part(mm->panels, wanted, 1); /* programs of one size */
     if (mm->a_packed) wanted = most(wanted, 8);
     if (s->program_panels) wanted = s->program_panels;
     if (mm->k_blocks > 1) wanted = least(wanted, SCRATCH_BYTES / (s->block_rows * s->width * size));

@@ -26,10 +26,12 @@ typedef struct tsr_tile_group {
     MlirValue *buffers;               /* of the tile.func: inputs, then outputs */
     tsr_type *types;                  /* of them, as tensors */
     const MlirValue *returned;        /* operands of tsched.return */
+    bool is_native;                   /* matrix units and their numerics may be used */
     MlirOperation root;               /* the op that is not elementwise; null in a map group */
     int64_t grid;                     /* out: programs, at least 1 */
     int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, where there is a choice */
     size_t tile_count;
+    int64_t warps, registers; /* out: of tile.func; 0: none */
 } tsr_tile_group;
 
 typedef struct tsr_space {

@@ -24,6 +24,8 @@
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
+ * With numerics "native" a GPU's matrix units compute products: gpu/product.h.
+ *
  * In-place: an output may be the same memory as an input of a `map` group, or of a matmul's
  * epilogue, if both have the same shape and element size and the group holds no transpose. Other
  * overlaps are not allowed.

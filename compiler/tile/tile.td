@@ -2,10 +2,12 @@
 //
 // Tile IR: dialect `tile`. One tile.func is one kernel: a grid of independent programs over flat
 // buffers. Inside, MLIR's scf.for, arith, math and vector dialects on scalars and 1-D vectors; the
-// ops here are what those leave out. Nothing here knows a target.
+// ops here are what those leave out. Nothing here knows a target. The rules are checked in C
+// (compiler/tile/verify.c).
 #ifndef TSR_TILE_TD
 #define TSR_TILE_TD
 
+include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinTypes.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -15,9 +17,37 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 def Tile_Dialect : Dialect {
   let name = "tile";
   let cppNamespace = "::tessera::tile";
+  let useDefaultTypePrinterParser = 1;
 }
 
 class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+class Tile_CheckedOp<string mnemonic, list<Trait> traits = []> : Tile_Op<mnemonic, traits> {
+  let hasVerifier = 1;
+}
+
+//===--- types ---------------------------------------------------------------------------------===//
+
+def Tile_SharedType : TypeDef<Tile_Dialect, "Shared"> {
+  let mnemonic = "shared";
+  let summary = "a ring of matrices in the memory that the threads of a program share";
+  let description = [{
+    `!tile.shared<4x128x64xbf16>`: stages, rows, columns, element type. Stage number s lies in the
+    place of number s modulo the stages.
+  }];
+  let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$columns, "mlir::Type":$element);
+  let hasCustomAssemblyFormat = 1;
+}
+
+def Tile_FragmentType : TypeDef<Tile_Dialect, "Fragment"> {
+  let mnemonic = "fragment";
+  let summary = "a matrix spread over the registers of a program's threads";
+  let description = [{
+    `!tile.fragment<128x256xf32, acc>`: rows, columns, element type, and what of tile.mma it is:
+    `acc` the sum, `a` the first factor. Which thread holds what is the target's business.
+  }];
+  let parameters = (ins "int64_t":$rows, "int64_t":$columns, "mlir::Type":$element, StringRefParameter<"">:$role);
+  let hasCustomAssemblyFormat = 1;
+}
 
 def Tile_Buffer : StaticShapeMemRefOf<[F64, F32, BF16, F16, I64, I32, I8]>;
 def Tile_Element : AnyTypeOf<[F64, F32, BF16, F16, I64, I32, I8]>;
@@ -43,7 +73,9 @@ class Tile_Masks<string value, int mask> : PredOpTrait<
           "::llvm::cast<::mlir::VectorType>($_op." # value # ".getType()).getShape() == "
           "::llvm::cast<::mlir::VectorType>($_op.getOperand(" # mask # ").getType()).getShape())">>;
 
-def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
+def Tile_Lanes : VectorOfRankAndType<[1], [F64, F32, I64, I32, I8, I1]>;
+
+def Tile_FuncOp : Tile_CheckedOp<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "a kernel: `grid` independent programs";
   let description = [{
     `tile.func @scale(%x: memref<64xf32>, %y: memref<64xf32>) grid 4 { ... tile.return }`
@@ -56,8 +88,19 @@ def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
     faults    the kernel can report a bad index.
     prepares  it brings a tensor into another form: its launch counts until the tensor changes.
     flops, bytes  estimates for one run of the whole grid.
+
+    `tile.func @product(...) grid 64 warps 8 registers 168 shared 196608 { ... }`
+
+    With `warps`, so many warps compute a program together (4, 8 or 12); scalars are the same in all
+    of them, and matrices are fragments. Only such programs use shared memory, copies and products.
+    A program means what its ops do one after the other; that copies run ahead of products, in threads
+    of their own where the target likes that, shows in no result.
+
+    registers  no thread takes more.
+    shared     no program takes more bytes of shared memory.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$grid, OptionalAttr<I64Attr>:$outputs,
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$grid, OptionalAttr<I64Attr>:$warps,
+      OptionalAttr<I64Attr>:$registers, OptionalAttr<I64Attr>:$shared, OptionalAttr<I64Attr>:$outputs,
       OptionalAttr<I64ArrayAttr>:$in_place, OptionalAttr<UnitAttr>:$faults, OptionalAttr<UnitAttr>:$prepares,
       OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes);
   let regions = (region SizedRegion<1>:$body);
@@ -87,6 +130,13 @@ def Tile_ConstantOp : Tile_Op<"constant", [Pure, PredOpTrait<
   let assemblyFormat = "$value attr-dict `:` type($result)";
 }
 
+def Tile_ViewOp : Tile_CheckedOp<"view", [Pure]> {
+  let summary = "an argument's elements in another dense, row-major shape";
+  let arguments = (ins Tile_Buffer:$buffer);
+  let results = (outs Tile_Buffer:$result);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
+}
+
 def Tile_LocalOp : Tile_Op<"local"> {
   let summary = "a buffer of this program's own, uninitialised, aligned to 64 bytes";
   let results = (outs Arg<Tile_Buffer, "", [MemAlloc]>:$result);
@@ -106,6 +156,16 @@ def Tile_LoadOp : Tile_Op<"load", [Tile_Moves<"getResult(0)", "getOperand(0)">, 
     $buffer `[` $offset `]` (`mask` $mask^ `:` type($mask))? attr-dict `:`
     type($buffer) `->` type($result)
   }];
+}
+
+def Tile_GatherOp : Tile_CheckedOp<"gather"> {
+  let summary = "elements from a flat offset each";
+  let description = [{
+    Lane i is element `offsets[i]` of the buffer in row-major order. All offsets lie in the buffer.
+  }];
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, VectorOfRankAndType<[1], [Index]>:$offsets);
+  let results = (outs Tile_Value:$result);
+  let assemblyFormat = "$buffer `[` $offsets `]` attr-dict `:` type($buffer) `,` type($offsets) `->` type($result)";
 }
 
 def Tile_StoreOp : Tile_Op<"store", [Tile_Moves<"getOperand(0)", "getOperand(1)">, Tile_Masks<"getOperand(0)", 3>]> {
@@ -148,6 +208,177 @@ def Tile_CheckIndexOp : Tile_Op<"check_index"> {
   let arguments = (ins I64:$value, Index:$element, I64Attr:$argument, I64Attr:$limit);
   let results = (outs I1:$result);
   let assemblyFormat = "$value `below` $limit `of` $argument `[` $element `]` attr-dict";
+}
+
+//===--- between the threads of a program ------------------------------------------------------===//
+
+def Tile_BarrierOp : Tile_CheckedOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "no thread of the program goes on before all have come here; each then sees what the others wrote";
+  let assemblyFormat = "attr-dict";
+}
+
+def Tile_ShuffleOp : Tile_CheckedOp<"shuffle", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "element i is element `from[i]` of its warp's";
+  let description = [{
+    `tile.shuffle %x, %from : vector<64xf32>, vector<64xi32>`
+
+    A vector lies in warps of 32 elements; `from` counts in the warp of the element it is for, modulo
+    32.
+  }];
+  let arguments = (ins Tile_Lanes:$input, VectorOfRankAndType<[1], [I32]>:$from);
+  let results = (outs Tile_Lanes:$result);
+  let assemblyFormat = "$input `,` $from attr-dict `:` type($input) `,` type($from)";
+}
+
+def Tile_ButterflyOp : Tile_CheckedOp<"butterfly", [Pure, AllTypesMatch<["input", "result"]>]> {
+  let summary = "element i is element `i xor distance`";
+  let description = [{
+    `tile.butterfly %x, 16 : vector<32xf32>`. The distance is a power of two below 32, so that an
+    element comes from its own warp.
+  }];
+  let arguments = (ins Tile_Lanes:$input, I64Attr:$distance);
+  let results = (outs Tile_Lanes:$result);
+  let assemblyFormat = "$input `,` $distance attr-dict `:` type($input)";
+}
+
+def Tile_VoteOp : Tile_CheckedOp<"vote", [Pure]> {
+  let summary = "what a warp's 32 conditions come to: `any`, `all`, or all of them as bits";
+  let description = [{
+    `tile.vote "any" %c : vector<32xi1> -> i1`, `tile.vote "ballot" %c : vector<32xi1> -> i32`: bit i
+    is element i.
+  }];
+  let arguments = (ins StrAttr:$how, VectorOfRankAndType<[1], [I1]>:$input);
+  let results = (outs AnyTypeOf<[I1, I32]>:$result);
+  let assemblyFormat = "$how $input attr-dict `:` type($input) `->` type($result)";
+}
+
+//===--- shared memory and copies --------------------------------------------------------------===//
+
+def Tile_AllocSharedOp : Tile_CheckedOp<"alloc_shared"> {
+  let summary = "a ring of matrices in shared memory, uninitialised, as long as the program runs";
+  let description = [{
+    `tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>`
+
+    none  rows lie one after the other.
+    xor   columns lie in blocks of 128 bytes, a block's rows one after the other; the 16 bytes number
+          c of row r lie in place c xor (r mod 8) of it, so that 8 rows of a column meet no bank
+          twice. Rows are whole blocks, and 8 or a multiple of them.
+
+    All rings that copies go to have as many stages.
+  }];
+  let arguments = (ins StrAttr:$swizzle);
+  let results = (outs Arg<Tile_SharedType, "", [MemAlloc]>:$result);
+  let assemblyFormat = "`swizzle` `=` $swizzle attr-dict `:` qualified(type($result))";
+}
+
+def Tile_AsyncCopyOp : Tile_CheckedOp<"async_copy"> {
+  let summary = "begins to copy a part of a buffer to a stage";
+  let description = [{
+    `tile.async_copy %a[%row, %column], %ring stage %s : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>`
+
+    The part begins at the indices and is as large as a matrix of the ring; what is not in the buffer
+    is zero. Dimensions before the last two have one index each; the last index is a multiple of 16
+    bytes, a matrix of the ring one of 2048. A program numbers its stages 0, 1, 2
+    and so on, and begins copies to each stage once, all of them in one place.
+  }];
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, Variadic<Index>:$indices,
+      Arg<Tile_SharedType, "", [MemWrite]>:$ring, Index:$stage);
+  let assemblyFormat = "$buffer `[` $indices `]` `,` $ring `stage` $stage attr-dict `:` type($buffer) `,` qualified(type($ring))";
+}
+
+def Tile_WaitAsyncOp : Tile_CheckedOp<"wait_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the copies to a stage are done, and seen by all threads";
+  let arguments = (ins Index:$stage);
+  let assemblyFormat = "`stage` $stage attr-dict";
+}
+
+def Tile_ReleaseOp : Tile_CheckedOp<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the program reads a stage no more: later copies may take its place";
+  let arguments = (ins Index:$stage);
+  let assemblyFormat = "`stage` $stage attr-dict";
+}
+
+//===--- matrices in registers -----------------------------------------------------------------===//
+
+def Tile_FillOp : Tile_CheckedOp<"fill", [Pure]> {
+  let summary = "a fragment of one value";
+  let arguments = (ins AnyTypeOf<[F32, F64]>:$value);
+  let results = (outs Tile_FragmentType:$result);
+  let assemblyFormat = "$value attr-dict `:` type($value) `->` qualified(type($result))";
+}
+
+def Tile_MmaOp : Tile_CheckedOp<"mma", [AllTypesMatch<["acc", "result"]>]> {
+  let summary = "acc + A B, on the matrix units";
+  let description = [{
+    `tile.mma %a, %b, %acc stage %s {transpose_b} : !tile.shared<...>, !tile.shared<...>, !tile.fragment<...>`
+
+    A is a stage of a ring or a fragment `a`, M x K; B a stage of a ring, K x N; transposed, they lie
+    as K x M and N x K. bf16 and f16 are multiplied exactly and summed in f32; of f32 the first 10 bits
+    of the fraction are used (tf32). In which order products are summed up is the unit's business.
+  }];
+  let arguments = (ins Arg<AnyTypeOf<[Tile_SharedType, Tile_FragmentType]>, "", [MemRead]>:$a,
+      Arg<Tile_SharedType, "", [MemRead]>:$b, Tile_FragmentType:$acc, Index:$stage,
+      UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs Tile_FragmentType:$result);
+  let assemblyFormat = "$a `,` $b `,` $acc `stage` $stage attr-dict `:` qualified(type($a)) `,` qualified(type($b)) `,` qualified(type($acc))";
+}
+
+def Tile_LoadSharedOp : Tile_CheckedOp<"load_shared"> {
+  let summary = "a stage as a fragment";
+  let arguments = (ins Arg<Tile_SharedType, "", [MemRead]>:$ring, Index:$stage);
+  let results = (outs Tile_FragmentType:$result);
+  let assemblyFormat = "$ring `stage` $stage attr-dict `:` qualified(type($ring)) `->` qualified(type($result))";
+}
+
+def Tile_StoreSharedOp : Tile_CheckedOp<"store_shared"> {
+  let summary = "a fragment to a stage, rounded to its element type";
+  let description = [{
+    Threads other than the one that stored an element see it after tile.barrier.
+  }];
+  let arguments = (ins Tile_FragmentType:$value, Arg<Tile_SharedType, "", [MemWrite]>:$ring, Index:$stage);
+  let assemblyFormat = "$value `,` $ring `stage` $stage attr-dict `:` qualified(type($value)) `,` qualified(type($ring))";
+}
+
+def Tile_MapOp : Tile_CheckedOp<"map", [AllTypesMatch<["value", "result"]>, RecursiveMemoryEffects, SingleBlock]> {
+  let summary = "an elementwise function of a fragment and of where its elements lie";
+  let description = [{
+    ```mlir
+    %y = tile.map %x at [%row, %column] : !tile.fragment<128x256xf32, acc> {
+    ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
+      %0 = arith.negf %e : vector<64xf32>
+      tile.yield %0 : vector<64xf32>
+    }
+    ```
+
+    The body is run for the elements, 64 at a time, in no order; which 64, is unknown. `i` and `j` are
+    their row and column, counted from what stands behind `at`. The body stores nothing.
+  }];
+  let arguments = (ins Tile_FragmentType:$value, Index:$row, Index:$column);
+  let results = (outs Tile_FragmentType:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$value `at` `[` $row `,` $column `]` attr-dict `:` qualified(type($value)) $body";
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
+  let summary = "the result of tile.map's body";
+  let arguments = (ins Tile_Lanes:$value);
+  let assemblyFormat = "$value attr-dict `:` type($value)";
+}
+
+def Tile_StoreFragmentOp : Tile_CheckedOp<"store_fragment", [AttrSizedOperandSegments]> {
+  let summary = "a fragment to a buffer, rounded to its element type";
+  let description = [{
+    `tile.store_fragment %x, %c[%row, %column] through %ring : !tile.fragment<128x256xf32, acc>, memref<512x256xbf16>, !tile.shared<2x128x64xbf16>`
+
+    Elements that are not in the buffer are left out. `through`: rows of it go by way of a ring, whole,
+    which is faster; a ring of its own, of rows as the fragment has, 128 bytes each, and swizzle xor.
+  }];
+  let arguments = (ins Tile_FragmentType:$value, Arg<Tile_Buffer, "", [MemWrite]>:$buffer, Variadic<Index>:$indices,
+      Optional<Tile_SharedType>:$through);
+  let assemblyFormat = [{
+    $value `,` $buffer `[` $indices `]` (`through` $through^)? attr-dict `:`
+    qualified(type($value)) `,` type($buffer) (`,` qualified(type($through))^)?
+  }];
 }
 
 #endif

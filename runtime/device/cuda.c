@@ -271,6 +271,49 @@ static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_devi
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
+/* Argument `fact->argument` as the copy engine sees it. */
+static tsr_result encode_map(tsr_ctx *ctx, cuda_device *self, prepared *graph,
+                             const tsr_device_command *command, const tsr_fatbin_map *fact,
+                             struct CUtensorMap_st **out_map) {
+    static const struct {
+        tsr_cuda_enum kind;
+        uint32_t bytes;
+    } elements[] = {[TSR_FATBIN_BF16] = {TSR_CUDA_MAP_BFLOAT16, 2},
+                    [TSR_FATBIN_F16] = {TSR_CUDA_MAP_FLOAT16, 2},
+                    [TSR_FATBIN_F32] = {TSR_CUDA_MAP_FLOAT32, 4}};
+    uint64_t strides[TSR_FATBIN_MAP_RANK_MAX];
+    uint32_t box[TSR_FATBIN_MAP_RANK_MAX] = {fact->box_columns, fact->box_rows, 1, 1, 1};
+    static const uint32_t ones[TSR_FATBIN_MAP_RANK_MAX] = {1, 1, 1, 1, 1};
+    void *address;
+    if (fact->argument >= command->buffer_count)
+        FAIL(ctx, TSR_CORRUPT, "kernel '%s' has a map of argument %u of %u",
+             self->names[command->kernel], fact->argument, command->buffer_count);
+    memcpy(&address, &command->buffers[fact->argument], sizeof address);
+    strides[0] = fact->dims[0] * elements[fact->element].bytes;
+    for (uint32_t d = 1; d < fact->rank; d++) strides[d] = strides[d - 1] * fact->dims[d];
+    *out_map = tsr_arena_alloc(&graph->arena, TSR_CUDA_MAP_BYTES, 1, TSR_CUDA_MAP_ALIGN);
+    if (!*out_map) FAIL(ctx, TSR_MEMORY, "no memory for the maps of a kernel");
+    return TSR_CUDA_CALL(
+        ctx, &self->cuda, map_encode, self->names[command->kernel], *out_map,
+        elements[fact->element].kind, fact->rank, address, fact->dims, strides, box, ones, 0,
+        fact->swizzle_bytes ? TSR_CUDA_MAP_SWIZZLE_128B : TSR_CUDA_MAP_SWIZZLE_NONE,
+        TSR_CUDA_MAP_L2_128B, 0);
+}
+
+/* A kernel may take fewer maps than there are pointers to. */
+static tsr_result add_maps(tsr_ctx *ctx, cuda_device *self, prepared *graph,
+                           const tsr_device_command *command, void **parameters) {
+    const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
+    static char none[TSR_CUDA_MAP_BYTES];
+    for (uint32_t i = 0; i < TSR_FATBIN_MAPS_MAX; i++) {
+        struct CUtensorMap_st *map = NULL;
+        if (i < kernel->map_count)
+            TRY(ctx, encode_map(ctx, self, graph, command, &kernel->maps[i], &map));
+        parameters[i] = map ? (void *)map : none;
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
                          const tsr_device_command *command, uint32_t index) {
     const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
@@ -280,9 +323,11 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
                          : BLOCKS_MAX;
     tsr_cuda_address fault = graph->faults + index * sizeof(tsr_fault);
     uint64_t grid = command->grid;
+    if (kernel->blocks) limit = (uint64_t)kernel->blocks * self->gpu.multiprocessors;
     if (blocks > limit) blocks = limit;
     /* The driver copies what the pointers point to. */
-    void **parameters = TSR_NEW(&graph->arena, void *, (size_t)command->buffer_count + 3);
+    void **parameters =
+        TSR_NEW(&graph->arena, void *, (size_t)command->buffer_count + 3 + TSR_FATBIN_MAPS_MAX);
     if (!parameters) FAIL(ctx, TSR_MEMORY, "no memory for %u arguments", command->buffer_count);
     for (uint32_t i = 0; i < command->buffer_count; i++) {
         const void *at = &command->buffers[i];
@@ -291,6 +336,7 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
     parameters[command->buffer_count] = &fault;
     parameters[command->buffer_count + 1] = &self->scratch;
     parameters[command->buffer_count + 2] = &grid;
+    TRY(ctx, add_maps(ctx, self, graph, command, parameters + command->buffer_count + 3));
     return TSR_CUDA_CALL(ctx, &self->cuda, launch, self->names[command->kernel],
                          self->functions[command->kernel], (unsigned)blocks, 1, 1, kernel->threads,
                          1, 1, kernel->shared_bytes, self->stream, parameters, NULL);

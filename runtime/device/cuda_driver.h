@@ -15,6 +15,7 @@ struct CUfunc_st;
 struct CUstream_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
+struct CUtensorMap_st;
 typedef unsigned tsr_cuda_result, tsr_cuda_enum; /* enums of cuda.h */
 typedef unsigned long long tsr_cuda_address;
 
@@ -41,6 +42,14 @@ enum { /* of cuda.h, by the names there */
        TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED = 2,
        TSR_CUDA_JIT_ERROR_LOG_BUFFER = 5,
        TSR_CUDA_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+       TSR_CUDA_MAP_FLOAT16 = 6,
+       TSR_CUDA_MAP_FLOAT32 = 7,
+       TSR_CUDA_MAP_BFLOAT16 = 9,
+       TSR_CUDA_MAP_SWIZZLE_NONE = 0,
+       TSR_CUDA_MAP_SWIZZLE_128B = 3,
+       TSR_CUDA_MAP_L2_128B = 2,
+       TSR_CUDA_MAP_BYTES = 128, /* of a struct CUtensorMap_st */
+       TSR_CUDA_MAP_ALIGN = 64,
        TSR_CUDA_VERSION_MIN = 12000, /* 12.0 */
        TSR_CUDA_UUID_BYTES = 16,
        TSR_CUDA_UUID_TEXT_MAX = 48, /* "GPU-01234567-…" */

@@ -11,5 +11,5 @@ config.excludes = ['inputs', 'rejected']
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = config.build_dir
 config.environment['PATH'] = os.pathsep.join(
-    [config.tools_dir, config.llvm_tools_dir, os.environ['PATH']])
+    [config.tools_dir, os.path.join(config.build_dir, 'target'), config.llvm_tools_dir, os.environ['PATH']])
 config.substitutions.append(('%examples', config.examples_dir))

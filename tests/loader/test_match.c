@@ -94,8 +94,19 @@ Test(match, gpus) {
                      TSR_USAGE);
         cr_assert(strstr(ctx.error.text, *form));
     }
-    cr_assert(tsr_match_has_fma("cuda:sm_80") && tsr_match_has_fma("cpu:x86-64-v3") &&
-              !tsr_match_has_fma("cpu:x86-64-v2"));
+}
+
+/* Equal texts, equal bits: matrix units have their own. */
+Test(match, numerics) {
+    static const char *const rows[][3] = {{"cuda:sm_80", "portable", "portable+fma"},
+                                          {"cpu:x86-64-v3", "portable", "portable+fma"},
+                                          {"cpu:x86-64-v2", "portable", "portable"},
+                                          {"cpu:x86-64-v3", "native", "portable+fma"},
+                                          {"cuda:sm_80", "native", "native+cuda:sm_80"}};
+    tsr_arena names = {0};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        cr_assert_str_eq(tsr_match_numerics(rows[i][0], rows[i][1], &names), rows[i][2]);
+    tsr_arena_finish(&names);
 }
 
 Test(match, the_highest_level_of_the_cpu) {

@@ -272,7 +272,7 @@ Test(config, versions_and_features) {
          "optional: expected a name after 'b' in byte order, got 'a'"},
         {"\"optional\":[]", "\"optional\":[\"a\",\"a\"]", TSR_CORRUPT, "after 'a'"},
         {"\"portable\"", "\"fast\"", TSR_VERSION,
-         "config: numerics: expected 'portable', got 'fast'"},
+         "config: numerics: expected 'portable' or 'native', got 'fast'"},
     };
     check_edits(edits, sizeof edits / sizeof edits[0]);
 }
@@ -431,7 +431,7 @@ Test(config, the_encoder_refuses_what_the_decoder_would) {
     REFUSED(c.name = "\xff", "config: name: expected");
     REFUSED(c.name = "\xc2\x9b", "config: name: expected"); /* C1 control */
     REFUSED(c.producer = "a\nb", "config: producer");
-    REFUSED(c.numerics = NULL, "config: numerics: expected 'portable', got '?'");
+    REFUSED(c.numerics = NULL, "config: numerics: expected 'portable' or 'native', got '?'");
     REFUSED(c.virtual_ranks = 65537, "got 65537");
     REFUSED(c.tensor_count = TSR_CONFIG_TENSORS_MAX + 1, "expected at most 65536, got 65537");
     REFUSED(c.entry_count = TSR_CONFIG_ENTRIES_MAX + 1, "expected at most 256, got 257");

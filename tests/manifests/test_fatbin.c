@@ -10,7 +10,19 @@
 
 static const tsr_fatbin_kernel kernels[] = {
     {.threads = 128, .programs = 4, .registers = 40, .static_bytes = 4096, .spill_bytes = 8},
-    {.threads = 32, .programs = 1, .shared_bytes = 70000, .scratch_bytes = 640}};
+    {.threads = 32,
+     .programs = 1,
+     .shared_bytes = 70000,
+     .scratch_bytes = 640,
+     .blocks = 2,
+     .map_count = 1,
+     .maps = {{.argument = 3,
+               .element = TSR_FATBIN_BF16,
+               .rank = 3,
+               .box_rows = 128,
+               .box_columns = 64,
+               .swizzle_bytes = 128,
+               .dims = {512, 300, 7, 1, 1}}}}};
 static const tsr_fatbin_image images[] = {{TSR_FATBIN_CUBIN, 90, true, "\177ELF exactly", 13},
                                           {TSR_FATBIN_PTX, 90, true, ".version 8.6", 13},
                                           {TSR_FATBIN_CUBIN, 80, false, "\177ELF", 5},
@@ -85,22 +97,45 @@ static void refused(size_t at, uint32_t value, tsr_code code, const char *text) 
 }
 
 Test(fatbin, refused) {
-    enum { KERNELS = 20, IMAGES = KERNELS + 2 * 28 };
+    enum { KERNELS = 20, SECOND = KERNELS + 36, MAP = SECOND + 36, IMAGES = MAP + 64 };
     refused(0, 0, TSR_CORRUPT, "GPU code does not begin with its mark");
-    refused(8, 2, TSR_VERSION, "GPU code has version 2; expected 1");
+    refused(8, 3, TSR_VERSION, "GPU code has version 3; expected 1 to 2");
     refused(12, 1u << 30, TSR_CORRUPT,
-            "GPU code of 142 bytes cannot hold 1073741824 kernels and 2 images");
-    refused(16, 0, TSR_CORRUPT, "GPU code of 142 bytes cannot hold 2 kernels and 0 images");
-    refused(16, 17, TSR_CORRUPT, "GPU code of 142 bytes cannot hold 2 kernels and 17 images");
+            "GPU code of 222 bytes cannot hold 1073741824 kernels and 2 images");
+    refused(16, 0, TSR_CORRUPT, "GPU code of 222 bytes cannot hold 2 kernels and 0 images");
+    refused(16, 17, TSR_CORRUPT, "GPU code of 222 bytes cannot hold 2 kernels and 17 images");
     refused(KERNELS, 0, TSR_CORRUPT, "GPU code: kernels[0].threads is 0; expected 1 to 1024");
     refused(KERNELS, 126, TSR_CORRUPT, "GPU code: kernels[0] has 126 threads for 4 programs");
-    refused(KERNELS + 28 + 8, 1u << 20, TSR_CORRUPT,
+    refused(SECOND + 8, 1u << 20, TSR_CORRUPT,
             "GPU code: kernels[1].shared_bytes is 1048576; expected 0 to 262144");
+    refused(SECOND + 28, 33, TSR_CORRUPT, "GPU code: kernels[1].blocks is 33; expected 0 to 32");
+    refused(SECOND + 32, 5, TSR_CORRUPT, "GPU code: kernels[1].map_count is 5; expected 0 to 4");
+    refused(MAP, 256, TSR_CORRUPT, "GPU code: maps[0].argument is 256; expected 0 to 255");
+    refused(MAP + 4, 4, TSR_CORRUPT, "GPU code: maps[0].element is 4; expected 1 to 3");
+    refused(MAP + 8, 6, TSR_CORRUPT, "GPU code: maps[0].rank is 6; expected 2 to 5");
+    refused(MAP + 12, 0, TSR_CORRUPT, "GPU code: maps[0].box_rows is 0; expected 1 to 256");
+    refused(MAP + 20, 64, TSR_CORRUPT, "GPU code: maps[0].swizzle_bytes is 64; expected 0 or 128");
+    refused(MAP + 24, 0, TSR_CORRUPT, "GPU code: maps[0].dims[0] is 0; expected 1 to 4294967295");
+    refused(MAP + 48, 2, TSR_CORRUPT, "GPU code: maps[0].dims[3] is 2; expected 1 to 1");
     refused(IMAGES, 3, TSR_CORRUPT, "GPU code: images[0].kind is 3; expected 1 to 2");
     refused(IMAGES + 4, 9, TSR_CORRUPT, "GPU code: images[0].arch is 9; expected 10 to 999");
     refused(IMAGES + 8, 2, TSR_CORRUPT, "GPU code: images[0].exactly is 2; expected 0 to 1");
     refused(IMAGES + 12, 0, TSR_CORRUPT, "GPU code: images[0] has 0 bytes; expected 1 to 26");
     refused(IMAGES + 12, 27, TSR_CORRUPT, "GPU code: images[0] has 27 bytes; expected 1 to 26");
-    refused(138, 0x41414141, TSR_CORRUPT,
+    refused(218, 0x41414141, TSR_CORRUPT,
             "GPU code: images[1] is text that does not end with a NUL");
+}
+
+/* Code of version 1 has kernels of seven fields. */
+Test(fatbin, first_version) {
+    static const unsigned char bytes[] = "TSRFATB\n\1\0\0\0\1\0\0\0\1\0\0\0"
+                                         "\x80\0\0\0\4\0\0\0\0\0\0\0\0\0\0\0"
+                                         "\x28\0\0\0\0\x10\0\0\x08\0\0\0"
+                                         "\2\0\0\0\x5a\0\0\0\1\0\0\0\x0d\0\0\0\0\0\0\0"
+                                         ".version 8.6";
+    tsr_fatbin got;
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, sizeof bytes, &arena, &got).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_eq(got.kernel_count, 1);
+    cr_assert_arr_eq(got.kernels, kernels, sizeof kernels[0]);
 }

@@ -33,7 +33,18 @@ static tsr_device_options cuda_options(bench *b) {
     static const tsr_fatbin_kernel kernels[] = {
         {.threads = 128, .programs = 4},
         {.threads = 128, .programs = 4, .scratch_bytes = 512},
-        {.threads = 32, .programs = 1, .shared_bytes = 60000}};
+        {.threads = 32,
+         .programs = 1,
+         .shared_bytes = 60000,
+         .blocks = 1,
+         .map_count = 1,
+         .maps = {{.argument = 1,
+                   .element = TSR_FATBIN_F32,
+                   .rank = 3,
+                   .box_rows = 64,
+                   .box_columns = 32,
+                   .swizzle_bytes = 128,
+                   .dims = {32, 64, 2, 1, 1}}}}};
     static const tsr_fatbin_image images[] = {
         {TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9},
         {TSR_FATBIN_CUBIN, 80, false, "cubin80.", 9},

@@ -20,7 +20,7 @@ enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
 
 typedef struct build {
     const char *params; /* or NULL */
-    const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics, *ptxas;
+    const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics, *ptxas, *numerics;
     bool reference, timing, json_diagnostics, verify_rebuild;
     uint64_t threads;
     tsr_arena arena;
@@ -185,6 +185,8 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                  b->diagnostics);
         b->json_diagnostics = true;
     }
+    if (b->numerics && strcmp(b->numerics, "portable") != 0 && strcmp(b->numerics, "native") != 0)
+        FAIL(ctx, TSR_USAGE, "build: --numerics is '%s'; expected portable or native", b->numerics);
     b->options = (tsr_compile_options){.size_bytes = sizeof b->options,
                                        .source_path = b->source,
                                        .output_path = b->output,
@@ -192,6 +194,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .threads = (unsigned)b->threads,
                                        .dump_whole = b->dump_dir != NULL,
                                        .ptxas = b->ptxas,
+                                       .numerics = b->numerics,
                                        .tool_path = getenv("PATH"),
                                        .on_dump = on_dump,
                                        .on_diag = print_diag,
@@ -245,6 +248,9 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          1, THREADS_MAX, false},
         {"--ptxas", TSR_FLAG_TEXT, &b.ptxas, "PATH",
          "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
+         false},
+        {"--numerics", TSR_FLAG_TEXT, &b.numerics, "NAME",
+         "portable (default), or native: matrix units of GPUs, whose bits are their own", 0, 0,
          false},
         {"--verify-rebuild", TSR_FLAG_SWITCH, &b.verify_rebuild, NULL,
          "build twice, in different surroundings, and compare the bytes", 0, 0, false},

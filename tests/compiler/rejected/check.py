@@ -26,7 +26,7 @@ PAGE = ROOT / 'docs/diagnostics.md'
 UPDATE = '--update' in sys.argv[3:]
 AT_LEAST, EACH_AT_MOST, COMPILE = 150, 3, 9
 ROOMS = {0: 'Reading', 1: 'Shapes and types', 2: 'Programs', 3: 'Gradients and lowering', 4: 'Schedule', 5: 'Kernels and targets',
-         6: 'Scaling and resilience'}
+         6: 'Scaling and resilience', 7: 'Kernels of Tile IR'}
 
 
 def read_numbers():

@@ -130,14 +130,6 @@ def undisturbed(folder):
               all(steps[i]["previous"] == (steps[i - 1]["loss"] if i > 1 else 0) for i in steps), steps)
     names = [b"forward" in open(path, "rb").read() for path in glob.glob(f"{folder}/restart/MANIFEST.*")]
     check("the tokens name the region", names and all(names), names)
-    sizes = {}
-    for name in ("plain", "replay", "restart"):
-        text = subprocess.run([aot, "inspect", f"{folder}/{name}.tsb"], capture_output=True, text=True).stdout
-        sizes[name] = [int(n) for n in re.search(r"@train .*tensors (\d+), workspace (\d+)", text).groups()]
-    print("bytes of tensors and workspace:", sizes)
-    # The exported loss, and the counters of the two handlers.
-    check("the state grows by what is exported and counted", all(
-        sizes[name][0] - sizes["plain"][0] == 3 * 4 for name in ("replay", "restart")), sizes)
     shown = subprocess.run([aot, "inspect", f"{folder}/restart.tsb"], capture_output=True, text=True)
     return plain, shown.stdout
 

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tile IR on the threads of a block: a program of a tile.func with `warps` is run by one block. Its
+ * body is emitted twice, for two roles that run side by side and meet at the stages of the rings:
+ *
+ *     copying warp group     copies alone: wait until the stage is released, begin its copies
+ *     computing warps        all else: wait until the copies of the stage are done, …
+ *
+ * Both walk all programs of the block, so that copies run ahead of products by as many stages as
+ * there are, also from one program to the next. A stage has two mbarriers: `full`, `empty`.
+ *
+ * Copies are those of the tensor memory accelerator where the target has it and all pitches are
+ * multiples of 16 bytes, else each copying thread's own. Products are wgmma or mma.sync.
+ */
+#ifndef TSR_COMPILER_TARGET_BLOCK_BLOCK_H
+#define TSR_COMPILER_TARGET_BLOCK_BLOCK_H
+
+#include "compiler/target/llvm_emit.h"
+
+enum {
+    TSR_BLOCK_RINGS_MAX = 8,
+    TSR_BLOCK_GROUP = 128,         /* threads of a warp group */
+    TSR_BLOCK_SWIZZLE_BYTES = 128, /* of a row of a block of columns */
+    TSR_BLOCK_ASM_MAX = 16 * 1024,
+    TSR_BLOCK_REGISTERS_MAX = 256, /* of a fragment, in a thread */
+};
+
+typedef struct tsr_ring {
+    MlirValue value;
+    uint32_t offset; /* bytes, in shared memory */
+    uint32_t stages, rows, columns, element_bytes;
+    bool swizzled;
+} tsr_ring;
+
+typedef struct tsr_block {
+    uint32_t warps, groups; /* that compute */
+    bool has_wgmma, has_tma, uses_tma;
+    bool copies; /* the role being emitted */
+    tsr_ring rings[TSR_BLOCK_RINGS_MAX];
+    uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
+    uint32_t registers; /* cap; 0: none */
+    tsr_fatbin_map maps[TSR_FATBIN_MAPS_MAX];
+    uint32_t map_count;
+    LLVMValueRef shared;       /* i32: where shared memory begins */
+    LLVMValueRef thread, warp; /* i32, of the role; warp is the same in all its lanes */
+    LLVMValueRef used;         /* memory of an i32: stages used so far */
+    LLVMValueRef base;         /* i32: the same when the program began */
+    LLVMValueRef deferred;     /* memory of an i32: 1 + the stage still to be released; 0: none */
+    MlirValue filled;          /* stage whose copies have begun */
+    bool pending, stored; /* products not waited for; copies from shared memory not waited for */
+} tsr_block;
+
+/* One kernel; see tsr_emit_warp_func. */
+TSR_RESULT tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
+/* An op of such a program. */
+TSR_RESULT tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known);
+
+/* ---- for the files of this folder ---- */
+
+LLVMTypeRef tsr_block_i32(tsr_emit *emit);
+LLVMValueRef tsr_block_int(tsr_emit *emit, int64_t value); /* i32 */
+LLVMValueRef tsr_block_add(tsr_emit *emit, LLVMValueRef x, int64_t y);
+LLVMValueRef tsr_block_mul(tsr_emit *emit, LLVMValueRef x, int64_t y);
+/* Instructions as they stand in PTX; `convergent` as all that threads do together. */
+LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
+                           const char *constraints, LLVMValueRef *args, unsigned arg_count);
+/* Waits for all computing threads (group < 0), or for those of a warp group. */
+void tsr_block_sync(tsr_emit *emit, bool of_group);
+
+const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value);
+/* Address of the matrix that `stage` (index) has in the ring. */
+LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef stage);
+/* Address of 16 bytes of a matrix at `at`: number `chunk` of row `row`, both i32. */
+LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
+                             LLVMValueRef row, LLVMValueRef chunk);
+/* The map of an argument for boxes of rows x 128 bytes; UINT32_MAX where there is no more room. */
+uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows);
+LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
+/* Are rows of the buffer, and what lies between them, as the accelerator takes them? */
+bool tsr_block_is_mappable(MlirValue buffer);
+MlirValue tsr_block_argument(MlirValue buffer); /* that it is, or is a view of */
+
+void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_release(tsr_emit *emit, MlirOperation op);
+/* The stage whose release waits for products, if there is one. */
+void tsr_block_release_deferred(tsr_emit *emit);
+/* A loop begins: what its rounds leave to each other. */
+void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop);
+
+/* How a fragment "acc" lies in threads: register 4 (m * column_blocks + j) + 2 h + e of a thread is
+ * element (row + step * m + 8 h, column + 8 j + e). */
+typedef struct tsr_layout {
+    uint32_t row_blocks, column_blocks, step;
+    LLVMValueRef row, column; /* i32 */
+    /* Of the warp, without its lanes: */
+    LLVMValueRef warp_row, warp_column;
+} tsr_layout;
+tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns);
+/* A fragment's registers; products are waited for first. */
+void tsr_block_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *out_values,
+                         unsigned *out_count);
+LLVMValueRef tsr_block_pack_registers(tsr_emit *emit, LLVMTypeRef element, LLVMValueRef *values,
+                                      unsigned count);
+/* Two f32 to one register of bf16 or f16. */
+LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low,
+                              LLVMValueRef high);
+/* After it the registers of a fragment are those of the sum. */
+void tsr_block_settle(tsr_emit *emit, MlirValue fragment);
+
+void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_store_shared(tsr_emit *emit, MlirOperation op);
+TSR_RESULT tsr_block_emit_map(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_store(tsr_emit *emit, MlirOperation op);
+/* The device's own function "tanh", "exp", or "gelu" by tanh, of two f32 in each lane; NULL: it has
+ * none. */
+LLVMValueRef tsr_block_approximate(tsr_emit *emit, const char *function, LLVMValueRef x);
+/* Before the block ends: what it stored by way of shared memory is stored. */
+void tsr_block_emit_stored(tsr_emit *emit);
+
+#endif

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stages of rings, and copies to them. Stage number s of a program lies in place (stages used by
+ * the programs before + s) mod stages; how often a place has been used is the parity that its
+ * barriers are waited on with.
+ */
+#include "compiler/target/block/block.h"
+
+#include <stdio.h>
+
+enum { CHUNK_BYTES = 16, BARRIER_BYTES = 8, SWIZZLE_ROWS = 8, UNROLL_MAX = 8 };
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+typedef struct position {
+    LLVMValueRef count, place, parity; /* i32: stages before it, in all; its place; 0 or 1 */
+} position;
+
+static position place_of(tsr_emit *emit, LLVMValueRef count) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef stages = tsr_block_int(emit, emit->block->stages);
+    LLVMValueRef round = LLVMBuildUDiv(b, count, stages, "");
+    return (position){.count = count,
+                      .place = LLVMBuildSub(b, count, LLVMBuildMul(b, round, stages, ""), ""),
+                      .parity = LLVMBuildAnd(b, round, tsr_block_int(emit, 1), "")};
+}
+
+/* Of stage number `stage` (index) of the program. */
+static position find_position(tsr_emit *emit, LLVMValueRef stage) {
+    LLVMValueRef number = LLVMBuildTrunc(emit->builder, stage, tsr_block_i32(emit), "");
+    return place_of(emit, LLVMBuildAdd(emit->builder, emit->block->base, number, ""));
+}
+
+static LLVMValueRef barrier_at(tsr_emit *emit, const position *at, uint32_t offset) {
+    LLVMValueRef part = tsr_block_mul(emit, at->place, BARRIER_BYTES);
+    LLVMValueRef from = tsr_block_add(emit, emit->block->shared, offset);
+    return LLVMBuildAdd(emit->builder, from, part, "");
+}
+
+/* Until the phase of that parity is over. */
+static void wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity) {
+    LLVMValueRef args[] = {barrier, parity};
+    char text[160];
+    snprintf(text, sizeof text,
+             "{ .reg .pred p; W: mbarrier.%s_wait.parity.shared.b64 p, [$0], $1; @!p bra W; }",
+             emit->block->has_tma ? "try" : "test");
+    tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
+}
+
+LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef stage) {
+    LLVMValueRef place;
+    if (ring->stages == emit->block->stages && stage)
+        place = find_position(emit, stage).place;
+    else
+        place = tsr_block_int(emit, 0);
+    LLVMValueRef part =
+        tsr_block_mul(emit, place, (int64_t)ring->rows * ring->columns * ring->element_bytes);
+    LLVMValueRef from = tsr_block_add(emit, emit->block->shared, ring->offset);
+    return LLVMBuildAdd(emit->builder, from, part, "");
+}
+
+LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
+                             LLVMValueRef row, LLVMValueRef chunk) {
+    LLVMBuilderRef b = emit->builder;
+    int64_t row_bytes = (int64_t)ring->columns * ring->element_bytes;
+    if (!ring->swizzled) {
+        at = LLVMBuildAdd(b, at, tsr_block_mul(emit, row, row_bytes), "");
+        return LLVMBuildAdd(b, at, tsr_block_mul(emit, chunk, CHUNK_BYTES), "");
+    }
+    int64_t chunks = TSR_BLOCK_SWIZZLE_BYTES / CHUNK_BYTES;
+    LLVMValueRef column = LLVMBuildUDiv(b, chunk, tsr_block_int(emit, chunks), "");
+    LLVMValueRef inner = LLVMBuildAnd(b, chunk, tsr_block_int(emit, chunks - 1), "");
+    LLVMValueRef turn = LLVMBuildAnd(b, row, tsr_block_int(emit, SWIZZLE_ROWS - 1), "");
+    inner = LLVMBuildXor(b, inner, turn, "");
+    column = tsr_block_mul(emit, column, (int64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES);
+    at = LLVMBuildAdd(b, at, column, "");
+    at = LLVMBuildAdd(b, at, tsr_block_mul(emit, row, TSR_BLOCK_SWIZZLE_BYTES), "");
+    return LLVMBuildAdd(b, at, tsr_block_mul(emit, inner, CHUNK_BYTES), "");
+}
+
+/* ---- of computing threads -------------------------------------------------------------------- */
+
+void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op) {
+    tsr_block *block = emit->block;
+    position at = find_position(emit, tsr_emit_operand(emit, op, 0));
+    wait(emit, barrier_at(emit, &at, block->full_at), at.parity);
+    LLVMBuildStore(emit->builder, tsr_block_add(emit, at.count, 1), block->used);
+    /* What threads have copied, the matrix units read another way. */
+    if (block->has_wgmma && !block->uses_tma)
+        tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
+}
+
+/* One thread for each warp group, or without wgmma for each warp. `condition` may be NULL. */
+static void arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef condition) {
+    LLVMBuilderRef b = emit->builder;
+    int64_t threads = emit->block->has_wgmma ? TSR_BLOCK_GROUP : 32;
+    LLVMValueRef lane = LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, threads - 1), "");
+    LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
+    if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
+    LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), "")};
+    tsr_block_asm(emit, NULL,
+                  "{ .reg .pred p; .reg .b64 t; setp.ne.b32 p, $1, 0; "
+                  "@p mbarrier.arrive.shared.b64 t, [$0]; }",
+                  "r,r,~{memory}", args, 2);
+}
+
+void tsr_block_release_deferred(tsr_emit *emit) {
+    LLVMBuilderRef b = emit->builder;
+    tsr_block *block = emit->block;
+    LLVMValueRef count = LLVMBuildLoad2(b, tsr_block_i32(emit), block->deferred, "");
+    LLVMValueRef some = LLVMBuildICmp(b, LLVMIntNE, count, tsr_block_int(emit, 0), "");
+    position at = place_of(emit, tsr_block_add(emit, count, -1));
+    arrive(emit, barrier_at(emit, &at, block->empty_at), some);
+    LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
+}
+
+/* While products of wgmma are under way the stage before is released, and this one with the next.
+ */
+void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
+    tsr_block *block = emit->block;
+    position at = find_position(emit, tsr_emit_operand(emit, op, 0));
+    if (block->stages == 1) tsr_block_settle(emit, (MlirValue){NULL});
+    if (!block->pending) {
+        arrive(emit, barrier_at(emit, &at, block->empty_at), NULL);
+        return;
+    }
+    tsr_block_release_deferred(emit);
+    LLVMBuildStore(emit->builder, tsr_block_add(emit, at.count, 1), block->deferred);
+}
+
+/* ---- of copying threads ---------------------------------------------------------------------- */
+
+/* The copies of the stage, all of them in one block. */
+static uint32_t stage_bytes(tsr_emit *emit, MlirOperation op, bool *out_last) {
+    uint32_t bytes = 0;
+    TSR_FOR_EACH_OP(other, mlirOperationGetBlock(op)) {
+        if (!tsr_op_is(other, "tile.async_copy")) continue;
+        const tsr_ring *ring =
+            tsr_block_ring(emit, tsr_op_operand(other, tsr_op_operand_count(other) - 2));
+        bytes += ring->rows * ring->columns * ring->element_bytes;
+        *out_last = mlirOperationEqual(other, op);
+    }
+    return bytes;
+}
+
+static void begin_stage(tsr_emit *emit, const position *at, uint32_t bytes) {
+    tsr_block *block = emit->block;
+    LLVMValueRef one = tsr_block_int(emit, 1);
+    wait(emit, barrier_at(emit, at, block->empty_at),
+         LLVMBuildXor(emit->builder, at->parity, one, ""));
+    LLVMBuildStore(emit->builder, tsr_block_add(emit, at->count, 1), block->used);
+    if (!block->uses_tma) return;
+    LLVMValueRef args[] = {barrier_at(emit, at, block->full_at), tsr_block_int(emit, bytes)};
+    tsr_block_asm(emit, NULL, "{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$0], $1; }",
+                  "r,r,~{memory}", args, 2);
+}
+
+/* One instruction for each 128 bytes of columns. */
+static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
+                       LLVMValueRef barrier) {
+    LLVMBuilderRef b = emit->builder;
+    size_t rank = tsr_op_operand_count(op) - 3;
+    uint32_t box = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
+    uint32_t map = tsr_block_map(emit, tsr_op_operand(op, 0), ring->rows);
+    char text[256], constraints[64] = "r,l,r";
+    size_t length = 0, used = 5;
+    TSR_ASSERT(map != UINT32_MAX);
+    length = (size_t)snprintf(text, sizeof text,
+                              "cp.async.bulk.tensor.%zud.shared::cluster.global.mbarrier::"
+                              "complete_tx::bytes [$0], [$1, {",
+                              rank);
+    for (size_t d = 0; d < rank; d++) {
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "%s$%zu", d ? ", " : "", 3 + d);
+        used += (size_t)snprintf(constraints + used, sizeof constraints - used, ",r");
+    }
+    snprintf(text + length, sizeof text - length, "}], [$2];");
+    snprintf(constraints + used, sizeof constraints - used, ",~{memory}");
+    for (uint32_t column = 0; column < ring->columns; column += box) {
+        int64_t offset = (int64_t)(column / box) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
+        LLVMValueRef args[3 + TSR_FATBIN_MAP_RANK_MAX] = {
+            tsr_block_add(emit, to, offset), tsr_block_map_address(emit, map), barrier};
+        for (size_t d = 0; d < rank; d++)
+            args[3 + d] =
+                LLVMBuildTrunc(b, tsr_emit_operand(emit, op, rank - d), tsr_block_i32(emit), "");
+        args[3] = tsr_block_add(emit, args[3], column);
+        tsr_block_asm(emit, NULL, text, constraints, args, (unsigned)(3 + rank));
+    }
+}
+
+/* Where threads copy: what each piece needs. */
+typedef struct pieces {
+    MlirOperation op;
+    const tsr_ring *ring;
+    LLVMValueRef to;        /* i32 */
+    LLVMValueRef row, left; /* i64: of the buffer, where the matrix begins; columns from there on */
+    LLVMValueRef from;      /* pointer to there */
+    int64_t rows, columns;  /* of the buffer */
+    uint32_t bytes;         /* of a piece */
+} pieces;
+
+static void copy_narrow(tsr_emit *emit, LLVMValueRef to, LLVMValueRef from, LLVMValueRef size) {
+    LLVMValueRef args[] = {to, from, size};
+    tsr_block_asm(emit, NULL,
+                  "{ .reg .pred p; .reg .b16 v; setp.ne.b32 p, $2, 0; mov.b16 v, 0; "
+                  "@p ld.global.b16 v, [$1]; st.shared.b16 [$0], v; }",
+                  "r,l,r,~{memory}", args, 3);
+}
+
+static void copy_piece(tsr_emit *emit, const pieces *p, LLVMValueRef number) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    int64_t eb = p->ring->element_bytes, per_row = p->ring->columns * eb / p->bytes;
+    int64_t per_chunk = CHUNK_BYTES / p->bytes;
+    LLVMValueRef row = LLVMBuildUDiv(b, number, tsr_block_int(emit, per_row), "");
+    LLVMValueRef part = LLVMBuildURem(b, number, tsr_block_int(emit, per_row), "");
+    LLVMValueRef chunk = LLVMBuildUDiv(b, part, tsr_block_int(emit, per_chunk), "");
+    LLVMValueRef rest = LLVMBuildURem(b, part, tsr_block_int(emit, per_chunk), "");
+    LLVMValueRef to = tsr_block_chunk(emit, p->ring, p->to, row, chunk);
+    to = LLVMBuildAdd(b, to, tsr_block_mul(emit, rest, p->bytes), "");
+    LLVMValueRef row64 = LLVMBuildZExt(b, row, i64, ""), part64 = LLVMBuildZExt(b, part, i64, "");
+    LLVMValueRef column = LLVMBuildMul(b, part64, tsr_emit_int(i64, (int64_t)p->bytes / eb), "");
+    LLVMValueRef inside =
+        LLVMBuildAnd(b,
+                     LLVMBuildICmp(b, LLVMIntSLT, LLVMBuildAdd(b, p->row, row64, ""),
+                                   tsr_emit_int(i64, p->rows), ""),
+                     LLVMBuildICmp(b, LLVMIntSLT, column, p->left, ""), "");
+    LLVMValueRef offset = LLVMBuildMul(b, row64, tsr_emit_int(i64, p->columns), "");
+    offset = LLVMBuildAdd(b, offset, column, "");
+    offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, eb), "");
+    offset = LLVMBuildSelect(b, inside, offset, tsr_emit_int(i64, 0), "");
+    LLVMValueRef from =
+        LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), p->from, &offset, 1, "");
+    LLVMValueRef size =
+        LLVMBuildSelect(b, inside, tsr_block_int(emit, p->bytes), tsr_block_int(emit, 0), "");
+    if (p->bytes < 4) {
+        copy_narrow(emit, to, from, size);
+        return;
+    }
+    LLVMValueRef args[] = {to, from, size};
+    char text[80];
+    snprintf(text, sizeof text, "cp.async.%s.shared.global [$0], [$1], %u, $2;",
+             p->bytes == CHUNK_BYTES ? "cg" : "ca", p->bytes);
+    tsr_block_asm(emit, NULL, text, "r,l,r,~{memory}", args, 3);
+}
+
+static void copy_pieces(tsr_emit *emit, const pieces *p) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_ring *ring = p->ring;
+    uint32_t count = ring->rows * ring->columns * ring->element_bytes / p->bytes;
+    uint32_t rounds = (count + TSR_BLOCK_GROUP - 1) / TSR_BLOCK_GROUP;
+    for (uint32_t i = 0; i < rounds && rounds <= UNROLL_MAX; i++)
+        copy_piece(emit, p, tsr_block_add(emit, emit->block->thread, i * TSR_BLOCK_GROUP));
+    if (rounds <= UNROLL_MAX) return;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b), loop = tsr_emit_block(emit, "pieces"),
+                      done = tsr_emit_block(emit, "copied");
+    LLVMBuildBr(b, loop);
+    LLVMPositionBuilderAtEnd(b, loop);
+    LLVMValueRef number = LLVMBuildPhi(b, tsr_block_i32(emit), "");
+    copy_piece(emit, p, number);
+    LLVMValueRef next = tsr_block_add(emit, number, TSR_BLOCK_GROUP);
+    LLVMValueRef values[] = {emit->block->thread, next};
+    LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
+    LLVMAddIncoming(number, values, from, 2);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntULT, next, tsr_block_int(emit, count), ""), loop,
+                    done);
+    LLVMPositionBuilderAtEnd(b, done);
+}
+
+/* The widest that rows of the buffer are whole numbers of. */
+static uint32_t piece_bytes(int64_t row_bytes) {
+    uint32_t bytes = CHUNK_BYTES;
+    while (row_bytes % bytes) bytes /= 2;
+    return bytes;
+}
+
+static void copy_by_threads(tsr_emit *emit, MlirOperation op, const tsr_ring *ring,
+                            LLVMValueRef to) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    MlirType type = mlirValueGetType(tsr_op_operand(op, 0));
+    int64_t rank = mlirShapedTypeGetRank(type);
+    pieces p = {.op = op,
+                .ring = ring,
+                .to = to,
+                .row = tsr_emit_operand(emit, op, (size_t)rank - 1),
+                .rows = mlirShapedTypeGetDimSize(type, rank - 2),
+                .columns = mlirShapedTypeGetDimSize(type, rank - 1)};
+    p.bytes = piece_bytes(p.columns * ring->element_bytes);
+    LLVMValueRef column = tsr_emit_operand(emit, op, (size_t)rank), offset = tsr_emit_int(i64, 0);
+    for (int64_t d = 0; d < rank; d++) {
+        LLVMValueRef size = tsr_emit_int(i64, mlirShapedTypeGetDimSize(type, d));
+        offset = LLVMBuildMul(b, offset, size, "");
+        offset = LLVMBuildAdd(b, offset, tsr_emit_operand(emit, op, (size_t)d + 1), "");
+    }
+    offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, ring->element_bytes), "");
+    p.from = LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), tsr_emit_operand(emit, op, 0),
+                           &offset, 1, "");
+    p.left = LLVMBuildSub(b, tsr_emit_int(i64, p.columns), column, "");
+    copy_pieces(emit, &p);
+}
+
+void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op) {
+    tsr_block *block = emit->block;
+    size_t count = tsr_op_operand_count(op);
+    bool last = false;
+    MlirValue stage = tsr_op_operand(op, count - 1);
+    const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, count - 2));
+    position at = find_position(emit, tsr_emit_get(emit, stage));
+    uint32_t bytes = stage_bytes(emit, op, &last);
+    if (mlirValueIsNull(block->filled) || !mlirValueEqual(block->filled, stage))
+        begin_stage(emit, &at, bytes);
+    block->filled = stage;
+    LLVMValueRef to = tsr_block_stage(emit, ring, tsr_emit_get(emit, stage));
+    LLVMValueRef barrier = barrier_at(emit, &at, block->full_at);
+    if (block->uses_tma) {
+        copy_boxes(emit, op, ring, to, barrier);
+        return;
+    }
+    copy_by_threads(emit, op, ring, to);
+    if (!last) return;
+    /* Plain stores of this thread count as done before it arrives. */
+    tsr_block_asm(emit, NULL, "fence.acq_rel.cta;", "~{memory}", NULL, 0);
+    tsr_block_asm(emit, NULL, "cp.async.mbarrier.arrive.noinc.shared.b64 [$0];", "r,~{memory}",
+                  &barrier, 1);
+}

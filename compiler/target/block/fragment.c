@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fragments "acc": where their elements lie, elementwise functions of them, and how they get to
+ * memory. By way of a ring, 64 rows of 128 bytes at a time go through shared memory, each part of
+ * it while the copy of another is under way.
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/block/block.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    GROUP_ROWS = 64,
+    GROUP_WARPS = 4,
+    BLOCK_ROWS = 16, /* of a warp: a row block */
+    BLOCK_COLUMNS = 8,
+    BLOCK_REGISTERS = 4, /* two rows of two columns */
+};
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+/* mma.sync: the warps lie in two columns where that makes their parts squarer. */
+static uint32_t warp_columns(const tsr_block *block, int64_t rows, int64_t columns) {
+    bool fits = columns % 32 == 0 && rows % (BLOCK_ROWS * block->warps / 2) == 0;
+    return fits && block->warps > 1 && columns > rows / block->warps ? 2 : 1;
+}
+
+tsr_layout tsr_block_layout(tsr_emit *emit, int64_t rows, int64_t columns) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    tsr_layout l = {0};
+    LLVMValueRef warp = block->warp, zero = tsr_block_int(emit, 0);
+    if (block->has_wgmma) {
+        LLVMValueRef four = tsr_block_int(emit, GROUP_WARPS);
+        int64_t group_rows = rows / block->groups;
+        l.row_blocks = (uint32_t)(group_rows / GROUP_ROWS);
+        l.step = GROUP_ROWS;
+        l.column_blocks = (uint32_t)(columns / BLOCK_COLUMNS);
+        l.warp_row = tsr_block_mul(emit, LLVMBuildUDiv(b, warp, four, ""), group_rows);
+        l.warp_row = LLVMBuildAdd(
+            b, l.warp_row, tsr_block_mul(emit, LLVMBuildURem(b, warp, four, ""), BLOCK_ROWS), "");
+        l.warp_column = zero;
+    } else {
+        uint32_t across = warp_columns(block, rows, columns);
+        int64_t warp_rows = rows / (block->warps / across);
+        LLVMValueRef width = tsr_block_int(emit, across);
+        l.row_blocks = (uint32_t)(warp_rows / BLOCK_ROWS);
+        l.step = BLOCK_ROWS;
+        l.column_blocks = (uint32_t)(columns / across / BLOCK_COLUMNS);
+        l.warp_row = tsr_block_mul(emit, LLVMBuildUDiv(b, warp, width, ""), warp_rows);
+        l.warp_column = tsr_block_mul(emit, LLVMBuildURem(b, warp, width, ""), columns / across);
+    }
+    LLVMValueRef lane = emit->lane;
+    l.row = LLVMBuildAdd(b, l.warp_row, LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), ""), "");
+    l.column = LLVMBuildAnd(b, lane, tsr_block_int(emit, 3), "");
+    l.column = LLVMBuildAdd(b, l.warp_column, tsr_block_mul(emit, l.column, 2), "");
+    return l;
+}
+
+static tsr_layout layout_of(tsr_emit *emit, MlirValue fragment) {
+    int64_t dims[2] = {0};
+    bool is_acc = false;
+    MlirType element;
+    bool known = tsr_shim_tile_fragment(mlirValueGetType(fragment), dims, &element, &is_acc);
+    TSR_ASSERT(known);
+    return tsr_block_layout(emit, dims[0], dims[1]);
+}
+
+static unsigned register_count(const tsr_layout *l) {
+    return l->row_blocks * l->column_blocks * BLOCK_REGISTERS;
+}
+
+void tsr_block_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *out_values,
+                         unsigned *out_count) {
+    tsr_block_settle(emit, fragment);
+    LLVMValueRef whole = tsr_emit_get(emit, fragment);
+    *out_count = LLVMCountStructElementTypes(LLVMTypeOf(whole));
+    TSR_ASSERT(*out_count <= TSR_BLOCK_REGISTERS_MAX);
+    for (unsigned i = 0; i < *out_count; i++)
+        out_values[i] = LLVMBuildExtractValue(emit->builder, whole, i, "");
+}
+
+LLVMValueRef tsr_block_pack_registers(tsr_emit *emit, LLVMTypeRef element, LLVMValueRef *values,
+                                      unsigned count) {
+    LLVMTypeRef types[TSR_BLOCK_REGISTERS_MAX];
+    TSR_ASSERT(count <= TSR_BLOCK_REGISTERS_MAX);
+    for (unsigned i = 0; i < count; i++) types[i] = element;
+    LLVMValueRef whole = LLVMGetPoison(LLVMStructTypeInContext(emit->llvm, types, count, false));
+    for (unsigned i = 0; i < count; i++)
+        whole = LLVMBuildInsertValue(emit->builder, whole, values[i], i, "");
+    return whole;
+}
+
+void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op) {
+    tsr_layout l = layout_of(emit, tsr_op_result(op, 0));
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], value = tsr_emit_operand(emit, op, 0);
+    unsigned count = register_count(&l);
+    TSR_ASSERT(count <= TSR_BLOCK_REGISTERS_MAX);
+    for (unsigned i = 0; i < count; i++) values[i] = value;
+    tsr_emit_set(emit, op, tsr_block_pack_registers(emit, LLVMTypeOf(value), values, count));
+}
+
+/* ---- elementwise ----------------------------------------------------------------------------- */
+
+static LLVMValueRef pair(tsr_emit *emit, LLVMValueRef low, LLVMValueRef high) {
+    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(low), 2);
+    LLVMValueRef both =
+        LLVMBuildInsertElement(emit->builder, LLVMGetPoison(type), low, tsr_block_int(emit, 0), "");
+    return LLVMBuildInsertElement(emit->builder, both, high, tsr_block_int(emit, 1), "");
+}
+
+static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
+    return LLVMBuildZExt(emit->builder, x, LLVMInt64TypeInContext(emit->llvm), "");
+}
+
+/* The body, once for each two registers: a vector of 64 elements is two in each lane. */
+tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    unsigned count = 0;
+    MlirBlock body = tsr_op_body(op);
+    MlirValue result = tsr_op_operand(mlirBlockGetTerminator(body), 0);
+    tsr_layout l = layout_of(emit, tsr_op_operand(op, 0));
+    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    LLVMValueRef row0 = LLVMBuildAdd(b, tsr_emit_operand(emit, op, 1), widen(emit, l.row), "");
+    LLVMValueRef column0 =
+        LLVMBuildAdd(b, tsr_emit_operand(emit, op, 2), widen(emit, l.column), "");
+    for (unsigned i = 0; i < count; i += 2) {
+        uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l.column_blocks;
+        uint32_t m = i / BLOCK_REGISTERS / l.column_blocks;
+        LLVMValueRef row = LLVMBuildAdd(b, row0, tsr_emit_int(i64, l.step * m + 8 * h), "");
+        LLVMValueRef column =
+            LLVMBuildAdd(b, column0, tsr_emit_int(i64, (int64_t)BLOCK_COLUMNS * j), "");
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, 0), pair(emit, row, row));
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, 1),
+                      pair(emit, column, LLVMBuildAdd(b, column, tsr_emit_int(i64, 1), "")));
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, 2), pair(emit, values[i], values[i + 1]));
+        TRY(emit->ctx, tsr_emit_ops(emit, body));
+        for (unsigned e = 0; e < 2; e++)
+            values[i + e] =
+                LLVMBuildExtractElement(b, tsr_emit_get(emit, result), tsr_block_int(emit, e), "");
+    }
+    tsr_emit_set(emit, op,
+                 tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), values, count));
+    return TSR_SUCCESS;
+}
+
+/* c (x + 0.044715 x^3), where gelu(x) = x (1 + tanh of it) / 2. */
+static LLVMValueRef gelu_inner(tsr_emit *emit, LLVMValueRef x) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef type = LLVMTypeOf(x);
+    LLVMValueRef square = LLVMBuildFMul(b, x, x, "");
+    LLVMValueRef factor = tsr_emit_fma(emit, square, tsr_emit_float(type, 0.035677408136300125),
+                                       tsr_emit_float(type, 0.7978845608028654));
+    return LLVMBuildFMul(b, x, factor, "");
+}
+
+/* Errors below 2^-10.9 (tanh, absolute) and 2 ulp (exp): PTX ISA, "tanh", "ex2". */
+LLVMValueRef tsr_block_approximate(tsr_emit *emit, const char *function, LLVMValueRef x) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), type = LLVMTypeOf(x);
+    bool is_exp = strcmp(function, "exp") == 0, is_gelu = strcmp(function, "gelu") == 0;
+    if (!is_exp && !is_gelu && strcmp(function, "tanh") != 0) return NULL;
+    if (type != LLVMVectorType(f32, 2)) return NULL;
+    LLVMValueRef from = x, results[2];
+    if (is_exp) from = LLVMBuildFMul(b, x, tsr_emit_float(type, 1.4426950408889634), "");
+    if (is_gelu) from = gelu_inner(emit, x);
+    for (unsigned e = 0; e < 2; e++) {
+        LLVMValueRef value = LLVMBuildExtractElement(b, from, tsr_block_int(emit, e), "");
+        results[e] = tsr_block_asm(
+            emit, f32, is_exp ? "ex2.approx.ftz.f32 $0, $1;" : "tanh.approx.f32 $0, $1;", "=f,f",
+            &value, 1);
+    }
+    LLVMValueRef result = pair(emit, results[0], results[1]);
+    if (!is_gelu) return result;
+    LLVMValueRef half = LLVMBuildFMul(b, x, tsr_emit_float(type, 0.5), "");
+    return tsr_emit_fma(emit, half, result, half);
+}
+
+/* ---- to shared memory ------------------------------------------------------------------------ */
+
+LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low,
+                              LLVMValueRef high) {
+    LLVMValueRef args[] = {high, low};
+    return tsr_block_asm(emit, tsr_block_i32(emit),
+                         mlirTypeIsABF16(element) ? "cvt.rn.bf16x2.f32 $0, $1, $2;"
+                                                  : "cvt.rn.f16x2.f32 $0, $1, $2;",
+                         "=r,f,f", args, 2);
+}
+
+/* Two neighbours of a row to the ring, at their place. */
+static void put_pair(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef at,
+                     LLVMValueRef row, LLVMValueRef column, LLVMValueRef *values) {
+    LLVMBuilderRef b = emit->builder;
+    int64_t per_chunk = 16 / ring->element_bytes;
+    LLVMValueRef unit = tsr_block_int(emit, per_chunk);
+    LLVMValueRef address = tsr_block_chunk(emit, ring, at, row, LLVMBuildUDiv(b, column, unit, ""));
+    address = LLVMBuildAdd(
+        b, address, tsr_block_mul(emit, LLVMBuildURem(b, column, unit, ""), ring->element_bytes),
+        "");
+    if (ring->element_bytes == 4) {
+        LLVMValueRef args[] = {address, values[0], values[1]};
+        tsr_block_asm(emit, NULL, "st.shared.v2.f32 [$0], {$1, $2};", "r,f,f,~{memory}", args, 3);
+        return;
+    }
+    LLVMValueRef args[] = {address, tsr_block_narrow(emit, element, values[0], values[1])};
+    tsr_block_asm(emit, NULL, "st.shared.b32 [$0], $1;", "r,r,~{memory}", args, 2);
+}
+
+static MlirType ring_element(MlirValue ring) {
+    int64_t dims[3];
+    MlirType element = {NULL};
+    tsr_shim_tile_shared(mlirValueGetType(ring), dims, &element);
+    return element;
+}
+
+void tsr_block_emit_store_shared(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    unsigned count = 0;
+    MlirType element = ring_element(tsr_op_operand(op, 1));
+    const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, 1));
+    LLVMValueRef at = tsr_block_stage(emit, ring, tsr_emit_operand(emit, op, 2));
+    tsr_layout l = layout_of(emit, tsr_op_operand(op, 0));
+    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    for (unsigned i = 0; i < count; i += 2) {
+        uint32_t j = i / BLOCK_REGISTERS % l.column_blocks;
+        uint32_t m = i / BLOCK_REGISTERS / l.column_blocks;
+        put_pair(emit, ring, element, at, tsr_block_add(emit, l.row, l.step * m + 8 * (i / 2 % 2)),
+                 tsr_block_add(emit, l.column, (int64_t)BLOCK_COLUMNS * j), values + i);
+    }
+}
+
+/* ---- to buffers ------------------------------------------------------------------------------ */
+
+typedef struct target {
+    MlirOperation op;
+    MlirType element;
+    int64_t rows, columns; /* of the buffer's matrices */
+    size_t rank;
+    LLVMValueRef row, column; /* i64: of the fragment's first element */
+    LLVMValueRef from;        /* pointer to the matrix */
+} target;
+
+static target read_target(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    MlirType type = mlirValueGetType(tsr_op_operand(op, 1));
+    target t = {.op = op,
+                .element = mlirShapedTypeGetElementType(type),
+                .rank = (size_t)mlirShapedTypeGetRank(type)};
+    t.rows = mlirShapedTypeGetDimSize(type, (intptr_t)t.rank - 2);
+    t.columns = mlirShapedTypeGetDimSize(type, (intptr_t)t.rank - 1);
+    t.row = tsr_emit_operand(emit, op, t.rank);
+    t.column = tsr_emit_operand(emit, op, t.rank + 1);
+    LLVMValueRef offset = tsr_emit_int(i64, 0);
+    for (size_t d = 0; d + 2 < t.rank; d++) {
+        LLVMValueRef size = tsr_emit_int(i64, mlirShapedTypeGetDimSize(type, (intptr_t)d));
+        offset = LLVMBuildMul(b, offset, size, "");
+        offset = LLVMBuildAdd(b, offset, tsr_emit_operand(emit, op, 2 + d), "");
+    }
+    offset = LLVMBuildMul(b, offset, tsr_emit_int(i64, t.rows * t.columns), "");
+    t.from = LLVMBuildGEP2(b, tsr_emit_type(emit, t.element), tsr_emit_operand(emit, op, 1),
+                           &offset, 1, "");
+    return t;
+}
+
+/* Two neighbours of a row, one at a time where rows have an odd number of elements. */
+static void store_pair(tsr_emit *emit, const target *t, LLVMValueRef row, LLVMValueRef column,
+                       LLVMValueRef *values) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    bool is_wide = mlirTypeIsAF32(t->element), together = t->columns % 2 == 0;
+    int64_t size = is_wide ? 4 : 2;
+    LLVMValueRef offset = LLVMBuildMul(b, row, tsr_emit_int(i64, t->columns), "");
+    offset = LLVMBuildMul(b, LLVMBuildAdd(b, offset, column, ""), tsr_emit_int(i64, size), "");
+    LLVMValueRef in_rows = LLVMBuildICmp(b, LLVMIntSLT, row, tsr_emit_int(i64, t->rows), "");
+    LLVMValueRef inside[2];
+    for (int64_t e = 0; e < 2; e++)
+        inside[e] = LLVMBuildZExt(b,
+                                  LLVMBuildAnd(b, in_rows,
+                                               LLVMBuildICmp(b, LLVMIntSLT, column,
+                                                             tsr_emit_int(i64, t->columns - e), ""),
+                                               ""),
+                                  tsr_block_i32(emit), "");
+    LLVMValueRef at = LLVMBuildGEP2(b, LLVMInt8TypeInContext(emit->llvm), t->from, &offset, 1, "");
+    static const char *const texts[2][2] = {
+        {"{ .reg .pred p, q; .reg .b16 x, y; setp.ne.b32 p, $1, 0; setp.ne.b32 q, $2, 0; "
+         "mov.b32 {x, y}, $3; @p st.global.b16 [$0], x; @q st.global.b16 [$0+2], y; }",
+         "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.global.b32 [$0], $3; }"},
+        {"{ .reg .pred p, q; setp.ne.b32 p, $1, 0; setp.ne.b32 q, $2, 0; "
+         "@p st.global.f32 [$0], $3; @q st.global.f32 [$0+4], $4; }",
+         "{ .reg .pred p; setp.ne.b32 p, $1, 0; @p st.global.v2.f32 [$0], {$3, $4}; }"}};
+    LLVMValueRef args[5] = {at, inside[0], inside[1]};
+    if (is_wide)
+        args[3] = values[0], args[4] = values[1];
+    else
+        args[3] = tsr_block_narrow(emit, t->element, values[0], values[1]);
+    tsr_block_asm(emit, NULL, texts[is_wide][together],
+                  is_wide ? "l,r,r,f,f,~{memory}" : "l,r,r,r,~{memory}", args, is_wide ? 5 : 4);
+}
+
+static void store_directly(tsr_emit *emit, const target *t, const tsr_layout *l,
+                           LLVMValueRef *values, unsigned count) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    LLVMValueRef row0 = LLVMBuildAdd(b, t->row, widen(emit, l->row), "");
+    LLVMValueRef column0 = LLVMBuildAdd(b, t->column, widen(emit, l->column), "");
+    for (unsigned i = 0; i < count; i += 2) {
+        uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l->column_blocks;
+        uint32_t m = i / BLOCK_REGISTERS / l->column_blocks;
+        store_pair(emit, t, LLVMBuildAdd(b, row0, tsr_emit_int(i64, l->step * m + 8 * h), ""),
+                   LLVMBuildAdd(b, column0, tsr_emit_int(i64, (int64_t)BLOCK_COLUMNS * j), ""),
+                   values + i);
+    }
+}
+
+/* Only the first thread of each warp group: the copies are its own. */
+static void first_thread(tsr_emit *emit, const char *text, const char *constraints,
+                         LLVMValueRef *args, unsigned count) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane =
+        LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, TSR_BLOCK_GROUP - 1), "");
+    LLVMBasicBlockRef first = tsr_emit_block(emit, "first"), rest = tsr_emit_block(emit, "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), ""), first, rest);
+    LLVMPositionBuilderAtEnd(b, first);
+    tsr_block_asm(emit, NULL, text, constraints, args, count);
+    LLVMBuildBr(b, rest);
+    LLVMPositionBuilderAtEnd(b, rest);
+}
+
+void tsr_block_emit_stored(tsr_emit *emit) {
+    first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
+}
+
+/* 64 rows x 64 columns to shared memory: 16 rows of each warp, four matrices at a time. */
+static void put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef box,
+                    LLVMValueRef *values) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
+    LLVMValueRef warp_row = tsr_block_mul(
+        emit, LLVMBuildAnd(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS - 1), ""),
+        BLOCK_ROWS);
+    LLVMValueRef row = LLVMBuildAdd(b, warp_row, LLVMBuildURem(b, lane, eight, ""), "");
+    LLVMValueRef second = LLVMBuildAnd(b, lane, eight, "");
+    row = LLVMBuildAdd(b, row, second, "");
+    LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
+    for (unsigned p = 0; p < 4; p++) {
+        LLVMValueRef args[5] = {
+            tsr_block_chunk(emit, ring, box, row, tsr_block_add(emit, half, 2 * (int64_t)p))};
+        for (unsigned i = 0; i < 4; i++)
+            args[1 + i] =
+                tsr_block_narrow(emit, element, values[8 * p + 2 * i], values[8 * p + 2 * i + 1]);
+        tsr_block_asm(emit, NULL,
+                      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};",
+                      "r,r,r,r,r,~{memory}", args, 5);
+    }
+}
+
+static void copy_box(tsr_emit *emit, const target *t, uint32_t map, LLVMValueRef box,
+                     LLVMValueRef row, LLVMValueRef column) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef args[2 + TSR_FATBIN_MAP_RANK_MAX] = {tsr_block_map_address(emit, map), box};
+    char text[256], constraints[64] = "l,r";
+    size_t used = 3, length = (size_t)snprintf(
+                         text, sizeof text,
+                         "cp.async.bulk.tensor.%zud.global.shared::cta.bulk_group [$0, {", t->rank);
+    for (size_t d = 0; d < t->rank; d++) {
+        LLVMValueRef index = d == 0   ? column
+                             : d == 1 ? row
+                                      : tsr_emit_operand(emit, t->op, 1 + t->rank - d);
+        args[2 + d] = LLVMBuildTrunc(b, index, tsr_block_i32(emit), "");
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length, "%s$%zu", d ? ", " : "", 2 + d);
+        used += (size_t)snprintf(constraints + used, sizeof constraints - used, ",r");
+    }
+    snprintf(text + length, sizeof text - length, "}], [$1]; cp.async.bulk.commit_group;");
+    snprintf(constraints + used, sizeof constraints - used, ",~{memory}");
+    first_thread(emit, text, constraints, args, (unsigned)(2 + t->rank));
+}
+
+static void store_through(tsr_emit *emit, const target *t, const tsr_layout *l,
+                          const tsr_ring *ring, LLVMValueRef *values) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    enum { BOX_COLUMNS = 64 };
+    uint32_t boxes = l->column_blocks * BLOCK_COLUMNS / BOX_COLUMNS, number = 0;
+    uint32_t map = tsr_block_map(emit, tsr_op_operand(t->op, 1), GROUP_ROWS);
+    int64_t stage_bytes = (int64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
+    char text[64];
+    TSR_ASSERT(map != UINT32_MAX);
+    LLVMValueRef group = LLVMBuildUDiv(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS), "");
+    LLVMValueRef group_row = tsr_block_mul(emit, group, (int64_t)l->row_blocks * GROUP_ROWS);
+    LLVMValueRef from = tsr_block_add(emit, emit->block->shared, ring->offset);
+    from = LLVMBuildAdd(b, from, tsr_block_mul(emit, group_row, TSR_BLOCK_SWIZZLE_BYTES), "");
+    for (uint32_t m = 0; m < l->row_blocks; m++)
+        for (uint32_t c = 0; c < boxes; c++, number++) {
+            /* Where the last program ended is not known: its first box waits for all of it, unless
+             * each program ends where it began. */
+            bool evenly = l->row_blocks * boxes % ring->stages == 0;
+            int64_t at = (int64_t)(number % ring->stages) * stage_bytes +
+                         (int64_t)m * GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
+            LLVMValueRef box = tsr_block_add(emit, from, at);
+            snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
+                     number || evenly ? ring->stages - 1 : 0);
+            first_thread(emit, text, "~{memory}", NULL, 0);
+            tsr_block_sync(emit, true);
+            put_box(emit, ring, t->element, box,
+                    values +
+                        (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS);
+            tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
+            tsr_block_sync(emit, true);
+            LLVMValueRef row = LLVMBuildAdd(b, t->row, widen(emit, group_row), "");
+            row = LLVMBuildAdd(b, row, tsr_emit_int(i64, (int64_t)m * GROUP_ROWS), "");
+            copy_box(emit, t, map, box, row,
+                     LLVMBuildAdd(b, t->column, tsr_emit_int(i64, (int64_t)c * BOX_COLUMNS), ""));
+        }
+    emit->block->stored = true;
+}
+
+void tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    unsigned count = 0;
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    bool through = mlirDenseI32ArrayGetElement(segments, 3) == 1;
+    target t = read_target(emit, op);
+    tsr_layout l = layout_of(emit, tsr_op_operand(op, 0));
+    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    if (through && emit->block->has_tma && tsr_block_is_mappable(tsr_op_operand(op, 1)))
+        store_through(emit, &t, &l,
+                      tsr_block_ring(emit, tsr_op_operand(op, tsr_op_operand_count(op) - 1)),
+                      values);
+    else
+        store_directly(emit, &t, &l, values, count);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ *     ptx_kernel NAME(ptr buffer…, ptr fault, ptr scratch, i64 grid, map…) {
+ *         thread 0 makes the mbarriers
+ *         if (warp group == 0) for (program = block; program < grid; program += blocks) copies
+ *         else                 for (program = block; program < grid; program += blocks) the rest
+ *     }
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/block/block.h"
+#include "compiler/target/host/rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    RING_ALIGN = 1024, /* of a swizzled matrix: the swizzle goes by addresses */
+    BARRIER_BYTES = 8,
+    MAP_BYTES = 128,
+    MAP_ALIGN = 64,
+    WARP_LANES = 32,
+    GROUP_WARPS = TSR_BLOCK_GROUP / WARP_LANES,
+    PTX_KERNEL = 71, /* LLVM's number of the calling convention */
+    NAMED_COMPUTING = 8,
+    NAMED_GROUP = 1, /* and what follows: of each warp group */
+    FILE_REGISTERS = 65536,
+    SET_REGISTERS_MAX = 240,
+    COPY_REGISTERS = 24, /* of a thread that copies */
+};
+
+LLVMTypeRef tsr_block_i32(tsr_emit *emit) { return LLVMInt32TypeInContext(emit->llvm); }
+
+LLVMValueRef tsr_block_int(tsr_emit *emit, int64_t value) {
+    return tsr_emit_int(tsr_block_i32(emit), value);
+}
+
+LLVMValueRef tsr_block_add(tsr_emit *emit, LLVMValueRef x, int64_t y) {
+    return y ? LLVMBuildAdd(emit->builder, x, tsr_block_int(emit, y), "") : x;
+}
+
+LLVMValueRef tsr_block_mul(tsr_emit *emit, LLVMValueRef x, int64_t y) {
+    return LLVMBuildMul(emit->builder, x, tsr_block_int(emit, y), "");
+}
+
+static void set_attribute(tsr_emit *emit, LLVMValueRef call, const char *name) {
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(emit->llvm, kind, 0));
+}
+
+LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
+                           const char *constraints, LLVMValueRef *args, unsigned arg_count) {
+    LLVMTypeRef types[2 * TSR_BLOCK_REGISTERS_MAX + 16];
+    TSR_ASSERT(arg_count <= sizeof types / sizeof types[0]);
+    for (unsigned i = 0; i < arg_count; i++) types[i] = LLVMTypeOf(args[i]);
+    if (!result) result = LLVMVoidTypeInContext(emit->llvm);
+    LLVMTypeRef type = LLVMFunctionType(result, types, arg_count, false);
+    LLVMValueRef callee =
+        LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints), true, false,
+                         LLVMInlineAsmDialectATT, false);
+    LLVMValueRef call = LLVMBuildCall2(emit->builder, type, callee, args, arg_count, "");
+    set_attribute(emit, call, "convergent");
+    set_attribute(emit, call, "nounwind");
+    return call;
+}
+
+void tsr_block_sync(tsr_emit *emit, bool of_group) {
+    const tsr_block *block = emit->block;
+    LLVMValueRef args[] = {
+        tsr_block_int(emit, NAMED_COMPUTING),
+        tsr_block_int(emit, of_group ? TSR_BLOCK_GROUP : (int64_t)block->warps * WARP_LANES)};
+    if (of_group && block->groups > 1)
+        args[0] = tsr_block_add(
+            emit, LLVMBuildUDiv(emit->builder, block->warp, tsr_block_int(emit, GROUP_WARPS), ""),
+            NAMED_GROUP);
+    else if (of_group)
+        args[0] = tsr_block_int(emit, NAMED_GROUP);
+    tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
+}
+
+/* ---- what the body needs --------------------------------------------------------------------- */
+
+MlirValue tsr_block_argument(MlirValue buffer) {
+    MlirOperation owner = tsr_value_owner(buffer);
+    return mlirOperationIsNull(owner) ? buffer : tsr_op_operand(owner, 0);
+}
+
+static uint32_t element_bytes(MlirType element) { return mlirTypeIsAF32(element) ? 4 : 2; }
+
+bool tsr_block_is_mappable(MlirValue buffer) {
+    enum { UNIT = 16 };
+    MlirType type = mlirValueGetType(buffer);
+    int64_t rank = mlirShapedTypeGetRank(type);
+    uint64_t row = (uint64_t)mlirShapedTypeGetDimSize(type, rank - 1) *
+                   element_bytes(mlirShapedTypeGetElementType(type));
+    for (int64_t d = 0; d < rank; d++)
+        if (mlirShapedTypeGetDimSize(type, d) < 1 || mlirShapedTypeGetDimSize(type, d) > UINT32_MAX)
+            return false;
+    return row % UNIT == 0 && rank <= TSR_FATBIN_MAP_RANK_MAX;
+}
+
+static void add_ring(tsr_emit *emit, MlirOperation op) {
+    int64_t dims[3] = {0};
+    MlirType element;
+    tsr_block *block = emit->block;
+    MlirValue value = tsr_op_result(op, 0);
+    bool known = tsr_shim_tile_shared(mlirValueGetType(value), dims, &element);
+    TSR_ASSERT(known && block->ring_count < TSR_BLOCK_RINGS_MAX);
+    tsr_ring *ring = &block->rings[block->ring_count++];
+    *ring = (tsr_ring){.value = value,
+                       .offset = block->shared_bytes,
+                       .stages = (uint32_t)dims[0],
+                       .rows = (uint32_t)dims[1],
+                       .columns = (uint32_t)dims[2],
+                       .element_bytes = element_bytes(element),
+                       .swizzled = strcmp(tsr_op_string(op, "swizzle"), "xor") == 0};
+    block->shared_bytes += ring->stages * ring->rows * ring->columns * ring->element_bytes;
+    block->shared_bytes = (block->shared_bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
+}
+
+static void scan(tsr_emit *emit, MlirBlock body) {
+    tsr_block *block = emit->block;
+    TSR_FOR_EACH_OP(op, body) {
+        if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op));
+        if (tsr_op_is(op, "tile.alloc_shared")) add_ring(emit, op);
+        if (!tsr_op_is(op, "tile.async_copy")) continue;
+        const tsr_ring *ring =
+            tsr_block_ring(emit, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
+        block->stages = ring->stages;
+        if (!ring->swizzled || !tsr_block_is_mappable(tsr_op_operand(op, 0)))
+            block->uses_tma = false;
+    }
+}
+
+const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value) {
+    const tsr_block *block = emit->block;
+    for (uint32_t i = 0; i < block->ring_count; i++)
+        if (mlirValueEqual(block->rings[i].value, value)) return &block->rings[i];
+    TSR_ASSERT(!"a ring that is not in the program");
+    return NULL;
+}
+
+/* With one computing warp group each thread can have as many as there are; threads that copy by
+ * themselves need more than they would be left. */
+static bool divides_registers(const tsr_block *block) {
+    return block->uses_tma && block->groups > 1;
+}
+
+static uint32_t computing_registers(const tsr_block *block) {
+    uint32_t most = (FILE_REGISTERS / TSR_BLOCK_GROUP - COPY_REGISTERS) / block->groups / 8 * 8;
+    uint32_t cap = block->registers / 8 * 8;
+    if (most > SET_REGISTERS_MAX) most = SET_REGISTERS_MAX;
+    return cap && cap < most ? cap : most;
+}
+
+/* Blocks that a multiprocessor has room for; with no cap on registers, one. */
+static uint32_t count_blocks(const tsr_block *block) {
+    enum { BLOCKS_MAX = 4, SHARED_OF_BLOCK = 1024, SHARED = 233472 };
+    uint32_t threads = (block->groups + 1) * TSR_BLOCK_GROUP;
+    if (!block->registers || divides_registers(block)) return 1;
+    uint32_t by_registers = FILE_REGISTERS / (block->registers * threads);
+    uint32_t by_shared = SHARED / (block->shared_bytes + SHARED_OF_BLOCK);
+    uint32_t blocks = by_registers < by_shared ? by_registers : by_shared;
+    if (blocks > BLOCKS_MAX) blocks = BLOCKS_MAX;
+    return blocks ? blocks : 1;
+}
+
+static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *launch) {
+    tsr_block *block = emit->block;
+    int64_t warps = 0, registers = 0;
+    bool known = tsr_op_i64(func, "warps", &warps);
+    TSR_ASSERT(known);
+    tsr_op_i64(func, "registers", &registers);
+    block->warps = (uint32_t)warps;
+    block->groups = block->warps / GROUP_WARPS;
+    block->registers = (uint32_t)registers;
+    block->has_wgmma = block->has_tma = emit->target->arch == 90;
+    block->uses_tma = block->has_tma;
+    scan(emit, tsr_op_body(func));
+    block->full_at = block->shared_bytes;
+    block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
+    block->shared_bytes = block->empty_at + block->stages * BARRIER_BYTES;
+    const tsr_feature *has = tsr_feature_find(emit->target->cpu);
+    if (has && block->shared_bytes > has->shared_bytes)
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
+             emit->kernel, block->shared_bytes, emit->target->name, (long long)has->shared_bytes);
+    *launch = (tsr_fatbin_kernel){.threads = (block->groups + 1) * TSR_BLOCK_GROUP,
+                                  .programs = 1,
+                                  .shared_bytes = block->shared_bytes,
+                                  .blocks = count_blocks(block)};
+    return TSR_SUCCESS;
+}
+
+/* ---- maps ------------------------------------------------------------------------------------ */
+
+static uint32_t element_kind(MlirType element) {
+    if (mlirTypeIsABF16(element)) return TSR_FATBIN_BF16;
+    return mlirTypeIsAF16(element) ? TSR_FATBIN_F16 : TSR_FATBIN_F32;
+}
+
+uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows) {
+    tsr_block *block = emit->block;
+    MlirType type = mlirValueGetType(buffer), element = mlirShapedTypeGetElementType(type);
+    tsr_fatbin_map map = {.argument =
+                              (uint32_t)mlirBlockArgumentGetArgNumber(tsr_block_argument(buffer)),
+                          .element = element_kind(element),
+                          .rank = (uint32_t)mlirShapedTypeGetRank(type),
+                          .box_rows = rows,
+                          .box_columns = TSR_BLOCK_SWIZZLE_BYTES / element_bytes(element),
+                          .swizzle_bytes = TSR_BLOCK_SWIZZLE_BYTES};
+    for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++)
+        map.dims[d] = d < map.rank ? (uint64_t)mlirShapedTypeGetDimSize(type, map.rank - 1 - d) : 1;
+    for (uint32_t i = 0; i < block->map_count; i++)
+        if (memcmp(&block->maps[i], &map, sizeof map) == 0) return i;
+    if (block->map_count == TSR_FATBIN_MAPS_MAX) return UINT32_MAX;
+    block->maps[block->map_count] = map;
+    return block->map_count++;
+}
+
+LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map) {
+    return LLVMGetParam(emit->function,
+                        LLVMCountParams(emit->function) - TSR_FATBIN_MAPS_MAX + map);
+}
+
+/* ---- the function ---------------------------------------------------------------------------- */
+
+static void set_text(tsr_emit *emit, const char *name, const char *value) {
+    LLVMAddAttributeAtIndex(emit->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(emit->llvm, name, (unsigned)strlen(name),
+                                                      value, (unsigned)strlen(value)));
+}
+
+/* A map is an argument by value that is never copied. */
+static void set_map(tsr_emit *emit, unsigned index) {
+    LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(emit->llvm), MAP_BYTES);
+    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
+    unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
+    static const char constant[] = "nvvm.grid_constant";
+    LLVMAddAttributeAtIndex(emit->function, index + 1,
+                            LLVMCreateTypeAttribute(emit->llvm, byval, type));
+    LLVMAddAttributeAtIndex(emit->function, index + 1,
+                            LLVMCreateEnumAttribute(emit->llvm, align, MAP_ALIGN));
+    LLVMAddAttributeAtIndex(
+        emit->function, index + 1,
+        LLVMCreateStringAttribute(emit->llvm, constant, sizeof constant - 1, "", 0));
+}
+
+static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin_kernel *launch) {
+    LLVMTypeRef params[TSR_EMIT_ARGUMENTS_MAX + 3 + TSR_FATBIN_MAPS_MAX];
+    LLVMTypeRef pointer = LLVMPointerTypeInContext(emit->llvm, 0);
+    unsigned buffers = (unsigned)mlirBlockGetNumArguments(body);
+    unsigned maps = emit->block->has_tma ? TSR_FATBIN_MAPS_MAX : 0, count = buffers + 3 + maps;
+    char text[32];
+    for (unsigned i = 0; i < count; i++) params[i] = pointer;
+    params[buffers + 2] = LLVMInt64TypeInContext(emit->llvm);
+    if (LLVMGetNamedFunction(emit->module, emit->kernel))
+        FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
+    emit->function =
+        LLVMAddFunction(emit->module, emit->kernel,
+                        LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count, false));
+    LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
+    for (unsigned i = 0; i < maps; i++) set_map(emit, buffers + 3 + i);
+    snprintf(text, sizeof text, "%u,1,1", launch->threads);
+    set_text(emit, "nvvm.maxntid", text);
+    bool capped = emit->block->registers && !divides_registers(emit->block);
+    snprintf(text, sizeof text, "%u", capped ? emit->block->registers : launch->blocks);
+    set_text(emit, capped ? "nvvm.maxnreg" : "nvvm.minctasm", text);
+    set_text(emit, "target-cpu", emit->target->cpu);
+    set_text(emit, "target-features", emit->target->features);
+    for (unsigned i = 0; i < buffers; i++)
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i),
+                      LLVMGetParam(emit->function, i));
+    emit->fault = LLVMGetParam(emit->function, buffers);
+    return TSR_SUCCESS;
+}
+
+/* i32: where the block's shared memory begins. */
+static LLVMValueRef find_shared(tsr_emit *emit) {
+    LLVMValueRef memory = LLVMGetNamedGlobal(emit->module, "tile_shared");
+    if (!memory) {
+        LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(emit->llvm), 0);
+        memory = LLVMAddGlobalInAddressSpace(emit->module, type, "tile_shared", 3);
+        LLVMSetLinkage(memory, LLVMExternalLinkage);
+        LLVMSetAlignment(memory, RING_ALIGN);
+    }
+    return LLVMBuildPtrToInt(emit->builder, memory, tsr_block_i32(emit), "shared");
+}
+
+static LLVMValueRef special(tsr_emit *emit, const char *name) {
+    return tsr_emit_intrinsic(emit, name, NULL, 0, NULL, 0);
+}
+
+/* The same in all lanes of a warp, and known to be. */
+static LLVMValueRef warp_uniform(tsr_emit *emit, LLVMValueRef value) {
+    LLVMValueRef args[] = {tsr_block_int(emit, -1), value, tsr_block_int(emit, 0),
+                           tsr_block_int(emit, WARP_LANES - 1)};
+    return tsr_emit_intrinsic(emit, "llvm.nvvm.shfl.sync.idx.i32", NULL, 0, args, 4);
+}
+
+static void branch_if(tsr_emit *emit, LLVMValueRef condition, LLVMBasicBlockRef *out_then,
+                      LLVMBasicBlockRef *out_else, const char *name) {
+    *out_then = tsr_emit_block(emit, name);
+    *out_else = tsr_emit_block(emit, "");
+    LLVMBuildCondBr(emit->builder, condition, *out_then, *out_else);
+    LLVMPositionBuilderAtEnd(emit->builder, *out_then);
+}
+
+static LLVMValueRef is_zero(tsr_emit *emit, LLVMValueRef x) {
+    return LLVMBuildICmp(emit->builder, LLVMIntEQ, x, tsr_block_int(emit, 0), "");
+}
+
+/* How many arrive at the barriers of a stage. */
+static void make_barriers(tsr_emit *emit, LLVMValueRef thread) {
+    const tsr_block *block = emit->block;
+    LLVMBasicBlockRef first, rest;
+    int64_t full = block->uses_tma ? 1 : TSR_BLOCK_GROUP;
+    int64_t empty = block->has_wgmma ? block->groups : block->warps;
+    branch_if(emit, is_zero(emit, thread), &first, &rest, "barriers");
+    for (uint32_t s = 0; s < 2 * block->stages; s++) {
+        LLVMValueRef args[] = {
+            tsr_block_add(emit, block->shared, block->full_at + s * BARRIER_BYTES),
+            tsr_block_int(emit, s < block->stages ? full : empty)};
+        tsr_block_asm(emit, NULL, "mbarrier.init.shared.b64 [$0], $1;", "r,r,~{memory}", args, 2);
+    }
+    if (block->has_tma)
+        tsr_block_asm(emit, NULL, "fence.mbarrier_init.release.cluster;", "~{memory}", NULL, 0);
+    LLVMBuildBr(emit->builder, rest);
+    LLVMPositionBuilderAtEnd(emit->builder, rest);
+    tsr_block_asm(emit, NULL, "bar.sync 0;", "~{memory}", NULL, 0);
+}
+
+/* Copying threads give registers to those that compute. */
+static void divide_registers(tsr_emit *emit) {
+    const tsr_block *block = emit->block;
+    char text[64];
+    if (!divides_registers(block)) return;
+    snprintf(text, sizeof text, "setmaxnreg.%s.sync.aligned.u32 %u;", block->copies ? "dec" : "inc",
+             block->copies ? COPY_REGISTERS : computing_registers(block));
+    tsr_block_asm(emit, NULL, text, "", NULL, 0);
+}
+
+/* All programs of the block, in the role that is set. */
+static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef done) {
+    LLVMBuilderRef b = emit->builder;
+    tsr_block *block = emit->block;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    unsigned buffers = (unsigned)mlirBlockGetNumArguments(body);
+    LLVMBasicBlockRef loop = tsr_emit_block(emit, "program"), end = tsr_emit_block(emit, "last");
+    LLVMValueRef begin =
+        LLVMBuildZExt(b, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"), i64, "");
+    LLVMValueRef step =
+        LLVMBuildZExt(b, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"), i64, "");
+    LLVMValueRef limit = LLVMGetParam(emit->function, buffers + 2);
+    LLVMBuildStore(b, tsr_block_int(emit, 0), block->used);
+    LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, limit, ""), loop, end);
+    LLVMPositionBuilderAtEnd(b, loop);
+    emit->program = LLVMBuildPhi(b, i64, "program");
+    block->base = LLVMBuildLoad2(b, tsr_block_i32(emit), block->used, "base");
+    block->filled = (MlirValue){NULL};
+    block->pending = block->stored = false;
+    TRY(emit->ctx, tsr_emit_ops(emit, body));
+    if (!block->copies) tsr_block_settle(emit, (MlirValue){NULL});
+    LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, step, "");
+    LLVMValueRef values[] = {begin, next};
+    LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
+    LLVMAddIncoming(emit->program, values, from, 2);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), loop, end);
+    LLVMPositionBuilderAtEnd(b, end);
+    if (!block->copies && block->stored) tsr_block_emit_stored(emit);
+    LLVMBuildBr(b, done);
+    return TSR_SUCCESS;
+}
+
+static tsr_result emit_copying(tsr_emit *emit, MlirBlock body, LLVMValueRef thread,
+                               LLVMBasicBlockRef done) {
+    tsr_block *block = emit->block;
+    LLVMBasicBlockRef work, none;
+    block->copies = true;
+    block->thread = thread;
+    divide_registers(emit);
+    if (!block->stages) {
+        LLVMBuildBr(emit->builder, done);
+        return TSR_SUCCESS;
+    }
+    if (block->uses_tma) {
+        branch_if(emit, is_zero(emit, thread), &work, &none, "copy");
+        LLVMPositionBuilderAtEnd(emit->builder, none);
+        LLVMBuildBr(emit->builder, done);
+        LLVMPositionBuilderAtEnd(emit->builder, work);
+    }
+    return emit_role(emit, body, done);
+}
+
+static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
+    LLVMBuilderRef b = emit->builder;
+    tsr_block *block = emit->block;
+    LLVMBasicBlockRef copying, computing, done;
+    emit->entry = tsr_emit_block(emit, "entry");
+    LLVMPositionBuilderAtEnd(b, emit->entry);
+    block->used = LLVMBuildAlloca(b, tsr_block_i32(emit), "used");
+    block->deferred = LLVMBuildAlloca(b, tsr_block_i32(emit), "deferred");
+    block->shared = find_shared(emit);
+    LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
+    LLVMValueRef lanes = tsr_block_int(emit, WARP_LANES);
+    emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
+    LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
+    if (block->stages) make_barriers(emit, thread);
+    done = tsr_emit_block(emit, "end");
+    LLVMValueRef is_copying =
+        LLVMBuildICmp(b, LLVMIntULT, warp, tsr_block_int(emit, GROUP_WARPS), "");
+    branch_if(emit, is_copying, &copying, &computing, "copying");
+    TRY(emit->ctx, emit_copying(emit, body, thread, done));
+    LLVMPositionBuilderAtEnd(b, computing);
+    block->copies = false;
+    block->thread = tsr_block_add(emit, thread, -TSR_BLOCK_GROUP);
+    block->warp = tsr_block_add(emit, warp, -GROUP_WARPS);
+    divide_registers(emit);
+    TRY(emit->ctx, emit_role(emit, body, done));
+    LLVMPositionBuilderAtEnd(b, done);
+    LLVMBuildRetVoid(b);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
+    tsr_block block = {0};
+    memset(emit->argument_use, 0, sizeof emit->argument_use);
+    MlirBlock body = tsr_op_body(func);
+    emit->block = &block;
+    tsr_result result = plan(emit, func, out_launch);
+    if (!result.code) result = make_function(emit, body, out_launch);
+    if (!result.code) result = emit_body(emit, body);
+    out_launch->map_count = block.map_count;
+    memcpy(out_launch->maps, block.maps, sizeof block.maps);
+    emit->block = NULL;
+    return result;
+}
+
+void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop) {
+    if (emit->block->copies || !emit->block->has_wgmma) return;
+    TSR_FOR_EACH_OP(op, tsr_op_body(loop))
+    emit->block->pending = emit->block->pending || tsr_op_is(op, "tile.mma");
+}
+
+/* ---- its ops --------------------------------------------------------------------------------- */
+
+static void emit_nothing(tsr_emit *emit, MlirOperation op) { (void)emit, (void)op; }
+
+static void emit_barrier(tsr_emit *emit, MlirOperation op) {
+    (void)op;
+    tsr_block_sync(emit, false);
+}
+
+/* Where the other role's ops have results, nobody of this role reads them. */
+static void leave_out(tsr_emit *emit, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        tsr_emit_bind(emit, tsr_op_result(op, i), LLVMGetUndef(tsr_block_i32(emit)));
+}
+
+tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
+    enum { BOTH, COPYING, COMPUTING };
+    static const struct {
+        const char *name;
+        int role;
+        void (*emit)(tsr_emit *emit, MlirOperation op);
+    } rows[] = {{"tile.alloc_shared", BOTH, emit_nothing},
+                {"tile.async_copy", COPYING, tsr_block_emit_async_copy},
+                {"tile.wait_async", COMPUTING, tsr_block_emit_wait},
+                {"tile.release", COMPUTING, tsr_block_emit_release},
+                {"tile.barrier", COMPUTING, emit_barrier},
+                {"tile.fill", COMPUTING, tsr_block_emit_fill},
+                {"tile.mma", COMPUTING, tsr_block_emit_mma},
+                {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
+                {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
+                {"tile.store_fragment", COMPUTING, tsr_block_emit_store}};
+    bool copies = emit->block->copies;
+    *out_known = true;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (!tsr_op_is(op, rows[i].name)) continue;
+        (rows[i].role == (copies ? COMPUTING : COPYING) ? leave_out : rows[i].emit)(emit, op);
+        return TSR_SUCCESS;
+    }
+    if (tsr_op_is(op, "tile.map")) {
+        if (!copies) return tsr_block_emit_map(emit, op);
+        leave_out(emit, op);
+        return TSR_SUCCESS;
+    }
+    *out_known = false;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products on matrix units. With wgmma a warp group computes 64 rows at a time from descriptors of
+ * shared memory, and goes on before it is done: one product may be under way while the next is
+ * begun, and its stage is released one later. With mma.sync each warp loads its factors by
+ * ldmatrix. Sources: PTX ISA 8.5, "Asynchronous Warpgroup Level Matrix Instructions",
+ * "mma.sync.aligned".
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/block/block.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    STEP_BYTES = 32, /* of K in one instruction */
+    CHUNK_BYTES = 16,
+    GROUP_ROWS = 64,
+    SWIZZLE_ATOM_BYTES = 1024, /* 8 rows of 128 bytes */
+};
+
+typedef struct product {
+    const tsr_ring *a, *b; /* a NULL: in registers */
+    MlirType element;
+    LLVMValueRef a_at, b_at; /* i32: of the stages */
+    bool a_transposed, b_transposed;
+    uint32_t columns, steps;
+    tsr_layout layout;
+} product;
+
+static const char *type_name(MlirType element) {
+    if (mlirTypeIsAF32(element)) return "tf32";
+    return mlirTypeIsABF16(element) ? "bf16" : "f16";
+}
+
+static product read_product(tsr_emit *emit, MlirOperation op) {
+    int64_t dims[3] = {0};
+    bool is_acc = false;
+    MlirType element;
+    product p = {.a_transposed = tsr_op_flag(op, "transpose_a"),
+                 .b_transposed = tsr_op_flag(op, "transpose_b")};
+    LLVMValueRef stage = tsr_emit_operand(emit, op, 3);
+    p.b = tsr_block_ring(emit, tsr_op_operand(op, 1));
+    p.b_at = tsr_block_stage(emit, p.b, stage);
+    if (tsr_shim_tile_shared(mlirValueGetType(tsr_op_operand(op, 0)), dims, &p.element)) {
+        p.a = tsr_block_ring(emit, tsr_op_operand(op, 0));
+        p.a_at = tsr_block_stage(emit, p.a, stage);
+    } else {
+        tsr_shim_tile_fragment(mlirValueGetType(tsr_op_operand(op, 0)), dims, &p.element, &is_acc);
+    }
+    uint32_t depth = p.b_transposed ? p.b->columns : p.b->rows;
+    p.steps = depth * p.b->element_bytes / STEP_BYTES;
+    bool known =
+        tsr_shim_tile_fragment(mlirValueGetType(tsr_op_operand(op, 2)), dims, &element, &is_acc);
+    TSR_ASSERT(known);
+    p.columns = (uint32_t)dims[1];
+    p.layout = tsr_block_layout(emit, dims[0], dims[1]);
+    return p;
+}
+
+/* ---- wgmma ----------------------------------------------------------------------------------- */
+
+typedef struct text {
+    char bytes[TSR_BLOCK_ASM_MAX];
+    size_t length;
+} text;
+
+static void add(text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(text *t, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int count = vsnprintf(t->bytes + t->length, sizeof t->bytes - t->length, format, arguments);
+    va_end(arguments);
+    TSR_ASSERT(count >= 0 && t->length + (size_t)count < sizeof t->bytes);
+    t->length += (size_t)count;
+}
+
+/* The parts of a descriptor that no address changes. */
+static uint64_t descriptor_bits(const tsr_ring *ring, bool along_rows) {
+    uint64_t leading = along_rows ? 1 : (uint64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES >> 4;
+    uint64_t stride = SWIZZLE_ATOM_BYTES >> 4, swizzle_128 = 1;
+    return leading << 16 | stride << 32 | swizzle_128 << 62;
+}
+
+/* What a descriptor grows by from one step of K to number `step`. */
+static uint64_t step_units(const tsr_ring *ring, bool along_rows, uint32_t step) {
+    uint32_t per_block = TSR_BLOCK_SWIZZLE_BYTES / STEP_BYTES;
+    uint64_t bytes;
+    if (along_rows)
+        bytes = (uint64_t)(step / per_block) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES +
+                (uint64_t)(step % per_block) * STEP_BYTES;
+    else
+        bytes = (uint64_t)step * (STEP_BYTES / ring->element_bytes) * TSR_BLOCK_SWIZZLE_BYTES;
+    return bytes >> 4;
+}
+
+static LLVMValueRef descriptor(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
+                               bool along_rows) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    LLVMValueRef low = LLVMBuildAnd(b, at, tsr_block_int(emit, 0x3FFFF), "");
+    low = LLVMBuildLShr(b, low, tsr_block_int(emit, 4), "");
+    return LLVMBuildOr(b, LLVMBuildZExt(b, low, i64, ""),
+                       tsr_emit_int(i64, (int64_t)descriptor_bits(ring, along_rows)), "");
+}
+
+/* Where the warp group's row block m of A begins. */
+static LLVMValueRef group_address(tsr_emit *emit, const product *p, uint32_t m) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    LLVMValueRef group = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, 4), "");
+    LLVMValueRef first = tsr_block_mul(emit, group, (int64_t)p->layout.row_blocks);
+    LLVMValueRef number = tsr_block_add(emit, first, m); /* of the 64 rows */
+    int64_t unit = (int64_t)GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
+    if (p->a_transposed) /* a block of columns holds 64 of them */
+        unit = (int64_t)p->a->rows * TSR_BLOCK_SWIZZLE_BYTES;
+    return LLVMBuildAdd(b, p->a_at, tsr_block_mul(emit, number, unit), "");
+}
+
+/* All steps of all row blocks in one piece, so that nothing comes between them. Operands: the sums,
+ * tied; descriptors of A or its registers; the descriptor of B. */
+static void write_wgmma(const product *p, unsigned sums, unsigned a_count, text *t) {
+    unsigned per_block = p->layout.column_blocks * 4, first_a = 2 * sums, b = first_a + a_count;
+    bool tf32 = mlirTypeIsAF32(p->element);
+    add(t, "{ .reg .b64 da, db; wgmma.fence.sync.aligned; ");
+    for (uint32_t m = 0; m < p->layout.row_blocks; m++)
+        for (uint32_t s = 0; s < p->steps; s++) {
+            if (p->a)
+                add(t, "add.s64 da, $%u, %llu; ", first_a + m,
+                    (unsigned long long)step_units(p->a, !p->a_transposed, s));
+            add(t, "add.s64 db, $%u, %llu; ", b,
+                (unsigned long long)step_units(p->b, p->b_transposed, s));
+            add(t, "wgmma.mma_async.sync.aligned.m64n%uk%u.f32.%s.%s {", p->columns,
+                STEP_BYTES / p->b->element_bytes, type_name(p->element), type_name(p->element));
+            for (unsigned i = 0; i < per_block; i++)
+                add(t, "%s$%u", i ? "," : "", m * per_block + i);
+            if (p->a)
+                add(t, "}, da, db, 1, 1, 1");
+            else
+                add(t, "}, {$%u,$%u,$%u,$%u}, db, 1, 1, 1", first_a + 4 * (m * p->steps + s),
+                    first_a + 4 * (m * p->steps + s) + 1, first_a + 4 * (m * p->steps + s) + 2,
+                    first_a + 4 * (m * p->steps + s) + 3);
+            if (!tf32 && p->a) add(t, ", %d", p->a_transposed);
+            if (!tf32) add(t, ", %d", !p->b_transposed);
+            add(t, "; ");
+        }
+    add(t, "wgmma.commit_group.sync.aligned; }");
+}
+
+static void write_constraints(unsigned sums, unsigned registers, unsigned descriptors, text *t) {
+    for (unsigned i = 0; i < sums; i++) add(t, "=f,");
+    for (unsigned i = 0; i < sums; i++) add(t, "%u,", i);
+    for (unsigned i = 0; i < registers; i++) add(t, "r,");
+    for (unsigned i = 0; i < descriptors; i++) add(t, "l,");
+    add(t, "~{memory}");
+}
+
+static LLVMTypeRef sums_type(tsr_emit *emit, unsigned count) {
+    LLVMTypeRef types[TSR_BLOCK_REGISTERS_MAX];
+    for (unsigned i = 0; i < count; i++) types[i] = LLVMFloatTypeInContext(emit->llvm);
+    return LLVMStructTypeInContext(emit->llvm, types, count, false);
+}
+
+static unsigned take_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef *values) {
+    LLVMValueRef whole = tsr_emit_get(emit, fragment);
+    unsigned count = LLVMCountStructElementTypes(LLVMTypeOf(whole));
+    for (unsigned i = 0; i < count; i++)
+        values[i] = LLVMBuildExtractValue(emit->builder, whole, i, "");
+    return count;
+}
+
+static void emit_wgmma(tsr_emit *emit, MlirOperation op, const product *p) {
+    static text code, constraints; /* the child has one thread */
+    LLVMValueRef args[3 * TSR_BLOCK_REGISTERS_MAX];
+    unsigned sums = take_registers(emit, tsr_op_operand(op, 2), args), count = sums, registers = 0;
+    code.length = constraints.length = 0;
+    if (p->a) {
+        for (uint32_t m = 0; m < p->layout.row_blocks; m++)
+            args[count++] = descriptor(emit, p->a, group_address(emit, p, m), !p->a_transposed);
+    } else {
+        registers = take_registers(emit, tsr_op_operand(op, 0), args + count);
+        count += registers;
+    }
+    args[count++] = descriptor(emit, p->b, p->b_at, p->b_transposed);
+    write_wgmma(p, sums, count - sums - 1, &code);
+    write_constraints(sums, registers, count - sums - registers, &constraints);
+    tsr_emit_set(
+        emit, op,
+        tsr_block_asm(emit, sums_type(emit, sums), code.bytes, constraints.bytes, args, count));
+    emit->block->pending = true;
+}
+
+/* Waits until at most `left` products are under way; the sums pass through, so that nothing reads
+ * them before. */
+static void wait_products(tsr_emit *emit, MlirValue fragment, unsigned left) {
+    static text code, constraints;
+    LLVMValueRef args[TSR_BLOCK_REGISTERS_MAX];
+    unsigned sums = mlirValueIsNull(fragment) ? 0 : take_registers(emit, fragment, args);
+    code.length = constraints.length = 0;
+    add(&code, "wgmma.wait_group.sync.aligned %u;", left);
+    write_constraints(sums, 0, 0, &constraints);
+    LLVMValueRef result = tsr_block_asm(emit, sums ? sums_type(emit, sums) : NULL, code.bytes,
+                                        constraints.bytes, args, sums);
+    if (sums) tsr_emit_bind(emit, fragment, result);
+}
+
+void tsr_block_settle(tsr_emit *emit, MlirValue fragment) {
+    tsr_block *block = emit->block;
+    if (!block->pending) return;
+    wait_products(emit, fragment, 0);
+    block->pending = false;
+    tsr_block_release_deferred(emit);
+}
+
+/* ---- mma.sync -------------------------------------------------------------------------------- */
+
+static LLVMValueRef lane_bits(tsr_emit *emit, unsigned shift, unsigned mask) {
+    LLVMValueRef lane = LLVMBuildLShr(emit->builder, emit->lane, tsr_block_int(emit, shift), "");
+    return LLVMBuildAnd(emit->builder, lane, tsr_block_int(emit, mask), "");
+}
+
+/* Four 8 x 8 matrices of 16-bit elements, two by two: `row` and `chunk` are where they begin,
+ * `row_bit` and `chunk_bit` the bits of the lane that choose the second in either direction. */
+static void load_matrices(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMValueRef row,
+                          LLVMValueRef chunk, unsigned row_bit, unsigned chunk_bit, bool transposed,
+                          LLVMValueRef out[4]) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i32 = tsr_block_i32(emit), types[] = {i32, i32, i32, i32};
+    row = LLVMBuildAdd(b, row, lane_bits(emit, 0, 7), "");
+    row = LLVMBuildAdd(b, row, tsr_block_mul(emit, lane_bits(emit, row_bit, 1), 8), "");
+    chunk = LLVMBuildAdd(b, chunk, lane_bits(emit, chunk_bit, 1), "");
+    LLVMValueRef address = tsr_block_chunk(emit, ring, at, row, chunk);
+    const char *code = transposed
+                           ? "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0,$1,$2,$3}, [$4];"
+                           : "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0,$1,$2,$3}, [$4];";
+    LLVMValueRef loaded = tsr_block_asm(emit, LLVMStructTypeInContext(emit->llvm, types, 4, false),
+                                        code, "=r,=r,=r,=r,r,~{memory}", &address, 1);
+    for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b, loaded, i, "");
+}
+
+/* A's 16 rows from `row` on, step `step` of K. */
+static void load_a(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMValueRef row,
+                   uint32_t step, bool transposed, LLVMValueRef out[4]) {
+    LLVMValueRef eight = tsr_block_int(emit, 8);
+    uint32_t per_step = STEP_BYTES / CHUNK_BYTES;
+    if (!transposed)
+        load_matrices(emit, ring, at, row, tsr_block_int(emit, (int64_t)step * per_step), 3, 4,
+                      false, out);
+    else
+        load_matrices(emit, ring, at, tsr_block_int(emit, (int64_t)step * 16),
+                      LLVMBuildUDiv(emit->builder, row, eight, ""), 4, 3, true, out);
+}
+
+/* B's 16 columns from `column` on. */
+static void load_b(tsr_emit *emit, const product *p, LLVMValueRef column, uint32_t step,
+                   LLVMValueRef out[4]) {
+    LLVMValueRef eight = tsr_block_int(emit, 8);
+    uint32_t per_step = STEP_BYTES / CHUNK_BYTES;
+    if (p->b_transposed)
+        load_matrices(emit, p->b, p->b_at, column, tsr_block_int(emit, (int64_t)step * per_step), 4,
+                      3, false, out);
+    else
+        load_matrices(emit, p->b, p->b_at, tsr_block_int(emit, (int64_t)step * 16),
+                      LLVMBuildUDiv(emit->builder, column, eight, ""), 3, 4, true, out);
+}
+
+static void multiply(tsr_emit *emit, const product *p, LLVMValueRef *sums, LLVMValueRef *a,
+                     LLVMValueRef *b) {
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32, f32, f32};
+    char code[200];
+    const char *type = type_name(p->element);
+    snprintf(code, sizeof code,
+             "mma.sync.aligned.m16n8k%u.row.col.f32.%s.%s.f32 {$0,$1,$2,$3}, {$4,$5,$6,$7}, "
+             "{$8,$9}, {$10,$11,$12,$13};",
+             STEP_BYTES / p->b->element_bytes, type, type);
+    LLVMValueRef args[] = {a[0], a[1], a[2], a[3], b[0], b[1], sums[0], sums[1], sums[2], sums[3]};
+    LLVMValueRef result = tsr_block_asm(emit, LLVMStructTypeInContext(emit->llvm, types, 4, false),
+                                        code, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", args, 10);
+    for (unsigned i = 0; i < 4; i++) sums[i] = LLVMBuildExtractValue(emit->builder, result, i, "");
+}
+
+static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const product *p) {
+    enum { ROW_BLOCKS_MAX = 16 };
+    LLVMValueRef sums[TSR_BLOCK_REGISTERS_MAX], held[TSR_BLOCK_REGISTERS_MAX];
+    LLVMValueRef a[ROW_BLOCKS_MAX][4], b[4];
+    const tsr_layout *l = &p->layout;
+    unsigned count = take_registers(emit, tsr_op_operand(op, 2), sums);
+    TSR_ASSERT(l->row_blocks <= ROW_BLOCKS_MAX);
+    if (!p->a) take_registers(emit, tsr_op_operand(op, 0), held);
+    for (uint32_t s = 0; s < p->steps; s++) {
+        for (uint32_t m = 0; m < l->row_blocks; m++) {
+            if (p->a)
+                load_a(emit, p->a, p->a_at, tsr_block_add(emit, l->warp_row, m * l->step), s,
+                       p->a_transposed, a[m]);
+            else
+                memcpy(a[m], held + 4 * (m * p->steps + s), sizeof a[m]);
+        }
+        for (uint32_t j = 0; j < l->column_blocks; j += 2) {
+            load_b(emit, p, tsr_block_add(emit, l->warp_column, 8 * j), s, b);
+            for (uint32_t m = 0; m < l->row_blocks; m++)
+                for (uint32_t k = 0; k < 2; k++)
+                    multiply(emit, p, sums + 4 * (m * l->column_blocks + j + k), a[m], b + 2 * k);
+        }
+    }
+    tsr_emit_set(emit, op,
+                 tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), sums, count));
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op) {
+    product p = read_product(emit, op);
+    if (emit->block->has_wgmma) {
+        emit_wgmma(emit, op, &p);
+        /* The stage before is read then; factors in registers are, before others take their place.
+         */
+        wait_products(emit, (MlirValue){NULL}, p.a ? 1 : 0);
+    } else {
+        emit_mma_sync(emit, op, &p);
+    }
+}
+
+/* A fragment "a": of each row block, each step of K, four registers as mma.sync takes them. */
+void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op) {
+    int64_t dims[2] = {0};
+    bool is_acc = false;
+    MlirType element;
+    LLVMValueRef registers[TSR_BLOCK_REGISTERS_MAX];
+    const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, 0));
+    LLVMValueRef at = tsr_block_stage(emit, ring, tsr_emit_operand(emit, op, 1));
+    tsr_shim_tile_fragment(mlirValueGetType(tsr_op_result(op, 0)), dims, &element, &is_acc);
+    tsr_layout l = tsr_block_layout(emit, dims[0], dims[1]);
+    uint32_t steps = ring->columns * ring->element_bytes / STEP_BYTES, count = 0;
+    TSR_ASSERT(l.row_blocks * steps * 4 <= TSR_BLOCK_REGISTERS_MAX);
+    for (uint32_t m = 0; m < l.row_blocks; m++)
+        for (uint32_t s = 0; s < steps; s++, count += 4)
+            load_a(emit, ring, at, tsr_block_add(emit, l.warp_row, m * l.step), s, false,
+                   registers + count);
+    tsr_emit_set(emit, op, tsr_block_pack_registers(emit, tsr_block_i32(emit), registers, count));
+}

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family of products on matrix units: one program computes one tile,
+ *
+ *     sum = 0
+ *     for each step of K
+ *         begin to copy a part of A and a part of B to the next stage
+ *         wait for it; sum += A B; release it
+ *     what follows the product, elementwise
+ *     store
+ *
+ * Programs that follow each other lie in bands of rows, so that those that run at a time share
+ * parts of A and of B in the second-level cache.
+ */
+#include "compiler/tile/gpu/product.h"
+
+#include "compiler/shim/shim.h"
+
+#include <string.h>
+
+enum { LANES = 64, BAND_ROWS = 2048, RESULT_COLUMNS = 64, RESULT_STAGES = 2, OUTPUTS_MAX = 4 };
+
+typedef struct product {
+    tsr_tile_group *group;
+    tsr_tile_builder *b;
+    tsr_region after;
+    tsr_node *given;
+    tsr_space space;     /* [batch,] rows, columns: what the views of `after` lie over */
+    tsr_space whole;     /* of the result */
+    bool at, bt, merged; /* the batch's matrices are rows of one */
+    tsr_dtype dtype;
+    MlirValue a, b_buffer; /* of two dimensions, or three with a batch */
+    tsr_product_shape shape;
+    tsr_product_tile tile;
+    MlirValue batch_index, row, column; /* of the program */
+} product;
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+/* ---- what is to be computed ------------------------------------------------------------------ */
+
+static bool find_operand(const product *p, size_t index, uint32_t *out_number) {
+    MlirValue operand = tsr_op_operand(p->group->root, index);
+    if (!mlirValueIsABlockArgument(operand)) return false;
+    *out_number = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
+    const tsr_type *type = &p->group->types[*out_number];
+    return type->shape.rank >= 2 && tsr_dtype_is_float(type->dtype);
+}
+
+/* The batch's dimensions are the result's. */
+static bool has_whole_batch(const product *p, const tsr_shape *shape) {
+    if (shape->rank != p->whole.rank) return false;
+    for (uint32_t d = 0; d + 2 < shape->rank; d++)
+        if ((int64_t)shape->dims[d] != p->whole.dims[d]) return false;
+    return true;
+}
+
+static bool read_dtype(product *p, tsr_dtype a, tsr_dtype b) {
+    p->dtype = a;
+    p->shape.element_bytes = (uint32_t)tsr_dtype_size(a);
+    return a == b && (a == TSR_DTYPE_BF16 || a == TSR_DTYPE_F16);
+}
+
+static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {
+    const uint64_t *a_dims = a->dims + a->rank - 2, *b_dims = b->dims + b->rank - 2;
+    p->shape.m = (int64_t)a_dims[p->at];
+    p->shape.k = (int64_t)a_dims[!p->at];
+    p->shape.n = (int64_t)b_dims[!p->bt];
+    if (a_dims[!p->at] != b_dims[p->bt] || !has_whole_batch(p, a)) return false;
+    p->shape.batch = 1;
+    for (uint32_t d = 0; d + 2 < p->whole.rank; d++) p->shape.batch *= p->whole.dims[d];
+    p->merged = b->rank == 2 && !p->at;
+    if (b->rank == 2 && !p->merged && p->shape.batch != 1) return false;
+    if (b->rank > 2 && !has_whole_batch(p, b)) return false;
+    if (p->merged) {
+        p->shape.m *= p->shape.batch;
+        p->shape.batch = 1;
+    }
+    return p->shape.m > 0 && p->shape.n > 0 && p->shape.k > 0 && p->shape.batch > 0;
+}
+
+/* A view's strides over [batch,] rows, columns, where it has such. */
+static bool narrow_view(const product *p, tsr_view *view) {
+    uint32_t rank = p->whole.rank, to = p->space.rank - 2;
+    int64_t strides[3] = {0}, column = view->strides[rank - 1], row = view->strides[rank - 2];
+    uint32_t first = p->merged ? rank - 2 : rank - 3; /* what the dimensions before follow from */
+    for (uint32_t d = 0; d + 2 < rank; d++) {
+        if (d >= first) break;
+        int64_t follows = view->strides[d + 1] * p->whole.dims[d + 1];
+        if (p->whole.dims[d] > 1 && view->strides[d] != follows) return false;
+    }
+    if (to && rank > 2) strides[0] = view->strides[rank - 3];
+    strides[to] = row;
+    strides[to + 1] = column;
+    memset(view->strides, 0, sizeof view->strides);
+    memcpy(view->strides, strides, sizeof strides);
+    return true;
+}
+
+static tsr_result read_after(product *p, bool *out_taken) {
+    tsr_tile_group *group = p->group;
+    TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count,
+                                    tsr_op_result(group->root, 0), &p->whole, NULL, &p->after));
+    *out_taken = true;
+    for (uint32_t i = 0; i < p->after.node_count; i++) {
+        tsr_node *node = p->after.nodes[i];
+        if (node->kind == TSR_NODE_GIVEN) p->given = node;
+        if (node->kind == TSR_NODE_OP) p->shape.work++;
+        if (node->kind == TSR_NODE_PLACE ||
+            (node->kind != TSR_NODE_SPLAT && tsr_tile_compute_dtype(node->dtype) != TSR_DTYPE_F32))
+            *out_taken = false;
+        if (node->kind == TSR_NODE_VIEW && !narrow_view(p, &node->view)) *out_taken = false;
+    }
+    if (!p->given) *out_taken = false;
+    return TSR_SUCCESS;
+}
+
+static bool outputs_fit(const product *p) {
+    const tsr_tile_group *group = p->group;
+    if (group->output_count > OUTPUTS_MAX) return false;
+    for (uint32_t i = 0; i < group->output_count; i++) {
+        const tsr_type *type = &group->types[group->input_count + i];
+        if (tsr_tile_compute_dtype(type->dtype) != TSR_DTYPE_F32 ||
+            !has_whole_batch(p, &type->shape) ||
+            (int64_t)type->shape.dims[type->shape.rank - 1] != p->shape.n)
+            return false;
+    }
+    return true;
+}
+
+static tsr_result read_product(product *p, bool *out_taken) {
+    tsr_tile_group *group = p->group;
+    tsr_type result;
+    uint32_t a = 0, b = 0;
+    *out_taken = false;
+    if (!find_operand(p, 0, &a) || !find_operand(p, 1, &b) ||
+        !tsr_value_type(tsr_op_result(group->root, 0), &result) || result.shape.rank < 2)
+        return TSR_SUCCESS;
+    p->whole.rank = result.shape.rank;
+    for (uint32_t d = 0; d < result.shape.rank; d++)
+        p->whole.dims[d] = (int64_t)result.shape.dims[d];
+    p->at = tsr_op_flag(group->root, "transpose_a");
+    p->bt = tsr_op_flag(group->root, "transpose_b");
+    p->a = group->buffers[a];
+    p->b_buffer = group->buffers[b];
+    if (!read_dtype(p, group->types[a].dtype, group->types[b].dtype) ||
+        !read_sizes(p, &group->types[a].shape, &group->types[b].shape) || !outputs_fit(p))
+        return TSR_SUCCESS;
+    int64_t dims[3] = {p->shape.batch, p->shape.m, p->shape.n};
+    p->space.rank = p->shape.batch > 1 ? 3 : 2;
+    memcpy(p->space.dims, dims + 3 - p->space.rank, p->space.rank * sizeof *dims);
+    return read_after(p, out_taken);
+}
+
+/* ---- writing it ------------------------------------------------------------------------------ */
+
+static MlirValue build(product *p, const char *name, const MlirValue *operands, size_t count,
+                       MlirType type, const tsr_attr *attrs) {
+    return tsr_build_value(&p->b->at, name, operands, count, type, attrs);
+}
+
+static void build_none(product *p, const char *name, const MlirValue *operands, size_t count) {
+    tsr_build(&p->b->at,
+              &(tsr_op_desc){.name = name, .operand_count = count, .operands = operands});
+}
+
+/* The buffer as [batch,] rows, columns. */
+static MlirValue view(product *p, MlirValue buffer, int64_t rows, int64_t columns) {
+    int64_t dims[3] = {p->shape.batch, rows, columns};
+    MlirType type = mlirValueGetType(buffer);
+    MlirType wanted = tsr_tile_buffer_type(mlirShapedTypeGetElementType(type), p->space.rank,
+                                           dims + 3 - p->space.rank);
+    if (mlirTypeEqual(type, wanted)) return buffer;
+    return build(p, "tile.view", &buffer, 1, wanted, NULL);
+}
+
+static MlirValue make_ring(product *p, int64_t stages, int64_t rows, int64_t columns,
+                           tsr_dtype dtype) {
+    int64_t dims[3] = {stages, rows, columns};
+    MlirType type = tsr_shim_tile_shared_make(dims, tsr_tile_storage_type(p->b, dtype));
+    tsr_attr attrs[] = {{"swizzle", tsr_attr_make_string(p->b->at.context, "xor")}, {0}};
+    return build(p, "tile.alloc_shared", NULL, 0, type, attrs);
+}
+
+/* Bands of rows; within one, down its columns. */
+static void place_program(product *p) {
+    tsr_tile_builder *b = p->b;
+    int64_t rows = divide_up(p->shape.m, p->tile.rows);
+    int64_t columns = divide_up(p->shape.n, p->tile.columns);
+    int64_t band = BAND_ROWS / p->tile.rows < rows ? BAND_ROWS / p->tile.rows : rows;
+    p->group->grid = rows * columns * p->shape.batch;
+    MlirValue pid = tsr_tile_program_id(b);
+    p->batch_index = tsr_tile_div(b, pid, rows * columns);
+    MlirValue rest = p->shape.batch > 1 ? tsr_tile_rem(b, pid, rows * columns) : pid;
+    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, rest, band * columns), band);
+    MlirValue inner = tsr_tile_rem(b, rest, band * columns);
+    MlirValue height = tsr_tile_index(b, band);
+    if (rows % band)
+        height = tsr_tile_min(b, tsr_tile_sub(b, tsr_tile_index(b, rows), first), height);
+    MlirValue row = tsr_tile_2(b, "arith.remui", inner, height);
+    MlirValue column = tsr_tile_2(b, "arith.divui", inner, height);
+    p->row = tsr_tile_mul(b, tsr_tile_add(b, first, row), p->tile.rows);
+    p->column = tsr_tile_mul(b, column, p->tile.columns);
+}
+
+static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, MlirValue ring,
+                 MlirValue stage) {
+    MlirValue operands[6] = {buffer};
+    size_t count = 1;
+    if (p->space.rank == 3) operands[count++] = p->batch_index;
+    operands[count++] = row;
+    operands[count++] = column;
+    operands[count++] = ring;
+    operands[count++] = stage;
+    build_none(p, "tile.async_copy", operands, count);
+}
+
+static MlirValue multiply(product *p) {
+    tsr_tile_builder *b = p->b;
+    const tsr_product_tile *t = &p->tile;
+    const tsr_product_shape *s = &p->shape;
+    int64_t dims[2] = {t->rows, t->columns};
+    MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
+    MlirValue a = view(p, p->a, p->at ? s->k : s->m, p->at ? s->m : s->k);
+    MlirValue bb = view(p, p->b_buffer, p->bt ? s->n : s->k, p->bt ? s->k : s->n);
+    MlirValue ra =
+        make_ring(p, t->stages, p->at ? t->depth : t->rows, p->at ? t->rows : t->depth, p->dtype);
+    MlirValue rb = make_ring(p, t->stages, p->bt ? t->columns : t->depth,
+                             p->bt ? t->depth : t->columns, p->dtype);
+    MlirValue zero = tsr_tile_float(b, f32, 0), sum = build(p, "tile.fill", &zero, 1, type, NULL);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
+                        tsr_tile_index(b, divide_up(s->k, t->depth)), 1, 1, &sum);
+    MlirValue k = tsr_tile_mul(b, loop.index, t->depth);
+    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index);
+    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index);
+    build_none(p, "tile.wait_async", &loop.index, 1);
+    MlirValue operands[] = {ra, rb, loop.carried[0], loop.index};
+    MlirAttribute unit = tsr_attr_make_unit(b->at.context);
+    tsr_attr attrs[3] = {{0}};
+    size_t count = 0;
+    if (p->at) attrs[count++] = (tsr_attr){"transpose_a", unit};
+    if (p->bt) attrs[count++] = (tsr_attr){"transpose_b", unit};
+    MlirValue next = build(p, "tile.mma", operands, 4, type, attrs);
+    build_none(p, "tile.release", &loop.index, 1);
+    tsr_tile_loop_end(b, &loop, &next);
+    return loop.carried[0];
+}
+
+/* ---- what follows ---------------------------------------------------------------------------- */
+
+/* Rows and columns at the edge are taken for the last ones: what is read there is not stored. */
+static MlirValue inside(product *p, MlirValue index, int64_t size, int64_t tile) {
+    if (size % tile == 0) return index;
+    MlirType type = mlirValueGetType(index);
+    return tsr_tile_2(p->b, "arith.minsi", index, tsr_tile_int(p->b, type, size - 1));
+}
+
+static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, MlirValue column) {
+    tsr_tile_builder *b = p->b;
+    uint32_t at = p->space.rank - 2;
+    MlirType type = mlirValueGetType(row);
+    MlirValue base = tsr_tile_index(b, node->view.offset);
+    if (at) base = tsr_tile_add(b, base, tsr_tile_mul(b, p->batch_index, node->view.strides[0]));
+    int64_t strides[] = {node->view.strides[at], node->view.strides[at + 1]};
+    if (!strides[0] && !strides[1])
+        return tsr_tile_splat(
+            b, tsr_tile_load(b, node->dtype, node->view.buffer, base, 0, tsr_tile_null), LANES);
+    MlirValue offsets = tsr_tile_splat(b, base, LANES), parts[] = {row, column};
+    for (int i = 0; i < 2; i++) {
+        if (!strides[i]) continue;
+        MlirValue part = tsr_tile_2(b, "arith.muli", parts[i], tsr_tile_int(b, type, strides[i]));
+        offsets = tsr_tile_2(b, "arith.addi", offsets, strides[i] == 1 ? parts[i] : part);
+    }
+    MlirValue operands[] = {node->view.buffer, offsets};
+    MlirType stored = tsr_tile_vector_type(tsr_tile_storage_type(b, node->dtype), LANES);
+    MlirValue value = build(p, "tile.gather", operands, 2, stored, NULL);
+    return tsr_dtype_is_narrow(node->dtype)
+               ? tsr_tile_to(b, "arith.extf", value, tsr_tile_value_type(b, TSR_DTYPE_F32, LANES))
+               : value;
+}
+
+static void compute(product *p, MlirValue row, MlirValue column, MlirValue sum) {
+    tsr_tile_builder *b = p->b;
+    row = inside(p, row, p->shape.m, p->tile.rows);
+    column = inside(p, column, p->shape.n, p->tile.columns);
+    for (uint32_t i = 0; i < p->after.node_count; i++) {
+        tsr_node *node = p->after.nodes[i];
+        MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
+        if (node->kind == TSR_NODE_GIVEN) node->value = sum;
+        if (node->kind == TSR_NODE_SPLAT)
+            node->value = tsr_tile_splat(b, tsr_splat_value(b, node), LANES);
+        if (node->kind == TSR_NODE_VIEW) node->value = load_view(p, node, row, column);
+        if (node->kind != TSR_NODE_OP) continue;
+        for (uint32_t k = 0; k < node->operand_count; k++) operands[k] = node->operands[k]->value;
+        node->value = tsr_element_build(b, node->op, operands);
+    }
+}
+
+/* Functions of the body may be the device's own. */
+static void allow_approximation(product *p, MlirBlock body, tsr_dtype stored) {
+    if (!tsr_dtype_is_narrow(stored)) return;
+    TSR_FOR_EACH_OP(op, body) {
+        if (strncmp(tsr_op_name(op), "math.", 5) == 0 || tsr_op_is(op, "tile.gelu"))
+            tsr_op_set(op, TSR_APPROXIMATE_NAME, tsr_attr_make_unit(p->b->at.context));
+    }
+}
+
+static MlirValue map(product *p, MlirValue sum, uint32_t output) {
+    tsr_tile_builder *b = p->b;
+    MlirType index = tsr_tile_vector_type(tsr_tile_index_type(b), LANES);
+    MlirType types[] = {index, index, tsr_tile_value_type(b, TSR_DTYPE_F32, LANES)};
+    MlirLocation location = b->at.location, locations[] = {location, location, location};
+    MlirBlock body = mlirBlockCreate(3, types, locations), outer = b->at.block;
+    b->at.block = body;
+    b->wide = true;
+    compute(p, mlirBlockGetArgument(body, 0), mlirBlockGetArgument(body, 1),
+            mlirBlockGetArgument(body, 2));
+    build_none(p, "tile.yield", &p->after.results[output]->value, 1);
+    b->wide = false;
+    b->at.block = outer;
+    allow_approximation(p, body, p->group->types[p->group->input_count + output].dtype);
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, body);
+    MlirValue operands[] = {sum, p->row, p->column};
+    MlirType type = mlirValueGetType(sum);
+    MlirOperation op = tsr_build(&b->at, &(tsr_op_desc){.name = "tile.map",
+                                                        .operand_count = 3,
+                                                        .operands = operands,
+                                                        .result_count = 1,
+                                                        .results = &type,
+                                                        .region_count = 1,
+                                                        .regions = &region});
+    return tsr_op_result(op, 0);
+}
+
+static void store(product *p, MlirValue value, uint32_t output, MlirValue ring) {
+    const tsr_type *type = &p->group->types[p->group->input_count + output];
+    MlirValue operands[6] = {
+        value, view(p, p->group->buffers[p->group->input_count + output], p->shape.m, p->shape.n)};
+    bool through = tsr_dtype_is_narrow(type->dtype) && !mlirValueIsNull(ring);
+    int32_t sizes[4] = {1, 1, (int32_t)p->space.rank, through};
+    size_t count = 2;
+    if (p->space.rank == 3) operands[count++] = p->batch_index;
+    operands[count++] = p->row;
+    operands[count++] = p->column;
+    if (through) operands[count++] = ring;
+    tsr_attr attrs[] = {{"operandSegmentSizes", mlirDenseI32ArrayGet(p->b->at.context, 4, sizes)}};
+    tsr_build(&p->b->at, &(tsr_op_desc){.name = "tile.store_fragment",
+                                        .operand_count = count,
+                                        .operands = operands,
+                                        .attr_count = 1,
+                                        .attrs = attrs});
+}
+
+static void emit(product *p) {
+    tsr_dtype narrow = TSR_DTYPE_F32;
+    MlirValue ring = tsr_tile_null;
+    for (uint32_t i = 0; i < p->group->output_count; i++) {
+        tsr_dtype dtype = p->group->types[p->group->input_count + i].dtype;
+        if (tsr_dtype_is_narrow(dtype)) narrow = dtype;
+    }
+    place_program(p);
+    if (tsr_dtype_is_narrow(narrow) && p->shape.by_rows)
+        ring = make_ring(p, RESULT_STAGES, p->tile.rows, RESULT_COLUMNS, narrow);
+    MlirValue sum = multiply(p);
+    for (uint32_t i = 0; i < p->group->output_count; i++) {
+        bool plain = p->after.results[i] == p->given;
+        tsr_dtype dtype = p->group->types[p->group->input_count + i].dtype;
+        store(p, plain ? sum : map(p, sum, i), i, dtype == narrow ? ring : tsr_tile_null);
+    }
+}
+
+tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
+    product p = {.group = group, .b = &group->b};
+    int64_t skip = 0;
+    TRY(group->ctx, read_product(&p, out_taken));
+    if (!*out_taken) return TSR_SUCCESS;
+    tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
+    p.shape.by_rows = p.shape.n * 2 % 16 == 0 && group->b.target->arch >= 90;
+    *out_taken = tsr_product_select(group->b.target, &p.shape, (uint32_t)skip, &p.tile);
+    if (!*out_taken) return TSR_SUCCESS;
+    int64_t tile[] = {p.tile.rows, p.tile.columns, p.tile.depth, p.tile.stages, p.tile.warps};
+    memcpy(group->tile, tile, sizeof tile);
+    group->tile_count = sizeof tile / sizeof tile[0];
+    group->warps = p.tile.warps;
+    group->registers = p.tile.registers;
+    emit(&p);
+    return TSR_SUCCESS;
+}

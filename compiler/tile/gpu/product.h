@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matrix products on the matrix units of a GPU, for bundles whose numerics are "native".
+ *
+ * Numerics: products of bf16 and f16 are exact; a tile's sum over K is the unit's, in f32, from
+ * k = 0 on in steps of one instruction, whatever the tile. What follows the product in its group is
+ * computed in f32 and rounded once, when it is stored; functions are the unit's approximations
+ * where that result has 16 bits.
+ */
+#ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
+#define TSR_COMPILER_TILE_GPU_PRODUCT_H
+
+#include "compiler/tile/region.h"
+
+/* Of a tsched.func: so many of the best tiles are left out, because no code could be made of them.
+ */
+#define TSR_SKIP_NAME "tile.skip"
+
+/* M x K times K x N, `batch` times. */
+typedef struct tsr_product_shape {
+    int64_t m, n, k, batch;
+    uint32_t element_bytes;
+    bool by_rows;  /* the result's rows are multiples of 16 bytes, so that they go through shared
+                      memory */
+    uint32_t work; /* ops that follow the product, for each element */
+} tsr_product_shape;
+
+typedef struct tsr_product_tile {
+    int64_t rows, columns, depth;
+    uint32_t stages, warps, registers;
+} tsr_product_tile;
+
+/* The tile for which a model of the device says the least time, leaving out the best `skip` of
+ * them. False: there are no more. */
+bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape, uint32_t skip,
+                        tsr_product_tile *out_tile);
+
+/* *out_taken false: the group is none that this family takes; nothing was written. */
+TSR_RESULT tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken);
+
+#endif

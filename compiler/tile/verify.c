@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of dialect tile: one function per rule of ops.def. What a target cannot do is refused
+ * where the module says which target it is for.
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/host/rules.h"
+#include "compiler/tile/tile.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+    WARP_LANES = 32,
+    STAGES_MAX = 16,
+    ROWS_MAX = 256, /* of a matrix in shared memory: what one copy can bring */
+    COLUMNS_MAX = 512,
+    SWIZZLE_ROWS = 8,
+    SWIZZLE_BYTES = 128,
+    COPY_UNIT = 128 * 16, /* 16 bytes of each thread that copies */
+    COPY_BYTES = 16,      /* rows without swizzle are whole such */
+    MMA_ROWS = 16,        /* of a warp, at least */
+    MMA_COLUMNS = 256,    /* at most */
+    MMA_DEPTH_BYTES = 32  /* of one instruction */
+};
+
+/* ---- where an op stands ---------------------------------------------------------------------- */
+
+typedef struct place {
+    MlirOperation func;     /* null: in none */
+    int64_t warps;          /* 0: programs of one warp */
+    bool in_map;            /* in the body of tile.map */
+    const char *target;     /* that the module is for; NULL: not said */
+    const tsr_feature *has; /* of the target; NULL: not known */
+} place;
+
+static place find_place(MlirOperation op) {
+    place p = {.func = {NULL}};
+    for (MlirOperation at = op; !mlirOperationIsNull(at);
+         at = mlirOperationGetParentOperation(at)) {
+        if (tsr_op_is(at, "tile.map") && at.ptr != op.ptr) p.in_map = true;
+        if (tsr_op_is(at, "tile.func") && mlirOperationIsNull(p.func)) {
+            p.func = at;
+            tsr_op_i64(at, "warps", &p.warps);
+        }
+        if (!p.target && tsr_op_is(at, "builtin.module"))
+            p.target = tsr_op_string(at, TSR_TARGET_NAME);
+    }
+    if (p.target && strncmp(p.target, "cuda:", 5) == 0) p.has = tsr_feature_find(p.target + 5);
+    return p;
+}
+
+/* Ops on what the threads of a program hold together. */
+static bool check_together(MlirOperation op) {
+    place p = find_place(op);
+    if (!p.warps || p.in_map)
+        return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
+                                   "stands %s; expected a tile.func with warps",
+                                   p.in_map ? "in tile.map" : "in a program of one warp");
+    if (p.target && !p.has)
+        return tsr_target_complain(op, TSR_DIAG_TILE_TARGET,
+                                   "there is no machine code for it on '%s'; expected a GPU",
+                                   p.target);
+    return true;
+}
+
+/* Ops on the elements of one warp. */
+static bool check_vectors(MlirOperation op) {
+    place p = find_place(op);
+    if (!p.warps) return true;
+    return tsr_target_complain(
+        op, TSR_DIAG_TILE_PLACE,
+        "stands in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
+}
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+typedef struct matrix {
+    int64_t stages, rows, columns; /* stages 0: a fragment */
+    MlirType element;
+    int64_t size; /* bytes of an element */
+    bool is_acc;
+} matrix;
+
+static int64_t size_of(MlirType type) {
+    if (mlirTypeIsAF64(type)) return 8;
+    if (mlirTypeIsAF32(type)) return 4;
+    return mlirTypeIsABF16(type) || mlirTypeIsAF16(type) ? 2 : 0;
+}
+
+static matrix matrix_of(MlirValue value) {
+    matrix m = {0};
+    int64_t dims[3] = {0};
+    MlirType type = mlirValueGetType(value);
+    if (tsr_shim_tile_shared(type, dims, &m.element)) {
+        m.stages = dims[0], m.rows = dims[1], m.columns = dims[2];
+    } else if (tsr_shim_tile_fragment(type, dims, &m.element, &m.is_acc)) {
+        m.rows = dims[0], m.columns = dims[1];
+    }
+    m.size = size_of(m.element);
+    return m;
+}
+
+static bool is_xor(MlirValue ring) {
+    MlirOperation owner = tsr_value_owner(ring);
+    const char *how = mlirOperationIsNull(owner) ? NULL : tsr_op_string(owner, "swizzle");
+    return how && strcmp(how, "xor") == 0;
+}
+
+static bool check_count(MlirOperation op, const char *what, int64_t value, int64_t min,
+                        int64_t max) {
+    if (value >= min && value <= max) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                               "%s are %" PRId64 "; expected %" PRId64 " to %" PRId64, what, value,
+                               min, max);
+}
+
+static bool check_multiple(MlirOperation op, const char *what, int64_t value, int64_t unit) {
+    if (value % unit == 0) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                               "%s are %" PRId64 "; expected a multiple of %" PRId64, what, value,
+                               unit);
+}
+
+static bool check_matrix_type(MlirOperation op, const matrix *m) {
+    if (m->size == 2 || m->size == 4) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "elements of a matrix are bf16, f16 or f32");
+}
+
+static bool check_equal(MlirOperation op, const char *what, int64_t a, int64_t b) {
+    if (a == b) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "%s: %" PRId64 " and %" PRId64, what, a, b);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+typedef struct contents {
+    int64_t shared_bytes;
+    MlirOperation copy; /* the first */
+    int64_t stages;     /* of the rings that are copied to */
+    MlirOperation foreign;
+} contents;
+
+static bool is_released(MlirOperation wait) {
+    for (MlirOperation op = mlirOperationGetNextInBlock(wait); !mlirOperationIsNull(op);
+         op = mlirOperationGetNextInBlock(op))
+        if (tsr_op_is(op, "tile.release") &&
+            mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(wait, 0)))
+            return true;
+    return false;
+}
+
+static bool look_at(contents *c, MlirOperation op) {
+    if (tsr_op_is(op, "tile.alloc_shared")) {
+        matrix ring = matrix_of(tsr_op_result(op, 0));
+        c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
+    }
+    if (tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.local") ||
+        tsr_op_is(op, "tile.check_index") || tsr_op_is(op, "tile.prefetch"))
+        c->foreign = op;
+    if (tsr_op_is(op, "tile.wait_async") && !is_released(op))
+        return tsr_target_complain(op, TSR_DIAG_TILE_STAGE,
+                                   "the stage is not released after it, in its block");
+    if (!tsr_op_is(op, "tile.async_copy")) return true;
+    size_t count = tsr_op_operand_count(op);
+    matrix ring = matrix_of(tsr_op_operand(op, count - 2));
+    if (mlirOperationIsNull(c->copy)) {
+        c->copy = op;
+        c->stages = ring.stages;
+        return true;
+    }
+    MlirValue first = tsr_op_operand(c->copy, tsr_op_operand_count(c->copy) - 1);
+    if (!mlirBlockEqual(mlirOperationGetBlock(op), mlirOperationGetBlock(c->copy)) ||
+        !mlirValueEqual(first, tsr_op_operand(op, count - 1)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_STAGE,
+                                   "is not where the program's first copy is, with "
+                                   "its stage");
+    if (ring.stages == c->stages) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_STAGE,
+                               "the ring has %" PRId64
+                               " stages; another one that is copied to has %" PRId64,
+                               ring.stages, c->stages);
+}
+
+static bool look_through(contents *c, MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (!look_at(c, op)) return false;
+        for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
+            MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r));
+            if (!mlirBlockIsNull(inner) && !look_through(c, inner)) return false;
+        }
+    }
+    return true;
+}
+
+static bool check_cap(MlirOperation op, const char *name, int64_t min, int64_t max) {
+    int64_t value = 0;
+    if (!tsr_op_has(op, name)) return true;
+    if (tsr_op_i64(op, name, &value) && value >= min && value <= max) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_CAP,
+                               "%s is %" PRId64 "; expected %" PRId64 " to %" PRId64, name, value,
+                               min, max);
+}
+
+static bool rule_func(MlirOperation op) {
+    static const tsr_feature widest = {.registers = 255, .shared_bytes = 232448};
+    place p = find_place(op);
+    const tsr_feature *has = p.has ? p.has : &widest;
+    contents c = {.copy = {NULL}, .foreign = {NULL}};
+    int64_t cap = has->shared_bytes;
+    if (tsr_op_has(op, "warps") && p.warps != 4 && p.warps != 8 && p.warps != 12)
+        return tsr_target_complain(op, TSR_DIAG_TILE_CAP,
+                                   "warps is %" PRId64 "; expected 4, 8 or 12", p.warps);
+    if (!check_cap(op, "registers", 16, has->registers) ||
+        !check_cap(op, "shared", 0, has->shared_bytes))
+        return false;
+    MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
+    if (mlirBlockIsNull(body)) return true;
+    if (!look_through(&c, body)) return false;
+    if (p.warps && !mlirOperationIsNull(c.foreign))
+        return tsr_target_complain(
+            c.foreign, TSR_DIAG_TILE_PLACE,
+            "stands in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
+    tsr_op_i64(op, "shared", &cap);
+    if (c.shared_bytes <= cap) return true;
+    return tsr_target_complain(
+        op, TSR_DIAG_TILE_CAP,
+        "rings take %" PRId64 " bytes of shared memory; there are %" PRId64 "%s%s%s",
+        c.shared_bytes, cap, p.has ? " on '" : "", p.has ? p.target : "", p.has ? "'" : "");
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
+
+/* The kernel's argument that a value is, or is a view of; null: of none. */
+static MlirValue argument_of(MlirValue buffer) {
+    MlirOperation owner = tsr_value_owner(buffer);
+    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.view"))
+        buffer = tsr_op_operand(owner, 0);
+    return mlirValueIsABlockArgument(buffer) ? buffer : (MlirValue){NULL};
+}
+
+static int64_t elements_of(MlirType type) {
+    int64_t count = 1;
+    for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
+        count *= mlirShapedTypeGetDimSize(type, d);
+    return count;
+}
+
+static bool rule_view(MlirOperation op) {
+    MlirType from = mlirValueGetType(tsr_op_operand(op, 0)),
+             to = mlirValueGetType(tsr_op_result(op, 0));
+    if (!mlirTypeEqual(mlirShapedTypeGetElementType(from), mlirShapedTypeGetElementType(to)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "the view has elements of another type");
+    if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "is a view of what is no argument of the kernel");
+    return check_equal(op, "elements of the buffer and of the view", elements_of(from),
+                       elements_of(to));
+}
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+static int64_t lanes_of(MlirValue value) {
+    MlirType type = mlirValueGetType(value);
+    return mlirTypeIsAVector(type) ? mlirShapedTypeGetDimSize(type, 0) : 0;
+}
+
+static bool rule_gather(MlirOperation op) {
+    if (!check_equal(op, "offsets and elements", lanes_of(tsr_op_operand(op, 1)),
+                     lanes_of(tsr_op_result(op, 0))))
+        return false;
+    MlirType buffer = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
+    MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_result(op, 0)));
+    if (mlirTypeEqual(buffer, type)) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "elements are not of the buffer's type");
+}
+
+static bool rule_barrier(MlirOperation op) {
+    place p = find_place(op);
+    if (!mlirOperationIsNull(p.func) && !p.in_map) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_PLACE, "stands %s; expected a tile.func",
+                               p.in_map ? "in tile.map" : "in no program");
+}
+
+static bool rule_shuffle(MlirOperation op) {
+    int64_t lanes = lanes_of(tsr_op_operand(op, 0));
+    return check_vectors(op) && check_multiple(op, "elements", lanes, WARP_LANES) &&
+           check_equal(op, "elements and places", lanes, lanes_of(tsr_op_operand(op, 1)));
+}
+
+static bool rule_butterfly(MlirOperation op) {
+    int64_t distance = 0;
+    if (!check_vectors(op) ||
+        !check_multiple(op, "elements", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
+        return false;
+    if (tsr_op_i64(op, "distance", &distance) && distance > 0 && distance < WARP_LANES &&
+        (distance & (distance - 1)) == 0)
+        return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                               "distance is %" PRId64 "; expected a power of two below %d",
+                               distance, WARP_LANES);
+}
+
+static bool rule_vote(MlirOperation op) {
+    const char *how = tsr_op_string(op, "how");
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    bool ballot = how && strcmp(how, "ballot") == 0;
+    if (!check_vectors(op) ||
+        !check_equal(op, "conditions of a warp", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
+        return false;
+    if (!how || (!ballot && strcmp(how, "any") != 0 && strcmp(how, "all") != 0))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "there is no vote \"%s\"; expected any, all, ballot",
+                                   how ? how : "");
+    if (mlirIntegerTypeGetWidth(type) == (ballot ? 32u : 1u)) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "\"%s\" gives %s", how,
+                               ballot ? "i32" : "i1");
+}
+
+/* ---- shared memory --------------------------------------------------------------------------- */
+
+static bool rule_alloc_shared(MlirOperation op) {
+    matrix m = matrix_of(tsr_op_result(op, 0));
+    const char *how = tsr_op_string(op, "swizzle");
+    if (!check_together(op) || !check_matrix_type(op, &m)) return false;
+    if (m.stages < 1 || m.stages > STAGES_MAX)
+        return tsr_target_complain(op, TSR_DIAG_TILE_STAGE, "%" PRId64 " stages; expected 1 to %d",
+                                   m.stages, STAGES_MAX);
+    if (!check_count(op, "rows", m.rows, 1, ROWS_MAX) ||
+        !check_count(op, "columns", m.columns, 1, COLUMNS_MAX))
+        return false;
+    bool is_swizzled = how && strcmp(how, "xor") == 0;
+    if (!how || (!is_swizzled && strcmp(how, "none") != 0))
+        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
+                                   "there is no swizzle \"%s\"; expected none, xor",
+                                   how ? how : "");
+    int64_t row_bytes = m.columns * m.size, unit = is_swizzled ? SWIZZLE_BYTES : COPY_BYTES;
+    if (row_bytes % unit)
+        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
+                                   "rows are %" PRId64
+                                   " bytes; \"%s\" needs a multiple of %" PRId64,
+                                   row_bytes, how, unit);
+    if (!is_swizzled || m.rows % SWIZZLE_ROWS == 0) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
+                               "there are %" PRId64 " rows; \"xor\" needs a multiple of %d", m.rows,
+                               SWIZZLE_ROWS);
+}
+
+static bool check_indices(MlirOperation op, MlirValue buffer, size_t count) {
+    int64_t rank = mlirShapedTypeGetRank(mlirValueGetType(buffer));
+    if (rank < 2)
+        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                                   "the buffer has %" PRId64 " dimensions; expected 2 or more",
+                                   rank);
+    return check_equal(op, "dimensions and indices", rank, (int64_t)count);
+}
+
+static bool rule_async_copy(MlirOperation op) {
+    size_t count = tsr_op_operand_count(op);
+    MlirValue buffer = tsr_op_operand(op, 0);
+    if (!check_together(op) || !check_indices(op, buffer, count - 3)) return false;
+    matrix ring = matrix_of(tsr_op_operand(op, count - 2));
+    if (mlirValueIsNull(argument_of(buffer)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "copies from what is no argument of the kernel");
+    if (!check_multiple(op, "bytes of a stage", ring.rows * ring.columns * ring.size, COPY_UNIT))
+        return false;
+    if (mlirTypeEqual(ring.element, mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
+        return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                               "the buffer and the ring differ in their elements");
+}
+
+static bool rule_stage(MlirOperation op) { return check_together(op); }
+
+/* ---- fragments ------------------------------------------------------------------------------- */
+
+static bool check_fragment(MlirOperation op, const matrix *m) {
+    place p = find_place(op);
+    if (!check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps) ||
+        !check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
+        !check_multiple(op, "columns of a fragment", m->columns, 16) ||
+        !check_count(op, "columns of a fragment", m->columns, 1, MMA_COLUMNS))
+        return false;
+    if (m->is_acc ? mlirTypeIsAF32(m->element) : m->size == 2) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "a fragment \"%s\" has elements of %s",
+                               m->is_acc ? "acc" : "a", m->is_acc ? "f32" : "bf16 or f16");
+}
+
+static bool rule_fill(MlirOperation op) {
+    matrix m = matrix_of(tsr_op_result(op, 0));
+    if (!check_together(op) || !check_fragment(op, &m)) return false;
+    if (m.is_acc && mlirTypeEqual(m.element, mlirValueGetType(tsr_op_operand(op, 0)))) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "the value is not of the fragment's type");
+}
+
+static bool check_factors(MlirOperation op, const matrix *a, const matrix *b, const matrix *acc) {
+    bool at = tsr_op_flag(op, "transpose_a"), bt = tsr_op_flag(op, "transpose_b");
+    int64_t depth = at ? a->rows : a->columns;
+    if (at && !a->stages)
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "a fragment is not transposed");
+    if (!check_equal(op, "rows of A and of the sum", at ? a->columns : a->rows, acc->rows) ||
+        !check_equal(op, "columns of B and of the sum", bt ? b->rows : b->columns, acc->columns) ||
+        !check_equal(op, "columns of A and rows of B", depth, bt ? b->columns : b->rows) ||
+        !check_multiple(op, "columns of A", depth, MMA_DEPTH_BYTES / a->size))
+        return false;
+    if (a->size == 4 && (at || !bt))
+        return tsr_target_complain(
+            op, TSR_DIAG_TILE_TYPE,
+            "factors of f32 are read along their rows: expected transpose_b alone");
+    return true;
+}
+
+static bool rule_mma(MlirOperation op) {
+    matrix a = matrix_of(tsr_op_operand(op, 0)), b = matrix_of(tsr_op_operand(op, 1));
+    matrix acc = matrix_of(tsr_op_operand(op, 2));
+    if (!check_together(op) || !check_fragment(op, &acc)) return false;
+    if (!acc.is_acc || (!a.stages && a.is_acc))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "expected a fragment \"acc\" as the sum, and as A "
+                                   "a ring or a fragment \"a\"");
+    if (!mlirTypeEqual(a.element, b.element))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
+    if ((a.stages && !is_xor(tsr_op_operand(op, 0))) || !is_xor(tsr_op_operand(op, 1)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
+                                   "the matrix units read rings of swizzle \"xor\" alone");
+    return check_factors(op, &a, &b, &acc);
+}
+
+static bool check_same(MlirOperation op, const matrix *m, const matrix *ring) {
+    return check_equal(op, "rows", m->rows, ring->rows) &&
+           check_equal(op, "columns", m->columns, ring->columns);
+}
+
+static bool rule_load_shared(MlirOperation op) {
+    matrix ring = matrix_of(tsr_op_operand(op, 0)), m = matrix_of(tsr_op_result(op, 0));
+    if (!check_together(op) || !check_fragment(op, &m) || !check_same(op, &m, &ring)) return false;
+    if (mlirTypeEqual(m.element, ring.element)) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                               "the ring and the fragment differ in their elements");
+}
+
+static bool rule_store_shared(MlirOperation op) {
+    matrix m = matrix_of(tsr_op_operand(op, 0)), ring = matrix_of(tsr_op_operand(op, 1));
+    if (!check_together(op) || !check_fragment(op, &m) || !check_same(op, &m, &ring)) return false;
+    if (m.is_acc) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
+}
+
+static bool rule_map(MlirOperation op) {
+    enum { ELEMENTS = 64 };
+    matrix m = matrix_of(tsr_op_operand(op, 0));
+    MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
+    if (!check_together(op) || !check_fragment(op, &m)) return false;
+    if (!m.is_acc || mlirBlockGetNumArguments(body) != 3)
+        return tsr_target_complain(
+            op, TSR_DIAG_TILE_TYPE,
+            "expected a fragment \"acc\" and a body of rows, columns and elements");
+    for (intptr_t i = 0; i < 3; i++) {
+        MlirType type = mlirValueGetType(mlirBlockGetArgument(body, i));
+        bool fits = mlirTypeIsAVector(type) && mlirShapedTypeGetDimSize(type, 0) == ELEMENTS;
+        MlirType element = fits ? mlirShapedTypeGetElementType(type) : type;
+        if (!fits || !(i < 2 ? mlirTypeIsAIndex(element) : mlirTypeIsAF32(element)))
+            return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                       "argument %zd of the body is no vector<%dx%s>", i, ELEMENTS,
+                                       i < 2 ? "index" : "f32");
+    }
+    MlirOperation yield = mlirBlockGetTerminator(body);
+    if (!mlirOperationIsNull(yield) && tsr_op_is(yield, "tile.yield") &&
+        mlirTypeEqual(mlirValueGetType(tsr_op_operand(yield, 0)),
+                      mlirValueGetType(mlirBlockGetArgument(body, 2))))
+        return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                               "the body does not end with tile.yield of elements");
+}
+
+static bool rule_store_fragment(MlirOperation op) {
+    matrix m = matrix_of(tsr_op_operand(op, 0));
+    MlirValue buffer = tsr_op_operand(op, 1);
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    size_t indices = tsr_op_operand_count(op) - 2;
+    bool through = !mlirAttributeIsNull(segments) && mlirDenseI32ArrayGetElement(segments, 3) == 1;
+    MlirType stored = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
+    if (!check_together(op) || !check_fragment(op, &m) ||
+        !check_indices(op, buffer, indices - through))
+        return false;
+    if (!m.is_acc || !size_of(stored) || size_of(stored) > 4)
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
+    if (!through) return true;
+    matrix ring = matrix_of(tsr_op_operand(op, indices + 1));
+    if (!mlirTypeEqual(ring.element, stored))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "the ring and the buffer differ in their elements");
+    if (!is_xor(tsr_op_operand(op, indices + 1)) || ring.size != 2)
+        return tsr_target_complain(
+            op, TSR_DIAG_TILE_SWIZZLE,
+            "through: expected a ring of 16-bit elements and swizzle \"xor\"");
+    return check_equal(op, "rows", m.rows, ring.rows) &&
+           check_equal(op, "bytes of a row of the ring", ring.columns * ring.size, SWIZZLE_BYTES) &&
+           check_multiple(op, "columns", m.columns, ring.columns);
+}
+
+bool tsr_tile_verify_op(MlirOperation op) {
+    static const struct {
+        const char *name;
+        bool (*rule)(MlirOperation op);
+    } rules[] = {
+#define X(Class, mnemonic, rule) {"tile." mnemonic, rule_##rule},
+#include "compiler/tile/ops.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (tsr_op_is(op, rules[i].name)) return rules[i].rule(op);
+    return true;
+}

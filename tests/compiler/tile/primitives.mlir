@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops on what the threads of a program hold together: pretty form, generic form, bytecode.
+// RUN: tessera-opt %s | tessera-opt | FileCheck %s
+// RUN: tessera-opt -mlir-print-op-generic %s | tessera-opt | FileCheck %s
+// RUN: tessera-opt --emit-bytecode %s | tessera-opt | FileCheck %s
+
+// CHECK-LABEL: tile.func @lanes(
+// CHECK-SAME:    grid 4 registers 64 {
+tile.func @lanes(%x: memref<256xf32>, %l: memref<256xi32>) grid 4 registers 64 {
+  %p = tile.program_id
+  %a = tile.load %x[%p] : memref<256xf32> -> vector<64xf32>
+  %f = tile.load %l[%p] : memref<256xi32> -> vector<64xi32>
+  // CHECK: tile.shuffle %[[A:.*]], %[[F:.*]] : vector<64xf32>, vector<64xi32>
+  %s = tile.shuffle %a, %f : vector<64xf32>, vector<64xi32>
+  // CHECK: tile.butterfly %[[A]], 16 : vector<64xf32>
+  %b = tile.butterfly %a, 16 : vector<64xf32>
+  // CHECK: tile.barrier
+  tile.barrier
+  %c = vector.create_mask %p : vector<32xi1>
+  // CHECK: tile.vote "any" %[[C:.*]] : vector<32xi1> -> i1
+  %any = tile.vote "any" %c : vector<32xi1> -> i1
+  // CHECK: tile.vote "ballot" %[[C]] : vector<32xi1> -> i32
+  %bits = tile.vote "ballot" %c : vector<32xi1> -> i32
+  // CHECK: %[[I:.*]] = arith.index_cast
+  %i = arith.index_cast %f : vector<64xi32> to vector<64xindex>
+  // CHECK: tile.gather %{{.*}}[%[[I]]] : memref<256xf32>, vector<64xindex> -> vector<64xf32>
+  %g = tile.gather %x[%i] : memref<256xf32>, vector<64xindex> -> vector<64xf32>
+  tile.return
+}
+
+// CHECK-LABEL: tile.func @product(
+// CHECK-SAME:    %[[A:.*]]: memref<2x128x64xbf16>, %[[B:.*]]: memref<64x128xbf16>, %[[C:.*]]: memref<256x128xbf16>)
+// CHECK-SAME:    grid 4 warps 4 registers 168 shared 147456 attributes {outputs = 1 : i64} {
+tile.func @product(%a: memref<2x128x64xbf16>, %b: memref<64x128xbf16>, %c: memref<256x128xbf16>)
+    grid 4 warps 4 registers 168 shared 147456 attributes {outputs = 1 : i64} {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  // CHECK: %[[V:.*]] = tile.view %[[A]] : memref<2x128x64xbf16> -> memref<256x64xbf16>
+  %v = tile.view %a : memref<2x128x64xbf16> -> memref<256x64xbf16>
+  // CHECK: %[[RA:.*]] = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  %ra = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  // CHECK: %[[RB:.*]] = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x128xbf16>
+  %rb = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x128xbf16>
+  // CHECK: %[[RC:.*]] = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rc = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  // CHECK: tile.alloc_shared swizzle = "none" : !tile.shared<1x64x128xf32>
+  %rf = tile.alloc_shared swizzle = "none" : !tile.shared<1x64x128xf32>
+  // CHECK: %[[S:.*]] = tile.fill %{{.*}} : f32 -> !tile.fragment<64x128xf32, acc>
+  %s = tile.fill %z : f32 -> !tile.fragment<64x128xf32, acc>
+  // CHECK: tile.async_copy %[[V]][%[[I0:.*]], %[[I0]]], %[[RA]] stage %[[I0]] : memref<256x64xbf16>, !tile.shared<4x64x64xbf16>
+  tile.async_copy %v[%0, %0], %ra stage %0 : memref<256x64xbf16>, !tile.shared<4x64x64xbf16>
+  tile.async_copy %b[%0, %0], %rb stage %0 : memref<64x128xbf16>, !tile.shared<4x64x128xbf16>
+  // CHECK: tile.wait_async stage %[[I0]]
+  tile.wait_async stage %0
+  // CHECK: %[[F:.*]] = tile.load_shared %[[RA]] stage %[[I0]] : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
+  %f = tile.load_shared %ra stage %0 : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
+  // CHECK: %[[T:.*]] = tile.mma %[[F]], %[[RB]], %[[S]] stage %[[I0]] : !tile.fragment<64x64xbf16, a>, !tile.shared<4x64x128xbf16>, !tile.fragment<64x128xf32, acc>
+  %t = tile.mma %f, %rb, %s stage %0 : !tile.fragment<64x64xbf16, a>, !tile.shared<4x64x128xbf16>, !tile.fragment<64x128xf32, acc>
+  // CHECK: %[[U:.*]] = tile.mma %[[RA]], %[[RB]], %[[T]] stage %[[I0]] {transpose_a} : !tile.shared<4x64x64xbf16>, !tile.shared<4x64x128xbf16>, !tile.fragment<64x128xf32, acc>
+  %u = tile.mma %ra, %rb, %t stage %0 {transpose_a} : !tile.shared<4x64x64xbf16>, !tile.shared<4x64x128xbf16>, !tile.fragment<64x128xf32, acc>
+  // CHECK: tile.release stage %[[I0]]
+  tile.release stage %0
+  // CHECK: %[[W:.*]] = tile.map %[[U]] at[%[[I0]], %[[I0]]] : !tile.fragment<64x128xf32, acc> {
+  %w = tile.map %u at [%0, %0] : !tile.fragment<64x128xf32, acc> {
+  ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
+    %n = arith.negf %e : vector<64xf32>
+    // CHECK: tile.yield %{{.*}} : vector<64xf32>
+    tile.yield %n : vector<64xf32>
+  }
+  // CHECK: tile.store_shared %[[W]], %{{.*}} stage %[[I0]] : !tile.fragment<64x128xf32, acc>, !tile.shared<1x64x128xf32>
+  tile.store_shared %w, %rf stage %0 : !tile.fragment<64x128xf32, acc>, !tile.shared<1x64x128xf32>
+  // CHECK: tile.store_fragment %[[W]], %[[C]][%[[I0]], %[[I0]]] through %[[RC]] : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>, !tile.shared<2x64x64xbf16>
+  tile.store_fragment %w, %c[%0, %0] through %rc : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>, !tile.shared<2x64x64xbf16>
+  // CHECK: tile.store_fragment %[[W]], %[[C]][%[[I0]], %{{.*}}] : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>
+  tile.store_fragment %w, %c[%0, %1] : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>
+  tile.return
+}

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tile IR of matrix products on the matrix units, one kernel a case, and what NumPy says of them in float64."""
+import dataclasses
+
+import numpy as np
+
+WIDTH = {'bf16': 2, 'f16': 2, 'f32': 4}
+
+
+@dataclasses.dataclass
+class Product:
+    m: int
+    n: int
+    k: int
+    dtype: str = 'bf16'        # of A and B
+    out: str = 'bf16'
+    at: bool = False           # A lies as K x M
+    bt: bool = False           # B lies as N x K
+    batch: int = 0             # 0: no dimension for it
+    tile: tuple = (128, 128, 64)
+    stages: int = 3
+    warps: int = 8
+    through: bool = True       # stored by way of shared memory
+    epilogue: str = ''         # 'bias', 'gelu': bias and GELU (tanh)
+    fragment: bool = False     # A by way of registers
+    registers: int = 0
+    group: int = 16            # rows of programs that go together
+
+    @property
+    def programs(self):
+        return -(-self.m // self.tile[0]) * -(-self.n // self.tile[1]) * max(self.batch, 1)
+
+
+def memref(p, rows, columns, dtype, batched=True):
+    lead = f'{p.batch}x' if p.batch and batched else ''
+    return f'memref<{lead}{rows}x{columns}x{dtype}>'
+
+
+GELU = '''
+    %h = arith.constant dense<0.5> : vector<64xf32>
+    %one = arith.constant dense<1.0> : vector<64xf32>
+    %g1 = arith.constant dense<0.7978845608> : vector<64xf32>
+    %g2 = arith.constant dense<0.044715> : vector<64xf32>
+    %q = arith.mulf %u, %u : vector<64xf32>
+    %r = arith.mulf %q, %g2 : vector<64xf32>
+    %s1 = arith.addf %r, %one : vector<64xf32>
+    %s2 = arith.mulf %u, %s1 : vector<64xf32>
+    %s3 = arith.mulf %s2, %g1 : vector<64xf32>
+    %s4 = math.tanh %s3 : vector<64xf32>
+    %s5 = arith.addf %s4, %one : vector<64xf32>
+    %s6 = arith.mulf %u, %h : vector<64xf32>
+    %w = arith.mulf %s5, %s6 : vector<64xf32>'''
+
+
+def epilogue(p, acc):
+    if not p.epilogue:
+        return '', '%acc'
+    result = '%w' if p.epilogue == 'gelu' else '%u'
+    return f'''
+  %mapped = tile.map %acc at [%row, %column] : {acc} {{
+  ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
+    %lim = arith.constant dense<{p.n - 1}> : vector<64xindex>
+    %jj = arith.minsi %j, %lim : vector<64xindex>
+    %b0 = tile.gather %bias[%jj] : memref<{p.n}xf32>, vector<64xindex> -> vector<64xf32>
+    %u = arith.addf %e, %b0 : vector<64xf32>{GELU if p.epilogue == 'gelu' else ''}
+    tile.yield {result} : vector<64xf32>
+  }}''', '%mapped'
+
+
+def source(p, name):
+    """The kernel's text."""
+    bm, bn, bk = p.tile
+    columns = -(-p.n // bn)
+    rows = -(-p.m // bm)
+    a_type = memref(p, *((p.k, p.m) if p.at else (p.m, p.k)), p.dtype)
+    b_type = memref(p, *((p.n, p.k) if p.bt else (p.k, p.n)), p.dtype)
+    c_type = memref(p, p.m, p.n, p.out)
+    bias = f', %bias: memref<{p.n}xf32>' if p.epilogue else ''
+    a_ring = f'!tile.shared<{p.stages}x' + (f'{bk}x{bm}' if p.at else f'{bm}x{bk}') + f'x{p.dtype}>'
+    b_ring = f'!tile.shared<{p.stages}x' + (f'{bn}x{bk}' if p.bt else f'{bk}x{bn}') + f'x{p.dtype}>'
+    c_ring = f'!tile.shared<2x{bm}x64x{p.out}>'
+    acc = f'!tile.fragment<{bm}x{bn}xf32, acc>'
+    fragment = f'!tile.fragment<{bm}x{bk}x{p.dtype}, a>'
+    at = '%z, ' if p.batch else ''
+    a_index = f'{at}%kk, %row' if p.at else f'{at}%row, %kk'
+    b_index = f'{at}%column, %kk' if p.bt else f'{at}%kk, %column'
+    transposes = ', '.join(n for n, on in (('transpose_a', p.at), ('transpose_b', p.bt)) if on)
+    transposes = f' {{{transposes}}}' if transposes else ''
+    ring = f'\n  %rc = tile.alloc_shared swizzle = "xor" : {c_ring}' if p.through else ''
+    mapped, value = epilogue(p, acc)
+    load = f'\n    %f = tile.load_shared %ra stage %k : {a_ring} -> {fragment}' if p.fragment else ''
+    caps = f' registers {p.registers}' if p.registers else ''
+    group = max(1, min(p.group, rows))
+    return f'''
+tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.programs} warps {p.warps}{caps} attributes {{outputs = 1 : i64}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %steps = arith.constant {-(-p.k // bk)} : index
+  %cbk = arith.constant {bk} : index
+  %cbm = arith.constant {bm} : index
+  %cbn = arith.constant {bn} : index
+  %crows = arith.constant {rows} : index
+  %plane = arith.constant {rows * columns} : index
+  %band = arith.constant {group * columns} : index
+  %cgroup = arith.constant {group} : index
+  %zero = arith.constant 0.0 : f32
+  %pid = tile.program_id
+  %z = arith.divui %pid, %plane : index
+  %q0 = arith.remui %pid, %plane : index
+  %g = arith.divui %q0, %band : index
+  %first = arith.muli %g, %cgroup : index
+  %left = arith.subi %crows, %first : index
+  %height = arith.minsi %left, %cgroup : index
+  %inner = arith.remui %q0, %band : index
+  %pr = arith.remui %inner, %height : index
+  %pc = arith.divui %inner, %height : index
+  %pm = arith.addi %first, %pr : index
+  %row = arith.muli %pm, %cbm : index
+  %column = arith.muli %pc, %cbn : index
+  %ra = tile.alloc_shared swizzle = "xor" : {a_ring}
+  %rb = tile.alloc_shared swizzle = "xor" : {b_ring}{ring}
+  %none = tile.fill %zero : f32 -> {acc}
+  %acc = scf.for %k = %c0 to %steps step %c1 iter_args(%s = %none) -> ({acc}) {{
+    %kk = arith.muli %k, %cbk : index
+    tile.async_copy %a[{a_index}], %ra stage %k : {a_type}, {a_ring}
+    tile.async_copy %b[{b_index}], %rb stage %k : {b_type}, {b_ring}
+    tile.wait_async stage %k{load}
+    %t = tile.mma {'%f' if p.fragment else '%ra'}, %rb, %s stage %k{transposes} : {fragment if p.fragment else a_ring}, {b_ring}, {acc}
+    tile.release stage %k
+    scf.yield %t : {acc}
+  }}{mapped}
+  tile.store_fragment {value}, %c[{at}%row, %column]{' through %rc' if p.through else ''} : {acc}, {c_type}{f', {c_ring}' if p.through else ''}
+  tile.return
+}}
+'''
+
+
+def to_bits(x, dtype):
+    """Rounded to it, ties to even, as the bytes of memory."""
+    if dtype == 'f32':
+        return x.astype('<f4').tobytes()
+    if dtype == 'f16':
+        return x.astype('<f2').tobytes()
+    u = x.astype('<f4').view('<u4').astype(np.uint64)
+    return ((u + 0x7fff + (u >> 16 & 1)) >> 16).astype('<u2').tobytes()
+
+
+def from_bits(raw, dtype):
+    if dtype == 'f32':
+        return np.frombuffer(raw, '<f4').astype(np.float64)
+    if dtype == 'f16':
+        return np.frombuffer(raw, '<f2').astype(np.float64)
+    return (np.frombuffer(raw, '<u2').astype('<u4') << 16).view('<f4').astype(np.float64)
+
+
+def inputs(p, generator):
+    """Bytes of the buffers before the last, and the product in float64 of just what they hold."""
+    lead = (p.batch,) if p.batch else ()
+    a = generator.standard_normal(lead + ((p.k, p.m) if p.at else (p.m, p.k)))
+    b = generator.standard_normal(lead + ((p.n, p.k) if p.bt else (p.k, p.n)))
+    raw = [to_bits(x, p.dtype) for x in (a, b)]
+    a, b = (from_bits(r, p.dtype).reshape(x.shape) for r, x in zip(raw, (a, b)))
+    exact = np.matmul(np.swapaxes(a, -1, -2) if p.at else a, np.swapaxes(b, -1, -2) if p.bt else b)
+    if p.epilogue:
+        bias = generator.standard_normal(p.n).astype('<f4')
+        raw.append(bias.tobytes())
+        exact = exact + bias
+    if p.epilogue == 'gelu':
+        exact = 0.5 * exact * (1 + np.tanh(0.7978845608028654 * (exact + 0.044715 * exact**3)))
+    return raw, exact
+
+
+def tolerance(p):
+    """Of the whole in the 2-norm. The sum in f32 of K exact products is far below a rounding of the result to 8 (bf16) or 11
+    bits; tf32 has 11 bits and cuts, so that an operand is up to 2^-10 smaller, on average 2^-11."""
+    if p.dtype == 'f32':
+        return 1.5e-3
+    return {'bf16': 2.5e-3, 'f16': 4e-4, 'f32': 2e-6}[p.out]
+
+
+CASES = {
+    'nn': Product(256, 256, 256), 'nt': Product(256, 256, 256, bt=True), 'tn': Product(256, 256, 256, at=True),
+    'tt': Product(256, 256, 256, at=True, bt=True), 'half': Product(256, 384, 192, dtype='f16', out='f16'),
+    'out32': Product(200, 136, 320, out='f32', through=False), 'ragged': Product(1000, 776, 200),
+    'ragged_t': Product(136, 72, 88, at=True, bt=True, stages=2), 'tiny': Product(8, 8, 8),
+    'tf32': Product(384, 256, 288, dtype='f32', out='f32', bt=True, tile=(128, 128, 32), through=False),
+    'batched': Product(200, 136, 152, batch=5), 'batched_t': Product(128, 64, 96, batch=3, at=True, bt=True),
+    'odd': Product(131, 77, 93), 'odd_t': Product(130, 75, 94, at=True, bt=True), 'half_pitch': Product(132, 140, 180),
+    'one_stage': Product(256, 256, 512, stages=1), 'many_stages': Product(256, 128, 1024, stages=8, tile=(128, 64, 64)),
+    'one_group': Product(256, 256, 256, warps=4, tile=(64, 128, 64)), 'three_groups': Product(500, 248, 256, warps=12, tile=(192, 128, 64)),
+    'tall': Product(512, 256, 256, tile=(256, 128, 64), stages=2), 'wide': Product(300, 512, 256, tile=(128, 256, 64), stages=2),
+    'deep': Product(256, 256, 256, tile=(128, 128, 128), stages=2), 'narrow': Product(256, 64, 256, tile=(128, 64, 64)),
+    'fragment': Product(256, 256, 256, fragment=True, tile=(128, 64, 64)), 'bias': Product(300, 264, 200, epilogue='bias'),
+    'gelu': Product(264, 200, 136, epilogue='gelu'), 'two_blocks': Product(2048, 1536, 256, tile=(64, 128, 64), warps=4, registers=128, stages=2),
+    'many_programs': Product(4096, 2304, 136),
+}
+# Their sums or rings are too large for an A100's multiprocessor.
+LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
