@@ -61,6 +61,10 @@ def Tessera_TargetImportOp : Sr_ImportBase<Tessera_Dialect, "target.import">;
 
 def Tessera_TileGemmOp : Sr_CommonOp<Tessera_Dialect, "tile.gemm", [Pure]> {
   let summary = "matrix product in the result's element type; canonicalizes to tessera.matmul";
+  let description = [{
+    [M, K] by [K, N], floats of one element type, gives [M, N] of a float type, which operands of another are
+    cast to first.
+  }];
   let arguments = (ins AnyRankedTensor:$lhs, AnyRankedTensor:$rhs);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
@@ -68,6 +72,9 @@ def Tessera_TileGemmOp : Sr_CommonOp<Tessera_Dialect, "tile.gemm", [Pure]> {
 def Tessera_TileReluOp : Sr_CommonOp<Tessera_Dialect, "tile.relu",
     [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "max(x, 0); canonicalizes to tessera.relu";
+  let description = [{
+    Elementwise, of what tessera.relu takes.
+  }];
   let arguments = (ins AnyRankedTensor:$input);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";

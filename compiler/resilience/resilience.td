@@ -53,6 +53,10 @@ class Sr_CheckpointBase<Dialect of, string mnemonic> : Sr_RegionOp<of, mnemonic>
 
 class Sr_HintBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
   let summary = "advises tessera-insert-recompute to find segments of this function by itself";
+  let description = [{
+    Stands in a function whose checkpoints are not marked. `policy` and `budget_bytes` as
+    tessera_sr.checkpoint's.
+  }];
   let arguments = checkpointAttrs;
   let assemblyFormat = "attr-dict";
 }
@@ -69,6 +73,9 @@ class Sr_ResilienceBase<Dialect of, string mnemonic> : Sr_RegionOp<of, mnemonic>
 
 class Sr_HandlerBase<Dialect of, string mnemonic, string what> : Sr_CommonOp<of, mnemonic> {
   let summary = what;
+  let description = [{
+    `handler` is the symbol of a function. The op changes no value.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$handler);
   let assemblyFormat = "`(` `handler` `=` $handler `)` attr-dict";
 }
@@ -97,6 +104,9 @@ class Sr_ShardBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
 
 class Sr_ExportBase<Dialect of, string mnemonic> : Sr_CommonOp<of, mnemonic> {
   let summary = "what the token stands for is made durable, after all that the token waits for";
+  let description = [{
+    The token is that of a critical stage.
+  }];
   let arguments = (ins Sr_TokenType:$token);
   let assemblyFormat = "$token attr-dict `:` type($token)";
 }
@@ -185,14 +195,42 @@ class Sr_TakeOp<string mnemonic, string what> : Sr_CollectiveOp<mnemonic, what> 
   let arguments = (ins Variadic<AnyRankedTensor>:$inputs, StrAttr:$axis, I64Attr:$position,
       I64Attr:$begin, I64Attr:$end);
 }
-def Sr_AllReduceOp : Sr_JoinOp<"all_reduce", "the sum over positions, by the binary tree, at each">;
-def Sr_BroadcastOp : Sr_JoinOp<"broadcast", "one position's value, at each">;
-def Sr_AllGatherOp : Sr_JoinOp<"all_gather", "the slices of all positions side by side, at each">;
+def Sr_AllReduceOp : Sr_JoinOp<"all_reduce", "the sum over positions, by the binary tree, at each"> {
+  let description = [{
+    Operands and result have one type. The sum follows the binary tree over positions, split at the largest
+    power of two below their number, in f32, so that its bits do not depend on who computes it.
+  }];
+}
+def Sr_BroadcastOp : Sr_JoinOp<"broadcast", "one position's value, at each"> {
+  let description = [{
+    Operand and result have one type.
+  }];
+}
+def Sr_AllGatherOp : Sr_JoinOp<"all_gather", "the slices of all positions side by side, at each"> {
+  let description = [{
+    Operands are 1-D slices, perhaps empty or of unequal sizes, which add up to the elements of the result,
+    row-major.
+  }];
+}
 def Sr_AssembleOp : Sr_JoinOp<"assemble",
-    "a logical tensor whose slices lie at their positions; nothing is sent">;
+    "a logical tensor whose slices lie at their positions; nothing is sent"> {
+  let description = [{
+    Operands as all_gather's. For tessera.assign: state keeps its name and its shape while each position
+    holds and writes its own elements.
+  }];
+}
 def Sr_ReduceScatterOp : Sr_TakeOp<"reduce_scatter",
-    "elements [begin, end) of the sum over positions, at `position`">;
+    "elements [begin, end) of the sum over positions, at `position`"> {
+  let description = [{
+    Operands have one type, the result is 1-D of end - begin elements, perhaps none. The sum is
+    all_reduce's.
+  }];
+}
 def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
-    "elements [begin, end) of the row-major tensor, which `position` holds; nothing is sent">;
+    "elements [begin, end) of the row-major tensor, which `position` holds; nothing is sent"> {
+  let description = [{
+    The result is 1-D of end - begin elements, perhaps none; 0 <= begin <= end <= the operand's elements.
+  }];
+}
 
 #endif

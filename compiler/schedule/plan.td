@@ -29,6 +29,9 @@ def Tsched_ValueOp : Tsched_PlanOp<"value", [Pure]> {
 def Tsched_ModuleOp : Tsched_PlanOp<"module", [SingleBlock, NoTerminator]> {
   let summary = "a plan";
   let description = [{
+    Holds ops that say which functions become one kernel and how their tensors lie; tsched.return names the
+    kernels. Pass tsched-apply gives what it says to the ops it speaks of.
+
     ```mlir
     tsched.module {
       %attn = tsched.fuse @attention(%Q, %K, %V) {pattern = "flash_attention"}
@@ -113,6 +116,10 @@ def Tsched_PipelineOp : Tsched_PlanOp<"pipeline"> {
 
 def Tsched_MaterializeOp : Tsched_PlanOp<"materialize"> {
   let summary = "the group becomes a tsched.func";
+  let description = [{
+    `%f = tsched.materialize %g : !tsched.func`, for the plan's tsched.return. Pass tsched-apply has the
+    function that the group names fused as one kernel.
+  }];
   let arguments = (ins Tsched_ValueType:$group);
   let results = (outs Tsched_FuncType:$func);
   let assemblyFormat = "$group attr-dict `:` type($func)";
@@ -156,6 +163,10 @@ def Tsched_PipelineRegionOp : Tsched_PlanOp<"pipeline.region", [SingleBlock, NoT
 
 def Tsched_StageOp : Tsched_PlanOp<"stage", [HasParent<"PipelineRegionOp">]> {
   let summary = "one stage of a pipeline, on a rank of it";
+  let description = [{
+    `%1 = tsched.stage @head(%0) on 1`: the function runs on that rank of the pipeline, which is
+    0 <= rank < p, and reads the stage before it.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Tsched_ValueType>:$inputs, I64Attr:$rank);
   let results = (outs Tsched_ValueType:$result);
   let assemblyFormat = "$callee `(` $inputs `)` `on` $rank attr-dict";

@@ -120,24 +120,36 @@ class Target_Place<string mnemonic> : Target_Op<mnemonic, [HasParent<"FuncOp">]>
 
 def Target_TensorOp : Target_Place<"tensor"> {
   let summary = "a parameter, state or constant, where it lies";
+  let description = [{
+    `name` is one of the bundle's tensors; the buffer has its type, as the host stores it.
+  }];
   let arguments = (ins StrAttr:$name);
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
 def Target_InputOp : Target_Place<"input"> {
   let summary = "an input of the entry, by its index";
+  let description = [{
+    0 <= index < the entry's inputs; the caller's memory, which is only read.
+  }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
 def Target_OutputOp : Target_Place<"output"> {
   let summary = "an output of the entry, by its index";
+  let description = [{
+    0 <= index < the entry's outputs; the caller's memory.
+  }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
 }
 
 def Target_AllocOp : Target_Place<"alloc"> {
   let summary = "a part of the workspace: offset in bytes, a multiple of 64";
+  let description = [{
+    Lies inside the function's workspace. Buffers that are needed at different times may share bytes.
+  }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
@@ -155,6 +167,12 @@ def Target_PreparedOp : Target_Place<"prepared"> {
 
 def Target_LaunchOp : Target_SymbolUse<"launch", [HasParent<"FuncOp">, AttrSizedOperandSegments]> {
   let summary = "runs a kernel";
+  let description = [{
+    `tessera_target.launch @k0(%x, %w) writes(%h) : (memref<64xf32>, memref<64xf32>) -> memref<64xf32>`
+
+    As many buffers, of the types, as the kernel declares. An output lies over no input but where the
+    kernel's `in_place` says so.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Target_Buffer>:$inputs,
       Variadic<Target_Buffer>:$outputs);
   let assemblyFormat = [{
@@ -164,6 +182,9 @@ def Target_LaunchOp : Target_SymbolUse<"launch", [HasParent<"FuncOp">, AttrSized
 
 def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
   let summary = "first operand <- second operand; they do not overlap";
+  let description = [{
+    Both have one type; all its bytes are copied. Between devices as well as within one.
+  }];
   let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
 }
@@ -241,6 +262,10 @@ def Target_ImportOp : Target_Ordered<"import", [AttrSizedOperandSegments]> {
 
 def Target_AwaitOp : Target_Op<"await"> {
   let summary = "goes on when all of these are done; each is awaited once";
+  let description = [{
+    `tessera_target.await %t`. Tokens of exports, imports and async copies; one that is never awaited, or
+    twice, is an error.
+  }];
   let arguments = (ins Variadic<Target_TokenType>:$tokens);
   let assemblyFormat = "$tokens attr-dict";
 }
@@ -280,6 +305,10 @@ def Target_HipInstrOp : Target_Instr<"hip_instr"> {
 
 def Target_LoadOp : Target_Op<"load"> {
   let summary = "elements from a flat offset on, with a known alignment in bytes";
+  let description = [{
+    Of a tile kernel's memref: scalar or 1-D vector of its element type. The address is a multiple of
+    `align`, a power of two; memory spaces are LLVM's.
+  }];
   let arguments = (ins AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
   let results = (outs AnyType:$result);
   let assemblyFormat = [{
@@ -289,6 +318,9 @@ def Target_LoadOp : Target_Op<"load"> {
 
 def Target_StoreOp : Target_Op<"store"> {
   let summary = "elements to a flat offset on, with a known alignment in bytes";
+  let description = [{
+    The inverse of load. The address is a multiple of `align`, a power of two.
+  }];
   let arguments = (ins AnyType:$value, AnyMemRef:$buffer, Index:$offset, I64Attr:$align);
   let assemblyFormat = [{
     $value `,` $buffer `[` $offset `]` `align` $align attr-dict `:` type($value) `,` type($buffer)

@@ -109,11 +109,17 @@ def Tile_FuncOp : Tile_CheckedOp<"func", [IsolatedFromAbove, Symbol, SingleBlock
 
 def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
   let summary = "end of a program";
+  let description = [{
+    Stands last in a tile.func, without operands: results are the buffers written.
+  }];
   let assemblyFormat = "attr-dict";
 }
 
 def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let summary = "the number of this program, 0 ... grid - 1";
+  let description = [{
+    All else is the same in every program of the grid.
+  }];
   let results = (outs Index:$result);
   let assemblyFormat = "attr-dict";
 }
@@ -125,6 +131,9 @@ def Tile_ConstantOp : Tile_Op<"constant", [Pure, PredOpTrait<
           "::llvm::cast<ConstantOp>($_op).getValue().getType().getShape() == "
           "::llvm::cast<::mlir::ShapedType>($_op.getResult(0).getType()).getShape()">>]> {
   let summary = "a read-only buffer known at build time";
+  let description = [{
+    Part of the device code, aligned to 64 bytes; the result has the elements' shape and type.
+  }];
   let arguments = (ins Tile_Dense:$value);
   let results = (outs Tile_Buffer:$result);
   let assemblyFormat = "$value attr-dict `:` type($result)";
@@ -139,6 +148,9 @@ def Tile_ViewOp : Tile_CheckedOp<"view", [Pure]> {
 
 def Tile_LocalOp : Tile_Op<"local"> {
   let summary = "a buffer of this program's own, uninitialised, aligned to 64 bytes";
+  let description = [{
+    On the program's stack, or in a GPU's local memory: each program has its own, gone when it ends.
+  }];
   let results = (outs Arg<Tile_Buffer, "", [MemAlloc]>:$result);
   let assemblyFormat = "attr-dict `:` type($result)";
 }
@@ -184,6 +196,9 @@ def Tile_StoreOp : Tile_Op<"store", [Tile_Moves<"getOperand(0)", "getOperand(1)"
 
 def Tile_PrefetchOp : Tile_Op<"prefetch"> {
   let summary = "brings the cache line at a flat offset nearer; any offset is allowed";
+  let description = [{
+    A hint that no result depends on; `offset` counts elements, as tile.load's.
+  }];
   // MemWrite: an op that only reads and has no result would be dropped.
   let arguments = (ins Arg<Tile_Buffer, "", [MemRead, MemWrite]>:$buffer, Index:$offset);
   let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
@@ -192,7 +207,8 @@ def Tile_PrefetchOp : Tile_Op<"prefetch"> {
 def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "x times the normal distribution's cumulative function at x";
   let description = [{
-    `tanh`: by the usual approximation, x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))).
+    Scalar or vector of floats: x (1 + erf(x / sqrt(2))) / 2, without the cancellation below 0; with
+    `tanh` by the usual approximation, x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))).
   }];
   let arguments = (ins Tile_Value:$input, UnitAttr:$tanh);
   let results = (outs Tile_Value:$result);
