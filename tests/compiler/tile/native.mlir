@@ -17,7 +17,7 @@
 // NATIVE: tile.map
 // NATIVE: tile.gather %{{.*}} : memref<3072xf32>
 // NATIVE-NOT: truncf
-// NATIVE: {tile.approximate}
+// NATIVE: tile.gelu %{{.*}} {tanh, tile.approximate}
 // NATIVE: tile.store_fragment %{{.*}} through
 // NATIVE: ---- tile cpu:x86-64-v3
 // NATIVE-NOT: tile.mma
