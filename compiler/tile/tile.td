@@ -141,6 +141,9 @@ def Tile_ConstantOp : Tile_Op<"constant", [Pure, PredOpTrait<
 
 def Tile_ViewOp : Tile_CheckedOp<"view", [Pure]> {
   let summary = "an argument's elements in another dense, row-major shape";
+  let description = [{
+    Operand and result have one element type and as many elements; nothing is moved.
+  }];
   let arguments = (ins Tile_Buffer:$buffer);
   let results = (outs Tile_Buffer:$result);
   let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
@@ -230,6 +233,9 @@ def Tile_CheckIndexOp : Tile_Op<"check_index"> {
 
 def Tile_BarrierOp : Tile_CheckedOp<"barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "no thread of the program goes on before all have come here; each then sees what the others wrote";
+  let description = [{
+    `tile.barrier`, without operands: all threads of the program come to the same one.
+  }];
   let assemblyFormat = "attr-dict";
 }
 
@@ -304,12 +310,18 @@ def Tile_AsyncCopyOp : Tile_CheckedOp<"async_copy"> {
 
 def Tile_WaitAsyncOp : Tile_CheckedOp<"wait_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the copies to a stage are done, and seen by all threads";
+  let description = [{
+    `stage` is an index. Stands before what reads the stage.
+  }];
   let arguments = (ins Index:$stage);
   let assemblyFormat = "`stage` $stage attr-dict";
 }
 
 def Tile_ReleaseOp : Tile_CheckedOp<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the program reads a stage no more: later copies may take its place";
+  let description = [{
+    `stage` is an index. Stands behind the last read of what was waited for.
+  }];
   let arguments = (ins Index:$stage);
   let assemblyFormat = "`stage` $stage attr-dict";
 }
@@ -318,6 +330,9 @@ def Tile_ReleaseOp : Tile_CheckedOp<"release", [MemoryEffects<[MemRead, MemWrite
 
 def Tile_FillOp : Tile_CheckedOp<"fill", [Pure]> {
   let summary = "a fragment of one value";
+  let description = [{
+    `tile.fill %zero : f32 -> !tile.fragment<...>`: every element of the fragment is the scalar.
+  }];
   let arguments = (ins AnyTypeOf<[F32, F64]>:$value);
   let results = (outs Tile_FragmentType:$result);
   let assemblyFormat = "$value attr-dict `:` type($value) `->` qualified(type($result))";
@@ -341,6 +356,9 @@ def Tile_MmaOp : Tile_CheckedOp<"mma", [AllTypesMatch<["acc", "result"]>]> {
 
 def Tile_LoadSharedOp : Tile_CheckedOp<"load_shared"> {
   let summary = "a stage as a fragment";
+  let description = [{
+    The elements of stage `stage` of the ring, an index, in the fragment that the result declares.
+  }];
   let arguments = (ins Arg<Tile_SharedType, "", [MemRead]>:$ring, Index:$stage);
   let results = (outs Tile_FragmentType:$result);
   let assemblyFormat = "$ring `stage` $stage attr-dict `:` qualified(type($ring)) `->` qualified(type($result))";
@@ -377,6 +395,9 @@ def Tile_MapOp : Tile_CheckedOp<"map", [AllTypesMatch<["value", "result"]>, Recu
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
   let summary = "the result of tile.map's body";
+  let description = [{
+    One scalar or vector, of the type that the body gives for each element. Stands last in tile.map.
+  }];
   let arguments = (ins Tile_Lanes:$value);
   let assemblyFormat = "$value attr-dict `:` type($value)";
 }
