@@ -29,9 +29,9 @@ TSR_RESULT tsr_match_options(tsr_ctx *ctx, const tsr_bundle *bundle,
                              const tsr_model_options *options, tsr_arena *arena, size_t *out_target,
                              const char **out_reason);
 
-/* Equal texts, equal bits. `numerics` is the bundle's. "portable+fma": products and sums are rounded
- * once; "native+cuda:sm_90a": those of this target's matrix units. In the arena; NULL for want of
- * memory. */
+/* Equal texts, equal bits. `numerics` is the bundle's. "portable+fma": products and sums are
+ * rounded once; "native+cuda:sm_90a": those of this target's matrix units. In the arena; NULL for
+ * want of memory. */
 const char *tsr_match_numerics(const char *target, const char *numerics, tsr_arena *arena);
 
 /* Why a target is the one that runs ("the highest level this CPU has"), or why it is not; `best` is

@@ -314,8 +314,8 @@ static TSR_RESULT check_head(tsr_ctx *ctx, const tsr_config *config, tsr_code co
     if (!tsr_name_valid(config->producer))
         FAIL(ctx, code, "config: producer: expected 1 ... %d bytes of printable UTF-8, got another",
              TSR_NAME_MAX);
-    if (!tsr_name_valid(config->numerics) || (strcmp(config->numerics, "portable") != 0 &&
-                                                strcmp(config->numerics, "native") != 0))
+    if (!tsr_name_valid(config->numerics) ||
+        (strcmp(config->numerics, "portable") != 0 && strcmp(config->numerics, "native") != 0))
         FAIL(ctx, TSR_VERSION, "config: numerics: expected 'portable' or 'native', got '%s'",
              tsr_name_valid(config->numerics) ? config->numerics : "?");
     if (config->virtual_ranks < 1 || config->virtual_ranks > TSR_CONFIG_VIRTUAL_RANKS_MAX)

@@ -40,7 +40,7 @@ typedef struct tsr_emit {
     LLVMValueRef lane, local_base; /* i32; where local buffers begin */
     uint64_t local_used;           /* bytes of them */
     unsigned char argument_use[TSR_EMIT_ARGUMENTS_MAX];
-    bool loaded, stored; /* memory lanes exchange values through, since the last barrier */
+    bool loaded, stored;     /* memory lanes exchange values through, since the last barrier */
     struct tsr_block *block; /* of a program that a block runs: block/block.h; else NULL */
 } tsr_emit;
 

@@ -16,7 +16,8 @@ int main(void) {
         size_t size;
         if (tsr_config_encode(&ctx, &config, &arena, &json, &size).code) return 1;
         puts(json);
-        if (tsr_deployment_encode(&ctx, &config, NULL, TSR_PART_ALL, &arena, &json, &size).code) return 1;
+        if (tsr_deployment_encode(&ctx, &config, NULL, TSR_PART_ALL, &arena, &json, &size).code)
+            return 1;
         puts(json);
         tsr_arena_finish(&arena);
     }
