@@ -308,6 +308,9 @@ static TSR_RESULT refuse_later(compilation *c) {
 static TSR_RESULT load_graph(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx, refuse_later(c));
+    if (c->options->virtual_ranks)
+        tsr_op_set(mlirModuleGetOperation(c->module), TSR_SR_VIRTUAL_RANKS,
+                   tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
     return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify");
 }
 

@@ -40,6 +40,7 @@ typedef struct tsr_compile_options {
     const char *const *targets; /* "cpu:x86-64-v3"; each once */
     size_t target_count;        /* at least 1; where `from` is of one target: that one, or 0 */
     unsigned threads;           /* targets compiled at once; 0: every CPU this process may use */
+    uint32_t virtual_ranks;     /* instead of those that a model names; 0: as it names them */
     bool dump[TSR_STAGE_COUNT]; /* stages to show */
     bool dump_whole;            /* with locations, and all that is needed to go on from there */
     /* Called for each stage to show, and each target where the stage has one (else NULL). A failure

@@ -3,6 +3,7 @@
 
 #include "bundle/provenance.h"
 #include "compiler/graph/graph.h"
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
 #include "manifests/deployment.h"
@@ -186,7 +187,7 @@ tsr_result tsr_package_config(tsr_ctx *ctx, MlirModule module, const char *name,
                          .name = symbol[0] ? symbol : name,
                          .producer = "tessera " TSR_VERSION_TEXT,
                          .numerics = numerics ? numerics : "portable",
-                         .virtual_ranks = 1};
+                         .virtual_ranks = tsr_sr_virtual_ranks(module)};
     tsr_graph_entry *entries = NULL;
     TRY(ctx, tsr_graph_entries(ctx, module, arena, &entries, &config.entry_count));
     TRY(ctx, collect_tensors(ctx, module, arena, &config));

@@ -131,7 +131,7 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
     tsr_check_memory *memory = &self->report->memory;
     tsr_memory_plan plan;
     bool stored = false;
-    TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, &plan));
+    TRY(ctx, tsr_executor_plan(ctx, &self->config, &self->program, NULL, &plan));
     sum_tensors(self, memory, &stored);
     memory->prepared_bytes = plan.prepared_bytes;
     memory->workspace_bytes = plan.workspace_bytes;

@@ -46,7 +46,8 @@ static tsr_result decode(tsr_ctx *ctx, tsr_model *model) {
 }
 
 static tsr_result plan(tsr_ctx *ctx, tsr_model *model) {
-    TRY(ctx, tsr_executor_plan(ctx, &model->config, &model->program, &model->plan));
+    TRY(ctx,
+        tsr_executor_plan(ctx, &model->config, &model->program, model->transport, &model->plan));
     if (model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, tsr_bundle_get_path(model->bundle), model->plan.total_bytes);
 }
@@ -95,8 +96,8 @@ static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
     model->numerics = tsr_match_numerics(tsr_bundle_get_target_name(model->bundle, model->target),
                                          model->config.numerics, &model->arena);
     if (!model->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
-    TRY(ctx,
-        tsr_executor_create(ctx, &model->config, &model->program, model->device, &model->executor));
+    TRY(ctx, tsr_executor_create(ctx, &model->config, &model->program, model->device,
+                                 model->transport, &model->executor));
     return collect_state(ctx, model);
 }
 
@@ -122,6 +123,7 @@ tsr_result tsr_model_open(tsr_ctx *ctx, const char *path, const tsr_model_option
     tsr_model *model = calloc(1, sizeof *model);
     if (!model) FAIL(ctx, TSR_MEMORY, "no memory to open '%s'", path);
     model->ignore_memory_plan = given.ignore_memory_plan;
+    model->transport = given.transport;
     tsr_result result = open_stages(ctx, path, &given, model);
     if (result.code)
         tsr_model_close(ctx, model);

@@ -21,9 +21,10 @@ struct tsr_model {
     tsr_config config;
     tsr_program program;
     tsr_memory_plan plan;
-    tsr_device *device;     /* owned */
-    tsr_executor *executor; /* owned */
-    tsr_tensor *state;      /* in the arena; views of the executor's memory, sorted by name */
+    tsr_transport *transport; /* borrowed; NULL: one process alone */
+    tsr_device *device;       /* owned */
+    tsr_executor *executor;   /* owned */
+    tsr_tensor *state;        /* in the arena; views of the executor's memory, sorted by name */
     size_t state_count;
     bool filled;                 /* the state holds values */
     bool ignore_memory_plan;     /* as opened */

@@ -28,6 +28,30 @@
 
 TSR_API const char *tsr_version(void); /* "0.1.0" */
 
+/* ---- several ranks ---- */
+
+/* A rank's end of what ranks reach each other by. */
+typedef struct tsr_transport tsr_transport;
+
+/* What a rank does, in a process of its own: opens the model with this transport, trains it. */
+typedef tsr_result (*tsr_rank_body)(tsr_ctx *ctx, tsr_transport *transport, void *user);
+
+typedef struct tsr_ranks_options {
+    size_t size_bytes;                 /* sizeof(tsr_ranks_options) */
+    uint32_t rank_count;               /* 1 … 1024; at most the virtual ranks of the bundle */
+    uint32_t restarts;                 /* how often all start again after one died or hung */
+    const volatile sig_atomic_t *stop; /* non-zero: ranks are asked to stop by SIGTERM; or NULL */
+    void (*restarting)(void *user, uint32_t attempt); /* from 1; may be NULL */
+} tsr_ranks_options;
+
+/* Starts `rank_count` processes of this host, each bound to its share of the processors, and waits
+ * for them. To be called before this process has threads. When a rank fails all end, and the error
+ * is that of the first one: TSR_RANK names the rank, where it was and why it ended. */
+TSR_API TSR_RESULT tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_rank_body body,
+                                 void *user);
+/* From 0. */
+TSR_API uint32_t tsr_rank_get_number(const tsr_transport *transport);
+
 /* ---- a bundle, ready to run ---- */
 
 typedef struct tsr_model tsr_model;
@@ -48,6 +72,7 @@ typedef struct tsr_model_options {
         *device;                /* "cpu" (or NULL), "cuda", "cuda:1", "cuda:GPU-…" (a UUID, or its
                                    beginning), or "auto": a GPU that the bundle has code for, else the CPU */
     uint64_t device_memory_max; /* bytes to take of a GPU's memory at most; 0: what is free */
+    tsr_transport *transport;   /* of a rank, borrowed; NULL: one process alone */
 } tsr_model_options;
 
 /* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call

@@ -280,7 +280,9 @@ static TSR_RESULT check_entry(const place *p, const tsr_config *config, size_t i
     const tsr_config_entry *entry = &config->entries[index];
     EXPECT(p, entry->kind >= TSR_ENTRY_INFER && entry->kind <= TSR_ENTRY_EVAL,
            "kind: expected a known number, got %u", (unsigned)entry->kind);
-    EXPECT(p, entry->batch <= json_integer_max && entry->batch % config->virtual_ranks == 0,
+    EXPECT(p,
+           entry->batch <= json_integer_max &&
+               (entry->kind != TSR_ENTRY_TRAIN || entry->batch % config->virtual_ranks == 0),
            "batch: expected a multiple of the %llu virtual ranks, got %llu",
            (unsigned long long)config->virtual_ranks, (unsigned long long)entry->batch);
     EXPECT(p, !entry->rows_independent || entry->batch,

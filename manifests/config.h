@@ -89,8 +89,8 @@ typedef struct tsr_config {
 /* Everything decode promises; errors have `code` and name the tensor or entry, the field and both
  * values. Names are 1 … 255 bytes of UTF-8 without control characters. Tensors of random init have
  * distinct streams. Dimensions are at least 1. A DATA port has `batch` rows, as has every input
- * (STEP and SEED apart) and output of an entry with independent rows; `batch` is a multiple of
- * virtual_ranks. */
+ * (STEP and SEED apart) and output of an entry with independent rows; `batch` of a training
+ * entry is a multiple of virtual_ranks. */
 TSR_RESULT tsr_config_verify(tsr_ctx *ctx, const tsr_config *config, tsr_code code);
 
 /* Verifies (TSR_COMPILE), then writes. The bytes are a function of the struct alone; fields that

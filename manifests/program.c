@@ -65,6 +65,28 @@ uint32_t tsr_program_prepared_count(const tsr_program *program) {
     return cursor.index;
 }
 
+bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
+                        const tsr_config_port *input) {
+    return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN &&
+           input->source == TSR_PORT_DATA;
+}
+
+static bool is_placed(tsr_space space) {
+    return space == TSR_SPACE_WORKSPACE || space == TSR_SPACE_LEAF || space == TSR_SPACE_SUMS;
+}
+
+uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < entry->buffer_count; i++) {
+        const tsr_program_buffer *buffer = &entry->buffers[i];
+        if (buffer->space != space) continue;
+        uint64_t end = buffer->offset_bytes + tsr_program_buffer_size(buffer);
+        if (end > bytes) bytes = end;
+    }
+    return (bytes + TSR_PROGRAM_ALIGN_BYTES - 1) / TSR_PROGRAM_ALIGN_BYTES *
+           TSR_PROGRAM_ALIGN_BYTES;
+}
+
 /* ---- kernels ---- */
 
 static bool is_letter(char c) {
@@ -115,6 +137,7 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
     tsr_dtype dtype;
     const tsr_shape *shape;
     const char *space, *name;
+    tsr_shape part;
     size_t count = buffer->space == TSR_SPACE_TENSOR  ? p->config->tensor_count
                    : buffer->space == TSR_SPACE_INPUT ? entry->input_count
                                                       : entry->output_count;
@@ -129,6 +152,11 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
         const tsr_config_port *port = &(input ? entry->inputs : entry->outputs)[buffer->index];
         space = input ? "input" : "output";
         name = port->name, dtype = port->dtype, shape = &port->shape;
+        if (input && tsr_program_splits(p->config, entry, port)) {
+            part = port->shape;
+            part.dims[0] /= p->config->virtual_ranks;
+            shape = &part;
+        }
     }
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
     EXPECT(p, dtype == buffer->dtype && tsr_shape_equal(shape, &buffer->shape),
@@ -157,6 +185,10 @@ static TSR_RESULT check_prepared(const place *p, const tsr_program_buffer *buffe
     return TSR_SUCCESS;
 }
 
+static bool has_leaves(const place *p) {
+    return p->config->virtual_ranks > 1 && p->config->entries[p->entry].kind == TSR_ENTRY_TRAIN;
+}
+
 static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer) {
     uint64_t size, room = p->program->entries[p->entry].workspace_bytes;
     char text[TSR_TYPE_TEXT_MAX];
@@ -174,14 +206,29 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
                tsr_shape_size(&buffer->shape, buffer->dtype, &size),
            "expected less than 2^63 bytes, got %s",
            tsr_type_format(buffer->dtype, &buffer->shape, text));
-    EXPECT(p, buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_PREPARED,
-           "space: expected 1 ... %d, got %u", TSR_SPACE_PREPARED, (unsigned)buffer->space);
+    EXPECT(p,
+           (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_PREPARED) ||
+               (buffer->space >= TSR_SPACE_LEAF && buffer->space <= TSR_SPACE_LEAF_NUMBER),
+           "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_PREPARED, TSR_SPACE_LEAF,
+           TSR_SPACE_LEAF_NUMBER, (unsigned)buffer->space);
+    EXPECT(p, buffer->space <= TSR_SPACE_PREPARED || has_leaves(p),
+           "space: expected one of an entry without leaves, got %u", (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
-    if (buffer->space != TSR_SPACE_WORKSPACE) return check_bound(p, buffer);
+    if (buffer->space < TSR_SPACE_WORKSPACE) return check_bound(p, buffer);
     EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
+    if (buffer->space == TSR_SPACE_LEAF_NUMBER) {
+        EXPECT(p,
+               buffer->dtype == TSR_DTYPE_I64 && buffer->shape.rank == 0 &&
+                   buffer->offset_bytes == 0,
+               "expected a scalar i64 at offset 0, got %s at %llu",
+               tsr_type_format(buffer->dtype, &buffer->shape, text),
+               (unsigned long long)buffer->offset_bytes);
+        return TSR_SUCCESS;
+    }
     EXPECT(p, buffer->offset_bytes % TSR_PROGRAM_ALIGN_BYTES == 0,
            "offset: expected a multiple of %d, got %llu", TSR_PROGRAM_ALIGN_BYTES,
            (unsigned long long)buffer->offset_bytes);
+    if (buffer->space != TSR_SPACE_WORKSPACE) room = TSR_PROGRAM_LEAF_BYTES_MAX;
     EXPECT(p, buffer->offset_bytes <= room && size <= room - buffer->offset_bytes,
            "expected %llu bytes at offset %llu inside the workspace, got a workspace of %llu",
            (unsigned long long)size, (unsigned long long)buffer->offset_bytes,
@@ -200,6 +247,9 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
     EXPECT(p, buffer->space != TSR_SPACE_PREPARED,
            "arguments[%u]: expected a buffer that may be written, got prepared buffer %u", argument,
            buffer->index);
+    EXPECT(p, buffer->space != TSR_SPACE_LEAF_NUMBER && buffer->space != TSR_SPACE_SUMS,
+           "arguments[%u]: expected a buffer that may be written, got space %u", argument,
+           (unsigned)buffer->space);
     if (buffer->space != TSR_SPACE_TENSOR) return TSR_SUCCESS;
     const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
     EXPECT(p, entry->kind == TSR_ENTRY_TRAIN && tensor->role != TSR_ROLE_CONSTANT,
@@ -221,7 +271,7 @@ static TSR_RESULT check_read(const place *p, const tsr_program_buffer *buffer, u
 
 static bool overlap(const tsr_program_buffer *a, const tsr_program_buffer *b) {
     if (a->space != b->space) return false;
-    if (a->space != TSR_SPACE_WORKSPACE) return a->index == b->index;
+    if (!is_placed(a->space)) return a->index == b->index;
     return a->offset_bytes < b->offset_bytes + tsr_program_buffer_size(b) &&
            b->offset_bytes < a->offset_bytes + tsr_program_buffer_size(a);
 }
@@ -327,10 +377,103 @@ static const check_fn checks[] = {
 };
 static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check per opcode");
 
+/* ---- leaves ---- */
+
+/* Seen by the commands of a loop alone. */
+static bool is_of_leaf(const place *p, const tsr_program_buffer *buffer) {
+    const tsr_config_entry *entry = &p->config->entries[p->entry];
+    return buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_LEAF_NUMBER ||
+           (buffer->space == TSR_SPACE_INPUT &&
+            tsr_program_splits(p->config, entry, &entry->inputs[buffer->index]));
+}
+
+static TSR_RESULT check_loop(const place *p, const tsr_program_entry *entry,
+                             const tsr_program_command *command, uint32_t left) {
+    EXPECT(p, left == 0, "each_leaf: expected the end of the loop before, got %u commands of it",
+           left);
+    EXPECT(p, has_leaves(p), "each_leaf: expected an entry with leaves, got one without");
+    EXPECT(p, command->grid >= 1 && command->grid < entry->command_count - p->index,
+           "each_leaf: expected 1 ... %u commands, got %llu", entry->command_count - p->index - 1,
+           (unsigned long long)command->grid);
+    EXPECT(p, command->argument_count == 0 && command->kernel == 0 && command->written_from == 0,
+           "each_leaf: expected no arguments, kernel and written_from 0, got %u, %u and %u",
+           command->argument_count, command->kernel, command->written_from);
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_sum(const place *p, const tsr_program_buffer *buffers,
+                            const tsr_program_command *command) {
+    EXPECT(p, command->argument_count == 2 && command->written_from == 0,
+           "leaf_sum: expected 2 arguments and written_from 0, got %u and %u",
+           command->argument_count, command->written_from);
+    EXPECT(p, command->kernel < p->program->kernel_count, "kernel: expected less than %u, got %u",
+           p->program->kernel_count, command->kernel);
+    EXPECT(p, command->grid >= 1 && command->grid <= INT64_MAX,
+           "grid: expected 1 ... 2^63 - 1, got %llu", (unsigned long long)command->grid);
+    const tsr_program_buffer *sum = &buffers[command->arguments[0]];
+    const tsr_program_buffer *part = &buffers[command->arguments[1]];
+    char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
+    EXPECT(p, sum->space == TSR_SPACE_SUMS && part->space != TSR_SPACE_SUMS,
+           "leaf_sum: expected a buffer of sums and one of a leaf, got spaces %u and %u",
+           (unsigned)sum->space, (unsigned)part->space);
+    EXPECT(p, sum->dtype == part->dtype && tsr_shape_equal(&sum->shape, &part->shape),
+           "leaf_sum: expected one type, got %s and %s",
+           tsr_type_format(sum->dtype, &sum->shape, wanted),
+           tsr_type_format(part->dtype, &part->shape, got));
+    EXPECT(p,
+           sum->dtype == TSR_DTYPE_F32 || sum->dtype == TSR_DTYPE_F64 ||
+               sum->dtype == TSR_DTYPE_I64,
+           "leaf_sum: expected f32, f64 or i64, got %s",
+           tsr_type_format(sum->dtype, &sum->shape, got));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers,
+                               const tsr_program_command *command) {
+    EXPECT(p,
+           command->argument_count == 2 && command->written_from == 0 && command->kernel == 0 &&
+               command->grid == 0,
+           "leaf_gather: expected 2 arguments, kernel, grid and written_from 0, got %u, %u, %llu "
+           "and %u",
+           command->argument_count, command->kernel, (unsigned long long)command->grid,
+           command->written_from);
+    const tsr_program_buffer *all = &buffers[command->arguments[0]];
+    const tsr_program_buffer *part = &buffers[command->arguments[1]];
+    uint64_t size = tsr_program_buffer_size(part), sum = 0;
+    bool fits = !__builtin_mul_overflow(size, p->config->virtual_ranks, &sum) &&
+                sum == tsr_program_buffer_size(all) && all->dtype == part->dtype;
+    EXPECT(p, fits && all->space == TSR_SPACE_WORKSPACE && !overlap(all, part),
+           "leaf_gather: expected a place of %llu bytes in the workspace, apart from its part, got "
+           "%llu",
+           (unsigned long long)sum, (unsigned long long)tsr_program_buffer_size(all));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
+                             const tsr_program_command *command, uint32_t left) {
+    switch ((uint32_t)command->opcode) {
+    case TSR_OP_EACH_LEAF:
+        return check_loop(p, entry, command, left);
+    case TSR_OP_LEAF_SUM:
+        EXPECT(p, left > 0, "leaf_sum: expected inside of a loop over leaves, got it outside");
+        return check_sum(p, entry->buffers, command);
+    case TSR_OP_LEAF_GATHER:
+        EXPECT(p, left > 0, "leaf_gather: expected inside of a loop over leaves, got it outside");
+        return check_gather(p, entry->buffers, command);
+    default:
+        EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,
+               "opcode: expected 1 ... %d or %d ... %d, got %u", TSR_OP_LAST, TSR_OP_EACH_LEAF,
+               TSR_OP_LEAF_GATHER, (unsigned)command->opcode);
+        EXPECT(p, left == 0 || command->opcode == TSR_OP_LAUNCH,
+               "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
+               (unsigned)command->opcode);
+        return checks[command->opcode](p, entry->buffers, command);
+    }
+}
+
+/* `left`: commands of the loop at hand, this one among them. */
 static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
-                                const tsr_program_command *command, bool *written) {
-    EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,
-           "opcode: expected 1 ... %d, got %u", TSR_OP_LAST, (unsigned)command->opcode);
+                                const tsr_program_command *command, uint32_t left, bool *written) {
     EXPECT(p, tsr_text_valid(command->location, TSR_PROGRAM_TEXT_MAX),
            "location: expected at most %d bytes of printable UTF-8, got others",
            TSR_PROGRAM_TEXT_MAX);
@@ -342,10 +485,19 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
                "arguments[%u]: expected less than %u, got %u", i, entry->buffer_count,
                command->arguments[i]);
     bool copy = command->opcode == TSR_OP_COPY;
-    TRY(p->ctx, checks[command->opcode](p, entry->buffers, command));
-    uint32_t end = copy ? 1 : command->argument_count;
+    TRY(p->ctx, check_kind(p, entry, command, left));
+    for (uint32_t i = 0; i < command->argument_count && left == 0; i++)
+        EXPECT(p, !is_of_leaf(p, &entry->buffers[command->arguments[i]]),
+               "arguments[%u]: expected a buffer seen outside of loops over leaves, got %u", i,
+               command->arguments[i]);
+    bool leaves = command->opcode >= TSR_OP_EACH_LEAF;
+    uint32_t end = copy ? 1 : leaves ? 0 : command->argument_count;
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
+        EXPECT(p,
+               left == 0 || buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF,
+               "arguments[%u]: expected a place of the leaf, written in a loop, got space %u", i,
+               (unsigned)buffer->space);
         if (buffer->space == TSR_SPACE_OUTPUT) written[buffer->index] = true;
     }
     return TSR_SUCCESS;
@@ -395,8 +547,14 @@ static TSR_RESULT check_entry(place *p, const tsr_program_entry *entry) {
     for (p->index = 0; p->index < entry->buffer_count; p->index++)
         TRY(p->ctx, check_buffer(p, &entry->buffers[p->index]));
     p->what = "commands";
-    for (p->index = 0; p->index < entry->command_count; p->index++)
-        TRY(p->ctx, check_command(p, entry, &entry->commands[p->index], written));
+    uint32_t left = 0;
+    for (p->index = 0; p->index < entry->command_count; p->index++) {
+        const tsr_program_command *command = &entry->commands[p->index];
+        TRY(p->ctx, check_command(p, entry, command, left, written));
+        left = command->opcode == TSR_OP_EACH_LEAF ? (uint32_t)command->grid
+               : left > 0                          ? left - 1
+                                                   : 0;
+    }
     TRY(p->ctx, check_changed(p, entry));
     for (size_t i = 0; i < declared->output_count; i++)
         if (!written[i])

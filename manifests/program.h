@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 3,
+    TSR_PROGRAM_VERSION = 4,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
@@ -22,6 +22,7 @@ enum {
     TSR_PROGRAM_TEXT_MAX = 1024,     /* bytes of a buffer's name or a location */
     TSR_PROGRAM_ALIGN_BYTES = 64,    /* of offsets in the workspace, and of its size */
 };
+#define TSR_PROGRAM_LEAF_BYTES_MAX (UINT64_C(1) << 48) /* of LEAF, and of SUMS */
 
 typedef enum tsr_space {
     TSR_SPACE_TENSOR = 1,    /* index: in config->tensors */
@@ -30,6 +31,10 @@ typedef enum tsr_space {
     TSR_SPACE_WORKSPACE = 4, /* offset_bytes: in the entry's workspace, a multiple of 64 */
     TSR_SPACE_PREPARED = 5,  /* index: of a buffer that outlives runs and that all entries share;
                                 numbered as they first appear */
+    /* Of an entry with leaves (below); offset_bytes as above, in memory of its own. */
+    TSR_SPACE_LEAF = 16,        /* one copy for each leaf */
+    TSR_SPACE_SUMS = 17,        /* a sum over leaves, and copies for the sums of subtrees */
+    TSR_SPACE_LEAF_NUMBER = 18, /* a scalar i64, from 0; read only */
 } tsr_space;
 
 typedef struct tsr_program_buffer {
@@ -57,7 +62,16 @@ typedef enum tsr_opcode {
     TSR_OP_IMPORT = 7,
     TSR_OP_AWAIT = 8,
     TSR_OP_LAST = TSR_OP_AWAIT,
+    TSR_OP_EACH_LEAF = 16, /* grid: so many commands behind it run once for each leaf */
+    TSR_OP_LEAF_SUM = 17, /* arguments[0] (SUMS) <- the sum over leaves of arguments[1]; kernel adds
+                             two: (a, b) -> sum, which may lie over a or b */
+    TSR_OP_LEAF_GATHER = 18, /* arguments[0] <- arguments[1] of all leaves, side by side */
 } tsr_opcode;
+
+/* Leaves: a training entry of a program with V > 1 virtual ranks works on one V-th of the batch at
+ * a time. Its data inputs are buffers of batch / V rows, those of the leaf at hand. Commands behind
+ * EACH_LEAF may read and write LEAF and read the leaf's inputs and number; others see none of
+ * these. What a loop sums or gathers is there, on every rank, when it has ended. */
 
 typedef struct tsr_program_command {
     tsr_opcode opcode;
@@ -127,6 +141,11 @@ const char *tsr_program_exported(const tsr_program_entry *entry);
 /* Private to this folder: the rules of regions, where those of each command hold. */
 TSR_RESULT tsr_program_verify_regions(tsr_ctx *ctx, const tsr_program *program,
                                       const tsr_config *config, tsr_code code);
+/* Data inputs of this entry are given to leaves a part each. */
+bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
+                        const tsr_config_port *input);
+/* What the buffers of LEAF or SUMS take together, in one copy: a multiple of 64. */
+uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space);
 
 /* Bytes of a buffer. */
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);

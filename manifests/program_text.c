@@ -30,6 +30,15 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_WORKSPACE:
         tsr_buffer_printf(out, "workspace +%llu", (unsigned long long)buffer->offset_bytes);
         break;
+    case TSR_SPACE_LEAF:
+        tsr_buffer_printf(out, "leaf +%llu", (unsigned long long)buffer->offset_bytes);
+        break;
+    case TSR_SPACE_SUMS:
+        tsr_buffer_printf(out, "sums +%llu", (unsigned long long)buffer->offset_bytes);
+        break;
+    case TSR_SPACE_LEAF_NUMBER:
+        tsr_buffer_text(out, "leaf number");
+        break;
     }
     if (buffer->name[0]) tsr_buffer_printf(out, " \"%s\"", buffer->name);
     tsr_buffer_printf(out, " : %s\n", tsr_type_format(buffer->dtype, &buffer->shape, text));
@@ -40,6 +49,26 @@ static void format_arguments(const char *word, const tsr_program_command *comman
     for (uint32_t i = begin; i < end; i++) {
         tsr_buffer_text(out, i == begin ? word : ",");
         tsr_buffer_printf(out, " %%%u", command->arguments[i]);
+    }
+}
+
+static bool format_leaf_command(const tsr_program_command *command, const tsr_program *program,
+                                tsr_buffer *out) {
+    switch (command->opcode) {
+    case TSR_OP_EACH_LEAF:
+        tsr_buffer_printf(out, "for each leaf: the next %llu", (unsigned long long)command->grid);
+        return true;
+    case TSR_OP_LEAF_SUM:
+        tsr_buffer_printf(out, "sum over leaves by @%s grid %llu: %%%u <- %%%u",
+                          program->kernels[command->kernel], (unsigned long long)command->grid,
+                          command->arguments[0], command->arguments[1]);
+        return true;
+    case TSR_OP_LEAF_GATHER:
+        tsr_buffer_printf(out, "gather from leaves: %%%u <- %%%u", command->arguments[0],
+                          command->arguments[1]);
+        return true;
+    default:
+        return false;
     }
 }
 
@@ -80,7 +109,7 @@ static void format_command(const tsr_program_command *command, const tsr_program
     if (format_ordered(command, entry, out)) {
     } else if (command->opcode == TSR_OP_COPY) {
         tsr_buffer_printf(out, "copy %%%u <- %%%u", command->arguments[0], command->arguments[1]);
-    } else {
+    } else if (!format_leaf_command(command, program, out)) {
         tsr_buffer_printf(out, "%s @%s grid %llu",
                           command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
                           program->kernels[command->kernel], (unsigned long long)command->grid);

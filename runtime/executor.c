@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One block of memory:  tensors | workspace | prepared | inputs, outputs of entry 0 | of entry 1 |
- * … each piece rounded up to the alignment. At creation every command's arguments become addresses
- * of the device, so that it walks an array. What prepares from a tensor is a list of its own,
- * shared by the entries and run before theirs: they do not write the tensor. Where a region of
- * resilience begins or ends, a list ends: what its values are is looked at between two lists.
+ * … each piece rounded up to the alignment; what leaves keep and sum lies behind what is prepared.
+ * At creation every command's arguments become addresses of the device, so that it walks an array.
+ * What prepares from a tensor is a list of its own, shared by the entries and run before theirs:
+ * they do not write the tensor. Where a region of resilience begins or ends, a list ends: what its
+ * values are is looked at between two lists.
  */
 #include "runtime/executor.h"
+
+#include "runtime/loop.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,10 +32,13 @@ typedef struct part {
     uint32_t region;                   /* that they are in, or NO_REGION */
     uint32_t first;                    /* of bound_entry.commands */
     const tsr_program_command *leaves; /* what ends the part; NULL where it is no end of a region */
+    tsr_loop *loop;                    /* over leaves, instead of the list; NULL: none */
 } part;
 
 typedef struct bound_entry {
-    void **inputs, **outputs;     /* in the arena; the host's memory in the block */
+    void **inputs, **outputs; /* in the arena; the host's memory in the block */
+    uint64_t *input_strides;  /* from leaf to leaf */
+    char *leaf_numbers;
     tsr_device_command *commands; /* in the arena, as the others */
     uint32_t *numbers;            /* of the commands in the program */
     part *parts;
@@ -47,6 +53,9 @@ struct tsr_executor {
     const tsr_config *config;   /* borrowed */
     const tsr_program *program; /* borrowed */
     tsr_device *device;         /* borrowed */
+    tsr_transport *transport;   /* borrowed; NULL: one rank */
+    tsr_leaves leaves;
+    uint64_t leaf_bytes, sums_bytes; /* from leaf to leaf, slot to slot */
     tsr_arena arena;
     tsr_device_memory memory;        /* owned; of the device */
     uint64_t tensor_bytes;           /* at its begin */
@@ -55,7 +64,7 @@ struct tsr_executor {
     uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
     prepared *prepared;
     uint32_t prepared_count;
-    char *workspace;         /* the host's */
+    char *workspace, *of_leaves, *of_sums; /* the host's */
     uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
     void (*guard)(void *user); /* see tsr_executor_set_guard */
@@ -72,21 +81,56 @@ static bool add_aligned(uint64_t *total, uint64_t size_bytes) {
            *total <= INT64_MAX;
 }
 
-static bool add_ports(uint64_t *total, const tsr_config_port *ports, size_t count) {
-    uint64_t size = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!tsr_shape_size(&ports[i].shape, ports[i].dtype, &size) || !add_aligned(total, size))
-            return false;
+static bool add_times(uint64_t *total, uint64_t size_bytes, uint64_t times) {
+    uint64_t rounded = 0, all;
+    return add_aligned(&rounded, size_bytes) && !__builtin_mul_overflow(rounded, times, &all) &&
+           !__builtin_add_overflow(*total, all, total) && *total <= INT64_MAX;
+}
+
+static bool has_leaves(const tsr_config *config, const tsr_config_entry *entry) {
+    return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
+}
+
+/* What one leaf gets of an input, or all there is. */
+static bool input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
+                       uint64_t *out_size) {
+    const tsr_config_port *port = &entry->inputs[input];
+    if (!tsr_shape_size(&port->shape, port->dtype, out_size)) return false;
+    if (tsr_program_splits(config, entry, port)) *out_size /= config->virtual_ranks;
     return true;
 }
 
+static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_config_entry *entry,
+                      const tsr_leaves *leaves) {
+    uint64_t size = 0;
+    bool fits = true;
+    for (size_t i = 0; i < entry->input_count && fits; i++) {
+        bool splits = tsr_program_splits(config, entry, &entry->inputs[i]);
+        fits = input_size(config, entry, i, &size) &&
+               add_times(total, size, splits ? leaves->count : 1);
+    }
+    if (has_leaves(config, entry)) fits = fits && add_times(total, sizeof(int64_t), leaves->count);
+    for (size_t i = 0; i < entry->output_count && fits; i++)
+        fits = tsr_shape_size(&entry->outputs[i].shape, entry->outputs[i].dtype, &size) &&
+               add_aligned(total, size);
+    return fits;
+}
+
+static tsr_result find_leaves(tsr_ctx *ctx, const tsr_config *config,
+                              const tsr_transport *transport, tsr_leaves *out_leaves) {
+    return tsr_leaves_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
+                            transport ? transport->rank_count : 1, out_leaves);
+}
+
 tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                             tsr_memory_plan *out_plan) {
+                             const tsr_transport *transport, tsr_memory_plan *out_plan) {
     tsr_memory_plan plan = {0};
+    tsr_leaves leaves;
     tsr_prepared_cursor cursor = {0};
     const tsr_program_buffer *made;
     uint64_t size = 0;
     bool fits = true;
+    TRY(ctx, find_leaves(ctx, config, transport, &leaves));
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
         fits = fits && tsr_shape_size(&tensor->shape, tensor->dtype, &size) &&
@@ -95,11 +139,13 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     while ((made = tsr_program_next_prepared(program, &cursor)))
         fits = fits && add_aligned(&plan.prepared_bytes, tsr_program_buffer_size(made));
     for (size_t i = 0; i < config->entry_count; i++) {
-        const tsr_config_entry *entry = &config->entries[i];
-        uint64_t workspace = 0;
-        fits = fits && add_aligned(&workspace, program->entries[i].workspace_bytes) &&
-               add_ports(&plan.port_bytes, entry->inputs, entry->input_count) &&
-               add_ports(&plan.port_bytes, entry->outputs, entry->output_count);
+        const tsr_program_entry *entry = &program->entries[i];
+        uint64_t workspace = 0, kept = tsr_program_space_bytes(entry, TSR_SPACE_LEAF);
+        uint64_t summed = tsr_program_space_bytes(entry, TSR_SPACE_SUMS);
+        fits = fits && add_aligned(&workspace, entry->workspace_bytes) &&
+               add_ports(&plan.port_bytes, config, &config->entries[i], &leaves);
+        if (kept > plan.leaf_bytes) plan.leaf_bytes = kept;
+        if (summed > plan.sum_bytes) plan.sum_bytes = summed;
         uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
                                                                       : &plan.workspace_bytes;
         if (workspace > *most) *most = workspace;
@@ -108,35 +154,51 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     fits = fits && add_aligned(&plan.total_bytes, plan.tensor_bytes) &&
            (!plan.prepared_bytes || add_aligned(&plan.total_bytes, plan.prepared_bytes)) &&
            add_aligned(&plan.total_bytes, plan.workspace_bytes) &&
+           (!plan.leaf_bytes || add_times(&plan.total_bytes, plan.leaf_bytes, leaves.count)) &&
+           (!plan.sum_bytes ||
+            add_times(&plan.total_bytes, plan.sum_bytes, tsr_leaves_count_slots(&leaves))) &&
            add_aligned(&plan.total_bytes, plan.port_bytes);
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
     *out_plan = plan;
     return TSR_SUCCESS;
 }
 
-static void *take(char **at, tsr_dtype dtype, const tsr_shape *shape) {
-    uint64_t size = 0, rounded = 0;
+static void *take_bytes(char **at, uint64_t size_bytes) {
+    uint64_t rounded = 0;
     void *memory = *at;
-    bool fits = tsr_shape_size(shape, dtype, &size) && add_aligned(&rounded, size);
+    bool fits = add_aligned(&rounded, size_bytes);
     TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
     *at += rounded;
     return memory;
 }
 
-static void *find_buffer(const tsr_executor *executor, size_t entry,
+static void *take(char **at, tsr_dtype dtype, const tsr_shape *shape) {
+    uint64_t size = 0;
+    bool fits = tsr_shape_size(shape, dtype, &size);
+    TSR_ASSERT(fits);
+    return take_bytes(at, size);
+}
+
+static void *find_buffer(const tsr_executor *executor, size_t entry, uint32_t leaf,
                          const tsr_program_buffer *buffer) {
     const bound_entry *bound = &executor->entries[entry];
     switch (buffer->space) {
     case TSR_SPACE_TENSOR:
         return executor->tensors[buffer->index];
     case TSR_SPACE_INPUT:
-        return bound->inputs[buffer->index];
+        return (char *)bound->inputs[buffer->index] + leaf * bound->input_strides[buffer->index];
     case TSR_SPACE_OUTPUT:
         return bound->outputs[buffer->index];
     case TSR_SPACE_PREPARED:
         return executor->prepared[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
         return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
+    case TSR_SPACE_LEAF:
+        return executor->of_leaves + leaf * executor->leaf_bytes + buffer->offset_bytes;
+    case TSR_SPACE_SUMS:
+        return executor->of_sums + buffer->offset_bytes;
+    case TSR_SPACE_LEAF_NUMBER:
+        return bound->leaf_numbers + leaf * TSR_BUFFER_ALIGN_BYTES;
     }
     TSR_ASSERT(!"a decoded program has no other space");
     return NULL;
@@ -160,7 +222,8 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
         bool written = is_copy ? i == 0 : i >= command->written_from;
-        buffers[i] = memory->device + ((char *)find_buffer(executor, entry, buffer) - memory->host);
+        buffers[i] =
+            memory->device + ((char *)find_buffer(executor, entry, 0, buffer) - memory->host);
         if (written && buffer->space == TSR_SPACE_TENSOR && !note_change(executor, entry, buffer))
             return false;
     }
@@ -175,13 +238,25 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
     return !is_copy || tsr_shape_size(&target->shape, target->dtype, &out_bound->copy_bytes);
 }
 
-static bool bind_ports(tsr_executor *executor, const tsr_config_port *ports, size_t count,
-                       char **at, void ***out_memory) {
-    void **memory = TSR_NEW(&executor->arena, void *, count ? count : 1);
-    for (size_t i = 0; memory && i < count; i++)
-        memory[i] = take(at, ports[i].dtype, &ports[i].shape);
-    *out_memory = memory;
-    return memory != NULL;
+static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
+    const tsr_config_entry *config = &executor->config->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    bound->inputs = TSR_NEW(&executor->arena, void *, config->input_count + 1);
+    bound->input_strides = TSR_NEW(&executor->arena, uint64_t, config->input_count + 1);
+    if (!bound->inputs || !bound->input_strides) return false;
+    for (size_t i = 0; i < config->input_count; i++) {
+        uint64_t size = 0;
+        bool splits = tsr_program_splits(executor->config, config, &config->inputs[i]);
+        bool fits = input_size(executor->config, config, i, &size);
+        TSR_ASSERT(fits);
+        bound->inputs[i] = *at;
+        for (uint32_t k = 0; k < (splits ? executor->leaves.count : 1); k++) take_bytes(at, size);
+        if (splits) fits = add_aligned(&bound->input_strides[i], size);
+    }
+    bound->leaf_numbers = *at;
+    for (uint32_t i = 0; has_leaves(executor->config, config) && i < executor->leaves.count; i++)
+        take_bytes(at, sizeof(int64_t));
+    return true;
 }
 
 static tsr_device_range range_of(const tsr_executor *executor, const char *begin, const char *end) {
@@ -259,12 +334,46 @@ static part *add_part(bound_entry *bound, const char *name, uint32_t region) {
     return made;
 }
 
+typedef struct place {
+    const tsr_executor *executor;
+    size_t entry;
+} place;
+
+static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *buffer) {
+    const place *p = user;
+    return find_buffer(p->executor, p->entry, leaf, buffer);
+}
+
+/* A part of its own; it writes no tensor. */
+static bool bind_loop(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
+                      part *at) {
+    place p = {executor, entry};
+    const tsr_loop_source source = {.arena = &executor->arena,
+                                    .name = executor->program->entries[entry].name,
+                                    .entry = &executor->program->entries[entry],
+                                    .leaves = &executor->leaves,
+                                    .memory = &executor->memory,
+                                    .sums_bytes = executor->sums_bytes,
+                                    .find = find_for_loop,
+                                    .user = &p};
+    at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
+    return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
+}
+
 static bool bind_commands(tsr_executor *executor, size_t entry) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     part *at = add_part(bound, source->name, NO_REGION);
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
+        if (command->opcode == TSR_OP_EACH_LEAF) {
+            uint32_t end = i + 1 + (uint32_t)command->grid;
+            at = add_part(bound, source->name, NO_REGION);
+            if (!bind_loop(executor, entry, i + 1, end, at)) return false;
+            at = add_part(bound, source->name, NO_REGION);
+            i = end - 1;
+            continue;
+        }
         if (!bind_next(executor, entry, i, at)) return false;
         if (command->opcode == TSR_OP_LEAVE) at->leaves = command;
         if (command->opcode == TSR_OP_ENTER || command->opcode == TSR_OP_LEAVE)
@@ -274,16 +383,24 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
     return true;
 }
 
-/* What goes to the device goes with the first part that runs, and comes back with the last. */
+/* List `index` of a part; NULL behind the last. */
+static tsr_device_list *list_of(part *at, uint32_t index) {
+    uint32_t count = at->loop ? at->loop->list_count : 1;
+    if (index >= count) return NULL;
+    return at->loop ? &at->loop->lists[index] : &at->list;
+}
+
+/* What goes to the device goes with the first list that runs, and comes back with the last. */
 static void bind_transfers(bound_entry *bound, tsr_device_range inputs, tsr_device_range outputs) {
-    part *first = NULL, *last = NULL;
-    for (uint32_t i = 0; i < bound->part_count; i++) {
-        if (bound->parts[i].list.command_count == 0) continue;
-        last = &bound->parts[i];
-        if (!first) first = last;
-    }
-    if (first) first->list.inputs = inputs;
-    if (last) last->list.outputs = outputs;
+    tsr_device_list *first = NULL, *last = NULL, *list;
+    for (uint32_t i = 0; i < bound->part_count; i++)
+        for (uint32_t k = 0; (list = list_of(&bound->parts[i], k)); k++) {
+            if (list->command_count == 0) continue;
+            last = list;
+            if (!first) first = last;
+        }
+    if (first) first->inputs = inputs;
+    if (last) last->outputs = outputs;
 }
 
 static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
@@ -291,22 +408,26 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     const char *inputs = *at;
-    size_t count = 1;
-    for (uint32_t i = 0; i < source->command_count; i++)
+    size_t count = 1, loops = 0;
+    for (uint32_t i = 0; i < source->command_count; i++) {
         count += device_count(&source->commands[i]);
+        loops += source->commands[i].opcode == TSR_OP_EACH_LEAF;
+    }
     if (tsr_program_is_handler(executor->program, (uint32_t)entry))
         bound->workspace_offset = executor->handler_offset;
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
     bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
-    bound->parts = TSR_NEW(&executor->arena, part, 2 * (size_t)source->region_count + 1);
+    bound->parts = TSR_NEW(&executor->arena, part, 2 * (source->region_count + loops) + 1);
     if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
-        !bind_ports(executor, config->inputs, config->input_count, at, &bound->inputs))
+        !bind_inputs(executor, entry, at))
         return false;
     const char *outputs = *at;
-    if (!bind_ports(executor, config->outputs, config->output_count, at, &bound->outputs) ||
-        !bind_commands(executor, entry))
-        return false;
+    bound->outputs = TSR_NEW(&executor->arena, void *, config->output_count + 1);
+    if (!bound->outputs) return false;
+    for (size_t i = 0; i < config->output_count; i++)
+        bound->outputs[i] = take(at, config->outputs[i].dtype, &config->outputs[i].shape);
+    if (!bind_commands(executor, entry)) return false;
     bind_transfers(bound, range_of(executor, inputs, outputs), range_of(executor, outputs, *at));
     return true;
 }
@@ -332,6 +453,12 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
         executor->prepared[made->index].memory = take(&at, made->dtype, &made->shape);
+    executor->leaf_bytes = plan->leaf_bytes;
+    executor->sums_bytes = plan->sum_bytes;
+    executor->of_leaves = at;
+    at += plan->leaf_bytes * executor->leaves.count;
+    executor->of_sums = at;
+    at += plan->sum_bytes * tsr_leaves_count_slots(&executor->leaves);
     for (size_t i = 0; i < config->entry_count; i++)
         if (!bind_entry(executor, i, &at)) return false;
     return true;
@@ -339,6 +466,7 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
 
 static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
     tsr_device *device = executor->device;
+    tsr_device_list *list;
     tsr_result result = device->type->allocate(ctx, device, plan->total_bytes, &executor->memory);
     if (result.code)
         return tsr_error_prefix(ctx, result, "'%s' plans %llu bytes", executor->config->name,
@@ -347,8 +475,8 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
     for (size_t i = 0; i < executor->config->entry_count; i++)
         for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
-            TRY(ctx, device->type->prepare(ctx, device, &executor->memory,
-                                           &executor->entries[i].parts[k].list));
+            for (uint32_t n = 0; (list = list_of(&executor->entries[i].parts[k], n)); n++)
+                TRY(ctx, device->type->prepare(ctx, device, &executor->memory, list));
     for (uint32_t i = 0; i < executor->prepared_count; i++)
         TRY(ctx,
             device->type->prepare(ctx, device, &executor->memory, &executor->prepared[i].list));
@@ -356,20 +484,26 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
 }
 
 tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                               tsr_device *device, tsr_executor **out_executor) {
+                               tsr_device *device, tsr_transport *transport,
+                               tsr_executor **out_executor) {
     tsr_memory_plan plan;
     TSR_ASSERT(config->entry_count == program->entry_count);
-    TRY(ctx, tsr_executor_plan(ctx, config, program, &plan));
+    if (transport && transport->rank_count > 1 && !device->type->shares_memory)
+        FAIL(ctx, TSR_MACHINE, "%u ranks exchange through the host's memory; %s has its own",
+             transport->rank_count, device->type->describe(device));
+    TRY(ctx, tsr_executor_plan(ctx, config, program, transport, &plan));
     tsr_executor *executor = calloc(1, sizeof *executor);
     if (!executor) FAIL(ctx, TSR_MEMORY, "no memory for the executor of '%s'", config->name);
     *executor = (tsr_executor){.config = config,
                                .program = program,
                                .device = device,
+                               .transport = transport,
                                .tensor_bytes = plan.tensor_bytes,
                                .prepared_count = tsr_program_prepared_count(program),
                                .host_counts = true,
                                .failed_region = NO_REGION};
-    tsr_result result = set_up(ctx, executor, &plan);
+    tsr_result result = find_leaves(ctx, config, transport, &executor->leaves);
+    if (!result.code) result = set_up(ctx, executor, &plan);
     if (result.code)
         tsr_executor_destroy(executor);
     else
@@ -380,10 +514,11 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
 void tsr_executor_destroy(tsr_executor *executor) {
     if (!executor) return;
     const tsr_device_type *type = executor->device->type;
+    tsr_device_list *list;
     for (size_t i = 0; executor->entries && i < executor->config->entry_count; i++)
         for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
-            if (executor->entries[i].parts[k].list.prepared)
-                type->finish(executor->device, &executor->entries[i].parts[k].list);
+            for (uint32_t n = 0; (list = list_of(&executor->entries[i].parts[k], n)); n++)
+                if (list->prepared) type->finish(executor->device, list);
     for (uint32_t i = 0; executor->prepared && i < executor->prepared_count; i++)
         if (executor->prepared[i].list.prepared)
             type->finish(executor->device, &executor->prepared[i].list);
@@ -433,6 +568,23 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
     return executor->entries[entry].outputs[output];
 }
 
+const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *executor) {
+    return &executor->leaves;
+}
+
+uint64_t tsr_executor_get_leaf_rows(const tsr_executor *executor, size_t entry) {
+    const tsr_config_entry *config = &executor->config->entries[entry];
+    bool leaves = has_leaves(executor->config, config);
+    return config->batch / (leaves ? executor->config->virtual_ranks : 1);
+}
+
+void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, size_t input,
+                                  uint32_t leaf) {
+    TSR_ASSERT(leaf < executor->leaves.count);
+    return (char *)tsr_executor_get_input(executor, entry, input) +
+           leaf * executor->entries[entry].input_strides[input];
+}
+
 /* What the user calls it: the input or tensor it is, else the value's name in the source. */
 static const char *name_buffer(const tsr_executor *executor, size_t entry,
                                const tsr_program_buffer *buffer) {
@@ -454,7 +606,7 @@ static uint64_t find_row(const tsr_config_entry *entry, const tsr_program_buffer
     return (uint64_t)fault->element / (count / entry->batch);
 }
 
-static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
+static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t leaf,
                                const tsr_program_command *command, const tsr_fault *fault) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const char *name = "an index";
@@ -463,6 +615,8 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[fault->argument]];
         name = name_buffer(executor, entry, buffer);
         executor->fault_row = find_row(&executor->config->entries[entry], buffer, fault);
+        if (executor->fault_row != UINT64_MAX)
+            executor->fault_row += leaf * tsr_executor_get_leaf_rows(executor, entry);
     }
     FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name, (long long)fault->element,
          (long long)fault->value, (long long)fault->limit - 1, command->location[0] ? " at " : "",
@@ -511,16 +665,33 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
         executor->versions[i] += bound->changes[i];
 }
 
+static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
+                           const tsr_loop *loop) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    tsr_fault fault;
+    for (uint32_t i = 0; i < loop->list_count; i++) {
+        uint32_t command = 0;
+        TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory,
+                                             &loop->lists[i], &fault, &command));
+        if (fault.kind != TSR_FAULT_NONE)
+            return report_fault(ctx, executor, entry, executor->leaves.first + i,
+                                &source->commands[loop->sources[i][command]], &fault);
+    }
+    return tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves,
+                             executor->sums_bytes);
+}
+
 static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const bound_entry *bound = &executor->entries[entry];
     tsr_fault fault;
     uint32_t command = 0;
+    if (at->loop) return run_loop(ctx, executor, entry, at->loop);
     if (at->list.command_count == 0) return TSR_SUCCESS;
     TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &at->list,
                                          &fault, &command));
     if (fault.kind == TSR_FAULT_NONE) return TSR_SUCCESS;
-    return report_fault(ctx, executor, entry,
+    return report_fault(ctx, executor, entry, 0,
                         &source->commands[bound->numbers[at->first + command]], &fault);
 }
 
@@ -530,7 +701,7 @@ static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t ent
     const tsr_program_entry *source = &executor->program->entries[entry];
     for (uint32_t i = 0; at->leaves && i < at->leaves->argument_count; i++) {
         const tsr_program_buffer *buffer = &source->buffers[at->leaves->arguments[i]];
-        char *memory = find_buffer(executor, entry, buffer);
+        char *memory = find_buffer(executor, entry, 0, buffer);
         const tsr_tensor tensor = {.dtype = buffer->dtype, .shape = buffer->shape, .data = memory};
         tsr_device_range range = {(uint64_t)(memory - executor->memory.host),
                                   tsr_program_buffer_size(buffer)};
@@ -602,8 +773,7 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
-    TSR_ASSERT(entry < executor->program->entry_count);
+static void fill_inputs(tsr_executor *executor, size_t entry, uint64_t step) {
     const tsr_config_entry *config = &executor->config->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     for (size_t i = 0; i < config->input_count; i++) {
@@ -611,6 +781,16 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         if (filled == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
     }
+    for (uint32_t i = 0; has_leaves(executor->config, config) && i < executor->leaves.count; i++) {
+        int64_t number = (int64_t)executor->leaves.first + i;
+        memcpy(bound->leaf_numbers + i * TSR_BUFFER_ALIGN_BYTES, &number, sizeof number);
+    }
+}
+
+tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
+    TSR_ASSERT(entry < executor->program->entry_count);
+    bound_entry *bound = &executor->entries[entry];
+    fill_inputs(executor, entry, step);
     executor->failed_region = NO_REGION;
     TRY(ctx, bring_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));

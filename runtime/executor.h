@@ -7,24 +7,31 @@
  * What is prepared from a tensor (weights in the order in which products read them) is made before
  * the first run that reads it, and again after the tensor has changed: after a run of an entry that
  * writes it, or after tsr_executor_claim.
+ *
+ * A program with virtual ranks is run leaf after leaf. Several ranks each run their leaves and
+ * exchange what is summed or gathered; all then have the same tensors.
  */
 #ifndef TSR_RUNTIME_EXECUTOR_H
 #define TSR_RUNTIME_EXECUTOR_H
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
+#include "runtime/leaves.h"
 #include "runtime/memory.h"
 
 typedef struct tsr_executor tsr_executor;
 
-/* Fails with TSR_MEMORY when a sum overflows. */
+/* transport: NULL for one rank alone. Fails with TSR_MEMORY when a sum overflows, TSR_USAGE where
+ * there are more ranks than virtual ones. */
 TSR_RESULT tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                             tsr_memory_plan *out_plan);
+                             const tsr_transport *transport, tsr_memory_plan *out_plan);
 
-/* config, program and device (opened with the program's kernels) are borrowed and outlive the
- * executor. */
+/* config, program, device (opened with the program's kernels) and transport (NULL: one rank alone)
+ * are borrowed and outlive the executor. Several ranks are TSR_MACHINE where the device does not
+ * share the host's memory. */
 TSR_RESULT tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                               tsr_device *device, tsr_executor **out_executor);
+                               tsr_device *device, tsr_transport *transport,
+                               tsr_executor **out_executor);
 void tsr_executor_destroy(tsr_executor *executor); /* accepts NULL */
 
 /* Borrowed memory of the host, aligned to TSR_BUFFER_ALIGN_BYTES: tensor of the config; input or
@@ -33,6 +40,14 @@ void tsr_executor_destroy(tsr_executor *executor); /* accepts NULL */
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor);
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input);
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
+
+/* What this rank runs. */
+const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *executor);
+/* Rows that one leaf gets of a data input; all of them where the entry has no leaves. */
+uint64_t tsr_executor_get_leaf_rows(const tsr_executor *executor, size_t entry);
+/* As tsr_executor_get_input, which is leaf 0: the rows of leaf `leaf` of this rank. */
+void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, size_t input,
+                                  uint32_t leaf);
 
 /* The host's memory of the tensors holds what the device's does. Nothing to do where they are one.
  */
@@ -49,10 +64,10 @@ void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
  * the first command that does so, or, where the device has memory of its own, in a fetch. Until
  * then another thread may read them. NULL: none. */
 void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user), void *user);
-/* One call of the entry on what lies in its inputs. TSR_DATA when a kernel met an index out of
- * range (names the value, the element, both bounds): the commands after it did not run, or ran on
- * what it left, so the tensors may hold a part of a step. `step` (from 1) goes to inputs of source
- * STEP. */
+/* One call of the entry on what lies in its inputs. TSR_RANK from the transport. TSR_DATA when a
+ * kernel met an index out of range (names the value, the element, both bounds): the commands after
+ * it did not run, or ran on what it left, so the tensors may hold a part of a step. `step` (from 1)
+ * goes to inputs of source STEP. */
 TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step);
 /* The region of resilience that the last run failed in, which is over; NULL where it was none. A
  * run begins a region of mode replay again after its handler has run, TSR_REGION_ATTEMPTS_MAX times
@@ -60,7 +75,7 @@ TSR_RESULT tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
  * a part of the step. A region fails with TSR_NONFINITE or TSR_DATA. */
 enum { TSR_REGION_ATTEMPTS_MAX = 3 };
 const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor);
-/* After that TSR_DATA: the slice of dimension 0 of a data input in which the value stands;
+/* After that TSR_DATA: the row of the batch of a data input in which the value stands;
  * UINT64_MAX where it stands elsewhere. */
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);
 

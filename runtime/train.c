@@ -2,6 +2,7 @@
 #include "runtime/train.h"
 
 #include "runtime/data/shuffle.h"
+#include "runtime/transport/collective.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,9 +12,9 @@ typedef struct run {
     const tsr_train_job *job;
     const tsr_config_entry *entry;
     tsr_train_summary *summary;
-    void *inputs[TSR_CONFIG_PORTS_MAX]; /* of the data ports, in order */
     tsr_tensor outputs[TSR_CONFIG_PORTS_MAX];
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
+    uint64_t steps_timed, deadline_ns; /* by ranks */
     uint64_t saves_reported;
     bool whole; /* the state is that of summary->position */
     double began;
@@ -25,13 +26,14 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+/* Of the data ports, in order. */
 static void collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
-                           void **out_inputs) {
+                           uint32_t leaf, void **out_inputs) {
     const tsr_config_entry *ports = &config->entries[entry];
     size_t count = 0;
     for (size_t i = 0; i < ports->input_count; i++)
         if (ports->inputs[i].source == TSR_PORT_DATA)
-            out_inputs[count++] = tsr_executor_get_input(executor, entry, i);
+            out_inputs[count++] = tsr_executor_get_leaf_input(executor, entry, i, leaf);
 }
 
 /* The sign of a NaN means nothing to who reads it. */
@@ -52,6 +54,63 @@ static tsr_result check_finite(tsr_ctx *ctx, const tsr_tensor *tensors, size_t c
     }
     return TSR_SUCCESS;
 }
+
+/* ---- ranks ---- */
+
+enum { LEARNED_STEPS = 20, SLACK = 5 };
+#define DEADLINE_MIN_NS UINT64_C(2000000000)
+
+static bool is_first(const run *self) {
+    return !self->job->transport || self->job->transport->rank == 0;
+}
+
+static void say_region(run *self, const char *region) {
+    tsr_transport *t = self->job->transport;
+    if (!t) return;
+    t->region = region;
+    t->step = self->summary->position.step + 1;
+}
+
+/* Others wait, however long it takes, for what the first rank does alone. */
+static tsr_result wait_for_first(tsr_ctx *ctx, run *self, const char *region) {
+    tsr_transport *t = self->job->transport;
+    if (!t) return TSR_SUCCESS;
+    uint64_t deadline_ns = t->deadline_ns;
+    say_region(self, region);
+    t->deadline_ns = 0;
+    tsr_result result = tsr_barrier(ctx, t);
+    t->deadline_ns = deadline_ns;
+    return result;
+}
+
+/* A rank that is late by several of the longest steps so far hangs. */
+static void learn_deadline(run *self, double seconds) {
+    tsr_transport *t = self->job->transport;
+    if (!t || ++self->steps_timed < 2) return; /* the first one warms up */
+    uint64_t ns = (uint64_t)(SLACK * seconds * 1e9);
+    if (ns > self->deadline_ns) self->deadline_ns = ns;
+    if (self->steps_timed < LEARNED_STEPS) return;
+    t->deadline_ns = self->deadline_ns > DEADLINE_MIN_NS ? self->deadline_ns : DEADLINE_MIN_NS;
+}
+
+/* All ranks stop at the same step: when any was asked to. */
+static tsr_result shall_stop(tsr_ctx *ctx, run *self, bool *out_stop) {
+    const tsr_train_job *job = self->job;
+    tsr_transport *t = job->transport;
+    bool own = job->stop && *job->stop;
+    unsigned char flags[TSR_TRANSPORT_RANKS_MAX];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    *out_stop = own;
+    if (!t || t->rank_count == 1) return TSR_SUCCESS;
+    say_region(self, self->entry->name);
+    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r;
+    flags[t->rank] = own;
+    TRY(ctx, tsr_all_gather(ctx, t, flags, first_byte));
+    for (uint32_t r = 0; r < t->rank_count; r++) *out_stop = *out_stop || flags[r];
+    return TSR_SUCCESS;
+}
+
+/* ---- saves ---- */
 
 static void report_saves(run *self, const tsr_save_status *status) {
     self->summary->saves = *status;
@@ -109,6 +168,7 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     double means[TSR_CONFIG_PORTS_MAX];
     uint64_t step = self->summary->position.step;
     if (!job->eval_data) return TSR_SUCCESS;
+    if (!is_first(self)) return wait_for_first(ctx, self, "evaluation");
     tsr_result result =
         tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means);
     if (result.code)
@@ -119,7 +179,7 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
                               .means = means,
                               .count = job->config->entries[job->eval_entry].output_count};
     if (job->callbacks.eval) job->callbacks.eval(job->callbacks.user, &report);
-    return TSR_SUCCESS;
+    return wait_for_first(ctx, self, "evaluation");
 }
 
 static tsr_result compare(tsr_ctx *ctx, run *self) {
@@ -166,12 +226,26 @@ static tsr_result explain(tsr_ctx *ctx, const run *self, tsr_result result) {
                             (unsigned long long)row);
 }
 
+/* Each leaf of this rank gets its rows of the batch. */
+static tsr_result read_batch(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    const tsr_position *position = &self->summary->position;
+    const tsr_leaves *leaves = tsr_executor_get_leaves(job->executor);
+    uint64_t rows = tsr_executor_get_leaf_rows(job->executor, job->entry);
+    void *inputs[TSR_CONFIG_PORTS_MAX];
+    for (uint32_t i = 0; i < leaves->count; i++) {
+        collect_inputs(job->config, job->executor, job->entry, i, inputs);
+        TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed,
+                                   position->sample + (leaves->first + i) * rows, rows, inputs));
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result run_step(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_position *position = &self->summary->position;
     double began = now();
-    TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed, position->sample,
-                               self->entry->batch, self->inputs));
+    TRY(ctx, read_batch(ctx, self));
     self->whole = false;
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, position->step + 1);
     if (result.code) return explain(ctx, self, result);
@@ -181,6 +255,7 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     position->sample += self->entry->batch;
     self->whole = true;
     self->summary->step_seconds += now() - began;
+    learn_deadline(self, now() - began);
     TRY(ctx, compare(ctx, self));
     report_step(self);
     return TSR_SUCCESS;
@@ -193,13 +268,13 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx,
             tsr_replay_check(ctx, job->replay, position->step, job->tracked, job->tracked_count));
     while (position->step < job->last_step) {
-        if (job->stop && *job->stop) {
-            self->summary->stopped = true;
-            break;
-        }
+        TRY(ctx, shall_stop(ctx, self, &self->summary->stopped));
+        if (self->summary->stopped) break;
         TRY(ctx, run_step(ctx, self));
-        if (job->store && job->save_every && position->step % job->save_every == 0)
-            TRY(ctx, save(ctx, self));
+        if (job->save_every && position->step % job->save_every == 0) {
+            if (job->store) TRY(ctx, save(ctx, self));
+            TRY(ctx, wait_for_first(ctx, self, "save"));
+        }
         if (job->store) {
             tsr_save_status status = tsr_store_poll(job->store);
             TRY(ctx, check_saves(ctx, self, &status));
@@ -213,7 +288,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx, save_last(ctx, self));
     else
         TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", position->step));
-    if (!self->summary->stopped && !job->replay) TRY(ctx, evaluate(ctx, self));
+    TRY(ctx, wait_for_first(ctx, self, "last save"));
+    if (!self->summary->stopped && !job->replays) TRY(ctx, evaluate(ctx, self));
     return TSR_SUCCESS;
 }
 
@@ -233,7 +309,6 @@ static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
 static void begin(run *self) {
     const tsr_train_job *job = self->job;
     self->entry = &job->config->entries[job->entry];
-    collect_inputs(job->config, job->executor, job->entry, self->inputs);
     for (size_t i = 0; i < self->entry->output_count; i++) {
         const tsr_config_port *port = &self->entry->outputs[i];
         self->outputs[i] =
@@ -258,6 +333,8 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     if (job->store) tsr_executor_set_guard(job->executor, finish_copy, job->store);
     begin(&self);
     tsr_result result = run_steps(ctx, &self);
+    if (result.code && job->transport)
+        tsr_transport_fail(job->transport, (tsr_code)result.code, ctx->error.text);
     if (result.code) rescue(ctx, &self, (tsr_code)result.code);
     if (job->store) {
         tsr_save_status status = tsr_store_wait(job->store);
@@ -267,6 +344,9 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     out_summary->seconds = now() - self.began;
     if (!result.code) result = tsr_executor_fetch(ctx, job->executor);
     out_summary->state_hash = tsr_state_hash(job->state, job->state_count);
+    if (!result.code && job->transport)
+        result = tsr_agree(ctx, job->transport, "states at the end", &out_summary->state_hash,
+                           sizeof out_summary->state_hash);
     return result;
 }
 
@@ -299,7 +379,7 @@ tsr_result tsr_evaluate(tsr_ctx *ctx, const tsr_config *config, tsr_executor *ex
     void *inputs[TSR_CONFIG_PORTS_MAX];
     uint64_t total = tsr_dataset_get_row_count(data);
     TSR_ASSERT(ports->rows_independent && ports->batch > 0 && total > 0);
-    collect_inputs(config, executor, entry, inputs);
+    collect_inputs(config, executor, entry, 0, inputs);
     memset(out_means, 0, ports->output_count * sizeof *out_means);
     for (uint64_t row = 0; row < total; row += ports->batch) {
         uint64_t count = total - row < ports->batch ? total - row : ports->batch;

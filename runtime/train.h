@@ -19,6 +19,7 @@ enum { TSR_SAVES_FAILED_MAX = 3 }; /* in a row; then the run stops with TSR_SAVE
 typedef struct tsr_train_job {
     const tsr_config *config;
     tsr_executor *executor;
+    tsr_transport *transport; /* NULL: one rank. Rank 0 saves, records and evaluates */
     size_t entry;
     tsr_dataset *data;      /* bound to the entry's data inputs, in their order */
     tsr_dataset *eval_data; /* bound to those of eval_entry, or NULL: nothing is evaluated */
@@ -27,7 +28,8 @@ typedef struct tsr_train_job {
     tsr_store *store;       /* or NULL: nothing is saved */
     uint64_t save_every;    /* steps; 0: only at the end */
     tsr_recorder *recorder;
-    tsr_replay *replay;
+    tsr_replay *replay;      /* of the first rank */
+    bool replays;            /* on every rank, where the first one has a replay */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
     const tsr_tensor *tracked; /* what a replay compares: the state, then the outputs */

@@ -19,6 +19,7 @@
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-local-collectives,tessera-decompose,"              \
+    "tessera-virtual-ranks,"                                                                       \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 typedef struct tsr_graph_options {

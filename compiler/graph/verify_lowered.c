@@ -38,7 +38,8 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
 }
 
 static bool check_op(MlirOperation op) {
-    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) && !is_order(op)) {
+    if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) && !is_order(op) &&
+        !tsr_sr_is_leaf(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        tsr_sr_op_of(op) == TSR_SR_NONE
                            ? "%s: must be gone after lowering"

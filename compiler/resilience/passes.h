@@ -19,5 +19,6 @@ bool tsr_pass_local_collectives(MlirModule module);          /* collectives.c */
 bool tsr_pass_insert_recompute(MlirModule module);           /* recompute.c */
 bool tsr_pass_resilience_restart(MlirModule module);         /* restart.c */
 bool tsr_pass_export_deployment_manifest(MlirModule module); /* manifest.c */
+bool tsr_pass_virtual_ranks(MlirModule module);              /* virtual_ranks.c */
 
 #endif

@@ -22,6 +22,8 @@ tsr_sr_op tsr_sr_op_of(MlirOperation op);
 tsr_sr_op tsr_sr_op_plain(MlirOperation op);
 /* A checkpoint or a resilience region. */
 bool tsr_sr_is_region(MlirOperation op);
+/* One of those that tessera-virtual-ranks makes. */
+bool tsr_sr_is_leaf(MlirOperation op);
 /* The block of a region op; null where the region is empty. */
 MlirBlock tsr_sr_body(MlirOperation op);
 
@@ -67,6 +69,11 @@ bool tsr_sr_is_token(MlirType type);
  * tessera.mesh, each once and `axis` among them? An error at `op` where not. */
 bool tsr_sr_check_mesh(MlirOperation module, MlirOperation op, MlirAttribute names,
                        const char *axis);
+
+/* On a module: the number of virtual ranks, which a source may give, and the mesh else gives. */
+#define TSR_SR_VIRTUAL_RANKS "tessera.virtual_ranks"
+/* Virtual ranks of a lowered module: 1 where it names none. */
+uint64_t tsr_sr_virtual_ranks(MlirModule module);
 
 /* Are there segments or a hint? */
 bool tsr_sr_wants_recompute(MlirOperation func);

@@ -233,4 +233,24 @@ def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
   }];
 }
 
+// ---- virtual ranks ---------------------------------------------------------------------------
+
+// What tessera-virtual-ranks makes: the ops between these are run once for each leaf, on its rows.
+class Sr_LeafOp_<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
+  let summary = what;
+  let results = (outs AnyRankedTensor:$result);
+}
+def Sr_LeafOp : Sr_LeafOp_<"leaf", "the leaf's number, from 0"> {
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+class Sr_LeafTakeOp<string mnemonic, string what> : Sr_LeafOp_<mnemonic, what> {
+  let arguments = (ins AnyRankedTensor:$input);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+}
+def Sr_LeafRowsOp : Sr_LeafTakeOp<"leaf_rows", "the leaf's rows of an argument: of dim 0">;
+def Sr_LeafSumOp : Sr_LeafTakeOp<"leaf_sum", "the sum over leaves, by the binary tree"> {
+  let arguments = (ins AnyRankedTensor:$input, OptionalAttr<FlatSymbolRefAttr>:$combine);
+}
+def Sr_LeafGatherOp : Sr_LeafTakeOp<"leaf_gather", "what all leaves have, side by side along dim 0">;
+
 #endif

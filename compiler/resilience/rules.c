@@ -421,6 +421,51 @@ static bool check_slice(MlirOperation op) {
     return check_take(op);
 }
 
+/* ---- leaves ---------------------------------------------------------------------------------- */
+
+static bool fail_leaf(MlirOperation op) {
+    tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
+                   "%s: the result's type is not what a leaf has", tsr_op_name(op));
+    return false;
+}
+
+static bool check_leaf(MlirOperation op) {
+    tsr_type type;
+    bool fits = tsr_value_type(tsr_op_result(op, 0), &type) && type.dtype == TSR_DTYPE_I64 &&
+                type.shape.rank == 0;
+    return fits || fail_leaf(op);
+}
+
+/* One type is the other with the first dim several times. */
+static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
+    tsr_type all, part;
+    bool fits = tsr_value_type(larger, &all) && tsr_value_type(smaller, &part) &&
+                tsr_type_is_static(&all) && tsr_type_is_static(&part) && all.dtype == part.dtype &&
+                all.shape.rank == part.shape.rank && part.shape.rank > 0 &&
+                part.shape.dims[0] > 0 && all.shape.dims[0] % part.shape.dims[0] == 0;
+    for (uint32_t i = 1; fits && i < all.shape.rank; i++)
+        fits = all.shape.dims[i] == part.shape.dims[i];
+    return fits || fail_leaf(op);
+}
+
+static bool check_leaf_rows(MlirOperation op) {
+    return check_times(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
+}
+
+static bool check_leaf_gather(MlirOperation op) {
+    return check_times(op, tsr_op_result(op, 0), tsr_op_operand(op, 0));
+}
+
+static bool check_leaf_sum(MlirOperation op) {
+    tsr_type type;
+    bool fits = tsr_value_type(tsr_op_result(op, 0), &type) &&
+                (type.dtype == TSR_DTYPE_F32 || type.dtype == TSR_DTYPE_F64 ||
+                 type.dtype == TSR_DTYPE_I64) &&
+                mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)),
+                              mlirValueGetType(tsr_op_result(op, 0)));
+    return fits || fail_leaf(op);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -454,6 +499,12 @@ tsr_sr_op tsr_sr_op_plain(MlirOperation op) {
     tsr_sr_op id = tsr_sr_op_of(op);
     tsr_sr_op plain = id == TSR_SR_NONE ? TSR_SR_NONE : find(table[id].canonical);
     return plain == TSR_SR_NONE ? id : plain;
+}
+
+bool tsr_sr_is_leaf(MlirOperation op) {
+    tsr_sr_op id = tsr_sr_op_of(op);
+    return id == TSR_SR_LEAF || id == TSR_SR_LEAF_ROWS || id == TSR_SR_LEAF_SUM ||
+           id == TSR_SR_LEAF_GATHER;
 }
 
 bool tsr_sr_is_region(MlirOperation op) {

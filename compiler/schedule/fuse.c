@@ -54,6 +54,7 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
     case TSR_CLASS_MOVE:
     case TSR_CLASS_ALONE:
     case TSR_CLASS_BARRIER:
+    case TSR_CLASS_COLLECTIVE:
         return TSR_FUSE_ALONE;
     case TSR_CLASS_CONSTANT:
         return tsr_attr_splat(tsr_op_attr(op, "value"), &ignored) ? TSR_FUSE_SPLAT
@@ -68,6 +69,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
     tsr_fuse_node node = {.kind = row ? kind_of(row, op) : TSR_FUSE_SOURCE,
                           .weight = row ? row->weight : 0,
                           .faults = row && row->faults,
+                          .leaf = row && row->op_class == TSR_CLASS_LEAF,
                           .replaces = TSR_FUSE_NONE};
     tsr_type type;
     if (tsr_sr_is_token(mlirValueGetType(value)))
@@ -86,7 +88,9 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         for (uint32_t i = 0; i < count; i++) {
             operands[i] = tsr_value_map_get(&e->numbers, tsr_op_operand(op, i));
             TSR_ASSERT(operands[i] < e->node_count);
+            node.leaf = node.leaf || e->nodes[operands[i]].leaf;
         }
+        if (row->op_class == TSR_CLASS_COLLECTIVE) node.leaf = false;
         node.operand_count = count;
         node.operands = operands;
         tsr_rows_note(op, &node);
@@ -110,6 +114,7 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
         TRY(&f->ctx, add_node(f, e, tsr_op_result(op, i), op, NULL));
         *operand = owner;
         e->nodes[e->node_count - 1].kind = TSR_FUSE_PART;
+        e->nodes[e->node_count - 1].leaf = e->nodes[owner].leaf;
         e->nodes[e->node_count - 1].operand_count = 1;
         e->nodes[e->node_count - 1].operands = operand;
     }
@@ -117,6 +122,10 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
 }
 
 static bool is_barrier(const tsr_op_row *row) { return row && row->op_class == TSR_CLASS_BARRIER; }
+
+static bool is_collective(const tsr_op_row *row) {
+    return row && row->op_class == TSR_CLASS_COLLECTIVE;
+}
 
 static bool is_sink(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
@@ -338,14 +347,14 @@ static void print_alone(MlirOperation op, tsr_buffer *out) {
     mlirOpPrintingFlagsDestroy(flags);
 }
 
-/* Names the function, or finds an equal one and drops this. */
-static TSR_RESULT settle_group(fuser *f, const entry *e, const tsr_fuse_group *group,
-                               MlirOperation func, const char **out_symbol) {
+/* Names the function `symbol`, or finds an equal one and drops this. */
+static TSR_RESULT settle_group(fuser *f, MlirOperation func, const char *symbol,
+                               const char **out_symbol) {
     tsr_buffer text = {0};
     print_alone(func, &text);
     char *copy = text.failed ? NULL : tsr_arena_strdup(&f->arena, text.bytes);
     tsr_buffer_finish(&text);
-    if (!copy) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
+    if (!copy || !symbol) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
     for (uint32_t i = 0; i < f->group_count; i++) {
         if (strcmp(f->groups[i].text, copy) != 0) continue;
         mlirOperationDestroy(func);
@@ -360,16 +369,14 @@ static TSR_RESULT settle_group(fuser *f, const entry *e, const tsr_fuse_group *g
         f->groups = larger;
         f->group_capacity = capacity;
     }
-    const char *symbol = group_symbol(f, e, group);
-    if (!symbol) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
     tsr_op_set(func, "sym_name", tsr_attr_make_string(f->mlir, symbol));
     f->groups[f->group_count++] = (group_text){.text = copy, .symbol = symbol};
     *out_symbol = symbol;
     return TSR_SUCCESS;
 }
 
-/* A barrier is no kernel: it stays in the entry, at its place among the calls. */
-static void write_barrier(entry *e, const tsr_fuse_group *group) {
+/* A barrier or collective is no kernel: it stays in the entry, at its place among the calls. */
+static MlirOperation write_op(entry *e, const tsr_fuse_group *group) {
     MlirOperation op = e->ops[group->root], copy = mlirOperationClone(op);
     mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), e->sinks[0], copy);
     for (uint32_t i = 0; i < e->nodes[group->root].operand_count; i++)
@@ -379,6 +386,51 @@ static void write_barrier(entry *e, const tsr_fuse_group *group) {
         mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), value);
         e->values[group->root + i] = value;
     }
+    return copy;
+}
+
+/* A group that adds two values of this type, not yet named. */
+static MlirOperation write_sum(fuser *f, MlirType type, MlirLocation location) {
+    const MlirType inputs[] = {type, type};
+    MlirBlock block = mlirBlockCreate(2, inputs, (MlirLocation[]){location, location});
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, block);
+    tsr_builder inside = tsr_builder_at_end(block, location);
+    const MlirValue values[] = {mlirBlockGetArgument(block, 0), mlirBlockGetArgument(block, 1)};
+    MlirValue sum = tsr_build_value(&inside, "tessera.add", values, 2, type, NULL);
+    tsr_build(&inside,
+              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &sum});
+    tsr_type read = {0};
+    uint64_t count = 0, size = 0;
+    bool fits = tsr_type_read(type, &read) && tsr_shape_count(&read.shape, &count) &&
+                tsr_shape_size(&read.shape, read.dtype, &size);
+    TSR_ASSERT(fits);
+    const tsr_attr attrs[] = {
+        {"sym_name", tsr_attr_make_string(f->mlir, "")},
+        {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(f->mlir, 2, inputs, 1, &type))},
+        {"kind", tsr_attr_make_string(f->mlir, "map")},
+        {"source", tsr_attr_make_string(f->mlir, "default")},
+        {"flops", tsr_attr_make_i64(f->mlir, (int64_t)count)},
+        {"bytes", tsr_attr_make_i64(f->mlir, (int64_t)(3 * size))}};
+    tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(f->module), location);
+    return tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
+                                              .attr_count = sizeof attrs / sizeof attrs[0],
+                                              .attrs = attrs,
+                                              .region_count = 1,
+                                              .regions = &region});
+}
+
+/* A sum over leaves names the kernel that adds two of them. */
+static TSR_RESULT write_collective(fuser *f, entry *e, const tsr_fuse_group *group) {
+    MlirOperation op = write_op(e, group);
+    const char *symbol = NULL;
+    if (!tsr_op_is(op, "tessera_sr.leaf_sum")) return TSR_SUCCESS;
+    MlirOperation func =
+        write_sum(f, mlirValueGetType(tsr_op_result(op, 0)), mlirOperationGetLocation(op));
+    TRY(&f->ctx, settle_group(f, func, tsr_arena_printf(&f->arena, "k%u_leaf_sum", f->group_count),
+                              &symbol));
+    tsr_op_set(op, "combine", tsr_attr_make_symbol(f->mlir, symbol));
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT write_call(fuser *f, entry *e, const tsr_fuse_group *group) {
@@ -387,7 +439,7 @@ static TSR_RESULT write_call(fuser *f, entry *e, const tsr_fuse_group *group) {
     MlirOperation func = {NULL};
     const char *symbol = NULL;
     TRY(&f->ctx, write_group(f, e, group, &func));
-    TRY(&f->ctx, settle_group(f, e, group, func, &symbol));
+    TRY(&f->ctx, settle_group(f, func, group_symbol(f, e, group), &symbol));
     for (uint32_t i = 0; i < group->input_count; i++) operands[i] = e->values[group->inputs[i]];
     for (uint32_t i = 0; i < group->output_count; i++)
         results[i] = mlirValueGetType(e->values[group->outputs[i]]);
@@ -456,8 +508,11 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     TRY(&f->ctx, tsr_fuse_plan_build(&f->ctx, e.nodes, e.node_count, &f->arena, &plan));
     for (uint32_t g = 0; g < plan.group_count; g++) {
         const tsr_fuse_group *group = &plan.groups[g];
-        if (group->root != TSR_FUSE_NONE && is_barrier(e.rows[group->root]))
-            write_barrier(&e, group);
+        const tsr_op_row *row = group->root == TSR_FUSE_NONE ? NULL : e.rows[group->root];
+        if (is_barrier(row))
+            write_op(&e, group);
+        else if (is_collective(row))
+            TRY(&f->ctx, write_collective(f, &e, group));
         else
             TRY(&f->ctx, write_call(f, &e, group));
     }

@@ -297,11 +297,16 @@ static bool is_map_set(const planner *p, uint32_t index) {
     return true;
 }
 
+static bool is_leaf_set(const planner *p, uint32_t index) {
+    return p->nodes[p->sets[index].nodes[0]].leaf;
+}
+
 /* Pushes the pair if merging it saves anything. */
 static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     uint32_t nodes[2 * TSR_FUSE_NODES_MAX];
     description d;
     if (a == b || p->sets[a].count + p->sets[b].count > TSR_FUSE_NODES_MAX) return TSR_SUCCESS;
+    if (is_leaf_set(p, a) != is_leaf_set(p, b)) return TSR_SUCCESS;
     if (a > b) {
         uint32_t swap = a;
         a = b;

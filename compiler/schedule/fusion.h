@@ -60,6 +60,7 @@ typedef struct tsr_fuse_node {
     bool kept;         /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
+    bool leaf; /* runs for each leaf of the virtual ranks: never merged with what does not */
 } tsr_fuse_node;
 
 typedef struct tsr_fuse_group {

@@ -22,6 +22,8 @@ typedef enum tsr_op_class {
     TSR_CLASS_ALONE,
     TSR_CLASS_BARRIER,
     TSR_CLASS_VIEW,
+    TSR_CLASS_LEAF,
+    TSR_CLASS_COLLECTIVE,
     TSR_CLASS_SINK,
 } tsr_op_class;
 

@@ -49,6 +49,11 @@ mlir::LogicalResult LaunchOp::verifySymbolUses(mlir::SymbolTableCollection &symb
     return mlir::success(tsr_target_verify_use(wrap(getOperation()), wrap(kernel)));
 }
 
+mlir::LogicalResult LeafSumOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
+    mlir::Operation *kernel = symbols.lookupNearestSymbolFrom(*this, getKernelAttr());
+    return mlir::success(tsr_target_verify_use(wrap(getOperation()), wrap(kernel)));
+}
+
 void TargetDialect::initialize() {
     addTypes<
 #define GET_TYPEDEF_LIST

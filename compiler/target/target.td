@@ -161,6 +161,21 @@ def Target_PreparedOp : Target_Place<"prepared"> {
   }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
+def Target_LeafAllocOp : Target_Place<"leaf_alloc"> {
+  let summary = "what a leaf of the virtual ranks keeps for a later loop: a place for each of them";
+  let arguments = (ins I64Attr:$offset);
+  let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
+}
+
+def Target_SumAllocOp : Target_Place<"sum_alloc"> {
+  let summary = "a sum over leaves, and places for the sums of subtrees on the way to it";
+  let arguments = (ins I64Attr:$offset);
+  let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
+}
+
+def Target_LeafNumberOp : Target_Place<"leaf_number"> {
+  let summary = "the number of the leaf at hand, from 0; only read";
+  let assemblyFormat = "attr-dict `:` type($result)";
 }
 
 //===--- commands --------------------------------------------------------------------------------===//
@@ -187,6 +202,25 @@ def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
   }];
   let arguments = (ins Target_Buffer:$to, Target_Buffer:$from);
   let assemblyFormat = "$to `,` $from attr-dict `:` type($to)";
+}
+
+def Target_EachLeafOp : Target_Op<"each_leaf", [HasParent<"FuncOp">]> {
+  let summary = "the next commands run once for each leaf of the virtual ranks, then ranks exchange";
+  let arguments = (ins I64Attr:$commands);
+  let assemblyFormat = "$commands attr-dict";
+}
+
+def Target_LeafSumOp : Target_SymbolUse<"leaf_sum", [HasParent<"FuncOp">, SameTypeOperands]> {
+  let summary = "first operand: the sum over leaves of the second, by the binary tree";
+  let description = "`kernel` adds two. The sum is there when the loop has ended on all ranks.";
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Target_Buffer:$sum, Target_Buffer:$part);
+  let assemblyFormat = "$kernel `(` $sum `,` $part `)` attr-dict `:` type($sum)";
+}
+
+def Target_LeafGatherOp : Target_Op<"leaf_gather", [HasParent<"FuncOp">]> {
+  let summary = "first operand: the second of all leaves, side by side along dim 0";
+  let arguments = (ins Target_Buffer:$all, Target_Buffer:$part);
+  let assemblyFormat = "$all `,` $part attr-dict `:` type($all) `,` type($part)";
 }
 
 def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {

@@ -124,6 +124,10 @@ tsr_config random_config(uint64_t seed, uint32_t size, tsr_arena *arena) {
 
 /* ---- programs ---- */
 
+static bool has_leaves(const tsr_config *config, const tsr_config_entry *entry) {
+    return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
+}
+
 static void make_bound(const tsr_config *config, const tsr_config_entry *entry,
                        tsr_program_buffer *buffer) {
     const tsr_config_port *port =
@@ -131,6 +135,8 @@ static void make_bound(const tsr_config *config, const tsr_config_entry *entry,
     if (buffer->space == TSR_SPACE_OUTPUT) port = &entry->outputs[buffer->index];
     buffer->dtype = port ? port->dtype : config->tensors[buffer->index].dtype;
     buffer->shape = port ? port->shape : config->tensors[buffer->index].shape;
+    if (buffer->space == TSR_SPACE_INPUT && tsr_program_splits(config, entry, port))
+        buffer->shape.dims[0] /= config->virtual_ranks;
 }
 
 /* Every output first, then anything; so buffer i is output i for the first ones. */
@@ -142,6 +148,9 @@ static void make_buffers(maker *m, uint32_t size, const tsr_config *config,
         tsr_program_buffer *buffer = &out->buffers[i];
         buffer->name = below(m, 3) ? "" : make_name(m, i);
         buffer->space = i < entry->output_count ? TSR_SPACE_OUTPUT : (tsr_space)(1 + below(m, 4));
+        if (buffer->space == TSR_SPACE_INPUT && entry->input_count &&
+            has_leaves(config, entry)) /* read by loops alone */
+            buffer->space = TSR_SPACE_WORKSPACE;
         size_t count = buffer->space == TSR_SPACE_TENSOR   ? config->tensor_count
                        : buffer->space == TSR_SPACE_INPUT  ? entry->input_count
                        : buffer->space == TSR_SPACE_OUTPUT ? entry->output_count
@@ -252,6 +261,47 @@ static void add_region(maker *m, const tsr_config_entry *entry, tsr_program_entr
                                                                 .location = "m.mlir:1:1"};
 }
 
+/* A loop at the end: a launch of the leaf's number into its own place, summed and gathered. */
+static void append_loop(maker *m, uint32_t kernel_count, const tsr_config *config,
+                        tsr_program_entry *out) {
+    static const tsr_space spaces[] = {TSR_SPACE_LEAF_NUMBER, TSR_SPACE_LEAF, TSR_SPACE_SUMS,
+                                       TSR_SPACE_WORKSPACE};
+    static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF, TSR_OP_LAUNCH, TSR_OP_LEAF_SUM,
+                                         TSR_OP_LEAF_GATHER};
+    uint32_t first = out->buffer_count, rows = 1 + below(m, 9);
+    tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, first + 4u);
+    tsr_program_command *commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 4u);
+    memcpy(buffers, out->buffers, first * sizeof *buffers);
+    memcpy(commands, out->commands, out->command_count * sizeof *commands);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
+        buffers[first + i] =
+            (tsr_program_buffer){.space = spaces[i], .dtype = TSR_DTYPE_F64, .name = ""};
+        buffers[first + i].shape = (tsr_shape){.rank = 2, .dims = {rows, 3}};
+        arguments[0] = first + (i == 3 ? 3 : i == 2 ? 2 : 0);
+        arguments[1] = first + 1;
+        commands[out->command_count + i] =
+            (tsr_program_command){.opcode = opcodes[i],
+                                  .grid = i == 0  ? 3
+                                          : i < 3 ? 1 + below(m, 9)
+                                                  : 0,
+                                  .kernel = i == 1 || i == 2 ? below(m, kernel_count) : 0,
+                                  .argument_count = i ? 2 : 0,
+                                  .written_from = i == 1,
+                                  .arguments = arguments,
+                                  .location = ""};
+    }
+    buffers[first].dtype = TSR_DTYPE_I64;
+    buffers[first].shape.rank = 0;
+    buffers[first + 3].shape.dims[0] *= config->virtual_ranks;
+    buffers[first + 3].offset_bytes = out->workspace_bytes;
+    out->workspace_bytes += (tsr_program_buffer_size(&buffers[first + 3]) + 63) / 64 * 64;
+    out->buffers = buffers;
+    out->commands = commands;
+    out->buffer_count += 4;
+    out->command_count += 4;
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -268,6 +318,8 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
                       &program.entries[i]);
         if (seed % 2) add_prepare(&m, config, &config->entries[i], &program.entries[i]);
         if (seed % 3 == 0) add_region(&m, &config->entries[i], &program.entries[i]);
+        if (has_leaves(config, &config->entries[i]) && below(&m, 2))
+            append_loop(&m, program.kernel_count, config, &program.entries[i]);
     }
     return program;
 }

@@ -180,8 +180,9 @@ static void train_on(const char *name, float out_w[4], int64_t *out_count, float
     bench b;
     tsr_executor *executor = NULL;
     open_device(&b, name);
-    cr_assert_eq(tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, &executor).code,
-                 TSR_OK, "%s", b.ctx.error.text);
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
+        TSR_OK, "%s", b.ctx.error.text);
     float *w = tsr_executor_get_tensor(executor, 0);
     int64_t *count = tsr_executor_get_tensor(executor, 1);
     for (int i = 0; i < 4; i++) w[i] = (float)i;
@@ -218,8 +219,9 @@ Test(device, fault) {
     bench b;
     tsr_executor *executor = NULL;
     open_device(&b, "cuda");
-    cr_assert_eq(tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, &executor).code,
-                 TSR_OK);
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
+        TSR_OK);
     uint8_t *x = tsr_executor_get_input(executor, TOY_TRAIN, 0);
     fake->toy_limit = 100;
     x[5] = 120;
@@ -238,7 +240,7 @@ static tsr_result live(bench *b, const tsr_device_options *options) {
     tsr_executor *executor = NULL;
     tsr_result result = tsr_device_open(&b->ctx, "cuda", options, &b->device);
     if (result.code) return result;
-    result = tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, &executor);
+    result = tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, &executor);
     for (uint64_t step = 1; step < 3 && !result.code; step++)
         result = tsr_executor_run(&b->ctx, executor, TOY_TRAIN, step);
     if (!result.code) result = tsr_executor_fetch(&b->ctx, executor);

@@ -84,7 +84,7 @@ static void begin(bench *b, const char *folder, uint32_t seed, bool with_store) 
     write_data(b, 10);
     must(b, tsr_threads_create(&b->ctx, 3, &b->threads));
     must(b, tsr_device_cpu_create(&b->ctx, toy_kernels, b->threads, &b->device));
-    must(b, tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, &b->executor));
+    must(b, tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, &b->executor));
     for (size_t i = 0; i < 2; i++) {
         const tsr_config_tensor *tensor = &toy_config.tensors[i];
         b->state[i] = (tsr_tensor){tensor->name, tensor->dtype, tensor->shape,

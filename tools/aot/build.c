@@ -16,13 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TARGETS_MAX = 64, THREADS_MAX = 1024 };
+enum { TARGETS_MAX = 64, THREADS_MAX = 1024, VIRTUAL_RANKS_MAX = 4096 };
 
 typedef struct build {
     const char *params; /* or NULL */
     const char *source, *output, *targets, *from, *dump, *dump_dir, *diagnostics, *ptxas, *numerics;
     bool reference, timing, json_diagnostics, verify_rebuild;
-    uint64_t threads;
+    uint64_t threads, virtual_ranks;
     tsr_arena arena;
     const char *target_names[TARGETS_MAX];
     tsr_compile_options options;
@@ -192,6 +192,7 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .output_path = b->output,
                                        .targets = b->target_names,
                                        .threads = (unsigned)b->threads,
+                                       .virtual_ranks = (uint32_t)b->virtual_ranks,
                                        .dump_whole = b->dump_dir != NULL,
                                        .ptxas = b->ptxas,
                                        .numerics = b->numerics,
@@ -200,6 +201,10 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
                                        .on_diag = print_diag,
                                        .user = b};
     TRY(ctx, choose_from(ctx, b));
+    if (b->virtual_ranks && b->options.from != TSR_STAGE_GRAPH)
+        FAIL(ctx, TSR_USAGE,
+             "build: --virtual-ranks needs a model; --from '%s' has its virtual ranks already",
+             b->from);
     if (b->targets || !tsr_stage_get(b->options.from)->per_target)
         TRY(ctx, split(ctx, b, "--target", b->targets ? b->targets : defaults, b->target_names,
                        TARGETS_MAX, &b->options.target_count));
@@ -246,6 +251,9 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
          "of --params: name the file by its digest, and store it not", 0, 0, false},
         {"--threads", TSR_FLAG_COUNT, &b.threads, "N", "targets compiled at once (default: CPUs)",
          1, THREADS_MAX, false},
+        {"--virtual-ranks", TSR_FLAG_COUNT, &b.virtual_ranks, "V",
+         "positions a batch is spread over (default: the batch axes of the model's mesh)", 1,
+         VIRTUAL_RANKS_MAX, false},
         {"--ptxas", TSR_FLAG_TEXT, &b.ptxas, "PATH",
          "the assembler for cuda targets (default: of PATH, else of CUDA's own folder)", 0, 0,
          false},

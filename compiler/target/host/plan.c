@@ -9,6 +9,7 @@
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/target/host/leaves.h"
 #include "manifests/program.h"
 
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct value {
     tsr_program_buffer buffer;
     MlirLocation location;
     uint32_t maker;      /* launch that writes it; NONE for what is there */
+    uint32_t first;      /* launch from which on its place is taken: maker, or its loop's begin */
     uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
     bool read_at_end;    /* returned or assigned */
     bool imported;       /* written before launch `maker`, not by it */
@@ -28,8 +30,16 @@ typedef struct value {
     uint32_t plan_index; /* in the workspace plan */
 } value;
 
+typedef enum launch_kind {
+    KIND_LAUNCH,
+    KIND_SUM,    /* over leaves; the kernel adds two of them */
+    KIND_GATHER, /* no kernel */
+} launch_kind;
+
 typedef struct launch {
+    launch_kind kind;
     MlirOperation call, kernel;
+    uint32_t loop; /* NONE: runs once */
 } launch;
 
 /* What orders others and launches nothing: begin and end of a region, export, import, await. */
@@ -38,6 +48,9 @@ typedef struct mark {
     uint32_t at;     /* the launch it stands before */
     MlirValue token; /* in the host program */
 } mark;
+typedef struct loop {
+    uint32_t begin, end; /* launches */
+} loop;
 
 typedef struct end_copy {
     uint32_t to, from; /* values */
@@ -58,8 +71,10 @@ typedef struct planner {
     uint32_t launch_count;
     mark *marks;
     uint32_t mark_count;
-    tsr_value_map tokens;   /* token -> mark that gives it */
-    uint32_t left;          /* launches before this one may have to run again, or be given up */
+    tsr_value_map tokens; /* token -> mark that gives it */
+    uint32_t left;        /* launches before this one may have to run again, or be given up */
+    loop *loops;          /* over leaves */
+    uint32_t loop_count;
     uint32_t last_fault;    /* launch; NONE if there is none */
     uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
     bool *tensor_bound;     /* a launch writes its next value in place */
@@ -190,14 +205,59 @@ static TSR_RESULT collect_mark(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT collect_call(planner *p, MlirOperation call) {
-    const char *callee = tsr_op_string(call, "callee");
-    uint32_t index = p->launch_count++;
-    launch *l = &p->launches[index];
-    *l = (launch){.call = call, .kernel = tsr_module_find(p->module, callee ? callee : "")};
-    if (!tsr_op_is(l->kernel, "tessera_target.kernel"))
+/* The next launch; launches of a loop stand together. */
+static TSR_RESULT launch_add(planner *p, MlirOperation op, launch_kind kind, const char *callee,
+                             launch **out_launch) {
+    launch *l = &p->launches[p->launch_count++];
+    int64_t number = 0;
+    *l = (launch){.kind = kind, .call = op, .loop = NONE};
+    if (callee) l->kernel = tsr_module_find(p->module, callee);
+    if (kind != KIND_GATHER && !tsr_op_is(l->kernel, "tessera_target.kernel"))
         FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
              callee ? callee : "");
+    *out_launch = l;
+    if (!tsr_op_i64(op, TSR_LEAF_LOOP, &number)) return TSR_SUCCESS;
+    l->loop = (uint32_t)number;
+    if (l->loop == p->loop_count) p->loops[p->loop_count++] = (loop){.begin = p->launch_count - 1};
+    TSR_ASSERT(l->loop + 1 == p->loop_count);
+    p->loops[l->loop].end = p->launch_count;
+    return TSR_SUCCESS;
+}
+
+/* Rows of an input. */
+static TSR_RESULT collect_rows(planner *p, MlirOperation op) {
+    MlirValue argument = tsr_op_operand(op, 0);
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(tsr_op_body(p->func)); i++)
+        if (mlirValueEqual(mlirBlockGetArgument(tsr_op_body(p->func), i), argument))
+            return value_add(
+                p, tsr_op_result(op, 0),
+                (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i}, .maker = NONE},
+                NULL);
+    FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of what is no input", p->entry->name, tsr_op_name(op));
+}
+
+static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
+    bool sums = tsr_op_is(op, "tessera_sr.leaf_sum");
+    value *operand = NULL;
+    launch *l = NULL;
+    TRY(p->ctx, launch_add(p, op, sums ? KIND_SUM : KIND_GATHER,
+                           sums ? tsr_op_string(op, "combine") : NULL, &l));
+    if (l->loop == NONE)
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: %s outside of a loop", p->entry->name, tsr_op_name(op));
+    TRY(p->ctx, value_find(p, tsr_op_operand(op, 0), &operand));
+    operand->first_end = p->launch_count;
+    return value_add(p, tsr_op_result(op, 0),
+                     (value){.buffer = {.space = sums ? TSR_SPACE_SUMS : TSR_SPACE_WORKSPACE},
+                             .maker = p->launch_count - 1,
+                             .first_end = p->launch_count},
+                     NULL);
+}
+
+static TSR_RESULT collect_call(planner *p, MlirOperation call) {
+    const char *callee = tsr_op_string(call, "callee");
+    launch *l = NULL;
+    TRY(p->ctx, launch_add(p, call, KIND_LAUNCH, callee ? callee : "", &l));
+    uint32_t index = p->launch_count - 1;
     size_t arguments = tsr_op_operand_count(call) + tsr_op_result_count(call);
     if (arguments > TSR_PROGRAM_ARGUMENTS_MAX)
         FAIL(p->ctx, TSR_COMPILE, "kernel '%s' has %zu arguments; at most %d are possible", callee,
@@ -233,10 +293,12 @@ static TSR_RESULT collect(planner *p) {
     MlirBlock block = tsr_op_body(p->func);
     p->at = mlirOperationGetLocation(p->func);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
-        TRY(p->ctx, value_add(p, mlirBlockGetArgument(block, i),
-                              (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
-                                      .maker = NONE},
-                              NULL));
+        if (!tsr_program_splits(p->config, p->entry, &p->entry->inputs[i]))
+            TRY(p->ctx,
+                value_add(p, mlirBlockGetArgument(block, i),
+                          (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
+                                  .maker = NONE},
+                          NULL));
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
@@ -248,6 +310,15 @@ static TSR_RESULT collect(planner *p) {
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
         else if (tsr_op_is(op, "tessera.seed"))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_SEED));
+        else if (tsr_op_is(op, "tessera_sr.leaf_rows"))
+            TRY(p->ctx, collect_rows(p, op));
+        else if (tsr_op_is(op, "tessera_sr.leaf"))
+            TRY(p->ctx,
+                value_add(p, tsr_op_result(op, 0),
+                          (value){.buffer = {.space = TSR_SPACE_LEAF_NUMBER}, .maker = NONE},
+                          NULL));
+        else if (row && row->op_class == TSR_CLASS_COLLECTIVE)
+            TRY(p->ctx, collect_collective(p, op));
         else if (row && row->op_class == TSR_CLASS_SOURCE)
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, "name")));
         else if (row && row->op_class == TSR_CLASS_CONSTANT)
@@ -295,6 +366,41 @@ static TSR_RESULT keep_boundaries(planner *p) {
     return TSR_SUCCESS;
 }
 
+/* ---- loops ---- */
+
+static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
+    return v->maker != NONE && p->launches[v->maker].loop == loop_number &&
+           p->launches[v->maker].kind == KIND_LAUNCH;
+}
+
+/* A loop's launches run again for the next leaf: what it reads from outside stays until its end,
+ * what all leaves make is there from its begin on. What one leaf makes for a later loop gets a
+ * place for each leaf. */
+static void stretch_lives(planner *p) {
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        value *v = &p->values[i];
+        v->first = v->maker;
+        if (v->maker == NONE || v->imported || p->launches[v->maker].kind == KIND_LAUNCH) continue;
+        const loop *in = &p->loops[p->launches[v->maker].loop];
+        v->first = in->begin;
+        if (v->first_end < in->end) v->first_end = in->end;
+    }
+    for (uint32_t i = 0; i < p->launch_count; i++) {
+        const launch *l = &p->launches[i];
+        if (l->loop == NONE) continue;
+        for (size_t k = 0; k < tsr_op_operand_count(l->call); k++) {
+            value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, k))];
+            if (made_in(p, v, l->loop)) continue;
+            if (v->first_end < p->loops[l->loop].end) v->first_end = p->loops[l->loop].end;
+            if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE ||
+                p->launches[v->maker].kind != KIND_LAUNCH)
+                continue;
+            v->buffer.space = TSR_SPACE_LEAF;
+            v->first = p->loops[p->launches[v->maker].loop].begin;
+        }
+    }
+}
+
 /* ---- bind ---- */
 
 /* May the launch write a result over its operand `operand`? Both have one type. */
@@ -313,7 +419,7 @@ static bool same_type(const tsr_program_buffer *a, const tsr_program_buffer *b) 
 
 static bool in_place(const planner *p, const value *v) {
     if (v->maker == NONE || v->imported || p->tensor_bound[v->next_of]) return false;
-    if (v->maker < p->left) return false;
+    if (v->maker < p->left || p->launches[v->maker].kind != KIND_LAUNCH) return false;
     if (p->last_fault != NONE && v->maker <= p->last_fault) return false;
     if (p->tensor_value[v->next_of] == NONE) return true;
     const value *old = &p->values[p->tensor_value[v->next_of]];
@@ -373,7 +479,8 @@ static TSR_RESULT read_sinks(planner *p) {
 static void bind_values(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->maker == NONE) continue;
+        if (v->maker == NONE || (!v->imported && p->launches[v->maker].kind != KIND_LAUNCH))
+            continue;
         if (v->next_of != NONE && in_place(p, v)) {
             p->tensor_bound[v->next_of] = true;
             v->buffer.space = TSR_SPACE_TENSOR;
@@ -412,7 +519,7 @@ static TSR_RESULT plan_copies(planner *p) {
         if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
         if (p->values[from].maker == NONE && p->values[from].buffer.space == TSR_SPACE_TENSOR) {
             uint32_t temporary = place_add(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
-            p->values[temporary].maker = p->launch_count;
+            p->values[temporary].maker = p->values[temporary].first = p->launch_count;
             TRY(p->ctx, copy_add(p, temporary, from));
             from = temporary;
         }
@@ -428,14 +535,17 @@ static TSR_RESULT plan_copies(planner *p) {
 /* Operands of the value's launch that it may lie over, by their index in the workspace plan. */
 static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
-    if (v->maker >= p->launch_count || v->imported) return TSR_SUCCESS;
+    if (v->maker >= p->launch_count || v->imported || p->launches[v->maker].kind != KIND_LAUNCH)
+        return TSR_SUCCESS;
     const launch *l = &p->launches[v->maker];
     uint32_t *indices = TSR_NEW(p->arena, uint32_t, tsr_op_operand_count(l->call) + 1);
     if (!indices) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
         const value *other = &p->values[operand];
-        if (other->plan_index == NONE || !same_type(&other->buffer, &v->buffer)) continue;
+        if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
+            !same_type(&other->buffer, &v->buffer))
+            continue;
         if (overwrites_safely(l, i)) indices[count++] = other->plan_index;
     }
     wanted->replace = indices;
@@ -443,27 +553,27 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT place_values(planner *p, uint64_t *out_workspace_bytes) {
+static TSR_RESULT place_space(planner *p, tsr_space space, uint64_t *out_bytes) {
     tsr_plan_value *wanted = TSR_NEW(p->arena, tsr_plan_value, (size_t)p->value_count + 1);
     tsr_workspace_plan plan;
     uint32_t count = 0;
     if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != TSR_SPACE_WORKSPACE) continue;
+        if (v->buffer.space != space) continue;
         v->plan_index = count;
         wanted[count] = (tsr_plan_value){
-            .first = v->maker, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
-        TRY(p->ctx, find_replaceable(p, v, &wanted[count]));
+            .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
+        if (space == TSR_SPACE_WORKSPACE) TRY(p->ctx, find_replaceable(p, v, &wanted[count]));
         if (!tsr_shape_size(&v->buffer.shape, v->buffer.dtype, &wanted[count].size_bytes))
             FAIL(p->ctx, TSR_MEMORY, "@%s holds a value of more than 2^63 bytes", p->entry->name);
         count++;
     }
     TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
     for (uint32_t i = 0; i < p->value_count; i++)
-        if (p->values[i].plan_index != NONE)
+        if (p->values[i].buffer.space == space)
             p->values[i].buffer.offset_bytes = plan.offset_bytes[p->values[i].plan_index];
-    *out_workspace_bytes = plan.peak_bytes;
+    *out_bytes = plan.peak_bytes;
     return TSR_SUCCESS;
 }
 
@@ -478,21 +588,50 @@ static const struct {
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
     [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
     [TSR_SPACE_PREPARED] = {"tessera_target.prepared", "index"},
+    [TSR_SPACE_LEAF] = {"tessera_target.leaf_alloc", "offset"},
+    [TSR_SPACE_SUMS] = {"tessera_target.sum_alloc", "offset"},
+    [TSR_SPACE_LEAF_NUMBER] = {"tessera_target.leaf_number", NULL},
 };
 
 static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
     const tsr_program_buffer *buffer = &v->buffer;
-    bool workspace = buffer->space == TSR_SPACE_WORKSPACE;
+    bool placed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF ||
+                  buffer->space == TSR_SPACE_SUMS;
     MlirAttribute where =
         buffer->space == TSR_SPACE_TENSOR
             ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
             : tsr_attr_make_i64(b->context,
-                                (int64_t)(workspace ? buffer->offset_bytes : buffer->index));
+                                (int64_t)(placed ? buffer->offset_bytes : buffer->index));
     const tsr_attr attrs[] = {{places[buffer->space].attr, where}, {0}};
     const tsr_type type = {.dtype = buffer->dtype, .shape = buffer->shape};
     b->location = v->location;
     return tsr_build_value(b, places[buffer->space].op, NULL, 0,
                            tsr_target_buffer_type(b->context, &type), attrs);
+}
+
+static void emit_collective(const planner *p, tsr_builder *b, const launch *l,
+                            const MlirValue *buffers) {
+    bool sums = l->kind == KIND_SUM;
+    const MlirValue operands[] = {
+        buffers[tsr_value_map_get(&p->numbers, tsr_op_result(l->call, 0))],
+        buffers[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))]};
+    b->location = mlirOperationGetLocation(l->call);
+    const tsr_attr kernel = {"kernel",
+                             sums ? tsr_attr_make_symbol(b->context, tsr_op_symbol(l->kernel))
+                                  : mlirAttributeGetNull()};
+    tsr_build(
+        b, &(tsr_op_desc){.name = sums ? "tessera_target.leaf_sum" : "tessera_target.leaf_gather",
+                          .operand_count = 2,
+                          .operands = operands,
+                          .attr_count = sums,
+                          .attrs = &kernel});
+}
+
+static void emit_loop(tsr_builder *b, const loop *begun) {
+    const tsr_attr count = {"commands", tsr_attr_make_i64(b->context, begun->end - begun->begin)};
+    b->location = mlirLocationUnknownGet(b->context);
+    tsr_build(b,
+              &(tsr_op_desc){.name = "tessera_target.each_leaf", .attr_count = 1, .attrs = &count});
 }
 
 static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const MlirValue *buffers,
@@ -611,11 +750,13 @@ static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffe
 }
 
 static TSR_RESULT emit(planner *p, tsr_builder *at) {
-    uint64_t workspace_bytes = 0;
+    uint64_t workspace_bytes = 0, ignored = 0;
     MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
     MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-    TRY(p->ctx, place_values(p, &workspace_bytes));
+    TRY(p->ctx, place_space(p, TSR_SPACE_WORKSPACE, &workspace_bytes));
+    TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, &ignored));
+    TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, &ignored));
     MlirRegion body = mlirRegionCreate();
     MlirBlock block = mlirBlockCreate(0, NULL, NULL);
     mlirRegionAppendOwnedBlock(body, block);
@@ -623,9 +764,15 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
     for (uint32_t i = 0; i < p->value_count; i++)
         buffers[i] = emit_buffer(p, &inside, &p->values[i]);
     for (uint32_t i = 0, k = 0; i <= p->launch_count; i++) {
+        const launch *l = &p->launches[i];
         for (; k < p->mark_count && p->marks[k].at == i; k++)
             emit_mark(p, &inside, &p->marks[k], buffers, arguments);
-        if (i < p->launch_count) emit_launch(p, &inside, &p->launches[i], buffers, arguments);
+        if (i == p->launch_count) break;
+        if (l->loop != NONE && p->loops[l->loop].begin == i) emit_loop(&inside, &p->loops[l->loop]);
+        if (l->kind == KIND_LAUNCH)
+            emit_launch(p, &inside, l, buffers, arguments);
+        else
+            emit_collective(p, &inside, l, buffers);
     }
     emit_copies(p, &inside, buffers);
     const tsr_attr attrs[] = {
@@ -657,12 +804,13 @@ static TSR_RESULT planner_init(planner *p) {
     p->value_capacity = (uint32_t)values;
     p->values = TSR_NEW(p->arena, value, values + 1);
     p->launches = TSR_NEW(p->arena, launch, ops + 1);
+    p->loops = TSR_NEW(p->arena, loop, ops + 1);
     p->copies = TSR_NEW(p->arena, end_copy, values + 1);
     p->marks = TSR_NEW(p->arena, mark, ops + 1);
     p->tensor_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
     p->tensor_bound = TSR_NEW(p->arena, bool, tensors + 1);
     p->last_fault = NONE;
-    if (!p->values || !p->launches || !p->marks || !p->copies || !p->tensor_value ||
+    if (!p->values || !p->launches || !p->marks || !p->loops || !p->copies || !p->tensor_value ||
         !p->tensor_bound)
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     memset(p->tensor_value, 0xff, tensors * sizeof *p->tensor_value);
@@ -680,9 +828,11 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
                  .prepared = prepared,
                  .func = func};
     tsr_builder at = tsr_builder_before(func);
+    TRY(ctx, tsr_host_order_leaves(ctx, func, arena));
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
     TRY(ctx, keep_boundaries(&p));
+    stretch_lives(&p);
     TRY(ctx, read_sinks(&p));
     bind_values(&p);
     TRY(ctx, plan_copies(&p));

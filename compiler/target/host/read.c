@@ -57,8 +57,12 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
                  r->entry->name, name ? name : "");
         out->space = TSR_SPACE_TENSOR;
         out->index = (uint32_t)(tensor - r->config->tensors);
-    } else if (tsr_op_is(op, "tessera_target.alloc")) {
-        out->space = TSR_SPACE_WORKSPACE;
+    } else if (tsr_op_is(op, "tessera_target.leaf_number")) {
+        out->space = TSR_SPACE_LEAF_NUMBER;
+    } else if (tsr_op_has(op, "offset")) {
+        out->space = tsr_op_is(op, "tessera_target.alloc")        ? TSR_SPACE_WORKSPACE
+                     : tsr_op_is(op, "tessera_target.leaf_alloc") ? TSR_SPACE_LEAF
+                                                                  : TSR_SPACE_SUMS;
         tsr_op_i64(op, "offset", &number);
         out->offset_bytes = (uint64_t)number;
     } else {
@@ -74,7 +78,8 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
 static bool is_place(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.input") ||
            tsr_op_is(op, "tessera_target.output") || tsr_op_is(op, "tessera_target.alloc") ||
-           tsr_op_is(op, "tessera_target.prepared");
+           tsr_op_is(op, "tessera_target.prepared") || tsr_op_is(op, "tessera_target.leaf_alloc") ||
+           tsr_op_is(op, "tessera_target.sum_alloc") || tsr_op_is(op, "tessera_target.leaf_number");
 }
 
 static TSR_RESULT read_buffer(reader *r, MlirOperation op) {
@@ -102,7 +107,8 @@ static uint64_t launch_cost(MlirOperation kernel) {
     return cost > 0 ? (uint64_t)cost : 0;
 }
 
-static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_program_command *command) {
+static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_opcode opcode,
+                              tsr_program_command *command) {
     const char *name = tsr_op_string(op, "kernel");
     MlirOperation kernel = tsr_module_find(r->module, name ? name : "");
     int64_t grid = 0;
@@ -111,11 +117,12 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_program_command *
         index++;
     TSR_ASSERT(index < r->program->kernel_count && tsr_op_i64(kernel, "grid", &grid));
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
-    command->opcode = tsr_op_has(kernel, "prepares") ? TSR_OP_PREPARE : TSR_OP_LAUNCH;
+    command->opcode = tsr_op_has(kernel, "prepares") ? TSR_OP_PREPARE : opcode;
     command->kernel = index;
     command->grid = (uint64_t)grid;
     command->cost = launch_cost(kernel);
-    command->written_from = (uint32_t)mlirFunctionTypeGetNumInputs(type);
+    if (opcode == TSR_OP_LAUNCH)
+        command->written_from = (uint32_t)mlirFunctionTypeGetNumInputs(type);
     command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
@@ -213,6 +220,12 @@ static bool is_ordered(MlirOperation op) {
            tsr_op_is(op, "tessera_target.export") || tsr_op_is(op, "tessera_target.import");
 }
 
+static bool is_command(MlirOperation op) {
+    return tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy") ||
+           tsr_op_is(op, "tessera_target.each_leaf") || tsr_op_is(op, "tessera_target.leaf_sum") ||
+           tsr_op_is(op, "tessera_target.leaf_gather");
+}
+
 static TSR_RESULT read_command(reader *r, MlirOperation op) {
     tsr_program_command *command = &r->entry->commands[r->entry->command_count++];
     size_t count = tsr_op_operand_count(op);
@@ -224,7 +237,16 @@ static TSR_RESULT read_command(reader *r, MlirOperation op) {
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     for (size_t i = 0; i < count; i++)
         command->arguments[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
-    if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, command);
+    if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, TSR_OP_LAUNCH, command);
+    if (tsr_op_is(op, "tessera_target.leaf_sum"))
+        return read_launch(r, op, TSR_OP_LEAF_SUM, command);
+    if (tsr_op_is(op, "tessera_target.leaf_gather")) command->opcode = TSR_OP_LEAF_GATHER;
+    if (tsr_op_is(op, "tessera_target.each_leaf")) {
+        int64_t commands = 0;
+        tsr_op_i64(op, "commands", &commands);
+        command->opcode = TSR_OP_EACH_LEAF;
+        command->grid = (uint64_t)commands;
+    }
     return TSR_SUCCESS;
 }
 
@@ -249,7 +271,7 @@ static TSR_RESULT read_entry(reader *r) {
     TSR_FOR_EACH_OP(op, body) {
         if (is_place(op))
             TRY(r->ctx, read_buffer(r, op));
-        else if (tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy"))
+        else if (is_command(op))
             TRY(r->ctx, read_command(r, op));
         else if (is_ordered(op))
             TRY(r->ctx, read_ordered(r, op));

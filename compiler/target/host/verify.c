@@ -222,6 +222,58 @@ bool tsr_rule_collective(MlirOperation op) {
                                "the types do not fit \"%s\" of %" PRId64 " ranks", kind, ranks);
 }
 
+/* ---- leaves of the virtual ranks ---- */
+
+bool tsr_rule_leaf_place(MlirOperation op) {
+    tsr_type type = {0};
+    if (!check_place(op)) return false;
+    tsr_value_type(tsr_op_result(op, 0), &type);
+    if (tsr_op_is(op, "tessera_target.leaf_number") &&
+        (type.dtype != TSR_DTYPE_I64 || type.shape.rank != 0))
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "a leaf's number is a memref<i64>");
+    return !tsr_op_has(op, "offset") || check_multiple(op, "offset");
+}
+
+bool tsr_rule_each_leaf(MlirOperation op) {
+    int64_t commands = 0, follow = 0;
+    tsr_op_i64(op, "commands", &commands);
+    for (MlirOperation next = mlirOperationGetNextInBlock(op); !mlirOperationIsNull(next);
+         next = mlirOperationGetNextInBlock(next)) {
+        if (tsr_op_is(next, "tessera_target.each_leaf")) break;
+        follow += tsr_op_is(next, "tessera_target.launch") ||
+                  tsr_op_is(next, "tessera_target.leaf_sum") ||
+                  tsr_op_is(next, "tessera_target.leaf_gather");
+    }
+    if (commands >= 1 && commands <= follow) return true;
+    return tsr_target_complain(
+        op, TSR_DIAG_TARGET,
+        "repeats %" PRId64 " commands; %" PRId64 " that can be repeated follow", commands, follow);
+}
+
+static bool is_sum_place(MlirValue value) {
+    return tsr_op_is(tsr_value_owner(value), "tessera_target.sum_alloc");
+}
+
+bool tsr_rule_leaf_sum(MlirOperation op) {
+    if (is_sum_place(tsr_op_operand(op, 0)) && !is_sum_place(tsr_op_operand(op, 1))) return true;
+    return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
+                               "its first operand, and only that, is a tessera_target.sum_alloc");
+}
+
+bool tsr_rule_leaf_gather(MlirOperation op) {
+    tsr_type all, part;
+    bool fits = buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &all) &&
+                buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &part) &&
+                all.dtype == part.dtype && all.shape.rank == part.shape.rank &&
+                part.shape.rank > 0 && part.shape.dims[0] > 0 &&
+                all.shape.dims[0] % part.shape.dims[0] == 0;
+    for (uint32_t i = 1; fits && i < all.shape.rank; i++)
+        fits = all.shape.dims[i] == part.shape.dims[i];
+    if (fits) return true;
+    return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
+                               "the first operand is not the second several times along dim 0");
+}
+
 /* ---- tokens ---- */
 
 bool tsr_target_check_token(MlirOperation op) {
@@ -326,6 +378,23 @@ static bool check_launch(MlirOperation op, MlirOperation kernel) {
     return true;
 }
 
+static bool check_sum(MlirOperation op, MlirOperation kernel) {
+    const char *name = tsr_op_string(op, "kernel");
+    MlirType type = {NULL};
+    if (tsr_op_is(kernel, "tessera_target.kernel"))
+        type = mlirTypeAttrGetValue(tsr_op_attr(kernel, "function_type"));
+    bool fits = !mlirTypeIsNull(type) && mlirFunctionTypeGetNumInputs(type) == 2 &&
+                mlirFunctionTypeGetNumResults(type) == 1;
+    for (int i = 0; fits && i < 3; i++)
+        fits = stored_alike(mlirValueGetType(tsr_op_operand(op, 0)),
+                            i < 2 ? mlirFunctionTypeGetInput(type, i)
+                                  : mlirFunctionTypeGetResult(type, 0));
+    if (fits) return true;
+    return tsr_target_complain(op, TSR_DIAG_LAUNCH,
+                               "@%s is no tessera_target.kernel that makes one such buffer of two",
+                               name);
+}
+
 static bool check_body(MlirOperation op, MlirOperation body) {
     int64_t grid = 0, body_grid = 0;
     const char *name = tsr_op_symbol(op);
@@ -355,8 +424,9 @@ static bool check_body(MlirOperation op, MlirOperation body) {
 }
 
 bool tsr_target_verify_use(MlirOperation op, MlirOperation symbol) {
-    return tsr_op_is(op, "tessera_target.kernel") ? check_body(op, symbol)
-                                                  : check_launch(op, symbol);
+    if (tsr_op_is(op, "tessera_target.kernel")) return check_body(op, symbol);
+    if (tsr_op_is(op, "tessera_target.leaf_sum")) return check_sum(op, symbol);
+    return check_launch(op, symbol);
 }
 
 bool tsr_target_verify_op(MlirOperation op) {

@@ -18,7 +18,7 @@ STEPS = 4
 
 def train(folder, name, path):
     bundle, state, file_name = (f"{folder}/{name}{end}" for end in (".tsb", ".state", ".safetensors"))
-    subprocess.run([aot, "build", path, "-o", bundle, "--target", "cpu:x86-64-v3"], check=True)
+    subprocess.run([aot, "build", path, "-o", bundle, "--target", "cpu:x86-64-v3", "--virtual-ranks", "1"], check=True)
     command = [run, bundle, "--steps", str(STEPS), "--state-dir", state, "--quiet"]
     for part, keys in (("train", ("images", "labels")), ("test", ("test_images", "test_labels"))):
         for key in keys:

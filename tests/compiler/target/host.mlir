@@ -5,6 +5,9 @@
 
 // CHECK: module @device
 module @device {
+  tile.func @add(%a: memref<64xf32>, %b: memref<64xf32>, %y: memref<64xf32>) grid 1 {
+    tile.return
+  }
   tile.func @k0(%x: memref<64xi8>, %w: memref<64xf32>, %y: memref<64xf32>) grid 4 {
     tile.return
   }
@@ -58,6 +61,23 @@ tessera_target.func @step workspace 256 attributes {on_recovery = @mend} {
   %t = tessera_target.export "stage" to(%w : memref<64xf32>) from(%a : memref<64xf32>) after(%l)
   // CHECK: tessera_target.await %[[T]]
   tessera_target.await %t
+// CHECK: tessera_target.kernel @add
+tessera_target.kernel @add : (memref<64xf32>, memref<64xf32>) -> memref<64xf32> grid 1
+// CHECK: tessera_target.func @leaves workspace 512 {
+tessera_target.func @leaves workspace 512 {
+  // CHECK: %[[NUMBER:.*]] = tessera_target.leaf_number : memref<i64>
+  %number = tessera_target.leaf_number : memref<i64>
+  // CHECK: %[[PART:.*]] = tessera_target.leaf_alloc offset 64 : memref<64xf32>
+  %part = tessera_target.leaf_alloc offset 64 : memref<64xf32>
+  // CHECK: %[[SUM:.*]] = tessera_target.sum_alloc offset 0 : memref<64xf32>
+  %sum = tessera_target.sum_alloc offset 0 : memref<64xf32>
+  %all = tessera_target.alloc offset 0 : memref<128xf32>
+  // CHECK: tessera_target.each_leaf 2
+  tessera_target.each_leaf 2
+  // CHECK: tessera_target.leaf_sum @add(%[[SUM]], %[[PART]]) : memref<64xf32>
+  tessera_target.leaf_sum @add(%sum, %part) : memref<64xf32>
+  // CHECK: tessera_target.leaf_gather %{{.*}}, %[[PART]] : memref<128xf32>, memref<64xf32>
+  tessera_target.leaf_gather %all, %part : memref<128xf32>, memref<64xf32>
 }
 
 // CHECK: tessera_target.data "w" dense<1.000000e+00> : tensor<64xf32>

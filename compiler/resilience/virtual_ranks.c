@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-virtual-ranks, on straight-line programs: the ops of a training entry that work on
+ * the batch become ops on the rows of one of V leaves, to be run once for each leaf; what a batch
+ * is summed to becomes sums over leaves, by one binary tree, so that the bits do not depend on
+ * which rank runs which leaf. Outline: virtual ranks of a module · values (whole, rows of a leaf) ·
+ * ops · entries.
+ *
+ *   tessera_sr.leaf_rows    rows of a data input
+ *   tessera_sr.leaf         the leaf's number: random numbers and places are those of the whole
+ * batch tessera_sr.leaf_sum     the sum over leaves, of what was a sum over the batch
+ *   tessera_sr.leaf_gather  all rows, for ops that need them; the first dim
+ */
+#include "compiler/graph/emit.h"
+#include "compiler/resilience/passes.h"
+#include "compiler/resilience/resilience.h"
+#include "compiler/resilience/split_rules.h"
+#include "compiler/schedule/schedule.h"
+#include "manifests/config.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SLICE_DEPTH_MAX = 64 };
+
+/* What became of a value of the program. */
+typedef struct spread {
+    int state;                     /* of `local`; see split_rules.h */
+    MlirValue local, whole;        /* null: not made yet */
+    MlirValue parts[TSR_RANK_MAX]; /* of a whole value: a leaf's, by dim */
+} spread;
+
+typedef struct splitter {
+    MlirModule module;
+    MlirOperation func;
+    MlirContext context;
+    uint64_t parts;
+    tsr_arena arena;
+    tsr_value_map numbers;
+    spread *spreads;
+    uint32_t count, capacity;
+    MlirValue leaf; /* null: not made yet */
+    MlirOperation *replaced;
+    size_t replaced_count;
+} splitter;
+
+/* ---- virtual ranks of a module --------------------------------------------------------------- */
+
+uint64_t tsr_sr_virtual_ranks(MlirModule module) {
+    int64_t count = 1;
+    tsr_op_i64(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS, &count);
+    return count > 0 ? (uint64_t)count : 1;
+}
+
+static bool is_batch_axis(MlirStringRef name) {
+    return tsr_ref_is(name, "data") || tsr_ref_is(name, "dp") || tsr_ref_is(name, "batch");
+}
+
+static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
+                   "%s is %" PRId64 "; expected 1 to %d", what, has, TSR_SPLIT_PARTS_MAX);
+    return false;
+}
+
+/* As named, else the product of the batch axes of the mesh. */
+static bool find_parts(MlirModule module, uint64_t *out_parts) {
+    MlirOperation op = mlirModuleGetOperation(module);
+    MlirAttribute mesh = tsr_op_attr(op, "tessera.mesh");
+    int64_t parts = 1, size = 0;
+    if (tsr_op_has(op, TSR_SR_VIRTUAL_RANKS)) {
+        if (!tsr_op_i64(op, TSR_SR_VIRTUAL_RANKS, &parts)) parts = 0;
+    } else if (!mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh)) {
+        for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(mesh); i++) {
+            MlirNamedAttribute axis = mlirDictionaryAttrGetElement(mesh, i);
+            if (!is_batch_axis(mlirIdentifierStr(axis.name))) continue;
+            if (!tsr_attr_i64(axis.attribute, &size) || size < 1 || size > TSR_SPLIT_PARTS_MAX)
+                return fail_mesh(op, "a batch axis of tessera.mesh", size);
+            parts *= size;
+            if (parts > TSR_SPLIT_PARTS_MAX) break;
+        }
+    }
+    if (parts < 1 || parts > TSR_SPLIT_PARTS_MAX)
+        return fail_mesh(op, "the number of virtual ranks", parts);
+    *out_parts = (uint64_t)parts;
+    return true;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static uint32_t spread_add(splitter *s, MlirValue value, int state, MlirValue local) {
+    TSR_ASSERT(s->count < s->capacity);
+    s->spreads[s->count] = (spread){.state = state, .local = local};
+    if (state == TSR_SPLIT_WHOLE) s->spreads[s->count].whole = local;
+    bool set = tsr_value_map_set(&s->numbers, &s->arena, value, s->count);
+    TSR_ASSERT(set);
+    return s->count++;
+}
+
+static spread *spread_of(splitter *s, MlirValue value) {
+    uint32_t number = tsr_value_map_get(&s->numbers, value);
+    TSR_ASSERT(number != UINT32_MAX);
+    return &s->spreads[number];
+}
+
+static tsr_builder builder_behind(splitter *s, MlirValue value) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (mlirOperationIsNull(owner))
+        return tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
+    tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(owner));
+    b.location = mlirOperationGetLocation(owner);
+    return b;
+}
+
+static tsr_type divided(tsr_type type, int dim, uint64_t parts) {
+    if (dim < 0) return type;
+    TSR_ASSERT(type.shape.dims[dim] % parts == 0);
+    type.shape.dims[dim] /= parts;
+    return type;
+}
+
+static MlirValue sum_leaves(splitter *s, tsr_builder *b, MlirValue local) {
+    (void)s;
+    return tsr_build_value(b, "tessera_sr.leaf_sum", &local, 1, mlirValueGetType(local), NULL);
+}
+
+/* All parts along `dim`, which goes to the front for as long. */
+static MlirValue gather_leaves(splitter *s, tsr_builder *b, MlirValue local, int dim) {
+    int64_t there[TSR_RANK_MAX], back[TSR_RANK_MAX];
+    tsr_type type = tsr_type_of(local);
+    for (uint32_t i = 0; i < type.shape.rank; i++)
+        there[i] = i == 0 ? dim : (int64_t)i <= dim ? (int64_t)i - 1 : (int64_t)i;
+    for (uint32_t i = 0; i < type.shape.rank; i++) back[there[i]] = i;
+    if (dim > 0) local = tsr_emit_transpose(b, local, there);
+    type = tsr_type_of(local);
+    type.shape.dims[0] *= s->parts;
+    MlirValue all = tsr_build_value(b, "tessera_sr.leaf_gather", &local, 1,
+                                    tsr_type_make(s->context, &type), NULL);
+    return dim > 0 ? tsr_emit_transpose(b, all, back) : all;
+}
+
+static MlirValue whole_of(splitter *s, MlirValue value) {
+    spread *of = spread_of(s, value);
+    if (!mlirValueIsNull(of->whole)) return of->whole;
+    tsr_builder b = builder_behind(s, of->local);
+    of->whole = of->state == TSR_SPLIT_PARTIAL ? sum_leaves(s, &b, of->local)
+                                               : gather_leaves(s, &b, of->local, of->state);
+    return of->whole;
+}
+
+static MlirValue leaf_number(splitter *s) {
+    if (!mlirValueIsNull(s->leaf)) return s->leaf;
+    tsr_builder b = tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
+    tsr_type type = tsr_type_scalar(TSR_DTYPE_I64);
+    b.location = mlirOperationGetLocation(s->func);
+    s->leaf =
+        tsr_build_value(&b, "tessera_sr.leaf", NULL, 0, tsr_type_make(s->context, &type), NULL);
+    return s->leaf;
+}
+
+/* Where a leaf's part of `size` begins, as a scalar of this type. */
+static MlirValue leaf_begin(splitter *s, tsr_builder *b, uint64_t size, tsr_dtype dtype) {
+    MlirValue first =
+        tsr_emit_mul(b, leaf_number(s), tsr_emit_constant(b, TSR_DTYPE_I64, (double)size));
+    return tsr_emit_cast(b, first, dtype);
+}
+
+/* An op again with other operands, for results of other types. */
+static MlirOperation clone_with(tsr_builder *b, MlirOperation op, const MlirValue *operands,
+                                const tsr_type *results) {
+    MlirOperation copy = mlirOperationClone(op);
+    mlirBlockInsertOwnedOperationBefore(b->block, b->before, copy);
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        mlirOperationSetOperand(copy, (intptr_t)i, operands[i]);
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        mlirValueSetType(tsr_op_result(copy, i), tsr_type_make(b->context, &results[i]));
+    return copy;
+}
+
+static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth);
+
+/* Elementwise ops are run on the leaf's part instead. */
+static MlirValue part_of_map(splitter *s, tsr_builder *b, MlirOperation op, const tsr_type *part,
+                             int dim, int depth) {
+    MlirValue operands[TSR_RULE_OPERANDS_MAX];
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue operand = tsr_op_operand(op, i);
+        tsr_type type = tsr_type_of(operand);
+        int at = dim - (int)(part->shape.rank - type.shape.rank);
+        bool stretches = at < 0 || type.shape.dims[at] == 1;
+        operands[i] = stretches ? operand : part_of(s, b, operand, at, depth + 1);
+    }
+    return tsr_op_result(clone_with(b, op, operands, part), 0);
+}
+
+/* Of a value that is whole. */
+static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
+    tsr_type type = tsr_type_of(value), part = divided(type, dim, s->parts);
+    MlirOperation op = tsr_value_owner(value);
+    const tsr_op_row *row = mlirOperationIsNull(op) ? NULL : tsr_op_row_find(op);
+    uint64_t size = part.shape.dims[dim];
+    int64_t axis = 0;
+    double splat;
+    if (tsr_op_is(op, "tessera.constant") && tsr_attr_splat(tsr_op_attr(op, "value"), &splat))
+        return tsr_emit_filled(b, &part, splat);
+    if (tsr_op_is(op, "tessera.iota") && tsr_op_i64(op, "axis", &axis)) {
+        MlirValue places = tsr_op_result(clone_with(b, op, NULL, &part), 0);
+        return axis == dim ? tsr_emit_add(b, places, leaf_begin(s, b, size, type.dtype)) : places;
+    }
+    if (row && row->op_class == TSR_CLASS_MAP && depth < SLICE_DEPTH_MAX &&
+        tsr_op_result_count(op) == 1)
+        return part_of_map(s, b, op, &part, dim, depth);
+    tsr_shape line = {.rank = 1, .dims = {size}};
+    MlirValue places = tsr_emit_add(b, tsr_emit_places(b, &line, 0, TSR_DTYPE_I64),
+                                    leaf_begin(s, b, size, TSR_DTYPE_I64));
+    const tsr_attr attrs[] = {{"axis", tsr_attr_make_i64(s->context, dim)}, {0}};
+    return tsr_build_value(b, TSR_GRAPH_NAME("gather"), (MlirValue[]){value, places}, 2,
+                           tsr_type_make(s->context, &part), attrs);
+}
+
+static MlirValue part_of(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
+    uint32_t number = tsr_value_map_get(&s->numbers, value);
+    if (number == UINT32_MAX) return make_part(s, b, value, dim, depth); /* new here */
+    if (s->spreads[number].state == dim) return s->spreads[number].local;
+    if (mlirValueIsNull(s->spreads[number].parts[dim])) {
+        MlirValue made = make_part(s, b, whole_of(s, value), dim, depth);
+        s->spreads[number].parts[dim] = made;
+    }
+    return s->spreads[number].parts[dim];
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+static tsr_split read_op(splitter *s, MlirOperation op) {
+    tsr_split split = {.op = op,
+                       .parts = s->parts,
+                       .operand_count = tsr_op_operand_count(op),
+                       .result_count = tsr_op_result_count(op)};
+    TSR_ASSERT(split.operand_count <= TSR_RULE_OPERANDS_MAX &&
+               split.result_count <= TSR_RULE_RESULTS_MAX);
+    for (size_t i = 0; i < split.operand_count; i++) {
+        split.operands[i] = spread_of(s, tsr_op_operand(op, i))->state;
+        split.operand_types[i] = tsr_type_of(tsr_op_operand(op, i));
+    }
+    for (size_t i = 0; i < split.result_count; i++)
+        split.result_types[i] = tsr_type_of(tsr_op_result(op, i));
+    return split;
+}
+
+static void set_size(MlirOperation op, int dim, uint64_t size) {
+    int64_t sizes[TSR_RANK_MAX];
+    size_t count = 0;
+    if (!tsr_op_is(op, "tessera.slice") || !tsr_op_i64s(op, "size", TSR_RANK_MAX, sizes, &count))
+        return;
+    sizes[dim] = (int64_t)size;
+    tsr_op_set(op, "size", tsr_attr_make_i64s(mlirOperationGetContext(op), count, sizes));
+}
+
+static void keep_op(splitter *s, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        mlirOperationSetOperand(op, (intptr_t)i, whole_of(s, tsr_op_operand(op, i)));
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        spread_add(s, tsr_op_result(op, i), TSR_SPLIT_WHOLE, tsr_op_result(op, i));
+}
+
+/* A reduction over leaves that is no sum the tree has: of each leaf's result, side by side. */
+static bool reduce_in_two(splitter *s, MlirOperation op) {
+    int64_t axes[TSR_RANK_MAX], first = 0;
+    size_t count = 0;
+    MlirValue from = tsr_op_operand(op, 0);
+    spread *of = spread_of(s, from);
+    tsr_graph_op id = tsr_graph_op_of(op);
+    bool reduces = id == TSR_GRAPH_SUM || id == TSR_GRAPH_REDUCE_MAX ||
+                   id == TSR_GRAPH_REDUCE_MIN || id == TSR_GRAPH_REDUCE_PROD;
+    bool over = false;
+    if (!reduces || of->state < 0 || !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
+        return false;
+    for (size_t i = 0; i < count; i++) over = over || axes[i] == of->state;
+    if (!over) return false;
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue part = tsr_emit_reduce(&b, tsr_op_name(op), of->local, count, axes);
+    tsr_shape row = tsr_type_of(part).shape;
+    if (row.rank == TSR_RANK_MAX) return false;
+    memmove(row.dims + 1, row.dims, row.rank * sizeof row.dims[0]);
+    row.dims[0] = 1;
+    row.rank++;
+    MlirValue all = gather_leaves(s, &b, tsr_emit_reshape(&b, part, &row), 0);
+    MlirValue whole = tsr_emit_reduce(&b, tsr_op_name(op), all, 1, &first);
+    spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, whole);
+    s->replaced[s->replaced_count++] = op;
+    return true;
+}
+
+static void split_op(splitter *s, MlirOperation op) {
+    tsr_split split = read_op(s, op);
+    MlirValue operands[TSR_RULE_OPERANDS_MAX];
+    tsr_type results[TSR_RULE_RESULTS_MAX];
+    bool local = false, all_whole = true;
+    for (size_t i = 0; i < split.operand_count; i++)
+        all_whole = all_whole && split.operands[i] == TSR_SPLIT_WHOLE;
+    if (all_whole || split.result_count == 0) {
+        keep_op(s, op);
+        return;
+    }
+    if (!tsr_split_find(&split) && reduce_in_two(s, op)) return;
+    for (size_t i = 0; i < split.operand_count; i++)
+        local = local || split.operands[i] != TSR_SPLIT_WHOLE;
+    if (!local) {
+        keep_op(s, op);
+        return;
+    }
+    tsr_builder b = tsr_builder_before(op);
+    for (size_t i = 0; i < split.operand_count; i++) {
+        MlirValue operand = tsr_op_operand(op, i);
+        operands[i] = split.operands[i] == TSR_SPLIT_WHOLE ? whole_of(s, operand)
+                      : split.operands[i] == TSR_SPLIT_PARTIAL
+                          ? spread_of(s, operand)->local
+                          : part_of(s, &b, operand, split.operands[i], 0);
+    }
+    for (size_t i = 0; i < split.result_count; i++)
+        results[i] = divided(split.result_types[i], split.results[i], s->parts);
+    MlirOperation copy = clone_with(&b, op, operands, results);
+    if (split.results[0] >= 0)
+        set_size(copy, split.results[0], results[0].shape.dims[split.results[0]]);
+    for (size_t i = 0; i < split.result_count; i++)
+        spread_add(s, tsr_op_result(op, i), split.results[i], tsr_op_result(copy, i));
+    s->replaced[s->replaced_count++] = op;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* Arguments that data sets are bound to are split, others whole. */
+static bool split_argument(splitter *s, size_t index) {
+    MlirValue argument = mlirBlockGetArgument(tsr_op_body(s->func), (intptr_t)index);
+    tsr_graph_port port;
+    if (!tsr_graph_input_read(s->func, index, &port) || port.source != TSR_PORT_DATA) {
+        spread_add(s, argument, TSR_SPLIT_WHOLE, argument);
+        return true;
+    }
+    tsr_type type = tsr_type_of(argument);
+    if (type.shape.rank == 0 || type.shape.dims[0] == 0 || type.shape.dims[0] % s->parts != 0) {
+        tsr_diag_error(mlirOperationGetLocation(s->func), TSR_DIAG_SR_BATCH,
+                       "argument '%s' has a batch of %" PRIu64 "; expected a multiple of the "
+                       "%" PRIu64 " virtual ranks",
+                       port.name, type.shape.rank ? type.shape.dims[0] : 0, s->parts);
+        return false;
+    }
+    tsr_builder b = tsr_builder_before(mlirBlockGetFirstOperation(tsr_op_body(s->func)));
+    tsr_type part = divided(type, 0, s->parts);
+    b.location = mlirOperationGetLocation(s->func);
+    MlirValue rows = tsr_build_value(&b, "tessera_sr.leaf_rows", &argument, 1,
+                                     tsr_type_make(s->context, &part), NULL);
+    spread_add(s, argument, 0, rows);
+    return true;
+}
+
+static bool splitter_init(splitter *s) {
+    MlirBlock block = tsr_op_body(s->func);
+    size_t values = (size_t)mlirBlockGetNumArguments(block), ops = 0;
+    TSR_FOR_EACH_OP(op, block) {
+        values += tsr_op_result_count(op);
+        ops++;
+    }
+    s->capacity = (uint32_t)values;
+    s->spreads = TSR_NEW(&s->arena, spread, values + 1);
+    s->replaced = TSR_NEW(&s->arena, MlirOperation, ops + 1);
+    return s->spreads && s->replaced;
+}
+
+static bool split_entry(splitter *s) {
+    MlirBlock block = tsr_op_body(s->func);
+    MlirOperation first = mlirBlockGetFirstOperation(block);
+    bool ready = splitter_init(s);
+    TSR_ASSERT(ready);
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
+        if (!split_argument(s, (size_t)i)) return false;
+    for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
+        next = mlirOperationGetNextInBlock(op);
+        split_op(s, op);
+    }
+    while (s->replaced_count > 0) mlirOperationDestroy(s->replaced[--s->replaced_count]);
+    return true;
+}
+
+static bool is_training(MlirOperation func) {
+    tsr_entry_kind kind;
+    return tsr_op_is(func, "func.func") && tsr_op_has_body(func) &&
+           tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN;
+}
+
+static bool is_split(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (tsr_sr_is_leaf(op)) return true;
+    }
+    return false;
+}
+
+/* What leaves a region is looked at whole, between two launches. */
+static bool has_region(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (!tsr_op_is(op, "tessera_sr.enter")) continue;
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_BATCH,
+                       "a region of resilience cannot be run on several virtual ranks yet");
+        return true;
+    }
+    return false;
+}
+
+bool tsr_pass_virtual_ranks(MlirModule module) {
+    uint64_t parts = 1;
+    bool done = true, trains = false;
+    if (!find_parts(module, &parts)) return false;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (parts == 1 || !is_training(func)) continue;
+        trains = true;
+        if (has_region(func)) return false;
+        if (is_split(func)) continue;
+        splitter s = {.module = module,
+                      .func = func,
+                      .context = mlirOperationGetContext(func),
+                      .parts = parts};
+        done = split_entry(&s) && done;
+        tsr_arena_finish(&s.arena);
+    }
+    if (trains)
+        tsr_op_set(mlirModuleGetOperation(module), TSR_SR_VIRTUAL_RANKS,
+                   tsr_attr_make_i64(mlirModuleGetContext(module), (int64_t)parts));
+    return done;
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/loop.h"
+
+#include "runtime/transport/collective.h"
+
+#include <stdlib.h>
+
+typedef struct tsr_loop_exchange {
+    bool sums; /* else gathers */
+    tsr_reduction reduction;
+    char *bytes;  /* the result; of a sum, slot 0 */
+    size_t count; /* elements of a sum; bytes that a leaf gives to a gather */
+} exchange;
+
+typedef struct list_maker {
+    const tsr_loop_source *of;
+    uint32_t leaf; /* of this rank */
+    tsr_device_command *commands;
+    uint32_t *sources, count;
+    uint64_t cost_max;
+    uint32_t source;
+} list_maker;
+
+/* ---- lists of device commands ---- */
+
+static char *to_device(const list_maker *m, const void *host) {
+    const tsr_device_memory *memory = m->of->memory;
+    return memory->device + ((const char *)host - memory->host);
+}
+
+static void add_command(list_maker *m, tsr_device_command command) {
+    m->sources[m->count] = m->source;
+    m->commands[m->count++] = command;
+    if (command.cost > m->cost_max) m->cost_max = command.cost;
+}
+
+static const tsr_program_buffer *buffer_of(const list_maker *m, const tsr_program_command *command,
+                                           uint32_t i) {
+    return &m->of->entry->buffers[command->arguments[i]];
+}
+
+static void *argument_of(const list_maker *m, const tsr_program_command *command, uint32_t i) {
+    return m->of->find(m->of->user, m->leaf, buffer_of(m, command, i));
+}
+
+static bool add_launch(list_maker *m, const tsr_program_command *command) {
+    void **buffers = TSR_NEW(m->of->arena, void *, command->argument_count);
+    if (!buffers) return false;
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        buffers[i] = to_device(m, argument_of(m, command, i));
+    add_command(m, (tsr_device_command){.kernel = command->kernel,
+                                        .buffer_count = command->argument_count,
+                                        .buffers = buffers,
+                                        .grid = command->grid,
+                                        .cost = command->cost,
+                                        .location = command->location});
+    return true;
+}
+
+static bool add_copy(list_maker *m, void *to, const void *from, uint64_t size_bytes) {
+    void **buffers = TSR_NEW(m->of->arena, void *, 2);
+    if (!buffers) return false;
+    buffers[0] = to_device(m, to);
+    buffers[1] = to_device(m, from);
+    add_command(m, (tsr_device_command){.is_copy = true,
+                                        .buffer_count = 2,
+                                        .buffers = buffers,
+                                        .copy_bytes = size_bytes,
+                                        .location = ""});
+    return true;
+}
+
+static char *slot_of(const list_maker *m, uint32_t slot, char *sum, char *summand) {
+    return slot == TSR_LEAF_SUMMAND ? summand : sum + slot * m->of->sums_bytes;
+}
+
+static bool add_fold(list_maker *m, const tsr_program_command *command) {
+    char *sum = argument_of(m, command, 0), *summand = argument_of(m, command, 1);
+    tsr_leaf_fold fold;
+    tsr_leaves_fold(m->of->leaves, m->leaf, &fold);
+    if (fold.step_count == 0)
+        return add_copy(m, slot_of(m, fold.copy_to, sum, summand), summand,
+                        tsr_program_buffer_size(buffer_of(m, command, 0)));
+    for (uint32_t i = 0; i < fold.step_count; i++) {
+        void **buffers = TSR_NEW(m->of->arena, void *, 3);
+        if (!buffers) return false;
+        buffers[0] = to_device(m, slot_of(m, fold.steps[i].a, sum, summand));
+        buffers[1] = to_device(m, slot_of(m, fold.steps[i].b, sum, summand));
+        buffers[2] = to_device(m, slot_of(m, fold.steps[i].out, sum, summand));
+        add_command(m, (tsr_device_command){.kernel = command->kernel,
+                                            .buffer_count = 3,
+                                            .buffers = buffers,
+                                            .grid = command->grid,
+                                            .cost = command->cost,
+                                            .location = command->location});
+    }
+    return true;
+}
+
+static bool add_gather(list_maker *m, const tsr_program_command *command) {
+    uint64_t size = tsr_program_buffer_size(buffer_of(m, command, 1));
+    char *all = argument_of(m, command, 0);
+    return add_copy(m, all + (m->of->leaves->first + m->leaf) * size, argument_of(m, command, 1),
+                    size);
+}
+
+/* Commands [begin, end) of the program for one leaf. */
+static bool make_list(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, uint32_t end,
+                      tsr_device_list *list, uint32_t **out_sources) {
+    size_t count = 1;
+    for (uint32_t i = begin; i < end; i++)
+        count += of->entry->commands[i].opcode == TSR_OP_LEAF_SUM ? TSR_LEAF_STEPS_MAX : 1;
+    list_maker m = {.of = of,
+                    .leaf = leaf,
+                    .commands = TSR_NEW(of->arena, tsr_device_command, count),
+                    .sources = TSR_NEW(of->arena, uint32_t, count)};
+    if (!m.commands || !m.sources) return false;
+    for (m.source = begin; m.source < end; m.source++) {
+        const tsr_program_command *command = &of->entry->commands[m.source];
+        bool added = command->opcode == TSR_OP_LEAF_SUM      ? add_fold(&m, command)
+                     : command->opcode == TSR_OP_LEAF_GATHER ? add_gather(&m, command)
+                                                             : add_launch(&m, command);
+        if (!added) return false;
+    }
+    *list = (tsr_device_list){.name = of->name,
+                              .commands = m.commands,
+                              .command_count = m.count,
+                              .cost_max = m.cost_max,
+                              .guarded_command = m.count};
+    *out_sources = m.sources;
+    return true;
+}
+
+/* ---- what ranks exchange ---- */
+
+static tsr_reduction sum_of(tsr_dtype dtype) {
+    return dtype == TSR_DTYPE_F32   ? TSR_REDUCTION_SUM_F32
+           : dtype == TSR_DTYPE_F64 ? TSR_REDUCTION_SUM_F64
+                                    : TSR_REDUCTION_SUM_I64;
+}
+
+static int by_place(const void *a, const void *b) {
+    const exchange *x = a, *y = b;
+    if (x->sums != y->sums) return x->sums ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* Sums that lie side by side are one: what lies between is less than the alignment, and zero. */
+static void join_sums(tsr_loop *s) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < s->exchange_count; i++) {
+        exchange *next = &s->exchanges[i], *last = kept ? &s->exchanges[kept - 1] : NULL;
+        size_t size = tsr_reduction_get_size(next->reduction);
+        bool joins = last && last->sums && next->sums && last->reduction == next->reduction;
+        if (joins) {
+            size_t apart = (size_t)(next->bytes - last->bytes);
+            joins = apart - last->count * size < TSR_BUFFER_ALIGN_BYTES;
+            if (joins) last->count = apart / size + next->count;
+        }
+        if (!joins) s->exchanges[kept++] = *next;
+    }
+    s->exchange_count = kept;
+}
+
+static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t end, tsr_loop *s) {
+    s->exchanges = TSR_NEW(of->arena, exchange, (size_t)(end - begin) + 1);
+    if (!s->exchanges) return false;
+    for (uint32_t i = begin; i < end; i++) {
+        const tsr_program_command *command = &of->entry->commands[i];
+        if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
+        const tsr_program_buffer *result = &of->entry->buffers[command->arguments[0]];
+        bool sums = command->opcode == TSR_OP_LEAF_SUM;
+        uint64_t size = tsr_program_buffer_size(&of->entry->buffers[command->arguments[1]]);
+        s->exchanges[s->exchange_count++] =
+            (exchange){.sums = sums,
+                       .reduction = sum_of(result->dtype),
+                       .bytes = of->find(of->user, 0, result),
+                       .count = sums ? size / tsr_dtype_size(result->dtype) : size};
+    }
+    qsort(s->exchanges, s->exchange_count, sizeof *s->exchanges, by_place);
+    join_sums(s);
+    return true;
+}
+
+bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
+                   tsr_loop *out_loop) {
+    tsr_loop loop = {.list_count = source->leaves->count};
+    loop.lists = TSR_NEW(source->arena, tsr_device_list, (size_t)loop.list_count + 1);
+    loop.sources = TSR_NEW(source->arena, uint32_t *, (size_t)loop.list_count + 1);
+    if (!loop.lists || !loop.sources) return false;
+    for (uint32_t i = 0; i < loop.list_count; i++)
+        if (!make_list(source, i, begin, end, &loop.lists[i], &loop.sources[i])) return false;
+    if (!bind_exchanges(source, begin, end, &loop)) return false;
+    *out_loop = loop;
+    return true;
+}
+
+static tsr_result run_exchange(tsr_ctx *ctx, const exchange *e, tsr_transport *transport,
+                               const tsr_leaves *leaves, uint64_t sums_bytes) {
+    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    for (uint32_t r = 0; r <= leaves->rank_count; r++) {
+        first_leaf[r] = tsr_leaves_first(leaves, r);
+        first_byte[r] = first_leaf[r] * e->count;
+    }
+    if (!e->sums) return tsr_all_gather(ctx, transport, e->bytes, first_byte);
+    const tsr_reduce_options options = {.reduction = e->reduction,
+                                        .leaf_count = leaves->total,
+                                        .first_leaf = first_leaf,
+                                        .rows = e->bytes,
+                                        .stride_bytes = sums_bytes,
+                                        .count = e->count};
+    return tsr_all_reduce(ctx, transport, &options, e->bytes);
+}
+
+tsr_result tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
+                             const tsr_leaves *leaves, uint64_t sums_bytes) {
+    for (uint32_t i = 0; leaves->rank_count > 1 && i < loop->exchange_count; i++)
+        TRY(ctx, run_exchange(ctx, &loop->exchanges[i], transport, leaves, sums_bytes));
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A loop of a host program over the leaves of a rank: a list of device commands for each leaf,
+ * which folds what is summed, and what ranks exchange at its end. For executor.c.
+ */
+#ifndef TSR_RUNTIME_LOOP_H
+#define TSR_RUNTIME_LOOP_H
+
+#include "manifests/program.h"
+#include "runtime/device/device.h"
+#include "runtime/leaves.h"
+
+typedef struct tsr_loop {
+    uint32_t list_count;    /* leaves of this rank */
+    tsr_device_list *lists; /* in the arena, as all here */
+    uint32_t **sources;     /* of each list: the program's command of each of its commands */
+    struct tsr_loop_exchange *exchanges;
+    uint32_t exchange_count;
+} tsr_loop;
+
+/* What it is made from; borrowed. */
+typedef struct tsr_loop_source {
+    tsr_arena *arena;
+    const char *name;
+    const tsr_program_entry *entry;
+    const tsr_leaves *leaves;
+    const tsr_device_memory *memory;
+    uint64_t sums_bytes; /* from slot to slot */
+    /* The host's memory of a buffer, of leaf `leaf` of this rank. */
+    void *(*find)(void *user, uint32_t leaf, const tsr_program_buffer *buffer);
+    void *user;
+} tsr_loop_source;
+
+/* Of commands [begin, end); false without memory. */
+bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end, tsr_loop *out_loop);
+/* When all leaves of this rank have run. */
+TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
+                             const tsr_leaves *leaves, uint64_t sums_bytes);
+
+#endif

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -tessera-virtual-ranks -canonicalize -cse -split-input-file %s | FileCheck %s
+// Without a mesh, or with one that splits no batch, nothing changes.
+// RUN: tessera-opt -inline -tessera-autodiff -tessera-decompose %examples/digits/digits.mlir >%t.1
+// RUN: tessera-opt -tessera-virtual-ranks %t.1 | diff %t.1 -
+
+// A loss and a gradient: sums over the batch become sums over leaves; what follows is whole.
+// CHECK: module @mean attributes {tessera.mesh = {data = 2 : i64, model = 3 : i64}, tessera.virtual_ranks = 2 : i64}
+module @mean attributes {tessera.mesh = {data = 2, model = 3}} {
+  func.func @train(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
+      attributes {tessera.entry = "train"} {
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0 : tensor<8x4xf32> -> tensor<4x4xf32>
+    // CHECK-DAG: %[[W:.*]] = tessera.param "w"
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
+    // CHECK: %[[P:.*]] = tessera.mul %[[ROWS]], %[[W]] : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+    %p = tessera.mul %x, %w : tensor<8x4xf32>, tensor<4xf32> -> tensor<8x4xf32>
+    // CHECK: %[[S:.*]] = tessera.sum %[[P]] {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
+    // CHECK: %[[LOSS:.*]] = tessera_sr.leaf_sum %[[S]] : tensor<f32> -> tensor<f32>
+    %loss = tessera.sum %p {axes = [0, 1]} : tensor<8x4xf32> -> tensor<f32>
+    // CHECK: %[[G:.*]] = tessera.sum %[[ROWS]] {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
+    // CHECK: %[[SUM:.*]] = tessera_sr.leaf_sum %[[G]] : tensor<4xf32> -> tensor<4xf32>
+    // CHECK: %[[NEXT:.*]] = tessera.sub %[[W]], %[[SUM]]
+    %g = tessera.sum %x {axes = [0]} : tensor<8x4xf32> -> tensor<4xf32>
+    %next = tessera.sub %w, %g : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    // CHECK: tessera.assign %[[NEXT]] to "w"
+    tessera.assign %next to "w" : tensor<4xf32>
+    // CHECK: return %[[LOSS]]
+    return %loss : tensor<f32>
+  }
+
+  // Entries that do not train keep their batch.
+  // CHECK-LABEL: func.func @evaluate
+  // CHECK: tessera.exp %arg0 : tensor<7x4xf32>
+  func.func @evaluate(%x: tensor<7x4xf32> {tessera.data = "x"}) -> (tensor<7x4xf32> {tessera.name = "y"})
+      attributes {tessera.entry = "eval", tessera.rows_independent} {
+    %y = tessera.exp %x : tensor<7x4xf32>
+    return %y : tensor<7x4xf32>
+  }
+}
+
+// -----
+// A place in the batch is that of the whole batch: random numbers do not change. The number named is used, not the mesh.
+module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
+  // CHECK-LABEL: func.func @places
+  func.func @places(%x: tensor<8x3xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"})
+      attributes {tessera.entry = "train"} {
+    // CHECK-DAG: %[[TWO:.*]] = tessera.constant dense<2> : tensor<i64>
+    // CHECK-DAG: %[[LEAF:.*]] = tessera_sr.leaf : tensor<i64>
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0 : tensor<8x3xf32> -> tensor<2x3xf32>
+    // CHECK: %[[IOTA:.*]] = tessera.iota {axis = 0 : i64} : tensor<2x1xi64>
+    // CHECK: %[[FIRST:.*]] = tessera.mul %[[LEAF]], %[[TWO]] : tensor<i64>
+    // CHECK: %[[PLACE:.*]] = tessera.add %[[IOTA]], %[[FIRST]]
+    // CHECK: tessera.philox %[[PLACE]], %{{.*}}, %{{.*}} {stream = 7 : i64} : tensor<2x1xi64>, tensor<i64>, tensor<i64> -> tensor<2x1xf32>
+    %place = tessera.iota {axis = 0 : i64} : tensor<8x1xi64>
+    %step = tessera.step : tensor<i64>
+    %seed = tessera.seed : tensor<i64>
+    %noise = tessera.philox %place, %step, %seed {stream = 7 : i64} : tensor<8x1xi64>, tensor<i64>, tensor<i64> -> tensor<8x1xf32>
+    %y = tessera.mul %x, %noise : tensor<8x3xf32>, tensor<8x1xf32> -> tensor<8x3xf32>
+    %sum = tessera.sum %y {axes = [0, 1]} : tensor<8x3xf32> -> tensor<f32>
+    return %sum : tensor<f32>
+  }
+
+  // What needs all rows gets them; a dim behind the batch goes to the front and back.
+  // CHECK-LABEL: func.func @sorted
+  func.func @sorted(%x: tensor<8x3xf32> {tessera.data = "x"}) -> (tensor<3x8xf32> {tessera.name = "y"}, tensor<f32> {tessera.name = "top"})
+      attributes {tessera.entry = "train"} {
+    // CHECK: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0
+    // CHECK: %[[ALL:.*]] = tessera_sr.leaf_gather %[[ROWS]] : tensor<2x3xf32> -> tensor<8x3xf32>
+    // CHECK: tessera.sort %[[ALL]] {axis = 0 : i64} : tensor<8x3xf32>
+    %values:2 = tessera.sort %x {axis = 0 : i64} : tensor<8x3xf32> -> tensor<8x3xf32>, tensor<8x3xi64>
+    // CHECK: %[[T:.*]] = tessera.transpose %[[ROWS]] {permutation = [1, 0]} : tensor<2x3xf32> -> tensor<3x2xf32>
+    // CHECK: %[[E:.*]] = tessera.exp %[[T]] : tensor<3x2xf32>
+    // CHECK: %[[FRONT:.*]] = tessera.transpose %[[E]] {permutation = [1, 0]} : tensor<3x2xf32> -> tensor<2x3xf32>
+    // CHECK: %[[GATHERED:.*]] = tessera_sr.leaf_gather %[[FRONT]] : tensor<2x3xf32> -> tensor<8x3xf32>
+    // CHECK: tessera.transpose %[[GATHERED]] {permutation = [1, 0]} : tensor<8x3xf32> -> tensor<3x8xf32>
+    %t = tessera.transpose %x {permutation = [1, 0]} : tensor<8x3xf32> -> tensor<3x8xf32>
+    %e = tessera.exp %t : tensor<3x8xf32>
+    // A maximum over the batch: of each leaf's.
+    // CHECK: %[[MAX:.*]] = tessera.reduce_max %[[ROWS]] {axes = [0, 1]} : tensor<2x3xf32> -> tensor<f32>
+    // CHECK: %[[ONE:.*]] = tessera.reshape %[[MAX]] : tensor<f32> -> tensor<1xf32>
+    // CHECK: %[[MAXIMA:.*]] = tessera_sr.leaf_gather %[[ONE]] : tensor<1xf32> -> tensor<4xf32>
+    // CHECK: tessera.reduce_max %[[MAXIMA]] {axes = [0]}
+    %top = tessera.reduce_max %x {axes = [0, 1]} : tensor<8x3xf32> -> tensor<f32>
+    %first = tessera.slice %values#0 {start = [0, 0], size = [1, 1]} : tensor<8x3xf32> -> tensor<1x1xf32>
+    %scalar = tessera.reshape %first : tensor<1x1xf32> -> tensor<f32>
+    %y = tessera.add %top, %scalar : tensor<f32>, tensor<f32> -> tensor<f32>
+    return %e, %y : tensor<3x8xf32>, tensor<f32>
+  }
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs with leaves of virtual ranks: what they may say, their listing, their version.
+ */
+#include "manifests/program.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static tsr_config_port inputs[] = {
+    {.name = "x", .dtype = TSR_DTYPE_F32, .shape = {2, {8, 3}}, .source = TSR_PORT_DATA}};
+static tsr_config_port outputs[] = {
+    {.name = "y", .dtype = TSR_DTYPE_F32, .shape = {2, {2, 3}}, .source = TSR_PORT_ARGUMENT}};
+static tsr_config_entry entries[] = {{.name = "train",
+                                      .kind = TSR_ENTRY_TRAIN,
+                                      .batch = 8,
+                                      .input_count = 1,
+                                      .output_count = 1,
+                                      .inputs = inputs,
+                                      .outputs = outputs}};
+
+enum { X, NUMBER, PART, SUM, ALL, Y, BUFFERS, COMMANDS = 5 };
+
+typedef struct example {
+    tsr_config config;
+    tsr_program program;
+    const char *kernels[1];
+    tsr_program_entry entry;
+    tsr_program_buffer buffers[BUFFERS];
+    tsr_program_command commands[COMMANDS];
+    uint32_t arguments[COMMANDS][3];
+} example;
+
+/* y = the sum over four leaves of k(number, x); its gather is not read. */
+static void make_example(example *e) {
+    static const tsr_space spaces[] = {TSR_SPACE_INPUT, TSR_SPACE_LEAF_NUMBER, TSR_SPACE_LEAF,
+                                       TSR_SPACE_SUMS,  TSR_SPACE_WORKSPACE,   TSR_SPACE_OUTPUT};
+    static const uint32_t arguments[COMMANDS][3] = {
+        {0}, {NUMBER, X, PART}, {SUM, PART}, {ALL, PART}, {Y, SUM}};
+    static const uint32_t counts[] = {0, 3, 2, 2, 2};
+    static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF, TSR_OP_LAUNCH, TSR_OP_LEAF_SUM,
+                                         TSR_OP_LEAF_GATHER, TSR_OP_COPY};
+    *e = (example){.program = {.kernel_count = 1, .entry_count = 1}, .kernels = {"k"}};
+    e->config = (tsr_config){.version_major = 1,
+                             .name = "m",
+                             .producer = "test",
+                             .numerics = "portable",
+                             .virtual_ranks = 4,
+                             .entry_count = 1,
+                             .entries = entries};
+    memcpy(e->arguments, arguments, sizeof arguments);
+    for (int i = 0; i < BUFFERS; i++)
+        e->buffers[i] = (tsr_program_buffer){
+            .space = spaces[i], .dtype = TSR_DTYPE_F32, .shape = {2, {2, 3}}, .name = ""};
+    e->buffers[NUMBER].dtype = TSR_DTYPE_I64;
+    e->buffers[NUMBER].shape.rank = 0;
+    e->buffers[ALL].shape.dims[0] = 8;
+    for (int i = 0; i < COMMANDS; i++)
+        e->commands[i] = (tsr_program_command){.opcode = opcodes[i],
+                                               .grid = i == 0 ? 3 : i < 3,
+                                               .argument_count = counts[i],
+                                               .written_from = i == 1 ? 2 : 0,
+                                               .arguments = e->arguments[i],
+                                               .location = ""};
+    e->entry = (tsr_program_entry){.name = "train",
+                                   .workspace_bytes = 128,
+                                   .buffer_count = BUFFERS,
+                                   .command_count = COMMANDS,
+                                   .buffers = e->buffers,
+                                   .commands = e->commands};
+    e->program.kernels = e->kernels;
+    e->program.entries = &e->entry;
+}
+
+Test(leaves, the_example_is_valid_and_listed) {
+    static const char text[] = "program: 1 kernel, 1 entry\n"
+                               "entry @train (train, batch 8): workspace 128 bytes\n"
+                               "  %0 = input x : 2x3xf32\n"
+                               "  %1 = leaf number : i64\n"
+                               "  %2 = leaf +0 : 2x3xf32\n"
+                               "  %3 = sums +0 : 2x3xf32\n"
+                               "  %4 = workspace +0 : 8x3xf32\n"
+                               "  %5 = output y : 2x3xf32\n"
+                               "  0: for each leaf: the next 3\n"
+                               "  1: launch @k grid 1 read %1, %0 write %2\n"
+                               "  2: sum over leaves by @k grid 1: %3 <- %2\n"
+                               "  3: gather from leaves: %4 <- %2\n"
+                               "  4: copy %5 <- %3\n";
+    example e;
+    tsr_ctx ctx = {0};
+    tsr_buffer out = {0};
+    make_example(&e);
+    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+    tsr_program_format(&e.program, &e.config, &out);
+    cr_assert_str_eq(out.bytes, text);
+    tsr_buffer_finish(&out);
+    cr_assert_eq(tsr_program_space_bytes(&e.entry, TSR_SPACE_LEAF), 64);
+    e.buffers[PART].offset_bytes = 128;
+    cr_assert_eq(tsr_program_space_bytes(&e.entry, TSR_SPACE_LEAF), 192);
+    cr_assert_eq(tsr_program_space_bytes(&e.entry, TSR_SPACE_SUMS), 64);
+}
+
+Test(leaves, only_programs_with_loops_are_of_version_4) {
+    example e;
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_program again;
+    void *bytes;
+    size_t size;
+    make_example(&e);
+    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
+    unsigned char *version = (unsigned char *)bytes + 8;
+    cr_assert_eq(*version, 4);
+    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code, TSR_OK,
+                 "%s", ctx.error.text);
+    cr_assert_eq(again.entries[0].commands[0].opcode, TSR_OP_EACH_LEAF);
+    *version = 3;
+    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code,
+                 TSR_CORRUPT);
+    cr_assert(strstr(ctx.error.text, "expected 4 for what it holds, got 3"), "%s", ctx.error.text);
+    *version = 5;
+    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code,
+                 TSR_VERSION);
+    tsr_arena_finish(&arena);
+}
+
+#define REFUSED(change, message)                                                                   \
+    do {                                                                                           \
+        example e;                                                                                 \
+        tsr_ctx ctx = {0};                                                                         \
+        make_example(&e);                                                                          \
+        change;                                                                                    \
+        cr_expect_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_CORRUPT).code,            \
+                     TSR_CORRUPT, "%s", #change);                                                  \
+        cr_expect(strstr(ctx.error.text, message), "%s: %s", #change, ctx.error.text);             \
+    } while (0)
+
+Test(leaves, bad_ones_are_refused) {
+    REFUSED(e.config.virtual_ranks = 1, "as input 'x' has");
+    REFUSED(e.buffers[X].shape.dims[0] = 8, "expected 2x3xf32 as input 'x' has, got 8x3xf32");
+    REFUSED(e.buffers[NUMBER].shape.rank = 1, "a scalar i64");
+    REFUSED(e.buffers[NUMBER].offset_bytes = 64, "a scalar i64 at offset 0");
+    REFUSED(e.buffers[PART].offset_bytes = 8, "a multiple of 64, got 8");
+    REFUSED(e.buffers[PART].offset_bytes = UINT64_C(1) << 48, "inside the workspace");
+    REFUSED(e.buffers[SUM].index = 1, "expected 0 in the workspace, got 1");
+    REFUSED(e.buffers[Y].space = (tsr_space)19, "space: expected 1 ... 5 or 16 ... 18, got 19");
+    REFUSED(e.commands[0].grid = 0, "each_leaf: expected 1 ... 4 commands, got 0");
+    REFUSED(e.commands[0].grid = 5, "each_leaf: expected 1 ... 4 commands, got 5");
+    REFUSED(e.commands[0].kernel = 1, "each_leaf: expected no arguments");
+    REFUSED(e.commands[0].grid = 4,
+            "expected a launch, sum or gather in a loop over leaves, got 2");
+    REFUSED(e.commands[0].grid = 1, "leaf_sum: expected inside of a loop");
+    REFUSED(e.commands[0].grid = 2, "leaf_gather: expected inside of a loop");
+    REFUSED(e.commands[1] = e.commands[0], "expected the end of the loop before, got 3");
+    REFUSED(e.arguments[1][2] = NUMBER, "may be written, got space 18");
+    REFUSED(e.arguments[1][2] = SUM, "may be written, got space 17");
+    REFUSED(e.arguments[1][2] = Y, "a place of the leaf, written in a loop, got space 3");
+    REFUSED(e.arguments[2][0] = PART, "a buffer of sums and one of a leaf, got spaces 16 and 16");
+    REFUSED(e.commands[2].kernel = 1, "kernel: expected less than 1, got 1");
+    REFUSED(e.commands[2].grid = 0, "grid: expected 1");
+    REFUSED(e.commands[2].written_from = 1, "leaf_sum: expected 2 arguments and written_from 0");
+    REFUSED(e.buffers[SUM].shape.dims[0] = 3, "leaf_sum: expected one type, got 3x3xf32 and");
+    REFUSED((e.buffers[SUM].dtype = e.buffers[PART].dtype = TSR_DTYPE_I32), "f32, f64 or i64");
+    REFUSED(e.commands[3].grid = 1, "leaf_gather: expected 2 arguments");
+    REFUSED(e.buffers[ALL].shape.dims[0] = 6, "expected a place of 96 bytes in the workspace");
+    REFUSED(e.arguments[4][1] = PART, "arguments[1]: expected a buffer seen outside of loops");
+    REFUSED(e.arguments[4][1] = X, "arguments[1]: expected a buffer seen outside of loops");
+}
