@@ -46,7 +46,7 @@ typedef struct tsr_package {
     const char *schedule; /* schedule as JSON */
     size_t schedule_size_bytes;
     const char *deployment; /* what passes made of mesh and state, as JSON; NULL: nothing */
-    char *provenance; /* bundle/provenance.h: what it was built from */
+    char *provenance;       /* bundle/provenance.h: what it was built from */
     size_t provenance_size_bytes;
     tsr_package_weights weights;
     const tsr_package_target *targets;

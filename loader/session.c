@@ -13,6 +13,7 @@
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/train.h"
+#include "runtime/transport/collective.h"
 
 #include <string.h>
 
@@ -228,11 +229,12 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
     if (self->options.record && self->options.replay)
         FAIL(ctx, TSR_USAGE, "a run is either recorded or replayed, not both");
     if (!self->options.record && !self->options.replay) return TSR_SUCCESS;
-    TRY(ctx, digest_data(ctx, self));
+    if (!self->model->transport) TRY(ctx, digest_data(ctx, self));
     if (!self->options.replay) return TSR_SUCCESS;
     TRY(ctx, tsr_replay_open(ctx, self->options.replay, &self->replay));
     TRY(ctx, check_header(ctx, self, tsr_replay_get_header(self->replay)));
     self->job.replay = self->replay;
+    self->job.replays = true;
     uint64_t last = tsr_replay_get_last_step(self->replay);
     if (self->options.steps == 0 || self->options.steps > last) self->job.last_step = last;
     return TSR_SUCCESS;
@@ -358,12 +360,72 @@ static tsr_result handle_events(tsr_ctx *ctx, session *self) {
     return run_handler(ctx, self, "recovery", entry->on_recovery);
 }
 
-static tsr_result begin_state(tsr_ctx *ctx, session *self) {
+static tsr_result begin_first(tsr_ctx *ctx, session *self) {
     if (self->replay) return begin_replay(ctx, self);
     if (!self->options.state_directory) return initialize(ctx, self);
     TRY(ctx, check_memory(ctx, self));
     TRY(ctx, recover(ctx, self));
     return tsr_store_reserve(ctx, self->store, self->model->state, self->model->state_count);
+}
+
+/* ---- ranks ---- */
+
+static bool is_first(const session *self) {
+    return !self->model->transport || self->model->transport->rank == 0;
+}
+
+/* What all ranks have to be told alike, as one hash. */
+static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
+    tsr_transport *t = self->model->transport;
+    tsr_digest bundle = tsr_model_get_digest(self->model);
+    tsr_hasher hasher;
+    if (!t) return TSR_SUCCESS;
+    tsr_digest numerics = tsr_hash(self->model->numerics, strlen(self->model->numerics));
+    const uint64_t numbers[] = {self->options.steps,      self->options.save_every,
+                                self->options.eval_every, self->options.has_seed,
+                                self->options.seed,       self->job.entry};
+    TRY(ctx, tsr_agree(ctx, t, "bundles", &bundle, sizeof bundle));
+    TRY(ctx, tsr_agree(ctx, t, "numerics", &numerics, sizeof numerics));
+    TRY(ctx, tsr_agree(ctx, t, "steps, intervals, seeds and entries", numbers, sizeof numbers));
+    TRY(ctx, digest_data(ctx, self));
+    tsr_hasher_init(&hasher);
+    for (size_t i = 0; i < self->digest_count; i++)
+        tsr_hasher_update(&hasher, &self->digests[i].digest, sizeof self->digests[i].digest);
+    tsr_digest data = tsr_hasher_finish(&hasher);
+    return tsr_agree(ctx, t, "data", &data, sizeof data);
+}
+
+typedef struct begun {
+    tsr_position position;
+    uint64_t last_step, replays;
+} begun;
+
+/* What the first rank found in its state directory or log goes to all. */
+static tsr_result begin_state(tsr_ctx *ctx, session *self) {
+    tsr_transport *t = self->model->transport;
+    uint64_t deadline_ns = t ? t->deadline_ns : 0;
+    tsr_result result = is_first(self) ? begin_first(ctx, self) : TSR_SUCCESS;
+    if (is_first(self) && !result.code) result = handle_events(ctx, self);
+    if (!t || t->rank_count == 1 || result.code) return result;
+    t->region = "state";
+    t->deadline_ns = 0; /* reading it may take long */
+    if (!is_first(self)) TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
+    begun begin = {self->job.position, self->job.last_step, self->job.replays};
+    TRY(ctx, tsr_broadcast(ctx, t, 0, &begin, sizeof begin));
+    self->job.position = begin.position;
+    self->job.last_step = begin.last_step;
+    self->job.replays = begin.replays != 0;
+    for (size_t i = 0; i < self->model->state_count; i++) {
+        const tsr_tensor *tensor = &self->model->state[i];
+        uint64_t size = 0;
+        bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+        TSR_ASSERT(fits);
+        TRY(ctx, tsr_broadcast(ctx, t, 0, tensor->data, (size_t)size));
+    }
+    t->deadline_ns = deadline_ns;
+    if (is_first(self)) return TSR_SUCCESS;
+    self->model->filled = true;
+    return tsr_model_load_constants(ctx, self->model);
 }
 
 static tsr_result track(tsr_ctx *ctx, session *self) {
@@ -448,6 +510,7 @@ static void fill_job(session *self) {
     const tsr_train_options *options = &self->options;
     self->job.config = &self->model->config;
     self->job.executor = self->model->executor;
+    self->job.transport = self->model->transport;
     self->job.eval_every = options->eval_every;
     self->job.save_every = options->save_every;
     self->job.state = self->model->state;
@@ -462,9 +525,10 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     if (self->options.steps == 0 && !self->options.replay)
         FAIL(ctx, TSR_USAGE, "steps is 0; expected at least 1");
     TRY(ctx, bind_data(ctx, self));
+    if (!is_first(self)) self->options.record = self->options.replay = NULL;
+    TRY(ctx, agree_on_run(ctx, self));
     TRY(ctx, open_log(ctx, self));
     TRY(ctx, begin_state(ctx, self));
-    TRY(ctx, handle_events(ctx, self));
     TRY(ctx, begin_log(ctx, self));
     if (self->options.begun)
         self->options.begun(self->options.callbacks.user, &self->recovery, &self->job.position);

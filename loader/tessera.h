@@ -49,6 +49,9 @@ typedef struct tsr_ranks_options {
  * is that of the first one: TSR_RANK names the rank, where it was and why it ended. */
 TSR_API TSR_RESULT tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_rank_body body,
                                  void *user);
+/* This process as a rank of the MPI job (mpirun, srun) that it was started by. TSR_USAGE in builds
+ * without MPI. A rank that fails ends the job. */
+TSR_API TSR_RESULT tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user);
 /* From 0. */
 TSR_API uint32_t tsr_rank_get_number(const tsr_transport *transport);
 

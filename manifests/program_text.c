@@ -78,7 +78,7 @@ static bool format_ordered(const tsr_program_command *command, const tsr_program
                                         [TSR_OP_LEAVE] = "leave",
                                         [TSR_OP_EXPORT] = "export",
                                         [TSR_OP_IMPORT] = "import"};
-    if (command->opcode < TSR_OP_ENTER) return false;
+    if (command->opcode < TSR_OP_ENTER || command->opcode > TSR_OP_AWAIT) return false;
     if (command->opcode == TSR_OP_AWAIT)
         tsr_buffer_printf(out, "await %u", command->kernel);
     else

@@ -338,10 +338,8 @@ typedef struct place {
     const tsr_executor *executor;
     size_t entry;
 } place;
-
 static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *buffer) {
-    const place *p = user;
-    return find_buffer(p->executor, p->entry, leaf, buffer);
+    return find_buffer(((place *)user)->executor, ((place *)user)->entry, leaf, buffer);
 }
 
 /* A part of its own; it writes no tensor. */
@@ -385,9 +383,8 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
 
 /* List `index` of a part; NULL behind the last. */
 static tsr_device_list *list_of(part *at, uint32_t index) {
-    uint32_t count = at->loop ? at->loop->list_count : 1;
-    if (index >= count) return NULL;
-    return at->loop ? &at->loop->lists[index] : &at->list;
+    if (!at->loop) return index ? NULL : &at->list;
+    return index < at->loop->list_count ? &at->loop->lists[index] : NULL;
 }
 
 /* What goes to the device goes with the first list that runs, and comes back with the last. */
@@ -568,14 +565,11 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
     return executor->entries[entry].outputs[output];
 }
 
-const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *executor) {
-    return &executor->leaves;
-}
+const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *e) { return &e->leaves; }
 
 uint64_t tsr_executor_get_leaf_rows(const tsr_executor *executor, size_t entry) {
     const tsr_config_entry *config = &executor->config->entries[entry];
-    bool leaves = has_leaves(executor->config, config);
-    return config->batch / (leaves ? executor->config->virtual_ranks : 1);
+    return config->batch / (has_leaves(executor->config, config) ? executor->leaves.total : 1);
 }
 
 void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, size_t input,
@@ -667,15 +661,14 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
 
 static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                            const tsr_loop *loop) {
-    const tsr_program_entry *source = &executor->program->entries[entry];
     tsr_fault fault;
-    for (uint32_t i = 0; i < loop->list_count; i++) {
-        uint32_t command = 0;
+    for (uint32_t i = 0, command = 0; i < loop->list_count; i++) {
         TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory,
                                              &loop->lists[i], &fault, &command));
         if (fault.kind != TSR_FAULT_NONE)
-            return report_fault(ctx, executor, entry, executor->leaves.first + i,
-                                &source->commands[loop->sources[i][command]], &fault);
+            return report_fault(
+                ctx, executor, entry, executor->leaves.first + i,
+                &executor->program->entries[entry].commands[loop->sources[i][command]], &fault);
     }
     return tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves,
                              executor->sums_bytes);

@@ -29,25 +29,21 @@ static bool are_siblings(const tsr_leaves *leaves, tsr_subtree a, tsr_subtree b)
 }
 
 void tsr_leaves_fold(const tsr_leaves *leaves, uint32_t index, tsr_leaf_fold *out_fold) {
-    tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX + 1];
-    uint32_t depth = 0;
+    tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX], top = {leaves->first + index, 1};
     TSR_ASSERT(index < leaves->count);
-    for (uint32_t i = 0; i <= index; i++) {
-        *out_fold = (tsr_leaf_fold){.copy_to = depth};
-        tsr_subtree top = {leaves->first + i, 1};
-        uint32_t slot = TSR_LEAF_SUMMAND;
-        while (depth > 0 && are_siblings(leaves, stack[depth - 1], top)) {
-            depth--;
-            out_fold->steps[out_fold->step_count++] =
-                (tsr_leaf_step){.out = depth, .a = depth, .b = slot};
-            slot = depth;
-            top.first_leaf = stack[depth].first_leaf;
-            top.leaf_count += stack[depth].leaf_count;
-        }
-        TSR_ASSERT(depth < sizeof stack / sizeof stack[0]);
-        stack[depth++] = top;
-        out_fold->slots_taken = depth;
+    uint32_t depth = tsr_tree_cover(leaves->total, leaves->first, index, NULL);
+    TSR_ASSERT(depth < sizeof stack / sizeof stack[0]);
+    tsr_tree_cover(leaves->total, leaves->first, index, stack);
+    *out_fold = (tsr_leaf_fold){.copy_to = depth};
+    for (uint32_t slot = TSR_LEAF_SUMMAND; depth > 0 && are_siblings(leaves, stack[depth - 1], top);
+         slot = depth) {
+        depth--;
+        out_fold->steps[out_fold->step_count++] =
+            (tsr_leaf_step){.out = depth, .a = depth, .b = slot};
+        top.first_leaf = stack[depth].first_leaf;
+        top.leaf_count += stack[depth].leaf_count;
     }
+    out_fold->slots_taken = depth + 1;
 }
 
 uint32_t tsr_leaves_count_slots(const tsr_leaves *leaves) {

@@ -22,15 +22,16 @@ typedef struct arguments {
     const char *entry, *state_dir, *resume, *cpu, *device, *params, *export_params, *record,
         *replay, *metrics, *store_log, *out;
     uint64_t generation;
-    uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory;
+    uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts;
+    tsr_transport *transport; /* of a rank; NULL: one process alone */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
-    bool require_signature, check, json;
+    bool require_signature, check, json, mpi;
     tsr_flag_list keys, weights_dirs;
     tsr_flag_pairs data, inputs, outputs;
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 34, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 37, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -74,6 +75,11 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "take at most this much of a GPU's memory", 1, UINT32_MAX, false},
         {"--threads", TSR_FLAG_COUNT, &a->threads, "N", "default: every CPU this process may use",
          1, UINT32_MAX, false},
+        {"--ranks", TSR_FLAG_COUNT, &a->ranks, "W",
+         "processes that train together, each with a part of the batch", 1, 1024, false},
+        {"--restarts", TSR_FLAG_COUNT, &a->restarts, "N",
+         "go on from the last generation when a rank dies, N times", 0, UINT32_MAX, false},
+        {"--mpi", TSR_FLAG_SWITCH, &a->mpi, NULL, "be a rank of an MPI job", 0, 0, false},
         {"--strict", TSR_FLAG_SWITCH, &a->strict, NULL,
          "accept only canonical bytes, all verified first", 0, 0, false},
         {"--key", TSR_FLAG_LIST, &a->keys, "PUB",
@@ -122,6 +128,9 @@ static unsigned modes_of(const char *flag) {
         {"--steps", MODE_TRAIN | MODE_REPLAY},
         {"--save-every", MODE_TRAIN},
         {"--keep", MODE_TRAIN | MODE_PRUNE},
+        {"--ranks", MODE_TRAIN | MODE_REPLAY},
+        {"--restarts", MODE_TRAIN},
+        {"--mpi", MODE_TRAIN | MODE_REPLAY},
         {"--store-log", MODE_TRAIN},
         {"-o", MODE_EXPORT_STATE},
         {"--generation", MODE_EXPORT_STATE},
@@ -277,6 +286,10 @@ static void bind_pairs(const tsr_flag_pairs *pairs, tsr_binding *out_bindings) {
         out_bindings[i] = (tsr_binding){pairs->pairs[i].name, pairs->pairs[i].value};
 }
 
+static bool is_first(const arguments *a) {
+    return !a->transport || tsr_rank_get_number(a->transport) == 0;
+}
+
 static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
     tsr_binding data[TSR_FLAG_PAIRS_MAX];
     tsr_train_summary summary;
@@ -316,7 +329,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
     tsr_result logged = tsr_state_log_close(metrics.code ? &(tsr_ctx){0} : &closing, &log);
     if (!metrics.code) metrics = logged;
     TRY(ctx, result);
-    print_outcome(a, &summary, report->first_step);
+    if (is_first(a)) print_outcome(a, &summary, report->first_step);
     return metrics.code ? tsr_error_adopt(ctx, &closing) : TSR_SUCCESS;
 }
 
@@ -428,6 +441,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                                  .device = a->device,
                                  .device_memory_max = a->device_memory << 20,
                                  .threads = (unsigned)a->threads,
+                                 .transport = a->transport,
                                  .keys = a->keys.texts,
                                  .key_count = a->keys.count,
                                  .require_signature = a->require_signature,
@@ -447,7 +461,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
                 (double)tsr_model_get_memory_plan(model).total_bytes / (1 << 20));
     TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
-    if (a->export_params)
+    if (a->export_params && is_first(a))
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
 done:
     tsr_model_close(ctx, model);
@@ -491,11 +505,59 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
                            NULL);
 }
 
+static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
+    tsr_report report = {0};
+    TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics));
+    ctx->log = tsr_report_log;
+    ctx->log_user = &report;
+    tsr_result result = run(ctx, a, &report);
+    tsr_ctx closing = tsr_ctx_fork(ctx);
+    tsr_result finished = tsr_report_finish(&closing, &report);
+    if (finished.code && !result.code) result = tsr_error_adopt(ctx, &closing);
+    ctx->log = NULL;
+    return result;
+}
+
+/* Only the first rank tells of the run; the others' errors come through the transport. */
+static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
+    arguments own = *(const arguments *)user;
+    own.transport = transport;
+    if (tsr_rank_get_number(transport) > 0) {
+        own.quiet = true;
+        own.metrics = own.store_log = NULL;
+        ctx->log_level = TSR_LOG_ERROR;
+    }
+    return run_reported(ctx, &own);
+}
+
+/* What was asked for holds for the beginning; then the run goes on where it was. */
+static void resume_newest(void *user, uint32_t attempt) {
+    (void)attempt;
+    ((arguments *)user)->resume = NULL;
+}
+
+static tsr_result run_ranks(tsr_ctx *ctx, arguments *a) {
+    const tsr_ranks_options options = {.size_bytes = sizeof options,
+                                       .rank_count = (uint32_t)a->ranks,
+                                       .restarts = (uint32_t)a->restarts,
+                                       .stop = &stop_requested,
+                                       .restarting = resume_newest};
+    if (a->restarts && !a->state_dir)
+        FAIL(ctx, TSR_USAGE, "--restarts needs --state-dir, where the last generation is");
+    if (a->restarts && a->record)
+        FAIL(ctx, TSR_USAGE, "--restarts and --record exclude each other: a log has one beginning");
+    ctx->log = tsr_tool_log;
+    ctx->log_user = (void *)(uintptr_t)tool;
+    catch_signals();
+    tsr_result result = tsr_ranks_run(ctx, &options, run_rank, a);
+    ctx->log = NULL;
+    return result;
+}
+
 static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     tsr_flag flags[FLAG_COUNT];
     const char *positional[ARGUMENTS_MAX];
     size_t count = 0;
-    tsr_report report = {0};
     fill_flags(a, flags);
     if (argc > ARGUMENTS_MAX)
         FAIL(ctx, TSR_USAGE, "%d arguments are given; at most %d are accepted", argc,
@@ -515,15 +577,12 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
              "tells more",
              count);
     a->bundle = positional[0];
-    TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics));
-    ctx->log = tsr_report_log;
-    ctx->log_user = &report;
-    tsr_result result = run(ctx, a, &report);
-    tsr_ctx closing = tsr_ctx_fork(ctx);
-    tsr_result finished = tsr_report_finish(&closing, &report);
-    if (finished.code && !result.code) result = tsr_error_adopt(ctx, &closing);
-    ctx->log = NULL;
-    return result;
+    if (a->ranks == 0) {
+        if (a->restarts) FAIL(ctx, TSR_USAGE, "--restarts needs --ranks");
+        return a->mpi ? tsr_ranks_join_job(ctx, run_rank, a) : run_reported(ctx, a);
+    }
+    if (a->mpi) FAIL(ctx, TSR_USAGE, "--mpi and --ranks both start ranks; give one");
+    return run_ranks(ctx, a);
 }
 
 int main(int argc, char **argv) {

@@ -236,21 +236,27 @@ def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
 // ---- virtual ranks ---------------------------------------------------------------------------
 
 // What tessera-virtual-ranks makes: the ops between these are run once for each leaf, on its rows.
-class Sr_LeafOp_<string mnemonic, string what> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
+class Sr_LeafOp_<string mnemonic, string what, string more> : Sr_CommonOp<Sr_Dialect, mnemonic, [Pure]> {
   let summary = what;
+  let description = more;
   let results = (outs AnyRankedTensor:$result);
 }
-def Sr_LeafOp : Sr_LeafOp_<"leaf", "the leaf's number, from 0"> {
+def Sr_LeafOp : Sr_LeafOp_<"leaf", "the leaf's number, from 0",
+    "A scalar of an integer type. Random ops count their elements from it, as if there were no leaves."> {
   let assemblyFormat = "attr-dict `:` type($result)";
 }
-class Sr_LeafTakeOp<string mnemonic, string what> : Sr_LeafOp_<mnemonic, what> {
+class Sr_LeafTakeOp<string mnemonic, string what, string more> : Sr_LeafOp_<mnemonic, what, more> {
   let arguments = (ins AnyRankedTensor:$input);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
-def Sr_LeafRowsOp : Sr_LeafTakeOp<"leaf_rows", "the leaf's rows of an argument: of dim 0">;
-def Sr_LeafSumOp : Sr_LeafTakeOp<"leaf_sum", "the sum over leaves, by the binary tree"> {
+def Sr_LeafRowsOp : Sr_LeafTakeOp<"leaf_rows", "the leaf's rows of an argument: of dim 0",
+    "`[N, ...] -> [N / V, ...]` for V leaves; V divides N (TSR-0612). Leaf i has the rows from i * N / V.">;
+def Sr_LeafSumOp : Sr_LeafTakeOp<"leaf_sum", "the sum over leaves, by the binary tree",
+    "Leaves 2 i and 2 i + 1 are added, then what they gave, in pairs, up to the root: the same bits however "
+    "many ranks share the leaves. `combine` is the function that adds two."> {
   let arguments = (ins AnyRankedTensor:$input, OptionalAttr<FlatSymbolRefAttr>:$combine);
 }
-def Sr_LeafGatherOp : Sr_LeafTakeOp<"leaf_gather", "what all leaves have, side by side along dim 0">;
+def Sr_LeafGatherOp : Sr_LeafTakeOp<"leaf_gather", "what all leaves have, side by side along dim 0",
+    "`[N, ...] -> [N * V, ...]`, in the order of the leaves; every rank has the whole.">;
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TableGen glue of dialect `tile`, and the syntax of tile.func and of its types. The rules of its ops
-// are in C (compiler/tile/verify.c).
+// TableGen glue of dialect `tile`, and the syntax of tile.func and of its types. The rules of its
+// ops are in C (compiler/tile/verify.c).
 // clang-format off
 #include "compiler/shim/shim.h"
 
@@ -111,8 +111,7 @@ mlir::ParseResult FuncOp::parse(mlir::OpAsmParser &parser, mlir::OperationState 
             parser.parseAttribute(count, parser.getBuilder().getI64Type(), name, result.attributes))
             return mlir::failure();
     }
-    if (parser.parseOptionalAttrDictWithKeyword(result.attributes))
-        return mlir::failure();
+    if (parser.parseOptionalAttrDictWithKeyword(result.attributes)) return mlir::failure();
     return parser.parseRegion(*result.addRegion(), arguments);
 }
 
@@ -127,8 +126,8 @@ void FuncOp::print(mlir::OpAsmPrinter &printer) {
     for (const char *name : counts)
         if (auto count = (*this)->getAttrOfType<mlir::IntegerAttr>(name))
             printer << ' ' << name << ' ' << count.getInt();
-    printer.printOptionalAttrDictWithKeyword(
-        (*this)->getAttrs(), {"sym_name", "grid", "warps", "registers", "shared"});
+    printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
+                                             {"sym_name", "grid", "warps", "registers", "shared"});
     printer << ' ';
     printer.printRegion(getBody(), false, true);
 }

@@ -161,20 +161,33 @@ def Target_PreparedOp : Target_Place<"prepared"> {
   }];
   let arguments = (ins I64Attr:$index);
   let assemblyFormat = "$index attr-dict `:` type($result)";
+}
+
 def Target_LeafAllocOp : Target_Place<"leaf_alloc"> {
   let summary = "what a leaf of the virtual ranks keeps for a later loop: a place for each of them";
+  let description = [{
+    The type is that of one leaf; `offset` is where leaf 0 lies in the space of the leaves, in bytes. A command
+    outside of loops does not use it.
+  }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
 def Target_SumAllocOp : Target_Place<"sum_alloc"> {
   let summary = "a sum over leaves, and places for the sums of subtrees on the way to it";
+  let description = [{
+    The type is that of the sum; `offset` is where it lies, in bytes. A rank needs one place for each level of
+    the tree it works on at a time.
+  }];
   let arguments = (ins I64Attr:$offset);
   let assemblyFormat = "`offset` $offset attr-dict `:` type($result)";
 }
 
 def Target_LeafNumberOp : Target_Place<"leaf_number"> {
   let summary = "the number of the leaf at hand, from 0; only read";
+  let description = [{
+    A scalar; only commands between tessera_target.each_leaf and its end read it.
+  }];
   let assemblyFormat = "attr-dict `:` type($result)";
 }
 
@@ -206,6 +219,10 @@ def Target_CopyOp : Target_Op<"copy", [HasParent<"FuncOp">, SameTypeOperands]> {
 
 def Target_EachLeafOp : Target_Op<"each_leaf", [HasParent<"FuncOp">]> {
   let summary = "the next commands run once for each leaf of the virtual ranks, then ranks exchange";
+  let description = [{
+    `commands` counts the commands that follow and belong to the loop. Loops are not nested. A rank runs its
+    own leaves in ascending order; what tessera_target.leaf_sum and leaf_gather name is there behind the loop.
+  }];
   let arguments = (ins I64Attr:$commands);
   let assemblyFormat = "$commands attr-dict";
 }
@@ -219,6 +236,10 @@ def Target_LeafSumOp : Target_SymbolUse<"leaf_sum", [HasParent<"FuncOp">, SameTy
 
 def Target_LeafGatherOp : Target_Op<"leaf_gather", [HasParent<"FuncOp">]> {
   let summary = "first operand: the second of all leaves, side by side along dim 0";
+  let description = [{
+    `[N, ...] -> [N * V, ...]` for V leaves, in their order. The whole is there when the loop has ended on all
+    ranks.
+  }];
   let arguments = (ins Target_Buffer:$all, Target_Buffer:$part);
   let assemblyFormat = "$all `,` $part attr-dict `:` type($all) `,` type($part)";
 }

@@ -617,6 +617,21 @@ tsr_result tsr_shared_join(tsr_ctx *ctx, const tsr_shared_join_options *options,
     return TSR_SUCCESS;
 }
 
+void tsr_shared_describe(int fd, uint32_t rank, char *out_text, size_t size_bytes) {
+    shared s = {.fd = -1};
+    tsr_ctx ctx = {0};
+    out_text[0] = '\0';
+    tsr_result result = reopen(&ctx, &s, fd);
+    if (!result.code) result = use_layout(&ctx, &s);
+    if (!result.code && rank < s.base.rank_count && atomic_load(&s.seats[rank].joined)) {
+        place there = place_of(&s, rank);
+        snprintf(out_text, size_bytes, "in region '%s' at step %llu, after %s %llu", there.region,
+                 there.step, there.operation, there.number);
+    }
+    if (s.memory) munmap(s.memory, s.memory_bytes);
+    if (s.fd >= 0) close(s.fd);
+}
+
 void *tsr_shared_get_heap(tsr_transport *t, size_t *out_size_bytes) {
     TSR_ASSERT(t->kind == &shared_kind);
     shared *s = (shared *)t;

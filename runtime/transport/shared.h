@@ -32,6 +32,9 @@ typedef struct tsr_shared_join_options {
 /* TSR_LOCKED: that rank has joined already. TSR_CORRUPT: not such memory. */
 TSR_RESULT tsr_shared_join(tsr_ctx *ctx, const tsr_shared_join_options *options,
                            tsr_transport **out_transport);
+/* Where rank `rank` of this memory was last: "in region 'train' at step 7, after barrier 12"; empty
+ * where it never joined, or the memory cannot be read. */
+void tsr_shared_describe(int fd, uint32_t rank, char *out_text, size_t size_bytes);
 /* The rank's own heap, zero at first, aligned to a page; it lives as long as the transport. */
 void *tsr_shared_get_heap(tsr_transport *t, size_t *out_size_bytes);
 

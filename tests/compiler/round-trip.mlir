@@ -68,3 +68,14 @@ tsched.func @k0_packed(%x: tensor<8x96xf32>, %s: tensor<6x96x16xf32>) -> tensor<
   %0 = tessera.matmul %x, %u : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
   tsched.return %0 : tensor<8x96xf32>
 }
+
+// -----
+
+func.func @leaves(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>)
+    attributes {tessera.entry = "train"} {
+  %number = tessera_sr.leaf : tensor<i64>
+  %rows = tessera_sr.leaf_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
+  %sum = tessera_sr.leaf_sum %rows : tensor<4x4xf32> -> tensor<4x4xf32>
+  %all = tessera_sr.leaf_gather %rows : tensor<4x4xf32> -> tensor<8x4xf32>
+  return %all, %sum, %number : tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>
+}

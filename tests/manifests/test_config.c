@@ -343,7 +343,7 @@ Test(config, members_have_their_types_and_values) {
          "inputs 'step': expected i64 for the step, got i32"},
         {"\"virtualRanks\":1", "\"virtualRanks\":0", TSR_CORRUPT, "expected 1 ... 65536, got 0"},
         {"\"virtualRanks\":1", "\"virtualRanks\":3", TSR_CORRUPT,
-         "entry 'predict': batch: expected a multiple of the 3 virtual ranks, got 64"},
+         "entry 'train': batch: expected a multiple of the 3 virtual ranks, got 64"},
         {"\"virtualRanks\":1", "\"virtualRanks\":4", TSR_OK, NULL},
     };
     check_edits(edits, sizeof edits / sizeof edits[0]);

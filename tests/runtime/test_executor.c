@@ -97,7 +97,8 @@ static void init(void) {
                  ctx.error.text);
     cr_assert_eq(tsr_threads_create(&ctx, 1, &threads).code, TSR_OK);
     cr_assert_eq(tsr_device_cpu_create(&ctx, kernels, threads, &device).code, TSR_OK);
-    cr_assert_eq(tsr_executor_create(&ctx, &config, &program, device, &executor).code, TSR_OK);
+    cr_assert_eq(tsr_executor_create(&ctx, &config, &program, device, NULL, &executor).code,
+                 TSR_OK);
     float *w = tsr_executor_get_tensor(executor, 0);
     for (int i = 0; i < 4; i++) w[i] = (float)i;
 }
@@ -146,7 +147,7 @@ Test(executor, prepares_again_after_a_change_from_outside) {
 
 Test(executor, plans_what_it_prepares) {
     tsr_memory_plan plan;
-    cr_assert_eq(tsr_executor_plan(&ctx, &config, &program, &plan).code, TSR_OK);
+    cr_assert_eq(tsr_executor_plan(&ctx, &config, &program, NULL, &plan).code, TSR_OK);
     cr_assert_eq(plan.prepared_bytes, TSR_BUFFER_ALIGN_BYTES);
     cr_assert_eq(plan.total_bytes,
                  plan.tensor_bytes + plan.prepared_bytes + plan.workspace_bytes + plan.port_bytes);

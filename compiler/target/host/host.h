@@ -30,10 +30,10 @@ TSR_RESULT tsr_host_program(tsr_ctx *ctx, MlirModule module, const tsr_config *c
 
 /* What a written module carries besides its own level, so that it alone is enough to go on from. */
 typedef enum tsr_document {
-    TSR_DOCUMENT_NAME,     /* what the model is called where its module has no name */
-    TSR_DOCUMENT_GRAPH,    /* the source as Graph IR, with locations */
-    TSR_DOCUMENT_SCHEDULE, /* the schedule as JSON */
-    TSR_DOCUMENT_CONFIG,   /* the config as JSON (manifests/config.h) */
+    TSR_DOCUMENT_NAME,       /* what the model is called where its module has no name */
+    TSR_DOCUMENT_GRAPH,      /* the source as Graph IR, with locations */
+    TSR_DOCUMENT_SCHEDULE,   /* the schedule as JSON */
+    TSR_DOCUMENT_CONFIG,     /* the config as JSON (manifests/config.h) */
     TSR_DOCUMENT_DEPLOYMENT, /* what passes made of mesh and state (manifests/deployment.h) */
     TSR_DOCUMENT_COUNT
 } tsr_document;

@@ -4,84 +4,14 @@
  * (tensor, output or workspace) · place (the workspace) · emit (buffers, launches with the marks of
  * regions between them, then copies).
  */
-#include "compiler/target/host/plan.h"
-
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/memory_plan.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/leaves.h"
+#include "compiler/target/host/planner.h"
 #include "manifests/program.h"
 
 #include <string.h>
-
-enum { NONE = UINT32_MAX };
-
-/* One SSA value of an entry, or a temporary copy of a tensor. */
-typedef struct value {
-    tsr_program_buffer buffer;
-    MlirLocation location;
-    uint32_t maker;      /* launch that writes it; NONE for what is there */
-    uint32_t first;      /* launch from which on its place is taken: maker, or its loop's begin */
-    uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
-    bool read_at_end;    /* returned or assigned */
-    bool imported;       /* written before launch `maker`, not by it */
-    uint32_t next_of;    /* tensor it is assigned to, or NONE */
-    uint32_t output;     /* output it is returned as, or NONE */
-    uint32_t plan_index; /* in the workspace plan */
-} value;
-
-typedef enum launch_kind {
-    KIND_LAUNCH,
-    KIND_SUM,    /* over leaves; the kernel adds two of them */
-    KIND_GATHER, /* no kernel */
-} launch_kind;
-
-typedef struct launch {
-    launch_kind kind;
-    MlirOperation call, kernel;
-    uint32_t loop; /* NONE: runs once */
-} launch;
-
-/* What orders others and launches nothing: begin and end of a region, export, import, await. */
-typedef struct mark {
-    MlirOperation op;
-    uint32_t at;     /* the launch it stands before */
-    MlirValue token; /* in the host program */
-} mark;
-typedef struct loop {
-    uint32_t begin, end; /* launches */
-} loop;
-
-typedef struct end_copy {
-    uint32_t to, from; /* values */
-} end_copy;
-
-typedef struct planner {
-    tsr_ctx *ctx;
-    tsr_arena *arena;
-    const tsr_config *config;
-    const tsr_config_entry *entry;
-    MlirModule module; /* holds tessera_target.kernels, and the entry */
-    tsr_prepared_list *prepared;
-    MlirOperation func;
-    value *values;
-    uint32_t value_count, value_capacity;
-    tsr_value_map numbers;
-    launch *launches;
-    uint32_t launch_count;
-    mark *marks;
-    uint32_t mark_count;
-    tsr_value_map tokens; /* token -> mark that gives it */
-    uint32_t left;        /* launches before this one may have to run again, or be given up */
-    loop *loops;          /* over leaves */
-    uint32_t loop_count;
-    uint32_t last_fault;    /* launch; NONE if there is none */
-    uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
-    bool *tensor_bound;     /* a launch writes its next value in place */
-    end_copy *copies;
-    uint32_t copy_count;
-    MlirLocation at; /* of the op being read */
-} planner;
 
 /* ---- collect ---- */
 
@@ -364,41 +294,6 @@ static TSR_RESULT keep_boundaries(planner *p) {
         }
     }
     return TSR_SUCCESS;
-}
-
-/* ---- loops ---- */
-
-static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
-    return v->maker != NONE && p->launches[v->maker].loop == loop_number &&
-           p->launches[v->maker].kind == KIND_LAUNCH;
-}
-
-/* A loop's launches run again for the next leaf: what it reads from outside stays until its end,
- * what all leaves make is there from its begin on. What one leaf makes for a later loop gets a
- * place for each leaf. */
-static void stretch_lives(planner *p) {
-    for (uint32_t i = 0; i < p->value_count; i++) {
-        value *v = &p->values[i];
-        v->first = v->maker;
-        if (v->maker == NONE || v->imported || p->launches[v->maker].kind == KIND_LAUNCH) continue;
-        const loop *in = &p->loops[p->launches[v->maker].loop];
-        v->first = in->begin;
-        if (v->first_end < in->end) v->first_end = in->end;
-    }
-    for (uint32_t i = 0; i < p->launch_count; i++) {
-        const launch *l = &p->launches[i];
-        if (l->loop == NONE) continue;
-        for (size_t k = 0; k < tsr_op_operand_count(l->call); k++) {
-            value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, k))];
-            if (made_in(p, v, l->loop)) continue;
-            if (v->first_end < p->loops[l->loop].end) v->first_end = p->loops[l->loop].end;
-            if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE ||
-                p->launches[v->maker].kind != KIND_LAUNCH)
-                continue;
-            v->buffer.space = TSR_SPACE_LEAF;
-            v->first = p->loops[p->launches[v->maker].loop].begin;
-        }
-    }
 }
 
 /* ---- bind ---- */
@@ -832,7 +727,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
     TRY(ctx, keep_boundaries(&p));
-    stretch_lives(&p);
+    tsr_planner_stretch_lives(&p);
     TRY(ctx, read_sinks(&p));
     bind_values(&p);
     TRY(ctx, plan_copies(&p));

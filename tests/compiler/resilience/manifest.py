@@ -46,7 +46,7 @@ def build(folder, name, text):
     with open(f"{folder}/{name}.mlir", "w") as file:
         file.write(text)
     return subprocess.run([aot, "build", f"{folder}/{name}.mlir", "-o", f"{folder}/{name}.tsb", "--target", "cpu:x86-64-v3",
-                           "--dump=autodiff,program", f"--dump-dir={folder}/{name}.d"], capture_output=True, text=True)
+                           "--virtual-ranks", "1", "--dump=autodiff,program", f"--dump-dir={folder}/{name}.d"], capture_output=True, text=True)
 
 
 def stored(path):

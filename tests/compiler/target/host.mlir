@@ -61,6 +61,8 @@ tessera_target.func @step workspace 256 attributes {on_recovery = @mend} {
   %t = tessera_target.export "stage" to(%w : memref<64xf32>) from(%a : memref<64xf32>) after(%l)
   // CHECK: tessera_target.await %[[T]]
   tessera_target.await %t
+}
+
 // CHECK: tessera_target.kernel @add
 tessera_target.kernel @add : (memref<64xf32>, memref<64xf32>) -> memref<64xf32> grid 1
 // CHECK: tessera_target.func @leaves workspace 512 {

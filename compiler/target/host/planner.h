@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What plan.c and plan_loops.c share.
+ */
+#ifndef TSR_COMPILER_TARGET_HOST_PLANNER_H
+#define TSR_COMPILER_TARGET_HOST_PLANNER_H
+
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/host/plan.h"
+#include "manifests/program.h"
+
+enum { NONE = UINT32_MAX };
+
+/* One SSA value of an entry, or a temporary copy of a tensor. */
+typedef struct value {
+    tsr_program_buffer buffer;
+    MlirLocation location;
+    uint32_t maker;      /* launch that writes it; NONE for what is there */
+    uint32_t first;      /* launch from which on its place is taken: maker, or its loop's begin */
+    uint32_t first_end;  /* first launch that no longer reads it: last reader + 1, or 0 */
+    bool read_at_end;    /* returned or assigned */
+    bool imported;       /* written before launch `maker`, not by it */
+    uint32_t next_of;    /* tensor it is assigned to, or NONE */
+    uint32_t output;     /* output it is returned as, or NONE */
+    uint32_t plan_index; /* in the workspace plan */
+} value;
+
+typedef enum launch_kind {
+    KIND_LAUNCH,
+    KIND_SUM,    /* over leaves; the kernel adds two of them */
+    KIND_GATHER, /* no kernel */
+} launch_kind;
+
+typedef struct launch {
+    launch_kind kind;
+    MlirOperation call, kernel;
+    uint32_t loop; /* NONE: runs once */
+} launch;
+
+/* What orders others and launches nothing: begin and end of a region, export, import, await. */
+typedef struct mark {
+    MlirOperation op;
+    uint32_t at;     /* the launch it stands before */
+    MlirValue token; /* in the host program */
+} mark;
+typedef struct loop {
+    uint32_t begin, end; /* launches */
+} loop;
+
+typedef struct end_copy {
+    uint32_t to, from; /* values */
+} end_copy;
+
+typedef struct planner {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    const tsr_config *config;
+    const tsr_config_entry *entry;
+    MlirModule module; /* holds tessera_target.kernels, and the entry */
+    tsr_prepared_list *prepared;
+    MlirOperation func;
+    value *values;
+    uint32_t value_count, value_capacity;
+    tsr_value_map numbers;
+    launch *launches;
+    uint32_t launch_count;
+    mark *marks;
+    uint32_t mark_count;
+    tsr_value_map tokens; /* token -> mark that gives it */
+    uint32_t left;        /* launches before this one may have to run again, or be given up */
+    loop *loops;          /* over leaves */
+    uint32_t loop_count;
+    uint32_t last_fault;    /* launch; NONE if there is none */
+    uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
+    bool *tensor_bound;     /* a launch writes its next value in place */
+    end_copy *copies;
+    uint32_t copy_count;
+    MlirLocation at; /* of the op being read */
+} planner;
+
+/* Lives of values that loops over leaves read or make. */
+void tsr_planner_stretch_lives(planner *p);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tsr_ranks_run: one process a rank. The caller's process starts them and waits; it computes
+ * nothing. Ranks see the death of one another by the transport, end by themselves and say where it
+ * was; what they say lies in a page that all share.
+ */
+#include "loader/tessera.h"
+#include "runtime/base/options.h"
+#include "runtime/transport/mpi_job.h"
+#include "runtime/transport/shared.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TEXT_MAX = 1024,
+    SPIN_NS = 50 * 1000,
+    GRACE_MS = 10 * 1000, /* a rank that ends its last save has so long */
+};
+
+#define FIRST_DEADLINE_NS UINT64_C(120000000000) /* until steps have been timed */
+
+typedef struct rank_report {
+    uint32_t code; /* tsr_code; written last */
+    char text[TEXT_MAX];
+} rank_report;
+
+typedef struct child {
+    pid_t pid; /* 0: over */
+    int pidfd;
+    int signal, status; /* how it ended; 0 and an exit status, or a signal */
+    uint32_t order;     /* of its end among all */
+} child;
+
+typedef struct group {
+    tsr_ranks_options options;
+    tsr_rank_body body;
+    void *user;
+    int fd; /* of the shared memory */
+    rank_report *reports;
+    child *children;
+    uint32_t running, ended;
+    uint64_t failed_at_ms; /* when the first one ended badly; 0: none has */
+    bool stopping, killed;
+    pid_t parent;
+} group;
+
+static uint64_t now_ms(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000u + (uint64_t)time.tv_nsec / 1000000u;
+}
+
+uint32_t tsr_rank_get_number(const tsr_transport *transport) { return transport->rank; }
+
+/* ---- one rank ---- */
+
+/* Ranks share the processors of the process evenly, where there is one for each at least. */
+static void bind_processors(uint32_t rank, uint32_t rank_count) {
+    cpu_set_t all, own;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    uint32_t count = (uint32_t)CPU_COUNT(&all), number = 0;
+    if (rank_count < 2 || count < rank_count) return;
+    uint32_t first = count * rank / rank_count, end = count * (rank + 1) / rank_count;
+    CPU_ZERO(&own);
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (!CPU_ISSET(cpu, &all)) continue;
+        if (number >= first && number < end) CPU_SET(cpu, &own);
+        number++;
+    }
+    (void)sched_setaffinity(0, sizeof own, &own);
+}
+
+/* Whatever it did: others learn of a failure, and it leaves. */
+static tsr_result work_and_leave(tsr_ctx *ctx, tsr_transport *transport, tsr_rank_body body,
+                                 void *user) {
+    tsr_result result = body(ctx, transport, user);
+    if (result.code) tsr_transport_fail(transport, (tsr_code)result.code, ctx->error.text);
+    tsr_transport_close(transport);
+    return result;
+}
+
+tsr_result tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user) {
+    tsr_transport *transport = NULL;
+    TRY(ctx, tsr_mpi_open(ctx, FIRST_DEADLINE_NS, &transport));
+    return work_and_leave(ctx, transport, body, user);
+}
+
+static tsr_result be_rank(tsr_ctx *ctx, const group *g, uint32_t rank) {
+    const tsr_shared_join_options options = {.size_bytes = sizeof options,
+                                             .fd = g->fd,
+                                             .rank = rank,
+                                             .deadline_ns = FIRST_DEADLINE_NS,
+                                             .spin_ns = SPIN_NS};
+    tsr_transport *transport = NULL;
+    TRY(ctx, tsr_shared_join(ctx, &options, &transport));
+    return work_and_leave(ctx, transport, g->body, g->user);
+}
+
+static void run_child(const tsr_ctx *from, const group *g, uint32_t rank) {
+    tsr_ctx ctx = tsr_ctx_fork(from);
+    rank_report *report = &g->reports[rank];
+    (void)setpgid(0, 0); /* a terminal's signals reach it through the caller, once */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != g->parent) _exit(TSR_RANK);
+    bind_processors(rank, g->options.rank_count);
+    tsr_result result = be_rank(&ctx, g, rank);
+    if (result.code) snprintf(report->text, sizeof report->text, "%s", ctx.error.text);
+    report->code = (uint32_t)result.code;
+    fflush(NULL);
+    _exit(result.code);
+}
+
+/* ---- all of them ---- */
+
+static tsr_result start_one(tsr_ctx *ctx, group *g, uint32_t rank) {
+    child *c = &g->children[rank];
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot start rank %u of %u", rank,
+                   g->options.rank_count);
+    if (pid == 0) run_child(ctx, g, rank);
+    *c = (child){.pid = pid};
+    g->running++;
+    c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (c->pidfd < 0) FAIL_ERRNO(ctx, TSR_MACHINE, errno, "cannot watch rank %u", rank);
+    return TSR_SUCCESS;
+}
+
+static void signal_all(const group *g, int number) {
+    for (uint32_t r = 0; r < g->options.rank_count; r++)
+        if (g->children[r].pid) kill(g->children[r].pid, number);
+}
+
+static void note_end(group *g, uint32_t rank) {
+    child *c = &g->children[rank];
+    siginfo_t info = {0};
+    if (waitid(P_PID, (id_t)c->pid, &info, WEXITED) != 0) return;
+    if (info.si_code == CLD_EXITED)
+        c->status = info.si_status;
+    else
+        c->signal = info.si_status;
+    if (c->pidfd >= 0) close(c->pidfd);
+    c->pid = 0;
+    c->order = g->ended++;
+    g->running--;
+    if ((c->signal || c->status) && !g->failed_at_ms) g->failed_at_ms = now_ms();
+}
+
+static void pass_on_stop(group *g) {
+    if (!g->options.stop || !*g->options.stop || g->stopping) return;
+    g->stopping = true;
+    signal_all(g, SIGTERM);
+}
+
+/* Until all have ended. After a failure the others end by themselves, or are ended. */
+static void wait_for_all(group *g) {
+    struct pollfd polls[TSR_TRANSPORT_RANKS_MAX];
+    uint32_t ranks[TSR_TRANSPORT_RANKS_MAX];
+    while (g->running > 0) {
+        nfds_t count = 0;
+        for (uint32_t r = 0; r < g->options.rank_count; r++) {
+            if (!g->children[r].pid) continue;
+            polls[count] = (struct pollfd){.fd = g->children[r].pidfd, .events = POLLIN};
+            ranks[count++] = r;
+        }
+        int ready = poll(polls, count, 100);
+        pass_on_stop(g);
+        for (nfds_t i = 0; ready > 0 && i < count; i++)
+            if (polls[i].revents) note_end(g, ranks[i]);
+        if (g->failed_at_ms && !g->killed && now_ms() - g->failed_at_ms > GRACE_MS) {
+            g->killed = true;
+            signal_all(g, SIGKILL);
+        }
+    }
+}
+
+static const char *describe_end(const child *c, char *out, size_t size) {
+    if (c->signal)
+        snprintf(out, size, "was ended by signal %d (%s)", c->signal, strsignal(c->signal));
+    else
+        snprintf(out, size, "ended with exit code %d", c->status);
+    return out;
+}
+
+/* The rank whose end explains the others': the first that was ended from outside, else the first
+ * with an error of its own, else the first. */
+static uint32_t find_cause(const group *g) {
+    uint32_t best = UINT32_MAX, best_weight = 0;
+    for (uint32_t r = 0; r < g->options.rank_count; r++) {
+        const child *c = &g->children[r];
+        uint32_t code = g->reports[r].code;
+        if (!c->signal && !c->status) continue;
+        bool from_outside = c->signal && !g->killed;
+        uint32_t weight = from_outside ? 3 : code && code != TSR_RANK ? 2 : c->signal ? 0 : 1;
+        if (best == UINT32_MAX || weight > best_weight ||
+            (weight == best_weight && c->order < g->children[best].order)) {
+            best = r;
+            best_weight = weight;
+        }
+    }
+    return best;
+}
+
+/* What a rank that lived on said of it. */
+static const char *find_witness(const group *g, uint32_t cause) {
+    for (uint32_t r = 0; r < g->options.rank_count; r++)
+        if (r != cause && g->reports[r].code == TSR_RANK) return g->reports[r].text;
+    return NULL;
+}
+
+static tsr_result judge(tsr_ctx *ctx, const group *g) {
+    char end[128];
+    uint32_t cause = find_cause(g);
+    if (cause == UINT32_MAX) return TSR_SUCCESS;
+    const rank_report *report = &g->reports[cause];
+    if (report->code) {
+        if (report->code == TSR_RANK) FAIL(ctx, TSR_RANK, "%s", report->text);
+        FAIL(ctx, (tsr_code)report->code, "rank %u: %s", cause, report->text);
+    }
+    describe_end(&g->children[cause], end, sizeof end);
+    const char *witness = find_witness(g, cause);
+    if (witness) FAIL(ctx, TSR_RANK, "rank %u %s: %s", cause, end, witness);
+    char where[256] = "";
+    tsr_shared_describe(g->fd, cause, where, sizeof where);
+    FAIL(ctx, TSR_RANK, "rank %u %s%s%s", cause, end, where[0] ? " " : "", where);
+}
+
+static tsr_result run_once(tsr_ctx *ctx, group *g) {
+    const tsr_shared_options shared = {.size_bytes = sizeof shared,
+                                       .rank_count = g->options.rank_count};
+    g->running = g->ended = 0;
+    g->failed_at_ms = 0;
+    g->killed = false;
+    memset(g->reports, 0, g->options.rank_count * sizeof *g->reports);
+    memset(g->children, 0, g->options.rank_count * sizeof *g->children);
+    TRY(ctx, tsr_shared_create(ctx, &shared, &g->fd));
+    tsr_result result = TSR_SUCCESS;
+    for (uint32_t r = 0; r < g->options.rank_count && !result.code; r++)
+        result = start_one(ctx, g, r);
+    if (result.code) {
+        g->killed = true;
+        signal_all(g, SIGKILL);
+    }
+    wait_for_all(g);
+    if (!result.code) result = judge(ctx, g);
+    close(g->fd);
+    return result;
+}
+
+/* A rank that died or hung may do better the next time; other errors come again. */
+static bool is_worth_another(const group *g, tsr_result result, uint32_t tried) {
+    return result.code == TSR_RANK && tried < g->options.restarts && !g->stopping;
+}
+
+static tsr_result run_all(tsr_ctx *ctx, group *g) {
+    for (uint32_t tried = 0;; tried++) {
+        tsr_result result = run_once(ctx, g);
+        if (!is_worth_another(g, result, tried)) return result;
+        tsr_log(ctx, TSR_LOG_WARNING, "%s; all ranks start again, %u of %u times", ctx->error.text,
+                tried + 1, g->options.restarts);
+        if (g->options.restarting) g->options.restarting(g->user, tried + 1);
+    }
+}
+
+tsr_result tsr_ranks_run(tsr_ctx *ctx, const tsr_ranks_options *options, tsr_rank_body body,
+                         void *user) {
+    group g = {.body = body, .user = user, .parent = getpid()};
+    TRY(ctx, tsr_options_copy(ctx, "tsr_ranks_options", options, &g.options, sizeof g.options));
+    if (g.options.rank_count == 0 || g.options.rank_count > TSR_TRANSPORT_RANKS_MAX)
+        FAIL(ctx, TSR_USAGE, "%u ranks are asked for; expected 1 to %d", g.options.rank_count,
+             TSR_TRANSPORT_RANKS_MAX);
+    size_t bytes = g.options.rank_count * sizeof *g.reports;
+    void *reports = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    g.children = calloc(g.options.rank_count, sizeof *g.children);
+    tsr_result result = TSR_SUCCESS;
+    if (reports == MAP_FAILED || !g.children)
+        result = tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory for %u ranks",
+                           g.options.rank_count);
+    g.reports = reports;
+    if (!result.code) result = run_all(ctx, &g);
+    if (reports != MAP_FAILED) munmap(reports, bytes);
+    free(g.children);
+    return result;
+}

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Several ranks: the same bits for any number of them, saved by one and resumed by others; ranks that die or hang.
+. "$(dirname "$0")/common.sh"
+
+# States lie in memory where that can be: this is about ranks, not about a disk.
+STATES=$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d -p "$WORK")
+trap 'rm -rf "$WORK" "$STATES"' EXIT
+
+build() { "$AOT" build "$DIGITS/digits.mlir" --target cpu:x86-64-v3 "$@"; }
+train() { "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; }
+launch() { exec "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; } # behind it `&`: then $! is the launcher
+now_ms() { echo $(($(date +%s%N) / 1000000)); }
+ranks_of() { pgrep -P "$1"; } # in the order they were started
+wait_for_step() { # FILE STEP
+    local tries=0
+    until grep -q "\"step\":$2," "$1" 2>/dev/null || [ $((tries += 1)) -gt 1000 ]; do sleep 0.02; done
+}
+
+check "eight virtual ranks" build -o ranks.tsb --virtual-ranks 8
+train --steps 40 >alone.out
+expected=$(state_of alone.out)
+for w in 1 2 3 4 8; do
+    expect "$w ranks: the same bits" 0 "^state $expected step 40" train --steps 40 --ranks $w --threads 1
+done
+expect "the evaluation too" 0 'accuracy' "$RUN" ranks.tsb "${DATA[@]}" "${TEST_DATA[@]}" --steps 20 --ranks 2 --eval-every 10
+
+expect "saved by two" 0 'step 20' train --steps 20 --ranks 2 --state-dir "$STATES/S"
+expect "resumed by four" 0 'step 30 generation 2' train --steps 30 --ranks 4 --state-dir "$STATES/S"
+expect "resumed by one: as if undisturbed" 0 "^state $expected step 40 generation 3" train --steps 40 --state-dir "$STATES/S"
+expect "recorded by two" 0 'step 12' train --steps 12 --ranks 2 --record log
+expect "replayed by four" 0 'replay matches' train --replay log --ranks 4
+expect "replayed by one" 0 'replay matches' train --replay log
+
+expect "more ranks than virtual ones" 6 '9 ranks for 8 virtual ranks' train --steps 9 --ranks 9
+expect "a bundle of one virtual rank" 6 '2 ranks for 1 virtual rank' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 9 --ranks 2
+expect "ranks of an evaluation" 6 '--ranks does not apply' "$RUN" ranks.tsb --entry evaluate "${TEST_DATA[@]}" --ranks 2
+expect "restarts without a state" 6 'needs --state-dir' train --steps 9 --ranks 2 --restarts 1
+expect "restarts without ranks" 6 'needs --ranks' train --steps 9 --restarts 1 --state-dir "$STATES/T"
+expect "data that is not there" 7 "cannot open" "$RUN" ranks.tsb --data "images=none.npy" --data "labels=$DIGITS/train-labels.npy" --steps 9 --ranks 2
+expect "a batch that no 7 can share" 9 'TSR-0612' build -o seven.tsb --virtual-ranks 7
+
+# A rank dies: seen at once, named; what was committed stays.
+for victim in 1 2 3; do
+    rm -rf "$STATES/K" m.jsonl
+    launch --steps 100000 --ranks 3 --state-dir "$STATES/K" --save-every 20 --metrics m.jsonl >k.out 2>k.err &
+    launcher=$!
+    wait_for_step m.jsonl 50
+    pid=$(ranks_of $launcher | sed -n "${victim}p")
+    began=$(now_ms)
+    kill -KILL "$pid"
+    wait $launcher
+    code=$?
+    took=$(($(now_ms) - began))
+    checks=$((checks + 1))
+    echo "rank $((victim - 1)) killed: the run ended after $took ms: $(tail -n 1 k.err)"
+    cp k.err .err && cp k.out .out
+    [ $code -eq 22 ] || fail "exit code $code after a kill; expected 22"
+    grep -Eq "rank $((victim - 1)) was ended by signal 9 .*: rank $((victim - 1)) died in region '[a-z ]*' at step [0-9]+" k.err ||
+        fail "the rank, region and step are not named"
+    expect "what was committed is whole" 0 '' "$RUN" fsck "$STATES/K"
+done
+step=$("$RUN" ls "$STATES/K" | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
+expect "and is resumed" 0 "step $((step + 7))" train --steps $((step + 7)) --ranks 2 --state-dir "$STATES/K"
+
+# With restarts the end is as if nothing had happened.
+train --steps 400 >undisturbed.out
+undisturbed=$(state_of undisturbed.out)
+launch --steps 400 --ranks 2 --state-dir "$STATES/R" --save-every 10 --restarts 100 --metrics r.jsonl >r.out 2>r.err &
+launcher=$!
+for kill_number in 1 2 3 4 5; do
+    wait_for_step r.jsonl $((kill_number * 50))
+    pid=$(ranks_of $launcher | sed -n "$((kill_number % 2 + 1))p")
+    [ -n "$pid" ] && kill -KILL "$pid"
+done
+wait $launcher || fail "a run with restarts failed"
+cp r.err .err && cp r.out .out
+checks=$((checks + 1))
+[ "$(state_of r.out)" = "$undisturbed" ] || fail "restarts changed the bits"
+grep -q 'all ranks start again, 1 of 100 times' r.err || fail "no restart was told"
+
+# A rank that stands still is found by its deadline.
+rm -f m.jsonl
+launch --steps 1000000 --ranks 2 --metrics m.jsonl >h.out 2>h.err &
+launcher=$!
+wait_for_step m.jsonl 60
+pid=$(ranks_of $launcher | sed -n 2p)
+began=$(now_ms)
+kill -STOP "$pid"
+wait $launcher
+code=$?
+echo "a rank stopped: the run ended after $(($(now_ms) - began)) ms: $(tail -n 1 h.err)"
+cp h.err .err && cp h.out .out
+checks=$((checks + 1))
+[ $code -eq 22 ] || fail "exit code $code after a rank stopped; expected 22"
+grep -q 'rank 1 hangs: it did not come to' h.err || fail "the rank that hangs is not named"
+
+# SIGTERM to the run: all ranks end at one step, and save it.
+rm -f m.jsonl
+launch --steps 1000000 --ranks 2 --state-dir "$STATES/G" --metrics m.jsonl >g.out 2>g.err &
+launcher=$!
+wait_for_step m.jsonl 30
+kill -TERM $launcher
+wait $launcher
+code=$?
+cp g.err .err && cp g.out .out
+checks=$((checks + 1))
+[ $code -eq 0 ] || fail "exit code $code after SIGTERM; expected 0"
+grep -q 'stopped by a signal at step [0-9]* of 1000000' g.out || fail "the step is not told"
+finish
