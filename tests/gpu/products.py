@@ -184,7 +184,7 @@ CASES = {
     'out32': Product(200, 136, 320, out='f32', through=False), 'ragged': Product(1000, 776, 200),
     'ragged_t': Product(136, 72, 88, at=True, bt=True, stages=2), 'tiny': Product(8, 8, 8),
     'tf32': Product(384, 256, 288, dtype='f32', out='f32', bt=True, tile=(128, 128, 32), through=False),
-    'batched': Product(200, 136, 152, batch=5), 'batched_t': Product(128, 64, 96, batch=3, at=True, bt=True),
+    'batched': Product(200, 136, 152, batch=5), 'batched_t': Product(128, 64, 96, batch=3, at=True, bt=True, tile=(128, 64, 64)),
     'odd': Product(131, 77, 93), 'odd_t': Product(130, 75, 94, at=True, bt=True), 'half_pitch': Product(132, 140, 180),
     'one_stage': Product(256, 256, 512, stages=1), 'many_stages': Product(256, 128, 1024, stages=8, tile=(128, 64, 64)),
     'one_group': Product(256, 256, 256, warps=4, tile=(64, 128, 64)), 'three_groups': Product(500, 248, 256, warps=12, tile=(192, 128, 64)),
