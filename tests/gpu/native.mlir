@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entries that `native` runs, built with --numerics native.
+func.func @plain(%a: tensor<512x768xbf16> {tessera.name = "a"}, %b: tensor<768x1024xbf16> {tessera.name = "b"})
+    -> (tensor<512x1024xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b : tensor<512x768xbf16>, tensor<768x1024xbf16> -> tensor<512x1024xbf16>
+  return %y : tensor<512x1024xbf16>
+}
+func.func @fused(%a: tensor<1024x768xbf16> {tessera.name = "fa"}, %b: tensor<768x512xbf16> {tessera.name = "fb"},
+                 %c: tensor<512xbf16> {tessera.name = "fc"})
+    -> (tensor<1024x512xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b : tensor<1024x768xbf16>, tensor<768x512xbf16> -> tensor<1024x512xbf16>
+  %s = tessera.add %m, %c : tensor<1024x512xbf16>, tensor<512xbf16> -> tensor<1024x512xbf16>
+  %y = tessera.gelu %s {approximate = "tanh"} : tensor<1024x512xbf16>
+  return %y : tensor<1024x512xbf16>
+}
+func.func @odd(%a: tensor<131x93xbf16> {tessera.name = "oa"}, %b: tensor<93x77xbf16> {tessera.name = "ob"})
+    -> (tensor<131x77xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b : tensor<131x93xbf16>, tensor<93x77xbf16> -> tensor<131x77xbf16>
+  return %y : tensor<131x77xbf16>
+}
+func.func @turned(%a: tensor<264x136xf16> {tessera.name = "ta"}, %b: tensor<200x264xf16> {tessera.name = "tb"})
+    -> (tensor<136x200xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {transpose_a = true, transpose_b = true} : tensor<264x136xf16>, tensor<200x264xf16> -> tensor<136x200xf16>
+  return %y : tensor<136x200xf16>
+}
+func.func @batched(%a: tensor<3x200x96xf16> {tessera.name = "ba"}, %b: tensor<3x96x136xf16> {tessera.name = "bb"})
+    -> (tensor<3x200x136xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b : tensor<3x200x96xf16>, tensor<3x96x136xf16> -> tensor<3x200x136xf16>
+  return %y : tensor<3x200x136xf16>
+}
