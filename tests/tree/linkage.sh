@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # linkage.sh ROOT BINARY...: each links only what the runtime may know: neither LLVM nor MLIR, nor
-# the C++ library. (The sanitizers' libraries are their own affair.)
+# the C++ library. (The sanitizers' libraries are their own affair, and so is what the MPI library of
+# a build with -Dmpi=enabled links.)
 tree=$1
 shift
 binaries=$(realpath -e "$@") || exit 1
@@ -13,10 +14,13 @@ allowed='libcrypto libcjson libzstd libz libm libc libdl libpthread ld-linux-x86
 sanitizers='libasan libubsan'
 # shellcheck disable=SC2086 # file names of a build folder have no blanks
 if ldd $binaries | grep -q libasan; then sanitizers="$sanitizers libstdc++"; fi
+names_of() { ldd "$1" | awk '$1 !~ /:$/ { sub(/.*\//, "", $1); sub(/\.so.*/, "", $1); print $1 }'; }
 for binary in $binaries; do
-    ldd "$binary" | awk '$1 !~ /:$/ { sub(/.*\//, "", $1); print $1 }' | while IFS= read -r library; do
-        case " $allowed $sanitizers libtessera " in
-        *" ${library%%.so*} "*) ;;
+    mpi=$(ldd "$binary" | awk '$1 ~ /^libmpi\.so/ { print $3 }')
+    mpi=${mpi:+libmpi $(names_of "$mpi" | tr '\n' ' ')}
+    names_of "$binary" | while IFS= read -r library; do
+        case " $allowed $sanitizers libtessera $mpi " in
+        *" $library "*) ;;
         *) echo "${binary##*/}: links $library; allowed are $allowed" ;;
         esac
     done
