@@ -77,7 +77,9 @@ def check_conv(draw, call):
     channels, filters, padding = groups * draw.randint(1, 9), groups * draw.randint(1, 20), draw.randint(0, 3)
     x = floats(draw, 2, draw.randint(9, 20), draw.randint(9, 20), channels)
     w = floats(draw, kernel, kernel, channels // groups, filters)
-    image, filter_ = wide(x).permute(0, 3, 1, 2).requires_grad_(), wide(w).permute(3, 2, 0, 1).requires_grad_()
+    # Contiguous: PyTorch refuses some gradients of filters that are not.
+    image = wide(x).permute(0, 3, 1, 2).contiguous().requires_grad_()
+    filter_ = wide(w).permute(3, 2, 0, 1).contiguous().requires_grad_()
     y = torch.nn.functional.conv2d(image, filter_, None, stride, padding, dilation, groups)
     g = floats(draw, *y.permute(0, 2, 3, 1).shape)
     y.backward(wide(g).permute(0, 3, 1, 2))
