@@ -269,7 +269,7 @@ static TSR_RESULT check_read(const place *p, const tsr_program_buffer *buffer, u
     return TSR_SUCCESS;
 }
 
-static bool overlap(const tsr_program_buffer *a, const tsr_program_buffer *b) {
+bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b) {
     if (a->space != b->space) return false;
     if (!is_placed(a->space)) return a->index == b->index;
     return a->offset_bytes < b->offset_bytes + tsr_program_buffer_size(b) &&
@@ -289,8 +289,9 @@ static TSR_RESULT check_copy(const place *p, const tsr_program_buffer *buffers,
     EXPECT(p, to->dtype == from->dtype && tsr_shape_equal(&to->shape, &from->shape),
            "copy: expected one type, got %s and %s", tsr_type_format(to->dtype, &to->shape, wanted),
            tsr_type_format(from->dtype, &from->shape, got));
-    EXPECT(p, !overlap(to, from), "copy: expected buffers apart, got %u and %u that overlap",
-           command->arguments[0], command->arguments[1]);
+    EXPECT(p, !tsr_program_overlap(to, from),
+           "copy: expected buffers apart, got %u and %u that overlap", command->arguments[0],
+           command->arguments[1]);
     TRY(p->ctx, check_read(p, from, 1));
     return check_written(p, to, 0);
 }
@@ -442,7 +443,7 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
     uint64_t size = tsr_program_buffer_size(part), sum = 0;
     bool fits = !__builtin_mul_overflow(size, p->config->virtual_ranks, &sum) &&
                 sum == tsr_program_buffer_size(all) && all->dtype == part->dtype;
-    EXPECT(p, fits && all->space == TSR_SPACE_WORKSPACE && !overlap(all, part),
+    EXPECT(p, fits && all->space == TSR_SPACE_WORKSPACE && !tsr_program_overlap(all, part),
            "leaf_gather: expected a place of %llu bytes in the workspace, apart from its part, got "
            "%llu",
            (unsigned long long)sum, (unsigned long long)tsr_program_buffer_size(all));
@@ -460,10 +461,16 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
     case TSR_OP_LEAF_GATHER:
         EXPECT(p, left > 0, "leaf_gather: expected inside of a loop over leaves, got it outside");
         return check_gather(p, entry->buffers, command);
+    case TSR_OP_COLLECTIVE: /* the rest is in program_collectives.c */
+        EXPECT(p, left == 0, "collective: expected outside of loops over leaves, got it in one");
+        EXPECT(p, has_leaves(p), "collective: expected an entry with leaves, got one without");
+        EXPECT(p, command->argument_count == 2, "collective: expected 2 arguments, got %u",
+               command->argument_count);
+        return check_written(p, &entry->buffers[command->arguments[0]], 0);
     default:
         EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,
                "opcode: expected 1 ... %d or %d ... %d, got %u", TSR_OP_LAST, TSR_OP_EACH_LEAF,
-               TSR_OP_LEAF_GATHER, (unsigned)command->opcode);
+               TSR_OP_COLLECTIVE, (unsigned)command->opcode);
         EXPECT(p, left == 0 || command->opcode == TSR_OP_LAUNCH,
                "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
                (unsigned)command->opcode);
@@ -484,14 +491,15 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
         EXPECT(p, command->arguments[i] < entry->buffer_count,
                "arguments[%u]: expected less than %u, got %u", i, entry->buffer_count,
                command->arguments[i]);
-    bool copy = command->opcode == TSR_OP_COPY;
+    bool collective = command->opcode == TSR_OP_COLLECTIVE;
+    bool copy = command->opcode == TSR_OP_COPY || collective;
     TRY(p->ctx, check_kind(p, entry, command, left));
-    for (uint32_t i = 0; i < command->argument_count && left == 0; i++)
+    for (uint32_t i = 0; i < command->argument_count && left == 0 && !collective; i++)
         EXPECT(p, !is_of_leaf(p, &entry->buffers[command->arguments[i]]),
                "arguments[%u]: expected a buffer seen outside of loops over leaves, got %u", i,
                command->arguments[i]);
-    bool leaves = command->opcode >= TSR_OP_EACH_LEAF;
-    uint32_t end = copy ? 1 : leaves ? 0 : command->argument_count;
+    bool loops = command->opcode >= TSR_OP_EACH_LEAF;
+    uint32_t end = copy ? 1 : loops ? 0 : command->argument_count;
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
         EXPECT(p,
@@ -583,6 +591,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
     for (p.entry = 0; p.entry < program->entry_count; p.entry++)
         TRY_GOTO(ctx, result, check_entry(&p, &program->entries[p.entry]));
     TRY_GOTO(ctx, result, tsr_program_verify_regions(ctx, program, config, code));
+    TRY_GOTO(ctx, result, tsr_program_verify_collectives(ctx, program, config, code));
 done:
     free(p.prepared);
     free(p.changed);

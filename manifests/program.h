@@ -13,14 +13,15 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 4,
+    TSR_PROGRAM_VERSION = 5,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
-    TSR_PROGRAM_ARGUMENTS_MAX = 256, /* of one launch */
-    TSR_PROGRAM_REGIONS_MAX = 4096,  /* of one entry */
-    TSR_PROGRAM_TEXT_MAX = 1024,     /* bytes of a buffer's name or a location */
-    TSR_PROGRAM_ALIGN_BYTES = 64,    /* of offsets in the workspace, and of its size */
+    TSR_PROGRAM_ARGUMENTS_MAX = 256,  /* of one launch */
+    TSR_PROGRAM_REGIONS_MAX = 4096,   /* of one entry */
+    TSR_PROGRAM_TEXT_MAX = 1024,      /* bytes of a buffer's name or a location */
+    TSR_PROGRAM_ALIGN_BYTES = 64,     /* of offsets in the workspace, and of its size */
+    TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* leaves */
 };
 #define TSR_PROGRAM_LEAF_BYTES_MAX (UINT64_C(1) << 48) /* of LEAF, and of SUMS */
 
@@ -66,12 +67,42 @@ typedef enum tsr_opcode {
     TSR_OP_LEAF_SUM = 17, /* arguments[0] (SUMS) <- the sum over leaves of arguments[1]; kernel adds
                              two: (a, b) -> sum, which may lie over a or b */
     TSR_OP_LEAF_GATHER = 18, /* arguments[0] <- arguments[1] of all leaves, side by side */
+    TSR_OP_COLLECTIVE = 19,  /* arguments[0] <- arguments[1]; kernel: number of collectives.def */
 } tsr_opcode;
 
 /* Leaves: a training entry of a program with V > 1 virtual ranks works on one V-th of the batch at
  * a time. Its data inputs are buffers of batch / V rows, those of the leaf at hand. Commands behind
  * EACH_LEAF may read and write LEAF and read the leaf's inputs and number; others see none of
- * these. What a loop sums or gathers is there, on every rank, when it has ended. */
+ * these. What a loop sums or gathers is there, on every rank, when it has ended; but a sum that a
+ * COLLECTIVE takes is exchanged by that alone, and nothing else reads it. */
+
+/* Collectives stand outside of loops, among the V leaves: those of a rank give and take from LEAF,
+ * whatever their number is. */
+typedef enum tsr_collective_kind {
+#define X(ID, number, name, from, to) TSR_COLLECTIVE_##ID = number,
+#include "manifests/collectives.def"
+#undef X
+} tsr_collective_kind;
+typedef enum tsr_collective_place {
+    TSR_COLLECTIVE_PLACE_SUM, /* SUMS */
+    TSR_COLLECTIVE_PLACE_OWN, /* LEAF */
+    TSR_COLLECTIVE_PLACE_ALL, /* TENSOR, OUTPUT, WORKSPACE */
+} tsr_collective_place;
+typedef struct tsr_collective_row {
+    const char *name;
+    tsr_collective_kind kind;
+    tsr_collective_place from, to;
+} tsr_collective_row;
+/* NULL where there is none. */
+const tsr_collective_row *tsr_collective_get(uint32_t number);
+const tsr_collective_row *tsr_collective_find(const char *name);
+/* Elements of each part of `count` among positions: position p has those from p times this on, up
+ * to the next or the end. */
+uint64_t tsr_collective_part(uint64_t count, uint64_t positions);
+/* A part is the whole's first dim divided by the positions, or a vector of as many elements as a
+ * part has. */
+bool tsr_collective_fits(const tsr_collective_row *row, const tsr_shape *to, const tsr_shape *from,
+                         uint64_t positions);
 
 typedef struct tsr_program_command {
     tsr_opcode opcode;
@@ -141,6 +172,11 @@ const char *tsr_program_exported(const tsr_program_entry *entry);
 /* Private to this folder: the rules of regions, where those of each command hold. */
 TSR_RESULT tsr_program_verify_regions(tsr_ctx *ctx, const tsr_program *program,
                                       const tsr_config *config, tsr_code code);
+/* The same of collectives. */
+TSR_RESULT tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *program,
+                                          const tsr_config *config, tsr_code code);
+/* The same: buffers that share bytes. */
+bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b);
 /* Data inputs of this entry are given to leaves a part each. */
 bool tsr_program_splits(const tsr_config *config, const tsr_config_entry *entry,
                         const tsr_config_port *input);

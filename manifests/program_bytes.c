@@ -64,16 +64,17 @@ static void write_regions(tsr_buffer *out, const tsr_program_entry *entry) {
     }
 }
 
-static bool has_loop(const tsr_program *program) {
+static bool has_command(const tsr_program *program, tsr_opcode opcode) {
     for (uint32_t i = 0; i < program->entry_count; i++)
         for (uint32_t j = 0; j < program->entries[i].command_count; j++)
-            if (program->entries[i].commands[j].opcode == TSR_OP_EACH_LEAF) return true;
+            if (program->entries[i].commands[j].opcode == opcode) return true;
     return false;
 }
 
 /* The lowest that can say it. */
 static uint32_t version_of(const tsr_program *program) {
-    if (has_loop(program)) return 4;
+    if (has_command(program, TSR_OP_COLLECTIVE)) return 5;
+    if (has_command(program, TSR_OP_EACH_LEAF)) return 4;
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (program->entries[i].region_count || program->entries[i].on_recovery)
             return VERSION_REGIONS;

@@ -115,7 +115,8 @@ static TSR_RESULT check_await(walk *w, uint32_t target) {
 }
 
 static bool writes_tensor(const walk *w, const tsr_program_command *command) {
-    uint32_t end = command->opcode == TSR_OP_COPY ? 1 : command->argument_count;
+    bool copies = command->opcode == TSR_OP_COPY || command->opcode == TSR_OP_COLLECTIVE;
+    uint32_t end = copies ? 1 : command->argument_count;
     if (command->opcode == TSR_OP_AWAIT || command->opcode == TSR_OP_EXPORT) return false;
     for (uint32_t i = command->written_from; i < end; i++)
         if (w->entry->buffers[command->arguments[i]].space == TSR_SPACE_TENSOR) return true;

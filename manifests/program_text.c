@@ -67,6 +67,11 @@ static bool format_leaf_command(const tsr_program_command *command, const tsr_pr
         tsr_buffer_printf(out, "gather from leaves: %%%u <- %%%u", command->arguments[0],
                           command->arguments[1]);
         return true;
+    case TSR_OP_COLLECTIVE:
+        tsr_buffer_printf(out, "%s among leaves: %%%u <- %%%u",
+                          tsr_collective_get(command->kernel)->name, command->arguments[0],
+                          command->arguments[1]);
+        return true;
     default:
         return false;
     }

@@ -9,7 +9,9 @@
  */
 #include "runtime/executor.h"
 
+#include "runtime/collective.h"
 #include "runtime/loop.h"
+#include "runtime/plan.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -33,6 +35,7 @@ typedef struct part {
     uint32_t first;                    /* of bound_entry.commands */
     const tsr_program_command *leaves; /* what ends the part; NULL where it is no end of a region */
     tsr_loop *loop;                    /* over leaves, instead of the list; NULL: none */
+    tsr_collective *collective;        /* whose copies the list is; NULL: it is commands */
 } part;
 
 typedef struct bound_entry {
@@ -45,7 +48,8 @@ typedef struct bound_entry {
     uint32_t part_count;
     prepared **prepared; /* what its commands read */
     uint32_t prepared_count;
-    bool *changes; /* tensors; NULL: none */
+    bool *changes;  /* tensors; NULL: none */
+    bool *deferred; /* buffers of sums that a collective takes */
     uint64_t workspace_offset;
 } bound_entry;
 
@@ -73,100 +77,10 @@ struct tsr_executor {
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
-static bool add_aligned(uint64_t *total, uint64_t size_bytes) {
-    uint64_t rounded;
-    if (__builtin_add_overflow(size_bytes, TSR_BUFFER_ALIGN_BYTES - 1, &rounded)) return false;
-    rounded &= ~(uint64_t)(TSR_BUFFER_ALIGN_BYTES - 1);
-    return !__builtin_add_overflow(*total, rounded ? rounded : TSR_BUFFER_ALIGN_BYTES, total) &&
-           *total <= INT64_MAX;
-}
-
-static bool add_times(uint64_t *total, uint64_t size_bytes, uint64_t times) {
-    uint64_t rounded = 0, all;
-    return add_aligned(&rounded, size_bytes) && !__builtin_mul_overflow(rounded, times, &all) &&
-           !__builtin_add_overflow(*total, all, total) && *total <= INT64_MAX;
-}
-
-static bool has_leaves(const tsr_config *config, const tsr_config_entry *entry) {
-    return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
-}
-
-/* What one leaf gets of an input, or all there is. */
-static bool input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
-                       uint64_t *out_size) {
-    const tsr_config_port *port = &entry->inputs[input];
-    if (!tsr_shape_size(&port->shape, port->dtype, out_size)) return false;
-    if (tsr_program_splits(config, entry, port)) *out_size /= config->virtual_ranks;
-    return true;
-}
-
-static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_config_entry *entry,
-                      const tsr_leaves *leaves) {
-    uint64_t size = 0;
-    bool fits = true;
-    for (size_t i = 0; i < entry->input_count && fits; i++) {
-        bool splits = tsr_program_splits(config, entry, &entry->inputs[i]);
-        fits = input_size(config, entry, i, &size) &&
-               add_times(total, size, splits ? leaves->count : 1);
-    }
-    if (has_leaves(config, entry)) fits = fits && add_times(total, sizeof(int64_t), leaves->count);
-    for (size_t i = 0; i < entry->output_count && fits; i++)
-        fits = tsr_shape_size(&entry->outputs[i].shape, entry->outputs[i].dtype, &size) &&
-               add_aligned(total, size);
-    return fits;
-}
-
-static tsr_result find_leaves(tsr_ctx *ctx, const tsr_config *config,
-                              const tsr_transport *transport, tsr_leaves *out_leaves) {
-    return tsr_leaves_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
-                            transport ? transport->rank_count : 1, out_leaves);
-}
-
-tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
-                             const tsr_transport *transport, tsr_memory_plan *out_plan) {
-    tsr_memory_plan plan = {0};
-    tsr_leaves leaves;
-    tsr_prepared_cursor cursor = {0};
-    const tsr_program_buffer *made;
-    uint64_t size = 0;
-    bool fits = true;
-    TRY(ctx, find_leaves(ctx, config, transport, &leaves));
-    for (size_t i = 0; i < config->tensor_count; i++) {
-        const tsr_config_tensor *tensor = &config->tensors[i];
-        fits = fits && tsr_shape_size(&tensor->shape, tensor->dtype, &size) &&
-               add_aligned(&plan.tensor_bytes, size);
-    }
-    while ((made = tsr_program_next_prepared(program, &cursor)))
-        fits = fits && add_aligned(&plan.prepared_bytes, tsr_program_buffer_size(made));
-    for (size_t i = 0; i < config->entry_count; i++) {
-        const tsr_program_entry *entry = &program->entries[i];
-        uint64_t workspace = 0, kept = tsr_program_space_bytes(entry, TSR_SPACE_LEAF);
-        uint64_t summed = tsr_program_space_bytes(entry, TSR_SPACE_SUMS);
-        fits = fits && add_aligned(&workspace, entry->workspace_bytes) &&
-               add_ports(&plan.port_bytes, config, &config->entries[i], &leaves);
-        if (kept > plan.leaf_bytes) plan.leaf_bytes = kept;
-        if (summed > plan.sum_bytes) plan.sum_bytes = summed;
-        uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
-                                                                      : &plan.workspace_bytes;
-        if (workspace > *most) *most = workspace;
-    }
-    fits = fits && (!plan.handler_bytes || add_aligned(&plan.workspace_bytes, plan.handler_bytes));
-    fits = fits && add_aligned(&plan.total_bytes, plan.tensor_bytes) &&
-           (!plan.prepared_bytes || add_aligned(&plan.total_bytes, plan.prepared_bytes)) &&
-           add_aligned(&plan.total_bytes, plan.workspace_bytes) &&
-           (!plan.leaf_bytes || add_times(&plan.total_bytes, plan.leaf_bytes, leaves.count)) &&
-           (!plan.sum_bytes ||
-            add_times(&plan.total_bytes, plan.sum_bytes, tsr_leaves_count_slots(&leaves))) &&
-           add_aligned(&plan.total_bytes, plan.port_bytes);
-    if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
-    *out_plan = plan;
-    return TSR_SUCCESS;
-}
-
 static void *take_bytes(char **at, uint64_t size_bytes) {
     uint64_t rounded = 0;
     void *memory = *at;
-    bool fits = add_aligned(&rounded, size_bytes);
+    bool fits = tsr_plan_add(&rounded, size_bytes);
     TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
     *at += rounded;
     return memory;
@@ -247,14 +161,15 @@ static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
     for (size_t i = 0; i < config->input_count; i++) {
         uint64_t size = 0;
         bool splits = tsr_program_splits(executor->config, config, &config->inputs[i]);
-        bool fits = input_size(executor->config, config, i, &size);
+        bool fits = tsr_plan_input_size(executor->config, config, i, &size);
         TSR_ASSERT(fits);
         bound->inputs[i] = *at;
         for (uint32_t k = 0; k < (splits ? executor->leaves.count : 1); k++) take_bytes(at, size);
-        if (splits) fits = add_aligned(&bound->input_strides[i], size);
+        if (splits) fits = tsr_plan_add(&bound->input_strides[i], size);
     }
     bound->leaf_numbers = *at;
-    for (uint32_t i = 0; has_leaves(executor->config, config) && i < executor->leaves.count; i++)
+    for (uint32_t i = 0;
+         tsr_plan_has_leaves(executor->config, config) && i < executor->leaves.count; i++)
         take_bytes(at, sizeof(int64_t));
     return true;
 }
@@ -327,7 +242,9 @@ static bool bind_next(tsr_executor *executor, size_t entry, uint32_t index, part
 static part *add_part(bound_entry *bound, const char *name, uint32_t region) {
     const part *last = bound->part_count ? &bound->parts[bound->part_count - 1] : NULL;
     part *made = &bound->parts[bound->part_count++];
-    uint32_t first = last ? last->first + last->list.command_count : 0;
+    uint32_t first = !last              ? 0
+                     : last->collective ? last->first
+                                        : last->first + last->list.command_count;
     *made = (part){.list = {.name = name, .commands = bound->commands + first},
                    .region = region,
                    .first = first};
@@ -342,20 +259,35 @@ static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *
     return find_buffer(((place *)user)->executor, ((place *)user)->entry, leaf, buffer);
 }
 
-/* A part of its own; it writes no tensor. */
-static bool bind_loop(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
-                      part *at) {
+/* Of commands [begin, end), a part of its own: a loop, which writes no tensor, or a collective. */
+static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
+                            part *at) {
     place p = {executor, entry};
+    bound_entry *bound = &executor->entries[entry];
+    const tsr_program_entry *of = &executor->program->entries[entry];
+    const tsr_program_command *command = &of->commands[begin];
     const tsr_loop_source source = {.arena = &executor->arena,
-                                    .name = executor->program->entries[entry].name,
-                                    .entry = &executor->program->entries[entry],
+                                    .name = of->name,
+                                    .entry = of,
                                     .leaves = &executor->leaves,
                                     .memory = &executor->memory,
+                                    .leaf_bytes = executor->leaf_bytes,
                                     .sums_bytes = executor->sums_bytes,
+                                    .deferred = bound->deferred,
                                     .find = find_for_loop,
                                     .user = &p};
-    at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
-    return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
+    if (command->opcode != TSR_OP_COLLECTIVE) {
+        at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
+        return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
+    }
+    const tsr_program_buffer *to = &of->buffers[command->arguments[0]];
+    at->collective = TSR_NEW(&executor->arena, tsr_collective, 1);
+    if (!at->collective || !tsr_collective_bind(&source, begin, at->collective, &at->list))
+        return false;
+    at->collective->writes_tensor = to->space == TSR_SPACE_TENSOR;
+    if (at->collective->writes_tensor && !note_change(executor, entry, to)) return false;
+    if (!bound->changes) at->list.guarded_command = at->list.command_count;
+    return true;
 }
 
 static bool bind_commands(tsr_executor *executor, size_t entry) {
@@ -364,12 +296,13 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
     part *at = add_part(bound, source->name, NO_REGION);
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
-        if (command->opcode == TSR_OP_EACH_LEAF) {
-            uint32_t end = i + 1 + (uint32_t)command->grid;
+        if (command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE) {
+            uint32_t first = i + (command->opcode == TSR_OP_EACH_LEAF);
+            uint32_t end = first + (uint32_t)command->grid;
             at = add_part(bound, source->name, NO_REGION);
-            if (!bind_loop(executor, entry, i + 1, end, at)) return false;
+            if (!bind_for_leaves(executor, entry, first, end, at)) return false;
             at = add_part(bound, source->name, NO_REGION);
-            i = end - 1;
+            i = end > first ? end - 1 : first;
             continue;
         }
         if (!bind_next(executor, entry, i, at)) return false;
@@ -407,8 +340,9 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     const char *inputs = *at;
     size_t count = 1, loops = 0;
     for (uint32_t i = 0; i < source->command_count; i++) {
-        count += device_count(&source->commands[i]);
-        loops += source->commands[i].opcode == TSR_OP_EACH_LEAF;
+        const tsr_program_command *command = &source->commands[i];
+        count += device_count(command);
+        loops += command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE;
     }
     if (tsr_program_is_handler(executor->program, (uint32_t)entry))
         bound->workspace_offset = executor->handler_offset;
@@ -416,9 +350,13 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
     bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
     bound->parts = TSR_NEW(&executor->arena, part, 2 * (source->region_count + loops) + 1);
+    bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
     if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
-        !bind_inputs(executor, entry, at))
+        !bound->deferred || !bind_inputs(executor, entry, at))
         return false;
+    for (uint32_t i = 0; i < source->command_count; i++)
+        if (source->commands[i].opcode == TSR_OP_COLLECTIVE)
+            bound->deferred[source->commands[i].arguments[1]] = true;
     const char *outputs = *at;
     bound->outputs = TSR_NEW(&executor->arena, void *, config->output_count + 1);
     if (!bound->outputs) return false;
@@ -499,7 +437,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .prepared_count = tsr_program_prepared_count(program),
                                .host_counts = true,
                                .failed_region = NO_REGION};
-    tsr_result result = find_leaves(ctx, config, transport, &executor->leaves);
+    tsr_result result = tsr_plan_leaves(ctx, config, transport, &executor->leaves);
     if (!result.code) result = set_up(ctx, executor, &plan);
     if (result.code)
         tsr_executor_destroy(executor);
@@ -569,7 +507,8 @@ const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *e) { return &e->le
 
 uint64_t tsr_executor_get_leaf_rows(const tsr_executor *executor, size_t entry) {
     const tsr_config_entry *config = &executor->config->entries[entry];
-    return config->batch / (has_leaves(executor->config, config) ? executor->leaves.total : 1);
+    return config->batch /
+           (tsr_plan_has_leaves(executor->config, config) ? executor->leaves.total : 1);
 }
 
 void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, size_t input,
@@ -674,16 +613,27 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                              executor->sums_bytes);
 }
 
+/* Of the ranks, or nothing to do. */
+static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at, bool first) {
+    const tsr_collective *collective = at->collective;
+    if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
+        return TSR_SUCCESS;
+    if (executor->guard && collective->writes_tensor) executor->guard(executor->guard_user);
+    return tsr_collective_exchange(ctx, collective, executor->transport, &executor->leaves,
+                                   executor->sums_bytes);
+}
+
 static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const bound_entry *bound = &executor->entries[entry];
     tsr_fault fault;
     uint32_t command = 0;
     if (at->loop) return run_loop(ctx, executor, entry, at->loop);
-    if (at->list.command_count == 0) return TSR_SUCCESS;
+    TRY(ctx, exchange(ctx, executor, at, true));
+    if (at->list.command_count == 0) return exchange(ctx, executor, at, false);
     TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &at->list,
                                          &fault, &command));
-    if (fault.kind == TSR_FAULT_NONE) return TSR_SUCCESS;
+    if (fault.kind == TSR_FAULT_NONE) return exchange(ctx, executor, at, false);
     return report_fault(ctx, executor, entry, 0,
                         &source->commands[bound->numbers[at->first + command]], &fault);
 }
@@ -774,7 +724,8 @@ static void fill_inputs(tsr_executor *executor, size_t entry, uint64_t step) {
         if (filled == TSR_PORT_STEP) memcpy(bound->inputs[i], &step, sizeof step);
         if (filled == TSR_PORT_SEED) memcpy(bound->inputs[i], &executor->seed, sizeof step);
     }
-    for (uint32_t i = 0; has_leaves(executor->config, config) && i < executor->leaves.count; i++) {
+    for (uint32_t i = 0;
+         tsr_plan_has_leaves(executor->config, config) && i < executor->leaves.count; i++) {
         int64_t number = (int64_t)executor->leaves.first + i;
         memcpy(bound->leaf_numbers + i * TSR_BUFFER_ALIGN_BYTES, &number, sizeof number);
     }

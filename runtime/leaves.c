@@ -23,6 +23,12 @@ tsr_result tsr_leaves_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
     return TSR_SUCCESS;
 }
 
+tsr_reduction tsr_leaves_reduction(tsr_dtype dtype) {
+    return dtype == TSR_DTYPE_F32   ? TSR_REDUCTION_SUM_F32
+           : dtype == TSR_DTYPE_F64 ? TSR_REDUCTION_SUM_F64
+                                    : TSR_REDUCTION_SUM_I64;
+}
+
 /* Two subtrees side by side are one when together they are a subtree. */
 static bool are_siblings(const tsr_leaves *leaves, tsr_subtree a, tsr_subtree b) {
     return tsr_tree_cover(leaves->total, a.first_leaf, a.leaf_count + b.leaf_count, NULL) == 1;

@@ -7,6 +7,7 @@
 #ifndef TSR_RUNTIME_LEAVES_H
 #define TSR_RUNTIME_LEAVES_H
 
+#include "runtime/base/tensor.h"
 #include "runtime/transport/transport.h"
 #include "runtime/transport/tree.h"
 
@@ -22,6 +23,9 @@ TSR_RESULT tsr_leaves_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
                             tsr_leaves *out_leaves);
 /* The first leaf of rank `rank`; rank_count: the total. */
 uint32_t tsr_leaves_first(const tsr_leaves *leaves, uint32_t rank);
+
+/* How values of this type are summed: f32, f64, else i64. */
+tsr_reduction tsr_leaves_reduction(tsr_dtype dtype);
 
 /* What is done when a leaf's summand is there. Slots hold sums; the summand is slot NONE. */
 enum { TSR_LEAF_STEPS_MAX = TSR_TREE_DEPTH_MAX, TSR_LEAF_SUMMAND = UINT32_MAX };

@@ -133,12 +133,6 @@ static bool make_list(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, 
 
 /* ---- what ranks exchange ---- */
 
-static tsr_reduction sum_of(tsr_dtype dtype) {
-    return dtype == TSR_DTYPE_F32   ? TSR_REDUCTION_SUM_F32
-           : dtype == TSR_DTYPE_F64 ? TSR_REDUCTION_SUM_F64
-                                    : TSR_REDUCTION_SUM_I64;
-}
-
 static int by_place(const void *a, const void *b) {
     const exchange *x = a, *y = b;
     if (x->sums != y->sums) return x->sums ? -1 : 1;
@@ -168,12 +162,13 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
     for (uint32_t i = begin; i < end; i++) {
         const tsr_program_command *command = &of->entry->commands[i];
         if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
+        if (of->deferred[command->arguments[0]]) continue;
         const tsr_program_buffer *result = &of->entry->buffers[command->arguments[0]];
         bool sums = command->opcode == TSR_OP_LEAF_SUM;
         uint64_t size = tsr_program_buffer_size(&of->entry->buffers[command->arguments[1]]);
         s->exchanges[s->exchange_count++] =
             (exchange){.sums = sums,
-                       .reduction = sum_of(result->dtype),
+                       .reduction = tsr_leaves_reduction(result->dtype),
                        .bytes = of->find(of->user, 0, result),
                        .count = sums ? size / tsr_dtype_size(result->dtype) : size};
     }

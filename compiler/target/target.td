@@ -249,8 +249,19 @@ def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
   let description = [{
     `tessera_target.collective "all_gather" %all, %mine over "dp" ranks 4 : memref<16xf32>, memref<4xf32>`
 
-    "all_reduce", "broadcast" and "all_to_all" keep the type; "all_gather" makes the first dim `ranks` times
-    larger, "reduce_scatter" as many times smaller. algo: "ring" or "tree".
+    Among the positions of an axis, `ranks` of them: the leaves of the virtual ranks, whatever the number of
+    processes. Each leaf's own buffer is a leaf_alloc. A sum_alloc that a collective takes is exchanged by it
+    alone, and nothing else reads it. Of one position every collective is a copy, of any buffers.
+
+    all_reduce      any buffer <- a sum_alloc: the sum of all
+    broadcast       any buffer <- a leaf_alloc: that of leaf 0
+    all_gather      any buffer <- a leaf_alloc: the parts of all, side by side
+    reduce_scatter  a leaf_alloc <- a sum_alloc: a part of the sum of all
+    all_to_all      a leaf_alloc <- a leaf_alloc: part p of leaf q goes to place q of leaf p
+
+    Both have one type; but a part is the whole's dim 0 divided by `ranks`, or a vector of ceil(n / ranks)
+    elements of n: what is behind the last one is not touched. algo, "ring" or "tree", is what was planned:
+    ranks send as many bytes as in a ring.
   }];
   let arguments = (ins StrAttr:$kind, Target_Buffer:$to, Target_Buffer:$from, StrAttr:$axis,
       I64Attr:$ranks, OptionalAttr<StrAttr>:$algo);

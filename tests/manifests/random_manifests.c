@@ -302,6 +302,33 @@ static void append_loop(maker *m, uint32_t kernel_count, const tsr_config *confi
     out->command_count += 4;
 }
 
+/* Behind that loop: its sum for all, and what was gathered once more. */
+static void append_collectives(maker *m, tsr_program_entry *out) {
+    static const tsr_collective_kind kinds[] = {TSR_COLLECTIVE_ALL_REDUCE,
+                                                TSR_COLLECTIVE_ALL_GATHER};
+    uint32_t first = out->buffer_count - 4, part = first + 1, sum = first + 2, all = first + 3;
+    tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, out->buffer_count + 1u);
+    tsr_program_command *commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 2u);
+    memcpy(buffers, out->buffers, out->buffer_count * sizeof *buffers);
+    memcpy(commands, out->commands, out->command_count * sizeof *commands);
+    buffers[out->buffer_count] = buffers[all];
+    buffers[out->buffer_count].shape = buffers[sum].shape;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
+        arguments[0] = i ? all : out->buffer_count;
+        arguments[1] = i ? part : sum;
+        commands[out->command_count + i] = (tsr_program_command){.opcode = TSR_OP_COLLECTIVE,
+                                                                 .kernel = kinds[i],
+                                                                 .argument_count = 2,
+                                                                 .arguments = arguments,
+                                                                 .location = ""};
+    }
+    out->buffers = buffers;
+    out->commands = commands;
+    out->buffer_count += 1;
+    out->command_count += 2;
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -318,8 +345,9 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
                       &program.entries[i]);
         if (seed % 2) add_prepare(&m, config, &config->entries[i], &program.entries[i]);
         if (seed % 3 == 0) add_region(&m, &config->entries[i], &program.entries[i]);
-        if (has_leaves(config, &config->entries[i]) && below(&m, 2))
-            append_loop(&m, program.kernel_count, config, &program.entries[i]);
+        if (!has_leaves(config, &config->entries[i]) || !below(&m, 2)) continue;
+        append_loop(&m, program.kernel_count, config, &program.entries[i]);
+        if (below(&m, 2)) append_collectives(&m, &program.entries[i]);
     }
     return program;
 }

@@ -223,7 +223,26 @@ static bool is_ordered(MlirOperation op) {
 static bool is_command(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy") ||
            tsr_op_is(op, "tessera_target.each_leaf") || tsr_op_is(op, "tessera_target.leaf_sum") ||
-           tsr_op_is(op, "tessera_target.leaf_gather");
+           tsr_op_is(op, "tessera_target.leaf_gather") ||
+           tsr_op_is(op, "tessera_target.collective");
+}
+
+/* One position alone has what it gives: a copy. Otherwise they are the leaves. */
+static TSR_RESULT read_collective(reader *r, MlirOperation op, tsr_program_command *command) {
+    const char *kind = tsr_op_string(op, "kind");
+    int64_t ranks = 0;
+    tsr_op_i64(op, "ranks", &ranks);
+    command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
+    if (!command->location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    if (ranks == 1) return TSR_SUCCESS;
+    if ((uint64_t)ranks != r->config->virtual_ranks)
+        FAIL(r->ctx, TSR_COMPILE,
+             "@%s: \"%s\" is among %lld ranks; the program has %llu virtual ranks", r->entry->name,
+             kind, (long long)ranks, (unsigned long long)r->config->virtual_ranks);
+    command->opcode = TSR_OP_COLLECTIVE;
+    command->kernel = tsr_collective_find(kind)->kind;
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT read_command(reader *r, MlirOperation op) {
@@ -240,6 +259,7 @@ static TSR_RESULT read_command(reader *r, MlirOperation op) {
     if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, TSR_OP_LAUNCH, command);
     if (tsr_op_is(op, "tessera_target.leaf_sum"))
         return read_launch(r, op, TSR_OP_LEAF_SUM, command);
+    if (tsr_op_is(op, "tessera_target.collective")) return read_collective(r, op, command);
     if (tsr_op_is(op, "tessera_target.leaf_gather")) command->opcode = TSR_OP_LEAF_GATHER;
     if (tsr_op_is(op, "tessera_target.each_leaf")) {
         int64_t commands = 0;

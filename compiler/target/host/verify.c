@@ -2,6 +2,7 @@
  *
  * The rules of dialect tessera_target: one function per rule of ops.def.
  */
+#include "compiler/resilience/resilience.h"
 #include "compiler/shim/shim.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/rules.h"
@@ -195,16 +196,46 @@ bool tsr_rule_launch(MlirOperation op) {
     return true;
 }
 
+/* A sum over leaves, a place of each leaf, or neither. */
+static bool lies(MlirValue value, tsr_collective_place place) {
+    MlirOperation owner = tsr_value_owner(value);
+    bool sum = tsr_op_is(owner, "tessera_target.sum_alloc");
+    bool own = tsr_op_is(owner, "tessera_target.leaf_alloc");
+    if (place == TSR_COLLECTIVE_PLACE_ALL) return !sum && !own;
+    return place == TSR_COLLECTIVE_PLACE_SUM ? sum : own;
+}
+
+static bool check_places(MlirOperation op, const tsr_collective_row *row) {
+    static const char *const names[] = {[TSR_COLLECTIVE_PLACE_SUM] = "a tessera_target.sum_alloc",
+                                        [TSR_COLLECTIVE_PLACE_OWN] = "a tessera_target.leaf_alloc",
+                                        [TSR_COLLECTIVE_PLACE_ALL] =
+                                            "a buffer that is one for all leaves"};
+    if (lies(tsr_op_operand(op, 0), row->to) && lies(tsr_op_operand(op, 1), row->from)) return true;
+    return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,
+                               names[row->from], names[row->to]);
+}
+
+/* Where the module says how many leaves there are. */
+static bool check_positions(MlirOperation op, int64_t ranks) {
+    MlirOperation func = mlirOperationGetParentOperation(op);
+    MlirOperation module = mlirOperationGetParentOperation(func);
+    int64_t leaves = 0;
+    if (mlirOperationIsNull(module) || !tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &leaves) ||
+        leaves == ranks)
+        return true;
+    return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
+                               "ranks is %" PRId64 "; the module has %" PRId64 " virtual ranks",
+                               ranks, leaves);
+}
+
 bool tsr_rule_collective(MlirOperation op) {
-    static const char *const kinds[] = {"all_reduce", "broadcast", "all_to_all", "all_gather",
-                                        "reduce_scatter"};
     const char *kind = tsr_op_string(op, "kind"), *algo = tsr_op_string(op, "algo");
+    const tsr_collective_row *row = kind ? tsr_collective_find(kind) : NULL;
     int64_t ranks = 0;
-    size_t index = 0, count = sizeof kinds / sizeof kinds[0];
     tsr_type to, from;
-    while (index < count && strcmp(kind, kinds[index]) != 0) index++;
-    if (index == count)
-        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "there is no collective \"%s\"", kind);
+    if (!row)
+        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "there is no collective \"%s\"",
+                                   kind ? kind : "");
     if (algo && strcmp(algo, "ring") != 0 && strcmp(algo, "tree") != 0)
         return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "algo is \"%s\"; known are ring, tree",
                                    algo);
@@ -215,11 +246,11 @@ bool tsr_rule_collective(MlirOperation op) {
     if (!buffer_type(mlirValueGetType(tsr_op_operand(op, 0)), &to) ||
         !buffer_type(mlirValueGetType(tsr_op_operand(op, 1)), &from))
         return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "a type is no static, dense buffer");
-    tsr_type *whole = index == 4 ? &from : &to, *part = index == 4 ? &to : &from;
-    if (index >= 3 && part->shape.rank > 0) part->shape.dims[0] *= (uint64_t)ranks;
-    if (to.dtype == from.dtype && tsr_shape_equal(&whole->shape, &part->shape)) return true;
-    return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
-                               "the types do not fit \"%s\" of %" PRId64 " ranks", kind, ranks);
+    if (to.dtype != from.dtype ||
+        !tsr_collective_fits(row, &to.shape, &from.shape, (uint64_t)ranks))
+        return tsr_target_complain(op, TSR_DIAG_COLLECTIVE,
+                                   "the types do not fit \"%s\" of %" PRId64 " ranks", kind, ranks);
+    return ranks == 1 || (check_positions(op, ranks) && check_places(op, row));
 }
 
 /* ---- leaves of the virtual ranks ---- */
@@ -239,7 +270,9 @@ bool tsr_rule_each_leaf(MlirOperation op) {
     tsr_op_i64(op, "commands", &commands);
     for (MlirOperation next = mlirOperationGetNextInBlock(op); !mlirOperationIsNull(next);
          next = mlirOperationGetNextInBlock(next)) {
-        if (tsr_op_is(next, "tessera_target.each_leaf")) break;
+        if (tsr_op_is(next, "tessera_target.each_leaf") ||
+            tsr_op_is(next, "tessera_target.collective"))
+            break;
         follow += tsr_op_is(next, "tessera_target.launch") ||
                   tsr_op_is(next, "tessera_target.leaf_sum") ||
                   tsr_op_is(next, "tessera_target.leaf_gather");

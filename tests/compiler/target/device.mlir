@@ -12,9 +12,27 @@ tessera_target.kernel @k0 : (memref<64xf32>) -> memref<64xf32> grid 4 requires =
 tessera_target.func @train workspace 256 {
   %a = tessera_target.alloc offset 0 : memref<4xf32>
   %b = tessera_target.alloc offset 64 : memref<16xf32>
+  %c = tessera_target.alloc offset 128 : memref<4x1xf32>
+  %own = tessera_target.leaf_alloc offset 0 : memref<4xf32>
+  %part = tessera_target.leaf_alloc offset 64 : memref<1xf32>
+  %swapped = tessera_target.leaf_alloc offset 128 : memref<4xf32>
+  %sum = tessera_target.sum_alloc offset 0 : memref<4xf32>
+  %odd = tessera_target.sum_alloc offset 64 : memref<3x1xf32>
   // CHECK: tessera_target.collective "all_gather" %{{.*}}, %{{.*}} over "dp" ranks 4 {algo = "ring"} : memref<16xf32>, memref<4xf32>
-  tessera_target.collective "all_gather" %b, %a over "dp" ranks 4 {algo = "ring"} : memref<16xf32>, memref<4xf32>
-  tessera_target.collective "reduce_scatter" %a, %b over "dp" ranks 4 : memref<4xf32>, memref<16xf32>
+  tessera_target.collective "all_gather" %b, %own over "dp" ranks 4 {algo = "ring"} : memref<16xf32>, memref<4xf32>
+  // CHECK: tessera_target.collective "all_gather" %{{.*}}, %{{.*}} over "dp" ranks 4 : memref<4x1xf32>, memref<1xf32>
+  tessera_target.collective "all_gather" %c, %part over "dp" ranks 4 : memref<4x1xf32>, memref<1xf32>
+  // CHECK: tessera_target.collective "all_reduce" %{{.*}}, %{{.*}} over "dp" ranks 4 : memref<4xf32>, memref<4xf32>
+  tessera_target.collective "all_reduce" %a, %sum over "dp" ranks 4 : memref<4xf32>, memref<4xf32>
+  // CHECK: tessera_target.collective "reduce_scatter" %{{.*}}, %{{.*}} over "dp" ranks 4 : memref<1xf32>, memref<3x1xf32>
+  tessera_target.collective "reduce_scatter" %part, %odd over "dp" ranks 4 : memref<1xf32>, memref<3x1xf32>
+  // CHECK: tessera_target.collective "broadcast" %{{.*}}, %{{.*}} over "dp" ranks 4 : memref<4xf32>, memref<4xf32>
+  tessera_target.collective "broadcast" %a, %own over "dp" ranks 4 : memref<4xf32>, memref<4xf32>
+  // CHECK: tessera_target.collective "all_to_all" %{{.*}}, %{{.*}} over "dp" ranks 4 : memref<4xf32>, memref<4xf32>
+  tessera_target.collective "all_to_all" %swapped, %own over "dp" ranks 4 : memref<4xf32>, memref<4xf32>
+  // One position has it all: any buffers.
+  // CHECK: tessera_target.collective "reduce_scatter" %{{.*}}, %{{.*}} over "tp" ranks 1 : memref<4xf32>, memref<4xf32>
+  tessera_target.collective "reduce_scatter" %a, %own over "tp" ranks 1 : memref<4xf32>, memref<4xf32>
   // CHECK: %[[I:.*]] = tessera_target.import "step"{{$}}
   %i = tessera_target.import "step"
   // CHECK: %[[E:.*]] = tessera_target.export "step" after(%[[I]])

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Outline: what is copied within a rank · what ranks exchange, one function for each kind.
+ */
+#include "runtime/collective.h"
+
+#include "runtime/transport/collective.h"
+
+/* ---- within a rank ---- */
+
+typedef struct copier {
+    const tsr_loop_source *of;
+    const tsr_program_buffer *to_buffer, *from_buffer;
+    const tsr_collective *collective;
+    tsr_device_command *commands;
+    uint32_t count, capacity;
+    void **buffers; /* two for each */
+} copier;
+
+static bool make_copier(copier *c, uint32_t capacity) {
+    c->capacity = capacity;
+    c->commands = TSR_NEW(c->of->arena, tsr_device_command, (size_t)capacity + 1);
+    c->buffers = TSR_NEW(c->of->arena, void *, 2 * (size_t)capacity + 1);
+    return c->commands && c->buffers;
+}
+
+static void copy(copier *c, char *to, char *from, uint64_t size_bytes) {
+    const tsr_device_memory *memory = c->of->memory;
+    if (size_bytes == 0) return;
+    TSR_ASSERT(c->count < c->capacity);
+    void **buffers = c->buffers + 2 * (size_t)c->count;
+    buffers[0] = memory->device + (to - memory->host);
+    buffers[1] = memory->device + (from - memory->host);
+    c->commands[c->count++] = (tsr_device_command){.is_copy = true,
+                                                   .buffer_count = 2,
+                                                   .buffers = buffers,
+                                                   .copy_bytes = size_bytes,
+                                                   .location = ""};
+}
+
+static char *to_of(const copier *c, uint32_t leaf) {
+    return c->of->find(c->of->user, leaf, c->to_buffer);
+}
+
+static char *from_of(const copier *c, uint32_t leaf) {
+    return c->of->find(c->of->user, leaf, c->from_buffer);
+}
+
+/* Where the part of a position begins, in elements. */
+static uint64_t begin_of(const tsr_collective *c, uint64_t position) {
+    uint64_t begin;
+    if (__builtin_mul_overflow(position, c->part, &begin) || begin > c->count) return c->count;
+    return begin;
+}
+
+static uint64_t begin_bytes(const tsr_collective *c, uint64_t position) {
+    return begin_of(c, position) * c->element_bytes;
+}
+
+static bool copy_parts(copier *c) {
+    const tsr_leaves *leaves = c->of->leaves;
+    const tsr_collective *collective = c->collective;
+    bool gathers = collective->kind == TSR_COLLECTIVE_ALL_GATHER;
+    if (!make_copier(c, leaves->count)) return false;
+    for (uint32_t i = 0; i < leaves->count; i++) {
+        uint64_t begin = begin_bytes(collective, leaves->first + i);
+        uint64_t size = begin_bytes(collective, leaves->first + i + 1) - begin;
+        if (gathers)
+            copy(c, to_of(c, i) + begin, from_of(c, i), size);
+        else
+            copy(c, to_of(c, i), from_of(c, i) + begin, size);
+    }
+    return true;
+}
+
+static bool copy_between_leaves(copier *c) {
+    const tsr_leaves *leaves = c->of->leaves;
+    if (!make_copier(c, leaves->count * leaves->count)) return false;
+    for (uint32_t i = 0; i < leaves->count; i++)
+        for (uint32_t k = 0; k < leaves->count; k++)
+            copy(c, to_of(c, k) + begin_bytes(c->collective, leaves->first + i),
+                 from_of(c, i) + begin_bytes(c->collective, leaves->first + k),
+                 c->collective->part * c->collective->element_bytes);
+    return true;
+}
+
+static bool copy_whole(copier *c) {
+    bool has_it = c->collective->kind == TSR_COLLECTIVE_ALL_REDUCE || c->of->leaves->first == 0;
+    if (!make_copier(c, 1)) return false;
+    if (has_it)
+        copy(c, to_of(c, 0), from_of(c, 0), c->collective->count * c->collective->element_bytes);
+    return true;
+}
+
+bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
+                         tsr_collective *out_collective, tsr_device_list *out_list) {
+    const tsr_program_command *command = &source->entry->commands[index];
+    const tsr_program_buffer *to = &source->entry->buffers[command->arguments[0]];
+    const tsr_program_buffer *from = &source->entry->buffers[command->arguments[1]];
+    const tsr_collective_row *row = tsr_collective_get(command->kernel);
+    bool scatters = row->kind == TSR_COLLECTIVE_REDUCE_SCATTER;
+    uint64_t size = tsr_program_buffer_size(scatters ? from : to);
+    tsr_collective c = {.kind = row->kind,
+                        .exchanges_first = row->from == TSR_COLLECTIVE_PLACE_SUM,
+                        .reduction = tsr_leaves_reduction(from->dtype),
+                        .from = source->find(source->user, 0, from),
+                        .to = source->find(source->user, 0, to),
+                        .leaf_bytes = source->leaf_bytes,
+                        .element_bytes = tsr_dtype_size(to->dtype)};
+    c.count = size / c.element_bytes;
+    c.part = tsr_collective_part(c.count, source->leaves->total);
+    copier copies = {.of = source, .to_buffer = to, .from_buffer = from, .collective = &c};
+    bool bound = scatters || c.kind == TSR_COLLECTIVE_ALL_GATHER ? copy_parts(&copies)
+                 : c.kind == TSR_COLLECTIVE_ALL_TO_ALL           ? copy_between_leaves(&copies)
+                                                                 : copy_whole(&copies);
+    *out_collective = c;
+    *out_list = (tsr_device_list){
+        .name = source->name, .commands = copies.commands, .command_count = copies.count};
+    return bound;
+}
+
+/* ---- among ranks ---- */
+
+/* Where the leaves of each rank begin, and what they have of the whole, in elements. */
+typedef struct shares {
+    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
+    size_t first[TSR_TRANSPORT_RANKS_MAX + 1];
+} shares;
+
+static void share(const tsr_collective *c, const tsr_leaves *leaves, size_t unit, shares *out) {
+    for (uint32_t r = 0; r <= leaves->rank_count; r++) {
+        out->first_leaf[r] = tsr_leaves_first(leaves, r);
+        out->first[r] = begin_of(c, out->first_leaf[r]) * unit;
+    }
+}
+
+static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+                         const tsr_leaves *leaves, uint64_t sums_bytes) {
+    shares s;
+    share(c, leaves, 1, &s);
+    const tsr_reduce_options options = {.reduction = c->reduction,
+                                        .leaf_count = leaves->total,
+                                        .first_leaf = s.first_leaf,
+                                        .rows = c->from,
+                                        .stride_bytes = sums_bytes,
+                                        .count = c->count};
+    if (c->kind == TSR_COLLECTIVE_ALL_REDUCE)
+        return tsr_all_reduce(ctx, transport, &options, c->from);
+    return tsr_reduce_scatter(ctx, transport, &options, s.first,
+                              c->from + s.first[leaves->rank] * c->element_bytes);
+}
+
+/* Leaf i of every rank sends its part to leaf k of every other; where there are such leaves. */
+static tsr_result exchange_round(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+                                 const tsr_leaves *leaves, uint32_t i, uint32_t k) {
+    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    uint64_t size = c->part * c->element_bytes;
+    for (uint32_t r = 0; r < leaves->rank_count; r++) {
+        uint32_t theirs = tsr_leaves_first(leaves, r);
+        uint32_t count = tsr_leaves_first(leaves, r + 1) - theirs;
+        sends[r] = receives[r] = (tsr_piece){0};
+        if (r == leaves->rank) continue;
+        if (i < leaves->count && k < count)
+            sends[r] = (tsr_piece){c->from + i * c->leaf_bytes + (theirs + k) * size, size, true};
+        if (k < leaves->count && i < count)
+            receives[r] = (tsr_piece){c->to + k * c->leaf_bytes + (theirs + i) * size, size, true};
+    }
+    return tsr_all_to_all(ctx, transport, sends, receives);
+}
+
+static tsr_result exchange_all(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+                               const tsr_leaves *leaves) {
+    uint32_t most = (leaves->total + leaves->rank_count - 1) / leaves->rank_count;
+    for (uint32_t i = 0; i < most; i++)
+        for (uint32_t k = 0; k < most; k++)
+            TRY(ctx, exchange_round(ctx, c, transport, leaves, i, k));
+    return TSR_SUCCESS;
+}
+
+static tsr_result gather(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+                         const tsr_leaves *leaves) {
+    shares s;
+    share(c, leaves, c->element_bytes, &s);
+    return tsr_all_gather(ctx, transport, c->to, s.first);
+}
+
+tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collective,
+                                   tsr_transport *transport, const tsr_leaves *leaves,
+                                   uint64_t sums_bytes) {
+    switch (collective->kind) {
+    case TSR_COLLECTIVE_ALL_REDUCE:
+    case TSR_COLLECTIVE_REDUCE_SCATTER:
+        return reduce(ctx, collective, transport, leaves, sums_bytes);
+    case TSR_COLLECTIVE_BROADCAST: /* leaf 0 is of rank 0 */
+        return tsr_broadcast(ctx, transport, 0, collective->to,
+                             collective->count * collective->element_bytes);
+    case TSR_COLLECTIVE_ALL_GATHER:
+        return gather(ctx, collective, transport, leaves);
+    case TSR_COLLECTIVE_ALL_TO_ALL:
+        return exchange_all(ctx, collective, transport, leaves);
+    }
+    TSR_ASSERT(!"a decoded program has no other collective");
+    return TSR_SUCCESS;
+}

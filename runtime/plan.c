@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/plan.h"
+
+#include "runtime/base/tensor.h"
+#include "runtime/executor.h"
+
+bool tsr_plan_add(uint64_t *total, uint64_t size_bytes) {
+    uint64_t rounded;
+    if (__builtin_add_overflow(size_bytes, TSR_BUFFER_ALIGN_BYTES - 1, &rounded)) return false;
+    rounded &= ~(uint64_t)(TSR_BUFFER_ALIGN_BYTES - 1);
+    return !__builtin_add_overflow(*total, rounded ? rounded : TSR_BUFFER_ALIGN_BYTES, total) &&
+           *total <= INT64_MAX;
+}
+
+static bool add_times(uint64_t *total, uint64_t size_bytes, uint64_t times) {
+    uint64_t rounded = 0, all;
+    return tsr_plan_add(&rounded, size_bytes) && !__builtin_mul_overflow(rounded, times, &all) &&
+           !__builtin_add_overflow(*total, all, total) && *total <= INT64_MAX;
+}
+
+bool tsr_plan_has_leaves(const tsr_config *config, const tsr_config_entry *entry) {
+    return config->virtual_ranks > 1 && entry->kind == TSR_ENTRY_TRAIN;
+}
+
+/* What one leaf gets of an input, or all there is. */
+bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
+                         uint64_t *out_size) {
+    const tsr_config_port *port = &entry->inputs[input];
+    if (!tsr_shape_size(&port->shape, port->dtype, out_size)) return false;
+    if (tsr_program_splits(config, entry, port)) *out_size /= config->virtual_ranks;
+    return true;
+}
+
+static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_config_entry *entry,
+                      const tsr_leaves *leaves) {
+    uint64_t size = 0;
+    bool fits = true;
+    for (size_t i = 0; i < entry->input_count && fits; i++) {
+        bool splits = tsr_program_splits(config, entry, &entry->inputs[i]);
+        fits = tsr_plan_input_size(config, entry, i, &size) &&
+               add_times(total, size, splits ? leaves->count : 1);
+    }
+    if (tsr_plan_has_leaves(config, entry))
+        fits = fits && add_times(total, sizeof(int64_t), leaves->count);
+    for (size_t i = 0; i < entry->output_count && fits; i++)
+        fits = tsr_shape_size(&entry->outputs[i].shape, entry->outputs[i].dtype, &size) &&
+               tsr_plan_add(total, size);
+    return fits;
+}
+
+tsr_result tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_transport *transport,
+                           tsr_leaves *out_leaves) {
+    return tsr_leaves_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
+                            transport ? transport->rank_count : 1, out_leaves);
+}
+
+tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                             const tsr_transport *transport, tsr_memory_plan *out_plan) {
+    tsr_memory_plan plan = {0};
+    tsr_leaves leaves;
+    tsr_prepared_cursor cursor = {0};
+    const tsr_program_buffer *made;
+    uint64_t size = 0;
+    bool fits = true;
+    TRY(ctx, tsr_plan_leaves(ctx, config, transport, &leaves));
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        fits = fits && tsr_shape_size(&tensor->shape, tensor->dtype, &size) &&
+               tsr_plan_add(&plan.tensor_bytes, size);
+    }
+    while ((made = tsr_program_next_prepared(program, &cursor)))
+        fits = fits && tsr_plan_add(&plan.prepared_bytes, tsr_program_buffer_size(made));
+    for (size_t i = 0; i < config->entry_count; i++) {
+        const tsr_program_entry *entry = &program->entries[i];
+        uint64_t workspace = 0, kept = tsr_program_space_bytes(entry, TSR_SPACE_LEAF);
+        uint64_t summed = tsr_program_space_bytes(entry, TSR_SPACE_SUMS);
+        fits = fits && tsr_plan_add(&workspace, entry->workspace_bytes) &&
+               add_ports(&plan.port_bytes, config, &config->entries[i], &leaves);
+        if (kept > plan.leaf_bytes) plan.leaf_bytes = kept;
+        if (summed > plan.sum_bytes) plan.sum_bytes = summed;
+        uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
+                                                                      : &plan.workspace_bytes;
+        if (workspace > *most) *most = workspace;
+    }
+    fits = fits && (!plan.handler_bytes || tsr_plan_add(&plan.workspace_bytes, plan.handler_bytes));
+    fits = fits && tsr_plan_add(&plan.total_bytes, plan.tensor_bytes) &&
+           (!plan.prepared_bytes || tsr_plan_add(&plan.total_bytes, plan.prepared_bytes)) &&
+           tsr_plan_add(&plan.total_bytes, plan.workspace_bytes) &&
+           (!plan.leaf_bytes || add_times(&plan.total_bytes, plan.leaf_bytes, leaves.count)) &&
+           (!plan.sum_bytes ||
+            add_times(&plan.total_bytes, plan.sum_bytes, tsr_leaves_count_slots(&leaves))) &&
+           tsr_plan_add(&plan.total_bytes, plan.port_bytes);
+    if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
+    *out_plan = plan;
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sizes in the memory of an executor, as tsr_executor_plan adds and executor.c places them. Private
+ * to this folder.
+ */
+#ifndef TSR_RUNTIME_PLAN_H
+#define TSR_RUNTIME_PLAN_H
+
+#include "manifests/program.h"
+#include "runtime/leaves.h"
+
+/* Adds a piece of memory, which takes one unit of the alignment at least; false beyond 2^63. */
+bool tsr_plan_add(uint64_t *total, uint64_t size_bytes);
+bool tsr_plan_has_leaves(const tsr_config *config, const tsr_config_entry *entry);
+/* What one leaf gets of an input, or all there is; false beyond 2^63 bytes. */
+bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
+                         uint64_t *out_size);
+/* Those of this rank; transport: NULL for one rank alone. */
+TSR_RESULT tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_transport *transport,
+                           tsr_leaves *out_leaves);
+
+#endif

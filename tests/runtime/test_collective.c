@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program with every collective, run by several numbers of ranks: whole numbers, so that sums are
+ * exact and compared with a plain sum; the bytes that went between ranks are those of a ring.
+ */
+#include "runtime/executor.h"
+#include "tests/transport/ranks.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { V = 8, N = 21, PART = 3, BLOCK = 2, ROW = V * BLOCK, ROUNDS = 2 };
+
+static float value_of(int64_t leaf, int64_t i) { return (float)((leaf + 1) * (i + 3) % 17 - 8); }
+
+static void fill_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    int64_t leaf = *(const int64_t *)args->buffers[0];
+    float *values = args->buffers[1], *row = args->buffers[2];
+    for (int64_t i = 0; begin < end && i < N; i++) values[i] = value_of(leaf, i);
+    for (int64_t i = 0; begin < end && i < ROW; i++) row[i] = (float)(100 * leaf + i);
+}
+
+static void add_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    const float *a = args->buffers[0], *b = args->buffers[1];
+    float *sum = args->buffers[2];
+    for (int64_t i = 0; begin < end && i < N; i++) sum[i] = a[i] + b[i];
+}
+
+#define VECTOR(n)                                                                                  \
+    {                                                                                              \
+        1, { n }                                                                                   \
+    }
+static tsr_config_tensor tensors[] = {
+    {.name = "first", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = VECTOR(N)}};
+static tsr_config_port outputs[] = {
+    {"reduced", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT},
+    {"gathered", TSR_DTYPE_F32, VECTOR(N), TSR_PORT_ARGUMENT},
+    {"mixed", TSR_DTYPE_F32, VECTOR(V *ROW), TSR_PORT_ARGUMENT},
+};
+static tsr_config_entry entries[] = {
+    {.name = "train", .kind = TSR_ENTRY_TRAIN, .batch = V, .output_count = 3, .outputs = outputs}};
+static const tsr_config config = {.version_major = 1,
+                                  .name = "m",
+                                  .producer = "test",
+                                  .numerics = "portable",
+                                  .virtual_ranks = V,
+                                  .tensor_count = 1,
+                                  .entry_count = 1,
+                                  .tensors = tensors,
+                                  .entries = entries};
+
+enum { NUMBER, VALUES, ROWS, SUM, SUM_TOO, SLICE, MIXED, FIRST, REDUCED, GATHERED, ALL, BUFFERS };
+static tsr_program_buffer buffers[BUFFERS] = {
+    [NUMBER] = {TSR_SPACE_LEAF_NUMBER, 0, 0, TSR_DTYPE_I64, {0}, ""},
+    [VALUES] = {TSR_SPACE_LEAF, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
+    [ROWS] = {TSR_SPACE_LEAF, 0, 128, TSR_DTYPE_F32, VECTOR(ROW), ""},
+    [SUM] = {TSR_SPACE_SUMS, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
+    [SUM_TOO] = {TSR_SPACE_SUMS, 0, 128, TSR_DTYPE_F32, VECTOR(N), ""},
+    [SLICE] = {TSR_SPACE_LEAF, 0, 192, TSR_DTYPE_F32, VECTOR(PART), ""},
+    [MIXED] = {TSR_SPACE_LEAF, 0, 256, TSR_DTYPE_F32, VECTOR(ROW), ""},
+    [FIRST] = {TSR_SPACE_TENSOR, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
+    [REDUCED] = {TSR_SPACE_OUTPUT, 0, 0, TSR_DTYPE_F32, VECTOR(N), ""},
+    [GATHERED] = {TSR_SPACE_OUTPUT, 1, 0, TSR_DTYPE_F32, VECTOR(N), ""},
+    [ALL] = {TSR_SPACE_OUTPUT, 2, 0, TSR_DTYPE_F32, VECTOR(V *ROW), ""},
+};
+static uint32_t fill[] = {NUMBER, VALUES, ROWS}, sum[] = {SUM, VALUES},
+                sum_too[] = {SUM_TOO, VALUES};
+static uint32_t reduce[] = {REDUCED, SUM}, scatter[] = {SLICE, SUM_TOO}, mix[] = {MIXED, ROWS};
+static uint32_t gather[] = {GATHERED, SLICE}, send[] = {FIRST, VALUES}, join[] = {ALL, MIXED};
+#define COLLECTIVE(kind, arguments)                                                                \
+    { TSR_OP_COLLECTIVE, TSR_COLLECTIVE_##kind, 0, 0, 2, 0, arguments, "" }
+static tsr_program_command commands[] = {
+    {TSR_OP_EACH_LEAF, 0, 3, 0, 0, 0, NULL, ""},
+    {TSR_OP_LAUNCH, 0, 1, 0, 3, 1, fill, ""},
+    {TSR_OP_LEAF_SUM, 1, 1, 0, 2, 0, sum, ""},
+    {TSR_OP_LEAF_SUM, 1, 1, 0, 2, 0, sum_too, ""},
+    COLLECTIVE(ALL_REDUCE, reduce),
+    COLLECTIVE(REDUCE_SCATTER, scatter),
+    COLLECTIVE(ALL_GATHER, gather),
+    COLLECTIVE(BROADCAST, send),
+    COLLECTIVE(ALL_TO_ALL, mix),
+    COLLECTIVE(ALL_GATHER, join),
+};
+static tsr_program_entry program_entries[] = {{.name = "train",
+                                               .buffer_count = BUFFERS,
+                                               .command_count = sizeof commands / sizeof *commands,
+                                               .buffers = buffers,
+                                               .commands = commands}};
+static const char *names[] = {"fill", "add"};
+static const tsr_kernel_fn kernels[] = {fill_kernel, add_kernel};
+static const tsr_program program = {2, 1, names, program_entries};
+
+static int check_values(tsr_transport *t, const tsr_executor *executor) {
+    const float *reduced = tsr_executor_get_output(executor, 0, 0);
+    const float *gathered = tsr_executor_get_output(executor, 0, 1);
+    const float *mixed = tsr_executor_get_output(executor, 0, 2);
+    const float *first = tsr_executor_get_tensor(executor, 0);
+    for (int i = 0; i < N; i++) {
+        float all = 0;
+        for (int leaf = 0; leaf < V; leaf++) all += value_of(leaf, i);
+        EXPECT(reduced[i] == all, "reduced[%d] is %g, not %g", i, (double)reduced[i], (double)all);
+        EXPECT(gathered[i] == all, "gathered[%d] is %g, not %g", i, (double)gathered[i],
+               (double)all);
+        EXPECT(first[i] == value_of(0, i), "first[%d] is %g", i, (double)first[i]);
+    }
+    for (int to = 0; to < V; to++)
+        for (int from = 0; from < V; from++)
+            for (int i = 0; i < BLOCK; i++)
+                EXPECT(mixed[to * ROW + from * BLOCK + i] == (float)(100 * from + to * BLOCK + i),
+                       "leaf %d has %g of leaf %d", to, (double)mixed[to * ROW + from * BLOCK + i],
+                       from);
+    return 0;
+}
+
+static void count_guard(void *user) { ++*(int *)user; }
+
+/* Of this rank, where each has as many leaves; few elements are reduced by sending them to all. */
+static uint64_t planned_bytes(uint32_t ranks, uint32_t rank) {
+    uint64_t leaves = V / ranks, others = ranks - 1;
+    uint64_t begin = rank * leaves * PART, end = begin + leaves * PART;
+    if (begin > N) begin = N;
+    if (end > N) end = N;
+    uint64_t part = end - begin;
+    return sizeof(float) * (others * N + (N - part) + others * part + (rank ? 0 : others * N) +
+                            leaves * (V - leaves) * BLOCK + others * leaves * ROW);
+}
+
+static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
+    tsr_threads *threads;
+    tsr_device *device;
+    tsr_executor *executor;
+    int guarded = 0;
+    (void)user;
+    EXPECT_OK(tsr_threads_create(ctx, 1, &threads));
+    EXPECT_OK(tsr_device_cpu_create(ctx, kernels, threads, &device));
+    EXPECT_OK(tsr_executor_create(ctx, &config, &program, device, t, &executor));
+    tsr_executor_set_guard(executor, count_guard, &guarded);
+    for (int round = 1; round <= ROUNDS; round++) {
+        uint64_t before = t->sent_bytes;
+        memset(tsr_executor_get_tensor(executor, 0), 0, N * sizeof(float));
+        EXPECT_OK(tsr_executor_run(ctx, executor, 0, (uint64_t)round));
+        if (check_values(t, executor)) return 1;
+        EXPECT(guarded >= round, "a tensor was written unguarded");
+        uint64_t sent = t->sent_bytes - before, planned = planned_bytes(t->rank_count, t->rank);
+        EXPECT(V % t->rank_count || sent == planned, "sent %llu bytes, not %llu",
+               (unsigned long long)sent, (unsigned long long)planned);
+    }
+    tsr_executor_destroy(executor);
+    tsr_device_close(device);
+    tsr_threads_destroy(threads);
+    return 0;
+}
+
+Test(collective, any_number_of_ranks_makes_the_same) {
+    tsr_ctx ctx = {0};
+    cr_assert_eq(tsr_program_verify(&ctx, &program, &config, TSR_CORRUPT).code, TSR_OK, "%s",
+                 ctx.error.text);
+    for (uint32_t ranks = 1; ranks <= V; ranks++) {
+        ranks_options options = {RANKS_THREADS, ranks, 0, UINT64_C(60) * 1000000000u};
+        cr_expect_eq(ranks_run(&options, run_rank, NULL), 0, "%u ranks", ranks);
+    }
+    ranks_options alone = {RANKS_LOOPBACK, 1, 0, 0};
+    cr_expect_eq(ranks_run(&alone, run_rank, NULL), 0, "alone");
+}
