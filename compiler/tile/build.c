@@ -321,6 +321,14 @@ void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) 
     tsr_build(&b->at, &desc);
 }
 
+void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
+                              MlirValue offset, uint32_t lanes) {
+    enum { LINE_BYTES = 64 };
+    int64_t step = LINE_BYTES / (int64_t)tsr_dtype_size(dtype);
+    for (int64_t at = 0; at < (int64_t)lanes; at += step)
+        tsr_tile_prefetch(b, buffer, tsr_tile_offset(b, offset, at));
+}
+
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit) {
     MlirValue operands[] = {value, element};

@@ -120,6 +120,9 @@ void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffe
 /* The cache line at the offset, which need not lie in the buffer, will be read
  * soon. */
 void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
+/* The same of `lanes` elements from the offset on. */
+void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
+                              MlirValue offset, uint32_t lanes);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
 

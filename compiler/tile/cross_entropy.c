@@ -54,9 +54,9 @@ static MlirValue visit_power(rows *r, MlirValue column, MlirValue mask) {
     if (!mlirValueIsNull(r->powers))
         tsr_tile_store(b, tsr_tile_compute_dtype(r->dtype), power, r->powers, column, mask);
     if (r->count * r->classes * (int64_t)tsr_dtype_size(r->dtype) >= TSR_PREFETCH_BYTES_MIN)
-        tsr_prefetch_vector(b, r->dtype, r->logits,
-                            tsr_tile_offset(b, tsr_tile_add(b, r->start, column), r->classes),
-                            r->lanes);
+        tsr_tile_prefetch_vector(b, r->dtype, r->logits,
+                                 tsr_tile_offset(b, tsr_tile_add(b, r->start, column), r->classes),
+                                 r->lanes);
     return power;
 }
 

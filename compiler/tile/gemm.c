@@ -100,6 +100,62 @@ void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
+enum { PREFETCH_K = 2 }; /* rows of A ahead */
+
+int64_t tsr_gemm_tile_size(tsr_dtype dtype, int64_t rows, int64_t count) {
+    enum { LINE_BYTES = 64, TRIES = 16 };
+    int64_t row_bytes = rows * (int64_t)tsr_dtype_size(dtype);
+    int64_t least = count + (LINE_BYTES + row_bytes - 1) / row_bytes;
+    /* An odd number of lines: tiles that are written together share no set. */
+    for (int64_t k = least; k < least + TRIES; k++)
+        if (k * row_bytes % (2 * LINE_BYTES) == LINE_BYTES) return rows * k;
+    return rows * least;
+}
+
+/* Row k of tiles from row `row` on. Whole vectors are stored; what is too much is written over by
+ * the next k. */
+static void pack_tiles(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p, MlirValue k,
+                       MlirValue row, int64_t tiles, const MlirValue *masks) {
+    MlirValue from =
+        tsr_tile_add(b, tsr_tile_add(b, p->from_at, row), tsr_tile_mul(b, k, p->from_step));
+    MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, tsr_tile_div(b, row, p->rows), p->to_tile),
+                                tsr_tile_mul(b, k, p->rows));
+    tsr_tile_prefetch_vector(b, p->from_dtype, p->from,
+                             tsr_tile_offset(b, from, PREFETCH_K * p->from_step),
+                             (uint32_t)(tiles * p->rows));
+    for (int64_t t = 0; t < tiles; t++)
+        for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++) {
+            MlirValue value =
+                tsr_tile_load(b, p->from_dtype, p->from, tsr_tile_offset(b, from, t * p->rows + at),
+                              p->lanes, masks ? masks[v] : tsr_tile_null);
+            tsr_tile_store(b, p->to_dtype, value, p->to,
+                           tsr_tile_offset(b, to, t * p->to_tile + at), tsr_tile_null);
+        }
+}
+
+void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p) {
+    MlirValue masks[TSR_GEMM_ROWS_MAX], zero = tsr_tile_index(b, 0);
+    int64_t together = p->rows * TSR_GEMM_TILES_TOGETHER;
+    int64_t beyond = (p->lanes - p->rows % p->lanes) % p->lanes;
+    /* Vectors of whole groups lie within the matrix. */
+    MlirValue within = tsr_tile_offset(b, p->rows_left, -beyond);
+    within = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SGT, within, zero), within, zero);
+    within = tsr_tile_min(b, within, p->row_count);
+    MlirValue whole = tsr_tile_sub(b, within, tsr_tile_rem(b, within, together));
+    tsr_tile_loop over_k, loop;
+    tsr_tile_loop_begin(b, &over_k, zero, p->count, 1, 0, NULL);
+    tsr_tile_loop_begin(b, &loop, zero, whole, together, 0, NULL);
+    pack_tiles(b, p, over_k.index, loop.index, TSR_GEMM_TILES_TOGETHER, NULL);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_begin(b, &loop, whole, p->row_count, p->rows, 0, NULL);
+    MlirValue left = tsr_tile_sub(b, p->rows_left, loop.index);
+    for (int64_t at = 0, v = 0; at < p->rows; at += p->lanes, v++)
+        masks[v] = tsr_tile_mask(b, tsr_tile_offset(b, left, -at), p->lanes);
+    pack_tiles(b, p, over_k.index, loop.index, 1, masks);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_end(b, &over_k, NULL);
+}
+
 enum {
     CHAINS_FULL = 12,   /* hide the latency of a multiply-add at two a cycle; fewer run slower */
     ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */

@@ -16,6 +16,7 @@
 enum {
     TSR_GEMM_ROWS_MAX = 16,
     TSR_GEMM_TILE_MAX = TSR_GEMM_ROWS_MAX * TSR_TILE_VECTORS_MAX,
+    TSR_GEMM_TILES_TOGETHER = 8, /* are packed side by side: whole cache lines of A's rows */
 };
 
 typedef struct tsr_gemm_tile {
@@ -57,6 +58,25 @@ void tsr_gemm_pack_rows(tsr_tile_builder *b, const tsr_gemm_pack *pack);
 /* The same from the transpose: squares of lanes x lanes through registers. `to` has room for
  * `count` rounded up to the lanes; what is beyond `count` is zero, or with `exact` not written. */
 void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *pack);
+
+/* Rows of A, which is transposed, brought together tile by tile: to[tile][k * rows + row]. */
+typedef struct tsr_gemm_pack_tiles {
+    tsr_dtype from_dtype, to_dtype;
+    uint32_t lanes;
+    int64_t rows; /* of a tile */
+    MlirValue from, to;
+    MlirValue from_at;              /* the first row at k = 0 */
+    int64_t from_step;              /* of k; the rows are neighbours */
+    int64_t to_tile;                /* between tiles: what tsr_gemm_tile_size says */
+    MlirValue count;                /* of k */
+    MlirValue row_count, rows_left; /* to bring; there are so many from the first on */
+} tsr_gemm_pack_tiles;
+
+/* Elements from a packed tile of `rows` x `count` to the next: the last store of a tile may reach
+ * beyond it, and tiles are not to share sets of the first-level cache. A multiple of `rows`. */
+int64_t tsr_gemm_tile_size(tsr_dtype dtype, int64_t rows, int64_t count);
+/* Rows from rows_left on are zero. */
+void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *pack);
 
 /* What a tile is chosen for: m rows and n columns. */
 typedef struct tsr_gemm_shape {

@@ -6,7 +6,7 @@
  * panels; tiles keep their part of C in registers:
  *
  *     for each block of K
- *         copy the block of A to the stack, if it is to be packed
+ *         copy the block of A to the stack, tile by tile, if it is transposed
  *         for each panel of the program
  *             copy the panel's block of B to the stack, if it is to be packed
  *             for each tile of rows
@@ -20,27 +20,30 @@
  * all the time there is. It stands in the kernel's attribute `tile`, and `tile` of the schedule
  * overrides it. B may lie in strips of columns already (compiler/schedule/pack.c): then panels are
  * read where they are. The method is that of Goto and van de Geijn, "Anatomy of High-Performance
- * Matrix Multiplication", 2008, with A left where it lies.
+ * Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
  */
 #include "compiler/tile/gemm.h"
 
 #include <string.h>
 
 enum {
-    BLOCK_ROWS_MAX = 256,        /* of a program */
-    PACKED_ROWS_MAX = 512,       /* of a program that packs B */
-    PANEL_BYTES = 192 * 1024,    /* of a block of B on the stack */
-    A_BYTES = 128 * 1024,        /* of a block of A on the stack */
-    SCRATCH_BYTES = 96 * 1024,   /* of partial sums */
+    BLOCK_ROWS_MAX = 256,                       /* of a program */
+    PACKED_ROWS_MAX = 512,                      /* of a program that packs B */
+    PANEL_BYTES = 192 * 1024,                   /* of a block of B on the stack */
+    SCRATCH_BYTES = 96 * 1024,                  /* of partial sums */
+    LOCAL_BYTES = TSR_TARGET_STACK_MAX - 65536, /* of all on the stack */
+    A_ROW_BYTES = 4096, /* of a row of A on the stack, if it is whole; else: */
+    A_PART_BYTES = 2048,
     DIRECT_BYTES = 32 * 1024,    /* B up to this size lies well in the first-level cache */
     STREAM_BYTES = 256 * 1024,   /* B from this size on is streamed where rows are few */
     STREAM_K = 32,               /* rows of B streamed side by side */
     FAR_BYTES = 6 * 1024 * 1024, /* of B between returns to it: they stay in the third level */
-    ALIAS_BYTES = 4096,          /* rows so far apart share one set of the first-level cache */
+    A_PANELS = 24,               /* of a program that packs A */
+    A_PANELS_LEAST = 2,          /* that pay for packing A */
+    PREFETCH_K_LEAST = 64,       /* a tile that takes so long hides what is on its way */
     PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
 };
-static_assert(PANEL_BYTES + A_BYTES + SCRATCH_BYTES <= TSR_TARGET_STACK_MAX - 65536,
-              "the local buffers fit the stack");
+static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES, "the local buffers fit the stack");
 
 /* Sizes of the plan, as they stand in `tile`; 0: not chosen. */
 typedef struct sizes {
@@ -253,15 +256,16 @@ static void plan_packing(matmul *mm) {
     int64_t tiles = divide_up(mm->m, mm->size.rows);
     bool large = b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width;
     mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
-    mm->a_packed = mm->a_row == 1 && mm->size.rows > 1 &&
-                   mm->a_k * element_size(mm) % ALIAS_BYTES == 0 && mm->panels > 2;
+    mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 && mm->size.rows > 1 &&
+                   mm->panels > A_PANELS_LEAST;
 }
 
 static void plan_k(matmul *mm) {
     int64_t size = element_size(mm), limit = mm->k;
     bool streamed = !mm->b_packed && !mm->strip && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
     if (mm->b_packed || mm->strip) limit = PANEL_BYTES / (mm->size.width * size);
-    if (mm->a_packed) limit = least(limit, A_BYTES / (32 * size));
+    if (mm->a_packed)
+        limit = least(limit, (mm->k * size > A_ROW_BYTES ? A_PART_BYTES : A_ROW_BYTES) / size);
     if (streamed) limit = STREAM_K;
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
     /* Packing a transpose takes whole squares. */
@@ -275,6 +279,18 @@ static int64_t second_level_bytes(const tsr_target *target) {
     return (int64_t)target->vector_bytes * 16 * 1024;
 }
 
+static int64_t packed_tile(const matmul *mm) {
+    return tsr_gemm_tile_size(mm->compute, mm->size.rows, mm->size.k_block);
+}
+
+/* Rows of A that fit the stack beside a panel of B and partial sums. */
+static int64_t packed_rows(const matmul *mm) {
+    int64_t panel = mm->b_packed ? (mm->size.k_block + mm->lanes) * mm->size.width : 0;
+    int64_t bytes = LOCAL_BYTES - panel * element_size(mm);
+    if (mm->k_blocks > 1) bytes -= SCRATCH_BYTES;
+    return bytes / (packed_tile(mm) * element_size(mm)) * mm->size.rows;
+}
+
 static void plan_blocks(matmul *mm) {
     sizes *s = &mm->size;
     int64_t size = element_size(mm), k = most(s->k_block, 1);
@@ -282,14 +298,19 @@ static void plan_blocks(matmul *mm) {
     /* Packing B for many rows is worth more than keeping their A near. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX);
     if (mm->b_packed) limit = PACKED_ROWS_MAX;
-    if (mm->a_packed) limit = least(limit, A_BYTES / (k * size));
+    int64_t unit = s->rows, together = unit * TSR_GEMM_TILES_TOGETHER;
     if (mm->k_blocks > 1) limit = least(limit, SCRATCH_BYTES / (s->width * size));
     if (s->block_rows) limit = s->block_rows;
-    s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), s->rows);
+    if (mm->a_packed) {
+        limit = least(s->block_rows || mm->k_blocks > 1 ? limit : mm->m, packed_rows(mm));
+        if (limit > 4 * together) unit = together;
+        limit = limit / unit * unit;
+    }
+    s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), unit);
     double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
     double panels = PROGRAM_FLOPS / flops;
     int64_t wanted = panels > (double)mm->panels ? mm->panels : most((int64_t)panels, 1);
-    if (mm->a_packed) wanted = most(wanted, 8);
+    if (mm->a_packed) wanted = most(wanted, A_PANELS);
     if (s->program_panels) wanted = s->program_panels;
     if (mm->k_blocks > 1) wanted = least(wanted, SCRATCH_BYTES / (s->block_rows * s->width * size));
     s->program_panels = least(most(wanted, 1), mm->panels);
@@ -339,24 +360,23 @@ static void pack_b(matmul *mm, const panel *p) {
     (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
 }
 
-/* a_local[k][row of the block], from A transposed: rows of the block are neighbours. */
+/* a_local[tile of the block][k][row of the tile], from A transposed. */
 static void pack_a(matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
-    uint32_t lanes = mm->group->b.target->vector_bytes / (uint32_t)element_size(mm);
-    MlirValue base = tsr_tile_add(b, mm->a_base, at->row);
-    tsr_tile_loop over_k, over_rows;
-    tsr_tile_loop_begin(b, &over_k, tsr_tile_index(b, 0), tsr_tile_index(b, at->k_count), 1, 0,
-                        NULL);
-    MlirValue k = tsr_tile_add(b, at->k0, over_k.index);
-    MlirValue from = tsr_tile_add(b, base, tsr_tile_mul(b, k, mm->a_k));
-    MlirValue to = tsr_tile_mul(b, over_k.index, mm->size.block_rows);
-    tsr_tile_loop_begin(b, &over_rows, tsr_tile_index(b, 0), at->row_count, lanes, 0, NULL);
-    MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, at->row_count, over_rows.index), lanes);
-    MlirValue value =
-        tsr_tile_load(b, mm->dtype, mm->a, tsr_tile_add(b, from, over_rows.index), lanes, mask);
-    tsr_tile_store(b, mm->compute, value, mm->a_local, tsr_tile_add(b, to, over_rows.index), mask);
-    tsr_tile_loop_end(b, &over_rows, NULL);
-    tsr_tile_loop_end(b, &over_k, NULL);
+    MlirValue from = tsr_tile_add(b, at->row, tsr_tile_mul(b, at->k0, mm->a_k));
+    tsr_gemm_pack_tiles pack = {.from_dtype = mm->dtype,
+                                .to_dtype = mm->compute,
+                                .lanes = b->target->vector_bytes / (uint32_t)element_size(mm),
+                                .rows = mm->size.rows,
+                                .from = mm->a,
+                                .to = mm->a_local,
+                                .from_at = tsr_tile_add(b, mm->a_base, from),
+                                .from_step = mm->a_k,
+                                .to_tile = packed_tile(mm),
+                                .count = tsr_tile_index(b, at->k_count),
+                                .row_count = at->row_count,
+                                .rows_left = tsr_tile_sub(b, tsr_tile_index(b, mm->m), at->row)};
+    tsr_gemm_pack_a(b, &pack);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
@@ -428,9 +448,10 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
                           .vectors = t->panel->vectors,
                           .rows = t->rows,
                           .a = mm->a_packed ? mm->a_local : mm->a,
-                          .a_at = mm->a_packed ? t->local : tsr_tile_add(b, mm->a_base, a_at),
+                          .a_at = tsr_tile_add(b, mm->a_base, a_at),
                           .a_row = mm->a_row,
-                          .a_step = mm->a_packed ? mm->size.block_rows : mm->a_k};
+                          .a_step = mm->a_packed ? mm->size.rows : mm->a_k};
+    if (mm->a_packed) gemm.a_at = tsr_tile_mul(b, t->local, packed_tile(mm) / mm->size.rows);
     find_b(mm, t->panel, vectors, &gemm);
     tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
 }
@@ -469,11 +490,56 @@ static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumu
     return TSR_SUCCESS;
 }
 
+/* The next panel of B is on its way while this one is computed with: each tile asks for its share
+ * of the rows. */
+static void prefetch_panel(matmul *mm, const tile *t) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = t->panel->block;
+    int64_t share = divide_up(at->k_count, divide_up(mm->size.block_rows, mm->size.rows));
+    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, t->local, mm->size.rows), share);
+    MlirValue column = tsr_tile_offset(b, t->panel->column, mm->size.width);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, share), 1, 0, NULL);
+    MlirValue k = tsr_tile_add(b, tsr_tile_add(b, at->k0, first), loop.index);
+    MlirValue from =
+        tsr_tile_add(b, tsr_tile_add(b, mm->b_base, column), tsr_tile_mul(b, k, mm->n));
+    tsr_tile_prefetch_vector(b, mm->dtype, mm->b, from, (uint32_t)mm->size.width);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* Large operands of the epilogue are on their way while the tile is computed. */
+static void prefetch_epilogue(matmul *mm, const tile *t) {
+    tsr_tile_builder *b = &mm->group->b;
+    tsr_point point = mm->point;
+    uint32_t row = mm->space.rank - 2, column = mm->space.rank - 1;
+    point.index[column] = t->panel->column;
+    for (uint32_t i = 0; i < mm->after.node_count; i++) {
+        const tsr_view *view = &mm->after.nodes[i]->view;
+        if (mm->after.nodes[i]->kind != TSR_NODE_VIEW || view->strides[column] != 1 ||
+            !view->strides[row])
+            continue;
+        for (int64_t r = 0; r < t->rows; r++) {
+            point.index[row] = tsr_tile_offset(b, t->row, r);
+            tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
+                                     tsr_point_offset(b, &point, view),
+                                     t->panel->vectors * mm->lanes);
+        }
+    }
+}
+
+static void prefetch(matmul *mm, const tile *t) {
+    bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
+    if (!many || t->rows < mm->size.rows || t->panel->edge) return;
+    if (mm->b_packed && !mm->b_transposed && mm->panels > 1) prefetch_panel(mm, t);
+    if (t->panel->block->last) prefetch_epilogue(mm, t);
+}
+
 static tsr_result emit_tile(matmul *mm, const tile *t) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
     for (int64_t i = 0; i < t->rows * t->panel->vectors; i++) accumulators[i] = zero;
+    prefetch(mm, t);
     if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
     if (t->panel->block->last) return finish_tile(mm, t, accumulators);
@@ -622,7 +688,8 @@ static void make_locals(matmul *mm) {
     if (mm->b_packed)
         mm->panel =
             tsr_tile_local(b, type, divide_up(s->k_block, mm->lanes) * mm->lanes * s->width);
-    if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, s->k_block * s->block_rows);
+    if (mm->a_packed)
+        mm->a_local = tsr_tile_local(b, type, packed_tile(mm) * divide_up(s->block_rows, s->rows));
     if (mm->k_blocks > 1)
         mm->scratch = tsr_tile_local(b, type, s->program_panels * s->block_rows * s->width);
 }

@@ -132,14 +132,6 @@ MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials) {
     return tsr_reduction_tree(r, values[0], partials->lanes);
 }
 
-void tsr_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
-                         uint32_t lanes) {
-    enum { LINE_BYTES = 64 };
-    int64_t step = LINE_BYTES / (int64_t)tsr_dtype_size(dtype);
-    for (int64_t at = 0; at < (int64_t)lanes; at += step)
-        tsr_tile_prefetch(b, buffer, tsr_tile_offset(b, offset, at));
-}
-
 void tsr_reduction_finish(tsr_reduction *r, MlirValue result, const tsr_point *point) {
     r->given->value = tsr_tile_round(&r->group->b, r->given->dtype, result);
     tsr_region_emit(&r->after, 1, point);
@@ -325,8 +317,9 @@ static void prefetch_rows(columns *c) {
             !node->view.strides[inner] || bytes < TSR_PREFETCH_BYTES_MIN)
             continue;
         MlirValue at = tsr_point_offset(b, &c->point, &node->view);
-        tsr_prefetch_vector(b, node->dtype, node->view.buffer,
-                            tsr_tile_offset(b, at, AHEAD * node->view.strides[inner]), c->lanes);
+        tsr_tile_prefetch_vector(b, node->dtype, node->view.buffer,
+                                 tsr_tile_offset(b, at, AHEAD * node->view.strides[inner]),
+                                 c->lanes);
     }
 }
 

@@ -60,10 +60,6 @@ MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials);
 /* The lanes of a vector that is computed at once, of elements of so many bytes: enough registers to
  * hide the latency of a function's chain, though it then spills some. */
 uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes);
-/* Prefetches what a vector of `lanes` elements from `offset` on of the buffer
- * will load. */
-void tsr_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
-                         uint32_t lanes);
 enum { TSR_PREFETCH_BYTES_MIN = 1 << 20 }; /* smaller buffers are in a cache as it is */
 
 /* Sets the result, computes and stores what follows it. */

@@ -397,8 +397,8 @@ static void prefetch(rows *r) {
         int64_t bytes = r->row_count * r->columns * (int64_t)tsr_dtype_size(view->dtype);
         if (!kept || !view->strides[kept - 1] || bytes < TSR_PREFETCH_BYTES_MIN) continue;
         MlirValue at = tsr_point_offset(b, &r->point, view);
-        tsr_prefetch_vector(b, view->dtype, view->buffer,
-                            tsr_tile_offset(b, at, view->strides[kept - 1]), r->point.lanes);
+        tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
+                                 tsr_tile_offset(b, at, view->strides[kept - 1]), r->point.lanes);
     }
 }
 

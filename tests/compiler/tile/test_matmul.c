@@ -206,6 +206,14 @@ Test(matmul, large) {
     test_plain((shape){37, 67, 1700}, false, true, true);
 }
 
+/* A is packed in tiles: groups of them, single ones, an edge; whole, and in several blocks of K. */
+Test(matmul, transposed) {
+    test_plain((shape){333, 100, 260}, true, false, false);
+    test_plain((shape){230, 75, 1300}, true, false, false);
+    test_plain((shape){101, 65, 700}, true, true, true);
+    test_plain((shape){3, 200, 65}, true, false, true);
+}
+
 /* Few rows and a B that no cache holds; A transposed with rows 4096 bytes apart; a B so large that
  * columns are taken in turns. */
 Test(matmul, streamed) {
