@@ -27,9 +27,11 @@ enum {
     TEXT_MAX = 1024,
     SPIN_NS = 50 * 1000,
     GRACE_MS = 10 * 1000, /* a rank that ends its last save has so long */
+    END_GRACE_MS = 500,   /* and where a rank is lost, so that nothing can be saved */
 };
 
 #define FIRST_DEADLINE_NS UINT64_C(120000000000) /* until steps have been timed */
+#define SAVE_DEADLINE_NS UINT64_C(600000000000)  /* a disk may be slow */
 
 typedef struct rank_report {
     uint32_t code; /* tsr_code; written last */
@@ -47,7 +49,7 @@ typedef struct group {
     tsr_ranks_options options;
     tsr_rank_body body;
     void *user;
-    int fd; /* of the shared memory */
+    int fd, beside_fd; /* of the memory they share, and that of the ends beside */
     rank_report *reports;
     child *children;
     uint32_t running, ended;
@@ -94,18 +96,27 @@ static tsr_result work_and_leave(tsr_ctx *ctx, tsr_transport *transport, tsr_ran
 tsr_result tsr_ranks_join_job(tsr_ctx *ctx, tsr_rank_body body, void *user) {
     tsr_transport *transport = NULL;
     TRY(ctx, tsr_mpi_open(ctx, FIRST_DEADLINE_NS, &transport));
+    transport->beside->deadline_ns = SAVE_DEADLINE_NS;
     return work_and_leave(ctx, transport, body, user);
 }
 
-static tsr_result be_rank(tsr_ctx *ctx, const group *g, uint32_t rank) {
+static tsr_result join(tsr_ctx *ctx, int fd, uint32_t rank, uint64_t deadline_ns,
+                       tsr_transport **out_transport) {
     const tsr_shared_join_options options = {.size_bytes = sizeof options,
-                                             .fd = g->fd,
+                                             .fd = fd,
                                              .rank = rank,
-                                             .deadline_ns = FIRST_DEADLINE_NS,
+                                             .deadline_ns = deadline_ns,
                                              .spin_ns = SPIN_NS};
+    return tsr_shared_join(ctx, &options, out_transport);
+}
+
+static tsr_result be_rank(tsr_ctx *ctx, const group *g, uint32_t rank) {
     tsr_transport *transport = NULL;
-    TRY(ctx, tsr_shared_join(ctx, &options, &transport));
-    return work_and_leave(ctx, transport, g->body, g->user);
+    TRY(ctx, join(ctx, g->fd, rank, FIRST_DEADLINE_NS, &transport));
+    tsr_result result = join(ctx, g->beside_fd, rank, SAVE_DEADLINE_NS, &transport->beside);
+    if (!result.code) return work_and_leave(ctx, transport, g->body, g->user);
+    tsr_transport_close(transport);
+    return result;
 }
 
 static void run_child(const tsr_ctx *from, const group *g, uint32_t rank) {
@@ -165,6 +176,13 @@ static void pass_on_stop(group *g) {
     signal_all(g, SIGTERM);
 }
 
+/* A rank that is lost takes the hope of a last save with it. */
+static uint64_t grace_of(const group *g) {
+    for (uint32_t r = 0; r < g->options.rank_count; r++)
+        if (g->children[r].signal || g->reports[r].code == TSR_RANK) return END_GRACE_MS;
+    return GRACE_MS;
+}
+
 /* Until all have ended. After a failure the others end by themselves, or are ended. */
 static void wait_for_all(group *g) {
     struct pollfd polls[TSR_TRANSPORT_RANKS_MAX];
@@ -180,7 +198,7 @@ static void wait_for_all(group *g) {
         pass_on_stop(g);
         for (nfds_t i = 0; ready > 0 && i < count; i++)
             if (polls[i].revents) note_end(g, ranks[i]);
-        if (g->failed_at_ms && !g->killed && now_ms() - g->failed_at_ms > GRACE_MS) {
+        if (g->failed_at_ms && !g->killed && now_ms() - g->failed_at_ms > grace_of(g)) {
             g->killed = true;
             signal_all(g, SIGKILL);
         }
@@ -247,7 +265,11 @@ static tsr_result run_once(tsr_ctx *ctx, group *g) {
     memset(g->reports, 0, g->options.rank_count * sizeof *g->reports);
     memset(g->children, 0, g->options.rank_count * sizeof *g->children);
     TRY(ctx, tsr_shared_create(ctx, &shared, &g->fd));
-    tsr_result result = TSR_SUCCESS;
+    tsr_result result = tsr_shared_create(ctx, &shared, &g->beside_fd);
+    if (result.code) {
+        close(g->fd);
+        return result;
+    }
     for (uint32_t r = 0; r < g->options.rank_count && !result.code; r++)
         result = start_one(ctx, g, r);
     if (result.code) {
@@ -257,6 +279,7 @@ static tsr_result run_once(tsr_ctx *ctx, group *g) {
     wait_for_all(g);
     if (!result.code) result = judge(ctx, g);
     close(g->fd);
+    close(g->beside_fd);
     return result;
 }
 

@@ -37,6 +37,10 @@ typedef struct session {
     uint32_t on_failure; /* handler of the region that this run begins again for; 0: none */
 } session;
 
+static bool several_ranks(const session *self) {
+    return self->model->transport && self->model->transport->rank_count > 1;
+}
+
 /* ---- data ---- */
 
 static const tsr_binding *find_binding(const session *self, const char *name) {
@@ -234,7 +238,6 @@ static tsr_result open_log(tsr_ctx *ctx, session *self) {
     TRY(ctx, tsr_replay_open(ctx, self->options.replay, &self->replay));
     TRY(ctx, check_header(ctx, self, tsr_replay_get_header(self->replay)));
     self->job.replay = self->replay;
-    self->job.replays = true;
     uint64_t last = tsr_replay_get_last_step(self->replay);
     if (self->options.steps == 0 || self->options.steps > last) self->job.last_step = last;
     return TSR_SUCCESS;
@@ -306,6 +309,9 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
 
 static tsr_result recover(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
+    if (several_ranks(self) && !self->model->transport->beside)
+        FAIL(ctx, TSR_INTERNAL, "a transport of %u ranks has no end for the state store",
+             self->model->transport->rank_count);
     tsr_store_options store_options = {
         .size_bytes = sizeof store_options,
         .directory = options->state_directory,
@@ -315,6 +321,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .allow_network_fs = options->allow_network_fs,
         .event = options->store_event,
         .event_user = options->store_event_user,
+        .transport = several_ranks(self) ? self->model->transport->beside : NULL,
         .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
         .tensors = self->model->state,
         .tensor_count = self->model->state_count};
@@ -331,10 +338,13 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* Saves copy the state; what the model planned is taken already once the state holds values. */
+/* Saves copy the state, of several ranks each its part; what the model planned is taken already
+ * once the state holds values. */
 static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
-    uint64_t needed = plan->tensor_bytes + (self->model->filled ? 0 : plan->total_bytes);
+    uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
+    uint64_t needed =
+        plan->tensor_bytes / rank_count + (self->model->filled ? 0 : plan->total_bytes);
     if (self->model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
 }
@@ -383,10 +393,12 @@ static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
     tsr_digest numerics = tsr_hash(self->model->numerics, strlen(self->model->numerics));
     const uint64_t numbers[] = {self->options.steps,      self->options.save_every,
                                 self->options.eval_every, self->options.has_seed,
-                                self->options.seed,       self->job.entry};
+                                self->options.seed,       self->job.entry,
+                                self->job.replays,        self->options.state_directory != NULL};
     TRY(ctx, tsr_agree(ctx, t, "bundles", &bundle, sizeof bundle));
     TRY(ctx, tsr_agree(ctx, t, "numerics", &numerics, sizeof numerics));
-    TRY(ctx, tsr_agree(ctx, t, "steps, intervals, seeds and entries", numbers, sizeof numbers));
+    TRY(ctx, tsr_agree(ctx, t, "steps, intervals, seeds, entries and kinds of runs", numbers,
+                       sizeof numbers));
     TRY(ctx, digest_data(ctx, self));
     tsr_hasher_init(&hasher);
     for (size_t i = 0; i < self->digest_count; i++)
@@ -397,24 +409,17 @@ static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
 
 typedef struct begun {
     tsr_position position;
-    uint64_t last_step, replays;
+    uint64_t last_step;
 } begun;
 
-/* What the first rank found in its state directory or log goes to all. */
-static tsr_result begin_state(tsr_ctx *ctx, session *self) {
+/* What the first rank found in a log goes to all. */
+static tsr_result share_replay(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
-    uint64_t deadline_ns = t ? t->deadline_ns : 0;
-    tsr_result result = is_first(self) ? begin_first(ctx, self) : TSR_SUCCESS;
-    if (is_first(self) && !result.code) result = handle_events(ctx, self);
-    if (!t || t->rank_count == 1 || result.code) return result;
-    t->region = "state";
-    t->deadline_ns = 0; /* reading it may take long */
+    begun begin = {self->job.position, self->job.last_step};
     if (!is_first(self)) TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
-    begun begin = {self->job.position, self->job.last_step, self->job.replays};
     TRY(ctx, tsr_broadcast(ctx, t, 0, &begin, sizeof begin));
     self->job.position = begin.position;
     self->job.last_step = begin.last_step;
-    self->job.replays = begin.replays != 0;
     for (size_t i = 0; i < self->model->state_count; i++) {
         const tsr_tensor *tensor = &self->model->state[i];
         uint64_t size = 0;
@@ -422,10 +427,33 @@ static tsr_result begin_state(tsr_ctx *ctx, session *self) {
         TSR_ASSERT(fits);
         TRY(ctx, tsr_broadcast(ctx, t, 0, tensor->data, (size_t)size));
     }
-    t->deadline_ns = deadline_ns;
-    if (is_first(self)) return TSR_SUCCESS;
     self->model->filled = true;
-    return tsr_model_load_constants(ctx, self->model);
+    return TSR_SUCCESS;
+}
+
+/* Files of parameters lie on each rank's host. */
+static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
+    if (!self->options.params || !several_ranks(self)) return TSR_SUCCESS;
+    tsr_digest state = tsr_state_hash(self->model->state, self->model->state_count);
+    return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
+}
+
+/* All ranks recover, or initialise, alike; a log is that of the first. */
+static tsr_result begin_state(tsr_ctx *ctx, session *self) {
+    tsr_transport *t = self->model->transport;
+    uint64_t deadline_ns = t ? t->deadline_ns : 0;
+    if (t) {
+        t->region = "state";
+        t->deadline_ns = 0; /* reading it may take long */
+    }
+    bool shares = self->job.replays && several_ranks(self);
+    if (!shares || is_first(self)) {
+        TRY(ctx, begin_first(ctx, self));
+        TRY(ctx, handle_events(ctx, self));
+    }
+    TRY(ctx, shares ? share_replay(ctx, self) : agree_on_params(ctx, self));
+    if (t) t->deadline_ns = deadline_ns;
+    return TSR_SUCCESS;
 }
 
 static tsr_result track(tsr_ctx *ctx, session *self) {
@@ -525,6 +553,8 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     if (self->options.steps == 0 && !self->options.replay)
         FAIL(ctx, TSR_USAGE, "steps is 0; expected at least 1");
     TRY(ctx, bind_data(ctx, self));
+    self->job.replays = self->options.replay != NULL;
+    self->job.compares = self->options.replay || self->options.record;
     if (!is_first(self)) self->options.record = self->options.replay = NULL;
     TRY(ctx, agree_on_run(ctx, self));
     TRY(ctx, open_log(ctx, self));
@@ -554,7 +584,7 @@ static const tsr_program_region *find_restart(const session *self, tsr_result re
     const tsr_train_options *options = &self->options;
     if (!result.code || !self->store || options->record) return NULL;
     const tsr_program_region *region = tsr_executor_get_failed_region(self->model->executor);
-    bool restarts_then = region && region->mode == TSR_REGION_RESTART;
+    bool restarts_then = region && region->mode == TSR_REGION_RESTART && !several_ranks(self);
     return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
 }
 

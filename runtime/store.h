@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state store: immutable generations of parameters and optimizer state in a directory, and the
- * commit protocol that never loses one (docs/state-store.md). One process holds a store at a time.
+ * commit protocol that never loses one (docs/state-store.md). One run holds a store at a time: a
+ * process, or several ranks, each of which writes and verifies its part of every generation.
+ *
+ * Of several ranks all call open, load, reserve, save and close, with the same options, tensors and
+ * positions and in the same order; what one of them is told of saves, all are. An error of one is
+ * to be told to the others by tsr_transport_fail.
  */
 #ifndef TSR_RUNTIME_STORE_H
 #define TSR_RUNTIME_STORE_H
@@ -9,6 +14,8 @@
 #include "runtime/base/arena.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
+
+typedef struct tsr_transport tsr_transport;
 
 /* The five integers that resume a run. */
 typedef struct tsr_position {
@@ -49,6 +56,9 @@ typedef struct tsr_store_options {
      * is wanted. */
     void (*event)(void *user, const char *line);
     void *event_user; /* borrowed */
+    /* Borrowed until the store is closed, and used by nobody else; NULL: one process alone. Several
+     * ranks name the tensors they will load. */
+    tsr_transport *transport;
 } tsr_store_options;
 
 typedef enum tsr_resume_mode {
@@ -104,6 +114,7 @@ typedef struct tsr_save_status {
     tsr_generation last_committed; /* valid if committed_count > 0 */
     bool outcome_unknown; /* directory sync failed after publishing: no further commit, exit */
     bool fenced;          /* another run took the store over: no further commit, exit */
+    const char *lost;     /* what was seen of a rank that is: no further commit, exit; else NULL */
     double stall_seconds,
         persist_seconds; /* of the last save: what callers waited; what the thread took */
 } tsr_save_status;

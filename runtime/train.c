@@ -16,7 +16,8 @@ typedef struct run {
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* by ranks */
     uint64_t saves_reported;
-    bool whole; /* the state is that of summary->position */
+    bool whole;    /* the state is that of summary->position */
+    bool together; /* all ranks end here, with whole states of the same step */
     double began;
 } run;
 
@@ -71,18 +72,6 @@ static void say_region(run *self, const char *region) {
     t->step = self->summary->position.step + 1;
 }
 
-/* Others wait, however long it takes, for what the first rank does alone. */
-static tsr_result wait_for_first(tsr_ctx *ctx, run *self, const char *region) {
-    tsr_transport *t = self->job->transport;
-    if (!t) return TSR_SUCCESS;
-    uint64_t deadline_ns = t->deadline_ns;
-    say_region(self, region);
-    t->deadline_ns = 0;
-    tsr_result result = tsr_barrier(ctx, t);
-    t->deadline_ns = deadline_ns;
-    return result;
-}
-
 /* A rank that is late by several of the longest steps so far hangs. */
 static void learn_deadline(run *self, double seconds) {
     tsr_transport *t = self->job->transport;
@@ -93,21 +82,45 @@ static void learn_deadline(run *self, double seconds) {
     t->deadline_ns = self->deadline_ns > DEADLINE_MIN_NS ? self->deadline_ns : DEADLINE_MIN_NS;
 }
 
-/* All ranks stop at the same step: when any was asked to. */
-static tsr_result shall_stop(tsr_ctx *ctx, run *self, bool *out_stop) {
-    const tsr_train_job *job = self->job;
-    tsr_transport *t = job->transport;
-    bool own = job->stop && *job->stop;
+static bool is_asked_to_stop(const run *self) { return self->job->stop && *self->job->stop; }
+
+/* All ranks stop at the same step, when any was asked to; and where one has failed without harm to
+ * the state, all end there, so that it can be saved. */
+static tsr_result meet(tsr_ctx *ctx, run *self, const char *region, tsr_result own,
+                       bool *out_stop) {
+    enum { GO_ON, STOP, FAILED };
+    tsr_transport *t = self->job->transport;
+    tsr_ctx aside = tsr_ctx_fork(ctx);
     unsigned char flags[TSR_TRANSPORT_RANKS_MAX];
     size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    *out_stop = own;
-    if (!t || t->rank_count == 1) return TSR_SUCCESS;
-    say_region(self, self->entry->name);
+    bool stop = is_asked_to_stop(self);
+    *out_stop = stop;
+    if (!t || t->rank_count == 1) return own;
+    say_region(self, region);
     for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r;
-    flags[t->rank] = own;
-    TRY(ctx, tsr_all_gather(ctx, t, flags, first_byte));
-    for (uint32_t r = 0; r < t->rank_count; r++) *out_stop = *out_stop || flags[r];
+    flags[t->rank] = own.code ? FAILED : stop ? STOP : GO_ON;
+    tsr_result met = tsr_all_gather(own.code ? &aside : ctx, t, flags, first_byte);
+    self->together = !met.code && memchr(flags, FAILED, t->rank_count);
+    if (own.code || met.code) return own.code ? own : met;
+    for (uint32_t r = 0; r < t->rank_count; r++) {
+        if (flags[r] == FAILED)
+            FAIL(ctx, TSR_RANK, "rank %u failed in region '%s' at step %llu", r, region,
+                 (unsigned long long)t->step);
+        *out_stop = *out_stop || flags[r] == STOP;
+    }
     return TSR_SUCCESS;
+}
+
+/* Others wait, however long it takes, for what the first rank does alone. */
+static tsr_result wait_for_first(tsr_ctx *ctx, run *self, const char *region, tsr_result own) {
+    tsr_transport *t = self->job->transport;
+    bool stop;
+    if (!t) return own;
+    uint64_t deadline_ns = t->deadline_ns;
+    t->deadline_ns = 0;
+    tsr_result result = meet(ctx, self, region, own, &stop);
+    t->deadline_ns = deadline_ns;
+    return result;
 }
 
 /* ---- saves ---- */
@@ -122,6 +135,7 @@ static void report_saves(run *self, const tsr_save_status *status) {
 
 static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *status) {
     report_saves(self, status);
+    if (status->lost) FAIL(ctx, TSR_RANK, "%s", status->lost);
     if (status->outcome_unknown)
         FAIL(ctx, TSR_SAVE,
              "the outcome of a save is unknown: its directory could not be synced; the next run "
@@ -168,21 +182,22 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     double means[TSR_CONFIG_PORTS_MAX];
     uint64_t step = self->summary->position.step;
     if (!job->eval_data) return TSR_SUCCESS;
-    if (!is_first(self)) return wait_for_first(ctx, self, "evaluation");
+    if (!is_first(self)) return wait_for_first(ctx, self, "evaluation", TSR_SUCCESS);
     tsr_result result =
         tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means);
     if (result.code)
-        return tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
+        result = tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
+    TRY(ctx, wait_for_first(ctx, self, "evaluation", result));
     tsr_eval_report report = {.step = step,
                               .rows = tsr_dataset_get_row_count(job->eval_data),
                               .names = self->eval_names,
                               .means = means,
                               .count = job->config->entries[job->eval_entry].output_count};
     if (job->callbacks.eval) job->callbacks.eval(job->callbacks.user, &report);
-    return wait_for_first(ctx, self, "evaluation");
+    return TSR_SUCCESS;
 }
 
-static tsr_result compare(tsr_ctx *ctx, run *self) {
+static tsr_result compare_own(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     uint64_t step = self->summary->position.step;
     if (job->recorder || job->replay) TRY(ctx, tsr_executor_fetch(ctx, job->executor));
@@ -190,6 +205,12 @@ static tsr_result compare(tsr_ctx *ctx, run *self) {
     if (job->replay)
         TRY(ctx, tsr_replay_check(ctx, job->replay, step, job->tracked, job->tracked_count));
     return TSR_SUCCESS;
+}
+
+static tsr_result compare(tsr_ctx *ctx, run *self) {
+    bool stop;
+    if (!self->job->compares) return TSR_SUCCESS;
+    return meet(ctx, self, self->entry->name, compare_own(ctx, self), &stop);
 }
 
 static const char *name_samples(const tsr_config_entry *entry) {
@@ -245,7 +266,6 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_position *position = &self->summary->position;
     double began = now();
-    TRY(ctx, read_batch(ctx, self));
     self->whole = false;
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, position->step + 1);
     if (result.code) return explain(ctx, self, result);
@@ -268,13 +288,12 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx,
             tsr_replay_check(ctx, job->replay, position->step, job->tracked, job->tracked_count));
     while (position->step < job->last_step) {
-        TRY(ctx, shall_stop(ctx, self, &self->summary->stopped));
+        tsr_result ready = is_asked_to_stop(self) ? TSR_SUCCESS : read_batch(ctx, self);
+        TRY(ctx, meet(ctx, self, self->entry->name, ready, &self->summary->stopped));
         if (self->summary->stopped) break;
         TRY(ctx, run_step(ctx, self));
-        if (job->save_every && position->step % job->save_every == 0) {
-            if (job->store) TRY(ctx, save(ctx, self));
-            TRY(ctx, wait_for_first(ctx, self, "save"));
-        }
+        if (job->store && job->save_every && position->step % job->save_every == 0)
+            TRY(ctx, save(ctx, self));
         if (job->store) {
             tsr_save_status status = tsr_store_poll(job->store);
             TRY(ctx, check_saves(ctx, self, &status));
@@ -288,16 +307,18 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx, save_last(ctx, self));
     else
         TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", position->step));
-    TRY(ctx, wait_for_first(ctx, self, "last save"));
     if (!self->summary->stopped && !job->replays) TRY(ctx, evaluate(ctx, self));
     return TSR_SUCCESS;
 }
 
-/* What was trained before an error elsewhere, in the data or a log, is kept. */
+/* What was trained before an error elsewhere, in the data or a log, is kept; of several ranks when
+ * all of them know. */
 static void rescue(const tsr_ctx *ctx, run *self, tsr_code code) {
     tsr_ctx apart = tsr_ctx_fork(ctx);
     unsigned long long step = self->summary->position.step;
     bool hopeless = code == TSR_NONFINITE || code == TSR_SAVE || code == TSR_LOCKED;
+    bool alone = !self->job->transport || self->job->transport->rank_count == 1;
+    if (!alone && !self->together) return;
     if (!self->job->store || !self->whole || hopeless) return;
     if (save_last(&apart, self).code)
         tsr_log(ctx, TSR_LOG_WARNING, "the state of step %llu is not saved: %s", step,
@@ -333,7 +354,7 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     if (job->store) tsr_executor_set_guard(job->executor, finish_copy, job->store);
     begin(&self);
     tsr_result result = run_steps(ctx, &self);
-    if (result.code && job->transport)
+    if (result.code && job->transport && !self.together)
         tsr_transport_fail(job->transport, (tsr_code)result.code, ctx->error.text);
     if (result.code) rescue(ctx, &self, (tsr_code)result.code);
     if (job->store) {

@@ -19,7 +19,7 @@ enum { TSR_SAVES_FAILED_MAX = 3 }; /* in a row; then the run stops with TSR_SAVE
 typedef struct tsr_train_job {
     const tsr_config *config;
     tsr_executor *executor;
-    tsr_transport *transport; /* NULL: one rank. Rank 0 saves, records and evaluates */
+    tsr_transport *transport; /* NULL: one rank. All save; rank 0 records and evaluates */
     size_t entry;
     tsr_dataset *data;      /* bound to the entry's data inputs, in their order */
     tsr_dataset *eval_data; /* bound to those of eval_entry, or NULL: nothing is evaluated */
@@ -30,6 +30,7 @@ typedef struct tsr_train_job {
     tsr_recorder *recorder;
     tsr_replay *replay;      /* of the first rank */
     bool replays;            /* on every rank, where the first one has a replay */
+    bool compares;           /* on every rank, where the first one has a recorder or a replay */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
     const tsr_tensor *tracked; /* what a replay compares: the state, then the outputs */

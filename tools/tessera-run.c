@@ -310,7 +310,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .replay = a->replay,
         .params = a->params,
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved},
-        .begun = tsr_report_begun,
+        .begun = is_first(a) ? tsr_report_begun : NULL,
         .stop = &stop_requested};
     tsr_state_log log = {.fd = -1};
     if (!a->has_steps && !a->replay)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bytes of the one rank: hashed and written from staging, verified on their way to where they
+ * The bytes of a rank: hashed and written from staging, verified on their way to where they
  * will be used.
  */
 #include "runtime/commit/mutants.h"
@@ -80,7 +80,7 @@ static void land(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
 static tsr_result verify(tsr_ctx *ctx, void *user, const tsr_manifest *manifest, tsr_part part,
                          tsr_purpose purpose) {
     tsr_store *store = user;
-    int gens = store->coordinator->directory.gens;
+    int gens = store->gens;
     void **destinations = NULL;
     if (purpose == TSR_PURPOSE_RECOVER) {
         /* Sizes first: no memory is taken on the word of a manifest alone. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The open store, shared by the files of this folder (and by its tests): a coordinator, the one
- * rank, and two queues between them.
+ * The open store, shared by the files of this folder (and by its tests): a rank, its coordinator
+ * or, on all but the first of several ranks, the way to it, and two queues between them.
  */
 #ifndef TSR_RUNTIME_STORE_INTERNAL_H
 #define TSR_RUNTIME_STORE_INTERNAL_H
@@ -9,8 +9,11 @@
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
 #include "runtime/store/read.h"
+#include "runtime/transport/transport.h"
 
 #include <pthread.h>
+
+enum { TSR_LETTER_TEXT_MAX = 256 };
 
 /* Messages on their way within this process. */
 typedef struct tsr_mailbox {
@@ -18,14 +21,38 @@ typedef struct tsr_mailbox {
     size_t room, used;
 } tsr_mailbox;
 
+/* What became of the store, as the coordinator knows it. */
+typedef struct tsr_store_outcome {
+    uint64_t committed_count;
+    tsr_generation committed; /* the last one */
+    bool fenced, outcome_unknown;
+    tsr_code code; /* of the first failure of this conversation; TSR_OK: none */
+    char text[TSR_LETTER_TEXT_MAX];
+} tsr_store_outcome;
+
+/* What goes before messages from rank to rank. */
+typedef struct tsr_letter {
+    uint64_t size_bytes; /* of the messages behind it */
+    uint64_t epoch;
+    tsr_store_outcome outcome; /* from rank 0 */
+    bool is_last;
+} tsr_letter;
+
 struct tsr_store {
     tsr_ctx ctx;      /* of the writer thread; between saves nobody's */
     tsr_ctx rank_ctx; /* of the rank: what fails there is told by a message */
     tsr_arena arena;
     char *directory;
-    tsr_coordinator *coordinator;
+    int root, gens;               /* borrowed from the coordinator, or owned where there is none */
+    tsr_coordinator *coordinator; /* NULL: that of rank 0 */
     tsr_rank *rank;
+    uint32_t rank_number, rank_count;
+    tsr_transport *transport; /* borrowed; NULL: one rank */
+    tsr_letter *letters;      /* by rank; in the arena, where there are several */
+    tsr_mailbox *posts;       /* of rank 0, by rank: what goes to the others */
     tsr_mailbox to_rank, to_coordinator;
+    tsr_recovery recovery;
+    tsr_store_outcome outcome;
     void (*event)(void *user, const char *line);
     void *event_user;
     tsr_digest bundle_hash;
@@ -57,11 +84,29 @@ struct tsr_store {
     tsr_save_status status;
     uint64_t failures_logged;
     char failure_text[TSR_ERROR_TEXT_MAX];
+    bool lost; /* a rank is; of the thread that converses */
+    char lost_text[TSR_ERROR_TEXT_MAX];
 };
 
-/* Delivers messages until none is on its way. The first failure of the coordinator is returned. */
+/* Delivers messages until none is on its way. The first failure of the coordinator is returned;
+ * between ranks also TSR_RANK. */
 TSR_RESULT tsr_store_deliver(tsr_ctx *ctx, tsr_store *store);
+/* Messages that are here: to the rank, and to the coordinator, whose first failure goes to
+ * *first. */
+void tsr_store_obey(tsr_ctx *ctx, tsr_store *store);
+void tsr_store_hear(tsr_ctx *ctx, tsr_store *store, tsr_result *first);
+void tsr_store_note_failure(tsr_store *store, const tsr_ctx *ctx, tsr_result result);
+
+/* ranks.c, where there are several. */
+bool tsr_store_is_first(const tsr_store *store);
+TSR_RESULT tsr_store_converse(tsr_ctx *ctx, tsr_store *store); /* as tsr_store_deliver */
+TSR_RESULT tsr_store_share_recovery(tsr_ctx *ctx, tsr_store *store);
+/* Each rank has its part of the plan's chunks in these tensors, and gets the others'. */
+TSR_RESULT tsr_store_share_landed(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *plan,
+                                  void *const *destinations);
 TSR_RESULT tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes);
+/* Room for what all ranks answer to one request about so many chunks. */
+TSR_RESULT tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t chunk_count);
 /* The rank's bytes: staging and the reader. */
 tsr_rank_data tsr_store_data(tsr_store *store);
 /* Room in staging for a state; what was there is lost. */
@@ -70,6 +115,7 @@ TSR_RESULT tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_m
 TSR_RESULT tsr_find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,
                                  const tsr_tensor *tensors, size_t tensor_count,
                                  void **destinations);
+tsr_part tsr_store_own_part(const tsr_store *store, const tsr_manifest *manifest);
 uint64_t tsr_row_bytes(const tsr_tensor_row *row);
 
 #endif

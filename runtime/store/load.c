@@ -58,6 +58,36 @@ done:
 
 /* ---- loading ---- */
 
+/* Of several ranks each has its part where it will be used. */
+static tsr_result load_part(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                            size_t tensor_count) {
+    tsr_arena arena = {0};
+    tsr_manifest plan;
+    tsr_result result;
+    const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
+    void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
+    if (!sorted || !destinations)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    TRY_GOTO(ctx, result,
+             tsr_manifest_plan(ctx, &arena, tensors, tensor_count,
+                               &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &plan));
+    for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
+    /* What has not landed does not fit; rank 0 tells how. */
+    if (!store->landed && store->coordinator)
+        TRY_GOTO(ctx, result,
+                 tsr_find_destinations(ctx, &store->coordinator->recovered, tensors, tensor_count,
+                                       destinations));
+    if (!store->landed)
+        FAIL_GOTO(ctx, result, TSR_RANK, "rank %" PRIu32 " has not read its part",
+                  store->rank_number);
+    for (size_t i = 0; i < tensor_count; i++) TSR_ASSERT(store->landed[i] == destinations[i]);
+    result = tsr_store_share_landed(ctx, store, &plan, destinations);
+    store->landed = NULL;
+done:
+    tsr_arena_finish(&arena);
+    return result;
+}
+
 /* Once: a second load reads from the disk. */
 static void copy_landed(tsr_store *store, void *const *destinations) {
     const tsr_manifest *recovered = &store->coordinator->recovered;
@@ -69,15 +99,13 @@ static void copy_landed(tsr_store *store, void *const *destinations) {
     store->landed = NULL;
 }
 
-tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
-                          size_t tensor_count) {
+static tsr_result load_alone(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                             size_t tensor_count) {
     tsr_arena arena = {0};
     tsr_result result;
     const tsr_coordinator *c = store->coordinator;
     const tsr_manifest *recovered = &c->recovered;
     const tsr_part all = {0, recovered->chunk_count};
-    char state[TSR_DIGEST_HEX + 1];
-    TSR_ASSERT(c->recovery.found);
     if (store->thread_started) tsr_store_wait(store); /* the reader is its own */
     void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
     if (!destinations)
@@ -90,13 +118,27 @@ tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tens
         TRY_GOTO(ctx, result,
                  tsr_read_part(ctx, store->reader, c->directory.gens, recovered, all, destinations,
                                false));
-    const tsr_link link = {recovered->token.generation, recovered->token.epoch, recovered->hash};
-    tsr_digest_format(&recovered->token.state_hash, state);
-    tsr_event_more(&store->rank->events, "load", &link, NULL, "\"state\":\"%s\"", state);
 done:
     tsr_arena_finish(&arena);
-    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", store->directory);
     return result;
+}
+
+static void tell_load(tsr_store *store) {
+    const tsr_manifest *recovered = &store->coordinator->recovered;
+    const tsr_link link = {recovered->token.generation, recovered->token.epoch, recovered->hash};
+    char state[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(&recovered->token.state_hash, state);
+    tsr_event_more(&store->rank->events, "load", &link, NULL, "\"state\":\"%s\"", state);
+}
+
+tsr_result tsr_store_load(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                          size_t tensor_count) {
+    TSR_ASSERT(store->recovery.found);
+    tsr_result result = store->transport ? load_part(ctx, store, tensors, tensor_count)
+                                         : load_alone(ctx, store, tensors, tensor_count);
+    if (result.code) return tsr_error_prefix(ctx, result, "state directory '%s'", store->directory);
+    if (store->coordinator) tell_load(store);
+    return TSR_SUCCESS;
 }
 
 /* ---- read-only use ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Saving: the state is copied into staging, a small one by the caller; one thread runs coordinator
- * and rank until the generation is committed, read back and collected. After reserve nothing
- * allocates.
+ * Saving: the state, of several ranks each its part, is copied into staging, a small one by the
+ * caller; one thread runs rank and coordinator until the generation is committed, read back and
+ * collected. After reserve nothing allocates.
  */
 #include "runtime/commit/mutants.h"
 #include "runtime/store/internal.h"
@@ -35,16 +35,17 @@ static uint8_t *staged(const tsr_store *store, const tsr_chunk_row *chunk) {
 /* ---- the copy ---- */
 
 static uint64_t chunks_per_copy(const tsr_store *store) {
-    return 1 + store->plan.chunk_count / COPY_TASKS_MAX;
+    return 1 + tsr_store_own_part(store, &store->plan).count / COPY_TASKS_MAX;
 }
 
 static void copy_chunks(void *user, uint64_t task, unsigned member) {
     tsr_store *store = user;
     (void)member;
+    const tsr_part part = tsr_store_own_part(store, &store->plan);
     uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
-    for (uint64_t i = task * per_task; i < end && i < store->plan.chunk_count; i++) {
-        const tsr_chunk_row *chunk = &store->plan.chunks[i];
-        memcpy(staged(store, chunk), store->sources[i], chunk->size_bytes);
+    for (uint64_t i = task * per_task; i < end && i < part.count; i++) {
+        const tsr_chunk_row *chunk = &store->plan.chunks[part.first + i];
+        memcpy(staged(store, chunk), store->sources[part.first + i], chunk->size_bytes);
     }
 }
 
@@ -52,7 +53,7 @@ static void copy_chunks(void *user, uint64_t task, unsigned member) {
 static void copy_state(tsr_store *store) {
     tsr_crew *crew = &store->reader->crew;
     uint64_t per_task = chunks_per_copy(store);
-    uint64_t tasks = (store->plan.chunk_count + per_task - 1) / per_task;
+    uint64_t tasks = (tsr_store_own_part(store, &store->plan).count + per_task - 1) / per_task;
     tsr_crew_begin(crew, copy_chunks, store);
     tsr_crew_offer(crew, tasks);
     tsr_crew_wait(crew, tasks);
@@ -61,18 +62,19 @@ static void copy_state(tsr_store *store) {
 /* ---- the thread ---- */
 
 static void record(tsr_store *store, tsr_result result, double seconds) {
-    const tsr_coordinator *c = store->coordinator;
+    const tsr_store_outcome *outcome = &store->outcome;
     tsr_save_status *status = &store->status;
     pthread_mutex_lock(&store->mutex);
     status->persist_seconds = seconds;
     if (!result.code) {
         status->committed_count++;
-        status->last_committed = c->committed;
+        status->last_committed = outcome->committed;
     } else {
         status->failed_count++;
         status->failed_in_a_row++;
-        status->outcome_unknown = c->outcome_unknown;
-        status->fenced = c->fenced;
+        status->outcome_unknown = outcome->outcome_unknown;
+        status->fenced = outcome->fenced;
+        status->lost = store->lost ? store->lost_text : NULL;
         memcpy(store->failure_text, store->ctx.error.text, sizeof store->failure_text);
     }
     pthread_mutex_unlock(&store->mutex);
@@ -84,12 +86,24 @@ static void on_committed(void *user) {
     record(store, TSR_SUCCESS, seconds_now() - store->save_start);
 }
 
+static tsr_result begin_save(tsr_ctx *ctx, tsr_store *store) {
+    tsr_coordinator *c = store->coordinator;
+    if (!c) return TSR_SUCCESS;
+    tsr_result result = tsr_coordinator_save(ctx, c, &store->staged);
+    store->outcome.fenced = c->fenced;
+    store->outcome.outcome_unknown = c->outcome_unknown;
+    tsr_store_note_failure(store, ctx, result);
+    return result;
+}
+
 static void save_once(tsr_store *store) {
     tsr_ctx *ctx = &store->ctx;
     store->save_start = seconds_now();
     tsr_error_clear(ctx);
-    tsr_result result = tsr_coordinator_save(ctx, store->coordinator, &store->staged);
-    tsr_result delivered = tsr_store_deliver(ctx, store);
+    store->outcome.code = TSR_OK;
+    tsr_result result = begin_save(ctx, store);
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    tsr_result delivered = tsr_store_deliver(result.code ? &aside : ctx, store);
     if (!result.code) result = delivered;
     if (result.code) {
         record(store, result, seconds_now() - store->save_start);
@@ -138,10 +152,24 @@ static tsr_result start_thread(tsr_ctx *ctx, tsr_store *store) {
 
 /* ---- the caller's side ---- */
 
+tsr_part tsr_store_own_part(const tsr_store *store, const tsr_manifest *manifest) {
+    return tsr_part_of(manifest->chunk_count, store->rank_number, store->rank_count);
+}
+
+/* Segments [first, end) hold the part of this rank, and what others wrote beside it. */
+static void find_segments(const tsr_store *store, const tsr_manifest *manifest, uint32_t *out_first,
+                          uint32_t *out_end) {
+    const tsr_part part = tsr_store_own_part(store, manifest);
+    const tsr_chunk_row *chunks = manifest->chunks + part.first;
+    *out_first = part.count ? chunks[0].segment : 0;
+    *out_end = part.count ? chunks[part.count - 1].segment + 1 : 0;
+}
+
 tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
     uint64_t room = TSR_DIRECT_ALIGN;
-    for (uint32_t i = 0; i < manifest->segment_count; i++)
-        room += aligned(manifest->segment_sizes[i]);
+    uint32_t first, end;
+    find_segments(store, manifest, &first, &end);
+    for (uint32_t i = first; i < end; i++) room += aligned(manifest->segment_sizes[i]);
     size_t align = room < HUGE_PAGE_BYTES ? TSR_DIRECT_ALIGN : HUGE_PAGE_BYTES;
     room = (room + align - 1) / align * align;
     store->landed = NULL;
@@ -160,11 +188,13 @@ tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_m
 /* Everything a save needs, touched now, so that the first one is not slower than the others. */
 static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     uint64_t start = 0;
+    uint32_t first, end;
+    find_segments(store, &store->plan, &first, &end);
     TRY(ctx, tsr_store_reserve_staging(ctx, store, &store->plan));
     store->segment_starts = TSR_NEW(&store->arena, uint64_t, store->plan.segment_count + 1);
     if (!store->segment_starts)
         FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " segments", store->plan.segment_count);
-    for (uint32_t i = 0; i < store->plan.segment_count; i++) {
+    for (uint32_t i = first; i < end; i++) {
         store->segment_starts[i] = start;
         start += aligned(store->plan.segment_sizes[i]);
     }
@@ -196,25 +226,27 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
     const tsr_tensor **sorted = TSR_NEW(&store->arena, const tsr_tensor *, tensor_count + 1);
     if (!sorted) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count,
-                               &(tsr_division){store->segment_bytes_max, 1}, sorted, &store->plan));
+                               &(tsr_division){store->segment_bytes_max, store->rank_count}, sorted,
+                               &store->plan));
     TRY(ctx, note_sources(ctx, store, sorted));
     store->plan.token.bundle_hash = store->bundle_hash;
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
-    store->plan.token.topology = "ranks=1";
+    store->plan.token.topology =
+        tsr_arena_printf(&store->arena, "ranks=%" PRIu32, store->rank_count);
+    if (!store->plan.token.topology) FAIL(ctx, TSR_MEMORY, "no memory for a token");
     store->on_committed = on_committed;
     TRY(ctx, reserve_memory(ctx, store));
-    TRY(ctx, tsr_mailbox_reserve(ctx, &store->to_coordinator,
-                                 tsr_message_size_max(store->plan.chunk_count)));
+    TRY(ctx, tsr_store_reserve_answers(ctx, store, store->plan.chunk_count));
     TRY(ctx, tsr_rank_plan(ctx, store->rank, &store->plan));
-    TRY(ctx, tsr_coordinator_plan(ctx, store->coordinator, &store->plan));
+    if (store->coordinator) TRY(ctx, tsr_coordinator_plan(ctx, store->coordinator, &store->plan));
     return start_thread(ctx, store);
 }
 
 /* Called with the mutex held. */
 static void log_failures(tsr_store *store) {
     tsr_ctx aside = tsr_ctx_fork(&store->ctx);
-    if (store->failures_logged == store->status.failed_count) return;
+    if (store->failures_logged == store->status.failed_count || store->status.lost) return;
     store->failures_logged = store->status.failed_count;
     tsr_log(&aside, TSR_LOG_WARNING, "saving failed (%" PRIu64 " in all, %u in a row): '%s': %s",
             store->status.failed_count, store->status.failed_in_a_row, store->directory,
@@ -233,6 +265,7 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
              "not saved: whether the last save of '%s' is durable is not known; the next run "
              "decides",
              store->directory);
+    if (status.lost) FAIL(ctx, TSR_RANK, "%s", status.lost);
     store->staged = *position;
     bool at_once = tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
     if (at_once) copy_state(store);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An open store: a coordinator and its one rank in this process. Opening, closing, pruning.
+ * An open store: a rank, and the coordinator where it is the first. Opening, closing, pruning.
  */
 #include "runtime/store/internal.h"
 
@@ -32,8 +32,8 @@ static void put_message(tsr_mailbox *box, const uint8_t *bytes, size_t size_byte
 }
 static void send_to_rank(void *self, uint32_t rank, const uint8_t *bytes, size_t size_bytes) {
     tsr_store *store = self;
-    (void)rank;
-    put_message(&store->to_rank, bytes, size_bytes);
+    put_message(rank == store->rank_number ? &store->to_rank : &store->posts[rank], bytes,
+                size_bytes);
 }
 static void send_to_coordinator(void *self, uint32_t rank, const uint8_t *bytes,
                                 size_t size_bytes) {
@@ -57,6 +57,13 @@ tsr_result tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_by
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t chunk_count) {
+    size_t others = tsr_store_is_first(store) ? store->rank_count - 1 : 0;
+    size_t small = tsr_message_size_max(0) + sizeof(size_t);
+    return tsr_mailbox_reserve(ctx, &store->to_coordinator,
+                               tsr_message_size_max(chunk_count) + others * small);
+}
+
 /* The next message of a box, from *at on; NULL: none is left. */
 static const uint8_t *next_message(tsr_mailbox *box, size_t *at, size_t *out_size_bytes) {
     if (*at == box->used) return NULL;
@@ -65,25 +72,49 @@ static const uint8_t *next_message(tsr_mailbox *box, size_t *at, size_t *out_siz
     return box->bytes + *at - *out_size_bytes;
 }
 
-tsr_result tsr_store_deliver(tsr_ctx *ctx, tsr_store *store) {
+void tsr_store_obey(tsr_ctx *ctx, tsr_store *store) {
+    const uint8_t *bytes;
+    size_t size, at = 0;
+    while ((bytes = next_message(&store->to_rank, &at, &size))) {
+        store->rank_ctx.io = ctx->io;
+        tsr_rank_receive(&store->rank_ctx, store->rank, bytes, size);
+    }
+    store->to_rank.used = 0;
+}
+
+void tsr_store_note_failure(tsr_store *store, const tsr_ctx *ctx, tsr_result result) {
+    tsr_store_outcome *outcome = &store->outcome;
+    if (!result.code || outcome->code) return;
+    outcome->code = (tsr_code)result.code;
+    snprintf(outcome->text, sizeof outcome->text, "%.*s", TSR_LETTER_TEXT_MAX - 1, ctx->error.text);
+}
+
+void tsr_store_hear(tsr_ctx *ctx, tsr_store *store, tsr_result *first) {
+    const tsr_coordinator *c = store->coordinator;
     tsr_ctx aside = tsr_ctx_fork(ctx);
+    const uint8_t *bytes;
+    size_t size, at = 0;
+    while ((bytes = next_message(&store->to_coordinator, &at, &size))) {
+        uint64_t committed = c->committed_count;
+        tsr_ctx *with = first->code ? &aside : ctx;
+        tsr_result result = tsr_coordinator_receive(with, store->coordinator, bytes, size);
+        tsr_store_note_failure(store, with, result);
+        if (!first->code) *first = result;
+        store->outcome.committed_count = c->committed_count;
+        store->outcome.committed = c->committed;
+        store->outcome.fenced = c->fenced;
+        store->outcome.outcome_unknown = c->outcome_unknown;
+        if (c->committed_count > committed) store->on_committed(store);
+    }
+    store->to_coordinator.used = 0;
+}
+
+tsr_result tsr_store_deliver(tsr_ctx *ctx, tsr_store *store) {
     tsr_result first = TSR_SUCCESS;
+    if (store->transport) return tsr_store_converse(ctx, store);
     while (store->to_rank.used || store->to_coordinator.used) {
-        const uint8_t *bytes;
-        size_t size, at = 0;
-        while ((bytes = next_message(&store->to_rank, &at, &size))) {
-            store->rank_ctx.io = ctx->io;
-            tsr_rank_receive(&store->rank_ctx, store->rank, bytes, size);
-        }
-        store->to_rank.used = at = 0;
-        while ((bytes = next_message(&store->to_coordinator, &at, &size))) {
-            uint64_t committed = store->coordinator->committed_count;
-            tsr_ctx *with = first.code ? &aside : ctx;
-            tsr_result result = tsr_coordinator_receive(with, store->coordinator, bytes, size);
-            if (!first.code) first = result;
-            if (store->coordinator->committed_count > committed) store->on_committed(store);
-        }
-        store->to_coordinator.used = 0;
+        tsr_store_obey(ctx, store);
+        tsr_store_hear(ctx, store, &first);
     }
     return first;
 }
@@ -115,6 +146,11 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
                          .event_user = options->event_user,
                          .landing = options->tensors,
                          .landing_count = options->tensor_count,
+                         .root = -1,
+                         .gens = -1,
+                         .transport = options->transport,
+                         .rank_number = options->transport ? options->transport->rank : 0,
+                         .rank_count = options->transport ? options->transport->rank_count : 1,
                          .keep = options->keep,
                          .segment_bytes_max = TSR_SEGMENT_BYTES_MAX};
     pthread_mutex_init(&store->mutex, NULL);
@@ -127,37 +163,58 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     if (!store->directory || !store->region || !store->numerics || !store->reader)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");
     TRY(ctx, tsr_mailbox_reserve(ctx, &store->to_rank, 0));
-    return tsr_mailbox_reserve(ctx, &store->to_coordinator, 0);
+    TRY(ctx, tsr_store_reserve_answers(ctx, store, 0));
+    if (!store->transport) return TSR_SUCCESS;
+    store->letters = TSR_NEW(&store->arena, tsr_letter, store->rank_count);
+    store->posts = TSR_NEW(&store->arena, tsr_mailbox, store->rank_count);
+    if (!store->letters || !store->posts) FAIL(ctx, TSR_MEMORY, "no memory for a state store");
+    for (uint32_t r = 1; r < store->rank_count && tsr_store_is_first(store); r++)
+        TRY(ctx, tsr_mailbox_reserve(ctx, &store->posts[r], 0));
+    return TSR_SUCCESS;
 }
 
-/* Up to a coordinator that is idle: what goes on is chosen, and BASE says so. */
-static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
-                        bool allow_network_fs) {
+static tsr_result open_coordinator(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
+                                   bool allow_network_fs, const tsr_outside *outside) {
     tsr_coordinator_options coordinator = {.size_bytes = sizeof coordinator,
                                            .directory = store->directory,
-                                           .rank_count = 1,
+                                           .rank_count = store->rank_count,
                                            .keep = store->keep,
                                            .allow_network_fs = allow_network_fs,
                                            .choice = *choice,
-                                           .outside = {.self = store,
-                                                       .now_ns = now_ns,
-                                                       .send = send_to_rank,
-                                                       .event = store->event ? tell_event : NULL,
-                                                       .process_id = (uint64_t)getpid(),
-                                                       .nonce = clock_ns(CLOCK_REALTIME)}};
+                                           .outside = *outside};
     TRY(ctx, tsr_coordinator_open(ctx, &coordinator, &store->coordinator));
+    store->root = store->coordinator->directory.root;
+    store->gens = store->coordinator->directory.gens;
+    return TSR_SUCCESS;
+}
+
+/* Up to a coordinator that is idle: what goes on is chosen, and BASE says so. The other ranks learn
+ * of the directory with the first message. */
+static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice,
+                        bool allow_network_fs) {
+    const tsr_outside outside = {.self = store,
+                                 .now_ns = now_ns,
+                                 .send = send_to_rank,
+                                 .event = store->event ? tell_event : NULL,
+                                 .process_id = (uint64_t)getpid(),
+                                 .nonce = clock_ns(CLOCK_REALTIME)};
     tsr_rank_options rank = {.size_bytes = sizeof rank,
-                             .rank_count = 1,
-                             .root = store->coordinator->directory.root,
-                             .gens = store->coordinator->directory.gens,
+                             .rank = store->rank_number,
+                             .rank_count = store->rank_count,
                              .data = tsr_store_data(store),
-                             .candidate = &store->coordinator->examined,
-                             .outside = coordinator.outside};
+                             .outside = outside};
+    if (tsr_store_is_first(store)) {
+        TRY(ctx, open_coordinator(ctx, store, choice, allow_network_fs, &outside));
+        rank.candidate = &store->coordinator->examined;
+    }
+    rank.root = store->root;
+    rank.gens = store->gens;
     rank.outside.send = send_to_coordinator;
     TRY(ctx, tsr_rank_create(ctx, &rank, &store->rank));
     TRY(ctx, tsr_store_deliver(ctx, store));
-    TSR_ASSERT(store->coordinator->phase == TSR_PHASE_IDLE);
-    return TSR_SUCCESS;
+    TSR_ASSERT(!store->coordinator || store->coordinator->phase == TSR_PHASE_IDLE);
+    if (store->coordinator) store->recovery = store->coordinator->recovery;
+    return store->transport ? tsr_store_share_recovery(ctx, store) : TSR_SUCCESS;
 }
 
 tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_resume_mode mode,
@@ -173,11 +230,17 @@ tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_re
                                .allow_inexact = options->allow_inexact};
     TRY_GOTO(ctx, result, begin(ctx, store, &choice, options->allow_network_fs));
     *out_store = store;
-    *out_recovery = store->coordinator->recovery;
+    *out_recovery = store->recovery;
     return TSR_SUCCESS;
 done:
     tsr_store_close(ctx, store);
     return tsr_error_prefix(ctx, result, "state directory '%s'", options->directory);
+}
+
+static void close_directory(tsr_ctx *ctx, const tsr_store *store) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (store->gens >= 0) io->close(io->self, store->gens);
+    if (store->root >= 0) io->close(io->self, store->root);
 }
 
 void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
@@ -191,9 +254,11 @@ void tsr_store_close(tsr_ctx *ctx, tsr_store *store) {
         tsr_store_poll(store);
     }
     tsr_rank_destroy(store->rank);
+    if (!store->coordinator) close_directory(ctx, store);
     tsr_coordinator_close(ctx, store->coordinator);
     pthread_mutex_destroy(&store->mutex);
     pthread_cond_destroy(&store->changed);
+    for (uint32_t r = 0; store->posts && r < store->rank_count; r++) free(store->posts[r].bytes);
     free(store->to_rank.bytes);
     free(store->to_coordinator.bytes);
     free(store->staging);

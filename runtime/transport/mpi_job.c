@@ -16,6 +16,8 @@ enum {
     FIRST_BYTES = 4096, /* of a message, its head included */
     PART_BYTES = 1 << 30,
     TAG = 1,
+    SPIN_NS = 1000 * 1000, /* how long a rank looks before it sleeps now and then */
+    NAP_NS = 50 * 1000,
 };
 
 typedef struct head {
@@ -40,7 +42,8 @@ typedef struct mpi {
     MPI_Comm comm;
     envelope *envelopes; /* owned; two a rank */
     flow *flows;         /* owned; by rank */
-    bool failed;
+    bool is_beside;
+    _Atomic bool failed; /* set by any thread */
 } mpi;
 
 static uint64_t now_ns(void) {
@@ -175,6 +178,16 @@ static tsr_result fail_deadline(tsr_ctx *ctx, const mpi *m, const head *about) {
          (unsigned long long)about->step, (double)m->base.deadline_ns * 1e-9);
 }
 
+/* Nothing has moved for some time. */
+static tsr_result wait_a_little(tsr_ctx *ctx, mpi *m, const head *about, uint64_t waited_ns) {
+    if (m->failed) FAIL(ctx, TSR_RANK, "rank %u has failed in another thread", m->base.rank);
+    if (m->base.deadline_ns && waited_ns >= m->base.deadline_ns)
+        return fail_deadline(ctx, m, about);
+    if (waited_ns < SPIN_NS) return TSR_SUCCESS;
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    return TSR_SUCCESS;
+}
+
 static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange) {
     mpi *m = (mpi *)t;
     bool alone = exchange->operation == TSR_OPERATION_SEND;
@@ -191,8 +204,7 @@ static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
         }
         if (!pending) return TSR_SUCCESS;
         if (moved || since_ns == 0) since_ns = now_ns();
-        if (t->deadline_ns && now_ns() - since_ns >= t->deadline_ns)
-            return fail_deadline(ctx, m, &about);
+        TRY(ctx, wait_a_little(ctx, m, &about, now_ns() - since_ns));
     }
 }
 
@@ -207,7 +219,7 @@ static void mpi_close(tsr_transport *t) {
     mpi *m = (mpi *)t;
     if (m->failed) MPI_Abort(MPI_COMM_WORLD, TSR_RANK);
     if (m->comm != MPI_COMM_NULL) MPI_Comm_free(&m->comm);
-    MPI_Finalize();
+    if (!m->is_beside) MPI_Finalize();
     free(m->envelopes);
     free(m->flows);
     free(t->scratch);
@@ -242,25 +254,38 @@ static tsr_result use_world(tsr_ctx *ctx, mpi *m) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_mpi_open(tsr_ctx *ctx, uint64_t deadline_ns, tsr_transport **out_transport) {
-    int started = 0;
-    MPI_Initialized(&started);
-    if (started) FAIL(ctx, TSR_USAGE, "MPI was started before in this process");
+static tsr_result open_end(tsr_ctx *ctx, uint64_t deadline_ns, bool is_beside, mpi **out_end) {
     mpi *m = calloc(1, sizeof *m);
     if (!m) FAIL(ctx, TSR_MEMORY, "no memory for a transport");
     m->base.kind = &mpi_kind;
     m->base.deadline_ns = deadline_ns;
     m->comm = MPI_COMM_NULL;
-    tsr_result result = check(ctx, MPI_Init(NULL, NULL), "MPI_Init");
-    if (result.code) {
-        free(m);
-        return result;
-    }
-    result = use_world(ctx, m);
-    if (result.code) {
-        mpi_close(&m->base);
-        return result;
-    }
-    *out_transport = &m->base;
-    return TSR_SUCCESS;
+    m->is_beside = is_beside;
+    *out_end = m;
+    return use_world(ctx, m);
+}
+
+static tsr_result start(tsr_ctx *ctx) {
+    int provided = MPI_THREAD_SINGLE;
+    TRY(ctx,
+        check(ctx, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread"));
+    if (provided == MPI_THREAD_MULTIPLE) return TSR_SUCCESS;
+    MPI_Finalize();
+    FAIL(ctx, TSR_USAGE, "this MPI gives a process thread level %d; level %d is needed", provided,
+         MPI_THREAD_MULTIPLE);
+}
+
+tsr_result tsr_mpi_open(tsr_ctx *ctx, uint64_t deadline_ns, tsr_transport **out_transport) {
+    int started = 0;
+    mpi *m = NULL, *beside = NULL;
+    MPI_Initialized(&started);
+    if (started) FAIL(ctx, TSR_USAGE, "MPI was started before in this process");
+    TRY(ctx, start(ctx));
+    tsr_result result = open_end(ctx, deadline_ns, false, &m);
+    if (!result.code) result = open_end(ctx, deadline_ns, true, &beside);
+    if (m && beside) m->base.beside = &beside->base;
+    if (result.code && m) tsr_transport_close(&m->base);
+    if (result.code && !m) MPI_Finalize();
+    if (!result.code) *out_transport = &m->base;
+    return result;
 }

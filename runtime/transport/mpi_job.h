@@ -9,8 +9,8 @@
 
 #include "runtime/transport/transport.h"
 
-/* Starts MPI; once a process. TSR_USAGE: built without MPI, or started before. Closing ends MPI,
- * and after a failure the job. */
+/* Starts MPI; once a process; with an end beside. TSR_USAGE: built without MPI, started before, or
+ * an MPI without threads. Closing ends MPI, and after a failure the job. */
 TSR_RESULT tsr_mpi_open(tsr_ctx *ctx, uint64_t deadline_ns, tsr_transport **out_transport);
 
 #endif

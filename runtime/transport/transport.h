@@ -9,8 +9,9 @@
  *     tsr_transport_exchange(ctx, t, &exchange);  or a collective
  *     tsr_transport_close(t);
  *
- * An end belongs to one thread. After a call has failed the end can only be closed: what other
- * ranks got of it is unknown. Nothing is allocated after opening.
+ * An end belongs to one thread; another thread, that of the state store, has the end `beside`.
+ * After a call has failed the end can only be closed: what other ranks got of it is unknown.
+ * Nothing is allocated after opening.
  */
 #ifndef TSR_RUNTIME_TRANSPORT_TRANSPORT_H
 #define TSR_RUNTIME_TRANSPORT_TRANSPORT_H
@@ -89,6 +90,9 @@ struct tsr_transport {
     /* Owned by the kind; where collectives put what they add. Aligned to 64 bytes. */
     void *scratch;
     size_t scratch_bytes;
+    /* Owned: an end of its own between the same ranks, for another thread; NULL: there is none. It
+     * fails when this one does, and is closed with it. */
+    tsr_transport *beside;
 };
 
 /* Fails with TSR_RANK: a rank ended, was not there in time, or did something else. Whatever fails,
@@ -99,7 +103,8 @@ bool tsr_transport_can_expose(const tsr_transport *t, const void *bytes, size_t 
 TSR_RESULT tsr_transport_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure,
                                 tsr_rows *out_rows);
 TSR_RESULT tsr_transport_retract(tsr_ctx *ctx, tsr_transport *t);
-/* This rank cannot go on: the others end with TSR_RANK and `text`. */
+/* This rank cannot go on: the others end with TSR_RANK and `text`, and so does whoever waits at the
+ * end beside this one. */
 void tsr_transport_fail(tsr_transport *t, tsr_code code, const char *text);
 void tsr_transport_close(tsr_transport *t); /* accepts NULL */
 

@@ -26,6 +26,7 @@ done
 expect "the evaluation too" 0 'accuracy' "$RUN" ranks.tsb "${DATA[@]}" "${TEST_DATA[@]}" --steps 20 --ranks 2 --eval-every 10
 
 expect "saved by two" 0 'step 20' train --steps 20 --ranks 2 --state-dir "$STATES/S"
+expect "each its part" 0 '^2$' sh -c "ls '$STATES/S'/gen/*/segment.* | wc -l"
 expect "resumed by four" 0 'step 30 generation 2' train --steps 30 --ranks 4 --state-dir "$STATES/S"
 expect "resumed by one: as if undisturbed" 0 "^state $expected step 40 generation 3" train --steps 40 --state-dir "$STATES/S"
 expect "recorded by two" 0 'step 12' train --steps 12 --ranks 2 --record log

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One store of several ranks, each a process: what some number of them saved is recovered by any
+ * other; a rank dies, or a file operation of it fails, at every single one of them in turn.
+ */
+#include "runtime/base/io.h"
+#include "runtime/transport/shared.h"
+#include "tests/store/model.h"
+
+#include <criterion/criterion.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS_MAX = 8, BIG_ELEMENTS = 5 << 20, NEVER = -1 };
+
+/* ---- an io table that counts what changes something ---- */
+
+typedef enum fault { NONE, DIES, FAILS } fault;
+
+static struct {
+    tsr_io table;
+    fault fault;
+    int at, count;
+    uint64_t written_bytes;
+} faulty;
+
+/* True: this operation does not take place. */
+static bool strikes(void) {
+    if (faulty.fault == NONE || faulty.count++ != faulty.at) return false;
+    if (faulty.fault == DIES) raise(SIGKILL);
+    return true;
+}
+static int io_open(void *self, int dir, const char *path, int flags, mode_t mode) {
+    return strikes() ? -EIO : tsr_io_system()->open(self, dir, path, flags, mode);
+}
+static ssize_t io_pwrite(void *self, int fd, const void *bytes, size_t size, off_t offset) {
+    if (strikes()) return -EIO;
+    faulty.written_bytes += size;
+    return tsr_io_system()->pwrite(self, fd, bytes, size, offset);
+}
+static int io_fsync(void *self, int fd) {
+    return strikes() ? -EIO : tsr_io_system()->fsync(self, fd);
+}
+static int io_fallocate(void *self, int fd, off_t size) {
+    return strikes() ? -ENOSPC : tsr_io_system()->fallocate(self, fd, size);
+}
+static int io_mkdir(void *self, int dir, const char *path, mode_t mode) {
+    return strikes() ? -EIO : tsr_io_system()->mkdir(self, dir, path, mode);
+}
+static int io_link(void *self, int dir, const char *from, const char *to) {
+    return strikes() ? -EIO : tsr_io_system()->link(self, dir, from, to);
+}
+static int io_unlink(void *self, int dir, const char *path, int flags) {
+    return strikes() ? -EIO : tsr_io_system()->unlink(self, dir, path, flags);
+}
+
+static const tsr_io *faulty_io(fault kind, int at) {
+    faulty.table = *tsr_io_system();
+    faulty.table.open = io_open;
+    faulty.table.pwrite = io_pwrite;
+    faulty.table.fsync = io_fsync;
+    faulty.table.fallocate = io_fallocate;
+    faulty.table.mkdir = io_mkdir;
+    faulty.table.link = io_link;
+    faulty.table.unlink = io_unlink;
+    faulty.fault = kind;
+    faulty.at = at;
+    return &faulty.table;
+}
+
+/* ---- a run ---- */
+
+typedef struct report {
+    uint64_t found_step, acknowledged_step; /* 0: none */
+    uint64_t committed_count, failed_count, written_bytes;
+    int operations;
+    char error[256];
+} report;
+
+typedef struct job {
+    const char *directory;
+    uint32_t count;
+    uint64_t step_count; /* saves, from the one after what was found on */
+    bool big;            /* a tensor of several chunks, too */
+    fault fault;
+    uint32_t victim;
+    int at;
+    report *reports; /* shared, by rank */
+    int codes[RANKS_MAX], signals[RANKS_MAX];
+} job;
+
+typedef struct state {
+    model m;
+    float *big;
+    tsr_tensor tensors[MODEL_TENSORS + 1];
+    size_t count;
+} state;
+
+static void init_state(const job *j, state *s) {
+    model_init(&s->m);
+    memcpy(s->tensors, s->m.tensors, sizeof s->m.tensors);
+    s->count = MODEL_TENSORS;
+    if (!j->big) return;
+    s->big = malloc(BIG_ELEMENTS * sizeof *s->big);
+    s->tensors[s->count++] = (tsr_tensor){"v", TSR_DTYPE_F32, {1, {BIG_ELEMENTS}}, s->big};
+}
+static void fill_state(state *s, uint64_t step) {
+    model_fill(&s->m, step);
+    for (size_t i = 0; s->big && i < BIG_ELEMENTS; i++) s->big[i] = (float)(step * 7 + i % 1000003);
+}
+static bool state_is(const state *s, uint64_t step) {
+    bool same = model_is(&s->m, step);
+    for (size_t i = 0; same && s->big && i < BIG_ELEMENTS; i++)
+        same = s->big[i] == (float)(step * 7 + i % 1000003);
+    return same;
+}
+
+static tsr_result save_all(tsr_ctx *ctx, const job *j, tsr_store *store, state *s, report *r) {
+    for (uint64_t step = r->found_step + 1; step <= r->found_step + j->step_count; step++) {
+        const tsr_position position = model_position(step);
+        fill_state(s, step);
+        TRY(ctx, tsr_store_save(ctx, store, &position));
+        tsr_save_status status = tsr_store_wait(store);
+        if (status.lost) FAIL(ctx, TSR_RANK, "%s", status.lost);
+        if (status.committed_count > r->committed_count) r->acknowledged_step = step;
+        r->committed_count = status.committed_count;
+        r->failed_count = status.failed_count;
+        if (status.fenced || status.outcome_unknown) break;
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result run(tsr_ctx *ctx, const job *j, tsr_transport *t, report *r) {
+    state s = {0};
+    tsr_store *store = NULL;
+    tsr_recovery recovery;
+    tsr_result result;
+    init_state(j, &s);
+    tsr_store_options options = model_options(j->directory);
+    options.transport = t;
+    options.tensors = s.tensors;
+    options.tensor_count = s.count;
+    TRY_GOTO(ctx, result, tsr_store_open(ctx, &options, TSR_RESUME_AUTO, 0, &store, &recovery));
+    if (recovery.found) {
+        r->found_step = recovery.generation.position.step;
+        TRY_GOTO(ctx, result, tsr_store_load(ctx, store, s.tensors, s.count));
+        if (!state_is(&s, r->found_step))
+            FAIL_GOTO(ctx, result, TSR_INTERNAL, "what was loaded is not the state of step %llu",
+                      (unsigned long long)r->found_step);
+    }
+    TRY_GOTO(ctx, result, tsr_store_reserve(ctx, store, s.tensors, s.count));
+    result = save_all(ctx, j, store, &s, r);
+done:
+    if (result.code) tsr_transport_fail(t, (tsr_code)result.code, ctx->error.text);
+    tsr_ctx closing = tsr_ctx_fork(ctx);
+    tsr_store_close(&closing, store);
+    return result;
+}
+
+static void run_rank(const job *j, int fd, uint32_t rank) {
+    bool strikes_here = j->fault != NONE && rank == j->victim;
+    tsr_ctx ctx = {.io = faulty_io(strikes_here ? j->fault : FAILS, strikes_here ? j->at : NEVER)};
+    tsr_transport *t = NULL;
+    const tsr_shared_join_options options = {
+        .size_bytes = sizeof options, .fd = fd, .rank = rank, .deadline_ns = UINT64_C(20000000000)};
+    report *r = &j->reports[rank];
+    tsr_result result = tsr_shared_join(&ctx, &options, &t);
+    if (!result.code) result = run(&ctx, j, t, r);
+    if (result.code) snprintf(r->error, sizeof r->error, "%.255s", ctx.error.text);
+    r->written_bytes = faulty.written_bytes;
+    r->operations = faulty.count;
+    tsr_transport_close(t);
+    _exit((int)result.code);
+}
+
+static void run_job(job *j) {
+    pid_t pids[RANKS_MAX];
+    tsr_ctx ctx = {0};
+    int fd = -1, status;
+    const tsr_shared_options shared = {.size_bytes = sizeof shared, .rank_count = j->count};
+    cr_assert_eq(tsr_shared_create(&ctx, &shared, &fd).code, TSR_OK, "%s", ctx.error.text);
+    memset(j->reports, 0, RANKS_MAX * sizeof *j->reports);
+    fflush(NULL);
+    for (uint32_t r = 0; r < j->count; r++) {
+        pids[r] = fork();
+        cr_assert(pids[r] >= 0);
+        if (pids[r] == 0) run_rank(j, fd, r);
+    }
+    for (uint32_t r = 0; r < j->count; r++) {
+        cr_assert_eq(waitpid(pids[r], &status, 0), pids[r]);
+        j->signals[r] = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        j->codes[r] = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    }
+    close(fd);
+}
+
+/* ---- what all tests need ---- */
+
+typedef struct bench {
+    char directory[64];
+    report *reports;
+} bench;
+
+static bench begin(void) {
+    bench b = {.directory = "/dev/shm/tessera-shards-XXXXXX"};
+    if (!mkdtemp(b.directory)) {
+        strcpy(b.directory, "/tmp/tessera-shards-XXXXXX");
+        cr_assert(mkdtemp(b.directory));
+    }
+    b.reports = mmap(NULL, RANKS_MAX * sizeof *b.reports, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(b.reports, MAP_FAILED);
+    return b;
+}
+static void clear_directory(const bench *b) {
+    char command[160];
+    snprintf(command, sizeof command, "rm -rf '%s'/*", b->directory);
+    cr_assert_eq(system(command), 0);
+}
+static void end(const bench *b) {
+    clear_directory(b);
+    rmdir(b->directory);
+    munmap(b->reports, RANKS_MAX * sizeof *b->reports);
+}
+static job make_job(const bench *b, uint32_t count, uint64_t step_count) {
+    return (job){
+        .directory = b->directory, .count = count, .step_count = step_count, .reports = b->reports};
+}
+static void must_end_well(const job *j) {
+    for (uint32_t r = 0; r < j->count; r++)
+        cr_assert(j->codes[r] == 0, "rank %u of %u: code %d, signal %d: %s", r, j->count,
+                  j->codes[r], j->signals[r], j->reports[r].error);
+}
+static void ignore_line(void *user, const char *line) {
+    (void)user;
+    (void)line;
+}
+static unsigned count_segments(const bench *b, uint64_t epoch, uint64_t generation) {
+    char path[160];
+    unsigned count = 0;
+    snprintf(path, sizeof path, "%s/gen/%llu-%llu", b->directory, (unsigned long long)epoch,
+             (unsigned long long)generation);
+    DIR *dir = opendir(path);
+    cr_assert(dir, "%s", path);
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        count += strcmp(entry->d_name, "COMMITTED") != 0 && entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* ---- any number saves, any number goes on ---- */
+
+Test(shards, saved_by_any_recovered_by_any) {
+    static const uint32_t counts[] = {3, 1, 8, 2, 4, 1, 2, 8, 3};
+    bench b = begin();
+    uint64_t step = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++, step++) {
+        job j = make_job(&b, counts[i], 1);
+        j.big = true;
+        run_job(&j);
+        must_end_well(&j);
+        uint64_t most = 0, all = 0;
+        for (uint32_t r = 0; r < j.count; r++) {
+            cr_assert_eq(b.reports[r].found_step, step);
+            cr_assert_eq(b.reports[r].acknowledged_step, step + 1);
+            all += b.reports[r].written_bytes;
+            if (b.reports[r].written_bytes > most) most = b.reports[r].written_bytes;
+        }
+        /* Eight chunks: of 20 MiB in five, the others small. A rank writes two at most of five. */
+        cr_assert(all >= BIG_ELEMENTS * sizeof(float));
+        if (j.count >= 4)
+            cr_assert_lt(most, (2 * 4 << 20) + 65536, "%llu", (unsigned long long)most);
+        cr_assert_eq(count_segments(&b, i + 1, i + 1), j.count);
+    }
+    tsr_ctx ctx = {0};
+    cr_assert_eq(tsr_store_fsck(&ctx, b.directory, ignore_line, NULL).code, TSR_OK, "%s",
+                 ctx.error.text);
+    end(&b);
+}
+
+/* ---- a rank dies ---- */
+
+/* What all ranks heard acknowledged is there, whole, for any number of ranks. */
+static void check_after(const bench *b, uint64_t acknowledged, uint32_t count) {
+    job after = make_job(b, count, 1);
+    run_job(&after);
+    must_end_well(&after);
+    uint64_t found = b->reports[0].found_step;
+    cr_assert(found == acknowledged || found == acknowledged + 1,
+              "step %llu was acknowledged, %llu recovered", (unsigned long long)acknowledged,
+              (unsigned long long)found);
+    for (uint32_t r = 1; r < count; r++) cr_assert_eq(b->reports[r].found_step, found);
+}
+
+/* Operation `at` of the victim is its last; false: it did not come to it. */
+static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
+    uint64_t acknowledged = 0;
+    clear_directory(b);
+    job j = make_job(b, count, 2);
+    j.fault = DIES;
+    j.victim = victim;
+    j.at = at;
+    run_job(&j);
+    if (!j.signals[victim]) {
+        must_end_well(&j);
+        return false;
+    }
+    for (uint32_t r = 0; r < count; r++) {
+        bool told = j.codes[r] == TSR_RANK || j.codes[r] == 0 || r == victim;
+        cr_assert(told, "rank %u: code %d: %s", r, j.codes[r], b->reports[r].error);
+        if (b->reports[r].acknowledged_step > acknowledged)
+            acknowledged = b->reports[r].acknowledged_step;
+    }
+    check_after(b, acknowledged, 1 + (uint32_t)at % 4);
+    return true;
+}
+
+static void die_everywhere(uint32_t count, uint32_t victim, int at_least) {
+    bench b = begin();
+    int at = 0;
+    while (die_at(&b, count, victim, at)) at++;
+    cr_assert_geq(at, at_least, "%d operations", at);
+    end(&b);
+}
+
+Test(shards, the_first_of_two_dies, .timeout = 120) { die_everywhere(2, 0, 40); }
+Test(shards, the_second_of_two_dies, .timeout = 120) { die_everywhere(2, 1, 10); }
+Test(shards, the_middle_of_three_dies, .timeout = 120) { die_everywhere(3, 1, 10); }
+
+/* ---- a file operation fails ---- */
+
+/* All ranks are told the same of every save, and what was acknowledged is there. */
+static bool fail_at(const bench *b, uint32_t count, uint32_t victim, int at) {
+    clear_directory(b);
+    job j = make_job(b, count, 3);
+    j.fault = FAILS;
+    j.victim = victim;
+    j.at = at;
+    run_job(&j);
+    uint64_t acknowledged = b->reports[0].acknowledged_step;
+    bool struck = b->reports[victim].operations > at;
+    bool opened = true; /* what fails in the opening ends it, for all */
+    for (uint32_t r = 0; r < count; r++) opened &= j.codes[r] == 0;
+    for (uint32_t r = 0; r < count; r++) {
+        cr_assert_eq(j.signals[r], 0);
+        cr_assert(opened || j.codes[r] != 0, "rank %u did not hear of it", r);
+        if (!opened) continue;
+        cr_assert_eq(b->reports[r].committed_count, b->reports[0].committed_count);
+        cr_assert_eq(b->reports[r].failed_count, b->reports[0].failed_count);
+        cr_assert_eq(b->reports[r].acknowledged_step, acknowledged);
+    }
+    if (struck) check_after(b, acknowledged, 1 + (uint32_t)at % 3);
+    return struck;
+}
+
+static void fail_everywhere(uint32_t count, uint32_t victim) {
+    bench b = begin();
+    int at = 0;
+    while (fail_at(&b, count, victim, at)) at++;
+    cr_assert_geq(at, 15, "%d operations", at);
+    end(&b);
+}
+
+Test(shards, an_operation_of_the_first_fails, .timeout = 120) { fail_everywhere(2, 0); }
+Test(shards, an_operation_of_the_second_fails, .timeout = 120) { fail_everywhere(2, 1); }
