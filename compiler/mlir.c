@@ -239,16 +239,15 @@ static tsr_dtype read_element(MlirType type) {
 }
 
 bool tsr_type_read(MlirType type, tsr_type *out_type) {
-    if (mlirTypeIsNull(type) || !mlirTypeIsAShaped(type) || !mlirShapedTypeHasRank(type))
-        return false;
-    int64_t rank = mlirShapedTypeGetRank(type);
-    tsr_type read = {.dtype = read_element(mlirShapedTypeGetElementType(type))};
-    if (rank > TSR_RANK_MAX || read.dtype == TSR_DTYPE_NONE) return false;
-    read.shape.rank = (uint32_t)rank;
-    for (intptr_t i = 0; i < rank; i++)
-        read.shape.dims[i] = mlirShapedTypeIsDynamicDim(type, i)
-                                 ? TSR_DIM_DYNAMIC
-                                 : (uint64_t)mlirShapedTypeGetDimSize(type, i);
+    int64_t dims[TSR_RANK_MAX];
+    size_t rank;
+    MlirType element;
+    if (!tsr_shim_shape(type, TSR_RANK_MAX, &element, dims, &rank)) return false;
+    tsr_type read = {.dtype = read_element(element), .shape.rank = (uint32_t)rank};
+    if (read.dtype == TSR_DTYPE_NONE) return false;
+    for (size_t i = 0; i < rank; i++)
+        read.shape.dims[i] =
+            dims[i] == mlirShapedTypeGetDynamicSize() ? TSR_DIM_DYNAMIC : (uint64_t)dims[i];
     *out_type = read;
     return true;
 }

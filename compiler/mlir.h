@@ -164,18 +164,26 @@ MlirValue tsr_build_value(tsr_builder *builder, const char *name, const MlirValu
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-/* Runs a pass by the name tessera-opt knows it by ("canonicalize", "tessera-autodiff",
- * "cse,symbol-dce"), then the verifier. TSR_COMPILE on error. */
+/* Runs a pass by the name tessera-opt knows it by ("canonicalize", "tessera-autodiff"), or several
+ * ("cse,symbol-dce"), and the verifier: after the first, and after each that changed the module.
+ * TSR_COMPILE on error. */
 TSR_RESULT tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                              const char *pipeline);
-/* The same with several, and the whole module on standard error after each. */
+/* When the whole module is written on standard error. */
 typedef enum tsr_print_ir {
     TSR_PRINT_IR_NEVER,
     TSR_PRINT_IR_AFTER_ALL,
     TSR_PRINT_IR_AFTER_CHANGE, /* only where the pass changed it */
 } tsr_print_ir;
+typedef struct tsr_pass_options {
+    tsr_print_ir print;
+    /* Called after each pass that ran well on the module, with its name; may be NULL. */
+    void (*after_pass)(void *user, const char *pass, MlirModule module);
+    void *user;
+} tsr_pass_options;
+/* The same; `options` may be NULL. */
 TSR_RESULT tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
-                               const char *pipeline, tsr_print_ir print);
+                               const char *pipeline, const tsr_pass_options *options);
 TSR_RESULT tsr_mlir_verify(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list, const char *stage);
 
 /* One of our passes: rewrites a module; false after emitting an error. */

@@ -36,34 +36,11 @@ const tsr_pipeline tsr_pipelines[] = {
 };
 const size_t tsr_pipeline_count = sizeof tsr_pipelines / sizeof tsr_pipelines[0];
 
-static MlirTypeIDAllocator type_ids;
-static MlirTypeID pass_ids[sizeof tsr_passes / sizeof tsr_passes[0]];
-
-static void *clone_row(void *row) { return row; }
-
-static void ignore(void *row) { (void)row; }
-
-static void run(MlirOperation op, MlirExternalPass pass, void *row) {
-    const tsr_pass *ours = row;
-    if (!ours->run(mlirModuleFromOperation(op))) mlirExternalPassSignalFailure(pass);
-}
-
-static MlirPass make(void *row) {
-    const tsr_pass *ours = row;
-    MlirExternalPassCallbacks callbacks = {
-        .construct = ignore, .destruct = ignore, .clone = clone_row, .run = run};
-    return mlirCreateExternalPass(pass_ids[ours - tsr_passes], tsr_ref(ours->name),
-                                  tsr_ref(ours->name), tsr_ref(ours->summary),
-                                  tsr_ref("builtin.module"), 0, NULL, callbacks, row);
-}
-
 static void register_all(void) {
-    type_ids = mlirTypeIDAllocatorCreate();
     mlirRegisterTransformsPasses();
-    for (size_t i = 0; i < tsr_pass_count; i++) {
-        pass_ids[i] = mlirTypeIDAllocatorAllocateTypeID(type_ids);
-        tsr_shim_register_pass(make, (void *)&tsr_passes[i]);
-    }
+    for (size_t i = 0; i < tsr_pass_count; i++)
+        tsr_shim_register_pass(tsr_ref(tsr_passes[i].name), tsr_ref(tsr_passes[i].summary),
+                               tsr_passes[i].run);
     for (size_t i = 0; i < tsr_pipeline_count; i++)
         tsr_shim_register_pipeline(tsr_ref(tsr_pipelines[i].name),
                                    tsr_ref(tsr_pipelines[i].summary),
@@ -86,7 +63,7 @@ static void append(MlirStringRef text, void *user) {
 
 tsr_result tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                              const char *pipeline) {
-    return tsr_mlir_run_passes(ctx, module, list, pipeline, TSR_PRINT_IR_NEVER);
+    return tsr_mlir_run_passes(ctx, module, list, pipeline, NULL);
 }
 
 /* "pass 'x': …" for what the pass manager says about names it does not know. */
@@ -114,15 +91,17 @@ static void enable_printing(MlirPassManager manager, tsr_print_ir print) {
 }
 
 tsr_result tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
-                               const char *pipeline, tsr_print_ir print) {
+                               const char *pipeline, const tsr_pass_options *options) {
+    static const tsr_pass_options none = {0};
     tsr_buffer message = {0}, text = {0};
     tsr_result result = TSR_SUCCESS;
     size_t errors_before = list->error_count;
+    if (!options) options = &none;
     tsr_passes_register();
     MlirPassManager manager = mlirPassManagerCreate(mlirModuleGetContext(module));
     MlirOpPassManager root = mlirPassManagerGetAsOpPassManager(manager);
-    tsr_shim_watch_passes(manager, tsr_guard_note);
-    if (print != TSR_PRINT_IR_NEVER) enable_printing(manager, print);
+    tsr_shim_watch_passes(manager, tsr_guard_note, options->after_pass, options->user);
+    if (options->print != TSR_PRINT_IR_NEVER) enable_printing(manager, options->print);
     if (mlirLogicalResultIsFailure(
             mlirOpPassManagerAddPipeline(root, tsr_ref(pipeline), append, &message))) {
         describe_failure(pipeline, message.bytes ? message.bytes : "unknown", &text);

@@ -16,7 +16,7 @@ typedef struct options {
     size_t size_bytes;
     tsr_buffer pipeline;
     tsr_print_form form;
-    tsr_print_ir print_ir;
+    tsr_pass_options pass;
     bool split, json, no_output, bytecode, expect;
     tsr_expectations expectations; /* of the part that is run */
 } options;
@@ -64,9 +64,9 @@ static bool parse_flag(options *out, const char *name) {
     else if (!strcmp(name, "emit-bytecode"))
         out->bytecode = true;
     else if (!strcmp(name, "print-ir-after-all"))
-        out->print_ir = TSR_PRINT_IR_AFTER_ALL;
+        out->pass.print = TSR_PRINT_IR_AFTER_ALL;
     else if (!strcmp(name, "print-ir-after-change"))
-        out->print_ir = TSR_PRINT_IR_AFTER_CHANGE;
+        out->pass.print = TSR_PRINT_IR_AFTER_CHANGE;
     else if (!strcmp(name, "diagnostics=json"))
         out->json = true;
     else if (!strcmp(name, "diagnostics=text"))
@@ -131,12 +131,14 @@ static int run_part(options *opts, const char *text, size_t size_bytes) {
              tsr_mlir_parse(&ctx, context, &list, text, size_bytes, opts->name, &module));
     if (opts->pipeline.size_bytes)
         TRY_GOTO(&ctx, result,
-                 tsr_mlir_run_passes(&ctx, module, &list, opts->pipeline.bytes, opts->print_ir));
-    if (opts->bytecode)
-        tsr_mlir_write_bytecode(module, &out);
-    else
-        tsr_mlir_print(mlirModuleGetOperation(module), opts->form, &out);
-    if (!opts->no_output) fwrite(out.bytes, 1, out.size_bytes, stdout);
+                 tsr_mlir_run_passes(&ctx, module, &list, opts->pipeline.bytes, &opts->pass));
+    if (!opts->no_output) {
+        if (opts->bytecode)
+            tsr_mlir_write_bytecode(module, &out);
+        else
+            tsr_mlir_print(mlirModuleGetOperation(module), opts->form, &out);
+        fwrite(out.bytes, 1, out.size_bytes, stdout);
+    }
 done:
     if (result.code && result.code != TSR_COMPILE)
         fprintf(stderr, "tessera-opt: %s\n", ctx.error.text);

@@ -22,17 +22,11 @@
     "tessera-virtual-ranks,"                                                                       \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
-typedef struct tsr_graph_options {
-    /* Called after each pass that ran, with its name; may be NULL. */
-    void (*after_pass)(void *user, const char *pass, MlirModule module);
-    void *user;
-} tsr_graph_options;
-
 /* Lowers a source module in place. Afterwards every function left is an entry (attribute
  * tessera.entry) and a single block of static-shape tessera ops that ops.def says are kept.
  * TSR_COMPILE on error; the diagnostics are in `list`. `options` may be NULL. */
 TSR_RESULT tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
-                           const tsr_graph_options *options);
+                           const tsr_pass_options *options);
 
 /* ---- names of ops ---------------------------------------------------------------------------- */
 

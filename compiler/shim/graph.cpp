@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TableGen glue of dialect `tessera`. Each verifier and folder calls C (compiler/graph/ops.c).
-#include "compiler/shim/shim.h"
+#include "compiler/shim/graph.hpp"
 
 #include <llvm/ADT/StringExtras.h>
-#include <llvm/ADT/TypeSwitch.h>
-#include <mlir/CAPI/IR.h>
-#include <mlir/CAPI/Registration.h>
-#include <mlir/IR/Builders.h>
-#include <mlir/IR/BuiltinTypes.h>
-#include <mlir/IR/DialectImplementation.h>
-#include <mlir/IR/OpImplementation.h>
-#include <mlir/IR/PatternMatch.h>
-#include <mlir/Interfaces/SideEffectInterfaces.h>
-#include <mlir/Transforms/InliningUtils.h>
 
 #include <algorithm>
 #include <charconv>
 
 namespace tessera {
-static mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser) {
+mlir::FailureOr<mlir::FloatAttr> parseF64(mlir::AsmParser &parser) {
     double value = 0;
     if (parser.parseFloat(value)) return mlir::failure();
     return mlir::FloatAttr::get(mlir::Float64Type::get(parser.getContext()), value);
 }
 // The shortest text that reads back to the same value.
-static void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
+void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
     char text[64];
     std::to_chars_result end = std::to_chars(text, text + sizeof text, value.getValueAsDouble());
     llvm::StringRef digits(text, end.ptr - text);
@@ -36,25 +26,8 @@ static void printF64(mlir::AsmPrinter &printer, mlir::FloatAttr value) {
 }
 } // namespace tessera
 
-#include "compiler/graph_dialect.h.inc"
-#include "compiler/graph_enums.h.inc"
-
-// Tokens belong to dialect tessera_sr (resilience.cpp).
-#define GET_TYPEDEF_CLASSES
-#include "compiler/resilience_types.h.inc"
-
-#define GET_TYPEDEF_CLASSES
-#include "compiler/graph_types.h.inc"
-
-#define GET_ATTRDEF_CLASSES
-#include "compiler/graph_attrs.h.inc"
-
-#define GET_OP_CLASSES
-#include "compiler/graph_ops.h.inc"
-
-// `init` `=` rule, whose type is the result's; or `:` type
-static mlir::ParseResult parseRule(mlir::OpAsmParser &parser, mlir::Attribute &init,
-                                   mlir::Type &type) {
+namespace tessera::graph {
+mlir::ParseResult parseRule(mlir::OpAsmParser &parser, mlir::Attribute &init, mlir::Type &type) {
     if (mlir::failed(parser.parseOptionalKeyword("init"))) return parser.parseColonType(type);
     mlir::TypedAttr rule;
     if (parser.parseEqual() || parser.parseAttribute(rule)) return mlir::failure();
@@ -63,29 +36,30 @@ static mlir::ParseResult parseRule(mlir::OpAsmParser &parser, mlir::Attribute &i
     if (!llvm::isa<mlir::NoneType>(type)) return mlir::success();
     return parser.emitError(parser.getCurrentLocation(), "expected ':' and the tensor's type");
 }
-static void printRule(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Attribute init,
-                      mlir::Type type) {
+void printRule(mlir::OpAsmPrinter &printer, mlir::Operation *, mlir::Attribute init,
+               mlir::Type type) {
     if (init)
         printer << "init = " << init;
     else
         printer << ": " << type;
 }
 
-// `data` `=` elements, whose type is the result's; or a rule.
-static mlir::ParseResult parseInitial(mlir::OpAsmParser &parser, mlir::Attribute &init,
-                                      mlir::ElementsAttr &data, mlir::Type &type) {
+mlir::ParseResult parseInitial(mlir::OpAsmParser &parser, mlir::Attribute &init,
+                               mlir::ElementsAttr &data, mlir::Type &type) {
     if (mlir::failed(parser.parseOptionalKeyword("data"))) return parseRule(parser, init, type);
     if (parser.parseEqual() || parser.parseAttribute(data)) return mlir::failure();
     type = data.getType();
     return mlir::success();
 }
-static void printInitial(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute init,
-                         mlir::ElementsAttr data, mlir::Type type) {
+void printInitial(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir::Attribute init,
+                  mlir::ElementsAttr data, mlir::Type type) {
     if (data)
         printer << "data = " << data;
     else
         printRule(printer, op, init, type);
 }
+
+} // namespace tessera::graph
 
 #include "compiler/graph_dialect.cpp.inc"
 #include "compiler/graph_enums.cpp.inc"
@@ -96,21 +70,8 @@ static void printInitial(mlir::OpAsmPrinter &printer, mlir::Operation *op, mlir:
 #define GET_TYPEDEF_CLASSES
 #include "compiler/graph_types.cpp.inc"
 
-#define GET_OP_CLASSES
-#include "compiler/graph_ops.cpp.inc"
-
 namespace tessera::graph {
 namespace {
-struct Inliner : mlir::DialectInlinerInterface {
-    using DialectInlinerInterface::DialectInlinerInterface;
-    bool isLegalToInline(mlir::Operation *, mlir::Region *, bool, mlir::IRMapping &) const final {
-        return true;
-    }
-    bool isLegalToInline(mlir::Region *, mlir::Region *, bool, mlir::IRMapping &) const final {
-        return true;
-    }
-};
-
 mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> operands) {
     llvm::SmallVector<MlirAttribute> constants;
     for (mlir::Attribute operand : operands) constants.push_back(wrap(operand));
@@ -128,9 +89,7 @@ mlir::OpFoldResult fold(mlir::Operation *op, mlir::ArrayRef<mlir::Attribute> ope
         return ::tessera::graph::fold(getOperation(), adaptor.getOperands());                      \
     }
 #define X(ID, mnemonic, Class, KIND, check, gradient, lowering)                                    \
-    mlir::LogicalResult Class::verify() {                                                          \
-        return mlir::success(tsr_graph_verify_op(wrap(getOperation())));                           \
-    }                                                                                              \
+    TSR_VERIFY(Class, tsr_graph_verify_op)                                                         \
     TSR_FOLD_##KIND(Class)
 #include "compiler/graph/ops.def"
 #undef X
@@ -168,9 +127,7 @@ static mlir::LogicalResult rename(TileGemmOp op, llvm::StringRef name,
 
 #define TSR_DOTTED_SR(Class, canonical)
 #define TSR_DOTTED_TESSERA(Class, canonical)                                                       \
-    mlir::LogicalResult Class::verify() {                                                          \
-        return mlir::success(tsr_sr_verify_op(wrap(getOperation())));                              \
-    }                                                                                              \
+    TSR_VERIFY(Class, tsr_sr_verify_op)                                                            \
     mlir::LogicalResult Class::canonicalize(Class op, mlir::PatternRewriter &rewriter) {           \
         return rename(op, canonical, rewriter);                                                    \
     }
@@ -271,10 +228,7 @@ void TesseraDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "compiler/graph_attrs.cpp.inc"
         >();
-    addOperations<
-#define GET_OP_LIST
-#include "compiler/graph_ops.cpp.inc"
-        >();
+    registerTesseraDialectOperations(this);
     addInterfaces<Inliner>();
 }
 

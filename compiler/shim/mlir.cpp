@@ -4,16 +4,12 @@
 #include "compiler/shim/shim.h"
 
 #include <mlir/CAPI/IR.h>
-#include <mlir/CAPI/Pass.h>
 #include <mlir/CAPI/Support.h>
 #include <mlir/Dialect/Func/Extensions/InlinerExtension.h>
 #include <mlir/IR/BuiltinOps.h>
+#include <mlir/IR/BuiltinTypes.h>
 #include <mlir/IR/Diagnostics.h>
 #include <mlir/Parser/Parser.h>
-#include <mlir/Pass/Pass.h>
-#include <mlir/Pass/PassInstrumentation.h>
-#include <mlir/Pass/PassManager.h>
-#include <mlir/Pass/PassRegistry.h>
 
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
     mlir::ParserConfig config(unwrap(context));
@@ -33,41 +29,27 @@ void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_
         diagnostic.attachNote(unwrap(note_locations[i])) << unwrap(notes[i]);
 }
 
+bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t *out_dims,
+                    size_t *out_rank) {
+    llvm::ArrayRef<int64_t> dims;
+    if (auto tensor = llvm::dyn_cast_if_present<mlir::RankedTensorType>(unwrap(type))) {
+        dims = tensor.getShape(); /* most are: without the search for an interface */
+        *out_element = wrap(tensor.getElementType());
+    } else {
+        auto shaped = llvm::dyn_cast_if_present<mlir::ShapedType>(unwrap(type));
+        if (!shaped || !shaped.hasRank()) return false;
+        dims = shaped.getShape();
+        *out_element = wrap(shaped.getElementType());
+    }
+    if (dims.size() > limit) return false;
+    llvm::copy(dims, out_dims);
+    *out_rank = dims.size();
+    return true;
+}
+
 void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user) {
     for (mlir::RegisteredOperationName name : unwrap(context)->getRegisteredOperations())
         each(wrap(name.getStringRef()), user);
-}
-
-namespace {
-struct Watcher : mlir::PassInstrumentation {
-    explicit Watcher(void (*before)(const char *name)) : before(before) {}
-    void runBeforePass(mlir::Pass *pass, mlir::Operation *) override {
-        llvm::StringRef argument = pass->getArgument();
-        if (!argument.empty()) before(argument.str().c_str());
-    }
-    void (*before)(const char *name);
-};
-} // namespace
-
-void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name)) {
-    unwrap(manager)->addInstrumentation(std::make_unique<Watcher>(before));
-}
-
-void tsr_shim_print_passes(void) { mlir::printRegisteredPasses(); }
-
-void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row) {
-    mlir::registerPass([make, row] { return std::unique_ptr<mlir::Pass>(unwrap(make(row))); });
-}
-
-void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes) {
-    llvm::StringRef text = unwrap(passes);
-    mlir::registerPassPipeline(
-        unwrap(name), unwrap(summary),
-        [text](mlir::OpPassManager &manager, llvm::StringRef,
-               llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>) {
-            return mlir::parsePassPipeline(text, manager);
-        },
-        [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
 }
 
 void tsr_shim_allow_inlining(MlirDialectRegistry registry) {

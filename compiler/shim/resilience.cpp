@@ -3,17 +3,8 @@
 // TableGen glue of dialect `tessera_sr`. The rules of its ops are in C
 // (compiler/resilience/rules.c).
 // clang-format off
-#include "compiler/shim/shim.h"
+#include "compiler/shim/glue.hpp"
 
-#include <llvm/ADT/TypeSwitch.h>
-#include <mlir/CAPI/IR.h>
-#include <mlir/CAPI/Registration.h>
-#include <mlir/IR/Builders.h>
-#include <mlir/IR/BuiltinTypes.h>
-#include <mlir/IR/DialectImplementation.h>
-#include <mlir/IR/OpImplementation.h>
-#include <mlir/Interfaces/SideEffectInterfaces.h>
-#include <mlir/Transforms/InliningUtils.h>
 
 #include "compiler/resilience_dialect.h.inc"
 #define GET_TYPEDEF_CLASSES
@@ -30,25 +21,10 @@
 
 namespace tessera::sr {
 #define TSR_VERIFY_TESSERA(Class)
-#define TSR_VERIFY_SR(Class)                                                                       \
-    mlir::LogicalResult Class::verify() {                                                          \
-        return mlir::success(tsr_sr_verify_op(wrap(getOperation())));                              \
-    }
+#define TSR_VERIFY_SR(Class) TSR_VERIFY(Class, tsr_sr_verify_op)
 #define X(ID, name, DIALECT, Class, check, canonical) TSR_VERIFY_##DIALECT(Class)
 #include "compiler/resilience/ops.def"
 #undef X
-
-namespace {
-struct Inliner : mlir::DialectInlinerInterface {
-    using DialectInlinerInterface::DialectInlinerInterface;
-    bool isLegalToInline(mlir::Operation *, mlir::Region *, bool, mlir::IRMapping &) const final {
-        return true;
-    }
-    bool isLegalToInline(mlir::Region *, mlir::Region *, bool, mlir::IRMapping &) const final {
-        return true;
-    }
-};
-} // namespace
 
 void SrDialect::initialize() {
     addTypes<

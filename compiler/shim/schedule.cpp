@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TableGen glue of dialect `tsched`. The rules of its ops are in C (compiler/schedule/verify.c).
-#include "compiler/shim/shim.h"
+#include "compiler/shim/glue.hpp"
 
-#include <llvm/ADT/TypeSwitch.h>
-#include <mlir/CAPI/IR.h>
-#include <mlir/CAPI/Registration.h>
-#include <mlir/IR/Builders.h>
-#include <mlir/IR/BuiltinTypes.h>
-#include <mlir/IR/DialectImplementation.h>
-#include <mlir/IR/OpImplementation.h>
 #include <mlir/IR/SymbolTable.h>
 #include <mlir/Interfaces/ControlFlowInterfaces.h>
 #include <mlir/Interfaces/FunctionImplementation.h>
 #include <mlir/Interfaces/FunctionInterfaces.h>
-#include <mlir/Interfaces/SideEffectInterfaces.h>
 
 // The order of generated files is not free.
 // clang-format off
@@ -46,9 +38,7 @@ void FuncOp::print(mlir::OpAsmPrinter &printer) {
                                                    getResAttrsAttrName());
 }
 
-mlir::LogicalResult FuncOp::verify() {
-    return mlir::success(tsr_schedule_verify_func(wrap(getOperation())));
-}
+TSR_VERIFY(FuncOp, tsr_schedule_verify_func)
 
 mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
     mlir::Operation *callee = symbols.lookupNearestSymbolFrom(*this, getCalleeAttr());
@@ -75,10 +65,7 @@ void ReturnOp::print(mlir::OpAsmPrinter &printer) {
     if (getNumOperands() && !plan) printer << " : " << getOperandTypes();
 }
 
-#define X(Class, mnemonic, rule)                                                                   \
-    mlir::LogicalResult Class::verify() {                                                          \
-        return mlir::success(tsr_schedule_verify_plan(wrap(getOperation())));                      \
-    }
+#define X(Class, mnemonic, rule) TSR_VERIFY(Class, tsr_schedule_verify_plan)
 #include "compiler/schedule/plan.def"
 #undef X
 

@@ -31,18 +31,34 @@ void tsr_shim_quiet_diagnostics(MlirContext context);
 /* An error with notes at `location`. */
 void tsr_shim_emit_error(MlirLocation location, MlirStringRef text, size_t note_count,
                          const MlirLocation *note_locations, const MlirStringRef *notes);
+/* The element type and dims of a shaped type (INT64_MIN where dynamic). False if it is not shaped,
+ * unranked, or of more than `limit` dims. */
+bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t *out_dims,
+                    size_t *out_rank);
 /* Calls `each` with the name of every registered op. */
 void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user);
-/* Calls `before` with the argument of every pass that a manager begins, nested ones too. */
-void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name));
-/* Lists the registered passes on standard output. */
-void tsr_shim_print_passes(void);
-/* Puts a pass into the global registry under its argument; `make` is called for each use. */
-void tsr_shim_register_pass(MlirPass (*make)(void *row), void *row);
-/* A name for a comma-separated list of registered passes. The strings are borrowed for ever. */
-void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes);
 /* Lets the inliner inline calls to functions that hold only ops of registered dialects. */
 void tsr_shim_allow_inlining(MlirDialectRegistry registry);
+
+/* ---- pass.cpp ---- */
+/* Puts a pass over modules into the global registry; `run` is false after an error. The strings are
+ * borrowed for ever. */
+void tsr_shim_register_pass(MlirStringRef name, MlirStringRef summary,
+                            bool (*run)(MlirModule module));
+/* A name for a comma-separated list of registered passes. The strings are borrowed for ever. */
+void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes);
+/* Lists the registered passes on standard output. */
+void tsr_shim_print_passes(void);
+/* Once a manager, before passes are added. The module is not verified again after a pass of
+ * tsr_shim_register_pass that left it as the manager verified it last. Calls `before` with the name
+ * of every pass that begins, nested ones too; and `after`, which may be NULL, with those that ended
+ * well on the whole module. */
+void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name),
+                           void (*after)(void *user, const char *name, MlirModule module),
+                           void *user);
+/* 64 bits of everything an op and the ops in it are: name, place, operands, types, attributes,
+ * properties, blocks, successors. Of the same ops only: values and attributes count by address. */
+uint64_t tsr_shim_fingerprint(MlirOperation op);
 
 /* ---- graph.cpp ---- */
 /* Parameters of #tessera.uniform/normal/constant/adamw/sgd/nesterov, in the order they are

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TableGen glue of dialect `tessera_target`. The rules of its ops are in C (compiler/target/host/).
-#include "compiler/shim/shim.h"
+#include "compiler/shim/glue.hpp"
 
-#include <llvm/ADT/TypeSwitch.h>
-#include <mlir/CAPI/IR.h>
-#include <mlir/CAPI/Registration.h>
-#include <mlir/IR/Builders.h>
-#include <mlir/IR/BuiltinTypes.h>
-#include <mlir/IR/DialectImplementation.h>
-#include <mlir/IR/OpImplementation.h>
 #include <mlir/IR/SymbolTable.h>
-#include <mlir/Interfaces/SideEffectInterfaces.h>
 
 // The order of generated files is not free.
 // clang-format off
@@ -28,10 +20,7 @@
 // clang-format on
 
 namespace tessera::target {
-#define X(Class, mnemonic, rule)                                                                   \
-    mlir::LogicalResult Class::verify() {                                                          \
-        return mlir::success(tsr_target_verify_op(wrap(getOperation())));                          \
-    }
+#define X(Class, mnemonic, rule) TSR_VERIFY(Class, tsr_target_verify_op)
 #include "compiler/target/host/ops.def"
 #undef X
 

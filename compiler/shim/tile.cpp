@@ -3,18 +3,10 @@
 // TableGen glue of dialect `tile`, and the syntax of tile.func and of its types. The rules of its
 // ops are in C (compiler/tile/verify.c).
 // clang-format off
-#include "compiler/shim/shim.h"
+#include "compiler/shim/glue.hpp"
 
-#include <llvm/ADT/TypeSwitch.h>
-#include <mlir/CAPI/IR.h>
-#include <mlir/CAPI/Registration.h>
-#include <mlir/IR/Builders.h>
-#include <mlir/IR/BuiltinTypes.h>
-#include <mlir/IR/DialectImplementation.h>
-#include <mlir/IR/OpImplementation.h>
 #include <mlir/IR/TypeUtilities.h>
 #include <mlir/Interfaces/ControlFlowInterfaces.h>
-#include <mlir/Interfaces/SideEffectInterfaces.h>
 
 #include "compiler/tile_dialect.h.inc"
 
@@ -45,10 +37,7 @@ void TileDialect::initialize() {
         >();
 }
 
-#define X(Class, mnemonic, rule)                                                                   \
-    mlir::LogicalResult Class::verify() {                                                          \
-        return mlir::success(tsr_tile_verify_op(wrap(getOperation())));                            \
-    }
+#define X(Class, mnemonic, rule) TSR_VERIFY(Class, tsr_tile_verify_op)
 #include "compiler/tile/ops.def"
 #undef X
 

@@ -51,7 +51,7 @@ static void note_pass(void *user, const char *pass, MlirModule module) {
 }
 
 static void lower(void) {
-    tsr_graph_options options = {.after_pass = note_pass, .user = seen};
+    const tsr_pass_options options = {.after_pass = note_pass, .user = seen};
     cr_assert_eq(fixture_parse(&f, program).code, TSR_OK, "%s", f.ctx.error.text);
     seen[0] = '\0';
     cr_assert_eq(tsr_graph_lower(&f.ctx, f.module, &f.list, &options).code, TSR_OK, "%s",

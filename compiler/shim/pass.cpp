@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Passes, pipelines and what managers do around them; see shim.h.
+//
+// MLIR's manager verifies the module after each pass that does not say that it preserved all. A
+// pass of ours says so where the module is, by its fingerprint, the one that this manager verified
+// last.
+#include "compiler/shim/shim.h"
+
+#include <mlir/CAPI/IR.h>
+#include <mlir/CAPI/Pass.h>
+#include <mlir/CAPI/Support.h>
+#include <mlir/IR/BuiltinOps.h>
+#include <mlir/Pass/Pass.h>
+#include <mlir/Pass/PassInstrumentation.h>
+#include <mlir/Pass/PassManager.h>
+#include <mlir/Pass/PassRegistry.h>
+
+namespace {
+class Fingerprint {
+  public:
+    void add(uint64_t word) {
+        state = (state ^ word) * 0x9e3779b97f4a7c15u;
+        state ^= state >> 32;
+    }
+    void add(const void *pointer) { add(reinterpret_cast<uintptr_t>(pointer)); }
+    void add(mlir::Operation *op) {
+        add(static_cast<const void *>(op));
+        add(op->getName().getAsOpaquePointer());
+        add(op->getLoc().getAsOpaquePointer());
+        add(op->getRawDictionaryAttrs().getAsOpaquePointer());
+        if (op->getPropertiesStorageSize()) add(static_cast<size_t>(op->hashProperties()));
+        add(op->getNumOperands());
+        for (mlir::Value operand : op->getOperands()) add(operand.getAsOpaquePointer());
+        add(op->getNumResults());
+        for (mlir::Type type : op->getResultTypes()) add(type.getAsOpaquePointer());
+        for (mlir::Block *block : op->getSuccessors()) add(static_cast<const void *>(block));
+        for (mlir::Region &region : op->getRegions()) {
+            add(region.getBlocks().size());
+            for (mlir::Block &block : region) add(block);
+        }
+    }
+    uint64_t get() const { return state ? state : 1; } // 0 is none
+
+  private:
+    void add(mlir::Block &block) {
+        add(static_cast<const void *>(&block));
+        for (mlir::BlockArgument argument : block.getArguments()) {
+            add(argument.getType().getAsOpaquePointer());
+            add(argument.getLoc().getAsOpaquePointer());
+        }
+        for (mlir::Operation &op : block) add(&op);
+        add(uint64_t{0}); // the end of it
+    }
+    uint64_t state = 0x6a09e667f3bcc908u;
+};
+
+uint64_t fingerprint(mlir::Operation *op) {
+    Fingerprint print;
+    print.add(op);
+    return print.get();
+}
+
+// What a manager verified last; 0 before.
+struct Memory {
+    uint64_t verified = 0;
+};
+
+class ModulePass : public mlir::OperationPass<mlir::ModuleOp> {
+  public:
+    MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ModulePass)
+    ModulePass(llvm::StringRef name, llvm::StringRef summary, bool (*run)(MlirModule module))
+        : OperationPass(mlir::TypeID::get<ModulePass>()), name(name), summary(summary), run(run) {}
+
+    llvm::StringRef getName() const override { return name; }
+    llvm::StringRef getArgument() const override { return name; }
+    llvm::StringRef getDescription() const override { return summary; }
+    void runOnOperation() override {
+        if (!run(wrap(getOperation()))) return signalPassFailure();
+        if (!memory || getOperation()->getParentOp()) return;
+        uint64_t is = fingerprint(getOperation());
+        if (is == memory->verified) markAllAnalysesPreserved();
+        memory->verified = is; // if it is not, the manager ends here
+    }
+
+    Memory *memory = nullptr; // of the manager; borrowed
+
+  protected:
+    std::unique_ptr<Pass> clonePass() const override {
+        return std::make_unique<ModulePass>(name, summary, run);
+    }
+
+  private:
+    llvm::StringRef name, summary;
+    bool (*run)(MlirModule module);
+};
+
+struct Watcher : mlir::PassInstrumentation {
+    Watcher(void (*before)(const char *name),
+            void (*after)(void *user, const char *name, MlirModule module), void *user)
+        : before(before), after(after), user(user) {}
+    void runBeforePass(mlir::Pass *pass, mlir::Operation *) override {
+        if (isOurs(pass)) static_cast<ModulePass *>(pass)->memory = &memory;
+        std::string name = pass->getArgument().str();
+        if (!name.empty()) before(name.c_str());
+    }
+    // Other passes leave a module verified or as it was, which says nothing of the first.
+    void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override {
+        auto module = llvm::dyn_cast<mlir::ModuleOp>(op);
+        if (!module || op->getParentOp()) return;
+        if (memory.verified && !isOurs(pass)) memory.verified = fingerprint(op);
+        std::string name = pass->getArgument().str();
+        if (after && !name.empty()) after(user, name.c_str(), wrap(module));
+    }
+    static bool isOurs(mlir::Pass *pass) {
+        return pass->getTypeID() == mlir::TypeID::get<ModulePass>();
+    }
+    Memory memory;
+    void (*before)(const char *name);
+    void (*after)(void *user, const char *name, MlirModule module);
+    void *user;
+};
+} // namespace
+
+uint64_t tsr_shim_fingerprint(MlirOperation op) { return fingerprint(unwrap(op)); }
+
+void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name),
+                           void (*after)(void *user, const char *name, MlirModule module),
+                           void *user) {
+    unwrap(manager)->addInstrumentation(std::make_unique<Watcher>(before, after, user));
+}
+
+void tsr_shim_print_passes(void) { mlir::printRegisteredPasses(); }
+
+void tsr_shim_register_pass(MlirStringRef name, MlirStringRef summary,
+                            bool (*run)(MlirModule module)) {
+    mlir::registerPass([name, summary, run]() -> std::unique_ptr<mlir::Pass> {
+        return std::make_unique<ModulePass>(unwrap(name), unwrap(summary), run);
+    });
+}
+
+void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirStringRef passes) {
+    llvm::StringRef text = unwrap(passes);
+    mlir::registerPassPipeline(
+        unwrap(name), unwrap(summary),
+        [text](mlir::OpPassManager &manager, llvm::StringRef,
+               llvm::function_ref<mlir::LogicalResult(const llvm::Twine &)>) {
+            return mlir::parsePassPipeline(text, manager);
+        },
+        [](llvm::function_ref<void(const mlir::detail::PassOptions &)>) {});
+}
