@@ -52,6 +52,10 @@ typedef struct tsr_store_options {
      * data holds no state after an opening that fails, or that finds none. Used while opening. */
     const tsr_tensor *tensors;
     size_t tensor_count;
+    /* Of several ranks, by tensor: in how many parts ranks have it, see tsr_spread in
+     * runtime/store/reshard.h; the tensor's data is what this rank has of it, its shape that of the
+     * whole. 0, or NULL: each rank has all. Borrowed until memory is reserved. */
+    const uint32_t *tensor_parts;
     /* Gets each line of the event log (docs/state-store.md), from one thread at a time; NULL: none
      * is wanted. */
     void (*event)(void *user, const char *line);

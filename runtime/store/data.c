@@ -56,6 +56,30 @@ static void hash_end(void *user) {
     tsr_crew_wait(&store->reader->crew, task_count(store));
 }
 
+/* Each chunk of this rank's part behind the one before. */
+static tsr_result land_part(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest,
+                            void **destinations) {
+    const tsr_part part = tsr_store_own_part(store, manifest);
+    uint64_t size = 0;
+    uint32_t chunk = 0;
+    for (uint32_t i = 0; i < part.count; i++) size += manifest->chunks[part.first + i].size_bytes;
+    TRY(ctx, tsr_store_reserve_staging(ctx, store, size));
+    uint8_t *at = store->staging;
+    for (uint32_t i = 0; i < manifest->tensor_count; i++) {
+        uint64_t width = tsr_dtype_size(manifest->tensors[i].dtype);
+        bool begun = false;
+        for (uint32_t k = 0; k < manifest->tensors[i].chunk_count; k++, chunk++) {
+            const tsr_chunk_row *row = &manifest->chunks[chunk];
+            if (chunk - part.first >= part.count) continue;
+            /* Where its element 0 would be. */
+            if (!begun) destinations[i] = (void *)((uintptr_t)at - row->first * width);
+            begun = true;
+            at += row->size_bytes;
+        }
+    }
+    return TSR_SUCCESS;
+}
+
 /* The tensors named at opening, else the memory that the saves to come will need anyway. Where
  * neither will do, what was verified is read again when it is loaded. */
 static void land(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
@@ -66,7 +90,11 @@ static void land(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
     bool named = store->landing_count && !tsr_find_destinations(ctx, manifest, store->landing,
                                                                 store->landing_count, destinations)
                                               .code;
-    if (!named) result = tsr_store_reserve_staging(ctx, store, manifest);
+    if (named && store->transport)
+        result = tsr_store_plan(ctx, store, store->landing, store->landing_count);
+    if (named && store->parts && !result.code)
+        result = land_part(ctx, store, manifest, destinations);
+    if (!named) result = tsr_store_reserve_staging(ctx, store, tsr_manifest_data_bytes(manifest));
     tsr_error_clear(ctx);
     if (result.code) return;
     uint8_t *at = store->staging;

@@ -9,6 +9,7 @@
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
 #include "runtime/store/read.h"
+#include "runtime/store/reshard.h"
 #include "runtime/transport/transport.h"
 
 #include <pthread.h>
@@ -63,13 +64,17 @@ struct tsr_store {
     void **landed; /* where the tensors of what was recovered lie, verified; NULL: only on disk */
     tsr_reader *reader; /* owned; of the thread that opens, then of the one that saves */
 
-    /* Set by reserve, never moved afterwards. */
+    /* Set by reserve, the first few by a recovery of several ranks; never moved afterwards. */
     uint64_t segment_bytes_max;
     tsr_manifest plan;
-    const uint8_t **sources;  /* of each chunk of the plan; borrowed */
-    uint8_t *staging;         /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
-    size_t staging_bytes;     /* its room */
-    uint64_t *segment_starts; /* in staging */
+    void **held;                 /* by tensor of the plan: the caller's; NULL: no plan yet */
+    const uint32_t *given_parts; /* borrowed, by tensor as given */
+    uint32_t *parts;             /* by tensor of the plan; NULL: every rank has all */
+    tsr_moves to_chunks;         /* where there are parts: what a save takes */
+    const uint8_t **sources;     /* of each chunk of the plan; borrowed */
+    uint8_t *staging;            /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
+    size_t staging_bytes;        /* its room */
+    uint64_t *segment_starts;    /* in staging */
     tsr_position staged;
     double save_start;
     void (*on_committed)(void *store); /* of the writer thread: before the reading back */
@@ -101,16 +106,21 @@ void tsr_store_note_failure(tsr_store *store, const tsr_ctx *ctx, tsr_result res
 bool tsr_store_is_first(const tsr_store *store);
 TSR_RESULT tsr_store_converse(tsr_ctx *ctx, tsr_store *store); /* as tsr_store_deliver */
 TSR_RESULT tsr_store_share_recovery(tsr_ctx *ctx, tsr_store *store);
-/* Each rank has its part of the plan's chunks in these tensors, and gets the others'. */
-TSR_RESULT tsr_store_share_landed(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *plan,
-                                  void *const *destinations);
+/* What each rank has landed of the plan's chunks goes to those that need it. */
+TSR_RESULT tsr_store_hand_on(tsr_ctx *ctx, tsr_store *store);
+/* The chunks of this rank's part to staging, where ranks have tensors in parts. */
+TSR_RESULT tsr_store_gather(tsr_ctx *ctx, tsr_store *store);
 TSR_RESULT tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes);
 /* Room for what all ranks answer to one request about so many chunks. */
 TSR_RESULT tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t chunk_count);
 /* The rank's bytes: staging and the reader. */
 tsr_rank_data tsr_store_data(tsr_store *store);
-/* Room in staging for a state; what was there is lost. */
-TSR_RESULT tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest);
+/* Room in staging; what was there is lost. */
+TSR_RESULT tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, uint64_t size_bytes);
+/* Lays the tensors out, once; later calls name the same. */
+TSR_RESULT tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                          size_t tensor_count);
+uint8_t *tsr_store_staged(const tsr_store *store, const tsr_chunk_row *chunk);
 /* The caller's memory in the order of the manifest; TSR_MISMATCH with both values. */
 TSR_RESULT tsr_find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,
                                  const tsr_tensor *tensors, size_t tensor_count,

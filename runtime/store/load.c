@@ -58,20 +58,14 @@ done:
 
 /* ---- loading ---- */
 
-/* Of several ranks each has its part where it will be used. */
+/* Of several ranks each has landed its part. */
 static tsr_result load_part(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                             size_t tensor_count) {
     tsr_arena arena = {0};
-    tsr_manifest plan;
     tsr_result result;
-    const tsr_tensor **sorted = TSR_NEW(&arena, const tsr_tensor *, tensor_count + 1);
     void **destinations = TSR_NEW(&arena, void *, tensor_count + 1);
-    if (!sorted || !destinations)
+    if (!destinations)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
-    TRY_GOTO(ctx, result,
-             tsr_manifest_plan(ctx, &arena, tensors, tensor_count,
-                               &(tsr_division){TSR_SEGMENT_BYTES_MAX, 1}, sorted, &plan));
-    for (size_t i = 0; i < tensor_count; i++) destinations[i] = sorted[i]->data;
     /* What has not landed does not fit; rank 0 tells how. */
     if (!store->landed && store->coordinator)
         TRY_GOTO(ctx, result,
@@ -80,8 +74,8 @@ static tsr_result load_part(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *te
     if (!store->landed)
         FAIL_GOTO(ctx, result, TSR_RANK, "rank %" PRIu32 " has not read its part",
                   store->rank_number);
-    for (size_t i = 0; i < tensor_count; i++) TSR_ASSERT(store->landed[i] == destinations[i]);
-    result = tsr_store_share_landed(ctx, store, &plan, destinations);
+    TRY_GOTO(ctx, result, tsr_store_plan(ctx, store, tensors, tensor_count));
+    result = tsr_store_hand_on(ctx, store);
     store->landed = NULL;
 done:
     tsr_arena_finish(&arena);

@@ -6,6 +6,9 @@
  * goes back. A letter before the messages says how long they are and what became of the store so
  * far; the last round of a conversation is the one in which the coordinator has nothing to say. All
  * ranks begin a conversation at the same place of the program: opening, and each save.
+ *
+ * Where ranks have tensors in parts, those are not the parts of the protocol: what a rank reads
+ * goes to who needs it, and what it writes is gathered first (reshard.h).
  */
 #include "runtime/store/internal.h"
 #include "runtime/transport/collective.h"
@@ -159,28 +162,71 @@ tsr_result tsr_store_share_recovery(tsr_ctx *ctx, tsr_store *store) {
                 tsr_broadcast(ctx, store->transport, 0, &store->recovery, sizeof store->recovery));
 }
 
-/* Byte at which the part of each rank begins in the tensor whose chunks begin with `first`. */
-static void find_parts(const tsr_store *store, const tsr_manifest *plan, uint32_t first,
-                       uint32_t count, size_t *first_byte) {
-    for (uint32_t r = 0; r <= store->rank_count; r++) {
-        uint32_t begin = r < store->rank_count
-                             ? tsr_part_of(plan->chunk_count, r, store->rank_count).first
-                             : plan->chunk_count;
-        first_byte[r] = 0;
-        for (uint32_t i = first; i < first + count && i < begin; i++)
-            first_byte[r] += plan->chunks[i].size_bytes;
+/* Where a piece of a chunk lies: staged for a save, or where it landed. */
+static uint8_t *in_chunk(const tsr_store *store, const tsr_move *move, bool staged) {
+    const tsr_chunk_row *chunk = &store->plan.chunks[move->chunk];
+    uint64_t width = tsr_dtype_size(store->plan.tensors[move->tensor].dtype);
+    uint64_t at = move->elements.first * width;
+    if (staged) return tsr_store_staged(store, chunk) + at - chunk->first * width;
+    return (uint8_t *)((uintptr_t)store->landed[move->tensor] + at);
+}
+
+static uint8_t *in_tensor(const tsr_store *store, const tsr_move *move) {
+    const tsr_tensor_row *row = &store->plan.tensors[move->tensor];
+    uint64_t width = tsr_dtype_size(row->dtype);
+    tsr_elements held =
+        tsr_spread_held(tsr_row_bytes(row) / width, store->parts ? store->parts[move->tensor] : 0,
+                        store->rank_number, store->rank_count);
+    return (uint8_t *)store->held[move->tensor] + (move->elements.first - held.first) * width;
+}
+
+typedef struct round {
+    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    bool meets;
+} round;
+
+static void add_move(const tsr_store *store, const tsr_move *move, bool to_chunks, round *r) {
+    uint8_t *chunk = in_chunk(store, move, to_chunks), *tensor = in_tensor(store, move);
+    uint8_t *from = to_chunks ? tensor : chunk, *to = to_chunks ? chunk : tensor;
+    uint64_t width = tsr_dtype_size(store->plan.tensors[move->tensor].dtype);
+    size_t size = (size_t)(move->elements.count * width);
+    if (move->from == move->to) {
+        if (from != to) memcpy(to, from, size);
+    } else if (move->from == store->rank_number) {
+        r->sends[move->to] = piece(from, size);
+        r->meets = true;
+    } else {
+        r->receives[move->from] = piece(to, size);
+        r->meets = true;
     }
 }
 
-tsr_result tsr_store_share_landed(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *plan,
-                                  void *const *destinations) {
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    uint32_t chunk = 0;
-    for (uint32_t i = 0; i < plan->tensor_count; i++) {
-        find_parts(store, plan, chunk, plan->tensors[i].chunk_count, first_byte);
-        chunk += plan->tensors[i].chunk_count;
-        TRY(ctx,
-            lost(ctx, store, tsr_all_gather(ctx, store->transport, destinations[i], first_byte)));
+/* Round by round, in which each rank meets only those it gives to or takes from. */
+static tsr_result run_moves(tsr_ctx *ctx, tsr_store *store, const tsr_moves *all, bool to_chunks) {
+    for (size_t i = 0; i < all->count;) {
+        round r = {.meets = false};
+        uint32_t number = all->moves[i].round;
+        for (; i < all->count && all->moves[i].round == number; i++)
+            add_move(store, &all->moves[i], to_chunks, &r);
+        const tsr_exchange met = {TSR_OPERATION_SEND, r.sends, r.receives};
+        if (r.meets)
+            TRY(ctx, lost(ctx, store, tsr_transport_exchange(ctx, store->transport, &met)));
     }
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_store_hand_on(tsr_ctx *ctx, tsr_store *store) {
+    tsr_arena arena = {0};
+    tsr_moves moves;
+    const tsr_spread spread = {store->rank_count, store->parts};
+    tsr_result result = tsr_moves_plan(ctx, &arena, &store->plan, &spread, store->rank_number,
+                                       TSR_FROM_CHUNKS, &moves);
+    if (!result.code) result = run_moves(ctx, store, &moves, false);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+tsr_result tsr_store_gather(tsr_ctx *ctx, tsr_store *store) {
+    if (store->lost) FAIL(ctx, TSR_RANK, "%s", store->lost_text);
+    return run_moves(ctx, store, &store->to_chunks, true);
 }

@@ -28,7 +28,7 @@ static uint64_t aligned(uint64_t size_bytes) {
     return (size_bytes + TSR_DIRECT_ALIGN - 1) / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
 }
 
-static uint8_t *staged(const tsr_store *store, const tsr_chunk_row *chunk) {
+uint8_t *tsr_store_staged(const tsr_store *store, const tsr_chunk_row *chunk) {
     return store->staging + store->segment_starts[chunk->segment] + chunk->offset;
 }
 
@@ -45,7 +45,7 @@ static void copy_chunks(void *user, uint64_t task, unsigned member) {
     uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
     for (uint64_t i = task * per_task; i < end && i < part.count; i++) {
         const tsr_chunk_row *chunk = &store->plan.chunks[part.first + i];
-        memcpy(staged(store, chunk), store->sources[part.first + i], chunk->size_bytes);
+        memcpy(tsr_store_staged(store, chunk), store->sources[part.first + i], chunk->size_bytes);
     }
 }
 
@@ -122,14 +122,21 @@ static void *thread_main(void *user) {
         if (!store->busy) break;
         bool copies = store->copying;
         pthread_mutex_unlock(&store->mutex);
+        tsr_result staged = TSR_SUCCESS;
         if (copies) {
-            copy_state(store);
+            if (store->parts)
+                staged = tsr_store_gather(&store->ctx, store);
+            else
+                copy_state(store);
             pthread_mutex_lock(&store->mutex);
             store->copying = false;
             pthread_cond_broadcast(&store->changed);
             pthread_mutex_unlock(&store->mutex);
         }
-        save_once(store);
+        if (staged.code)
+            record(store, staged, 0);
+        else
+            save_once(store);
         pthread_mutex_lock(&store->mutex);
         store->busy = false;
         pthread_cond_broadcast(&store->changed);
@@ -165,13 +172,9 @@ static void find_segments(const tsr_store *store, const tsr_manifest *manifest, 
     *out_end = part.count ? chunks[part.count - 1].segment + 1 : 0;
 }
 
-tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, const tsr_manifest *manifest) {
-    uint64_t room = TSR_DIRECT_ALIGN;
-    uint32_t first, end;
-    find_segments(store, manifest, &first, &end);
-    for (uint32_t i = first; i < end; i++) room += aligned(manifest->segment_sizes[i]);
-    size_t align = room < HUGE_PAGE_BYTES ? TSR_DIRECT_ALIGN : HUGE_PAGE_BYTES;
-    room = (room + align - 1) / align * align;
+tsr_result tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, uint64_t size_bytes) {
+    size_t align = size_bytes < HUGE_PAGE_BYTES ? TSR_DIRECT_ALIGN : HUGE_PAGE_BYTES;
+    uint64_t room = (size_bytes / align + 1) * align;
     store->landed = NULL;
     if (room <= store->staging_bytes) return TSR_SUCCESS;
     free(store->staging);
@@ -190,7 +193,6 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     uint64_t start = 0;
     uint32_t first, end;
     find_segments(store, &store->plan, &first, &end);
-    TRY(ctx, tsr_store_reserve_staging(ctx, store, &store->plan));
     store->segment_starts = TSR_NEW(&store->arena, uint64_t, store->plan.segment_count + 1);
     if (!store->segment_starts)
         FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " segments", store->plan.segment_count);
@@ -198,20 +200,21 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
         store->segment_starts[i] = start;
         start += aligned(store->plan.segment_sizes[i]);
     }
+    TRY(ctx, tsr_store_reserve_staging(ctx, store, start));
     memset(store->staging, 0, (size_t)start);
     tsr_reader_reserve(store->reader, tsr_manifest_data_bytes(&store->plan));
     return TSR_SUCCESS;
 }
 
 /* Where each chunk comes from. */
-static tsr_result note_sources(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *const *sorted) {
+static tsr_result note_sources(tsr_ctx *ctx, tsr_store *store) {
     const tsr_manifest *plan = &store->plan;
     uint32_t chunk = 0;
     store->sources = TSR_NEW(&store->arena, const uint8_t *, (size_t)plan->chunk_count + 1);
     if (!store->sources)
         FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " chunks", plan->chunk_count);
     for (uint32_t i = 0; i < plan->tensor_count; i++) {
-        const uint8_t *from = sorted[i]->data;
+        const uint8_t *from = store->held[i];
         for (uint32_t k = 0; k < plan->tensors[i].chunk_count; k++, chunk++) {
             store->sources[chunk] = from;
             from += plan->chunks[chunk].size_bytes;
@@ -220,15 +223,46 @@ static tsr_result note_sources(tsr_ctx *ctx, tsr_store *store, const tsr_tensor 
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
-                             size_t tensor_count) {
-    TSR_ASSERT(!store->thread_started);
+static tsr_result note_parts(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                             const tsr_tensor *const *sorted) {
+    bool any = false;
+    uint32_t *parts = TSR_NEW(&store->arena, uint32_t, (size_t)store->plan.tensor_count + 1);
+    if (!parts)
+        FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " tensors", store->plan.tensor_count);
+    for (uint32_t i = 0; i < store->plan.tensor_count; i++) {
+        parts[i] = store->given_parts[sorted[i] - tensors];
+        any |= parts[i] > 0;
+    }
+    const tsr_spread spread = {store->rank_count, parts};
+    if (!any) return TSR_SUCCESS;
+    store->parts = parts;
+    return tsr_moves_plan(ctx, &store->arena, &store->plan, &spread, store->rank_number,
+                          TSR_TO_CHUNKS, &store->to_chunks);
+}
+
+tsr_result tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                          size_t tensor_count) {
+    if (store->held) {
+        TSR_ASSERT(store->plan.tensor_count == tensor_count);
+        return TSR_SUCCESS;
+    }
     const tsr_tensor **sorted = TSR_NEW(&store->arena, const tsr_tensor *, tensor_count + 1);
-    if (!sorted) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
+    void **held = TSR_NEW(&store->arena, void *, tensor_count + 1);
+    if (!sorted || !held) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", tensor_count);
     TRY(ctx, tsr_manifest_plan(ctx, &store->arena, tensors, tensor_count,
                                &(tsr_division){store->segment_bytes_max, store->rank_count}, sorted,
                                &store->plan));
-    TRY(ctx, note_sources(ctx, store, sorted));
+    for (size_t i = 0; i < tensor_count; i++) held[i] = sorted[i]->data;
+    store->held = held;
+    if (!store->given_parts || !store->transport) return TSR_SUCCESS;
+    return note_parts(ctx, store, tensors, sorted);
+}
+
+tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                             size_t tensor_count) {
+    TSR_ASSERT(!store->thread_started);
+    TRY(ctx, tsr_store_plan(ctx, store, tensors, tensor_count));
+    TRY(ctx, note_sources(ctx, store));
     store->plan.token.bundle_hash = store->bundle_hash;
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
@@ -267,7 +301,7 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
              store->directory);
     if (status.lost) FAIL(ctx, TSR_RANK, "%s", status.lost);
     store->staged = *position;
-    bool at_once = tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
+    bool at_once = !store->parts && tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
     if (at_once) copy_state(store);
     pthread_mutex_lock(&store->mutex);
     store->busy = true;

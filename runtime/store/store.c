@@ -146,6 +146,7 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
                          .event_user = options->event_user,
                          .landing = options->tensors,
                          .landing_count = options->tensor_count,
+                         .given_parts = options->tensor_parts,
                          .root = -1,
                          .gens = -1,
                          .transport = options->transport,

@@ -4,6 +4,7 @@
  * other; a rank dies, or a file operation of it fails, at every single one of them in turn.
  */
 #include "runtime/base/io.h"
+#include "runtime/store/reshard.h"
 #include "runtime/transport/shared.h"
 #include "tests/store/model.h"
 
@@ -28,7 +29,7 @@ static struct {
     tsr_io table;
     fault fault;
     int at, count;
-    uint64_t written_bytes;
+    uint64_t written_bytes, read_bytes;
 } faulty;
 
 /* True: this operation does not take place. */
@@ -39,6 +40,11 @@ static bool strikes(void) {
 }
 static int io_open(void *self, int dir, const char *path, int flags, mode_t mode) {
     return strikes() ? -EIO : tsr_io_system()->open(self, dir, path, flags, mode);
+}
+static ssize_t io_pread(void *self, int fd, void *bytes, size_t size, off_t offset) {
+    ssize_t got = tsr_io_system()->pread(self, fd, bytes, size, offset);
+    if (got > 0) __atomic_add_fetch(&faulty.read_bytes, (uint64_t)got, __ATOMIC_RELAXED);
+    return got;
 }
 static ssize_t io_pwrite(void *self, int fd, const void *bytes, size_t size, off_t offset) {
     if (strikes()) return -EIO;
@@ -64,6 +70,7 @@ static int io_unlink(void *self, int dir, const char *path, int flags) {
 static const tsr_io *faulty_io(fault kind, int at) {
     faulty.table = *tsr_io_system();
     faulty.table.open = io_open;
+    faulty.table.pread = io_pread;
     faulty.table.pwrite = io_pwrite;
     faulty.table.fsync = io_fsync;
     faulty.table.fallocate = io_fallocate;
@@ -79,7 +86,8 @@ static const tsr_io *faulty_io(fault kind, int at) {
 
 typedef struct report {
     uint64_t found_step, acknowledged_step; /* 0: none */
-    uint64_t committed_count, failed_count, written_bytes;
+    uint64_t committed_count, failed_count;
+    uint64_t written_bytes, read_bytes; /* read: until it was loaded */
     int operations;
     char error[256];
 } report;
@@ -89,6 +97,7 @@ typedef struct job {
     uint32_t count;
     uint64_t step_count; /* saves, from the one after what was found on */
     bool big;            /* a tensor of several chunks, too */
+    uint32_t parts;      /* of all but the weights; 0: every rank has all */
     fault fault;
     uint32_t victim;
     int at;
@@ -101,6 +110,10 @@ typedef struct state {
     float *big;
     tsr_tensor tensors[MODEL_TENSORS + 1];
     size_t count;
+    /* What this rank has; whole tensors where there are no parts. */
+    tsr_tensor held[MODEL_TENSORS + 1];
+    uint32_t parts[MODEL_TENSORS + 1];
+    tsr_elements elements[MODEL_TENSORS + 1];
 } state;
 
 static void init_state(const job *j, state *s) {
@@ -111,9 +124,51 @@ static void init_state(const job *j, state *s) {
     s->big = malloc(BIG_ELEMENTS * sizeof *s->big);
     s->tensors[s->count++] = (tsr_tensor){"v", TSR_DTYPE_F32, {1, {BIG_ELEMENTS}}, s->big};
 }
+/* In memory of exactly its size, so that a sanitizer sees what is beyond. */
+static void divide_state(const job *j, state *s, uint32_t rank) {
+    for (size_t i = 0; i < s->count; i++) {
+        uint64_t count = 0;
+        cr_assert(tsr_shape_count(&s->tensors[i].shape, &count));
+        s->parts[i] = strcmp(s->tensors[i].name, "w") == 0 ? 0 : j->parts;
+        s->elements[i] = tsr_spread_held(count, s->parts[i], rank, j->count);
+        s->held[i] = s->tensors[i];
+        if (s->parts[i])
+            s->held[i].data = malloc(s->elements[i].count * tsr_dtype_size(s->held[i].dtype));
+    }
+}
+static size_t held_bytes(const state *s, size_t i, size_t *out_offset) {
+    size_t width = tsr_dtype_size(s->held[i].dtype);
+    *out_offset = (size_t)s->elements[i].first * width;
+    return (size_t)s->elements[i].count * width;
+}
 static void fill_state(state *s, uint64_t step) {
     model_fill(&s->m, step);
     for (size_t i = 0; s->big && i < BIG_ELEMENTS; i++) s->big[i] = (float)(step * 7 + i % 1000003);
+    size_t offset;
+    for (size_t i = 0; i < s->count; i++) {
+        size_t size = held_bytes(s, i, &offset);
+        if (s->parts[i] && size) memcpy(s->held[i].data, (char *)s->tensors[i].data + offset, size);
+    }
+}
+/* Where a rank has parts, only those are looked at. */
+static void adopt_parts(state *s, uint64_t step) {
+    state want = *s;
+    if (s->big) want.big = malloc(BIG_ELEMENTS * sizeof *want.big);
+    model_fill(&want.m, step);
+    for (size_t i = 0; want.big && i < BIG_ELEMENTS; i++)
+        want.big[i] = (float)(step * 7 + i % 1000003);
+    const void *wanted[] = {want.m.weights, NULL, &want.m.scale, want.m.moments, want.big};
+    void *mine[] = {s->m.weights, NULL, &s->m.scale, s->m.moments, s->big};
+    size_t offset;
+    for (size_t i = 0; i < s->count; i++) {
+        uint64_t size = 0;
+        cr_assert(tsr_shape_size(&s->tensors[i].shape, s->tensors[i].dtype, &size));
+        if (!s->parts[i] || !size) continue;
+        memcpy(mine[i], wanted[i], (size_t)size);
+        size_t held = held_bytes(s, i, &offset);
+        if (held) memcpy((char *)mine[i] + offset, s->held[i].data, held);
+    }
+    free(want.big);
 }
 static bool state_is(const state *s, uint64_t step) {
     bool same = model_is(&s->m, step);
@@ -143,19 +198,23 @@ static tsr_result run(tsr_ctx *ctx, const job *j, tsr_transport *t, report *r) {
     tsr_recovery recovery;
     tsr_result result;
     init_state(j, &s);
+    divide_state(j, &s, t->rank);
     tsr_store_options options = model_options(j->directory);
     options.transport = t;
-    options.tensors = s.tensors;
+    options.tensors = s.held;
     options.tensor_count = s.count;
+    options.tensor_parts = s.parts;
     TRY_GOTO(ctx, result, tsr_store_open(ctx, &options, TSR_RESUME_AUTO, 0, &store, &recovery));
     if (recovery.found) {
         r->found_step = recovery.generation.position.step;
-        TRY_GOTO(ctx, result, tsr_store_load(ctx, store, s.tensors, s.count));
+        TRY_GOTO(ctx, result, tsr_store_load(ctx, store, s.held, s.count));
+        r->read_bytes = faulty.read_bytes;
+        adopt_parts(&s, r->found_step);
         if (!state_is(&s, r->found_step))
             FAIL_GOTO(ctx, result, TSR_INTERNAL, "what was loaded is not the state of step %llu",
                       (unsigned long long)r->found_step);
     }
-    TRY_GOTO(ctx, result, tsr_store_reserve(ctx, store, s.tensors, s.count));
+    TRY_GOTO(ctx, result, tsr_store_reserve(ctx, store, s.held, s.count));
     result = save_all(ctx, j, store, &s, r);
 done:
     if (result.code) tsr_transport_fail(t, (tsr_code)result.code, ctx->error.text);
@@ -257,26 +316,39 @@ static unsigned count_segments(const bench *b, uint64_t epoch, uint64_t generati
 
 /* ---- any number saves, any number goes on ---- */
 
-Test(shards, saved_by_any_recovered_by_any) {
+/* Every byte of a state is read once by all ranks together: what it is, and a manifest each. */
+static void check_traffic(const job *j) {
+    const uint64_t state_bytes = BIG_ELEMENTS * sizeof(float);
+    uint64_t written = 0, most = 0, read = 0;
+    for (uint32_t r = 0; r < j->count; r++) {
+        const report *of = &j->reports[r];
+        written += of->written_bytes;
+        read += of->read_bytes;
+        if (of->written_bytes > most) most = of->written_bytes;
+    }
+    cr_assert(written >= state_bytes && written < state_bytes + 65536);
+    /* Eight chunks: of 20 MiB in five, the others small. A rank writes two at most of five. */
+    if (j->count >= 4) cr_assert_lt(most, (2 * 4 << 20) + 65536, "%llu", (unsigned long long)most);
+    if (j->reports[0].found_step)
+        cr_assert(read >= state_bytes && read < state_bytes + j->count * 65536, "%llu bytes read",
+                  (unsigned long long)read);
+}
+
+static void check_any(uint32_t parts_of_odd, uint32_t parts_of_even) {
     static const uint32_t counts[] = {3, 1, 8, 2, 4, 1, 2, 8, 3};
     bench b = begin();
     uint64_t step = 0;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++, step++) {
         job j = make_job(&b, counts[i], 1);
         j.big = true;
+        j.parts = i % 2 ? parts_of_odd : parts_of_even;
         run_job(&j);
         must_end_well(&j);
-        uint64_t most = 0, all = 0;
         for (uint32_t r = 0; r < j.count; r++) {
             cr_assert_eq(b.reports[r].found_step, step);
             cr_assert_eq(b.reports[r].acknowledged_step, step + 1);
-            all += b.reports[r].written_bytes;
-            if (b.reports[r].written_bytes > most) most = b.reports[r].written_bytes;
         }
-        /* Eight chunks: of 20 MiB in five, the others small. A rank writes two at most of five. */
-        cr_assert(all >= BIG_ELEMENTS * sizeof(float));
-        if (j.count >= 4)
-            cr_assert_lt(most, (2 * 4 << 20) + 65536, "%llu", (unsigned long long)most);
+        check_traffic(&j);
         cr_assert_eq(count_segments(&b, i + 1, i + 1), j.count);
     }
     tsr_ctx ctx = {0};
@@ -285,11 +357,16 @@ Test(shards, saved_by_any_recovered_by_any) {
     end(&b);
 }
 
+Test(shards, saved_by_any_recovered_by_any, .timeout = 60) { check_any(0, 0); }
+Test(shards, saved_in_parts_recovered_in_others, .timeout = 60) { check_any(8, 13); }
+Test(shards, saved_in_parts_recovered_whole, .timeout = 60) { check_any(0, 8); }
+
 /* ---- a rank dies ---- */
 
 /* What all ranks heard acknowledged is there, whole, for any number of ranks. */
 static void check_after(const bench *b, uint64_t acknowledged, uint32_t count) {
     job after = make_job(b, count, 1);
+    after.parts = count % 3 ? 0 : 8;
     run_job(&after);
     must_end_well(&after);
     uint64_t found = b->reports[0].found_step;
@@ -307,6 +384,7 @@ static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     j.fault = DIES;
     j.victim = victim;
     j.at = at;
+    j.parts = at % 2 ? 5 : 0;
     run_job(&j);
     if (!j.signals[victim]) {
         must_end_well(&j);
@@ -343,6 +421,7 @@ static bool fail_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     j.fault = FAILS;
     j.victim = victim;
     j.at = at;
+    j.parts = at % 2 ? 5 : 0;
     run_job(&j);
     uint64_t acknowledged = b->reports[0].acknowledged_step;
     bool struck = b->reports[victim].operations > at;
