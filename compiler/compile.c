@@ -543,8 +543,8 @@ static void fill_report(const compilation *c, tsr_compile_report *report) {
             report->workspace_bytes = program->entries[i].workspace_bytes;
 }
 
-tsr_result tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,
-                       tsr_compile_report *out_report) {
+tsr_result tsr_compile_here(tsr_ctx *ctx, const tsr_compile_options *options,
+                            tsr_compile_report *out_report) {
     compilation c = {.ctx = ctx, .options = options};
     tsr_compile_report report = {0};
     double start = now_seconds();

@@ -9,8 +9,7 @@
  *     tsr_result result = tsr_compile(&ctx, &options, NULL);
  *
  * The bytes of the bundle are a function of the source text, its base name, the targets, the time
- * given and the versions of Tessera, LLVM and zstd alone. The call may fork; MLIR and LLVM are used
- * from nowhere else at that time.
+ * given and the versions of Tessera, LLVM and zstd alone.
  */
 #ifndef TSR_COMPILER_COMPILE_H
 #define TSR_COMPILER_COMPILE_H
@@ -67,10 +66,18 @@ typedef struct tsr_compile_report {
 
 enum { TSR_SOURCE_BYTES_MAX = 1 << 30 };
 
-/* TSR_USAGE for an unknown or repeated target (lists those there are), TSR_IO when a file cannot be
- * read or written, TSR_COMPILE for errors in the source (after on_diag). `out_report` may be NULL.
- */
+/* Compiles in a child process, so that an input that ends MLIR or LLVM does not end the caller: it
+ * becomes a diagnostic, and TSR_COMPILE. Callbacks and the context's log are called here, on this
+ * thread; several threads may compile at once. The context's io is the child's copy.
+ * TSR_USAGE for an unknown or repeated target (lists those there are), TSR_IO when a file cannot be
+ * read or written, TSR_COMPILE for errors in the source (after on_diag), TSR_MEMORY where no child
+ * can be made, what on_dump came to. `out_report` may be NULL. */
 TSR_RESULT tsr_compile(tsr_ctx *ctx, const tsr_compile_options *options,
                        tsr_compile_report *out_report);
+
+/* The same in this process, for one that may die of it. The call may fork; MLIR and LLVM are used
+ * from nowhere else at that time. */
+TSR_RESULT tsr_compile_here(tsr_ctx *ctx, const tsr_compile_options *options,
+                            tsr_compile_report *out_report);
 
 #endif

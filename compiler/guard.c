@@ -1,106 +1,252 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page shared with the child holds what it does and what it came to; messages come by a pipe,
+ * whose end is the child's.
+ */
 #include "compiler/guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Shared with the child; NULL outside of tsr_guard_run. */
-static struct board {
+typedef struct board {
     char note[128];
-    bool in_child, failed;
-    tsr_error error; /* its frames name files by addresses that both have */
-} * board;
+    bool ended, failed; /* as `work` did */
+    tsr_error error;    /* its frames name files by addresses that both have */
+} board;
+
+/* The child has one guard, whichever thread asks. */
+static board *own; /* NULL in the parent */
+static int message_fd = -1;
+
+typedef struct header {
+    uint64_t size_bytes; /* of what follows */
+    uint32_t kind, unused;
+} header;
+
+static const int passed_on[] = {SIGHUP, SIGINT, SIGTERM};
+enum { PASSED_ON_COUNT = sizeof passed_on / sizeof passed_on[0] };
+
+typedef struct guarded {
+    const tsr_guard_options *options;
+    board *board;
+    int pipe[2]; /* -1 where there are no messages */
+    pid_t pid;
+    struct sigaction before[PASSED_ON_COUNT];
+} guarded;
+
+/* ---- in the child ---------------------------------------------------------------------------- */
 
 void tsr_guard_note(const char *what) {
-    if (board) snprintf(board->note, sizeof board->note, "%s", what);
+    if (own) snprintf(own->note, sizeof own->note, "%s", what);
 }
 
 void tsr_guard_limit(unsigned seconds) {
-    if (board && board->in_child) alarm(seconds);
+    if (own) alarm(seconds);
 }
 
+/* One write up to PIPE_BUF: messages of several threads do not mix. */
+void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes) {
+    static_assert(4000 + sizeof(header) <= PIPE_BUF, "as promised");
+    header head = {.size_bytes = size_bytes, .kind = kind};
+    struct iovec parts[2] = {{&head, sizeof head}, {(void *)bytes, size_bytes}};
+    TSR_ASSERT(message_fd >= 0);
+    for (size_t i = 0; i < 2;) {
+        ssize_t wrote = writev(message_fd, parts + i, (int)(2 - i));
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0) _exit(TSR_IO); /* there is no parent any more */
+        for (; i < 2 && (size_t)wrote >= parts[i].iov_len; i++) wrote -= (ssize_t)parts[i].iov_len;
+        if (i == 2) break;
+        parts[i].iov_base = (char *)parts[i].iov_base + wrote;
+        parts[i].iov_len -= (size_t)wrote;
+    }
+}
+
+/* The caller's own functions have no say in how a child dies. */
+static void drop_handlers(void) {
+    struct sigaction is;
+    for (int i = 1; i < NSIG; i++)
+        if (sigaction(i, NULL, &is) == 0 && is.sa_handler != SIG_IGN && is.sa_handler != SIG_DFL)
+            signal(i, SIG_DFL);
+    signal(SIGCHLD, SIG_DFL); /* or children of its own could not be waited for */
+}
+
+static _Noreturn void run_child(tsr_ctx *ctx, guarded *g,
+                                TSR_RESULT (*work)(tsr_ctx *ctx, void *user), void *user) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    own = g->board;
+    message_fd = g->pipe[1];
+    if (g->pipe[0] >= 0) close(g->pipe[0]);
+    if (g->options->owns_process)
+        for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaction(passed_on[i], &g->before[i], NULL);
+    else
+        drop_handlers();
+    tsr_result result = work(ctx, user);
+    if (g->options->owns_process && fflush(stdout) != 0 && !result.code)
+        result = tsr_fail_(ctx, TSR_IO, errno, __FILE__, __LINE__,
+                           "cannot write to standard output: %s", strerror(errno));
+    own->failed = result.code != TSR_OK;
+    own->error = ctx->error;
+    own->error.code = result.code;
+    own->ended = true;
+    _exit(0);
+}
+
+/* ---- in the parent --------------------------------------------------------------------------- */
+
 static volatile sig_atomic_t child;
+/* Around the making of pipe and process: no other child holds the end of a pipe that it should not.
+ */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
 static void pass_on(int number) {
     if (child > 0) kill(child, number);
 }
 
-static const int passed_on[] = {SIGHUP, SIGINT, SIGTERM};
-enum { PASSED_ON_COUNT = sizeof passed_on / sizeof passed_on[0] };
-
-static tsr_result report(tsr_ctx *ctx, const tsr_guard_options *options, int number) {
-    const char *name = sigabbrev_np(number), *where = board->note[0] ? board->note : "its start";
-    tsr_result result =
-        tsr_fail_(ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
-                  "the compiler died of signal %d (%s) in %s", number, name ? name : "?", where);
+static tsr_result report(tsr_ctx *ctx, const guarded *g, int number) {
+    const char *name = sigabbrev_np(number);
+    tsr_result result = tsr_fail_(ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
+                                  "the compiler died of signal %d (%s) in %s", number,
+                                  name ? name : "?", g->board->note);
     const tsr_diag diag = {.number = TSR_DIAG_CRASH,
                            .severity = TSR_SEVERITY_ERROR,
-                           .file = options->source,
+                           .file = g->options->source,
                            .line = 1,
                            .column = 1,
                            .text = ctx->error.text};
-    options->on_diag(options->user, &diag);
+    if (g->options->on_diag) g->options->on_diag(g->options->user, &diag);
     return result;
 }
 
-static tsr_result wait_for(tsr_ctx *ctx, const tsr_guard_options *options, pid_t pid) {
-    int status = 0;
-    while (waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR) FAIL_ERRNO(ctx, TSR_INTERNAL, errno, "lost the compiler's process");
-    child = 0;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !board->failed) return TSR_SUCCESS;
-    if (WIFEXITED(status) && board->failed) {
-        ctx->error = board->error;
-        return (tsr_result){board->error.code};
+/* Stopped from outside: so is a tool, as nothing is wrong with the input. */
+static tsr_result stop(tsr_ctx *ctx, const guarded *g, int number) {
+    if (g->options->owns_process) {
+        signal(number, SIG_DFL);
+        raise(number);
     }
-    if (WIFEXITED(status))
-        FAIL(ctx, TSR_INTERNAL, "the compiler's process ended with status %d in %s",
-             WEXITSTATUS(status), board->note);
-    for (size_t i = 0; i < PASSED_ON_COUNT; i++)
-        if (WTERMSIG(status) == passed_on[i]) { /* stopped from outside: so is the parent */
-            signal(passed_on[i], SIG_DFL);
-            raise(passed_on[i]);
-        }
-    return report(ctx, options, WTERMSIG(status));
+    FAIL(ctx, TSR_INTERNAL, "the compiler's process was ended by signal %d (%s) in %s", number,
+         sigabbrev_np(number), g->board->note);
 }
 
-static _Noreturn void run_child(tsr_ctx *ctx, TSR_RESULT (*work)(tsr_ctx *ctx, void *user),
-                                void *user, const struct sigaction *before) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    board->in_child = true;
-    for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaction(passed_on[i], &before[i], NULL);
-    tsr_result result = work(ctx, user);
-    if (fflush(stdout) != 0 && !result.code)
-        result = tsr_fail_(ctx, TSR_IO, errno, __FILE__, __LINE__,
-                           "cannot write to standard output: %s", strerror(errno));
-    board->failed = result.code != TSR_OK;
-    board->error = ctx->error;
-    board->error.code = result.code;
-    _exit(0);
+static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
+    const board *b = g->board;
+    int status = 0;
+    pid_t got;
+    while ((got = waitpid(g->pid, &status, 0)) < 0 && errno == EINTR) {
+    }
+    int error = errno;
+    child = 0;
+    if (b->ended && b->failed) {
+        ctx->error = b->error;
+        return (tsr_result){b->error.code};
+    }
+    if (b->ended) return TSR_SUCCESS;
+    if (got < 0) /* a caller that waits for every child may have been first */
+        FAIL_ERRNO(ctx, TSR_INTERNAL, error, "lost the compiler's process in %s", b->note);
+    if (WIFEXITED(status))
+        FAIL(ctx, TSR_INTERNAL, "the compiler's process ended with status %d in %s",
+             WEXITSTATUS(status), b->note);
+    for (size_t i = 0; i < PASSED_ON_COUNT; i++)
+        if (WTERMSIG(status) == passed_on[i]) return stop(ctx, g, passed_on[i]);
+    return report(ctx, g, WTERMSIG(status));
+}
+
+/* False at the end, and where it comes too early. */
+static bool read_all(int fd, size_t size_bytes, tsr_buffer *out) {
+    char block[65536];
+    while (size_bytes) {
+        ssize_t got = read(fd, block, size_bytes < sizeof block ? size_bytes : sizeof block);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        tsr_buffer_append(out, block, (size_t)got);
+        size_bytes -= (size_t)got;
+    }
+    return true;
+}
+
+static tsr_result receive(tsr_ctx *ctx, const guarded *g) {
+    tsr_buffer head = {0}, body = {0};
+    tsr_result result = TSR_SUCCESS;
+    while (!result.code && read_all(g->pipe[0], sizeof(header), &head) && !head.failed) {
+        header h;
+        memcpy(&h, head.bytes, sizeof h);
+        head.size_bytes = body.size_bytes = 0;
+        if (!read_all(g->pipe[0], h.size_bytes, &body)) break;
+        if (body.failed)
+            FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %llu bytes of the compiler's process",
+                      (unsigned long long)h.size_bytes);
+        result = g->options->on_message(ctx, g->options->user, h.kind,
+                                        body.size_bytes ? body.bytes : "", body.size_bytes);
+    }
+done:
+    if (result.code) kill(g->pid, SIGKILL);
+    tsr_buffer_finish(&head);
+    tsr_buffer_finish(&body);
+    return result;
+}
+
+static tsr_result start(tsr_ctx *ctx, guarded *g) {
+    void *page =
+        mmap(NULL, sizeof *g->board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        FAIL_ERRNO(ctx, TSR_MEMORY, errno, "no page for the compiler's process");
+    g->board = page;
+    snprintf(g->board->note, sizeof g->board->note, "its start");
+    if (g->options->on_message && pipe2(g->pipe, O_CLOEXEC))
+        FAIL_ERRNO(ctx, TSR_MEMORY, errno, "no pipe for the compiler's process");
+    return TSR_SUCCESS;
+}
+
+/* In the child it does not return. */
+static tsr_result make_child(tsr_ctx *ctx, guarded *g, TSR_RESULT (*work)(tsr_ctx *ctx, void *user),
+                             void *user) {
+    tsr_result result = start(ctx, g);
+    if (result.code) return result;
+    g->pid = fork();
+    if (g->pid == 0) run_child(ctx, g, work, user);
+    if (g->pid < 0) FAIL_ERRNO(ctx, TSR_MEMORY, errno, "no process for the compiler");
+    if (g->pipe[1] >= 0) close(g->pipe[1]);
+    g->pipe[1] = -1;
+    return TSR_SUCCESS;
+}
+
+static tsr_result supervise(tsr_ctx *ctx, const guarded *g) {
+    if (g->options->owns_process) child = g->pid;
+    tsr_result received = g->options->on_message ? receive(ctx, g) : TSR_SUCCESS;
+    const tsr_error error = ctx->error;
+    tsr_result result = wait_for(ctx, g);
+    if (!received.code) return result;
+    ctx->error = error; /* of the message: the child was killed for it */
+    return received;
 }
 
 tsr_result tsr_guard_run(tsr_ctx *ctx, const tsr_guard_options *options,
                          TSR_RESULT (*work)(tsr_ctx *ctx, void *user), void *user) {
-    struct sigaction forward = {.sa_handler = pass_on}, before[PASSED_ON_COUNT];
-    TSR_ASSERT(!board);
-    void *page =
-        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return work(ctx, user);
-    board = page;
-    fflush(NULL); /* or both would write it */
-    for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaction(passed_on[i], &forward, &before[i]);
-    pid_t pid = fork();
-    if (pid == 0) run_child(ctx, work, user, before);
-    child = pid;
-    tsr_result result = pid < 0 ? work(ctx, user) : wait_for(ctx, options, pid);
-    for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaction(passed_on[i], &before[i], NULL);
-    munmap(board, sizeof *board);
-    board = NULL;
+    const struct sigaction forward = {.sa_handler = pass_on};
+    guarded g = {.options = options, .pipe = {-1, -1}};
+    TSR_ASSERT(!own);
+    if (options->owns_process) {
+        fflush(NULL); /* or both would write it */
+        for (size_t i = 0; i < PASSED_ON_COUNT; i++)
+            sigaction(passed_on[i], &forward, &g.before[i]);
+    }
+    pthread_mutex_lock(&making);
+    tsr_result result = make_child(ctx, &g, work, user);
+    pthread_mutex_unlock(&making);
+    if (!result.code) result = supervise(ctx, &g);
+    if (options->owns_process)
+        for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaction(passed_on[i], &g.before[i], NULL);
+    for (size_t i = 0; i < 2; i++)
+        if (g.pipe[i] >= 0) close(g.pipe[i]);
+    if (g.board) munmap(g.board, sizeof *g.board);
     return result;
 }

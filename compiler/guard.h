@@ -3,11 +3,11 @@
  * Runs what uses MLIR in a child process: MLIR ends the process on some damaged inputs. The death
  * becomes a diagnostic (TSR_DIAG_CRASH) of the parent.
  *
- *     TSR_RESULT work(tsr_ctx *ctx, void *user) { … }   // prints, writes files
+ *     TSR_RESULT work(tsr_ctx *ctx, void *user) { … }   // prints, writes files, sends messages
  *     TRY(ctx, tsr_guard_run(ctx, &options, work, user));
  *
  * The child inherits everything, standard streams included; of what it writes into memory only the
- * error comes back. Signals that end programs are passed on to it.
+ * error and the messages come back. Several threads may do so at once.
  */
 #ifndef TSR_COMPILER_GUARD_H
 #define TSR_COMPILER_GUARD_H
@@ -15,15 +15,26 @@
 #include "compiler/diag.h"
 
 typedef struct tsr_guard_options {
-    const char *source;                                /* name of the input, for the diagnostic */
-    void (*on_diag)(void *user, const tsr_diag *diag); /* in the parent */
-    void *user;                                        /* for on_diag */
+    const char *source; /* name of the input, for the diagnostic */
+    /* In the parent, when the child died; may be NULL. */
+    void (*on_diag)(void *user, const tsr_diag *diag);
+    /* In the parent, for each message of the child, in order; a NUL stands behind the bytes. What
+     * fails ends the child and is the result. May be NULL if none is sent. */
+    TSR_RESULT (*on_message)
+    (tsr_ctx *ctx, void *user, uint32_t kind, const char *bytes, size_t size_bytes);
+    void *user; /* borrowed, for both */
+    /* The process is the tool's: standard streams are flushed on both sides, and signals that end
+     * programs are passed on to the child. */
+    bool owns_process;
 } tsr_guard_options;
 
-/* What `work` came to, with its error; TSR_COMPILE after on_diag when it died. Where no child can
- * be made `work` runs here. */
+/* What `work` came to, with its error; TSR_COMPILE after on_diag when it died; TSR_MEMORY where no
+ * child can be made. */
 TSR_RESULT tsr_guard_run(tsr_ctx *ctx, const tsr_guard_options *options,
                          TSR_RESULT (*work)(tsr_ctx *ctx, void *user), void *user);
+
+/* In `work`: a message to the parent. Those of at most 4000 bytes may come from any thread. */
+void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes);
 
 /* Says what is being done, "parsing" or the name of a pass, for the diagnostic; in a child of
  * tsr_guard_run, and harmless elsewhere. */

@@ -197,7 +197,8 @@ static tsr_result run(tsr_ctx *ctx, void *user) {
 
 static int run_guarded(options *opts) {
     tsr_ctx ctx = {0};
-    const tsr_guard_options guard = {.source = opts->name, .on_diag = print_diag, .user = opts};
+    const tsr_guard_options guard = {
+        .source = opts->name, .on_diag = print_diag, .user = opts, .owns_process = true};
     return (int)tsr_guard_run(&ctx, &guard, run, opts).code;
 }
 

@@ -3,7 +3,6 @@
  * tessera-aot build: compile, show stages, tell how long they took.
  */
 #include "compiler/compile.h"
-#include "compiler/guard.h"
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
@@ -218,17 +217,6 @@ static tsr_result compile(tsr_ctx *ctx, build *b) {
     return TSR_SUCCESS;
 }
 
-static tsr_result work(tsr_ctx *ctx, void *user) { return compile(ctx, user); }
-
-/* In a child: MLIR ends the process on some damaged inputs. */
-static tsr_result compile_guarded(tsr_ctx *ctx, build *b) {
-    const char *slash = strrchr(b->source, '/');
-    b->json_diagnostics = b->diagnostics && strcmp(b->diagnostics, "json") == 0;
-    const tsr_guard_options guard = {
-        .source = slash ? slash + 1 : b->source, .on_diag = print_diag, .user = b};
-    return tsr_guard_run(ctx, &guard, work, b);
-}
-
 tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
     build b = {0};
     bool done = false;
@@ -279,7 +267,7 @@ tsr_result tsr_aot_build(tsr_ctx *ctx, int argc, char **argv) {
                                        .positional = positional,
                                        .out_words = &b.source};
     tsr_result result = tsr_aot_parse(ctx, argc, argv, &line, &done);
-    if (!result.code && !done) result = compile_guarded(ctx, &b);
+    if (!result.code && !done) result = compile(ctx, &b);
     if (!result.code && !done && b.verify_rebuild)
         result = tsr_aot_verify_rebuild(ctx, argc, argv, b.output);
     tsr_buffer_finish(&notes);
