@@ -407,7 +407,7 @@ static TSR_RESULT measure_steps(bench *b, size_t size_bytes, double *out_stall,
         alone[i] = spin_seconds(turns);
         TRY_GOTO(&b->ctx, result, tsr_store_save_begin(&b->ctx, store, &position));
         beside[i] = spin_seconds(turns / 10 * 9);
-        tsr_store_wait_copied(store);
+        tsr_store_wait_copied(store, NULL);
         beside[i] += spin_seconds(turns / 10);
         tsr_save_status status = tsr_store_wait(store);
         if (status.committed_count != i + 1)

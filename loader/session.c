@@ -15,6 +15,7 @@
 #include "runtime/train.h"
 #include "runtime/transport/collective.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEEP_DEFAULT = 2 };
@@ -323,6 +324,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .event_user = options->store_event_user,
         .transport = several_ranks(self) ? self->model->transport->beside : NULL,
         .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
+        .finite = true,
         .tensors = self->model->state,
         .tensor_count = self->model->state_count};
     self->model->filled = false; /* what is recovered lands in it */
@@ -370,12 +372,43 @@ static tsr_result handle_events(tsr_ctx *ctx, session *self) {
     return run_handler(ctx, self, "recovery", entry->on_recovery);
 }
 
+typedef struct changed {
+    uint32_t change;
+    tsr_tensor tensor;
+} changed;
+
+static int by_change(const void *a, const void *b) {
+    uint32_t x = ((const changed *)a)->change, y = ((const changed *)b)->change;
+    return (x > y) - (x < y);
+}
+
+/* Tensors are copied in the order in which a step writes them: so it need not wait for those that
+ * it writes last. */
+static tsr_result reserve(tsr_ctx *ctx, session *self) {
+    const tsr_model *model = self->model;
+    changed *state = TSR_NEW(&self->arena, changed, model->state_count + 1);
+    tsr_tensor *tensors = TSR_NEW(&self->arena, tsr_tensor, model->state_count + 1);
+    uint32_t *changes = TSR_NEW(&self->arena, uint32_t, model->config.tensor_count + 1);
+    size_t count = 0;
+    if (!state || !tensors || !changes)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", model->state_count);
+    tsr_program_number_changes(&model->program.entries[self->job.entry], changes);
+    for (size_t i = 0; i < model->config.tensor_count; i++) {
+        if (model->config.tensors[i].role == TSR_ROLE_CONSTANT) continue;
+        state[count] = (changed){changes[i] ? changes[i] : UINT32_MAX, model->state[count]};
+        count++;
+    }
+    qsort(state, count, sizeof *state, by_change);
+    for (size_t i = 0; i < count; i++) tensors[i] = state[i].tensor;
+    return tsr_store_reserve(ctx, self->store, tensors, count);
+}
+
 static tsr_result begin_first(tsr_ctx *ctx, session *self) {
     if (self->replay) return begin_replay(ctx, self);
     if (!self->options.state_directory) return initialize(ctx, self);
     TRY(ctx, check_memory(ctx, self));
     TRY(ctx, recover(ctx, self));
-    return tsr_store_reserve(ctx, self->store, self->model->state, self->model->state_count);
+    return reserve(ctx, self);
 }
 
 /* ---- ranks ---- */
@@ -580,9 +613,11 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
 
 /* The region whose failure sends the run back to the last committed state; NULL: it ends. */
 static const tsr_program_region *find_restart(const session *self, tsr_result result,
-                                              uint32_t restarts) {
+                                              const tsr_train_summary *summary, uint32_t restarts) {
     const tsr_train_options *options = &self->options;
-    if (!result.code || !self->store || options->record) return NULL;
+    /* Were the committed state's own successor not finite, it would be so again. */
+    if (!result.code || !self->store || options->record || summary->saves.nonfinite.found)
+        return NULL;
     const tsr_program_region *region = tsr_executor_get_failed_region(self->model->executor);
     bool restarts_then = region && region->mode == TSR_REGION_RESTART && !several_ranks(self);
     return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
@@ -597,7 +632,7 @@ tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *op
         session self = {.model = model, .options = copied, .on_failure = on_failure};
         *out_summary = (tsr_train_summary){0};
         tsr_result result = run_stages(ctx, &self, out_summary);
-        const tsr_program_region *region = find_restart(&self, result, restarts);
+        const tsr_program_region *region = find_restart(&self, result, out_summary, restarts);
         if (region)
             tsr_log(ctx, TSR_LOG_WARNING, "%s; the run goes on from the last committed state",
                     ctx->error.text);

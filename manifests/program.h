@@ -164,6 +164,9 @@ TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_aren
 TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                               const tsr_config *config, tsr_arena *arena, tsr_program *out_program);
 
+/* The tensors that the entry writes are numbered 1, 2, … as it first does; out_numbers has a place
+ * for each tensor of the config, zero before. */
+void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers);
 /* Does some entry run it after a failure or a restart? Such entries take no input and hold no
  * region. */
 bool tsr_program_is_handler(const tsr_program *program, uint32_t entry);

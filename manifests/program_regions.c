@@ -8,6 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        bool gives_to_first = command->opcode == TSR_OP_COPY || command->opcode >= TSR_OP_LEAF_SUM;
+        uint32_t end = gives_to_first ? 1 : command->argument_count;
+        for (uint32_t k = command->written_from; k < end; k++) {
+            const tsr_program_buffer *buffer = &entry->buffers[command->arguments[k]];
+            if (buffer->space == TSR_SPACE_TENSOR && !out_numbers[buffer->index])
+                out_numbers[buffer->index] = ++count;
+        }
+    }
+}
+
 bool tsr_program_is_handler(const tsr_program *program, uint32_t entry) {
     for (uint32_t i = 0; i < program->entry_count; i++) {
         const tsr_program_entry *other = &program->entries[i];

@@ -20,8 +20,7 @@ typedef struct tsr_collective {
     uint64_t count, part, element_bytes; /* elements of the whole, of a part */
 } tsr_collective;
 
-/* Of command `index`. What is copied goes to *out_list, whose guard is the caller's; false without
- * memory. */
+/* Of command `index`. What is copied goes to *out_list; false without memory. */
 bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
                          tsr_collective *out_collective, tsr_device_list *out_list);
 /* With all ranks; not called where there is one alone. */

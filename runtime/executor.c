@@ -71,8 +71,6 @@ struct tsr_executor {
     char *workspace, *of_leaves, *of_sums; /* the host's */
     uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
-    void (*guard)(void *user); /* see tsr_executor_set_guard */
-    void *guard_user;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
@@ -132,14 +130,17 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
     const tsr_device_memory *memory = &executor->memory;
     bool is_copy = command->opcode == TSR_OP_COPY;
     void **buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
-    if (!buffers) return false;
+    void **guarded = TSR_NEW(&executor->arena, void *, command->argument_count);
+    uint32_t guarded_count = 0;
+    if (!buffers || !guarded) return false;
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
         bool written = is_copy ? i == 0 : i >= command->written_from;
         buffers[i] =
             memory->device + ((char *)find_buffer(executor, entry, 0, buffer) - memory->host);
-        if (written && buffer->space == TSR_SPACE_TENSOR && !note_change(executor, entry, buffer))
-            return false;
+        if (!written || buffer->space != TSR_SPACE_TENSOR) continue;
+        if (!note_change(executor, entry, buffer)) return false;
+        guarded[guarded_count++] = executor->tensors[buffer->index];
     }
     *out_bound = (tsr_device_command){.is_copy = is_copy,
                                       .kernel = is_copy ? 0 : command->kernel,
@@ -147,7 +148,9 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
                                       .buffers = buffers,
                                       .grid = command->grid,
                                       .cost = command->cost,
-                                      .location = command->location};
+                                      .location = command->location,
+                                      .guarded = guarded,
+                                      .guarded_count = guarded_count};
     const tsr_program_buffer *target = &source->buffers[command->arguments[0]];
     return !is_copy || tsr_shape_size(&target->shape, target->dtype, &out_bound->copy_bytes);
 }
@@ -234,7 +237,6 @@ static bool bind_next(tsr_executor *executor, size_t entry, uint32_t index, part
                   : !bind_command(executor, entry, command, commands))
         return false;
     at->list.command_count += count;
-    if (!bound->changes) at->list.guarded_command = at->list.command_count;
     if (command->cost > at->list.cost_max) at->list.cost_max = command->cost;
     return true;
 }
@@ -286,7 +288,6 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
         return false;
     at->collective->writes_tensor = to->space == TSR_SPACE_TENSOR;
     if (at->collective->writes_tensor && !note_change(executor, entry, to)) return false;
-    if (!bound->changes) at->list.guarded_command = at->list.command_count;
     return true;
 }
 
@@ -469,7 +470,7 @@ static tsr_device_range all_tensors(const tsr_executor *executor) {
 tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;
     if (executor->host_counts) return TSR_SUCCESS;
-    if (executor->guard) executor->guard(executor->guard_user);
+    if (executor->memory.guard) executor->memory.guard(executor->memory.guard_user, NULL);
     TRY(ctx, type->download(ctx, executor->device, &executor->memory, all_tensors(executor)));
     executor->host_counts = true;
     return TSR_SUCCESS;
@@ -558,14 +559,10 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
 
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
 
-void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user), void *user) {
-    executor->guard = guard;
-    executor->guard_user = user;
-    for (size_t i = 0; i < executor->program->entry_count; i++)
-        for (uint32_t k = 0; k < executor->entries[i].part_count; k++) {
-            executor->entries[i].parts[k].list.guard = guard;
-            executor->entries[i].parts[k].list.guard_user = user;
-        }
+void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, const void *tensor),
+                            void *user) {
+    executor->memory.guard = guard;
+    executor->memory.guard_user = user;
 }
 
 static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
@@ -618,7 +615,6 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
     const tsr_collective *collective = at->collective;
     if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
         return TSR_SUCCESS;
-    if (executor->guard && collective->writes_tensor) executor->guard(executor->guard_user);
     return tsr_collective_exchange(ctx, collective, executor->transport, &executor->leaves,
                                    executor->sums_bytes);
 }
@@ -629,6 +625,8 @@ static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, p
     tsr_fault fault;
     uint32_t command = 0;
     if (at->loop) return run_loop(ctx, executor, entry, at->loop);
+    if (executor->memory.guard && at->collective && at->collective->writes_tensor)
+        executor->memory.guard(executor->memory.guard_user, at->collective->to);
     TRY(ctx, exchange(ctx, executor, at, true));
     if (at->list.command_count == 0) return exchange(ctx, executor, at, false);
     TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &at->list,

@@ -60,10 +60,11 @@ void tsr_executor_touch(tsr_executor *executor);
 
 /* What inputs of source SEED are from now on; 0 before. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
-/* From now on `guard` is called before the host's memory of a tensor is written: in each run before
- * the first command that does so, or, where the device has memory of its own, in a fetch. Until
- * then another thread may read them. NULL: none. */
-void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user), void *user);
+/* From now on `guard` is called before the host's memory of a tensor is written, with that
+ * tensor's: in a run before each command that does so; where the device has memory of its own, with
+ * NULL, which means all, in a fetch. Until then another thread may read it. NULL: none. */
+void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, const void *tensor),
+                            void *user);
 /* One call of the entry on what lies in its inputs. TSR_RANK from the transport. TSR_DATA when a
  * kernel met an index out of range (names the value, the element, both bounds): the commands after
  * it did not run, or ran on what it left, so the tensors may hold a part of a step. `step` (from 1)

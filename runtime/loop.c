@@ -122,11 +122,8 @@ static bool make_list(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, 
                                                              : add_launch(&m, command);
         if (!added) return false;
     }
-    *list = (tsr_device_list){.name = of->name,
-                              .commands = m.commands,
-                              .command_count = m.count,
-                              .cost_max = m.cost_max,
-                              .guarded_command = m.count};
+    *list = (tsr_device_list){
+        .name = of->name, .commands = m.commands, .command_count = m.count, .cost_max = m.cost_max};
     *out_sources = m.sources;
     return true;
 }

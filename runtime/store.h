@@ -56,6 +56,7 @@ typedef struct tsr_store_options {
      * runtime/store/reshard.h; the tensor's data is what this rank has of it, its shape that of the
      * whole. 0, or NULL: each rank has all. Borrowed until memory is reserved. */
     const uint32_t *tensor_parts;
+    bool finite; /* a state with a float that is NaN or infinite is not saved, and told */
     /* Gets each line of the event log (docs/state-store.md), from one thread at a time; NULL: none
      * is wanted. */
     void (*event)(void *user, const char *line);
@@ -98,8 +99,9 @@ TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
                           size_t *out_tensor_count);
 
 /* Reserves the staging memory for asynchronous saves of these tensors, whose data stays where it is
- * until the store is closed. Called once, before the first save. Names are unique, at most 255
- * bytes, without control characters; TSR_USAGE otherwise. */
+ * until the store is closed; they are copied in this order: best is that in which they are written
+ * next. Called once, before the first save. Names are unique, at most 255 bytes, without control
+ * characters; TSR_USAGE otherwise. */
 TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count);
 /* Copies the tensors to staging and returns; a thread hashes, writes and commits. If a save is
@@ -108,9 +110,18 @@ TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
  * unknown). */
 TSR_RESULT tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
 /* The same in two parts, so that what only reads the tensors need not wait: from begin until
- * wait_copied has returned, other threads copy them, and nobody may write them. */
+ * wait_copied has returned, other threads copy them, and nobody may write them. `data`: one tensor
+ * alone, by where it lies, which may then be written; memory of none of them, or NULL: all. */
 TSR_RESULT tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position);
-void tsr_store_wait_copied(tsr_store *store); /* at once where nothing is copied */
+void tsr_store_wait_copied(tsr_store *store, const void *data); /* at once where all is copied */
+
+/* Of a state's tensors the first by name that is not finite, and where. */
+typedef struct tsr_nonfinite {
+    bool found;
+    const char *tensor; /* borrowed from the store */
+    uint64_t element, step;
+    double value; /* of NaN without sign */
+} tsr_nonfinite;
 
 typedef struct tsr_save_status {
     uint64_t committed_count, failed_count;
@@ -119,6 +130,7 @@ typedef struct tsr_save_status {
     bool outcome_unknown; /* directory sync failed after publishing: no further commit, exit */
     bool fenced;          /* another run took the store over: no further commit, exit */
     const char *lost;     /* what was seen of a rank that is: no further commit, exit; else NULL */
+    tsr_nonfinite nonfinite; /* why the last state was not saved; known once it is copied */
     double stall_seconds,
         persist_seconds; /* of the last save: what callers waited; what the thread took */
 } tsr_save_status;

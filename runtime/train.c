@@ -40,18 +40,23 @@ static void collect_inputs(const tsr_config *config, const tsr_executor *executo
 /* The sign of a NaN means nothing to who reads it. */
 static double without_sign_of_nan(double value) { return isnan(value) ? (double)NAN : value; }
 
+static tsr_result refuse_nonfinite(tsr_ctx *ctx, const char *what, bool is_scalar,
+                                   const tsr_nonfinite *found) {
+    unsigned long long element = found->element, step = found->step;
+    if (is_scalar)
+        FAIL(ctx, TSR_NONFINITE, "%s '%s' is %g at step %llu; expected a finite number", what,
+             found->tensor, found->value, step);
+    FAIL(ctx, TSR_NONFINITE, "%s '%s' has %g at element %llu at step %llu; expected finite numbers",
+         what, found->tensor, found->value, element, step);
+}
+
 static tsr_result check_finite(tsr_ctx *ctx, const tsr_tensor *tensors, size_t count,
                                const char *what, uint64_t step) {
     for (size_t i = 0; i < count; i++) {
-        double value = 0;
-        uint64_t element = tsr_tensor_find_nonfinite(&tensors[i], &value);
-        if (element == UINT64_MAX) continue;
-        if (tensors[i].shape.rank == 0)
-            FAIL(ctx, TSR_NONFINITE, "%s '%s' is %g at step %llu; expected a finite number", what,
-                 tensors[i].name, value, (unsigned long long)step);
-        FAIL(ctx, TSR_NONFINITE,
-             "%s '%s' has %g at element %llu at step %llu; expected finite numbers", what,
-             tensors[i].name, value, (unsigned long long)element, (unsigned long long)step);
+        tsr_nonfinite found = {.tensor = tensors[i].name, .step = step};
+        found.element = tsr_tensor_find_nonfinite(&tensors[i], &found.value);
+        if (found.element != UINT64_MAX)
+            return refuse_nonfinite(ctx, what, tensors[i].shape.rank == 0, &found);
     }
     return TSR_SUCCESS;
 }
@@ -133,9 +138,28 @@ static void report_saves(run *self, const tsr_save_status *status) {
     if (callbacks->saved) callbacks->saved(callbacks->user, &status->last_committed);
 }
 
+/* What the last save met while it copied the state. */
+static tsr_result check_copied(tsr_ctx *ctx, const run *self, const tsr_save_status *status) {
+    if (!status->nonfinite.found) return TSR_SUCCESS;
+    const tsr_tensor *tensor =
+        tsr_tensor_find(self->job->state, self->job->state_count, status->nonfinite.tensor);
+    return refuse_nonfinite(ctx, "tensor", tensor && tensor->shape.rank == 0, &status->nonfinite);
+}
+
+/* A state that is not finite is told before what came of it in the step or evaluation after. */
+static tsr_result check_cause(tsr_ctx *ctx, run *self, tsr_result result) {
+    tsr_store *store = self->job->store;
+    if (!store) return result;
+    if (result.code) tsr_store_wait_copied(store, NULL);
+    self->summary->saves = tsr_store_poll(store);
+    tsr_result copied = check_copied(ctx, self, &self->summary->saves);
+    return copied.code ? copied : result;
+}
+
 static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *status) {
     report_saves(self, status);
     if (status->lost) FAIL(ctx, TSR_RANK, "%s", status->lost);
+    TRY(ctx, check_copied(ctx, self, status));
     if (status->outcome_unknown)
         FAIL(ctx, TSR_SAVE,
              "the outcome of a save is unknown: its directory could not be synced; the next run "
@@ -151,14 +175,13 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
 
 static tsr_result save(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
-    uint64_t step = self->summary->position.step;
     /* A save begins only when the one before is over: its failure is known here. */
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
-    TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", step));
     /* The next step reads the state while it is copied; see finish_copy. */
-    return tsr_store_save_begin(ctx, job->store, &self->summary->position);
+    TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
+    return check_cause(ctx, self, TSR_SUCCESS);
 }
 
 /* The last state must be durable: tried again until it is committed or too many failed. */
@@ -262,15 +285,19 @@ static tsr_result read_batch(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_result run_step(tsr_ctx *ctx, run *self) {
+static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
+    uint64_t step = self->summary->position.step + 1;
+    self->whole = false;
+    tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, step);
+    if (result.code) return explain(ctx, self, result);
+    return check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
+}
+
+static tsr_result run_step(tsr_ctx *ctx, run *self) {
     tsr_position *position = &self->summary->position;
     double began = now();
-    self->whole = false;
-    tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, position->step + 1);
-    if (result.code) return explain(ctx, self, result);
-    TRY(ctx,
-        check_finite(ctx, self->outputs, self->entry->output_count, "output", position->step + 1));
+    TRY(ctx, check_cause(ctx, self, compute_step(ctx, self)));
     position->step++;
     position->sample += self->entry->batch;
     self->whole = true;
@@ -288,7 +315,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx,
             tsr_replay_check(ctx, job->replay, position->step, job->tracked, job->tracked_count));
     while (position->step < job->last_step) {
-        tsr_result ready = is_asked_to_stop(self) ? TSR_SUCCESS : read_batch(ctx, self);
+        tsr_result ready =
+            is_asked_to_stop(self) ? TSR_SUCCESS : check_cause(ctx, self, read_batch(ctx, self));
         TRY(ctx, meet(ctx, self, self->entry->name, ready, &self->summary->stopped));
         if (self->summary->stopped) break;
         TRY(ctx, run_step(ctx, self));
@@ -300,7 +328,7 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         }
         if (job->eval_every && position->step % job->eval_every == 0 &&
             position->step < job->last_step)
-            TRY(ctx, evaluate(ctx, self));
+            TRY(ctx, check_cause(ctx, self, evaluate(ctx, self)));
     }
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     if (job->store)
@@ -344,8 +372,8 @@ static void begin(run *self) {
     self->began = now();
 }
 
-/* The state is about to be overwritten. */
-static void finish_copy(void *user) { tsr_store_wait_copied(user); }
+/* A tensor of the state is about to be overwritten. */
+static void finish_copy(void *user, const void *tensor) { tsr_store_wait_copied(user, tensor); }
 
 tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summary *out_summary) {
     run self = {.job = job, .summary = out_summary};

@@ -47,8 +47,10 @@ TSR_API double tsr_dtype_read(tsr_dtype dtype, const void *data, uint64_t index)
 TSR_API void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t index);
 TSR_API bool tsr_dtype_is_float(tsr_dtype dtype); /* f64, f32, bf16 or f16 */
 
-/* The first element that is NaN or infinite, and its value (of NaN without sign); UINT64_MAX if
- * none is. */
+/* The first of `count` elements that is NaN or infinite, and its value (of NaN without sign);
+ * UINT64_MAX if none is. */
+uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
+                                  double *out_value);
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value);
 
 /* Product of the dims, or of them and the element size; false on overflow of 2^63 or rank >

@@ -80,7 +80,7 @@ static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_b
         FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes", (unsigned long long)size_bytes);
     /* Kernels walk down columns of matrices: with small pages every row is on another one. */
     if (size_bytes >= HUGE_PAGES_FROM) (void)madvise(block, (size_t)size_bytes, MADV_HUGEPAGE);
-    *out_memory = (tsr_device_memory){block, block, size_bytes};
+    *out_memory = (tsr_device_memory){.host = block, .device = block, .size_bytes = size_bytes};
     return TSR_SUCCESS;
 }
 
@@ -107,12 +107,13 @@ static void cpu_finish(tsr_device *device, tsr_device_list *list) { (void)device
 static tsr_result cpu_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                           tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
     cpu_device *self = (cpu_device *)device;
-    (void)ctx, (void)memory;
+    (void)ctx;
     out_fault->kind = TSR_FAULT_NONE;
     if (list->cost_max >= TSR_LAUNCH_COST_SHARED) tsr_threads_wake(self->threads);
     for (uint32_t i = 0; i < list->command_count; i++) {
         const tsr_device_command *command = &list->commands[i];
-        if (list->guard && i == list->guarded_command) list->guard(list->guard_user);
+        for (uint32_t k = 0; memory->guard && k < command->guarded_count; k++)
+            memory->guard(memory->guard_user, command->guarded[k]);
         if (command->is_copy) {
             memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
             continue;

@@ -22,6 +22,10 @@ typedef struct tsr_device tsr_device;
 typedef struct tsr_device_memory {
     char *host, *device;
     uint64_t size_bytes;
+    /* A device that shares memory calls it before a command, with each of what that has guarded;
+     * NULL: nobody else reads. Set by who allocated. */
+    void (*guard)(void *user, const void *memory);
+    void *guard_user; /* borrowed */
 } tsr_device_memory;
 
 typedef struct tsr_device_range {
@@ -37,6 +41,8 @@ typedef struct tsr_device_command {
     uint64_t cost;        /* see tsr_program_command */
     uint64_t copy_bytes;
     const char *location; /* in the source, "" if unknown; borrowed */
+    void *const *guarded; /* what it writes that others may be reading; borrowed */
+    uint32_t guarded_count;
 } tsr_device_command;
 
 typedef struct tsr_device_list {
@@ -46,10 +52,6 @@ typedef struct tsr_device_list {
     tsr_device_range inputs, outputs; /* brought to the device before, and back after */
     uint64_t cost_max;                /* of its launches */
     void *prepared;                   /* the device's own; NULL before prepare */
-    /* A device that shares memory calls it before this command; NULL: nobody waits. */
-    void (*guard)(void *user);
-    void *guard_user; /* borrowed */
-    uint32_t guarded_command;
 } tsr_device_list;
 
 typedef struct tsr_device_options {

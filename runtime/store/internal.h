@@ -39,6 +39,27 @@ typedef struct tsr_letter {
     bool is_last;
 } tsr_letter;
 
+enum { TSR_COPY_TASKS_MAX = 256 };
+
+/* A chunk on its way to staging. */
+typedef struct tsr_copy {
+    uint32_t chunk, row; /* of the plan; the row is its tensor's */
+    bool is_own;         /* another rank's is only looked at */
+} tsr_copy;
+
+/* What is not finite, and where: a tensor of the plan. */
+typedef struct tsr_finding {
+    uint32_t row;
+    uint64_t element;
+    double value;
+} tsr_finding;
+
+/* A tensor that is copied when so many tasks are done. */
+typedef struct tsr_copied {
+    const void *data;
+    uint64_t tasks;
+} tsr_copied;
+
 struct tsr_store {
     tsr_ctx ctx;      /* of the writer thread; between saves nobody's */
     tsr_ctx rank_ctx; /* of the rank: what fails there is told by a message */
@@ -59,6 +80,7 @@ struct tsr_store {
     tsr_digest bundle_hash;
     uint32_t keep;
     char *region, *numerics;
+    bool finite;               /* as opened */
     const tsr_tensor *landing; /* borrowed while it is opened: tensors named by the caller */
     size_t landing_count;
     void **landed; /* where the tensors of what was recovered lie, verified; NULL: only on disk */
@@ -72,9 +94,14 @@ struct tsr_store {
     uint32_t *parts;             /* by tensor of the plan; NULL: every rank has all */
     tsr_moves to_chunks;         /* where there are parts: what a save takes */
     const uint8_t **sources;     /* of each chunk of the plan; borrowed */
-    uint8_t *staging;            /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
-    size_t staging_bytes;        /* its room */
-    uint64_t *segment_starts;    /* in staging */
+    tsr_copy *copies;            /* of chunks, in the order in which they are copied */
+    uint32_t copy_count;
+    uint32_t chunks_per_copy; /* of a task */
+    tsr_copied *copied;       /* by address */
+    size_t copied_count;
+    uint8_t *staging;         /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
+    size_t staging_bytes;     /* its room */
+    uint64_t *segment_starts; /* in staging */
     tsr_position staged;
     double save_start;
     void (*on_committed)(void *store); /* of the writer thread: before the reading back */
@@ -86,6 +113,9 @@ struct tsr_store {
     pthread_cond_t changed;
     bool busy, quit;
     bool copying; /* busy, and the tensors are still read */
+    bool task_done[TSR_COPY_TASKS_MAX];
+    uint64_t tasks_done; /* without a gap */
+    uint32_t nonfinite_row;
     tsr_save_status status;
     uint64_t failures_logged;
     char failure_text[TSR_ERROR_TEXT_MAX];
@@ -113,6 +143,10 @@ TSR_RESULT tsr_store_gather(tsr_ctx *ctx, tsr_store *store);
 TSR_RESULT tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes);
 /* Room for what all ranks answer to one request about so many chunks. */
 TSR_RESULT tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t chunk_count);
+/* What each has found in its part, to all. */
+TSR_RESULT tsr_store_share_nonfinite(tsr_ctx *ctx, tsr_store *store);
+void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found);
+double tsr_store_seconds(void); /* of the monotonic clock */
 /* The rank's bytes: staging and the reader. */
 tsr_rank_data tsr_store_data(tsr_store *store);
 /* Room in staging; what was there is lost. */
@@ -121,6 +155,13 @@ TSR_RESULT tsr_store_reserve_staging(tsr_ctx *ctx, tsr_store *store, uint64_t si
 TSR_RESULT tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                           size_t tensor_count);
 uint8_t *tsr_store_staged(const tsr_store *store, const tsr_chunk_row *chunk);
+/* The copy to staging, of tensors in this order. */
+TSR_RESULT tsr_copy_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
+                         size_t tensor_count);
+void tsr_copy_begin(tsr_store *store); /* with the mutex held */
+/* Crew and caller. Where tensors have parts it only looks at what was gathered, for a verdict of
+ * this rank alone; else status.nonfinite is known then. */
+void tsr_copy_run(tsr_store *store);
 /* The caller's memory in the order of the manifest; TSR_MISMATCH with both values. */
 TSR_RESULT tsr_find_destinations(tsr_ctx *ctx, const tsr_manifest *manifest,
                                  const tsr_tensor *tensors, size_t tensor_count,

@@ -230,3 +230,21 @@ tsr_result tsr_store_gather(tsr_ctx *ctx, tsr_store *store) {
     if (store->lost) FAIL(ctx, TSR_RANK, "%s", store->lost_text);
     return run_moves(ctx, store, &store->to_chunks, true);
 }
+
+tsr_result tsr_store_share_nonfinite(tsr_ctx *ctx, tsr_store *store) {
+    const tsr_nonfinite *own = &store->status.nonfinite;
+    struct shared {
+        bool found;
+        tsr_finding what;
+    } all[TSR_TRANSPORT_RANKS_MAX] = {0};
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    for (uint32_t r = 0; r <= store->rank_count; r++) first_byte[r] = r * sizeof all[0];
+    all[store->rank_number].found = own->found;
+    if (own->found)
+        all[store->rank_number].what =
+            (tsr_finding){store->nonfinite_row, own->element, own->value};
+    TRY(ctx, lost(ctx, store, tsr_all_gather(ctx, store->transport, all, first_byte)));
+    for (uint32_t r = 0; r < store->rank_count; r++)
+        if (all[r].found) tsr_store_note_nonfinite(store, &all[r].what);
+    return TSR_SUCCESS;
+}

@@ -14,11 +14,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { HUGE_PAGE_BYTES = 2 << 20, COPY_TASKS_MAX = 256 };
+enum { HUGE_PAGE_BYTES = 2 << 20 };
 /* Up to this size the caller copies: it takes less time than to tell another thread. */
 enum { COPY_AT_ONCE_BYTES = 256 << 10 };
 
-static double seconds_now(void) {
+double tsr_store_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -30,33 +30,6 @@ static uint64_t aligned(uint64_t size_bytes) {
 
 uint8_t *tsr_store_staged(const tsr_store *store, const tsr_chunk_row *chunk) {
     return store->staging + store->segment_starts[chunk->segment] + chunk->offset;
-}
-
-/* ---- the copy ---- */
-
-static uint64_t chunks_per_copy(const tsr_store *store) {
-    return 1 + tsr_store_own_part(store, &store->plan).count / COPY_TASKS_MAX;
-}
-
-static void copy_chunks(void *user, uint64_t task, unsigned member) {
-    tsr_store *store = user;
-    (void)member;
-    const tsr_part part = tsr_store_own_part(store, &store->plan);
-    uint64_t per_task = chunks_per_copy(store), end = (task + 1) * per_task;
-    for (uint64_t i = task * per_task; i < end && i < part.count; i++) {
-        const tsr_chunk_row *chunk = &store->plan.chunks[part.first + i];
-        memcpy(tsr_store_staged(store, chunk), store->sources[part.first + i], chunk->size_bytes);
-    }
-}
-
-/* The crew has nothing else to do yet; who calls copies, too. */
-static void copy_state(tsr_store *store) {
-    tsr_crew *crew = &store->reader->crew;
-    uint64_t per_task = chunks_per_copy(store);
-    uint64_t tasks = (tsr_store_own_part(store, &store->plan).count + per_task - 1) / per_task;
-    tsr_crew_begin(crew, copy_chunks, store);
-    tsr_crew_offer(crew, tasks);
-    tsr_crew_wait(crew, tasks);
 }
 
 /* ---- the thread ---- */
@@ -83,7 +56,7 @@ static void record(tsr_store *store, tsr_result result, double seconds) {
 /* Committed is told before the generation is read back. */
 static void on_committed(void *user) {
     tsr_store *store = user;
-    record(store, TSR_SUCCESS, seconds_now() - store->save_start);
+    record(store, TSR_SUCCESS, tsr_store_seconds() - store->save_start);
 }
 
 static tsr_result begin_save(tsr_ctx *ctx, tsr_store *store) {
@@ -98,7 +71,7 @@ static tsr_result begin_save(tsr_ctx *ctx, tsr_store *store) {
 
 static void save_once(tsr_store *store) {
     tsr_ctx *ctx = &store->ctx;
-    store->save_start = seconds_now();
+    store->save_start = tsr_store_seconds();
     tsr_error_clear(ctx);
     store->outcome.code = TSR_OK;
     tsr_result result = begin_save(ctx, store);
@@ -106,7 +79,7 @@ static void save_once(tsr_store *store) {
     tsr_result delivered = tsr_store_deliver(result.code ? &aside : ctx, store);
     if (!result.code) result = delivered;
     if (result.code) {
-        record(store, result, seconds_now() - store->save_start);
+        record(store, result, tsr_store_seconds() - store->save_start);
         return;
     }
     pthread_mutex_lock(&store->mutex);
@@ -124,18 +97,19 @@ static void *thread_main(void *user) {
         pthread_mutex_unlock(&store->mutex);
         tsr_result staged = TSR_SUCCESS;
         if (copies) {
-            if (store->parts)
-                staged = tsr_store_gather(&store->ctx, store);
-            else
-                copy_state(store);
+            if (store->parts) staged = tsr_store_gather(&store->ctx, store);
+            if (!staged.code) tsr_copy_run(store);
+            if (store->parts && !staged.code)
+                staged = tsr_store_share_nonfinite(&store->ctx, store);
             pthread_mutex_lock(&store->mutex);
             store->copying = false;
             pthread_cond_broadcast(&store->changed);
             pthread_mutex_unlock(&store->mutex);
         }
+        bool refused = store->status.nonfinite.found && !TSR_MUTANT(NONFINITE_SAVED);
         if (staged.code)
             record(store, staged, 0);
-        else
+        else if (!refused)
             save_once(store);
         pthread_mutex_lock(&store->mutex);
         store->busy = false;
@@ -206,23 +180,6 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     return TSR_SUCCESS;
 }
 
-/* Where each chunk comes from. */
-static tsr_result note_sources(tsr_ctx *ctx, tsr_store *store) {
-    const tsr_manifest *plan = &store->plan;
-    uint32_t chunk = 0;
-    store->sources = TSR_NEW(&store->arena, const uint8_t *, (size_t)plan->chunk_count + 1);
-    if (!store->sources)
-        FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " chunks", plan->chunk_count);
-    for (uint32_t i = 0; i < plan->tensor_count; i++) {
-        const uint8_t *from = store->held[i];
-        for (uint32_t k = 0; k < plan->tensors[i].chunk_count; k++, chunk++) {
-            store->sources[chunk] = from;
-            from += plan->chunks[chunk].size_bytes;
-        }
-    }
-    return TSR_SUCCESS;
-}
-
 static tsr_result note_parts(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              const tsr_tensor *const *sorted) {
     bool any = false;
@@ -262,7 +219,7 @@ tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *t
                              size_t tensor_count) {
     TSR_ASSERT(!store->thread_started);
     TRY(ctx, tsr_store_plan(ctx, store, tensors, tensor_count));
-    TRY(ctx, note_sources(ctx, store));
+    TRY(ctx, tsr_copy_plan(ctx, store, tensors, tensor_count));
     store->plan.token.bundle_hash = store->bundle_hash;
     store->plan.token.region = store->region;
     store->plan.token.numerics = store->numerics;
@@ -288,7 +245,7 @@ static void log_failures(tsr_store *store) {
 }
 
 tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
-    double start = seconds_now();
+    double start = tsr_store_seconds();
     TSR_ASSERT(store->thread_started && position->virtual_ranks && position->seed <= UINT32_MAX);
     tsr_save_status status = tsr_store_wait(store);
     if (status.fenced)
@@ -300,31 +257,24 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
              "decides",
              store->directory);
     if (status.lost) FAIL(ctx, TSR_RANK, "%s", status.lost);
-    store->staged = *position;
     bool at_once = !store->parts && tsr_manifest_data_bytes(&store->plan) <= COPY_AT_ONCE_BYTES;
-    if (at_once) copy_state(store);
+    pthread_mutex_lock(&store->mutex);
+    store->staged = *position;
+    tsr_copy_begin(store);
+    pthread_mutex_unlock(&store->mutex);
+    if (at_once) tsr_copy_run(store);
     pthread_mutex_lock(&store->mutex);
     store->busy = true;
     store->copying = !at_once;
-    store->status.stall_seconds = seconds_now() - start;
+    store->status.stall_seconds = tsr_store_seconds() - start;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     return TSR_SUCCESS;
 }
 
-void tsr_store_wait_copied(tsr_store *store) {
-    pthread_mutex_lock(&store->mutex);
-    if (store->copying && !TSR_MUTANT(COPY_UNAWAITED)) {
-        double start = seconds_now();
-        while (store->copying) pthread_cond_wait(&store->changed, &store->mutex);
-        store->status.stall_seconds += seconds_now() - start;
-    }
-    pthread_mutex_unlock(&store->mutex);
-}
-
 tsr_result tsr_store_save(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
     TRY(ctx, tsr_store_save_begin(ctx, store, position));
-    tsr_store_wait_copied(store);
+    tsr_store_wait_copied(store, NULL);
     return TSR_SUCCESS;
 }
 

@@ -153,6 +153,7 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
                          .rank_number = options->transport ? options->transport->rank : 0,
                          .rank_count = options->transport ? options->transport->rank_count : 1,
                          .keep = options->keep,
+                         .finite = options->finite,
                          .segment_bytes_max = TSR_SEGMENT_BYTES_MAX};
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->changed, NULL);
@@ -230,6 +231,9 @@ tsr_result tsr_store_open(tsr_ctx *ctx, const tsr_store_options *options, tsr_re
                                .numerics = options->numerics ? store->numerics : NULL,
                                .allow_inexact = options->allow_inexact};
     TRY_GOTO(ctx, result, begin(ctx, store, &choice, options->allow_network_fs));
+    /* Parts are of the tensors in this order. */
+    if (store->transport)
+        TRY_GOTO(ctx, result, tsr_store_plan(ctx, store, options->tensors, options->tensor_count));
     *out_store = store;
     *out_recovery = store->recovery;
     return TSR_SUCCESS;

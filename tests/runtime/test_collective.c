@@ -112,7 +112,14 @@ static int check_values(tsr_transport *t, const tsr_executor *executor) {
     return 0;
 }
 
-static void count_guard(void *user) { ++*(int *)user; }
+typedef struct guarded {
+    const tsr_executor *executor;
+    int count;
+} guarded;
+static void count_guard(void *user, const void *tensor) {
+    guarded *g = user;
+    g->count += tensor == tsr_executor_get_tensor(g->executor, 0);
+}
 
 /* Of this rank, where each has as many leaves; few elements are reduced by sending them to all. */
 static uint64_t planned_bytes(uint32_t ranks, uint32_t rank) {
@@ -129,18 +136,18 @@ static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
     tsr_threads *threads;
     tsr_device *device;
     tsr_executor *executor;
-    int guarded = 0;
     (void)user;
     EXPECT_OK(tsr_threads_create(ctx, 1, &threads));
     EXPECT_OK(tsr_device_cpu_create(ctx, kernels, threads, &device));
     EXPECT_OK(tsr_executor_create(ctx, &config, &program, device, t, &executor));
-    tsr_executor_set_guard(executor, count_guard, &guarded);
+    guarded g = {.executor = executor};
+    tsr_executor_set_guard(executor, count_guard, &g);
     for (int round = 1; round <= ROUNDS; round++) {
         uint64_t before = t->sent_bytes;
         memset(tsr_executor_get_tensor(executor, 0), 0, N * sizeof(float));
         EXPECT_OK(tsr_executor_run(ctx, executor, 0, (uint64_t)round));
         if (check_values(t, executor)) return 1;
-        EXPECT(guarded >= round, "a tensor was written unguarded");
+        EXPECT(g.count >= round, "a tensor was written unguarded");
         uint64_t sent = t->sent_bytes - before, planned = planned_bytes(t->rank_count, t->rank);
         EXPECT(V % t->rank_count || sent == planned, "sent %llu bytes, not %llu",
                (unsigned long long)sent, (unsigned long long)planned);

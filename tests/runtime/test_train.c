@@ -108,7 +108,7 @@ static void begin(bench *b, const char *folder, uint32_t seed, bool with_store) 
                              .callbacks = {b, on_step, on_eval, on_saved}};
     if (!with_store) return;
     tsr_store_options options = {
-        .size_bytes = sizeof options, .directory = b->state_path, .keep = 2};
+        .size_bytes = sizeof options, .directory = b->state_path, .keep = 2, .finite = true};
     must(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery));
     if (b->recovery.found) {
         must(b, tsr_store_load(&b->ctx, b->store, b->state, 2));
@@ -204,10 +204,33 @@ Test(train, not_finite_is_named_and_never_saved) {
               b.ctx.error.text);
     cr_assert_eq(b.summary.saves.committed_count, 0);
     toy_poison = 0;
-    ((float *)b.state[0].data)[2] = INFINITY;
-    b.job.save_every = 1;
-    cr_assert_eq(tsr_train_run(&b.ctx, &b.job, &b.summary).code, TSR_NONFINITE);
     finish(&b, true);
+}
+
+static void poison_state(void *user, const tsr_step_report *step) {
+    bench *b = user;
+    on_step(user, step);
+    if (step->step == 3) ((float *)b->state[0].data)[2] = -INFINITY;
+}
+
+/* The save of step 3 finds it while step 4 runs, whose loss shows it too: what is told is where it
+ * came from, after step 3, whether the state is saved then, at the end, or not at all. */
+Test(train, a_state_that_is_not_finite_is_told_before_what_came_of_it) {
+    for (uint64_t save_every = 0; save_every < 4; save_every++) {
+        bench b;
+        begin(&b, NULL, 0, save_every != 0);
+        b.job.callbacks.step = poison_state;
+        b.job.save_every = save_every;
+        if (save_every != 1 && save_every != 3) b.job.last_step = 3;
+        cr_assert_eq(tsr_train_run(&b.ctx, &b.job, &b.summary).code, TSR_NONFINITE);
+        cr_assert_str_eq(b.ctx.error.text,
+                         "tensor 'w' has -inf at element 2 at step 3; expected finite numbers");
+        cr_assert_eq(b.step_count, 3, "no step after it is reported");
+        cr_assert_eq(b.summary.saves.failed_count, 0);
+        cr_assert_eq(b.summary.saves.committed_count,
+                     save_every ? 3 / save_every - (save_every != 2) : 0);
+        finish(&b, true);
+    }
 }
 
 /* Of every type of float; integers are never looked at. */
@@ -240,16 +263,21 @@ Test(train, not_finite_in_any_float) {
 typedef struct guarded {
     const bench *b;
     float w;
-    unsigned calls;
+    int64_t count;
+    unsigned calls[2];
 } guarded;
 
-static void note_guard(void *user) {
+static void note_guard(void *user, const void *tensor) {
     guarded *g = user;
-    g->calls++;
-    g->w = ((const float *)g->b->state[0].data)[0];
+    for (size_t i = 0; i < 2; i++) {
+        if (tensor != g->b->state[i].data) continue;
+        g->calls[i]++;
+        if (i == 0) g->w = *(const float *)tensor;
+        if (i == 1) g->count = *(const int64_t *)tensor;
+    }
 }
 
-/* Whoever reads the tensors is told before the first of them changes, once a run. */
+/* Whoever reads the tensors is told before each of them changes. */
 Test(train, the_guard_is_called_before_a_tensor_is_written) {
     bench b;
     begin(&b, NULL, 0, false);
@@ -257,15 +285,20 @@ Test(train, the_guard_is_called_before_a_tensor_is_written) {
     float before = ((const float *)b.state[0].data)[0];
     tsr_executor_set_guard(b.executor, note_guard, &g);
     must(&b, tsr_executor_run(&b.ctx, b.executor, TOY_ROWS, 0));
-    cr_assert_eq(g.calls, 0, "this entry writes no tensor");
+    cr_assert(g.calls[0] == 0 && g.calls[1] == 0, "this entry writes no tensor");
     memset(tsr_executor_get_input(b.executor, TOY_TRAIN, 0), 5, 8);
     must(&b, tsr_executor_run(&b.ctx, b.executor, TOY_TRAIN, 1));
-    cr_assert_eq(g.calls, 1);
+    cr_assert(g.calls[0] == 1 && g.calls[1] == 1, "%u, %u", g.calls[0], g.calls[1]);
     cr_assert_eq(g.w, before, "it was called after the write");
+    cr_assert_eq(g.count, 0);
+    cr_assert_eq(*(const int64_t *)b.state[1].data, 1);
     cr_assert_neq(((const float *)b.state[0].data)[0], before);
     tsr_executor_set_guard(b.executor, NULL, NULL);
     must(&b, tsr_executor_run(&b.ctx, b.executor, TOY_TRAIN, 2));
-    cr_assert_eq(g.calls, 1);
+    cr_assert_eq(g.calls[0] + g.calls[1], 2);
+    uint32_t changes[2] = {0};
+    tsr_program_number_changes(&toy_program.entries[TOY_TRAIN], changes);
+    cr_assert(changes[0] == 1 && changes[1] == 2, "%u, %u", changes[0], changes[1]);
     finish(&b, true);
 }
 
@@ -307,7 +340,7 @@ static void run_with_failures(bench *b, unsigned count, tsr_code expected) {
     begin(b, folder, 0, false);
     b->ctx.io = &failing;
     tsr_store_options options = {
-        .size_bytes = sizeof options, .directory = b->state_path, .keep = 2};
+        .size_bytes = sizeof options, .directory = b->state_path, .keep = 2, .finite = true};
     must(b, tsr_store_open(&b->ctx, &options, TSR_RESUME_AUTO, 0, &b->store, &b->recovery));
     must(b, tsr_store_reserve(&b->ctx, b->store, b->state, 2));
     b->job.store = b->store;

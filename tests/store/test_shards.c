@@ -11,6 +11,7 @@
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,7 @@ typedef struct report {
     uint64_t found_step, acknowledged_step; /* 0: none */
     uint64_t committed_count, failed_count;
     uint64_t written_bytes, read_bytes; /* read: until it was loaded */
+    uint64_t nonfinite_step, nonfinite_element;
     int operations;
     char error[256];
 } report;
@@ -98,6 +100,7 @@ typedef struct job {
     uint64_t step_count; /* saves, from the one after what was found on */
     bool big;            /* a tensor of several chunks, too */
     uint32_t parts;      /* of all but the weights; 0: every rank has all */
+    uint64_t poisoned;   /* its last but one element is not finite at this step; 0: at none */
     fault fault;
     uint32_t victim;
     int at;
@@ -141,9 +144,10 @@ static size_t held_bytes(const state *s, size_t i, size_t *out_offset) {
     *out_offset = (size_t)s->elements[i].first * width;
     return (size_t)s->elements[i].count * width;
 }
-static void fill_state(state *s, uint64_t step) {
+static void fill_state(state *s, uint64_t step, bool poisoned) {
     model_fill(&s->m, step);
     for (size_t i = 0; s->big && i < BIG_ELEMENTS; i++) s->big[i] = (float)(step * 7 + i % 1000003);
+    if (poisoned) s->big[BIG_ELEMENTS - 2] = INFINITY;
     size_t offset;
     for (size_t i = 0; i < s->count; i++) {
         size_t size = held_bytes(s, i, &offset);
@@ -180,13 +184,17 @@ static bool state_is(const state *s, uint64_t step) {
 static tsr_result save_all(tsr_ctx *ctx, const job *j, tsr_store *store, state *s, report *r) {
     for (uint64_t step = r->found_step + 1; step <= r->found_step + j->step_count; step++) {
         const tsr_position position = model_position(step);
-        fill_state(s, step);
+        fill_state(s, step, step == j->poisoned);
         TRY(ctx, tsr_store_save(ctx, store, &position));
         tsr_save_status status = tsr_store_wait(store);
         if (status.lost) FAIL(ctx, TSR_RANK, "%s", status.lost);
         if (status.committed_count > r->committed_count) r->acknowledged_step = step;
         r->committed_count = status.committed_count;
         r->failed_count = status.failed_count;
+        if (status.nonfinite.found) {
+            r->nonfinite_step = status.nonfinite.step;
+            r->nonfinite_element = status.nonfinite.element;
+        }
         if (status.fenced || status.outcome_unknown) break;
     }
     return TSR_SUCCESS;
@@ -202,6 +210,7 @@ static tsr_result run(tsr_ctx *ctx, const job *j, tsr_transport *t, report *r) {
     tsr_store_options options = model_options(j->directory);
     options.transport = t;
     options.tensors = s.held;
+    options.finite = true;
     options.tensor_count = s.count;
     options.tensor_parts = s.parts;
     TRY_GOTO(ctx, result, tsr_store_open(ctx, &options, TSR_RESUME_AUTO, 0, &store, &recovery));
@@ -360,6 +369,31 @@ static void check_any(uint32_t parts_of_odd, uint32_t parts_of_even) {
 Test(shards, saved_by_any_recovered_by_any, .timeout = 60) { check_any(0, 0); }
 Test(shards, saved_in_parts_recovered_in_others, .timeout = 60) { check_any(8, 13); }
 Test(shards, saved_in_parts_recovered_whole, .timeout = 60) { check_any(0, 8); }
+/* In the part of one rank, and all know it: so they stop alike. */
+static void check_nonfinite(uint32_t parts) {
+    for (uint32_t ranks = 2; ranks <= 8; ranks += 3) {
+        bench b = begin();
+        job j = make_job(&b, ranks, 3);
+        j.big = true;
+        j.parts = parts;
+        j.poisoned = 2;
+        run_job(&j);
+        must_end_well(&j);
+        for (uint32_t r = 0; r < j.count; r++) {
+            const report *at = &b.reports[r];
+            cr_assert(at->nonfinite_step == 2 && at->nonfinite_element == BIG_ELEMENTS - 2,
+                      "rank %u of %u: step %llu, element %llu", r, ranks,
+                      (unsigned long long)at->nonfinite_step,
+                      (unsigned long long)at->nonfinite_element);
+            cr_assert(at->committed_count == 2 && at->failed_count == 0);
+            cr_assert_eq(at->acknowledged_step, 3);
+        }
+        end(&b);
+    }
+}
+
+Test(shards, not_finite_is_known_to_all) { check_nonfinite(0); }
+Test(shards, not_finite_in_parts_is_known_to_all) { check_nonfinite(8); }
 
 /* ---- a rank dies ---- */
 

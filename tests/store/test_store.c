@@ -58,7 +58,7 @@ Test(store, copied_while_the_caller_goes_on) {
         tsr_position position = model_position(step);
         memset(bytes, (int)step, COUNT);
         cr_assert_eq(tsr_store_save_begin(&b->ctx, b->store, &position).code, TSR_OK);
-        tsr_store_wait_copied(b->store);
+        tsr_store_wait_copied(b->store, NULL);
         memset(bytes, 0, COUNT);
         cr_assert_eq(tsr_store_wait(b->store).committed_count, step);
     }
@@ -86,7 +86,7 @@ Test(store, large_tensors_and_many_segments) {
     cr_assert_eq(b->store->plan.segment_count, 3);
     cr_assert_eq(tsr_store_save_begin(&b->ctx, b->store, &position).code, TSR_OK);
     for (size_t i = 0; i < COUNT; i++) cr_assert_eq(large[i], (float)i, "reading is allowed");
-    tsr_store_wait_copied(b->store);
+    tsr_store_wait_copied(b->store, NULL);
     memset(large, 0, COUNT * sizeof *large);
     cr_assert_eq(tsr_store_wait(b->store).committed_count, 1);
     must_open(b);
