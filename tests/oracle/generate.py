@@ -9,7 +9,7 @@ DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100
 INTEGERS = ('i64', 'i32', 'i8', 'ui8')
 ELEMENTS_MAX = 6000
 PREDICATES = ('eq', 'ne', 'lt', 'le', 'gt', 'ge')
-UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'floor')
+UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'softplus', 'floor')
 
 
 class Generator:

@@ -23,8 +23,8 @@ TINY = {'f64': 2.0**-1074, 'f32': 2.0**-149, 'bf16': 2.0**-133, 'f16': 2.0**-24}
 LARGEST = {'f64': np.finfo(np.float64).max, 'f32': float(np.finfo(np.float32).max), 'bf16': 3.38e38, 'f16': 65504.0}
 
 # Of functions, in units in the last place: about twice what compiler/target/README.md measures (v2 has no FMA).
-LOCAL = {'exp': 4, 'expm1': 5, 'log': 4, 'log1p': 4, 'tanh': 5, 'erf': 5, 'sigmoid': 8, 'silu': 10, 'gelu': 16, 'rsqrt': 5,
-         'pow': 4, 'ipow': 40, 'gelu tanh': 3000}
+LOCAL = {'exp': 4, 'expm1': 5, 'log': 4, 'log1p': 4, 'tanh': 5, 'erf': 5, 'sigmoid': 8, 'silu': 10, 'softplus': 4, 'gelu': 16,
+         'rsqrt': 5, 'pow': 4, 'ipow': 40, 'gelu tanh': 3000}
 
 
 def rounded(x, dtype):
@@ -401,6 +401,7 @@ SIMPLE = {
     'neg': np.negative, 'relu': lambda x: np.maximum(x, x.dtype.type(0)), 'exp': np.exp, 'expm1': np.expm1, 'log': np.log,
     'log1p': np.log1p, 'tanh': np.tanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x), 'abs': np.abs, 'sign': np.sign,
     'erf': erf, 'floor': np.floor, 'sigmoid': sigmoid, 'silu': lambda x: sigmoid(x, at_least(x)),
+    'softplus': lambda x: np.logaddexp(x, 0.0),
     'pow': np.power, 'ipow': lambda x, n: np.power(x, n.astype(np.float64)), 'and': np.logical_and, 'or': np.logical_or,
     'xor': np.logical_xor, 'not': np.logical_not, 'where': np.where, 'cross_entropy': cross_entropy,
     'cross_entropy_grad': cross_entropy_grad,

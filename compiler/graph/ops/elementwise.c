@@ -271,6 +271,27 @@ bool tsr_gradient_silu(tsr_gradient *of) {
     return true;
 }
 
+bool tsr_gradient_softplus(tsr_gradient *of) {
+    if (!of->wanted[0]) return true;
+    MlirValue slope = unary(of, TSR_GRAPH_NAME("sigmoid"), operand(of, 0));
+    give(of, 0, mul(of, of->of_result, slope));
+    return true;
+}
+
+/* max(x, 0) + log1p(exp(-|x|)) */
+bool tsr_lower_softplus(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
+    MlirValue below = tsr_emit_unary(&b, TSR_GRAPH_NAME("abs"), x);
+    below = tsr_emit_unary(&b, TSR_GRAPH_NAME("neg"), below);
+    below = tsr_emit_unary(&b, TSR_GRAPH_NAME("exp"), below);
+    MlirValue y = tsr_emit_add(&b, tsr_emit_unary(&b, TSR_GRAPH_NAME("relu"), x),
+                               tsr_emit_unary(&b, TSR_GRAPH_NAME("log1p"), below));
+    y = tsr_emit_cast(&b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
 static const char *approximate(MlirOperation gelu) {
     const char *text = tsr_op_string(gelu, "approximate");
     return text ? text : "none";

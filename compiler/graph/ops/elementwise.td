@@ -141,6 +141,12 @@ def Tessera_SiluOp : Tessera_UnaryOp<"silu", "x / (1 + exp(-x))"> {
     Of floats, elementwise; x times sigmoid(x); -0 at -inf. Elfwing et al. 2018, section 2.2.
   }];
 }
+def Tessera_SoftplusOp : Tessera_UnaryOp<"softplus", "log(1 + exp(x))"> {
+  let description = [{
+    Of floats, elementwise; does not overflow, and keeps its relative error in the lower tail. Dugas et al.
+    2001, section 3.
+  }];
+}
 def Tessera_SignOp : Tessera_UnaryOp<"sign", "-1, 1, or x where it is zero or NaN"> {
   let description = [{
     Of signed numbers, elementwise; keeps the sign of a zero. No gradient passes.

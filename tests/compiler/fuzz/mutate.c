@@ -338,7 +338,7 @@ static const char *const forms[][16] = {
      "tessera.pow"},
     {"tessera.neg", "tessera.relu", "tessera.abs", "tessera.sign", "tessera.exp", "tessera.expm1",
      "tessera.log", "tessera.log1p", "tessera.tanh", "tessera.sqrt", "tessera.rsqrt", "tessera.erf",
-     "tessera.sigmoid", "tessera.silu", "tessera.floor"},
+     "tessera.sigmoid", "tessera.silu", "tessera.softplus", "tessera.floor"},
     {"tessera.sum", "tessera.reduce_max", "tessera.reduce_min", "tessera.reduce_prod",
      "tessera.mean", "tessera.logsumexp_safe"},
     {"tessera.and", "tessera.or", "tessera.xor"},

@@ -96,7 +96,7 @@ CASES = [
     *(power(n) for n in (-2, 0, 1, 2, 5)),
     unary('neg'), unary('relu'), unary('exp'), unary('tanh'), unary('abs'),
     unary('log', low=0.3), unary('sqrt', low=0.3),
-    unary('expm1'), unary('erf'), unary('sigmoid'), unary('silu'), unary('gelu'),
+    unary('expm1'), unary('erf'), unary('sigmoid'), unary('silu'), unary('softplus'), unary('gelu'),
     unary('log1p', low=-0.7), unary('rsqrt', low=0.3),
     Case('gelu tanh', {'a': '3x4xf64'}, '%y = tessera.gelu %a {approximate = "tanh"} : tensor<3x4xf64>', '3x4xf64'),
     Case('clamp', {'a': '3x4xf64'}, '%y = tessera.clamp %a {low = -0.5, high = 1.0} : tensor<3x4xf64>', '3x4xf64'),

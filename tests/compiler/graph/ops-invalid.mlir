@@ -493,6 +493,14 @@ func.func @f(%a: tensor<3xi32>) {
 // -----
 
 func.func @f(%a: tensor<3xi32>) {
+  // CHECK: [TSR-0104] tessera.softplus: element type of the operand is i32, needs one of f64, f32, bf16, f16
+  %0 = tessera.softplus %a : tensor<3xi32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<3xi32>) {
   // CHECK: [TSR-0104] tessera.silu: element type of the operand is i32, needs one of f64, f32, bf16, f16
   %0 = tessera.silu %a : tensor<3xi32>
   return

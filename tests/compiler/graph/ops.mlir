@@ -81,6 +81,8 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
   %22 = tessera.sigmoid %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.silu %{{.*}} : tensor<4x3xf32>
   %23 = tessera.silu %x : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.softplus %{{.*}} : tensor<4x3xf32>
+  %softplus = tessera.softplus %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.gelu %{{.*}} : tensor<4x3xf32>
   %24 = tessera.gelu %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.gelu %{{.*}} {approximate = "tanh"} : tensor<4x3xf32>
