@@ -16,10 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define X(function, name, summary) bool function(MlirModule module);
-#include "compiler/passes.def"
-#undef X
-
 const tsr_pass tsr_passes[] = {
 #define X(function, pass_name, pass_summary)                                                       \
     {.name = pass_name, .summary = pass_summary, .run = function},

@@ -9,8 +9,8 @@
  * value used several times gets the sum, in the order in which the backward walk meets the uses, so
  * that the bits depend on the program alone.
  */
-#include "compiler/graph/passes.h"
 #include "compiler/graph/rule.h"
+#include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
 #include <stdio.h>

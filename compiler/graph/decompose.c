@@ -3,8 +3,8 @@
  * Pass tessera-decompose: ops that are combinations of others become those, as the column
  * `lowering` of ops.def says; then the ops on bf16 and f16 are computed in f32 and rounded once.
  */
-#include "compiler/graph/passes.h"
 #include "compiler/graph/rules.h"
+#include "compiler/passes.h"
 
 #include <string.h>
 

@@ -9,8 +9,8 @@
  *
  * The copies of a random op draw from streams of their own, one for each iteration.
  */
-#include "compiler/graph/passes.h"
 #include "compiler/graph/rule.h"
+#include "compiler/passes.h"
 #include "compiler/schedule/schedule.h"
 
 #include <inttypes.h>

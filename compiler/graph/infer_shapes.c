@@ -3,8 +3,8 @@
  * Pass tessera-infer-shapes: result types with dynamic dims become as static as the operands allow,
  * by each op's shape rule; so do the result types of functions and of the calls to them.
  */
-#include "compiler/graph/passes.h"
 #include "compiler/graph/rule.h"
+#include "compiler/passes.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Pass tessera-keep-entries: after inlining, drops every function that is no entry. A call that is
  * left (recursion, a function without body) is an error.
  */
-#include "compiler/graph/passes.h"
+#include "compiler/passes.h"
 
 static bool check_calls(MlirOperation func) {
     bool done = true;

@@ -8,8 +8,8 @@
  * keeps locations as chains of call sites; pass tessera-streams reads them and sets `stream`, 32
  * bits of the path's hash. Two paths of one hash are refused.
  */
-#include "compiler/graph/passes.h"
 #include "compiler/graph/rule.h"
+#include "compiler/passes.h"
 #include "runtime/base/hash.h"
 
 #include <stdio.h>

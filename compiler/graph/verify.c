@@ -8,7 +8,7 @@
  *   entries    ports named, batch dims equal
  */
 #include "compiler/graph/graph.h"
-#include "compiler/graph/passes.h"
+#include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"

@@ -3,8 +3,8 @@
  * Pass tessera-verify-lowered: what the next stage relies on. Every function is an entry of static
  * tessera ops that ops.def says are kept.
  */
-#include "compiler/graph/passes.h"
 #include "compiler/graph/rules.h"
+#include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
 static bool is_lowered(tsr_graph_op op) {
