@@ -19,7 +19,7 @@
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-local-collectives,tessera-decompose,"              \
-    "tessera-virtual-ranks,"                                                                       \
+    "tessera-fold-transposes,tessera-virtual-ranks,"                                               \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 
 /* Lowers a source module in place. Afterwards every function left is an entry (attribute
