@@ -66,7 +66,8 @@ Test(target, find) {
     }
     cr_assert(tsr_target_find(&ctx, "cpu:z80", &target).code == TSR_USAGE);
     cr_assert_str_eq(ctx.error.text, "unknown target 'cpu:z80'; there are cpu:x86-64-v2, "
-                                     "cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a");
+                                     "cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a, "
+                                     "cuda:sm_100a");
 }
 
 /* Walks the dynamic section and the program headers: nothing imported, stack not executable. */

@@ -3,6 +3,8 @@
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
+// Matrix units of later GPUs have other instructions.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=PORTABLE
 // RUN: not tessera-aot build %s -o %t.tsb --numerics exact 2>&1 | FileCheck %s --check-prefix=WRONG
 
 // PORTABLE-NOT: tile.mma
