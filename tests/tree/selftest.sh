@@ -54,6 +54,33 @@ bad() {
 # lines COUNT: so many lines of a function's body.
 lines() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) print "    x++;" }'; }
 
+# row KIND NAME FILE: of the table of costs.
+row() { printf '| %s | `it: %s` | `%s` | `%s` |\n' "$1" "$2" "$2" "$3"; }
+
+test_costs() {
+    head='| one more | commit | name | files |'
+    file compiler/a.c 'int more_a;'
+    file compiler/p.c 'int pass_b;'
+    file compiler/t.def 'X(sm_1)'
+    file tests/a.txt 'more_a'
+    file compiler/README.md "$head" "$(row op more_a compiler/a.c)" "$(row pass pass_b compiler/p.c)" "$(row target sm_1 compiler/t.def)"
+    good 'each where it is said to be'
+    file compiler/b.c '/* MORE_A */'
+    bad 'a place that is not in the row' "op: 'compiler/b.c' names 'more_a', and has no place in the row"
+    file compiler/b.c '' # as before
+    file compiler/p.c ''
+    bad 'a place without it' "pass: compiler/p.c does not name 'pass_b'"
+    rm "$folder/tree/compiler/p.c"
+    bad 'a place that is not there' 'pass: compiler/p.c is not there'
+    file compiler/p.c 'int pass_b;'
+    git -C "$folder/tree" init -q
+    git -C "$folder/tree" add compiler/a.c compiler/b.c
+    git -C "$folder/tree" -c user.name=a -c user.email=a@b commit -q -m 'it: more_a'
+    bad 'a commit that changed more' "op: 'b.c' is in the row or in commit 'it: more_a', not in both"
+    file compiler/README.md "$head" "$(row op more_a compiler/a.c)"
+    bad 'a row that is gone' '1 rows of what one more costs; expected 3'
+}
+
 test_includes() {
     file runtime/base/a.h "$spdx"
     file bundle/b.c '#include "runtime/base/a.h"' '#include <stdio.h>'
@@ -256,7 +283,7 @@ test_symbols() {
 
 fresh
 case $check in
-includes | lengths | folders | headers | licences | words | formatting | packages | links | scripts | symbols) "test_$check" ;;
+costs | includes | lengths | folders | headers | licences | words | formatting | packages | links | scripts | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"
