@@ -192,13 +192,24 @@ void tsr_diag_error(MlirLocation location, tsr_diag_number number, const char *f
     mlirEmitError(location, text);
 }
 
+void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const char *text,
+                          size_t note_count, const tsr_diag_note *notes) {
+    char full[TEXT_MAX];
+    MlirLocation locations[TSR_DIAG_NOTES_MAX];
+    MlirStringRef texts[TSR_DIAG_NOTES_MAX];
+    TSR_ASSERT(note_count <= TSR_DIAG_NOTES_MAX);
+    snprintf(full, sizeof full, "[TSR-%04d] %s", (int)number, text);
+    for (size_t i = 0; i < note_count; i++) {
+        locations[i] = notes[i].location;
+        texts[i] = mlirStringRefCreateFromCString(notes[i].text);
+    }
+    tsr_shim_emit_error(location, mlirStringRefCreateFromCString(full), note_count, locations,
+                        texts);
+}
+
 void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
                          MlirLocation note_location, const char *note) {
-    char full[TEXT_MAX];
-    snprintf(full, sizeof full, "[TSR-%04d] %s", (int)number, text);
-    MlirStringRef note_text = mlirStringRefCreateFromCString(note);
-    tsr_shim_emit_error(location, mlirStringRefCreateFromCString(full), 1, &note_location,
-                        &note_text);
+    tsr_diag_error_notes(location, number, text, 1, &(tsr_diag_note){note_location, note});
 }
 
 const char *tsr_diag_about(tsr_diag_number number) {

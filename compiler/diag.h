@@ -78,11 +78,19 @@ void tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text
 /* All errors emitted on the context from now on go to the list. */
 void tsr_diag_attach(tsr_diag_list *list, MlirContext context);
 
-/* Emits an error: "[TSR-0102] " and the text, at `location`, with up to one note. */
+typedef struct tsr_diag_note {
+    MlirLocation location;
+    const char *text;
+} tsr_diag_note;
+
+/* Emits an error: "[TSR-0102] " and the text, at `location`, with notes (TSR_DIAG_NOTES_MAX). */
 void tsr_diag_error(MlirLocation location, tsr_diag_number number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void tsr_diag_error_note(MlirLocation location, tsr_diag_number number, const char *text,
                          MlirLocation note_location, const char *note);
+enum { TSR_DIAG_NOTES_MAX = 4 };
+void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const char *text,
+                          size_t note_count, const tsr_diag_note *notes);
 
 /* What the number is about; NULL for an unknown one. */
 const char *tsr_diag_about(tsr_diag_number number);

@@ -55,15 +55,24 @@ static bool word_at(const tsr_diag *diag, char sigil, char out_word[static WORD_
     return true;
 }
 
+/* A result's type is the last on its line. */
+static bool is_of_result(const tsr_diag *diag) {
+    return diag->number == TSR_DIAG_RESULT || diag->number == TSR_DIAG_RESULT_DTYPE ||
+           diag->number == TSR_DIAG_RESULT_RANK;
+}
+
 /* Where the word stands in the line as a whole word, from the column on or from its begin. */
 static const char *find_word(const tsr_diag *diag, const char *word) {
-    const char *line = diag->source_line;
+    const char *line = diag->source_line, *found = NULL;
     size_t size = strlen(word), from = diag->column ? diag->column - 1 : 0;
     if (!size || from > strlen(line)) return NULL;
-    for (int turn = 0; turn < 2; turn++, from = 0)
-        for (const char *at = line + from; (at = strstr(at, word)) != NULL; at++)
-            if ((at == line || !in_word(at[-1])) && !in_word(at[size])) return at;
-    return NULL;
+    for (int turn = 0; turn < 2 && !found; turn++, from = 0)
+        for (const char *at = line + from; (at = strstr(at, word)) != NULL; at++) {
+            if ((at != line && in_word(at[-1])) || in_word(at[size])) continue;
+            found = at;
+            if (!is_of_result(diag)) break;
+        }
+    return found;
 }
 
 /* ---- all ---- */

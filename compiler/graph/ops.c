@@ -125,12 +125,13 @@ bool tsr_rule_shape(const tsr_rule *rule, size_t operand, const char *what, cons
     const tsr_type *is = &rule->operands[operand];
     tsr_type wanted = {.dtype = is->dtype, .shape = *must};
     char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
-    bool fits = is->shape.rank == must->rank;
-    for (uint32_t i = 0; i < must->rank && fits; i++)
-        fits = tsr_dim_fits(is->shape.dims[i], must->dims[i]);
-    if (fits) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_SHAPE, "%s is %s, must be %s", what,
-                         tsr_type_text(is, is_text), tsr_type_text(&wanted, must_text));
+    bool same_rank = is->shape.rank == must->rank;
+    uint32_t i = 0;
+    while (same_rank && i < must->rank && tsr_dim_fits(is->shape.dims[i], must->dims[i])) i++;
+    if (same_rank && i == must->rank) return true;
+    const tsr_rule_dim dim = {what, operand, i};
+    return tsr_rule_fail_dims(rule, TSR_DIAG_SHAPE, same_rank, &dim, "%s is %s, must be %s", what,
+                              tsr_type_text(is, is_text), tsr_type_text(&wanted, must_text));
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -197,10 +198,11 @@ bool tsr_rule_same_dim(const tsr_rule *rule, size_t x, const char *x_name, uint3
                        const char *y_name, uint32_t b, const char *what) {
     uint64_t x_dim = rule->operands[x].shape.dims[a], y_dim = rule->operands[y].shape.dims[b];
     if (tsr_dim_fits(x_dim, y_dim)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_DIMENSION,
-                         "%s differ: %s dim %" PRIu32 " is %" PRIu64 ", %s dim %" PRIu32
-                         " is %" PRIu64,
-                         what, x_name, a, x_dim, y_name, b, y_dim);
+    return tsr_rule_fail_dims(rule, TSR_DIAG_DIMENSION, 2,
+                              (const tsr_rule_dim[]){{x_name, x, a}, {y_name, y, b}},
+                              "%s differ: %s dim %" PRIu32 " is %" PRIu64 ", %s dim %" PRIu32
+                              " is %" PRIu64 "; they must be equal",
+                              what, x_name, a, x_dim, y_name, b, y_dim);
 }
 
 bool tsr_shape_broadcast(const tsr_shape *from, tsr_shape *shape, uint32_t *out_from_dim,
@@ -228,6 +230,12 @@ bool tsr_shape_broadcast(const tsr_shape *from, tsr_shape *shape, uint32_t *out_
     return true;
 }
 
+/* Does the shape give dim `dim` of what it was broadcast to? */
+static bool has_dim(const tsr_shape *shape, const tsr_shape *wide, uint32_t dim) {
+    uint32_t added = wide->rank - shape->rank;
+    return dim >= added && shape->dims[dim - added] == wide->dims[dim];
+}
+
 bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const char *const *names,
                         tsr_shape *out_shape) {
     tsr_shape shape = rule->operands[first].shape;
@@ -236,8 +244,14 @@ bool tsr_rule_broadcast(const tsr_rule *rule, size_t first, size_t last, const c
         char one[TSR_TYPE_TEXT_MAX], other[TSR_TYPE_TEXT_MAX];
         tsr_type so_far = {.dtype = rule->operands[first].dtype, .shape = shape};
         if (tsr_shape_broadcast(&rule->operands[i].shape, &shape, &a, &b)) continue;
-        return tsr_rule_fail(
-            rule, TSR_DIAG_BROADCAST,
+        size_t wide = first; /* that gave the dim */
+        for (size_t k = first; k < i; k++)
+            if (has_dim(&rule->operands[k].shape, &so_far.shape, b)) wide = k;
+        const tsr_shape *given = &rule->operands[wide].shape;
+        return tsr_rule_fail_dims(
+            rule, TSR_DIAG_BROADCAST, 2,
+            (const tsr_rule_dim[]){{names[wide - first], wide, b + given->rank - so_far.shape.rank},
+                                   {names[i - first], i, a}},
             "shapes do not broadcast: %s dim %" PRIu32 " is %" PRIu64 " (%s), %s dim %" PRIu32
             " is %" PRIu64 " (%s); they must be equal, or one of them 1",
             i == first + 1 ? names[0] : "the earlier operands'", b, so_far.shape.dims[b],
@@ -309,23 +323,32 @@ bool tsr_graph_check(MlirOperation op, tsr_rule *out_rule) {
     return check_op(op, tsr_graph_op_of(op), out_rule);
 }
 
+/* The type that is written, and the one that should be: a fix-it. */
 static bool refuse_result(const tsr_rule *rule, const tsr_type *is, const tsr_type *must) {
     char is_text[TSR_TYPE_TEXT_MAX], must_text[TSR_TYPE_TEXT_MAX];
+    tsr_type whole = *must;
+    bool same_rank = is->shape.rank == must->shape.rank;
+    for (uint32_t i = 0; same_rank && i < must->shape.rank; i++)
+        if (whole.shape.dims[i] == TSR_DIM_DYNAMIC) whole.shape.dims[i] = is->shape.dims[i];
     tsr_type_text(is, is_text);
-    tsr_type_text(must, must_text);
+    tsr_type_text(&whole, must_text);
     if (is->dtype != must->dtype)
         return tsr_rule_fail(rule, TSR_DIAG_RESULT_DTYPE,
-                             "element type of the result is %s, must be %s",
-                             tsr_dtype_name(is->dtype), tsr_dtype_name(must->dtype));
-    if (is->shape.rank != must->shape.rank)
+                             "element type of the result is %s in 'tensor<%s>', must be %s; did "
+                             "you mean 'tensor<%s>'?",
+                             tsr_dtype_name(is->dtype), is_text, tsr_dtype_name(must->dtype),
+                             must_text);
+    if (!same_rank)
         return tsr_rule_fail(rule, TSR_DIAG_RESULT_RANK,
-                             "result has %" PRIu32 " dims (%s), must have %" PRIu32 " (%s)",
+                             "result has %" PRIu32 " dims in 'tensor<%s>', must have %" PRIu32
+                             "; did you mean 'tensor<%s>'?",
                              is->shape.rank, is_text, must->shape.rank, must_text);
     uint32_t i = 0;
     while (tsr_dim_fits(is->shape.dims[i], must->shape.dims[i])) i++;
     return tsr_rule_fail(rule, TSR_DIAG_RESULT,
-                         "result dim %" PRIu32 " is %" PRIu64 " (%s), must be %" PRIu64 " (%s)", i,
-                         is->shape.dims[i], is_text, must->shape.dims[i], must_text);
+                         "result dim %" PRIu32 " is %" PRIu64 " in 'tensor<%s>', must be %" PRIu64
+                         "; did you mean 'tensor<%s>'?",
+                         i, is->shape.dims[i], is_text, must->shape.dims[i], must_text);
 }
 
 static bool check_result(const tsr_rule *rule, size_t index) {

@@ -29,6 +29,17 @@ typedef bool (*tsr_check_fn)(tsr_rule *rule);
 /* Emits "tessera.matmul: …" at the op; false. */
 bool tsr_rule_fail(const tsr_rule *rule, tsr_diag_number number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A dim of an operand, which the message calls `name`. */
+typedef struct tsr_rule_dim {
+    const char *name;
+    size_t operand;
+    uint32_t dim;
+} tsr_rule_dim;
+enum { TSR_RULE_DIMS_MAX = 4 };
+/* The same with a note for each dim: what gave it its size, and the ops it came through. */
+bool tsr_rule_fail_dims(const tsr_rule *rule, tsr_diag_number number, size_t count,
+                        const tsr_rule_dim *dims, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 /* Fails unless the operand, called `what` in the message, has this rank. */
 bool tsr_rule_rank(const tsr_rule *rule, size_t operand, const char *what, uint32_t rank);
 /* Fails unless the operand's element type is among `allowed` (TSR_DTYPES_…). */

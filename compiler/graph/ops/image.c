@@ -53,11 +53,6 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
 
 /* ---- convolution ----------------------------------------------------------------------------- */
 
-static bool same_dims(const tsr_rule *rule, const char *what, uint64_t a, uint64_t b) {
-    if (tsr_dim_fits(a, b)) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_CHANNELS, "%s: %" PRIu64 " and %" PRIu64, what, a, b);
-}
-
 /* The type of image * filter. */
 static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_type *filter,
                       tsr_type *out_type) {
@@ -75,10 +70,13 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
         w.size[i] = f[i] == TSR_DIM_DYNAMIC ? -1 : (int64_t)f[i];
         if (!count_windows(rule, &w, i, x[i + 1], &type.shape.dims[i + 1])) return false;
     }
-    if (f[2] != TSR_DIM_DYNAMIC &&
-        !same_dims(rule, "channels of the image, and of the filter times groups", x[3],
-                   f[2] * (uint64_t)groups))
-        return false;
+    bool given = image == &rule->operands[0] && filter == &rule->operands[1];
+    if (f[2] != TSR_DIM_DYNAMIC && !tsr_dim_fits(x[3], f[2] * (uint64_t)groups))
+        return tsr_rule_fail_dims(rule, TSR_DIAG_CHANNELS, given ? 2 : 0,
+                                  (const tsr_rule_dim[]){{"image", 0, 3}, {"filter", 1, 2}},
+                                  "channels of the image, and of the filter times groups: %" PRIu64
+                                  " and %" PRIu64 "; they must be equal",
+                                  x[3], f[2] * (uint64_t)groups);
     if (f[3] != TSR_DIM_DYNAMIC && f[3] % (uint64_t)groups)
         return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
                              "%" PRIu64 " filters are no multiple of %" PRId64 " groups", f[3],

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 static MlirValue operand(const tsr_gradient *of, size_t index) {
     return tsr_op_operand(of->op, index);
@@ -123,7 +124,9 @@ bool tsr_check_concat(tsr_rule *rule) {
     for (size_t i = 1; i < rule->operand_count; i++) {
         const tsr_type *next = &rule->operands[i];
         bool same = next->dtype == all.dtype && next->shape.rank == all.shape.rank;
-        for (uint32_t d = 0; d < all.shape.rank && same; d++) {
+        bool alike = same; /* in type and rank */
+        uint32_t d = 0;
+        for (; same && d < all.shape.rank; d += same) {
             uint64_t *dim = &all.shape.dims[d], added = next->shape.dims[d];
             if (d != axis) {
                 same = tsr_dim_fits(*dim, added);
@@ -134,11 +137,14 @@ bool tsr_check_concat(tsr_rule *rule) {
                 same = !__builtin_add_overflow(*dim, added, dim) && *dim <= INT64_MAX;
             }
         }
-        if (!same)
-            return tsr_rule_fail(
-                rule, TSR_DIAG_CONCAT,
-                "operand %zu is %s, operand 0 is %s; only dim %" PRId64 " may differ", i,
-                tsr_type_text(next, one), tsr_type_text(rule->operands, other), axis);
+        if (same) continue;
+        char name[32];
+        snprintf(name, sizeof name, "operand %zu", i);
+        const tsr_rule_dim dims[] = {{name, i, d}, {"operand 0", 0, d}};
+        return tsr_rule_fail_dims(
+            rule, TSR_DIAG_CONCAT, alike && d != axis ? 2 : 0, dims,
+            "operand %zu is %s, operand 0 is %s; only dim %" PRId64 " may differ", i,
+            tsr_type_text(next, one), tsr_type_text(rule->operands, other), axis);
     }
     rule->results[0] = all;
     return true;

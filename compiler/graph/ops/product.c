@@ -17,11 +17,12 @@ static bool broadcast_batch(tsr_rule *rule, tsr_shape *out_batch) {
         *out_batch = batch;
         return true;
     }
-    return tsr_rule_fail(rule, TSR_DIAG_BROADCAST,
-                         "batch dims do not broadcast: lhs dim %u is %" PRIu64
-                         " (%s), rhs dim %u is %" PRIu64 " (%s)",
-                         lhs_dim, batch.dims[lhs_dim], tsr_type_text(&rule->operands[0], lhs),
-                         rhs_dim, other.dims[rhs_dim], tsr_type_text(&rule->operands[1], rhs));
+    return tsr_rule_fail_dims(rule, TSR_DIAG_BROADCAST, 2,
+                              (const tsr_rule_dim[]){{"lhs", 0, lhs_dim}, {"rhs", 1, rhs_dim}},
+                              "batch dims do not broadcast: lhs dim %u is %" PRIu64
+                              " (%s), rhs dim %u is %" PRIu64 " (%s)",
+                              lhs_dim, batch.dims[lhs_dim], tsr_type_text(&rule->operands[0], lhs),
+                              rhs_dim, other.dims[rhs_dim], tsr_type_text(&rule->operands[1], rhs));
 }
 
 static bool check_matrix(const tsr_rule *rule, size_t operand, const char *what) {

@@ -139,16 +139,18 @@ static bool check_norm(tsr_rule *rule, size_t most) {
     rule->results[0] = rule->operands[0];
     for (size_t i = 1; i < rule->operand_count; i++) {
         tsr_shape shape = rule->operands[0].shape;
-        uint32_t from_dim, dim;
+        uint32_t from_dim = 0, dim = 0;
         if (!tsr_rule_same_dtype(rule, 0, names[0], i, names[i])) return false;
-        if (tsr_shape_broadcast(&rule->operands[i].shape, &shape, &from_dim, &dim) &&
-            (tsr_shape_equal(&shape, &rule->operands[0].shape) ||
-             !tsr_type_is_static(&rule->operands[0])))
+        bool broadcasts = tsr_shape_broadcast(&rule->operands[i].shape, &shape, &from_dim, &dim);
+        if (broadcasts && (tsr_shape_equal(&shape, &rule->operands[0].shape) ||
+                           !tsr_type_is_static(&rule->operands[0])))
             continue;
         char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
-        return tsr_rule_fail(rule, TSR_DIAG_STRETCH, "%s (%s) does not stretch to %s", names[i],
-                             tsr_type_text(&rule->operands[i], is),
-                             tsr_type_text(&rule->operands[0], must));
+        const tsr_rule_dim dims[] = {{names[i], i, from_dim}, {"the operand's", 0, dim}};
+        return tsr_rule_fail_dims(rule, TSR_DIAG_STRETCH, broadcasts ? 0 : 2, dims,
+                                  "%s (%s) does not stretch to %s", names[i],
+                                  tsr_type_text(&rule->operands[i], is),
+                                  tsr_type_text(&rule->operands[0], must));
     }
     return true;
 }

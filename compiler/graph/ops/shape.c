@@ -237,11 +237,12 @@ bool tsr_check_broadcast(tsr_rule *rule) {
         to_dim = to->shape.rank - from->shape.rank + i;
         from_dim = i;
         if (from->shape.dims[i] != 1 && !tsr_dim_fits(from->shape.dims[i], wide.dims[to_dim]))
-            return tsr_rule_fail(rule, TSR_DIAG_STRETCH,
-                                 "dim %" PRIu32 " of the operand is %" PRIu64 " (%s), dim %" PRIu32
-                                 " of the result is %" PRIu64 " (%s); only 1 stretches",
-                                 from_dim, from->shape.dims[i], tsr_type_text(from, from_text),
-                                 to_dim, wide.dims[to_dim], tsr_type_text(to, to_text));
+            return tsr_rule_fail_dims(
+                rule, TSR_DIAG_STRETCH, 1, &(const tsr_rule_dim){"the operand's", 0, i},
+                "dim %" PRIu32 " of the operand is %" PRIu64 " (%s), dim %" PRIu32
+                " of the result is %" PRIu64 " (%s); only 1 stretches",
+                from_dim, from->shape.dims[i], tsr_type_text(from, from_text), to_dim,
+                wide.dims[to_dim], tsr_type_text(to, to_text));
     }
     return true;
 }

@@ -21,7 +21,7 @@ func.func @f(%a: tensor<8x64xf32>, %b: tensor<8x10xf32>) {
 // -----
 
 func.func @f(%a: tensor<8x64xf32>, %b: tensor<64x10xf32>) {
-  // CHECK: [TSR-0105] tessera.matmul: result dim 1 is 11 (8x11xf32), must be 10 (8x10xf32)
+  // CHECK: [TSR-0105] tessera.matmul: result dim 1 is 11 in 'tensor<8x11xf32>', must be 10; did you mean 'tensor<8x10xf32>'?
   %0 = tessera.matmul %a, %b : tensor<8x64xf32>, tensor<64x10xf32> -> tensor<8x11xf32>
   return
 }
@@ -77,7 +77,7 @@ func.func @f(%a: tensor<2xi1>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0113] tessera.sub: result has 2 dims (1x2xf32), must have 1 (2xf32)
+  // CHECK: [TSR-0113] tessera.sub: result has 2 dims in 'tensor<1x2xf32>', must have 1; did you mean 'tensor<2xf32>'?
   %0 = tessera.sub %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<1x2xf32>
   return
 }
@@ -85,7 +85,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0112] tessera.div: element type of the result is f64, must be f32
+  // CHECK: [TSR-0112] tessera.div: element type of the result is f64 in 'tensor<{{.*}}>', must be f32; did you mean
   %0 = tessera.div %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf64>
   return
 }
@@ -133,7 +133,7 @@ func.func @f(%a: tensor<2xf32>, %b: tensor<3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0112] tessera.compare: element type of the result is f32, must be i1
+  // CHECK: [TSR-0112] tessera.compare: element type of the result is f32 in 'tensor<{{.*}}>', must be i1; did you mean
   %0 = tessera.compare lt %a, %a : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   return
 }
@@ -165,7 +165,7 @@ func.func @f(%c: tensor<2xi1>, %a: tensor<4x2xf32>, %b: tensor<3x2xf32>) {
 // -----
 
 func.func @f(%a: tensor<2xf32>) {
-  // CHECK: [TSR-0105] tessera.cast: result dim 0 is 3 (3xi64), must be 2 (2xi64)
+  // CHECK: [TSR-0105] tessera.cast: result dim 0 is 3 in 'tensor<3xi64>', must be 2; did you mean 'tensor<2xi64>'?
   %0 = tessera.cast %a : tensor<2xf32> to tensor<3xi64>
   return
 }
@@ -197,7 +197,7 @@ func.func @f(%a: tensor<2x3xi64>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0105] tessera.reduce_max: result dim 0 is 2 (2xf32), must be 3 (3xf32)
+  // CHECK: [TSR-0105] tessera.reduce_max: result dim 0 is 2 in 'tensor<2xf32>', must be 3; did you mean 'tensor<3xf32>'?
   %0 = tessera.reduce_max %a {axes = [0]} : tensor<2x3xf32> -> tensor<2xf32>
   return
 }
@@ -245,7 +245,7 @@ func.func @f(%a: tensor<2x3xf32>) {
 // -----
 
 func.func @f(%a: tensor<2x3xf32>) {
-  // CHECK: [TSR-0105] tessera.transpose: result dim 0 is 2 (2x3xf32), must be 3 (3x2xf32)
+  // CHECK: [TSR-0105] tessera.transpose: result dim 0 is 2 in 'tensor<2x3xf32>', must be 3; did you mean 'tensor<3x2xf32>'?
   %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<2x3xf32> -> tensor<2x3xf32>
   return
 }
@@ -349,7 +349,7 @@ func.func @f(%a: tensor<2xf32>) {
 // -----
 
 func.func @f() {
-  // CHECK: [TSR-0112] tessera.step: element type of the result is i32, must be i64
+  // CHECK: [TSR-0112] tessera.step: element type of the result is i32 in 'tensor<{{.*}}>', must be i64; did you mean
   %0 = tessera.step : tensor<i32>
   return
 }

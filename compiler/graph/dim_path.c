@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a dim of an operand comes from: back through ops that pass it on, to the argument,
+ * parameter or op that gives it its size. Outline: one step back, a function a form of op · the
+ * path · errors with a note for each dim.
+ */
+#include "compiler/graph/rules.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STEPS_MAX = 64, STEPS_NAMED = 4, TEXT_MAX = 768 };
+
+typedef struct place {
+    MlirValue value;
+    uint32_t dim;
+} place;
+
+/* ---- one step back --------------------------------------------------------------------------- */
+
+static bool read_shape(MlirValue value, tsr_shape *out_shape) {
+    tsr_type type;
+    if (!tsr_value_type(value, &type)) return false;
+    *out_shape = type.shape;
+    return true;
+}
+
+/* Dim `dim` of operand `index`, if it is there. */
+static bool go(MlirOperation op, size_t index, uint32_t dim, place *at) {
+    tsr_shape shape;
+    if (index >= tsr_op_operand_count(op) || !read_shape(tsr_op_operand(op, index), &shape) ||
+        dim >= shape.rank)
+        return false;
+    *at = (place){tsr_op_operand(op, index), dim};
+    return true;
+}
+
+/* Shapes are aligned at their last dims: the first operand that is not stretched along it. */
+static bool through_aligned(MlirOperation op, const tsr_shape *result, place *at) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        tsr_shape shape;
+        if (!read_shape(tsr_op_operand(op, i), &shape) || shape.rank > result->rank) return false;
+        uint32_t added = result->rank - shape.rank;
+        if (at->dim < added || shape.dims[at->dim - added] != result->dims[at->dim]) continue;
+        return go(op, i, at->dim - added, at);
+    }
+    return false;
+}
+
+static bool through_transpose(MlirOperation op, const tsr_shape *result, place *at) {
+    int64_t permutation[TSR_RANK_MAX];
+    size_t count = 0;
+    if (!tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count != result->rank)
+        return false;
+    int64_t dim = permutation[at->dim];
+    return dim >= 0 && dim < TSR_RANK_MAX && go(op, 0, (uint32_t)dim, at);
+}
+
+/* A dim stays itself where as many elements stand before it. */
+static bool through_reshape(MlirOperation op, const tsr_shape *result, place *at) {
+    tsr_shape from;
+    uint64_t wanted = 1, before = 1;
+    if (!read_shape(tsr_op_operand(op, 0), &from)) return false;
+    for (uint32_t i = 0; i < at->dim; i++)
+        if (__builtin_mul_overflow(wanted, result->dims[i], &wanted)) return false;
+    for (uint32_t i = 0; i < from.rank; i++) {
+        if (before == wanted && from.dims[i] == result->dims[at->dim]) return go(op, 0, i, at);
+        if (__builtin_mul_overflow(before, from.dims[i], &before)) return false;
+    }
+    return false;
+}
+
+/* The dim that is the at->dim-th of those that are left. */
+static bool through_reduction(MlirOperation op, const tsr_shape *result, place *at) {
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    uint32_t dim = at->dim;
+    TSR_ASSERT(dim < result->rank);
+    if (!tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count)) {
+        if (!tsr_op_i64(op, "axis", &axes[0])) return false;
+        count = 1;
+    }
+    for (size_t i = 0; i < count; i++) dim += axes[i] <= (int64_t)dim;
+    return go(op, 0, dim, at);
+}
+
+static bool through_matmul(MlirOperation op, const tsr_shape *result, place *at) {
+    uint32_t from_end = result->rank - at->dim; /* 1: columns, 2: rows */
+    size_t index = from_end == 1;
+    bool swapped = tsr_op_flag(op, index ? "transpose_b" : "transpose_a");
+    tsr_shape shape;
+    if (from_end > 2) {
+        for (size_t i = 0; i < 2; i++)
+            if (read_shape(tsr_op_operand(op, i), &shape) && shape.rank >= from_end &&
+                shape.dims[shape.rank - from_end] == result->dims[at->dim])
+                return go(op, i, shape.rank - from_end, at);
+        return false;
+    }
+    if (!read_shape(tsr_op_operand(op, index), &shape) || shape.rank < 2) return false;
+    if (swapped) from_end = 3 - from_end;
+    return go(op, index, shape.rank - from_end, at);
+}
+
+/* Of results whose dims but one are the operand's. */
+static bool through_other_dims(MlirOperation op, const tsr_shape *result, place *at) {
+    int64_t axis = 0;
+    TSR_ASSERT(at->dim < result->rank);
+    return tsr_op_i64(op, "axis", &axis) && axis != (int64_t)at->dim && go(op, 0, at->dim, at);
+}
+
+/* One operand of the result's shape, with others perhaps that stretch to it. */
+static bool through_same(MlirOperation op, const tsr_shape *result, place *at) {
+    TSR_ASSERT(at->dim < result->rank);
+    return go(op, 0, at->dim, at);
+}
+
+/* Of the dims that are as long as before. */
+static bool through_slice(MlirOperation op, const tsr_shape *result, place *at) {
+    tsr_shape from;
+    return read_shape(tsr_op_operand(op, 0), &from) && at->dim < from.rank &&
+           from.dims[at->dim] == result->dims[at->dim] && go(op, 0, at->dim, at);
+}
+
+/* By the shape rule: ops of one rule pass dims on alike. A path ends at every other op. */
+static const struct {
+    tsr_check_fn check;
+    bool (*step)(MlirOperation op, const tsr_shape *result, place *at);
+} steps[] = {
+    {tsr_check_arithmetic, through_aligned}, {tsr_check_float_arithmetic, through_aligned},
+    {tsr_check_ipow, through_aligned},       {tsr_check_logic, through_aligned},
+    {tsr_check_compare, through_aligned},    {tsr_check_where, through_aligned},
+    {tsr_check_broadcast, through_aligned},  {tsr_check_sign, through_same},
+    {tsr_check_float_unary, through_same},   {tsr_check_gelu, through_same},
+    {tsr_check_clamp, through_same},         {tsr_check_logic_not, through_same},
+    {tsr_check_cast, through_same},          {tsr_check_cumsum, through_same},
+    {tsr_check_sort, through_same},          {tsr_check_softmax, through_same},
+    {tsr_check_layernorm, through_same},     {tsr_check_rmsnorm, through_same},
+    {tsr_check_batch_norm, through_same},    {tsr_check_rotary, through_same},
+    {tsr_check_dropout, through_same},       {tsr_check_transpose, through_transpose},
+    {tsr_check_reshape, through_reshape},    {tsr_check_matmul, through_matmul},
+    {tsr_check_reduce, through_reduction},   {tsr_check_mean, through_reduction},
+    {tsr_check_extremum, through_reduction}, {tsr_check_logsumexp, through_reduction},
+    {tsr_check_argmax, through_reduction},   {tsr_check_concat, through_other_dims},
+    {tsr_check_split, through_other_dims},   {tsr_check_top_k, through_other_dims},
+    {tsr_check_slice, through_slice},        {tsr_check_pad, through_slice},
+};
+
+/* To the operand that gives the dim its size; false where the op itself does, or is not known. */
+static bool step_back(MlirOperation op, place *at) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    tsr_shape result;
+    if (id == TSR_GRAPH_NONE || tsr_op_operand_count(op) == 0 || !read_shape(at->value, &result) ||
+        at->dim >= result.rank)
+        return false;
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        if (tsr_graph_rules(id)->check == steps[i].check) return steps[i].step(op, &result, at);
+    return false;
+}
+
+/* ---- the path -------------------------------------------------------------------------------- */
+
+static void name_argument(MlirValue value, tsr_buffer *out) {
+    MlirOperation func = mlirBlockGetParentOperation(mlirBlockArgumentGetOwner(value));
+    intptr_t index = mlirBlockArgumentGetArgNumber(value);
+    tsr_graph_port port;
+    const char *symbol = tsr_op_is(func, "func.func") ? tsr_op_symbol(func) : NULL;
+    bool named = symbol && tsr_op_has(func, "tessera.entry") &&
+                 tsr_graph_input_read(func, (size_t)index, &port);
+    if (named)
+        tsr_buffer_printf(out, "argument '%s'", port.name);
+    else
+        tsr_buffer_printf(out, "argument %zd", index);
+    tsr_buffer_printf(out, " of %s%s", symbol ? "@" : "", symbol ? symbol : tsr_op_name(func));
+}
+
+static void name_origin(MlirValue value, tsr_buffer *out) {
+    MlirOperation op = tsr_value_owner(value);
+    if (mlirOperationIsNull(op)) {
+        name_argument(value, out);
+        return;
+    }
+    tsr_graph_op id = tsr_graph_op_of(op);
+    const char *name = tsr_op_string(op, "name");
+    if (name && (id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE))
+        tsr_buffer_printf(out, "%s '%s'", id == TSR_GRAPH_PARAM ? "parameter" : "state", name);
+    else
+        tsr_buffer_printf(out, "the result of %s", tsr_op_name(op));
+}
+
+/* "lhs dim 1 is dim 0 of parameter 'w', by tessera.transpose"; the place of the parameter. */
+static MlirLocation describe(const tsr_rule *rule, const tsr_rule_dim *dim, tsr_buffer *out) {
+    place at = {tsr_op_operand(rule->op, dim->operand), dim->dim};
+    tsr_buffer by = {0};
+    uint32_t count = 0;
+    for (; count < STEPS_MAX; count++) {
+        MlirOperation op = tsr_value_owner(at.value);
+        if (mlirOperationIsNull(op) || !step_back(op, &at)) break;
+        if (count < STEPS_NAMED)
+            tsr_buffer_printf(&by, "%s%s", count ? ", " : ", by ", tsr_op_name(op));
+    }
+    tsr_buffer_printf(out, "%s dim %" PRIu32 " is dim %" PRIu32 " of ", dim->name, dim->dim,
+                      at.dim);
+    name_origin(at.value, out);
+    if (by.bytes) tsr_buffer_text(out, by.bytes);
+    if (count > STEPS_NAMED) tsr_buffer_printf(out, " and %" PRIu32 " more", count - STEPS_NAMED);
+    tsr_buffer_finish(&by);
+    return mlirValueGetLocation(at.value);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+bool tsr_rule_fail_dims(const tsr_rule *rule, tsr_diag_number number, size_t count,
+                        const tsr_rule_dim *dims, const char *format, ...) {
+    char text[TEXT_MAX];
+    tsr_diag_note notes[TSR_RULE_DIMS_MAX];
+    tsr_buffer buffers[TSR_RULE_DIMS_MAX] = {{0}};
+    size_t length = (size_t)snprintf(text, sizeof text, "%s: ", rule->name);
+    va_list args;
+    TSR_ASSERT(count <= TSR_RULE_DIMS_MAX && length < sizeof text);
+    va_start(args, format);
+    vsnprintf(text + length, sizeof text - length, format, args);
+    va_end(args);
+    for (size_t i = 0; i < count; i++) {
+        notes[i].location = describe(rule, &dims[i], &buffers[i]);
+        notes[i].text = buffers[i].failed ? "" : buffers[i].bytes;
+    }
+    tsr_diag_error_notes(mlirOperationGetLocation(rule->op), number, text, count, notes);
+    for (size_t i = 0; i < count; i++) tsr_buffer_finish(&buffers[i]);
+    return false;
+}
