@@ -265,11 +265,32 @@ static tsr_result check_position(tsr_ctx *ctx, session *self, const tsr_position
     return TSR_SUCCESS;
 }
 
+/* The step counts on, so that what depends on it does; the data goes on where that step begins. */
+static tsr_result adopt(tsr_ctx *ctx, session *self) {
+    const tsr_train_options *options = &self->options;
+    const tsr_config *config = &self->model->config;
+    tsr_generation from;
+    if (options->params || options->replay)
+        FAIL(ctx, TSR_USAGE, "a state is adopted instead of %s; give one",
+             options->params ? "parameters of a file" : "what a log began with");
+    TRY(ctx, tsr_model_initialize(ctx, self->model, options->has_seed ? options->seed : 0));
+    TRY(ctx, tsr_model_adopt(ctx, self->model, &options->adopt, &from));
+    self->job.position =
+        (tsr_position){.seed = options->has_seed ? options->seed : from.position.seed,
+                       .step = from.position.step,
+                       .sample = from.position.step * config->entries[self->job.entry].batch,
+                       .virtual_ranks = config->virtual_ranks,
+                       .shuffle_version = TSR_SHUFFLE_VERSION};
+    return TSR_SUCCESS;
+}
+
 /* A bundle with an optimizer state goes on where that stands, unless parameters come from
  * elsewhere; any other begins at step 0. */
 static tsr_result initialize(tsr_ctx *ctx, session *self) {
+    const tsr_train_options *options = &self->options;
     bool found = false;
     tsr_position stored;
+    if (options->adopt.directory) return adopt(ctx, self);
     self->job.position = (tsr_position){.seed = self->options.has_seed ? self->options.seed : 0,
                                         .virtual_ranks = self->model->config.virtual_ranks,
                                         .shuffle_version = TSR_SHUFFLE_VERSION};
@@ -464,9 +485,10 @@ static tsr_result share_replay(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
-/* Files of parameters lie on each rank's host. */
+/* Files lie on each rank's host. */
 static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
-    if (!self->options.params || !several_ranks(self)) return TSR_SUCCESS;
+    bool from_files = self->options.params || self->options.adopt.directory;
+    if (!from_files || !several_ranks(self)) return TSR_SUCCESS;
     tsr_digest state = tsr_state_hash(self->model->state, self->model->state_count);
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }

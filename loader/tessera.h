@@ -153,6 +153,21 @@ TSR_API TSR_RESULT tsr_model_initialize(tsr_ctx *ctx, tsr_model *model, uint32_t
 TSR_API TSR_RESULT tsr_model_load_state(tsr_ctx *ctx, tsr_model *model, const char *directory,
                                         tsr_resume_mode mode, uint64_t generation,
                                         tsr_generation *out_generation);
+typedef struct tsr_rename {
+    const char *from, *to; /* borrowed; a name, or the beginning of names before a dot */
+} tsr_rename;
+typedef struct tsr_adopt_options {
+    const char *directory; /* read without its lock */
+    const tsr_rename *renames;
+    size_t rename_count;
+} tsr_adopt_options;
+/* After initialize: of the newest good generation of a state directory, of whatever bundle, the
+ * tensors whose name, dtype and shape the model has; of several renames the one that says most.
+ * What was taken, what was not and why is logged. TSR_MISMATCH when there is nothing in common,
+ * TSR_USAGE for a rename of what is not there or to what is there twice, TSR_STATE for an empty
+ * directory. */
+TSR_API TSR_RESULT tsr_model_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_adopt_options *options,
+                                   tsr_generation *out_generation);
 /* Every parameter from a safetensors file, which may hold others too; names, dtypes and shapes must
  * match (TSR_MISMATCH with both values; nothing is changed then). */
 TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path);
@@ -206,6 +221,9 @@ typedef struct tsr_train_options {
     uint64_t eval_every;         /* steps; 0: at the end only */
     const char *record, *replay; /* log files, or NULL; not both */
     const char *params; /* start from these parameters where no state is resumed, or NULL */
+    /* Go on from what fits of another bundle's state, where no state is resumed: at its step and
+     * with its seed. directory NULL: no. Not with params, nor with a replay. */
+    tsr_adopt_options adopt;
     tsr_train_callbacks callbacks;
     void (*begun)(void *user, const tsr_recovery *recovery,
                   const tsr_position *position); /* before the first step; may be NULL */

@@ -27,11 +27,12 @@ typedef struct arguments {
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature, check, json, mpi;
     tsr_flag_list keys, weights_dirs;
-    tsr_flag_pairs data, inputs, outputs;
+    const char *adopt;
+    tsr_flag_pairs data, inputs, outputs, renames;
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 37, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 39, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
@@ -53,18 +54,20 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "append one JSON object an event of the state directory", 0, 0, false},
         {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
          "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
-        {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "append one JSON object a step", 0, 0,
-         false},
+        {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step", 0, 0, false},
         {"--record", TSR_FLAG_TEXT, &a->record, "FILE", "write every step's digests", 0, 0, false},
-        {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE",
-         "run again and compare every step's digests", 0, 0, false},
+        {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE", "run again, comparing digests", 0, 0,
+         false},
         {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry to run (default: the one that trains)",
          0, 0, false},
         {"--input", TSR_FLAG_PAIR, &a->inputs, "NAME=PATH", "input of a call", 0, 0, false},
         {"--output", TSR_FLAG_PAIR, &a->outputs, "NAME=PATH",
          "output of a call: .npy; several in one .npz or .safetensors", 0, 0, false},
-        {"--params", TSR_FLAG_TEXT, &a->params, "FILE", "parameters from a safetensors file", 0, 0,
+        {"--params", TSR_FLAG_TEXT, &a->params, "FILE", "parameters from safetensors", 0, 0, false},
+        {"--adopt", TSR_FLAG_TEXT, &a->adopt, "DIR", "go on from another bundle's state", 0, 0,
          false},
+        {"--rename", TSR_FLAG_PAIR, &a->renames, "OLD=NEW",
+         "of --adopt: a tensor's name, or the beginning of names before a dot", 0, 0, false},
         {"--export-params", TSR_FLAG_TEXT, &a->export_params, "FILE",
          "write the parameters as safetensors", 0, 0, false},
         {"--cpu", TSR_FLAG_TEXT, &a->cpu, "LEVEL",
@@ -127,6 +130,8 @@ static unsigned modes_of(const char *flag) {
         {"--data", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
         {"--steps", MODE_TRAIN | MODE_REPLAY},
         {"--save-every", MODE_TRAIN},
+        {"--adopt", MODE_TRAIN},
+        {"--rename", MODE_TRAIN},
         {"--keep", MODE_TRAIN | MODE_PRUNE},
         {"--ranks", MODE_TRAIN | MODE_REPLAY},
         {"--restarts", MODE_TRAIN},
@@ -292,6 +297,7 @@ static bool is_first(const arguments *a) {
 
 static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
     tsr_binding data[TSR_FLAG_PAIRS_MAX];
+    tsr_rename renames[TSR_FLAG_PAIRS_MAX];
     tsr_train_summary summary;
     tsr_train_options options = {
         .size_bytes = sizeof options,
@@ -309,13 +315,17 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .record = a->record,
         .replay = a->replay,
         .params = a->params,
+        .adopt = {a->adopt, renames, a->renames.count},
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved},
         .begun = is_first(a) ? tsr_report_begun : NULL,
         .stop = &stop_requested};
     tsr_state_log log = {.fd = -1};
     if (!a->has_steps && !a->replay)
         FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
+    if (a->renames.count && !a->adopt) FAIL(ctx, TSR_USAGE, "--rename needs --adopt");
     bind_pairs(&a->data, data);
+    for (size_t i = 0; i < a->renames.count; i++)
+        renames[i] = (tsr_rename){a->renames.pairs[i].name, a->renames.pairs[i].value};
     TRY(ctx, parse_resume(ctx, a->resume, &options));
     if (a->store_log) {
         TRY(ctx, tsr_state_log_open(ctx, a->store_log, &log));
@@ -593,5 +603,6 @@ int main(int argc, char **argv) {
     tsr_flag_pairs_finish(&a.data);
     tsr_flag_pairs_finish(&a.inputs);
     tsr_flag_pairs_finish(&a.outputs);
+    tsr_flag_pairs_finish(&a.renames);
     return tsr_tool_finish(&ctx, tool, result);
 }
