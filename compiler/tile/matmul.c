@@ -37,6 +37,8 @@ enum {
     DIRECT_BYTES = 32 * 1024,    /* B up to this size lies well in the first-level cache */
     STREAM_BYTES = 256 * 1024,   /* B from this size on is streamed where rows are few */
     STREAM_K = 32,               /* rows of B streamed side by side */
+    WIDE = 2,                    /* registers of a vector where one row streams B ... */
+    WIDE_PANELS = 32,            /* ... and so many panels make up for an edge */
     FAR_BYTES = 6 * 1024 * 1024, /* of B between returns to it: they stay in the third level */
     A_PANELS = 24,               /* of a program that packs A */
     A_PANELS_LEAST = 2,          /* that pay for packing A */
@@ -234,6 +236,17 @@ static tsr_result read_sizes(matmul *mm) {
     return TSR_SUCCESS;
 }
 
+static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
+
+/* One row has accumulators to spare: the more columns, the more of B is on its way. */
+static bool is_wide(const matmul *mm) {
+    int64_t width = (int64_t)mm->lanes * mm->vectors * WIDE;
+    return mm->m == 1 && !mm->size.width && !mm->strip && !mm->b_transposed &&
+           !mm->group->b.target->warp_lanes && b_bytes(mm) > STREAM_BYTES &&
+           mm->vectors == TSR_TILE_VECTORS_MAX &&
+           (mm->n % width == 0 || mm->n > WIDE_PANELS * width);
+}
+
 static void plan_tile(matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t size = element_size(mm), rows = 1;
@@ -244,13 +257,12 @@ static void plan_tile(matmul *mm) {
                             .strip = mm->strip,
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size};
     tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
+    if (is_wide(mm)) mm->lanes *= WIDE;
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
     mm->panels = divide_up(mm->n, mm->size.width);
     if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
         mm->size.rows = rows;
 }
-
-static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
 
 static void plan_packing(matmul *mm) {
     int64_t tiles = divide_up(mm->m, mm->size.rows);

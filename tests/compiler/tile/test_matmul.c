@@ -218,6 +218,7 @@ Test(matmul, transposed) {
  * columns are taken in turns. */
 Test(matmul, streamed) {
     test_plain((shape){1, 1100, 300}, false, false, false);
+    test_plain((shape){1, 1024, 301}, false, false, false);
     test_plain((shape){5, 1023, 211}, false, false, false);
     test_plain((shape){9, 700, 515}, true, false, true);
 }
