@@ -27,7 +27,7 @@
 
 enum {
     TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
-    TSR_TARGET_STACK_MAX = 512 * 1024,
+    TSR_TARGET_STACK_MAX = 1024 * 1024,
 };
 
 typedef struct tsr_target {

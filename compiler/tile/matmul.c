@@ -24,6 +24,7 @@
  */
 #include "compiler/tile/gemm.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -34,18 +35,23 @@ enum {
     LOCAL_BYTES = TSR_TARGET_STACK_MAX - 65536, /* of all on the stack */
     A_ROW_BYTES = 4096, /* of a row of A on the stack, if it is whole; else: */
     A_PART_BYTES = 2048,
-    DIRECT_BYTES = 32 * 1024,    /* B up to this size lies well in the first-level cache */
-    STREAM_BYTES = 256 * 1024,   /* B from this size on is streamed where rows are few */
-    STREAM_K = 32,               /* rows of B streamed side by side */
-    WIDE = 2,                    /* registers of a vector where one row streams B ... */
-    WIDE_PANELS = 32,            /* ... and so many panels make up for an edge */
-    FAR_BYTES = 6 * 1024 * 1024, /* of B between returns to it: they stay in the third level */
-    A_PANELS = 24,               /* of a program that packs A */
-    A_PANELS_LEAST = 2,          /* that pay for packing A */
+    DIRECT_BYTES = 32 * 1024,     /* B up to this size lies well in the first-level cache */
+    STREAM_BYTES = 256 * 1024,    /* B from this size on is streamed where rows are few */
+    STREAM_K = 32,                /* rows of B streamed side by side */
+    WIDE = 2,                     /* registers of a vector where one row streams B ... */
+    WIDE_PANELS = 32,             /* ... and so many panels make up for an edge */
+    FAR_BYTES = 6 * 1024 * 1024,  /* of B between returns to it: they stay in the third level */
+    A_PANELS_LEAST = 2,           /* that pay for packing A */
+    A_SCRATCH_BYTES = 480 * 1024, /* of partial sums beside a block of A on the stack */
+    A_COST = 20, /* to pack an element of A, of B, in multiplications: measured on a Zen 3 */
+    B_COST = 8,
+    PROGRAMS_WANTED = 16,        /* where A is packed: fewer could leave processors without work */
     PREFETCH_K_LEAST = 64,       /* a tile that takes so long hides what is on its way */
     PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
 };
-static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES, "the local buffers fit the stack");
+static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
+                  PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
+              "the local buffers fit the stack, and leave room for A");
 
 /* Sizes of the plan, as they stand in `tile`; 0: not chosen. */
 typedef struct sizes {
@@ -299,32 +305,55 @@ static int64_t packed_tile(const matmul *mm) {
 static int64_t packed_rows(const matmul *mm) {
     int64_t panel = mm->b_packed ? (mm->size.k_block + mm->lanes) * mm->size.width : 0;
     int64_t bytes = LOCAL_BYTES - panel * element_size(mm);
-    if (mm->k_blocks > 1) bytes -= SCRATCH_BYTES;
+    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES;
     return bytes / (packed_tile(mm) * element_size(mm)) * mm->size.rows;
+}
+
+/* A program packs its block of A once, and each panel of B for this block: what both take, over
+ * the multiplications they are for, is least where there are as many programs as wanted. */
+static void plan_packed_blocks(const matmul *mm, int64_t *out_rows, int64_t *out_panels) {
+    const sizes *s = &mm->size;
+    double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k, best = INFINITY;
+    int64_t wanted = flops > (double)PROGRAMS_WANTED * PROGRAM_FLOPS
+                         ? PROGRAMS_WANTED
+                         : (int64_t)(flops / PROGRAM_FLOPS) + 1;
+    for (int64_t parts = 1; parts <= mm->panels; parts++) {
+        int64_t panels = divide_up(mm->panels, parts), columns = panels * s->width;
+        int64_t rows = least(packed_rows(mm), divide_up(mm->m, divide_up(wanted, parts)));
+        if (mm->k_blocks > 1) rows = least(rows, A_SCRATCH_BYTES / (columns * element_size(mm)));
+        double cost = A_COST / (double)columns;
+        if (cost >= best) break;
+        if (mm->b_packed) cost += B_COST / (double)most(rows, 1);
+        if (cost >= best || rows < least(s->rows, mm->m)) continue;
+        best = cost;
+        *out_rows = rows;
+        *out_panels = panels;
+    }
 }
 
 static void plan_blocks(matmul *mm) {
     sizes *s = &mm->size;
-    int64_t size = element_size(mm), k = most(s->k_block, 1);
+    int64_t size = element_size(mm), k = most(s->k_block, 1), unit = s->rows;
     int64_t cache = second_level_bytes(mm->group->b.target) * 4 / 5;
+    int64_t scratch = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES;
     /* Packing B for many rows is worth more than keeping their A near. */
-    int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX);
+    int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
     if (mm->b_packed) limit = PACKED_ROWS_MAX;
-    int64_t unit = s->rows, together = unit * TSR_GEMM_TILES_TOGETHER;
-    if (mm->k_blocks > 1) limit = least(limit, SCRATCH_BYTES / (s->width * size));
+    if (mm->a_packed) plan_packed_blocks(mm, &limit, &wanted);
+    if (mm->k_blocks > 1) limit = least(limit, scratch / (s->width * size));
     if (s->block_rows) limit = s->block_rows;
     if (mm->a_packed) {
-        limit = least(s->block_rows || mm->k_blocks > 1 ? limit : mm->m, packed_rows(mm));
-        if (limit > 4 * together) unit = together;
+        limit = least(limit, packed_rows(mm));
+        if (limit > 4 * unit * TSR_GEMM_TILES_TOGETHER) unit *= TSR_GEMM_TILES_TOGETHER;
         limit = limit / unit * unit;
     }
     s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), unit);
     double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
     double panels = PROGRAM_FLOPS / flops;
-    int64_t wanted = panels > (double)mm->panels ? mm->panels : most((int64_t)panels, 1);
-    if (mm->a_packed) wanted = most(wanted, A_PANELS);
+    if (panels > (double)wanted)
+        wanted = panels > (double)mm->panels ? mm->panels : (int64_t)panels;
     if (s->program_panels) wanted = s->program_panels;
-    if (mm->k_blocks > 1) wanted = least(wanted, SCRATCH_BYTES / (s->block_rows * s->width * size));
+    if (mm->k_blocks > 1) wanted = least(wanted, scratch / (s->block_rows * s->width * size));
     s->program_panels = least(most(wanted, 1), mm->panels);
     int64_t parts = divide_up(mm->panels, s->program_panels);
     int64_t part_bytes = s->program_panels * s->width * mm->k * size;
