@@ -67,9 +67,20 @@ tsr_result tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const t
     return TSR_SUCCESS;
 }
 
+bool tsr_survey_came_back(const tsr_survey *survey, const tsr_name *candidate) {
+    return candidate >= survey->candidates + survey->left_over;
+}
+
 tsr_result tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
     char text[TSR_ERROR_TEXT_MAX + 96];
     bool collected;
+    if (tsr_survey_came_back(survey, name)) {
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " of epoch %" PRIu64
+                ": it was removed, and its name has come back; newer ones are there",
+                name->generation, name->epoch);
+        return TSR_SUCCESS;
+    }
     TRY(ctx, tsr_survey_look_again(ctx, survey, name, &collected));
     if (collected) {
         tsr_log(ctx, TSR_LOG_NOTICE,
@@ -171,12 +182,20 @@ static tsr_result report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, 
     const tsr_name name = {.kind = TSR_NAME_BASE, .epoch = epoch};
     char text[TSR_ERROR_TEXT_MAX + 96];
     bool collected = false;
+    if (survey->left_over < survey->candidate_count) return TSR_SUCCESS;
     if (named) TRY(ctx, tsr_survey_look_again(ctx, survey, &name, &collected));
     if (collected) return TSR_SUCCESS;
     snprintf(text, sizeof text, "the base of epoch %" PRIu64 " is lost: %s", epoch,
              ctx->error.text);
     report(ctx, survey, epoch, 0, text);
     return TSR_SUCCESS;
+}
+
+static void note_left_over(tsr_survey *survey, const tsr_link *base) {
+    if (survey->candidate_count && survey->left_over > survey->candidate_count &&
+        !tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, base->epoch, base->generation) &&
+        !TSR_MUTANT(RETURNED_IS_DAMAGE))
+        survey->left_over = survey->candidate_count;
 }
 
 static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
@@ -192,8 +211,10 @@ static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
             if (named || survey->candidate_count > first)
                 TRY(ctx, report_base(ctx, survey, epoch, named));
             result = guess_base(ctx, survey, epoch, first, bound, &base);
-        } else if (!result.code)
+        } else if (!result.code) {
             check_present(ctx, survey, &base);
+            note_left_over(survey, &base);
+        }
         TRY(ctx, result);
         add_base(survey, &base);
         bound = TSR_MUTANT(UNREACHABLE_ACCEPTED) ? bound : base.generation;
@@ -279,6 +300,7 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     tsr_listing_sort(generations);
     if (survey->events) TRY(ctx, put_back(ctx, survey));
     survey->candidates = TSR_NEW(survey->arena, tsr_name, names->count + 1);
+    survey->left_over = names->count + 1;
     survey->bases = TSR_NEW(survey->arena, tsr_link, names->count + generations->count + 1);
     survey->lost.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);
     survey->unfinished.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);

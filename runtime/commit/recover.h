@@ -14,12 +14,12 @@ typedef struct tsr_survey {
     tsr_arena *arena;   /* borrowed */
     tsr_events *events; /* borrowed; NULL: none */
 
-    tsr_listing names, generations; /* of the root and of gen/, sorted */
-    tsr_listing lost;               /* generations marked COMMITTED whose manifest is missing */
-    tsr_listing unfinished;         /* others without a manifest that hold something */
-    tsr_name *candidates;           /* reachable manifests, highest first */
-    size_t candidate_count;
-    tsr_link *bases; /* what the runs on the way went on from */
+    tsr_listing names, generations;    /* of the root and of gen/, sorted */
+    tsr_listing lost;                  /* generations marked COMMITTED whose manifest is missing */
+    tsr_listing unfinished;            /* others without a manifest that hold something */
+    tsr_name *candidates;              /* reachable manifests, highest first */
+    size_t candidate_count, left_over; /* those from left_over on: see tsr_survey_came_back */
+    tsr_link *bases;                   /* what the runs on the way went on from */
     size_t base_count;
     uint64_t highest_generation; /* of any manifest, reachable or not */
     bool committed;              /* something was committed once, even if it is gone */
@@ -37,8 +37,12 @@ TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, con
  * meanwhile: no damage. TSR_LOCKED: another run took the store over, and may have removed it. */
 TSR_RESULT tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
                                  bool *out_collected);
-/* The context's error is why. Logged and counted, unless it was collected meanwhile. TSR_LOCKED as
- * above. */
+/* Was this candidate collected by an earlier run? What a run went on from is gone then, and newer
+ * ones are there. A removal whose sync failed may come undone when power is cut: the manifest is
+ * there again, without its BASE or its data. That is no damage. */
+bool tsr_survey_came_back(const tsr_survey *survey, const tsr_name *candidate);
+/* Of a candidate; the context's error is why. Logged and counted, unless it was collected
+ * meanwhile, or came back. TSR_LOCKED as above. */
 TSR_RESULT tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
 
 typedef struct tsr_choice {

@@ -189,3 +189,56 @@ Test(spare, older_ones_are_collected) {
     cr_assert(!exists(b, "/s/SPARE.2") && exists(b, "/s/SPARE.3"));
     end(b);
 }
+
+/* ---- what was removed ---- */
+
+/* Generation 1 was collected, and the sync of its removal failed; the next run collects what it
+ * went on from, too, before power is cut. */
+static bench *with_a_removal_undone(void) {
+    for (uint64_t at = 1; at <= 40; at++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 2);
+        fault_io_arm(
+            b->disk,
+            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+        bool saved = model_save(&b->ctx, b->store, &b->m, 3);
+        fault_io_arm(b->disk, NULL);
+        if (saved && !exists(b, "/s/MANIFEST.1.1")) {
+            must_open(b);
+            must_save(b, 4, 6);
+            cut_power(b);
+            if (exists(b, "/s/MANIFEST.1.1")) return b;
+        }
+        end(b);
+    }
+    cr_assert(false, "the sync of a removal was not met");
+    return NULL;
+}
+
+/* Neither that its BASE is gone nor that its data is: fsck, ls and a run say what it is. */
+Test(spare, what_was_removed_and_comes_back_is_no_damage) {
+    bench *b = with_a_removal_undone();
+    cr_assert(!exists(b, "/s/BASE.1") && !exists(b, "/s/gen/1-1/segment.0"));
+    cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL).code, TSR_OK, "%s",
+                 b->ctx.error.text);
+    cr_assert_eq(tsr_store_list(&b->ctx, "/s", false, ignore_line, NULL).code, TSR_OK, "%s",
+                 b->ctx.error.text);
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 0, "%s", b->log.last_error);
+    cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+    must_load(b, 6);
+    must_save(b, 7, 8);
+    cr_assert(!exists(b, "/s/MANIFEST.1.1"), "it is collected again");
+    end(b);
+}
+
+/* All that is newer being damaged, it is not passed over in silence: nothing is left. */
+Test(spare, what_came_back_is_nothing_to_go_on_from) {
+    bench *b = with_a_removal_undone();
+    flip(b, "/s/gen/2-5/segment.0", 100);
+    flip(b, "/s/gen/2-6/segment.0", 100);
+    must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
+              "nothing good is left: 2 committed records are damaged");
+    end(b);
+}
