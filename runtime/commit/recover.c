@@ -51,7 +51,8 @@ tsr_result tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const t
                                  bool *out_collected) {
     tsr_listing names = {.arena = survey->arena};
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    bool newer = *out_collected = false;
+    bool newer = *out_collected = lost->epoch <= survey->removed_epoch;
+    if (newer) return TSR_SUCCESS;
     tsr_result result = tsr_disk_list(&aside, survey->root, &names);
     if (result.code) return tsr_error_adopt(ctx, &aside);
     TRY(ctx, check_epoch(ctx, survey, names.highest_epoch));
@@ -67,25 +68,13 @@ tsr_result tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const t
     return TSR_SUCCESS;
 }
 
-bool tsr_survey_came_back(const tsr_survey *survey, const tsr_name *candidate) {
-    return candidate >= survey->candidates + survey->left_over;
-}
-
 tsr_result tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
     char text[TSR_ERROR_TEXT_MAX + 96];
     bool collected;
-    if (tsr_survey_came_back(survey, name)) {
-        tsr_log(ctx, TSR_LOG_NOTICE,
-                "generation %" PRIu64 " of epoch %" PRIu64
-                ": it was removed, and its name has come back; newer ones are there",
-                name->generation, name->epoch);
-        return TSR_SUCCESS;
-    }
     TRY(ctx, tsr_survey_look_again(ctx, survey, name, &collected));
     if (collected) {
         tsr_log(ctx, TSR_LOG_NOTICE,
-                "generation %" PRIu64 " of epoch %" PRIu64
-                ": another run removed it meanwhile, newer ones are there",
+                "generation %" PRIu64 " of epoch %" PRIu64 ": it was removed, newer ones are there",
                 name->generation, name->epoch);
         return TSR_SUCCESS;
     }
@@ -97,17 +86,11 @@ tsr_result tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *
 
 /* ---- reach ---- */
 
-/* The highest epoch below `limit` among the names of a kind; 0: none. */
-static uint64_t highest_below(const tsr_listing *listing, tsr_name_kind kind, uint64_t limit) {
-    size_t at = tsr_listing_find(listing, kind, limit, 0);
-    return at && listing->names[at - 1].kind == kind ? listing->names[at - 1].epoch : 0;
-}
-
 /* The next epoch below `limit` that left a BASE or a generation; 0: none. */
 static uint64_t epoch_below(const tsr_survey *survey, uint64_t limit) {
-    uint64_t epoch = highest_below(&survey->names, TSR_NAME_BASE, limit);
-    uint64_t manifest = highest_below(&survey->names, TSR_NAME_MANIFEST, limit);
-    uint64_t lost = highest_below(&survey->lost, TSR_NAME_GENERATION, limit);
+    uint64_t epoch = tsr_listing_epoch_below(&survey->names, TSR_NAME_BASE, limit);
+    uint64_t manifest = tsr_listing_epoch_below(&survey->names, TSR_NAME_MANIFEST, limit);
+    uint64_t lost = tsr_listing_epoch_below(&survey->lost, TSR_NAME_GENERATION, limit);
     if (manifest > epoch) epoch = manifest;
     return lost > epoch ? lost : epoch;
 }
@@ -168,13 +151,17 @@ static void add_base(tsr_survey *survey, const tsr_link *base) {
         survey->bases[survey->base_count++] = *base;
 }
 
-/* `link` is what BASE.<epoch> says. Nothing above it is there, so it must be. */
+/* `link` is what BASE.<epoch> says. It must be there, unless newer ones are: then it was collected.
+ */
 static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link) {
-    if (survey->candidate_count || !link->generation || TSR_MUTANT(MISSING_IS_EMPTY) ||
-        tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, link->epoch, link->generation) ||
-        tsr_listing_has(&survey->lost, TSR_NAME_GENERATION, link->epoch, link->generation))
+    if (!link->generation || TSR_MUTANT(MISSING_IS_EMPTY) ||
+        tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, link->epoch, link->generation))
         return;
-    report_missing(ctx, survey, link->epoch, link->generation);
+    if (survey->candidate_count && !survey->removed_epoch && !TSR_MUTANT(RETURNED_IS_DAMAGE))
+        survey->removed_epoch = link->epoch;
+    if (!survey->candidate_count &&
+        !tsr_listing_has(&survey->lost, TSR_NAME_GENERATION, link->epoch, link->generation))
+        report_missing(ctx, survey, link->epoch, link->generation);
 }
 
 /* `named`: it was there when the directory was listed. */
@@ -182,20 +169,13 @@ static tsr_result report_base(tsr_ctx *ctx, tsr_survey *survey, uint64_t epoch, 
     const tsr_name name = {.kind = TSR_NAME_BASE, .epoch = epoch};
     char text[TSR_ERROR_TEXT_MAX + 96];
     bool collected = false;
-    if (survey->left_over < survey->candidate_count) return TSR_SUCCESS;
-    if (named) TRY(ctx, tsr_survey_look_again(ctx, survey, &name, &collected));
+    if (named || epoch <= survey->removed_epoch)
+        TRY(ctx, tsr_survey_look_again(ctx, survey, &name, &collected));
     if (collected) return TSR_SUCCESS;
     snprintf(text, sizeof text, "the base of epoch %" PRIu64 " is lost: %s", epoch,
              ctx->error.text);
     report(ctx, survey, epoch, 0, text);
     return TSR_SUCCESS;
-}
-
-static void note_left_over(tsr_survey *survey, const tsr_link *base) {
-    if (survey->candidate_count && survey->left_over > survey->candidate_count &&
-        !tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, base->epoch, base->generation) &&
-        !TSR_MUTANT(RETURNED_IS_DAMAGE))
-        survey->left_over = survey->candidate_count;
 }
 
 static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
@@ -211,10 +191,8 @@ static tsr_result reach(tsr_ctx *ctx, tsr_survey *survey) {
             if (named || survey->candidate_count > first)
                 TRY(ctx, report_base(ctx, survey, epoch, named));
             result = guess_base(ctx, survey, epoch, first, bound, &base);
-        } else if (!result.code) {
+        } else if (!result.code)
             check_present(ctx, survey, &base);
-            note_left_over(survey, &base);
-        }
         TRY(ctx, result);
         add_base(survey, &base);
         bound = TSR_MUTANT(UNREACHABLE_ACCEPTED) ? bound : base.generation;
@@ -232,11 +210,11 @@ static tsr_result put_back(tsr_ctx *ctx, tsr_survey *survey) {
     const tsr_io *io = tsr_ctx_io(ctx);
     const tsr_listing *names = &survey->names;
     const tsr_name spare = {.kind = TSR_NAME_SPARE,
-                            .epoch = highest_below(names, TSR_NAME_SPARE, UINT64_MAX)};
+                            .epoch = tsr_listing_epoch_below(names, TSR_NAME_SPARE, UINT64_MAX)};
     char from[TSR_NAME_TEXT_MAX], to[TSR_NAME_TEXT_MAX];
     tsr_manifest found;
-    if (highest_below(names, TSR_NAME_MANIFEST, UINT64_MAX) >= spare.epoch ||
-        highest_below(names, TSR_NAME_BASE, UINT64_MAX) > spare.epoch)
+    if (tsr_listing_epoch_below(names, TSR_NAME_MANIFEST, UINT64_MAX) >= spare.epoch ||
+        tsr_listing_epoch_below(names, TSR_NAME_BASE, UINT64_MAX) > spare.epoch)
         return TSR_SUCCESS;
     tsr_result result = tsr_record_manifest(ctx, survey->root, survey->arena, &spare, &found);
     if (result.code == TSR_STATE) return TSR_SUCCESS; /* if it is missed, reaching tells */
@@ -300,7 +278,6 @@ tsr_result tsr_survey_take(tsr_ctx *ctx, tsr_survey *survey) {
     tsr_listing_sort(generations);
     if (survey->events) TRY(ctx, put_back(ctx, survey));
     survey->candidates = TSR_NEW(survey->arena, tsr_name, names->count + 1);
-    survey->left_over = names->count + 1;
     survey->bases = TSR_NEW(survey->arena, tsr_link, names->count + generations->count + 1);
     survey->lost.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);
     survey->unfinished.names = TSR_NEW(survey->arena, tsr_name, generations->count + 1);

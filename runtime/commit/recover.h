@@ -14,15 +14,19 @@ typedef struct tsr_survey {
     tsr_arena *arena;   /* borrowed */
     tsr_events *events; /* borrowed; NULL: none */
 
-    tsr_listing names, generations;    /* of the root and of gen/, sorted */
-    tsr_listing lost;                  /* generations marked COMMITTED whose manifest is missing */
-    tsr_listing unfinished;            /* others without a manifest that hold something */
-    tsr_name *candidates;              /* reachable manifests, highest first */
-    size_t candidate_count, left_over; /* those from left_over on: see tsr_survey_came_back */
-    tsr_link *bases;                   /* what the runs on the way went on from */
+    tsr_listing names, generations; /* of the root and of gen/, sorted */
+    tsr_listing lost;               /* generations marked COMMITTED whose manifest is missing */
+    tsr_listing unfinished;         /* others without a manifest that hold something */
+    tsr_name *candidates;           /* reachable manifests, highest first */
+    size_t candidate_count;
+    tsr_link *bases; /* what the runs on the way went on from */
     size_t base_count;
     uint64_t highest_generation; /* of any manifest, reachable or not */
-    bool committed;              /* something was committed once, even if it is gone */
+    /* What a run went on from in this epoch is gone, and newer ones are there: it was collected,
+     * and all that is older. A removal whose sync failed may come undone when power is cut: then a
+     * manifest is there again, without its BASE or its data, which is no damage. 0: none. */
+    uint64_t removed_epoch;
+    bool committed; /* something was committed once, even if it is gone */
     uint32_t damaged_count;
 } tsr_survey;
 
@@ -34,15 +38,11 @@ TSR_RESULT tsr_survey_read_candidate(tsr_ctx *ctx, const tsr_survey *survey, con
                                      tsr_manifest *out_manifest);
 /* A MANIFEST or BASE that was listed and cannot be read now. out_collected: it is gone, and a newer
  * manifest is there, so a run that is being replaced, or that is only looked at, has collected it
- * meanwhile: no damage. TSR_LOCKED: another run took the store over, and may have removed it. */
+ * meanwhile; or it was collected before, and has come back: no damage. TSR_LOCKED: another run took
+ * the store over, and may have removed it. */
 TSR_RESULT tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
                                  bool *out_collected);
-/* Was this candidate collected by an earlier run? What a run went on from is gone then, and newer
- * ones are there. A removal whose sync failed may come undone when power is cut: the manifest is
- * there again, without its BASE or its data. That is no damage. */
-bool tsr_survey_came_back(const tsr_survey *survey, const tsr_name *candidate);
-/* Of a candidate; the context's error is why. Logged and counted, unless it was collected
- * meanwhile, or came back. TSR_LOCKED as above. */
+/* The context's error is why. Logged and counted, unless it was collected. TSR_LOCKED as above. */
 TSR_RESULT tsr_survey_damaged(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name);
 
 typedef struct tsr_choice {

@@ -90,6 +90,11 @@ size_t tsr_listing_find(const tsr_listing *listing, tsr_name_kind kind, uint64_t
     return low;
 }
 
+uint64_t tsr_listing_epoch_below(const tsr_listing *listing, tsr_name_kind kind, uint64_t limit) {
+    size_t at = tsr_listing_find(listing, kind, limit, 0);
+    return at && listing->names[at - 1].kind == kind ? listing->names[at - 1].epoch : 0;
+}
+
 bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
                      uint64_t generation) {
     const tsr_name name = {.kind = kind, .epoch = epoch, .generation = generation};

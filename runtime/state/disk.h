@@ -22,11 +22,13 @@ typedef struct tsr_listing {
     uint64_t highest_epoch; /* of EPOCH, BASE and MANIFEST, whether they had room or not; 0: none */
 } tsr_listing;
 TSR_RESULT tsr_disk_list(tsr_ctx *ctx, int fd, tsr_listing *listing);
-/* By kind, epoch, generation: for the two below. */
+/* By kind, epoch, generation: for the three below. */
 void tsr_listing_sort(tsr_listing *listing);
 /* How many names come before this one. */
 size_t tsr_listing_find(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
                         uint64_t generation);
+/* The highest epoch below `limit` among the names of a kind; 0: none. */
+uint64_t tsr_listing_epoch_below(const tsr_listing *listing, tsr_name_kind kind, uint64_t limit);
 bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
                      uint64_t generation);
 

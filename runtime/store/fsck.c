@@ -107,12 +107,6 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
     tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
         bool collected;
-        if (tsr_survey_came_back(&e->survey, name)) {
-            tsr_log(ctx, TSR_LOG_NOTICE,
-                    "generation %" PRIu64 " epoch %" PRIu64 " removed: its name has come back",
-                    name->generation, name->epoch);
-            return TSR_SUCCESS;
-        }
         TRY(ctx, tsr_survey_look_again(ctx, &e->survey, name, &collected));
         if (collected) return TSR_SUCCESS;
         e->survey.damaged_count++;
