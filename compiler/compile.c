@@ -5,13 +5,13 @@
 #include "compiler/compile.h"
 
 #include "bundle/provenance.h"
+#include "compiler/choose.h"
 #include "compiler/graph/graph.h"
 #include "compiler/mlir.h"
 #include "compiler/package.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
-#include "compiler/target/ptxas.h"
 #include "compiler/target/target.h"
 #include "compiler/tile/tile.h"
 #include "runtime/base/io.h"
@@ -51,6 +51,7 @@ typedef struct compilation {
     tsr_buffer graph, schedule_json;           /* two of them, where they are made here */
     tsr_config config;
     tsr_ptxas ptxas;
+    bool looked_for_ptxas;
     job *jobs;
     size_t job_count;
 } compilation;
@@ -109,9 +110,32 @@ static TSR_RESULT run_schedule(compilation *c) {
     return keep_schedule(c, c->module);
 }
 
-static TSR_RESULT run_tile(compilation *c) {
+/* For targets that are GPUs. */
+static TSR_RESULT find_assembler(compilation *c) {
+    bool wanted = false;
+    if (c->looked_for_ptxas) return TSR_SUCCESS;
+    c->looked_for_ptxas = true;
+    for (size_t i = 0; i < c->job_count; i++) wanted = wanted || c->jobs[i].target->arch;
+    if (!wanted) return TSR_SUCCESS;
+    TRY(c->ctx,
+        tsr_ptxas_find(c->ctx, c->options->ptxas, c->options->tool_path, &c->arena, &c->ptxas));
+    if (!c->ptxas.path)
+        tsr_log(c->ctx, TSR_LOG_NOTICE,
+                "there is no ptxas: code for NVIDIA GPUs is PTX alone, "
+                "which the driver translates at each start");
     for (size_t i = 0; i < c->job_count; i++)
-        TRY(c->ctx, tsr_tile_lower(c->ctx, c->module, c->jobs[i].target, &c->jobs[i].module));
+        if (c->jobs[i].target->arch && c->ptxas.path) c->jobs[i].ptxas = &c->ptxas;
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_tile(compilation *c) {
+    TRY(c->ctx, find_assembler(c));
+    for (size_t i = 0; i < c->job_count; i++) {
+        job *j = &c->jobs[i];
+        TRY(c->ctx, tsr_tile_lower(c->ctx, c->module, j->target, &j->module));
+        if (j->ptxas)
+            TRY(c->ctx, tsr_choose_tiles(c->ctx, c->module, j->target, j->ptxas, &j->module));
+    }
     return TSR_SUCCESS;
 }
 
@@ -164,22 +188,6 @@ static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
                  j->target->name, tsr_op_symbol(op), found);
         body = mlirOperationGetNextInBlock(body);
     }
-    return TSR_SUCCESS;
-}
-
-/* For targets that are GPUs. */
-static TSR_RESULT find_assembler(compilation *c) {
-    bool wanted = false;
-    for (size_t i = 0; i < c->job_count; i++) wanted = wanted || c->jobs[i].target->arch;
-    if (!wanted) return TSR_SUCCESS;
-    TRY(c->ctx,
-        tsr_ptxas_find(c->ctx, c->options->ptxas, c->options->tool_path, &c->arena, &c->ptxas));
-    if (!c->ptxas.path)
-        tsr_log(c->ctx, TSR_LOG_NOTICE,
-                "there is no ptxas: code for NVIDIA GPUs is PTX alone, "
-                "which the driver translates at each start");
-    for (size_t i = 0; i < c->job_count; i++)
-        if (c->jobs[i].target->arch && c->ptxas.path) c->jobs[i].ptxas = &c->ptxas;
     return TSR_SUCCESS;
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Between Schedule IR and Tile IR of a GPU: tiles that its assembler makes good code of.
+ */
+#ifndef TSR_COMPILER_CHOOSE_H
+#define TSR_COMPILER_CHOOSE_H
+
+#include "compiler/mlir.h"
+#include "compiler/target/ptxas.h"
+
+/* `inout_tile` is what tsr_tile_lower made of `schedule`. Where a kernel on matrix units spills
+ * registers, or is refused (tsr_ptxas_assemble), it is made anew with the next best tile; where no
+ * tile is good, by the portable family. What was left out is told to the log. */
+TSR_RESULT tsr_choose_tiles(tsr_ctx *ctx, MlirModule schedule, const tsr_target *target,
+                            const tsr_ptxas *ptxas, MlirModule *inout_tile);
+
+#endif
