@@ -358,6 +358,7 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef high = tsr_emit_operand(emit, op, 1), step = tsr_emit_operand(emit, op, 2);
     inits[0] = tsr_emit_operand(emit, op, 0);
     for (size_t i = 0; i < carried; i++) inits[i + 1] = tsr_emit_operand(emit, op, 3 + i);
+    if (emit->block) tsr_block_before_loop(emit, op);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "loop"), done = tsr_emit_block(emit, "done");
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, inits[0], high, ""), loop, done);
@@ -384,6 +385,7 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
         LLVMAddIncoming(result, values, from, 2);
         tsr_emit_bind(emit, tsr_op_result(op, i - 1), result);
     }
+    if (emit->block) tsr_block_after_loop(emit, op);
     return TSR_SUCCESS;
 }
 

@@ -25,6 +25,15 @@
 /* Of an op of dialect math: the device's own approximation will do. */
 #define TSR_APPROXIMATE_NAME "tile.approximate"
 
+/* Of a tile.func with warps: 2, where a block runs two programs side by side, which take turns at
+ * their one loop of products. No result depends on it. */
+#define TSR_TEAMS_NAME "tile.teams"
+
+/* Of a tile.func with warps: 2, where programs 2 i and 2 i + 1 run at the same time on neighbours
+ * and copies named so, on tile.async_copy, are of the same part in both. The grid is even. */
+#define TSR_PAIRS_NAME "tile.pairs"
+#define TSR_PAIRED_NAME "tile.paired"
+
 enum {
     TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
     TSR_TARGET_STACK_MAX = 1024 * 1024,

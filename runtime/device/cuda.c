@@ -36,6 +36,7 @@ typedef struct cuda_device {
     struct CUstream_st *stream;
     struct CUmod_st *module;
     struct CUfunc_st **functions; /* in the arena */
+    unsigned *clusters;           /* in the arena: blocks that each runs together */
     tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
     char about[TSR_CUDA_UUID_TEXT_MAX + 160];
 } cuda_device;
@@ -98,8 +99,12 @@ static tsr_result load_module(tsr_ctx *ctx, cuda_device *self, const tsr_fatbin_
 static tsr_result find_functions(tsr_ctx *ctx, cuda_device *self) {
     for (uint32_t i = 0; i < self->fatbin.kernel_count; i++) {
         uint32_t shared = self->fatbin.kernels[i].shared_bytes;
+        int cluster = 0;
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, module_function, self->names[i],
                                &self->functions[i], self->module, self->names[i]));
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, function_get, self->names[i], &cluster,
+                               TSR_CUDA_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, self->functions[i]));
+        self->clusters[i] = cluster > 1 ? (unsigned)cluster : 1;
         if (shared + self->fatbin.kernels[i].static_bytes <= STATIC_SHARED_MAX) continue;
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, function_set, self->names[i], self->functions[i],
                                TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
@@ -116,7 +121,9 @@ static tsr_result load_code(tsr_ctx *ctx, cuda_device *self, const tsr_device_op
     const tsr_fatbin_image *image = tsr_fatbin_match(&self->fatbin, self->gpu.capability);
     if (!image) return refuse(ctx, self, &self->fatbin);
     self->functions = TSR_NEW(&self->arena, struct CUfunc_st *, options->kernel_count + 1);
-    if (!self->functions) FAIL(ctx, TSR_MEMORY, "no memory for %zu kernels", options->kernel_count);
+    self->clusters = TSR_NEW(&self->arena, unsigned, options->kernel_count + 1);
+    if (!self->functions || !self->clusters)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu kernels", options->kernel_count);
     TRY(ctx, load_module(ctx, self, image));
     self->fatbin.images = NULL;
     self->fatbin.image_count = 0;
@@ -324,7 +331,7 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
     tsr_cuda_address fault = graph->faults + index * sizeof(tsr_fault);
     uint64_t grid = command->grid;
     if (kernel->blocks) limit = (uint64_t)kernel->blocks * self->gpu.multiprocessors;
-    if (blocks > limit) blocks = limit;
+    if (blocks > limit) blocks = limit - limit % self->clusters[command->kernel];
     /* The driver copies what the pointers point to. */
     void **parameters =
         TSR_NEW(&graph->arena, void *, (size_t)command->buffer_count + 3 + TSR_FATBIN_MAPS_MAX);

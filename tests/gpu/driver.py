@@ -43,6 +43,16 @@ class Driver:
         self.multiprocessors = self.attribute(device, 16)
         self.capability = 10 * self.attribute(device, 75) + self.attribute(device, 76)
 
+    def driver_version(self):
+        """The kernel module's, as text; CUDA's where the system does not tell."""
+        try:
+            with open('/sys/module/nvidia/version', encoding='utf-8') as file:
+                return file.read().strip()
+        except OSError:
+            value = ctypes.c_int()
+            self.check('cuDriverGetVersion', ctypes.byref(value))
+            return f'CUDA {value.value // 1000}.{value.value % 1000 // 10}'
+
     def attribute(self, device, number):
         value = ctypes.c_int()
         self.check('cuDeviceGetAttribute', ctypes.byref(value), number, device)
@@ -92,6 +102,9 @@ class Driver:
 class Kernel:
     def __init__(self, driver, function, facts):
         self.driver, self.function, self.facts = driver, function, facts
+        width = ctypes.c_int()
+        driver.check('cuFuncGetAttribute', ctypes.byref(width), 11, function)
+        self.cluster = max(width.value, 1)
 
     def encode(self, fact, address):
         storage = ctypes.create_string_buffer(128 + 64)
@@ -114,7 +127,8 @@ class Kernel:
         facts = self.facts
         blocks = -(-grid // facts['programs'])
         if facts['blocks']:
-            blocks = min(blocks, facts['blocks'] * self.driver.multiprocessors)
+            limit = facts['blocks'] * self.driver.multiprocessors
+            blocks = min(blocks, limit - limit % self.cluster)
         fault = self.driver.allocate(64)
         self.driver.upload(fault, bytes(64))
         scratch = self.driver.allocate(facts['scratch'] * blocks) if facts['scratch'] else 0

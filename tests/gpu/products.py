@@ -21,14 +21,24 @@ class Product:
     stages: int = 3
     warps: int = 8
     through: bool = True       # stored by way of shared memory
-    epilogue: str = ''         # 'bias', 'gelu': bias and GELU (tanh)
+    epilogue: str = ''         # 'bias', 'gelu', 'unit': bias and GELU (tanh), by the unit's tanh
     fragment: bool = False     # A by way of registers
     registers: int = 0
     group: int = 16            # rows of programs that go together
+    teams: int = 1             # programs that a block runs side by side
+    pairs: str = ''            # 'a', 'b': what programs 2 i and 2 i + 1 both copy
 
     @property
     def programs(self):
-        return -(-self.m // self.tile[0]) * -(-self.n // self.tile[1]) * max(self.batch, 1)
+        rows, columns = self.grid
+        return rows * columns * max(self.batch, 1) * (2 if self.pairs else 1)
+
+    @property
+    def grid(self):
+        """Rows and columns of programs, or of pairs of them."""
+        height = self.tile[0] * (2 if self.pairs == 'b' else 1)
+        width = self.tile[1] * (2 if self.pairs == 'a' else 1)
+        return -(-self.m // height), -(-self.n // width)
 
 
 def memref(p, rows, columns, dtype, batched=True):
@@ -52,17 +62,21 @@ GELU = '''
     %w = arith.mulf %s5, %s6 : vector<64xf32>'''
 
 
+UNIT = '\n    %w = tile.gelu %u {tanh, tile.approximate} : vector<64xf32>'
+
+
 def epilogue(p, acc):
     if not p.epilogue:
         return '', '%acc'
-    result = '%w' if p.epilogue == 'gelu' else '%u'
+    result = '%u' if p.epilogue == 'bias' else '%w'
+    after = {'bias': '', 'gelu': GELU, 'unit': UNIT}[p.epilogue]
     return f'''
   %mapped = tile.map %acc at [%row, %column] : {acc} {{
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
     %lim = arith.constant dense<{p.n - 1}> : vector<64xindex>
     %jj = arith.minsi %j, %lim : vector<64xindex>
     %b0 = tile.gather %bias[%jj] : memref<{p.n}xf32>, vector<64xindex> -> vector<64xf32>
-    %u = arith.addf %e, %b0 : vector<64xf32>{GELU if p.epilogue == 'gelu' else ''}
+    %u = arith.addf %e, %b0 : vector<64xf32>{after}
     tile.yield {result} : vector<64xf32>
   }}''', '%mapped'
 
@@ -70,8 +84,7 @@ def epilogue(p, acc):
 def source(p, name):
     """The kernel's text."""
     bm, bn, bk = p.tile
-    columns = -(-p.n // bn)
-    rows = -(-p.m // bm)
+    rows, columns = p.grid
     a_type = memref(p, *((p.k, p.m) if p.at else (p.m, p.k)), p.dtype)
     b_type = memref(p, *((p.n, p.k) if p.bt else (p.k, p.n)), p.dtype)
     c_type = memref(p, p.m, p.n, p.out)
@@ -91,10 +104,22 @@ def source(p, name):
     load = f'\n    %f = tile.load_shared %ra stage %k : {a_ring} -> {fragment}' if p.fragment else ''
     caps = f' registers {p.registers}' if p.registers else ''
     group = max(1, min(p.group, rows))
+    options = f', tile.teams = {p.teams} : i64' if p.teams > 1 else ''
+    options += ', tile.pairs = 2 : i64' if p.pairs else ''
+    a_both, b_both = (' {tile.paired}' if p.pairs == x else '' for x in 'ab')
+    number, place = '%pid', '%tr = arith.addi %pm, %c0 : index\n  %tc = arith.addi %pc, %c0 : index'
+    if p.pairs:
+        number = '%pair'
+        twice, plain = ('%pm', '%pc') if p.pairs == 'b' else ('%pc', '%pm')
+        place = f'''%half = arith.remui %pid, %c2 : index
+  %d = arith.muli {twice}, %c2 : index
+  {'%tr' if p.pairs == 'b' else '%tc'} = arith.addi %d, %half : index
+  {'%tc' if p.pairs == 'b' else '%tr'} = arith.addi {plain}, %c0 : index'''
     return f'''
-tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.programs} warps {p.warps}{caps} attributes {{outputs = 1 : i64}} {{
+tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.programs} warps {p.warps}{caps} attributes {{outputs = 1 : i64{options}}} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
   %steps = arith.constant {-(-p.k // bk)} : index
   %cbk = arith.constant {bk} : index
   %cbm = arith.constant {bm} : index
@@ -105,8 +130,9 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %cgroup = arith.constant {group} : index
   %zero = arith.constant 0.0 : f32
   %pid = tile.program_id
-  %z = arith.divui %pid, %plane : index
-  %q0 = arith.remui %pid, %plane : index
+  %pair = arith.divui %pid, %c2 : index
+  %z = arith.divui {number}, %plane : index
+  %q0 = arith.remui {number}, %plane : index
   %g = arith.divui %q0, %band : index
   %first = arith.muli %g, %cgroup : index
   %left = arith.subi %crows, %first : index
@@ -115,15 +141,16 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %pr = arith.remui %inner, %height : index
   %pc = arith.divui %inner, %height : index
   %pm = arith.addi %first, %pr : index
-  %row = arith.muli %pm, %cbm : index
-  %column = arith.muli %pc, %cbn : index
+  {place}
+  %row = arith.muli %tr, %cbm : index
+  %column = arith.muli %tc, %cbn : index
   %ra = tile.alloc_shared swizzle = "xor" : {a_ring}
   %rb = tile.alloc_shared swizzle = "xor" : {b_ring}{ring}
   %none = tile.fill %zero : f32 -> {acc}
   %acc = scf.for %k = %c0 to %steps step %c1 iter_args(%s = %none) -> ({acc}) {{
     %kk = arith.muli %k, %cbk : index
-    tile.async_copy %a[{a_index}], %ra stage %k : {a_type}, {a_ring}
-    tile.async_copy %b[{b_index}], %rb stage %k : {b_type}, {b_ring}
+    tile.async_copy %a[{a_index}], %ra stage %k{a_both} : {a_type}, {a_ring}
+    tile.async_copy %b[{b_index}], %rb stage %k{b_both} : {b_type}, {b_ring}
     tile.wait_async stage %k{load}
     %t = tile.mma {'%f' if p.fragment else '%ra'}, %rb, %s stage %k{transposes} : {fragment if p.fragment else a_ring}, {b_ring}, {acc}
     tile.release stage %k
@@ -165,7 +192,7 @@ def inputs(p, generator):
         bias = generator.standard_normal(p.n).astype('<f4')
         raw.append(bias.tobytes())
         exact = exact + bias
-    if p.epilogue == 'gelu':
+    if p.epilogue in ('gelu', 'unit'):
         exact = 0.5 * exact * (1 + np.tanh(0.7978845608028654 * (exact + 0.044715 * exact**3)))
     return raw, exact
 
@@ -191,8 +218,15 @@ CASES = {
     'tall': Product(512, 256, 256, tile=(256, 128, 64), stages=2), 'wide': Product(300, 512, 256, tile=(128, 256, 64), stages=2),
     'deep': Product(256, 256, 256, tile=(128, 128, 128), stages=2), 'narrow': Product(256, 64, 256, tile=(128, 64, 64)),
     'fragment': Product(256, 256, 256, fragment=True, tile=(128, 64, 64)), 'bias': Product(300, 264, 200, epilogue='bias'),
-    'gelu': Product(264, 200, 136, epilogue='gelu'), 'two_blocks': Product(2048, 1536, 256, tile=(64, 128, 64), warps=4, registers=128, stages=2),
-    'many_programs': Product(4096, 2304, 136),
+    'gelu': Product(264, 200, 136, epilogue='gelu'), 'unit': Product(264, 200, 136, epilogue='unit'), 'two_blocks': Product(2048, 1536, 256, tile=(64, 128, 64), warps=4, registers=128, stages=2),
+    'many_programs': Product(4096, 2304, 136), 'turns': Product(4096, 2304, 136, warps=4, teams=2),
+    'pair_a': Product(520, 776, 328, pairs='a'), 'pair_b': Product(520, 776, 328, pairs='b'),
+    'pair_turned': Product(520, 776, 328, pairs='b', at=True, bt=True, stages=2), 'pair_batched': Product(200, 136, 152, batch=5, pairs='a'),
+    'pair_turns': Product(4096, 2304, 136, warps=4, teams=2, pairs='b'), 'pair_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), pairs='b', stages=4),
+    'turns_short': Product(264, 200, 40, tile=(64, 128, 64), warps=4, teams=2),
+    'turns_deep': Product(1000, 1544, 1000, warps=4, teams=2, stages=5, epilogue='bias'),
 }
 # Their sums or rings are too large for an A100's multiprocessor.
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
+# Teams and pairs are Hopper's.
+HOPPER = ('turns', 'turns_short', 'turns_deep', 'pair_a', 'pair_b', 'pair_turned', 'pair_batched', 'pair_turns', 'pair_wide')

@@ -189,6 +189,19 @@ tsr_cuda_result cuFuncSetAttribute(struct CUfunc_st *function, tsr_cuda_enum att
     return attribute == TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? 0 : INVALID_VALUE;
 }
 
+/* Blocks of the last kernel run in pairs. */
+static unsigned cluster_of(const struct CUfunc_st *function) {
+    return (uintptr_t)function == 3 ? 2 : 1;
+}
+
+tsr_cuda_result cuFuncGetAttribute(int *value, tsr_cuda_enum attribute,
+                                   struct CUfunc_st *function) {
+    CHECK(cuFuncGetAttribute);
+    if (attribute != TSR_CUDA_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) return INVALID_VALUE;
+    *value = cluster_of(function) > 1 ? 2 : 0;
+    return 0;
+}
+
 tsr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CHECK(cuMemGetInfo_v2);
     *free_bytes = fake.free_bytes;
@@ -365,7 +378,7 @@ tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
     step launch = {.kind = LAUNCH, .kernel = (int)(uintptr_t)function - 1};
     unsigned count = argument_counts[launch.kernel];
     if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_y != 1 || block_z != 1 ||
-        !has_maps(parameters, launch.kernel))
+        grid_x % cluster_of(function) || !has_maps(parameters, launch.kernel))
         return INVALID_VALUE;
     for (unsigned i = 0; i < count; i++) launch.buffers[i] = *(void **)parameters[i];
     launch.fault = *(tsr_fault **)parameters[count];

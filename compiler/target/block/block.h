@@ -9,6 +9,13 @@
  * Both walk all programs of the block, so that copies run ahead of products by as many stages as
  * there are, also from one program to the next. A stage has two mbarriers: `full`, `empty`.
  *
+ * With two teams a block runs two programs side by side, each on computing warps of its own: while
+ * one multiplies, the other stores. They take turns at their loops of products, so that stages are
+ * used in the order they are filled.
+ *
+ * Blocks may run in pairs (clusters of two). Of what both copy, each copies half, to both; a stage
+ * is then filled when the computing warps of both blocks have released it.
+ *
  * Copies are those of the tensor memory accelerator where the target has it and all pitches are
  * multiples of 16 bytes, else each copying thread's own. Products are wgmma or mma.sync.
  */
@@ -27,14 +34,18 @@ enum {
 
 typedef struct tsr_ring {
     MlirValue value;
-    uint32_t offset; /* bytes, in shared memory */
+    uint32_t offset;     /* bytes, in shared memory */
+    uint32_t team_bytes; /* from one team's to the next one's; 0: all have the same */
     uint32_t stages, rows, columns, element_bytes;
-    bool swizzled;
+    bool swizzled, is_copied_to;
 } tsr_ring;
 
 typedef struct tsr_block {
-    uint32_t warps, groups; /* that compute */
+    uint32_t warps, groups;  /* that compute a program */
+    uint32_t teams;          /* programs that are computed at a time, 1 or 2 */
+    uint32_t program_stages; /* with two teams: what each program uses */
     bool has_wgmma, has_tma, uses_tma;
+    bool in_pairs;
     bool copies; /* the role being emitted */
     tsr_ring rings[TSR_BLOCK_RINGS_MAX];
     uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
@@ -42,7 +53,9 @@ typedef struct tsr_block {
     tsr_fatbin_map maps[TSR_FATBIN_MAPS_MAX];
     uint32_t map_count;
     LLVMValueRef shared;       /* i32: where shared memory begins */
-    LLVMValueRef thread, warp; /* i32, of the role; warp is the same in all its lanes */
+    LLVMValueRef thread, warp; /* i32, of the team; warp is the same in all its lanes */
+    LLVMValueRef team;         /* i32; the copying role has none */
+    LLVMValueRef rank;         /* i32: of the block in its pair */
     LLVMValueRef used;         /* memory of an i32: stages used so far */
     LLVMValueRef base;         /* i32: the same when the program began */
     LLVMValueRef deferred;     /* memory of an i32: 1 + the stage still to be released; 0: none */
@@ -68,6 +81,8 @@ LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
 void tsr_block_sync(tsr_emit *emit, bool of_group);
 
 const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value);
+/* Where the ring begins, the team's own if it has one. */
+LLVMValueRef tsr_block_ring_address(tsr_emit *emit, const tsr_ring *ring);
 /* Address of the matrix that `stage` (index) has in the ring. */
 LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef stage);
 /* Address of 16 bytes of a matrix at `at`: number `chunk` of row `row`, both i32. */
@@ -85,8 +100,10 @@ void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_release(tsr_emit *emit, MlirOperation op);
 /* The stage whose release waits for products, if there is one. */
 void tsr_block_release_deferred(tsr_emit *emit);
-/* A loop begins: what its rounds leave to each other. */
+/* Before a loop, in it as it begins (what its rounds leave to each other), and behind it. */
+void tsr_block_before_loop(tsr_emit *emit, MlirOperation loop);
 void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop);
+void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop);
 
 /* How a fragment "acc" lies in threads: register 4 (m * column_blocks + j) + 2 h + e of a thread is
  * element (row + step * m + 8 h, column + 8 j + e). */

@@ -47,6 +47,13 @@ static void wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity) {
     tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
 }
 
+LLVMValueRef tsr_block_ring_address(tsr_emit *emit, const tsr_ring *ring) {
+    LLVMValueRef from = tsr_block_add(emit, emit->block->shared, ring->offset);
+    if (!ring->team_bytes) return from;
+    LLVMValueRef own = tsr_block_mul(emit, emit->block->team, ring->team_bytes);
+    return LLVMBuildAdd(emit->builder, from, own, "");
+}
+
 LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef stage) {
     LLVMValueRef place;
     if (ring->stages == emit->block->stages && stage)
@@ -55,8 +62,7 @@ LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
         place = tsr_block_int(emit, 0);
     LLVMValueRef part =
         tsr_block_mul(emit, place, (int64_t)ring->rows * ring->columns * ring->element_bytes);
-    LLVMValueRef from = tsr_block_add(emit, emit->block->shared, ring->offset);
-    return LLVMBuildAdd(emit->builder, from, part, "");
+    return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, ring), part, "");
 }
 
 LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
@@ -90,11 +96,30 @@ void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op) {
         tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
 }
 
+/* Lane 0 arrives here, lane 1 of a pair's blocks at the other one's. */
+static void arrive_at_both(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef lane,
+                           LLVMValueRef condition) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntULT, lane, tsr_block_int(emit, 2), "");
+    if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
+    LLVMValueRef to = LLVMBuildXor(b, lane, emit->block->rank, "");
+    LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), ""), to};
+    tsr_block_asm(emit, NULL,
+                  "{ .reg .pred p; .reg .b32 a; setp.ne.b32 p, $1, 0; "
+                  "@p mapa.shared::cluster.u32 a, $0, $2; "
+                  "@p mbarrier.arrive.shared::cluster.b64 _, [a]; }",
+                  "r,r,r,~{memory}", args, 3);
+}
+
 /* One thread for each warp group, or without wgmma for each warp. `condition` may be NULL. */
 static void arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef condition) {
     LLVMBuilderRef b = emit->builder;
     int64_t threads = emit->block->has_wgmma ? TSR_BLOCK_GROUP : 32;
     LLVMValueRef lane = LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, threads - 1), "");
+    if (emit->block->in_pairs) {
+        arrive_at_both(emit, barrier, lane, condition);
+        return;
+    }
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
     LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), "")};
@@ -155,26 +180,34 @@ static void begin_stage(tsr_emit *emit, const position *at, uint32_t bytes) {
                   "r,r,~{memory}", args, 2);
 }
 
-/* One instruction for each 128 bytes of columns. */
+/* One instruction for each 128 bytes of columns. What a pair copies both, each copies half the rows
+ * of, to both. */
 static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
                        LLVMValueRef barrier) {
     LLVMBuilderRef b = emit->builder;
     size_t rank = tsr_op_operand_count(op) - 3;
     uint32_t box = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
-    uint32_t map = tsr_block_map(emit, tsr_op_operand(op, 0), ring->rows);
+    bool paired = emit->block->in_pairs && tsr_op_has(op, TSR_PAIRED_NAME);
+    uint32_t rows = paired ? ring->rows / 2 : ring->rows;
+    uint32_t map = tsr_block_map(emit, tsr_op_operand(op, 0), rows);
     char text[256], constraints[64] = "r,l,r";
+    LLVMValueRef first = tsr_block_int(emit, 0); /* row */
+    if (paired) {
+        first = tsr_block_mul(emit, emit->block->rank, rows);
+        to = LLVMBuildAdd(b, to, tsr_block_mul(emit, first, TSR_BLOCK_SWIZZLE_BYTES), "");
+    }
     size_t length = 0, used = 5;
     TSR_ASSERT(map != UINT32_MAX);
     length = (size_t)snprintf(text, sizeof text,
                               "cp.async.bulk.tensor.%zud.shared::cluster.global.mbarrier::"
-                              "complete_tx::bytes [$0], [$1, {",
-                              rank);
+                              "complete_tx::bytes%s [$0], [$1, {",
+                              rank, paired ? ".multicast::cluster" : "");
     for (size_t d = 0; d < rank; d++) {
         length +=
             (size_t)snprintf(text + length, sizeof text - length, "%s$%zu", d ? ", " : "", 3 + d);
         used += (size_t)snprintf(constraints + used, sizeof constraints - used, ",r");
     }
-    snprintf(text + length, sizeof text - length, "}], [$2];");
+    snprintf(text + length, sizeof text - length, "}], [$2]%s;", paired ? ", 3" : "");
     snprintf(constraints + used, sizeof constraints - used, ",~{memory}");
     for (uint32_t column = 0; column < ring->columns; column += box) {
         int64_t offset = (int64_t)(column / box) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
@@ -184,6 +217,7 @@ static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, L
             args[3 + d] =
                 LLVMBuildTrunc(b, tsr_emit_operand(emit, op, rank - d), tsr_block_i32(emit), "");
         args[3] = tsr_block_add(emit, args[3], column);
+        args[4] = LLVMBuildAdd(b, args[4], first, "");
         tsr_block_asm(emit, NULL, text, constraints, args, (unsigned)(3 + rank));
     }
 }

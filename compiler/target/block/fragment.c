@@ -392,8 +392,8 @@ static void store_through(tsr_emit *emit, const target *t, const tsr_layout *l,
     TSR_ASSERT(map != UINT32_MAX);
     LLVMValueRef group = LLVMBuildUDiv(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS), "");
     LLVMValueRef group_row = tsr_block_mul(emit, group, (int64_t)l->row_blocks * GROUP_ROWS);
-    LLVMValueRef from = tsr_block_add(emit, emit->block->shared, ring->offset);
-    from = LLVMBuildAdd(b, from, tsr_block_mul(emit, group_row, TSR_BLOCK_SWIZZLE_BYTES), "");
+    LLVMValueRef from = LLVMBuildAdd(b, tsr_block_ring_address(emit, ring),
+                                     tsr_block_mul(emit, group_row, TSR_BLOCK_SWIZZLE_BYTES), "");
     for (uint32_t m = 0; m < l->row_blocks; m++)
         for (uint32_t c = 0; c < boxes; c++, number++) {
             /* Where the last program ended is not known: its first box waits for all of it, unless

@@ -20,9 +20,11 @@ enum {
     MAP_ALIGN = 64,
     WARP_LANES = 32,
     GROUP_WARPS = TSR_BLOCK_GROUP / WARP_LANES,
-    PTX_KERNEL = 71, /* LLVM's number of the calling convention */
-    NAMED_COMPUTING = 8,
-    NAMED_GROUP = 1, /* and what follows: of each warp group */
+    PTX_KERNEL = 71,     /* LLVM's number of the calling convention */
+    NAMED_GROUP = 1,     /* and what follows: of each warp group */
+    NAMED_COMPUTING = 8, /* of each team */
+    NAMED_TURN = 10,     /* the same */
+    TEAMS_MAX = 2,
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
     COPY_REGISTERS = 24, /* of a thread that copies */
@@ -66,15 +68,16 @@ LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
 
 void tsr_block_sync(tsr_emit *emit, bool of_group) {
     const tsr_block *block = emit->block;
-    LLVMValueRef args[] = {
-        tsr_block_int(emit, NAMED_COMPUTING),
-        tsr_block_int(emit, of_group ? TSR_BLOCK_GROUP : (int64_t)block->warps * WARP_LANES)};
+    LLVMValueRef number = tsr_block_int(emit, 0);
     if (of_group && block->groups > 1)
-        args[0] = tsr_block_add(
-            emit, LLVMBuildUDiv(emit->builder, block->warp, tsr_block_int(emit, GROUP_WARPS), ""),
-            NAMED_GROUP);
-    else if (of_group)
-        args[0] = tsr_block_int(emit, NAMED_GROUP);
+        number = LLVMBuildUDiv(emit->builder, block->warp, tsr_block_int(emit, GROUP_WARPS), "");
+    if (block->teams > 1) {
+        LLVMValueRef first = tsr_block_mul(emit, block->team, of_group ? block->groups : 1);
+        number = LLVMBuildAdd(emit->builder, number, first, "");
+    }
+    LLVMValueRef args[] = {
+        tsr_block_add(emit, number, of_group ? NAMED_GROUP : NAMED_COMPUTING),
+        tsr_block_int(emit, of_group ? TSR_BLOCK_GROUP : (int64_t)block->warps * WARP_LANES)};
     tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
 }
 
@@ -108,14 +111,69 @@ static void add_ring(tsr_emit *emit, MlirOperation op) {
     TSR_ASSERT(known && block->ring_count < TSR_BLOCK_RINGS_MAX);
     tsr_ring *ring = &block->rings[block->ring_count++];
     *ring = (tsr_ring){.value = value,
-                       .offset = block->shared_bytes,
                        .stages = (uint32_t)dims[0],
                        .rows = (uint32_t)dims[1],
                        .columns = (uint32_t)dims[2],
                        .element_bytes = element_bytes(element),
                        .swizzled = strcmp(tsr_op_string(op, "swizzle"), "xor") == 0};
-    block->shared_bytes += ring->stages * ring->rows * ring->columns * ring->element_bytes;
-    block->shared_bytes = (block->shared_bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
+    uint32_t bytes = ring->stages * ring->rows * ring->columns * ring->element_bytes;
+    ring->team_bytes = (bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
+}
+
+/* Stages belong to no team, all else that is shared to one. */
+static void place_rings(tsr_block *block) {
+    for (uint32_t i = 0; i < block->ring_count; i++) {
+        tsr_ring *ring = &block->rings[i];
+        uint32_t bytes = ring->team_bytes;
+        if (ring->is_copied_to || block->teams == 1) ring->team_bytes = 0;
+        ring->offset = block->shared_bytes;
+        block->shared_bytes += ring->team_bytes ? bytes * block->teams : bytes;
+    }
+}
+
+/* Rounds of a loop whose bounds are constants; else 0. */
+static uint32_t count_rounds(MlirOperation loop) {
+    int64_t bounds[3];
+    for (size_t i = 0; i < 3; i++) {
+        MlirOperation owner = tsr_value_owner(tsr_op_operand(loop, i));
+        if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant") ||
+            !tsr_op_i64(owner, "value", &bounds[i]))
+            return 0;
+    }
+    if (bounds[1] <= bounds[0] || bounds[2] < 1) return 0;
+    return (uint32_t)((bounds[1] - bounds[0] - 1) / bounds[2] + 1);
+}
+
+/* Teams take turns at one loop of products, and know how many stages the other one uses in it. */
+static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
+    tsr_block *block = emit->block;
+    int64_t teams = 1;
+    uint32_t loops = 0;
+    tsr_op_i64(func, TSR_TEAMS_NAME, &teams);
+    block->teams = (uint32_t)teams;
+    if (teams == 1) return TSR_SUCCESS;
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (!tsr_op_is(op, "scf.for")) continue;
+        block->program_stages = count_rounds(op);
+        loops++;
+    }
+    if (teams != TEAMS_MAX || loops != 1 || !block->program_stages || !block->has_wgmma)
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' has %lld teams and %u loops, of %u rounds; expected %d, 1 and a number "
+             "known when it is built",
+             emit->kernel, (long long)teams, loops, block->program_stages, TEAMS_MAX);
+    return TSR_SUCCESS;
+}
+
+static tsr_ring *find_ring(tsr_block *block, MlirValue value) {
+    for (uint32_t i = 0; i < block->ring_count; i++)
+        if (mlirValueEqual(block->rings[i].value, value)) return &block->rings[i];
+    TSR_ASSERT(!"a ring that is not in the program");
+    return NULL;
+}
+
+const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value) {
+    return find_ring(emit->block, value);
 }
 
 static void scan(tsr_emit *emit, MlirBlock body) {
@@ -124,30 +182,23 @@ static void scan(tsr_emit *emit, MlirBlock body) {
         if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op));
         if (tsr_op_is(op, "tile.alloc_shared")) add_ring(emit, op);
         if (!tsr_op_is(op, "tile.async_copy")) continue;
-        const tsr_ring *ring =
-            tsr_block_ring(emit, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
+        tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
+        ring->is_copied_to = true;
         block->stages = ring->stages;
         if (!ring->swizzled || !tsr_block_is_mappable(tsr_op_operand(op, 0)))
             block->uses_tma = false;
     }
 }
 
-const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value) {
-    const tsr_block *block = emit->block;
-    for (uint32_t i = 0; i < block->ring_count; i++)
-        if (mlirValueEqual(block->rings[i].value, value)) return &block->rings[i];
-    TSR_ASSERT(!"a ring that is not in the program");
-    return NULL;
-}
-
 /* With one computing warp group each thread can have as many as there are; threads that copy by
  * themselves need more than they would be left. */
 static bool divides_registers(const tsr_block *block) {
-    return block->uses_tma && block->groups > 1;
+    return block->uses_tma && block->groups * block->teams > 1;
 }
 
 static uint32_t computing_registers(const tsr_block *block) {
-    uint32_t most = (FILE_REGISTERS / TSR_BLOCK_GROUP - COPY_REGISTERS) / block->groups / 8 * 8;
+    uint32_t groups = block->groups * block->teams;
+    uint32_t most = (FILE_REGISTERS / TSR_BLOCK_GROUP - COPY_REGISTERS) / groups / 8 * 8;
     uint32_t cap = block->registers / 8 * 8;
     if (most > SET_REGISTERS_MAX) most = SET_REGISTERS_MAX;
     return cap && cap < most ? cap : most;
@@ -156,13 +207,28 @@ static uint32_t computing_registers(const tsr_block *block) {
 /* Blocks that a multiprocessor has room for; with no cap on registers, one. */
 static uint32_t count_blocks(const tsr_block *block) {
     enum { BLOCKS_MAX = 4, SHARED_OF_BLOCK = 1024, SHARED = 233472 };
-    uint32_t threads = (block->groups + 1) * TSR_BLOCK_GROUP;
+    uint32_t threads = (block->groups * block->teams + 1) * TSR_BLOCK_GROUP;
     if (!block->registers || divides_registers(block)) return 1;
     uint32_t by_registers = FILE_REGISTERS / (block->registers * threads);
     uint32_t by_shared = SHARED / (block->shared_bytes + SHARED_OF_BLOCK);
     uint32_t blocks = by_registers < by_shared ? by_registers : by_shared;
     if (blocks > BLOCKS_MAX) blocks = BLOCKS_MAX;
     return blocks ? blocks : 1;
+}
+
+static tsr_result plan_pairs(tsr_emit *emit, MlirOperation func) {
+    tsr_block *block = emit->block;
+    int64_t size = 1, grid = 0;
+    tsr_op_i64(func, TSR_PAIRS_NAME, &size);
+    tsr_op_i64(func, "grid", &grid);
+    block->in_pairs = size > 1;
+    if (block->in_pairs && (size != 2 || grid % 2 || !block->uses_tma))
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' runs %lld at a time of %lld programs%s; expected 2 of an even number, "
+             "copied by the accelerator",
+             emit->kernel, (long long)size, (long long)grid,
+             block->uses_tma ? "" : ", copied by threads");
+    return TSR_SUCCESS;
 }
 
 static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *launch) {
@@ -177,6 +243,9 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->has_wgmma = block->has_tma = emit->target->arch == 90;
     block->uses_tma = block->has_tma;
     scan(emit, tsr_op_body(func));
+    TRY(emit->ctx, plan_teams(emit, func));
+    TRY(emit->ctx, plan_pairs(emit, func));
+    place_rings(block);
     block->full_at = block->shared_bytes;
     block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
     block->shared_bytes = block->empty_at + block->stages * BARRIER_BYTES;
@@ -184,7 +253,7 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
              emit->kernel, block->shared_bytes, emit->target->name, (long long)has->shared_bytes);
-    *launch = (tsr_fatbin_kernel){.threads = (block->groups + 1) * TSR_BLOCK_GROUP,
+    *launch = (tsr_fatbin_kernel){.threads = (block->groups * block->teams + 1) * TSR_BLOCK_GROUP,
                                   .programs = 1,
                                   .shared_bytes = block->shared_bytes,
                                   .blocks = count_blocks(block)};
@@ -265,6 +334,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     bool capped = emit->block->registers && !divides_registers(emit->block);
     snprintf(text, sizeof text, "%u", capped ? emit->block->registers : launch->blocks);
     set_text(emit, capped ? "nvvm.maxnreg" : "nvvm.minctasm", text);
+    if (emit->block->in_pairs) set_text(emit, "nvvm.cluster_dim", "2,1,1");
     set_text(emit, "target-cpu", emit->target->cpu);
     set_text(emit, "target-features", emit->target->features);
     for (unsigned i = 0; i < buffers; i++)
@@ -309,12 +379,21 @@ static LLVMValueRef is_zero(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildICmp(emit->builder, LLVMIntEQ, x, tsr_block_int(emit, 0), "");
 }
 
+/* All threads of a block, or of the pair. */
+static void sync_all(tsr_emit *emit) {
+    tsr_block_asm(emit, NULL,
+                  emit->block->in_pairs ? "barrier.cluster.arrive; barrier.cluster.wait;"
+                                        : "bar.sync 0;",
+                  "~{memory}", NULL, 0);
+}
+
 /* How many arrive at the barriers of a stage. */
 static void make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     const tsr_block *block = emit->block;
     LLVMBasicBlockRef first, rest;
     int64_t full = block->uses_tma ? 1 : TSR_BLOCK_GROUP;
     int64_t empty = block->has_wgmma ? block->groups : block->warps;
+    if (block->in_pairs) empty *= 2;
     branch_if(emit, is_zero(emit, thread), &first, &rest, "barriers");
     for (uint32_t s = 0; s < 2 * block->stages; s++) {
         LLVMValueRef args[] = {
@@ -326,7 +405,7 @@ static void make_barriers(tsr_emit *emit, LLVMValueRef thread) {
         tsr_block_asm(emit, NULL, "fence.mbarrier_init.release.cluster;", "~{memory}", NULL, 0);
     LLVMBuildBr(emit->builder, rest);
     LLVMPositionBuilderAtEnd(emit->builder, rest);
-    tsr_block_asm(emit, NULL, "bar.sync 0;", "~{memory}", NULL, 0);
+    sync_all(emit);
 }
 
 /* Copying threads give registers to those that compute. */
@@ -337,6 +416,46 @@ static void divide_registers(tsr_emit *emit) {
     snprintf(text, sizeof text, "setmaxnreg.%s.sync.aligned.u32 %u;", block->copies ? "dec" : "inc",
              block->copies ? COPY_REGISTERS : computing_registers(block));
     tsr_block_asm(emit, NULL, text, "", NULL, 0);
+}
+
+/* ---- turns of teams -------------------------------------------------------------------------- */
+
+static void turn(tsr_emit *emit, const char *text, LLVMValueRef team) {
+    const tsr_block *block = emit->block;
+    LLVMValueRef args[] = {tsr_block_add(emit, team, NAMED_TURN),
+                           tsr_block_int(emit, (int64_t)block->teams * block->warps * WARP_LANES)};
+    tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
+}
+
+/* Hands the turn to the other team. */
+static void give_turn(tsr_emit *emit) {
+    LLVMValueRef other =
+        LLVMBuildSub(emit->builder, tsr_block_int(emit, TEAMS_MAX - 1), emit->block->team, "");
+    turn(emit, "bar.arrive $0, $1;", other);
+}
+
+/* The first turn is team 0's. */
+static void open_turns(tsr_emit *emit) {
+    LLVMBasicBlockRef first, last;
+    branch_if(emit, is_zero(emit, emit->block->team), &first, &last, "first_turn");
+    LLVMBasicBlockRef begin = tsr_emit_block(emit, "turns");
+    LLVMBuildBr(emit->builder, begin);
+    LLVMPositionBuilderAtEnd(emit->builder, last);
+    give_turn(emit);
+    LLVMBuildBr(emit->builder, begin);
+    LLVMPositionBuilderAtEnd(emit->builder, begin);
+}
+
+static bool takes_turns(const tsr_block *block) { return block->teams > 1 && !block->copies; }
+
+void tsr_block_before_loop(tsr_emit *emit, MlirOperation loop) {
+    (void)loop; /* the one there is */
+    if (takes_turns(emit->block)) turn(emit, "bar.sync $0, $1;", emit->block->team);
+}
+
+void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop) {
+    (void)loop;
+    if (takes_turns(emit->block)) give_turn(emit);
 }
 
 /* All programs of the block, in the role that is set. */
@@ -351,7 +470,15 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     LLVMValueRef step =
         LLVMBuildZExt(b, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"), i64, "");
     LLVMValueRef limit = LLVMGetParam(emit->function, buffers + 2);
-    LLVMBuildStore(b, tsr_block_int(emit, 0), block->used);
+    LLVMValueRef used = tsr_block_int(emit, 0);
+    if (takes_turns(block)) {
+        LLVMValueRef team = LLVMBuildZExt(b, block->team, i64, "");
+        begin = LLVMBuildAdd(b, begin, LLVMBuildMul(b, team, step, ""), "");
+        step = LLVMBuildMul(b, step, tsr_emit_int(i64, block->teams), "");
+        used = tsr_block_mul(emit, block->team, block->program_stages);
+        open_turns(emit);
+    }
+    LLVMBuildStore(b, used, block->used);
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, limit, ""), loop, end);
@@ -362,6 +489,9 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     block->pending = block->stored = false;
     TRY(emit->ctx, tsr_emit_ops(emit, body));
     if (!block->copies) tsr_block_settle(emit, (MlirValue){NULL});
+    int64_t stages = (int64_t)block->teams * block->program_stages;
+    if (takes_turns(block))
+        LLVMBuildStore(b, tsr_block_add(emit, block->base, stages), block->used);
     LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, step, "");
     LLVMValueRef values[] = {begin, next};
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
@@ -393,6 +523,17 @@ static tsr_result emit_copying(tsr_emit *emit, MlirBlock body, LLVMValueRef thre
     return emit_role(emit, body, done);
 }
 
+/* Threads and warps are counted in their team. */
+static void join_team(tsr_emit *emit) {
+    LLVMBuilderRef b = emit->builder;
+    tsr_block *block = emit->block;
+    if (block->teams == 1) return;
+    block->team = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, block->warps), "team");
+    LLVMValueRef warps = tsr_block_mul(emit, block->team, block->warps);
+    block->warp = LLVMBuildSub(b, block->warp, warps, "");
+    block->thread = LLVMBuildSub(b, block->thread, tsr_block_mul(emit, warps, WARP_LANES), "");
+}
+
 static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMBuilderRef b = emit->builder;
     tsr_block *block = emit->block;
@@ -406,6 +547,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMValueRef lanes = tsr_block_int(emit, WARP_LANES);
     emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
+    if (block->in_pairs) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
     if (block->stages) make_barriers(emit, thread);
     done = tsr_emit_block(emit, "end");
     LLVMValueRef is_copying =
@@ -416,9 +558,12 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     block->copies = false;
     block->thread = tsr_block_add(emit, thread, -TSR_BLOCK_GROUP);
     block->warp = tsr_block_add(emit, warp, -GROUP_WARPS);
+    join_team(emit);
     divide_registers(emit);
     TRY(emit->ctx, emit_role(emit, body, done));
     LLVMPositionBuilderAtEnd(b, done);
+    /* A block's barriers are there as long as the other one arrives at them. */
+    if (block->in_pairs) sync_all(emit);
     LLVMBuildRetVoid(b);
     return TSR_SUCCESS;
 }

@@ -13,12 +13,12 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'gpu'))
 
 try:
-    from products import CASES, LARGE, source
+    from products import CASES, HOPPER, LARGE, source
 except ImportError as missing:
     print(f'skipped: {missing}')
     sys.exit(77)
 
-SHORT = ('tt', 'odd_t', 'tf32', 'fragment', 'three_groups', 'two_blocks', 'gelu')
+SHORT = ('tt', 'odd_t', 'tf32', 'fragment', 'three_groups', 'two_blocks', 'gelu', 'turns_deep', 'pair_turned')
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
         path = pathlib.Path(work) / 'kernel.mlir'
         for name in names:
             path.write_text(source(CASES[name], name), 'utf-8')
-            for target in ('cuda:sm_90a', *(['cuda:sm_80'] if name not in LARGE else [])):
+            for target in ('cuda:sm_90a', *(['cuda:sm_80'] if name not in LARGE + HOPPER else [])):
                 done = subprocess.run([sys.argv[1], target, 'code', str(path), f'{work}/code'], capture_output=True, text=True)
                 if done.returncode == 77:
                     print('skipped: there is no ptxas')
