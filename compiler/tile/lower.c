@@ -164,7 +164,7 @@ static tsr_result lower_group(tsr_tile_group *group) {
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
-    tsr_attr attrs[12] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+    tsr_attr attrs[16] = {{"sym_name", tsr_attr_make_string(context, group->name)},
                           {"grid", tsr_attr_make_i64(context, group->grid)}};
     size_t count = 2;
     if (group->tile_count)
@@ -174,6 +174,10 @@ static tsr_result lower_group(tsr_tile_group *group) {
         attrs[count++] = (tsr_attr){"warps", tsr_attr_make_i64(context, group->warps)};
     if (group->registers)
         attrs[count++] = (tsr_attr){"registers", tsr_attr_make_i64(context, group->registers)};
+    if (group->teams > 1)
+        attrs[count++] = (tsr_attr){TSR_TEAMS_NAME, tsr_attr_make_i64(context, group->teams)};
+    if (group->together > 1)
+        attrs[count++] = (tsr_attr){TSR_TOGETHER_NAME, tsr_attr_make_i64(context, group->together)};
     result = write_facts(group, attrs + count);
     if (result.code) {
         mlirRegionDestroy(body);

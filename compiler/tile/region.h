@@ -32,6 +32,7 @@ typedef struct tsr_tile_group {
     int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, where there is a choice */
     size_t tile_count;
     int64_t warps, registers; /* out: of tile.func; 0: none */
+    int64_t teams, together;  /* out: the same; see target.h */
 } tsr_tile_group;
 
 typedef struct tsr_space {

@@ -393,6 +393,20 @@ def Tile_MapOp : Tile_CheckedOp<"map", [AllTypesMatch<["value", "result"]>, Recu
   let assemblyFormat = "$value `at` `[` $row `,` $column `]` attr-dict `:` qualified(type($value)) $body";
 }
 
+def Tile_SumProgramsOp : Tile_CheckedOp<"sum_programs"> {
+  let summary = "the sum of a fragment over the programs that run together, a part of it for each";
+  let description = [{
+    `tile.sum_programs %x : !tile.fragment<128x128xf32, acc> -> !tile.fragment<128x32xf32, acc>`
+
+    With `tile.together = n` of the kernel, programs n i to n i + n - 1 run at the same time, and each
+    sums up the fragments of all of them, from the first program's on, for its part of the columns: the
+    first one for the first n-th of them, and so on. All of them come to it equally often.
+  }];
+  let arguments = (ins Tile_FragmentType:$value);
+  let results = (outs Tile_FragmentType:$result);
+  let assemblyFormat = "$value attr-dict `:` qualified(type($value)) `->` qualified(type($result))";
+}
+
 def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, HasParent<"MapOp">]> {
   let summary = "the result of tile.map's body";
   let description = [{

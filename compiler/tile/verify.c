@@ -474,6 +474,24 @@ static bool rule_map(MlirOperation op) {
                                "the body does not end with tile.yield of elements");
 }
 
+/* The kernel's programs that run together: 1, 2, 4 or 8. */
+static int64_t together_of(MlirOperation op) {
+    int64_t count = 1;
+    place p = find_place(op);
+    if (!mlirOperationIsNull(p.func)) tsr_op_i64(p.func, TSR_TOGETHER_NAME, &count);
+    return count;
+}
+
+static bool rule_sum_programs(MlirOperation op) {
+    matrix m = matrix_of(tsr_op_operand(op, 0)), part = matrix_of(tsr_op_result(op, 0));
+    if (!check_together(op) || !check_fragment(op, &m) || !check_fragment(op, &part)) return false;
+    if (!m.is_acc || !part.is_acc)
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected fragments \"acc\"");
+    return check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
+           check_equal(op, "columns of the sum and of all parts", m.columns,
+                       part.columns * together_of(op));
+}
+
 static bool rule_store_fragment(MlirOperation op) {
     matrix m = matrix_of(tsr_op_operand(op, 0));
     MlirValue buffer = tsr_op_operand(op, 1);

@@ -28,3 +28,18 @@ func.func @batched(%a: tensor<3x200x96xf16> {tessera.name = "ba"}, %b: tensor<3x
   %y = tessera.matmul %a, %b : tensor<3x200x96xf16>, tensor<3x96x136xf16> -> tensor<3x200x136xf16>
   return %y : tensor<3x200x136xf16>
 }
+func.func @deep(%a: tensor<200x5000xbf16> {tessera.name = "da"}, %b: tensor<5000x136xbf16> {tessera.name = "db"},
+                %c: tensor<136xbf16> {tessera.name = "dc"})
+    -> (tensor<200x136xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b : tensor<200x5000xbf16>, tensor<5000x136xbf16> -> tensor<200x136xbf16>
+  %y = tessera.add %m, %c : tensor<200x136xbf16>, tensor<136xbf16> -> tensor<200x136xbf16>
+  return %y : tensor<200x136xbf16>
+}
+func.func @large(%a: tensor<4096x512xbf16> {tessera.name = "la"}, %b: tensor<512x3072xbf16> {tessera.name = "lb"},
+                 %c: tensor<3072xbf16> {tessera.name = "lc"})
+    -> (tensor<4096x3072xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b : tensor<4096x512xbf16>, tensor<512x3072xbf16> -> tensor<4096x3072xbf16>
+  %s = tessera.add %m, %c : tensor<4096x3072xbf16>, tensor<3072xbf16> -> tensor<4096x3072xbf16>
+  %y = tessera.gelu %s {approximate = "tanh"} : tensor<4096x3072xbf16>
+  return %y : tensor<4096x3072xbf16>
+}

@@ -27,11 +27,16 @@ class Product:
     group: int = 16            # rows of programs that go together
     teams: int = 1             # programs that a block runs side by side
     pairs: str = ''            # 'a', 'b': what programs 2 i and 2 i + 1 both copy
+    split: int = 1             # programs that share K, and sum up
 
     @property
     def programs(self):
         rows, columns = self.grid
-        return rows * columns * max(self.batch, 1) * (2 if self.pairs else 1)
+        return rows * columns * max(self.batch, 1) * self.together
+
+    @property
+    def together(self):
+        return 2 if self.pairs else self.split
 
     @property
     def grid(self):
@@ -65,13 +70,13 @@ GELU = '''
 UNIT = '\n    %w = tile.gelu %u {tanh, tile.approximate} : vector<64xf32>'
 
 
-def epilogue(p, acc):
+def epilogue(p, acc, value, column):
     if not p.epilogue:
-        return '', '%acc'
+        return '', value
     result = '%u' if p.epilogue == 'bias' else '%w'
     after = {'bias': '', 'gelu': GELU, 'unit': UNIT}[p.epilogue]
     return f'''
-  %mapped = tile.map %acc at [%row, %column] : {acc} {{
+  %mapped = tile.map {value} at [%row, {column}] : {acc} {{
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
     %lim = arith.constant dense<{p.n - 1}> : vector<64xindex>
     %jj = arith.minsi %j, %lim : vector<64xindex>
@@ -100,14 +105,22 @@ def source(p, name):
     transposes = ', '.join(n for n, on in (('transpose_a', p.at), ('transpose_b', p.bt)) if on)
     transposes = f' {{{transposes}}}' if transposes else ''
     ring = f'\n  %rc = tile.alloc_shared swizzle = "xor" : {c_ring}' if p.through else ''
-    mapped, value = epilogue(p, acc)
+    part = f'!tile.fragment<{bm}x{bn // p.split}xf32, acc>'
+    summed, column = '', '%column'
+    if p.split > 1:
+        summed, column = f'''
+  %part = tile.sum_programs %acc : {acc} -> {part}
+  %wide = arith.constant {bn // p.split} : index
+  %own = arith.muli %rank, %wide : index
+  %first_column = arith.addi %column, %own : index''', '%first_column'
+    mapped, value = epilogue(p, part, '%part' if p.split > 1 else '%acc', column)
     load = f'\n    %f = tile.load_shared %ra stage %k : {a_ring} -> {fragment}' if p.fragment else ''
     caps = f' registers {p.registers}' if p.registers else ''
     group = max(1, min(p.group, rows))
     options = f', tile.teams = {p.teams} : i64' if p.teams > 1 else ''
-    options += ', tile.pairs = 2 : i64' if p.pairs else ''
+    options += f', tile.together = {p.together} : i64' if p.together > 1 else ''
     a_both, b_both = (' {tile.paired}' if p.pairs == x else '' for x in 'ab')
-    number, place = '%pid', '%tr = arith.addi %pm, %c0 : index\n  %tc = arith.addi %pc, %c0 : index'
+    number, place = '%pid' if p.split == 1 else '%pair', '%tr = arith.addi %pm, %c0 : index\n  %tc = arith.addi %pc, %c0 : index'
     if p.pairs:
         number = '%pair'
         twice, plain = ('%pm', '%pc') if p.pairs == 'b' else ('%pc', '%pm')
@@ -130,7 +143,15 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %cgroup = arith.constant {group} : index
   %zero = arith.constant 0.0 : f32
   %pid = tile.program_id
-  %pair = arith.divui %pid, %c2 : index
+  %ctogether = arith.constant {p.together} : index
+  %csplit = arith.constant {p.split} : index
+  %pair = arith.divui %pid, %ctogether : index
+  %rank = arith.remui %pid, %csplit : index
+  %t0 = arith.muli %rank, %steps : index
+  %low = arith.divui %t0, %csplit : index
+  %t1 = arith.addi %t0, %steps : index
+  %high = arith.divui %t1, %csplit : index
+  %count = arith.subi %high, %low : index
   %z = arith.divui {number}, %plane : index
   %q0 = arith.remui {number}, %plane : index
   %g = arith.divui %q0, %band : index
@@ -147,16 +168,17 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %ra = tile.alloc_shared swizzle = "xor" : {a_ring}
   %rb = tile.alloc_shared swizzle = "xor" : {b_ring}{ring}
   %none = tile.fill %zero : f32 -> {acc}
-  %acc = scf.for %k = %c0 to %steps step %c1 iter_args(%s = %none) -> ({acc}) {{
-    %kk = arith.muli %k, %cbk : index
+  %acc = scf.for %k = %c0 to {'%count' if p.split > 1 else '%steps'} step %c1 iter_args(%s = %none) -> ({acc}) {{
+    %kn = arith.addi %k, {'%low' if p.split > 1 else '%c0'} : index
+    %kk = arith.muli %kn, %cbk : index
     tile.async_copy %a[{a_index}], %ra stage %k{a_both} : {a_type}, {a_ring}
     tile.async_copy %b[{b_index}], %rb stage %k{b_both} : {b_type}, {b_ring}
     tile.wait_async stage %k{load}
     %t = tile.mma {'%f' if p.fragment else '%ra'}, %rb, %s stage %k{transposes} : {fragment if p.fragment else a_ring}, {b_ring}, {acc}
     tile.release stage %k
     scf.yield %t : {acc}
-  }}{mapped}
-  tile.store_fragment {value}, %c[{at}%row, %column]{' through %rc' if p.through else ''} : {acc}, {c_type}{f', {c_ring}' if p.through else ''}
+  }}{summed}{mapped}
+  tile.store_fragment {value}, %c[{at}%row, {column}]{' through %rc' if p.through else ''} : {part}, {c_type}{f', {c_ring}' if p.through else ''}
   tile.return
 }}
 '''
@@ -223,10 +245,14 @@ CASES = {
     'pair_a': Product(520, 776, 328, pairs='a'), 'pair_b': Product(520, 776, 328, pairs='b'),
     'pair_turned': Product(520, 776, 328, pairs='b', at=True, bt=True, stages=2), 'pair_batched': Product(200, 136, 152, batch=5, pairs='a'),
     'pair_turns': Product(4096, 2304, 136, warps=4, teams=2, pairs='b'), 'pair_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), pairs='b', stages=4),
+    'split': Product(200, 264, 1000, split=4, through=False), 'split_8': Product(136, 176, 3000, split=8, through=False, epilogue='bias'),
+    'split_short': Product(72, 88, 136, tile=(64, 64, 64), warps=4, split=4, through=False), 'split_through': Product(512, 512, 520, split=2),
+    'split_many': Product(2048, 1536, 200, tile=(64, 128, 64), warps=4, split=8, through=False), 'split_batched': Product(72, 136, 520, batch=3, at=True, split=4, through=False),
     'turns_short': Product(264, 200, 40, tile=(64, 128, 64), warps=4, teams=2),
     'turns_deep': Product(1000, 1544, 1000, warps=4, teams=2, stages=5, epilogue='bias'),
 }
 # Their sums or rings are too large for an A100's multiprocessor.
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
 # Teams and pairs are Hopper's.
-HOPPER = ('turns', 'turns_short', 'turns_deep', 'pair_a', 'pair_b', 'pair_turned', 'pair_batched', 'pair_turns', 'pair_wide')
+HOPPER = ('split', 'split_8', 'split_short', 'split_through', 'split_many', 'split_batched',
+          'turns', 'turns_short', 'turns_deep', 'pair_a', 'pair_b', 'pair_turned', 'pair_batched', 'pair_turns', 'pair_wide')

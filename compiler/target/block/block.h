@@ -45,7 +45,8 @@ typedef struct tsr_block {
     uint32_t teams;          /* programs that are computed at a time, 1 or 2 */
     uint32_t program_stages; /* with two teams: what each program uses */
     bool has_wgmma, has_tma, uses_tma;
-    bool in_pairs;
+    uint32_t together; /* blocks, with a program each */
+    bool in_pairs;     /* that copy for each other */
     bool copies; /* the role being emitted */
     tsr_ring rings[TSR_BLOCK_RINGS_MAX];
     uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
@@ -55,7 +56,9 @@ typedef struct tsr_block {
     LLVMValueRef shared;       /* i32: where shared memory begins */
     LLVMValueRef thread, warp; /* i32, of the team; warp is the same in all its lanes */
     LLVMValueRef team;         /* i32; the copying role has none */
-    LLVMValueRef rank;         /* i32: of the block in its pair */
+    LLVMValueRef rank;         /* i32: of the block among those that run together */
+    LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
+    uint32_t exchange_at, exchange_bytes, written_at, read_at; /* for them, in shared memory */
     LLVMValueRef used;         /* memory of an i32: stages used so far */
     LLVMValueRef base;         /* i32: the same when the program began */
     LLVMValueRef deferred;     /* memory of an i32: 1 + the stage still to be released; 0: none */
@@ -124,6 +127,10 @@ LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low
                               LLVMValueRef high);
 /* After it the registers of a fragment are those of the sum. */
 void tsr_block_settle(tsr_emit *emit, MlirValue fragment);
+
+/* sum.c */
+void tsr_block_plan_sum(tsr_block *block, MlirOperation op);
+void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op);
 
 void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op);

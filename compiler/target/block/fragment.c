@@ -334,9 +334,11 @@ void tsr_block_emit_stored(tsr_emit *emit) {
     first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
 }
 
-/* 64 rows x 64 columns to shared memory: 16 rows of each warp, four matrices at a time. */
-static void put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef box,
-                    LLVMValueRef *values) {
+/* 64 rows x 64 columns to shared memory, `at` bytes behind the ring: 16 rows of each warp, four
+ * matrices at a time. The addresses are the same for all boxes, but for `at`. */
+static void put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                    int64_t at, LLVMValueRef *values) {
+    char text[96];
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
     LLVMValueRef warp_row = tsr_block_mul(
@@ -348,13 +350,14 @@ static void put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVM
     LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
     for (unsigned p = 0; p < 4; p++) {
         LLVMValueRef args[5] = {
-            tsr_block_chunk(emit, ring, box, row, tsr_block_add(emit, half, 2 * (int64_t)p))};
+            tsr_block_chunk(emit, ring, from, row, tsr_block_add(emit, half, 2 * (int64_t)p))};
         for (unsigned i = 0; i < 4; i++)
             args[1 + i] =
                 tsr_block_narrow(emit, element, values[8 * p + 2 * i], values[8 * p + 2 * i + 1]);
-        tsr_block_asm(emit, NULL,
-                      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};",
-                      "r,r,r,r,r,~{memory}", args, 5);
+        snprintf(text, sizeof text,
+                 "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
+                 (long long)at);
+        tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 5);
     }
 }
 
@@ -406,7 +409,7 @@ static void store_through(tsr_emit *emit, const target *t, const tsr_layout *l,
                      number || evenly ? ring->stages - 1 : 0);
             first_thread(emit, text, "~{memory}", NULL, 0);
             tsr_block_sync(emit, true);
-            put_box(emit, ring, t->element, box,
+            put_box(emit, ring, t->element, from, at,
                     values +
                         (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS);
             tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);

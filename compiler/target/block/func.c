@@ -181,9 +181,11 @@ static void scan(tsr_emit *emit, MlirBlock body) {
     TSR_FOR_EACH_OP(op, body) {
         if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op));
         if (tsr_op_is(op, "tile.alloc_shared")) add_ring(emit, op);
+        if (tsr_op_is(op, "tile.sum_programs")) tsr_block_plan_sum(block, op);
         if (!tsr_op_is(op, "tile.async_copy")) continue;
         tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
         ring->is_copied_to = true;
+        if (tsr_op_has(op, TSR_PAIRED_NAME)) block->in_pairs = true;
         block->stages = ring->stages;
         if (!ring->swizzled || !tsr_block_is_mappable(tsr_op_operand(op, 0)))
             block->uses_tma = false;
@@ -216,18 +218,27 @@ static uint32_t count_blocks(const tsr_block *block) {
     return blocks ? blocks : 1;
 }
 
-static tsr_result plan_pairs(tsr_emit *emit, MlirOperation func) {
+static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
     tsr_block *block = emit->block;
-    int64_t size = 1, grid = 0;
-    tsr_op_i64(func, TSR_PAIRS_NAME, &size);
+    int64_t count = 1, grid = 0;
+    tsr_op_i64(func, TSR_TOGETHER_NAME, &count);
     tsr_op_i64(func, "grid", &grid);
-    block->in_pairs = size > 1;
-    if (block->in_pairs && (size != 2 || grid % 2 || !block->uses_tma))
+    block->together = (uint32_t)count;
+    bool fits = count == 1 || count == 2 || count == 4 || count == 8;
+    if (!fits || grid % count || (count > 1 && !block->has_wgmma))
         FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' runs %lld at a time of %lld programs%s; expected 2 of an even number, "
-             "copied by the accelerator",
-             emit->kernel, (long long)size, (long long)grid,
-             block->uses_tma ? "" : ", copied by threads");
+             "kernel '%s' runs %lld at a time of %lld programs; expected 1, or on 'sm_90a' 2, 4 or "
+             "8 of a multiple of it",
+             emit->kernel, (long long)count, (long long)grid);
+    if (block->exchange_bytes && block->teams > 1)
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,
+             block->teams);
+    if (block->in_pairs && (count != 2 || !block->uses_tma))
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' has paired copies, %lld programs at a time%s; expected 2, and rows of "
+             "whole 16 bytes",
+             emit->kernel, (long long)count, block->uses_tma ? "" : ", rows of odd size");
     return TSR_SUCCESS;
 }
 
@@ -244,11 +255,15 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->uses_tma = block->has_tma;
     scan(emit, tsr_op_body(func));
     TRY(emit->ctx, plan_teams(emit, func));
-    TRY(emit->ctx, plan_pairs(emit, func));
+    TRY(emit->ctx, plan_together(emit, func));
     place_rings(block);
+    block->exchange_at = block->shared_bytes;
+    block->shared_bytes += block->exchange_bytes;
     block->full_at = block->shared_bytes;
     block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
-    block->shared_bytes = block->empty_at + block->stages * BARRIER_BYTES;
+    block->written_at = block->empty_at + block->stages * BARRIER_BYTES;
+    block->read_at = block->written_at + BARRIER_BYTES;
+    block->shared_bytes = block->read_at + BARRIER_BYTES;
     const tsr_feature *has = tsr_feature_find(emit->target->cpu);
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
@@ -334,7 +349,10 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     bool capped = emit->block->registers && !divides_registers(emit->block);
     snprintf(text, sizeof text, "%u", capped ? emit->block->registers : launch->blocks);
     set_text(emit, capped ? "nvvm.maxnreg" : "nvvm.minctasm", text);
-    if (emit->block->in_pairs) set_text(emit, "nvvm.cluster_dim", "2,1,1");
+    if (emit->block->together > 1) {
+        snprintf(text, sizeof text, "%u,1,1", emit->block->together);
+        set_text(emit, "nvvm.cluster_dim", text);
+    }
     set_text(emit, "target-cpu", emit->target->cpu);
     set_text(emit, "target-features", emit->target->features);
     for (unsigned i = 0; i < buffers; i++)
@@ -379,11 +397,11 @@ static LLVMValueRef is_zero(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildICmp(emit->builder, LLVMIntEQ, x, tsr_block_int(emit, 0), "");
 }
 
-/* All threads of a block, or of the pair. */
+/* All threads of a block, or of those that run together. */
 static void sync_all(tsr_emit *emit) {
     tsr_block_asm(emit, NULL,
-                  emit->block->in_pairs ? "barrier.cluster.arrive; barrier.cluster.wait;"
-                                        : "bar.sync 0;",
+                  emit->block->together > 1 ? "barrier.cluster.arrive; barrier.cluster.wait;"
+                                            : "bar.sync 0;",
                   "~{memory}", NULL, 0);
 }
 
@@ -395,10 +413,13 @@ static void make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     int64_t empty = block->has_wgmma ? block->groups : block->warps;
     if (block->in_pairs) empty *= 2;
     branch_if(emit, is_zero(emit, thread), &first, &rest, "barriers");
-    for (uint32_t s = 0; s < 2 * block->stages; s++) {
+    for (uint32_t s = 0; s < 2 * block->stages + 2; s++) {
+        int64_t arrivals = s < block->stages       ? full
+                           : s < 2 * block->stages ? empty
+                                                   : (int64_t)block->together;
         LLVMValueRef args[] = {
             tsr_block_add(emit, block->shared, block->full_at + s * BARRIER_BYTES),
-            tsr_block_int(emit, s < block->stages ? full : empty)};
+            tsr_block_int(emit, arrivals)};
         tsr_block_asm(emit, NULL, "mbarrier.init.shared.b64 [$0], $1;", "r,r,~{memory}", args, 2);
     }
     if (block->has_tma)
@@ -542,12 +563,14 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMPositionBuilderAtEnd(b, emit->entry);
     block->used = LLVMBuildAlloca(b, tsr_block_i32(emit), "used");
     block->deferred = LLVMBuildAlloca(b, tsr_block_i32(emit), "deferred");
+    block->sums = LLVMBuildAlloca(b, tsr_block_i32(emit), "sums");
+    LLVMBuildStore(b, tsr_block_int(emit, 0), block->sums);
     block->shared = find_shared(emit);
     LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
     LLVMValueRef lanes = tsr_block_int(emit, WARP_LANES);
     emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
-    if (block->in_pairs) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
+    if (block->together > 1) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
     if (block->stages) make_barriers(emit, thread);
     done = tsr_emit_block(emit, "end");
     LLVMValueRef is_copying =
@@ -563,7 +586,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     TRY(emit->ctx, emit_role(emit, body, done));
     LLVMPositionBuilderAtEnd(b, done);
     /* A block's barriers are there as long as the other one arrives at them. */
-    if (block->in_pairs) sync_all(emit);
+    if (block->together > 1) sync_all(emit);
     LLVMBuildRetVoid(b);
     return TSR_SUCCESS;
 }
@@ -618,6 +641,7 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
                 {"tile.mma", COMPUTING, tsr_block_emit_mma},
                 {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
                 {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
+                {"tile.sum_programs", COMPUTING, tsr_block_emit_sum},
                 {"tile.store_fragment", COMPUTING, tsr_block_emit_store}};
     bool copies = emit->block->copies;
     *out_known = true;

@@ -2,12 +2,15 @@
  *
  * Kernel family of products on matrix units: one program computes one tile,
  *
- *     sum = 0
+ *     sum = 0, or what is added to all rows
  *     for each step of K
  *         begin to copy a part of A and a part of B to the next stage
  *         wait for it; sum += A B; release it
  *     what follows the product, elementwise
  *     store
+ *
+ * Where there are few tiles and K is long, programs that run together have a part of K each, sum
+ * up, and store a part of the columns each.
  *
  * Programs that follow each other lie in bands of rows, so that those that run at a time share
  * parts of A and of B in the second-level cache.
@@ -25,14 +28,16 @@ typedef struct product {
     tsr_tile_builder *b;
     tsr_region after;
     tsr_node *given;
-    tsr_space space;     /* [batch,] rows, columns: what the views of `after` lie over */
-    tsr_space whole;     /* of the result */
-    bool at, bt, merged; /* the batch's matrices are rows of one */
+    tsr_node *summed, *addend; /* given + addend, which is the same in all rows; NULL: none */
+    tsr_space space;           /* [batch,] rows, columns: what the views of `after` lie over */
+    tsr_space whole;           /* of the result */
+    bool at, bt, merged;       /* the batch's matrices are rows of one */
     tsr_dtype dtype;
     MlirValue a, b_buffer; /* of two dimensions, or three with a batch */
     tsr_product_shape shape;
     tsr_product_tile tile;
     MlirValue batch_index, row, column; /* of the program */
+    MlirValue rank;                     /* of those that share K */
 } product;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -69,6 +74,8 @@ static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {
     if (a_dims[!p->at] != b_dims[p->bt] || !has_whole_batch(p, a)) return false;
     p->shape.batch = 1;
     for (uint32_t d = 0; d + 2 < p->whole.rank; d++) p->shape.batch *= p->whole.dims[d];
+    p->shape.a_pitch = (int64_t)a_dims[1];
+    p->shape.b_pitch = (int64_t)b_dims[1];
     p->merged = b->rank == 2 && !p->at;
     if (b->rank == 2 && !p->merged && p->shape.batch != 1) return false;
     if (b->rank > 2 && !has_whole_batch(p, b)) return false;
@@ -97,6 +104,50 @@ static bool narrow_view(const product *p, tsr_view *view) {
     return true;
 }
 
+static uint32_t work_of(const tsr_node *node) {
+    static const char *const simple[] = {"tessera.add", "tessera.sub", "tessera.mul",
+                                         "tessera.max", "tessera.min", "tessera.relu"};
+    if (tsr_op_is(node->op, "tessera.cast")) return 0;
+    for (size_t i = 0; i < sizeof simple / sizeof simple[0]; i++)
+        if (tsr_op_is(node->op, simple[i])) return 1;
+    return 3;
+}
+
+/* The one op that uses the node, or NULL. */
+static tsr_node *find_user(const product *p, const tsr_node *node) {
+    tsr_node *user = NULL;
+    for (uint32_t i = 0; i < p->after.result_count; i++)
+        if (p->after.results[i] == node) return NULL;
+    for (uint32_t i = 0; i < p->after.node_count; i++)
+        for (uint32_t k = 0; k < p->after.nodes[i]->operand_count; k++) {
+            if (p->after.nodes[i]->operands[k] != node) continue;
+            if (user) return NULL;
+            user = p->after.nodes[i];
+        }
+    return user;
+}
+
+/* The one op that uses the node, behind casts, which change nothing here: values are f32. */
+static tsr_node *find_reader(const product *p, const tsr_node *node) {
+    tsr_node *user = find_user(p, node);
+    while (user && tsr_op_is(user->op, "tessera.cast")) user = find_user(p, user);
+    return user;
+}
+
+/* Is what follows the product alone an addition of a view that is the same in all rows? */
+static void find_addend(product *p) {
+    tsr_node *reader = find_reader(p, p->given);
+    if (!reader || !tsr_op_is(reader->op, "tessera.add")) return;
+    for (uint32_t i = 0; i < p->after.node_count; i++) {
+        tsr_node *node = p->after.nodes[i];
+        if (node->kind != TSR_NODE_VIEW || node->view.strides[p->space.rank - 2] ||
+            find_reader(p, node) != reader)
+            continue;
+        p->summed = reader;
+        p->addend = node;
+    }
+}
+
 static tsr_result read_after(product *p, bool *out_taken) {
     tsr_tile_group *group = p->group;
     TRY(group->ctx, tsr_region_init(group, group->returned, group->output_count,
@@ -105,13 +156,14 @@ static tsr_result read_after(product *p, bool *out_taken) {
     for (uint32_t i = 0; i < p->after.node_count; i++) {
         tsr_node *node = p->after.nodes[i];
         if (node->kind == TSR_NODE_GIVEN) p->given = node;
-        if (node->kind == TSR_NODE_OP) p->shape.work++;
+        if (node->kind == TSR_NODE_OP) p->shape.work += work_of(node);
         if (node->kind == TSR_NODE_PLACE ||
             (node->kind != TSR_NODE_SPLAT && tsr_tile_compute_dtype(node->dtype) != TSR_DTYPE_F32))
             *out_taken = false;
         if (node->kind == TSR_NODE_VIEW && !narrow_view(p, &node->view)) *out_taken = false;
     }
     if (!p->given) *out_taken = false;
+    if (*out_taken) find_addend(p);
     return TSR_SUCCESS;
 }
 
@@ -188,8 +240,12 @@ static void place_program(product *p) {
     int64_t rows = divide_up(p->shape.m, p->tile.rows);
     int64_t columns = divide_up(p->shape.n, p->tile.columns);
     int64_t band = BAND_ROWS / p->tile.rows < rows ? BAND_ROWS / p->tile.rows : rows;
-    p->group->grid = rows * columns * p->shape.batch;
+    p->group->grid = rows * columns * p->shape.batch * p->tile.parts;
     MlirValue pid = tsr_tile_program_id(b);
+    if (p->tile.parts > 1) {
+        p->rank = tsr_tile_rem(b, pid, p->tile.parts);
+        pid = tsr_tile_div(b, pid, p->tile.parts);
+    }
     p->batch_index = tsr_tile_div(b, pid, rows * columns);
     MlirValue rest = p->shape.batch > 1 ? tsr_tile_rem(b, pid, rows * columns) : pid;
     MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, rest, band * columns), band);
@@ -213,39 +269,6 @@ static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, 
     operands[count++] = ring;
     operands[count++] = stage;
     build_none(p, "tile.async_copy", operands, count);
-}
-
-static MlirValue multiply(product *p) {
-    tsr_tile_builder *b = p->b;
-    const tsr_product_tile *t = &p->tile;
-    const tsr_product_shape *s = &p->shape;
-    int64_t dims[2] = {t->rows, t->columns};
-    MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
-    MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
-    MlirValue a = view(p, p->a, p->at ? s->k : s->m, p->at ? s->m : s->k);
-    MlirValue bb = view(p, p->b_buffer, p->bt ? s->n : s->k, p->bt ? s->k : s->n);
-    MlirValue ra =
-        make_ring(p, t->stages, p->at ? t->depth : t->rows, p->at ? t->rows : t->depth, p->dtype);
-    MlirValue rb = make_ring(p, t->stages, p->bt ? t->columns : t->depth,
-                             p->bt ? t->depth : t->columns, p->dtype);
-    MlirValue zero = tsr_tile_float(b, f32, 0), sum = build(p, "tile.fill", &zero, 1, type, NULL);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
-                        tsr_tile_index(b, divide_up(s->k, t->depth)), 1, 1, &sum);
-    MlirValue k = tsr_tile_mul(b, loop.index, t->depth);
-    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index);
-    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index);
-    build_none(p, "tile.wait_async", &loop.index, 1);
-    MlirValue operands[] = {ra, rb, loop.carried[0], loop.index};
-    MlirAttribute unit = tsr_attr_make_unit(b->at.context);
-    tsr_attr attrs[3] = {{0}};
-    size_t count = 0;
-    if (p->at) attrs[count++] = (tsr_attr){"transpose_a", unit};
-    if (p->bt) attrs[count++] = (tsr_attr){"transpose_b", unit};
-    MlirValue next = build(p, "tile.mma", operands, 4, type, attrs);
-    build_none(p, "tile.release", &loop.index, 1);
-    tsr_tile_loop_end(b, &loop, &next);
-    return loop.carried[0];
 }
 
 /* ---- what follows ---------------------------------------------------------------------------- */
@@ -281,33 +304,38 @@ static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, Mlir
                : value;
 }
 
+/* What the sums began with is in them. */
+static bool leads_to_sum(const product *p, const tsr_node *node) {
+    return p->summed && (node == p->summed || find_reader(p, node) == p->summed);
+}
+
 static void compute(product *p, MlirValue row, MlirValue column, MlirValue sum) {
     tsr_tile_builder *b = p->b;
-    row = inside(p, row, p->shape.m, p->tile.rows);
-    column = inside(p, column, p->shape.n, p->tile.columns);
     for (uint32_t i = 0; i < p->after.node_count; i++) {
         tsr_node *node = p->after.nodes[i];
         MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
         if (node->kind == TSR_NODE_GIVEN) node->value = sum;
         if (node->kind == TSR_NODE_SPLAT)
             node->value = tsr_tile_splat(b, tsr_splat_value(b, node), LANES);
-        if (node->kind == TSR_NODE_VIEW) node->value = load_view(p, node, row, column);
-        if (node->kind != TSR_NODE_OP) continue;
+        if (node->kind == TSR_NODE_VIEW && node != p->addend)
+            node->value = load_view(p, node, row, column);
+        if (node == p->summed) node->value = sum;
+        if (node->kind != TSR_NODE_OP || leads_to_sum(p, node)) continue;
         for (uint32_t k = 0; k < node->operand_count; k++) operands[k] = node->operands[k]->value;
         node->value = tsr_element_build(b, node->op, operands);
     }
 }
 
 /* Functions of the body may be the device's own. */
-static void allow_approximation(product *p, MlirBlock body, tsr_dtype stored) {
-    if (!tsr_dtype_is_narrow(stored)) return;
+static void allow_approximation(product *p, MlirBlock body) {
     TSR_FOR_EACH_OP(op, body) {
         if (strncmp(tsr_op_name(op), "math.", 5) == 0 || tsr_op_is(op, "tile.gelu"))
             tsr_op_set(op, TSR_APPROXIMATE_NAME, tsr_attr_make_unit(p->b->at.context));
     }
 }
 
-static MlirValue map(product *p, MlirValue sum, uint32_t output) {
+/* `result` at each element; `sum` is what is given, or with the addend in it. */
+static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     tsr_tile_builder *b = p->b;
     MlirType index = tsr_tile_vector_type(tsr_tile_index_type(b), LANES);
     MlirType types[] = {index, index, tsr_tile_value_type(b, TSR_DTYPE_F32, LANES)};
@@ -315,12 +343,16 @@ static MlirValue map(product *p, MlirValue sum, uint32_t output) {
     MlirBlock body = mlirBlockCreate(3, types, locations), outer = b->at.block;
     b->at.block = body;
     b->wide = true;
-    compute(p, mlirBlockGetArgument(body, 0), mlirBlockGetArgument(body, 1),
-            mlirBlockGetArgument(body, 2));
-    build_none(p, "tile.yield", &p->after.results[output]->value, 1);
+    MlirValue row = inside(p, mlirBlockGetArgument(body, 0), p->shape.m, p->tile.rows);
+    MlirValue column = inside(p, mlirBlockGetArgument(body, 1), p->shape.n, p->tile.columns);
+    if (result == p->addend)
+        result->value = load_view(p, result, row, column);
+    else
+        compute(p, row, column, mlirBlockGetArgument(body, 2));
+    build_none(p, "tile.yield", &result->value, 1);
     b->wide = false;
     b->at.block = outer;
-    allow_approximation(p, body, p->group->types[p->group->input_count + output].dtype);
+    if (tsr_dtype_is_narrow(result->dtype)) allow_approximation(p, body);
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, body);
     MlirValue operands[] = {sum, p->row, p->column};
@@ -333,6 +365,68 @@ static MlirValue map(product *p, MlirValue sum, uint32_t output) {
                                                         .region_count = 1,
                                                         .regions = &region});
     return tsr_op_result(op, 0);
+}
+
+/* ---- the product ------------------------------------------------------------------------------
+ */
+
+/* The steps of K that are this program's. */
+static void share_steps(product *p, int64_t steps, MlirValue *out_first, MlirValue *out_count) {
+    tsr_tile_builder *b = p->b;
+    int64_t parts = p->tile.parts;
+    *out_first = tsr_tile_index(b, 0);
+    *out_count = tsr_tile_index(b, steps);
+    if (parts == 1) return;
+    MlirValue begin = tsr_tile_mul(b, p->rank, steps);
+    MlirValue end = tsr_tile_add(b, begin, tsr_tile_index(b, steps));
+    *out_first = tsr_tile_div(b, begin, parts);
+    *out_count = tsr_tile_sub(b, tsr_tile_div(b, end, parts), *out_first);
+}
+
+/* This program's part of the columns of what those that share K have summed up. */
+static MlirValue sum_parts(product *p, MlirValue sum) {
+    tsr_tile_builder *b = p->b;
+    int64_t dims[2] = {p->tile.rows, p->tile.columns / p->tile.parts};
+    if (p->tile.parts == 1) return sum;
+    p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, p->rank, dims[1]));
+    MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
+    return build(p, "tile.sum_programs", &sum, 1, type, NULL);
+}
+
+static MlirValue multiply(product *p) {
+    tsr_tile_builder *b = p->b;
+    const tsr_product_tile *t = &p->tile;
+    const tsr_product_shape *s = &p->shape;
+    int64_t dims[2] = {t->rows, t->columns};
+    MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
+    MlirValue a = view(p, p->a, p->at ? s->k : s->m, p->at ? s->m : s->k);
+    MlirValue bb = view(p, p->b_buffer, p->bt ? s->n : s->k, p->bt ? s->k : s->n);
+    MlirValue ra =
+        make_ring(p, t->stages, p->at ? t->depth : t->rows, p->at ? t->rows : t->depth, p->dtype);
+    MlirValue rb = make_ring(p, t->stages, p->bt ? t->columns : t->depth,
+                             p->bt ? t->depth : t->columns, p->dtype);
+    MlirValue zero = tsr_tile_float(b, f32, 0), sum = build(p, "tile.fill", &zero, 1, type, NULL);
+    MlirValue first, count;
+    if (p->addend) sum = map(p, sum, p->addend);
+    tsr_tile_loop loop;
+    share_steps(p, divide_up(s->k, t->depth), &first, &count);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, 1, &sum);
+    MlirValue k = tsr_tile_mul(b, tsr_tile_add(b, loop.index, first), t->depth);
+    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index);
+    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index);
+    build_none(p, "tile.wait_async", &loop.index, 1);
+    MlirValue operands[] = {ra, rb, loop.carried[0], loop.index};
+    MlirAttribute unit = tsr_attr_make_unit(b->at.context);
+    tsr_attr attrs[3] = {{0}};
+    size_t used = 0;
+    if (p->at) attrs[used++] = (tsr_attr){"transpose_a", unit};
+    if (p->bt) attrs[used++] = (tsr_attr){"transpose_b", unit};
+    MlirValue next = build(p, "tile.mma", operands, 4, type, attrs);
+    build_none(p, "tile.release", &loop.index, 1);
+    tsr_tile_loop_end(b, &loop, &next);
+    return sum_parts(p, loop.carried[0]);
 }
 
 static void store(product *p, MlirValue value, uint32_t output, MlirValue ring) {
@@ -362,13 +456,16 @@ static void emit(product *p) {
         if (tsr_dtype_is_narrow(dtype)) narrow = dtype;
     }
     place_program(p);
-    if (tsr_dtype_is_narrow(narrow) && p->shape.by_rows)
+    if (p->tile.parts > 1) p->summed = p->addend = NULL;
+    if (tsr_dtype_is_narrow(narrow) && p->shape.by_rows &&
+        p->tile.columns / p->tile.parts % RESULT_COLUMNS == 0)
         ring = make_ring(p, RESULT_STAGES, p->tile.rows, RESULT_COLUMNS, narrow);
     MlirValue sum = multiply(p);
     for (uint32_t i = 0; i < p->group->output_count; i++) {
         bool plain = p->after.results[i] == p->given;
         tsr_dtype dtype = p->group->types[p->group->input_count + i].dtype;
-        store(p, plain ? sum : map(p, sum, i), i, dtype == narrow ? ring : tsr_tile_null);
+        store(p, plain ? sum : map(p, sum, p->after.results[i]), i,
+              dtype == narrow ? ring : tsr_tile_null);
     }
 }
 
@@ -381,11 +478,14 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     p.shape.by_rows = p.shape.n * 2 % 16 == 0 && group->b.target->arch >= 90;
     *out_taken = tsr_product_select(group->b.target, &p.shape, (uint32_t)skip, &p.tile);
     if (!*out_taken) return TSR_SUCCESS;
-    int64_t tile[] = {p.tile.rows, p.tile.columns, p.tile.depth, p.tile.stages, p.tile.warps};
+    int64_t tile[] = {p.tile.rows,  p.tile.columns, p.tile.depth, p.tile.stages,
+                      p.tile.warps, p.tile.teams,   p.tile.parts};
     memcpy(group->tile, tile, sizeof tile);
     group->tile_count = sizeof tile / sizeof tile[0];
     group->warps = p.tile.warps;
     group->registers = p.tile.registers;
+    group->teams = p.tile.teams;
+    group->together = p.tile.parts;
     emit(&p);
     return TSR_SUCCESS;
 }

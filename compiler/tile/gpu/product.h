@@ -2,10 +2,12 @@
  *
  * Matrix products on the matrix units of a GPU, for bundles whose numerics are "native".
  *
- * Numerics: products of bf16 and f16 are exact; a tile's sum over K is the unit's, in f32, from
- * k = 0 on in steps of one instruction, whatever the tile. What follows the product in its group is
- * computed in f32 and rounded once, when it is stored; functions are the unit's approximations
- * where that result has 16 bits.
+ * Numerics: products of bf16 and f16 are exact; a tile's sum over K is the unit's, in f32, in steps
+ * of one instruction from k = 0 on; where programs share K, each has its part of it, and the parts
+ * are added in their order. A row added to all rows may be what a sum begins with. What else
+ * follows the product in its group is computed in f32 and rounded once, when it is stored; functions
+ * are the unit's approximations where that result has 16 bits. So the bits depend on the tile, which
+ * is chosen when the bundle is built.
  */
 #ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
 #define TSR_COMPILER_TILE_GPU_PRODUCT_H
@@ -19,15 +21,18 @@
 /* M x K times K x N, `batch` times. */
 typedef struct tsr_product_shape {
     int64_t m, n, k, batch;
+    int64_t a_pitch, b_pitch; /* elements from row to row, as they lie */
     uint32_t element_bytes;
     bool by_rows;  /* the result's rows are multiples of 16 bytes, so that they go through shared
                       memory */
-    uint32_t work; /* ops that follow the product, for each element */
+    uint32_t work; /* what follows the product, for each element: 1 an addition, 3 a function */
 } tsr_product_shape;
 
 typedef struct tsr_product_tile {
     int64_t rows, columns, depth;
     uint32_t stages, warps, registers;
+    uint32_t teams; /* programs that a block runs side by side */
+    uint32_t parts; /* of K, for a program each */
 } tsr_product_tile;
 
 /* The tile for which a model of the device says the least time, leaving out the best `skip` of

@@ -56,3 +56,21 @@ tile.func @sparse(%x: memref<8xf32>) grid 1 {
   %c = tile.constant sparse<[[0]], [1.0]> : tensor<8xf32> : memref<8xf32>
   tile.return
 }
+
+// -----
+// CHECK: [[@LINE+4]]:8: error: {{.*}}columns of the sum and of all parts
+tile.func @parts(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.together = 2 : i64} {
+  %z = arith.constant 0.0 : f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x128xf32, acc>
+  %t = tile.sum_programs %s : !tile.fragment<64x128xf32, acc> -> !tile.fragment<64x32xf32, acc>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+4]]:8: error: {{.*}}rows of the sum and of a part
+tile.func @rows(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.together = 2 : i64} {
+  %z = arith.constant 0.0 : f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x128xf32, acc>
+  %t = tile.sum_programs %s : !tile.fragment<64x128xf32, acc> -> !tile.fragment<128x64xf32, acc>
+  tile.return
+}

@@ -76,3 +76,20 @@ tile.func @product(%a: memref<2x128x64xbf16>, %b: memref<64x128xbf16>, %c: memre
   tile.store_fragment %w, %c[%0, %1] : !tile.fragment<64x128xf32, acc>, memref<256x128xbf16>
   tile.return
 }
+
+// CHECK-LABEL: tile.func @parts(
+tile.func @parts(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.together = 4 : i64} {
+  %0 = arith.constant 0 : index
+  %32 = arith.constant 32 : index
+  %4 = arith.constant 4 : index
+  %z = arith.constant 0.0 : f32
+  %p = tile.program_id
+  %r = arith.remui %p, %4 : index
+  %n = arith.muli %r, %32 : index
+  %s = tile.fill %z : f32 -> !tile.fragment<64x128xf32, acc>
+  // CHECK: %[[T:.*]] = tile.sum_programs %{{.*}} : !tile.fragment<64x128xf32, acc> -> !tile.fragment<64x32xf32, acc>
+  %t = tile.sum_programs %s : !tile.fragment<64x128xf32, acc> -> !tile.fragment<64x32xf32, acc>
+  // CHECK: tile.store_fragment %[[T]]
+  tile.store_fragment %t, %c[%0, %n] : !tile.fragment<64x32xf32, acc>, memref<64x128xf32>
+  tile.return
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sums over programs that run together, by way of each other's shared memory:
+ *
+ *     wait until all have read what was here before
+ *     each thread writes its registers; all arrive at everybody's `written`
+ *     wait for it; each thread adds up what its likes in all programs wrote of this program's part
+ *     all arrive at everybody's `read`
+ *
+ * A thread has the same elements in all programs, so that it reads what it wrote itself elsewhere.
+ * Source: PTX ISA 8.5, "mbarrier", "mapa", "ld".
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/block/block.h"
+
+enum { WORDS = 4, UNIT_BYTES = 16, TOGETHER_MAX = 8 };
+
+void tsr_block_plan_sum(tsr_block *block, MlirOperation op) {
+    int64_t dims[2] = {0};
+    bool is_acc = false;
+    MlirType element;
+    tsr_shim_tile_fragment(mlirValueGetType(tsr_op_operand(op, 0)), dims, &element, &is_acc);
+    uint32_t bytes = (uint32_t)(dims[0] * dims[1]) * 4;
+    if (bytes > block->exchange_bytes) block->exchange_bytes = bytes;
+}
+
+static LLVMValueRef shared_at(tsr_emit *emit, uint32_t offset) {
+    return tsr_block_add(emit, emit->block->shared, offset);
+}
+
+/* Until the phase of that parity is over; what others did before it is seen. */
+static void wait(tsr_emit *emit, uint32_t barrier, LLVMValueRef parity) {
+    LLVMValueRef args[] = {shared_at(emit, barrier), parity};
+    tsr_block_asm(emit, NULL,
+                  "{ .reg .pred p; W: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, "
+                  "[$0], $1; @!p bra W; }",
+                  "r,r,~{memory}", args, 2);
+}
+
+/* All threads of the program have come here: one of them arrives at each program's barrier. */
+static void arrive_everywhere(tsr_emit *emit, uint32_t barrier) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    tsr_block_sync(emit, false);
+    LLVMValueRef mine =
+        LLVMBuildICmp(b, LLVMIntULT, block->thread, tsr_block_int(emit, block->together), "");
+    LLVMValueRef args[] = {shared_at(emit, barrier),
+                           LLVMBuildZExt(b, mine, tsr_block_i32(emit), ""), block->thread};
+    tsr_block_asm(emit, NULL,
+                  "{ .reg .pred p; .reg .b32 a; setp.ne.b32 p, $1, 0; "
+                  "@p mapa.shared::cluster.u32 a, $0, $2; "
+                  "@p mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }",
+                  "r,r,r,~{memory}", args, 3);
+}
+
+static void write_all(tsr_emit *emit, LLVMValueRef from, int64_t stride, LLVMValueRef *values,
+                      unsigned count) {
+    for (unsigned i = 0; i < count; i += WORDS) {
+        LLVMValueRef args[1 + WORDS] = {tsr_block_add(emit, from, i / WORDS * stride)};
+        for (unsigned e = 0; e < WORDS; e++) args[1 + e] = values[i + e];
+        tsr_block_asm(emit, NULL, "st.shared.v4.f32 [$0], {$1, $2, $3, $4};", "r,f,f,f,f,~{memory}",
+                      args, 1 + WORDS);
+    }
+}
+
+/* Adds what lies at `offset` behind each program's address. */
+static void add_up(tsr_emit *emit, LLVMValueRef *addresses, LLVMValueRef offset,
+                   LLVMValueRef *out) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32, f32, f32};
+    LLVMTypeRef type = LLVMStructTypeInContext(emit->llvm, types, WORDS, false);
+    for (uint32_t q = 0; q < emit->block->together; q++) {
+        LLVMValueRef address = LLVMBuildAdd(b, addresses[q], offset, "");
+        LLVMValueRef loaded =
+            tsr_block_asm(emit, type, "ld.shared::cluster.v4.f32 {$0, $1, $2, $3}, [$4];",
+                          "=f,=f,=f,=f,r,~{memory}", &address, 1);
+        for (unsigned e = 0; e < WORDS; e++) {
+            LLVMValueRef value = LLVMBuildExtractValue(b, loaded, e, "");
+            out[e] = q ? LLVMBuildFAdd(b, out[e], value, "") : value;
+        }
+    }
+}
+
+/* Register 4 (m * column_blocks + j) + e; each program's part is of the column blocks j. */
+static unsigned read_part(tsr_emit *emit, LLVMValueRef from, int64_t stride, const tsr_layout *l,
+                          LLVMValueRef *out) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    LLVMValueRef addresses[TOGETHER_MAX];
+    uint32_t width = l->column_blocks / block->together;
+    unsigned count = 0;
+    for (uint32_t q = 0; q < block->together; q++) {
+        LLVMValueRef args[] = {from, tsr_block_int(emit, q)};
+        addresses[q] = tsr_block_asm(emit, tsr_block_i32(emit),
+                                     "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", args, 2);
+    }
+    LLVMValueRef first = tsr_block_mul(emit, block->rank, width * stride);
+    for (uint32_t m = 0; m < l->row_blocks; m++)
+        for (uint32_t j = 0; j < width; j++, count += WORDS) {
+            int64_t unit = ((int64_t)m * l->column_blocks + j) * stride;
+            add_up(emit, addresses, LLVMBuildAdd(b, first, tsr_block_int(emit, unit), ""),
+                   out + count);
+        }
+    return count;
+}
+
+void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    unsigned count = 0;
+    int64_t dims[2] = {0}, stride = (int64_t)block->groups * TSR_BLOCK_GROUP * UNIT_BYTES;
+    bool is_acc = false;
+    MlirType element;
+    tsr_shim_tile_fragment(mlirValueGetType(tsr_op_operand(op, 0)), dims, &element, &is_acc);
+    tsr_layout l = tsr_block_layout(emit, dims[0], dims[1]);
+    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    LLVMValueRef one = tsr_block_int(emit, 1);
+    LLVMValueRef done = LLVMBuildLoad2(b, tsr_block_i32(emit), block->sums, "");
+    LLVMValueRef parity = LLVMBuildAnd(b, done, one, "");
+    LLVMValueRef own = tsr_block_mul(emit, block->thread, UNIT_BYTES);
+    LLVMValueRef from = LLVMBuildAdd(b, shared_at(emit, block->exchange_at), own, "");
+    wait(emit, block->read_at, LLVMBuildXor(b, parity, one, ""));
+    write_all(emit, from, stride, values, count);
+    arrive_everywhere(emit, block->written_at);
+    wait(emit, block->written_at, parity);
+    count = read_part(emit, from, stride, &l, values);
+    arrive_everywhere(emit, block->read_at);
+    LLVMBuildStore(b, tsr_block_add(emit, done, 1), block->sums);
+    tsr_emit_set(emit, op,
+                 tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), values, count));
+}
