@@ -29,8 +29,8 @@
  * their one loop of products. No result depends on it. */
 #define TSR_TEAMS_NAME "tile.teams"
 
-/* Of a tile.func with warps: n = 2, 4 or 8, where programs n i to n i + n - 1 run at the same time on
- * neighbours. The grid is a multiple of it. Where n is 2, copies that are named paired, on
+/* Of a tile.func with warps: n = 2, 4 or 8, where programs n i to n i + n - 1 run at the same time
+ * on neighbours. The grid is a multiple of it. Where n is 2, copies that are named paired, on
  * tile.async_copy, are of the same part in both. */
 #define TSR_TOGETHER_NAME "tile.together"
 #define TSR_PAIRED_NAME "tile.paired"

@@ -47,7 +47,7 @@ typedef struct tsr_block {
     bool has_wgmma, has_tma, uses_tma;
     uint32_t together; /* blocks, with a program each */
     bool in_pairs;     /* that copy for each other */
-    bool copies; /* the role being emitted */
+    bool copies;       /* the role being emitted */
     tsr_ring rings[TSR_BLOCK_RINGS_MAX];
     uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
     uint32_t registers; /* cap; 0: none */
@@ -59,11 +59,11 @@ typedef struct tsr_block {
     LLVMValueRef rank;         /* i32: of the block among those that run together */
     LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
     uint32_t exchange_at, exchange_bytes, written_at, read_at; /* for them, in shared memory */
-    LLVMValueRef used;         /* memory of an i32: stages used so far */
-    LLVMValueRef base;         /* i32: the same when the program began */
-    LLVMValueRef deferred;     /* memory of an i32: 1 + the stage still to be released; 0: none */
-    MlirValue filled;          /* stage whose copies have begun */
-    bool pending, stored; /* products not waited for; copies from shared memory not waited for */
+    LLVMValueRef used;     /* memory of an i32: stages used so far */
+    LLVMValueRef base;     /* i32: the same when the program began */
+    LLVMValueRef deferred; /* memory of an i32: 1 + the stage still to be released; 0: none */
+    MlirValue filled;      /* stage whose copies have begun */
+    bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
 
 /* One kernel; see tsr_emit_warp_func. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With numerics "native" a GPU's products go to its matrix units; other targets and other numerics stay as they are.
+// With numerics "native" a GPU's products go to its matrix units, and begin with their bias; other targets and other numerics stay as they are.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
@@ -13,14 +13,26 @@
 // NATIVE: ---- tile cuda:sm_90a
 // NATIVE: module attributes {tessera.numerics = "native", tessera.target = "cuda:sm_90a"}
 // NATIVE: tile.func @{{.*}}matmul{{.*}} warps {{[0-9]+}} {{.*}}tile = [
+// NATIVE: %[[ZERO:.*]] = tile.fill
+// NATIVE: %[[ROW:.*]] = tile.map %[[ZERO]]
+// NATIVE: tile.gather %{{.*}} : memref<3072xf32>
+// NATIVE: iter_args(%[[SUM:.*]] = %[[ROW]])
 // NATIVE: tile.async_copy %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} stage %{{.*}} : memref<1536x512xbf16>
-// NATIVE: tile.mma
+// NATIVE: tile.mma %{{.*}}, %{{.*}}, %[[SUM]]
 // NATIVE-SAME: {transpose_b}
 // NATIVE: tile.map
-// NATIVE: tile.gather %{{.*}} : memref<3072xf32>
+// NATIVE-NOT: tile.gather
+// NATIVE-NOT: arith.addf
 // NATIVE-NOT: truncf
 // NATIVE: tile.gelu %{{.*}} {tanh, tile.approximate}
 // NATIVE: tile.store_fragment %{{.*}} through
+// Few tiles and a long K: programs share it, and sum up.
+// NATIVE: tile.func @{{.*}}matmul{{.*}} tile.together = [[TOGETHER:[248]]] : i64
+// NATIVE: arith.remui %{{.*}}, %c[[TOGETHER]]
+// NATIVE: tile.mma
+// NATIVE: tile.sum_programs
+// NATIVE: tile.map
+// NATIVE: tile.gather
 // NATIVE: ---- tile cpu:x86-64-v3
 // NATIVE-NOT: tile.mma
 func.func @layer(%x: tensor<3x512x512xbf16> {tessera.name = "x"}, %w: tensor<3072x512xbf16> {tessera.name = "w"},
@@ -30,4 +42,11 @@ func.func @layer(%x: tensor<3x512x512xbf16> {tessera.name = "x"}, %w: tensor<307
   %1 = tessera.add %0, %b : tensor<3x512x3072xbf16>, tensor<3072xbf16> -> tensor<3x512x3072xbf16>
   %2 = tessera.gelu %1 {approximate = "tanh"} : tensor<3x512x3072xbf16>
   return %2 : tensor<3x512x3072xbf16>
+}
+func.func @deep(%x: tensor<64x8192xbf16> {tessera.name = "dx"}, %w: tensor<8192x128xbf16> {tessera.name = "dw"},
+                %b: tensor<128xbf16> {tessera.name = "db"}) -> (tensor<64x128xbf16> {tessera.name = "dy"})
+    attributes {tessera.entry = "infer"} {
+  %0 = tessera.matmul %x, %w : tensor<64x8192xbf16>, tensor<8192x128xbf16> -> tensor<64x128xbf16>
+  %1 = tessera.add %0, %b : tensor<64x128xbf16>, tensor<128xbf16> -> tensor<64x128xbf16>
+  return %1 : tensor<64x128xbf16>
 }
