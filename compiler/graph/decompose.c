@@ -5,6 +5,7 @@
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
+#include "compiler/schedule/schedule.h"
 
 #include <string.h>
 
@@ -70,14 +71,22 @@ static bool takes_small(tsr_graph_op id, bool is_native) {
     }
 }
 
+/* What an op of a planned group becomes is of the group, too. */
+static void give_group(MlirAttribute group, MlirOperation op) {
+    if (!mlirAttributeIsNull(group)) tsr_op_set(op, TSR_PLANNED_GROUP, group);
+}
+
 /* Operands are widened before the op, results rounded after it. */
 static void widen(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirOperation next = mlirOperationGetNextInBlock(op);
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        if (is_small(tsr_op_operand(op, i)))
-            mlirOperationSetOperand(op, (intptr_t)i,
-                                    tsr_emit_cast(&b, tsr_op_operand(op, i), TSR_DTYPE_F32));
+    MlirAttribute group = tsr_op_attr(op, TSR_PLANNED_GROUP);
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        if (!is_small(tsr_op_operand(op, i))) continue;
+        MlirValue wide = tsr_emit_cast(&b, tsr_op_operand(op, i), TSR_DTYPE_F32);
+        give_group(group, tsr_value_owner(wide));
+        mlirOperationSetOperand(op, (intptr_t)i, wide);
+    }
     b.before = next;
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         MlirValue result = tsr_op_result(op, i);
@@ -87,6 +96,7 @@ static void widen(MlirOperation op) {
         wide.dtype = TSR_DTYPE_F32;
         mlirValueSetType(result, tsr_type_make(b.context, &wide));
         MlirValue rounded = tsr_emit_cast(&b, result, narrow);
+        give_group(group, tsr_value_owner(rounded));
         mlirValueReplaceAllUsesExcept(result, rounded, 1,
                                       (MlirOperation[]){tsr_value_owner(rounded)});
     }
@@ -115,12 +125,24 @@ static bool is_settled(MlirOperation op) {
 static bool lower_block(MlirBlock block) {
     bool done = true, changed = true;
     while (changed && done) {
+        MlirOperation before = {NULL}; /* that stays */
         changed = false;
         TSR_FOR_EACH_OP(op, block) {
-            if (is_settled(op)) continue;
+            MlirOperation behind = mlirOperationGetNextInBlock(op);
+            MlirAttribute group = tsr_op_attr(op, TSR_PLANNED_GROUP);
+            if (is_settled(op)) {
+                before = op;
+                continue;
+            }
             bool lowered = is_static(op) && tsr_graph_rules(tsr_graph_op_of(op))->lower(op);
             changed = changed || lowered;
             done = done && lowered;
+            MlirOperation made = mlirOperationIsNull(before) ? mlirBlockGetFirstOperation(block)
+                                                             : mlirOperationGetNextInBlock(before);
+            for (; !mlirOperationEqual(made, behind); made = mlirOperationGetNextInBlock(made)) {
+                give_group(group, made);
+                before = made;
+            }
         }
     }
     return done;

@@ -82,9 +82,21 @@ static void draw_anew(copier *c, MlirOperation op) {
     tsr_op_set(op, "stream", tsr_attr_make_i64(c->b.context, tsr_stream_number(path)));
 }
 
+/* A planned group is one kernel in each iteration. */
+static void group_anew(copier *c, MlirOperation op) {
+    const char *group = tsr_op_string(op, TSR_PLANNED_GROUP);
+    tsr_buffer path = {0};
+    if (c->iteration < 0 || !group) return;
+    tsr_buffer_printf(&path, "%s/%" PRId64, group, c->iteration);
+    if (!path.failed)
+        tsr_op_set(op, TSR_PLANNED_GROUP, tsr_attr_make_string(c->b.context, path.bytes));
+    tsr_buffer_finish(&path);
+}
+
 /* Operands of the copy, and of what is in its regions, become what stands for them. */
 static void rewire(copier *c, MlirOperation copy) {
     draw_anew(c, copy);
+    group_anew(c, copy);
     for (size_t i = 0; i < tsr_op_operand_count(copy); i++) {
         MlirValue operand = tsr_op_operand(copy, i);
         uint32_t number = tsr_value_map_get(&c->numbers, operand);

@@ -10,6 +10,7 @@
  */
 #include "compiler/graph/rule.h"
 #include "compiler/passes.h"
+#include "compiler/schedule/schedule.h"
 #include "runtime/base/hash.h"
 
 #include <stdio.h>
@@ -129,6 +130,28 @@ static void append_path(MlirLocation location, tsr_buffer *path, int depth) {
     }
 }
 
+/* Of the calls that the op was inlined by, without what names the op itself. */
+static void append_calls(MlirLocation location, tsr_buffer *path, int depth) {
+    if (depth == 0 || !mlirLocationIsACallSite(location)) return;
+    append_path(mlirLocationCallSiteGetCaller(location), path, depth - 1);
+    append_calls(mlirLocationCallSiteGetCallee(location), path, depth - 1);
+}
+
+/* Each call of a function that a plan has as one kernel has its own. */
+static void set_group(MlirOperation op, void *user) {
+    enum { DEPTH_MAX = 256 };
+    streamer *s = user;
+    tsr_buffer path = {0};
+    if (!tsr_op_has(op, TSR_PLANNED_GROUP)) return;
+    tsr_buffer_printf(&path, "%s", s->entry);
+    append_calls(mlirOperationGetLocation(op), &path, DEPTH_MAX);
+    s->failed = s->failed || path.failed;
+    if (!path.failed)
+        tsr_op_set(op, TSR_PLANNED_GROUP,
+                   tsr_attr_make_string(mlirOperationGetContext(op), path.bytes));
+    tsr_buffer_finish(&path);
+}
+
 static void set_stream(MlirOperation op, void *user) {
     enum { DEPTH_MAX = 256 };
     streamer *s = user;
@@ -190,6 +213,7 @@ bool tsr_pass_streams(MlirModule module) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
         s.entry = tsr_op_symbol(func);
         walk(tsr_op_body(func), set_stream, &s);
+        walk(tsr_op_body(func), set_group, &s);
     }
     if (s.failed)
         tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_MEMORY,

@@ -322,6 +322,7 @@ static void bar_leaves(recompute *r, const batch *b) {
 static void run_again(recompute *r, const batch *b, const tsr_sr_node *node) {
     MlirOperation copy = mlirOperationClone(node->mlir);
     mlirOperationRemoveDiscardableAttributeByName(copy, tsr_ref(TSR_SR_SEGMENT));
+    mlirOperationRemoveDiscardableAttributeByName(copy, tsr_ref(TSR_PLANNED_GROUP));
     mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(b->before), b->before, copy);
     for (uint32_t i = 0; i < node->operand_count; i++) {
         uint32_t value = node->operands[i];

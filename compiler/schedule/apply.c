@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tsched-apply: what plans chose goes to the ops they speak of, as attribute `tsched.tile`,
- * which tsched-fuse gives to their groups; then the plans are removed.
+ * Pass tsched-apply: what plans chose goes to the ops they speak of, as attributes, which
+ * tsched-fuse gives to their groups or keeps to: `tsched.tile`, the sizes of tiles, and
+ * `tsched.group`, the kernel that a function is materialized as; then the plans are removed.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>
@@ -52,13 +54,26 @@ static void choose(apply *a, MlirOperation tile, MlirOperation func) {
     a->good = false;
 }
 
+/* Its ops are one kernel's; tsched-fuse says so where they cannot be. */
+static void materialize(const apply *a, MlirOperation func) {
+    if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) return;
+    MlirAttribute name = tsr_attr_make_string(mlirModuleGetContext(a->module), tsr_op_symbol(func));
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (tsr_graph_op_of(op) != TSR_GRAPH_NONE) tsr_op_set(op, TSR_PLANNED_GROUP, name);
+    }
+}
+
+/* The function that a plan's op speaks of by its group. */
+static MlirOperation find_func(const apply *a, MlirOperation op) {
+    MlirOperation fuse = tsr_value_owner(tsr_op_operand(op, 0));
+    if (!tsr_op_is(fuse, "tsched.fuse")) return (MlirOperation){NULL};
+    return tsr_module_find(a->module, tsr_op_string(fuse, "callee"));
+}
+
 static MlirWalkResult visit(MlirOperation op, void *user) {
     apply *a = user;
-    if (tsr_op_is(op, "tsched.tile") && tsr_op_has(op, "chosen")) {
-        MlirOperation fuse = tsr_value_owner(tsr_op_operand(op, 0));
-        if (tsr_op_is(fuse, "tsched.fuse"))
-            choose(a, op, tsr_module_find(a->module, tsr_op_string(fuse, "callee")));
-    }
+    if (tsr_op_is(op, "tsched.tile") && tsr_op_has(op, "chosen")) choose(a, op, find_func(a, op));
+    if (tsr_op_is(op, "tsched.materialize")) materialize(a, find_func(a, op));
     MlirOperation parent = mlirOperationGetParentOperation(op);
     if (!mlirOperationIsNull(parent) && tsr_op_is_plan(parent) && !tsr_op_is_plan(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PLAN_OP,

@@ -10,6 +10,7 @@
 #include "runtime/base/hash.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { GROUP_NAME_OPS = 4, ENTRY_OPS_MAX = 1 << 20 };
@@ -38,6 +39,8 @@ typedef struct entry {
     MlirOperation *sinks;
     uint32_t sink_count;
     tsr_value_map numbers; /* value -> node */
+    const char **planned;  /* groups of plans, by number - 1 */
+    uint32_t planned_count, planned_capacity;
 } entry;
 
 /* ---- read ---- */
@@ -62,6 +65,29 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
     default:
         return TSR_FUSE_SOURCE;
     }
+}
+
+/* The number of the group that a plan has the op in; ops of one group mostly follow one another. */
+static TSR_RESULT find_planned(fuser *f, entry *e, MlirOperation op, uint32_t *out_number) {
+    const char *name = tsr_op_string(op, TSR_PLANNED_GROUP);
+    *out_number = 0;
+    if (!name) return TSR_SUCCESS;
+    uint32_t i = e->planned_count;
+    while (i > 0 && strcmp(e->planned[i - 1], name) != 0) i--;
+    if (i == 0 && e->planned_count == e->planned_capacity) {
+        uint32_t capacity = e->planned_capacity ? 2 * e->planned_capacity : 16;
+        const char **larger = TSR_NEW(&f->arena, const char *, capacity);
+        if (!larger) FAIL(&f->ctx, TSR_MEMORY, "no memory to read an entry");
+        if (e->planned_count) memcpy(larger, e->planned, e->planned_count * sizeof *larger);
+        e->planned = larger;
+        e->planned_capacity = capacity;
+    }
+    if (i == 0) {
+        e->planned[e->planned_count++] = name;
+        i = e->planned_count;
+    }
+    *out_number = i;
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op,
@@ -91,6 +117,8 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
             node.leaf = node.leaf || e->nodes[operands[i]].leaf;
         }
         if (row->op_class == TSR_CLASS_COLLECTIVE) node.leaf = false;
+        if (row->op_class != TSR_CLASS_COLLECTIVE && row->op_class != TSR_CLASS_BARRIER)
+            TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
         tsr_rows_note(op, &node);
@@ -115,6 +143,7 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
         *operand = owner;
         e->nodes[e->node_count - 1].kind = TSR_FUSE_PART;
         e->nodes[e->node_count - 1].leaf = e->nodes[owner].leaf;
+        e->nodes[e->node_count - 1].planned = e->nodes[owner].planned;
         e->nodes[e->node_count - 1].operand_count = 1;
         e->nodes[e->node_count - 1].operands = operand;
     }
@@ -262,6 +291,7 @@ static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *gro
             continue;
         }
         MlirOperation copy = mlirOperationClone(e->ops[node]);
+        mlirOperationRemoveDiscardableAttributeByName(copy, tsr_ref(TSR_PLANNED_GROUP));
         mlirBlockAppendOwnedOperation(block, copy);
         for (uint32_t k = 0; k < e->nodes[node].operand_count; k++) {
             uint32_t operand = e->nodes[node].operands[k];
@@ -318,7 +348,7 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
         {"sym_name", tsr_attr_make_string(f->mlir, "")},
         {"function_type", tsr_attr_make_type(type)},
         {"kind", tsr_attr_make_string(f->mlir, group->rows ? "rows" : tsr_op_group_kind(row))},
-        {"source", tsr_attr_make_string(f->mlir, is_chosen ? "user" : "default")},
+        {"source", tsr_attr_make_string(f->mlir, is_chosen || group->planned ? "user" : "default")},
         {"flops", tsr_attr_make_i64(f->mlir, group_flops(e, group))},
         {"bytes", tsr_attr_make_i64(f->mlir, bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes)},
         {"tile", chosen}, /* the last: left out where nothing was chosen */
@@ -497,6 +527,32 @@ static TSR_RESULT clean_up(fuser *f, entry *e) {
     return TSR_SUCCESS;
 }
 
+/* What a plan materializes is one kernel. */
+static TSR_RESULT check_planned(fuser *f, const entry *e, const tsr_fuse_plan *plan) {
+    uint32_t *first = TSR_NEW(&f->arena, uint32_t, (size_t)e->planned_count + 1); /* 1 + group */
+    if (!first) FAIL(&f->ctx, TSR_MEMORY, "no memory to check plans");
+    for (uint32_t g = 0; g < plan->group_count; g++) {
+        uint32_t planned = plan->groups[g].planned;
+        if (!planned) continue;
+        if (!first[planned]) {
+            first[planned] = 1 + g;
+            continue;
+        }
+        MlirOperation op = e->ops[anchor(&plan->groups[g])];
+        MlirOperation other = e->ops[anchor(&plan->groups[first[planned] - 1])];
+        char text[512];
+        snprintf(
+            text, sizeof text,
+            "%s: a plan materializes %.300s as one kernel, and no kernel computes this op with "
+            "%s",
+            tsr_op_name(op), e->planned[planned - 1], tsr_op_name(other));
+        tsr_diag_error_note(mlirOperationGetLocation(op), TSR_DIAG_PLAN_FUSE, text,
+                            mlirOperationGetLocation(other), "the other op is here");
+        FAIL(&f->ctx, TSR_COMPILE, "a plan cannot be kept to");
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     entry e = {.func = func};
     tsr_fuse_plan plan;
@@ -506,6 +562,7 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     for (uint32_t i = 0; i + 1 < e.sink_count; i++)
         mlirOperationMoveBefore(e.sinks[i], e.sinks[e.sink_count - 1]);
     TRY(&f->ctx, tsr_fuse_plan_build(&f->ctx, e.nodes, e.node_count, &f->arena, &plan));
+    TRY(&f->ctx, check_planned(f, &e, &plan));
     for (uint32_t g = 0; g < plan.group_count; g++) {
         const tsr_fuse_group *group = &plan.groups[g];
         const tsr_op_row *row = group->root == TSR_FUSE_NONE ? NULL : e.rows[group->root];

@@ -214,7 +214,10 @@ static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32
                      uint32_t set_b, description *d) {
     *d = (description){.root = TSR_FUSE_NONE};
     p->stamp++;
-    for (uint32_t i = 0; i < count; i++) p->mark[members[i]] = p->stamp;
+    for (uint32_t i = 0; i < count; i++) {
+        if (p->nodes[members[i]].planned != p->nodes[members[0]].planned) return false;
+        p->mark[members[i]] = p->stamp;
+    }
     if (!find_arguments(p, members, count, set_a, set_b, d)) return false;
     bool plain =
         find_shape(p, members, count, d) && place_members(p, members, count, set_a, set_b, d);
@@ -312,15 +315,16 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
         a = b;
         b = swap;
     }
-    bool joined = reads_from(p, b, a) || reads_from(p, a, b);
+    bool planned = p->nodes[p->sets[a].nodes[0]].planned > 0;
+    bool joined = planned || reads_from(p, b, a) || reads_from(p, a, b);
     if (!joined && (!is_map_set(p, a) || !is_map_set(p, b))) return TSR_SUCCESS;
     uint32_t count = join(&p->sets[a], &p->sets[b], nodes);
     if (!describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
     if (!joined && add_saturating(d.read_bytes, d.written_bytes) > TSR_FUSE_SIDEWAYS_BYTES_MAX)
         return TSR_SUCCESS;
     uint64_t apart = add_saturating(p->sets[a].cost, p->sets[b].cost);
-    if (d.cost >= apart) return TSR_SUCCESS;
-    return heap_push(p, (pair){.saved = apart - d.cost,
+    if (d.cost >= apart && !planned) return TSR_SUCCESS;
+    return heap_push(p, (pair){.saved = planned ? UINT64_MAX - d.cost : apart - d.cost,
                                .a = a,
                                .b = b,
                                .version_a = p->sets[a].version,
@@ -565,7 +569,8 @@ static TSR_RESULT emit(planner *p, uint32_t index, tsr_fuse_group *group) {
         .output_count = d.output_count,
         .read_bytes = d.read_bytes,
         .written_bytes = d.written_bytes,
-        .operations = d.operations};
+        .operations = d.operations,
+        .planned = p->nodes[s->nodes[0]].planned};
     if (!group->nodes || !group->inputs || !group->outputs)
         FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
     for (uint32_t i = 0; i < s->count; i++) {

@@ -14,6 +14,7 @@
  * Method: every node begins as its own group; the pair of groups whose merger saves most by the
  * cost model is merged, again and again (Jangda & Guha's and XLA's priority fusion work alike).
  * Then a map group whose values are cheap is copied into all its readers if that saves more.
+ * What a plan has in one group is merged first, whatever it costs, and with nothing else.
  * Everything is exact integer arithmetic, ties go to the earlier node: equal input, equal groups.
  *
  * Cost model, in units of the time to move one byte through the second-level cache: a launch, the
@@ -60,7 +61,9 @@ typedef struct tsr_fuse_node {
     bool kept;         /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
-    bool leaf; /* runs for each leaf of the virtual ranks: never merged with what does not */
+    uint32_t
+        planned; /* the group that a plan has it in, from 1; 0: none. Never merged with others. */
+    bool leaf;   /* runs for each leaf of the virtual ranks: never merged with what does not */
 } tsr_fuse_node;
 
 typedef struct tsr_fuse_group {
@@ -73,6 +76,7 @@ typedef struct tsr_fuse_group {
     uint32_t input_count, output_count;
     uint64_t read_bytes, written_bytes;
     uint64_t operations; /* weighted elementwise work; the root's is not counted */
+    uint32_t planned;    /* its nodes' */
 } tsr_fuse_group;
 
 typedef struct tsr_fuse_plan {

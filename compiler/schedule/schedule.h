@@ -51,6 +51,9 @@ bool tsr_shape_stretches(const tsr_shape *from, const tsr_shape *to);
 bool tsr_op_is_plan(MlirOperation op);
 /* Sizes of tiles that a plan chose, on the op that they are for. */
 #define TSR_CHOSEN_TILE "tsched.tile"
+/* On ops that a plan has in one kernel: which one. Behind tessera-streams it is the path of the
+ * call that the ops are of, so that each call has a kernel of its own. */
+#define TSR_PLANNED_GROUP "tsched.group"
 
 /* Passes tsched-apply: plans' choices go to ops, plans are removed;
  * tsched-verify: the functions that plans name exist; tsched-pipeline: what the schedule of

@@ -77,6 +77,7 @@ static void random_graph(uint32_t count) {
     add(1, TSR_FUSE_SOURCE, row, 0, 0, 0);
     add(2, TSR_FUSE_SOURCE, square, 0, 0, 0);
     add(3, TSR_FUSE_SPLAT, scalar, 0, 0, 0);
+    bool has_plans = rand() % 3 == 0;
     for (uint32_t at = 4; at < count; at++) {
         const tsr_shape *shapes[] = {&scalar, &row, &square, &square};
         const tsr_shape *shape = shapes[rand() % 4];
@@ -95,6 +96,7 @@ static void random_graph(uint32_t count) {
         default:
             add(at, TSR_FUSE_MAP, *shape, 2, pick(at, shape, true), pick(at, shape, true));
             nodes[at].weight = rand() % 5 == 0 ? 64 : 1;
+            nodes[at].planned = has_plans && rand() % 2 ? 1 + (uint32_t)rand() % 3 : 0;
         }
         nodes[at].kept = rand() % 6 == 0;
         if (nodes[at].kept && rand() % 2 && same(&nodes[at].shape, &square)) nodes[at].replaces = 2;
@@ -128,6 +130,7 @@ static void run_group(const tsr_fuse_group *group, const uint64_t *memory, uint6
     for (uint32_t i = 0; i < group->node_count; i++) {
         uint32_t node = group->nodes[i];
         cr_assert(i == 0 || node > group->nodes[i - 1]);
+        cr_assert(nodes[node].kind == TSR_FUSE_SPLAT || nodes[node].planned == group->planned);
         for (uint32_t k = 0; k < nodes[node].operand_count; k++)
             cr_assert(known[nodes[node].operands[k]], "node %u lacks operand %u", node,
                       nodes[node].operands[k]);
@@ -221,6 +224,28 @@ static void check_plan(const tsr_fuse_plan *plan, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         if (memory[i]) cr_assert_eq(memory[i], wanted[i]);
         if (nodes[i].kept) cr_assert_eq(memory[i], wanted[i], "node %u is kept, but not there", i);
+    }
+}
+
+/* Maps that nothing would merge, for their size; a map that would join them. */
+Test(fusion, plans_are_kept_to, .fini = finish) {
+    for (uint32_t planned = 0; planned < 2; planned++) {
+        add(0, TSR_FUSE_SOURCE, large, 0, 0, 0);
+        for (uint32_t i = 1; i < 3; i++) {
+            add(i, TSR_FUSE_MAP, large, 1, 0, 0);
+            nodes[i].planned = planned;
+            nodes[i].kept = true;
+        }
+        add(3, TSR_FUSE_MAP, large, 1, 2, 0);
+        nodes[3].kept = true;
+        tsr_fuse_plan plan = plan_of(4);
+        cr_assert_eq(plan.group_count, 2);
+        for (uint32_t g = 0; g < 2; g++) {
+            const tsr_fuse_group *group = &plan.groups[g];
+            uint32_t last = group->nodes[group->node_count - 1];
+            cr_expect_eq(group->planned, planned && last != 3);
+            cr_expect_eq(group->node_count, planned ? (last == 3 ? 1 : 2) : (last == 3 ? 2 : 1));
+        }
     }
 }
 
