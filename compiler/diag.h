@@ -68,6 +68,7 @@ typedef struct tsr_diag_list {
     tsr_diag_source *sources;
     MlirContext context; /* that it is attached to */
     bool bytecode;       /* what is read is bytecode */
+    uint64_t verified;   /* the module that was verified last: tsr_shim_fingerprint; or 0 */
     tsr_arena arena;
 } tsr_diag_list;
 

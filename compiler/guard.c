@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -80,6 +82,20 @@ static void drop_handlers(void) {
     signal(SIGCHLD, SIG_DFL); /* or children of its own could not be waited for */
 }
 
+/* A module is one long list in memory, walked by every pass: with huge pages a fifth faster where
+ * it is larger than the caches. What is given back keeps what was advised. */
+static void widen_pages(void) {
+    enum { HEAP_BYTES = 1 << 30, MORE_BYTES = 1 << 20, PAD_BYTES = 128 << 10 };
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)sbrk(0);
+    if (!mallopt(M_MMAP_THRESHOLD, HEAP_BYTES) || !mallopt(M_TRIM_THRESHOLD, INT_MAX) ||
+        !mallopt(M_TOP_PAD, HEAP_BYTES))
+        return;
+    free(malloc(mallinfo2().keepcost + MORE_BYTES)); /* the heap grows by the pad */
+    mallopt(M_TOP_PAD, PAD_BYTES);
+    uintptr_t begin = (before + page - 1) / page * page, end = (uintptr_t)sbrk(0);
+    if (end > begin) madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
 static _Noreturn void run_child(tsr_ctx *ctx, guarded *g,
                                 TSR_RESULT (*work)(tsr_ctx *ctx, void *user), void *user) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -90,6 +106,7 @@ static _Noreturn void run_child(tsr_ctx *ctx, guarded *g,
         for (size_t i = 0; i < PASSED_ON_COUNT; i++) sigaction(passed_on[i], &g->before[i], NULL);
     else
         drop_handlers();
+    widen_pages();
     tsr_result result = work(ctx, user);
     if (g->options->owns_process && fflush(stdout) != 0 && !result.code)
         result = tsr_fail_(ctx, TSR_IO, errno, __FILE__, __LINE__,

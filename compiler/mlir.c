@@ -13,6 +13,7 @@
 #include <mlir-c/Dialect/SCF.h>
 #include <mlir-c/Dialect/Vector.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,10 +123,15 @@ static bool find_excess(const char *source, size_t size_bytes, excess *out_exces
     static_assert(TSR_MLIR_NESTING_MAX == 256 && TSR_MLIR_STRING_MAX == 16777216 &&
                       TSR_MLIR_ELEMENTS_MAX == 16777216,
                   "the texts name the limits");
+    /* What may begin a string or a comment, ends a line, opens, closes or divides. */
+    static const bool matters[UCHAR_MAX + 1] = {
+        ['"'] = true, ['/'] = true, ['\n'] = true, ['('] = true, ['['] = true, ['{'] = true,
+        ['<'] = true, ['>'] = true, ['}'] = true,  [']'] = true, [')'] = true, [','] = true};
     scan s = {.source = source, .size_bytes = size_bytes, .line = 1};
     for (; s.at < size_bytes; s.at++) {
         size_t begin = s.at;
-        s.at = skip_quoted(source, size_bytes, s.at);
+        if (!matters[(unsigned char)source[begin]]) continue;
+        s.at = skip_quoted(source, size_bytes, begin);
         if (s.at > begin && check_string(&s, begin, out_excess)) return true;
         if (source[s.at] == '\n') {
             s.line++;
@@ -176,6 +182,7 @@ tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list
         mlirModuleDestroy(module);
         return tsr_diag_fail(ctx, list, "parsing");
     }
+    list->verified = tsr_shim_fingerprint(mlirModuleGetOperation(module)); /* by the parser */
     *out_module = module;
     return TSR_SUCCESS;
 }

@@ -165,7 +165,8 @@ MlirValue tsr_build_value(tsr_builder *builder, const char *name, const MlirValu
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 /* Runs a pass by the name tessera-opt knows it by ("canonicalize", "tessera-autodiff"), or several
- * ("cse,symbol-dce"), and the verifier: after the first, and after each that changed the module.
+ * ("cse,symbol-dce"), and the verifier after each that left the module other than it was verified
+ * last.
  * TSR_COMPILE on error. */
 TSR_RESULT tsr_mlir_run_pass(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                              const char *pipeline);

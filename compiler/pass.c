@@ -96,7 +96,9 @@ tsr_result tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *l
     tsr_passes_register();
     MlirPassManager manager = mlirPassManagerCreate(mlirModuleGetContext(module));
     MlirOpPassManager root = mlirPassManagerGetAsOpPassManager(manager);
-    tsr_shim_watch_passes(manager, tsr_guard_note, options->after_pass, options->user);
+    if (list->verified != tsr_shim_fingerprint(mlirModuleGetOperation(module))) list->verified = 0;
+    tsr_shim_watch_passes(manager, &list->verified, tsr_guard_note, options->after_pass,
+                          options->user);
     if (options->print != TSR_PRINT_IR_NEVER) enable_printing(manager, options->print);
     if (mlirLogicalResultIsFailure(
             mlirOpPassManagerAddPipeline(root, tsr_ref(pipeline), append, &message))) {
@@ -105,6 +107,7 @@ tsr_result tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *l
     }
     if (mlirLogicalResultIsFailure(
             mlirPassManagerRunOnOp(manager, mlirModuleGetOperation(module)))) {
+        list->verified = 0;
         if (list->error_count == errors_before)
             tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_PASS,
                            "pass '%s' failed", pipeline);

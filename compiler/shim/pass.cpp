@@ -61,11 +61,6 @@ uint64_t fingerprint(mlir::Operation *op) {
     return print.get();
 }
 
-// What a manager verified last; 0 before.
-struct Memory {
-    uint64_t verified = 0;
-};
-
 class ModulePass : public mlir::OperationPass<mlir::ModuleOp> {
   public:
     MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ModulePass)
@@ -77,13 +72,13 @@ class ModulePass : public mlir::OperationPass<mlir::ModuleOp> {
     llvm::StringRef getDescription() const override { return summary; }
     void runOnOperation() override {
         if (!run(wrap(getOperation()))) return signalPassFailure();
-        if (!memory || getOperation()->getParentOp()) return;
+        if (!verified || getOperation()->getParentOp()) return;
         uint64_t is = fingerprint(getOperation());
-        if (is == memory->verified) markAllAnalysesPreserved();
-        memory->verified = is; // if it is not, the manager ends here
+        if (is == *verified) markAllAnalysesPreserved();
+        *verified = is; // if it is not, the manager ends here
     }
 
-    Memory *memory = nullptr; // of the manager; borrowed
+    uint64_t *verified = nullptr; // borrowed
 
   protected:
     std::unique_ptr<Pass> clonePass() const override {
@@ -96,26 +91,26 @@ class ModulePass : public mlir::OperationPass<mlir::ModuleOp> {
 };
 
 struct Watcher : mlir::PassInstrumentation {
-    Watcher(void (*before)(const char *name),
+    Watcher(uint64_t *verified, void (*before)(const char *name),
             void (*after)(void *user, const char *name, MlirModule module), void *user)
-        : before(before), after(after), user(user) {}
+        : verified(verified), before(before), after(after), user(user) {}
     void runBeforePass(mlir::Pass *pass, mlir::Operation *) override {
-        if (isOurs(pass)) static_cast<ModulePass *>(pass)->memory = &memory;
+        if (isOurs(pass)) static_cast<ModulePass *>(pass)->verified = verified;
         std::string name = pass->getArgument().str();
         if (!name.empty()) before(name.c_str());
     }
-    // Other passes leave a module verified or as it was, which says nothing of the first.
+    // Other passes leave a module verified or as it was: unknown, if it was.
     void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override {
         auto module = llvm::dyn_cast<mlir::ModuleOp>(op);
         if (!module || op->getParentOp()) return;
-        if (memory.verified && !isOurs(pass)) memory.verified = fingerprint(op);
+        if (*verified && !isOurs(pass)) *verified = fingerprint(op);
         std::string name = pass->getArgument().str();
         if (after && !name.empty()) after(user, name.c_str(), wrap(module));
     }
     static bool isOurs(mlir::Pass *pass) {
         return pass->getTypeID() == mlir::TypeID::get<ModulePass>();
     }
-    Memory memory;
+    uint64_t *verified;
     void (*before)(const char *name);
     void (*after)(void *user, const char *name, MlirModule module);
     void *user;
@@ -124,10 +119,11 @@ struct Watcher : mlir::PassInstrumentation {
 
 uint64_t tsr_shim_fingerprint(MlirOperation op) { return fingerprint(unwrap(op)); }
 
-void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name),
+void tsr_shim_watch_passes(MlirPassManager manager, uint64_t *verified,
+                           void (*before)(const char *name),
                            void (*after)(void *user, const char *name, MlirModule module),
                            void *user) {
-    unwrap(manager)->addInstrumentation(std::make_unique<Watcher>(before, after, user));
+    unwrap(manager)->addInstrumentation(std::make_unique<Watcher>(verified, before, after, user));
 }
 
 void tsr_shim_print_passes(void) { mlir::printRegisteredPasses(); }

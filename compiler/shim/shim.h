@@ -50,10 +50,12 @@ void tsr_shim_register_pipeline(MlirStringRef name, MlirStringRef summary, MlirS
 /* Lists the registered passes on standard output. */
 void tsr_shim_print_passes(void);
 /* Once a manager, before passes are added. The module is not verified again after a pass of
- * tsr_shim_register_pass that left it as the manager verified it last. Calls `before` with the name
- * of every pass that begins, nested ones too; and `after`, which may be NULL, with those that ended
- * well on the whole module. */
-void tsr_shim_watch_passes(MlirPassManager manager, void (*before)(const char *name),
+ * tsr_shim_register_pass that left it as it was verified last: `*verified` is its fingerprint then,
+ * or 0, and is kept up to date while all goes well. Calls `before` with the name of every pass that
+ * begins, nested ones too; and `after`, which may be NULL, with those that ended well on the whole
+ * module. */
+void tsr_shim_watch_passes(MlirPassManager manager, uint64_t *verified,
+                           void (*before)(const char *name),
                            void (*after)(void *user, const char *name, MlirModule module),
                            void *user);
 /* 64 bits of everything an op and the ops in it are: name, place, operands, types, attributes,
