@@ -30,7 +30,8 @@ typedef struct tsr_train_callbacks {
     void *user; /* borrowed */
     void (*step)(void *user, const tsr_step_report *report);
     void (*eval)(void *user, const tsr_eval_report *report);
-    void (*saved)(void *user, const tsr_generation *generation); /* once each, after the commit */
+    /* Once each, after the commit of saves->last_committed. */
+    void (*saved)(void *user, const tsr_save_status *saves);
 } tsr_train_callbacks;
 
 typedef struct tsr_train_summary {

@@ -19,6 +19,7 @@ typedef struct run {
     bool whole;    /* the state is that of summary->position */
     bool together; /* all ranks end here, with whole states of the same step */
     double began;
+    double waited; /* before the last save: for the one before it */
 } run;
 
 static double now(void) {
@@ -130,12 +131,14 @@ static tsr_result wait_for_first(tsr_ctx *ctx, run *self, const char *region, ts
 
 /* ---- saves ---- */
 
-static void report_saves(run *self, const tsr_save_status *status) {
-    self->summary->saves = *status;
+static void report_saves(run *self, const tsr_save_status *store_status) {
+    tsr_save_status *status = &self->summary->saves;
+    *status = *store_status;
+    status->stall_seconds += self->waited;
     if (status->committed_count == self->saves_reported) return;
     self->saves_reported = status->committed_count;
     const tsr_train_callbacks *callbacks = &self->job->callbacks;
-    if (callbacks->saved) callbacks->saved(callbacks->user, &status->last_committed);
+    if (callbacks->saved) callbacks->saved(callbacks->user, status);
 }
 
 /* What the last save met while it copied the state. */
@@ -151,8 +154,9 @@ static tsr_result check_cause(tsr_ctx *ctx, run *self, tsr_result result) {
     tsr_store *store = self->job->store;
     if (!store) return result;
     if (result.code) tsr_store_wait_copied(store, NULL);
-    self->summary->saves = tsr_store_poll(store);
-    tsr_result copied = check_copied(ctx, self, &self->summary->saves);
+    tsr_save_status status = tsr_store_poll(store);
+    report_saves(self, &status);
+    tsr_result copied = check_copied(ctx, self, &status);
     return copied.code ? copied : result;
 }
 
@@ -176,8 +180,10 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
 static tsr_result save(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     /* A save begins only when the one before is over: its failure is known here. */
+    double start = now();
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
+    self->waited = now() - start;
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     /* The next step reads the state while it is copied; see finish_copy. */
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));

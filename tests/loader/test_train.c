@@ -49,11 +49,11 @@ static void on_eval(void *user, const tsr_eval_report *eval) {
     cr_assert_eq(eval->rows, DIGITS_TEST_ROWS);
     self->accuracy = eval->means[1];
 }
-static void on_saved(void *user, const tsr_generation *generation) {
+static void on_saved(void *user, const tsr_save_status *saves) {
     heard *self = user;
-    cr_assert_gt(generation->position.step, self->saved_step, "once each, in order");
+    cr_assert_gt(saves->last_committed.position.step, self->saved_step, "once each, in order");
     self->saves++;
-    self->saved_step = generation->position.step;
+    self->saved_step = saves->last_committed.position.step;
 }
 static void on_begun(void *user, const tsr_recovery *recovery, const tsr_position *position) {
     heard *self = user;

@@ -48,9 +48,9 @@ static void on_eval(void *user, const tsr_eval_report *eval) {
     b->last_mean = eval->means[0];
     cr_assert_eq(eval->rows, ROWS);
 }
-static void on_saved(void *user, const tsr_generation *generation) {
+static void on_saved(void *user, const tsr_save_status *saves) {
     ((bench *)user)->save_count++;
-    cr_assert_gt(generation->number, 0);
+    cr_assert_gt(saves->last_committed.number, 0);
 }
 
 static tsr_dataset *open_data(bench *b, const char *name) {

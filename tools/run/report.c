@@ -148,10 +148,12 @@ static void begin_generation(tsr_report *report, const char *event,
                       hex);
 }
 
-void tsr_report_saved(void *user, const tsr_generation *generation) {
+void tsr_report_saved(void *user, const tsr_save_status *saves) {
     tsr_report *report = user;
     if (!report->metrics) return;
-    begin_generation(report, "save", generation);
+    begin_generation(report, "save", &saves->last_committed);
+    tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f",
+                      saves->stall_seconds, saves->persist_seconds);
     end_record(report);
 }
 

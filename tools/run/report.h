@@ -34,7 +34,7 @@ TSR_RESULT tsr_report_finish(tsr_ctx *ctx, tsr_report *report);
 void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position);
 void tsr_report_step(void *user, const tsr_step_report *step);
 void tsr_report_eval(void *user, const tsr_eval_report *eval);
-void tsr_report_saved(void *user, const tsr_generation *generation);
+void tsr_report_saved(void *user, const tsr_save_status *saves);
 /* A tsr_log_fn that does not write into an open progress line. */
 void tsr_report_log(void *user, tsr_log_level level, const char *text);
 
