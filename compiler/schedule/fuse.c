@@ -41,6 +41,8 @@ typedef struct entry {
     tsr_value_map numbers; /* value -> node */
     const char **planned;  /* groups of plans, by number - 1 */
     uint32_t planned_count, planned_capacity;
+    bool *held;  /* node -> it leaves the entry, or what is no kernel reads it */
+    bool leaves; /* some of it runs once a leaf */
 } entry;
 
 /* ---- read ---- */
@@ -156,6 +158,8 @@ static bool is_collective(const tsr_op_row *row) {
     return row && row->op_class == TSR_CLASS_COLLECTIVE;
 }
 
+static bool is_no_kernel(const tsr_op_row *row) { return is_barrier(row) || is_collective(row); }
+
 static bool is_sink(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
     return (row && row->op_class == TSR_CLASS_SINK) || tsr_op_is(op, "func.return");
@@ -177,7 +181,8 @@ static TSR_RESULT entry_alloc(fuser *f, entry *e) {
     e->ops = TSR_NEW(&f->arena, MlirOperation, count + 1);
     e->values = TSR_NEW(&f->arena, MlirValue, count + 1);
     e->sinks = TSR_NEW(&f->arena, MlirOperation, count + 1);
-    if (!e->nodes || !e->rows || !e->ops || !e->values || !e->sinks)
+    e->held = TSR_NEW(&f->arena, bool, count + 1);
+    if (!e->nodes || !e->rows || !e->ops || !e->values || !e->sinks || !e->held)
         FAIL(&f->ctx, TSR_MEMORY, "no memory for an entry of %zu ops", count);
     return TSR_SUCCESS;
 }
@@ -202,6 +207,13 @@ static void mark_kept(entry *e) {
             if (tsr_op_is(sink, "tessera.assign"))
                 e->nodes[node].replaces = find_read(e, tsr_op_string(sink, "target"));
         }
+    }
+    for (uint32_t i = 0; i < e->node_count; i++) {
+        const tsr_fuse_node *node = &e->nodes[i];
+        e->held[i] = e->held[i] || node->kept;
+        e->leaves = e->leaves || node->leaf;
+        for (uint32_t k = 0; k < node->operand_count && is_no_kernel(e->rows[i]); k++)
+            e->held[node->operands[k]] = true;
     }
 }
 
@@ -405,7 +417,21 @@ static TSR_RESULT settle_group(fuser *f, MlirOperation func, const char *symbol,
     return TSR_SUCCESS;
 }
 
-/* A barrier or collective is no kernel: it stays in the entry, at its place among the calls. */
+/* What a kernel made for kernels alone may be read in another shape where it lies. */
+static bool is_view(const entry *e, const tsr_fuse_group *group) {
+    if (group->root == TSR_FUSE_NONE || !tsr_op_is(e->ops[group->root], "tessera.reshape"))
+        return false;
+    uint32_t from = e->nodes[group->root].operands[0];
+    const tsr_fuse_node *maker = &e->nodes[from];
+    uint32_t owner = maker->kind == TSR_FUSE_PART ? maker->operands[0] : from;
+    bool made = maker->kind != TSR_FUSE_SOURCE && maker->kind != TSR_FUSE_SPLAT &&
+                !is_no_kernel(e->rows[owner]);
+    return made && !group->planned && group->node_count == 1 && !e->leaves && !e->held[from] &&
+           !e->held[group->root];
+}
+
+/* A barrier, collective or view is no kernel: it stays in the entry, at its place among the calls.
+ */
 static MlirOperation write_op(entry *e, const tsr_fuse_group *group) {
     MlirOperation op = e->ops[group->root], copy = mlirOperationClone(op);
     mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(op), e->sinks[0], copy);
@@ -566,7 +592,7 @@ static TSR_RESULT fuse_entry(fuser *f, MlirOperation func) {
     for (uint32_t g = 0; g < plan.group_count; g++) {
         const tsr_fuse_group *group = &plan.groups[g];
         const tsr_op_row *row = group->root == TSR_FUSE_NONE ? NULL : e.rows[group->root];
-        if (is_barrier(row))
+        if (is_barrier(row) || is_view(&e, group))
             write_op(&e, group);
         else if (is_collective(row))
             TRY(&f->ctx, write_collective(f, &e, group));

@@ -24,7 +24,7 @@ static TSR_RESULT value_add(planner *p, MlirValue mlir, value item, uint32_t *ou
     item.buffer.shape = type.shape;
     item.buffer.name = "";
     item.location = p->at;
-    item.next_of = item.output = item.plan_index = NONE;
+    item.next_of = item.output = item.plan_index = item.view_of = NONE;
     p->values[p->value_count] = item;
     if (!tsr_value_map_set(&p->numbers, p->arena, mlir, p->value_count))
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
@@ -219,6 +219,21 @@ static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
+/* Its result lies where its operand does. */
+static TSR_RESULT collect_view(planner *p, MlirOperation op) {
+    uint32_t root = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0)), number = 0;
+    if (root == NONE || p->values[root].maker == NONE || p->values[root].imported)
+        FAIL(p->ctx, TSR_INTERNAL, "@%s: a view of what no kernel made", p->entry->name);
+    if (p->values[root].view_of != NONE) root = p->values[root].view_of;
+    TRY(p->ctx,
+        value_add(p, tsr_op_result(op, 0),
+                  (value){.buffer = {.space = TSR_SPACE_WORKSPACE}, .maker = p->values[root].maker},
+                  &number));
+    p->values[number].view_of = root;
+    p->values[root].viewed = true;
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT collect(planner *p) {
     MlirBlock block = tsr_op_body(p->func);
     p->at = mlirOperationGetLocation(p->func);
@@ -255,6 +270,8 @@ static TSR_RESULT collect(planner *p) {
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, TSR_CONSTANT_NAME)));
         else if (row && row->op_class == TSR_CLASS_BARRIER)
             TRY(p->ctx, collect_barrier(p, op));
+        else if (tsr_op_is(op, "tessera.reshape"))
+            TRY(p->ctx, collect_view(p, op));
         else if (!tsr_op_is(op, "tessera.assign") && !tsr_op_is(op, "func.return"))
             FAIL(p->ctx, TSR_INTERNAL, "@%s: %s is left after scheduling", p->entry->name,
                  tsr_op_name(op));
@@ -294,6 +311,14 @@ static TSR_RESULT keep_boundaries(planner *p) {
         }
     }
     return TSR_SUCCESS;
+}
+
+/* What is read through a view lives as long. */
+static void share_lives(planner *p) {
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        value *v = &p->values[i], *root = v->view_of == NONE ? v : &p->values[v->view_of];
+        if (root->first_end < v->first_end) root->first_end = v->first_end;
+    }
 }
 
 /* ---- bind ---- */
@@ -347,7 +372,8 @@ static uint32_t place_add(planner *p, tsr_space space, uint32_t index, const val
                                         .maker = NONE,
                                         .next_of = NONE,
                                         .output = NONE,
-                                        .plan_index = NONE};
+                                        .plan_index = NONE,
+                                        .view_of = NONE};
     return p->value_count++;
 }
 
@@ -376,6 +402,7 @@ static void bind_values(planner *p) {
         value *v = &p->values[i];
         if (v->maker == NONE || (!v->imported && p->launches[v->maker].kind != KIND_LAUNCH))
             continue;
+        if (v->viewed || v->view_of != NONE) continue;
         if (v->next_of != NONE && in_place(p, v)) {
             p->tensor_bound[v->next_of] = true;
             v->buffer.space = TSR_SPACE_TENSOR;
@@ -427,6 +454,14 @@ static TSR_RESULT plan_copies(planner *p) {
 
 /* ---- place ---- */
 
+/* Does the launch read the value `root` through a view? */
+static bool is_viewed_by(const planner *p, const launch *l, uint32_t root) {
+    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++)
+        if (p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i))].view_of == root)
+            return true;
+    return false;
+}
+
 /* Operands of the value's launch that it may lie over, by their index in the workspace plan. */
 static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
@@ -439,7 +474,7 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
         const value *other = &p->values[operand];
         if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
-            !same_type(&other->buffer, &v->buffer))
+            !same_type(&other->buffer, &v->buffer) || is_viewed_by(p, l, operand))
             continue;
         if (overwrites_safely(l, i)) indices[count++] = other->plan_index;
     }
@@ -455,7 +490,7 @@ static TSR_RESULT place_space(planner *p, tsr_space space, uint64_t *out_bytes) 
     if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space) continue;
+        if (v->buffer.space != space || v->view_of != NONE) continue;
         v->plan_index = count;
         wanted[count] = (tsr_plan_value){
             .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
@@ -465,9 +500,12 @@ static TSR_RESULT place_space(planner *p, tsr_space space, uint64_t *out_bytes) 
         count++;
     }
     TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
-    for (uint32_t i = 0; i < p->value_count; i++)
-        if (p->values[i].buffer.space == space)
-            p->values[i].buffer.offset_bytes = plan.offset_bytes[p->values[i].plan_index];
+    for (uint32_t i = 0; i < p->value_count; i++) {
+        value *v = &p->values[i];
+        if (v->buffer.space != space) continue;
+        uint32_t root = v->view_of == NONE ? i : v->view_of;
+        v->buffer.offset_bytes = plan.offset_bytes[p->values[root].plan_index];
+    }
     *out_bytes = plan.peak_bytes;
     return TSR_SUCCESS;
 }
@@ -728,6 +766,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     TRY(ctx, collect(&p));
     TRY(ctx, keep_boundaries(&p));
     tsr_planner_stretch_lives(&p);
+    share_lives(&p);
     TRY(ctx, read_sinks(&p));
     bind_values(&p);
     TRY(ctx, plan_copies(&p));

@@ -23,6 +23,8 @@ typedef struct value {
     uint32_t next_of;    /* tensor it is assigned to, or NONE */
     uint32_t output;     /* output it is returned as, or NONE */
     uint32_t plan_index; /* in the workspace plan */
+    uint32_t view_of;    /* the value that this one is in another shape; NONE: itself */
+    bool viewed;         /* there are such */
 } value;
 
 typedef enum launch_kind {

@@ -191,3 +191,23 @@ func.func @nothing(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {te
   %dead = tessera.exp %x : tensor<4xf32>
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// What a kernel made is read in another shape where it lies; arguments and results are copied.
+// CHECK-LABEL: @views
+// CHECK-NEXT: %[[A:.*]] = tsched.call @k0_reshape(%arg0)
+// CHECK-NEXT: %[[P:.*]] = tsched.call @k1_matmul(%[[A]], %arg1)
+// CHECK-NEXT: %[[R:.*]] = tessera.reshape %[[P]]
+// CHECK-NEXT: %[[Q:.*]] = tsched.call @k2_matmul(%[[R]], %arg1)
+// CHECK-NEXT: %[[Y:.*]] = tsched.call @k3_reshape(%[[Q]])
+// CHECK-NEXT: return %[[Y]]
+func.func @views(%x: tensor<48xf32> {tessera.name = "x"}, %w: tensor<8x4xf32> {tessera.name = "w"})
+    -> (tensor<12xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %a = tessera.reshape %x : tensor<48xf32> -> tensor<6x8xf32>
+  %p = tessera.matmul %a, %w : tensor<6x8xf32>, tensor<8x4xf32> -> tensor<6x4xf32>
+  %r = tessera.reshape %p : tensor<6x4xf32> -> tensor<3x8xf32>
+  %q = tessera.matmul %r, %w : tensor<3x8xf32>, tensor<8x4xf32> -> tensor<3x4xf32>
+  %y = tessera.reshape %q : tensor<3x4xf32> -> tensor<12xf32>
+  return %y : tensor<12xf32>
+}
