@@ -206,7 +206,8 @@ def torch_gradients(whole, data):
         values[name] = torch.tensor(np.asarray(d), requires_grad=kind.dtype in FLOATS)
     leaves = dict(values)
     loss = run(whole, values)[0]
-    loss.backward()
+    if loss.requires_grad:  # not where it only reads, say, the running mean of a batch norm in training
+        loss.backward()
     return {n[1:]: v.grad.numpy() if v.grad is not None else np.zeros(tuple(v.shape)) for n, v in leaves.items() if v.requires_grad}
 
 

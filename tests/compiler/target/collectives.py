@@ -4,6 +4,7 @@
 
 A host program in Target IR with every collective, built from there and run by 1, 2, 3 and 4 processes: the tensors it leaves are
 what NumPy makes of the same rows in float64 (sums within 1e-6 of the largest, the rest equal), and the bits are the same for all.
+Of one position a collective is a copy; with another number of positions than the program has leaves it is refused.
 """
 import json
 import struct
@@ -17,8 +18,9 @@ except ImportError:
     sys.exit(77)
 
 aot, run = sys.argv[1:]
+SUMS = ("reduced", "copied", "gathered")
 V, N, ROW = 4, 10, 8  # parts of 3, 3, 3 and 1 elements
-TENSORS = {"reduced": N, "first": N, "gathered": N, "mixed": V * ROW}
+TENSORS = {"reduced": N, "copied": N, "first": N, "gathered": N, "mixed": V * ROW}
 
 
 def config():
@@ -65,6 +67,7 @@ def module():
     %sum = tessera_target.sum_alloc offset 0 : {own}
     %again = tessera_target.sum_alloc offset 64 : {own}
     %reduced = tessera_target.tensor "reduced" : {own}
+    %copied = tessera_target.tensor "copied" : {own}
     %first = tessera_target.tensor "first" : {own}
     %gathered = tessera_target.tensor "gathered" : {own}
     %mixed = tessera_target.tensor "mixed" : {mixed}
@@ -73,6 +76,7 @@ def module():
     tessera_target.leaf_sum @add(%sum, %own) : {own}
     tessera_target.leaf_sum @add(%again, %own) : {own}
     tessera_target.collective "all_reduce" %reduced, %sum over "data" ranks {V} : {own}, {own}
+    tessera_target.collective "all_gather" %copied, %reduced over "model" ranks 1 : {own}, {own}
     tessera_target.collective "broadcast" %first, %own over "data" ranks {V} : {own}, {own}
     tessera_target.collective "reduce_scatter" %part, %again over "data" ranks {V} {{algo = "ring"}} : {part}, {own}
     tessera_target.collective "all_gather" %gathered, %part over "data" ranks {V} : {own}, {part}
@@ -108,7 +112,20 @@ def expected(rows, tensors):
     batch = rows[order]
     total = batch.astype(np.float64).sum(0)
     mixed = batch[:, :ROW].reshape(V, V, ROW // V).transpose(1, 0, 2).reshape(-1)
-    return {"reduced": total, "gathered": total, "first": batch[0], "mixed": mixed}
+    return {"reduced": total, "copied": total, "gathered": total, "first": batch[0], "mixed": mixed}
+
+
+def refuses(folder):
+    """Two positions in a program of four leaves, where no op of the module says how many there are."""
+    text = module().replace(f", tessera.virtual_ranks = {V} : i64", "")
+    line = f'    tessera_target.collective "broadcast" %first, %own over "data" ranks {V} '
+    with open(f"{folder}/bad.mlir", "w", encoding="utf-8") as file:
+        file.write(text.replace(line, line.replace(f"ranks {V}", "ranks 2")))
+    done = subprocess.run([aot, "build", file.name, "--from=target", "-o", f"{folder}/bad.tsb", "--target", "cpu:x86-64-v3"],
+                          check=False, capture_output=True, text=True)
+    said = f'"broadcast" is among 2 ranks; the program has {V} virtual ranks'
+    print(f"ranks that do not fit: exit code {done.returncode}, {done.stderr.strip()}")
+    return done.returncode != 0 and said in done.stderr
 
 
 def main(folder):
@@ -117,14 +134,14 @@ def main(folder):
     with open(f"{folder}/x.mlir", "w", encoding="utf-8") as file:
         file.write(module())
     subprocess.run([aot, "build", file.name, "--from=target", "-o", f"{folder}/x.tsb", "--target", "cpu:x86-64-v3"], check=True)
-    failed, alone = False, None
+    failed, alone = not refuses(folder), None
     for ranks in (1, 2, 3, 4):
         tensors = train(folder, ranks)
         alone = alone or tensors
         for name, wanted in expected(rows, tensors).items():
             off = float(np.max(np.abs(tensors[name] - wanted)) / np.max(np.abs(wanted)))
             same = np.array_equal(tensors[name], alone[name])
-            fits = off <= (1e-6 if name in ("reduced", "gathered") else 0) and same
+            fits = off <= (1e-6 if name in SUMS else 0) and same
             print(f"{ranks} ranks, {name}: off by {off:.1e}, {'the bits of one rank' if same else 'OTHER BITS'}{'' if fits else ' WRONG'}")
             failed |= not fits
     return failed
