@@ -40,9 +40,19 @@ static uint64_t attention_work(MlirOperation op, uint64_t products) {
     return multiply(2 * products * k.dims[2], elements(&q));
 }
 
+/* Ops that only order others give and take tokens; they compute nothing. */
+static bool has_shapes(MlirOperation op) {
+    tsr_type type;
+    size_t operands = tsr_op_operand_count(op) > 2 ? 2 : tsr_op_operand_count(op);
+    if (tsr_op_result_count(op) == 0 || !tsr_value_type(tsr_op_result(op, 0), &type)) return false;
+    for (size_t i = 0; i < operands; i++)
+        if (!tsr_value_type(tsr_op_operand(op, i), &type)) return false;
+    return true;
+}
+
 uint64_t tsr_op_work(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    if (!row) return 0;
+    if (!row || !has_shapes(op)) return 0;
     if (row->op_class == TSR_CLASS_MATMUL) return matmul_work(op);
     tsr_shape result = shape_of(tsr_op_result(op, 0));
     if (tsr_op_operand_count(op) == 0) return multiply(row->weight, elements(&result));
