@@ -535,7 +535,11 @@ static tsr_result run_rank(tsr_ctx *ctx, tsr_transport *transport, void *user) {
         own.metrics = own.store_log = NULL;
         ctx->log_level = TSR_LOG_ERROR;
     }
-    return run_reported(ctx, &own);
+    tsr_result result = run_reported(ctx, &own);
+    /* What is returned from here ends the job of MPI, and this process, before it could be told. */
+    if (result.code && own.mpi)
+        tsr_tool_log((void *)(uintptr_t)tool, TSR_LOG_ERROR, ctx->error.text);
+    return result;
 }
 
 /* What was asked for holds for the beginning; then the run goes on where it was. */

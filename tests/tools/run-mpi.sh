@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Ranks of an MPI job: the bits of one process, states that any other number goes on from, ranks that are told different things, one that dies.
+. "$(dirname "$0")/common.sh"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target cpu:x86-64-v3 --virtual-ranks 8
+check "another bundle" "$AOT" build "$DIGITS/digits.mlir" -o other.tsb --target cpu:x86-64-v3 --virtual-ranks 4
+TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
+job() { mpirun --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
+# Two ranks that were started with different words.
+pair() { mpirun --oversubscribe -n 1 "${TRAIN[@]}" --mpi --steps 9 : -n 1 "$RUN" "$@" --quiet --threads 1 --mpi; }
+# told WHAT REGEX COMMAND…: the job fails, and says so somewhere.
+told() {
+    checks=$((checks + 1))
+    if "${@:3}" >.out 2>.err </dev/null; then fail "$1: the job ended well"; fi
+    cat .out .err | grep -Eq -- "$2" || fail "$1: no line matches '$2'"
+}
+
+"${TRAIN[@]}" --steps 40 >alone.out
+for n in 1 2 3; do
+    expect "$n ranks: the same bits" 0 "^state $(state_of alone.out) step 40" job "$n" --steps 40
+done
+expect "saved by three" 0 'step 20 generation 2' job 3 --steps 20 --save-every 10 --state-dir S
+expect "each its part" 0 '^6$' sh -c 'ls S/gen/*/segment.* | wc -l'
+expect "resumed by two processes of this host" 0 'step 30 generation 3' "${TRAIN[@]}" --steps 30 --ranks 2 --state-dir S
+expect "and by two of a job: as if undisturbed" 0 "^state $(state_of alone.out) step 40 generation 4" job 2 --steps 40 --state-dir S
+
+told "a rank with another bundle" 'ranks have different bundles: rank 0 [0-9a-f]+, rank 1 [0-9a-f]+' pair other.tsb "${DATA[@]}" --steps 9
+told "a rank with other steps" 'ranks have different steps, intervals' pair ranks.tsb "${DATA[@]}" --steps 10
+told "a rank with other data" 'ranks have different data' \
+    pair ranks.tsb --data "images=$DIGITS/test-images.npy" --data "labels=$DIGITS/test-labels.npy" --steps 9
+told "more ranks than virtual ones" '9 ranks for 8 virtual ranks' job 9 --steps 9
+
+# A rank dies: the job ends, and what was committed is whole.
+launch() { exec mpirun --oversubscribe -n 2 "${TRAIN[@]}" --mpi "$@"; } # behind it `&`: then $! is the launcher
+launch --steps 100000 --save-every 20 --state-dir K --metrics m.jsonl >k.out 2>k.err &
+launcher=$!
+tries=0
+until grep -q '"event":"save"' m.jsonl 2>/dev/null || [ $((tries += 1)) -gt 1000 ]; do sleep 0.02; done
+kill -KILL "$(pgrep -P $launcher | tail -n 1)"
+checks=$((checks + 1))
+wait $launcher && fail "a job ended well though a rank was killed"
+expect "what was committed is whole" 0 '' "$RUN" fsck K
+step=$("$RUN" ls K | grep -o 'step [0-9]*' | sort -k2 -n | tail -n 1 | tr -dc 0-9)
+expect "and is resumed" 0 "step $((step + 7))" job 3 --steps $((step + 7)) --state-dir K
+finish
