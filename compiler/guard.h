@@ -20,7 +20,7 @@ typedef struct tsr_guard_options {
     void (*on_diag)(void *user, const tsr_diag *diag);
     /* In the parent, for each message of the child, in order; a NUL stands behind the bytes. What
      * fails ends the child and is the result. May be NULL if none is sent. */
-    TSR_RESULT (*on_message)
+    TSR_RESULT(*on_message)
     (tsr_ctx *ctx, void *user, uint32_t kind, const char *bytes, size_t size_bytes);
     void *user; /* borrowed, for both */
     /* The process is the tool's: standard streams are flushed on both sides, and signals that end

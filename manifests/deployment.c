@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "manifests/deployment.h"
 
+#include "manifests/deployment_read.h"
 #include "manifests/json_write.h"
 
 #include <string.h>
@@ -12,8 +13,6 @@ typedef struct writer {
     const tsr_deployment *deployment;
     unsigned parts;
 } writer;
-
-static const tsr_deployment nothing = {0};
 
 static bool has(const writer *w, unsigned part) { return w->parts & part; }
 
@@ -144,8 +143,37 @@ static void write_pipeline(writer *w) {
     tsr_buffer_text(&w->out, "]}]}");
 }
 
-/* What the deployment says fits the config. */
-static TSR_RESULT check(tsr_ctx *ctx, const tsr_config *config, const tsr_deployment *d) {
+/* Version 1.0 has nothing that is spread or computed again, and every part. */
+static void write_manifest(writer *w) {
+    const tsr_deployment *d = w->deployment;
+    bool plain =
+        w->parts == TSR_PART_ALL && !d->shard_count && !d->recompute_count && !d->axis_count;
+    tsr_buffer_printf(&w->out, "{\"formatVersion\":\"1.%d\",\"name\":", !plain);
+    tsr_buffer_json_string(&w->out, w->config->name);
+    tsr_buffer_text(&w->out, ",\"producer\":");
+    tsr_buffer_json_string(&w->out, w->config->producer);
+    write_mesh(w);
+    write_tensors(w, "parameters", TSR_ROLE_PARAM);
+    write_tensors(w, "optimizer", TSR_ROLE_STATE);
+    write_tensors(w, "constants", TSR_ROLE_CONSTANT);
+    write_collectives(w);
+    write_checkpoint(w);
+    write_pipeline(w);
+    tsr_buffer_text(&w->out, "}");
+}
+
+static TSR_RESULT encode(tsr_ctx *ctx, const tsr_config *config, const tsr_deployment *deployment,
+                         unsigned parts, tsr_arena *arena, char **out_json,
+                         size_t *out_size_bytes) {
+    writer w = {.config = config, .deployment = deployment, .parts = parts};
+    write_manifest(&w);
+    tsr_result result =
+        tsr_json_take(ctx, &w.out, "deployment manifest", arena, out_json, out_size_bytes);
+    tsr_buffer_finish(&w.out);
+    return result;
+}
+
+static TSR_RESULT check_shards(tsr_ctx *ctx, const tsr_config *config, const tsr_deployment *d) {
     for (size_t i = 0; i < d->shard_count; i++) {
         const tsr_deployment_shard *shard = &d->shards[i];
         const tsr_config_tensor *tensor = tsr_config_find_tensor(config, shard->tensor);
@@ -157,41 +185,39 @@ static TSR_RESULT check(tsr_ctx *ctx, const tsr_config *config, const tsr_deploy
             FAIL(ctx, TSR_COMPILE, "deployment: shards of '%s' cover %llu elements; it has %llu",
                  shard->tensor, (unsigned long long)last, (unsigned long long)count);
     }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_deployment_check_names(tsr_ctx *ctx, const tsr_config *config,
+                                      const tsr_deployment *d, unsigned parts, tsr_code code) {
+    bool tensors = parts & TSR_PART_OPTIMIZER, entries = parts & TSR_PART_PIPELINE;
     for (size_t i = 0; i < d->collective_count; i++)
-        if (!tsr_config_find_entry(config, d->collectives[i].entry) ||
-            !tsr_config_find_tensor(config, d->collectives[i].tensor))
-            FAIL(ctx, TSR_COMPILE,
-                 "deployment: a collective of '%s' in '%s': no such tensor or entry",
-                 d->collectives[i].tensor, d->collectives[i].entry);
+        if ((entries && !tsr_config_find_entry(config, d->collectives[i].entry)) ||
+            (tensors && !tsr_config_find_tensor(config, d->collectives[i].tensor)))
+            return tsr_fail_(ctx, code, 0, __FILE__, __LINE__,
+                             "deployment: a collective of '%s' in '%s': no such tensor or entry",
+                             d->collectives[i].tensor, d->collectives[i].entry);
     for (size_t i = 0; i < d->recompute_count; i++)
-        if (!tsr_config_find_entry(config, d->recomputes[i].entry))
-            FAIL(ctx, TSR_COMPILE, "deployment: recomputation in '%s', which is no entry",
-                 d->recomputes[i].entry);
+        if (entries && !tsr_config_find_entry(config, d->recomputes[i].entry))
+            return tsr_fail_(ctx, code, 0, __FILE__, __LINE__,
+                             "deployment: recomputation in '%s', which is no entry",
+                             d->recomputes[i].entry);
     return TSR_SUCCESS;
 }
 
 tsr_result tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config,
                                  const tsr_deployment *deployment, unsigned parts, tsr_arena *arena,
                                  char **out_json, size_t *out_size_bytes) {
-    writer w = {.config = config, .deployment = deployment ? deployment : &nothing, .parts = parts};
-    const tsr_deployment *d = w.deployment;
-    bool plain = parts == TSR_PART_ALL && !d->shard_count && !d->recompute_count && !d->axis_count;
+    static const tsr_deployment nothing = {0};
+    const tsr_deployment *d = deployment ? deployment : &nothing;
     TRY(ctx, tsr_config_verify(ctx, config, TSR_COMPILE));
-    TRY(ctx, check(ctx, config, d));
-    tsr_buffer_printf(&w.out, "{\"formatVersion\":\"1.%d\",\"name\":", !plain);
-    tsr_buffer_json_string(&w.out, config->name);
-    tsr_buffer_text(&w.out, ",\"producer\":");
-    tsr_buffer_json_string(&w.out, config->producer);
-    write_mesh(&w);
-    write_tensors(&w, "parameters", TSR_ROLE_PARAM);
-    write_tensors(&w, "optimizer", TSR_ROLE_STATE);
-    write_tensors(&w, "constants", TSR_ROLE_CONSTANT);
-    write_collectives(&w);
-    write_checkpoint(&w);
-    write_pipeline(&w);
-    tsr_buffer_text(&w.out, "}");
-    tsr_result result =
-        tsr_json_take(ctx, &w.out, "deployment manifest", arena, out_json, out_size_bytes);
-    tsr_buffer_finish(&w.out);
-    return result;
+    TRY(ctx, check_shards(ctx, config, d));
+    TRY(ctx, tsr_deployment_check_names(ctx, config, d, TSR_PART_ALL, TSR_COMPILE));
+    return encode(ctx, config, d, parts, arena, out_json, out_size_bytes);
+}
+
+tsr_result tsr_deployment_encode_again(tsr_ctx *ctx, const tsr_deployment_manifest *manifest,
+                                       tsr_arena *arena, char **out_json, size_t *out_size_bytes) {
+    return encode(ctx, &manifest->config, &manifest->deployment, manifest->parts, arena, out_json,
+                  out_size_bytes);
 }

@@ -14,6 +14,9 @@
 #include "manifests/config.h"
 
 enum {
+    TSR_DEPLOYMENT_VERSION_MINOR = 1, /* of 1.x */
+    TSR_DEPLOYMENT_BYTES_MAX =
+        4 * 1024 * 1024, /* of the JSON; the limits of runtime/base/json.h too */
     TSR_DEPLOYMENT_AXES_MAX = 64,
     TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
 };
@@ -81,5 +84,25 @@ TSR_RESULT tsr_deployment_read(tsr_ctx *ctx, const char *json, size_t size_bytes
 TSR_RESULT tsr_deployment_encode(tsr_ctx *ctx, const tsr_config *config,
                                  const tsr_deployment *deployment, unsigned parts, tsr_arena *arena,
                                  char **out_json, size_t *out_size_bytes);
+
+/* A manifest as it was read. It has no room for how tensors begin, for numerics and for whether
+ * rows are independent: of the config these are zero. */
+typedef struct tsr_deployment_manifest {
+    uint32_t version_minor;
+    unsigned parts;            /* that it has; PIPELINE and STAGES are one */
+    tsr_config config;         /* name, producer; MESH: virtual_ranks; OPTIMIZER: tensors, by name;
+                                * PIPELINE: entries */
+    tsr_deployment deployment; /* path and include are not part of it */
+} tsr_deployment_manifest;
+
+/* Verifies everything: version (TSR_VERSION), names, limits, that shards follow on each other and
+ * cover their tensors, that what is named exists as far as the parts are there, and that the bytes
+ * are the canonical ones (TSR_CORRUPT). A later minor version may bring members unknown here: they
+ * are ignored, and the spelling is free. All of it lies in the arena. */
+TSR_RESULT tsr_deployment_decode(tsr_ctx *ctx, const char *json, size_t size_bytes,
+                                 tsr_arena *arena, tsr_deployment_manifest *out_manifest);
+/* What was read, as the bytes that it was read from. */
+TSR_RESULT tsr_deployment_encode_again(tsr_ctx *ctx, const tsr_deployment_manifest *manifest,
+                                       tsr_arena *arena, char **out_json, size_t *out_size_bytes);
 
 #endif

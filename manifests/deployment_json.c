@@ -2,9 +2,8 @@
  *
  * tsr_deployment <-> JSON.
  */
-#include "manifests/deployment.h"
+#include "manifests/deployment_read.h"
 #include "manifests/json_write.h"
-#include "runtime/base/json.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -100,109 +99,105 @@ tsr_result tsr_deployment_write(tsr_ctx *ctx, const tsr_deployment *d, tsr_arena
 
 /* ---- reading ---- */
 
-static const tsr_json_options options = {.subject = "deployment", .code = TSR_CORRUPT};
-
-static TSR_RESULT read_text(tsr_ctx *ctx, const cJSON *object, const char *key, tsr_arena *arena,
-                            const char **out_text) {
-    const char *text = NULL;
-    TRY(ctx, tsr_json_get_string(ctx, object, key, &options, &text));
-    if (!tsr_name_valid(text))
-        FAIL(ctx, TSR_CORRUPT, "deployment: %s: expected a name, got another text", key);
-    *out_text = tsr_arena_strdup(arena, text);
-    if (!*out_text) FAIL(ctx, TSR_MEMORY, "no memory for a deployment");
-    return TSR_SUCCESS;
-}
-
-static TSR_RESULT read_u64(tsr_ctx *ctx, const cJSON *object, const char *key,
+static TSR_RESULT read_u64(tsr_json_reader *r, const cJSON *object, const char *key,
                            uint64_t *out_number) {
-    return tsr_json_get_u64(ctx, object, key, &options, out_number);
+    return tsr_json_get_u64(r->ctx, object, key, &r->options, out_number);
 }
 
-static TSR_RESULT read_axis(tsr_ctx *ctx, const cJSON *object, tsr_arena *arena,
-                            tsr_deployment_axis *axis) {
-    TRY(ctx, read_text(ctx, object, "name", arena, &axis->name));
-    TRY(ctx, read_u64(ctx, object, "size", &axis->size));
+tsr_result tsr_deployment_read_axis(tsr_json_reader *r, const cJSON *object,
+                                    tsr_deployment_axis *axis) {
+    TRY(r->ctx, tsr_json_read_name(r, object, "name", &axis->name));
+    TRY(r->ctx, read_u64(r, object, "size", &axis->size));
     if (axis->size < 1 || axis->size > TSR_CONFIG_VIRTUAL_RANKS_MAX)
-        FAIL(ctx, TSR_CORRUPT, "deployment: axis '%s': expected a size of 1 ... %d, got %llu",
+        FAIL(r->ctx, TSR_CORRUPT, "deployment: axis '%s': expected a size of 1 ... %d, got %llu",
              axis->name, TSR_CONFIG_VIRTUAL_RANKS_MAX, (unsigned long long)axis->size);
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_shard(tsr_ctx *ctx, const cJSON *object, tsr_arena *arena,
-                             tsr_deployment_shard *shard) {
+static TSR_RESULT read_shard(tsr_json_reader *r, const cJSON *object, tsr_deployment_shard *shard) {
     const cJSON *ends = NULL;
-    TRY(ctx, read_text(ctx, object, "tensor", arena, &shard->tensor));
-    TRY(ctx, read_text(ctx, object, "axis", arena, &shard->axis));
-    TRY(ctx, tsr_json_get_array(ctx, object, "ends", &options, &ends, &shard->position_count));
+    TRY(r->ctx, tsr_json_read_name(r, object, "tensor", &shard->tensor));
+    TRY(r->ctx, tsr_json_read_name(r, object, "axis", &shard->axis));
+    TRY(r->ctx,
+        tsr_json_get_array(r->ctx, object, "ends", &r->options, &ends, &shard->position_count));
     if (shard->position_count < 1 || shard->position_count > TSR_DEPLOYMENT_POSITIONS_MAX)
-        FAIL(ctx, TSR_CORRUPT, "deployment: shards of '%s': expected 1 ... %d positions, got %zu",
-             shard->tensor, TSR_DEPLOYMENT_POSITIONS_MAX, shard->position_count);
-    shard->begin = TSR_NEW(arena, uint64_t, shard->position_count);
-    shard->end = TSR_NEW(arena, uint64_t, shard->position_count);
-    if (!shard->begin || !shard->end) FAIL(ctx, TSR_MEMORY, "no memory for a deployment");
+        FAIL(r->ctx, TSR_CORRUPT,
+             "deployment: shards of '%s': expected 1 ... %d positions, got %zu", shard->tensor,
+             TSR_DEPLOYMENT_POSITIONS_MAX, shard->position_count);
+    shard->begin = TSR_NEW(r->arena, uint64_t, shard->position_count);
+    shard->end = TSR_NEW(r->arena, uint64_t, shard->position_count);
+    if (!shard->begin || !shard->end) FAIL(r->ctx, TSR_MEMORY, "no memory for a deployment");
     size_t i = 0;
     for (const cJSON *item = ends->child; item; item = item->next, i++) {
         shard->begin[i] = i ? shard->end[i - 1] : 0;
         if (!cJSON_IsNumber(item) || item->valuedouble < (double)shard->begin[i])
-            FAIL(ctx, TSR_CORRUPT, "deployment: shards of '%s': expected ends that ascend",
+            FAIL(r->ctx, TSR_CORRUPT, "deployment: shards of '%s': expected ends that ascend",
                  shard->tensor);
         shard->end[i] = (uint64_t)item->valuedouble;
     }
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT read_collective(tsr_ctx *ctx, const cJSON *object, tsr_arena *arena,
-                                  tsr_deployment_collective *collective) {
-    TRY(ctx, read_text(ctx, object, "entry", arena, &collective->entry));
-    TRY(ctx, read_text(ctx, object, "kind", arena, &collective->kind));
-    TRY(ctx, read_text(ctx, object, "axis", arena, &collective->axis));
-    TRY(ctx, read_text(ctx, object, "tensor", arena, &collective->tensor));
-    TRY(ctx, read_u64(ctx, object, "positions", &collective->positions));
-    return read_u64(ctx, object, "bytes", &collective->bytes);
+static bool is_collective(const char *kind) {
+    static const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather"};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i], kind) == 0) return true;
+    return false;
 }
 
-static TSR_RESULT read_recompute(tsr_ctx *ctx, const cJSON *object, tsr_arena *arena,
-                                 tsr_deployment_recompute *recompute) {
-    TRY(ctx, read_text(ctx, object, "entry", arena, &recompute->entry));
-    TRY(ctx, read_u64(ctx, object, "bytesBefore", &recompute->bytes_before));
-    TRY(ctx, read_u64(ctx, object, "bytesSaved", &recompute->bytes_saved));
-    TRY(ctx, read_u64(ctx, object, "ops", &recompute->ops));
-    return read_u64(ctx, object, "operations", &recompute->operations);
+tsr_result tsr_deployment_read_collective(tsr_json_reader *r, const cJSON *object,
+                                          tsr_deployment_collective *collective) {
+    TRY(r->ctx, tsr_json_read_name(r, object, "entry", &collective->entry));
+    TRY(r->ctx, tsr_json_read_name(r, object, "kind", &collective->kind));
+    if (!is_collective(collective->kind))
+        TSR_JSON_READ_FAIL(r, "kind", "all_reduce, reduce_scatter or all_gather", collective->kind);
+    TRY(r->ctx, tsr_json_read_name(r, object, "axis", &collective->axis));
+    TRY(r->ctx, tsr_json_read_name(r, object, "tensor", &collective->tensor));
+    TRY(r->ctx, read_u64(r, object, "positions", &collective->positions));
+    return read_u64(r, object, "bytes", &collective->bytes);
 }
 
-#define READ_LIST(key, type, items, item_count, read)                                              \
+tsr_result tsr_deployment_read_recompute(tsr_json_reader *r, const cJSON *object,
+                                         tsr_deployment_recompute *recompute) {
+    TRY(r->ctx, tsr_json_read_name(r, object, "entry", &recompute->entry));
+    TRY(r->ctx, read_u64(r, object, "bytesBefore", &recompute->bytes_before));
+    TRY(r->ctx, read_u64(r, object, "bytesSaved", &recompute->bytes_saved));
+    TRY(r->ctx, read_u64(r, object, "ops", &recompute->ops));
+    return read_u64(r, object, "operations", &recompute->operations);
+}
+
+#define READ_LIST(key, items, item_count, read)                                                    \
     do {                                                                                           \
-        const cJSON *list_ = NULL;                                                                 \
+        const cJSON *list_, *item_;                                                                \
         size_t at_ = 0;                                                                            \
-        TRY(ctx, tsr_json_get_array(ctx, root, key, &options, &list_, &d->item_count));            \
-        d->items = TSR_NEW(arena, type, d->item_count + 1);                                        \
-        if (!d->items) FAIL(ctx, TSR_MEMORY, "no memory for a deployment");                        \
-        for (const cJSON *item_ = list_->child; item_; item_ = item_->next)                        \
-            TRY(ctx, read(ctx, item_, arena, &d->items[at_++]));                                   \
+        TRY(r->ctx, tsr_json_read_table(r, root, key, TSR_JSON_TOKENS_MAX, sizeof *d->items,       \
+                                        &list_, &d->item_count, &d->items));                       \
+        cJSON_ArrayForEach(item_, list_) TRY(r->ctx, read(r, item_, &d->items[at_++]));            \
     } while (0)
 
-static TSR_RESULT read_all(tsr_ctx *ctx, const cJSON *root, tsr_arena *arena, tsr_deployment *d) {
+static TSR_RESULT read_all(tsr_json_reader *r, const cJSON *root, tsr_deployment *d) {
     uint64_t include = 0;
-    TRY(ctx, read_u64(ctx, root, "include", &include));
+    TRY(r->ctx, read_u64(r, root, "include", &include));
     if (include > TSR_PART_ALL)
-        FAIL(ctx, TSR_CORRUPT, "deployment: include: expected 0 ... %d, got %llu", TSR_PART_ALL,
+        FAIL(r->ctx, TSR_CORRUPT, "deployment: include: expected 0 ... %d, got %llu", TSR_PART_ALL,
              (unsigned long long)include);
     d->include = (unsigned)include;
-    if (tsr_json_find(root, "path")) TRY(ctx, read_text(ctx, root, "path", arena, &d->path));
-    READ_LIST("axes", tsr_deployment_axis, axes, axis_count, read_axis);
-    READ_LIST("shards", tsr_deployment_shard, shards, shard_count, read_shard);
-    READ_LIST("collectives", tsr_deployment_collective, collectives, collective_count,
-              read_collective);
-    READ_LIST("recomputes", tsr_deployment_recompute, recomputes, recompute_count, read_recompute);
+    if (tsr_json_find(root, "path")) TRY(r->ctx, tsr_json_read_name(r, root, "path", &d->path));
+    READ_LIST("axes", axes, axis_count, tsr_deployment_read_axis);
+    READ_LIST("shards", shards, shard_count, read_shard);
+    READ_LIST("collectives", collectives, collective_count, tsr_deployment_read_collective);
+    READ_LIST("recomputes", recomputes, recompute_count, tsr_deployment_read_recompute);
     return TSR_SUCCESS;
 }
 
 tsr_result tsr_deployment_read(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,
                                tsr_deployment *out_deployment) {
+    tsr_json_reader r = {.ctx = ctx, .arena = arena};
     cJSON *root = NULL;
     tsr_deployment deployment = {0};
-    TRY(ctx, tsr_json_parse(ctx, json, size_bytes, &options, &root));
-    tsr_result result = read_all(ctx, root, arena, &deployment);
+    tsr_json_at(&r, "deployment");
+    TRY(ctx, tsr_json_parse(ctx, json, size_bytes, &r.options, &root));
+    tsr_result result = read_all(&r, root, &deployment);
     tsr_json_destroy(root);
     if (!result.code) *out_deployment = deployment;
     return result;

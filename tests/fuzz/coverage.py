@@ -18,7 +18,9 @@ EXPECTED = 95.0
 READERS = {
     "chunks": {"bundle/range.c": ["tsr_bundle_read_range"]},
     "config": {"manifests/config_json.c": ["tsr_config_decode"],
+               "manifests/json_read.c": ["tsr_json_read_entry"],
                "manifests/config.c": ["tsr_config_verify"]},
+    "deployment": {"manifests/deployment_read.c": ["tsr_deployment_decode"]},
     "json": {"runtime/base/json.c": ["tsr_json_parse", "tsr_json_get_array"]},
     "layout": {"bundle/parse.c": ["tsr_layout_parse_marker", "tsr_layout_parse_root",
                                   "tsr_layout_parse_index", "tsr_layout_parse_manifest"],

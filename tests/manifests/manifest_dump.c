@@ -16,7 +16,11 @@ int main(void) {
         size_t size;
         if (tsr_config_encode(&ctx, &config, &arena, &json, &size).code) return 1;
         puts(json);
-        if (tsr_deployment_encode(&ctx, &config, NULL, TSR_PART_ALL, &arena, &json, &size).code)
+        /* With what passes did the one time, plain the other. */
+        tsr_deployment deployment = random_deployment(seed, &config, &arena);
+        if (tsr_deployment_encode(&ctx, &config, seed > 16 && seed % 2 ? &deployment : NULL,
+                                  TSR_PART_ALL, &arena, &json, &size)
+                .code)
             return 1;
         puts(json);
         tsr_arena_finish(&arena);

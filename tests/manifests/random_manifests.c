@@ -351,3 +351,51 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
     }
     return program;
 }
+
+/* ---- deployments ---- */
+
+static tsr_deployment_shard make_shard(maker *m, const tsr_config_tensor *tensor,
+                                       const tsr_deployment_axis *axis) {
+    uint64_t count = 1, end = 0;
+    for (uint32_t i = 0; i < tensor->shape.rank; i++) count *= tensor->shape.dims[i];
+    tsr_deployment_shard shard = {
+        .tensor = tensor->name, .axis = axis->name, .position_count = (size_t)axis->size};
+    shard.begin = TSR_NEW(m->arena, uint64_t, shard.position_count);
+    shard.end = TSR_NEW(m->arena, uint64_t, shard.position_count);
+    for (size_t i = 0; i < shard.position_count; i++) {
+        shard.begin[i] = end;
+        uint64_t left = count - end;
+        end += i + 1 == shard.position_count ? left : random_u64(&m->state) % (left + 1);
+        shard.end[i] = end;
+    }
+    return shard;
+}
+
+tsr_deployment random_deployment(uint64_t seed, const tsr_config *config, tsr_arena *arena) {
+    static const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather"};
+    maker m = {.state = seed, .arena = arena};
+    tsr_deployment d = {.axis_count = 1 + below(&m, 3)};
+    d.axes = TSR_NEW(arena, tsr_deployment_axis, d.axis_count);
+    d.shards = TSR_NEW(arena, tsr_deployment_shard, config->tensor_count + 1);
+    d.collectives = TSR_NEW(arena, tsr_deployment_collective, config->tensor_count + 1);
+    d.recomputes = TSR_NEW(arena, tsr_deployment_recompute, config->entry_count + 1);
+    for (uint32_t i = 0; i < d.axis_count; i++)
+        d.axes[i] = (tsr_deployment_axis){make_name(&m, i), 1 + below(&m, 5)};
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        const tsr_deployment_axis *axis = &d.axes[below(&m, (uint32_t)d.axis_count)];
+        if (below(&m, 2)) d.shards[d.shard_count++] = make_shard(&m, &config->tensors[i], axis);
+        if (below(&m, 2) || !config->entry_count) continue;
+        d.collectives[d.collective_count++] = (tsr_deployment_collective){
+            config->entries[below(&m, (uint32_t)config->entry_count)].name,
+            kinds[below(&m, 3)],
+            axis->name,
+            config->tensors[i].name,
+            axis->size,
+            random_u64(&m.state) >> 12};
+    }
+    for (size_t i = 0; i < config->entry_count; i++)
+        if (below(&m, 2))
+            d.recomputes[d.recompute_count++] = (tsr_deployment_recompute){
+                config->entries[i].name, below(&m, 1000), below(&m, 1000), below(&m, 9), 7};
+    return d;
+}

@@ -336,7 +336,7 @@ Test(config, members_have_their_types_and_values) {
          "10x64xf32"},
         {"false", "0", TSR_CORRUPT, "'rowsIndependent': expected a boolean"},
         {"\"source\":\"data\"", "\"source\":\"disk\"", TSR_CORRUPT,
-         "config: entries[1].inputs[0]: source: expected argument, data or step, got 'disk'"},
+         "config: entries[1].inputs[0]: source: expected argument, data, step or seed, got 'disk'"},
         {"\"name\":\"step\"", "\"name\":\"images\"", TSR_CORRUPT,
          "entry 'train': inputs[1]: expected a new name, got 'images' again (first at 0)"},
         {"\"i64\",\"shape\":[]", "\"i32\",\"shape\":[]", TSR_CORRUPT,

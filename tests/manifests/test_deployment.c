@@ -217,3 +217,164 @@ Test(deployment, what_does_not_fit_the_config_is_refused) {
     cr_assert_str_eq(ctx.error.text, "deployment: shards of 'w' cover 2 elements; it has 3");
     tsr_arena_finish(&arena);
 }
+
+/* ---- the manifest read back ---- */
+
+static void check_again(const char *json, size_t size, tsr_deployment_manifest *out_manifest,
+                        tsr_arena *arena) {
+    tsr_ctx ctx = {0};
+    char *again;
+    size_t again_size;
+    cr_assert_eq(tsr_deployment_decode(&ctx, json, size, arena, out_manifest).code, TSR_OK,
+                 "%s\n%s", ctx.error.text, json);
+    cr_assert_eq(tsr_deployment_encode_again(&ctx, out_manifest, arena, &again, &again_size).code,
+                 TSR_OK);
+    cr_assert_str_eq(again, json);
+    cr_assert_eq(again_size, size);
+}
+
+Test(deployment, random_manifests_come_back) {
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        tsr_ctx ctx = {0};
+        tsr_arena arena = {0};
+        tsr_config config = random_config(seed, (uint32_t)(seed % 30), &arena);
+        tsr_deployment deployment = random_deployment(seed, &config, &arena);
+        tsr_deployment_manifest read;
+        unsigned parts = seed % 3 ? TSR_PART_ALL : (unsigned)(seed / 3 % (TSR_PART_ALL + 1));
+        char *json;
+        size_t size;
+        cr_assert_eq(tsr_deployment_encode(&ctx, &config, seed % 2 ? &deployment : NULL, parts,
+                                           &arena, &json, &size)
+                         .code,
+                     TSR_OK, "%s", ctx.error.text);
+        check_again(json, size, &read, &arena);
+        cr_assert_str_eq(read.config.name, config.name);
+        if (parts & TSR_PART_MESH) cr_assert_eq(read.config.virtual_ranks, config.virtual_ranks);
+        cr_assert_eq(read.config.tensor_count,
+                     parts & TSR_PART_OPTIMIZER ? config.tensor_count : 0);
+        for (size_t i = 0; i < read.config.tensor_count; i++) {
+            const tsr_config_tensor *is = &read.config.tensors[i], *must = &config.tensors[i];
+            cr_assert_str_eq(is->name, must->name);
+            cr_assert(is->role == must->role && is->dtype == must->dtype &&
+                      memcmp(&is->shape, &must->shape, sizeof is->shape) == 0);
+        }
+        tsr_arena_finish(&arena);
+    }
+}
+
+Test(deployment, what_passes_did_comes_back) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_config config = small_config();
+    tsr_deployment_manifest read;
+    char *json;
+    size_t size;
+    cr_assert_eq(
+        tsr_deployment_encode(&ctx, &config, &example, TSR_PART_ALL, &arena, &json, &size).code,
+        TSR_OK);
+    check_again(json, size, &read, &arena);
+    cr_assert_eq(read.version_minor, 1);
+    cr_assert_eq(read.parts, TSR_PART_ALL);
+    const tsr_deployment *d = &read.deployment;
+    cr_assert(d->axis_count == 2 && d->shard_count == 1 && d->collective_count == 1 &&
+              d->recompute_count == 1);
+    cr_assert_str_eq(d->axes[1].name, "model");
+    cr_assert_eq(d->axes[0].size, 3);
+    cr_assert_str_eq(d->shards[0].tensor, "w");
+    cr_assert(d->shards[0].position_count == 3 && d->shards[0].begin[1] == 2 &&
+              d->shards[0].end[1] == 3);
+    cr_assert(d->collectives[0].positions == 3 && d->collectives[0].bytes == 24);
+    cr_assert(d->recomputes[0].bytes_saved == 400 && d->recomputes[0].operations == 12345);
+    for (size_t cut = 0; cut < size; cut++)
+        cr_assert_eq(tsr_deployment_decode(&ctx, json, cut, &arena, &read).code, TSR_CORRUPT);
+    tsr_arena_finish(&arena);
+}
+
+/* `json` with the first `from` replaced by `to`; in the arena. */
+static char *changed(const char *json, const char *from, const char *to, tsr_arena *arena) {
+    const char *at = strstr(json, from);
+    cr_assert(at, "%s", from);
+    return tsr_arena_printf(arena, "%.*s%s%s", (int)(at - json), json, to, at + strlen(from));
+}
+
+static const struct {
+    const char *from, *to, *text;
+    tsr_code code;
+} damaged[] = {
+    {"\"1.1\"", "\"2.0\"", "deployment: formatVersion: expected 1.x, got 2.0", TSR_VERSION},
+    {"\"1.1\"", "\"01.1\"", "deployment: formatVersion: expected MAJOR.MINOR", TSR_CORRUPT},
+    {"\"1.1\"", "\"1.0\"", "deployment: offset 20 of", TSR_CORRUPT},
+    {"\"name\":\"m\"", "\"name\":\"\"", "deployment: name: expected 1 ...", TSR_CORRUPT},
+    {"\"size\":3", "\"size\":0", "deployment: axis 'data': expected a size of 1 ...", TSR_CORRUPT},
+    {"\"ranks\":1", "\"ranks\":2",
+     "deployment: mesh: expected axes, 1 ... 65536 virtual ranks on 1 "
+     "rank, got 2 axes, 1 on 2",
+     TSR_CORRUPT},
+    {"\"batch\":false", "\"batch\":true", "deployment: offset", TSR_CORRUPT},
+    /* names are looked for in the parts that are there */
+    {"\"parameters\"", "\"Parameters\"", "deployment: offset", TSR_CORRUPT},
+    {"\"optimizer\"", "\"other\"", "deployment: member 'optimizer': expected", TSR_CORRUPT},
+    {"\"f32\"", "\"f31\"", "deployment: parameters[0]: dtype: expected a known dtype, got 'f31'",
+     TSR_CORRUPT},
+    {"\"shape\":[3]", "\"shape\":[4]",
+     "deployment: parameters[0]: shards cover 3 elements; it has 4", TSR_CORRUPT},
+    {"\"shape\":[3]", "\"shape\":[0]",
+     "deployment: parameters[0]: shape: expected dims of at least 1", TSR_CORRUPT},
+    {"\"shape\":[3]", "\"shape\":[9007199254740992,9007199254740992]",
+     "deployment: parameters[0]: shape: expected fewer than 2^64 elements", TSR_CORRUPT},
+    {"\"begin\":2,\"end\":3", "\"begin\":1,\"end\":3",
+     "deployment: parameters[0]: expected a range from 2 on, got 1 to 3", TSR_CORRUPT},
+    {"\"begin\":2,\"end\":3", "\"begin\":2,\"end\":1",
+     "deployment: parameters[0]: expected a range from 2 on, got 2 to 1", TSR_CORRUPT},
+    {"\"position\":1", "\"position\":2", "deployment: offset", TSR_CORRUPT},
+    {",\"axis\":\"data\",\"shards\"", ",\"shards\"",
+     "deployment: parameters[0]: shards: expected 1 ... 1, got 3", TSR_CORRUPT},
+    {"\"optimizer\":[]",
+     "\"optimizer\":[{\"name\":\"w\",\"of\":\"w\",\"kind\":\"m\",\"dtype\":\"f32\","
+     "\"shape\":[],\"shards\":[{\"rank\":0,\"begin\":0,\"end\":1}]}]",
+     "deployment: tensor 'w' is there twice", TSR_CORRUPT},
+    {"all_gather", "all_scatter",
+     "deployment: collectives[0]: kind: expected all_reduce, reduce_scatter or all_gather",
+     TSR_CORRUPT},
+    {"\"entry\":\"train\",\"kind\"", "\"entry\":\"no\",\"kind\"",
+     "deployment: a collective of 'w' in 'no': no such tensor or entry", TSR_CORRUPT},
+    {"\"policy\":\"recompute\"", "\"policy\":\"some\"",
+     "deployment: checkpoint: policy: expected none or recompute, got 'some'", TSR_CORRUPT},
+    {"\"entry\":\"train\",\"bytesBefore\"", "\"entry\":\"no\",\"bytesBefore\"",
+     "deployment: recomputation in 'no', which is no entry", TSR_CORRUPT},
+    {"\"stages\":[", "\"stages\":[{},", "deployment: pipeline: expected 1 stage, got 2",
+     TSR_CORRUPT},
+    {"\"after\":[],\"entries\":[", "\"entries\":7,\"after\":[",
+     "deployment: pipeline.stages[0]: member 'entries': expected an array", TSR_CORRUPT},
+    {"\"schedule\":\"none\"", "\"schedule\":\"1f1b\"", "deployment: offset", TSR_CORRUPT},
+    {"\"producer\"", "\"news\":1,\"producer\"", "deployment: offset", TSR_CORRUPT},
+    {"{", " {", "deployment: offset 0 of", TSR_CORRUPT},
+};
+
+Test(deployment, damaged_manifests_are_refused) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_config config = small_config();
+    tsr_deployment_manifest read;
+    char *json;
+    size_t size;
+    cr_assert_eq(
+        tsr_deployment_encode(&ctx, &config, &example, TSR_PART_ALL, &arena, &json, &size).code,
+        TSR_OK);
+    for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
+        const char *wrong = changed(json, damaged[i].from, damaged[i].to, &arena);
+        tsr_code code = tsr_deployment_decode(&ctx, wrong, strlen(wrong), &arena, &read).code;
+        cr_assert_eq(code, damaged[i].code, "%s: %s", damaged[i].to, ctx.error.text);
+        cr_assert(strncmp(ctx.error.text, damaged[i].text, strlen(damaged[i].text)) == 0,
+                  "%s:\n  got  %s\n  want %s", damaged[i].to, ctx.error.text, damaged[i].text);
+    }
+    cr_assert_eq(
+        tsr_deployment_decode(&ctx, json, TSR_DEPLOYMENT_BYTES_MAX + 1, &arena, &read).code,
+        TSR_CORRUPT);
+    /* A later minor version: what is unknown is ignored. */
+    json = changed(json, "\"1.1\"", "\"1.9\",\"news\":[1]", &arena);
+    cr_assert_eq(tsr_deployment_decode(&ctx, json, strlen(json), &arena, &read).code, TSR_OK, "%s",
+                 ctx.error.text);
+    cr_assert_eq(read.deployment.shard_count, 1);
+    tsr_arena_finish(&arena);
+}

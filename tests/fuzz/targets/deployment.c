@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reader of deployment manifests: what it accepts, of a version it knows, are the bytes that it
+ * is written as.
+ */
+#include "manifests/deployment.h"
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/manifests/random_manifests.h"
+
+#include <string.h>
+
+enum { SEEDS = 16 };
+
+static size_t encode(uint32_t seed, tsr_arena *arena, char **out_json) {
+    tsr_ctx ctx = {0};
+    size_t size = 0;
+    tsr_config config = random_config(seed, seed % SEEDS, arena);
+    tsr_deployment deployment = random_deployment(seed, &config, arena);
+    fuzz_require(!tsr_deployment_encode(&ctx, &config, seed % 3 ? &deployment : NULL, TSR_PART_ALL,
+                                        arena, out_json, &size)
+                      .code,
+                 "a valid manifest to begin with");
+    return size;
+}
+
+static void seed(const char *folder) {
+    for (unsigned i = 0; i < SEEDS; i++) {
+        tsr_arena arena = {0};
+        char *json = NULL;
+        size_t size = encode(i, &arena, &json);
+        fuzz_put(folder, i, json, size);
+        tsr_arena_finish(&arena);
+    }
+}
+
+static void check_again(tsr_ctx *ctx, const tsr_deployment_manifest *manifest, const uint8_t *bytes,
+                        size_t size_bytes, tsr_arena *arena) {
+    char *json = NULL;
+    size_t size = 0;
+    fuzz_require(!tsr_deployment_encode_again(ctx, manifest, arena, &json, &size).code,
+                 "a manifest that can be written");
+    if (manifest->version_minor <= TSR_DEPLOYMENT_VERSION_MINOR)
+        fuzz_require(size == size_bytes && memcmp(json, bytes, size) == 0, "as the same bytes");
+}
+
+static bool run(const uint8_t *bytes, size_t size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_deployment_manifest manifest = {0};
+    tsr_code code =
+        tsr_deployment_decode(&ctx, (const char *)bytes, size_bytes, &arena, &manifest).code;
+    if (code == TSR_OK && !fuzz_faults)
+        check_again(&ctx, &manifest, bytes, size_bytes, &arena);
+    else if (code != TSR_OK)
+        fuzz_require((code == TSR_CORRUPT || code == TSR_VERSION || fuzz_faults) &&
+                         ctx.error.text[0],
+                     "the code of damage, and a message");
+    tsr_arena_finish(&arena);
+    /* The JSON scan names the offset it stopped at. */
+    return code == TSR_OK || !strstr(ctx.error.text, "deployment: offset ");
+}
+
+static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
+    uint32_t state = seed;
+    size_t size = size_bytes;
+    if (fuzz_one_in(&state, 16)) { /* another valid manifest */
+        tsr_arena arena = {0};
+        char *valid = NULL;
+        size_t valid_size = encode(fuzz_random(&state), &arena, &valid);
+        if (valid_size <= size_max) memcpy(bytes, valid, size = valid_size);
+        tsr_arena_finish(&arena);
+    }
+    return fuzz_mutate_json(bytes, size, size_max, &state);
+}
+
+const fuzz_target fuzz_the_target = {"deployment", seed, run, mutate};
