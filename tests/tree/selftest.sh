@@ -81,6 +81,19 @@ test_costs() {
     bad 'a row that is gone' '1 rows of what one more costs; expected 3'
 }
 
+test_passes() {
+    file compiler/passes.def 'X(tsr_pass_one, "tessera-one", "does \"one\"")'
+    file compiler/pipelines.def 'X("all", "what is there", "tessera-one")'
+    file tests/compiler/a.mlir '// RUN: tessera-opt -tessera-one -all %s'
+    good 'both are run'
+    file tests/compiler/a.mlir '// RUN: tessera-opt -tessera-one-more -all %s'
+    bad 'another of a longer name is' 'compiler/passes.def: no test in tests/compiler runs -tessera-one'
+    file tests/compiler/a.mlir '// RUN: tessera-opt -tessera-one %s' '-all'
+    bad 'a sequence is not' 'compiler/pipelines.def: no test in tests/compiler runs -all'
+    file tests/compiler/a.mlir ''
+    bad 'nothing is run' 'tests/compiler: no test runs anything'
+}
+
 test_includes() {
     file runtime/base/a.h "$spdx"
     file bundle/b.c '#include "runtime/base/a.h"' '#include <stdio.h>'
@@ -283,7 +296,7 @@ test_symbols() {
 
 fresh
 case $check in
-costs | includes | lengths | folders | headers | licences | words | formatting | packages | links | scripts | symbols) "test_$check" ;;
+costs | includes | lengths | folders | headers | licences | words | formatting | packages | passes | links | scripts | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"
