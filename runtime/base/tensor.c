@@ -230,14 +230,16 @@ static bool (*find_block_check(tsr_dtype dtype))(const char *) {
 uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
                                   double *out_value) {
     bool (*const has_nonfinite)(const char *) = find_block_check(dtype);
-    const size_t block_bytes = FINITE_BLOCK * tsr_dtype_size(dtype);
+    const size_t width = tsr_dtype_size(dtype), block_bytes = FINITE_BLOCK * width;
     uint64_t at = 0;
     if (!has_nonfinite) return UINT64_MAX;
     while (count - at >= FINITE_BLOCK &&
            !has_nonfinite((const char *)data + at / FINITE_BLOCK * block_bytes))
         at += FINITE_BLOCK;
     for (; at < count; at++) {
-        double value = tsr_dtype_read(dtype, data, at);
+        uint64_t element = 0; /* aligned */
+        memcpy(&element, (const char *)data + at * width, width);
+        double value = tsr_dtype_read(dtype, &element, 0);
         if (isfinite(value)) continue;
         /* The sign of a NaN means nothing to who reads it. */
         *out_value = isnan(value) ? (double)NAN : value;

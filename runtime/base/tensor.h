@@ -48,7 +48,7 @@ TSR_API void tsr_dtype_write(tsr_dtype dtype, double value, void *data, uint64_t
 TSR_API bool tsr_dtype_is_float(tsr_dtype dtype); /* f64, f32, bf16 or f16 */
 
 /* The first of `count` elements that is NaN or infinite, and its value (of NaN without sign);
- * UINT64_MAX if none is. */
+ * UINT64_MAX if none is. They need not be aligned. */
 uint64_t tsr_dtype_find_nonfinite(tsr_dtype dtype, const void *data, uint64_t count,
                                   double *out_value);
 uint64_t tsr_tensor_find_nonfinite(const tsr_tensor *tensor, double *out_value);

@@ -242,3 +242,28 @@ Test(spare, what_came_back_is_nothing_to_go_on_from) {
               "nothing good is left: 2 committed records are damaged");
     end(b);
 }
+
+/* In the run whose removal it was: that removes nothing more, so that what comes back has its data.
+ */
+Test(spare, after_a_removal_that_may_come_undone_nothing_more_is_removed) {
+    unsigned met = 0;
+    for (uint64_t at = 1; at <= 40; at++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 2);
+        fault_io_arm(
+            b->disk,
+            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+        bool saved = model_save(&b->ctx, b->store, &b->m, 3);
+        fault_io_arm(b->disk, NULL);
+        if (saved && !exists(b, "/s/MANIFEST.1.1")) {
+            must_save(b, 4, 6);
+            cut_power(b);
+            met += exists(b, "/s/MANIFEST.1.1");
+            cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL).code, TSR_OK, "%s",
+                         b->ctx.error.text);
+        }
+        end(b);
+    }
+    cr_assert_geq(met, 1);
+}
