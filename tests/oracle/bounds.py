@@ -199,7 +199,10 @@ class Interpreter:
             known = np.where(self.spread(op, x[0]), np.inf, 0) if op.name == 'reduce_prod' else 0
             return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
         name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
-        return 2 * LOCAL[name] * unit * size + (TINY[dtype] * 4 if dtype in ('f64', 'f32') else 0)
+        steps = 4.0
+        if op.name == 'gelu':  # x times a fraction of which the last step may be all that is left
+            steps = steps + np.where(np.isfinite(x[0]), np.abs(x[0]), 0) / 2
+        return 2 * LOCAL[name] * unit * size + (TINY[dtype] * steps if dtype in ('f64', 'f32') else 0)
 
     def spread(self, op, x):
         """Products some order of whose factors overflows, and then meets a 0 or vanishes."""
