@@ -6,7 +6,7 @@
  *
  * Needs six times MIB mebibytes in FOLDER, which must not have a store-bench folder; what is
  * written is removed at the end. Each round takes the store and its references one after the other,
- * the plain write before and after; figures are medians. Prints one JSON object:
+ * the plain write or read before and after; figures are medians. Prints one JSON object:
  *
  * persist: a save of MIB, to acknowledged, as a share of the speed of writing the same bytes to one
  * new file past the page cache in blocks of 8 MiB, with one fsync. persist_low, persist_high: of
@@ -14,23 +14,23 @@
  * persist_floor: the same, as a share of what is possible: the lower of that speed and of the speed
  * at which all cores together hash those bytes.
  * recover: opening a store of MIB, every byte verified, and loading it, as a share of the speed of
- * reading its segment past the page cache to where it will be used, in blocks of 8 MiB.
- * recover_huge: the same, read into one block again and again: that is faster where the processor's
- * cache takes what the disk brings, and nobody has the state then.
- * recover_floor: the same as recover_huge, as a share of the lower of that speed and of hashing.
- * recover_both: the same, as a share of the speed at which two threads a core read that segment
- * into huge pages and one thread a core hashes what they read, and nothing else: where a disk takes
- * time of the cores, less than either alone. commit_4_kib: time of a save of 4 KiB over that of
- * write, fsync, rename of a file of 4 KiB; commit_syncs: fsyncs of such a save, to acknowledged.
- * stall_…: what the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB, over 100 ms. Of
- * 1 MiB and more: in a step that computes for 90 ms and then writes the state, tensor by tensor of
- * 16 MiB, each once it is copied. stall_whole_…: the same where the state is one tensor.
- * stall_copied: where it is written at once: the whole copy of MIB.
- * slowdown_…: that step beside a save over the same step alone, without what it waited.
- * write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the references, in 1e9
- * bytes a second; the last is memcpy of MIB by one thread.
- * generations: saves of 4 KiB in one store, kept open: of the last against the first hundredth of
- * them, the growth of the directory's bytes, of open descriptors, and of resident memory in KiB.
+ * reading its segment past the page cache to where it will be used, in blocks of 8 MiB;
+ * recover_low, recover_high as above. recover_huge: the same, read into one block again and again:
+ * that is faster where the processor's cache takes what the disk brings, and nobody has the state
+ * then. recover_floor: the same as recover_huge, as a share of the lower of that speed and of
+ * hashing. recover_both: the same, as a share of the speed at which two threads a core read that
+ * segment into huge pages and one thread a core hashes what they read, and nothing else: where a
+ * disk takes time of the cores, less than either alone. commit_4_kib: time of a save of 4 KiB over
+ * that of write, fsync, rename of a file of 4 KiB; commit_syncs: fsyncs of such a save, to
+ * acknowledged. stall_…: what the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB,
+ * over 100 ms. Of 1 MiB and more: in a step that computes for 90 ms and then writes the state,
+ * tensor by tensor of 16 MiB, each once it is copied. stall_whole_…: the same where the state is
+ * one tensor. stall_copied: where it is written at once: the whole copy of MIB. slowdown_…: that
+ * step beside a save over the same step alone, without what it waited. write_gb_s, read_gb_s,
+ * read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the references, in 1e9 bytes a second; the last
+ * is memcpy of MIB by one thread. generations: saves of 4 KiB in one store, kept open: of the last
+ * against the first hundredth of them, the growth of the directory's bytes, of open descriptors,
+ * and of resident memory in KiB.
  */
 #include "runtime/base/io.h"
 #include "runtime/store.h"
@@ -74,8 +74,8 @@ typedef struct bench {
 } bench;
 
 typedef struct figures {
-    double persist, persist_low, persist_high, persist_floor, recover, recover_huge, recover_floor,
-        recover_both, commit;
+    double persist, persist_low, persist_high, persist_floor, recover, recover_low, recover_high,
+        recover_huge, recover_floor, recover_both, commit;
     double stalls[5], stalls_whole[5], stall_copied, slowdowns[5]; /* by size, as printed */
     double write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s;
     unsigned long commit_syncs;
@@ -327,8 +327,9 @@ static double higher(double a, double b) { return a > b ? a : b; }
 
 static TSR_RESULT measure_large(bench *b, figures *out) {
     tsr_tensor tensor = {"w", TSR_DTYPE_F32, {1, {b->size_bytes / 4}}, b->bytes};
-    double persist[ROUNDS], ratio[ROUNDS], before, after, stall[ROUNDS], recover[ROUNDS],
-        writing[ROUNDS], reading[ROUNDS], reading_huge[ROUNDS], hashes[2 * ROUNDS], both[ROUNDS];
+    double persist[ROUNDS], ratio[ROUNDS], read_ratio[ROUNDS], before, after, stall[ROUNDS],
+        recover[ROUNDS], writing[ROUNDS], reading[ROUNDS], reading_huge[ROUNDS], hashes[2 * ROUNDS],
+        both[ROUNDS];
     char segment[PATH_BYTES + 64];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
@@ -349,16 +350,19 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     store = NULL;
     snprintf(segment, sizeof segment, "%s/gen/1-%d/segment.0", b->store, ROUNDS);
     for (size_t i = 0; i < ROUNDS; i++) {
-        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &reading[i]));
         TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->huge, false, &reading_huge[i]));
         TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[ROUNDS + i]));
         TRY_GOTO(&b->ctx, result, read_and_hash(b, segment, &both[i]));
+        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &before));
         double start = now_seconds();
         TRY_GOTO(&b->ctx, result, open_store(b, &tensor, &store));
         TRY_GOTO(&b->ctx, result, tsr_store_load(&b->ctx, store, &tensor, 1));
         recover[i] = now_seconds() - start;
         tsr_store_close(&b->ctx, store);
         store = NULL;
+        TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &after));
+        reading[i] = (before + after) / 2;
+        read_ratio[i] = reading[i] / recover[i];
     }
     double write = median(writing, ROUNDS), read = median(reading, ROUNDS);
     double read_huge = median(reading_huge, ROUNDS);
@@ -371,7 +375,9 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     out->persist_low = ratio[0];
     out->persist_high = ratio[ROUNDS - 1];
     out->persist_floor = higher(write, hash) / saved;
-    out->recover = read / recovered;
+    out->recover = median(read_ratio, ROUNDS);
+    out->recover_low = read_ratio[0];
+    out->recover_high = read_ratio[ROUNDS - 1];
     out->recover_huge = read_huge / recovered;
     out->recover_floor = higher(read_huge, rehash) / recovered;
     out->recover_both = together / recovered;
@@ -562,11 +568,13 @@ static TSR_RESULT measure(bench *b, uint64_t generations) {
     name_store(b, "generations");
     TRY(&b->ctx, measure_generations(b, generations, &f));
     printf("{\"persist\": %.3f, \"persist_low\": %.3f, \"persist_high\": %.3f, \"persist_floor\": "
-           "%.3f, \"recover\": %.3f, \"recover_huge\": %.3f, "
+           "%.3f, \"recover\": %.3f, \"recover_low\": %.3f, \"recover_high\": %.3f, "
+           "\"recover_huge\": %.3f, "
            "\"recover_floor\": %.3f, \"recover_both\": %.3f, \"commit_4_kib\": %.3f, "
            "\"commit_syncs\": %lu, ",
-           f.persist, f.persist_low, f.persist_high, f.persist_floor, f.recover, f.recover_huge,
-           f.recover_floor, f.recover_both, f.commit, f.commit_syncs);
+           f.persist, f.persist_low, f.persist_high, f.persist_floor, f.recover, f.recover_low,
+           f.recover_high, f.recover_huge, f.recover_floor, f.recover_both, f.commit,
+           f.commit_syncs);
     printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall_64_mib\": "
            "%.5f, \"stall\": %.5f, \"stall_whole_64_mib\": %.5f, \"stall_whole\": %.5f, "
            "\"stall_copied\": %.3f, ",
