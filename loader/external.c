@@ -6,6 +6,7 @@
 #include "runtime/base/json.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,13 +150,14 @@ tsr_result tsr_external_read(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, ts
 
 /* ---- finding the file ---- */
 
-/* *out_fd stays -1 where there is no such file. */
+/* The file stays closed where there is none of that name. */
 static tsr_result try_path(tsr_ctx *ctx, const char *path, tsr_external *external, bool must_fit) {
     const tsr_io *io = tsr_ctx_io(ctx);
     uint64_t size = 0;
     if (!path) FAIL(ctx, TSR_MEMORY, "no memory for a path");
     int fd = io->open(io->self, TSR_IO_CWD, path, O_RDONLY | O_NONBLOCK, 0);
-    if (fd < 0) return TSR_SUCCESS;
+    if (fd == -ENOENT || fd == -ENOTDIR || fd == -ENAMETOOLONG) return TSR_SUCCESS;
+    if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot open weights '%s'", path);
     tsr_result result = tsr_io_file_size(ctx, fd, path, &size);
     if (!result.code && size == external->file.size_bytes) {
         external->file.fd = fd;

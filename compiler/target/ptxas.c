@@ -38,6 +38,7 @@ static tsr_result read_all(tsr_ctx *ctx, int fd, size_t size_max, tsr_arena *are
     if (!bytes) FAIL(ctx, TSR_MEMORY, "no memory for %lld bytes of ptxas", (long long)size);
     for (size_t done = 0; done < (size_t)size;) {
         ssize_t part = pread(fd, bytes + done, (size_t)size - done, (off_t)done);
+        if (part < 0 && errno == EINTR) continue;
         if (part <= 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot read what ptxas wrote");
         done += (size_t)part;
     }
@@ -50,6 +51,7 @@ static tsr_result read_all(tsr_ctx *ctx, int fd, size_t size_max, tsr_arena *are
 static tsr_result write_all(tsr_ctx *ctx, int fd, const char *bytes, size_t size_bytes) {
     for (size_t done = 0; done < size_bytes;) {
         ssize_t part = write(fd, bytes + done, size_bytes - done);
+        if (part < 0 && errno == EINTR) continue;
         if (part <= 0) FAIL_ERRNO(ctx, TSR_IO, errno, "cannot hand PTX to ptxas");
         done += (size_t)part;
     }

@@ -157,6 +157,9 @@ def referenced(params):
     run(7, *export, pattern=f"weights 'p.safetensors' .sha256:{digest}.* are not in 'alone/'; --weights-dir")
     run(7, RUN, "--check", "alone/named.tsb", pattern="does not run here")
     run(0, RUN, "--check", "alone/named.tsb", "--weights-dir", ".", pattern="runs here")
+    pathlib.Path("loop").mkdir()
+    pathlib.Path("loop/p.safetensors").symlink_to("p.safetensors")
+    run(7, *export, "--weights-dir", "loop", pattern="cannot open weights 'loop/p.safetensors': Too many levels")
     for number, name in enumerate([digest, f"blobs/sha256/{digest}", "p.safetensors"]):
         folder = pathlib.Path(f"folder{number}")
         (folder / name).parent.mkdir(parents=True)
