@@ -335,6 +335,20 @@ bool tsr_check_rotary(tsr_rule *rule) {
     return true;
 }
 
+/* What the two tables hold is written into the program. */
+static bool tables_fit(MlirOperation op, const tsr_type *type) {
+    enum { TABLE_BYTES_MAX = 1 << 30 };
+    int64_t axis = 0;
+    bool read = tsr_op_i64(op, "axis", &axis);
+    TSR_ASSERT(read);
+    uint64_t places = type->shape.dims[axis], pairs = type->shape.dims[type->shape.rank - 1] / 2;
+    if (!pairs || places <= TABLE_BYTES_MAX / tsr_dtype_size(type->dtype) / pairs) return true;
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_MEMORY,
+                   "%s: a table of %" PRIu64 " places by %" PRIu64 " angles has more than %d bytes",
+                   tsr_op_name(op), places, pairs, TABLE_BYTES_MAX);
+    return false;
+}
+
 /* A table [places, pairs] of the cosines or sines, with dims of 1 between and after them. */
 static MlirValue table(tsr_builder *b, MlirOperation op, const tsr_shape *shape,
                        double (*of)(double), tsr_dtype dtype, bool split) {
@@ -384,6 +398,7 @@ bool tsr_lower_rotary(MlirOperation op) {
     tsr_type type = tsr_type_of(x);
     tsr_shape pairs = type.shape;
     bool split = tsr_op_flag(op, "interleaved");
+    if (!tables_fit(op, &type)) return false;
     if (split) {
         if (pairs.rank == TSR_RANK_MAX) {
             tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LIMIT,
