@@ -362,12 +362,13 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
 }
 
 /* Saves copy the state, of several ranks each its part; what the model planned is taken already
- * once the state holds values. */
+ * once the state holds values, or where the device has memory of its own: then the host's is
+ * page-locked. */
 static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
-    uint64_t needed =
-        plan->tensor_bytes / rank_count + (self->model->filled ? 0 : plan->total_bytes);
+    bool is_taken = self->model->filled || !self->model->device->type->shares_memory;
+    uint64_t needed = plan->tensor_bytes / rank_count + (is_taken ? 0 : plan->total_bytes);
     if (self->model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
 }

@@ -43,3 +43,15 @@ func.func @large(%a: tensor<4096x512xbf16> {tessera.name = "la"}, %b: tensor<512
   %y = tessera.gelu %s {approximate = "tanh"} : tensor<4096x3072xbf16>
   return %y : tensor<4096x3072xbf16>
 }
+func.func @soft(%x: tensor<200x1000xbf16> {tessera.name = "sx"}) -> (tensor<200x1000xbf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<200x1000xbf16>
+  return %y : tensor<200x1000xbf16>
+}
+func.func @norm(%x: tensor<300x1544xbf16> {tessera.name = "nx"}, %s: tensor<1544xbf16> {tessera.name = "ns"},
+                %b: tensor<1544xbf16> {tessera.name = "nb"})
+    -> (tensor<300x1544xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5}
+      : tensor<300x1544xbf16>, tensor<1544xbf16>, tensor<1544xbf16> -> tensor<300x1544xbf16>
+  return %y : tensor<300x1544xbf16>
+}

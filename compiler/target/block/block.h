@@ -56,6 +56,7 @@ typedef struct tsr_block {
     LLVMValueRef shared;       /* i32: where shared memory begins */
     LLVMValueRef thread, warp; /* i32, of the team; warp is the same in all its lanes */
     LLVMValueRef team;         /* i32; the copying role has none */
+    unsigned grid_index;       /* of the parameter that counts programs */
     LLVMValueRef rank;         /* i32: of the block among those that run together */
     LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
     uint32_t exchange_at, exchange_bytes, written_at, read_at; /* for them, in shared memory */
@@ -137,7 +138,7 @@ void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_store_shared(tsr_emit *emit, MlirOperation op);
 TSR_RESULT tsr_block_emit_map(tsr_emit *emit, MlirOperation op);
-void tsr_block_emit_store(tsr_emit *emit, MlirOperation op);
+TSR_RESULT tsr_block_emit_store(tsr_emit *emit, MlirOperation op);
 /* The device's own function "tanh", "exp", or "gelu" by tanh, of two f32 in each lane; NULL: it has
  * none. */
 LLVMValueRef tsr_block_approximate(tsr_emit *emit, const char *function, LLVMValueRef x);

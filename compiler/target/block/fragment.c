@@ -114,34 +114,60 @@ static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildZExt(emit->builder, x, LLVMInt64TypeInContext(emit->llvm), "");
 }
 
+/* Registers of a fragment that a function is applied to, and where they lie. */
+typedef struct mapping {
+    MlirOperation op; /* tile.map; null: none */
+    tsr_layout layout;
+    LLVMValueRef *values;
+} mapping;
+
 /* The body, once for each two registers: a vector of 64 elements is two in each lane. */
-tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
+static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first, unsigned count) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
-    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
-    unsigned count = 0;
-    MlirBlock body = tsr_op_body(op);
+    const tsr_layout *l = &m->layout;
+    if (mlirOperationIsNull(m->op)) return TSR_SUCCESS;
+    MlirBlock body = tsr_op_body(m->op);
     MlirValue result = tsr_op_operand(mlirBlockGetTerminator(body), 0);
-    tsr_layout l = layout_of(emit, tsr_op_operand(op, 0));
-    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
-    LLVMValueRef row0 = LLVMBuildAdd(b, tsr_emit_operand(emit, op, 1), widen(emit, l.row), "");
+    LLVMValueRef row0 = LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 1), widen(emit, l->row), "");
     LLVMValueRef column0 =
-        LLVMBuildAdd(b, tsr_emit_operand(emit, op, 2), widen(emit, l.column), "");
-    for (unsigned i = 0; i < count; i += 2) {
-        uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l.column_blocks;
-        uint32_t m = i / BLOCK_REGISTERS / l.column_blocks;
-        LLVMValueRef row = LLVMBuildAdd(b, row0, tsr_emit_int(i64, l.step * m + 8 * h), "");
+        LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 2), widen(emit, l->column), "");
+    for (unsigned i = first; i < first + count; i += 2) {
+        uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l->column_blocks;
+        uint32_t block = i / BLOCK_REGISTERS / l->column_blocks;
+        LLVMValueRef row = LLVMBuildAdd(b, row0, tsr_emit_int(i64, l->step * block + 8 * h), "");
         LLVMValueRef column =
             LLVMBuildAdd(b, column0, tsr_emit_int(i64, (int64_t)BLOCK_COLUMNS * j), "");
         tsr_emit_bind(emit, mlirBlockGetArgument(body, 0), pair(emit, row, row));
         tsr_emit_bind(emit, mlirBlockGetArgument(body, 1),
                       pair(emit, column, LLVMBuildAdd(b, column, tsr_emit_int(i64, 1), "")));
-        tsr_emit_bind(emit, mlirBlockGetArgument(body, 2), pair(emit, values[i], values[i + 1]));
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, 2),
+                      pair(emit, m->values[i], m->values[i + 1]));
         TRY(emit->ctx, tsr_emit_ops(emit, body));
         for (unsigned e = 0; e < 2; e++)
-            values[i + e] =
+            m->values[i + e] =
                 LLVMBuildExtractElement(b, tsr_emit_get(emit, result), tsr_block_int(emit, e), "");
     }
+    return TSR_SUCCESS;
+}
+
+/* What is stored and nothing else is computed where it is stored, part by part. */
+static bool is_only_stored(MlirOperation map) {
+    MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(map, 0));
+    if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use)))
+        return false;
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    return tsr_op_is(user, "tile.store_fragment") &&
+           mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(map));
+}
+
+tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    unsigned count = 0;
+    mapping m = {op, layout_of(emit, tsr_op_operand(op, 0)), values};
+    if (is_only_stored(op)) return TSR_SUCCESS;
+    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    TRY(emit->ctx, map_registers(emit, &m, 0, count));
     tsr_emit_set(emit, op,
                  tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), values, count));
     return TSR_SUCCESS;
@@ -383,8 +409,9 @@ static void copy_box(tsr_emit *emit, const target *t, uint32_t map, LLVMValueRef
     first_thread(emit, text, constraints, args, (unsigned)(2 + t->rank));
 }
 
-static void store_through(tsr_emit *emit, const target *t, const tsr_layout *l,
-                          const tsr_ring *ring, LLVMValueRef *values) {
+static tsr_result store_through(tsr_emit *emit, const target *t, const mapping *values,
+                                const tsr_ring *ring) {
+    const tsr_layout *l = &values->layout;
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     enum { BOX_COLUMNS = 64 };
@@ -405,13 +432,15 @@ static void store_through(tsr_emit *emit, const target *t, const tsr_layout *l,
             int64_t at = (int64_t)(number % ring->stages) * stage_bytes +
                          (int64_t)m * GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
             LLVMValueRef box = tsr_block_add(emit, from, at);
+            unsigned first =
+                (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS;
+            TRY(emit->ctx,
+                map_registers(emit, values, first, BOX_COLUMNS / BLOCK_COLUMNS * BLOCK_REGISTERS));
             snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
                      number || evenly ? ring->stages - 1 : 0);
             first_thread(emit, text, "~{memory}", NULL, 0);
             tsr_block_sync(emit, true);
-            put_box(emit, ring, t->element, from, at,
-                    values +
-                        (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS);
+            put_box(emit, ring, t->element, from, at, values->values + first);
             tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
             tsr_block_sync(emit, true);
             LLVMValueRef row = LLVMBuildAdd(b, t->row, widen(emit, group_row), "");
@@ -420,20 +449,27 @@ static void store_through(tsr_emit *emit, const target *t, const tsr_layout *l,
                      LLVMBuildAdd(b, t->column, tsr_emit_int(i64, (int64_t)c * BOX_COLUMNS), ""));
         }
     emit->block->stored = true;
+    return TSR_SUCCESS;
 }
 
-void tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
+tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     bool through = mlirDenseI32ArrayGetElement(segments, 3) == 1;
+    MlirValue fragment = tsr_op_operand(op, 0);
+    MlirOperation owner = tsr_value_owner(fragment);
     target t = read_target(emit, op);
-    tsr_layout l = layout_of(emit, tsr_op_operand(op, 0));
-    tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
+    mapping m = {{NULL}, layout_of(emit, fragment), values};
+    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.map") && is_only_stored(owner)) {
+        m.op = owner;
+        fragment = tsr_op_operand(owner, 0);
+    }
+    tsr_block_registers(emit, fragment, values, &count);
     if (through && emit->block->has_tma && tsr_block_is_mappable(tsr_op_operand(op, 1)))
-        store_through(emit, &t, &l,
-                      tsr_block_ring(emit, tsr_op_operand(op, tsr_op_operand_count(op) - 1)),
-                      values);
-    else
-        store_directly(emit, &t, &l, values, count);
+        return store_through(
+            emit, &t, &m, tsr_block_ring(emit, tsr_op_operand(op, tsr_op_operand_count(op) - 1)));
+    TRY(emit->ctx, map_registers(emit, &m, 0, count));
+    store_directly(emit, &t, &m.layout, values, count);
+    return TSR_SUCCESS;
 }

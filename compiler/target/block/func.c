@@ -343,6 +343,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
         LLVMAddFunction(emit->module, emit->kernel,
                         LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count, false));
     LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
+    emit->block->grid_index = buffers + 2;
     for (unsigned i = 0; i < maps; i++) set_map(emit, buffers + 3 + i);
     snprintf(text, sizeof text, "%u,1,1", launch->threads);
     set_text(emit, "nvvm.maxntid", text);
@@ -397,16 +398,18 @@ static LLVMValueRef is_zero(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildICmp(emit->builder, LLVMIntEQ, x, tsr_block_int(emit, 0), "");
 }
 
-/* All threads of a block, or of those that run together. */
-static void sync_all(tsr_emit *emit) {
+/* All threads of a block, or of those that run together: what was made is ready. */
+static void sync_made(tsr_emit *emit) {
     tsr_block_asm(emit, NULL,
-                  emit->block->together > 1 ? "barrier.cluster.arrive; barrier.cluster.wait;"
-                                            : "bar.sync 0;",
+                  emit->block->together > 1
+                      ? "barrier.cluster.arrive.relaxed; barrier.cluster.wait;"
+                      : "bar.sync 0;",
                   "~{memory}", NULL, 0);
 }
 
-/* How many arrive at the barriers of a stage. */
-static void make_barriers(tsr_emit *emit, LLVMValueRef thread) {
+/* How many arrive at the barriers of a stage. Returns what the one thread that makes them does
+ * first. */
+static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     const tsr_block *block = emit->block;
     LLVMBasicBlockRef first, rest;
     int64_t full = block->uses_tma ? 1 : TSR_BLOCK_GROUP;
@@ -426,7 +429,8 @@ static void make_barriers(tsr_emit *emit, LLVMValueRef thread) {
         tsr_block_asm(emit, NULL, "fence.mbarrier_init.release.cluster;", "~{memory}", NULL, 0);
     LLVMBuildBr(emit->builder, rest);
     LLVMPositionBuilderAtEnd(emit->builder, rest);
-    sync_all(emit);
+    sync_made(emit);
+    return LLVMGetFirstInstruction(first);
 }
 
 /* Copying threads give registers to those that compute. */
@@ -484,13 +488,12 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     LLVMBuilderRef b = emit->builder;
     tsr_block *block = emit->block;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
-    unsigned buffers = (unsigned)mlirBlockGetNumArguments(body);
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "program"), end = tsr_emit_block(emit, "last");
     LLVMValueRef begin =
         LLVMBuildZExt(b, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"), i64, "");
     LLVMValueRef step =
         LLVMBuildZExt(b, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"), i64, "");
-    LLVMValueRef limit = LLVMGetParam(emit->function, buffers + 2);
+    LLVMValueRef limit = LLVMGetParam(emit->function, block->grid_index);
     LLVMValueRef used = tsr_block_int(emit, 0);
     if (takes_turns(block)) {
         LLVMValueRef team = LLVMBuildZExt(b, block->team, i64, "");
@@ -555,6 +558,16 @@ static void join_team(tsr_emit *emit) {
     block->thread = LLVMBuildSub(b, block->thread, tsr_block_mul(emit, warps, WARP_LANES), "");
 }
 
+/* The descriptors of copies are on their way while barriers are made; which there are is known when
+ * all else is written. */
+static void prefetch_maps(tsr_emit *emit, LLVMValueRef before) {
+    LLVMPositionBuilderBefore(emit->builder, before);
+    for (uint32_t i = 0; i < emit->block->map_count; i++) {
+        LLVMValueRef map = tsr_block_map_address(emit, i);
+        tsr_block_asm(emit, NULL, "prefetch.tensormap [$0];", "l,~{memory}", &map, 1);
+    }
+}
+
 static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMBuilderRef b = emit->builder;
     tsr_block *block = emit->block;
@@ -571,7 +584,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
     if (block->together > 1) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
-    if (block->stages) make_barriers(emit, thread);
+    LLVMValueRef first = block->stages ? make_barriers(emit, thread) : NULL;
     done = tsr_emit_block(emit, "end");
     LLVMValueRef is_copying =
         LLVMBuildICmp(b, LLVMIntULT, warp, tsr_block_int(emit, GROUP_WARPS), "");
@@ -586,8 +599,11 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     TRY(emit->ctx, emit_role(emit, body, done));
     LLVMPositionBuilderAtEnd(b, done);
     /* A block's barriers are there as long as the other one arrives at them. */
-    if (block->together > 1) sync_all(emit);
+    if (block->together > 1)
+        tsr_block_asm(emit, NULL, "barrier.cluster.arrive; barrier.cluster.wait;", "~{memory}",
+                      NULL, 0);
     LLVMBuildRetVoid(b);
+    if (first) prefetch_maps(emit, first);
     return TSR_SUCCESS;
 }
 
@@ -641,8 +657,7 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
                 {"tile.mma", COMPUTING, tsr_block_emit_mma},
                 {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
                 {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
-                {"tile.sum_programs", COMPUTING, tsr_block_emit_sum},
-                {"tile.store_fragment", COMPUTING, tsr_block_emit_store}};
+                {"tile.sum_programs", COMPUTING, tsr_block_emit_sum}};
     bool copies = emit->block->copies;
     *out_known = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -650,8 +665,9 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
         (rows[i].role == (copies ? COMPUTING : COPYING) ? leave_out : rows[i].emit)(emit, op);
         return TSR_SUCCESS;
     }
-    if (tsr_op_is(op, "tile.map")) {
-        if (!copies) return tsr_block_emit_map(emit, op);
+    bool is_map = tsr_op_is(op, "tile.map");
+    if (is_map || tsr_op_is(op, "tile.store_fragment")) {
+        if (!copies) return is_map ? tsr_block_emit_map(emit, op) : tsr_block_emit_store(emit, op);
         leave_out(emit, op);
         return TSR_SUCCESS;
     }

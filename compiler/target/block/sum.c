@@ -5,7 +5,7 @@
  *     wait until all have read what was here before
  *     each thread writes its registers; all arrive at everybody's `written`
  *     wait for it; each thread adds up what its likes in all programs wrote of this program's part
- *     all arrive at everybody's `read`
+ *     all arrive at everybody's `read`, if there is a next program
  *
  * A thread has the same elements in all programs, so that it reads what it wrote itself elsewhere.
  * Source: PTX ISA 8.5, "mbarrier", "mapa", "ld".
@@ -51,6 +51,22 @@ static void arrive_everywhere(tsr_emit *emit, uint32_t barrier) {
                   "@p mapa.shared::cluster.u32 a, $0, $2; "
                   "@p mbarrier.arrive.release.cluster.shared::cluster.b64 _, [a]; }",
                   "r,r,r,~{memory}", args, 3);
+}
+
+/* What was written may be overwritten, if there is a next program. */
+static void leave_exchange(tsr_emit *emit) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMBasicBlockRef more = tsr_emit_block(emit, "read"), rest = tsr_emit_block(emit, "");
+    LLVMValueRef limit = LLVMGetParam(emit->function, emit->block->grid_index);
+    LLVMValueRef blocks =
+        tsr_emit_intrinsic(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, 0, NULL, 0);
+    LLVMValueRef next = LLVMBuildAdd(
+        b, emit->program, LLVMBuildZExt(b, blocks, LLVMInt64TypeInContext(emit->llvm), ""), "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), more, rest);
+    LLVMPositionBuilderAtEnd(b, more);
+    arrive_everywhere(emit, emit->block->read_at);
+    LLVMBuildBr(b, rest);
+    LLVMPositionBuilderAtEnd(b, rest);
 }
 
 static void write_all(tsr_emit *emit, LLVMValueRef from, int64_t stride, LLVMValueRef *values,
@@ -125,7 +141,7 @@ void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op) {
     arrive_everywhere(emit, block->written_at);
     wait(emit, block->written_at, parity);
     count = read_part(emit, from, stride, &l, values);
-    arrive_everywhere(emit, block->read_at);
+    leave_exchange(emit);
     LLVMBuildStore(b, tsr_block_add(emit, done, 1), block->sums);
     tsr_emit_set(emit, op,
                  tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), values, count));

@@ -237,30 +237,37 @@ static MlirValue make_ring(product *p, int64_t stages, int64_t rows, int64_t col
 /* Bands of rows; within one, down its columns. */
 static void place_program(product *p) {
     tsr_tile_builder *b = p->b;
-    int64_t rows = divide_up(p->shape.m, p->tile.rows);
-    int64_t columns = divide_up(p->shape.n, p->tile.columns);
-    int64_t band = BAND_ROWS / p->tile.rows < rows ? BAND_ROWS / p->tile.rows : rows;
-    p->group->grid = rows * columns * p->shape.batch * p->tile.parts;
+    int64_t height =
+        p->tile.rows * (p->tile.pair == TSR_PAIR_B ? 2 : 1); /* of a pair, or program */
+    int64_t width = p->tile.columns * (p->tile.pair == TSR_PAIR_A ? 2 : 1);
+    int64_t rows = divide_up(p->shape.m, height), columns = divide_up(p->shape.n, width);
+    int64_t band = BAND_ROWS / height < rows ? BAND_ROWS / height : rows;
+    int64_t together = p->tile.pair ? 2 : p->tile.parts;
+    p->group->grid = rows * columns * p->shape.batch * together;
     MlirValue pid = tsr_tile_program_id(b);
-    if (p->tile.parts > 1) {
-        p->rank = tsr_tile_rem(b, pid, p->tile.parts);
-        pid = tsr_tile_div(b, pid, p->tile.parts);
+    if (together > 1) {
+        p->rank = tsr_tile_rem(b, pid, together);
+        pid = tsr_tile_div(b, pid, together);
     }
     p->batch_index = tsr_tile_div(b, pid, rows * columns);
     MlirValue rest = p->shape.batch > 1 ? tsr_tile_rem(b, pid, rows * columns) : pid;
     MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, rest, band * columns), band);
     MlirValue inner = tsr_tile_rem(b, rest, band * columns);
-    MlirValue height = tsr_tile_index(b, band);
+    MlirValue in_band = tsr_tile_index(b, band);
     if (rows % band)
-        height = tsr_tile_min(b, tsr_tile_sub(b, tsr_tile_index(b, rows), first), height);
-    MlirValue row = tsr_tile_2(b, "arith.remui", inner, height);
-    MlirValue column = tsr_tile_2(b, "arith.divui", inner, height);
-    p->row = tsr_tile_mul(b, tsr_tile_add(b, first, row), p->tile.rows);
-    p->column = tsr_tile_mul(b, column, p->tile.columns);
+        in_band = tsr_tile_min(b, tsr_tile_sub(b, tsr_tile_index(b, rows), first), in_band);
+    MlirValue row = tsr_tile_2(b, "arith.remui", inner, in_band);
+    MlirValue column = tsr_tile_2(b, "arith.divui", inner, in_band);
+    p->row = tsr_tile_mul(b, tsr_tile_add(b, first, row), height);
+    p->column = tsr_tile_mul(b, column, width);
+    if (p->tile.pair == TSR_PAIR_B)
+        p->row = tsr_tile_add(b, p->row, tsr_tile_mul(b, p->rank, p->tile.rows));
+    if (p->tile.pair == TSR_PAIR_A)
+        p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, p->rank, p->tile.columns));
 }
 
 static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, MlirValue ring,
-                 MlirValue stage) {
+                 MlirValue stage, bool paired) {
     MlirValue operands[6] = {buffer};
     size_t count = 1;
     if (p->space.rank == 3) operands[count++] = p->batch_index;
@@ -268,7 +275,12 @@ static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, 
     operands[count++] = column;
     operands[count++] = ring;
     operands[count++] = stage;
-    build_none(p, "tile.async_copy", operands, count);
+    tsr_attr attrs[] = {{TSR_PAIRED_NAME, tsr_attr_make_unit(p->b->at.context)}};
+    tsr_build(&p->b->at, &(tsr_op_desc){.name = "tile.async_copy",
+                                        .operand_count = count,
+                                        .operands = operands,
+                                        .attr_count = paired,
+                                        .attrs = attrs});
 }
 
 /* ---- what follows ---------------------------------------------------------------------------- */
@@ -414,8 +426,9 @@ static MlirValue multiply(product *p) {
     share_steps(p, divide_up(s->k, t->depth), &first, &count);
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, 1, &sum);
     MlirValue k = tsr_tile_mul(b, tsr_tile_add(b, loop.index, first), t->depth);
-    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index);
-    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index);
+    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->pair == TSR_PAIR_A);
+    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index,
+         t->pair == TSR_PAIR_B);
     build_none(p, "tile.wait_async", &loop.index, 1);
     MlirValue operands[] = {ra, rb, loop.carried[0], loop.index};
     MlirAttribute unit = tsr_attr_make_unit(b->at.context);
@@ -479,13 +492,13 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     *out_taken = tsr_product_select(group->b.target, &p.shape, (uint32_t)skip, &p.tile);
     if (!*out_taken) return TSR_SUCCESS;
     int64_t tile[] = {p.tile.rows,  p.tile.columns, p.tile.depth, p.tile.stages,
-                      p.tile.warps, p.tile.teams,   p.tile.parts};
+                      p.tile.warps, p.tile.teams,   p.tile.parts, (int64_t)p.tile.pair};
     memcpy(group->tile, tile, sizeof tile);
     group->tile_count = sizeof tile / sizeof tile[0];
     group->warps = p.tile.warps;
     group->registers = p.tile.registers;
     group->teams = p.tile.teams;
-    group->together = p.tile.parts;
+    group->together = p.tile.pair ? 2 : p.tile.parts;
     emit(&p);
     return TSR_SUCCESS;
 }

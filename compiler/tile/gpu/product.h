@@ -28,11 +28,19 @@ typedef struct tsr_product_shape {
     uint32_t work; /* what follows the product, for each element: 1 an addition, 3 a function */
 } tsr_product_shape;
 
+/* What two programs that run together both copy. */
+typedef enum tsr_product_pair {
+    TSR_PAIR_NONE,
+    TSR_PAIR_A, /* they are neighbours in a row */
+    TSR_PAIR_B, /* in a column */
+} tsr_product_pair;
+
 typedef struct tsr_product_tile {
     int64_t rows, columns, depth;
     uint32_t stages, warps, registers;
     uint32_t teams; /* programs that a block runs side by side */
     uint32_t parts; /* of K, for a program each */
+    tsr_product_pair pair;
 } tsr_product_tile;
 
 /* The tile for which a model of the device says the least time, leaving out the best `skip` of

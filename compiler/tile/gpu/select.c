@@ -17,8 +17,7 @@ enum {
     DEEP_STAGES_MAX = 8,
     STAGES_MIN = 3,
     SHARED_OF_BLOCK = 2048, /* for barriers, and what the system takes */
-    PARTS_MAX = 8,
-    PARTS_STEPS_MIN = 3, /* of K, for each part */
+    PARTS_STEPS_MIN = 3,    /* of K, for each part */
     PART_COLUMNS_MIN = 16,
 };
 
@@ -35,25 +34,27 @@ static const device devices[] = {{80, 108, 1024, 166912, 167936, 1100},
 /* Cycles, and bytes in one. */
 static const struct {
     double start, fill, store, store_element, work_element;
-    double copy, cache;   /* of a multiprocessor; of all from the second-level cache, each one's */
-    double unaligned;     /* rows that are no whole lines are read so often */
-    double latency;       /* from asking for a stage to having it */
+    double copy, cache; /* of a multiprocessor; of all from the second-level cache, each one's */
+    double unaligned_copy, unaligned_cache; /* rows that are no whole lines count so often */
+    double latency;                         /* from asking for a stage to having it */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
-    double narrow, middle, wide; /* how well products run: 64, 128, 256 columns */
-} cost = {.start = 5560,
+    double pair, once;    /* pairs: the same; of what one copies for both, so much counts */
+    double well[5];       /* products run, by 64 columns */
+} cost = {.start = 5260,
           .fill = 1500,
-          .store = 680,
-          .store_element = 0.068,
-          .work_element = 0.036,
-          .copy = 102,
-          .cache = 60,
-          .unaligned = 1.66,
-          .latency = 1750,
-          .sum = 2500,
-          .exchange = 32,
-          .narrow = 0.58,
-          .middle = 0.89,
-          .wide = 0.98};
+          .store = 550,
+          .store_element = 0.09,
+          .work_element = 0.03,
+          .copy = 105,
+          .cache = 61,
+          .unaligned_copy = 2,
+          .unaligned_cache = 1.68,
+          .latency = 1940,
+          .sum = 3130,
+          .exchange = 16,
+          .pair = 1460,
+          .once = 0.77,
+          .well = {0, 0.58, 0.8, 0.955, 0.99}};
 
 static const tsr_product_tile tiles[] = {
 #define X(rows_, columns_, warps_, teams_, registers_)                                             \
@@ -66,7 +67,15 @@ static const tsr_product_tile tiles[] = {
 #include "compiler/tile/gpu/tiles.def"
 #undef X
 };
-enum { TILES = sizeof tiles / sizeof tiles[0], PARTS = 4, CHOICES = TILES * PARTS };
+enum { TILES = sizeof tiles / sizeof tiles[0] };
+
+/* How programs may run together. */
+static const struct {
+    uint32_t parts;
+    tsr_product_pair pair;
+} ways[] = {{1, TSR_PAIR_NONE}, {2, TSR_PAIR_NONE}, {4, TSR_PAIR_NONE},
+            {8, TSR_PAIR_NONE}, {1, TSR_PAIR_A},    {1, TSR_PAIR_B}};
+enum { WAYS = sizeof ways / sizeof ways[0], CHOICES = TILES * WAYS };
 
 static const device *find_device(const tsr_target *target) {
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
@@ -78,9 +87,25 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static double least_of(double x, double y) { return x < y ? x : y; }
 static double most_of(double x, double y) { return x > y ? x : y; }
 
+/* Pairs are whole. */
+static int64_t rows_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
+    int64_t pair = tile->pair == TSR_PAIR_B ? 2 : 1;
+    return divide_up(shape->m, tile->rows * pair) * pair;
+}
+
+static int64_t columns_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
+    int64_t pair = tile->pair == TSR_PAIR_A ? 2 : 1;
+    return divide_up(shape->n, tile->columns * pair) * pair;
+}
+
 static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    return divide_up(shape->m, tile->rows) * divide_up(shape->n, tile->columns) * shape->batch *
-           tile->parts;
+    return rows_of(shape, tile) * columns_of(shape, tile) * shape->batch * tile->parts;
+}
+
+/* That run at a time: blocks that run together lie in one part of the device, which leaves some
+ * multiprocessors of it over. */
+static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t blocks) {
+    return (tile->parts > 2 ? d->multiprocessors * 10 / 11 : d->multiprocessors) * blocks;
 }
 
 /* Of a block: rings of stages, what results go through, and what programs that share K exchange. */
@@ -109,7 +134,6 @@ static int64_t blocks_of(const device *d, const tsr_product_tile *tile, int64_t 
 static bool plan_stages(const device *d, const tsr_product_shape *shape, tsr_product_tile *tile) {
     int64_t room = d->shared_bytes - SHARED_OF_BLOCK, wanted = blocks_wanted(tile);
     if (wanted > 1) room = d->shared_total / wanted - SHARED_OF_BLOCK;
-    tile->depth = ROW_BYTES / shape->element_bytes;
     for (tile->stages = DEEP_STAGES_MAX; tile->stages >= STAGES_MIN; tile->stages--)
         if (shared_bytes(tile, shape, d->arch) <= room) return true;
     return false;
@@ -121,65 +145,80 @@ static bool fits_registers(const device *d, const tsr_product_tile *tile) {
     return sums <= (d->arch < 90 ? 64 : 128);
 }
 
-static bool fits_parts(const device *d, const tsr_product_shape *shape,
-                       const tsr_product_tile *tile) {
-    if (tile->parts == 1) return true;
-    return d->arch == 90 && tile->teams == 1 && shape->k >= PARTS_STEPS_MIN * 64 * tile->parts &&
+static bool fits_together(const device *d, const tsr_product_shape *shape,
+                          const tsr_product_tile *tile) {
+    enum { COPY_BYTES = 16 };
+    uint32_t size = shape->element_bytes;
+    if (tile->parts == 1 && !tile->pair) return true;
+    if (d->arch != 90) return false;
+    if (tile->pair)
+        return shape->a_pitch * size % COPY_BYTES == 0 && shape->b_pitch * size % COPY_BYTES == 0;
+    return tile->teams == 1 && shape->k >= PARTS_STEPS_MIN * tile->depth * tile->parts &&
            tile->columns / tile->parts % PART_COLUMNS_MIN == 0 &&
-           programs_of(shape, tile) <= d->multiprocessors;
+           programs_of(shape, tile) <= slots_of(d, tile, 1);
 }
 
-/* Cycles that bytes of one step take, each multiprocessor's in use. */
+/* Cycles that bytes of one step take. */
 static double copy_time(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
-    double a = (double)shape->m / (double)divide_up(shape->m, tile->rows);
-    double b = (double)shape->n / (double)divide_up(shape->n, tile->columns);
+    double row_bytes = (double)tile->depth * shape->element_bytes;
+    double a = (double)shape->m / (double)rows_of(shape, tile) * row_bytes, a_cache = a;
+    double b = (double)shape->n / (double)columns_of(shape, tile) * row_bytes, b_cache = b;
     double active = least_of((double)programs_of(shape, tile), d->multiprocessors);
-    if (shape->a_pitch * shape->element_bytes % ROW_BYTES) a *= cost.unaligned;
-    if (shape->b_pitch * shape->element_bytes % ROW_BYTES) b *= cost.unaligned;
-    double bytes = (a + b) * (double)tile->depth * shape->element_bytes;
-    return most_of(bytes / cost.copy, bytes * active / (cost.cache * d->multiprocessors));
+    if (shape->a_pitch * shape->element_bytes % ROW_BYTES)
+        a *= cost.unaligned_copy, a_cache *= cost.unaligned_cache;
+    if (shape->b_pitch * shape->element_bytes % ROW_BYTES)
+        b *= cost.unaligned_copy, b_cache *= cost.unaligned_cache;
+    if (tile->pair == TSR_PAIR_A) a_cache *= cost.once;
+    if (tile->pair == TSR_PAIR_B) b_cache *= cost.once;
+    return most_of((a + b) / cost.copy,
+                   (a_cache + b_cache) * active / (cost.cache * d->multiprocessors));
 }
 
 static double multiply_time(const device *d, const tsr_product_shape *shape,
                             const tsr_product_tile *tile) {
     double rate = d->products * 2.0 / shape->element_bytes;
-    rate *= tile->columns >= 256 && tile->rows >= 128 ? cost.wide
-            : tile->columns >= 128                    ? cost.middle
-                                                      : cost.narrow;
-    return (double)(tile->rows * tile->columns * tile->depth) / rate;
+    double well = cost.well[tile->rows < 128 && tile->columns > 128 ? 2 : tile->columns / 64];
+    return (double)(tile->rows * tile->columns * tile->depth) / (rate * well);
+}
+
+/* What follows a loop of products. */
+static double store_time(const tsr_product_shape *shape, const tsr_product_tile *tile) {
+    double area = (double)(tile->rows * tile->columns) / tile->parts;
+    return cost.store + area * (cost.store_element + cost.work_element * shape->work);
 }
 
 static double time_of(const device *d, const tsr_product_shape *shape,
                       const tsr_product_tile *tile) {
-    double programs = (double)programs_of(shape, tile), area = (double)(tile->rows * tile->columns);
+    int64_t programs = programs_of(shape, tile);
     int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
-    double together =
-        least_of((double)blocks, (double)divide_up((int64_t)programs, d->multiprocessors));
+    double beside = least_of((double)blocks, (double)divide_up(programs, d->multiprocessors));
     double steps = (double)divide_up(divide_up(shape->k, tile->depth), tile->parts);
-    double work = most_of(multiply_time(d, shape, tile), copy_time(d, shape, tile)) * together;
+    double work = most_of(multiply_time(d, shape, tile), copy_time(d, shape, tile)) * beside;
     double loop = steps * most_of(work, cost.latency / tile->stages);
-    double store =
-        cost.store + area * (cost.store_element + cost.work_element * shape->work) / tile->parts;
-    if (tile->parts > 1) store += cost.sum + 4 * area / cost.exchange;
-    double rounds = (double)divide_up((int64_t)programs, blocks * d->multiprocessors);
+    double store = store_time(shape, tile);
+    double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
     double all = rounds * (loop + store);
     if (tile->teams > 1) /* one stores while the other one multiplies */
         all = rounds * loop + store + (rounds - 1) * most_of(0, store - loop) / 2;
+    if (tile->parts > 1) all += cost.sum + 4 * (double)(tile->rows * tile->columns) / cost.exchange;
+    if (tile->pair) all += cost.pair;
     double bytes = ((double)shape->m * (double)shape->k + (double)shape->k * (double)shape->n +
                     (double)shape->m * (double)shape->n) *
                    (double)shape->batch * shape->element_bytes;
     return cost.start + cost.fill + most_of(all, bytes / d->memory_bytes);
 }
 
-/* Choice number `index`: a tile, and in how many parts K is. */
+/* Choice number `index`: a tile, and how programs run together. */
 static bool make_choice(const device *d, const tsr_product_shape *shape, size_t index,
                         tsr_product_tile *tile) {
-    *tile = tiles[index / PARTS];
-    tile->parts = 1u << index % PARTS;
+    *tile = tiles[index / WAYS];
+    tile->parts = ways[index % WAYS].parts;
+    tile->pair = ways[index % WAYS].pair;
+    tile->depth = ROW_BYTES / shape->element_bytes;
     if (tile->parts > 1) tile->registers = 0; /* there is one block */
     return (d->arch == 90 || tile->teams == 1) && fits_registers(d, tile) &&
-           fits_parts(d, shape, tile) && plan_stages(d, shape, tile);
+           fits_together(d, shape, tile) && plan_stages(d, shape, tile);
 }
 
 bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape, uint32_t skip,
