@@ -40,21 +40,21 @@ static const struct {
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
     double pair, once;    /* pairs: the same; of what one copies for both, so much counts */
     double well[5];       /* products run, by 64 columns */
-} cost = {.start = 5260,
+} cost = {.start = 5610,
           .fill = 1500,
-          .store = 550,
-          .store_element = 0.09,
-          .work_element = 0.03,
+          .store = 300,
+          .store_element = 0.081,
+          .work_element = 0.034,
           .copy = 105,
           .cache = 61,
-          .unaligned_copy = 2,
-          .unaligned_cache = 1.68,
-          .latency = 1940,
-          .sum = 3130,
-          .exchange = 16,
-          .pair = 1460,
-          .once = 0.77,
-          .well = {0, 0.58, 0.8, 0.955, 0.99}};
+          .unaligned_copy = 2.17,
+          .unaligned_cache = 1.82,
+          .latency = 1800,
+          .sum = 1870,
+          .exchange = 11,
+          .pair = 2070,
+          .once = 0.63,
+          .well = {0, 0.73, 0.91, 0.955, 0.97}};
 
 static const tsr_product_tile tiles[] = {
 #define X(rows_, columns_, warps_, teams_, registers_)                                             \
