@@ -210,6 +210,11 @@ Test(reshard, any_number_of_parts, .timeout = 60) {
 /* ---- a large one ---- */
 
 enum { MANY = 10000, MANY_RANKS = 64, TRIES = 5 };
+#ifdef __SANITIZE_ADDRESS__
+enum { PLAN_MS_MAX = 200 }; /* every access is looked at */
+#else
+enum { PLAN_MS_MAX = 10 };
+#endif
 
 static double now_ms(void) {
     struct timespec time;
@@ -253,7 +258,7 @@ Test(reshard, ten_thousand_tensors_on_sixty_four_ranks) {
     }
     printf("%d tensors, %d ranks: %zu moves of a rank, both ways, planned in %.2f ms\n", MANY,
            MANY_RANKS, moved, best);
-    cr_assert_lt(best, 10.0);
+    cr_assert_lt(best, PLAN_MS_MAX);
     free(tensors);
     free(chunks);
     free(parts);
