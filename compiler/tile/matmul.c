@@ -46,6 +46,7 @@ enum {
     A_COST = 20, /* to pack an element of A, of B, in multiplications: measured on a Zen 3 */
     B_COST = 8,
     PROGRAMS_WANTED = 16,        /* where A is packed: fewer could leave processors without work */
+    PREFETCH_TILES_LEAST = 8,    /* few tiles would each ask for much */
     PREFETCH_K_LEAST = 64,       /* a tile that takes so long hides what is on its way */
     PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
 };
@@ -571,7 +572,9 @@ static void prefetch_epilogue(matmul *mm, const tile *t) {
 static void prefetch(matmul *mm, const tile *t) {
     bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
     if (!many || t->rows < mm->size.rows || t->panel->edge) return;
-    if (mm->b_packed && !mm->b_transposed && mm->panels > 1) prefetch_panel(mm, t);
+    if (mm->b_packed && !mm->b_transposed && mm->panels > 1 &&
+        mm->size.block_rows >= PREFETCH_TILES_LEAST * mm->size.rows)
+        prefetch_panel(mm, t);
     if (t->panel->block->last) prefetch_epilogue(mm, t);
 }
 
