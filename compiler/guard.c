@@ -52,10 +52,6 @@ void tsr_guard_note(const char *what) {
     if (own) snprintf(own->note, sizeof own->note, "%s", what);
 }
 
-void tsr_guard_limit(unsigned seconds) {
-    if (own) alarm(seconds);
-}
-
 /* One write up to PIPE_BUF: messages of several threads do not mix. */
 void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes) {
     static_assert(4000 + sizeof(header) <= PIPE_BUF, "as promised");

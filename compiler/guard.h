@@ -40,7 +40,4 @@ void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes);
  * tsr_guard_run, and harmless elsewhere. */
 void tsr_guard_note(const char *what);
 
-/* Ends the child, as by a death, unless it is called again with 0 within so many seconds. */
-void tsr_guard_limit(unsigned seconds);
-
 #endif

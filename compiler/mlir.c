@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/mlir.h"
 
+#include "compiler/bytecode.h"
 #include "compiler/guard.h"
 #include "compiler/shim/shim.h"
 #include "compiler/source_limits.h"
@@ -155,27 +156,20 @@ static MlirWalkResult count_symbol(MlirOperation op, void *user) {
     return MlirWalkResultInterrupt;
 }
 
-tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
-                          const char *source, size_t size_bytes, const char *name,
-                          MlirModule *out_module) {
-    static const char bytecode[] = "ML\xefR";
+/* `is_source`: its places are those of a file. */
+static TSR_RESULT parse_text(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
+                             MlirStringRef text, const char *name, bool is_source,
+                             MlirModule *out_module) {
     excess found;
     size_t symbols = 0;
-    tsr_guard_note("parsing");
-    list->bytecode = size_bytes >= 4 && memcmp(source, bytecode, 4) == 0;
-    if (!list->bytecode) tsr_diag_add_source(list, name, source, size_bytes);
-    if (!list->bytecode && find_excess(source, size_bytes, &found)) {
+    if (find_excess(text.data, text.length, &found)) {
+        if (!is_source) found.at = (place){0, 0};
         tsr_diag_error(
             mlirLocationFileLineColGet(context, tsr_ref(name), found.at.line, found.at.column),
             found.number, "%s", found.text);
         return tsr_diag_fail(ctx, list, "parsing");
     }
-    /* Damaged bytecode may send the reader in circles. */
-    tsr_guard_limit(list->bytecode ? TSR_MLIR_BYTECODE_SECONDS_MAX : 0);
-    MlirModule module =
-        tsr_shim_parse(context, mlirStringRefCreate(source, size_bytes), tsr_ref(name));
-    tsr_guard_limit(0);
-    list->bytecode = false;
+    MlirModule module = tsr_shim_parse(context, text, tsr_ref(name));
     if (mlirModuleIsNull(module)) return tsr_diag_fail(ctx, list, "parsing");
     mlirOperationWalk(mlirModuleGetOperation(module), count_symbol, &symbols, MlirWalkPreOrder);
     if (symbols > TSR_MLIR_SYMBOLS_MAX) {
@@ -185,6 +179,27 @@ tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list
     list->verified = tsr_shim_fingerprint(mlirModuleGetOperation(module)); /* by the parser */
     *out_module = module;
     return TSR_SUCCESS;
+}
+
+tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
+                          const char *source, size_t size_bytes, const char *name,
+                          MlirModule *out_module) {
+    tsr_arena arena = {0};
+    const char *text = source;
+    size_t text_size = size_bytes;
+    bool is_source = !tsr_is_bytecode(source, size_bytes);
+    tsr_result result = TSR_SUCCESS;
+    tsr_guard_note("parsing");
+    if (is_source)
+        tsr_diag_add_source(list, name, source, size_bytes);
+    else
+        result = tsr_bytecode_text(ctx, context, list, source, size_bytes, name, &arena, &text,
+                                   &text_size);
+    if (!result.code)
+        result = parse_text(ctx, context, list, mlirStringRefCreate(text, text_size), name,
+                            is_source, out_module);
+    tsr_arena_finish(&arena);
+    return result;
 }
 
 static void append(MlirStringRef text, void *user) {

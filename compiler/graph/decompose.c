@@ -46,8 +46,7 @@ static bool is_small(MlirValue value) {
            (type.dtype == TSR_DTYPE_BF16 || type.dtype == TSR_DTYPE_F16);
 }
 
-/* Ops that only move elements, and those that have kernels for small floats. */
-static bool takes_small(tsr_graph_op id, bool is_native) {
+bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     switch (id) {
     case TSR_GRAPH_MATMUL: /* matrix units take them as they are */
         return is_native;
@@ -158,7 +157,8 @@ bool tsr_pass_decompose(MlirModule module) {
         if (!done) continue;
         TSR_FOR_EACH_OP(op, block) {
             tsr_graph_op id = tsr_graph_op_of(op);
-            if (id != TSR_GRAPH_NONE && !takes_small(id, is_native) && touches_small(op)) widen(op);
+            if (id != TSR_GRAPH_NONE && !tsr_takes_small(id, is_native) && touches_small(op))
+                widen(op);
         }
     }
     return done;

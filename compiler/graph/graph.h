@@ -12,6 +12,9 @@
 /* Of a module: "native", or absent: portable. */
 #define TSR_NUMERICS_NAME "tessera.numerics"
 
+/* The symbol of the module of kernels in Target IR, beside the entries: none may be called so. */
+#define TSR_DEVICE_NAME "device"
+
 /* The passes of the stage, in order. */
 #define TSR_GRAPH_PIPELINE                                                                         \
     "tsched-verify,tsched-apply,tessera-handlers,tessera-verify,tessera-name-calls,inline,"        \

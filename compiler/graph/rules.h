@@ -16,5 +16,7 @@
 
 /* A kernel of its own computes this attention; else it becomes simpler ops. */
 bool tsr_attention_is_kept(MlirOperation op);
+/* Ops that only move elements, and those that have kernels for bf16 and f16: decompose.c. */
+bool tsr_takes_small(tsr_graph_op id, bool is_native);
 
 #endif

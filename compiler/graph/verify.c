@@ -357,6 +357,11 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
                        tsr_op_symbol(func), is ? is : "no string");
         return false;
     }
+    if (strcmp(tsr_op_symbol(func), TSR_DEVICE_NAME) == 0) {
+        tsr_diag_error(where(func), TSR_DIAG_NAME_TAKEN,
+                       "entry '@%s': the name is that of the module of kernels", TSR_DEVICE_NAME);
+        return false;
+    }
     if (!check_port_attrs(func)) return false;
     TSR_ASSERT(tsr_graph_entry_read(func, arena, &entry));
     return check_ports(func, "argument", entry.inputs, entry.input_count) &&

@@ -7,6 +7,8 @@
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
+#include <string.h>
+
 static bool is_lowered(tsr_graph_op op) {
     return op == TSR_GRAPH_CONCAT || op == TSR_GRAPH_ATTENTION || op == TSR_GRAPH_ATTENTION_GRAD ||
            (op != TSR_GRAPH_NONE && tsr_graph_rules(op)->lower == tsr_lower_kept);
@@ -37,7 +39,21 @@ static bool check_type(MlirOperation op, MlirValue value, const char *what, size
     return false;
 }
 
-static bool check_op(MlirOperation op) {
+/* A value of a small float, where no kernel takes one. */
+static bool check_small(MlirOperation op, MlirValue value, bool is_native) {
+    tsr_type type;
+    char text[TSR_TYPE_TEXT_MAX];
+    if (tsr_graph_op_of(op) == TSR_GRAPH_NONE || !tsr_value_type(value, &type) ||
+        (type.dtype != TSR_DTYPE_BF16 && type.dtype != TSR_DTYPE_F16) ||
+        tsr_takes_small(tsr_graph_op_of(op), is_native))
+        return true;
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
+                   "%s: has a value of %s; f32 is needed after lowering", tsr_op_name(op),
+                   tsr_type_text(&type, text));
+    return false;
+}
+
+static bool check_op(MlirOperation op, bool is_native) {
     if (!tsr_op_is(op, "func.return") && !is_lowered(tsr_graph_op_of(op)) && !is_order(op) &&
         !tsr_sr_is_leaf(op)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
@@ -48,14 +64,19 @@ static bool check_op(MlirOperation op) {
         return false;
     }
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        if (!check_type(op, tsr_op_operand(op, i), "operand", i)) return false;
+        if (!check_type(op, tsr_op_operand(op, i), "operand", i) ||
+            !check_small(op, tsr_op_operand(op, i), is_native))
+            return false;
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        if (!check_type(op, tsr_op_result(op, i), "result", i)) return false;
+        if (!check_type(op, tsr_op_result(op, i), "result", i) ||
+            !check_small(op, tsr_op_result(op, i), is_native))
+            return false;
     return true;
 }
 
 bool tsr_pass_verify_lowered(MlirModule module) {
-    bool done = true;
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    bool done = true, is_native = numerics && strcmp(numerics, "native") == 0;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) {
             tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_LEFT,
@@ -66,7 +87,7 @@ bool tsr_pass_verify_lowered(MlirModule module) {
         MlirBlock body = tsr_op_body(func);
         for (intptr_t i = 0; i < mlirBlockGetNumArguments(body); i++)
             done = check_type(func, mlirBlockGetArgument(body, i), "argument", (size_t)i) && done;
-        TSR_FOR_EACH_OP(op, body) { done = check_op(op) && done; }
+        TSR_FOR_EACH_OP(op, body) { done = check_op(op, is_native) && done; }
     }
     return done;
 }

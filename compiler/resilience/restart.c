@@ -396,6 +396,15 @@ static bool thread_ops(threader *t) {
     return true;
 }
 
+/* By this pass, or by hand. */
+static bool is_threaded(const threader *t) {
+    TSR_FOR_EACH_OP(op, t->block) {
+        for (size_t i = 0; is_ordered(op) && i < tsr_op_result_count(op); i++)
+            if (mlirTypeEqual(mlirValueGetType(tsr_op_result(op, i)), t->token)) return true;
+    }
+    return false;
+}
+
 static bool thread_func(MlirOperation func) {
     threader t = {
         .func = func, .block = tsr_op_body(func), .context = mlirOperationGetContext(func)};
@@ -403,6 +412,7 @@ static bool thread_func(MlirOperation func) {
     TSR_FOR_EACH_OP(op, t.block) count += is_ordered(op);
     if (count == 0) return true;
     t.token = mlirTypeParseGet(t.context, tsr_ref("!async.token"));
+    if (is_threaded(&t)) return true;
     t.pending = TSR_NEW(&t.arena, MlirValue, count);
     t.exported = TSR_NEW(&t.arena, const char *, count);
     bool done = t.pending && t.exported ? thread_ops(&t) : no_memory(func);

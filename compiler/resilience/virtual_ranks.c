@@ -405,6 +405,26 @@ static bool has_region(MlirOperation func) {
     return false;
 }
 
+static bool is_tensor(MlirValue value) {
+    tsr_type type;
+    return tsr_value_type(value, &type);
+}
+
+/* Of tensors alone, as lowering leaves them. */
+static bool check_tensors(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);
+        bool good = operands <= TSR_RULE_OPERANDS_MAX && results <= TSR_RULE_RESULTS_MAX;
+        for (size_t i = 0; i < operands && good; i++) good = is_tensor(tsr_op_operand(op, i));
+        for (size_t i = 0; i < results && good; i++) good = is_tensor(tsr_op_result(op, i));
+        if (good) continue;
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
+                       "%s: cannot be run on several virtual ranks", tsr_op_name(op));
+        return false;
+    }
+    return true;
+}
+
 bool tsr_pass_virtual_ranks(MlirModule module) {
     uint64_t parts = 1;
     bool done = true, trains = false;
@@ -414,6 +434,7 @@ bool tsr_pass_virtual_ranks(MlirModule module) {
         trains = true;
         if (has_region(func)) return false;
         if (is_split(func)) continue;
+        if (!check_tensors(func)) return false;
         splitter s = {.module = module,
                       .func = func,
                       .context = mlirOperationGetContext(func),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What MLIR's C API leaves out; see shim.h.
+#include "compiler/shim/read.h"
 #include "compiler/shim/shim.h"
 
 #include <mlir/CAPI/IR.h>
@@ -11,11 +12,20 @@
 #include <mlir/IR/Diagnostics.h>
 #include <mlir/Parser/Parser.h>
 
-MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
-    mlir::ParserConfig config(unwrap(context));
+static MlirModule parse(MlirContext context, MlirStringRef source, MlirStringRef name,
+                        bool verify) {
+    mlir::ParserConfig config(unwrap(context), verify);
     // Parsers of ours that look ahead stop at the NUL behind the copy.
     const std::string text = unwrap(source).str();
     return wrap(mlir::parseSourceString<mlir::ModuleOp>(text, config, unwrap(name)).release());
+}
+
+MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
+    return parse(context, source, name, true);
+}
+
+MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name) {
+    return parse(context, source, name, false);
 }
 
 void tsr_shim_quiet_diagnostics(MlirContext context) {

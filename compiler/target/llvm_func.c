@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LANES_MAX = 256 }; /* of a vector that one lane of the machine holds */
+
 /* ---- values ---------------------------------------------------------------------------------- */
 
 static size_t slot_of(const tsr_emit *emit, const void *key) {
@@ -94,8 +96,8 @@ LLVMTypeRef tsr_emit_like(LLVMTypeRef element, LLVMTypeRef like) {
 }
 
 static LLVMValueRef constant_splat(LLVMValueRef element, unsigned lanes) {
-    LLVMValueRef elements[256];
-    TSR_ASSERT(lanes <= 256);
+    LLVMValueRef elements[LANES_MAX];
+    TSR_ASSERT(lanes <= LANES_MAX);
     if (!lanes) return element;
     for (unsigned i = 0; i < lanes; i++) elements[i] = element;
     return LLVMConstVector(elements, lanes);
@@ -125,7 +127,7 @@ LLVMValueRef tsr_emit_intrinsic(tsr_emit *emit, const char *name, const LLVMType
     TSR_ASSERT(id);
     LLVMTypeRef overloads[4];
     TSR_ASSERT(type_count <= 4);
-    memcpy(overloads, types, type_count * sizeof *types);
+    if (type_count) memcpy(overloads, types, type_count * sizeof *types);
     LLVMValueRef callee = LLVMGetIntrinsicDeclaration(emit->module, id, overloads, type_count);
     return LLVMBuildCall2(emit->builder, LLVMGlobalGetValueType(callee), callee, args, arg_count,
                           "");
@@ -485,7 +487,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     set_attributes(emit);
     emit->entry = tsr_emit_block(emit, "entry");
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "program");
-    LLVMBasicBlockRef done = LLVMCreateBasicBlockInContext(emit->llvm, "end");
+    LLVMBasicBlockRef done = tsr_emit_block(emit, "end");
     LLVMPositionBuilderAtEnd(b, emit->entry);
     load_arguments(emit, body);
     LLVMValueRef begin = LLVMGetParam(emit->function, 1), end = LLVMGetParam(emit->function, 2);
@@ -498,12 +500,74 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMBasicBlockRef from[] = {emit->entry, LLVMGetInsertBlock(b)};
     LLVMAddIncoming(emit->program, values, from, 2);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, end, ""), loop, done);
-    LLVMAppendExistingBasicBlock(emit->function, done);
+    LLVMMoveBasicBlockAfter(done, LLVMGetLastBasicBlock(emit->function));
     LLVMPositionBuilderAtEnd(b, done);
     /* Only a fence orders such stores before what tells other threads that the kernel is done. */
     if (emit->streams) tsr_emit_intrinsic(emit, "llvm.x86.sse.sfence", NULL, 0, NULL, 0);
     LLVMBuildRetVoid(b);
     return TSR_SUCCESS;
+}
+
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+typedef struct sizes {
+    const tsr_emit *emit;
+    MlirOperation beyond; /* the first op whose result is too large, or null */
+} sizes;
+
+static bool is_emitted(const tsr_emit *emit, MlirType type) {
+    uint64_t elements = 1;
+    if (!mlirTypeIsAVector(type) && !mlirTypeIsAMemRef(type)) return true;
+    for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
+        if (__builtin_mul_overflow(elements, (uint64_t)mlirShapedTypeGetDimSize(type, d),
+                                   &elements) ||
+            elements > UINT32_MAX)
+            return false;
+    uint64_t lanes = emit->target->warp_lanes ? emit->target->warp_lanes : 1;
+    return mlirTypeIsAMemRef(type) || (elements && elements <= LANES_MAX * lanes);
+}
+
+/* bf16 and f16 are only moved and converted: no op computes in them. */
+static bool computes_small(MlirOperation op) {
+    static const char *const ops[] = {
+        "arith.addf",     "arith.subf",     "arith.mulf",    "arith.divf",    "arith.negf",
+        "arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf", "arith.remf",
+        "arith.cmpf",     "arith.fptosi",   "arith.fptoui",  "arith.sitofp",  "arith.uitofp"};
+    bool computes = strncmp(tsr_op_name(op), "math.", strlen("math.")) == 0, is_small = false;
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        computes = computes || tsr_op_is(op, ops[i]);
+    size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);
+    for (size_t i = 0; computes && i < operands + results; i++) {
+        MlirType type = mlirValueGetType(i < operands ? tsr_op_operand(op, i)
+                                                      : tsr_op_result(op, i - operands));
+        if (mlirTypeIsAShaped(type)) type = mlirShapedTypeGetElementType(type);
+        is_small = is_small || mlirTypeIsABF16(type) || mlirTypeIsAF16(type);
+    }
+    return is_small;
+}
+
+/* Buffers that are arguments may be larger: they have no place here. */
+static MlirWalkResult check_size(MlirOperation op, void *user) {
+    sizes *s = user;
+    if (computes_small(op)) {
+        s->beyond = op;
+        return MlirWalkResultInterrupt;
+    }
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (!is_emitted(s->emit, mlirValueGetType(tsr_op_result(op, i)))) {
+            s->beyond = op;
+            return MlirWalkResultInterrupt;
+        }
+    return MlirWalkResultAdvance;
+}
+
+static tsr_result check_sizes(const tsr_emit *emit, MlirOperation func) {
+    sizes s = {.emit = emit};
+    mlirOperationWalk(func, check_size, &s, MlirWalkPreOrder);
+    if (mlirOperationIsNull(s.beyond)) return TSR_SUCCESS;
+    FAIL(emit->ctx, TSR_COMPILE, "kernel '%s': %s %s", emit->kernel, tsr_op_name(s.beyond),
+         computes_small(s.beyond) ? "computes in bf16 or f16; expected f32"
+                                  : "makes a vector or buffer that is too large");
 }
 
 tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size,
@@ -514,6 +578,7 @@ tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t
             FAIL(emit->ctx, TSR_INTERNAL, "%s between the kernels", tsr_op_name(op));
         emit->kernel = tsr_op_symbol(op);
         snprintf(note, note_size, "%s", emit->kernel);
+        TRY(emit->ctx, check_sizes(emit, op));
         emit->slot_count = 0;
         if (emit->slots) memset(emit->slots, 0, emit->slot_capacity * sizeof *emit->slots);
         TRY(emit->ctx, emit->target->warp_lanes ? tsr_emit_warp_func(emit, op, &launches[count++])

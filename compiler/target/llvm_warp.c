@@ -608,7 +608,7 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     unsigned count = (unsigned)mlirBlockGetNumArguments(body);
     emit->entry = tsr_emit_block(emit, "entry");
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "program");
-    LLVMBasicBlockRef done = LLVMCreateBasicBlockInContext(emit->llvm, "end");
+    LLVMBasicBlockRef done = tsr_emit_block(emit, "end");
     LLVMPositionBuilderAtEnd(b, emit->entry);
     LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
     emit->lane = LLVMBuildAnd(b, thread, tsr_emit_int(i32, lanes_of(emit) - 1), "lane");
@@ -631,7 +631,7 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMBasicBlockRef from[] = {emit->entry, LLVMGetInsertBlock(b)};
     LLVMAddIncoming(emit->program, values, from, 2);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, end, ""), loop, done);
-    LLVMAppendExistingBasicBlock(emit->function, done);
+    LLVMMoveBasicBlockAfter(done, LLVMGetLastBasicBlock(emit->function));
     LLVMPositionBuilderAtEnd(b, done);
     LLVMBuildRetVoid(b);
     return TSR_SUCCESS;

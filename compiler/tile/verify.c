@@ -153,7 +153,8 @@ static bool is_released(MlirOperation wait) {
 static bool look_at(contents *c, MlirOperation op) {
     if (tsr_op_is(op, "tile.alloc_shared")) {
         matrix ring = matrix_of(tsr_op_result(op, 0));
-        c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
+        if (ring.stages <= STAGES_MAX && ring.rows <= ROWS_MAX && ring.columns <= COLUMNS_MAX)
+            c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
     }
     if (tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.local") ||
         tsr_op_is(op, "tile.check_index") || tsr_op_is(op, "tile.prefetch"))
@@ -239,10 +240,11 @@ static MlirValue argument_of(MlirValue buffer) {
     return mlirValueIsABlockArgument(buffer) ? buffer : (MlirValue){NULL};
 }
 
+/* -1: more than 64 bits count. */
 static int64_t elements_of(MlirType type) {
     int64_t count = 1;
     for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
-        count *= mlirShapedTypeGetDimSize(type, d);
+        if (__builtin_mul_overflow(count, mlirShapedTypeGetDimSize(type, d), &count)) return -1;
     return count;
 }
 
@@ -254,7 +256,8 @@ static bool rule_view(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0)))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "is a view of what is no argument of the kernel");
-    return check_equal(op, "elements of the buffer and of the view", elements_of(from),
+    return check_count(op, "elements of the view", elements_of(to), 0, INT64_MAX) &&
+           check_equal(op, "elements of the buffer and of the view", elements_of(from),
                        elements_of(to));
 }
 

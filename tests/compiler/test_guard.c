@@ -41,15 +41,6 @@ static tsr_result die(tsr_ctx *ctx, void *user) {
     return TSR_SUCCESS;
 }
 
-static _Noreturn tsr_result wait_for_ever(tsr_ctx *ctx, void *user) {
-    (void)ctx, (void)user;
-    tsr_guard_note("parsing");
-    tsr_guard_limit(60);
-    tsr_guard_limit(0);
-    tsr_guard_limit(1);
-    for (;;) pause();
-}
-
 static tsr_result leave(tsr_ctx *ctx, void *user) {
     (void)ctx;
     _exit(*(int *)user);
@@ -93,14 +84,6 @@ Test(guard, a_death_is_a_diagnostic) {
         cr_assert_str_eq(s.text, expected);
         cr_assert_str_eq(ctx.error.text, expected);
     }
-}
-
-Test(guard, a_limit_ends_it) {
-    tsr_ctx ctx = {0};
-    seen s = {0};
-    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
-    cr_assert_eq(tsr_guard_run(&ctx, &options, wait_for_ever, NULL).code, TSR_COMPILE);
-    cr_assert_str_eq(s.text, "the compiler died of signal 14 (ALRM) in parsing");
 }
 
 Test(guard, an_exit_is_an_internal_error) {

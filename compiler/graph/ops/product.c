@@ -85,11 +85,20 @@ bool tsr_gradient_matmul(tsr_gradient *of) {
     return true;
 }
 
+/* Kernels count them in 32 bits. */
+static bool check_classes(const tsr_rule *rule) {
+    uint64_t classes = rule->operands[0].shape.dims[1];
+    return classes == TSR_DIM_DYNAMIC || classes <= INT32_MAX ||
+           tsr_rule_fail(rule, TSR_DIAG_SHAPE, "logits have %llu classes, at most %d are possible",
+                         (unsigned long long)classes, INT32_MAX);
+}
+
 static bool check_rows(const tsr_rule *rule) {
     return tsr_rule_dtype(rule, 0, "logits", TSR_DTYPES_FLOAT) &&
            tsr_rule_dtype(rule, 1, "labels", TSR_DTYPES_I64) &&
            tsr_rule_rank(rule, 0, "logits", 2) && tsr_rule_rank(rule, 1, "labels", 1) &&
-           tsr_rule_same_dim(rule, 0, "logits", 0, 1, "labels", 0, "numbers of rows");
+           tsr_rule_same_dim(rule, 0, "logits", 0, 1, "labels", 0, "numbers of rows") &&
+           check_classes(rule);
 }
 
 bool tsr_check_cross_entropy(tsr_rule *rule) {

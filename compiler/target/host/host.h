@@ -8,11 +8,12 @@
 #ifndef TSR_COMPILER_TARGET_HOST_HOST_H
 #define TSR_COMPILER_TARGET_HOST_HOST_H
 
+#include "compiler/graph/graph.h"
 #include "compiler/mlir.h"
 #include "manifests/program.h"
 
 /* The name of the nested module of device code. */
-#define TSR_TARGET_DEVICE "device"
+#define TSR_TARGET_DEVICE TSR_DEVICE_NAME
 
 /* Rewrites a module of Tile IR (tile/tile.h) in place. `config` describes its tensors and entries
  * (compiler/package.h). TSR_INTERNAL when the module is not what the tile stage makes. */

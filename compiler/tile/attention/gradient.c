@@ -59,8 +59,9 @@ static int64_t multiple(int64_t a, int64_t b) {
 /* ---- plan ------------------------------------------------------------------------------------ */
 
 static void plan_side(gradient *g, int64_t rows, int64_t columns, side *out_side) {
-    tsr_gemm_shape shape = {
-        .element_bytes = (int64_t)tsr_dtype_size(g->of.dtype), .m = rows, .n = columns};
+    tsr_gemm_shape shape = {.element_bytes = (int64_t)tsr_dtype_size(g->of.dtype),
+                            .m = rows ? rows : 1, /* nothing, too, has a plan */
+                            .n = columns ? columns : 1};
     tsr_gemm_plan_tile(g->of.group->b.target, &shape, &out_side->lanes, &out_side->vectors,
                        &out_side->rows);
     out_side->width = (int64_t)out_side->lanes * out_side->vectors;

@@ -12,9 +12,15 @@ cd "$root"
 [ -d "$folder/build" ] || meson setup "$folder/build" -Db_sanitize=address,undefined -Db_lundef=false \
     -Dc_args=-fno-sanitize-recover=all -Dcpp_args=-fno-sanitize-recover=all >"$folder/build.log"
 ninja -C "$folder/build" "$here/fuzz_mlir" >>"$folder/build.log"
+program=$folder/build/$here/fuzz_mlir
+for plant in leak overflow; do # what the sanitizers must find
+    if "$program" --plant $plant --runs 1 --seeds examples >"$folder/plant.log" 2>&1; then
+        echo "campaign.sh: a planted $plant was not found" && exit 1
+    fi
+done
 first=$(awk -v seed="$seed" '!/^#/ && $2 == seed { n = $3 + $4 } END { printf "%d", n }' "$here/EXECUTIONS")
 status=0
-"$folder/build/$here/fuzz_mlir" --seed "$seed" --first "$first" --runs 1000000000 --seconds "$seconds" --reach 30 \
+"$program" --seed "$seed" --first "$first" --runs 1000000000 --seconds "$seconds" --reach 30 \
     --known "$here/LEDGER.md" --found "$folder/found" --seeds tests/compiler examples >"$folder/log" || status=$?
 cat "$folder/log"
 # "fuzz: N inputs in T s, P % reached the last pass, D died in MLIR"

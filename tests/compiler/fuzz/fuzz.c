@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * fuzz --seeds FOLDER... [--runs N] [--seconds T] [--seed S] [--first I] [--reach P]
- *      [--known FILE] [--found FOLDER]
- * fuzz --seeds FOLDER... --seed S --show I      prints input I
+ *      [--known FILE] [--found FOLDER] [--plant leak|overflow] [--together yes]
+ * fuzz --seeds FOLDER... --seed S --show I              prints input I
+ * fuzz --seeds FOLDER... --seed S --run I [--runs N]    runs N inputs from I on, in this process
+ * fuzz --file FILE                                      runs what a file holds
  *
  * Input I of seed S is always the same: a mutant of a module of the folders, as text, or (one in
  * eight) as bytecode with bytes changed, or (one in six) of what a later stage makes of one. A
- * child runs them one after another and says in a shared page where it is; when it dies or hangs,
- * its input is run once more by a program of its own, whose sanitizer names the functions on the
- * stack. A death is upstream's if no function of ours stands there but those that only call MLIR's
+ * child runs them one after another and says in a shared page where it is; bytecode is first read
+ * by a process of its own, as in the compiler: its reader damages memory in ways that show much
+ * later (with --together). When a child dies or hangs, its input is run once more by a program of
+ * its own, whose sanitizer names the functions on the stack; if it ends well there, the whole batch
+ * up to it.
+ *
+ * A death is upstream's if no function of ours stands on the stack but those that only call MLIR's
  * parser or pass manager. What is ours, or not in FILE (one innermost function of MLIR a row), ends
- * with exit code 1, and so does less than P % of the inputs reaching the last pass. Without
- * sanitizers nobody can tell: only deaths of text count.
+ * with exit code 1, and so does less than P % of the inputs reaching the last pass, and a pass of
+ * ours that inputs do not go through. Memory that a batch leaves behind is looked for in its halves
+ * until one input is left; whoever asked for it, it must be in FILE: "leak: " and the innermost
+ * function. Without sanitizers nobody can tell: only deaths of text count. --plant does damage in
+ * the first input, which must be found.
  */
+#include "compiler/bytecode.h"
+#include "tests/compiler/fuzz/death.h"
 #include "tests/compiler/fuzz/mutate.h"
 #include "tests/compiler/fuzz/stages.h"
 
@@ -24,6 +35,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,28 +43,27 @@
 enum {
     BATCH = 500,
     HANG_SECONDS = 20,
+    ALONE_SECONDS = 30,
+    AGAIN_SECONDS = 150,
     READER_HANG_SECONDS = 4, /* reading damaged bytecode: known, and often */
     DEATHS_MAX = 256,
     LINE_MAX_BYTES = 4096,
     KINDS = 3,
     LEAKED = 24,
+    DIED_APART = 25,
     STACKS_MAX = 4096
 };
+enum { TEXT, BYTECODE, DUMP };
 static const char *const kind_names[KINDS] = {"text", "bytecode", "dumps of later stages"};
 
 /* Shared with the child. */
 typedef struct board {
     volatile uint64_t input; /* the one that is run */
     volatile uint64_t ticks; /* stages begun: stands still in a hang */
+    volatile pid_t worker;   /* the process that runs it */
     volatile size_t stage;
     uint64_t runs[KINDS], passed[KINDS][STAGES_MAX + 1]; /* by how many stages were passed */
 } board;
-
-typedef struct death {
-    char where[256]; /* innermost function */
-    bool ours;
-    uint64_t count, first;
-} death;
 
 /* Stacks seen before, by their addresses: naming the functions of one takes seconds. */
 typedef struct stack {
@@ -63,15 +74,17 @@ typedef struct stack {
 typedef struct fuzzer {
     seeds texts, dumps;
     uint64_t runs, first, seed, seconds, reach;
-    const char *known, *found;
+    const char *known, *found, *plant;
     const char *folders[16];
     size_t folder_count;
     board *shared;
-    int log; /* memory file: stderr of the children */
+    int log, input; /* memory files: stderr of the children; what they run */
     death deaths[DEATHS_MAX];
     size_t death_count;
     stack stacks[STACKS_MAX];
     size_t stack_count;
+    uint64_t slow;        /* taken for hangs, and ended when run alone */
+    const char *together; /* bytecode has no process of its own */
 } fuzzer;
 
 /* ---- seeds ----------------------------------------------------------------------------------- */
@@ -104,14 +117,19 @@ static void add_part(fuzzer *f, stages *s, const char *text, size_t size_bytes) 
     tsr_buffer_finish(&entries);
 }
 
-static void add_file(fuzzer *f, stages *s, const char *path) {
+static bool read_file(const char *path, tsr_buffer *out) {
     char chunk[1 << 16];
     size_t got;
-    tsr_buffer text = {0};
     FILE *file = fopen(path, "rb");
-    if (!file) return;
-    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(&text, chunk, got);
+    if (!file) return false;
+    while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(out, chunk, got);
     fclose(file);
+    return true;
+}
+
+static void add_file(fuzzer *f, stages *s, const char *path) {
+    tsr_buffer text = {0};
+    if (!read_file(path, &text)) return;
     for (const char *at = text.bytes; at;) {
         const char *stop = strstr(at, "// -----");
         add_part(f, s, at, stop ? (size_t)(stop - at) : strlen(at));
@@ -137,7 +155,7 @@ static void add_folder(fuzzer *f, stages *s, const char *path) {
 }
 
 static void read_seeds(fuzzer *f) {
-    stages s = {0};
+    stages s = {.plain = true};
     for (size_t i = 0; i < f->folder_count; i++) add_folder(f, &s, f->folders[i]);
     stages_finish(&s);
     TSR_ASSERT(f->texts.count);
@@ -147,20 +165,34 @@ static void read_seeds(fuzzer *f) {
 
 static bool is_bytecode(uint64_t *state) { return draw_below(state, 8) == 0; }
 
+/* So that it can be had after a death. */
+static void keep_input(const fuzzer *f, const tsr_buffer *input) {
+    int truncated = ftruncate(f->input, 0);
+    TSR_ASSERT(truncated == 0);
+    for (size_t done = 0; done < input->size_bytes;) {
+        ssize_t wrote =
+            pwrite(f->input, input->bytes + done, input->size_bytes - done, (off_t)done);
+        TSR_ASSERT(wrote > 0);
+        done += (size_t)wrote;
+    }
+}
+
 /* Input `index`; its kind. */
 static int make_input(const fuzzer *f, stages *s, uint64_t index, tsr_buffer *out) {
     uint64_t state = f->seed * 0x9e3779b97f4a7c15u + index;
     bool bytecode = is_bytecode(&state);
     bool dump = !bytecode && f->dumps.count && draw_below(&state, 6) == 0;
     mutate(dump ? &f->dumps : &f->texts, &state, out);
-    if (!bytecode) return dump ? 2 : 0;
+    keep_input(f, out);
+    if (!bytecode) return dump ? DUMP : TEXT;
     tsr_buffer code = {0};
     if (stages_bytecode(s, out->bytes, out->size_bytes, &code) && code.bytes) {
         tsr_buffer_finish(out);
         *out = code;
         if (draw_below(&state, 4)) mutate_bytes(&state, out->bytes, out->size_bytes);
+        keep_input(f, out);
     }
-    return 1;
+    return BYTECODE;
 }
 
 static void note_stage(void *user, size_t stage) {
@@ -169,14 +201,44 @@ static void note_stage(void *user, size_t stage) {
     b->ticks++;
 }
 
+/* Reads bytecode in a process of its own, whose death is that of this one. */
+static void read_apart(fuzzer *f, stages *s, const tsr_buffer *input) {
+    int status = 0;
+    pid_t pid = fork();
+    TSR_ASSERT(pid >= 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        f->shared->worker = getpid();
+        stages_read(s, input->bytes, input->size_bytes);
+        _exit(0);
+    }
+    while (waitpid(pid, &status, 0) < 0) TSR_ASSERT(errno == EINTR);
+    f->shared->worker = getpid();
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) _exit(DIED_APART);
+}
+
+/* What a sanitizer must find. */
+static void do_damage(const char *plant) {
+    static char *volatile memory;
+    memory = malloc(8);
+    if (memory && strcmp(plant, "overflow") == 0) memory[8] = 1;
+    memory = NULL;
+}
+
 static void run_one(fuzzer *f, stages *s, uint64_t index) {
     tsr_buffer input = {0};
-    board *b = f->shared;
-    b->input = index;
+    f->shared->input = index;
     int kind = make_input(f, s, index, &input);
+    if (f->plant && index == f->first) do_damage(f->plant);
+    if (kind == BYTECODE && input.bytes && tsr_is_bytecode(input.bytes, input.size_bytes)) {
+        if (f->together)
+            stages_read(s, input.bytes, input.size_bytes);
+        else
+            read_apart(f, s, &input);
+    }
     size_t passed = stages_run(s, input.bytes ? input.bytes : "", input.size_bytes);
-    b->runs[kind]++;
-    b->passed[kind][passed]++;
+    f->shared->runs[kind]++;
+    f->shared->passed[kind][passed]++;
     tsr_buffer_finish(&input);
 }
 
@@ -192,13 +254,18 @@ const char *__asan_default_options(void) {
 /* LeakSanitizer's, where there is one. */
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
+static bool leaks(void) {
+    return __lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check();
+}
+
 static _Noreturn void run_child(fuzzer *f, uint64_t first, uint64_t end) {
     stages s = {.on_stage = note_stage, .user = f->shared};
     dup2(f->log, STDERR_FILENO);
+    f->shared->worker = getpid();
     for (uint64_t i = first; i < end; i++) run_one(f, &s, i);
     stages_finish(&s);
     f->shared->input = end;
-    _exit(__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check() ? LEAKED : 0);
+    _exit(leaks() ? LEAKED : 0);
 }
 
 /* The input that is run is bytecode, and is still being read. */
@@ -207,161 +274,112 @@ static bool reads_bytecode(const fuzzer *f) {
     return f->shared->stage == 0 && is_bytecode(&state);
 }
 
-/* Runs [first, end) in a child; the first input it did not reach. `end`: all were run. */
-static uint64_t run_batch(fuzzer *f, uint64_t first, uint64_t end, bool *out_hang, bool *out_leak) {
-    board *b = f->shared;
-    b->input = first;
-    int truncated = ftruncate(f->log, 0);
-    TSR_ASSERT(truncated == 0 && lseek(f->log, 0, SEEK_SET) == 0);
-    pid_t pid = fork();
-    TSR_ASSERT(pid >= 0);
-    if (pid == 0) run_child(f, first, end);
-    *out_hang = false;
-    uint64_t ticks = 0;
-    unsigned still = 0;
-    int status = 0;
+/* Seconds of CPU that a process has used, so that others' work makes no hang; 0 if it is gone. */
+static double used_seconds(pid_t pid) {
+    clockid_t clock;
+    struct timespec used;
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
+/* Waits for the child; true if it had to be stopped. */
+static bool wait_for(const fuzzer *f, pid_t pid, int *out_status) {
     const struct timespec nap = {.tv_nsec = 20000000};
-    while (waitpid(pid, &status, WNOHANG) == 0) {
+    const board *b = f->shared;
+    uint64_t ticks = b->ticks;
+    pid_t worker = b->worker;
+    double start = used_seconds(worker);
+    while (waitpid(pid, out_status, WNOHANG) == 0) {
         nanosleep(&nap, NULL);
-        still = b->ticks == ticks ? still + 1 : 0;
-        ticks = b->ticks;
-        if (still < (reads_bytecode(f) ? READER_HANG_SECONDS : HANG_SECONDS) * 50) continue;
-        *out_hang = true;
+        if (b->ticks != ticks || b->worker != worker) {
+            ticks = b->ticks;
+            worker = b->worker;
+            start = used_seconds(worker);
+        }
+        int limit = reads_bytecode(f) ? READER_HANG_SECONDS : HANG_SECONDS;
+        if (used_seconds(worker) - start < limit) continue;
         kill(pid, SIGKILL);
-        waitpid(pid, &status, 0);
-        break;
+        waitpid(pid, out_status, 0);
+        return true;
     }
-    *out_leak = WIFEXITED(status) && WEXITSTATUS(status) == LEAKED;
-    return WIFEXITED(status) && (*out_leak || WEXITSTATUS(status) == 0) ? end : b->input;
-}
-
-/* The log of a program of its own that runs input `index` alone. */
-static void run_alone(const fuzzer *f, uint64_t index, tsr_buffer *out) {
-    char command[8192], line[LINE_MAX_BYTES];
-    int used = snprintf(command, sizeof command,
-                        "ASAN_OPTIONS=symbolize=1:detect_leaks=0 "
-                        "UBSAN_OPTIONS=print_stacktrace=1 timeout -s ABRT %d /proc/%ld/exe --seed "
-                        "%llu --run %llu --seeds",
-                        HANG_SECONDS, (long)getpid(), (unsigned long long)f->seed,
-                        (unsigned long long)index);
-    for (size_t i = 0; i < f->folder_count; i++)
-        used += snprintf(command + used, sizeof command - (size_t)used, " '%s'", f->folders[i]);
-    snprintf(command + used, sizeof command - (size_t)used, " 2>&1");
-    FILE *pipe = popen(command, "r");
-    if (!pipe) return;
-    while (fgets(line, sizeof line, pipe)) tsr_buffer_text(out, line);
-    pclose(pipe);
-}
-
-/* "    #3 0x55… in mlir::foo(…) file:line" or "… (module+0x…)" */
-static bool read_frame(const char *at, char out_function[static 256], bool *out_ours) {
-    static const char *const callers[] = {"tsr_mlir_parse", "tsr_shim_parse", "tsr_mlir_run_pass",
-                                          "stages_"};
-    static const char hidden[] = "(anonymous namespace)::";
-    char line[1024];
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-    const char *in = strstr(line, " in ");
-    if (strncmp(line, "    #", 5) != 0 || !in) return false;
-    in += strlen(" in ");
-    if (strncmp(in, hidden, strlen(hidden)) == 0) in += strlen(hidden);
-    snprintf(out_function, 256, "%.*s", (int)strcspn(in, "(</"), in);
-    size_t length = strlen(out_function);
-    while (length && strchr(" .", out_function[length - 1])) out_function[--length] = '\0';
-    bool ours = strstr(in, "/compiler/") || strstr(in, "/runtime/base/");
-    for (size_t i = 0; i < sizeof callers / sizeof callers[0]; i++)
-        if (strncmp(out_function, callers[i], strlen(callers[i])) == 0) ours = false;
-    *out_ours = ours && !strstr(in, "/tests/");
-    return true;
-}
-
-static bool is_runtime(const char *function) {
-    static const char *const parts[] = {"__GI_",
-                                        "__pthread",
-                                        "__asan",
-                                        "__ubsan",
-                                        "__sanitizer",
-                                        "__interceptor",
-                                        "raise",
-                                        "abort",
-                                        "__pthread_kill",
-                                        "gsignal",
-                                        "llvm::report_fatal_error",
-                                        "report_size_overflow",
-                                        "malloc",
-                                        "calloc",
-                                        "realloc",
-                                        "operator new",
-                                        "memcpy",
-                                        "memmove"};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (strncmp(function, parts[i], strlen(parts[i])) == 0) return true;
     return false;
 }
 
-static void classify(const char *log, death *d) {
-    char function[256];
-    bool ours;
-    snprintf(d->where, sizeof d->where, "died outside of it");
-    if (strstr(log, "tsr_assert") || strstr(log, "assertion")) d->ours = true;
-    bool named = false;
-    for (const char *at = log; at && *at;) {
-        const char *next = strchr(at, '\n');
-        if (read_frame(at, function, &ours)) {
-            if (!named && !is_runtime(function)) {
-                snprintf(d->where, sizeof d->where, "%s", function);
-                named = true;
-            }
-            d->ours = d->ours || ours;
-        } else if (named && (at[0] == '\n' || strncmp(at, "==", 2) == 0)) {
-            break; /* further stacks tell where memory came from */
-        }
-        at = next ? next + 1 : NULL;
-    }
+/* Runs [first, end) in a child; the first input it did not reach. `end`: all were run. */
+static uint64_t run_batch(fuzzer *f, uint64_t first, uint64_t end, bool *out_hang, bool *out_leak) {
+    int status = 0, truncated = ftruncate(f->log, 0);
+    TSR_ASSERT(truncated == 0 && lseek(f->log, 0, SEEK_SET) == 0);
+    f->shared->input = first;
+    pid_t pid = fork();
+    TSR_ASSERT(pid >= 0);
+    if (pid == 0) run_child(f, first, end);
+    *out_hang = wait_for(f, pid, &status);
+    *out_leak = WIFEXITED(status) && WEXITSTATUS(status) == LEAKED;
+    return WIFEXITED(status) && (*out_leak || WEXITSTATUS(status) == 0) ? end : f->shared->input;
 }
 
-static void write_found(const fuzzer *f, uint64_t index, const char *log, size_t log_size) {
+/* The log of a command; false if it did not end well. */
+static bool run_command(const char *command, tsr_buffer *out_log) {
+    char line[LINE_MAX_BYTES];
+    FILE *pipe = popen(command, "r");
+    if (!pipe) return false;
+    while (fgets(line, sizeof line, pipe)) tsr_buffer_text(out_log, line);
+    return pclose(pipe) == 0;
+}
+
+#define WITH_NAMES                                                                                 \
+    "ASAN_OPTIONS=symbolize=1:leak_check_at_exit=0 UBSAN_OPTIONS=print_stacktrace=1 "              \
+    "timeout -s ABRT %d /proc/%ld/exe "
+
+/* The input last run, in a program of its own. */
+static bool run_alone(const fuzzer *f, tsr_buffer *out_log) {
+    char command[256];
+    snprintf(command, sizeof command, WITH_NAMES "--file /proc/%ld/fd/%d 2>&1", ALONE_SECONDS,
+             (long)getpid(), (long)getpid(), f->input);
+    return run_command(command, out_log);
+}
+
+/* Inputs [first, end) likewise, one after another. */
+static bool run_again(const fuzzer *f, uint64_t first, uint64_t end, tsr_buffer *out_log) {
+    char command[8192];
+    int used =
+        snprintf(command, sizeof command, WITH_NAMES "--seed %llu --run %llu --runs %llu --seeds",
+                 AGAIN_SECONDS, (long)getpid(), (unsigned long long)f->seed,
+                 (unsigned long long)first, (unsigned long long)(end - first));
+    for (size_t i = 0; i < f->folder_count; i++)
+        used += snprintf(command + used, sizeof command - (size_t)used, " '%s'", f->folders[i]);
+    snprintf(command + used, sizeof command - (size_t)used, " 2>&1");
+    return run_command(command, out_log);
+}
+
+/* `kind` is how the file's name ends. */
+static void write_file(const fuzzer *f, uint64_t index, const char *kind, const char *bytes,
+                       size_t size_bytes) {
     char path[4096];
-    tsr_buffer input = {0};
-    stages s = {0};
-    make_input(f, &s, index, &input);
-    snprintf(path, sizeof path, "%s/%llu-%llu.mlir", f->found, (unsigned long long)f->seed,
-             (unsigned long long)index);
+    snprintf(path, sizeof path, "%s/%llu-%llu.%s", f->found, (unsigned long long)f->seed,
+             (unsigned long long)index, kind);
     FILE *file = fopen(path, "wb");
-    if (file) {
-        fwrite(input.bytes, 1, input.size_bytes, file);
-        fclose(file);
-    }
-    snprintf(path, sizeof path, "%s/%llu-%llu.log", f->found, (unsigned long long)f->seed,
-             (unsigned long long)index);
-    if ((file = fopen(path, "wb"))) {
-        fwrite(log, 1, log_size, file);
-        fclose(file);
-    }
-    tsr_buffer_finish(&input);
-    stages_finish(&s);
+    if (!file) return;
+    if (size_bytes) fwrite(bytes, 1, size_bytes, file);
+    fclose(file);
 }
 
-static void read_log(const fuzzer *f, tsr_buffer *out) {
+static void read_memory(int file, tsr_buffer *out) {
     char chunk[1 << 14];
     ssize_t got;
-    for (off_t at = 0; (got = pread(f->log, chunk, sizeof chunk, at)) > 0; at += got)
+    for (off_t at = 0; (got = pread(file, chunk, sizeof chunk, at)) > 0; at += got)
         tsr_buffer_append(out, chunk, (size_t)got);
 }
 
-enum { HANG_OF_READER = 1 }; /* the key of all hangs of the reader of bytecode */
-
-/* FNV-1a of the innermost addresses of a report, "(module+0x…)"; 0 without any. */
-static uint64_t stack_key(const char *log) {
-    uint64_t key = 0;
-    size_t frames = 0;
-    for (const char *at = log; frames < 12 && (at = strstr(at, "    #")) != NULL; at++) {
-        const char *end = at + strcspn(at, "\n"), *place = memchr(at, '+', (size_t)(end - at));
-        if (!place) continue;
-        if (!frames++) key = 0xcbf29ce484222325u;
-        for (; place < end; place++) key = (key ^ (unsigned char)*place) * 0x100000001b3u;
-    }
-    return key;
+static void write_found(const fuzzer *f, uint64_t index, const tsr_buffer *log) {
+    tsr_buffer input = {0};
+    read_memory(f->input, &input);
+    write_file(f, index, "mlir", input.bytes, input.size_bytes);
+    write_file(f, index, "log", log->bytes, log->size_bytes);
+    tsr_buffer_finish(&input);
 }
+
+enum { HANG_OF_READER = 1 }; /* the key of all hangs of the reader of bytecode */
 
 static bool seen_before(fuzzer *f, uint64_t key) {
     for (size_t i = 0; i < f->stack_count; i++)
@@ -376,7 +394,7 @@ static void describe_death(const fuzzer *f, uint64_t index, bool hang, const cha
     char where[sizeof d->where];
     uint64_t state = f->seed * 0x9e3779b97f4a7c15u + index;
     if (__lsan_do_recoverable_leak_check) {
-        classify(log, d);
+        death_classify(log, d);
     } else {
         d->ours = !is_bytecode(&state);
         snprintf(d->where, sizeof d->where, "a build without sanitizers");
@@ -388,44 +406,89 @@ static void describe_death(const fuzzer *f, uint64_t index, bool hang, const cha
     snprintf(d->where, sizeof d->where, "hang: %.200s", where);
 }
 
-static void note_death(fuzzer *f, uint64_t index, bool hang) {
-    death d = {.count = 1, .first = index};
-    tsr_buffer log = {0}, short_log = {0};
-    read_log(f, &short_log);
-    uint64_t key = !hang               ? stack_key(short_log.bytes ? short_log.bytes : "")
-                   : reads_bytecode(f) ? HANG_OF_READER
-                                       : 0;
-    tsr_buffer_finish(&short_log);
-    if (seen_before(f, key)) return;
-    run_alone(f, index, &log);
-    describe_death(f, index, hang, log.bytes ? log.bytes : "", &d);
+/* Counts a death; its place in the list, or DEATHS_MAX. */
+static size_t add_death(fuzzer *f, const death *d, const tsr_buffer *log) {
     size_t at = 0;
     while (at < f->death_count &&
-           (strcmp(f->deaths[at].where, d.where) != 0 || f->deaths[at].ours != d.ours))
+           (strcmp(f->deaths[at].where, d->where) != 0 || f->deaths[at].ours != d->ours))
         at++;
     if (at < f->death_count) {
         f->deaths[at].count++;
     } else if (at < DEATHS_MAX) {
-        f->deaths[f->death_count++] = d;
-        if (f->found) write_found(f, index, log.bytes ? log.bytes : "", log.size_bytes);
+        f->deaths[f->death_count++] = *d;
+        if (f->found) write_found(f, d->first, log);
         fprintf(stderr, "fuzz: input %llu of seed %llu ended in %s, %s (%s)\n",
-                (unsigned long long)index, (unsigned long long)f->seed,
-                stages_names()[f->shared->stage], d.where, d.ours ? "OURS" : "upstream");
+                (unsigned long long)d->first, (unsigned long long)f->seed,
+                stages_names()[f->shared->stage], d->where, d->ours ? "OURS" : "upstream");
     }
-    if (key && at < DEATHS_MAX && f->stack_count < STACKS_MAX)
-        f->stacks[f->stack_count++] = (stack){key, at};
+    return at;
+}
+
+/* Not alone: `first` is where its batch began. */
+static void note_unsteady(fuzzer *f, uint64_t first, death *d, tsr_buffer *log) {
+    char where[sizeof d->where];
+    tsr_buffer batch_log = {0};
+    if (run_again(f, first, d->first + 1, &batch_log)) {
+        snprintf(d->where, sizeof d->where, "died once, not again");
+        tsr_buffer_printf(log, "in a batch from %llu on\n", (unsigned long long)first);
+    } else {
+        describe_death(f, d->first, false, batch_log.bytes ? batch_log.bytes : "", d);
+        memcpy(where, d->where, sizeof where);
+        snprintf(d->where, sizeof d->where, "after others: %.200s", where);
+        tsr_buffer_append(log, batch_log.bytes, batch_log.size_bytes);
+    }
+    d->ours = true; /* until somebody knows */
+    add_death(f, d, log);
+    tsr_buffer_finish(&batch_log);
+}
+
+static void note_death(fuzzer *f, uint64_t first, uint64_t index, bool hang) {
+    death d = {.count = 1, .first = index};
+    tsr_buffer log = {0}, short_log = {0};
+    read_memory(f->log, &short_log);
+    uint64_t key = !hang               ? death_key(short_log.bytes ? short_log.bytes : "")
+                   : reads_bytecode(f) ? HANG_OF_READER
+                                       : 0;
+    if (!seen_before(f, key)) {
+        bool well = run_alone(f, &log);
+        if (well && hang) {
+            f->slow++;
+        } else if (well) {
+            tsr_buffer_append(&log, short_log.bytes, short_log.size_bytes);
+            note_unsteady(f, first, &d, &log);
+        } else {
+            describe_death(f, index, hang, log.bytes ? log.bytes : "", &d);
+            size_t at = add_death(f, &d, &log);
+            if (key && at < DEATHS_MAX && f->stack_count < STACKS_MAX)
+                f->stacks[f->stack_count++] = (stack){key, at};
+        }
+    }
+    tsr_buffer_finish(&short_log);
     tsr_buffer_finish(&log);
 }
 
-/* Which of a batch's inputs leaked is not known, and whose the memory is neither. */
-static void note_leak(fuzzer *f, uint64_t first) {
-    death d = {.count = 1, .first = first, .ours = true, .where = "leak"};
+/* Halves a batch until one input is left that leaks. */
+static void note_leak(fuzzer *f, uint64_t first, uint64_t end) {
+    death d = {.count = 1, .first = first};
+    char where[sizeof d.where];
     tsr_buffer log = {0};
-    read_log(f, &log);
-    if (f->found) write_found(f, first, log.bytes ? log.bytes : "", log.size_bytes);
-    fprintf(stderr, "fuzz: a leak among %d inputs from %llu on\n", BATCH,
-            (unsigned long long)first);
-    if (f->death_count < DEATHS_MAX) f->deaths[f->death_count++] = d;
+    bool hang, leak;
+    while (end - first > 1) {
+        uint64_t middle = first + (end - first) / 2;
+        run_batch(f, first, middle, &hang, &leak);
+        if (leak)
+            end = middle;
+        else
+            first = middle;
+    }
+    d.first = first;
+    run_batch(f, first, end, &hang, &leak);
+    run_alone(f, &log);
+    death_classify(log.bytes ? log.bytes : "", &d);
+    d.ours = false; /* the ledger tells */
+    memcpy(where, d.where, sizeof where);
+    snprintf(d.where, sizeof d.where, "leak: %.200s", where);
+    add_death(f, &d, &log);
     tsr_buffer_finish(&log);
 }
 
@@ -476,8 +539,11 @@ static int report(const fuzzer *f, double seconds) {
         last += reached;
     }
     printf("fuzz: %llu inputs in %.0f s, %.1f %% reached the last pass, %llu died in MLIR\n",
-           (unsigned long long)(all + deaths), seconds,
+           (unsigned long long)(all + deaths + f->slow), seconds,
            all ? 100.0 * (double)last / (double)(all + deaths) : 0.0, (unsigned long long)deaths);
+    if (f->slow)
+        printf("%llu were slow: taken for hangs, and ended when run alone\n",
+               (unsigned long long)f->slow);
     if (last * 100 < f->reach * (all + deaths)) {
         printf("expected %llu %%\n", (unsigned long long)f->reach);
         code = 1;
@@ -493,8 +559,8 @@ static int fuzz(fuzzer *f) {
         uint64_t stop = end - at > BATCH ? at + BATCH : end;
         bool hang, leak;
         uint64_t reached = run_batch(f, at, stop, &hang, &leak);
-        if (leak) note_leak(f, at);
-        if (reached < stop) note_death(f, reached, hang);
+        if (leak) note_leak(f, at, stop);
+        if (reached < stop) note_death(f, at, reached, hang);
         at = reached < stop ? reached + 1 : stop;
         clock_gettime(CLOCK_MONOTONIC, &now);
         seconds = (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9;
@@ -503,57 +569,95 @@ static int fuzz(fuzzer *f) {
     return report(f, seconds);
 }
 
-static uint64_t number(const char *text) { return text ? strtoull(text, NULL, 10) : 0; }
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static int show_input(fuzzer *f, uint64_t index) {
+    stages s = {0};
+    tsr_buffer input = {0};
+    make_input(f, &s, index, &input);
+    fwrite(input.bytes, 1, input.size_bytes, stdout);
+    stages_finish(&s);
+    tsr_buffer_finish(&input);
+    return 0;
+}
+
+static int run_here(fuzzer *f, uint64_t first) {
+    stages s = {0};
+    for (uint64_t i = first; i < first + f->runs; i++) run_one(f, &s, i);
+    stages_finish(&s);
+    return leaks() ? LEAKED : 0;
+}
+
+static int run_file(const char *path) {
+    stages s = {0};
+    tsr_buffer text = {0};
+    if (!read_file(path, &text)) return fprintf(stderr, "fuzz: cannot read '%s'\n", path), 4;
+    if (text.bytes && tsr_is_bytecode(text.bytes, text.size_bytes))
+        stages_read(&s, text.bytes, text.size_bytes);
+    size_t passed = stages_run(&s, text.bytes ? text.bytes : "", text.size_bytes);
+    printf("passed %zu stages, up to %s\n", passed, passed ? stages_names()[passed - 1] : "none");
+    stages_finish(&s);
+    tsr_buffer_finish(&text);
+    return leaks() ? LEAKED : 0;
+}
+
+typedef struct arguments {
+    const char *show, *run, *file, *runs, *seconds, *seed, *first, *reach;
+} arguments;
+
+static bool read_arguments(fuzzer *f, int argc, char **argv, arguments *out) {
+    const struct {
+        const char *name, **value;
+    } options[] = {
+        {"--show", &out->show},       {"--run", &out->run},   {"--file", &out->file},
+        {"--runs", &out->runs},       {"--seed", &out->seed}, {"--first", &out->first},
+        {"--seconds", &out->seconds}, {"--known", &f->known}, {"--found", &f->found},
+        {"--reach", &out->reach},     {"--plant", &f->plant}, {"--together", &f->together},
+    };
+    enum { COUNT = sizeof options / sizeof options[0] };
+    for (int i = 1; i < argc; i++) {
+        size_t at = 0;
+        if (strcmp(argv[i], "--seeds") == 0) {
+            while (i + 1 < argc && argv[i + 1][0] != '-' && f->folder_count < 16)
+                f->folders[f->folder_count++] = argv[++i];
+            continue;
+        }
+        while (at < COUNT && strcmp(argv[i], options[at].name) != 0) at++;
+        if (at == COUNT || i + 1 == argc)
+            return fprintf(stderr, "fuzz: unknown argument '%s'\n", argv[i]), false;
+        *options[at].value = argv[++i];
+    }
+    return true;
+}
+
+static uint64_t number(const char *text, uint64_t otherwise) {
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
 
 int main(int argc, char **argv) {
-    fuzzer f = {.runs = 1000, .seed = 1};
-    const char *show = NULL, *run = NULL;
+    fuzzer f = {0};
+    arguments given = {0};
+    int code = 0;
+    if (!read_arguments(&f, argc, argv, &given)) return 6;
+    if (given.file) return run_file(given.file);
+    f.runs = number(given.runs, given.run ? 1 : 1000);
+    f.seed = number(given.seed, 1);
+    f.first = number(given.first, 0);
+    f.seconds = number(given.seconds, 0);
+    f.reach = number(given.reach, 0);
     f.shared =
         mmap(NULL, sizeof *f.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     f.log = memfd_create("stderr", MFD_CLOEXEC);
-    TSR_ASSERT(f.shared != MAP_FAILED && f.log >= 0);
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--seeds") == 0) {
-            while (i + 1 < argc && argv[i + 1][0] != '-' && f.folder_count < 16)
-                f.folders[f.folder_count++] = argv[++i];
-            continue;
-        }
-        if (strcmp(argv[i], "--runs") == 0)
-            f.runs = number(value);
-        else if (strcmp(argv[i], "--seconds") == 0)
-            f.seconds = number(value);
-        else if (strcmp(argv[i], "--seed") == 0)
-            f.seed = number(value);
-        else if (strcmp(argv[i], "--first") == 0)
-            f.first = number(value);
-        else if (strcmp(argv[i], "--reach") == 0)
-            f.reach = number(value);
-        else if (strcmp(argv[i], "--known") == 0)
-            f.known = value;
-        else if (strcmp(argv[i], "--found") == 0)
-            f.found = value;
-        else if (strcmp(argv[i], "--show") == 0)
-            show = value;
-        else if (strcmp(argv[i], "--run") == 0)
-            run = value;
-        else
-            return fprintf(stderr, "fuzz: unknown argument '%s'\n", argv[i]), 6;
-        i++;
-    }
+    f.input = memfd_create("input", MFD_CLOEXEC);
+    TSR_ASSERT(f.shared != MAP_FAILED && f.log >= 0 && f.input >= 0);
+    if (stages_missing_pass())
+        return fprintf(stderr, "fuzz: inputs do not go through pass '%s'\n", stages_missing_pass()),
+               1;
     read_seeds(&f);
-    int code = 0;
-    if (show) {
-        stages s = {0};
-        tsr_buffer input = {0};
-        make_input(&f, &s, number(show), &input);
-        fwrite(input.bytes, 1, input.size_bytes, stdout);
-        stages_finish(&s);
-        tsr_buffer_finish(&input);
-    } else if (run) {
-        stages s = {0};
-        run_one(&f, &s, number(run));
-        stages_finish(&s);
+    if (given.show) {
+        code = show_input(&f, number(given.show, 0));
+    } else if (given.run) {
+        code = run_here(&f, number(given.run, 0));
     } else {
         fprintf(stderr, "fuzz: %zu texts and %zu dumps to start from\n", f.texts.count,
                 f.dumps.count);

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/compiler/fuzz/stages.h"
 
+#include "compiler/bytecode.h"
 #include "compiler/graph/graph.h"
 #include "compiler/package.h"
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
+#include "compiler/target/llvm_emit.h"
 #include "compiler/tile/tile.h"
+
+#include <llvm-c/Analysis.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,24 +18,62 @@
 
 enum { CONTEXT_INPUTS = 200 }; /* a context keeps every type and name it saw */
 
-/* After the last pass: what the driver does besides passes, and all modules printed and parsed. */
-static const char pipeline[] =
-    "parse," TSR_GRAPH_PIPELINE ",tsched-fuse,tile,target,program,read again";
-enum { AFTER_LAST_PASS = 4 };
+/* "any pass" is one alone, on a copy of what was read. After the last pass: what the driver does
+ * besides passes, and all modules printed and parsed. */
+static const char pipeline[] = "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
+                               ",tsched-fuse,tessera-verify-scheduled,tsched-pack"
+                               ",tile,target,llvm,program,read again";
+enum { FIRST_PASS = 2, AFTER_LAST_PASS = 5 };
 static char names_text[sizeof pipeline];
 static const char *names[STAGES_MAX];
 static size_t count;
+
+/* Passes of MLIR that tessera-opt offers; those that print or write files are left out. */
+static const char *const general[] = {"canonicalize",
+                                      "control-flow-sink",
+                                      "cse",
+                                      "generate-runtime-verification",
+                                      "inline",
+                                      "loop-invariant-code-motion",
+                                      "loop-invariant-subset-hoisting",
+                                      "mem2reg",
+                                      "remove-dead-values",
+                                      "sccp",
+                                      "sroa",
+                                      "strip-debuginfo",
+                                      "symbol-dce",
+                                      "symbol-privatize",
+                                      "topological-sort"};
+enum { GENERAL_COUNT = sizeof general / sizeof general[0] };
 
 const char *const *stages_names(void) {
     if (count) return names;
     memcpy(names_text, pipeline, sizeof pipeline);
     for (char *at = strtok(names_text, ","); at; at = strtok(NULL, ",")) names[count++] = at;
+    TSR_ASSERT(count < STAGES_MAX);
     return names;
 }
 
 size_t stages_last_pass(void) {
     stages_names();
     return count - 1 - AFTER_LAST_PASS;
+}
+
+static size_t stage_of(const char *name) {
+    size_t i = 0;
+    while (i < count && strcmp(stages_names()[i], name) != 0) i++;
+    TSR_ASSERT(i < count);
+    return i;
+}
+
+const char *stages_missing_pass(void) {
+    for (size_t i = 0; i < tsr_pass_count; i++) {
+        size_t at = FIRST_PASS;
+        while (at <= stages_last_pass() && strcmp(stages_names()[at], tsr_passes[i].name) != 0)
+            at++;
+        if (at > stages_last_pass()) return tsr_passes[i].name;
+    }
+    return NULL;
 }
 
 /* ---- one input ------------------------------------------------------------------------------- */
@@ -96,14 +139,16 @@ static bool read_again(stages *s, MlirModule module) {
 
 /* ---- the levels ---- */
 
-typedef enum level { GRAPH, SCHEDULE, TILE, TARGET } level;
+typedef enum level { GRAPH, LOWERED, SCHEDULE, TILE, TARGET } level;
 
+/* A dump of lowered Graph IR carries its source along. */
 static level level_of(MlirModule module) {
     level found = GRAPH;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (tsr_op_is(op, "tessera_target.func")) return TARGET;
         if (tsr_op_is(op, "tile.func")) found = TILE;
-        if (tsr_op_is(op, "tsched.func") && found == GRAPH) found = SCHEDULE;
+        if (tsr_op_is(op, "tsched.func") && found <= LOWERED) found = SCHEDULE;
+        if (tsr_op_is(op, "tessera_target.document") && found == GRAPH) found = LOWERED;
     }
     return found;
 }
@@ -113,53 +158,153 @@ typedef struct run {
     stages *s;
     tsr_ctx ctx;
     tsr_arena arena;
+    uint64_t choice; /* drawn from by what may be chosen freely */
+    level from;
     MlirModule module; /* read; up to Schedule IR rewritten in place */
     MlirModule tile;   /* Tile IR, then Target IR; perhaps `module` itself */
+    const tsr_target *target;
     tsr_config config;
     const char *documents[TSR_DOCUMENT_COUNT]; /* of a module of Target IR */
     size_t passed;
 } run;
 
-static bool run_pass(run *r, const char *name) {
-    return !tsr_mlir_run_pass(&r->ctx, r->module, &r->s->diags, name).code;
+/* FNV-1a. */
+static uint64_t hash(const char *bytes, size_t size_bytes) {
+    uint64_t value = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < size_bytes; i++)
+        value = (value ^ (unsigned char)bytes[i]) * 0x100000001b3u;
+    return value ^ value >> 29;
 }
 
+static size_t choose(run *r, size_t below) {
+    size_t chosen = r->choice % below;
+    r->choice = r->choice / below * 0x9e3779b97f4a7c15u + 1;
+    r->choice ^= r->choice >> 31;
+    return chosen;
+}
+
+/* An internal error is a defect of ours, as a death is, unless the groups and kernels themselves
+ * are not ours. */
+static bool is_good(const run *r, tsr_result result) {
+    if (result.code == TSR_INTERNAL && r->from <= LOWERED) {
+        fprintf(stderr, STAGES_INTERNAL "%s\n", r->ctx.error.text);
+        abort();
+    }
+    return !result.code;
+}
+
+static bool run_pass(run *r, const char *name) {
+    return is_good(r, tsr_mlir_run_pass(&r->ctx, r->module, &r->s->diags, name));
+}
+
+static bool run_on_copy(run *r, const char *name) {
+    MlirModule module = r->module;
+    r->module = mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(module)));
+    bool done = run_pass(r, name);
+    mlirModuleDestroy(r->module);
+    r->module = module;
+    return done;
+}
+
+/* As the driver's options would. */
+static void choose_options(run *r) {
+    MlirOperation self = mlirModuleGetOperation(r->module);
+    MlirContext context = r->s->context;
+    if (choose(r, 4) == 0)
+        tsr_op_set(self, TSR_NUMERICS_NAME, tsr_attr_make_string(context, "native"));
+    if (choose(r, 6) == 0)
+        tsr_op_set(self, TSR_SR_VIRTUAL_RANKS, tsr_attr_make_i64(context, 1ll << choose(r, 4)));
+}
+
+/* Any pass may be run by name on whatever can be read; what it says does not matter. */
+static void run_any_pass(run *r) {
+    size_t chosen = choose(r, tsr_pass_count + GENERAL_COUNT);
+    begin(r->s, r->passed);
+    run_on_copy(r, chosen < tsr_pass_count ? tsr_passes[chosen].name
+                                           : general[chosen - tsr_pass_count]);
+    r->passed++;
+}
+
+/* Kernels for a GPU are made of what is not packed. */
 static bool run_passes(run *r) {
     for (; r->passed <= stages_last_pass(); r->passed++) {
+        const char *name = names[r->passed];
         begin(r->s, r->passed);
-        if (!has_ops(r->module) || !run_pass(r, names[r->passed])) return false;
+        if (!has_ops(r->module)) return false;
+        if (!(strcmp(name, "tsched-pack") == 0 ? run_on_copy : run_pass)(r, name)) return false;
     }
+    tsr_buffer json = {0};
+    tsr_schedule_json(r->module, &json);
+    tsr_buffer_finish(&json);
     return has_ops(r->module);
 }
 
-/* Kernels for a CPU or, of every third input, a GPU. */
-static bool make_tile(run *r, size_t size_bytes) {
-    const tsr_target *target;
-    const char *name = size_bytes % 3 ? "cpu:x86-64-v3" : "cuda:sm_80";
+/* Half of the inputs become kernels for one target. */
+static bool make_tile(run *r) {
+    bool often = choose(r, 2);
+    size_t chosen = choose(r, tsr_target_count());
     begin(r->s, r->passed);
-    if (tsr_target_find(&r->ctx, name, &target).code ||
-        tsr_tile_lower(&r->ctx, r->module, target, &r->tile).code)
-        return false;
+    if (often)
+        TSR_ASSERT(!tsr_target_find(&r->ctx, "cpu:x86-64-v3", &r->target).code);
+    else
+        r->target = tsr_target_get(chosen);
+    if (!is_good(r, tsr_tile_lower(&r->ctx, r->module, r->target, &r->tile))) return false;
     r->passed++;
     return true;
 }
 
 static bool make_target(run *r) {
     begin(r->s, r->passed);
-    if (tsr_package_config(&r->ctx, r->tile, "input", &r->arena, &r->config).code ||
-        tsr_host_lower(&r->ctx, r->tile, &r->config, &r->arena).code ||
-        tsr_mlir_verify(&r->ctx, r->tile, &r->s->diags, "target").code)
+    if (!is_good(r, tsr_package_config(&r->ctx, r->tile, "input", &r->arena, &r->config)) ||
+        !is_good(r, tsr_host_lower(&r->ctx, r->tile, &r->config, &r->arena)) ||
+        !is_good(r, tsr_mlir_verify(&r->ctx, r->tile, &r->s->diags, "target")))
         return false;
     r->passed++;
     return true;
 }
 
-static bool make_program(run *r) {
+static size_t count_kernels(MlirModule module) {
+    size_t kernels = 0;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) kernels += tsr_op_is(op, "tile.func");
+    return kernels;
+}
+
+/* LLVM IR of the kernels, of one in four inputs; what LLVM makes of it is no matter of ours. */
+static bool make_llvm(run *r) {
     MlirModule device;
-    tsr_program program;
+    char note[256], *message = NULL;
     begin(r->s, r->passed);
-    if (tsr_host_device(&r->ctx, r->tile, &device).code ||
-        tsr_host_program(&r->ctx, r->tile, &r->config, &r->arena, &program).code)
+    if (!is_good(r, tsr_host_device(&r->ctx, r->tile, &device))) return false;
+    r->passed++;
+    if (r->s->plain || choose(r, 4)) return true;
+    tsr_emit emit = {.ctx = &r->ctx, .target = r->target, .llvm = LLVMContextCreate()};
+    tsr_fatbin_kernel *launches = calloc(count_kernels(device) + 1, sizeof *launches);
+    TSR_ASSERT(launches);
+    emit.module = LLVMModuleCreateWithNameInContext("tessera", emit.llvm);
+    emit.builder = LLVMCreateBuilderInContext(emit.llvm);
+    LLVMSetTarget(emit.module, r->target->triple);
+    tsr_result result = tsr_emit_module(&emit, device, note, sizeof note, launches);
+    if (!result.code && LLVMVerifyModule(emit.module, LLVMReturnStatusAction, &message))
+        result = tsr_fail_(&r->ctx, TSR_INTERNAL, 0, __FILE__, __LINE__,
+                           "LLVM IR does not verify: %.400s", message);
+    LLVMDisposeMessage(message);
+    tsr_emit_finish(&emit);
+    LLVMDisposeBuilder(emit.builder);
+    LLVMDisposeModule(emit.module);
+    LLVMContextDispose(emit.llvm);
+    free(launches);
+    return is_good(r, result);
+}
+
+static bool make_program(run *r) {
+    tsr_program program;
+    char *config;
+    size_t size_bytes;
+    tsr_package_weights weights;
+    begin(r->s, r->passed);
+    if (!is_good(r, tsr_host_program(&r->ctx, r->tile, &r->config, &r->arena, &program)) ||
+        !is_good(r, tsr_config_encode(&r->ctx, &r->config, &r->arena, &config, &size_bytes)) ||
+        !is_good(r, tsr_package_weights_encode(&r->ctx, r->tile, &r->config, &r->arena, &weights)))
         return false;
     tsr_buffer text = {0};
     tsr_program_format(&program, &r->config, &text);
@@ -168,29 +313,50 @@ static bool make_program(run *r) {
     return true;
 }
 
-/* As compile.c goes on from a dump. */
-static bool load(run *r, level from) {
-    const char *config;
-    if (from == GRAPH) return true;
-    r->passed = stages_last_pass() + (from == TILE ? 1 : from == TARGET ? 2 : 0);
-    begin(r->s, r->passed);
-    tsr_documents_take(r->module, r->documents);
-    if (from != TARGET && !run_pass(r, "tessera-verify-scheduled")) return false;
-    if (from != SCHEDULE) r->tile = r->module;
-    if (from == TILE) r->passed++;
-    if (from != TARGET) return true;
-    config = r->documents[TSR_DOCUMENT_CONFIG];
-    r->passed++;
-    return config &&
-           !tsr_config_decode(&r->ctx, config, strlen(config), &r->arena, &r->config).code;
+/* ---- one input, from its level on ---- */
+
+static bool find_target(run *r) {
+    const char *name = tsr_op_string(mlirModuleGetOperation(r->module), TSR_TARGET_NAME);
+    return name && is_good(r, tsr_target_find(&r->ctx, name, &r->target));
 }
 
-static void run_stages(run *r, size_t size_bytes) {
-    level from = level_of(r->module);
-    if (!load(r, from)) return;
-    if (from <= SCHEDULE && (!run_passes(r) || !make_tile(r, size_bytes))) return;
+/* As compile.c goes on from a dump. */
+static bool load(run *r) {
+    const level from = r->from;
+    static const char *const goes_on[] = {[LOWERED] = "tsched-fuse",
+                                          [SCHEDULE] = "tsched-fuse",
+                                          [TILE] = "target",
+                                          [TARGET] = "llvm"};
+    if (r->s->plain)
+        r->passed++;
+    else
+        run_any_pass(r);
+    if (from == GRAPH && !r->s->plain) choose_options(r);
+    if (from == GRAPH) return true;
+    size_t next = stage_of(goes_on[from]);
+    begin(r->s, next - 1);
+    tsr_documents_take(r->module, r->documents);
+    if (from == LOWERED &&
+        (!run_pass(r, "tessera-verify") || !run_pass(r, "tessera-verify-lowered")))
+        return false;
+    if (from >= SCHEDULE && from != TARGET && !run_pass(r, "tessera-verify-scheduled"))
+        return false;
+    if (from >= TILE && !find_target(r)) return false;
+    if (from >= TILE) r->tile = r->module;
+    const char *config = r->documents[TSR_DOCUMENT_CONFIG];
+    if (from == TARGET && (!config || !is_good(r, tsr_config_decode(&r->ctx, config, strlen(config),
+                                                                    &r->arena, &r->config))))
+        return false;
+    r->passed = next;
+    return true;
+}
+
+static void run_stages(run *r) {
+    const level from = r->from = level_of(r->module);
+    if (!load(r)) return;
+    if (from <= SCHEDULE && (!run_passes(r) || !make_tile(r))) return;
     if (from <= TILE && !make_target(r)) return;
-    if (!make_program(r)) return;
+    if (!make_llvm(r) || !make_program(r)) return;
     begin(r->s, r->passed);
     if (read_again(r->s, r->module) && read_again(r->s, r->tile)) r->passed++;
 }
@@ -202,15 +368,23 @@ static void finish(run *r) {
 }
 
 size_t stages_run(stages *s, const char *bytes, size_t size_bytes) {
-    run r = {.s = s, .passed = 1};
+    run r = {.s = s, .passed = 1, .choice = hash(bytes, size_bytes)};
     stages_names();
     prepare(s);
     begin(s, 0);
     r.module = parse(s, bytes, size_bytes);
     if (mlirModuleIsNull(r.module)) return 0;
-    run_stages(&r, size_bytes);
+    run_stages(&r);
     finish(&r);
     return r.passed;
+}
+
+void stages_read(stages *s, const char *bytes, size_t size_bytes) {
+    tsr_buffer text = {0};
+    prepare(s);
+    begin(s, 0);
+    tsr_bytecode_print(s->context, bytes, size_bytes, "input.mlir", &text);
+    tsr_buffer_finish(&text);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
@@ -282,18 +456,31 @@ static void print_target(run *r, tsr_buffer *out) {
     print(r->tile, out);
 }
 
+/* The graph stage, and its result with a note of where it comes from. */
+static bool lower_graph(run *r, tsr_buffer *out) {
+    size_t last = stage_of("tessera-verify-lowered");
+    const char *documents[TSR_DOCUMENT_COUNT] = {[TSR_DOCUMENT_GRAPH] = "module {}"},
+               *unused[TSR_DOCUMENT_COUNT];
+    for (r->passed = FIRST_PASS; r->passed <= last; r->passed++)
+        if (!has_ops(r->module) || !run_pass(r, names[r->passed])) return false;
+    tsr_documents_add(r->module, documents);
+    print(r->module, out);
+    tsr_documents_take(r->module, unused);
+    return true;
+}
+
 bool stages_dumps(stages *s, const char *source, size_t size_bytes,
                   tsr_buffer out[static STAGES_DUMPS]) {
-    run r = {.s = s, .passed = 1};
+    run r = {.s = s, .passed = 1, .choice = hash(source, size_bytes)};
     prepare(s);
     r.module = parse(s, source, size_bytes);
     if (mlirModuleIsNull(r.module)) return false;
-    bool done = level_of(r.module) == GRAPH && run_passes(&r);
-    if (done) print(r.module, &out[0]);
-    done = done && make_tile(&r, size_bytes);
-    if (done) print(r.tile, &out[1]);
+    bool done = level_of(r.module) == GRAPH && lower_graph(&r, &out[0]) && run_passes(&r);
+    if (done) print(r.module, &out[1]);
+    done = done && make_tile(&r);
+    if (done) print(r.tile, &out[2]);
     done = done && make_target(&r);
-    if (done) print_target(&r, &out[2]);
+    if (done) print_target(&r, &out[3]);
     finish(&r);
     return done;
 }

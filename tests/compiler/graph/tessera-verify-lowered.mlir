@@ -23,3 +23,11 @@ func.func @f(%x: tensor<?xf32> {tessera.name = "x"}) attributes {tessera.entry =
   %0 = tessera.exp %x : tensor<?xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2xbf16> {tessera.name = "x"}) -> (tensor<2xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0309] tessera.exp: has a value of 2xbf16; f32 is needed after lowering
+  %0 = tessera.exp %x : tensor<2xbf16>
+  return %0 : tensor<2xbf16>
+}

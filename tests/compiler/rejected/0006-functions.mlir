@@ -1,2 +1,3 @@
 // SPDX-License-Identifier: Apache-2.0
+// one fewer is accepted
 // expand: 65537 func.func private @f{i}()

@@ -6,7 +6,8 @@ check.py OPT ROOT            compares; every number of diag.def has one to three
 check.py OPT ROOT --update   writes the .txt files and docs/diagnostics.md anew
 
 A module's comments may say more: `// run: -tessera-verify` passes to run, `// expand: N text` stands for N lines of the text, with
-the line's number for {i}; `// fill: N text` says what {fill} stands for, N times; `// base64: …` is the whole input.
+the line's number for {i}; `// fill: N text` says what {fill} stands for, N times; `// nest: N open close` what {nest} stands for, N times open, then N
+times close; {n+1} is one more than the N of these; `// base64: …` is the whole input. `// one fewer is accepted` says that N is one beyond a limit.
 """
 import base64
 import collections
@@ -25,6 +26,7 @@ HERE = ROOT / 'tests/compiler/rejected'
 PAGE = ROOT / 'docs/diagnostics.md'
 UPDATE = '--update' in sys.argv[3:]
 AT_LEAST, EACH_AT_MOST, COMPILE = 150, 3, 9
+LIMITS = 5, 6, 7  # of compiler/source_limits.h
 ROOMS = {0: 'Reading', 1: 'Shapes and types', 2: 'Programs', 3: 'Gradients and lowering', 4: 'Schedule', 5: 'Kernels and targets',
          6: 'Scaling and resilience', 7: 'Kernels of Tile IR'}
 
@@ -44,25 +46,34 @@ def read_elsewhere():
     return {int(line.split()[0]): line.split()[1] for line in lines if line and not line.startswith('#')}
 
 
-def expand(text):
+SIZED = re.compile(r'^// (expand|fill|nest): (\d+) (.*)$', re.M)
+
+
+def expand(text, fewer=0):
     code = re.search(r'^// base64: (\S+)$', text, re.M)
     if code:
         return base64.b64decode(code.group(1))
-    lines = lambda match: '\n'.join(match.group(2).replace('{i}', str(i)) for i in range(int(match.group(1))))
-    fill = re.search(r'^// fill: (\d+) (.*)$', text, re.M)
-    if fill:
-        text = text.replace('{fill}', int(fill.group(1)) * fill.group(2))
-    return re.sub(r'^// expand: (\d+) (.*)$', lines, text, flags=re.M).encode()
+    sized = SIZED.search(text)
+    if not sized:
+        return text.encode()
+    kind, count, by = sized.group(1), int(sized.group(2)) - fewer, sized.group(3)
+    if kind == 'expand':
+        text = text.replace(sized.group(0), '\n'.join(by.replace('{i}', str(i)) for i in range(count)))
+    elif kind == 'fill':
+        text = text.replace('{fill}', count * by)
+    else:
+        text = text.replace('{nest}', count * by.split()[0] + count * by.split()[1])
+    return text.replace('{n+1}', str(count + 1)).encode()
 
 
-def run(path, *options):
+def run(path, *options, fewer=0):
     text = path.read_text('utf-8')
     passes = re.search(r'^// run: (.*)$', text, re.M)
     with tempfile.TemporaryDirectory() as folder:
         source = path
-        if re.search(r'^// (expand|fill|base64): ', text, re.M):
+        if SIZED.search(text) or '// base64: ' in text:
             source = pathlib.Path(folder) / path.name
-            source.write_bytes(expand(text))
+            source.write_bytes(expand(text, fewer))
         command = [OPT, '--no-output', *options, *(shlex.split(passes.group(1)) if passes else []), str(source)]
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
@@ -81,6 +92,10 @@ def check(path):
         return [f'{path.name}: says {found or said[:300]}, expected {number} first']
     if not expected.exists() or expected.read_text('utf-8') != said:
         return [f'{path.name}: says something else than {expected.name} (check.py … --update writes it):\n{said}']
+    if '// one fewer is accepted' in path.read_text('utf-8'):
+        done = run(path, fewer=1)
+        if done.returncode:
+            return [f'{path.name}: with one fewer exit code {done.returncode}, expected 0: {done.stderr[:300]}']
     return []
 
 
@@ -138,6 +153,9 @@ def main():
             wrong.append(f'TSR-{number:04d} is no number of diag.def that needs a test')
     if len(paths) < AT_LEAST:
         wrong.append(f'{len(paths)} modules, expected at least {AT_LEAST}')
+    for limit in LIMITS:
+        if not any('// one fewer is accepted' in path.read_text('utf-8') for path in modules[limit]):
+            wrong.append(f'no module of TSR-{limit:04d} is one beyond its limit')
     page = make_page(numbers, modules, elsewhere)
     if UPDATE:
         PAGE.write_text(page, 'utf-8')
@@ -148,7 +166,7 @@ def main():
         schema = json.loads((ROOT / 'schemas/diagnostic.schema.json').read_text('utf-8'))
         jsonschema.Draft202012Validator.check_schema(schema)
         validator = jsonschema.Draft202012Validator(schema)
-        small = [path for path in paths if not re.search('^// (expand|fill): ', path.read_text('utf-8'), re.M)]
+        small = [path for path in paths if not SIZED.search(path.read_text('utf-8'))]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for lines in pool.map(lambda path: check_json(path, validator), small):
                 wrong += lines

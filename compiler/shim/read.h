@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading without verifying; apart from shim.h, which every dialect includes.
+ */
+#ifndef TSR_COMPILER_SHIM_READ_H
+#define TSR_COMPILER_SHIM_READ_H
+
+#include <mlir-c/IR.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* As tsr_shim_parse, but what it returns may break every rule. */
+MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
