@@ -10,7 +10,6 @@
 
 enum {
     TSR_PARTIALS = 64,
-    TSR_NATIVE_LANES = 512, /* partial results of a row, where numerics are native */
     TSR_PARTIAL_VECTORS_MAX = 32,
 };
 

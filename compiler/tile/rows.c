@@ -435,8 +435,6 @@ static uint32_t count_reductions(const rows *r, uint32_t stage) {
 /* Lanes of all partial results of a stage, and of the vectors it goes in: two
  * registers, more where there would be too many. */
 static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
-    if (r->group->is_native) /* a GPU's: many loads are on their way at a time */
-        return *out_lanes = tsr_lanes_fit(TSR_NATIVE_LANES, r->columns);
     uint32_t reductions = count_reductions(r, stage), width = 4;
     for (uint32_t i = 0; i < r->item_count; i++)
         width =
