@@ -66,7 +66,7 @@ static TSR_RESULT read_op(turns *t, MlirOperation op) {
         if (t->timings[number].stage > made.stage) made.stage = t->timings[number].stage;
     }
     if (!runs && is != TSR_CLASS_LEAF && made.leaf)
-        FAIL(t->ctx, TSR_INTERNAL, "@%s: %s of a value that differs between leaves",
+        FAIL(t->ctx, TSR_COMPILE, "@%s: %s of a value that differs between leaves",
              tsr_op_symbol(t->func), tsr_op_name(op));
     if (runs) {
         uint32_t turn = 2 * made.stage + (made.leaf || is == TSR_CLASS_COLLECTIVE);

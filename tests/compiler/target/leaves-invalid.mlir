@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs between leaves of virtual ranks is no result.
+// RUN: not tessera-aot build --from=autodiff %s -o %t --target cpu:x86-64-v3 2>&1 | FileCheck %s
+// CHECK: error: @train: func.return of a value that differs between leaves
+module @m attributes {tessera.virtual_ranks = 2 : i64} {
+  func.func @train(%x: tensor<8x4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+    %0 = tessera_sr.leaf_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
+    %1 = tessera.sum %0 {axes = [0, 1]} : tensor<4x4xf32> -> tensor<f32>
+    return %1 : tensor<f32>
+  }
+}
