@@ -148,6 +148,11 @@ TSR_API TSR_RESULT tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_
  * something committed is damaged. */
 TSR_API TSR_RESULT tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                                   tsr_fsck_report_fn report, void *user);
+/* The same as JSON, an object a line (schemas/token.schema.json): each generation's resilience
+ * token, or what is damaged about it; then the counts. What tsr_store_list says besides is
+ * logged. */
+TSR_API TSR_RESULT tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
+                                       tsr_fsck_report_fn report, void *user);
 /* The tensors of a generation (mode and number as in tsr_store_open, without TSR_RESUME_NEVER) to a
  * safetensors file, whole or not at all; metadata: generation, epoch, the five integers, bundle,
  * state and manifest hash. Read as tsr_store_read does, of whatever bundle; TSR_STATE if nothing

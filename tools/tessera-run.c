@@ -97,7 +97,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "where weights lie that the bundle only names; more than one may be given", 0, 0, false},
         {"--check", TSR_FLAG_SWITCH, &a->check, NULL,
          "run nothing: tell whether it runs here, on what, and what it needs", 0, 0, false},
-        {"--json", TSR_FLAG_SWITCH, &a->json, NULL, "of --check: one JSON object", 0, 0, false},
+        {"--json", TSR_FLAG_SWITCH, &a->json, NULL, "of --check, ls: as JSON", 0, 0, false},
         {"--quiet", TSR_FLAG_SWITCH, &a->quiet, NULL, "no progress, no notices", 0, 0, false},
         {"--help", TSR_FLAG_SWITCH, &a->help, NULL, "this text", 0, 0, false},
         {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
@@ -147,7 +147,7 @@ static unsigned modes_of(const char *flag) {
         {"--input", MODE_CALL},
         {"--output", MODE_CALL},
         {"--check", MODE_CHECK},
-        {"--json", MODE_CHECK},
+        {"--json", MODE_CHECK | MODE_LIST},
         {"--cpu", ~(unsigned)MODES_OF_STATES},
         {"--device", ~(unsigned)MODES_OF_STATES},
         {"--device-memory", ~(unsigned)MODES_OF_STATES},
@@ -213,7 +213,8 @@ static void print_help(const tsr_flag *flags) {
         "usage: tessera-run BUNDLE [flags]          train, or call an entry\n"
         "       tessera-run BUNDLE --check [--json] tell whether it runs here, and what it needs\n"
         "       tessera-run fsck DIR                check a state directory, changing nothing\n"
-        "       tessera-run ls DIR [--verify]       list its generations, changing nothing\n"
+        "       tessera-run ls DIR [--verify] [--json]\n"
+        "                                           list its generations, changing nothing\n"
         "       tessera-run prune DIR --keep N      remove all but the N newest generations\n"
         "       tessera-run export DIR -o FILE      write a generation as safetensors\n\n");
     tsr_flags_print(flags, FLAG_COUNT);
@@ -458,7 +459,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_result result = TSR_SUCCESS;
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
-    if (a->json && !a->check) FAIL(ctx, TSR_USAGE, "--json needs --check");
+    if (a->json && !a->check) FAIL(ctx, TSR_USAGE, "--json needs --check, or ls");
     if (a->check) {
         TRY(ctx, check_flags(ctx, a->flags, MODE_CHECK));
         return tsr_run_check(ctx, a->bundle, &options, a->json);
@@ -499,7 +500,9 @@ static tsr_result inspect_state(tsr_ctx *ctx, const arguments *a, run_mode mode,
     ctx->log = tsr_tool_log;
     ctx->log_user = (void *)(uintptr_t)tool;
     if (mode == MODE_FSCK) return tsr_store_fsck(ctx, directories[0], print_line, NULL);
-    if (mode == MODE_LIST) return tsr_store_list(ctx, directories[0], a->verify, print_line, NULL);
+    if (mode == MODE_LIST)
+        return (a->json ? tsr_store_list_json : tsr_store_list)(ctx, directories[0], a->verify,
+                                                                print_line, NULL);
     for (size_t i = 0; i < FLAG_COUNT; i++) {
         has_keep |= a->flags[i].given && strcmp(a->flags[i].name, "--keep") == 0;
         has_generation |= a->flags[i].given && strcmp(a->flags[i].name, "--generation") == 0;

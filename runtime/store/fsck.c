@@ -4,6 +4,7 @@
  * log becomes a line.
  */
 #include "runtime/commit/recover.h"
+#include "runtime/state/token_json.h"
 #include "runtime/store/read.h"
 
 #include <fcntl.h>
@@ -17,8 +18,9 @@ typedef struct reporter {
 
 typedef struct examination {
     tsr_survey survey;
-    tsr_reader *reader; /* borrowed */
-    bool verify;        /* the data is read, too */
+    tsr_reader *reader;   /* borrowed */
+    bool verify;          /* the data is read, too */
+    const reporter *json; /* borrowed: gets the lines of a list as JSON; NULL: they are logged */
 } examination;
 
 static void forward(void *user, tsr_log_level level, const char *text) {
@@ -100,9 +102,68 @@ static tsr_result check(tsr_ctx *ctx, examination *e) {
     return TSR_SUCCESS;
 }
 
+static tsr_result report_json(tsr_ctx *ctx, const examination *e, tsr_buffer *line) {
+    tsr_result result = TSR_SUCCESS;
+    if (line->failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for a line of JSON");
+    e->json->report(e->json->user, line->bytes);
+done:
+    tsr_buffer_finish(line);
+    return result;
+}
+
+static tsr_result list_damaged(tsr_ctx *ctx, const examination *e, const tsr_name *name) {
+    tsr_buffer line = {0};
+    if (!e->json) {
+        tsr_log(ctx, TSR_LOG_ERROR, "generation %" PRIu64 " epoch %" PRIu64 " damaged: %s",
+                name->generation, name->epoch, ctx->error.text);
+        return TSR_SUCCESS;
+    }
+    tsr_buffer_printf(&line, "{\"generation\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"damaged\":",
+                      name->generation, name->epoch);
+    tsr_json_any_text(&line, ctx->error.text);
+    tsr_buffer_text(&line, "}");
+    return report_json(ctx, e, &line);
+}
+
+static tsr_result list_good(tsr_ctx *ctx, const examination *e, const tsr_manifest *manifest) {
+    const tsr_token *token = &manifest->token;
+    char hash[TSR_DIGEST_HEX + 1];
+    tsr_buffer line = {0};
+    if (!e->json) {
+        tsr_digest_format(&token->state_hash, hash);
+        tsr_log(ctx, TSR_LOG_NOTICE,
+                "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
+                " bytes %" PRIu64 " state %s good",
+                token->generation, token->epoch, token->position.step, token->position.seed,
+                tsr_manifest_data_bytes(manifest), hash);
+        return TSR_SUCCESS;
+    }
+    tsr_digest_format(&manifest->hash, hash);
+    tsr_buffer_text(&line, "{\"token\":");
+    tsr_token_json(&line, manifest);
+    tsr_buffer_printf(&line, ",\"bytes\":%" PRIu64 ",\"manifest\":\"%s\"}",
+                      tsr_manifest_data_bytes(manifest), hash);
+    return report_json(ctx, e, &line);
+}
+
+static tsr_result list_counts(tsr_ctx *ctx, const examination *e) {
+    const tsr_survey *survey = &e->survey;
+    tsr_buffer line = {0};
+    if (!e->json) {
+        tsr_log(ctx, TSR_LOG_NOTICE, "%zu generations, %u damaged, %zu uncommitted%s",
+                survey->candidate_count, survey->damaged_count, survey->unfinished.count,
+                e->verify ? "" : "; the data was not read");
+        return TSR_SUCCESS;
+    }
+    tsr_buffer_printf(&line,
+                      "{\"generations\":%zu,\"damaged\":%u,\"uncommitted\":%zu,\"verified\":%s}",
+                      survey->candidate_count, survey->damaged_count, survey->unfinished.count,
+                      e->verify ? "true" : "false");
+    return report_json(ctx, e, &line);
+}
+
 /* One line for one generation. What cannot be read is damage or, as a result, another failure. */
 static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
-    char hash[TSR_DIGEST_HEX + 1];
     tsr_manifest manifest;
     tsr_result result = read_generation(ctx, e, name, &manifest);
     if (result.code == TSR_STATE) {
@@ -110,19 +171,10 @@ static tsr_result list_one(tsr_ctx *ctx, examination *e, const tsr_name *name) {
         TRY(ctx, tsr_survey_look_again(ctx, &e->survey, name, &collected));
         if (collected) return TSR_SUCCESS;
         e->survey.damaged_count++;
-        tsr_log(ctx, TSR_LOG_ERROR, "generation %" PRIu64 " epoch %" PRIu64 " damaged: %s",
-                name->generation, name->epoch, ctx->error.text);
-        return TSR_SUCCESS;
+        return list_damaged(ctx, e, name);
     }
     TRY(ctx, result);
-    const tsr_token *token = &manifest.token;
-    tsr_digest_format(&token->state_hash, hash);
-    tsr_log(ctx, TSR_LOG_NOTICE,
-            "generation %" PRIu64 " epoch %" PRIu64 " step %" PRIu64 " seed %" PRIu64
-            " bytes %" PRIu64 " state %s good",
-            token->generation, token->epoch, token->position.step, token->position.seed,
-            tsr_manifest_data_bytes(&manifest), hash);
-    return TSR_SUCCESS;
+    return list_good(ctx, e, &manifest);
 }
 
 static tsr_result list(tsr_ctx *ctx, examination *e) {
@@ -131,9 +183,7 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
     TRY(ctx, check_is_store(ctx, survey));
     for (size_t i = 0; i < survey->candidate_count; i++)
         TRY(ctx, list_one(ctx, e, &survey->candidates[i]));
-    tsr_log(ctx, TSR_LOG_NOTICE, "%zu generations, %u damaged, %zu uncommitted%s",
-            survey->candidate_count, survey->damaged_count, survey->unfinished.count,
-            e->verify ? "" : "; the data was not read");
+    TRY(ctx, list_counts(ctx, e));
     if (survey->damaged_count)
         FAIL(ctx, TSR_STATE, "%u committed records are damaged", survey->damaged_count);
     return TSR_SUCCESS;
@@ -141,14 +191,20 @@ static tsr_result list(tsr_ctx *ctx, examination *e) {
 
 static tsr_result examine(tsr_ctx *ctx, const char *directory,
                           tsr_result (*examine_all)(tsr_ctx *ctx, examination *e), bool verify,
-                          tsr_fsck_report_fn report, void *user) {
+                          bool json, tsr_fsck_report_fn report, void *user) {
     const tsr_io *io = tsr_ctx_io(ctx);
     reporter to = {report, user};
     tsr_ctx own = {.log = forward, .log_user = &to, .log_level = TSR_LOG_NOTICE, .io = ctx->io};
+    if (json) {
+        own.log = ctx->log;
+        own.log_user = ctx->log_user;
+        own.log_level = ctx->log_level;
+    }
     tsr_arena arena = {0};
     examination e = {.survey = {.root = -1, .gens = -1, .arena = &arena},
                      .reader = tsr_reader_create(),
-                     .verify = verify};
+                     .verify = verify,
+                     .json = json ? &to : NULL};
     tsr_survey *survey = &e.survey;
     tsr_result result;
     if (!e.reader) FAIL_GOTO(&own, result, TSR_MEMORY, "no memory to read a state");
@@ -171,10 +227,15 @@ done:
 
 tsr_result tsr_store_fsck(tsr_ctx *ctx, const char *directory, tsr_fsck_report_fn report,
                           void *user) {
-    return examine(ctx, directory, check, true, report, user);
+    return examine(ctx, directory, check, true, false, report, user);
 }
 
 tsr_result tsr_store_list(tsr_ctx *ctx, const char *directory, bool verify,
                           tsr_fsck_report_fn report, void *user) {
-    return examine(ctx, directory, list, verify, report, user);
+    return examine(ctx, directory, list, verify, false, report, user);
+}
+
+tsr_result tsr_store_list_json(tsr_ctx *ctx, const char *directory, bool verify,
+                               tsr_fsck_report_fn report, void *user) {
+    return examine(ctx, directory, list, verify, true, report, user);
 }

@@ -40,6 +40,27 @@ Test(store, list_tells_damage_by_size_and_by_reading) {
     end(b);
 }
 
+Test(store, list_as_json_holds_whole_tokens) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    tsr_store_close(&b->ctx, b->store);
+    b->store = NULL;
+    lines l = {0};
+    cr_assert_eq(tsr_store_list_json(&b->ctx, "/s", false, add_to, &l).code, TSR_OK);
+    cr_assert_eq(l.count, 3);
+    cr_assert(strstr(l.first, "{\"token\":{\"generation\":2,\"epoch\":1,\"seed\":42,\"step\":2,"),
+              "%s", l.first);
+    cr_assert_str_eq(l.last,
+                     "{\"generations\":2,\"damaged\":0,\"uncommitted\":0,\"verified\":false}");
+    flip(b, "/s/gen/1-2/segment.0", 9);
+    l = (lines){0};
+    must_fail(b, tsr_store_list_json(&b->ctx, "/s", true, add_to, &l), TSR_STATE, "1 committed");
+    cr_assert(strstr(l.first, "{\"generation\":2,\"epoch\":1,\"damaged\":\""), "%s", l.first);
+    cr_assert(strstr(l.last, "\"damaged\":1,\"uncommitted\":0,\"verified\":true}"), "%s", l.last);
+    end(b);
+}
+
 Test(store, prune_keeps_what_was_asked) {
     bench *b = begin();
     lines l = {0};

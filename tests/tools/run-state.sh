@@ -63,6 +63,8 @@ flip "$(newest D)" 100
 expect "a damaged manifest is" 10 'epoch 1 damaged: MANIFEST' "$RUN" ls D
 expect "prune of a damaged store" 10 'nothing was removed' "$RUN" prune D --keep 2
 check "nothing was removed" test "$(count D)" -eq "$(count S)"
+expect "ls --json of a damaged one" 10 '^\{"generation":[0-9]+,"epoch":1,"damaged":"' "$RUN" ls D --json
+expect "--json is of --check and ls" 6 '--json does not apply to fsck' "$RUN" fsck D --json
 expect "ls of nothing" 7 '' "$RUN" ls missing
 expect "ls of another folder" 10 'not a state directory' "$RUN" ls "$DIGITS"
 expect "ls of two" 6 'expected one' "$RUN" ls S S

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `tessera-run --check --json`, `--metrics` and `tessera-aot inspect --json` print, against schemas/.
+"""What `tessera-run --check --json`, `--metrics`, `ls --json` and `tessera-aot inspect --json` print, against schemas/.
 
 Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without jsonschema.
 """
 import copy
+import hashlib
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tarfile
@@ -88,8 +90,37 @@ def train(folder):
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
 
 
+def list_states(folder):
+    """The lines of a list; of one whose newest generation lost its data; each against the bytes on the disk."""
+    def lines(code):
+        done = subprocess.run([RUN, "ls", str(folder / "S"), "--json"], stdout=subprocess.PIPE, check=False)
+        assert done.returncode == code, done
+        return [json.loads(line) for line in done.stdout.splitlines()]
+    good = lines(0)
+    assert good[-1] == {"generations": len(good) - 1, "damaged": 0, "uncommitted": 0, "verified": False}, good[-1]
+    for line in good[:-1]:
+        token = line["token"]
+        data = (folder / "S" / f"MANIFEST.{token['generation']}.{token['epoch']}").read_bytes()
+        size = struct.unpack_from("<I", data, 12)[0]
+        assert struct.unpack_from("<7Q", data, 16) == tuple(token[key] for key in (
+            "generation", "epoch", "seed", "step", "sample", "virtualRanks", "shuffleVersion"))
+        assert data[72:168].hex() == token["bundle"] + token["state"] + token["previous"]
+        lengths = struct.unpack_from("<3H", data, 168)
+        texts = "".join(token[key] for key in ("region", "numerics", "topology")).encode()
+        assert sum(lengths) == len(texts) and data[176:176 + len(texts)] == texts
+        assert hashlib.sha256(data[:size - 32]).digest() == data[size - 32:size] == bytes.fromhex(token["hash"])
+        assert hashlib.sha256(data[:-32]).digest() == data[-32:] == bytes.fromhex(line["manifest"])
+    newest = good[0]["token"]
+    gone = folder / "S/gen" / f"{newest['epoch']}-{newest['generation']}" / "segment.0"
+    assert gone.stat().st_size == good[0]["bytes"]
+    gone.unlink()
+    bad = lines(10)
+    assert [line for line in bad if isinstance(line.get("damaged"), str)] == bad[:1] and bad[1:-1] == good[1:-1], bad
+    return good + bad
+
+
 def main():
-    check, inspect, metrics = validator("check"), validator("inspect"), validator("metrics")
+    check, inspect, metrics, token = [validator(name) for name in ("check", "inspect", "metrics", "token")]
     with tempfile.TemporaryDirectory() as folder:
         broken, missing = pathlib.Path(folder) / "broken.tsb", pathlib.Path(folder) / "no.tsb"
         broken.write_bytes(pathlib.Path(BUNDLE).read_bytes()[:5120])
@@ -105,8 +136,10 @@ def main():
         part, gone = make_slice(pathlib.Path(folder))
         views = [run(0, AOT, "inspect", "--json", name) for name in (BUNDLE, one, part)]
         lines = train(pathlib.Path(folder))
+        states = list_states(pathlib.Path(folder))
         text = subprocess.run([AOT, "inspect", part], stdout=subprocess.PIPE, check=True).stdout.decode()
-    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views] + [(metrics, d) for d in lines]:
+    for validate, document in [(check, d) for d in seen] + [(inspect, d) for d in views] + [(metrics, d) for d in lines] + [
+            (token, d) for d in states]:
         for error in validate.iter_errors(document):
             sys.exit(f"{error.message[:200]} at {list(error.path)}")
     assert good["runs"] and sum(t["chosen"] for t in good["targets"]) == 1
@@ -121,9 +154,11 @@ def main():
     count = refuses_changes(check, good, ())
     for line in lines:
         count += refuses_changes(metrics, {**line, "outputs": {}} if "outputs" in line else line, ())
+    for line in states:
+        count += refuses_changes(token, line, ())
     for view in views[1:]:
         count += refuses_changes(inspect, view, ("workspaceBytes", "peakBytes", "commands"))
-    print(len(seen), "checks,", len(views), "views and", len(lines), "lines of metrics are valid;", count, "changed ones are not")
+    print(len(seen), "checks,", len(views), "views and", len(lines), "lines of metrics and", len(states), "of states are valid;", count, "changed ones are not")
 
 
 main()

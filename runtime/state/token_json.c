@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/state/token_json.h"
+
+#include "runtime/base/json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void tsr_json_any_text(tsr_buffer *buffer, const char *text) {
+    if (tsr_utf8_valid(text, strlen(text))) {
+        tsr_buffer_json_string(buffer, text);
+        return;
+    }
+    tsr_buffer_text(buffer, "\"");
+    for (const char *c = text; *c; c++) {
+        unsigned char byte = (unsigned char)*c;
+        if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
+            tsr_buffer_printf(buffer, "\\u%04x", (unsigned)byte);
+        else
+            tsr_buffer_append(buffer, c, 1);
+    }
+    tsr_buffer_text(buffer, "\"");
+}
+
+static void put_count(tsr_buffer *buffer, const char *key, uint64_t value) {
+    tsr_buffer_printf(buffer, "\"%s\":%" PRIu64 ",", key, value);
+}
+
+static void put_text(tsr_buffer *buffer, const char *key, const char *text) {
+    tsr_buffer_printf(buffer, "\"%s\":", key);
+    tsr_json_any_text(buffer, text);
+    tsr_buffer_text(buffer, ",");
+}
+
+static void put_hash(tsr_buffer *buffer, const char *key, const tsr_digest *digest) {
+    char hex[TSR_DIGEST_HEX + 1];
+    tsr_digest_format(digest, hex);
+    tsr_buffer_printf(buffer, "\"%s\":\"%s\"", key, hex);
+}
+
+void tsr_token_json(tsr_buffer *buffer, const tsr_manifest *manifest) {
+    const tsr_token *token = &manifest->token;
+    const tsr_position *position = &token->position;
+    tsr_buffer_text(buffer, "{");
+    put_count(buffer, "generation", token->generation);
+    put_count(buffer, "epoch", token->epoch);
+    put_count(buffer, "seed", position->seed);
+    put_count(buffer, "step", position->step);
+    put_count(buffer, "sample", position->sample);
+    put_count(buffer, "virtualRanks", position->virtual_ranks);
+    put_count(buffer, "shuffleVersion", position->shuffle_version);
+    put_text(buffer, "region", token->region);
+    put_text(buffer, "numerics", token->numerics);
+    put_text(buffer, "topology", token->topology);
+    put_hash(buffer, "bundle", &token->bundle_hash);
+    tsr_buffer_text(buffer, ",");
+    put_hash(buffer, "state", &token->state_hash);
+    tsr_buffer_text(buffer, ",");
+    put_hash(buffer, "previous", &token->previous);
+    tsr_buffer_text(buffer, ",");
+    put_hash(buffer, "hash", &manifest->token_hash);
+    tsr_buffer_text(buffer, "}");
+}
