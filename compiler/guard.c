@@ -83,10 +83,11 @@ static void drop_handlers(void) {
 static void widen_pages(void) {
     enum { HEAP_BYTES = 1 << 30, MORE_BYTES = 1 << 20, PAD_BYTES = 128 << 10 };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)sbrk(0);
-    if (!mallopt(M_MMAP_THRESHOLD, HEAP_BYTES) || !mallopt(M_TRIM_THRESHOLD, INT_MAX) ||
+    if (!mallopt(M_MMAP_MAX, 0) || !mallopt(M_TRIM_THRESHOLD, INT_MAX) ||
         !mallopt(M_TOP_PAD, HEAP_BYTES))
         return;
-    free(malloc(mallinfo2().keepcost + MORE_BYTES)); /* the heap grows by the pad */
+    void *volatile grown = malloc(mallinfo2().keepcost + MORE_BYTES); /* and by the pad */
+    free(grown);
     mallopt(M_TOP_PAD, PAD_BYTES);
     uintptr_t begin = (before + page - 1) / page * page, end = (uintptr_t)sbrk(0);
     if (end > begin) madvise((void *)begin, end - begin, MADV_HUGEPAGE);

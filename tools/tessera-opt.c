@@ -116,8 +116,9 @@ static void print_diag(void *user, const tsr_diag *diag) {
 }
 
 /* Handles one part of the input. Errors of the program were printed as diagnostics; others are
- * printed here. */
-static int run_part(options *opts, const char *text, size_t size_bytes) {
+ * printed here. After the last part the process ends, and its module with it: nothing is taken
+ * apart op by op. */
+static int run_part(options *opts, const char *text, size_t size_bytes, bool last) {
     tsr_ctx ctx = {0};
     tsr_diag_list list = {.on_diag = print_diag, .user = opts};
     MlirContext context = {NULL};
@@ -145,8 +146,10 @@ done:
     if (opts->expect && (!result.code || result.code == TSR_COMPILE))
         result.code = tsr_expect_finish(&opts->expectations) ? TSR_OK : TSR_COMPILE;
     tsr_buffer_finish(&out);
-    if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
-    tsr_mlir_context_destroy(context);
+    if (!last) {
+        if (!mlirModuleIsNull(module)) mlirModuleDestroy(module);
+        tsr_mlir_context_destroy(context);
+    }
     tsr_diag_finish(&list);
     return (int)result.code;
 }
@@ -162,7 +165,7 @@ static int run_parts(options *opts) {
         tsr_buffer part = {0};
         for (size_t i = 0; i < lines; i++) tsr_buffer_text(&part, "\n");
         tsr_buffer_append(&part, at, length);
-        int code = run_part(opts, part.bytes ? part.bytes : "", part.size_bytes);
+        int code = run_part(opts, part.bytes ? part.bytes : "", part.size_bytes, !stop);
         if (code && !exit_code) exit_code = code;
         tsr_buffer_finish(&part);
         for (size_t i = 0; i < length; i++) lines += at[i] == '\n';
@@ -191,7 +194,7 @@ static int read_input(const char *path, tsr_buffer *out) {
 static tsr_result run(tsr_ctx *ctx, void *user) {
     options *opts = user;
     (void)ctx; /* what failed was printed */
-    int code = opts->split ? run_parts(opts) : run_part(opts, opts->text, opts->size_bytes);
+    int code = opts->split ? run_parts(opts) : run_part(opts, opts->text, opts->size_bytes, true);
     return (tsr_result){(tsr_code)code};
 }
 

@@ -2,8 +2,10 @@
 #include "compiler/guard.h"
 
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -54,6 +56,35 @@ Test(guard, what_succeeds_succeeds_elsewhere) {
     cr_assert_eq(tsr_guard_run(&ctx, &options, succeed, &touched).code, TSR_OK);
     cr_assert_eq(touched, 0);
     cr_assert_eq(s.count, 0);
+}
+
+/* Is huge where the memory lies that a large module would take? */
+static tsr_result look_for_pages(tsr_ctx *ctx, void *user) {
+    enum { BYTES = 100 << 20 }; /* more than the allocator would map on its own */
+    char line[512];
+    unsigned char *block = malloc(BYTES);
+    uintptr_t first, end, middle = (uintptr_t)block + BYTES / 2;
+    bool here = false, advised = false;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    (void)user;
+    while (maps && fgets(line, sizeof line, maps)) {
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &first, &end) == 2)
+            here = first <= middle && middle < end;
+        if (here && strncmp(line, "VmFlags:", 8) == 0) advised = strstr(line, " hg") != NULL;
+    }
+    if (maps) fclose(maps);
+    free(block);
+    if (!advised) FAIL(ctx, TSR_MISMATCH, "memory of the child asks for no huge pages");
+    return TSR_SUCCESS;
+}
+
+Test(guard, large_modules_lie_on_huge_pages) {
+    tsr_ctx ctx = {0};
+    seen s = {0};
+    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK)) cr_skip_test("no huge pages here");
+    cr_assert_eq(tsr_guard_run(&ctx, &options, look_for_pages, NULL).code, TSR_OK, "%s",
+                 ctx.error.text);
 }
 
 Test(guard, an_error_comes_back) {

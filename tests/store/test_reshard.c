@@ -177,7 +177,7 @@ static void check_all_of(world *w, uint32_t positions) {
         }
 }
 
-Test(reshard, any_number_and_stage_to_any_other, .timeout = 120) {
+Test(reshard, any_number_and_stage_to_any_other) {
     world *w = malloc(sizeof *w);
     for (uint64_t count = 0; count <= ELEMENTS_MAX; count++)
         for (uint64_t each = 1; each <= ELEMENTS_MAX; each += each < 4 ? 1 : 5) {
@@ -190,7 +190,7 @@ Test(reshard, any_number_and_stage_to_any_other, .timeout = 120) {
     free(w);
 }
 
-Test(reshard, any_number_of_parts, .timeout = 60) {
+Test(reshard, any_number_of_parts) {
     world *w = malloc(sizeof *w);
     for (uint32_t positions = 1; positions <= 12; positions++)
         for (uint64_t count = 0; count <= ELEMENTS_MAX; count += 1 + count / 6) {
