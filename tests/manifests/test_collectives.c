@@ -2,10 +2,7 @@
  *
  * Collectives of a program: what they may say, their listing, their version.
  */
-#include "manifests/program.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "tests/manifests/leaf_program.h"
 
 static tsr_config_port outputs[] = {
     {.name = "y", .dtype = TSR_DTYPE_F32, .shape = {1, {7}}, .source = TSR_PORT_ARGUMENT}};
@@ -15,23 +12,13 @@ static tsr_config_entry entries[] = {
 enum { OWN, SUM, PART, Y, ROWS, MIXED, BUFFERS };
 enum { LOOP, FILL, ADD, SCATTER, GATHER, MIX, COMMANDS };
 
-typedef struct example {
-    tsr_config config;
-    tsr_program program;
-    const char *kernels[1];
-    tsr_program_entry entry;
-    tsr_program_buffer buffers[BUFFERS];
-    tsr_program_command commands[COMMANDS];
-    uint32_t arguments[COMMANDS][2];
-} example;
-
 /* A sum over four leaves of seven elements, in parts of two, and together again. */
 static void make_example(example *e) {
     static const tsr_space spaces[] = {TSR_SPACE_LEAF,   TSR_SPACE_SUMS, TSR_SPACE_LEAF,
                                        TSR_SPACE_OUTPUT, TSR_SPACE_LEAF, TSR_SPACE_LEAF};
     static const uint64_t dims[] = {7, 7, 2, 7, 8, 8};
-    static const uint32_t arguments[COMMANDS][2] = {{0},         {OWN, ROWS}, {SUM, OWN},
-                                                    {PART, SUM}, {Y, PART},   {MIXED, ROWS}};
+    static const uint32_t arguments[COMMANDS][LEAF_ARGUMENTS] = {
+        {0}, {OWN, ROWS}, {SUM, OWN}, {PART, SUM}, {Y, PART}, {MIXED, ROWS}};
     static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF,  TSR_OP_LAUNCH,     TSR_OP_LEAF_SUM,
                                          TSR_OP_COLLECTIVE, TSR_OP_COLLECTIVE, TSR_OP_COLLECTIVE};
     static const uint32_t kernels[] = {0,
@@ -40,14 +27,7 @@ static void make_example(example *e) {
                                        TSR_COLLECTIVE_REDUCE_SCATTER,
                                        TSR_COLLECTIVE_ALL_GATHER,
                                        TSR_COLLECTIVE_ALL_TO_ALL};
-    *e = (example){.program = {.kernel_count = 1, .entry_count = 1}, .kernels = {"k"}};
-    e->config = (tsr_config){.version_major = 1,
-                             .name = "m",
-                             .producer = "test",
-                             .numerics = "portable",
-                             .virtual_ranks = 4,
-                             .entry_count = 1,
-                             .entries = entries};
+    begin_example(e, entries, BUFFERS, COMMANDS);
     memcpy(e->arguments, arguments, sizeof arguments);
     for (int i = 0; i < BUFFERS; i++)
         e->buffers[i] =
@@ -64,13 +44,6 @@ static void make_example(example *e) {
                                                .written_from = 0,
                                                .arguments = e->arguments[i],
                                                .location = ""};
-    e->entry = (tsr_program_entry){.name = "train",
-                                   .buffer_count = BUFFERS,
-                                   .command_count = COMMANDS,
-                                   .buffers = e->buffers,
-                                   .commands = e->commands};
-    e->program.kernels = e->kernels;
-    e->program.entries = &e->entry;
 }
 
 Test(collectives, the_example_is_valid_and_listed) {
@@ -90,27 +63,8 @@ Test(collectives, the_example_is_valid_and_listed) {
 
 Test(collectives, only_programs_with_them_are_of_version_5) {
     example e;
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_program again;
-    void *bytes;
-    size_t size;
     make_example(&e);
-    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    unsigned char *version = (unsigned char *)bytes + 8;
-    cr_assert_eq(*version, 5);
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code, TSR_OK,
-                 "%s", ctx.error.text);
-    cr_assert_eq(again.entries[0].commands[SCATTER].opcode, TSR_OP_COLLECTIVE);
-    cr_assert_eq(again.entries[0].commands[SCATTER].kernel, TSR_COLLECTIVE_REDUCE_SCATTER);
-    *version = 4;
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code,
-                 TSR_CORRUPT);
-    cr_assert(strstr(ctx.error.text, "expected 5 for what it holds, got 4"), "%s", ctx.error.text);
-    *version = 6;
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code,
-                 TSR_VERSION);
-    tsr_arena_finish(&arena);
+    check_version(&e, 5);
 }
 
 Test(collectives, each_is_found_by_its_name_and_number) {
@@ -132,17 +86,6 @@ Test(collectives, parts_cover_the_whole) {
         }
     cr_expect_eq(tsr_collective_part(UINT64_MAX, 2), UINT64_C(1) << 63);
 }
-
-#define REFUSED(change, message)                                                                   \
-    do {                                                                                           \
-        example e;                                                                                 \
-        tsr_ctx ctx = {0};                                                                         \
-        make_example(&e);                                                                          \
-        change;                                                                                    \
-        cr_expect_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_CORRUPT).code,            \
-                     TSR_CORRUPT, "%s", #change);                                                  \
-        cr_expect(strstr(ctx.error.text, message), "%s: %s", #change, ctx.error.text);             \
-    } while (0)
 
 Test(collectives, bad_ones_are_refused) {
     REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");

@@ -2,10 +2,7 @@
  *
  * Programs with leaves of virtual ranks: what they may say, their listing, their version.
  */
-#include "manifests/program.h"
-
-#include <criterion/criterion.h>
-#include <string.h>
+#include "tests/manifests/leaf_program.h"
 
 static tsr_config_port inputs[] = {
     {.name = "x", .dtype = TSR_DTYPE_F32, .shape = {2, {8, 3}}, .source = TSR_PORT_DATA}};
@@ -21,33 +18,17 @@ static tsr_config_entry entries[] = {{.name = "train",
 
 enum { X, NUMBER, PART, SUM, ALL, Y, BUFFERS, COMMANDS = 5 };
 
-typedef struct example {
-    tsr_config config;
-    tsr_program program;
-    const char *kernels[1];
-    tsr_program_entry entry;
-    tsr_program_buffer buffers[BUFFERS];
-    tsr_program_command commands[COMMANDS];
-    uint32_t arguments[COMMANDS][3];
-} example;
-
 /* y = the sum over four leaves of k(number, x); its gather is not read. */
 static void make_example(example *e) {
     static const tsr_space spaces[] = {TSR_SPACE_INPUT, TSR_SPACE_LEAF_NUMBER, TSR_SPACE_LEAF,
                                        TSR_SPACE_SUMS,  TSR_SPACE_WORKSPACE,   TSR_SPACE_OUTPUT};
-    static const uint32_t arguments[COMMANDS][3] = {
+    static const uint32_t arguments[COMMANDS][LEAF_ARGUMENTS] = {
         {0}, {NUMBER, X, PART}, {SUM, PART}, {ALL, PART}, {Y, SUM}};
     static const uint32_t counts[] = {0, 3, 2, 2, 2};
     static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF, TSR_OP_LAUNCH, TSR_OP_LEAF_SUM,
                                          TSR_OP_LEAF_GATHER, TSR_OP_COPY};
-    *e = (example){.program = {.kernel_count = 1, .entry_count = 1}, .kernels = {"k"}};
-    e->config = (tsr_config){.version_major = 1,
-                             .name = "m",
-                             .producer = "test",
-                             .numerics = "portable",
-                             .virtual_ranks = 4,
-                             .entry_count = 1,
-                             .entries = entries};
+    begin_example(e, entries, BUFFERS, COMMANDS);
+    e->entry.workspace_bytes = 128;
     memcpy(e->arguments, arguments, sizeof arguments);
     for (int i = 0; i < BUFFERS; i++)
         e->buffers[i] = (tsr_program_buffer){
@@ -62,14 +43,6 @@ static void make_example(example *e) {
                                                .written_from = i == 1 ? 2 : 0,
                                                .arguments = e->arguments[i],
                                                .location = ""};
-    e->entry = (tsr_program_entry){.name = "train",
-                                   .workspace_bytes = 128,
-                                   .buffer_count = BUFFERS,
-                                   .command_count = COMMANDS,
-                                   .buffers = e->buffers,
-                                   .commands = e->commands};
-    e->program.kernels = e->kernels;
-    e->program.entries = &e->entry;
 }
 
 Test(leaves, the_example_is_valid_and_listed) {
@@ -103,38 +76,9 @@ Test(leaves, the_example_is_valid_and_listed) {
 
 Test(leaves, only_programs_with_loops_are_of_version_4) {
     example e;
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_program again;
-    void *bytes;
-    size_t size;
     make_example(&e);
-    cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    unsigned char *version = (unsigned char *)bytes + 8;
-    cr_assert_eq(*version, 4);
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code, TSR_OK,
-                 "%s", ctx.error.text);
-    cr_assert_eq(again.entries[0].commands[0].opcode, TSR_OP_EACH_LEAF);
-    *version = 3;
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code,
-                 TSR_CORRUPT);
-    cr_assert(strstr(ctx.error.text, "expected 4 for what it holds, got 3"), "%s", ctx.error.text);
-    *version = 6;
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &e.config, &arena, &again).code,
-                 TSR_VERSION);
-    tsr_arena_finish(&arena);
+    check_version(&e, 4);
 }
-
-#define REFUSED(change, message)                                                                   \
-    do {                                                                                           \
-        example e;                                                                                 \
-        tsr_ctx ctx = {0};                                                                         \
-        make_example(&e);                                                                          \
-        change;                                                                                    \
-        cr_expect_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_CORRUPT).code,            \
-                     TSR_CORRUPT, "%s", #change);                                                  \
-        cr_expect(strstr(ctx.error.text, message), "%s: %s", #change, ctx.error.text);             \
-    } while (0)
 
 Test(leaves, bad_ones_are_refused) {
     REFUSED(e.config.virtual_ranks = 1, "as input 'x' has");
