@@ -143,10 +143,15 @@ static tsr_result start_one(tsr_ctx *ctx, group *g, uint32_t rank) {
         FAIL_ERRNO(ctx, TSR_MEMORY, errno, "cannot start rank %u of %u", rank,
                    g->options.rank_count);
     if (pid == 0) run_child(ctx, g, rank);
-    *c = (child){.pid = pid};
+    *c = (child){.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
+    if (c->pidfd < 0) {
+        int error = errno;
+        kill(pid, SIGKILL); /* nothing would tell of its end */
+        waitpid(pid, NULL, 0);
+        c->pid = 0;
+        FAIL_ERRNO(ctx, TSR_MACHINE, error, "cannot watch rank %u", rank);
+    }
     g->running++;
-    c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (c->pidfd < 0) FAIL_ERRNO(ctx, TSR_MACHINE, errno, "cannot watch rank %u", rank);
     return TSR_SUCCESS;
 }
 
@@ -163,7 +168,7 @@ static void note_end(group *g, uint32_t rank) {
         c->status = info.si_status;
     else
         c->signal = info.si_status;
-    if (c->pidfd >= 0) close(c->pidfd);
+    close(c->pidfd);
     c->pid = 0;
     c->order = g->ended++;
     g->running--;

@@ -45,6 +45,19 @@ expect "restarts without ranks" 6 'needs --ranks' train --steps 9 --restarts 1 -
 expect "data that is not there" 7 "cannot open" "$RUN" ranks.tsb --data "images=none.npy" --data "labels=$DIGITS/train-labels.npy" --steps 9 --ranks 2
 expect "a batch that no 7 can share" 9 'TSR-0612' build -o seven.tsb --virtual-ranks 7
 
+# Each launch has one open file more than the last, until all can be watched.
+watched=0 files=3
+until [ $files -gt 64 ]; do
+    (ulimit -n $files && timeout 60 "$RUN" ranks.tsb "${DATA[@]}" --quiet --steps 2 --ranks 4 --threads 1) >.out 2>.err
+    code=$?
+    files=$((files + 1))
+    [ $code -ne 124 ] || { fail "it hangs with $files open files" && break; }
+    [ $code -ne 0 ] || break
+    ! grep -q 'cannot watch rank' .err || watched=1
+done
+checks=$((checks + 1))
+[ $watched -eq 1 ] || fail "no launch ran out of files where it watches a rank"
+
 # A rank dies: seen at once, named; what was committed stays.
 for victim in 1 2 3; do
     rm -rf "$STATES/K" m.jsonl
