@@ -16,7 +16,9 @@
  *   open         opening it: index, manifests, config, chunk table
  * Prints one JSON object; speeds are in GB/s (1e9 bytes), times in ms.
  */
+#include "bench/median.h"
 #include "bundle/bundle.h"
+#include "runtime/base/clock.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -24,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROUNDS = 5, PATH_BYTES = 4096, MIB_MAX = 4000, THREADS_MAX = 64, WINDOW = 256 * 1024 };
@@ -39,33 +40,17 @@ typedef struct bench {
     unsigned cpus;
 } bench;
 
-static double now_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_doubles);
-    return values[count / 2];
-}
-
 typedef tsr_result (*timed_fn)(bench *b, unsigned threads);
 
 /* Median of the rounds; the first failure ends the program's work. */
 static TSR_RESULT time_it(bench *b, timed_fn run, unsigned threads, double *out_seconds) {
     double rounds[ROUNDS];
     for (size_t i = 0; i < ROUNDS; i++) {
-        double start = now_seconds();
+        double start = tsr_clock_seconds();
         TRY(b->ctx, run(b, threads));
-        rounds[i] = now_seconds() - start;
+        rounds[i] = tsr_clock_seconds() - start;
     }
-    *out_seconds = median(rounds, ROUNDS);
+    *out_seconds = median_of(rounds, ROUNDS);
     return TSR_SUCCESS;
 }
 

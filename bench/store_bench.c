@@ -32,6 +32,8 @@
  * against the first hundredth of them, the growth of the directory's bytes, of open descriptors,
  * and of resident memory in KiB.
  */
+#include "bench/median.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/store.h"
 
@@ -45,7 +47,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -82,22 +83,6 @@ typedef struct figures {
     long generation_bytes, generation_fds, generation_kib;
 } figures;
 
-static double now_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_doubles);
-    return values[count / 2];
-}
-
 /* ---- references ---- */
 
 static uint8_t *large_pages(size_t size_bytes) {
@@ -109,7 +94,7 @@ static uint8_t *large_pages(size_t size_bytes) {
 
 static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int flags,
                               double *out_seconds) {
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     bool good = true;
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | flags, 0644);
     for (size_t at = 0; fd >= 0 && good && at < size_bytes; at += BLOCK_BYTES) {
@@ -118,7 +103,7 @@ static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int
     }
     good = good && fd >= 0 && fsync(fd) == 0;
     if (fd >= 0) close(fd);
-    *out_seconds = now_seconds() - start;
+    *out_seconds = tsr_clock_seconds() - start;
     if (!good) FAIL(&b->ctx, TSR_IO, "cannot write '%s'", path);
     return TSR_SUCCESS;
 }
@@ -126,14 +111,14 @@ static TSR_RESULT write_plain(bench *b, const char *path, size_t size_bytes, int
 /* Each block to a place of its own, or all to the same. */
 static TSR_RESULT read_plain(bench *b, const char *path, uint8_t *memory, bool spread,
                              double *out_seconds) {
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     size_t at = 0;
     ssize_t part = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     while (fd >= 0 && (part = pread(fd, memory + (spread ? at : 0), BLOCK_BYTES, (off_t)at)) > 0)
         at += (size_t)part;
     if (fd >= 0) close(fd);
-    *out_seconds = now_seconds() - start;
+    *out_seconds = tsr_clock_seconds() - start;
     if (at != b->size_bytes) FAIL(&b->ctx, TSR_IO, "cannot read '%s'", path);
     return TSR_SUCCESS;
 }
@@ -144,10 +129,10 @@ static TSR_RESULT write_new(bench *b, double *out_seconds) {
 }
 
 static TSR_RESULT replace_plain(bench *b, double *out_seconds) {
-    double start = now_seconds(), ignored;
+    double start = tsr_clock_seconds(), ignored;
     TRY(&b->ctx, write_plain(b, b->file, 4096, 0, &ignored));
     if (rename(b->file, b->renamed)) FAIL(&b->ctx, TSR_IO, "cannot rename '%s'", b->file);
-    *out_seconds = now_seconds() - start;
+    *out_seconds = tsr_clock_seconds() - start;
     return TSR_SUCCESS;
 }
 
@@ -179,7 +164,7 @@ static void *hash_share(void *user) {
 static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
     hashing shares[THREADS_MAX];
     pthread_t threads[THREADS_MAX];
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     const unsigned count = core_count();
     for (unsigned i = 0; i < count; i++) {
         shares[i] = (hashing){.b = b, .index = i, .count = count};
@@ -187,7 +172,7 @@ static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
             FAIL(&b->ctx, TSR_MEMORY, "cannot start a thread");
     }
     for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
-    *out_seconds = now_seconds() - start;
+    *out_seconds = tsr_clock_seconds() - start;
     return TSR_SUCCESS;
 }
 
@@ -196,9 +181,9 @@ static TSR_RESULT copy_plain(bench *b, double *out_seconds) {
     uint8_t *to = large_pages(b->size_bytes);
     if (!to) FAIL(&b->ctx, TSR_MEMORY, "no memory for %zu bytes", b->size_bytes);
     memcpy(to, b->bytes, b->size_bytes);
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     memcpy(to, b->bytes, b->size_bytes);
-    *out_seconds = now_seconds() - start;
+    *out_seconds = tsr_clock_seconds() - start;
     free(to);
     return TSR_SUCCESS;
 }
@@ -270,7 +255,7 @@ static TSR_RESULT read_and_hash(bench *b, const char *path, double *out_seconds)
                 .chunk_count = b->size_bytes / TSR_HASH_CHUNK_BYTES};
     for (unsigned i = 0; i < PIPE_SLOTS; i++) p.free_slots[i] = i;
     p.left = p.chunk_count;
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     p.fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
     for (unsigned i = 0; i < 3 * cores; i++) {
         if (pthread_create(&threads[count], NULL, i < 2 * cores ? pipe_read : pipe_hash, &p))
@@ -279,7 +264,7 @@ static TSR_RESULT read_and_hash(bench *b, const char *path, double *out_seconds)
     }
     for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
     close(p.fd);
-    *out_seconds = now_seconds() - start;
+    *out_seconds = tsr_clock_seconds() - start;
     if (p.failed) FAIL(&b->ctx, TSR_IO, "cannot read '%s'", path);
     return TSR_SUCCESS;
 }
@@ -354,34 +339,34 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
         TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[ROUNDS + i]));
         TRY_GOTO(&b->ctx, result, read_and_hash(b, segment, &both[i]));
         TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &before));
-        double start = now_seconds();
+        double start = tsr_clock_seconds();
         TRY_GOTO(&b->ctx, result, open_store(b, &tensor, &store));
         TRY_GOTO(&b->ctx, result, tsr_store_load(&b->ctx, store, &tensor, 1));
-        recover[i] = now_seconds() - start;
+        recover[i] = tsr_clock_seconds() - start;
         tsr_store_close(&b->ctx, store);
         store = NULL;
         TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &after));
         reading[i] = (before + after) / 2;
         read_ratio[i] = reading[i] / recover[i];
     }
-    double write = median(writing, ROUNDS), read = median(reading, ROUNDS);
-    double read_huge = median(reading_huge, ROUNDS);
-    double hash = median(hashes, ROUNDS), rehash = median(hashes + ROUNDS, ROUNDS);
-    double saved = median(persist, ROUNDS), recovered = median(recover, ROUNDS);
-    double together = median(both, ROUNDS);
+    double write = median_of(writing, ROUNDS), read = median_of(reading, ROUNDS);
+    double read_huge = median_of(reading_huge, ROUNDS);
+    double hash = median_of(hashes, ROUNDS), rehash = median_of(hashes + ROUNDS, ROUNDS);
+    double saved = median_of(persist, ROUNDS), recovered = median_of(recover, ROUNDS);
+    double together = median_of(both, ROUNDS);
     double gigabytes = (double)b->size_bytes * 1e-9, copied = 0;
     TRY_GOTO(&b->ctx, result, copy_plain(b, &copied));
-    out->persist = median(ratio, ROUNDS); /* sorts them */
+    out->persist = median_of(ratio, ROUNDS); /* sorts them */
     out->persist_low = ratio[0];
     out->persist_high = ratio[ROUNDS - 1];
     out->persist_floor = higher(write, hash) / saved;
-    out->recover = median(read_ratio, ROUNDS);
+    out->recover = median_of(read_ratio, ROUNDS);
     out->recover_low = read_ratio[0];
     out->recover_high = read_ratio[ROUNDS - 1];
     out->recover_huge = read_huge / recovered;
     out->recover_floor = higher(read_huge, rehash) / recovered;
     out->recover_both = together / recovered;
-    out->stall_copied = median(stall, ROUNDS) / step_seconds;
+    out->stall_copied = median_of(stall, ROUNDS) / step_seconds;
     out->write_gb_s = gigabytes / write;
     out->read_gb_s = gigabytes / read;
     out->read_huge_gb_s = gigabytes / read_huge;
@@ -413,9 +398,9 @@ static TSR_RESULT measure_small(bench *b, figures *out) {
         persist[i] = status.persist_seconds;
         stall[i] = status.stall_seconds;
     }
-    out->commit = median(persist, COMMITS) / median(replace, COMMITS);
-    out->stalls[0] = median(stall, COMMITS) / step_seconds;
-    out->commit_syncs = (unsigned long)median(counts, COMMITS);
+    out->commit = median_of(persist, COMMITS) / median_of(replace, COMMITS);
+    out->stalls[0] = median_of(stall, COMMITS) / step_seconds;
+    out->commit_syncs = (unsigned long)median_of(counts, COMMITS);
 done:
     tsr_store_close(&b->ctx, store);
     b->ctx.io = NULL;
@@ -429,9 +414,9 @@ static uint64_t spin(uint64_t turns) {
     return value;
 }
 static double spin_seconds(uint64_t turns) {
-    double start = now_seconds();
+    double start = tsr_clock_seconds();
     spin(turns);
-    return now_seconds() - start;
+    return tsr_clock_seconds() - start;
 }
 
 /* As an optimizer does: read, changed, written; floats stay finite. */
@@ -448,15 +433,15 @@ typedef struct stepping {
 
 /* What it took, without the waiting; store: one that copies, or NULL. */
 static double step(const stepping *s, tsr_store *store) {
-    double start = now_seconds(), waited = 0;
+    double start = tsr_clock_seconds(), waited = 0;
     spin(s->turns / 10 * 9);
     for (size_t i = 0; i < s->count; i++) {
-        double begin = now_seconds();
+        double begin = tsr_clock_seconds();
         if (store) tsr_store_wait_copied(store, s->tensors[i].data);
-        waited += now_seconds() - begin;
+        waited += tsr_clock_seconds() - begin;
         write_tensor(&s->tensors[i]);
     }
-    return now_seconds() - start - waited;
+    return tsr_clock_seconds() - start - waited;
 }
 
 /* Steps without and with a save under way take turns; of a large state fewer. */
@@ -487,8 +472,8 @@ static TSR_RESULT measure_steps(bench *b, size_t size_bytes, size_t tensor_bytes
             FAIL_GOTO(&b->ctx, result, TSR_SAVE, "save %d failed", (int)i + 1);
         stall[i] = status.stall_seconds;
     }
-    *out_stall = median(stall, steps) / step_seconds;
-    *out_slowdown = median(beside, steps) / median(alone, steps);
+    *out_stall = median_of(stall, steps) / step_seconds;
+    *out_slowdown = median_of(beside, steps) / median_of(alone, steps);
 done:
     tsr_store_close(&b->ctx, store);
     return result;

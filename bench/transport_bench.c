@@ -7,6 +7,7 @@
  * is as long as its slowest rank, and every rank copies the same bytes by memcpy between rounds,
  * which is the reference. Prints a JSON object.
  */
+#include "runtime/base/clock.h"
 #include "runtime/transport/collective.h"
 #include "runtime/transport/shared.h"
 
@@ -15,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef TSR_BENCH_MPI
@@ -39,12 +39,6 @@ typedef struct carrier {
     double (*slowest)(struct carrier *c, double seconds); /* of all ranks */
     void *own;
 } carrier;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 static void stop_on(tsr_ctx *ctx, tsr_result result) {
     if (result.code == TSR_OK) return;
@@ -154,9 +148,9 @@ static double measure(carrier *c, what w, size_t bytes) {
     int repeats = bytes >= (1 << 20) ? 2 : REPEATS;
     for (int i = 0; i < ROUNDS; i++) {
         c->run(c, BARRIER, 0);
-        double start = now();
+        double start = tsr_clock_seconds();
         for (int j = 0; j < repeats; j++) c->run(c, w, bytes);
-        rounds[i] = c->slowest(c, (now() - start) / repeats);
+        rounds[i] = c->slowest(c, (tsr_clock_seconds() - start) / repeats);
     }
     qsort(rounds, ROUNDS, sizeof *rounds, compare);
     return rounds[ROUNDS / 2];

@@ -5,6 +5,7 @@
  * was; what they say lies in a page that all share.
  */
 #include "loader/tessera.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/options.h"
 #include "runtime/transport/mpi_job.h"
 #include "runtime/transport/shared.h"
@@ -20,7 +21,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -58,11 +58,7 @@ typedef struct group {
     pid_t parent;
 } group;
 
-static uint64_t now_ms(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000u + (uint64_t)time.tv_nsec / 1000000u;
-}
+static uint64_t now_ms(void) { return tsr_clock_ns() / 1000000u; }
 
 uint32_t tsr_rank_get_number(const tsr_transport *transport) { return transport->rank; }
 

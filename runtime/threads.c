@@ -14,6 +14,8 @@
  */
 #include "runtime/threads.h"
 
+#include "runtime/base/clock.h"
+
 #include <errno.h>
 #include <immintrin.h>
 #include <limits.h>
@@ -24,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -57,12 +58,6 @@ struct tsr_threads {
     tsr_fault *faults; /* owned; one per thread */
     worker *workers;   /* owned; count - 1 */
 };
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static long futex(_Atomic uint32_t *word, int operation, uint32_t value) {
     return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
@@ -97,13 +92,13 @@ static bool has_part(tsr_threads *threads) {
 }
 
 static void wait_for_work(tsr_threads *threads) {
-    uint64_t deadline = now_ns() + SPIN_NS;
+    uint64_t deadline = tsr_clock_ns() + SPIN_NS;
     while (!atomic_load_explicit(&threads->stopping, memory_order_relaxed)) {
         for (int i = 0; i < 64; i++) {
             if (has_part(threads)) return;
             _mm_pause();
         }
-        if (now_ns() < deadline) continue;
+        if (tsr_clock_ns() < deadline) continue;
         uint32_t signal = atomic_load(&threads->signal);
         atomic_fetch_add(&threads->sleepers, 1);
         if (!has_part(threads) && !atomic_load(&threads->stopping))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/train.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/transport/collective.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct run {
     const tsr_train_job *job;
@@ -21,12 +21,6 @@ typedef struct run {
     double began;
     double waited; /* before the last save: for the one before it */
 } run;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* Of the data ports, in order. */
 static void collect_inputs(const tsr_config *config, const tsr_executor *executor, size_t entry,
@@ -180,10 +174,10 @@ static tsr_result check_saves(tsr_ctx *ctx, run *self, const tsr_save_status *st
 static tsr_result save(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     /* A save begins only when the one before is over: its failure is known here. */
-    double start = now();
+    double start = tsr_clock_seconds();
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
-    self->waited = now() - start;
+    self->waited = tsr_clock_seconds() - start;
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     /* The next step reads the state while it is copied; see finish_copy. */
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
@@ -259,7 +253,7 @@ static void report_step(run *self) {
                               .samples_name = name_samples(self->entry),
                               .outputs = self->outputs,
                               .output_count = self->entry->output_count,
-                              .seconds = now() - self->began};
+                              .seconds = tsr_clock_seconds() - self->began};
     job->callbacks.step(job->callbacks.user, &report);
 }
 
@@ -302,13 +296,13 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
 
 static tsr_result run_step(tsr_ctx *ctx, run *self) {
     tsr_position *position = &self->summary->position;
-    double began = now();
+    double began = tsr_clock_seconds();
     TRY(ctx, check_cause(ctx, self, compute_step(ctx, self)));
     position->step++;
     position->sample += self->entry->batch;
     self->whole = true;
-    self->summary->step_seconds += now() - began;
-    learn_deadline(self, now() - began);
+    self->summary->step_seconds += tsr_clock_seconds() - began;
+    learn_deadline(self, tsr_clock_seconds() - began);
     TRY(ctx, compare(ctx, self));
     report_step(self);
     return TSR_SUCCESS;
@@ -375,7 +369,7 @@ static void begin(run *self) {
     const tsr_config_entry *eval = job->eval_data ? &job->config->entries[job->eval_entry] : NULL;
     for (size_t i = 0; eval && i < eval->output_count; i++)
         self->eval_names[i] = eval->outputs[i].name;
-    self->began = now();
+    self->began = tsr_clock_seconds();
 }
 
 /* A tensor of the state is about to be overwritten. */
@@ -396,7 +390,7 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
         report_saves(&self, &status);
         tsr_executor_set_guard(job->executor, NULL, NULL);
     }
-    out_summary->seconds = now() - self.began;
+    out_summary->seconds = tsr_clock_seconds() - self.began;
     if (!result.code) result = tsr_executor_fetch(ctx, job->executor);
     out_summary->state_hash = tsr_state_hash(job->state, job->state_count);
     if (!result.code && job->transport)

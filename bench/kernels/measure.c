@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/kernels/measure.h"
 
+#include "bench/median.h"
+
 #include <immintrin.h>
 #include <math.h>
 #include <pthread.h>
@@ -36,17 +38,11 @@ void measure_wait_idle(void) {
     } while (used > 0.1e-6 * IDLE_US && measure_wall() < limit);
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double measure_median(const double *values, size_t count) {
     double sorted[MEASURE_ROUNDS_MAX];
     if (count > MEASURE_ROUNDS_MAX) count = MEASURE_ROUNDS_MAX;
     memcpy(sorted, values, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_doubles);
-    return count % 2 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+    return median_of(sorted, count);
 }
 
 double measure_geometric_mean(const double *values, size_t count) {

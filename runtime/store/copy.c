@@ -5,6 +5,7 @@
  * at while it is still in the cache: a state that is not finite goes no further. Several ranks copy
  * each its part, and all look at all of it, so that they stop alike.
  */
+#include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
 #include "runtime/store/internal.h"
 
@@ -168,10 +169,10 @@ void tsr_store_wait_copied(tsr_store *store, const void *data) {
     pthread_mutex_lock(&store->mutex);
     if (store->copying && !TSR_MUTANT(COPY_UNAWAITED)) {
         uint64_t tasks = tasks_until(store, data);
-        double start = tsr_store_seconds();
+        double start = tsr_clock_seconds();
         while (store->copying && store->tasks_done < tasks)
             pthread_cond_wait(&store->changed, &store->mutex);
-        store->status.stall_seconds += tsr_store_seconds() - start;
+        store->status.stall_seconds += tsr_clock_seconds() - start;
     }
     pthread_mutex_unlock(&store->mutex);
 }

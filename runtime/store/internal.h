@@ -146,7 +146,6 @@ TSR_RESULT tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t ch
 /* What each has found in its part, to all. */
 TSR_RESULT tsr_store_share_nonfinite(tsr_ctx *ctx, tsr_store *store);
 void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found);
-double tsr_store_seconds(void); /* of the monotonic clock */
 /* The rank's bytes: staging and the reader. */
 tsr_rank_data tsr_store_data(tsr_store *store);
 /* Room in staging; what was there is lost. */

@@ -4,6 +4,7 @@
  * caller; one thread runs rank and coordinator until the generation is committed, read back and
  * collected. After reserve nothing allocates.
  */
+#include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
 #include "runtime/store/internal.h"
 
@@ -12,17 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 /* Up to this size the caller copies: it takes less time than to tell another thread. */
 enum { COPY_AT_ONCE_BYTES = 256 << 10 };
-
-double tsr_store_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static uint64_t aligned(uint64_t size_bytes) {
     return (size_bytes + TSR_DIRECT_ALIGN - 1) / TSR_DIRECT_ALIGN * TSR_DIRECT_ALIGN;
@@ -56,7 +50,7 @@ static void record(tsr_store *store, tsr_result result, double seconds) {
 /* Committed is told before the generation is read back. */
 static void on_committed(void *user) {
     tsr_store *store = user;
-    record(store, TSR_SUCCESS, tsr_store_seconds() - store->save_start);
+    record(store, TSR_SUCCESS, tsr_clock_seconds() - store->save_start);
 }
 
 static tsr_result begin_save(tsr_ctx *ctx, tsr_store *store) {
@@ -71,7 +65,7 @@ static tsr_result begin_save(tsr_ctx *ctx, tsr_store *store) {
 
 static void save_once(tsr_store *store) {
     tsr_ctx *ctx = &store->ctx;
-    store->save_start = tsr_store_seconds();
+    store->save_start = tsr_clock_seconds();
     tsr_error_clear(ctx);
     store->outcome.code = TSR_OK;
     tsr_result result = begin_save(ctx, store);
@@ -79,7 +73,7 @@ static void save_once(tsr_store *store) {
     tsr_result delivered = tsr_store_deliver(result.code ? &aside : ctx, store);
     if (!result.code) result = delivered;
     if (result.code) {
-        record(store, result, tsr_store_seconds() - store->save_start);
+        record(store, result, tsr_clock_seconds() - store->save_start);
         return;
     }
     pthread_mutex_lock(&store->mutex);
@@ -245,7 +239,7 @@ static void log_failures(tsr_store *store) {
 }
 
 tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_position *position) {
-    double start = tsr_store_seconds();
+    double start = tsr_clock_seconds();
     TSR_ASSERT(store->thread_started && position->virtual_ranks && position->seed <= UINT32_MAX);
     tsr_save_status status = tsr_store_wait(store);
     if (status.fenced)
@@ -266,7 +260,7 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
     pthread_mutex_lock(&store->mutex);
     store->busy = true;
     store->copying = !at_once;
-    store->status.stall_seconds = tsr_store_seconds() - start;
+    store->status.stall_seconds = tsr_clock_seconds() - start;
     pthread_cond_broadcast(&store->changed);
     pthread_mutex_unlock(&store->mutex);
     return TSR_SUCCESS;

@@ -2,6 +2,7 @@
  *
  * An open store: a rank, and the coordinator where it is the first. Opening, closing, pruning.
  */
+#include "runtime/base/clock.h"
 #include "runtime/store/internal.h"
 
 #include <fcntl.h>
@@ -14,14 +15,15 @@
 
 /* ---- the world ---- */
 
-static uint64_t clock_ns(clockid_t id) {
-    struct timespec now;
-    clock_gettime(id, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 static uint64_t now_ns(void *self) {
     (void)self;
-    return clock_ns(CLOCK_MONOTONIC);
+    return tsr_clock_ns();
+}
+/* Of this opening: with the time since the machine was started, two of its boots could have one. */
+static uint64_t make_nonce(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void put_message(tsr_mailbox *box, const uint8_t *bytes, size_t size_bytes) {
@@ -199,7 +201,7 @@ static tsr_result begin(tsr_ctx *ctx, tsr_store *store, const tsr_choice *choice
                                  .send = send_to_rank,
                                  .event = store->event ? tell_event : NULL,
                                  .process_id = (uint64_t)getpid(),
-                                 .nonce = clock_ns(CLOCK_REALTIME)};
+                                 .nonce = make_nonce()};
     tsr_rank_options rank = {.size_bytes = sizeof rank,
                              .rank = store->rank_number,
                              .rank_count = store->rank_count,

@@ -6,6 +6,8 @@
  */
 #include "runtime/transport/mpi_job.h"
 
+#include "runtime/base/clock.h"
+
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,12 +47,6 @@ typedef struct mpi {
     bool is_beside;
     _Atomic bool failed; /* set by any thread */
 } mpi;
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static tsr_result check(tsr_ctx *ctx, int code, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -203,8 +199,8 @@ static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
             pending |= m->flows[r].sending || m->flows[r].receiving;
         }
         if (!pending) return TSR_SUCCESS;
-        if (moved || since_ns == 0) since_ns = now_ns();
-        TRY(ctx, wait_a_little(ctx, m, &about, now_ns() - since_ns));
+        if (moved || since_ns == 0) since_ns = tsr_clock_ns();
+        TRY(ctx, wait_a_little(ctx, m, &about, tsr_clock_ns() - since_ns));
     }
 }
 

@@ -9,6 +9,7 @@
  */
 #include "runtime/transport/shared.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/transport/shared_layout.h"
 
 #include <errno.h>
@@ -60,12 +61,6 @@ typedef struct shared {
 typedef struct layout {
     uint64_t seats, channels, slots, heaps, slot_bytes, heap_bytes, total;
 } layout;
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 static uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -222,7 +217,7 @@ static tsr_result fail_deadline(tsr_ctx *ctx, shared *s) {
 /* Nothing moved since the bell was read. */
 static tsr_result wait_a_little(tsr_ctx *ctx, shared *s, wait *w) {
     shared_seat *seat = &s->seats[s->base.rank];
-    uint64_t now = now_ns();
+    uint64_t now = tsr_clock_ns();
     if (w->began_ns == 0) w->began_ns = w->looked_ns = now;
     if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
     if (now - w->began_ns < s->spin_ns) {

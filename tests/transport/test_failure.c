@@ -3,6 +3,7 @@
  * Ranks that die, hang, leave, do something else, or are no ranks at all. One rank misbehaves; the
  * others write what they were told, and when, where the test can read it.
  */
+#include "runtime/base/clock.h"
 #include "tests/transport/ranks.h"
 
 #include <criterion/criterion.h>
@@ -13,16 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { RANKS = 4, BAD = 2, HEAP = 1 << 20, DEADLINE_MS = 300 };
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
 
 /* Shared between the processes of a test. */
 typedef struct board {
@@ -47,7 +41,7 @@ static int play(tsr_ctx *ctx, tsr_transport *t, void *user) {
     tsr_result result = tsr_barrier(ctx, t); /* fails on who has not left it when others fail */
     t->step = 42;
     if (result.code == TSR_OK) result = t->rank == BAD ? s->bad(ctx, t, s->board) : s->good(ctx, t);
-    s->board->told[t->rank].seen_ns = now_ns();
+    s->board->told[t->rank].seen_ns = tsr_clock_ns();
     s->board->told[t->rank].code = (int)result.code;
     if (result.code)
         snprintf(s->board->told[t->rank].text, TSR_ERROR_TEXT_MAX, "%s", ctx->error.text);
@@ -83,7 +77,7 @@ static tsr_result die(tsr_ctx *ctx, tsr_transport *t, board *b) {
     (void)ctx;
     (void)t;
     usleep(30000);
-    atomic_store(&b->when_ns, now_ns());
+    atomic_store(&b->when_ns, tsr_clock_ns());
     kill(getpid(), SIGKILL);
     return TSR_SUCCESS;
 }
@@ -156,7 +150,7 @@ static tsr_result stop(tsr_ctx *ctx, tsr_transport *t, board *b) {
 
 Test(failure, a_rank_that_hangs_is_named_at_the_deadline) {
     scene s = {stop, barrier, new_board()};
-    uint64_t began = now_ns();
+    uint64_t began = tsr_clock_ns();
     run_scene(&s, DEADLINE_MS);
     expect_told(s.board, "rank 2 hangs: it did not come to barrier 2 of region 'train' at step 42 "
                          "within 0.3 s; its last was barrier 1 of 'train' at step 41");

@@ -2,6 +2,7 @@
 #include "tools/aot/remote.h"
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,7 +10,6 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- flags and environment ---- */
@@ -108,12 +108,6 @@ static tsr_result find_proxy(tsr_ctx *ctx, tsr_remote_line *line) {
 
 /* ---- progress ---- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 typedef struct shown_bytes {
     char text[24];
 } shown_bytes;
@@ -186,7 +180,7 @@ static void measure(tsr_remote_meter *meter, const tsr_registry_progress *p, dou
 
 static void on_progress(void *user, const tsr_registry_progress *p) {
     tsr_remote_meter *meter = user;
-    double time = now();
+    double time = tsr_clock_seconds();
     char eta[48] = "";
     if (meter->quiet || !p->total_bytes) return;
     if (!meter->what || strcmp(meter->what, p->what) != 0) {
