@@ -407,10 +407,10 @@ static bool has_region(MlirOperation func) {
 
 static bool is_tensor(MlirValue value) {
     tsr_type type;
-    return tsr_value_type(value, &type);
+    return tsr_value_type(value, &type) && tsr_type_is_static(&type);
 }
 
-/* Of tensors alone, as lowering leaves them. */
+/* Of tensors of known shapes alone, as lowering leaves them. */
 static bool check_tensors(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);

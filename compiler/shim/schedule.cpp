@@ -38,7 +38,10 @@ void FuncOp::print(mlir::OpAsmPrinter &printer) {
                                                    getResAttrsAttrName());
 }
 
-TSR_VERIFY(FuncOp, tsr_schedule_verify_func)
+// When the ops in it have been checked.
+mlir::LogicalResult FuncOp::verifyRegions() {
+    return mlir::success(tsr_schedule_verify_func(wrap(getOperation())));
+}
 
 mlir::LogicalResult CallOp::verifySymbolUses(mlir::SymbolTableCollection &symbols) {
     mlir::Operation *callee = symbols.lookupNearestSymbolFrom(*this, getCalleeAttr());

@@ -37,7 +37,10 @@ void TileDialect::initialize() {
         >();
 }
 
-#define X(Class, mnemonic, rule) TSR_VERIFY(Class, tsr_tile_verify_op)
+#define X(Class, mnemonic, rule, when)                                                             \
+    mlir::LogicalResult Class::when() {                                                            \
+        return mlir::success(tsr_tile_verify_op(wrap(getOperation())));                            \
+    }
 #include "compiler/tile/ops.def"
 #undef X
 

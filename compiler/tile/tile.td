@@ -75,7 +75,7 @@ class Tile_Masks<string value, int mask> : PredOpTrait<
 
 def Tile_Lanes : VectorOfRankAndType<[1], [F64, F32, I64, I32, I8, I1]>;
 
-def Tile_FuncOp : Tile_CheckedOp<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
+def Tile_FuncOp : Tile_Op<"func", [IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "a kernel: `grid` independent programs";
   let description = [{
     `tile.func @scale(%x: memref<64xf32>, %y: memref<64xf32>) grid 4 { ... tile.return }`
@@ -105,6 +105,7 @@ def Tile_FuncOp : Tile_CheckedOp<"func", [IsolatedFromAbove, Symbol, SingleBlock
       OptionalAttr<I64Attr>:$flops, OptionalAttr<I64Attr>:$bytes);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
+  let hasRegionVerifier = 1;
 }
 
 def Tile_ReturnOp : Tile_Op<"return", [Pure, Terminator, HasParent<"FuncOp">]> {
@@ -373,7 +374,7 @@ def Tile_StoreSharedOp : Tile_CheckedOp<"store_shared"> {
   let assemblyFormat = "$value `,` $ring `stage` $stage attr-dict `:` qualified(type($value)) `,` qualified(type($ring))";
 }
 
-def Tile_MapOp : Tile_CheckedOp<"map", [AllTypesMatch<["value", "result"]>, RecursiveMemoryEffects, SingleBlock]> {
+def Tile_MapOp : Tile_Op<"map", [AllTypesMatch<["value", "result"]>, RecursiveMemoryEffects, SingleBlock]> {
   let summary = "an elementwise function of a fragment and of where its elements lie";
   let description = [{
     ```mlir
@@ -391,6 +392,7 @@ def Tile_MapOp : Tile_CheckedOp<"map", [AllTypesMatch<["value", "result"]>, Recu
   let results = (outs Tile_FragmentType:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$value `at` `[` $row `,` $column `]` attr-dict `:` qualified(type($value)) $body";
+  let hasRegionVerifier = 1;
 }
 
 def Tile_SumProgramsOp : Tile_CheckedOp<"sum_programs"> {

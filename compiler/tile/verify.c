@@ -12,6 +12,7 @@
 
 enum {
     WARP_LANES = 32,
+    WARPS_MAX = 12,
     STAGES_MAX = 16,
     ROWS_MAX = 256, /* of a matrix in shared memory: what one copy can bring */
     COLUMNS_MAX = 512,
@@ -21,7 +22,8 @@ enum {
     COPY_BYTES = 16,      /* rows without swizzle are whole such */
     MMA_ROWS = 16,        /* of a warp, at least */
     MMA_COLUMNS = 256,    /* at most */
-    MMA_DEPTH_BYTES = 32  /* of one instruction */
+    MMA_DEPTH_BYTES = 32, /* of one instruction */
+    TOGETHER_MAX = 8      /* programs */
 };
 
 /* ---- where an op stands ---------------------------------------------------------------------- */
@@ -132,6 +134,22 @@ static bool check_equal(MlirOperation op, const char *what, int64_t a, int64_t b
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "%s: %" PRId64 " and %" PRId64, what, a, b);
 }
 
+static bool check_ring_type(MlirOperation op, const matrix *m) {
+    if (!check_matrix_type(op, m)) return false;
+    if (m->stages < 1 || m->stages > STAGES_MAX)
+        return tsr_target_complain(op, TSR_DIAG_TILE_STAGE, "%" PRId64 " stages; expected 1 to %d",
+                                   m->stages, STAGES_MAX);
+    return check_count(op, "rows", m->rows, 1, ROWS_MAX) &&
+           check_count(op, "columns", m->columns, 1, COLUMNS_MAX);
+}
+
+/* A ring's place must be known. What makes it may stand behind `op`, not yet checked. */
+static bool check_ring(MlirOperation op, MlirValue ring) {
+    matrix m = matrix_of(ring);
+    if (tsr_op_is(tsr_value_owner(ring), "tile.alloc_shared")) return check_ring_type(op, &m);
+    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "a ring is no result of tile.alloc_shared");
+}
+
 /* ---- functions ------------------------------------------------------------------------------- */
 
 typedef struct contents {
@@ -209,7 +227,7 @@ static bool rule_func(MlirOperation op) {
     const tsr_feature *has = p.has ? p.has : &widest;
     contents c = {.copy = {NULL}, .foreign = {NULL}};
     int64_t cap = has->shared_bytes;
-    if (tsr_op_has(op, "warps") && p.warps != 4 && p.warps != 8 && p.warps != 12)
+    if (tsr_op_has(op, "warps") && p.warps != 4 && p.warps != 8 && p.warps != WARPS_MAX)
         return tsr_target_complain(op, TSR_DIAG_TILE_CAP,
                                    "warps is %" PRId64 "; expected 4, 8 or 12", p.warps);
     if (!check_cap(op, "registers", 16, has->registers) ||
@@ -325,13 +343,7 @@ static bool rule_vote(MlirOperation op) {
 static bool rule_alloc_shared(MlirOperation op) {
     matrix m = matrix_of(tsr_op_result(op, 0));
     const char *how = tsr_op_string(op, "swizzle");
-    if (!check_together(op) || !check_matrix_type(op, &m)) return false;
-    if (m.stages < 1 || m.stages > STAGES_MAX)
-        return tsr_target_complain(op, TSR_DIAG_TILE_STAGE, "%" PRId64 " stages; expected 1 to %d",
-                                   m.stages, STAGES_MAX);
-    if (!check_count(op, "rows", m.rows, 1, ROWS_MAX) ||
-        !check_count(op, "columns", m.columns, 1, COLUMNS_MAX))
-        return false;
+    if (!check_together(op) || !check_ring_type(op, &m)) return false;
     bool is_swizzled = how && strcmp(how, "xor") == 0;
     if (!how || (!is_swizzled && strcmp(how, "none") != 0))
         return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
@@ -361,7 +373,9 @@ static bool check_indices(MlirOperation op, MlirValue buffer, size_t count) {
 static bool rule_async_copy(MlirOperation op) {
     size_t count = tsr_op_operand_count(op);
     MlirValue buffer = tsr_op_operand(op, 0);
-    if (!check_together(op) || !check_indices(op, buffer, count - 3)) return false;
+    if (!check_together(op) || !check_indices(op, buffer, count - 3) ||
+        !check_ring(op, tsr_op_operand(op, count - 2)))
+        return false;
     matrix ring = matrix_of(tsr_op_operand(op, count - 2));
     if (mlirValueIsNull(argument_of(buffer)))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
@@ -380,8 +394,9 @@ static bool rule_stage(MlirOperation op) { return check_together(op); }
 
 static bool check_fragment(MlirOperation op, const matrix *m) {
     place p = find_place(op);
-    if (!check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps) ||
-        !check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
+    bool whole = p.warps < 1 || p.warps > WARPS_MAX || /* the function's rule says so */
+                 check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps);
+    if (!whole || !check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
         !check_multiple(op, "columns of a fragment", m->columns, 16) ||
         !check_count(op, "columns of a fragment", m->columns, 1, MMA_COLUMNS))
         return false;
@@ -422,6 +437,8 @@ static bool rule_mma(MlirOperation op) {
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "expected a fragment \"acc\" as the sum, and as A "
                                    "a ring or a fragment \"a\"");
+    bool fits = a.stages ? check_ring(op, tsr_op_operand(op, 0)) : check_fragment(op, &a);
+    if (!fits || !check_ring(op, tsr_op_operand(op, 1))) return false;
     if (!mlirTypeEqual(a.element, b.element))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
     if ((a.stages && !is_xor(tsr_op_operand(op, 0))) || !is_xor(tsr_op_operand(op, 1)))
@@ -437,7 +454,9 @@ static bool check_same(MlirOperation op, const matrix *m, const matrix *ring) {
 
 static bool rule_load_shared(MlirOperation op) {
     matrix ring = matrix_of(tsr_op_operand(op, 0)), m = matrix_of(tsr_op_result(op, 0));
-    if (!check_together(op) || !check_fragment(op, &m) || !check_same(op, &m, &ring)) return false;
+    if (!check_together(op) || !check_ring(op, tsr_op_operand(op, 0)) || !check_fragment(op, &m) ||
+        !check_same(op, &m, &ring))
+        return false;
     if (mlirTypeEqual(m.element, ring.element)) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                "the ring and the fragment differ in their elements");
@@ -445,7 +464,9 @@ static bool rule_load_shared(MlirOperation op) {
 
 static bool rule_store_shared(MlirOperation op) {
     matrix m = matrix_of(tsr_op_operand(op, 0)), ring = matrix_of(tsr_op_operand(op, 1));
-    if (!check_together(op) || !check_fragment(op, &m) || !check_same(op, &m, &ring)) return false;
+    if (!check_together(op) || !check_ring(op, tsr_op_operand(op, 1)) || !check_fragment(op, &m) ||
+        !check_same(op, &m, &ring))
+        return false;
     if (m.is_acc) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
 }
@@ -477,7 +498,7 @@ static bool rule_map(MlirOperation op) {
                                "the body does not end with tile.yield of elements");
 }
 
-/* The kernel's programs that run together: 1, 2, 4 or 8. */
+/* The kernel's programs that run together. */
 static int64_t together_of(MlirOperation op) {
     int64_t count = 1;
     place p = find_place(op);
@@ -490,9 +511,11 @@ static bool rule_sum_programs(MlirOperation op) {
     if (!check_together(op) || !check_fragment(op, &m) || !check_fragment(op, &part)) return false;
     if (!m.is_acc || !part.is_acc)
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected fragments \"acc\"");
-    return check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
+    int64_t together = together_of(op);
+    return check_count(op, "programs that run together", together, 2, TOGETHER_MAX) &&
+           check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
            check_equal(op, "columns of the sum and of all parts", m.columns,
-                       part.columns * together_of(op));
+                       part.columns * together);
 }
 
 static bool rule_store_fragment(MlirOperation op) {
@@ -509,6 +532,7 @@ static bool rule_store_fragment(MlirOperation op) {
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
     if (!through) return true;
+    if (!check_ring(op, tsr_op_operand(op, indices + 1))) return false;
     matrix ring = matrix_of(tsr_op_operand(op, indices + 1));
     if (!mlirTypeEqual(ring.element, stored))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
@@ -527,7 +551,7 @@ bool tsr_tile_verify_op(MlirOperation op) {
         const char *name;
         bool (*rule)(MlirOperation op);
     } rules[] = {
-#define X(Class, mnemonic, rule) {"tile." mnemonic, rule_##rule},
+#define X(Class, mnemonic, rule, when) {"tile." mnemonic, rule_##rule},
 #include "compiler/tile/ops.def"
 #undef X
     };

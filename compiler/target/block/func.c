@@ -25,6 +25,7 @@ enum {
     NAMED_COMPUTING = 8, /* of each team */
     NAMED_TURN = 10,     /* the same */
     TEAMS_MAX = 2,
+    ROUNDS_MAX = 1 << 24, /* of a loop of products */
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
     COPY_REGISTERS = 24, /* of a thread that copies */
@@ -133,15 +134,17 @@ static void place_rings(tsr_block *block) {
 
 /* Rounds of a loop whose bounds are constants; else 0. */
 static uint32_t count_rounds(MlirOperation loop) {
-    int64_t bounds[3];
+    int64_t bounds[3], length = 0;
     for (size_t i = 0; i < 3; i++) {
         MlirOperation owner = tsr_value_owner(tsr_op_operand(loop, i));
         if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant") ||
             !tsr_op_i64(owner, "value", &bounds[i]))
             return 0;
     }
-    if (bounds[1] <= bounds[0] || bounds[2] < 1) return 0;
-    return (uint32_t)((bounds[1] - bounds[0] - 1) / bounds[2] + 1);
+    if (__builtin_sub_overflow(bounds[1], bounds[0], &length) || length < 1 || bounds[2] < 1)
+        return 0;
+    int64_t rounds = (length - 1) / bounds[2] + 1;
+    return rounds > ROUNDS_MAX ? 0 : (uint32_t)rounds;
 }
 
 /* Teams take turns at one loop of products, and know how many stages the other one uses in it. */

@@ -38,6 +38,11 @@ static bool has_leaves(MlirBlock block) {
     return false;
 }
 
+/* A module that was read may bring marks along. */
+static void drop_marks(MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) mlirOperationRemoveAttributeByName(op, tsr_ref(TSR_LEAF_LOOP));
+}
+
 static void drop_barriers(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         if (class_of(op) != TSR_CLASS_BARRIER) continue;
@@ -56,6 +61,9 @@ static TSR_RESULT set_timing(turns *t, MlirValue value, timing is) {
 
 static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
+    if (tsr_op_is(op, "tessera.reshape"))
+        FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with leaves; expected a kernel",
+             tsr_op_symbol(t->func));
     timing made = {.leaf = is == TSR_CLASS_LEAF};
     bool runs = tsr_op_is(op, "tsched.call") || is == TSR_CLASS_COLLECTIVE;
     for (size_t i = 0; i < tsr_op_operand_count(op) && is != TSR_CLASS_LEAF; i++) {
@@ -101,6 +109,7 @@ tsr_result tsr_host_order_leaves(tsr_ctx *ctx, MlirOperation func, tsr_arena *ar
     MlirBlock block = tsr_op_body(func);
     turns t = {.ctx = ctx, .arena = arena, .func = func};
     size_t values = (size_t)mlirBlockGetNumArguments(block), ops = 0;
+    drop_marks(block);
     if (!has_leaves(block)) return TSR_SUCCESS;
     drop_barriers(block);
     TSR_FOR_EACH_OP(op, block) {

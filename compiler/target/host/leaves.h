@@ -13,8 +13,8 @@
 #define TSR_LEAF_LOOP "tessera_target.loop"
 
 /* Puts the ops of an entry into the order to run, loops together, and marks them. Nothing where the
- * entry has no leaves. Barriers go: the order is final. TSR_INTERNAL where an output or a tensor's
- * next value would differ between leaves. */
+ * entry has no leaves. Barriers go: the order is final. TSR_COMPILE where an output, a tensor's
+ * next value or what is no kernel's would differ between leaves. */
 TSR_RESULT tsr_host_order_leaves(tsr_ctx *ctx, MlirOperation func, tsr_arena *arena);
 
 #endif

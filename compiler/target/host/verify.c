@@ -366,8 +366,9 @@ bool tsr_rule_enter(MlirOperation op) {
 bool tsr_rule_leave(MlirOperation op) {
     MlirOperation enter = tsr_value_owner(tsr_op_operand(op, 0));
     if (!check_name(op)) return false;
-    if (!tsr_op_is(enter, "tessera_target.enter") ||
-        strcmp(tsr_op_string(enter, "name"), tsr_op_string(op, "name")) != 0)
+    const char *name = tsr_op_is(enter, "tessera_target.enter") ? tsr_op_string(enter, "name") : "";
+    /* It may stand behind this op, and then has not been checked. */
+    if (!name || strcmp(name, tsr_op_string(op, "name")) != 0)
         return tsr_target_complain(op, TSR_DIAG_TOKEN,
                                    "does not take the token with which its region began");
     return true;

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/compiler/fuzz/mutate.h"
 
+#include "compiler/graph/graph.h"
+#include "compiler/package.h"
+#include "compiler/resilience/resilience.h"
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/host/leaves.h"
+#include "compiler/target/target.h"
+#include "compiler/tile/tile.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -462,6 +470,51 @@ static bool insert_line(subject *s) {
     return true;
 }
 
+/* An op that lacks what ops of its name have stands before a line. */
+static bool insert_bare_op(subject *s) {
+    static const char *const ends[] = {"() : () -> ()", "() : () -> (f32)", "() : () -> (index)",
+                                       "() : () -> (memref<4xf32>)", "() ({}) : () -> ()"};
+    char text[256];
+    const token *name = pick_foreign(s, TOKEN_WORD);
+    for (int i = 0; i < 16 && name && !memchr(name->text, '.', name->size_bytes); i++)
+        name = pick_foreign(s, TOKEN_WORD);
+    if (!name || name->size_bytes > 128) return false;
+    snprintf(text, sizeof text, "\"%.*s\"%s\n", (int)name->size_bytes, name->text,
+             ends[draw_below(s->state, sizeof ends / sizeof ends[0])]);
+    token at = pick_line(s->state, s->text, s->size_bytes);
+    at.size_bytes = 0;
+    write_with(s, &at, text, strlen(text));
+    return true;
+}
+
+/* What our stages tell each other by, on any op, as anything. */
+static bool insert_mark(subject *s) {
+    static const char *const names[] = {
+        TSR_TEAMS_NAME,      TSR_TOGETHER_NAME,      TSR_PAIRED_NAME,   TSR_APPROXIMATE_NAME,
+        TSR_LEAF_LOOP,       TSR_NUMERICS_NAME,      TSR_TARGET_NAME,   "tile.skip",
+        TSR_CONSTANT_NAME,   TSR_CHOSEN_TILE,        TSR_PLANNED_GROUP, TSR_SR_SEGMENT,
+        TSR_SR_SEGMENTS,     TSR_SR_BUDGETS,         TSR_SR_HINT,       TSR_SR_HINT_BUDGET,
+        TSR_SR_SHARDS,       TSR_SR_SHARDED,         TSR_SR_BACKWARD,   TSR_SR_RECOVERY_HANDLER,
+        TSR_SR_HANDLER,      TSR_SR_FAILURE_HANDLER, TSR_SR_DEPLOYMENT, TSR_SR_RECOMPUTE,
+        TSR_SR_VIRTUAL_RANKS};
+    static const char *const values[] = {
+        "unit",  "-1 : i64", "0 : i64", "3 : i64", "9223372036854775807 : i64",
+        "\"x\"", "[]",       "[0, 1]",  "[\"x\"]", "[[0], \"x\"]",
+        "{}",    "{x = 1}",  "f32",     "@f",      "1.5 : f32"};
+    char text[128];
+    size_t found = 0;
+    const token *colon = NULL;
+    for (size_t i = 0; i < s->list.count; i++)
+        if (token_is(&s->list.items[i], ":") && draw_below(s->state, ++found) == 0)
+            colon = &s->list.items[i];
+    if (!colon) return false;
+    snprintf(text, sizeof text,
+             "{%s = %s} :", names[draw_below(s->state, sizeof names / sizeof names[0])],
+             values[draw_below(s->state, sizeof values / sizeof values[0])]);
+    write_with(s, colon, text, strlen(text));
+    return true;
+}
+
 static bool nest(subject *s) {
     static const char open[] = "([{<";
     tsr_buffer text = {0};
@@ -478,9 +531,8 @@ static bool nest(subject *s) {
 void mutate_bytes(uint64_t *state, char *bytes, size_t size_bytes) {
     for (size_t n = 1 + draw_below(state, 4); n > 0 && size_bytes > 0; n--) {
         size_t at = draw_below(state, size_bytes);
-        bytes[at] = chance(state, 50)
-                        ? (char)draw(state)
-                        : (char)((unsigned char)bytes[at] ^ 1u << draw_below(state, 8));
+        uint64_t flipped = (unsigned char)bytes[at] ^ UINT64_C(1) << draw_below(state, 8);
+        bytes[at] = (char)(chance(state, 50) ? draw(state) : flipped);
     }
 }
 
@@ -497,24 +549,11 @@ static const struct row {
     mutation_fn run;
     unsigned weight;
 } mutations[] = {
-    {change_every_dim, 22},
-    {change_every_type, 14},
-    {change_op, 18},
-    {change_integer, 12},
-    {change_float, 8},
-    {change_value, 7},
-    {change_string, 2},
-    {insert_line, 5},
-    {change_one_dim, 3},
-    {change_one_type, 2},
-    {change_word, 2},
-    {change_name, 2},
-    {drop_attribute, 4},
-    {drop_line, 2},
-    {drop_token, 1},
-    {change_token, 2},
-    {nest, 1},
-    {change_bytes, 1},
+    {change_every_dim, 22}, {change_every_type, 14}, {change_op, 18},     {change_integer, 12},
+    {change_float, 8},      {change_value, 7},       {change_string, 2},  {insert_line, 5},
+    {insert_bare_op, 2},    {insert_mark, 2},        {change_one_dim, 3}, {change_one_type, 2},
+    {change_word, 2},       {change_name, 2},        {drop_attribute, 4}, {drop_line, 2},
+    {drop_token, 1},        {change_token, 2},       {nest, 1},           {change_bytes, 1},
 };
 
 static bool mutate_once(const seeds *all, uint64_t *state, const tsr_buffer *from,

@@ -180,3 +180,11 @@ tessera_target.func @f workspace 0 {
   // CHECK: [[@LINE+1]]:3: error: [TSR-0503] tessera_target.leaf_sum: @neg is no tessera_target.kernel that makes one such buffer of two
   tessera_target.leaf_sum @neg(%sum, %part) : memref<4xf32>
 }
+
+// -----
+// The region's begin stands behind its end, and has no name.
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:8: error: {{.*}} tessera_target.leave: does not take the token with which its region began
+  %l = "tessera_target.leave"(%t) {name = "a"} : (!tessera_target.token) -> !tessera_target.token
+  %t = "tessera_target.enter"() {mode = "replay"} : () -> !tessera_target.token
+}

@@ -74,3 +74,123 @@ tile.func @rows(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.together
   %t = tile.sum_programs %s : !tile.fragment<64x128xf32, acc> -> !tile.fragment<128x64xf32, acc>
   tile.return
 }
+
+// -----
+// CHECK: [[@LINE+4]]:8: error: {{.*}}programs that run together are 9223372036854775807; expected 2 to 8
+tile.func @many(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.together = 9223372036854775807 : i64} {
+  %z = arith.constant 0.0 : f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x128xf32, acc>
+  %t = tile.sum_programs %s : !tile.fragment<64x128xf32, acc> -> !tile.fragment<64x32xf32, acc>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+4]]:8: error: {{.*}}programs that run together are 1; expected 2 to 8
+tile.func @alone(%c: memref<64x128xf32>) grid 4 warps 4 {
+  %z = arith.constant 0.0 : f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x128xf32, acc>
+  %t = tile.sum_programs %s : !tile.fragment<64x128xf32, acc> -> !tile.fragment<64x128xf32, acc>
+  tile.return
+}
+
+// -----
+// Sizes that more than 64 bits count.
+// CHECK: [[@LINE+2]]:8: error: {{.*}}elements of the view are -1; expected 0 to 9223372036854775807
+tile.func @view(%x: memref<8xf32>) grid 1 {
+  %v = tile.view %x : memref<8xf32> -> memref<4294967296x4294967296xf32>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+2]]:8: error: {{.*}}elements of the buffer and of the view: -1 and 0
+tile.func @whole(%x: memref<4294967296x4294967296xf32>) grid 1 {
+  %v = tile.view %x : memref<4294967296x4294967296xf32> -> memref<0xf32>
+  tile.return
+}
+
+// -----
+// A ring is what tile.alloc_shared makes, whatever its type says.
+// CHECK: [[@LINE+6]]:8: error: {{.*}}a ring is no result of tile.alloc_shared
+tile.func @ring(%c: memref<64x64xf32>) grid 1 warps 4 {
+  %k = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %r = builtin.unrealized_conversion_cast to !tile.shared<2x64x64xi32> {swizzle = "xor"}
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %m = tile.mma %r, %r, %s stage %k : !tile.shared<2x64x64xi32>, !tile.shared<2x64x64xi32>, !tile.fragment<64x64xf32, acc>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+5]]:8: error: {{.*}}elements of a matrix are bf16, f16 or f32
+tile.func @behind(%c: memref<64x64xf32>) grid 1 warps 4 {
+  %k = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %m = tile.mma %r, %r, %s stage %k : !tile.shared<2x64x64xi32>, !tile.shared<2x64x64xi32>, !tile.fragment<64x64xf32, acc>
+  %r = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xi32>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+7]]:8: error: {{.*}}a fragment "a" has elements of bf16 or f16
+tile.func @factor(%c: memref<64x64xf32>) grid 1 warps 4 {
+  %k = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %r = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %a = builtin.unrealized_conversion_cast to !tile.fragment<64x64xi32, a>
+  %m = tile.mma %a, %r, %s stage %k : !tile.fragment<64x64xi32, a>, !tile.shared<2x64x64xbf16>, !tile.fragment<64x64xf32, acc>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+8]]:5: error: {{.*}}a ring is no result of tile.alloc_shared
+tile.func @carried(%c: memref<64x64xf32>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %z = arith.constant 0.0 : f32
+  %r = tile.alloc_shared swizzle = "none" : !tile.shared<2x64x64xf32>
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %q = scf.for %k = %0 to %1 step %1 iter_args(%ring = %r) -> (!tile.shared<2x64x64xf32>) {
+    tile.store_shared %s, %ring stage %0 : !tile.fragment<64x64xf32, acc>, !tile.shared<2x64x64xf32>
+    scf.yield %ring : !tile.shared<2x64x64xf32>
+  }
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+4]]:3: error: {{.*}}a ring is no result of tile.alloc_shared
+tile.func @copied(%a: memref<64x64xf32>) grid 1 warps 4 {
+  %k = arith.constant 0 : index
+  %r = builtin.unrealized_conversion_cast to !tile.shared<2x4294967296x4294967296xf32>
+  tile.async_copy %a[%k, %k], %r stage %k : memref<64x64xf32>, !tile.shared<2x4294967296x4294967296xf32>
+  tile.return
+}
+
+// -----
+// What an op holds is checked before the op: these lack operands and results.
+// CHECK: [[@LINE+2]]:3: error: {{.*}}'tile.async_copy' op expected 3 or more operands, but found 0
+tile.func @copy(%c: memref<64x64xf32>) grid 1 warps 4 {
+  "tile.async_copy"() : () -> ()
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+2]]:3: error: {{.*}}'tile.alloc_shared' op requires one result
+tile.func @alloc(%c: memref<64x64xf32>) grid 1 warps 4 {
+  "tile.alloc_shared"() : () -> ()
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+7]]:5: error: {{.*}}'tile.yield' op requires a single operand
+tile.func @yield(%c: memref<64x64xf32>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %m = tile.map %s at [%0, %0] : !tile.fragment<64x64xf32, acc> {
+  ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
+    "tile.yield"() : () -> ()
+  }
+  tile.return
+}

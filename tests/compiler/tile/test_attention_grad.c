@@ -223,6 +223,14 @@ Test(attention_grad, masks) {
         .b = 1, .h = 2, .g = 1, .s = 70, .t = 70, .d = 8, .e = 8, .mask = 'a', .causal = true});
 }
 
+/* No queries, no keys, nothing to compare them by: gradients of nothing, or zeros. */
+Test(attention_grad, nothing) {
+    test_gradient((attention){.b = 1, .h = 1, .g = 1, .s = 0, .t = 3, .d = 4, .e = 4});
+    test_gradient((attention){.b = 1, .h = 2, .g = 1, .s = 5, .t = 0, .d = 4, .e = 4});
+    test_gradient((attention){.b = 1, .h = 1, .g = 1, .s = 2, .t = 3, .d = 4, .e = 0});
+    test_gradient((attention){.b = 0, .h = 2, .g = 2, .s = 2, .t = 3, .d = 4, .e = 4});
+}
+
 Test(attention_grad, wide) {
     test_gradient((attention){
         .b = 1, .h = 2, .g = 1, .s = 33, .t = 47, .d = 9, .e = 11, .causal = true, .wide = true});
