@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 long fuzz_fail_read = -1;
 bool fuzz_faults;
@@ -20,6 +21,28 @@ void fuzz_put(const char *folder, unsigned number, const void *bytes, size_t siz
     FILE *file = fopen(path, "wb");
     fuzz_require(file && fwrite(bytes, 1, size_bytes, file) == size_bytes && fclose(file) == 0,
                  "a folder to write seeds to");
+}
+
+void fuzz_put_valid(const char *folder, unsigned count, fuzz_encode *encode) {
+    for (unsigned i = 0; i < count; i++) {
+        tsr_arena arena = {0};
+        const void *bytes = NULL;
+        size_t size = encode(i, &arena, &bytes);
+        fuzz_put(folder, i, bytes, size);
+        tsr_arena_finish(&arena);
+    }
+}
+
+size_t fuzz_another_valid(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t *state,
+                          fuzz_encode *encode) {
+    size_t size = size_bytes;
+    tsr_arena arena = {0};
+    const void *valid = NULL;
+    if (!fuzz_one_in(state, 16)) return size;
+    size_t valid_size = encode(fuzz_random(state), &arena, &valid);
+    if (valid_size <= size_max) memcpy(bytes, valid, size = valid_size);
+    tsr_arena_finish(&arena);
+    return size;
 }
 
 /* xorshift32: Marsaglia, "Xorshift RNGs", 2003. */

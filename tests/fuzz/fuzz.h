@@ -6,6 +6,8 @@
 #ifndef TSR_TESTS_FUZZ_FUZZ_H
 #define TSR_TESTS_FUZZ_FUZZ_H
 
+#include "runtime/base/arena.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +29,11 @@ extern const fuzz_target fuzz_the_target; /* of this program */
 void fuzz_require(bool holds, const char *promise);
 void fuzz_put(const char *folder, unsigned number, const void *bytes, size_t size_bytes);
 
+/* Makes the valid input of a seed: its size; *out_bytes is in the arena. */
+typedef size_t fuzz_encode(uint32_t seed, tsr_arena *arena, const void **out_bytes);
+/* Writes those of seeds 0 … count - 1. */
+void fuzz_put_valid(const char *folder, unsigned count, fuzz_encode *encode);
+
 /* Faults that replay.c injects; a target gives the first one to its reads. */
 extern long fuzz_fail_read; /* the n-th read fails, from 0; -1: none */
 extern bool fuzz_faults;    /* some fault is injected: TSR_IO and TSR_MEMORY are right answers */
@@ -37,6 +44,9 @@ static inline bool fuzz_one_in(uint32_t *state, uint32_t n) { return fuzz_random
 
 /* libFuzzer's own mutations; 0 … size_max bytes. */
 size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size_bytes, size_t size_max);
+/* Instead of the input, once in 16 times, that of a random seed, if it fits; the size. */
+size_t fuzz_another_valid(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t *state,
+                          fuzz_encode *encode);
 /* Changes values, members and nesting of a JSON text, so that most results are JSON too. */
 size_t fuzz_mutate_json(uint8_t *text, size_t size_bytes, size_t size_max, uint32_t *state);
 

@@ -12,27 +12,21 @@
 
 enum { SEEDS = 16 };
 
-static size_t encode(uint32_t seed, tsr_arena *arena, char **out_json) {
+static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
     tsr_ctx ctx = {0};
+    char *json = NULL;
     size_t size = 0;
     tsr_config config = random_config(seed, seed % SEEDS, arena);
     tsr_deployment deployment = random_deployment(seed, &config, arena);
     fuzz_require(!tsr_deployment_encode(&ctx, &config, seed % 3 ? &deployment : NULL, TSR_PART_ALL,
-                                        arena, out_json, &size)
+                                        arena, &json, &size)
                       .code,
                  "a valid manifest to begin with");
+    *out_bytes = json;
     return size;
 }
 
-static void seed(const char *folder) {
-    for (unsigned i = 0; i < SEEDS; i++) {
-        tsr_arena arena = {0};
-        char *json = NULL;
-        size_t size = encode(i, &arena, &json);
-        fuzz_put(folder, i, json, size);
-        tsr_arena_finish(&arena);
-    }
-}
+static void seed(const char *folder) { fuzz_put_valid(folder, SEEDS, encode); }
 
 static void check_again(tsr_ctx *ctx, const tsr_deployment_manifest *manifest, const uint8_t *bytes,
                         size_t size_bytes, tsr_arena *arena) {
@@ -63,14 +57,7 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
 
 static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
     uint32_t state = seed;
-    size_t size = size_bytes;
-    if (fuzz_one_in(&state, 16)) { /* another valid manifest */
-        tsr_arena arena = {0};
-        char *valid = NULL;
-        size_t valid_size = encode(fuzz_random(&state), &arena, &valid);
-        if (valid_size <= size_max) memcpy(bytes, valid, size = valid_size);
-        tsr_arena_finish(&arena);
-    }
+    size_t size = fuzz_another_valid(bytes, size_bytes, size_max, &state, encode);
     return fuzz_mutate_json(bytes, size, size_max, &state);
 }
 

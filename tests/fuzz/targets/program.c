@@ -20,32 +20,25 @@ static const tsr_config *the_config(void) {
     return &config;
 }
 
-static size_t encode(uint32_t seed, tsr_arena *arena, void **out_bytes) {
+static size_t encode(uint32_t seed, tsr_arena *arena, const void **out_bytes) {
     tsr_ctx ctx = {0};
+    void *bytes = NULL;
     size_t size = 0;
     tsr_program program = random_program(seed, seed % 6, the_config(), arena);
-    fuzz_require(!tsr_program_encode(&ctx, &program, arena, out_bytes, &size).code,
+    fuzz_require(!tsr_program_encode(&ctx, &program, arena, &bytes, &size).code,
                  "a valid program to begin with");
+    *out_bytes = bytes;
     return size;
 }
 
-static void seed(const char *folder) {
-    for (unsigned i = 0; i < SEEDS; i++) {
-        tsr_arena arena = {0};
-        void *bytes = NULL;
-        size_t size = encode(i, &arena, &bytes);
-        fuzz_put(folder, i, bytes, size);
-        tsr_arena_finish(&arena);
-    }
-}
+static void seed(const char *folder) { fuzz_put_valid(folder, SEEDS, encode); }
 
 /* Magic, version and the two counts. */
 static bool head_good(const uint8_t *bytes, size_t size_bytes) {
-    static const uint8_t magic[] = {'T', 'S', 'R', 'P', 'R', 'O', 'G', '\n', TSR_PROGRAM_VERSION};
-    uint32_t entries;
-    if (size_bytes < HEAD_BYTES || memcmp(bytes, magic, sizeof magic) != 0) return false;
-    memcpy(&entries, bytes + 16, sizeof entries);
-    return entries == the_config()->entry_count;
+    uint32_t head[3];
+    if (size_bytes < HEAD_BYTES || memcmp(bytes, "TSRPROG\n", 8) != 0) return false;
+    memcpy(head, bytes + 8, sizeof head);
+    return head[0] - 1 < TSR_PROGRAM_VERSION && head[2] == the_config()->entry_count;
 }
 
 static bool run(const uint8_t *bytes, size_t size_bytes) {
@@ -118,21 +111,17 @@ static void change_integer(uint8_t *bytes, size_t size, uint32_t *state) {
 
 static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
     uint32_t state = seed;
-    size_t size = size_bytes;
-    if (fuzz_one_in(&state, 16)) { /* another valid program */
-        tsr_arena arena = {0};
-        void *valid = NULL;
-        size_t valid_size = encode(fuzz_random(&state), &arena, &valid);
-        if (valid_size <= size_max) memcpy(bytes, valid, size = valid_size);
-        tsr_arena_finish(&arena);
-    }
+    size_t size = fuzz_another_valid(bytes, size_bytes, size_max, &state, encode);
     if (fuzz_one_in(&state, 2))
         change_integer(bytes, size, &state);
     else
         size = LLVMFuzzerMutate(bytes, size, size_max);
     if (size >= HEAD_BYTES && !fuzz_one_in(&state, 16)) {
-        uint32_t head[3] = {TSR_PROGRAM_VERSION, 0, (uint32_t)the_config()->entry_count};
-        memcpy(&head[1], bytes + 12, sizeof head[1]);
+        uint32_t head[3];
+        memcpy(head, bytes + 8, sizeof head);
+        if (head[0] - 1 >= TSR_PROGRAM_VERSION || fuzz_one_in(&state, 8))
+            head[0] = 1 + fuzz_random(&state) % TSR_PROGRAM_VERSION;
+        head[2] = (uint32_t)the_config()->entry_count;
         memcpy(bytes, "TSRPROG\n", 8);
         memcpy(bytes + 8, head, sizeof head);
     }
