@@ -321,6 +321,28 @@ static tsr_result add_maps(tsr_ctx *ctx, cuda_device *self, prepared *graph,
     return TSR_SUCCESS;
 }
 
+/* The driver reads as many arguments as the code says that it takes, of the sizes it says. */
+static tsr_result check_parameters(tsr_ctx *ctx, const cuda_device *self,
+                                   const tsr_device_command *command) {
+    const char *name = self->names[command->kernel];
+    size_t plain = (size_t)command->buffer_count + 3, offset = 0, size = 0, taken = 0;
+    size_t least = plain + self->fatbin.kernels[command->kernel].map_count;
+    if (!self->cuda.function_parameter) return TSR_SUCCESS;
+    for (; taken <= plain + TSR_FATBIN_MAPS_MAX; taken++) {
+        tsr_cuda_result result =
+            self->cuda.function_parameter(self->functions[command->kernel], taken, &offset, &size);
+        if (result == TSR_CUDA_ERROR_INVALID_VALUE) break;
+        TRY(ctx, tsr_cuda_check(ctx, &self->cuda, result, tsr_cuda_name_function_parameter, name));
+        size_t wanted = taken < plain ? sizeof(tsr_cuda_address) : TSR_CUDA_MAP_BYTES;
+        if (size != wanted)
+            FAIL(ctx, TSR_CORRUPT, "argument %zu of kernel '%s' has %zu bytes; expected %zu", taken,
+                 name, size, wanted);
+    }
+    if (taken >= least && taken <= plain + TSR_FATBIN_MAPS_MAX) return TSR_SUCCESS;
+    FAIL(ctx, TSR_CORRUPT, "kernel '%s' takes %s%zu arguments; the program gives %zu", name,
+         taken < least ? "" : "at least ", taken, least);
+}
+
 static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
                          const tsr_device_command *command, uint32_t index) {
     const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
@@ -332,6 +354,7 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
     uint64_t grid = command->grid;
     if (kernel->blocks) limit = (uint64_t)kernel->blocks * self->gpu.multiprocessors;
     if (blocks > limit) blocks = limit - limit % self->clusters[command->kernel];
+    TRY(ctx, check_parameters(ctx, self, command));
     /* The driver copies what the pointers point to. */
     void **parameters =
         TSR_NEW(&graph->arena, void *, (size_t)command->buffer_count + 3 + TSR_FATBIN_MAPS_MAX);

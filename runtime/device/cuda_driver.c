@@ -24,14 +24,16 @@ static tsr_result find_symbols(tsr_ctx *ctx, tsr_cuda *cuda) {
     static const struct {
         const char *symbol;
         size_t offset;
+        bool later;
     } rows[] = {
-#define X(name, symbol, parameters) {#symbol, offsetof(tsr_cuda, name)},
+#define X(name, symbol, parameters) {#symbol, offsetof(tsr_cuda, name), false},
+#define LATER(name, symbol, parameters) {#symbol, offsetof(tsr_cuda, name), true},
 #include "runtime/device/cuda_driver.def"
 #undef X
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         void *address = dlsym(cuda->library, rows[i].symbol);
-        if (!address)
+        if (!address && !rows[i].later)
             FAIL(ctx, TSR_MACHINE,
                  "the NVIDIA driver has no %s; expected one of CUDA %d.%d or "
                  "later",

@@ -32,6 +32,7 @@ typedef struct tsr_cuda {
 
 enum { /* of cuda.h, by the names there */
        TSR_CUDA_SUCCESS = 0,
+       TSR_CUDA_ERROR_INVALID_VALUE = 1,
        TSR_CUDA_ERROR_OUT_OF_MEMORY = 2,
        TSR_CUDA_ERROR_NO_DEVICE = 100,
        TSR_CUDA_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,

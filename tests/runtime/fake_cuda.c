@@ -202,6 +202,19 @@ tsr_cuda_result cuFuncGetAttribute(int *value, tsr_cuda_enum attribute,
     return 0;
 }
 
+/* Buffers, fault record, scratch, count; the last kernel has a map. */
+tsr_cuda_result cuFuncGetParamInfo(struct CUfunc_st *function, size_t index, size_t *offset_bytes,
+                                   size_t *size_bytes) {
+    CHECK(cuFuncGetParamInfo);
+    size_t kernel = (uintptr_t)function - 1, plain = argument_counts[kernel] + 3u;
+    if (index >= plain + (kernel == 2) + (size_t)fake.more) return INVALID_VALUE;
+    *offset_bytes = 8 * index;
+    *size_bytes = index >= plain                   ? TSR_CUDA_MAP_BYTES
+                  : index == 0 && fake.first_bytes ? fake.first_bytes
+                                                   : 8;
+    return 0;
+}
+
 tsr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CHECK(cuMemGetInfo_v2);
     *free_bytes = fake.free_bytes;

@@ -20,8 +20,10 @@ typedef struct fake_cuda {
     unsigned calls;            /* of `fail` so far */
     int contexts, allocations, hosts, streams, modules, graphs, execs; /* open now */
     int launches;                                                      /* so far, of kernels */
-    int64_t toy_limit;                                                 /* of the kernels here */
-    char image_begin[8]; /* of the image that was loaded last */
+    int more;             /* parameters that each kernel takes beyond those it has */
+    unsigned first_bytes; /* of each kernel's first parameter; 0: 8 */
+    int64_t toy_limit;    /* of the kernels here */
+    char image_begin[8];  /* of the image that was loaded last */
 } fake_cuda;
 
 #endif

@@ -344,6 +344,15 @@ Test(device, what_is_wrong_is_told) {
             "bytes of device memory are needed; 400 of 1048576 are free "
             "on Fake A (0, GPU-00010203");
     *fake = whole;
+    fake->more = 5;
+    refused(&b, &options, TSR_CORRUPT,
+            "kernel 'twice' takes at least 10 arguments; the program gives 6");
+    fake->more = -1;
+    refused(&b, &options, TSR_CORRUPT, "kernel 'twice' takes 5 arguments; the program gives 6");
+    *fake = whole;
+    fake->first_bytes = 4096;
+    refused(&b, &options, TSR_CORRUPT, "argument 0 of kernel 'twice' has 4096 bytes; expected 8");
+    *fake = whole;
     fake->major = 7;
     refused(&b, &options, TSR_TARGET,
             "no code for Fake A (0, GPU-00010203-0405-0607-0809-0a0b0c0d0e0f) of compute "
