@@ -254,5 +254,4 @@ CASES = {
 # Their sums or rings are too large for an A100's multiprocessor.
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
 # Teams and pairs are Hopper's.
-HOPPER = ('split', 'split_8', 'split_short', 'split_through', 'split_many', 'split_batched',
-          'turns', 'turns_short', 'turns_deep', 'pair_a', 'pair_b', 'pair_turned', 'pair_batched', 'pair_turns', 'pair_wide')
+HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1)

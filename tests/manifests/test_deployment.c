@@ -142,6 +142,18 @@ static tsr_config small_config(void) {
                         .entries = entries};
 }
 
+/* The example with every part; in the arena. */
+static char *encode_example(tsr_arena *arena, size_t *out_size_bytes) {
+    tsr_ctx ctx = {0};
+    tsr_config config = small_config();
+    char *json;
+    cr_assert_eq(
+        tsr_deployment_encode(&ctx, &config, &example, TSR_PART_ALL, arena, &json, out_size_bytes)
+            .code,
+        TSR_OK, "%s", ctx.error.text);
+    return json;
+}
+
 Test(deployment, there_and_back) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
@@ -182,11 +194,8 @@ Test(deployment, spread_tensors_and_parts) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
     tsr_config config = small_config();
-    char *json;
     size_t size;
-    cr_assert_eq(
-        tsr_deployment_encode(&ctx, &config, &example, TSR_PART_ALL, &arena, &json, &size).code,
-        TSR_OK, "%s", ctx.error.text);
+    char *json = encode_example(&arena, &size);
     cr_assert(strncmp(json, want, sizeof want - 1) == 0, "%s", json);
     cr_assert_eq(
         tsr_deployment_encode(&ctx, &config, &example, TSR_PART_CHECKPOINT, &arena, &json, &size)
@@ -265,13 +274,9 @@ Test(deployment, random_manifests_come_back) {
 Test(deployment, what_passes_did_comes_back) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
-    tsr_config config = small_config();
     tsr_deployment_manifest read;
-    char *json;
     size_t size;
-    cr_assert_eq(
-        tsr_deployment_encode(&ctx, &config, &example, TSR_PART_ALL, &arena, &json, &size).code,
-        TSR_OK);
+    char *json = encode_example(&arena, &size);
     check_again(json, size, &read, &arena);
     cr_assert_eq(read.version_minor, 1);
     cr_assert_eq(read.parts, TSR_PART_ALL);
@@ -354,13 +359,9 @@ static const struct {
 Test(deployment, damaged_manifests_are_refused) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
-    tsr_config config = small_config();
     tsr_deployment_manifest read;
-    char *json;
     size_t size;
-    cr_assert_eq(
-        tsr_deployment_encode(&ctx, &config, &example, TSR_PART_ALL, &arena, &json, &size).code,
-        TSR_OK);
+    char *json = encode_example(&arena, &size);
     for (size_t i = 0; i < sizeof damaged / sizeof damaged[0]; i++) {
         const char *wrong = changed(json, damaged[i].from, damaged[i].to, &arena);
         tsr_code code = tsr_deployment_decode(&ctx, wrong, strlen(wrong), &arena, &read).code;
