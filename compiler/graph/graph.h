@@ -12,6 +12,10 @@
 /* Of a module: "native", or absent: portable. */
 #define TSR_NUMERICS_NAME "tessera.numerics"
 
+/* On tessera.exp: x minus the largest of its row. Its kernels may take TSR_SHIFTED_NAME of
+ * compiler/target/target.h for it; it is on the op, so that no bit depends on what is fused. */
+#define TSR_EXP_SHIFTED "tessera.shifted"
+
 /* The symbol of the module of kernels in Target IR, beside the entries: none may be called so. */
 #define TSR_DEVICE_NAME "device"
 

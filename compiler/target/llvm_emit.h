@@ -90,6 +90,7 @@ TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);
 
 LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_exp_below_40(tsr_emit *emit, LLVMValueRef x); /* x < 40; the same bits */
+LLVMValueRef tsr_emit_exp_shifted(tsr_emit *emit, LLVMValueRef x);  /* TSR_SHIFTED_NAME */
 LLVMValueRef tsr_emit_expm1(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_log(tsr_emit *emit, LLVMValueRef x);
 LLVMValueRef tsr_emit_log1p(tsr_emit *emit, LLVMValueRef x);

@@ -19,6 +19,8 @@
 #include "compiler/target/math_tables.def"
 #undef X
 
+static const double LOG2_E = 0x1.71547652b82fep0, LN2 = 0x1.62e42fefa39efp-1;
+
 typedef struct polynomial {
     const double *coefficients; /* constant first */
     unsigned count;
@@ -29,8 +31,8 @@ typedef struct polynomial {
 /* One floating-point format. */
 typedef struct format {
     unsigned mantissa_bits;
-    int64_t bias;
-    double magic;                       /* 1.5 * 2^mantissa_bits: adding it rounds to an integer */
+    double magic; /* 1.5 * 2^mantissa_bits + bias: adding it rounds to an integer, which is the low
+                     bits, as an exponent has them */
     int64_t magic_bits, root_half_bits; /* representations of it and of sqrt(1/2) */
     double exp_lowest, exp_highest;     /* beyond them the result is 0 or infinite */
     int exp_shift; /* 2^n is applied as 2^(n + exp_shift) and 2^-exp_shift, n as low as it gets */
@@ -41,6 +43,8 @@ typedef struct format {
     double erfc_zero;        /* from here on erfc is 0 */
     int64_t high_mask;       /* keeps so many bits of a number that their square is exact */
     polynomial exp, exp_fma; /* the second where no product is rounded */
+    polynomial exp_shifted;  /* none: as exp */
+    double exp_shifted_zero; /* from here down n is that of 0 */
     polynomial log, tanh, erf, erfc, gelu;
     double gelu_middle, gelu_zero; /* of the table's variable; below -gelu_zero gelu is 0 */
     const double *gelu_tanh;       /* 2 sqrt(2 / pi), 0.044715 times that; two parts each */
@@ -48,9 +52,8 @@ typedef struct format {
 } format;
 
 static const format formats[2] = {{.mantissa_bits = 23,
-                                   .bias = 127,
-                                   .magic = 0x1.8p23,
-                                   .magic_bits = 0x4b400000,
+                                   .magic = 0x1.8p23 + 127,
+                                   .magic_bits = 0x4b400000 + 127,
                                    .root_half_bits = 0x3f3504f3,
                                    .exp_lowest = -104,
                                    .exp_highest = 89,
@@ -62,6 +65,8 @@ static const format formats[2] = {{.mantissa_bits = 23,
                                    .erfc_zero = 10.2,
                                    .high_mask = ~INT64_C(0xfff),
                                    .exp_fma = POLYNOMIAL(EXP_FMA_F32),
+                                   .exp_shifted = POLYNOMIAL(EXP_SHIFTED_F32),
+                                   .exp_shifted_zero = -88.3,
                                    .gelu_middle = 3,
                                    .gelu_zero = 14.5,
                                    .gelu_tanh_zero = 11,
@@ -73,9 +78,8 @@ static const format formats[2] = {{.mantissa_bits = 23,
                                    .gelu = POLYNOMIAL(GELU_F32),
                                    .gelu_tanh = GELU_TANH_F32},
                                   {.mantissa_bits = 52,
-                                   .bias = 1023,
-                                   .magic = 0x1.8p52,
-                                   .magic_bits = 0x4338000000000000,
+                                   .magic = 0x1.8p52 + 1023,
+                                   .magic_bits = 0x4338000000000000 + 1023,
                                    .root_half_bits = 0x3fe6a09e667f3bcd,
                                    .exp_lowest = -746,
                                    .exp_highest = 710,
@@ -194,7 +198,7 @@ typedef struct exp_parts {
 /* `low` (NULL: 0) is below 2^-20 |x|. */
 static exp_parts exp_reduce(const maths *m, LLVMValueRef x, LLVMValueRef low, LLVMValueRef magic) {
     const format *f = m->f;
-    LLVMValueRef shifted = fma_(m, x, number(m, 0x1.71547652b82fep0), magic);
+    LLVMValueRef shifted = fma_(m, x, number(m, LOG2_E), magic);
     LLVMValueRef n = sub(m, shifted, magic);
     LLVMValueRef r = fma_(m, n, number(m, -f->ln2[0]), x);
     if (low) r = add(m, r, low);
@@ -222,10 +226,9 @@ static LLVMValueRef exp_near_0(const maths *m, LLVMValueRef r, double scale) {
     return fma_(m, fma_(m, y, r, one), r, one);
 }
 
-/* 2^n for shifted = n + magic: the low bits of `magic` are those of its integer. */
+/* 2^n for shifted = n + magic */
 static LLVMValueRef power_of_shifted(const maths *m, LLVMValueRef shifted) {
-    LLVMValueRef exponent = LLVMBuildShl(m->b, bits(m, shifted), whole(m, m->f->mantissa_bits), "");
-    return value(m, LLVMBuildAdd(m->b, exponent, whole(m, m->f->bias << m->f->mantissa_bits), ""));
+    return value(m, LLVMBuildShl(m->b, bits(m, shifted), whole(m, m->f->mantissa_bits), ""));
 }
 
 /* exp(x + low), x < 40 or NaN, which passes through the clamp. One factor of 2^n is in the
@@ -272,6 +275,20 @@ LLVMValueRef tsr_emit_exp(tsr_emit *emit, LLVMValueRef x) {
 LLVMValueRef tsr_emit_exp_below_40(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
     return exp_below_40(&m, x, NULL);
+}
+
+/* As above, to a few units in the last place: what the low part of ln 2 would change is a tenth of
+ * what rounding x, a difference, has. 0 where 2^n is a denormal. */
+LLVMValueRef tsr_emit_exp_shifted(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    const format *f = m.f;
+    if (!f->exp_shifted.count || !emit->target->has_fma) return exp_below_40(&m, x, NULL);
+    LLVMValueRef magic = number(&m, f->magic), one = number(&m, 1);
+    x = choose(&m, LLVMRealOLT, x, f->exp_shifted_zero, number(&m, f->exp_shifted_zero), x);
+    LLVMValueRef shifted = fma_(&m, x, number(&m, LOG2_E), magic);
+    LLVMValueRef r = fma_(&m, sub(&m, shifted, magic), number(&m, -LN2), x);
+    LLVMValueRef y = fma_(&m, horner(&m, &f->exp_shifted, r), r, one);
+    return mul(&m, fma_(&m, y, r, one), power_of_shifted(&m, shifted));
 }
 
 /* exp r = 1 + tail: 2 (2^(n-1) tail + (2^(n-1) - 1/2)); the halves keep 2^n in range. What is so

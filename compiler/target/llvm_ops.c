@@ -252,12 +252,13 @@ static LLVMValueRef vote(const op *o) {
 
 /* ---- math ------------------------------------------------------------------------------------ */
 
-enum { EXP, EXP_BELOW_40, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH };
+enum { EXP, EXP_BELOW_40, EXP_SHIFTED, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH };
 
 static LLVMValueRef function(const op *o) {
     static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
         [EXP] = tsr_emit_exp,
         [EXP_BELOW_40] = tsr_emit_exp_below_40,
+        [EXP_SHIFTED] = tsr_emit_exp_shifted,
         [EXPM1] = tsr_emit_expm1,
         [LOG] = tsr_emit_log,
         [LOG1P] = tsr_emit_log1p,
@@ -267,6 +268,7 @@ static LLVMValueRef function(const op *o) {
         [GELU_TANH] = tsr_emit_gelu_tanh};
     int how = o->how;
     if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
+    if (how == EXP && tsr_op_has(o->mlir, TSR_SHIFTED_NAME)) how = EXP_SHIFTED;
     if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
     if (o->emit->block && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
         const char *name = how == TANH        ? "tanh"

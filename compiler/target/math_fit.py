@@ -23,6 +23,39 @@ def fit(function, a, b, degree):
     return c, max(abs(function(x) - polyval(c[::-1], x)) for x in grid)
 
 
+def minimax(function, a, degree):
+    """Coefficients of q, constant first, for the least relative error of 1 + x + x^2 q(x) on
+    [-a, a] (Remez' exchange), and that error."""
+    n = degree + 2
+    grid = [a * (mpf(i) / 500 - 1) for i in range(1001)]
+    points = [a * mp.cos(mp.pi * (2 * i + 1) / (2 * n)) for i in reversed(range(n))]
+    for _ in range(20):
+        system, right = matrix(n, n), []
+        for i, x in enumerate(points):
+            for j in range(degree + 1):
+                system[i, j] = x ** (j + 2) / function(x)
+            system[i, n - 1] = (-1) ** i
+            right.append(1 - (1 + x) / function(x))
+        c = list(lu_solve(system, matrix(right)))[: degree + 1]
+        errors = [(1 + x + x**2 * polyval(c[::-1], x)) / function(x) - 1 for x in grid]
+        points = extrema(grid, errors, n)
+    return c, max(abs(e) for e in errors)
+
+
+def extrema(grid, errors, count):
+    """Where the error is largest between its changes of sign; the `count` side by side that matter."""
+    found = []
+    for i, error in enumerate(errors):
+        if found and (errors[found[-1]] > 0) == (error > 0):
+            if abs(error) > abs(errors[found[-1]]):
+                found[-1] = i
+        else:
+            found.append(i)
+    while len(found) > count:
+        found.pop(0 if abs(errors[found[0]]) < abs(errors[found[-1]]) else -1)
+    return [grid[i] for i in found]
+
+
 def rounded(x, bits):
     m, e = frexp(x)
     return ldexp(nint(ldexp(m, bits)), e - bits)
@@ -81,6 +114,9 @@ def main():
         coefficients, error = fit(function, a, b, degree)
         print(name, "error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
         row(name, bits, coefficients)
+    coefficients, error = minimax(exp, half, 3)
+    print("EXP_SHIFTED_F32 error 2 ^", mp.nstr(mp.log(error, 2), 5), file=sys.stderr)
+    row("EXP_SHIFTED_F32", 24, coefficients)
     # 2 sqrt(2 / pi) and 0.044715 of it, in two parts each.
     slope = 2 * sqrt(2 / mp.pi)
     for name, bits in (("GELU_TANH_F32", 24), ("GELU_TANH_F64", 53)):

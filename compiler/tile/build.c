@@ -78,6 +78,11 @@ MlirValue tsr_tile_exp_below_40(tsr_tile_builder *b, MlirValue x) {
                  tsr_attr_make_unit(b->at.context));
 }
 
+MlirValue tsr_tile_exp_shifted(tsr_tile_builder *b, MlirValue x) {
+    return build(b, "math.exp", 1, &x, mlirValueGetType(x), TSR_SHIFTED_NAME,
+                 tsr_attr_make_unit(b->at.context));
+}
+
 MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, bool tanh) {
     return build(b, "tile.gelu", 1, &x, mlirValueGetType(x), tanh ? "tanh" : NULL,
                  tsr_attr_make_unit(b->at.context));

@@ -75,6 +75,8 @@ MlirValue tsr_tile_3(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue
 MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, bool tanh);
 /* exp of x < 40 or NaN: fewer instructions, the same bits. */
 MlirValue tsr_tile_exp_below_40(tsr_tile_builder *b, MlirValue x);
+/* exp of a difference (TSR_SHIFTED_NAME), as softmax and all alike take it. */
+MlirValue tsr_tile_exp_shifted(tsr_tile_builder *b, MlirValue x);
 /* Of another type: conversions. */
 MlirValue tsr_tile_to(tsr_tile_builder *b, const char *op, MlirValue x, MlirType type);
 MlirValue tsr_tile_icompare(tsr_tile_builder *b, tsr_tile_icmp how, MlirValue x, MlirValue y);

@@ -43,7 +43,7 @@ static MlirValue load(rows *r, MlirValue column, MlirValue mask) {
 static MlirValue exponential(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue highest = tsr_tile_splat(b, r->highest, r->lanes);
-    return tsr_tile_exp_below_40(b, tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
+    return tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
 }
 
 /* While exponentials are taken, memory has nothing to do: the next row, into

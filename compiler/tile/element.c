@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/element.h"
 
+#include "compiler/graph/graph.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -210,6 +212,7 @@ static bool is_below_0(MlirValue value) {
 }
 
 static MlirValue exponential(const element *e) {
+    if (tsr_op_has(e->op, TSR_EXP_SHIFTED)) return tsr_tile_exp_shifted(e->b, e->x[0]);
     return is_below_0(tsr_op_operand(e->op, 0)) ? tsr_tile_exp_below_40(e->b, e->x[0])
                                                 : tsr_tile_1(e->b, "math.exp", e->x[0]);
 }

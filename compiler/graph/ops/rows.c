@@ -71,7 +71,9 @@ static MlirValue largest_of(const rows *r, MlirValue x) {
 
 static MlirValue exponentials(const rows *r, MlirValue x, MlirValue largest) {
     MlirValue shifted = tsr_emit_sub(r->b, x, expand(r, largest));
-    return tsr_emit_unary(r->b, TSR_GRAPH_NAME("exp"), shifted);
+    MlirValue powers = tsr_emit_unary(r->b, TSR_GRAPH_NAME("exp"), shifted);
+    tsr_op_set(tsr_value_owner(powers), TSR_EXP_SHIFTED, tsr_attr_make_unit(r->b->context));
+    return powers;
 }
 
 /* A sum of 0: every element was -inf. One division a row: an element's would take longer than all

@@ -244,7 +244,7 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
         if (how == &a->max)
             x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
         else
-            x = tsr_tile_exp_below_40(
+            x = tsr_tile_exp_shifted(
                 b, tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes)));
         tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
         partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
@@ -264,7 +264,7 @@ static void soften_row(attention *a, MlirValue row) {
     MlirValue shift = tsr_attention_unless_lowest(&a->of, highest);
     MlirValue total = walk_row(a, &a->sum, row, limit, shift);
     if (a->online) {
-        MlirValue factor = tsr_tile_exp_below_40(b, tsr_tile_2(b, "arith.subf", before, shift));
+        MlirValue factor = tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", before, shift));
         MlirValue old = tsr_tile_load(b, a->of.dtype, a->totals, row, 0, tsr_tile_null);
         total = tsr_tile_3(b, "math.fma", old, factor, total);
         rescale_sums(a, row, factor);

@@ -32,7 +32,7 @@
 
 // The rows of a softmax: the next one is read ahead; an element minus the largest is below 40.
 // CHECK-DAG: tile.func @k{{[0-9]+}}_reduce_max_{{[a-z_0-9]+}}(
-// CHECK-DAG: math.exp %{{.*}} {tile.below_40} : vector<{{[0-9]+}}xf32>
+// CHECK-DAG: math.exp %{{.*}} {tile.shifted} : vector<{{[0-9]+}}xf32>
 // ASM-LABEL: {{^}}k{{[0-9]+}}_reduce_max_{{.*}}:
 // ASM-DAG: prefetcht0
 // ASM-DAG: vpslld $23, %zmm{{[0-9]+}}

@@ -141,6 +141,82 @@ TEST(gelu, MATH_GELU)
 TEST(gelu_tanh, MATH_GELU_TANH)
 TEST(rsqrt, MATH_RSQRT)
 
+/* ---- exp of differences ----------------------------------------------------------------------
+ * Of x <= 0 and NaN: the bound is that of compiler/target/target.h. */
+
+static const math_function shifted = {"exp_shifted", "exp %x {tessera.shifted}", exp, expl, 0, 1.0};
+
+static void check_shifted(const built *b, const float *x, const float *y, double *worst) {
+    for (size_t i = 0; i < BLOCK; i++) {
+        double exact = exp((double)x[i]), size = isnan(x[i]) ? 0 : fabs((double)x[i]);
+        if (x[i] > 0) continue;
+        if (exact < 0x1p-126 && y[i] == 0) continue;
+        bool fused = b->target->has_fma;
+        double bound = fused ? 2.3 + 0.05 * size : math_functions[MATH_EXP].f32;
+        double error = math_error_f32(y[i], exact);
+        cr_assert(error <= bound, "exp_shifted of %a on %s: %a, off by %.3f ulp", (double)x[i],
+                  b->target->name, (double)y[i], error);
+        cr_assert(x[i] != 0 || y[i] == 1, "exp_shifted of 0 on %s: %a", b->target->name,
+                  (double)y[i]);
+        double rest = error - 0.05 * size;
+        if (fused && rest > *worst) *worst = rest;
+    }
+}
+
+static void run_shifted(fixture *f, float *x, double *worst) {
+    static float y[BLOCK], first[BLOCK];
+    bool have = false;
+    for (size_t t = 0; t < f->built_count; t++) {
+        const built *b = &f->built[t];
+        run(b, "exp_shifted_f32", x, y);
+        check_shifted(b, x, y, worst);
+        if (!b->target->has_fma) continue;
+        for (size_t i = 0; have && i < BLOCK; i++)
+            cr_assert(x[i] > 0 || memcmp(&first[i], &y[i], sizeof y[i]) == 0,
+                      "exp_shifted of %a differs on %s", (double)x[i], b->target->name);
+        memcpy(first, y, sizeof y);
+        have = true;
+    }
+}
+
+/* As exp: no shorter polynomial. */
+static void check_shifted_f64(fixture *f) {
+    static double x[BLOCK], y[BLOCK];
+    random_state random = {98};
+    for (size_t i = 0; i < BLOCK; i++) x[i] = random_uniform(&random, i % 2 ? -760 : -2, 0);
+    for (size_t t = 0; t < f->built_count; t++) {
+        run(&f->built[t], "exp_shifted_f64", x, y);
+        for (size_t i = 0; i < BLOCK; i++)
+            cr_assert(math_error_f64(y[i], expl((long double)x[i])) <= shifted.f64,
+                      "exp_shifted of %a on %s: %a", x[i], f->built[t].target->name, y[i]);
+    }
+}
+
+Test(math, exp_shifted) {
+    static float x[BLOCK];
+    fixture f = {0};
+    double worst = 0;
+    open_functions(&f, &shifted, 1);
+    const uint64_t apart = stride();
+    for (uint64_t from = UINT64_C(1) << 31; from < UINT64_C(1) << 32; from += BLOCK * apart) {
+        for (size_t i = 0; i < BLOCK; i++) {
+            uint32_t bits = (uint32_t)(from + i * apart);
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        run_shifted(&f, x, &worst);
+    }
+    static const tsr_dtype smalls[] = {TSR_DTYPE_BF16, TSR_DTYPE_F16};
+    for (size_t k = 0; k < 2; k++) {
+        static uint16_t patterns[BLOCK];
+        for (size_t i = 0; i < BLOCK; i++) patterns[i] = (uint16_t)i;
+        for (size_t i = 0; i < BLOCK; i++) x[i] = (float)tsr_dtype_read(smalls[k], patterns, i);
+        run_shifted(&f, x, &worst);
+    }
+    cr_log_info("exp_shifted_f32: %.3f ulp and 0.05 |x|\n", worst);
+    check_shifted_f64(&f);
+    fixture_close(&f);
+}
+
 static const float specials[] = {0.0f,    -0.0f,   1.0f,    -1.0f,  INFINITY, -INFINITY,
                                  NAN,     0.5f,    -104.5f, 88.8f,  1e-40f,   -1e-40f,
                                  3.4e38f, 0.6249f, -88.5f,  -13.5f, -2.0f,    0x1p-60f};
