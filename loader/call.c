@@ -30,7 +30,9 @@ typedef struct call {
     wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
     tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one a file */
     size_t writer_count;
-    uint64_t rows; /* of all inputs; 1 where the entry has no rows */
+    uint64_t rows;   /* of all inputs; 1 where the entry has no rows */
+    uint64_t repeat; /* calls, each with what the one before gave; 0: one alone */
+    wire carried[TSR_CONFIG_PORTS_MAX]; /* of each output: the input of its name, if it repeats */
 } call;
 
 const char *tsr_model_list_inputs(const tsr_config_entry *entry, tsr_arena *arena) {
@@ -214,6 +216,80 @@ static void finish(tsr_ctx *ctx, call *self) {
     tsr_arena_finish(&self->arena);
 }
 
+/* ---- repeating ---- */
+
+/* Outputs of an input's name become that input of the next call. */
+static tsr_result connect_carried(tsr_ctx *ctx, call *self) {
+    const tsr_config_entry *entry = self->entry;
+    char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
+    size_t count = 0;
+    if (entry->rows_independent)
+        FAIL(ctx, TSR_USAGE, "the rows of entry '%s' are independent: its calls cannot be repeated",
+             entry->name);
+    for (size_t i = 0; i < entry->output_count; i++) {
+        const tsr_config_port *from = &entry->outputs[i];
+        size_t index = find_port(entry->inputs, entry->input_count, from->name);
+        if (index == entry->input_count || tsr_port_is_filled(entry->inputs[index].source))
+            continue;
+        const tsr_config_port *to = &entry->inputs[index];
+        uint64_t size = 0;
+        if (from->dtype != to->dtype || !tsr_shape_equal(&from->shape, &to->shape))
+            FAIL(ctx, TSR_USAGE,
+                 "output '%s' of entry '%s' is %s, its input %s: it cannot be "
+                 "repeated",
+                 from->name, entry->name, tsr_type_format(from->dtype, &from->shape, got),
+                 tsr_type_format(to->dtype, &to->shape, expected));
+        bool fits = tsr_shape_size(&to->shape, to->dtype, &size);
+        TSR_ASSERT(fits);
+        self->carried[i] =
+            (wire){.port = to,
+                   .memory = tsr_executor_get_input(self->model->executor, self->index, index),
+                   .row_bytes = size};
+        count++;
+    }
+    if (!count)
+        FAIL(ctx, TSR_USAGE,
+             "no output of entry '%s' has the name of an input: its calls cannot be repeated",
+             entry->name);
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_repeated(tsr_ctx *ctx, call *self) {
+    const tsr_config_entry *entry = self->entry;
+    for (size_t i = 0; i < entry->input_count; i++)
+        if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], 0, 1, 1));
+    for (uint64_t number = 1; number <= self->repeat; number++) {
+        tsr_result result = tsr_executor_run(ctx, self->model->executor, self->index, number);
+        if (result.code)
+            return tsr_error_prefix(ctx, result, "call %llu", (unsigned long long)number);
+        for (size_t i = 0; i < entry->output_count; i++) {
+            const wire *to = &self->carried[i], *output = &self->outputs[i];
+            bool is_kept = output->port && (!to->port || number == self->repeat);
+            if (is_kept) TRY(ctx, write_rows(ctx, output, 0, 1));
+            const void *from = tsr_executor_get_output(self->model->executor, self->index, i);
+            if (to->port && to->row_bytes) memcpy(to->memory, from, (size_t)to->row_bytes);
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+/* Of a file: of all calls together, where the next one does not take it. */
+static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *output,
+                               tsr_tensor *out_array) {
+    const tsr_config_port *port = output->port;
+    tsr_shape *shape = &out_array->shape;
+    *out_array = (tsr_tensor){port->name, port->dtype, port->shape, NULL};
+    if (self->entry->rows_independent) shape->dims[0] = self->rows;
+    if (!self->repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
+    if (shape->rank == TSR_RANK_MAX)
+        FAIL(ctx, TSR_USAGE, "output '%s' has %u dims: there is none left for the calls",
+             port->name, shape->rank);
+    memmove(shape->dims + 1, shape->dims, shape->rank * sizeof shape->dims[0]);
+    shape->dims[0] = self->repeat;
+    shape->rank++;
+    return TSR_SUCCESS;
+}
+
 /* ---- in memory ---- */
 
 static tsr_result connect_tensors(tsr_ctx *ctx, call *self, const tsr_tensor *inputs,
@@ -292,12 +368,9 @@ static tsr_result open_output(tsr_ctx *ctx, call *self, wire *const *outputs, si
     size_t array_count = 0;
     tsr_array_writer **writer = &self->writers[self->writer_count];
     for (size_t i = 0; i < count; i++) {
-        const tsr_config_port *port = outputs[i]->port;
         if (strcmp(outputs[i]->path, outputs[0]->path) != 0) continue;
         outputs[i]->member = array_count;
-        arrays[array_count] = (tsr_tensor){port->name, port->dtype, port->shape, NULL};
-        if (self->entry->rows_independent) arrays[array_count].shape.dims[0] = self->rows;
-        array_count++;
+        TRY(ctx, shape_output(ctx, self, outputs[i], &arrays[array_count++]));
     }
     TRY(ctx, tsr_array_writer_create(ctx, outputs[0]->path, arrays, array_count, writer));
     self->writer_count++;
@@ -326,20 +399,34 @@ static tsr_result commit_outputs(tsr_ctx *ctx, const call *self) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
-                                const tsr_binding *inputs, size_t input_count,
-                                const tsr_binding *outputs, size_t output_count) {
-    call self = {0};
+static tsr_result call_files(tsr_ctx *ctx, tsr_model *model, const char *entry, uint64_t repeat,
+                             const tsr_binding *inputs, size_t input_count,
+                             const tsr_binding *outputs, size_t output_count) {
+    call self = {.repeat = repeat};
     tsr_result result = TSR_SUCCESS;
     TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
+    if (repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
     if (output_count == 0)
         FAIL_GOTO(ctx, result, TSR_USAGE,
                   "no output of entry '%s' is asked for; nothing would be kept", self.entry->name);
     TRY_GOTO(ctx, result, connect_inputs(ctx, &self, inputs, input_count));
     TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
-    TRY_GOTO(ctx, result, run_rows(ctx, &self));
+    TRY_GOTO(ctx, result, repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));
     TRY_GOTO(ctx, result, commit_outputs(ctx, &self));
 done:
     finish(ctx, &self);
     return result;
+}
+
+tsr_result tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                const tsr_binding *inputs, size_t input_count,
+                                const tsr_binding *outputs, size_t output_count) {
+    return call_files(ctx, model, entry, 0, inputs, input_count, outputs, output_count);
+}
+
+tsr_result tsr_model_repeat_files(tsr_ctx *ctx, tsr_model *model, const char *entry, uint64_t count,
+                                  const tsr_binding *inputs, size_t input_count,
+                                  const tsr_binding *outputs, size_t output_count) {
+    if (count == 0) FAIL(ctx, TSR_USAGE, "0 calls are asked for; expected at least 1");
+    return call_files(ctx, model, entry, count, inputs, input_count, outputs, output_count);
 }

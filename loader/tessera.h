@@ -189,11 +189,21 @@ typedef struct tsr_binding {
     const char *name, *path; /* borrowed */
 } tsr_binding;
 /* The same from array files (.npy, FILE.npz:MEMBER, FILE.safetensors:NAME, or flat, little-endian)
- * to array files (.npz or .safetensors, where several outputs may go; any other path is a .npy),
- * each whole or not at all; at least one output is asked for. */
+ * to array files (.npz or .safetensors, where several outputs may go; .txt or .bin, elements alone;
+ * any other path is a .npy), each whole or not at all; at least one output is asked for. */
 TSR_API TSR_RESULT tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                         const tsr_binding *inputs, size_t input_count,
                                         const tsr_binding *outputs, size_t output_count);
+
+/* Calls an entry `count` times: what it gives under the name of an input is that input of the next
+ * call, and is written after the last one; of other outputs files hold all calls, as a first
+ * dimension. The step that the program reads is the number of the call, from 1, so that random
+ * numbers are drawn anew. TSR_USAGE where nothing is handed on, its type differs, or rows are
+ * independent. */
+TSR_API TSR_RESULT tsr_model_repeat_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                          uint64_t count, const tsr_binding *inputs,
+                                          size_t input_count, const tsr_binding *outputs,
+                                          size_t output_count);
 
 /* Means of an EVAL entry's row-wise outputs over the data bound to its inputs. `entry` NULL is the
  * only one. out_report's arrays are in the arena, their names the model's. */

@@ -22,7 +22,8 @@ typedef struct arguments {
     const char *entry, *state_dir, *resume, *cpu, *device, *params, *export_params, *record,
         *replay, *metrics, *store_log, *out;
     uint64_t generation;
-    uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts;
+    uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
+        repeat;
     tsr_transport *transport; /* of a rank; NULL: one process alone */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature, check, json, mpi;
@@ -32,14 +33,13 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 39, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 40, ARGUMENTS_MAX = 1024 };
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
     const tsr_flag rows[FLAG_COUNT] = {
         {"--data", TSR_FLAG_PAIR, &a->data, "NAME=PATH",
          "bind a data input: .npy, FILE.npz:MEMBER, FILE.safetensors:NAME, flat", 0, 0, false},
-        {"--steps", TSR_FLAG_COUNT, &a->steps, "N", "absolute step to stop at", 1, UINT64_MAX,
-         false},
+        {"--steps", TSR_FLAG_COUNT, &a->steps, "N", "last step, absolute", 1, UINT64_MAX, false},
         {"--seed", TSR_FLAG_COUNT, &a->seed, "N",
          "of parameters and data order (default: the state's, or 0)", 0, UINT32_MAX, false},
         {"--state-dir", TSR_FLAG_TEXT, &a->state_dir, "DIR",
@@ -57,11 +57,12 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step", 0, 0, false},
         {"--record", TSR_FLAG_TEXT, &a->record, "FILE", "write every step's digests", 0, 0, false},
         {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE", "run again, compare digests", 0, 0, false},
-        {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry to run (default: the one that trains)",
-         0, 0, false},
+        {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry (default: what trains)", 0, 0, false},
         {"--input", TSR_FLAG_PAIR, &a->inputs, "NAME=PATH", "input of a call", 0, 0, false},
         {"--output", TSR_FLAG_PAIR, &a->outputs, "NAME=PATH",
-         "output of a call: .npy; several in one .npz or .safetensors", 0, 0, false},
+         "of a call: .npy; several in one .npz or .safetensors; flat .txt, .bin", 0, 0, false},
+        {"--repeat", TSR_FLAG_COUNT, &a->repeat, "N",
+         "call N times: outputs become inputs of their names", 1, UINT64_MAX, false},
         {"--params", TSR_FLAG_TEXT, &a->params, "FILE", "parameters from safetensors", 0, 0, false},
         {"--adopt", TSR_FLAG_TEXT, &a->adopt, "DIR", "go on from an older model", 0, 0, false},
         {"--rename", TSR_FLAG_PAIR, &a->renames, "OLD=NEW",
@@ -146,6 +147,7 @@ static unsigned modes_of(const char *flag) {
         {"--replay", MODE_REPLAY},
         {"--input", MODE_CALL},
         {"--output", MODE_CALL},
+        {"--repeat", MODE_CALL},
         {"--check", MODE_CHECK},
         {"--json", MODE_CHECK | MODE_LIST},
         {"--cpu", ~(unsigned)MODES_OF_STATES},
@@ -394,6 +396,9 @@ static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
     TRY(ctx, load(ctx, a, model, &step));
     bind_pairs(&a->inputs, inputs);
     bind_pairs(&a->outputs, outputs);
+    if (a->repeat)
+        return tsr_model_repeat_files(ctx, model, a->entry, a->repeat, inputs, a->inputs.count,
+                                      outputs, a->outputs.count);
     return tsr_model_call_files(ctx, model, a->entry, inputs, a->inputs.count, outputs,
                                 a->outputs.count);
 }

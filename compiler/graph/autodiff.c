@@ -195,14 +195,16 @@ static void assign(tsr_builder *builder, MlirValue value, const char *target) {
 static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const char *name, size_t operands,
                              const MlirValue *values, size_t results) {
     MlirType type = mlirValueGetType(values[0]);
-    tsr_attr attr = {"optimizer", tsr_op_attr(ad->minimize, "optimizer")};
-    return tsr_build(builder, &(tsr_op_desc){.name = name,
-                                             .operand_count = operands,
-                                             .operands = values,
-                                             .result_count = results,
-                                             .results = (MlirType[]){type, type, type},
-                                             .attr_count = 1,
-                                             .attrs = &attr});
+    tsr_attr attrs[] = {{"optimizer", tsr_op_attr(ad->minimize, "optimizer")},
+                        {"lr_schedule", tsr_op_attr(ad->minimize, "lr_schedule")}};
+    return tsr_build(builder,
+                     &(tsr_op_desc){.name = name,
+                                    .operand_count = operands,
+                                    .operands = values,
+                                    .result_count = results,
+                                    .results = (MlirType[]){type, type, type},
+                                    .attr_count = mlirAttributeIsNull(attrs[1].value) ? 1 : 2,
+                                    .attrs = attrs});
 }
 
 /* "NAME.KIND" */

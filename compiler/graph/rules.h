@@ -16,6 +16,10 @@
 
 /* A kernel of its own computes this attention; else it becomes simpler ops. */
 bool tsr_attention_is_kept(MlirOperation op);
+/* `lr_schedule` of an optimizer's op, which need not be there; the rate of step `step`, in f64. */
+bool tsr_lr_schedule_check(const tsr_rule *rule);
+bool tsr_lr_schedule_is_given(MlirOperation op);
+MlirValue tsr_lr_schedule_emit(tsr_builder *b, MlirOperation op, double lr, MlirValue step);
 /* Ops that only move elements, and those that have kernels for bf16 and f16: decompose.c. */
 bool tsr_takes_small(tsr_graph_op id, bool is_native);
 

@@ -113,6 +113,11 @@ static tsr_result begin_safetensors(tsr_ctx *ctx, tsr_array_writer *self,
     return TSR_SUCCESS;
 }
 
+static void begin_flat(tsr_array_writer *self, const tsr_tensor *array, stream *to) {
+    to->next = 0;
+    to->end = self->size_bytes = array_size(array);
+}
+
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
@@ -129,6 +134,8 @@ static tsr_result begin(tsr_ctx *ctx, tsr_array_writer *self, const tsr_tensor *
     TRY(ctx, check_size(ctx, self, arrays));
     TRY(ctx, tsr_io_atomic_open(ctx, self->path, &self->arena, &self->file));
     if (is_safetensors) return begin_safetensors(ctx, self, arrays);
+    if (ends_with(self->path, ".txt") || ends_with(self->path, ".bin"))
+        return begin_flat(self, &arrays[0], &self->streams[0]), TSR_SUCCESS;
     for (size_t i = 0; i < self->count; i++)
         TRY(ctx, self->is_zip ? begin_member(ctx, self, &arrays[i], &self->streams[i])
                               : begin_npy(ctx, self, &arrays[i], &self->streams[i]));

@@ -18,9 +18,10 @@
 typedef struct tsr_array_writer tsr_array_writer;
 
 /* The extension is the format: `.npz` (a stored, zip64 member NAME.npy each, without a date),
- * `.safetensors`, and for every other path `.npy`, which holds one array. Equal arrays make equal
- * bytes. The data of `arrays` is not looked at, names are copied. TSR_USAGE: more than one array
- * for `.npy`, a name that the format cannot hold, more than 2^63 bytes; TSR_IO. */
+ * `.safetensors`, `.txt` and `.bin` (one array, its elements alone), and for every other path
+ * `.npy`, which holds one array. Equal arrays make equal bytes. The data of `arrays` is not looked
+ * at, names are copied. TSR_USAGE: more than one array for a file of one, a name that the format
+ * cannot hold, more than 2^63 bytes; TSR_IO. */
 TSR_RESULT tsr_array_writer_create(tsr_ctx *ctx, const char *path, const tsr_tensor *arrays,
                                    size_t array_count, tsr_array_writer **out_writer);
 /* The next elements of arrays[array], little-endian, row-major; asserts that they are not too many.

@@ -90,9 +90,30 @@ Test(array_writer, the_bytes_of_whole_tensors) {
     expect_success(
         &ctx, tsr_safetensors_write(&ctx, files_path(&dir, "w.safetensors"), arrays, ARRAYS, NULL));
     expect_equal_files("p.safetensors", "w.safetensors");
-    expect_success(&ctx, write_parts(&ctx, files_path(&dir, "other.bin"), &arrays[1], 1));
+    expect_success(&ctx, write_parts(&ctx, files_path(&dir, "other"), &arrays[1], 1));
     expect_success(&ctx, tsr_npy_write(&ctx, files_path(&dir, "whole.npy"), &arrays[1]));
-    expect_equal_files("other.bin", "whole.npy");
+    expect_equal_files("other", "whole.npy");
+}
+
+Test(array_writer, elements_alone) {
+    static const char *const names[] = {"a.txt", "a.bin"};
+    tsr_ctx ctx = {0};
+    fill();
+    for (size_t i = 0; i < 2 * ARRAYS; i++) {
+        const char *name = names[i % 2];
+        const tsr_tensor *array = &arrays[i / 2];
+        unsigned char *bytes = NULL;
+        size_t size = 0;
+        uint64_t expected = 0;
+        expect_success(&ctx, write_parts(&ctx, files_path(&dir, name), array, 1));
+        files_read(&dir, name, &bytes, &size);
+        cr_assert(tsr_shape_size(&array->shape, array->dtype, &expected));
+        cr_assert(size == expected && memcmp(bytes, array->data, size) == 0, "%s, %s", name,
+                  array->name);
+        free(bytes);
+    }
+    tsr_result result = write_parts(&ctx, files_path(&dir, "a.bin"), arrays, 2);
+    cr_assert_eq(result.code, TSR_USAGE);
 }
 
 /* libarchive checks sizes and checksums of local headers; the members are .npy files. */

@@ -68,9 +68,11 @@ static bool check_sgd(const tsr_rule *rule, const tsr_sgd *o) {
 static bool check_optimizer(const tsr_rule *rule) {
     tsr_adamw adamw;
     tsr_sgd sgd;
-    if (tsr_graph_adamw(rule->op, &adamw)) return check_adamw(rule, &adamw);
-    if (tsr_graph_sgd(rule->op, &sgd)) return check_sgd(rule, &sgd);
-    return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER, "optimizer is no optimizer");
+    bool is_adamw = tsr_graph_adamw(rule->op, &adamw);
+    if (!is_adamw && !tsr_graph_sgd(rule->op, &sgd))
+        return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER, "optimizer is no optimizer");
+    return (is_adamw ? check_adamw(rule, &adamw) : check_sgd(rule, &sgd)) &&
+           tsr_lr_schedule_check(rule);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -111,7 +113,16 @@ static MlirValue correction(tsr_builder *b, double beta, MlirValue step) {
     return tsr_emit_sub(b, one, tsr_emit_binary(b, TSR_GRAPH_NAME("ipow"), base, step));
 }
 
-/* With g the gradient and t the step, from 1:
+/* 1 - lr * weight_decay */
+static MlirValue emit_decay(tsr_builder *b, const tsr_adamw *o, MlirOperation op, MlirValue lr,
+                            tsr_dtype dtype) {
+    if (!tsr_lr_schedule_is_given(op))
+        return tsr_emit_constant(b, dtype, 1.0 - o->lr * o->weight_decay);
+    MlirValue part = tsr_emit_mul(b, lr, tsr_emit_constant(b, TSR_DTYPE_F64, o->weight_decay));
+    return tsr_emit_cast(b, tsr_emit_sub(b, tsr_emit_constant(b, TSR_DTYPE_F64, 1.0), part), dtype);
+}
+
+/* With g the gradient, t the step, from 1, and lr its learning rate:
  *   p1 = p * (1 - lr * weight_decay)
  *   m' = m + (g - m) * (1 - beta1)
  *   v' = v * beta2 + (g * g) * (1 - beta2)
@@ -124,11 +135,10 @@ bool tsr_lower_adamw(MlirOperation op) {
     tsr_dtype dtype = tsr_type_of(p).dtype;
     tsr_adamw o;
     TSR_ASSERT(tsr_graph_adamw(op, &o));
-    MlirValue lr = tsr_emit_constant(&b, TSR_DTYPE_F64, o.lr);
+    MlirValue lr = tsr_lr_schedule_emit(&b, op, o.lr, step);
     MlirValue rate = tsr_emit_cast(&b, tsr_emit_div(&b, lr, correction(&b, o.beta1, step)), dtype);
     MlirValue scale = tsr_emit_cast(&b, root(&b, correction(&b, o.beta2, step)), dtype);
-    MlirValue decayed =
-        tsr_emit_mul(&b, p, tsr_emit_constant(&b, dtype, 1.0 - o.lr * o.weight_decay));
+    MlirValue decayed = tsr_emit_mul(&b, p, emit_decay(&b, &o, op, lr, dtype));
     MlirValue new_m = tsr_emit_add(
         &b, m,
         tsr_emit_mul(&b, tsr_emit_sub(&b, g, m), tsr_emit_constant(&b, dtype, 1.0 - o.beta1)));
@@ -143,6 +153,12 @@ bool tsr_lower_adamw(MlirOperation op) {
     return true;
 }
 
+static MlirValue emit_step(tsr_builder *b) {
+    tsr_type type = tsr_type_scalar(TSR_DTYPE_I64);
+    return tsr_build_value(b, TSR_GRAPH_NAME("step"), NULL, 0, tsr_type_make(b->context, &type),
+                           NULL);
+}
+
 /* As torch.optim.SGD without dampening, its velocity from 0:
  *   h  = g + weight_decay * p
  *   v' = momentum * v + h
@@ -155,6 +171,9 @@ bool tsr_lower_sgd(MlirOperation op) {
     bool read = tsr_graph_sgd(op, &o);
     TSR_ASSERT(read);
     MlirValue momentum = tsr_emit_number(&b, p, o.momentum), lr = tsr_emit_number(&b, p, o.lr);
+    if (tsr_lr_schedule_is_given(op))
+        lr = tsr_emit_cast(&b, tsr_lr_schedule_emit(&b, op, o.lr, emit_step(&b)),
+                           tsr_type_of(p).dtype);
     if (o.weight_decay != 0) {
         MlirValue decay = tsr_emit_number(&b, p, o.weight_decay);
         g = tsr_emit_add(&b, g, tsr_emit_mul(&b, decay, p));

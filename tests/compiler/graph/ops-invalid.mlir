@@ -838,6 +838,70 @@ func.func @f(%p: tensor<4xf32>) {
 
 // -----
 
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule is no dictionary
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = 1} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule names no kind
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {warmup_steps = 3}} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'kind' is none of kind
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "sine"}} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'steps' is none of kind
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "cosine", steps = 3}} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0109] tessera.sgd: lr_schedule: 'warmup_steps' is none of kind
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "cosine", warmup_steps = 3.0}} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0120] tessera.sgd: lr_schedule: warmup_steps is -1, needs at least 0
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "constant", warmup_steps = -1}} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0120] tessera.sgd: lr_schedule: total_steps is 3, needs more than the 3 warmup_steps
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "linear", warmup_steps = 3, total_steps = 3}} : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%p: tensor<4xf32>) {
+  // CHECK: [TSR-0129] tessera.sgd: lr_schedule: final is 1.5, needs 0 <= final <= 1
+  %0:2 = tessera.sgd %p, %p, %p {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>, lr_schedule = {kind = "linear", total_steps = 3, final = 1.5}} : tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @f(%a: tensor<4xui8>) {
   // CHECK: [TSR-0128] tessera.pad: value is -1, which ui8 cannot hold
   %0 = tessera.pad %a {low = [1], high = [0], value = -1.0} : tensor<4xui8> -> tensor<5xui8>

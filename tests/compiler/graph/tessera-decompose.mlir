@@ -44,3 +44,27 @@ func.func @adamw(%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %v: te
   %0:3 = tessera.adamw %p, %g, %m, %v, %t {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>} : tensor<3xf32>, tensor<i64>
   return %0#0, %0#1, %0#2 : tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
 }
+
+// The rate is worked out in f64: a warm-up, then a line from 1 to a half.
+// CHECK-LABEL: func.func @scheduled(
+// CHECK-SAME: %[[P:.*]]: tensor<3xf32>, %[[G:.*]]: tensor<3xf32>, %[[V:.*]]: tensor<3xf32>)
+func.func @scheduled(%p: tensor<3xf32>, %g: tensor<3xf32>, %v: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  // CHECK: %[[STEP:.*]] = tessera.step : tensor<i64>
+  // CHECK: %[[LR:.*]] = tessera.constant dense<1.250000e-01> : tensor<f64>
+  // CHECK: %[[T:.*]] = tessera.cast %[[STEP]] : tensor<i64> to tensor<f64>
+  // CHECK: %[[PART:.*]] = tessera.div %[[T]], %{{.*}} : tensor<f64>, tensor<f64> -> tensor<f64>
+  // CHECK: %[[WARM:.*]] = tessera.min %[[PART]]
+  // CHECK: %[[WARMED:.*]] = tessera.mul %[[LR]], %[[WARM]]
+  // CHECK: %[[BEHIND:.*]] = tessera.sub %[[T]]
+  // CHECK: %[[PLACE:.*]] = tessera.div %[[BEHIND]]
+  // CHECK: %[[FROM:.*]] = tessera.max %[[PLACE]]
+  // CHECK: %[[TO:.*]] = tessera.min %[[FROM]]
+  // CHECK: %[[DOWN:.*]] = tessera.sub %{{.*}}, %[[TO]]
+  // CHECK: %[[SCALED:.*]] = tessera.mul %{{.*}}, %[[DOWN]]
+  // CHECK: %[[LEFT:.*]] = tessera.add %{{.*}}, %[[SCALED]]
+  // CHECK: %[[RATE:.*]] = tessera.mul %[[WARMED]], %[[LEFT]]
+  // CHECK: tessera.cast %[[RATE]] : tensor<f64> to tensor<f32>
+  %0:2 = tessera.sgd %p, %g, %v {optimizer = #tessera.sgd<lr = 0.125, momentum = 0.0, weight_decay = 0.0>,
+      lr_schedule = {kind = "linear", warmup_steps = 4, total_steps = 20, final = 0.5}} : tensor<3xf32>
+  return %0#0, %0#1 : tensor<3xf32>, tensor<3xf32>
+}
