@@ -16,16 +16,16 @@ case $(clang-format --version) in
     exit 77
     ;;
 esac
+text='\.(c|h|cpp|hpp|def|td|py|sh|md|build|txt|mlir)$'
 {
-    tree_files | grep -E '\.(c|h|cpp|hpp)$' | while IFS= read -r file; do
-        clang-format --dry-run -Werror "$file" >/dev/null 2>&1 || echo "$file: not clang-formatted"
-    done
-    tree_files | grep -E '\.(c|h|cpp|hpp|def|td|py|sh|md|build|txt|mlir)$' |
+    tree_files | grep -E '\.(c|h|cpp|hpp)$' | xargs -r clang-format --dry-run -Werror 2>&1 |
+        sed -n 's/:[0-9]*:[0-9]*: error: .*/: not clang-formatted/p' | uniq
+    tree_files | grep -E "$text" |
         xargs -r grep -nIE '[[:blank:]]+$' -- /dev/null | sed 's/$/<- blanks at the end/'
-    tree_files | grep -E '\.(c|h|cpp|hpp|def|td|py|sh|md|build|txt|mlir)$' |
-        while IFS= read -r file; do
-            if [ -s "$file" ] && [ -n "$(tail -c 1 "$file")" ]; then
-                echo "$file: does not end in a newline"
-            fi
-        done
+    tree_files | grep -E "$text" | xargs -r perl -e 'for (@ARGV) {
+        open my $file, "<", $_ or die "$_: $!\n";
+        next unless seek $file, -1, 2;
+        read $file, my $last, 1;
+        print "$_: does not end in a newline\n" if $last ne "\n";
+    }'
 } | report

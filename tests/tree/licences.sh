@@ -4,13 +4,19 @@
 # The first line of a source (the second, after a script's #!) is its SPDX line.
 . "$(dirname "$0")/common.sh"
 
-tree_files | while IFS= read -r file; do
-    line=1
-    case $file in
-    *.c | *.h | *.cpp | *.hpp | *.def | *.td | *.py | *.sh | meson.build | meson_options.txt) ;;
-    *) case $(head -c 2 "$file" | tr -d '\0') in '#!') ;; *) continue ;; esac ;;
-    esac
-    case $(head -c 2 "$file") in '#!') line=2 ;; esac
-    sed -n "${line}p" "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' ||
-        echo "$file:$line: no SPDX line"
-done | report
+tree_files | xargs -r awk '
+    function is_source(name) {
+        return name ~ /\.(c|h|cpp|hpp|def|td|py|sh)$/ || name ~ /(^|\/)meson(\.build|_options\.txt)$/
+    }
+    FNR == 1 {
+        line[FILENAME] = /^#!/ ? 2 : is_source(FILENAME) ? 1 : 0
+    }
+    FNR == line[FILENAME] && /SPDX-License-Identifier: Apache-2.0/ { has[FILENAME] = 1 }
+    FNR >= line[FILENAME] { nextfile }
+    END {
+        for (i = 1; i < ARGC; i++) {
+            name = ARGV[i]
+            if (!(name in line) && is_source(name)) line[name] = 1 # empty
+            if (line[name] && !has[name]) print name ":" line[name] ": no SPDX line"
+        }
+    }' | report

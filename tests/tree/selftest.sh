@@ -186,6 +186,8 @@ test_licences() {
     good 'all licensed'
     file a.c '' "$spdx"
     bad 'not in the first line' 'a.c:1: no SPDX line'
+    : >"$folder/tree/a.c"
+    bad 'an empty file' 'a.c:1: no SPDX line'
     file a.c "$spdx"
     file s '#!/bin/sh' 'exit 0'
     bad 'a script' 's:2: no SPDX line'
