@@ -60,22 +60,12 @@ static tsr_result take_lock(tsr_ctx *ctx, uint64_t process_id, tsr_directory *di
     return TSR_SUCCESS;
 }
 
-static tsr_result open_gens(tsr_ctx *ctx, tsr_directory *dir) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    int code = io->mkdir(io->self, dir->root, "gen", 0755);
-    if (code < 0 && code != -EEXIST) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create 'gen'");
-    dir->gens = io->open(io->self, dir->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (dir->gens < 0) FAIL_ERRNO(ctx, TSR_IO, -dir->gens, "cannot open 'gen'");
-    return TSR_SUCCESS;
-}
-
 tsr_result tsr_directory_open(tsr_ctx *ctx, const char *path, bool allow_network_fs,
                               uint64_t process_id, tsr_directory *out_dir) {
     tsr_directory dir = {-1, -1, -1};
     tsr_result result = open_directory(ctx, path, &dir.root);
     if (!result.code && !allow_network_fs) result = refuse_network(ctx, dir.root);
     if (!result.code) result = take_lock(ctx, process_id, &dir);
-    if (!result.code) result = open_gens(ctx, &dir);
     *out_dir = dir;
     return result;
 }
@@ -90,7 +80,19 @@ void tsr_directory_close(tsr_ctx *ctx, tsr_directory *dir) {
 
 /* ---- epoch ---- */
 
-tsr_result tsr_directory_claim(tsr_ctx *ctx, const tsr_directory *dir, const char *path,
+/* Of a new store it is made anew: the sync of the one that is there may have failed, and then it is
+ * perhaps gone after a power cut, whatever is synced later. */
+static tsr_result open_gens(tsr_ctx *ctx, tsr_directory *dir, bool fresh) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (fresh && !TSR_MUTANT(GENS_KEPT)) io->unlink(io->self, dir->root, "gen", AT_REMOVEDIR);
+    int code = io->mkdir(io->self, dir->root, "gen", 0755);
+    if (code < 0 && code != -EEXIST) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create 'gen'");
+    dir->gens = io->open(io->self, dir->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (dir->gens < 0) FAIL_ERRNO(ctx, TSR_IO, -dir->gens, "cannot open 'gen'");
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *path,
                                tsr_listing *scratch, uint64_t *out_epoch) {
     const tsr_io *io = tsr_ctx_io(ctx);
     char text[TSR_NAME_TEXT_MAX];
@@ -98,6 +100,7 @@ tsr_result tsr_directory_claim(tsr_ctx *ctx, const tsr_directory *dir, const cha
     uint64_t epoch = scratch->highest_epoch + 1;
     if (epoch > INT64_MAX) FAIL(ctx, TSR_STATE, "epoch %" PRIu64 " is out of range", epoch);
     bool fresh = !(scratch->seen & 1u << TSR_NAME_BASE);
+    TRY(ctx, open_gens(ctx, dir, fresh));
     if (fresh && !TSR_MUTANT(ANCESTORS_UNSYNCED)) TRY(ctx, tsr_disk_sync_path(ctx, path));
     *out_epoch = epoch;
     if (TSR_MUTANT(NO_EPOCH)) return TSR_SUCCESS;

@@ -238,11 +238,32 @@ tsr_result tsr_disk_sync_name(tsr_ctx *ctx, int dir, const char *name, int flags
 
 /* ---- paths ---- */
 
-/* One prefix of `path` after another: made where it is missing (make), or its parent synced, so
- * that no ancestor of a new store is lost with it. A parent that may not be opened was not made
- * here. */
-static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
+/* A directory that may not be opened was not made here. */
+static tsr_result sync_parent(tsr_ctx *ctx, const char *parent) {
+    tsr_result result = tsr_disk_sync_name(ctx, TSR_IO_CWD, parent, O_DIRECTORY);
+    const int native = ctx->error.native;
+    if (!result.code || (native != EACCES && native != EINVAL && native != EROFS)) return result;
+    tsr_error_clear(ctx);
+    return TSR_SUCCESS;
+}
+
+/* What was made and not synced goes again: found the next time, it would be synced with success,
+ * and perhaps be gone after a power cut. */
+static tsr_result make_directory(tsr_ctx *ctx, const char *path, const char *parent) {
     const tsr_io *io = tsr_ctx_io(ctx);
+    int code = io->mkdir(io->self, TSR_IO_CWD, path, 0755);
+    if (code == -EEXIST) return TSR_SUCCESS;
+    if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create '%s'", path);
+    if (TSR_MUTANT(ANCESTORS_UNSYNCED)) return TSR_SUCCESS;
+    tsr_result result = sync_parent(ctx, parent);
+    if (result.code && !TSR_MUTANT(ANCESTORS_KEPT))
+        (void)io->unlink(io->self, TSR_IO_CWD, path, AT_REMOVEDIR);
+    return result;
+}
+
+/* One prefix of `path` after another: made where it is missing (make), or its parent synced, so
+ * that no ancestor of a new store is lost with it. */
+static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
     char prefix[4096], parent[4096];
     size_t length = strlen(path);
     if (length >= sizeof prefix) FAIL(ctx, TSR_IO, "its path has %zu bytes", length);
@@ -251,16 +272,7 @@ static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
         if ((path[i] != '/' && path[i]) || path[i - 1] == '/') continue;
         memcpy(prefix, path, i);
         prefix[i] = 0;
-        if (make) {
-            int code = io->mkdir(io->self, TSR_IO_CWD, prefix, 0755);
-            if (code < 0 && code != -EEXIST)
-                FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create '%s'", prefix);
-        } else {
-            tsr_result result = tsr_disk_sync_name(ctx, TSR_IO_CWD, parent, O_DIRECTORY);
-            if (result.code && ctx->error.native != EACCES && ctx->error.native != EINVAL &&
-                ctx->error.native != EROFS)
-                TRY(ctx, result);
-        }
+        TRY(ctx, make ? make_directory(ctx, prefix, parent) : sync_parent(ctx, parent));
         memcpy(parent, prefix, i + 1);
     }
     return TSR_SUCCESS;

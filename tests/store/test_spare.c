@@ -267,3 +267,28 @@ Test(spare, after_a_removal_that_may_come_undone_nothing_more_is_removed) {
     }
     cr_assert_geq(met, 1);
 }
+
+/* ---- directories ---- */
+
+/* At every sync of the first opening: what the next one finds is perhaps never durable. */
+Test(spare, a_store_whose_making_was_not_synced) {
+    bool fired = true;
+    unsigned refused = 0;
+    for (uint64_t at = 1; fired; at++) {
+        bench *b = begin();
+        fault_io_arm(
+            b->disk,
+            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+        refused += reopen(b, TSR_RESUME_AUTO, 0).code != TSR_OK;
+        fired = fault_io_fired(b->disk);
+        fault_io_arm(b->disk, NULL);
+        must_open(b);
+        must_save(b, 1, 1);
+        cut_power(b);
+        must_open(b);
+        cr_assert(b->recovery.found, "after a failure of sync %u", (unsigned)at);
+        must_load(b, 1);
+        end(b);
+    }
+    cr_assert_geq(refused, 3, "%u", refused);
+}
