@@ -9,10 +9,18 @@
 
 enum { TENSOR_BYTES_MAX = 700, LARGE_BYTES = 9000, DIRECT_ALIGN = 4096 };
 
-static uint8_t byte_at(const char *name, uint64_t step, uint64_t index) {
-    sim_dice dice = {.state = step * UINT64_C(0x2545f4914f6cdd1d) + index / 8};
+/* Bytes 8 n … 8 n + 7 of a tensor at a step. */
+static uint64_t word_at(const char *name, uint64_t step, uint64_t n) {
+    sim_dice dice = {.state = step * UINT64_C(0x2545f4914f6cdd1d) + n};
     for (; *name; name++) dice.state = dice.state * 31 + (uint8_t)*name;
-    return (uint8_t)(sim_roll(&dice) >> (index % 8 * 8));
+    return sim_roll(&dice);
+}
+
+/* One byte after another of those from `index` on; *word is kept between. */
+static uint8_t next_byte(const char *name, uint64_t step, uint64_t index, bool first,
+                         uint64_t *word) {
+    if (first || index % 8 == 0) *word = word_at(name, step, index / 8);
+    return (uint8_t)(*word >> (index % 8 * 8));
 }
 
 static void *taken(void *memory) {
@@ -83,15 +91,17 @@ void sim_model_stage(sim_model *model, uint64_t step, uint32_t first, uint32_t c
         const tsr_chunk_row *chunk = &model->plan.chunks[i];
         const char *name = model->plan.tensors[model->tensor_of[i]].name;
         uint8_t *bytes = model->staging + model->starts[chunk->segment] + chunk->offset;
+        uint64_t word = 0;
         for (uint32_t k = 0; k < chunk->size_bytes; k++)
-            bytes[k] = byte_at(name, step, chunk->first + k);
+            bytes[k] = next_byte(name, step, chunk->first + k, k == 0, &word);
     }
 }
 
 bool sim_model_is(const tsr_tensor_row *tensor, const tsr_chunk_row *chunk, uint64_t step,
                   const uint8_t *bytes) {
+    uint64_t word = 0;
     for (uint64_t k = chunk->first; k < chunk->first + chunk->count; k++)
-        if (bytes[k] != byte_at(tensor->name, step, k)) return false;
+        if (bytes[k] != next_byte(tensor->name, step, k, k == chunk->first, &word)) return false;
     return true;
 }
 
