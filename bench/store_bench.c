@@ -17,20 +17,23 @@
  * reading its segment past the page cache to where it will be used, in blocks of 8 MiB;
  * recover_low, recover_high as above. recover_huge: the same, read into one block again and again:
  * that is faster where the processor's cache takes what the disk brings, and nobody has the state
- * then. recover_floor: the same as recover_huge, as a share of the lower of that speed and of
- * hashing. recover_both: the same, as a share of the speed at which two threads a core read that
- * segment into huge pages and one thread a core hashes what they read, and nothing else: where a
- * disk takes time of the cores, less than either alone. commit_4_kib: time of a save of 4 KiB over
+ * then. recover_floor: the same, as a share of what is possible: the lower of the speed of reading
+ * and of that at which all cores together hash and do what the disk takes of them; read_cores is
+ * how many it takes while it is read, told by threads that count beside it, one a core: a virtual
+ * disk is served by the machine that its guest computes on. recover_both: the same, as a share of
+ * the speed at which two threads a core read that segment into huge pages and one thread a core
+ * hashes what they read, and nothing else. commit_4_kib: time of a save of 4 KiB over
  * that of write, fsync, rename of a file of 4 KiB; commit_syncs: fsyncs of such a save, to
  * acknowledged. stall_…: what the step loop waits for a save of 4 KiB, 1 MiB, 8 MiB, 64 MiB, MIB,
  * over 100 ms. Of 1 MiB and more: in a step that computes for 90 ms and then writes the state,
  * tensor by tensor of 16 MiB, each once it is copied. stall_whole_…: the same where the state is
- * one tensor. stall_copied: where it is written at once: the whole copy of MIB. slowdown_…: that
- * step beside a save over the same step alone, without what it waited. write_gb_s, read_gb_s,
- * read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the references, in 1e9 bytes a second; the last
- * is memcpy of MIB by one thread. generations: saves of 4 KiB in one store, kept open: of the last
- * against the first hundredth of them, the growth of the directory's bytes, of open descriptors,
- * and of resident memory in KiB.
+ * one tensor, of which nothing may be written before all of it is copied; stall_whole_floor: what
+ * of one memcpy of MIB does not fit into those 90 ms. stall_copied: where it is written at once:
+ * the whole copy of MIB. slowdown_…: that step beside a save over the same step alone, without what
+ * it waited. write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s: the
+ * references, in 1e9 bytes a second; the last is memcpy of MIB by one thread. generations: saves of
+ * 4 KiB in one store, kept open: of the last against the first hundredth of them, the growth of the
+ * directory's bytes, of open descriptors, and of resident memory in KiB.
  */
 #include "bench/median.h"
 #include "runtime/base/clock.h"
@@ -42,6 +45,7 @@
 #include <ftw.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,8 +81,9 @@ typedef struct bench {
 typedef struct figures {
     double persist, persist_low, persist_high, persist_floor, recover, recover_low, recover_high,
         recover_huge, recover_floor, recover_both, commit;
-    double stalls[5], stalls_whole[5], stall_copied, slowdowns[5]; /* by size, as printed */
-    double write_gb_s, read_gb_s, read_huge_gb_s, hash_gb_s, both_gb_s, copy_gb_s;
+    /* by size, as printed */
+    double stalls[5], stalls_whole[5], stall_whole_floor, stall_copied, slowdowns[5];
+    double write_gb_s, read_gb_s, read_huge_gb_s, read_cores, hash_gb_s, both_gb_s, copy_gb_s;
     unsigned long commit_syncs;
     long generation_bytes, generation_fds, generation_kib;
 } figures;
@@ -174,6 +179,53 @@ static TSR_RESULT hash_plain(bench *b, double *out_seconds) {
     for (unsigned i = 0; i < count; i++) pthread_join(threads[i], NULL);
     *out_seconds = tsr_clock_seconds() - start;
     return TSR_SUCCESS;
+}
+
+/* Threads that count, one a core, tell what somebody else takes of the cores. */
+typedef struct counter {
+    atomic_ulong turns;
+    atomic_bool stop;
+    char apart[64]; /* from the next one's cache line */
+} counter;
+
+static void *count_turns(void *user) {
+    counter *c = user;
+    while (!atomic_load_explicit(&c->stop, memory_order_relaxed)) {
+        for (int i = 0; i < 256; i++) atomic_fetch_add_explicit(&c->turns, 1, memory_order_relaxed);
+        (void)sched_yield(); /* who waits for the disk wants a processor for a moment */
+    }
+    return NULL;
+}
+
+static double turns_of(counter *counters, unsigned count) {
+    double sum = 0;
+    for (unsigned i = 0; i < count; i++) sum += (double)atomic_load(&counters[i].turns);
+    return sum;
+}
+
+/* Seconds of a core that reading a file takes: what was not counted meanwhile. */
+static TSR_RESULT read_cost(bench *b, const char *path, double *out_core_seconds,
+                            double *out_seconds) {
+    static counter counters[THREADS_MAX];
+    const struct timespec moment = {0, 50000000}, while_alone = {0, 150000000};
+    pthread_t threads[THREADS_MAX];
+    const unsigned cores = core_count();
+    for (unsigned i = 0; i < cores; i++) {
+        atomic_store(&counters[i].stop, false);
+        if (pthread_create(&threads[i], NULL, count_turns, &counters[i]))
+            FAIL(&b->ctx, TSR_MEMORY, "cannot start a thread");
+    }
+    nanosleep(&moment, NULL);
+    double start = tsr_clock_seconds(), at_start = turns_of(counters, cores);
+    nanosleep(&while_alone, NULL);
+    double middle = tsr_clock_seconds(), at_middle = turns_of(counters, cores);
+    tsr_result result = read_plain(b, path, b->bytes, true, out_seconds);
+    double turns = turns_of(counters, cores) - at_middle, seconds = tsr_clock_seconds() - middle;
+    for (unsigned i = 0; i < cores; i++) atomic_store(&counters[i].stop, true);
+    for (unsigned i = 0; i < cores; i++) pthread_join(threads[i], NULL);
+    double alone = (at_middle - at_start) / (middle - start);
+    *out_core_seconds = turns < alone * seconds ? cores * (seconds - turns / alone) : 0;
+    return result;
 }
 
 /* The second time, to memory that was touched. */
@@ -314,7 +366,7 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     tsr_tensor tensor = {"w", TSR_DTYPE_F32, {1, {b->size_bytes / 4}}, b->bytes};
     double persist[ROUNDS], ratio[ROUNDS], read_ratio[ROUNDS], before, after, stall[ROUNDS],
         recover[ROUNDS], writing[ROUNDS], reading[ROUNDS], reading_huge[ROUNDS], hashes[2 * ROUNDS],
-        both[ROUNDS];
+        both[ROUNDS], cost[ROUNDS], beside[ROUNDS];
     char segment[PATH_BYTES + 64];
     tsr_store *store = NULL;
     tsr_result result = open_store(b, &tensor, &store);
@@ -338,6 +390,7 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
         TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->huge, false, &reading_huge[i]));
         TRY_GOTO(&b->ctx, result, hash_plain(b, &hashes[ROUNDS + i]));
         TRY_GOTO(&b->ctx, result, read_and_hash(b, segment, &both[i]));
+        TRY_GOTO(&b->ctx, result, read_cost(b, segment, &cost[i], &beside[i]));
         TRY_GOTO(&b->ctx, result, read_plain(b, segment, b->bytes, true, &before));
         double start = tsr_clock_seconds();
         TRY_GOTO(&b->ctx, result, open_store(b, &tensor, &store));
@@ -364,9 +417,11 @@ static TSR_RESULT measure_large(bench *b, figures *out) {
     out->recover_low = read_ratio[0];
     out->recover_high = read_ratio[ROUNDS - 1];
     out->recover_huge = read_huge / recovered;
-    out->recover_floor = higher(read_huge, rehash) / recovered;
+    out->recover_floor = higher(read, rehash + median_of(cost, ROUNDS) / core_count()) / recovered;
+    out->read_cores = median_of(cost, ROUNDS) / median_of(beside, ROUNDS);
     out->recover_both = together / recovered;
     out->stall_copied = median_of(stall, ROUNDS) / step_seconds;
+    out->stall_whole_floor = higher(copied / step_seconds - 0.9, 0);
     out->write_gb_s = gigabytes / write;
     out->read_gb_s = gigabytes / read;
     out->read_huge_gb_s = gigabytes / read_huge;
@@ -562,14 +617,15 @@ static TSR_RESULT measure(bench *b, uint64_t generations) {
            f.commit_syncs);
     printf("\"stall_4_kib\": %.5f, \"stall_1_mib\": %.5f, \"stall_8_mib\": %.5f, \"stall_64_mib\": "
            "%.5f, \"stall\": %.5f, \"stall_whole_64_mib\": %.5f, \"stall_whole\": %.5f, "
-           "\"stall_copied\": %.3f, ",
+           "\"stall_whole_floor\": %.3f, \"stall_copied\": %.3f, ",
            f.stalls[0], f.stalls[1], f.stalls[2], f.stalls[3], f.stalls[4], f.stalls_whole[3],
-           f.stalls_whole[4], f.stall_copied);
+           f.stalls_whole[4], f.stall_whole_floor, f.stall_copied);
     printf("\"slowdown_8_mib\": %.3f, \"slowdown_64_mib\": %.3f, \"slowdown\": %.3f, ",
            f.slowdowns[2], f.slowdowns[3], f.slowdowns[4]);
-    printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"read_huge_gb_s\": %.3f, \"hash_gb_s\": "
-           "%.3f, \"both_gb_s\": %.3f, \"copy_gb_s\": %.3f, ",
-           f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.hash_gb_s, f.both_gb_s, f.copy_gb_s);
+    printf("\"write_gb_s\": %.3f, \"read_gb_s\": %.3f, \"read_huge_gb_s\": %.3f, "
+           "\"read_cores\": %.3f, \"hash_gb_s\": %.3f, \"both_gb_s\": %.3f, \"copy_gb_s\": %.3f, ",
+           f.write_gb_s, f.read_gb_s, f.read_huge_gb_s, f.read_cores, f.hash_gb_s, f.both_gb_s,
+           f.copy_gb_s);
     printf("\"generations\": {\"count\": %llu, \"bytes\": %ld, \"fds\": %ld, \"kib\": %ld}}\n",
            (unsigned long long)generations, f.generation_bytes, f.generation_fds, f.generation_kib);
     return TSR_SUCCESS;
