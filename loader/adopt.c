@@ -85,12 +85,12 @@ static tsr_result sort_candidates(tsr_ctx *ctx, adoption *a) {
 
 /* ---- tensors ---- */
 
-static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_tensor *tensor) {
+static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_held *held, size_t index) {
+    const tsr_tensor *tensor = &held->tensors[index];
     char there[TSR_TYPE_TEXT_MAX], here[TSR_TYPE_TEXT_MAX];
     const candidate key = {.name = tensor->name};
     candidate *found =
         bsearch(&key, a->candidates, a->stored_count, sizeof *a->candidates, by_name);
-    uint64_t size = 0;
     if (!found) {
         tsr_log(ctx, TSR_LOG_WARNING, "'%s' begins anew: the state has no such tensor",
                 tensor->name);
@@ -104,9 +104,7 @@ static tsr_result adopt_tensor(tsr_ctx *ctx, adoption *a, const tsr_tensor *tens
                 tsr_type_format(tensor->dtype, &tensor->shape, here));
         return TSR_SUCCESS;
     }
-    if (!tsr_shape_size(&tensor->shape, tensor->dtype, &size))
-        FAIL(ctx, TSR_INTERNAL, "'%s' is too large", tensor->name);
-    if (size) memcpy(tensor->data, stored->data, (size_t)size);
+    tsr_held_take(held, index, stored->data);
     a->taken_count++;
     return TSR_SUCCESS;
 }
@@ -142,8 +140,8 @@ static tsr_result adopt(tsr_ctx *ctx, adoption *a, tsr_generation *out_generatio
     TRY(ctx, check_renames(ctx, a));
     TRY(ctx, sort_candidates(ctx, a));
     TRY(ctx, tsr_executor_claim(ctx, a->model->executor));
-    for (size_t i = 0; i < a->model->state_count; i++)
-        TRY(ctx, adopt_tensor(ctx, a, &a->model->state[i]));
+    tsr_held held = tsr_model_get_held(a->model);
+    for (size_t i = 0; i < held.count; i++) TRY(ctx, adopt_tensor(ctx, a, &held, i));
     tell(ctx, a, &recovery.generation);
     if (a->taken_count == 0)
         FAIL(ctx, TSR_MISMATCH, "state '%s' has nothing that the program has, too",

@@ -79,10 +79,14 @@ done:
 static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
     const tsr_config *config = &model->config;
     model->state = TSR_NEW(&model->arena, tsr_tensor, config->tensor_count + 1);
-    if (!model->state) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    model->state_parts = TSR_NEW(&model->arena, uint32_t, config->tensor_count + 1);
+    if (!model->state || !model->state_parts)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
         if (tensor->role == TSR_ROLE_CONSTANT) continue;
+        model->state_parts[model->state_count] =
+            (uint32_t)tsr_executor_get_parts(model->executor, i);
         model->state[model->state_count++] =
             (tsr_tensor){.name = tensor->name,
                          .dtype = tensor->dtype,
@@ -90,6 +94,13 @@ static tsr_result collect_state(tsr_ctx *ctx, tsr_model *model) {
                          .data = tsr_executor_get_tensor(model->executor, i)};
     }
     return TSR_SUCCESS;
+}
+
+tsr_held tsr_model_get_held(const tsr_model *model) {
+    return (tsr_held){.tensors = model->state,
+                      .count = model->state_count,
+                      .parts = model->state_parts,
+                      .transport = model->transport};
 }
 
 static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {

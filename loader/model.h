@@ -12,6 +12,7 @@
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"
 #include "runtime/executor.h"
+#include "runtime/held.h"
 
 struct tsr_model {
     tsr_arena arena;
@@ -26,6 +27,7 @@ struct tsr_model {
     tsr_executor *executor;   /* owned */
     tsr_tensor *state;        /* in the arena; views of the executor's memory, sorted by name */
     size_t state_count;
+    uint32_t *state_parts;       /* of each, see tsr_spread; in the arena */
     bool filled;                 /* the state holds values */
     bool ignore_memory_plan;     /* as opened */
     tsr_weights_folders folders; /* as opened, and the bundle's own; in the arena */
@@ -36,6 +38,9 @@ struct tsr_model {
 TSR_RESULT tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
                                     const tsr_model_options *options, tsr_arena *arena,
                                     tsr_weights_folders *out_folders);
+
+/* The state as this rank holds it; valid as long as the model. */
+tsr_held tsr_model_get_held(const tsr_model *model);
 
 /* TSR_USAGE when the state holds no values yet, or a load of them failed half-way. */
 TSR_RESULT tsr_model_check_filled(tsr_ctx *ctx, const tsr_model *model);

@@ -9,24 +9,52 @@
 
 #include <string.h>
 
+/* By index in the config: by its rule, or where its stored value goes: the tensor itself, or room
+ * for the whole of one that is spread over ranks. */
+static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held, size_t index,
+                           size_t in_state, uint32_t seed, void **out_data, tsr_arena *arena) {
+    const tsr_config_tensor *tensor = &model->config.tensors[index];
+    bool spread = tensor->role != TSR_ROLE_CONSTANT && tsr_held_is_spread(held, in_state);
+    uint64_t size = 0;
+    *out_data = tsr_executor_get_tensor(model->executor, index);
+    if (tensor->init != TSR_INIT_DATA) {
+        if (!spread) return tsr_initialize_tensor(ctx, tensor, seed, *out_data);
+        tsr_elements own = tsr_held_range(held, in_state);
+        return tsr_initialize_elements(ctx, tensor, seed, own.first, own.count, *out_data);
+    }
+    if (!spread) return TSR_SUCCESS;
+    bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
+    *out_data = fits ? tsr_arena_alloc(arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES) : NULL;
+    if (!*out_data) FAIL(ctx, TSR_MEMORY, "no memory to read tensor '%s'", tensor->name);
+    return TSR_SUCCESS;
+}
+
 /* The tensors whose role is in the set (bit 1 << role): by their rule, or from the weights. */
 static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t seed) {
     const tsr_config *config = &model->config;
+    tsr_held held = tsr_model_get_held(model);
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
     TRY_GOTO(ctx, result, tsr_executor_claim(ctx, model->executor));
     if (!data)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu pointers", config->tensor_count);
-    for (size_t i = 0; i < config->tensor_count; i++) {
-        const tsr_config_tensor *tensor = &config->tensors[i];
-        data[i] = tsr_executor_get_tensor(model->executor, i);
-        if (tensor->init == TSR_INIT_DATA || !(roles & 1u << tensor->role)) continue;
-        TRY_GOTO(ctx, result, tsr_initialize_tensor(ctx, tensor, seed, data[i]));
+    for (size_t i = 0, in_state = 0; i < config->tensor_count; i++) {
+        tsr_tensor_role role = config->tensors[i].role;
+        if (roles & 1u << role)
+            TRY_GOTO(ctx, result, fill_one(ctx, model, &held, i, in_state, seed, &data[i], &arena));
+        in_state += role != TSR_ROLE_CONSTANT;
     }
     TRY_GOTO(
         ctx, result,
         tsr_weights_load(ctx, model->bundle, model->target, config, roles, &model->folders, data));
+    for (size_t i = 0, in_state = 0; i < config->tensor_count; i++) {
+        tsr_tensor_role role = config->tensors[i].role;
+        if (role == TSR_ROLE_CONSTANT) continue;
+        if (data[i] && data[i] != tsr_executor_get_tensor(model->executor, i))
+            tsr_held_take(&held, in_state, data[i]);
+        in_state++;
+    }
 done:
     tsr_arena_finish(&arena);
     return result;
@@ -83,14 +111,9 @@ static tsr_result copy_state(tsr_ctx *ctx, tsr_model *model, const char *directo
                                 &found->shape, tensor->dtype, &tensor->shape));
     }
     TRY(ctx, tsr_executor_claim(ctx, model->executor));
-    for (size_t i = 0; i < model->state_count; i++) {
-        const tsr_tensor *tensor = &model->state[i];
-        uint64_t size = 0;
-        bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
-        TSR_ASSERT(fits);
-        memcpy(tensor->data, tsr_tensor_find(stored, stored_count, tensor->name)->data,
-               (size_t)size);
-    }
+    tsr_held held = tsr_model_get_held(model);
+    for (size_t i = 0; i < model->state_count; i++)
+        tsr_held_take(&held, i, tsr_tensor_find(stored, stored_count, model->state[i].name)->data);
     model->filled = true;
     return TSR_SUCCESS;
 }

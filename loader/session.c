@@ -33,9 +33,12 @@ typedef struct session {
     tsr_recovery recovery;
     tsr_record_data digests[TSR_CONFIG_PORTS_MAX];
     size_t digest_count;
-    tsr_tensor *tracked; /* in the arena */
-    bool resumed;        /* goes on from a committed state */
-    uint32_t on_failure; /* handler of the region that this run begins again for; 0: none */
+    tsr_tensor *tracked;    /* in the arena, as these */
+    uint32_t *parts;        /* of the state's tensors, in the order the store is given them */
+    void **gathered;        /* see tsr_train_job */
+    uint64_t replayed_from; /* generation; 0: none */
+    bool resumed;           /* goes on from a committed state */
+    uint32_t on_failure;    /* handler of the region that this run begins again for; 0: none */
 } session;
 
 static bool several_ranks(const session *self) {
@@ -326,11 +329,17 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
              (unsigned long long)generation.number, (unsigned long long)generation.position.step,
              (unsigned long long)header->step);
     self->resumed = true;
+    self->replayed_from = header->generation;
     return check_position(ctx, self, &generation.position);
 }
 
 static tsr_result recover(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
+    self->parts = TSR_NEW(&self->arena, uint32_t, self->model->state_count + 1);
+    if (!self->parts) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", self->model->state_count);
+    if (self->model->state_count)
+        memcpy(self->parts, self->model->state_parts,
+               self->model->state_count * sizeof *self->parts);
     if (several_ranks(self) && !self->model->transport->beside)
         FAIL(ctx, TSR_INTERNAL, "a transport of %u ranks has no end for the state store",
              self->model->transport->rank_count);
@@ -347,7 +356,8 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
         .finite = true,
         .tensors = self->model->state,
-        .tensor_count = self->model->state_count};
+        .tensor_count = self->model->state_count,
+        .tensor_parts = self->parts};
     self->model->filled = false; /* what is recovered lands in it */
     TRY(ctx, tsr_store_open(ctx, &store_options, options->resume, options->resume_generation,
                             &self->store, &self->recovery));
@@ -368,7 +378,13 @@ static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
     bool is_taken = self->model->filled || !self->model->device->type->shares_memory;
-    uint64_t needed = plan->tensor_bytes / rank_count + (is_taken ? 0 : plan->total_bytes);
+    uint64_t state_bytes = 0;
+    for (size_t i = 0; i < self->model->state_count; i++) {
+        uint64_t size = 0;
+        if (tsr_shape_size(&self->model->state[i].shape, self->model->state[i].dtype, &size))
+            state_bytes += size; /* the whole fits */
+    }
+    uint64_t needed = state_bytes / rank_count + (is_taken ? 0 : plan->total_bytes);
     if (self->model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
 }
@@ -395,7 +411,7 @@ static tsr_result handle_events(tsr_ctx *ctx, session *self) {
 }
 
 typedef struct changed {
-    uint32_t change;
+    uint32_t change, parts;
     tsr_tensor tensor;
 } changed;
 
@@ -417,11 +433,15 @@ static tsr_result reserve(tsr_ctx *ctx, session *self) {
     tsr_program_number_changes(&model->program.entries[self->job.entry], changes);
     for (size_t i = 0; i < model->config.tensor_count; i++) {
         if (model->config.tensors[i].role == TSR_ROLE_CONSTANT) continue;
-        state[count] = (changed){changes[i] ? changes[i] : UINT32_MAX, model->state[count]};
+        state[count] = (changed){changes[i] ? changes[i] : UINT32_MAX, model->state_parts[count],
+                                 model->state[count]};
         count++;
     }
     qsort(state, count, sizeof *state, by_change);
-    for (size_t i = 0; i < count; i++) tensors[i] = state[i].tensor;
+    for (size_t i = 0; i < count; i++) {
+        tensors[i] = state[i].tensor;
+        self->parts[i] = state[i].parts;
+    }
     return tsr_store_reserve(ctx, self->store, tensors, count);
 }
 
@@ -464,22 +484,42 @@ static tsr_result agree_on_run(tsr_ctx *ctx, session *self) {
 
 typedef struct begun {
     tsr_position position;
-    uint64_t last_step;
+    uint64_t last_step, generation;
 } begun;
+
+/* Tensors in parts do not come from the first rank, but from where it had its own from. */
+static tsr_result begin_parts(tsr_ctx *ctx, session *self, uint64_t generation) {
+    tsr_generation read;
+    bool spread = false;
+    for (size_t i = 0; i < self->model->state_count; i++)
+        spread = spread || self->model->state_parts[i];
+    if (!spread) return TSR_SUCCESS;
+    if (generation)
+        return tsr_model_load_state(ctx, self->model, self->options.state_directory,
+                                    TSR_RESUME_EXACT, generation, &read);
+    tsr_position position = self->job.position;
+    self->options.has_seed = true;
+    self->options.seed = (uint32_t)position.seed;
+    TRY(ctx, initialize(ctx, self));
+    self->job.position = position;
+    return TSR_SUCCESS;
+}
 
 /* What the first rank found in a log goes to all. */
 static tsr_result share_replay(tsr_ctx *ctx, session *self) {
     tsr_transport *t = self->model->transport;
-    begun begin = {self->job.position, self->job.last_step};
+    begun begin = {self->job.position, self->job.last_step, self->replayed_from};
     if (!is_first(self)) TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
     TRY(ctx, tsr_broadcast(ctx, t, 0, &begin, sizeof begin));
     self->job.position = begin.position;
     self->job.last_step = begin.last_step;
+    if (!is_first(self)) TRY(ctx, begin_parts(ctx, self, begin.generation));
     for (size_t i = 0; i < self->model->state_count; i++) {
         const tsr_tensor *tensor = &self->model->state[i];
         uint64_t size = 0;
         bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
         TSR_ASSERT(fits);
+        if (self->model->state_parts[i]) continue;
         TRY(ctx, tsr_broadcast(ctx, t, 0, tensor->data, (size_t)size));
     }
     self->model->filled = true;
@@ -490,7 +530,9 @@ static tsr_result share_replay(tsr_ctx *ctx, session *self) {
 static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     bool from_files = self->options.params || self->options.adopt.directory;
     if (!from_files || !several_ranks(self)) return TSR_SUCCESS;
-    tsr_digest state = tsr_state_hash(self->model->state, self->model->state_count);
+    tsr_held held = tsr_model_get_held(self->model);
+    tsr_digest state;
+    TRY(ctx, tsr_held_hash(ctx, &held, &state));
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }
 
@@ -512,6 +554,26 @@ static tsr_result begin_state(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
+/* A log holds digests of whole tensors. */
+static tsr_result track_whole(tsr_ctx *ctx, session *self) {
+    tsr_held held = tsr_model_get_held(self->model);
+    for (size_t i = 0; i < held.count && self->job.compares; i++) {
+        uint64_t size = 0;
+        if (!tsr_held_is_spread(&held, i)) continue;
+        if (!self->gathered) self->gathered = TSR_NEW(&self->arena, void *, held.count + 1);
+        bool fits = tsr_shape_size(&held.tensors[i].shape, held.tensors[i].dtype, &size);
+        if (fits && self->gathered)
+            self->gathered[i] =
+                tsr_arena_alloc(&self->arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES);
+        if (!self->gathered || !self->gathered[i])
+            FAIL(ctx, TSR_MEMORY, "no memory for the whole of tensor '%s'", held.tensors[i].name);
+        TRY(ctx, tsr_held_gather(ctx, &held, i, self->gathered[i]));
+        self->tracked[i].data = self->gathered[i];
+    }
+    self->job.gathered = self->gathered;
+    return TSR_SUCCESS;
+}
+
 static tsr_result track(tsr_ctx *ctx, session *self) {
     const tsr_config_entry *entry = &self->model->config.entries[self->job.entry];
     size_t count = self->model->state_count;
@@ -519,6 +581,7 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
     if (!self->tracked)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count + entry->output_count);
     if (count) memcpy(self->tracked, self->model->state, count * sizeof *self->tracked);
+    TRY(ctx, track_whole(ctx, self));
     for (size_t i = 0; i < entry->output_count; i++) {
         const tsr_config_port *port = &entry->outputs[i];
         const char *name = tsr_arena_printf(&self->arena, "output %s", port->name);
@@ -599,6 +662,7 @@ static void fill_job(session *self) {
     self->job.save_every = options->save_every;
     self->job.state = self->model->state;
     self->job.state_count = self->model->state_count;
+    self->job.state_parts = self->model->state_parts;
     self->job.last_step = options->steps;
     self->job.callbacks = options->callbacks;
     self->job.stop = options->stop;

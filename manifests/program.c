@@ -131,6 +131,14 @@ done:
 
 /* ---- buffers ---- */
 
+static tsr_shape part_shape(const tsr_config *config, const tsr_config_tensor *tensor) {
+    tsr_shape part = {.rank = 1};
+    bool fits = tsr_shape_count(&tensor->shape, &part.dims[0]);
+    TSR_ASSERT(fits); /* a valid config */
+    part.dims[0] = tsr_collective_part(part.dims[0], config->virtual_ranks);
+    return part;
+}
+
 /* A buffer bound to something of the config: same dtype, same shape. */
 static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
@@ -138,15 +146,19 @@ static TSR_RESULT check_bound(const place *p, const tsr_program_buffer *buffer) 
     const tsr_shape *shape;
     const char *space, *name;
     tsr_shape part;
-    size_t count = buffer->space == TSR_SPACE_TENSOR  ? p->config->tensor_count
+    bool of_tensor = buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART;
+    size_t count = of_tensor                          ? p->config->tensor_count
                    : buffer->space == TSR_SPACE_INPUT ? entry->input_count
                                                       : entry->output_count;
     EXPECT(p, buffer->index < count, "index: expected less than %zu, got %u", count, buffer->index);
     EXPECT(p, buffer->offset_bytes == 0, "offset: expected 0, got %llu",
            (unsigned long long)buffer->offset_bytes);
-    if (buffer->space == TSR_SPACE_TENSOR) {
+    if (of_tensor) {
         const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
-        space = "tensor", name = tensor->name, dtype = tensor->dtype, shape = &tensor->shape;
+        bool whole = buffer->space == TSR_SPACE_TENSOR;
+        part = part_shape(p->config, tensor);
+        space = whole ? "tensor" : "a leaf's part of tensor";
+        name = tensor->name, dtype = tensor->dtype, shape = whole ? &tensor->shape : &part;
     } else {
         bool input = buffer->space == TSR_SPACE_INPUT;
         const tsr_config_port *port = &(input ? entry->inputs : entry->outputs)[buffer->index];
@@ -208,13 +220,14 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
            tsr_type_format(buffer->dtype, &buffer->shape, text));
     EXPECT(p,
            (buffer->space >= TSR_SPACE_TENSOR && buffer->space <= TSR_SPACE_PREPARED) ||
-               (buffer->space >= TSR_SPACE_LEAF && buffer->space <= TSR_SPACE_LEAF_NUMBER),
+               (buffer->space >= TSR_SPACE_LEAF && buffer->space <= TSR_SPACE_PART),
            "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_PREPARED, TSR_SPACE_LEAF,
-           TSR_SPACE_LEAF_NUMBER, (unsigned)buffer->space);
+           TSR_SPACE_PART, (unsigned)buffer->space);
     EXPECT(p, buffer->space <= TSR_SPACE_PREPARED || has_leaves(p),
            "space: expected one of an entry without leaves, got %u", (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
-    if (buffer->space < TSR_SPACE_WORKSPACE) return check_bound(p, buffer);
+    if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
+        return check_bound(p, buffer);
     EXPECT(p, buffer->index == 0, "index: expected 0 in the workspace, got %u", buffer->index);
     if (buffer->space == TSR_SPACE_LEAF_NUMBER) {
         EXPECT(p,
@@ -250,7 +263,7 @@ static TSR_RESULT check_written(const place *p, const tsr_program_buffer *buffer
     EXPECT(p, buffer->space != TSR_SPACE_LEAF_NUMBER && buffer->space != TSR_SPACE_SUMS,
            "arguments[%u]: expected a buffer that may be written, got space %u", argument,
            (unsigned)buffer->space);
-    if (buffer->space != TSR_SPACE_TENSOR) return TSR_SUCCESS;
+    if (buffer->space != TSR_SPACE_TENSOR && buffer->space != TSR_SPACE_PART) return TSR_SUCCESS;
     const tsr_config_tensor *tensor = &p->config->tensors[buffer->index];
     EXPECT(p, entry->kind == TSR_ENTRY_TRAIN && tensor->role != TSR_ROLE_CONSTANT,
            "arguments[%u]: expected a buffer that an entry of kind %s may write, got %s '%s'",
@@ -384,6 +397,7 @@ static_assert(sizeof checks / sizeof checks[0] == TSR_OP_LAST + 1, "one check pe
 static bool is_of_leaf(const place *p, const tsr_program_buffer *buffer) {
     const tsr_config_entry *entry = &p->config->entries[p->entry];
     return buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_LEAF_NUMBER ||
+           buffer->space == TSR_SPACE_PART ||
            (buffer->space == TSR_SPACE_INPUT &&
             tsr_program_splits(p->config, entry, &entry->inputs[buffer->index]));
 }
@@ -503,7 +517,8 @@ static TSR_RESULT check_command(const place *p, const tsr_program_entry *entry,
     for (uint32_t i = command->written_from; i < end; i++) {
         const tsr_program_buffer *buffer = &entry->buffers[command->arguments[i]];
         EXPECT(p,
-               left == 0 || buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF,
+               left == 0 || buffer->space == TSR_SPACE_WORKSPACE ||
+                   buffer->space == TSR_SPACE_LEAF || buffer->space == TSR_SPACE_PART,
                "arguments[%u]: expected a place of the leaf, written in a loop, got space %u", i,
                (unsigned)buffer->space);
         if (buffer->space == TSR_SPACE_OUTPUT) written[buffer->index] = true;

@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 5,
+    TSR_PROGRAM_VERSION = 6,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
@@ -36,6 +36,9 @@ typedef enum tsr_space {
     TSR_SPACE_LEAF = 16,        /* one copy for each leaf */
     TSR_SPACE_SUMS = 17,        /* a sum over leaves, and copies for the sums of subtrees */
     TSR_SPACE_LEAF_NUMBER = 18, /* a scalar i64, from 0; read only */
+    TSR_SPACE_PART = 19,        /* index: of a tensor, of whose n elements it is the leaf's part, a
+                                   vector of c = ceil(n / V): leaf i has those from i c on, and what
+                                   is behind element n means nothing */
 } tsr_space;
 
 typedef struct tsr_program_buffer {
@@ -72,9 +75,9 @@ typedef enum tsr_opcode {
 
 /* Leaves: a training entry of a program with V > 1 virtual ranks works on one V-th of the batch at
  * a time. Its data inputs are buffers of batch / V rows, those of the leaf at hand. Commands behind
- * EACH_LEAF may read and write LEAF and read the leaf's inputs and number; others see none of
- * these. What a loop sums or gathers is there, on every rank, when it has ended; but a sum that a
- * COLLECTIVE takes is exchanged by that alone, and nothing else reads it. */
+ * EACH_LEAF may read and write LEAF and PART and read the leaf's inputs and number; others see none
+ * of these. What a loop sums or gathers is there, on every rank, when it has ended; but a sum that
+ * a COLLECTIVE (no slice) takes is exchanged by that alone, and nothing else reads it. */
 
 /* Collectives stand outside of loops, among the V leaves: those of a rank give and take from LEAF,
  * whatever their number is. */
@@ -85,8 +88,8 @@ typedef enum tsr_collective_kind {
 } tsr_collective_kind;
 typedef enum tsr_collective_place {
     TSR_COLLECTIVE_PLACE_SUM, /* SUMS */
-    TSR_COLLECTIVE_PLACE_OWN, /* LEAF */
-    TSR_COLLECTIVE_PLACE_ALL, /* TENSOR, OUTPUT, WORKSPACE */
+    TSR_COLLECTIVE_PLACE_OWN, /* LEAF; what an all_gather takes also PART, of any tensor */
+    TSR_COLLECTIVE_PLACE_ALL, /* TENSOR, OUTPUT, WORKSPACE; what a slice takes also SUMS */
 } tsr_collective_place;
 typedef struct tsr_collective_row {
     const char *name;
@@ -163,6 +166,18 @@ TSR_RESULT tsr_program_encode(tsr_ctx *ctx, const tsr_program *program, tsr_aren
  * size_bytes, whatever the bytes say. The struct lies in the arena. */
 TSR_RESULT tsr_program_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
                               const tsr_config *config, tsr_arena *arena, tsr_program *out_program);
+
+/* How a rank holds a tensor, as the buffers of all entries want it. */
+typedef enum tsr_holding {
+    TSR_HOLDING_WHOLE,
+    TSR_HOLDING_PADDED, /* whole, with room for V parts */
+    TSR_HOLDING_PARTS,  /* the parts of its leaves, side by side: no entry has the whole */
+} tsr_holding;
+/* out_holdings has a place for each tensor of the config. */
+void tsr_program_find_holdings(const tsr_program *program, const tsr_config *config,
+                               tsr_holding *out_holdings);
+/* Bytes of one part of a tensor. */
+uint64_t tsr_program_part_bytes(const tsr_config *config, size_t tensor);
 
 /* The tensors that the entry writes are numbered 1, 2, … as it first does; out_numbers has a place
  * for each tensor of the config, zero before. */

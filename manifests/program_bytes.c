@@ -71,8 +71,22 @@ static bool has_command(const tsr_program *program, tsr_opcode opcode) {
     return false;
 }
 
+static bool has_parts(const tsr_program *program) {
+    for (uint32_t i = 0; i < program->entry_count; i++) {
+        const tsr_program_entry *entry = &program->entries[i];
+        for (uint32_t j = 0; j < entry->buffer_count; j++)
+            if (entry->buffers[j].space == TSR_SPACE_PART) return true;
+        for (uint32_t j = 0; j < entry->command_count; j++)
+            if (entry->commands[j].opcode == TSR_OP_COLLECTIVE &&
+                entry->commands[j].kernel == TSR_COLLECTIVE_SLICE)
+                return true;
+    }
+    return false;
+}
+
 /* The lowest that can say it. */
 static uint32_t version_of(const tsr_program *program) {
+    if (has_parts(program)) return 6;
     if (has_command(program, TSR_OP_COLLECTIVE)) return 5;
     if (has_command(program, TSR_OP_EACH_LEAF)) return 4;
     for (uint32_t i = 0; i < program->entry_count; i++)

@@ -32,16 +32,44 @@ uint64_t tsr_collective_part(uint64_t count, uint64_t positions) {
 bool tsr_collective_fits(const tsr_collective_row *row, const tsr_shape *to, const tsr_shape *from,
                          uint64_t positions) {
     bool gathers = row->kind == TSR_COLLECTIVE_ALL_GATHER;
+    bool scatters = row->kind == TSR_COLLECTIVE_REDUCE_SCATTER || row->kind == TSR_COLLECTIVE_SLICE;
     const tsr_shape *whole = gathers ? to : from, *part = gathers ? from : to;
     uint64_t count = 0, each = 0;
     if (!tsr_shape_count(whole, &count) || !tsr_shape_count(part, &each)) return false;
     if (row->kind == TSR_COLLECTIVE_ALL_TO_ALL)
         return tsr_shape_equal(to, from) && to->rank > 0 && to->dims[0] % positions == 0;
-    if (!gathers && row->kind != TSR_COLLECTIVE_REDUCE_SCATTER) return tsr_shape_equal(to, from);
+    if (!gathers && !scatters) return tsr_shape_equal(to, from);
     if (part->rank == 1) return each == tsr_collective_part(count, positions);
     tsr_shape times = *part;
     return part->rank > 0 && !__builtin_mul_overflow(part->dims[0], positions, &times.dims[0]) &&
            tsr_shape_equal(&times, whole);
+}
+
+uint64_t tsr_program_part_bytes(const tsr_config *config, size_t tensor) {
+    const tsr_config_tensor *of = &config->tensors[tensor];
+    uint64_t count = 0, size = 0;
+    bool fits = tsr_shape_count(&of->shape, &count);
+    const tsr_shape part = {.rank = 1, .dims = {tsr_collective_part(count, config->virtual_ranks)}};
+    fits = fits && tsr_shape_size(&part, of->dtype, &size);
+    TSR_ASSERT(fits); /* no more than the tensor */
+    return size;
+}
+
+void tsr_program_find_holdings(const tsr_program *program, const tsr_config *config,
+                               tsr_holding *out_holdings) {
+    for (size_t i = 0; i < config->tensor_count; i++) out_holdings[i] = TSR_HOLDING_WHOLE;
+    for (uint32_t e = 0; e < program->entry_count; e++)
+        for (uint32_t k = 0; k < program->entries[e].buffer_count; k++) {
+            const tsr_program_buffer *buffer = &program->entries[e].buffers[k];
+            if (buffer->space == TSR_SPACE_PART) out_holdings[buffer->index] = TSR_HOLDING_PARTS;
+        }
+    for (uint32_t e = 0; e < program->entry_count; e++)
+        for (uint32_t k = 0; k < program->entries[e].buffer_count; k++) {
+            const tsr_program_buffer *buffer = &program->entries[e].buffers[k];
+            if (buffer->space == TSR_SPACE_TENSOR &&
+                out_holdings[buffer->index] == TSR_HOLDING_PARTS)
+                out_holdings[buffer->index] = TSR_HOLDING_PADDED;
+        }
 }
 
 /* Of buffers that a collective takes. */
@@ -54,6 +82,8 @@ typedef struct walk {
     const tsr_program_entry *entry;
     uint32_t index;
     sum_state *sums; /* by buffer */
+    const tsr_holding *holdings;
+    bool *scattered; /* tensors: ranks have written their own parts */
 } walk;
 
 #define EXPECT(w, condition, ...)                                                                  \
@@ -65,7 +95,9 @@ typedef struct walk {
         }                                                                                          \
     } while (0)
 
-static bool lies(tsr_space space, tsr_collective_place place) {
+/* `other`: one more space that will do. */
+static bool lies(tsr_space space, tsr_collective_place place, tsr_space other) {
+    if (space == other) return true;
     if (place == TSR_COLLECTIVE_PLACE_SUM) return space == TSR_SPACE_SUMS;
     if (place == TSR_COLLECTIVE_PLACE_OWN) return space == TSR_SPACE_LEAF;
     return space == TSR_SPACE_TENSOR || space == TSR_SPACE_OUTPUT || space == TSR_SPACE_WORKSPACE;
@@ -81,10 +113,15 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
     const tsr_program_buffer *to = &w->entry->buffers[command->arguments[0]];
     const tsr_program_buffer *from = &w->entry->buffers[command->arguments[1]];
     char wanted[TSR_TYPE_TEXT_MAX], got[TSR_TYPE_TEXT_MAX];
-    EXPECT(w, lies(to->space, row->to) && lies(from->space, row->from),
+    tsr_space also = row->kind == TSR_COLLECTIVE_ALL_GATHER ? TSR_SPACE_PART
+                     : row->kind == TSR_COLLECTIVE_SLICE    ? TSR_SPACE_SUMS
+                                                            : from->space + 1; /* none */
+    EXPECT(w, lies(to->space, row->to, to->space + 1) && lies(from->space, row->from, also),
            "%s: expected its result %s and its operand %s, got spaces %u and %u", row->name,
            row->to == TSR_COLLECTIVE_PLACE_ALL ? "in one place" : "in a place of each leaf",
-           row->from == TSR_COLLECTIVE_PLACE_SUM ? "a sum over leaves" : "in a place of each leaf",
+           row->from == TSR_COLLECTIVE_PLACE_SUM   ? "a sum over leaves"
+           : row->from == TSR_COLLECTIVE_PLACE_ALL ? "in one place"
+                                                   : "in a place of each leaf",
            (unsigned)to->space, (unsigned)from->space);
     EXPECT(w,
            to->dtype == from->dtype &&
@@ -106,7 +143,8 @@ static TSR_RESULT check_collective(walk *w, const tsr_program_command *command) 
 
 /* It is that of a rank's own leaves, and what a collective leaves of it means nothing. */
 static TSR_RESULT check_sums(walk *w, const tsr_program_command *command) {
-    bool sums = command->opcode == TSR_OP_LEAF_SUM, takes = command->opcode == TSR_OP_COLLECTIVE;
+    bool sums = command->opcode == TSR_OP_LEAF_SUM;
+    bool takes = command->opcode == TSR_OP_COLLECTIVE && command->kernel != TSR_COLLECTIVE_SLICE;
     for (uint32_t i = 0; i < command->argument_count; i++) {
         uint32_t buffer = command->arguments[i];
         if (w->sums[buffer] == FREE) continue;
@@ -119,12 +157,44 @@ static TSR_RESULT check_sums(walk *w, const tsr_program_command *command) {
     return TSR_SUCCESS;
 }
 
+static void note_parts(walk *w, const tsr_program_command *command) {
+    const tsr_program_buffer *buffers = w->entry->buffers;
+    if (command->opcode == TSR_OP_COLLECTIVE) {
+        const tsr_program_buffer *to = &buffers[command->arguments[0]];
+        const tsr_program_buffer *from = &buffers[command->arguments[1]];
+        if (to->space == TSR_SPACE_TENSOR && from->space == TSR_SPACE_PART &&
+            to->index == from->index)
+            w->scattered[to->index] = false;
+    }
+    for (uint32_t i = command->written_from;
+         command->opcode == TSR_OP_LAUNCH && i < command->argument_count; i++) {
+        const tsr_program_buffer *buffer = &buffers[command->arguments[i]];
+        if (buffer->space == TSR_SPACE_PART) w->scattered[buffer->index] = true;
+    }
+}
+
+/* What some entry has whole is whole on every rank when an entry ends. */
+static TSR_RESULT check_parts(walk *w) {
+    memset(w->scattered, 0, w->config->tensor_count);
+    for (w->index = 0; w->index < w->entry->command_count; w->index++)
+        note_parts(w, &w->entry->commands[w->index]);
+    for (size_t i = 0; i < w->config->tensor_count; i++)
+        if (w->scattered[i] && w->holdings[i] == TSR_HOLDING_PADDED)
+            FAIL(w->ctx, w->code,
+                 "program: entry '%s': expected an all_gather behind what writes parts of tensor "
+                 "'%s', which is had whole, got none",
+                 w->entry->name, w->config->tensors[i].name);
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT check_entry(walk *w) {
     bool any = false;
+    TRY(w->ctx, check_parts(w));
     for (w->index = 0; w->index < w->entry->command_count; w->index++) {
         const tsr_program_command *command = &w->entry->commands[w->index];
         if (command->opcode != TSR_OP_COLLECTIVE) continue;
         TRY(w->ctx, check_collective(w, command));
+        if (command->kernel == TSR_COLLECTIVE_SLICE) continue;
         uint32_t from = command->arguments[1];
         if (w->entry->buffers[from].space != TSR_SPACE_SUMS) continue;
         EXPECT(w, w->sums[from] == FREE,
@@ -139,13 +209,26 @@ static TSR_RESULT check_entry(walk *w) {
 
 tsr_result tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *program,
                                           const tsr_config *config, tsr_code code) {
-    for (uint32_t i = 0; i < program->entry_count; i++) {
-        walk w = {.ctx = ctx, .code = code, .config = config, .entry = &program->entries[i]};
+    tsr_result result = TSR_SUCCESS;
+    tsr_holding *holdings = calloc(config->tensor_count + 1, sizeof *holdings);
+    bool *scattered = calloc(config->tensor_count + 1, sizeof *scattered);
+    if (!holdings || !scattered)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
+    tsr_program_find_holdings(program, config, holdings);
+    for (uint32_t i = 0; i < program->entry_count && !result.code; i++) {
+        walk w = {.ctx = ctx,
+                  .code = code,
+                  .config = config,
+                  .entry = &program->entries[i],
+                  .holdings = holdings,
+                  .scattered = scattered};
         w.sums = calloc((size_t)w.entry->buffer_count + 1, sizeof *w.sums);
-        if (!w.sums) FAIL(ctx, TSR_MEMORY, "no memory to verify a program");
-        tsr_result result = check_entry(&w);
+        if (!w.sums) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
+        result = check_entry(&w);
         free(w.sums);
-        if (result.code) return result;
     }
-    return TSR_SUCCESS;
+done:
+    free(holdings);
+    free(scattered);
+    return result;
 }

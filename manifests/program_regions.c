@@ -16,8 +16,8 @@ void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_nu
         uint32_t end = gives_to_first ? 1 : command->argument_count;
         for (uint32_t k = command->written_from; k < end; k++) {
             const tsr_program_buffer *buffer = &entry->buffers[command->arguments[k]];
-            if (buffer->space == TSR_SPACE_TENSOR && !out_numbers[buffer->index])
-                out_numbers[buffer->index] = ++count;
+            bool changes = buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART;
+            if (changes && !out_numbers[buffer->index]) out_numbers[buffer->index] = ++count;
         }
     }
 }

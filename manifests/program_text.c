@@ -36,6 +36,9 @@ static void format_buffer(const tsr_program_buffer *buffer, const tsr_config *co
     case TSR_SPACE_SUMS:
         tsr_buffer_printf(out, "sums +%llu", (unsigned long long)buffer->offset_bytes);
         break;
+    case TSR_SPACE_PART:
+        tsr_buffer_printf(out, "part of %s", config->tensors[buffer->index].name);
+        break;
     case TSR_SPACE_LEAF_NUMBER:
         tsr_buffer_text(out, "leaf number");
         break;

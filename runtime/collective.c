@@ -26,7 +26,7 @@ static bool make_copier(copier *c, uint32_t capacity) {
 
 static void copy(copier *c, char *to, char *from, uint64_t size_bytes) {
     const tsr_device_memory *memory = c->of->memory;
-    if (size_bytes == 0) return;
+    if (size_bytes == 0 || to == from) return;
     TSR_ASSERT(c->count < c->capacity);
     void **buffers = c->buffers + 2 * (size_t)c->count;
     buffers[0] = memory->device + (to - memory->host);
@@ -98,7 +98,7 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
     const tsr_program_buffer *to = &source->entry->buffers[command->arguments[0]];
     const tsr_program_buffer *from = &source->entry->buffers[command->arguments[1]];
     const tsr_collective_row *row = tsr_collective_get(command->kernel);
-    bool scatters = row->kind == TSR_COLLECTIVE_REDUCE_SCATTER;
+    bool scatters = row->kind == TSR_COLLECTIVE_REDUCE_SCATTER || row->kind == TSR_COLLECTIVE_SLICE;
     uint64_t size = tsr_program_buffer_size(scatters ? from : to);
     tsr_collective c = {.kind = row->kind,
                         .exchanges_first = row->from == TSR_COLLECTIVE_PLACE_SUM,
@@ -196,6 +196,8 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
                              collective->count * collective->element_bytes);
     case TSR_COLLECTIVE_ALL_GATHER:
         return gather(ctx, collective, transport, leaves);
+    case TSR_COLLECTIVE_SLICE:
+        return TSR_SUCCESS;
     case TSR_COLLECTIVE_ALL_TO_ALL:
         return exchange_all(ctx, collective, transport, leaves);
     }

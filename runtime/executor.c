@@ -65,6 +65,7 @@ struct tsr_executor {
     uint64_t tensor_bytes;           /* at its begin */
     bool host_counts, device_counts; /* whose copy of the tensors is good; both may be */
     void **tensors;
+    tsr_holding *holdings;
     uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
     prepared *prepared;
     uint32_t prepared_count;
@@ -91,12 +92,21 @@ static void *take(char **at, tsr_dtype dtype, const tsr_shape *shape) {
     return take_bytes(at, size);
 }
 
+static void *find_part(const tsr_executor *executor, uint32_t leaf, uint32_t tensor) {
+    bool alone = executor->holdings[tensor] == TSR_HOLDING_PARTS;
+    uint64_t number = leaf + (alone ? 0 : executor->leaves.first);
+    return (char *)executor->tensors[tensor] +
+           number * tsr_program_part_bytes(executor->config, tensor);
+}
+
 static void *find_buffer(const tsr_executor *executor, size_t entry, uint32_t leaf,
                          const tsr_program_buffer *buffer) {
     const bound_entry *bound = &executor->entries[entry];
     switch (buffer->space) {
     case TSR_SPACE_TENSOR:
         return executor->tensors[buffer->index];
+    case TSR_SPACE_PART:
+        return find_part(executor, leaf, buffer->index);
     case TSR_SPACE_INPUT:
         return (char *)bound->inputs[buffer->index] + leaf * bound->input_strides[buffer->index];
     case TSR_SPACE_OUTPUT:
@@ -261,7 +271,22 @@ static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *
     return find_buffer(((place *)user)->executor, ((place *)user)->entry, leaf, buffer);
 }
 
-/* Of commands [begin, end), a part of its own: a loop, which writes no tensor, or a collective. */
+/* Parts of tensors that a loop writes. */
+static bool note_changes_of(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end) {
+    const tsr_program_entry *of = &executor->program->entries[entry];
+    bool noted = true;
+    for (uint32_t i = begin; i < end; i++) {
+        const tsr_program_command *command = &of->commands[i];
+        for (uint32_t k = command->written_from; k < command->argument_count; k++) {
+            const tsr_program_buffer *buffer = &of->buffers[command->arguments[k]];
+            if (command->opcode != TSR_OP_LAUNCH || buffer->space != TSR_SPACE_PART) continue;
+            noted = noted && note_change(executor, entry, buffer);
+        }
+    }
+    return noted;
+}
+
+/* Of commands [begin, end), a part of its own: a loop or a collective. */
 static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
                             part *at) {
     place p = {executor, entry};
@@ -276,11 +301,13 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
                                     .leaf_bytes = executor->leaf_bytes,
                                     .sums_bytes = executor->sums_bytes,
                                     .deferred = bound->deferred,
+                                    .tensors = executor->tensors,
                                     .find = find_for_loop,
                                     .user = &p};
     if (command->opcode != TSR_OP_COLLECTIVE) {
         at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
-        return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
+        return at->loop && tsr_loop_bind(&source, begin, end, at->loop) &&
+               note_changes_of(executor, entry, begin, end);
     }
     const tsr_program_buffer *to = &of->buffers[command->arguments[0]];
     at->collective = TSR_NEW(&executor->arena, tsr_collective, 1);
@@ -356,7 +383,8 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
         !bound->deferred || !bind_inputs(executor, entry, at))
         return false;
     for (uint32_t i = 0; i < source->command_count; i++)
-        if (source->commands[i].opcode == TSR_OP_COLLECTIVE)
+        if (source->commands[i].opcode == TSR_OP_COLLECTIVE &&
+            source->commands[i].kernel != TSR_COLLECTIVE_SLICE)
             bound->deferred[source->commands[i].arguments[1]] = true;
     const char *outputs = *at;
     bound->outputs = TSR_NEW(&executor->arena, void *, config->output_count + 1);
@@ -379,11 +407,19 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
         TSR_NEW(&executor->arena, bound_entry, config->entry_count ? config->entry_count : 1);
     executor->versions = TSR_NEW(&executor->arena, uint64_t, config->tensor_count + 1);
     executor->prepared = TSR_NEW(&executor->arena, prepared, (size_t)executor->prepared_count + 1);
-    if (!executor->tensors || !executor->entries || !executor->versions || !executor->prepared)
+    executor->holdings = TSR_NEW(&executor->arena, tsr_holding, config->tensor_count + 1);
+    if (!executor->tensors || !executor->entries || !executor->versions || !executor->prepared ||
+        !executor->holdings)
         return false;
     tsr_executor_touch(executor);
-    for (size_t i = 0; i < config->tensor_count; i++)
-        executor->tensors[i] = take(&at, config->tensors[i].dtype, &config->tensors[i].shape);
+    tsr_program_find_holdings(executor->program, config, executor->holdings);
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        uint64_t size = 0;
+        bool fits =
+            tsr_plan_tensor_size(config, &executor->leaves, executor->holdings[i], i, &size);
+        TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
+        executor->tensors[i] = take_bytes(&at, size);
+    }
     executor->workspace = at;
     at += plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
@@ -490,6 +526,11 @@ void tsr_executor_touch(tsr_executor *executor) {
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor) {
     TSR_ASSERT(tensor < executor->config->tensor_count);
     return executor->tensors[tensor];
+}
+
+uint64_t tsr_executor_get_parts(const tsr_executor *executor, size_t tensor) {
+    TSR_ASSERT(tensor < executor->config->tensor_count);
+    return executor->holdings[tensor] == TSR_HOLDING_PARTS ? executor->leaves.total : 0;
 }
 
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input) {

@@ -9,7 +9,8 @@
  * writes it, or after tsr_executor_claim.
  *
  * A program with virtual ranks is run leaf after leaf. Several ranks each run their leaves and
- * exchange what is summed or gathered; all then have the same tensors.
+ * exchange what is summed or gathered; all then have the same tensors, or
+ * the parts of their leaves.
  */
 #ifndef TSR_RUNTIME_EXECUTOR_H
 #define TSR_RUNTIME_EXECUTOR_H
@@ -38,6 +39,9 @@ void tsr_executor_destroy(tsr_executor *executor); /* accepts NULL */
  * output of an entry. Inputs and outputs go to the device and back with each run. Tensors are read
  * after tsr_executor_fetch and written after tsr_executor_claim. */
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor);
+/* V where the memory of the tensor is that of the parts of this rank's leaves alone (of ceil(n / V)
+ * elements each, side by side), or 0: it is whole. */
+uint64_t tsr_executor_get_parts(const tsr_executor *executor, size_t tensor);
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input);
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
 

@@ -32,12 +32,12 @@ static void step_down(tsr_dtype dtype, void *data, uint64_t index) {
 }
 
 /* Rounding may reach the bound, in f32 and already in f64. */
-static void fill_random(const tsr_config_tensor *tensor, uint32_t seed, uint64_t count,
-                        void *data) {
+static void fill_random(const tsr_config_tensor *tensor, uint32_t seed, uint64_t first,
+                        uint64_t count, void *data) {
     double bound = tensor->init == TSR_INIT_UNIFORM ? tensor->init_b : INFINITY;
     tsr_dtype dtype = tensor->dtype;
     for (uint64_t i = 0; i < count; i++) {
-        tsr_dtype_write(dtype, draw(tensor, seed, i), data, i);
+        tsr_dtype_write(dtype, draw(tensor, seed, first + i), data, i);
         if (tsr_dtype_read(dtype, data, i) >= bound) {
             tsr_dtype_write(dtype, bound, data, i);
             if (tsr_dtype_read(dtype, data, i) >= bound) step_down(dtype, data, i);
@@ -48,9 +48,14 @@ static void fill_random(const tsr_config_tensor *tensor, uint32_t seed, uint64_t
 tsr_result tsr_initialize_tensor(tsr_ctx *ctx, const tsr_config_tensor *tensor, uint32_t seed,
                                  void *data) {
     uint64_t count = 0;
-    TSR_ASSERT(tensor->init != TSR_INIT_DATA);
     if (!tsr_shape_count(&tensor->shape, &count))
         FAIL(ctx, TSR_MEMORY, "tensor '%s' has more than 2^63 elements", tensor->name);
+    return tsr_initialize_elements(ctx, tensor, seed, 0, count, data);
+}
+
+tsr_result tsr_initialize_elements(tsr_ctx *ctx, const tsr_config_tensor *tensor, uint32_t seed,
+                                   uint64_t first, uint64_t count, void *data) {
+    TSR_ASSERT(tensor->init != TSR_INIT_DATA);
     if (tensor->init == TSR_INIT_CONSTANT) {
         for (uint64_t i = 0; i < count; i++)
             tsr_dtype_write(tensor->dtype, tensor->init_a, data, i);
@@ -59,6 +64,6 @@ tsr_result tsr_initialize_tensor(tsr_ctx *ctx, const tsr_config_tensor *tensor, 
     if (!tsr_dtype_is_float(tensor->dtype))
         FAIL(ctx, TSR_CORRUPT, "tensor '%s' has a random rule and dtype %s; expected a float",
              tensor->name, tsr_dtype_name(tensor->dtype));
-    fill_random(tensor, seed, count, data);
+    fill_random(tensor, seed, first, count, data);
     return TSR_SUCCESS;
 }

@@ -14,5 +14,8 @@
  * dtype (TSR_CORRUPT otherwise). */
 TSR_RESULT tsr_initialize_tensor(tsr_ctx *ctx, const tsr_config_tensor *tensor, uint32_t seed,
                                  void *data);
+/* The same of `count` elements from `first` on, which are all that `data` has. */
+TSR_RESULT tsr_initialize_elements(tsr_ctx *ctx, const tsr_config_tensor *tensor, uint32_t seed,
+                                   uint64_t first, uint64_t count, void *data);
 
 #endif

@@ -45,15 +45,23 @@ static void *argument_of(const list_maker *m, const tsr_program_command *command
 
 static bool add_launch(list_maker *m, const tsr_program_command *command) {
     void **buffers = TSR_NEW(m->of->arena, void *, command->argument_count);
-    if (!buffers) return false;
-    for (uint32_t i = 0; i < command->argument_count; i++)
+    void **guarded = TSR_NEW(m->of->arena, void *, command->argument_count);
+    uint32_t guarded_count = 0;
+    if (!buffers || !guarded) return false;
+    for (uint32_t i = 0; i < command->argument_count; i++) {
+        const tsr_program_buffer *buffer = buffer_of(m, command, i);
         buffers[i] = to_device(m, argument_of(m, command, i));
+        if (i >= command->written_from && buffer->space == TSR_SPACE_PART)
+            guarded[guarded_count++] = m->of->tensors[buffer->index];
+    }
     add_command(m, (tsr_device_command){.kernel = command->kernel,
                                         .buffer_count = command->argument_count,
                                         .buffers = buffers,
                                         .grid = command->grid,
                                         .cost = command->cost,
-                                        .location = command->location});
+                                        .location = command->location,
+                                        .guarded = guarded,
+                                        .guarded_count = guarded_count});
     return true;
 }
 

@@ -27,6 +27,7 @@ typedef struct tsr_loop_source {
     const tsr_device_memory *memory;
     uint64_t leaf_bytes, sums_bytes; /* from leaf to leaf, slot to slot */
     const bool *deferred;            /* buffers of sums that a collective takes */
+    void *const *tensors;            /* by index, the host's memory */
     /* The host's memory of a buffer, of leaf `leaf` of this rank. */
     void *(*find)(void *user, uint32_t leaf, const tsr_program_buffer *buffer);
     void *user;

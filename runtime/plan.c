@@ -4,6 +4,8 @@
 #include "runtime/base/tensor.h"
 #include "runtime/executor.h"
 
+#include <stdlib.h>
+
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes) {
     uint64_t rounded;
     if (__builtin_add_overflow(size_bytes, TSR_BUFFER_ALIGN_BYTES - 1, &rounded)) return false;
@@ -29,6 +31,29 @@ bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry
     if (!tsr_shape_size(&port->shape, port->dtype, out_size)) return false;
     if (tsr_program_splits(config, entry, port)) *out_size /= config->virtual_ranks;
     return true;
+}
+
+bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, tsr_holding holding,
+                          size_t tensor, uint64_t *out_size) {
+    const tsr_config_tensor *of = &config->tensors[tensor];
+    if (holding == TSR_HOLDING_WHOLE) return tsr_shape_size(&of->shape, of->dtype, out_size);
+    uint64_t parts = holding == TSR_HOLDING_PARTS ? leaves->count : leaves->total;
+    return !__builtin_mul_overflow(tsr_program_part_bytes(config, tensor), parts, out_size);
+}
+
+static TSR_RESULT add_tensors(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                              const tsr_leaves *leaves, uint64_t *total, bool *out_fits) {
+    tsr_holding *holdings = calloc(config->tensor_count + 1, sizeof *holdings);
+    uint64_t size = 0;
+    bool fits = true;
+    if (!holdings) FAIL(ctx, TSR_MEMORY, "no memory to plan '%s'", config->name);
+    tsr_program_find_holdings(program, config, holdings);
+    for (size_t i = 0; i < config->tensor_count && fits; i++)
+        fits = tsr_plan_tensor_size(config, leaves, holdings[i], i, &size) &&
+               tsr_plan_add(total, size);
+    free(holdings);
+    *out_fits = fits;
+    return TSR_SUCCESS;
 }
 
 static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_config_entry *entry,
@@ -60,14 +85,9 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     tsr_leaves leaves;
     tsr_prepared_cursor cursor = {0};
     const tsr_program_buffer *made;
-    uint64_t size = 0;
     bool fits = true;
     TRY(ctx, tsr_plan_leaves(ctx, config, transport, &leaves));
-    for (size_t i = 0; i < config->tensor_count; i++) {
-        const tsr_config_tensor *tensor = &config->tensors[i];
-        fits = fits && tsr_shape_size(&tensor->shape, tensor->dtype, &size) &&
-               tsr_plan_add(&plan.tensor_bytes, size);
-    }
+    TRY(ctx, add_tensors(ctx, config, program, &leaves, &plan.tensor_bytes, &fits));
     while ((made = tsr_program_next_prepared(program, &cursor)))
         fits = fits && tsr_plan_add(&plan.prepared_bytes, tsr_program_buffer_size(made));
     for (size_t i = 0; i < config->entry_count; i++) {

@@ -15,6 +15,9 @@ bool tsr_plan_has_leaves(const tsr_config *config, const tsr_config_entry *entry
 /* What one leaf gets of an input, or all there is; false beyond 2^63 bytes. */
 bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry, size_t input,
                          uint64_t *out_size);
+/* What a rank holds of a tensor; false beyond 2^63 bytes. */
+bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, tsr_holding holding,
+                          size_t tensor, uint64_t *out_size);
 /* Those of this rank; transport: NULL for one rank alone. */
 TSR_RESULT tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_transport *transport,
                            tsr_leaves *out_leaves);

@@ -35,6 +35,10 @@ typedef struct tsr_generation {
 /* State hash: SHA-256 over (name, dtype, shape, tensor digest) of the tensors sorted by name;
  * tensors as tsr_hash_tree of their bytes. The encoding hashed is fixed in docs/state-store.md. */
 tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count);
+/* The same of tensors whose digests are known, by tensor; their data is not read. NULL: as above.
+ */
+tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *digests,
+                                  size_t tensor_count);
 
 typedef struct tsr_store tsr_store;
 
@@ -54,7 +58,8 @@ typedef struct tsr_store_options {
     size_t tensor_count;
     /* Of several ranks, by tensor: in how many parts ranks have it, see tsr_spread in
      * runtime/store/reshard.h; the tensor's data is what this rank has of it, its shape that of the
-     * whole. 0, or NULL: each rank has all. Borrowed until memory is reserved. */
+     * whole. 0, or NULL: each rank has all. Borrowed until memory is reserved, and by tensor of
+     * each call: opening, loading, reserving. */
     const uint32_t *tensor_parts;
     bool finite; /* a state with a float that is NaN or infinite is not saved, and told */
     /* Gets each line of the event log (docs/state-store.md), from one thread at a time; NULL: none

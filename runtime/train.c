@@ -230,9 +230,23 @@ static tsr_result compare_own(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
+static tsr_held held_of(const tsr_train_job *job) {
+    return (tsr_held){job->state, job->state_count, job->state_parts, job->transport};
+}
+
+/* The first rank compares whole tensors. */
+static tsr_result gather_state(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    tsr_held held = held_of(job);
+    for (size_t i = 0; job->gathered && i < job->state_count; i++)
+        if (job->gathered[i]) TRY(ctx, tsr_held_gather(ctx, &held, i, job->gathered[i]));
+    return TSR_SUCCESS;
+}
+
 static tsr_result compare(tsr_ctx *ctx, run *self) {
     bool stop;
     if (!self->job->compares) return TSR_SUCCESS;
+    TRY(ctx, gather_state(ctx, self));
     return meet(ctx, self, self->entry->name, compare_own(ctx, self), &stop);
 }
 
@@ -308,6 +322,20 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
+/* What this rank holds of it. */
+static tsr_result check_state(tsr_ctx *ctx, const run *self) {
+    tsr_held held = held_of(self->job);
+    for (size_t i = 0; i < held.count; i++) {
+        tsr_tensor view = tsr_held_view(&held, i);
+        tsr_nonfinite found = {.tensor = view.name, .step = self->summary->position.step};
+        found.element = tsr_tensor_find_nonfinite(&view, &found.value);
+        if (found.element == UINT64_MAX) continue;
+        found.element += tsr_held_range(&held, i).first;
+        return refuse_nonfinite(ctx, "tensor", held.tensors[i].shape.rank == 0, &found);
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_position *position = &self->summary->position;
@@ -334,7 +362,7 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     if (job->store)
         TRY(ctx, save_last(ctx, self));
     else
-        TRY(ctx, check_finite(ctx, job->state, job->state_count, "tensor", position->step));
+        TRY(ctx, check_state(ctx, self));
     if (!self->summary->stopped && !job->replays) TRY(ctx, evaluate(ctx, self));
     return TSR_SUCCESS;
 }
@@ -392,7 +420,8 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     }
     out_summary->seconds = tsr_clock_seconds() - self.began;
     if (!result.code) result = tsr_executor_fetch(ctx, job->executor);
-    out_summary->state_hash = tsr_state_hash(job->state, job->state_count);
+    tsr_held held = held_of(job);
+    if (!result.code) result = tsr_held_hash(ctx, &held, &out_summary->state_hash);
     if (!result.code && job->transport)
         result = tsr_agree(ctx, job->transport, "states at the end", &out_summary->state_hash,
                            sizeof out_summary->state_hash);

@@ -8,6 +8,7 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/executor.h"
+#include "runtime/held.h"
 #include "runtime/record.h"
 #include "runtime/report.h"
 
@@ -33,6 +34,9 @@ typedef struct tsr_train_job {
     bool compares;           /* on every rank, where the first one has a recorder or a replay */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
+    const uint32_t *state_parts; /* in how many parts ranks hold each; see held.h */
+    void *const *gathered; /* by tensor of the state: where its whole is gathered before a record
+                              or replay looks at it; NULL: none is, or it is whole. On all ranks */
     const tsr_tensor *tracked; /* what a replay compares: the state, then the outputs */
     size_t tracked_count;
     tsr_position position; /* where to go on */

@@ -25,7 +25,8 @@
     "tessera-streams,tessera-keep-entries,"                                                        \
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
-    "tessera-export-deployment-manifest,tessera-local-collectives,tessera-decompose,"              \
+    "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
+    "tessera-decompose,"                                                                           \
     "tessera-fold-transposes,tessera-virtual-ranks,"                                               \
     "canonicalize,cse,tessera-verify,tessera-verify-lowered"
 

@@ -22,8 +22,10 @@ tsr_sr_op tsr_sr_op_of(MlirOperation op);
 tsr_sr_op tsr_sr_op_plain(MlirOperation op);
 /* A checkpoint or a resilience region. */
 bool tsr_sr_is_region(MlirOperation op);
-/* One of those that tessera-virtual-ranks makes. */
+/* One of those that tessera-virtual-ranks or tessera-leaf-shards makes. */
 bool tsr_sr_is_leaf(MlirOperation op);
+/* One that tessera-leaf-shards makes: leaf_part, leaf_all_gather, leaf_assemble. */
+bool tsr_sr_is_leaf_part(MlirOperation op);
 /* The block of a region op; null where the region is empty. */
 MlirBlock tsr_sr_body(MlirOperation op);
 
@@ -41,6 +43,7 @@ bool tsr_sr_policy_read(MlirOperation op, tsr_sr_policy *out_policy);
 #define TSR_SR_BUDGETS "tessera_sr.budgets"
 #define TSR_SR_HINT "tessera_sr.hint"
 #define TSR_SR_HINT_BUDGET "tessera_sr.hint_budget"
+enum { TSR_SR_POSITIONS_MAX = 1024 }; /* of an axis that optimizer state is spread over */
 /* Declared shards: ["parameter or *", "axis", "policy"] again and again; and what was planned
  * (shard.c). */
 #define TSR_SR_SHARDS "tessera_sr.shards"
@@ -74,6 +77,13 @@ bool tsr_sr_check_mesh(MlirOperation module, MlirOperation op, MlirAttribute nam
 #define TSR_SR_VIRTUAL_RANKS "tessera.virtual_ranks"
 /* Virtual ranks of a lowered module: 1 where it names none. */
 uint64_t tsr_sr_virtual_ranks(MlirModule module);
+/* Those that a module which is not lowered yet will have. False, with an error, where what it names
+ * is no number of them. */
+bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count);
+/* Does an axis of the mesh divide the batch? */
+bool tsr_sr_is_batch_axis(MlirStringRef name);
+/* A unit attribute of tessera_sr.leaf_part: what it is a part of is summed whole, on every rank. */
+#define TSR_SR_SUMMED "tessera_sr.summed"
 
 /* Are there segments or a hint? */
 bool tsr_sr_wants_recompute(MlirOperation func);

@@ -259,4 +259,15 @@ def Sr_LeafSumOp : Sr_LeafTakeOp<"leaf_sum", "the sum over leaves, by the binary
 def Sr_LeafGatherOp : Sr_LeafTakeOp<"leaf_gather", "what all leaves have, side by side along dim 0",
     "`[N, ...] -> [N * V, ...]`, in the order of the leaves; every rank has the whole.">;
 
+// Of sharded optimizer state: a tensor of n elements, row-major, has V parts of c = ceil(n / V); leaf i has
+// part i, a vector of c elements. What is behind element n means nothing.
+def Sr_LeafPartOp : Sr_LeafTakeOp<"leaf_part", "the leaf's part of what all leaves have",
+    "Of a tensor, where it lies; of a sum over leaves, what nobody else reads is summed only where it is needed "
+    "(reduce_scatter).">;
+def Sr_LeafAllGatherOp : Sr_LeafTakeOp<"leaf_all_gather", "the tensor whose parts the leaves have, at each",
+    "Every rank has the whole.">;
+def Sr_LeafAssembleOp : Sr_LeafTakeOp<"leaf_assemble",
+    "the tensor whose parts lie at their leaves; nothing is sent",
+    "For tessera.assign: each leaf writes its part, and a rank holds those of its leaves alone.">;
+
 #endif

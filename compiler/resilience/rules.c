@@ -466,6 +466,25 @@ static bool check_leaf_sum(MlirOperation op) {
     return fits || fail_leaf(op);
 }
 
+/* A vector of as many elements as every part of the whole has. */
+static bool check_parts(MlirOperation op, MlirValue whole, MlirValue part) {
+    tsr_type all, one;
+    uint64_t count = 0;
+    bool fits = tsr_value_type(whole, &all) && tsr_value_type(part, &one) &&
+                tsr_type_is_static(&all) && tsr_type_is_static(&one) && all.dtype == one.dtype &&
+                one.shape.rank == 1 && tsr_shape_count(&all.shape, &count) &&
+                one.shape.dims[0] <= count && (one.shape.dims[0] > 0 || count == 0);
+    return fits || fail_leaf(op);
+}
+
+static bool check_leaf_part(MlirOperation op) {
+    return check_parts(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
+}
+
+static bool check_leaf_join(MlirOperation op) {
+    return check_parts(op, tsr_op_result(op, 0), tsr_op_operand(op, 0));
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -504,7 +523,12 @@ tsr_sr_op tsr_sr_op_plain(MlirOperation op) {
 bool tsr_sr_is_leaf(MlirOperation op) {
     tsr_sr_op id = tsr_sr_op_of(op);
     return id == TSR_SR_LEAF || id == TSR_SR_LEAF_ROWS || id == TSR_SR_LEAF_SUM ||
-           id == TSR_SR_LEAF_GATHER;
+           id == TSR_SR_LEAF_GATHER || tsr_sr_is_leaf_part(op);
+}
+
+bool tsr_sr_is_leaf_part(MlirOperation op) {
+    tsr_sr_op id = tsr_sr_op_of(op);
+    return id == TSR_SR_LEAF_PART || id == TSR_SR_LEAF_ALL_GATHER || id == TSR_SR_LEAF_ASSEMBLE;
 }
 
 bool tsr_sr_is_region(MlirOperation op) {

@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-enum { POSITIONS_MAX = 1024, STATES_MAX = 2, AXES_MAX = 64 };
+enum { STATES_MAX = 2, AXES_MAX = 64 };
 
 typedef struct sharder {
     MlirModule module;
@@ -101,7 +101,7 @@ static bool axis_size(sharder *s, MlirOperation op, const char *axis, uint64_t *
     MlirAttribute one = {NULL};
     if (!mlirAttributeIsNull(mesh)) one = mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis));
     if (!mlirAttributeIsNull(one) && tsr_attr_i64(one, &size) && size >= 1 &&
-        size <= POSITIONS_MAX) {
+        size <= TSR_SR_POSITIONS_MAX) {
         *out_size = (uint64_t)size;
         return true;
     }
@@ -109,7 +109,7 @@ static bool axis_size(sharder *s, MlirOperation op, const char *axis, uint64_t *
         mlirOperationGetLocation(op), TSR_DIAG_SR_MESH,
         "optimizer state is spread over axis '%s', but the module's tessera.mesh gives it "
         "no size from 1 to %d",
-        axis, POSITIONS_MAX);
+        axis, TSR_SR_POSITIONS_MAX);
     return false;
 }
 
@@ -191,12 +191,12 @@ static void count_bytes(sharder *s, const declared *d, uint64_t bytes, uint64_t 
 
 /* What reads the parameter so far reads what is gathered from its slices. */
 static void gather_before_use(sharder *s, MlirOperation param, const declared *d) {
-    MlirValue slices[POSITIONS_MAX], whole = tsr_op_result(param, 0);
+    MlirValue slices[TSR_SR_POSITIONS_MAX], whole = tsr_op_result(param, 0);
     tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(param));
     tsr_type type = tsr_type_of(whole);
     uint64_t count = 0;
     size_t made = 0;
-    MlirOperation except[POSITIONS_MAX];
+    MlirOperation except[TSR_SR_POSITIONS_MAX];
     tsr_shape_count(&type.shape, &count);
     for (uint64_t i = 0; i < d->positions; i++) {
         range r = range_of(count, d->positions, i);

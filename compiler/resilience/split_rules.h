@@ -15,6 +15,7 @@
 enum {
     TSR_SPLIT_WHOLE = -1, /* or the dim that is split */
     TSR_SPLIT_PARTIAL = -2,
+    TSR_SPLIT_OWN = -3, /* a leaf's part of a tensor; no rule sees one */
     TSR_SPLIT_PARTS_MAX = 4096,
 };
 

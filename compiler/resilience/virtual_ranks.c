@@ -52,7 +52,7 @@ uint64_t tsr_sr_virtual_ranks(MlirModule module) {
     return count > 0 ? (uint64_t)count : 1;
 }
 
-static bool is_batch_axis(MlirStringRef name) {
+bool tsr_sr_is_batch_axis(MlirStringRef name) {
     return tsr_ref_is(name, "data") || tsr_ref_is(name, "dp") || tsr_ref_is(name, "batch");
 }
 
@@ -63,7 +63,7 @@ static bool fail_mesh(MlirOperation op, const char *what, int64_t has) {
 }
 
 /* As named, else the product of the batch axes of the mesh. */
-static bool find_parts(MlirModule module, uint64_t *out_parts) {
+bool tsr_sr_find_virtual_ranks(MlirModule module, uint64_t *out_count) {
     MlirOperation op = mlirModuleGetOperation(module);
     MlirAttribute mesh = tsr_op_attr(op, "tessera.mesh");
     int64_t parts = 1, size = 0;
@@ -72,7 +72,7 @@ static bool find_parts(MlirModule module, uint64_t *out_parts) {
     } else if (!mlirAttributeIsNull(mesh) && mlirAttributeIsADictionary(mesh)) {
         for (intptr_t i = 0; i < mlirDictionaryAttrGetNumElements(mesh); i++) {
             MlirNamedAttribute axis = mlirDictionaryAttrGetElement(mesh, i);
-            if (!is_batch_axis(mlirIdentifierStr(axis.name))) continue;
+            if (!tsr_sr_is_batch_axis(mlirIdentifierStr(axis.name))) continue;
             if (!tsr_attr_i64(axis.attribute, &size) || size < 1 || size > TSR_SPLIT_PARTS_MAX)
                 return fail_mesh(op, "a batch axis of tessera.mesh", size);
             parts *= size;
@@ -81,7 +81,7 @@ static bool find_parts(MlirModule module, uint64_t *out_parts) {
     }
     if (parts < 1 || parts > TSR_SPLIT_PARTS_MAX)
         return fail_mesh(op, "the number of virtual ranks", parts);
-    *out_parts = (uint64_t)parts;
+    *out_count = (uint64_t)parts;
     return true;
 }
 
@@ -290,6 +290,34 @@ static bool reduce_in_two(splitter *s, MlirOperation op) {
     return true;
 }
 
+/* Does it work on a leaf's parts of tensors (leaf_shards.c)? */
+static bool is_of_parts(splitter *s, MlirOperation op) {
+    bool is = tsr_sr_is_leaf_part(op);
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        is = is || spread_of(s, tsr_op_operand(op, i))->state == TSR_SPLIT_OWN;
+    return is;
+}
+
+/* Its types are those of parts already; what is whole beside them are scalars. */
+static bool keep_parts(splitter *s, MlirOperation op) {
+    const tsr_op_row *row = tsr_op_row_find(op);
+    bool joins = tsr_sr_is_leaf_part(op) && !tsr_op_is(op, "tessera_sr.leaf_part");
+    if (!tsr_sr_is_leaf_part(op) && (!row || row->op_class != TSR_CLASS_MAP)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
+                       "%s: cannot be run on a leaf's part of a tensor", tsr_op_name(op));
+        return false;
+    }
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue operand = tsr_op_operand(op, i);
+        if (spread_of(s, operand)->state != TSR_SPLIT_OWN)
+            mlirOperationSetOperand(op, (intptr_t)i, whole_of(s, operand));
+    }
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        spread_add(s, tsr_op_result(op, i), joins ? TSR_SPLIT_WHOLE : TSR_SPLIT_OWN,
+                   tsr_op_result(op, i));
+    return true;
+}
+
 static void split_op(splitter *s, MlirOperation op) {
     tsr_split split = read_op(s, op);
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
@@ -375,7 +403,10 @@ static bool split_entry(splitter *s) {
         if (!split_argument(s, (size_t)i)) return false;
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
         next = mlirOperationGetNextInBlock(op);
-        split_op(s, op);
+        if (!is_of_parts(s, op))
+            split_op(s, op);
+        else if (!keep_parts(s, op))
+            return false;
     }
     while (s->replaced_count > 0) mlirOperationDestroy(s->replaced[--s->replaced_count]);
     return true;
@@ -389,7 +420,7 @@ static bool is_training(MlirOperation func) {
 
 static bool is_split(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_sr_is_leaf(op)) return true;
+        if (tsr_sr_is_leaf(op) && !tsr_sr_is_leaf_part(op)) return true;
     }
     return false;
 }
@@ -428,7 +459,7 @@ static bool check_tensors(MlirOperation func) {
 bool tsr_pass_virtual_ranks(MlirModule module) {
     uint64_t parts = 1;
     bool done = true, trains = false;
-    if (!find_parts(module, &parts)) return false;
+    if (!tsr_sr_find_virtual_ranks(module, &parts)) return false;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (parts == 1 || !is_training(func)) continue;
         trains = true;

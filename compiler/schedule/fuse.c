@@ -60,6 +60,8 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
     case TSR_CLASS_ALONE:
     case TSR_CLASS_BARRIER:
     case TSR_CLASS_COLLECTIVE:
+    case TSR_CLASS_TAKE:
+    case TSR_CLASS_JOIN:
         return TSR_FUSE_ALONE;
     case TSR_CLASS_CONSTANT:
         return tsr_attr_splat(tsr_op_attr(op, "value"), &ignored) ? TSR_FUSE_SPLAT
@@ -92,6 +94,15 @@ static TSR_RESULT find_planned(fuser *f, entry *e, MlirOperation op, uint32_t *o
     return TSR_SUCCESS;
 }
 
+static bool is_barrier(const tsr_op_row *row) { return row && row->op_class == TSR_CLASS_BARRIER; }
+
+static bool is_collective(const tsr_op_row *row) {
+    return row && (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_TAKE ||
+                   row->op_class == TSR_CLASS_JOIN);
+}
+
+static bool is_no_kernel(const tsr_op_row *row) { return is_barrier(row) || is_collective(row); }
+
 static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op,
                            const tsr_op_row *row) {
     tsr_fuse_node node = {.kind = row ? kind_of(row, op) : TSR_FUSE_SOURCE,
@@ -118,9 +129,10 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
             TSR_ASSERT(operands[i] < e->node_count);
             node.leaf = node.leaf || e->nodes[operands[i]].leaf;
         }
-        if (row->op_class == TSR_CLASS_COLLECTIVE) node.leaf = false;
-        if (row->op_class != TSR_CLASS_COLLECTIVE && row->op_class != TSR_CLASS_BARRIER)
-            TRY(&f->ctx, find_planned(f, e, op, &node.planned));
+        if (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_JOIN)
+            node.leaf = false;
+        node.leaf = node.leaf || row->op_class == TSR_CLASS_TAKE;
+        if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
         tsr_rows_note(op, &node);
@@ -151,14 +163,6 @@ static TSR_RESULT add_parts(fuser *f, entry *e, MlirOperation op) {
     }
     return TSR_SUCCESS;
 }
-
-static bool is_barrier(const tsr_op_row *row) { return row && row->op_class == TSR_CLASS_BARRIER; }
-
-static bool is_collective(const tsr_op_row *row) {
-    return row && row->op_class == TSR_CLASS_COLLECTIVE;
-}
-
-static bool is_no_kernel(const tsr_op_row *row) { return is_barrier(row) || is_collective(row); }
 
 static bool is_sink(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);

@@ -24,6 +24,8 @@ typedef enum tsr_op_class {
     TSR_CLASS_VIEW,
     TSR_CLASS_LEAF,
     TSR_CLASS_COLLECTIVE,
+    TSR_CLASS_TAKE,
+    TSR_CLASS_JOIN,
     TSR_CLASS_SINK,
 } tsr_op_class;
 

@@ -127,6 +127,17 @@ def Target_TensorOp : Target_Place<"tensor"> {
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
+def Target_TensorPartOp : Target_Place<"tensor_part"> {
+  let summary = "a leaf's part of a tensor: a vector of ceil(n / V) of its n elements";
+  let description = [{
+    Leaf i has those from i * ceil(n / V) on; what is behind element n means nothing. A tensor of which a program
+    has parts alone is held by a rank as far as its leaves have it. Commands of loops read and write it, and an
+    all_gather reads it.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let assemblyFormat = "$name attr-dict `:` type($result)";
+}
+
 def Target_InputOp : Target_Place<"input"> {
   let summary = "an input of the entry, by its index";
   let description = [{
@@ -250,13 +261,15 @@ def Target_CollectiveOp : Target_Op<"collective", [HasParent<"FuncOp">]> {
     `tessera_target.collective "all_gather" %all, %mine over "dp" ranks 4 : memref<16xf32>, memref<4xf32>`
 
     Among the positions of an axis, `ranks` of them: the leaves of the virtual ranks, whatever the number of
-    processes. Each leaf's own buffer is a leaf_alloc. A sum_alloc that a collective takes is exchanged by it
-    alone, and nothing else reads it. Of one position every collective is a copy, of any buffers.
+    processes. Each leaf's own buffer is a leaf_alloc. A sum_alloc that a collective but slice takes is exchanged by
+    it alone, and nothing else reads it. Of one position every collective is a copy, of any buffers.
 
     all_reduce      any buffer <- a sum_alloc: the sum of all
     broadcast       any buffer <- a leaf_alloc: that of leaf 0
-    all_gather      any buffer <- a leaf_alloc: the parts of all, side by side
+    all_gather      any buffer <- a leaf_alloc, or a tensor_part, which may be of that buffer: the parts of all,
+                    side by side
     reduce_scatter  a leaf_alloc <- a sum_alloc: a part of the sum of all
+    slice           a leaf_alloc <- any buffer: a part of it; nothing is sent
     all_to_all      a leaf_alloc <- a leaf_alloc: part p of leaf q goes to place q of leaf p
 
     Both have one type; but a part is the whole's dim 0 divided by `ranks`, or a vector of ceil(n / ranks)

@@ -419,7 +419,10 @@ bool tsr_view_streams(const tsr_view *view, const tsr_space *space, uint32_t lan
         return false;
     for (int64_t d = 0; d < last; d++)
         if (space->dims[d] > 1 && view->strides[d] * size % TSR_BUFFER_ALIGN_BYTES) return false;
-    return tsr_space_count(space) * size >= BYTES_MIN && lanes * size % TSR_BUFFER_ALIGN_BYTES == 0;
+    /* Parts of a tensor that lie side by side are aligned where their size is. */
+    int64_t bytes = tsr_space_count(space) * size;
+    return bytes >= BYTES_MIN && bytes % TSR_BUFFER_ALIGN_BYTES == 0 &&
+           lanes * size % TSR_BUFFER_ALIGN_BYTES == 0;
 }
 
 void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_point *point) {

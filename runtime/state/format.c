@@ -127,6 +127,11 @@ static size_t next_by_name(const tsr_tensor *tensors, size_t count, const char *
 }
 
 tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
+    return tsr_state_hash_digests(tensors, NULL, tensor_count);
+}
+
+tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *digests,
+                                  size_t tensor_count) {
     const tsr_tensor *batch[SORT_BATCH];
     const char *after = NULL;
     tsr_hasher hasher;
@@ -138,7 +143,8 @@ tsr_digest tsr_state_hash(const tsr_tensor *tensors, size_t tensor_count) {
             const tsr_tensor *tensor = batch[i];
             uint64_t size = 0;
             TSR_ASSERT(tsr_shape_size(&tensor->shape, tensor->dtype, &size));
-            tsr_digest digest = tsr_hash_tree(tensor->data, (size_t)size);
+            tsr_digest digest =
+                digests ? digests[tensor - tensors] : tsr_hash_tree(tensor->data, (size_t)size);
             state_hash_add(&hasher, tensor->name, tensor->dtype, &tensor->shape, &digest);
         }
         after = batch[count - 1]->name;

@@ -77,5 +77,8 @@ func.func @leaves(%x: tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<4x4xf32>, ten
   %rows = tessera_sr.leaf_rows %x : tensor<8x4xf32> -> tensor<4x4xf32>
   %sum = tessera_sr.leaf_sum %rows : tensor<4x4xf32> -> tensor<4x4xf32>
   %all = tessera_sr.leaf_gather %rows : tensor<4x4xf32> -> tensor<8x4xf32>
+  %part = tessera_sr.leaf_part %sum {tessera_sr.summed} : tensor<4x4xf32> -> tensor<8xf32>
+  %whole = tessera_sr.leaf_all_gather %part : tensor<8xf32> -> tensor<4x4xf32>
+  %kept = tessera_sr.leaf_assemble %part : tensor<8xf32> -> tensor<4x4xf32>
   return %all, %sum, %number : tensor<8x4xf32>, tensor<4x4xf32>, tensor<i64>
 }

@@ -329,6 +329,48 @@ static void append_collectives(maker *m, tsr_program_entry *out) {
     out->command_count += 2;
 }
 
+/* Behind it all: a tensor's part is written by each leaf, and made whole. */
+static void append_parts(maker *m, const tsr_config *config, tsr_program_entry *out) {
+    uint32_t tensor = below(m, (uint32_t)config->tensor_count), first = out->buffer_count;
+    const tsr_config_tensor *of = &config->tensors[tensor];
+    uint64_t count = 0;
+    if (of->role == TSR_ROLE_CONSTANT || !tsr_shape_count(&of->shape, &count)) return;
+    tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, first + 2u);
+    tsr_program_command *commands = TSR_NEW(m->arena, tsr_program_command, out->command_count + 3u);
+    uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 3);
+    memcpy(buffers, out->buffers, first * sizeof *buffers);
+    memcpy(commands, out->commands, out->command_count * sizeof *commands);
+    buffers[first] =
+        (tsr_program_buffer){.space = TSR_SPACE_PART,
+                             .index = tensor,
+                             .dtype = of->dtype,
+                             .shape = {1, {tsr_collective_part(count, config->virtual_ranks)}},
+                             .name = ""};
+    buffers[first + 1] = (tsr_program_buffer){.space = TSR_SPACE_TENSOR,
+                                              .index = tensor,
+                                              .dtype = of->dtype,
+                                              .shape = of->shape,
+                                              .name = ""};
+    arguments[0] = arguments[2] = first;
+    arguments[1] = first + 1;
+    const tsr_program_command made[] = {{.opcode = TSR_OP_EACH_LEAF, .grid = 1, .location = ""},
+                                        {.opcode = TSR_OP_LAUNCH,
+                                         .grid = 1,
+                                         .argument_count = 1,
+                                         .arguments = arguments,
+                                         .location = ""},
+                                        {.opcode = TSR_OP_COLLECTIVE,
+                                         .kernel = TSR_COLLECTIVE_ALL_GATHER,
+                                         .argument_count = 2,
+                                         .arguments = arguments + 1,
+                                         .location = ""}};
+    memcpy(commands + out->command_count, made, sizeof made);
+    out->buffers = buffers;
+    out->commands = commands;
+    out->buffer_count += 2;
+    out->command_count += 3;
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -348,6 +390,8 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
         if (!has_leaves(config, &config->entries[i]) || !below(&m, 2)) continue;
         append_loop(&m, program.kernel_count, config, &program.entries[i]);
         if (below(&m, 2)) append_collectives(&m, &program.entries[i]);
+        if (below(&m, 2) && config->tensor_count && !program.entries[i].region_count)
+            append_parts(&m, config, &program.entries[i]);
     }
     return program;
 }

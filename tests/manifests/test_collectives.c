@@ -68,13 +68,13 @@ Test(collectives, only_programs_with_them_are_of_version_5) {
 }
 
 Test(collectives, each_is_found_by_its_name_and_number) {
-    for (uint32_t i = 1; i <= 5; i++) {
+    for (uint32_t i = 1; i <= 6; i++) {
         const tsr_collective_row *row = tsr_collective_get(i);
         cr_assert(row && row->kind == (tsr_collective_kind)i);
         cr_expect_eq(tsr_collective_find(row->name), row);
     }
     cr_expect_null(tsr_collective_get(0));
-    cr_expect_null(tsr_collective_get(6));
+    cr_expect_null(tsr_collective_get(7));
     cr_expect_null(tsr_collective_find("gossip"));
 }
 
@@ -90,8 +90,8 @@ Test(collectives, parts_cover_the_whole) {
 Test(collectives, bad_ones_are_refused) {
     REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");
     REFUSED(e.commands[LOOP].grid = 3, "commands[3]: collective: expected outside of loops");
-    REFUSED(e.commands[SCATTER].kernel = 0, "collective: expected one of 1 ... 5, got 0");
-    REFUSED(e.commands[SCATTER].kernel = 6, "collective: expected one of 1 ... 5, got 6");
+    REFUSED(e.commands[SCATTER].kernel = 0, "collective: expected one of 1 ... 6, got 0");
+    REFUSED(e.commands[SCATTER].kernel = 7, "collective: expected one of 1 ... 6, got 7");
     REFUSED(e.commands[SCATTER].grid = 1, "reduce_scatter: expected grid and written_from 0");
     REFUSED(e.commands[SCATTER].written_from = 1, "reduce_scatter: expected grid and written_from");
     REFUSED(e.commands[SCATTER].argument_count = 1, "collective: expected 2 arguments, got 1");

@@ -320,15 +320,15 @@ Test(program, magic_and_version) {
     tsr_ctx ctx = {0};
     make_example(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    ((char *)bytes)[8] = 6;
+    ((char *)bytes)[8] = 7;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 5, got 6; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 6, got 7; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 5, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 6, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));
@@ -406,8 +406,8 @@ Test(program, kernels_and_entries_are_checked) {
 }
 
 Test(program, buffers_are_checked) {
-    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 5 or 16 ... 18, got 0");
-    REFUSED(buffers[0].space = 6, AT_BUFFER(0) "space: expected 1 ... 5 or 16 ... 18, got 6");
+    REFUSED(buffers[0].space = 0, AT_BUFFER(0) "space: expected 1 ... 5 or 16 ... 19, got 0");
+    REFUSED(buffers[0].space = 6, AT_BUFFER(0) "space: expected 1 ... 5 or 16 ... 19, got 6");
     REFUSED(buffers[0].space = 16,
             AT_BUFFER(0) "space: expected one of an entry without leaves, got 16");
     REFUSED(buffers[1].index = 2, AT_BUFFER(1) "index: expected less than 2, got 2");

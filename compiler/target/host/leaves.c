@@ -2,7 +2,7 @@
  *
  * Each op gets a turn: 2 s for what runs once before loop s, 2 s + 1 for what runs in it. A leaf
  * launch runs in the loop of its latest operand, or in the one before which that is there; what a
- * loop's collectives make is there before the next one.
+ * loop's collectives make is there before the next one. Parts are taken and joined between loops.
  */
 #include "compiler/target/host/leaves.h"
 
@@ -11,6 +11,7 @@
 typedef struct timing {
     bool leaf;
     uint32_t stage; /* the loop it is made in; else the first one that can read it */
+    bool ready;     /* of a leaf: there before that loop */
 } timing;
 
 typedef struct turns {
@@ -20,7 +21,7 @@ typedef struct turns {
     tsr_value_map numbers;
     timing *timings;
     uint32_t count;
-    MlirOperation *ops; /* calls and collectives */
+    MlirOperation *ops; /* calls, collectives, parts taken and joined */
     uint32_t *turn;
     uint32_t op_count, turn_max;
 } turns;
@@ -33,7 +34,8 @@ static tsr_op_class class_of(MlirOperation op) {
 static bool has_leaves(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         tsr_op_class found = class_of(op);
-        if (found == TSR_CLASS_LEAF || found == TSR_CLASS_COLLECTIVE) return true;
+        if (found == TSR_CLASS_LEAF || found == TSR_CLASS_COLLECTIVE || found == TSR_CLASS_TAKE)
+            return true;
     }
     return false;
 }
@@ -59,30 +61,47 @@ static TSR_RESULT set_timing(turns *t, MlirValue value, timing is) {
     return TSR_SUCCESS;
 }
 
+/* The latest of the operands'. */
+static TSR_RESULT read_operands(turns *t, MlirOperation op, timing *out_latest) {
+    timing latest = {.ready = true};
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        uint32_t number = tsr_value_map_get(&t->numbers, tsr_op_operand(op, i));
+        if (number == UINT32_MAX)
+            FAIL(t->ctx, TSR_INTERNAL, "@%s: unknown value", tsr_op_symbol(t->func));
+        const timing *is = &t->timings[number];
+        latest.leaf = latest.leaf || is->leaf;
+        if (is->stage > latest.stage) latest = (timing){latest.leaf, is->stage, true};
+        if (is->stage == latest.stage) latest.ready = latest.ready && (!is->leaf || is->ready);
+    }
+    *out_latest = latest;
+    return TSR_SUCCESS;
+}
+
+static void add_turn(turns *t, MlirOperation op, uint32_t turn) {
+    t->ops[t->op_count] = op;
+    t->turn[t->op_count++] = turn;
+    if (turn > t->turn_max) t->turn_max = turn;
+}
+
 static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_op_is(op, "tessera.reshape"))
         FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with leaves; expected a kernel",
              tsr_op_symbol(t->func));
-    timing made = {.leaf = is == TSR_CLASS_LEAF};
-    bool runs = tsr_op_is(op, "tsched.call") || is == TSR_CLASS_COLLECTIVE;
-    for (size_t i = 0; i < tsr_op_operand_count(op) && is != TSR_CLASS_LEAF; i++) {
-        uint32_t number = tsr_value_map_get(&t->numbers, tsr_op_operand(op, i));
-        if (number == UINT32_MAX)
-            FAIL(t->ctx, TSR_INTERNAL, "@%s: unknown value", tsr_op_symbol(t->func));
-        made.leaf = made.leaf || t->timings[number].leaf;
-        if (t->timings[number].stage > made.stage) made.stage = t->timings[number].stage;
-    }
-    if (!runs && is != TSR_CLASS_LEAF && made.leaf)
+    timing made = {.leaf = true, .ready = true};
+    bool sums = is == TSR_CLASS_COLLECTIVE;
+    if (is != TSR_CLASS_LEAF) TRY(t->ctx, read_operands(t, op, &made));
+    if (tsr_op_is(op, "tsched.call") || sums) {
+        add_turn(t, op, 2 * made.stage + (made.leaf || sums));
+        made.ready = false;
+        if (sums) made = (timing){.stage = made.stage + 1};
+    } else if (is == TSR_CLASS_TAKE || is == TSR_CLASS_JOIN) {
+        uint32_t stage = made.stage + !made.ready; /* before this loop */
+        add_turn(t, op, 2 * stage);
+        made = (timing){.leaf = is == TSR_CLASS_TAKE, .stage = stage, .ready = true};
+    } else if (is != TSR_CLASS_LEAF && made.leaf)
         FAIL(t->ctx, TSR_COMPILE, "@%s: %s of a value that differs between leaves",
              tsr_op_symbol(t->func), tsr_op_name(op));
-    if (runs) {
-        uint32_t turn = 2 * made.stage + (made.leaf || is == TSR_CLASS_COLLECTIVE);
-        t->ops[t->op_count] = op;
-        t->turn[t->op_count++] = turn;
-        if (turn > t->turn_max) t->turn_max = turn;
-    }
-    if (is == TSR_CLASS_COLLECTIVE) made = (timing){.stage = made.stage + 1};
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         TRY(t->ctx, set_timing(t, tsr_op_result(op, i), made));
     return TSR_SUCCESS;

@@ -15,7 +15,7 @@
 
 /* ---- collect ---- */
 
-static TSR_RESULT value_add(planner *p, MlirValue mlir, value item, uint32_t *out_number) {
+tsr_result tsr_planner_add_value(planner *p, MlirValue mlir, value item, uint32_t *out_number) {
     tsr_type type;
     if (!tsr_value_type(mlir, &type) || !tsr_type_is_static(&type))
         FAIL(p->ctx, TSR_INTERNAL, "@%s holds a value without static type", p->entry->name);
@@ -33,7 +33,7 @@ static TSR_RESULT value_add(planner *p, MlirValue mlir, value item, uint32_t *ou
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT find_tensor(const planner *p, const char *name, uint32_t *out_index) {
+tsr_result tsr_planner_find_tensor(const planner *p, const char *name, uint32_t *out_index) {
     const tsr_config_tensor *tensor = name ? tsr_config_find_tensor(p->config, name) : NULL;
     if (!tensor)
         FAIL(p->ctx, TSR_INTERNAL, "@%s uses tensor '%s', which is not in the config",
@@ -44,7 +44,7 @@ static TSR_RESULT find_tensor(const planner *p, const char *name, uint32_t *out_
 
 static TSR_RESULT collect_tensor(planner *p, MlirOperation op, const char *name) {
     uint32_t tensor = 0, number = 0;
-    TRY(p->ctx, find_tensor(p, name, &tensor));
+    TRY(p->ctx, tsr_planner_find_tensor(p, name, &tensor));
     if (p->tensor_value[tensor] != NONE) {
         /* Read twice: one value. */
         if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, 0),
@@ -52,10 +52,10 @@ static TSR_RESULT collect_tensor(planner *p, MlirOperation op, const char *name)
             FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
         return TSR_SUCCESS;
     }
-    TRY(p->ctx,
-        value_add(p, tsr_op_result(op, 0),
-                  (value){.buffer = {.space = TSR_SPACE_TENSOR, .index = tensor}, .maker = NONE},
-                  &number));
+    TRY(p->ctx, tsr_planner_add_value(
+                    p, tsr_op_result(op, 0),
+                    (value){.buffer = {.space = TSR_SPACE_TENSOR, .index = tensor}, .maker = NONE},
+                    &number));
     p->tensor_value[tensor] = number;
     return TSR_SUCCESS;
 }
@@ -64,7 +64,7 @@ static TSR_RESULT collect_tensor(planner *p, MlirOperation op, const char *name)
 static TSR_RESULT collect_filled(planner *p, MlirOperation op, tsr_port_source source) {
     for (uint32_t i = 0; i < p->entry->input_count; i++)
         if (p->entry->inputs[i].source == source)
-            return value_add(
+            return tsr_planner_add_value(
                 p, tsr_op_result(op, 0),
                 (value){.buffer = {.space = TSR_SPACE_INPUT, .index = i}, .maker = NONE}, NULL);
     FAIL(p->ctx, TSR_INTERNAL, "@%s reads the %s, but has no input for it", p->entry->name,
@@ -124,25 +124,25 @@ static TSR_RESULT collect_mark(planner *p, MlirOperation op) {
                 FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
             continue;
         }
-        TRY(p->ctx, value_add(p, tsr_op_result(op, i),
-                              (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
-                                      .maker = p->launch_count,
-                                      .imported = true,
-                                      .first_end = p->launch_count + 1},
-                              NULL));
+        TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, i),
+                                          (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
+                                                  .maker = p->launch_count,
+                                                  .imported = true,
+                                                  .first_end = p->launch_count + 1},
+                                          NULL));
     }
     if (tsr_op_is(op, "tessera_sr.leave")) p->left = p->launch_count;
     return TSR_SUCCESS;
 }
 
 /* The next launch; launches of a loop stand together. */
-static TSR_RESULT launch_add(planner *p, MlirOperation op, launch_kind kind, const char *callee,
-                             launch **out_launch) {
+tsr_result tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind,
+                                  const char *callee, launch **out_launch) {
     launch *l = &p->launches[p->launch_count++];
     int64_t number = 0;
     *l = (launch){.kind = kind, .call = op, .loop = NONE};
     if (callee) l->kernel = tsr_module_find(p->module, callee);
-    if (kind != KIND_GATHER && !tsr_op_is(l->kernel, "tessera_target.kernel"))
+    if ((kind == KIND_LAUNCH || kind == KIND_SUM) && !tsr_op_is(l->kernel, "tessera_target.kernel"))
         FAIL(p->ctx, TSR_INTERNAL, "@%s calls '%s', which is no kernel", p->entry->name,
              callee ? callee : "");
     *out_launch = l;
@@ -159,7 +159,7 @@ static TSR_RESULT collect_rows(planner *p, MlirOperation op) {
     MlirValue argument = tsr_op_operand(op, 0);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(tsr_op_body(p->func)); i++)
         if (mlirValueEqual(mlirBlockGetArgument(tsr_op_body(p->func), i), argument))
-            return value_add(
+            return tsr_planner_add_value(
                 p, tsr_op_result(op, 0),
                 (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i}, .maker = NONE},
                 NULL);
@@ -170,23 +170,24 @@ static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
     bool sums = tsr_op_is(op, "tessera_sr.leaf_sum");
     value *operand = NULL;
     launch *l = NULL;
-    TRY(p->ctx, launch_add(p, op, sums ? KIND_SUM : KIND_GATHER,
-                           sums ? tsr_op_string(op, "combine") : NULL, &l));
+    TRY(p->ctx, tsr_planner_add_launch(p, op, sums ? KIND_SUM : KIND_GATHER,
+                                       sums ? tsr_op_string(op, "combine") : NULL, &l));
     if (l->loop == NONE)
         FAIL(p->ctx, TSR_INTERNAL, "@%s: %s outside of a loop", p->entry->name, tsr_op_name(op));
     TRY(p->ctx, value_find(p, tsr_op_operand(op, 0), &operand));
     operand->first_end = p->launch_count;
-    return value_add(p, tsr_op_result(op, 0),
-                     (value){.buffer = {.space = sums ? TSR_SPACE_SUMS : TSR_SPACE_WORKSPACE},
-                             .maker = p->launch_count - 1,
-                             .first_end = p->launch_count},
-                     NULL);
+    return tsr_planner_add_value(
+        p, tsr_op_result(op, 0),
+        (value){.buffer = {.space = sums ? TSR_SPACE_SUMS : TSR_SPACE_WORKSPACE},
+                .maker = p->launch_count - 1,
+                .first_end = p->launch_count},
+        NULL);
 }
 
 static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     launch *l = NULL;
-    TRY(p->ctx, launch_add(p, call, KIND_LAUNCH, callee ? callee : "", &l));
+    TRY(p->ctx, tsr_planner_add_launch(p, call, KIND_LAUNCH, callee ? callee : "", &l));
     uint32_t index = p->launch_count - 1;
     size_t arguments = tsr_op_operand_count(call) + tsr_op_result_count(call);
     if (arguments > TSR_PROGRAM_ARGUMENTS_MAX)
@@ -201,9 +202,9 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     tsr_program_buffer buffer = {.space = TSR_SPACE_WORKSPACE};
     if (tsr_op_has(l->kernel, "prepares")) TRY(p->ctx, find_prepared(p, l, &buffer));
     for (size_t i = 0; i < tsr_op_result_count(call); i++)
-        TRY(p->ctx,
-            value_add(p, tsr_op_result(call, i),
-                      (value){.buffer = buffer, .maker = index, .first_end = index + 1}, NULL));
+        TRY(p->ctx, tsr_planner_add_value(
+                        p, tsr_op_result(call, i),
+                        (value){.buffer = buffer, .maker = index, .first_end = index + 1}, NULL));
     return TSR_SUCCESS;
 }
 
@@ -225,10 +226,10 @@ static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     if (root == NONE || p->values[root].maker == NONE || p->values[root].imported)
         FAIL(p->ctx, TSR_INTERNAL, "@%s: a view of what no kernel made", p->entry->name);
     if (p->values[root].view_of != NONE) root = p->values[root].view_of;
-    TRY(p->ctx,
-        value_add(p, tsr_op_result(op, 0),
-                  (value){.buffer = {.space = TSR_SPACE_WORKSPACE}, .maker = p->values[root].maker},
-                  &number));
+    TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, 0),
+                                      (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
+                                              .maker = p->values[root].maker},
+                                      &number));
     p->values[number].view_of = root;
     p->values[root].viewed = true;
     return TSR_SUCCESS;
@@ -239,11 +240,11 @@ static TSR_RESULT collect(planner *p) {
     p->at = mlirOperationGetLocation(p->func);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!tsr_program_splits(p->config, p->entry, &p->entry->inputs[i]))
-            TRY(p->ctx,
-                value_add(p, mlirBlockGetArgument(block, i),
-                          (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
-                                  .maker = NONE},
-                          NULL));
+            TRY(p->ctx, tsr_planner_add_value(
+                            p, mlirBlockGetArgument(block, i),
+                            (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
+                                    .maker = NONE},
+                            NULL));
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
@@ -259,11 +260,17 @@ static TSR_RESULT collect(planner *p) {
             TRY(p->ctx, collect_rows(p, op));
         else if (tsr_op_is(op, "tessera_sr.leaf"))
             TRY(p->ctx,
-                value_add(p, tsr_op_result(op, 0),
-                          (value){.buffer = {.space = TSR_SPACE_LEAF_NUMBER}, .maker = NONE},
-                          NULL));
+                tsr_planner_add_value(
+                    p, tsr_op_result(op, 0),
+                    (value){.buffer = {.space = TSR_SPACE_LEAF_NUMBER}, .maker = NONE}, NULL));
         else if (row && row->op_class == TSR_CLASS_COLLECTIVE)
             TRY(p->ctx, collect_collective(p, op));
+        else if (row && row->op_class == TSR_CLASS_TAKE)
+            TRY(p->ctx, tsr_planner_collect_part(p, op));
+        else if (row && row->op_class == TSR_CLASS_JOIN)
+            TRY(p->ctx, tsr_planner_collect_join(p, op));
+        else if (tsr_planner_reads_parts_alone(op))
+            continue;
         else if (row && row->op_class == TSR_CLASS_SOURCE)
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, "name")));
         else if (row && row->op_class == TSR_CLASS_CONSTANT)
@@ -324,7 +331,7 @@ static void share_lives(planner *p) {
 /* ---- bind ---- */
 
 /* May the launch write a result over its operand `operand`? Both have one type. */
-static bool overwrites_safely(const launch *l, size_t operand) {
+bool tsr_planner_overwrites(const launch *l, size_t operand) {
     int64_t inputs[TSR_PROGRAM_ARGUMENTS_MAX];
     size_t count = 0;
     tsr_op_i64s(l->kernel, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, inputs, &count);
@@ -348,7 +355,7 @@ static bool in_place(const planner *p, const value *v) {
         return false;
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        if (&p->values[operand] == old && !overwrites_safely(l, i)) return false;
+        if (&p->values[operand] == old && !tsr_planner_overwrites(l, i)) return false;
     }
     return true;
 }
@@ -386,7 +393,8 @@ static TSR_RESULT read_sinks(planner *p) {
             value *v = NULL;
             uint32_t tensor = NONE;
             TRY(p->ctx, value_find(p, tsr_op_operand(op, i), &v));
-            if (assign) TRY(p->ctx, find_tensor(p, tsr_op_string(op, "target"), &tensor));
+            if (assign)
+                TRY(p->ctx, tsr_planner_find_tensor(p, tsr_op_string(op, "target"), &tensor));
             bool itself = assign && p->tensor_value[tensor] != NONE &&
                           v == &p->values[p->tensor_value[tensor]];
             if (v->maker == NONE && !itself) v->read_at_end = true;
@@ -436,7 +444,7 @@ static TSR_RESULT plan_copies(planner *p) {
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
         uint32_t tensor = NONE;
         if (!tsr_op_is(op, "tessera.assign")) continue;
-        TRY(p->ctx, find_tensor(p, tsr_op_string(op, "target"), &tensor));
+        TRY(p->ctx, tsr_planner_find_tensor(p, tsr_op_string(op, "target"), &tensor));
         uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
         if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
         if (p->values[from].maker == NONE && p->values[from].buffer.space == TSR_SPACE_TENSOR) {
@@ -476,7 +484,7 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
         if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
             !same_type(&other->buffer, &v->buffer) || is_viewed_by(p, l, operand))
             continue;
-        if (overwrites_safely(l, i)) indices[count++] = other->plan_index;
+        if (tsr_planner_overwrites(l, i)) indices[count++] = other->plan_index;
     }
     wanted->replace = indices;
     wanted->replace_count = count;
@@ -521,6 +529,7 @@ static const struct {
     [TSR_SPACE_OUTPUT] = {"tessera_target.output", "index"},
     [TSR_SPACE_WORKSPACE] = {"tessera_target.alloc", "offset"},
     [TSR_SPACE_PREPARED] = {"tessera_target.prepared", "index"},
+    [TSR_SPACE_PART] = {"tessera_target.tensor_part", "name"},
     [TSR_SPACE_LEAF] = {"tessera_target.leaf_alloc", "offset"},
     [TSR_SPACE_SUMS] = {"tessera_target.sum_alloc", "offset"},
     [TSR_SPACE_LEAF_NUMBER] = {"tessera_target.leaf_number", NULL},
@@ -531,7 +540,7 @@ static MlirValue emit_buffer(const planner *p, tsr_builder *b, const value *v) {
     bool placed = buffer->space == TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_LEAF ||
                   buffer->space == TSR_SPACE_SUMS;
     MlirAttribute where =
-        buffer->space == TSR_SPACE_TENSOR
+        buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART
             ? tsr_attr_make_string(b->context, p->config->tensors[buffer->index].name)
             : tsr_attr_make_i64(b->context,
                                 (int64_t)(placed ? buffer->offset_bytes : buffer->index));
@@ -695,7 +704,7 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
     mlirRegionAppendOwnedBlock(body, block);
     tsr_builder inside = tsr_builder_at_end(block, at->location);
     for (uint32_t i = 0; i < p->value_count; i++)
-        buffers[i] = emit_buffer(p, &inside, &p->values[i]);
+        if (!p->values[i].unseen) buffers[i] = emit_buffer(p, &inside, &p->values[i]);
     for (uint32_t i = 0, k = 0; i <= p->launch_count; i++) {
         const launch *l = &p->launches[i];
         for (; k < p->mark_count && p->marks[k].at == i; k++)
@@ -704,6 +713,8 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
         if (l->loop != NONE && p->loops[l->loop].begin == i) emit_loop(&inside, &p->loops[l->loop]);
         if (l->kind == KIND_LAUNCH)
             emit_launch(p, &inside, l, buffers, arguments);
+        else if (l->kind >= KIND_TAKE)
+            tsr_planner_emit_parts(p, &inside, l, buffers);
         else
             emit_collective(p, &inside, l, buffers);
     }
@@ -741,12 +752,14 @@ static TSR_RESULT planner_init(planner *p) {
     p->copies = TSR_NEW(p->arena, end_copy, values + 1);
     p->marks = TSR_NEW(p->arena, mark, ops + 1);
     p->tensor_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
+    p->part_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
     p->tensor_bound = TSR_NEW(p->arena, bool, tensors + 1);
     p->last_fault = NONE;
     if (!p->values || !p->launches || !p->marks || !p->loops || !p->copies || !p->tensor_value ||
-        !p->tensor_bound)
+        !p->part_value || !p->tensor_bound)
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     memset(p->tensor_value, 0xff, tensors * sizeof *p->tensor_value);
+    memset(p->part_value, 0xff, tensors * sizeof *p->part_value);
     return TSR_SUCCESS;
 }
 
@@ -768,6 +781,7 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     tsr_planner_stretch_lives(&p);
     share_lives(&p);
     TRY(ctx, read_sinks(&p));
+    tsr_planner_bind_parts(&p);
     bind_values(&p);
     TRY(ctx, plan_copies(&p));
     return emit(&p, &at);

@@ -9,21 +9,32 @@ static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
 /* A loop's launches run again for the next leaf: what it reads from outside stays until its end,
  * what all leaves make is there from its begin on. What one leaf makes for a later loop gets a
  * place for each leaf. */
+/* What is joined behind the loop that makes it has a place for each leaf, too. */
+static void keep_for_join(planner *p, const launch *l) {
+    value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
+    if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE) return;
+    v->buffer.space = TSR_SPACE_LEAF;
+    v->first = p->loops[p->launches[v->maker].loop].begin;
+}
+
 void tsr_planner_stretch_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
         v->first = v->maker;
-        if (v->maker == NONE || v->imported || p->launches[v->maker].kind == KIND_LAUNCH) continue;
+        if (v->maker == NONE || v->imported || p->launches[v->maker].kind == KIND_LAUNCH ||
+            p->launches[v->maker].loop == NONE)
+            continue;
         const loop *in = &p->loops[p->launches[v->maker].loop];
         v->first = in->begin;
         if (v->first_end < in->end) v->first_end = in->end;
     }
     for (uint32_t i = 0; i < p->launch_count; i++) {
         const launch *l = &p->launches[i];
+        if (l->kind == KIND_JOIN || l->kind == KIND_ASSEMBLE) keep_for_join(p, l);
         if (l->loop == NONE) continue;
         for (size_t k = 0; k < tsr_op_operand_count(l->call); k++) {
             value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, k))];
-            if (made_in(p, v, l->loop)) continue;
+            if (made_in(p, v, l->loop) || v->buffer.space == TSR_SPACE_PART) continue;
             if (v->first_end < p->loops[l->loop].end) v->first_end = p->loops[l->loop].end;
             if (v->maker == NONE || v->imported || p->launches[v->maker].loop == NONE ||
                 p->launches[v->maker].kind != KIND_LAUNCH)

@@ -25,12 +25,17 @@ typedef struct value {
     uint32_t plan_index; /* in the workspace plan */
     uint32_t view_of;    /* the value that this one is in another shape; NONE: itself */
     bool viewed;         /* there are such */
+    bool unseen;         /* no command has it */
 } value;
 
 typedef enum launch_kind {
     KIND_LAUNCH,
     KIND_SUM,    /* over leaves; the kernel adds two of them */
     KIND_GATHER, /* no kernel */
+    /* Between loops, without a kernel: */
+    KIND_TAKE,     /* a leaf's part of a value */
+    KIND_JOIN,     /* a value whose parts the leaves have */
+    KIND_ASSEMBLE, /* a tensor whose parts lie where they are; else as JOIN */
 } launch_kind;
 
 typedef struct launch {
@@ -74,13 +79,32 @@ typedef struct planner {
     uint32_t loop_count;
     uint32_t last_fault;    /* launch; NONE if there is none */
     uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
+    uint32_t *part_value;   /* tensor -> that of a leaf's part, or NONE */
     bool *tensor_bound;     /* a launch writes its next value in place */
     end_copy *copies;
     uint32_t copy_count;
     MlirLocation at; /* of the op being read */
 } planner;
 
+/* plan.c: a value of the type of `mlir`; may the launch write a result over its operand? */
+TSR_RESULT tsr_planner_add_value(planner *p, MlirValue mlir, value item, uint32_t *out_number);
+bool tsr_planner_overwrites(const launch *l, size_t operand);
+/* plan.c: the next launch, perhaps with a kernel. */
+TSR_RESULT tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind,
+                                  const char *callee, launch **out_launch);
+/* plan.c: index of a tensor by name. */
+TSR_RESULT tsr_planner_find_tensor(const planner *p, const char *name, uint32_t *out_index);
+
 /* Lives of values that loops over leaves read or make. */
 void tsr_planner_stretch_lives(planner *p);
+/* plan_parts.c: parts that leaves have of tensors and values. A source that is only read in parts
+ * is no value. */
+bool tsr_planner_reads_parts_alone(MlirOperation source);
+TSR_RESULT tsr_planner_collect_part(planner *p, MlirOperation op);
+TSR_RESULT tsr_planner_collect_join(planner *p, MlirOperation op);
+/* Binds next values of tensors that parts of leaves can be written over. */
+void tsr_planner_bind_parts(planner *p);
+void tsr_planner_emit_parts(const planner *p, tsr_builder *b, const launch *l,
+                            const MlirValue *buffers);
 
 #endif

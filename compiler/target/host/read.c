@@ -49,13 +49,14 @@ const char *tsr_location_text(MlirLocation location, tsr_arena *arena) {
 static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *out) {
     int64_t number = 0;
     out->name = "";
-    if (tsr_op_is(op, "tessera_target.tensor")) {
+    bool part = tsr_op_is(op, "tessera_target.tensor_part");
+    if (part || tsr_op_is(op, "tessera_target.tensor")) {
         const char *name = tsr_op_string(op, "name");
         const tsr_config_tensor *tensor = name ? tsr_config_find_tensor(r->config, name) : NULL;
         if (!tensor)
             FAIL(r->ctx, TSR_COMPILE, "@%s uses tensor '%s', which is not in the config",
                  r->entry->name, name ? name : "");
-        out->space = TSR_SPACE_TENSOR;
+        out->space = part ? TSR_SPACE_PART : TSR_SPACE_TENSOR;
         out->index = (uint32_t)(tensor - r->config->tensors);
     } else if (tsr_op_is(op, "tessera_target.leaf_number")) {
         out->space = TSR_SPACE_LEAF_NUMBER;
@@ -76,9 +77,10 @@ static TSR_RESULT read_place(reader *r, MlirOperation op, tsr_program_buffer *ou
 }
 
 static bool is_place(MlirOperation op) {
-    return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.input") ||
-           tsr_op_is(op, "tessera_target.output") || tsr_op_is(op, "tessera_target.alloc") ||
-           tsr_op_is(op, "tessera_target.prepared") || tsr_op_is(op, "tessera_target.leaf_alloc") ||
+    return tsr_op_is(op, "tessera_target.tensor") || tsr_op_is(op, "tessera_target.tensor_part") ||
+           tsr_op_is(op, "tessera_target.input") || tsr_op_is(op, "tessera_target.output") ||
+           tsr_op_is(op, "tessera_target.alloc") || tsr_op_is(op, "tessera_target.prepared") ||
+           tsr_op_is(op, "tessera_target.leaf_alloc") ||
            tsr_op_is(op, "tessera_target.sum_alloc") || tsr_op_is(op, "tessera_target.leaf_number");
 }
 

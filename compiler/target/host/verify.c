@@ -201,7 +201,8 @@ static bool lies(MlirValue value, tsr_collective_place place) {
     MlirOperation owner = tsr_value_owner(value);
     bool sum = tsr_op_is(owner, "tessera_target.sum_alloc");
     bool own = tsr_op_is(owner, "tessera_target.leaf_alloc");
-    if (place == TSR_COLLECTIVE_PLACE_ALL) return !sum && !own;
+    bool part = tsr_op_is(owner, "tessera_target.tensor_part");
+    if (place == TSR_COLLECTIVE_PLACE_ALL) return !sum && !own && !part;
     return place == TSR_COLLECTIVE_PLACE_SUM ? sum : own;
 }
 
@@ -210,7 +211,12 @@ static bool check_places(MlirOperation op, const tsr_collective_row *row) {
                                         [TSR_COLLECTIVE_PLACE_OWN] = "a tessera_target.leaf_alloc",
                                         [TSR_COLLECTIVE_PLACE_ALL] =
                                             "a buffer that is one for all leaves"};
-    if (lies(tsr_op_operand(op, 0), row->to) && lies(tsr_op_operand(op, 1), row->from)) return true;
+    MlirValue from = tsr_op_operand(op, 1);
+    bool gathers = row->kind == TSR_COLLECTIVE_ALL_GATHER,
+         slices = row->kind == TSR_COLLECTIVE_SLICE;
+    bool fits = lies(from, row->from) || (slices && lies(from, TSR_COLLECTIVE_PLACE_SUM)) ||
+                (gathers && tsr_op_is(tsr_value_owner(from), "tessera_target.tensor_part"));
+    if (lies(tsr_op_operand(op, 0), row->to) && fits) return true;
     return tsr_target_complain(op, TSR_DIAG_COLLECTIVE, "\"%s\" takes %s and makes %s", row->name,
                                names[row->from], names[row->to]);
 }

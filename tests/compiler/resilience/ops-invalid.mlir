@@ -181,3 +181,27 @@ func.func @f() {
   tessera.resilience.on_failure()
   return
 }
+
+// -----
+
+func.func @f(%w: tensor<3x3xf32>) {
+  // CHECK: error: [TSR-0609] tessera_sr.leaf_part: the result's type is not what a leaf has
+  %0 = tessera_sr.leaf_part %w : tensor<3x3xf32> -> tensor<1x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%w: tensor<3xbf16>) {
+  // CHECK: error: [TSR-0609] tessera_sr.leaf_all_gather: the result's type is not what a leaf has
+  %0 = tessera_sr.leaf_all_gather %w : tensor<3xbf16> -> tensor<3x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%w: tensor<10xf32>) {
+  // CHECK: error: [TSR-0609] tessera_sr.leaf_assemble: the result's type is not what a leaf has
+  %0 = tessera_sr.leaf_assemble %w : tensor<10xf32> -> tensor<3x3xf32>
+  return
+}

@@ -188,3 +188,19 @@ tessera_target.func @f workspace 0 {
   %l = "tessera_target.leave"(%t) {name = "a"} : (!tessera_target.token) -> !tessera_target.token
   %t = "tessera_target.enter"() {mode = "replay"} : () -> !tessera_target.token
 }
+
+// -----
+tessera_target.func @f workspace 0 {
+  %whole = tessera_target.tensor_part "w" : memref<8xf32>
+  %own = tessera_target.tensor_part "w" : memref<2xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "all_gather" takes a tessera_target.leaf_alloc and makes a buffer that is one for all leaves
+  tessera_target.collective "all_gather" %whole, %own over "leaves" ranks 4 : memref<8xf32>, memref<2xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  %whole = tessera_target.alloc offset 0 : memref<0xf32>
+  %own = tessera_target.tensor_part "w" : memref<0xf32>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "slice" takes a buffer that is one for all leaves and makes a tessera_target.leaf_alloc
+  tessera_target.collective "slice" %own, %whole over "leaves" ranks 4 : memref<0xf32>, memref<0xf32>
+}

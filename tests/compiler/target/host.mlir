@@ -82,6 +82,19 @@ tessera_target.func @leaves workspace 512 {
   tessera_target.leaf_gather %all, %part : memref<128xf32>, memref<64xf32>
 }
 
+// CHECK: tessera_target.func @parts workspace 0 {
+tessera_target.func @parts workspace 0 {
+  // CHECK: %[[OWN:.*]] = tessera_target.tensor_part "w" : memref<16xf32>
+  %own = tessera_target.tensor_part "w" : memref<16xf32>
+  %whole = tessera_target.tensor "w" : memref<64xf32>
+  %sum = tessera_target.sum_alloc offset 0 : memref<64xf32>
+  %part = tessera_target.leaf_alloc offset 0 : memref<16xf32>
+  // CHECK: tessera_target.collective "slice" %{{.*}}, %{{.*}} over "leaves" ranks 4 : memref<16xf32>, memref<64xf32>
+  tessera_target.collective "slice" %part, %sum over "leaves" ranks 4 : memref<16xf32>, memref<64xf32>
+  // CHECK: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
+  tessera_target.collective "all_gather" %whole, %own over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
+}
+
 // CHECK: tessera_target.data "w" dense<1.000000e+00> : tensor<64xf32>
 tessera_target.data "w" dense<1.0> : tensor<64xf32>
 // CHECK: tessera_target.document "name" "a \22model\22\0A"

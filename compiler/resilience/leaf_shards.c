@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-leaf-shards, behind tessera-optimizer-shard and before tessera-local-collectives:
+ * where the positions of an axis are the leaves of the virtual ranks, the steps of all positions
+ * become one, which each leaf takes on its parts. Ranks then hold the parts of their leaves and
+ * exchange what the stage says. Elementwise as steps are, the bits are those of the whole step.
+ *
+ *   shard_slice %t of a tensor           leaf_part %t
+ *   shard_slice (all_reduce %g)          leaf_part %g {tessera_sr.summed}
+ *   reduce_scatter %g                    leaf_part %g
+ *   all_gather of what the steps make    leaf_all_gather
+ *   assemble                             leaf_assemble
+ *   all_gather of slices (zero3)         leaf_all_gather (leaf_part %t)
+ */
+#include "compiler/graph/emit.h"
+#include "compiler/resilience/passes.h"
+#include "compiler/resilience/resilience.h"
+
+enum { OPERANDS_MAX = 8 };
+
+static bool is_step(MlirOperation op) {
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return id == TSR_GRAPH_ADAMW || id == TSR_GRAPH_SGD;
+}
+
+static bool is_slice(MlirOperation op) {
+    return tsr_op_is(op, "tessera_sr.shard_slice") || tsr_op_is(op, "tessera_sr.reduce_scatter");
+}
+
+static MlirOperation owner_of(MlirOperation op, size_t operand) {
+    return tsr_value_owner(tsr_op_operand(op, operand));
+}
+
+/* Has the axis of a slice as many positions as there are leaves, and of the batch? */
+static bool is_over_leaves(MlirModule module, MlirOperation slice, uint64_t leaves) {
+    MlirAttribute mesh = tsr_op_attr(mlirModuleGetOperation(module), "tessera.mesh");
+    const char *axis = tsr_op_string(slice, "axis");
+    int64_t size = 0;
+    if (!axis || mlirAttributeIsNull(mesh) || !mlirAttributeIsADictionary(mesh)) return false;
+    MlirAttribute of = mlirDictionaryAttrGetElementByName(mesh, tsr_ref(axis));
+    return !mlirAttributeIsNull(of) && tsr_attr_i64(of, &size) && size > 0 &&
+           (uint64_t)size == leaves && tsr_sr_is_batch_axis(tsr_ref(axis));
+}
+
+/* The slice at position 0, which has as many elements as any. */
+static bool is_first(MlirOperation slice) {
+    int64_t position = -1;
+    return is_slice(slice) && tsr_op_i64(slice, "position", &position) && position == 0;
+}
+
+static MlirValue part_of(tsr_builder *b, MlirOperation slice) {
+    MlirValue from = tsr_op_operand(slice, 0);
+    MlirOperation sum = tsr_value_owner(from);
+    bool summed = tsr_op_is(sum, "tessera_sr.all_reduce") && tsr_op_operand_count(sum) == 1;
+    if (summed) from = tsr_op_operand(sum, 0);
+    const tsr_attr attrs[] = {
+        {TSR_SR_SUMMED, summed ? mlirUnitAttrGet(b->context) : mlirAttributeGetNull()}, {0}};
+    return tsr_build_value(b, "tessera_sr.leaf_part", &from, 1,
+                           mlirValueGetType(tsr_op_result(slice, 0)), summed ? attrs : NULL);
+}
+
+static bool is_ours(MlirOperation op) {
+    return is_step(op) || is_slice(op) || tsr_op_is(op, "tessera_sr.all_reduce");
+}
+
+/* A step, slice or sum that nothing reads any more, and those that only it has read: at most three
+ * behind one another. */
+static void destroy_unused(MlirOperation op) {
+    MlirOperation from[OPERANDS_MAX];
+    size_t count = tsr_op_operand_count(op);
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (tsr_value_is_used(tsr_op_result(op, i))) return;
+    TSR_ASSERT(count <= OPERANDS_MAX);
+    for (size_t i = 0; i < count; i++) from[i] = owner_of(op, i);
+    mlirOperationDestroy(op);
+    for (size_t i = 0; i < count; i++)
+        if (!mlirOperationIsNull(from[i]) && is_ours(from[i])) destroy_unused(from[i]);
+}
+
+/* Its result is not read any more. */
+static void destroy_join(MlirOperation join) {
+    MlirOperation from[TSR_SR_POSITIONS_MAX];
+    size_t count = tsr_op_operand_count(join);
+    TSR_ASSERT(count <= TSR_SR_POSITIONS_MAX);
+    for (size_t i = 0; i < count; i++) from[i] = owner_of(join, i);
+    mlirOperationDestroy(join);
+    for (size_t i = 0; i < count; i++) destroy_unused(from[i]);
+}
+
+static MlirOperation join_of(MlirValue value) {
+    MlirOpOperand use = mlirValueGetFirstUse(value);
+    TSR_ASSERT(!mlirOpOperandIsNull(use));
+    return mlirOpOperandGetOwner(use);
+}
+
+/* Of steps at all positions the first one. */
+static void fold_step(MlirOperation first) {
+    tsr_builder b = tsr_builder_before(first);
+    size_t results = tsr_op_result_count(first);
+    MlirOperation joins[OPERANDS_MAX];
+    MlirValue operands[OPERANDS_MAX];
+    TSR_ASSERT(results <= OPERANDS_MAX && tsr_op_operand_count(first) <= OPERANDS_MAX);
+    for (size_t i = 0; i < tsr_op_operand_count(first); i++)
+        operands[i] = is_slice(owner_of(first, i)) ? part_of(&b, owner_of(first, i))
+                                                   : tsr_op_operand(first, i);
+    MlirOperation step = mlirOperationClone(first);
+    mlirBlockInsertOwnedOperationBefore(b.block, b.before, step);
+    for (size_t i = 0; i < tsr_op_operand_count(first); i++)
+        mlirOperationSetOperand(step, (intptr_t)i, operands[i]);
+    for (size_t i = 0; i < results; i++) joins[i] = join_of(tsr_op_result(first, i));
+    for (size_t i = 0; i < results; i++) {
+        tsr_builder at = tsr_builder_before(joins[i]);
+        MlirValue made = tsr_op_result(step, i), whole = tsr_op_result(joins[i], 0);
+        bool gathers = tsr_op_is(joins[i], "tessera_sr.all_gather");
+        MlirValue next = tsr_build_value(
+            &at, gathers ? "tessera_sr.leaf_all_gather" : "tessera_sr.leaf_assemble", &made, 1,
+            mlirValueGetType(whole), NULL);
+        mlirValueReplaceAllUsesOfWith(whole, next);
+    }
+    for (size_t i = 0; i < results; i++) destroy_join(joins[i]);
+}
+
+/* What reads a parameter that lies in slices. */
+static void fold_gather(MlirOperation gather) {
+    tsr_builder b = tsr_builder_before(gather);
+    MlirValue part = part_of(&b, owner_of(gather, 0));
+    MlirValue whole = tsr_op_result(gather, 0);
+    MlirValue next =
+        tsr_build_value(&b, "tessera_sr.leaf_all_gather", &part, 1, mlirValueGetType(whole), NULL);
+    mlirValueReplaceAllUsesOfWith(whole, next);
+    destroy_join(gather);
+}
+
+static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t leaves) {
+    TSR_FOR_EACH_OP(op, block) {
+        bool gathers = tsr_op_is(op, "tessera_sr.all_gather") && tsr_op_operand_count(op) > 0;
+        if (!is_step(op) && !gathers) continue;
+        MlirOperation slice = owner_of(op, 0);
+        if (is_first(slice) && is_over_leaves(module, slice, leaves)) return op;
+    }
+    return (MlirOperation){NULL};
+}
+
+bool tsr_pass_leaf_shards(MlirModule module) {
+    uint64_t leaves = 1;
+    if (!tsr_sr_find_virtual_ranks(module, &leaves)) return false;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        tsr_entry_kind kind;
+        if (leaves == 1 || !tsr_op_is(func, "func.func") || !tsr_op_has_body(func) ||
+            !tsr_graph_entry_kind(func, &kind) || kind != TSR_ENTRY_TRAIN)
+            continue;
+        for (MlirOperation op;
+             !mlirOperationIsNull(op = find_next(module, tsr_op_body(func), leaves));) {
+            if (is_step(op))
+                fold_step(op);
+            else
+                fold_gather(op);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/held.h"
+
+#include "runtime/store.h"
+#include "runtime/transport/collective.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE_BYTES = 1 << 20 };
+
+static uint64_t count_of(const tsr_tensor *tensor) {
+    uint64_t count = 0;
+    bool fits = tsr_shape_count(&tensor->shape, &count);
+    TSR_ASSERT(fits);
+    return count;
+}
+
+static uint32_t parts_of(const tsr_held *held, size_t tensor) {
+    return held->parts ? held->parts[tensor] : 0;
+}
+
+bool tsr_held_is_spread(const tsr_held *held, size_t tensor) {
+    return held->transport && held->transport->rank_count > 1 && parts_of(held, tensor) > 0;
+}
+
+static tsr_elements range_of(const tsr_held *held, size_t tensor, uint32_t rank) {
+    uint64_t count = count_of(&held->tensors[tensor]);
+    if (!tsr_held_is_spread(held, tensor)) return (tsr_elements){0, count};
+    return tsr_spread_held(count, parts_of(held, tensor), rank, held->transport->rank_count);
+}
+
+tsr_elements tsr_held_range(const tsr_held *held, size_t tensor) {
+    return range_of(held, tensor, held->transport ? held->transport->rank : 0);
+}
+
+tsr_tensor tsr_held_view(const tsr_held *held, size_t tensor) {
+    tsr_tensor view = held->tensors[tensor];
+    if (tsr_held_is_spread(held, tensor))
+        view.shape = (tsr_shape){.rank = 1, .dims = {tsr_held_range(held, tensor).count}};
+    return view;
+}
+
+void tsr_held_take(const tsr_held *held, size_t tensor, const void *whole) {
+    const tsr_tensor *of = &held->tensors[tensor];
+    tsr_elements own = tsr_held_range(held, tensor);
+    size_t width = tsr_dtype_size(of->dtype);
+    if (own.count)
+        memcpy(of->data, (const char *)whole + own.first * width, (size_t)own.count * width);
+}
+
+tsr_result tsr_held_gather(tsr_ctx *ctx, const tsr_held *held, size_t tensor, void *out_whole) {
+    const tsr_tensor *of = &held->tensors[tensor];
+    tsr_elements own = tsr_held_range(held, tensor);
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1], width = tsr_dtype_size(of->dtype);
+    if (own.count)
+        memcpy((char *)out_whole + own.first * width, of->data, (size_t)own.count * width);
+    if (!tsr_held_is_spread(held, tensor)) return TSR_SUCCESS;
+    for (uint32_t r = 0; r < held->transport->rank_count; r++)
+        first_byte[r] = (size_t)range_of(held, tensor, r).first * width;
+    first_byte[held->transport->rank_count] = (size_t)count_of(of) * width;
+    return tsr_all_gather(ctx, held->transport, out_whole, first_byte);
+}
+
+/* Piece after piece goes from who holds it to all. */
+static tsr_result hash_spread(tsr_ctx *ctx, const tsr_held *held, size_t tensor, char *room,
+                              tsr_digest *out_digest) {
+    const tsr_tensor *of = &held->tensors[tensor];
+    size_t width = tsr_dtype_size(of->dtype);
+    tsr_tree_hasher hasher;
+    tsr_tree_hasher_init(&hasher);
+    for (uint32_t r = 0; r < held->transport->rank_count; r++) {
+        size_t size = (size_t)range_of(held, tensor, r).count * width;
+        for (size_t at = 0, part; at < size; at += part) {
+            part = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+            if (r == held->transport->rank) memcpy(room, (const char *)of->data + at, part);
+            TRY(ctx, tsr_broadcast(ctx, held->transport, r, room, part));
+            tsr_tree_hasher_update(&hasher, room, part);
+        }
+    }
+    *out_digest = tsr_tree_hasher_finish(&hasher);
+    return TSR_SUCCESS;
+}
+
+static tsr_result hash_all(tsr_ctx *ctx, const tsr_held *held, char *room, tsr_digest *digests) {
+    for (size_t i = 0; i < held->count; i++) {
+        const tsr_tensor *of = &held->tensors[i];
+        if (tsr_held_is_spread(held, i))
+            TRY(ctx, hash_spread(ctx, held, i, room, &digests[i]));
+        else
+            digests[i] = tsr_hash_tree(of->data, (size_t)count_of(of) * tsr_dtype_size(of->dtype));
+    }
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_held_hash(tsr_ctx *ctx, const tsr_held *held, tsr_digest *out_hash) {
+    tsr_result result = TSR_SUCCESS;
+    tsr_digest *digests = malloc((held->count + 1) * sizeof *digests);
+    char *room = malloc(PIECE_BYTES);
+    if (!digests || !room)
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to hash %zu tensors", held->count);
+    TRY_GOTO(ctx, result, hash_all(ctx, held, room, digests));
+    *out_hash = tsr_state_hash_digests(held->tensors, digests, held->count);
+done:
+    free(digests);
+    free(room);
+    return result;
+}

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: leaf_shards.py TESSERA_AOT TESSERA_RUN
+
+Sharded optimizer state across ranks: at every stage, with any number of ranks and threads, the hash of the trained state
+is that of the program that is not sharded. Tensors are smaller than the number of positions, of prime sizes, read twice, and
+in half precision with f32 masters; a run that is saved at one number of ranks goes on at another, and at another stage.
+"""
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+aot, run = sys.argv[1:]
+STEPS, BATCH, ROWS = 5, 16, 64
+OPTIMIZERS = {
+    "adamw": "#tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-3, weight_decay = 1.0e-1>",
+    "sgd": "#tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.01>",
+}
+
+
+def source(positions, stage, optimizer):
+    """%e is read twice (tied); %s has one element; 37 x 5 and 7 x 5 are parts of uneven sizes."""
+    spread = "" if stage == "none" else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+                                         f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
+    return f"""module @m attributes {{tessera.mesh = {{data = {positions}}}}} {{
+  func.func @train(%x: tensor<{BATCH}x7xf32> {{tessera.data = "x"}}, %t: tensor<{BATCH}xi64> {{tessera.data = "t"}}) -> (tensor<f32> {{tessera.name = "loss"}})
+      attributes {{tessera.entry = "train"}} {{
+    %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<7x5xf32>
+    %b = tessera.param "b" init = #tessera.uniform<-0.5, 0.5> : tensor<5xf32>
+    %e = tessera.param "e" init = #tessera.uniform<-0.5, 0.5> : tensor<37x5xf32>
+    %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<f32>
+    %h = tessera.cast %w : tensor<7x5xf32> to tensor<7x5xbf16>
+    %k = tessera.cast %x : tensor<{BATCH}x7xf32> to tensor<{BATCH}x7xbf16>
+    %0 = tessera.matmul %k, %h : tensor<{BATCH}x7xbf16>, tensor<7x5xbf16> -> tensor<{BATCH}x5xbf16>
+    %1 = tessera.cast %0 : tensor<{BATCH}x5xbf16> to tensor<{BATCH}x5xf32>
+    %2 = tessera.add %1, %b : tensor<{BATCH}x5xf32>, tensor<5xf32> -> tensor<{BATCH}x5xf32>
+    %3 = tessera.gelu %2 : tensor<{BATCH}x5xf32>
+    %4 = tessera.gather %e, %t {{axis = 0 : i64}} : tensor<37x5xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}x5xf32>
+    %5 = tessera.add %3, %4 : tensor<{BATCH}x5xf32>, tensor<{BATCH}x5xf32> -> tensor<{BATCH}x5xf32>
+    %6 = tessera.mul %5, %s : tensor<{BATCH}x5xf32>, tensor<f32> -> tensor<{BATCH}x5xf32>
+    %7 = tessera.matmul %6, %e {{transpose_b = true}} : tensor<{BATCH}x5xf32>, tensor<37x5xf32> -> tensor<{BATCH}x37xf32>
+    %8 = tessera.cross_entropy %7, %t : tensor<{BATCH}x37xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}xf32>
+    %loss = tessera.mean %8 {{axes = [0]}} : tensor<{BATCH}xf32> -> tensor<f32>
+    tessera.minimize %loss {{optimizer = {OPTIMIZERS[optimizer]}{spread}}} : tensor<f32>
+    return %loss : tensor<f32>
+  }}
+}}
+"""
+
+
+def write_npy(path, shape, kind, data):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def build(folder, positions, stage, optimizer):
+    path = f"{folder}/{optimizer}.{stage}.{positions}"
+    with open(path + ".mlir", "w", encoding="utf-8") as file:
+        file.write(source(positions, stage, optimizer))
+    subprocess.run([aot, "build", path + ".mlir", "-o", path + ".tsb", "--target", "cpu:x86-64-v3"], check=True)
+    return path + ".tsb"
+
+
+def train(folder, bundle, ranks, threads=1, steps=STEPS, extra=()):
+    command = [run, bundle, "--steps", str(steps), "--seed", "5", "--quiet", "--threads", str(threads),
+               "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", *extra]
+    done = subprocess.run(command + (["--ranks", str(ranks)] if ranks else []), check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{bundle}, {ranks} ranks: {done.stderr}")
+    return re.search(r"^state (\w+)", done.stdout, re.M).group(1)
+
+
+def main(folder):
+    random.seed(1)
+    write_npy(f"{folder}/x.npy", (ROWS, 7), "<f4", struct.pack(f"<{7 * ROWS}f", *[random.gauss(0, 1) for _ in range(7 * ROWS)]))
+    write_npy(f"{folder}/t.npy", (ROWS,), "<i8", struct.pack(f"<{ROWS}q", *[random.randrange(37) for _ in range(ROWS)]))
+    differ, bundles, hashes = 0, {}, {}
+    for optimizer, positions in (("adamw", 8), ("sgd", 4)):
+        for stage in ("none", "zero1", "zero2", "zero3"):
+            bundle = bundles[optimizer, stage] = build(folder, positions, stage, optimizer)
+            found = [(ranks, train(folder, bundle, ranks, threads)) for ranks in (0, 1, 2, 3, 4, 8) if ranks <= positions
+                     for threads in (1, 2) if threads == 1 or ranks in (0, 2)]
+            wanted = hashes.setdefault(optimizer, found[0][1])
+            wrong = [ranks for ranks, hash_ in found if hash_ != wanted]
+            differ += len(wrong)
+            print(f"{optimizer} {stage}, {positions} positions, ranks {sorted({ranks for ranks, _ in found})}: "
+                  f"{f'DIFFERS at {wrong}' if wrong else 'the same bits'}")
+    # Saved by some ranks at one stage, taken up by others at another: adopted state counts its steps on.
+    for number, (stage, ranks, other, others) in enumerate((("zero1", 2, "zero1", 8), ("zero2", 8, "zero2", 3), ("zero3", 4, "zero3", 1),
+                                                            ("none", 2, "zero3", 4), ("zero3", 8, "zero1", 2), ("zero1", 3, "none", 4))):
+        state = f"{folder}/state.{number}"
+        train(folder, bundles["adamw", stage], ranks, steps=2, extra=("--state-dir", state))
+        flags = ("--state-dir", state) if stage == other else ("--adopt", state)
+        same = train(folder, bundles["adamw", other], others, extra=flags) == hashes["adamw"]
+        differ += not same
+        print(f"{stage} of {ranks} ranks, then {other} of {others}: {'as if undisturbed' if same else 'DIFFERS'}")
+    # A log of one number of ranks is replayed by another.
+    train(folder, bundles["adamw", "zero3"], 4, extra=("--record", f"{folder}/log"))
+    for ranks in (0, 2, 8):
+        train(folder, bundles["adamw", "zero3"], ranks, extra=("--replay", f"{folder}/log"))
+    return differ
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        sys.exit(1 if main(temporary) else 0)

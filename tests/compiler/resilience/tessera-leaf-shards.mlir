@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-leaf-shards -canonicalize -split-input-file %s | FileCheck %s
+// What is behind: steps on parts are elementwise ops, sums are over leaves.
+// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -tessera-leaf-shards -tessera-local-collectives -tessera-decompose -tessera-virtual-ranks -canonicalize -cse -split-input-file %s | FileCheck %s --check-prefix=LEAVES
+// Where there are more leaves than positions of the axis, nothing changes.
+// RUN: tessera-opt -tessera-open-regions -tessera-autodiff -tessera-optimizer-shard -split-input-file %s | sed 's/data = 4 : i64/data = 4 : i64, dp = 2 : i64/' >%t.1
+// RUN: tessera-opt -tessera-leaf-shards -split-input-file %t.1 | diff %t.1 -
+
+// The gradient is whole on every rank; state and step are parts; the parameter is made whole.
+// CHECK-LABEL: module @zero1
+// LEAVES-LABEL: module @zero1
+module @zero1 attributes {tessera.mesh = {data = 4}} {
+  func.func @train(%x: tensor<8x9xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
+      attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<9xf32>
+    %y = tessera.mul %x, %w : tensor<8x9xf32>, tensor<9xf32> -> tensor<8x9xf32>
+    %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
+    // CHECK: %[[W:.*]] = tessera.param "w"
+    // CHECK: %[[G:.*]] = tessera.sum
+    // CHECK-NOT: all_reduce
+    // CHECK: %[[V:.*]] = tessera.opt.state "w.velocity"
+    // CHECK: %[[PW:.*]] = tessera_sr.leaf_part %[[W]] : tensor<9xf32> -> tensor<3xf32>
+    // CHECK: %[[PG:.*]] = tessera_sr.leaf_part %[[G]] {tessera_sr.summed} : tensor<9xf32> -> tensor<3xf32>
+    // CHECK: %[[PV:.*]] = tessera_sr.leaf_part %[[V]] : tensor<9xf32> -> tensor<3xf32>
+    // CHECK: %[[NW:.*]], %[[NV:.*]] = tessera.sgd %[[PW]], %[[PG]], %[[PV]] {{.*}} : tensor<3xf32>
+    // CHECK-NOT: tessera.sgd
+    // CHECK-NOT: shard_slice
+    // CHECK: %[[WHOLE:.*]] = tessera_sr.leaf_all_gather %[[NW]] : tensor<3xf32> -> tensor<9xf32>
+    // CHECK: %[[KEPT:.*]] = tessera_sr.leaf_assemble %[[NV]] : tensor<3xf32> -> tensor<9xf32>
+    // CHECK: tessera.assign %[[WHOLE]] to "w"
+    // CHECK: tessera.assign %[[KEPT]] to "w.velocity"
+    // LEAVES: %[[SUM:.*]] = tessera_sr.leaf_sum %{{.*}} : tensor<9xf32> -> tensor<9xf32>
+    // LEAVES: tessera_sr.leaf_part %[[SUM]] {tessera_sr.summed} : tensor<9xf32> -> tensor<3xf32>
+    // LEAVES: %[[STEP:.*]] = tessera.sub {{.*}} : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>
+    // LEAVES: tessera_sr.leaf_all_gather %[[STEP]] : tensor<3xf32> -> tensor<9xf32>
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero1">} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// Nobody needs the whole gradient. Of five elements position 3 holds none.
+// CHECK-LABEL: module @zero2
+// LEAVES-LABEL: module @zero2
+module @zero2 attributes {tessera.mesh = {data = 4}} {
+  func.func @train(%x: tensor<8x5xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
+      attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<5xf32>
+    %y = tessera.mul %x, %w : tensor<8x5xf32>, tensor<5xf32> -> tensor<8x5xf32>
+    %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x5xf32> -> tensor<f32>
+    // CHECK: %[[G:.*]] = tessera.sum
+    // CHECK: tessera_sr.leaf_part %[[G]] : tensor<5xf32> -> tensor<2xf32>
+    // CHECK: tessera.sgd {{.*}} : tensor<2xf32>
+    // CHECK-NOT: tessera.sgd
+    // CHECK-NOT: reduce_scatter
+    // CHECK: return
+    // LEAVES: %[[SUM:.*]] = tessera_sr.leaf_sum %{{.*}} : tensor<5xf32> -> tensor<5xf32>
+    // LEAVES: tessera_sr.leaf_part %[[SUM]] : tensor<5xf32> -> tensor<2xf32>
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero2">} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// The parameter lies in parts, and is gathered for who reads it.
+// CHECK-LABEL: module @zero3
+// LEAVES-LABEL: module @zero3
+module @zero3 attributes {tessera.mesh = {data = 4}} {
+  func.func @train(%x: tensor<8x8xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"})
+      attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<8xf32>
+    %y = tessera.mul %x, %w : tensor<8x8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+    %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x8xf32> -> tensor<f32>
+    // CHECK: %[[W:.*]] = tessera.param "w"
+    // CHECK: %[[PART:.*]] = tessera_sr.leaf_part %[[W]] : tensor<8xf32> -> tensor<2xf32>
+    // CHECK: %[[WHOLE:.*]] = tessera_sr.leaf_all_gather %[[PART]] : tensor<2xf32> -> tensor<8xf32>
+    // CHECK: tessera.mul %{{.*}}, %[[WHOLE]]
+    // CHECK: %[[NW:.*]], %{{.*}} = tessera.sgd
+    // CHECK: %[[KEPT:.*]] = tessera_sr.leaf_assemble %[[NW]] : tensor<2xf32> -> tensor<8xf32>
+    // CHECK: tessera.assign %[[KEPT]] to "w"
+    // LEAVES: tessera_sr.leaf_all_gather
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of tensors in a program: what may be said of them, how ranks then hold the tensors, their
+ * listing, their version.
+ */
+#include "tests/manifests/leaf_program.h"
+
+static tsr_config_tensor tensors[] = {
+    {.name = "w", .role = TSR_ROLE_PARAM, .dtype = TSR_DTYPE_F32, .shape = {2, {3, 3}}},
+    {.name = "m", .role = TSR_ROLE_STATE, .dtype = TSR_DTYPE_F32, .shape = {2, {3, 3}}},
+    {.name = "c", .role = TSR_ROLE_CONSTANT, .dtype = TSR_DTYPE_F32, .shape = {2, {3, 3}}}};
+static tsr_config_entry entries[] = {{.name = "train", .kind = TSR_ENTRY_TRAIN, .batch = 8}};
+
+enum { W_PART, M_PART, W, SUM, G_PART, OWN, BUFFERS };
+enum { FIRST, ADD, SLICE, SECOND, STEP, GATHER, COMMANDS };
+
+/* A sum over four leaves of nine elements; its parts of three step parts of a parameter and of its
+ * state; the parameter is made whole again. */
+static void make_example(example *e) {
+    static const tsr_space spaces[] = {TSR_SPACE_PART, TSR_SPACE_PART, TSR_SPACE_TENSOR,
+                                       TSR_SPACE_SUMS, TSR_SPACE_LEAF, TSR_SPACE_LEAF};
+    static const uint32_t arguments[COMMANDS][LEAF_ARGUMENTS] = {
+        {0}, {SUM, OWN}, {G_PART, SUM}, {0}, {G_PART, M_PART, W_PART}, {W, W_PART}};
+    static const tsr_opcode opcodes[] = {TSR_OP_EACH_LEAF, TSR_OP_LEAF_SUM, TSR_OP_COLLECTIVE,
+                                         TSR_OP_EACH_LEAF, TSR_OP_LAUNCH,   TSR_OP_COLLECTIVE};
+    static const uint32_t counts[] = {0, 2, 2, 0, 3, 2}, written_from[] = {0, 0, 0, 0, 1, 0};
+    begin_example(e, entries, BUFFERS, COMMANDS);
+    e->config.tensors = tensors;
+    e->config.tensor_count = 3;
+    memcpy(e->arguments, arguments, sizeof arguments);
+    for (int i = 0; i < BUFFERS; i++) {
+        bool part = i == W_PART || i == M_PART || i == G_PART;
+        e->buffers[i] = (tsr_program_buffer){.space = spaces[i],
+                                             .index = i == M_PART,
+                                             .offset_bytes = i == OWN ? 64 : 0,
+                                             .dtype = TSR_DTYPE_F32,
+                                             .shape = {1, {3}},
+                                             .name = ""};
+        if (!part) e->buffers[i].shape = (tsr_shape){2, {3, 3}};
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        e->commands[i] = (tsr_program_command){.opcode = opcodes[i],
+                                               .kernel = i == SLICE    ? TSR_COLLECTIVE_SLICE
+                                                         : i == GATHER ? TSR_COLLECTIVE_ALL_GATHER
+                                                                       : 0,
+                                               .grid = i != SLICE && i != GATHER,
+                                               .argument_count = counts[i],
+                                               .written_from = written_from[i],
+                                               .arguments = e->arguments[i],
+                                               .location = ""};
+}
+
+Test(parts, the_example_is_valid_and_listed) {
+    example e;
+    tsr_ctx ctx = {0};
+    tsr_buffer out = {0};
+    make_example(&e);
+    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+    tsr_program_format(&e.program, &e.config, &out);
+    cr_assert(strstr(out.bytes, "%1 = part of m : 3xf32\n"), "%s", out.bytes);
+    cr_assert(strstr(out.bytes, "slice among leaves: %4 <- %3\n"), "%s", out.bytes);
+    cr_assert(strstr(out.bytes, "all_gather among leaves: %2 <- %0\n"), "%s", out.bytes);
+    tsr_buffer_finish(&out);
+}
+
+Test(parts, only_programs_with_them_are_of_version_6) {
+    example e;
+    make_example(&e);
+    check_version(&e, 6);
+}
+
+Test(parts, a_rank_holds_what_entries_have) {
+    tsr_holding holdings[3];
+    example e;
+    make_example(&e);
+    tsr_program_find_holdings(&e.program, &e.config, holdings);
+    cr_expect_eq(holdings[0], TSR_HOLDING_PADDED);
+    cr_expect_eq(holdings[1], TSR_HOLDING_PARTS);
+    cr_expect_eq(holdings[2], TSR_HOLDING_WHOLE);
+    cr_expect_eq(tsr_program_part_bytes(&e.config, 0), 12);
+    e.config.virtual_ranks = 8; /* 9 elements in parts of 2: the last are empty */
+    cr_expect_eq(tsr_program_part_bytes(&e.config, 0), 8);
+    uint32_t numbers[3] = {0};
+    tsr_program_number_changes(&e.entry, numbers);
+    cr_expect(numbers[1] == 1 && numbers[0] == 2 && numbers[2] == 0);
+}
+
+Test(parts, bad_ones_are_refused) {
+    REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");
+    REFUSED(e.buffers[W_PART].index = 3, "buffers[0]: index: expected less than 3, got 3");
+    REFUSED(e.buffers[W_PART].offset_bytes = 64, "buffers[0]: offset: expected 0, got 64");
+    REFUSED(e.buffers[W_PART].shape.dims[0] = 4,
+            "expected 3xf32 as a leaf's part of tensor 'w' has, got 4xf32");
+    REFUSED(e.buffers[M_PART].dtype = TSR_DTYPE_I32,
+            "expected 3xf32 as a leaf's part of tensor 'm' has, got 3xi32");
+    REFUSED(e.buffers[M_PART].index = 2, "an entry of kind train may write, got constant 'c'");
+    REFUSED((e.buffers[W].space = TSR_SPACE_PART, e.buffers[W].shape = e.buffers[W_PART].shape),
+            "all_gather: expected its result in one place");
+    REFUSED((e.commands[GATHER].opcode = TSR_OP_COPY, e.commands[GATHER].kernel = 0,
+             e.arguments[GATHER][0] = M_PART),
+            "arguments[0]: expected a buffer seen outside of loops over leaves");
+    REFUSED(e.arguments[SLICE][1] = M_PART, "slice: expected its result in a place of each leaf");
+    REFUSED((e.arguments[SLICE][0] = W_PART), "slice: expected its result in a place of each leaf");
+    REFUSED(e.buffers[G_PART].shape.dims[0] = 2, "slice: expected types that fit 4 leaves");
+    REFUSED(e.entry.command_count--, "expected an all_gather behind what writes parts of tensor "
+                                     "'w', which is had whole, got none");
+    REFUSED(e.arguments[GATHER][1] = M_PART, "behind what writes parts of tensor 'w'");
+}
