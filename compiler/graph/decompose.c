@@ -49,6 +49,7 @@ static bool is_small(MlirValue value) {
 bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     switch (id) {
     case TSR_GRAPH_MATMUL: /* matrix units take them as they are */
+    case TSR_GRAPH_ATTENTION:
         return is_native;
     case TSR_GRAPH_PARAM:
     case TSR_GRAPH_OPT_STATE:

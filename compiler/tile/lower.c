@@ -4,6 +4,7 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
@@ -134,12 +135,14 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     return TSR_SUCCESS;
 }
 
-/* Matrix units compute products where the bundle's numerics allow it. */
+/* Matrix units compute products and attention where the bundle's numerics allow it. */
 static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     bool taken = false;
     if (is_rows(group)) return tsr_tile_lower_rows(group);
     if (group->is_native && found->lower == tsr_tile_lower_matmul)
         TRY(group->ctx, tsr_tile_lower_product(group, &taken));
+    if (group->is_native && found->lower == tsr_tile_lower_attention)
+        TRY(group->ctx, tsr_tile_lower_attend(group, &taken));
     return taken ? TSR_SUCCESS : found->lower(group);
 }
 

@@ -434,4 +434,29 @@ def Tile_StoreFragmentOp : Tile_CheckedOp<"store_fragment", [AttrSizedOperandSeg
   }];
 }
 
+def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "attention on the matrix units: a tile of a head's queries, over all keys that they see";
+  let description = [{
+    `tile.attend "forward" (%q, %k, %v, %o, %l) at [%head, %group, %row] through (%rq, %rk, %ro) {scale = 0.125, causal} : (...), (...)`
+
+    Buffers: q [heads, S, D], k and v [groups, T, D], the result o as q, and perhaps l [heads, S] of f32, the
+    logarithm of the sum of exponentials of each query. The tile is the queries of head `head` from `row` on,
+    as many as the ring of queries has rows; what is not in the buffer is left out. Its keys and values are
+    those of `group`. o = softmax(scale q k^T) v; with `causal` query i sees the keys j <= i + T - S. A query
+    that sees no key gives 0.
+
+    Rings: of queries; of keys and values, which follow each other in its stages; what o is stored through.
+    `turns`: warp groups take turns at beginning their products.
+
+    Products are the unit's, in f32; exponentials and logarithms are its approximations; the weights of values
+    are rounded to the buffers' type. Blocks of keys are taken from the last one on.
+  }];
+  let arguments = (ins StrAttr:$how, Variadic<Tile_Buffer>:$buffers, Variadic<Index>:$indices,
+      Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns);
+  let assemblyFormat = [{
+    $how `(` $buffers `)` `at` `[` $indices `]` `through` `(` $rings `)` attr-dict `:`
+    `(` type($buffers) `)` `,` `(` qualified(type($rings)) `)`
+  }];
+}
+
 #endif

@@ -546,6 +546,114 @@ static bool rule_store_fragment(MlirOperation op) {
            check_multiple(op, "columns", m.columns, ring.columns);
 }
 
+/* ---- attention ------------------------------------------------------------------------------- */
+
+enum {
+    ATTEND_BUFFERS = 4,
+    ATTEND_INDICES = 3,
+    ATTEND_RINGS = 3,
+    ATTEND_SIZE_MAX = 1 << 30, /* places are counted in 32 bits */
+    GROUP_ROWS = 64,
+};
+
+static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
+    return check_count(op, "buffers of attention", counts[0], ATTEND_BUFFERS, ATTEND_BUFFERS + 1) &&
+           check_equal(op, "indices, expected and given", ATTEND_INDICES, counts[1]) &&
+           check_equal(op, "rings, expected and given", ATTEND_RINGS, counts[2]);
+}
+
+static int64_t dim_of(MlirOperation op, size_t buffer, intptr_t d) {
+    return mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(op, buffer)), d);
+}
+
+/* o is as q, v as k, l as q without the last. */
+static bool check_attend_sizes(MlirOperation op, int64_t count) {
+    for (intptr_t d = 0; d < 3; d++) {
+        if (!check_count(op, "sizes of queries", dim_of(op, 0, d), 1, ATTEND_SIZE_MAX) ||
+            !check_count(op, "sizes of keys", dim_of(op, 1, d), 1, ATTEND_SIZE_MAX) ||
+            !check_equal(op, "sizes of keys and of values", dim_of(op, 1, d), dim_of(op, 2, d)) ||
+            !check_equal(op, "sizes of queries and of the result", dim_of(op, 0, d),
+                         dim_of(op, 3, d)))
+            return false;
+        if (count > ATTEND_BUFFERS && d < 2 &&
+            !check_equal(op, "sizes of queries and of logarithms", dim_of(op, 0, d),
+                         dim_of(op, ATTEND_BUFFERS, d)))
+            return false;
+    }
+    return check_equal(op, "sizes of heads", dim_of(op, 0, 2), dim_of(op, 1, 2));
+}
+
+/* q, k, v and o are [.., .., D] of one type of 16 bits; l is f32. */
+static bool check_attend_buffers(MlirOperation op, int64_t count, MlirType *out_element,
+                                 int64_t *out_columns) {
+    MlirType first = mlirValueGetType(tsr_op_operand(op, 0));
+    *out_element = mlirShapedTypeGetElementType(first);
+    for (int64_t i = 0; i < count; i++) {
+        MlirType type = mlirValueGetType(tsr_op_operand(op, (size_t)i));
+        MlirType element = mlirShapedTypeGetElementType(type);
+        bool is_matrix = i < ATTEND_BUFFERS;
+        if (mlirValueIsNull(argument_of(tsr_op_operand(op, (size_t)i))))
+            return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                       "buffer %" PRId64 " is no argument of the kernel", i);
+        if (is_matrix ? !mlirTypeEqual(element, *out_element) || size_of(element) != 2
+                      : !mlirTypeIsAF32(element))
+            return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                       "expected q, k, v and o all of bf16 or of f16, l of f32");
+        if (!check_equal(op, "dimensions, expected and given", is_matrix ? 3 : 2,
+                         mlirShapedTypeGetRank(type)))
+            return false;
+    }
+    *out_columns = mlirShapedTypeGetDimSize(first, 2);
+    return check_attend_sizes(op, count);
+}
+
+static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, int64_t columns,
+                              int64_t rows) {
+    MlirValue value = tsr_op_operand(op, index);
+    matrix ring = matrix_of(value);
+    if (!check_ring(op, value)) return false;
+    if (!mlirTypeEqual(ring.element, element))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "the buffers and a ring differ in their elements");
+    if (!is_xor(value))
+        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
+                                   "the matrix units read rings of swizzle \"xor\" alone");
+    return check_equal(op, "columns of a ring, expected and given", columns, ring.columns) &&
+           (rows ? check_equal(op, "rows of a ring, expected and given", rows, ring.rows)
+                 : check_multiple(op, "rows of the ring of keys", ring.rows, GROUP_ROWS));
+}
+
+static bool rule_attend(MlirOperation op) {
+    const char *how = tsr_op_string(op, "how");
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    int64_t counts[3], columns = 0, rows = find_place(op).warps * MMA_ROWS;
+    double scale = 0;
+    MlirType element;
+    place p = find_place(op);
+    if (!check_together(op)) return false;
+    if (p.has && strcmp(p.target, "cuda:sm_90a") != 0)
+        return tsr_target_complain(
+            op, TSR_DIAG_TILE_TARGET,
+            "there is no machine code for it on '%s'; expected 'cuda:sm_90a'", p.target);
+    if (!how || strcmp(how, "forward") != 0)
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "there is no attention \"%s\"; expected forward",
+                                   how ? how : "");
+    for (int i = 0; i < 3; i++) counts[i] = mlirDenseI32ArrayGetElement(segments, i);
+    if (!check_attend_counts(op, counts) ||
+        !check_attend_buffers(op, counts[0], &element, &columns) ||
+        !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
+        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2))
+        return false;
+    if (!tsr_op_f64(op, "scale", &scale) || !(scale > 0))
+        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0",
+                                   scale);
+    size_t at = (size_t)(counts[0] + counts[1]);
+    return check_attend_ring(op, at, element, columns, rows) &&
+           check_attend_ring(op, at + 1, element, columns, 0) &&
+           check_attend_ring(op, at + 2, element, SWIZZLE_BYTES / 2, rows);
+}
+
 bool tsr_tile_verify_op(MlirOperation op) {
     static const struct {
         const char *name;

@@ -55,3 +55,23 @@ func.func @norm(%x: tensor<300x1544xbf16> {tessera.name = "nx"}, %s: tensor<1544
       : tensor<300x1544xbf16>, tensor<1544xbf16>, tensor<1544xbf16> -> tensor<300x1544xbf16>
   return %y : tensor<300x1544xbf16>
 }
+func.func @attend(%q: tensor<2x6x200x64xbf16> {tessera.name = "atq"}, %k: tensor<2x2x333x64xbf16> {tessera.name = "atk"}, %v: tensor<2x2x333x64xbf16> {tessera.name = "atv"})
+    -> (tensor<2x6x200x64xbf16> {tessera.name = "y"}, tensor<2x6x200xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %y, %l = tessera.attention %q, %k, %v {causal} : tensor<2x6x200x64xbf16>, tensor<2x2x333x64xbf16>, tensor<2x2x333x64xbf16> -> tensor<2x6x200x64xbf16>, tensor<2x6x200xf32>
+  return %y, %l : tensor<2x6x200x64xbf16>, tensor<2x6x200xf32>
+}
+func.func @attend_wide(%q: tensor<1x3x300x128xbf16> {tessera.name = "awq"}, %k: tensor<1x3x300x128xbf16> {tessera.name = "awk"}, %v: tensor<1x3x300x128xbf16> {tessera.name = "awv"})
+    -> (tensor<1x3x300x128xbf16> {tessera.name = "y"}, tensor<1x3x300xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %y, %l = tessera.attention %q, %k, %v {causal} : tensor<1x3x300x128xbf16>, tensor<1x3x300x128xbf16>, tensor<1x3x300x128xbf16> -> tensor<1x3x300x128xbf16>, tensor<1x3x300xf32>
+  return %y, %l : tensor<1x3x300x128xbf16>, tensor<1x3x300xf32>
+}
+func.func @attend_blind(%q: tensor<1x2x300x128xf16> {tessera.name = "abq"}, %k: tensor<1x1x100x128xf16> {tessera.name = "abk"}, %v: tensor<1x1x100x128xf16> {tessera.name = "abv"})
+    -> (tensor<1x2x300x128xf16> {tessera.name = "y"}, tensor<1x2x300xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %y, %l = tessera.attention %q, %k, %v {causal} : tensor<1x2x300x128xf16>, tensor<1x1x100x128xf16>, tensor<1x1x100x128xf16> -> tensor<1x2x300x128xf16>, tensor<1x2x300xf32>
+  return %y, %l : tensor<1x2x300x128xf16>, tensor<1x2x300xf32>
+}
+func.func @attend_all(%q: tensor<2x3x130x64xbf16> {tessera.name = "aaq"}, %k: tensor<2x3x450x64xbf16> {tessera.name = "aak"}, %v: tensor<2x3x450x64xbf16> {tessera.name = "aav"})
+    -> (tensor<2x3x130x64xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.attention %q, %k, %v : tensor<2x3x130x64xbf16>, tensor<2x3x450x64xbf16>, tensor<2x3x450x64xbf16> -> tensor<2x3x130x64xbf16>
+  return %y : tensor<2x3x130x64xbf16>
+}

@@ -60,10 +60,13 @@ typedef struct tsr_block {
     LLVMValueRef rank;         /* i32: of the block among those that run together */
     LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
     uint32_t exchange_at, exchange_bytes, written_at, read_at; /* for them, in shared memory */
+    uint32_t query_stages, queries_full_at, queries_empty_at;  /* of attention's queries */
+    LLVMValueRef tiles;    /* memory of an i32: tiles of queries so far */
     LLVMValueRef used;     /* memory of an i32: stages used so far */
     LLVMValueRef base;     /* i32: the same when the program began */
     LLVMValueRef deferred; /* memory of an i32: 1 + the stage still to be released; 0: none */
     MlirValue filled;      /* stage whose copies have begun */
+    bool attends_in_turns; /* warp groups take turns */
     bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
 
@@ -84,6 +87,9 @@ LLVMValueRef tsr_block_asm(tsr_emit *emit, LLVMTypeRef result, const char *text,
 /* Waits for all computing threads (group < 0), or for those of a warp group. */
 void tsr_block_sync(tsr_emit *emit, bool of_group);
 
+/* bar.sync or bar.arrive of `whose` (i32) turn it is, among so many threads. */
+void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads);
+
 const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value);
 /* Where the ring begins, the team's own if it has one. */
 LLVMValueRef tsr_block_ring_address(tsr_emit *emit, const tsr_ring *ring);
@@ -98,6 +104,25 @@ LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
 /* Are rows of the buffer, and what lies between them, as the accelerator takes them? */
 bool tsr_block_is_mappable(MlirValue buffer);
 MlirValue tsr_block_argument(MlirValue buffer); /* that it is, or is a view of */
+
+/* copy.c: where number `count` (i32) of what goes round `stages` places lies, and the parity that
+ * its barriers are waited on with. */
+typedef struct tsr_place {
+    LLVMValueRef count, place, parity; /* i32 */
+} tsr_place;
+tsr_place tsr_block_place(tsr_emit *emit, LLVMValueRef count, uint32_t stages);
+/* Its barrier, of those from `offset` on. */
+LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_place *at, uint32_t offset);
+/* Until the phase of that parity is over. */
+void tsr_block_wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity);
+/* One thread for each warp group, or without wgmma for each warp. `condition` may be NULL. */
+void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef condition);
+/* Arrives there, where so many bytes will come. */
+void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes);
+/* Begins to copy a matrix of the ring, one instruction for each 128 bytes of columns. `at`: i32, of
+ * the buffer, the last dimension first. `paired`: each of a pair's blocks copies half, to both. */
+void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
+                          LLVMValueRef to, LLVMValueRef barrier, bool paired);
 
 void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op);
@@ -129,9 +154,43 @@ LLVMValueRef tsr_block_narrow(tsr_emit *emit, MlirType element, LLVMValueRef low
 /* After it the registers of a fragment are those of the sum. */
 void tsr_block_settle(tsr_emit *emit, MlirValue fragment);
 
+/* mma.c */
+typedef struct tsr_block_product {
+    const tsr_ring *a, *b; /* a NULL: in registers */
+    MlirType element;
+    LLVMValueRef a_at, b_at; /* i32: of the stages */
+    bool a_transposed, b_transposed;
+    bool is_fresh; /* the sums begin with 0 */
+    uint32_t columns, steps;
+    uint32_t row_blocks; /* of 64 rows, of a warp group */
+    tsr_layout layout;   /* with mma.sync */
+} tsr_block_product;
+/* Begins a product of wgmma. `given`: the sums, unless they are fresh, then the registers of A. The
+ * result holds the sums, which may be read after tsr_block_wait_wgmma. */
+LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *given,
+                             unsigned sums, unsigned registers);
+/* Until at most `left` such products are under way. The result holds `sums`, settled. */
+LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *sums,
+                                  unsigned count);
+
+/* attend.c */
+void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op); /* finds its rings */
+void tsr_block_open_attend(tsr_emit *emit);                   /* before the first program */
+TSR_RESULT tsr_block_emit_attend(tsr_emit *emit, MlirOperation op);
+
 /* sum.c */
 void tsr_block_plan_sum(tsr_block *block, MlirOperation op);
 void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op);
+
+/* fragment.c: 64 rows x 64 columns to shared memory, `at` bytes behind `from`; `values`: 32
+ * registers of a fragment "acc". */
+void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                       int64_t at, LLVMValueRef *values);
+/* Begins to copy such a box, `box`, to where `at` says; see tsr_block_copy_boxes. */
+void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at);
+/* Only the first thread of each warp group does it. */
+void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,
+                            LLVMValueRef *args, unsigned count);
 
 void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op);

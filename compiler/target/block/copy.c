@@ -7,38 +7,35 @@
 #include "compiler/target/block/block.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { CHUNK_BYTES = 16, BARRIER_BYTES = 8, SWIZZLE_ROWS = 8, UNROLL_MAX = 8 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-typedef struct position {
-    LLVMValueRef count, place, parity; /* i32: stages before it, in all; its place; 0 or 1 */
-} position;
-
-static position place_of(tsr_emit *emit, LLVMValueRef count) {
+tsr_place tsr_block_place(tsr_emit *emit, LLVMValueRef count, uint32_t stage_count) {
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef stages = tsr_block_int(emit, emit->block->stages);
+    LLVMValueRef stages = tsr_block_int(emit, stage_count);
     LLVMValueRef round = LLVMBuildUDiv(b, count, stages, "");
-    return (position){.count = count,
-                      .place = LLVMBuildSub(b, count, LLVMBuildMul(b, round, stages, ""), ""),
-                      .parity = LLVMBuildAnd(b, round, tsr_block_int(emit, 1), "")};
+    return (tsr_place){.count = count,
+                       .place = LLVMBuildSub(b, count, LLVMBuildMul(b, round, stages, ""), ""),
+                       .parity = LLVMBuildAnd(b, round, tsr_block_int(emit, 1), "")};
 }
 
 /* Of stage number `stage` (index) of the program. */
-static position find_position(tsr_emit *emit, LLVMValueRef stage) {
+static tsr_place find_position(tsr_emit *emit, LLVMValueRef stage) {
     LLVMValueRef number = LLVMBuildTrunc(emit->builder, stage, tsr_block_i32(emit), "");
-    return place_of(emit, LLVMBuildAdd(emit->builder, emit->block->base, number, ""));
+    return tsr_block_place(emit, LLVMBuildAdd(emit->builder, emit->block->base, number, ""),
+                           emit->block->stages);
 }
 
-static LLVMValueRef barrier_at(tsr_emit *emit, const position *at, uint32_t offset) {
+LLVMValueRef tsr_block_barrier(tsr_emit *emit, const tsr_place *at, uint32_t offset) {
     LLVMValueRef part = tsr_block_mul(emit, at->place, BARRIER_BYTES);
     LLVMValueRef from = tsr_block_add(emit, emit->block->shared, offset);
     return LLVMBuildAdd(emit->builder, from, part, "");
 }
 
-/* Until the phase of that parity is over. */
-static void wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity) {
+void tsr_block_wait(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef parity) {
     LLVMValueRef args[] = {barrier, parity};
     char text[160];
     snprintf(text, sizeof text,
@@ -88,8 +85,8 @@ LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
 
 void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
-    position at = find_position(emit, tsr_emit_operand(emit, op, 0));
-    wait(emit, barrier_at(emit, &at, block->full_at), at.parity);
+    tsr_place at = find_position(emit, tsr_emit_operand(emit, op, 0));
+    tsr_block_wait(emit, tsr_block_barrier(emit, &at, block->full_at), at.parity);
     LLVMBuildStore(emit->builder, tsr_block_add(emit, at.count, 1), block->used);
     /* What threads have copied, the matrix units read another way. */
     if (block->has_wgmma && !block->uses_tma)
@@ -111,8 +108,7 @@ static void arrive_at_both(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef la
                   "r,r,r,~{memory}", args, 3);
 }
 
-/* One thread for each warp group, or without wgmma for each warp. `condition` may be NULL. */
-static void arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef condition) {
+void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef condition) {
     LLVMBuilderRef b = emit->builder;
     int64_t threads = emit->block->has_wgmma ? TSR_BLOCK_GROUP : 32;
     LLVMValueRef lane = LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, threads - 1), "");
@@ -134,8 +130,8 @@ void tsr_block_release_deferred(tsr_emit *emit) {
     tsr_block *block = emit->block;
     LLVMValueRef count = LLVMBuildLoad2(b, tsr_block_i32(emit), block->deferred, "");
     LLVMValueRef some = LLVMBuildICmp(b, LLVMIntNE, count, tsr_block_int(emit, 0), "");
-    position at = place_of(emit, tsr_block_add(emit, count, -1));
-    arrive(emit, barrier_at(emit, &at, block->empty_at), some);
+    tsr_place at = tsr_block_place(emit, tsr_block_add(emit, count, -1), block->stages);
+    tsr_block_arrive(emit, tsr_block_barrier(emit, &at, block->empty_at), some);
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
 }
 
@@ -143,10 +139,10 @@ void tsr_block_release_deferred(tsr_emit *emit) {
  */
 void tsr_block_emit_release(tsr_emit *emit, MlirOperation op) {
     tsr_block *block = emit->block;
-    position at = find_position(emit, tsr_emit_operand(emit, op, 0));
+    tsr_place at = find_position(emit, tsr_emit_operand(emit, op, 0));
     if (block->stages == 1) tsr_block_settle(emit, (MlirValue){NULL});
     if (!block->pending) {
-        arrive(emit, barrier_at(emit, &at, block->empty_at), NULL);
+        tsr_block_arrive(emit, tsr_block_barrier(emit, &at, block->empty_at), NULL);
         return;
     }
     tsr_block_release_deferred(emit);
@@ -168,28 +164,29 @@ static uint32_t stage_bytes(tsr_emit *emit, MlirOperation op, bool *out_last) {
     return bytes;
 }
 
-static void begin_stage(tsr_emit *emit, const position *at, uint32_t bytes) {
-    tsr_block *block = emit->block;
-    LLVMValueRef one = tsr_block_int(emit, 1);
-    wait(emit, barrier_at(emit, at, block->empty_at),
-         LLVMBuildXor(emit->builder, at->parity, one, ""));
-    LLVMBuildStore(emit->builder, tsr_block_add(emit, at->count, 1), block->used);
-    if (!block->uses_tma) return;
-    LLVMValueRef args[] = {barrier_at(emit, at, block->full_at), tsr_block_int(emit, bytes)};
+void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes) {
+    LLVMValueRef args[] = {barrier, tsr_block_int(emit, bytes)};
     tsr_block_asm(emit, NULL, "{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [$0], $1; }",
                   "r,r,~{memory}", args, 2);
 }
 
-/* One instruction for each 128 bytes of columns. What a pair copies both, each copies half the rows
- * of, to both. */
-static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
-                       LLVMValueRef barrier) {
+static void begin_stage(tsr_emit *emit, const tsr_place *at, uint32_t bytes) {
+    tsr_block *block = emit->block;
+    LLVMValueRef one = tsr_block_int(emit, 1);
+    tsr_block_wait(emit, tsr_block_barrier(emit, at, block->empty_at),
+                   LLVMBuildXor(emit->builder, at->parity, one, ""));
+    LLVMBuildStore(emit->builder, tsr_block_add(emit, at->count, 1), block->used);
+    if (!block->uses_tma) return;
+    tsr_block_expect(emit, tsr_block_barrier(emit, at, block->full_at), bytes);
+}
+
+void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
+                          LLVMValueRef to, LLVMValueRef barrier, bool paired) {
     LLVMBuilderRef b = emit->builder;
-    size_t rank = tsr_op_operand_count(op) - 3;
+    size_t rank = (size_t)mlirShapedTypeGetRank(mlirValueGetType(buffer));
     uint32_t box = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
-    bool paired = emit->block->in_pairs && tsr_op_has(op, TSR_PAIRED_NAME);
     uint32_t rows = paired ? ring->rows / 2 : ring->rows;
-    uint32_t map = tsr_block_map(emit, tsr_op_operand(op, 0), rows);
+    uint32_t map = tsr_block_map(emit, buffer, rows);
     char text[256], constraints[64] = "r,l,r";
     LLVMValueRef first = tsr_block_int(emit, 0); /* row */
     if (paired) {
@@ -213,13 +210,23 @@ static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, L
         int64_t offset = (int64_t)(column / box) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
         LLVMValueRef args[3 + TSR_FATBIN_MAP_RANK_MAX] = {
             tsr_block_add(emit, to, offset), tsr_block_map_address(emit, map), barrier};
-        for (size_t d = 0; d < rank; d++)
-            args[3 + d] =
-                LLVMBuildTrunc(b, tsr_emit_operand(emit, op, rank - d), tsr_block_i32(emit), "");
+        memcpy(args + 3, at, rank * sizeof *at);
         args[3] = tsr_block_add(emit, args[3], column);
         args[4] = LLVMBuildAdd(b, args[4], first, "");
         tsr_block_asm(emit, NULL, text, constraints, args, (unsigned)(3 + rank));
     }
+}
+
+/* What a pair copies both, each copies half the rows of, to both. */
+static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
+                       LLVMValueRef barrier) {
+    LLVMValueRef at[TSR_FATBIN_MAP_RANK_MAX];
+    size_t rank = tsr_op_operand_count(op) - 3;
+    bool paired = emit->block->in_pairs && tsr_op_has(op, TSR_PAIRED_NAME);
+    for (size_t d = 0; d < rank; d++)
+        at[d] = LLVMBuildTrunc(emit->builder, tsr_emit_operand(emit, op, rank - d),
+                               tsr_block_i32(emit), "");
+    tsr_block_copy_boxes(emit, tsr_op_operand(op, 0), at, ring, to, barrier, paired);
 }
 
 /* Where threads copy: what each piece needs. */
@@ -340,13 +347,13 @@ void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op) {
     bool last = false;
     MlirValue stage = tsr_op_operand(op, count - 1);
     const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, count - 2));
-    position at = find_position(emit, tsr_emit_get(emit, stage));
+    tsr_place at = find_position(emit, tsr_emit_get(emit, stage));
     uint32_t bytes = stage_bytes(emit, op, &last);
     if (mlirValueIsNull(block->filled) || !mlirValueEqual(block->filled, stage))
         begin_stage(emit, &at, bytes);
     block->filled = stage;
     LLVMValueRef to = tsr_block_stage(emit, ring, tsr_emit_get(emit, stage));
-    LLVMValueRef barrier = barrier_at(emit, &at, block->full_at);
+    LLVMValueRef barrier = tsr_block_barrier(emit, &at, block->full_at);
     if (block->uses_tma) {
         copy_boxes(emit, op, ring, to, barrier);
         return;

@@ -342,9 +342,9 @@ static void store_directly(tsr_emit *emit, const target *t, const tsr_layout *l,
     }
 }
 
-/* Only the first thread of each warp group: the copies are its own. */
-static void first_thread(tsr_emit *emit, const char *text, const char *constraints,
-                         LLVMValueRef *args, unsigned count) {
+/* The copies are its own. */
+void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,
+                            LLVMValueRef *args, unsigned count) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef lane =
         LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, TSR_BLOCK_GROUP - 1), "");
@@ -357,13 +357,13 @@ static void first_thread(tsr_emit *emit, const char *text, const char *constrain
 }
 
 void tsr_block_emit_stored(tsr_emit *emit) {
-    first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
+    tsr_block_first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
 }
 
 /* 64 rows x 64 columns to shared memory, `at` bytes behind the ring: 16 rows of each warp, four
  * matrices at a time. The addresses are the same for all boxes, but for `at`. */
-static void put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
-                    int64_t at, LLVMValueRef *values) {
+void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                       int64_t at, LLVMValueRef *values) {
     char text[96];
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
@@ -387,26 +387,36 @@ static void put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVM
     }
 }
 
-static void copy_box(tsr_emit *emit, const target *t, uint32_t map, LLVMValueRef box,
-                     LLVMValueRef row, LLVMValueRef column) {
-    LLVMBuilderRef b = emit->builder;
+void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at) {
+    size_t rank = (size_t)mlirShapedTypeGetRank(mlirValueGetType(buffer));
+    uint32_t map = tsr_block_map(emit, buffer, GROUP_ROWS);
+    TSR_ASSERT(map != UINT32_MAX);
     LLVMValueRef args[2 + TSR_FATBIN_MAP_RANK_MAX] = {tsr_block_map_address(emit, map), box};
     char text[256], constraints[64] = "l,r";
     size_t used = 3, length = (size_t)snprintf(
                          text, sizeof text,
-                         "cp.async.bulk.tensor.%zud.global.shared::cta.bulk_group [$0, {", t->rank);
-    for (size_t d = 0; d < t->rank; d++) {
-        LLVMValueRef index = d == 0   ? column
-                             : d == 1 ? row
-                                      : tsr_emit_operand(emit, t->op, 1 + t->rank - d);
-        args[2 + d] = LLVMBuildTrunc(b, index, tsr_block_i32(emit), "");
+                         "cp.async.bulk.tensor.%zud.global.shared::cta.bulk_group [$0, {", rank);
+    memcpy(args + 2, at, rank * sizeof *at);
+    for (size_t d = 0; d < rank; d++) {
         length +=
             (size_t)snprintf(text + length, sizeof text - length, "%s$%zu", d ? ", " : "", 2 + d);
         used += (size_t)snprintf(constraints + used, sizeof constraints - used, ",r");
     }
     snprintf(text + length, sizeof text - length, "}], [$1]; cp.async.bulk.commit_group;");
     snprintf(constraints + used, sizeof constraints - used, ",~{memory}");
-    first_thread(emit, text, constraints, args, (unsigned)(2 + t->rank));
+    tsr_block_first_thread(emit, text, constraints, args, (unsigned)(2 + rank));
+}
+
+static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, LLVMValueRef row,
+                     LLVMValueRef column) {
+    LLVMValueRef at[TSR_FATBIN_MAP_RANK_MAX];
+    for (size_t d = 0; d < t->rank; d++) {
+        LLVMValueRef index = d == 0   ? column
+                             : d == 1 ? row
+                                      : tsr_emit_operand(emit, t->op, 1 + t->rank - d);
+        at[d] = LLVMBuildTrunc(emit->builder, index, tsr_block_i32(emit), "");
+    }
+    tsr_block_copy_box(emit, tsr_op_operand(t->op, 1), box, at);
 }
 
 static tsr_result store_through(tsr_emit *emit, const target *t, const mapping *values,
@@ -416,10 +426,8 @@ static tsr_result store_through(tsr_emit *emit, const target *t, const mapping *
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     enum { BOX_COLUMNS = 64 };
     uint32_t boxes = l->column_blocks * BLOCK_COLUMNS / BOX_COLUMNS, number = 0;
-    uint32_t map = tsr_block_map(emit, tsr_op_operand(t->op, 1), GROUP_ROWS);
     int64_t stage_bytes = (int64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
     char text[64];
-    TSR_ASSERT(map != UINT32_MAX);
     LLVMValueRef group = LLVMBuildUDiv(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS), "");
     LLVMValueRef group_row = tsr_block_mul(emit, group, (int64_t)l->row_blocks * GROUP_ROWS);
     LLVMValueRef from = LLVMBuildAdd(b, tsr_block_ring_address(emit, ring),
@@ -438,14 +446,14 @@ static tsr_result store_through(tsr_emit *emit, const target *t, const mapping *
                 map_registers(emit, values, first, BOX_COLUMNS / BLOCK_COLUMNS * BLOCK_REGISTERS));
             snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
                      number || evenly ? ring->stages - 1 : 0);
-            first_thread(emit, text, "~{memory}", NULL, 0);
+            tsr_block_first_thread(emit, text, "~{memory}", NULL, 0);
             tsr_block_sync(emit, true);
-            put_box(emit, ring, t->element, from, at, values->values + first);
+            tsr_block_put_box(emit, ring, t->element, from, at, values->values + first);
             tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
             tsr_block_sync(emit, true);
             LLVMValueRef row = LLVMBuildAdd(b, t->row, widen(emit, group_row), "");
             row = LLVMBuildAdd(b, row, tsr_emit_int(i64, (int64_t)m * GROUP_ROWS), "");
-            copy_box(emit, t, map, box, row,
+            copy_box(emit, t, box, row,
                      LLVMBuildAdd(b, t->column, tsr_emit_int(i64, (int64_t)c * BOX_COLUMNS), ""));
         }
     emit->block->stored = true;

@@ -28,7 +28,8 @@ enum {
     ROUNDS_MAX = 1 << 24, /* of a loop of products */
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
-    COPY_REGISTERS = 24, /* of a thread that copies */
+    COPY_REGISTERS = 24, /* of a thread that copies; of attention's, which has more to reckon: */
+    ATTEND_COPY_REGISTERS = 32,
 };
 
 LLVMTypeRef tsr_block_i32(tsr_emit *emit) { return LLVMInt32TypeInContext(emit->llvm); }
@@ -80,6 +81,11 @@ void tsr_block_sync(tsr_emit *emit, bool of_group) {
         tsr_block_add(emit, number, of_group ? NAMED_GROUP : NAMED_COMPUTING),
         tsr_block_int(emit, of_group ? TSR_BLOCK_GROUP : (int64_t)block->warps * WARP_LANES)};
     tsr_block_asm(emit, NULL, "bar.sync $0, $1;", "r,r,~{memory}", args, 2);
+}
+
+void tsr_block_turn(tsr_emit *emit, const char *text, LLVMValueRef whose, uint32_t threads) {
+    LLVMValueRef args[] = {tsr_block_add(emit, whose, NAMED_TURN), tsr_block_int(emit, threads)};
+    tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
 }
 
 /* ---- what the body needs --------------------------------------------------------------------- */
@@ -185,6 +191,7 @@ static void scan(tsr_emit *emit, MlirBlock body) {
         if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op));
         if (tsr_op_is(op, "tile.alloc_shared")) add_ring(emit, op);
         if (tsr_op_is(op, "tile.sum_programs")) tsr_block_plan_sum(block, op);
+        if (tsr_op_is(op, "tile.attend")) tsr_block_plan_attend(emit, op);
         if (!tsr_op_is(op, "tile.async_copy")) continue;
         tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
         ring->is_copied_to = true;
@@ -201,12 +208,25 @@ static bool divides_registers(const tsr_block *block) {
     return block->uses_tma && block->groups * block->teams > 1;
 }
 
+/* All threads begin with as many; there are no others to be had. */
+static uint32_t given_registers(const tsr_block *block) {
+    uint32_t groups = block->groups * block->teams + 1;
+    return FILE_REGISTERS / TSR_BLOCK_GROUP / groups / 8 * 8 * groups;
+}
+
 static uint32_t computing_registers(const tsr_block *block) {
     uint32_t groups = block->groups * block->teams;
-    uint32_t most = (FILE_REGISTERS / TSR_BLOCK_GROUP - COPY_REGISTERS) / groups / 8 * 8;
+    uint32_t copying = block->query_stages ? ATTEND_COPY_REGISTERS : COPY_REGISTERS;
+    uint32_t most = (given_registers(block) - copying) / groups / 8 * 8;
     uint32_t cap = block->registers / 8 * 8;
     if (most > SET_REGISTERS_MAX) most = SET_REGISTERS_MAX;
     return cap && cap < most ? cap : most;
+}
+
+/* Attention's get what is left. */
+static uint32_t copying_registers(const tsr_block *block) {
+    if (!block->query_stages) return COPY_REGISTERS;
+    return given_registers(block) - block->groups * computing_registers(block);
 }
 
 /* Blocks that a multiprocessor has room for; with no cap on registers, one. */
@@ -266,7 +286,9 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
     block->written_at = block->empty_at + block->stages * BARRIER_BYTES;
     block->read_at = block->written_at + BARRIER_BYTES;
-    block->shared_bytes = block->read_at + BARRIER_BYTES;
+    block->queries_full_at = block->read_at + BARRIER_BYTES;
+    block->queries_empty_at = block->queries_full_at + block->query_stages * BARRIER_BYTES;
+    block->shared_bytes = block->queries_empty_at + block->query_stages * BARRIER_BYTES;
     const tsr_feature *has = tsr_feature_find(emit->target->cpu);
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
@@ -410,6 +432,14 @@ static void sync_made(tsr_emit *emit) {
                   "~{memory}", NULL, 0);
 }
 
+static void make_some(tsr_emit *emit, uint32_t from, uint32_t to, int64_t arrivals) {
+    for (; from < to; from += BARRIER_BYTES) {
+        LLVMValueRef args[] = {tsr_block_add(emit, emit->block->shared, from),
+                               tsr_block_int(emit, arrivals)};
+        tsr_block_asm(emit, NULL, "mbarrier.init.shared.b64 [$0], $1;", "r,r,~{memory}", args, 2);
+    }
+}
+
 /* How many arrive at the barriers of a stage. Returns what the one thread that makes them does
  * first. */
 static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
@@ -419,15 +449,11 @@ static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     int64_t empty = block->has_wgmma ? block->groups : block->warps;
     if (block->in_pairs) empty *= 2;
     branch_if(emit, is_zero(emit, thread), &first, &rest, "barriers");
-    for (uint32_t s = 0; s < 2 * block->stages + 2; s++) {
-        int64_t arrivals = s < block->stages       ? full
-                           : s < 2 * block->stages ? empty
-                                                   : (int64_t)block->together;
-        LLVMValueRef args[] = {
-            tsr_block_add(emit, block->shared, block->full_at + s * BARRIER_BYTES),
-            tsr_block_int(emit, arrivals)};
-        tsr_block_asm(emit, NULL, "mbarrier.init.shared.b64 [$0], $1;", "r,r,~{memory}", args, 2);
-    }
+    make_some(emit, block->full_at, block->empty_at, full);
+    make_some(emit, block->empty_at, block->written_at, empty);
+    make_some(emit, block->written_at, block->queries_full_at, block->together);
+    make_some(emit, block->queries_full_at, block->queries_empty_at, full);
+    make_some(emit, block->queries_empty_at, block->shared_bytes, empty);
     if (block->has_tma)
         tsr_block_asm(emit, NULL, "fence.mbarrier_init.release.cluster;", "~{memory}", NULL, 0);
     LLVMBuildBr(emit->builder, rest);
@@ -442,7 +468,7 @@ static void divide_registers(tsr_emit *emit) {
     char text[64];
     if (!divides_registers(block)) return;
     snprintf(text, sizeof text, "setmaxnreg.%s.sync.aligned.u32 %u;", block->copies ? "dec" : "inc",
-             block->copies ? COPY_REGISTERS : computing_registers(block));
+             block->copies ? copying_registers(block) : computing_registers(block));
     tsr_block_asm(emit, NULL, text, "", NULL, 0);
 }
 
@@ -450,9 +476,7 @@ static void divide_registers(tsr_emit *emit) {
 
 static void turn(tsr_emit *emit, const char *text, LLVMValueRef team) {
     const tsr_block *block = emit->block;
-    LLVMValueRef args[] = {tsr_block_add(emit, team, NAMED_TURN),
-                           tsr_block_int(emit, (int64_t)block->teams * block->warps * WARP_LANES)};
-    tsr_block_asm(emit, NULL, text, "r,r,~{memory}", args, 2);
+    tsr_block_turn(emit, text, team, block->teams * block->warps * WARP_LANES);
 }
 
 /* Hands the turn to the other team. */
@@ -505,7 +529,9 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
         used = tsr_block_mul(emit, block->team, block->program_stages);
         open_turns(emit);
     }
+    if (!block->copies) tsr_block_open_attend(emit);
     LLVMBuildStore(b, used, block->used);
+    LLVMBuildStore(b, tsr_block_int(emit, 0), block->tiles);
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, limit, ""), loop, end);
@@ -578,6 +604,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     emit->entry = tsr_emit_block(emit, "entry");
     LLVMPositionBuilderAtEnd(b, emit->entry);
     block->used = LLVMBuildAlloca(b, tsr_block_i32(emit), "used");
+    block->tiles = LLVMBuildAlloca(b, tsr_block_i32(emit), "tiles");
     block->deferred = LLVMBuildAlloca(b, tsr_block_i32(emit), "deferred");
     block->sums = LLVMBuildAlloca(b, tsr_block_i32(emit), "sums");
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->sums);
@@ -668,6 +695,7 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
         (rows[i].role == (copies ? COMPUTING : COPYING) ? leave_out : rows[i].emit)(emit, op);
         return TSR_SUCCESS;
     }
+    if (tsr_op_is(op, "tile.attend")) return tsr_block_emit_attend(emit, op);
     bool is_map = tsr_op_is(op, "tile.map");
     if (is_map || tsr_op_is(op, "tile.store_fragment")) {
         if (!copies) return is_map ? tsr_block_emit_map(emit, op) : tsr_block_emit_store(emit, op);

@@ -20,26 +20,17 @@ enum {
     SWIZZLE_ATOM_BYTES = 1024, /* 8 rows of 128 bytes */
 };
 
-typedef struct product {
-    const tsr_ring *a, *b; /* a NULL: in registers */
-    MlirType element;
-    LLVMValueRef a_at, b_at; /* i32: of the stages */
-    bool a_transposed, b_transposed;
-    uint32_t columns, steps;
-    tsr_layout layout;
-} product;
-
 static const char *type_name(MlirType element) {
     if (mlirTypeIsAF32(element)) return "tf32";
     return mlirTypeIsABF16(element) ? "bf16" : "f16";
 }
 
-static product read_product(tsr_emit *emit, MlirOperation op) {
+static tsr_block_product read_product(tsr_emit *emit, MlirOperation op) {
     int64_t dims[3] = {0};
     bool is_acc = false;
     MlirType element;
-    product p = {.a_transposed = tsr_op_flag(op, "transpose_a"),
-                 .b_transposed = tsr_op_flag(op, "transpose_b")};
+    tsr_block_product p = {.a_transposed = tsr_op_flag(op, "transpose_a"),
+                           .b_transposed = tsr_op_flag(op, "transpose_b")};
     LLVMValueRef stage = tsr_emit_operand(emit, op, 3);
     p.b = tsr_block_ring(emit, tsr_op_operand(op, 1));
     p.b_at = tsr_block_stage(emit, p.b, stage);
@@ -56,6 +47,7 @@ static product read_product(tsr_emit *emit, MlirOperation op) {
     TSR_ASSERT(known);
     p.columns = (uint32_t)dims[1];
     p.layout = tsr_block_layout(emit, dims[0], dims[1]);
+    p.row_blocks = p.layout.row_blocks;
     return p;
 }
 
@@ -107,11 +99,11 @@ static LLVMValueRef descriptor(tsr_emit *emit, const tsr_ring *ring, LLVMValueRe
 }
 
 /* Where the warp group's row block m of A begins. */
-static LLVMValueRef group_address(tsr_emit *emit, const product *p, uint32_t m) {
+static LLVMValueRef group_address(tsr_emit *emit, const tsr_block_product *p, uint32_t m) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
     LLVMValueRef group = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, 4), "");
-    LLVMValueRef first = tsr_block_mul(emit, group, (int64_t)p->layout.row_blocks);
+    LLVMValueRef first = tsr_block_mul(emit, group, (int64_t)p->row_blocks);
     LLVMValueRef number = tsr_block_add(emit, first, m); /* of the 64 rows */
     int64_t unit = (int64_t)GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
     if (p->a_transposed) /* a block of columns holds 64 of them */
@@ -121,12 +113,15 @@ static LLVMValueRef group_address(tsr_emit *emit, const product *p, uint32_t m) 
 
 /* All steps of all row blocks in one piece, so that nothing comes between them. Operands: the sums,
  * tied; descriptors of A or its registers; the descriptor of B. */
-static void write_wgmma(const product *p, unsigned sums, unsigned a_count, text *t) {
-    unsigned per_block = p->layout.column_blocks * 4, first_a = 2 * sums, b = first_a + a_count;
+static void write_wgmma(const tsr_block_product *p, unsigned sums, unsigned a_count, text *t) {
+    unsigned per_block = p->columns / 2, b;
+    unsigned first_a = p->is_fresh ? sums : 2 * sums;
+    b = first_a + a_count;
     bool tf32 = mlirTypeIsAF32(p->element);
     add(t, "{ .reg .b64 da, db; wgmma.fence.sync.aligned; ");
-    for (uint32_t m = 0; m < p->layout.row_blocks; m++)
+    for (uint32_t m = 0; m < p->row_blocks; m++)
         for (uint32_t s = 0; s < p->steps; s++) {
+            int adds = !p->is_fresh || s > 0;
             if (p->a)
                 add(t, "add.s64 da, $%u, %llu; ", first_a + m,
                     (unsigned long long)step_units(p->a, !p->a_transposed, s));
@@ -137,11 +132,11 @@ static void write_wgmma(const product *p, unsigned sums, unsigned a_count, text 
             for (unsigned i = 0; i < per_block; i++)
                 add(t, "%s$%u", i ? "," : "", m * per_block + i);
             if (p->a)
-                add(t, "}, da, db, 1, 1, 1");
+                add(t, "}, da, db, %d, 1, 1", adds);
             else
-                add(t, "}, {$%u,$%u,$%u,$%u}, db, 1, 1, 1", first_a + 4 * (m * p->steps + s),
+                add(t, "}, {$%u,$%u,$%u,$%u}, db, %d, 1, 1", first_a + 4 * (m * p->steps + s),
                     first_a + 4 * (m * p->steps + s) + 1, first_a + 4 * (m * p->steps + s) + 2,
-                    first_a + 4 * (m * p->steps + s) + 3);
+                    first_a + 4 * (m * p->steps + s) + 3, adds);
             if (!tf32 && p->a) add(t, ", %d", p->a_transposed);
             if (!tf32) add(t, ", %d", !p->b_transposed);
             add(t, "; ");
@@ -149,9 +144,10 @@ static void write_wgmma(const product *p, unsigned sums, unsigned a_count, text 
     add(t, "wgmma.commit_group.sync.aligned; }");
 }
 
-static void write_constraints(unsigned sums, unsigned registers, unsigned descriptors, text *t) {
+static void write_constraints(unsigned sums, unsigned tied, unsigned registers,
+                              unsigned descriptors, text *t) {
     for (unsigned i = 0; i < sums; i++) add(t, "=f,");
-    for (unsigned i = 0; i < sums; i++) add(t, "%u,", i);
+    for (unsigned i = 0; i < tied; i++) add(t, "%u,", i);
     for (unsigned i = 0; i < registers; i++) add(t, "r,");
     for (unsigned i = 0; i < descriptors; i++) add(t, "l,");
     add(t, "~{memory}");
@@ -171,38 +167,46 @@ static unsigned take_registers(tsr_emit *emit, MlirValue fragment, LLVMValueRef 
     return count;
 }
 
-static void emit_wgmma(tsr_emit *emit, MlirOperation op, const product *p) {
+LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *given,
+                             unsigned sums, unsigned registers) {
     static text code, constraints; /* the child has one thread */
     LLVMValueRef args[3 * TSR_BLOCK_REGISTERS_MAX];
-    unsigned sums = take_registers(emit, tsr_op_operand(op, 2), args), count = sums, registers = 0;
+    unsigned tied = p->is_fresh ? 0 : sums, count = tied + registers, descriptors = 0;
+    memcpy(args, given, count * sizeof *args);
     code.length = constraints.length = 0;
-    if (p->a) {
-        for (uint32_t m = 0; m < p->layout.row_blocks; m++)
-            args[count++] = descriptor(emit, p->a, group_address(emit, p, m), !p->a_transposed);
-    } else {
-        registers = take_registers(emit, tsr_op_operand(op, 0), args + count);
-        count += registers;
-    }
-    args[count++] = descriptor(emit, p->b, p->b_at, p->b_transposed);
-    write_wgmma(p, sums, count - sums - 1, &code);
-    write_constraints(sums, registers, count - sums - registers, &constraints);
-    tsr_emit_set(
-        emit, op,
-        tsr_block_asm(emit, sums_type(emit, sums), code.bytes, constraints.bytes, args, count));
+    for (uint32_t m = 0; p->a && m < p->row_blocks; m++)
+        args[count + descriptors++] =
+            descriptor(emit, p->a, group_address(emit, p, m), !p->a_transposed);
+    write_wgmma(p, sums, registers + descriptors, &code);
+    args[count + descriptors++] = descriptor(emit, p->b, p->b_at, p->b_transposed);
+    write_constraints(sums, tied, registers, descriptors, &constraints);
+    return tsr_block_asm(emit, sums_type(emit, sums), code.bytes, constraints.bytes, args,
+                         count + descriptors);
+}
+
+static void emit_wgmma(tsr_emit *emit, MlirOperation op, const tsr_block_product *p) {
+    LLVMValueRef given[2 * TSR_BLOCK_REGISTERS_MAX];
+    unsigned sums = take_registers(emit, tsr_op_operand(op, 2), given), registers = 0;
+    if (!p->a) registers = take_registers(emit, tsr_op_operand(op, 0), given + sums);
+    tsr_emit_set(emit, op, tsr_block_wgmma(emit, p, given, sums, registers));
     emit->block->pending = true;
 }
 
-/* Waits until at most `left` products are under way; the sums pass through, so that nothing reads
- * them before. */
-static void wait_products(tsr_emit *emit, MlirValue fragment, unsigned left) {
+LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *sums,
+                                  unsigned count) {
     static text code, constraints;
-    LLVMValueRef args[TSR_BLOCK_REGISTERS_MAX];
-    unsigned sums = mlirValueIsNull(fragment) ? 0 : take_registers(emit, fragment, args);
     code.length = constraints.length = 0;
     add(&code, "wgmma.wait_group.sync.aligned %u;", left);
-    write_constraints(sums, 0, 0, &constraints);
-    LLVMValueRef result = tsr_block_asm(emit, sums ? sums_type(emit, sums) : NULL, code.bytes,
-                                        constraints.bytes, args, sums);
+    write_constraints(count, count, 0, 0, &constraints);
+    return tsr_block_asm(emit, count ? sums_type(emit, count) : NULL, code.bytes, constraints.bytes,
+                         sums, count);
+}
+
+/* The sums pass through, so that nothing reads them before. */
+static void wait_products(tsr_emit *emit, MlirValue fragment, unsigned left) {
+    LLVMValueRef args[TSR_BLOCK_REGISTERS_MAX];
+    unsigned sums = mlirValueIsNull(fragment) ? 0 : take_registers(emit, fragment, args);
+    LLVMValueRef result = tsr_block_wait_wgmma(emit, left, args, sums);
     if (sums) tsr_emit_bind(emit, fragment, result);
 }
 
@@ -254,7 +258,7 @@ static void load_a(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMVa
 }
 
 /* B's 16 columns from `column` on. */
-static void load_b(tsr_emit *emit, const product *p, LLVMValueRef column, uint32_t step,
+static void load_b(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef column, uint32_t step,
                    LLVMValueRef out[4]) {
     LLVMValueRef eight = tsr_block_int(emit, 8);
     uint32_t per_step = STEP_BYTES / CHUNK_BYTES;
@@ -266,8 +270,8 @@ static void load_b(tsr_emit *emit, const product *p, LLVMValueRef column, uint32
                       LLVMBuildUDiv(emit->builder, column, eight, ""), 3, 4, true, out);
 }
 
-static void multiply(tsr_emit *emit, const product *p, LLVMValueRef *sums, LLVMValueRef *a,
-                     LLVMValueRef *b) {
+static void multiply(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *sums,
+                     LLVMValueRef *a, LLVMValueRef *b) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32, f32, f32};
     char code[200];
     const char *type = type_name(p->element);
@@ -281,7 +285,7 @@ static void multiply(tsr_emit *emit, const product *p, LLVMValueRef *sums, LLVMV
     for (unsigned i = 0; i < 4; i++) sums[i] = LLVMBuildExtractValue(emit->builder, result, i, "");
 }
 
-static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const product *p) {
+static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const tsr_block_product *p) {
     enum { ROW_BLOCKS_MAX = 16 };
     LLVMValueRef sums[TSR_BLOCK_REGISTERS_MAX], held[TSR_BLOCK_REGISTERS_MAX];
     LLVMValueRef a[ROW_BLOCKS_MAX][4], b[4];
@@ -311,7 +315,7 @@ static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const product *p) {
 /* ---- ops ------------------------------------------------------------------------------------- */
 
 void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op) {
-    product p = read_product(emit, op);
+    tsr_block_product p = read_product(emit, op);
     if (emit->block->has_wgmma) {
         emit_wgmma(emit, op, &p);
         /* The stage before is read then; factors in registers are, before others take their place.

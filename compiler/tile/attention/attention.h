@@ -13,7 +13,8 @@ static_assert(TSR_ATTENTION_STACK_BYTES <= TSR_TARGET_STACK_MAX - 65536, "they f
 
 typedef struct tsr_attention {
     tsr_tile_group *group;
-    tsr_dtype dtype;
+    tsr_dtype storage; /* of query, key, value and result */
+    tsr_dtype dtype;   /* that is computed with */
     int64_t batch, heads, key_heads, queries, keys, d, e;
     double scale;
     bool causal;

@@ -102,7 +102,7 @@ static void pack_keys(attention *a) {
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, s->width, 0, NULL);
     MlirValue first = tsr_tile_add(b, a->of.key, loop.index);
-    tsr_gemm_pack pack = {.from_dtype = a->of.dtype,
+    tsr_gemm_pack pack = {.from_dtype = a->of.storage,
                           .to_dtype = a->of.dtype,
                           .lanes = s->lanes,
                           .vectors = s->vectors,
@@ -142,7 +142,7 @@ static void score_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
     const side *s = &a->scores_side;
     MlirValue tile[TSR_GEMM_TILE_MAX], zero = tsr_element_zero(b, a->of.dtype, s->lanes);
     MlirValue query = tsr_tile_add(b, a->of.query, row);
-    tsr_gemm_tile gemm = {.a_dtype = a->of.dtype,
+    tsr_gemm_tile gemm = {.a_dtype = a->of.storage,
                           .b_dtype = a->of.dtype,
                           .lanes = s->lanes,
                           .vectors = s->vectors,
@@ -184,7 +184,7 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
                 : tsr_tile_null;
     MlirValue from = tsr_tile_add(b, a->v_at, tsr_tile_mul(b, a->of.key, a->of.e));
     tsr_gemm_tile gemm = {.a_dtype = a->of.dtype,
-                          .b_dtype = a->of.dtype,
+                          .b_dtype = a->of.storage,
                           .lanes = s->lanes,
                           .vectors = s->vectors,
                           .rows = rows,
@@ -315,7 +315,7 @@ static void finish_rows(attention *a) {
     MlirValue mask = tsr_tile_null;
     if (a->of.e % lanes)
         mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, a->of.e), columns.index), lanes);
-    tsr_tile_store(b, a->of.dtype, value, outputs[0],
+    tsr_tile_store(b, a->of.storage, value, outputs[0],
                    tsr_tile_add(b, tsr_tile_mul(b, query, a->of.e), columns.index), mask);
     tsr_tile_loop_end(b, &columns, NULL);
     tsr_tile_loop_end(b, &rows, NULL);

@@ -22,7 +22,8 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     TRY(group->ctx, tsr_attention_operand(&a, 0, &a.q, &q));
     TRY(group->ctx, tsr_attention_operand(&a, 1, &a.k, &k));
     TRY(group->ctx, tsr_attention_operand(&a, 2, &a.v, &v));
-    a.dtype = q->dtype;
+    a.storage = q->dtype;
+    a.dtype = tsr_tile_compute_dtype(q->dtype);
     if ((a.dtype != TSR_DTYPE_F32 && a.dtype != TSR_DTYPE_F64) || q->shape.rank != 4 ||
         k->shape.rank != 4 || v->shape.rank != 4)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);

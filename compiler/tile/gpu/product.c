@@ -18,6 +18,7 @@
 #include "compiler/tile/gpu/product.h"
 
 #include "compiler/shim/shim.h"
+#include "compiler/tile/gpu/ring.h"
 
 #include <string.h>
 
@@ -219,19 +220,7 @@ static void build_none(product *p, const char *name, const MlirValue *operands, 
 /* The buffer as [batch,] rows, columns. */
 static MlirValue view(product *p, MlirValue buffer, int64_t rows, int64_t columns) {
     int64_t dims[3] = {p->shape.batch, rows, columns};
-    MlirType type = mlirValueGetType(buffer);
-    MlirType wanted = tsr_tile_buffer_type(mlirShapedTypeGetElementType(type), p->space.rank,
-                                           dims + 3 - p->space.rank);
-    if (mlirTypeEqual(type, wanted)) return buffer;
-    return build(p, "tile.view", &buffer, 1, wanted, NULL);
-}
-
-static MlirValue make_ring(product *p, int64_t stages, int64_t rows, int64_t columns,
-                           tsr_dtype dtype) {
-    int64_t dims[3] = {stages, rows, columns};
-    MlirType type = tsr_shim_tile_shared_make(dims, tsr_tile_storage_type(p->b, dtype));
-    tsr_attr attrs[] = {{"swizzle", tsr_attr_make_string(p->b->at.context, "xor")}, {0}};
-    return build(p, "tile.alloc_shared", NULL, 0, type, attrs);
+    return tsr_gpu_view(p->b, buffer, p->space.rank, dims + 3 - p->space.rank);
 }
 
 /* Bands of rows; within one, down its columns. */
@@ -415,10 +404,10 @@ static MlirValue multiply(product *p) {
     MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
     MlirValue a = view(p, p->a, p->at ? s->k : s->m, p->at ? s->m : s->k);
     MlirValue bb = view(p, p->b_buffer, p->bt ? s->n : s->k, p->bt ? s->k : s->n);
-    MlirValue ra =
-        make_ring(p, t->stages, p->at ? t->depth : t->rows, p->at ? t->rows : t->depth, p->dtype);
-    MlirValue rb = make_ring(p, t->stages, p->bt ? t->columns : t->depth,
-                             p->bt ? t->depth : t->columns, p->dtype);
+    MlirValue ra = tsr_gpu_ring(b, t->stages, p->at ? t->depth : t->rows,
+                                p->at ? t->rows : t->depth, p->dtype);
+    MlirValue rb = tsr_gpu_ring(b, t->stages, p->bt ? t->columns : t->depth,
+                                p->bt ? t->depth : t->columns, p->dtype);
     MlirValue zero = tsr_tile_float(b, f32, 0), sum = build(p, "tile.fill", &zero, 1, type, NULL);
     MlirValue first, count;
     if (p->addend) sum = map(p, sum, p->addend);
@@ -472,7 +461,7 @@ static void emit(product *p) {
     if (p->tile.parts > 1) p->summed = p->addend = NULL;
     if (tsr_dtype_is_narrow(narrow) && p->shape.by_rows &&
         p->tile.columns / p->tile.parts % RESULT_COLUMNS == 0)
-        ring = make_ring(p, RESULT_STAGES, p->tile.rows, RESULT_COLUMNS, narrow);
+        ring = tsr_gpu_ring(p->b, RESULT_STAGES, p->tile.rows, RESULT_COLUMNS, narrow);
     MlirValue sum = multiply(p);
     for (uint32_t i = 0; i < p->group->output_count; i++) {
         bool plain = p->after.results[i] == p->given;

@@ -93,3 +93,24 @@ tile.func @parts(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.togethe
   tile.store_fragment %t, %c[%0, %n] : !tile.fragment<64x32xf32, acc>, memref<64x128xf32>
   tile.return
 }
+
+// CHECK-LABEL: tile.func @attention(
+// CHECK-SAME:    %[[Q:.*]]: memref<4x100x64xbf16>, %[[K:.*]]: memref<2x80x64xbf16>, %[[V:.*]]: memref<2x80x64xbf16>, %[[O:.*]]: memref<4x100x64xbf16>, %[[L:.*]]: memref<4x100xf32>)
+tile.func @attention(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>,
+                     %l: memref<4x100xf32>) grid 4 warps 4 attributes {outputs = 2 : i64} {
+  %0 = arith.constant 0 : index
+  %2 = arith.constant 2 : index
+  %h = tile.program_id
+  %g = arith.divui %h, %2 : index
+  // CHECK: %[[RQ:.*]] = tile.alloc_shared
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  // CHECK: %[[RK:.*]] = tile.alloc_shared
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  // CHECK: %[[RO:.*]] = tile.alloc_shared
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: tile.attend "forward"(%[[Q]], %[[K]], %[[V]], %[[O]], %[[L]]) at[%{{.*}}, %{{.*}}, %{{.*}}] through(%[[RQ]], %[[RK]], %[[RO]]) {causal, scale = 1.250000e-01 : f64} : (memref<4x100x64xbf16>
+  tile.attend "forward"(%q, %k, %v, %o, %l) at [%h, %g, %0] through (%rq, %rk, %ro) {causal, scale = 0.125 : f64}
+      : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<4x100xf32>),
+        (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}

@@ -19,13 +19,14 @@ typedef struct attention {
     size_t mask_heads, mask_queries; /* dims 1 and 2 of the mask: 1 or h, 1 or s */
     double scale;                    /* 0: the default */
     bool wide;                       /* f64 */
+    tsr_dtype narrow;                /* bf16 or f16, if it is one; else f32 */
 } attention;
 
 typedef struct problem {
     const attention *a;
-    tsr_dtype dtype;
+    tsr_dtype dtype, logsumexp_dtype;
     void *q, *k, *v, *mask;
-    double *result, *logsumexp, tolerance;
+    double *result, *logsumexp, tolerance, logsumexp_tolerance;
 } problem;
 
 static double score(const problem *p, size_t b, size_t h, size_t i, size_t j) {
@@ -75,8 +76,9 @@ static void check(const tsr_target *target, void *const *outs, void *user) {
                   "%s [%zu]: expected %.9g, got %.9g", target->name, i, p->result[i],
                   element_get(p->dtype, outs[0], i));
     for (size_t i = 0; a->logsumexp && i < rows; i++) {
-        double got = element_get(p->dtype, outs[1], i), expected = p->logsumexp[i];
-        cr_assert(got == expected || fabs(got - expected) <= p->tolerance * (1 + fabs(expected)),
+        double got = element_get(p->logsumexp_dtype, outs[1], i), expected = p->logsumexp[i];
+        cr_assert(got == expected ||
+                      fabs(got - expected) <= p->logsumexp_tolerance * (1 + fabs(expected)),
                   "%s logsumexp [%zu]: expected %.9g, got %.9g", target->name, i, expected, got);
     }
 }
@@ -89,7 +91,7 @@ static void *make(random_state *random, tsr_dtype dtype, size_t count, double si
 
 static void write_text(const problem *p, char *text, size_t size) {
     const attention *a = p->a;
-    const char *dtype = a->wide ? "f64" : "f32";
+    const char *dtype = tsr_dtype_name(p->dtype), *l_dtype = tsr_dtype_name(p->logsumexp_dtype);
     char q[80], k[80], v[80], m[80], o[80], l[80], types[700], scale[64] = "";
     const char *causal = a->causal ? (a->scale != 0 ? "causal, " : "causal") : "";
     snprintf(q, sizeof q, "tensor<%zux%zux%zux%zux%s>", a->b, a->h, a->s, a->d, dtype);
@@ -98,7 +100,7 @@ static void write_text(const problem *p, char *text, size_t size) {
     snprintf(m, sizeof m, "tensor<%zux%zux%zux%zux%s>", a->b, a->mask_heads, a->mask_queries, a->t,
              a->mask == BOOL_MASK ? "i1" : dtype);
     snprintf(o, sizeof o, "tensor<%zux%zux%zux%zux%s>", a->b, a->h, a->s, a->e, dtype);
-    snprintf(l, sizeof l, "tensor<%zux%zux%zux%s>", a->b, a->h, a->s, dtype);
+    snprintf(l, sizeof l, "tensor<%zux%zux%zux%s>", a->b, a->h, a->s, l_dtype);
     bool masked = a->mask != NO_MASK;
     if (a->scale != 0) snprintf(scale, sizeof scale, "scale = %.17g : f64", a->scale);
     snprintf(types, sizeof types, "%s, %s, %s%s%s", q, k, v, masked ? ", " : "", masked ? m : "");
@@ -115,11 +117,15 @@ static void write_text(const problem *p, char *text, size_t size) {
 }
 
 static void test_attention(attention a) {
-    problem p = {.a = &a, .dtype = a.wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32};
+    problem p = {.a = &a, .logsumexp_dtype = a.wide ? TSR_DTYPE_F64 : TSR_DTYPE_F32};
+    bool is_narrow = a.narrow == TSR_DTYPE_BF16 || a.narrow == TSR_DTYPE_F16;
+    p.dtype = is_narrow ? a.narrow : p.logsumexp_dtype;
     size_t rows = a.b * a.h * a.s, size = tsr_dtype_size(p.dtype);
     size_t masks = a.b * a.mask_heads * a.mask_queries * a.t;
     random_state random = {rows * 31 + a.t};
-    p.tolerance = a.wide ? 1e-13 : 4e-6;
+    p.logsumexp_tolerance = a.wide ? 1e-13 : 4e-6;
+    /* Results are below 1 and rounded once: half a unit of 8 bits. */
+    p.tolerance = is_narrow ? 0x1p-9 + 4e-6 : p.logsumexp_tolerance;
     p.q = make(&random, p.dtype, rows * a.d, 2);
     p.k = make(&random, p.dtype, a.b * a.g * a.t * a.d, 2);
     p.v = make(&random, p.dtype, a.b * a.g * a.t * a.e, 1);
@@ -141,8 +147,9 @@ static void test_attention(attention a) {
     if (a.mask != NO_MASK)
         arguments[count++] = (argument){p.mask, masks * tsr_dtype_size(mask_dtype)};
     arguments[count++] = (argument){NULL, rows * a.e * size};
-    if (a.logsumexp) arguments[count++] = (argument){NULL, rows * size};
-    void *outs[] = {malloc(rows * a.e * size + 1), malloc(rows * size + 1)};
+    if (a.logsumexp)
+        arguments[count++] = (argument){NULL, rows * tsr_dtype_size(p.logsumexp_dtype)};
+    void *outs[] = {malloc(rows * a.e * size + 1), malloc(rows * 8 + 1)};
     kernel_test(&f, "f", arguments, count, outs, check, &p);
     void *all[] = {p.q, p.k, p.v, p.mask, p.result, p.logsumexp, outs[0], outs[1]};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
@@ -233,6 +240,31 @@ Test(attention, online) {
                                .mask = BOOL_MASK,
                                .mask_heads = 1,
                                .mask_queries = 30});
+}
+
+/* As bundles of native numerics have it. */
+Test(attention, narrow) {
+    test_attention((attention){.b = 2,
+                               .h = 4,
+                               .g = 2,
+                               .s = 37,
+                               .t = 300,
+                               .d = 128,
+                               .e = 128,
+                               .causal = true,
+                               .logsumexp = true,
+                               .narrow = TSR_DTYPE_BF16});
+    test_attention((attention){.b = 1,
+                               .h = 2,
+                               .g = 2,
+                               .s = 20,
+                               .t = 33,
+                               .d = 64,
+                               .e = 24,
+                               .mask = ADDED_MASK,
+                               .mask_heads = 1,
+                               .mask_queries = 20,
+                               .narrow = TSR_DTYPE_F16});
 }
 
 Test(attention, wide) {

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family of attention on matrix units: a program computes one tile of a head's queries, or
+ * two,
+ *
+ *     with causal: the last tile and the first, the last but one and the second, …: all programs
+ *     have as much to do
+ *
+ * Programs that follow each other share a head, and heads that follow each other their keys.
+ */
+#include "compiler/tile/gpu/attention.h"
+
+#include "compiler/shim/shim.h"
+#include "compiler/tile/attention/attention.h"
+#include "compiler/tile/gpu/product.h"
+#include "compiler/tile/gpu/ring.h"
+
+#include <string.h>
+
+enum { WARP_ROWS = 16, QUERY_STAGES = 2, RESULT_COLUMNS = 64, PAIR = 2, ARCH = 90 };
+
+typedef struct tile {
+    int64_t d;
+    bool causal;
+    int64_t warps, keys, stages;
+    bool turns;
+} tile;
+
+static const tile tiles[] = {
+#define X(...) {__VA_ARGS__},
+#include "compiler/tile/gpu/attentions.def"
+#undef X
+};
+
+typedef struct attend {
+    tsr_attention of;
+    tile tile;
+    int64_t rows; /* of a tile */
+} attend;
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+static bool fits(const attend *a, const tile *t) {
+    return t->d == a->of.d && (t->causal || !a->of.causal);
+}
+
+/* Leaves out the first `skip` that fit. */
+static bool find_tile(attend *a, int64_t skip) {
+    enum { COUNT = sizeof tiles / sizeof tiles[0] };
+    for (size_t i = 0; i < COUNT; i++) {
+        bool is_last = i + 1 == COUNT || !fits(a, &tiles[i + 1]);
+        if (!fits(a, &tiles[i]) || (tiles[i].warps * WARP_ROWS > a->of.queries && !is_last) ||
+            skip-- > 0)
+            continue;
+        a->tile = tiles[i];
+        a->rows = tiles[i].warps * WARP_ROWS;
+        return true;
+    }
+    return false;
+}
+
+static MlirValue head_view(attend *a, MlirValue buffer, int64_t heads, int64_t rows) {
+    int64_t dims[] = {heads, rows, a->of.d};
+    return tsr_gpu_view(&a->of.group->b, buffer, 3, dims);
+}
+
+static MlirValue make_ring(attend *a, int64_t stages, int64_t rows, int64_t columns) {
+    return tsr_gpu_ring(&a->of.group->b, stages, rows, columns, a->of.storage);
+}
+
+typedef struct places {
+    MlirValue buffers[5], rings[3];
+    size_t buffer_count;
+} places;
+
+static places find_places(attend *a) {
+    tsr_tile_group *group = a->of.group;
+    MlirValue *outputs = group->buffers + group->input_count;
+    int64_t heads = a->of.batch * a->of.heads, groups = a->of.batch * a->of.key_heads;
+    int64_t logarithms[] = {heads, a->of.queries};
+    places p = {.buffers = {head_view(a, a->of.q, heads, a->of.queries),
+                            head_view(a, a->of.k, groups, a->of.keys),
+                            head_view(a, a->of.v, groups, a->of.keys),
+                            head_view(a, outputs[0], heads, a->of.queries)},
+                .buffer_count = 4};
+    if (group->output_count == 2)
+        p.buffers[p.buffer_count++] = tsr_gpu_view(&group->b, outputs[1], 2, logarithms);
+    p.rings[0] = make_ring(a, QUERY_STAGES, a->rows, a->of.d);
+    p.rings[1] = make_ring(a, a->tile.stages, a->tile.keys, a->of.d);
+    p.rings[2] = make_ring(a, a->of.d / RESULT_COLUMNS, a->rows, RESULT_COLUMNS);
+    return p;
+}
+
+/* The queries of `head` from `row` on. */
+static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirContext context = b->at.context;
+    MlirValue operands[11], group = tsr_tile_div(b, head, a->of.heads / a->of.key_heads);
+    size_t count = p->buffer_count;
+    int32_t sizes[] = {(int32_t)count, 3, 3};
+    memcpy(operands, p->buffers, count * sizeof *operands);
+    operands[count++] = head;
+    operands[count++] = group;
+    operands[count++] = row;
+    memcpy(operands + count, p->rings, sizeof p->rings);
+    count += 3;
+    tsr_attr attrs[5] = {
+        {"how", tsr_attr_make_string(context, "forward")},
+        {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), a->of.scale)},
+        {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
+    size_t attr_count = 3;
+    if (a->of.causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
+    if (a->tile.turns) attrs[attr_count++] = (tsr_attr){"turns", tsr_attr_make_unit(context)};
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
+                                     .operand_count = count,
+                                     .operands = operands,
+                                     .attr_count = attr_count,
+                                     .attrs = attrs});
+}
+
+static void emit(attend *a) {
+    tsr_tile_group *group = a->of.group;
+    tsr_tile_builder *b = &group->b;
+    places p = find_places(a);
+    int64_t count = divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
+    int64_t programs = a->of.causal ? divide_up(count, PAIR) : count;
+    group->grid = heads * programs;
+    MlirValue pid = tsr_tile_program_id(b);
+    MlirValue head = tsr_tile_div(b, pid, programs), number = tsr_tile_rem(b, pid, programs);
+    if (programs == count) {
+        emit_tile(a, &p, head, tsr_tile_mul(b, number, a->rows));
+        return;
+    }
+    /* The last but `number`, then number `number`, unless they are one. */
+    MlirValue last = tsr_tile_sub(b, tsr_tile_index(b, count - 1), number);
+    MlirValue apart = tsr_tile_sub(b, last, number);
+    MlirValue tiles_here = tsr_tile_min(b, tsr_tile_offset(b, apart, 1), tsr_tile_index(b, PAIR));
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tiles_here, 1, 0, NULL);
+    MlirValue back = tsr_tile_2(b, "arith.muli", loop.index, apart);
+    emit_tile(a, &p, head, tsr_tile_mul(b, tsr_tile_sub(b, last, back), a->rows));
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static bool is_taken(attend *a) {
+    const tsr_tile_group *group = a->of.group;
+    int64_t skip = 0;
+    tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
+    return group->b.target->arch == ARCH && tsr_dtype_is_narrow(a->of.storage) &&
+           mlirValueIsNull(a->of.mask) && a->of.d == a->of.e && a->of.scale > 0 && a->of.batch &&
+           a->of.heads && a->of.queries && a->of.keys && find_tile(a, skip);
+}
+
+tsr_result tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken) {
+    attend a = {0};
+    TRY(group->ctx, tsr_attention_read(group, 3, &a.of));
+    *out_taken = is_taken(&a);
+    if (!*out_taken) return TSR_SUCCESS;
+    int64_t sizes[] = {a.rows, a.tile.keys, a.tile.stages, a.tile.turns};
+    memcpy(group->tile, sizes, sizeof sizes);
+    group->tile_count = sizeof sizes / sizeof sizes[0];
+    group->warps = a.tile.warps;
+    emit(&a);
+    return TSR_SUCCESS;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Attention on the matrix units of a GPU (sm_90a), for bundles whose numerics are "native": no
+ * mask, query, key and value of bf16 or f16, heads of 64 or 128 numbers, all of one size.
+ *
+ * Numerics: those of tile.attend. The bits depend on the tile, which follows from the shapes.
+ */
+#ifndef TSR_COMPILER_TILE_GPU_ATTENTION_H
+#define TSR_COMPILER_TILE_GPU_ATTENTION_H
+
+#include "compiler/tile/region.h"
+
+/* *out_taken false: the group is none that this family takes; nothing was written. */
+TSR_RESULT tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken);
+
+#endif

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rule of tile.attend refuses.
+// RUN: not tessera-opt --split-input-file --no-output %s 2>&1 | FileCheck %s
+
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no attention "sideways"; expected forward
+  tile.attend "sideways"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}indices, expected and given: 3 and 2
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}expected q, k, v and o all of bf16 or of f16, l of f32
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>, %l: memref<4x100xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}expected q, k, v and o all of bf16 or of f16, l of f32
+  tile.attend "forward"(%q, %k, %v, %o, %l) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<4x100xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<400x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}dimensions, expected and given: 3 and 2
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<400x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x128xbf16>, %v: memref<2x80x128xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}sizes of heads: 64 and 128
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x128xbf16>, memref<2x80x128xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x96xbf16>, %k: memref<2x80x96xbf16>, %v: memref<2x80x96xbf16>, %o: memref<4x100x96xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}columns of a head are 96; expected a multiple of 64
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x96xbf16>, memref<2x80x96xbf16>, memref<2x80x96xbf16>, memref<4x100x96xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x192xbf16>, %k: memref<2x80x192xbf16>, %v: memref<2x80x192xbf16>, %o: memref<4x100x192xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}columns of a head are 192; expected 1 to 128
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x192xbf16>, memref<2x80x192xbf16>, memref<2x80x192xbf16>, memref<4x100x192xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}scale is 0; expected more than 0
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.0 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}the buffers and a ring differ in their elements
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "none" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}the matrix units read rings of swizzle "xor" alone
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x128x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of a ring, expected and given: 64 and 128
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x128x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x128xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}columns of a ring, expected and given: 64 and 128
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x128xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x48x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of the ring of keys are 48; expected a multiple of 64
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x48x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+module attributes {tessera.target = "cuda:sm_80"} {
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no machine code for it on 'cuda:sm_80'; expected 'cuda:sm_90a'
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x81x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}sizes of keys and of values: 80 and 81
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x81x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x101x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}sizes of queries and of the result: 100 and 101
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x101x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x0x64xbf16>, %v: memref<2x0x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}sizes of keys are 0; expected 1 to 1073741824
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x0x64xbf16>, memref<2x0x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}

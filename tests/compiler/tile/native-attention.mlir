@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// With numerics "native" attention of 16-bit heads of 64 or 128 numbers goes to the matrix units of sm_90a; what has a mask, or another size, stays.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
+// RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
+// RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
+// A tile that no code could be made of gives way to the portable family.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=PORTABLE
+
+// PORTABLE: tile.func @k{{[0-9]+}}_attention
+// PORTABLE-NOT: tile.attend
+
+// Programs of two tiles: the last and the first, the last but one and the second, the one between.
+// NATIVE: ---- tile cuda:sm_90a
+// NATIVE: tile.func @k0_attention({{.*}} grid 48 warps 8 {{.*}}tile = [128, 128,
+// NATIVE: tile.view %{{.*}} : memref<2x8x600x64xbf16> -> memref<16x600x64xbf16>
+// NATIVE: arith.minsi
+// NATIVE: scf.for
+// NATIVE: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) at[%{{.*}}, %{{.*}}, %{{.*}}]
+// NATIVE-SAME: {causal, scale = 1.250000e-01 : f64, turns}
+// NATIVE: tile.func @k1_attention({{.*}} grid 25 warps 8
+// NATIVE-NOT: scf.for
+// NATIVE: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) at[
+// NATIVE-SAME: {scale = 3.000000e-01 : f64, turns}
+// NATIVE: tile.func @k2_attention(
+// NATIVE-NOT: tile.attend
+// NATIVE: tile.func @k3_attention(
+// NATIVE-NOT: tile.attend
+
+// OTHERS: ---- tile cuda:sm_80
+// OTHERS-NOT: tile.attend
+// OTHERS: ---- tile cpu:x86-64-v3
+// OTHERS: tile.func @k0_attention({{.*}}memref<2x8x600x64xbf16>
+// OTHERS-NOT: tile.attend
+func.func @causal(%q: tensor<2x8x600x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x600x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x600x64xbf16> {tessera.name = "v"})
+    -> (tensor<2x8x600x64xbf16> {tessera.name = "o"}, tensor<2x8x600xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16> -> tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+  return %o, %l : tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+}
+func.func @whole(%q: tensor<1x5x600x128xf16> {tessera.name = "q"}, %k: tensor<1x5x90x128xf16> {tessera.name = "k"}, %v: tensor<1x5x90x128xf16> {tessera.name = "v"})
+    -> (tensor<1x5x600x128xf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
+  %o = tessera.attention %q, %k, %v {scale = 0.3 : f64} : tensor<1x5x600x128xf16>, tensor<1x5x90x128xf16>, tensor<1x5x90x128xf16> -> tensor<1x5x600x128xf16>
+  return %o : tensor<1x5x600x128xf16>
+}
+func.func @masked(%q: tensor<1x2x64x64xbf16> {tessera.name = "q"}, %k: tensor<1x2x64x64xbf16> {tessera.name = "k"}, %v: tensor<1x2x64x64xbf16> {tessera.name = "v"},
+                  %m: tensor<64x64xbf16> {tessera.name = "m"})
+    -> (tensor<1x2x64x64xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
+  %o = tessera.attention %q, %k, %v, %m : tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<1x2x64x64xbf16>, tensor<64x64xbf16> -> tensor<1x2x64x64xbf16>
+  return %o : tensor<1x2x64x64xbf16>
+}
+func.func @narrow(%q: tensor<1x2x64x32xbf16> {tessera.name = "q"}, %k: tensor<1x2x64x32xbf16> {tessera.name = "k"}, %v: tensor<1x2x64x32xbf16> {tessera.name = "v"})
+    -> (tensor<1x2x64x32xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
+  %o = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16> -> tensor<1x2x64x32xbf16>
+  return %o : tensor<1x2x64x32xbf16>
+}
