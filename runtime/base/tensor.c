@@ -204,24 +204,19 @@ enum { FINITE_BLOCK = 512 };
         return carries >> (8 * sizeof carries - 1);                                                \
     } while (0)
 
-static bool has_nonfinite_f32(const char *bytes) { HAS_NONFINITE(uint32_t, 0x7f800000, 0x800000); }
-static bool has_nonfinite_f64(const char *bytes) {
-    HAS_NONFINITE(uint64_t, UINT64_C(0x7ff) << 52, UINT64_C(1) << 52);
-}
-static bool has_nonfinite_bf16(const char *bytes) { HAS_NONFINITE(uint16_t, 0x7f80, 0x80); }
-static bool has_nonfinite_f16(const char *bytes) { HAS_NONFINITE(uint16_t, 0x7c00, 0x400); }
+#define X(name, type, mask, one)                                                                   \
+    static bool has_nonfinite_##name(const char *bytes) { HAS_NONFINITE(type, mask, one); }
+#include "runtime/base/floats.def"
+#undef X
 
 /* Of a block, for the dtypes that are floats. */
 static bool (*find_block_check(tsr_dtype dtype))(const char *) {
     switch (dtype) {
-    case TSR_DTYPE_F32:
-        return has_nonfinite_f32;
-    case TSR_DTYPE_F64:
-        return has_nonfinite_f64;
-    case TSR_DTYPE_BF16:
-        return has_nonfinite_bf16;
-    case TSR_DTYPE_F16:
-        return has_nonfinite_f16;
+#define X(name, type, mask, one)                                                                   \
+    case TSR_DTYPE_##name:                                                                         \
+        return has_nonfinite_##name;
+#include "runtime/base/floats.def"
+#undef X
     default:
         return NULL;
     }

@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
 #include "runtime/store/internal.h"
+#include "runtime/store/stream.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -100,18 +101,28 @@ void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found) {
     pthread_mutex_unlock(&store->mutex);
 }
 
+/* One that fits into the cache stays there: it is hashed and written next. False: all is finite. */
+static bool copy_block(const tsr_store *store, tsr_dtype dtype, uint8_t *to, const uint8_t *from,
+                       uint32_t size) {
+    if (tsr_manifest_data_bytes(&store->plan) >= TSR_CREW_BYTES_MIN)
+        return tsr_stream_copy(dtype, to, from, size);
+    memcpy(to, from, size);
+    return true;
+}
+
 static void copy_chunk(tsr_store *store, const tsr_copy *copy) {
     const tsr_chunk_row *chunk = &store->plan.chunks[copy->chunk];
     const uint8_t *from = store->sources[copy->chunk];
     uint8_t *to = copy->is_own ? tsr_store_staged(store, chunk) : NULL;
-    const uint8_t *seen = to ? to : from;
+    const uint8_t *seen = to && store->parts ? to : from;
     const tsr_dtype dtype = store->plan.tensors[copy->row].dtype;
     bool looks = store->finite;
     for (uint32_t at = 0; at < chunk->size_bytes; at += BLOCK_BYTES) {
         uint32_t size = chunk->size_bytes - at < BLOCK_BYTES ? chunk->size_bytes - at : BLOCK_BYTES;
         double value = 0;
-        if (to && !store->parts) memcpy(to + at, from + at, size);
-        if (!looks) continue;
+        bool suspect =
+            to && !store->parts ? copy_block(store, dtype, to + at, from + at, size) : true;
+        if (!looks || !suspect) continue;
         uint64_t width = tsr_dtype_size(dtype);
         uint64_t found = tsr_dtype_find_nonfinite(dtype, seen + at, size / width, &value);
         if (found == UINT64_MAX) continue;

@@ -3,6 +3,7 @@
  * The copy of a state: each tensor may be written once it is copied, in the order given, and what
  * is not finite goes no further.
  */
+#include "runtime/store/stream.h"
 #include "tests/store/fixture.h"
 
 #include <math.h>
@@ -205,4 +206,46 @@ Test(copy, only_where_it_is_asked_for) {
     tsr_save_status status = save_step(b, 1);
     cr_assert(status.committed_count == 1 && !status.nonfinite.found);
     end(b);
+}
+
+/* ---- past the cache ---- */
+
+enum { STREAM_BYTES = 1024, STREAM_ROOM = STREAM_BYTES + 128 };
+
+/* Every dtype, from and to every place in a line, every size up to some lines: what memcpy does. */
+Test(copy, streamed_bytes_are_those_copied) {
+    static _Alignas(64) uint8_t from[STREAM_ROOM], to[STREAM_ROOM], expected[STREAM_ROOM];
+    for (int dtype = 1; dtype <= (int)TSR_DTYPE_I8; dtype++) {
+        const size_t width = tsr_dtype_size((tsr_dtype)dtype);
+        if (!width) continue;
+        for (size_t i = 0; i < STREAM_ROOM; i++) from[i] = (uint8_t)(i * 7 % 61); /* finite */
+        for (size_t at = 0; at < 64; at += 1 + at % 3)
+            for (size_t into = 0; into < 64; into++) {
+                size_t size = (into * 37 + at * 11) % (STREAM_BYTES / width) * width;
+                memset(to, 0xee, sizeof to);
+                memset(expected, 0xee, sizeof expected);
+                memcpy(expected + into, from + at, size);
+                cr_assert(!tsr_stream_copy((tsr_dtype)dtype, to + into, from + at, size));
+                cr_assert_arr_eq(to, expected, sizeof to, "dtype %d, %zu bytes from %zu to %zu",
+                                 dtype, size, at, into);
+            }
+    }
+}
+
+/* Wherever it is, in front, among whole lines or behind. */
+Test(copy, streamed_floats_are_looked_at) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F64, TSR_DTYPE_F32, TSR_DTYPE_BF16, TSR_DTYPE_F16};
+    static const double values[] = {INFINITY, -INFINITY, NAN};
+    static _Alignas(64) uint8_t from[STREAM_ROOM], to[STREAM_ROOM];
+    for (size_t i = 0; i < 4; i++) {
+        const size_t width = tsr_dtype_size(dtypes[i]);
+        for (size_t into = 0; into < 64; into++)
+            for (size_t k = 0; k < 400 / width; k++) {
+                memset(from, 0, sizeof from);
+                cr_assert(!tsr_stream_copy(dtypes[i], to + into, from, 400 / width * width));
+                tsr_dtype_write(dtypes[i], values[k % 3], from, k);
+                cr_assert(tsr_stream_copy(dtypes[i], to + into, from, 400 / width * width),
+                          "dtype %d, element %zu to %zu", (int)dtypes[i], k, into);
+            }
+    }
 }

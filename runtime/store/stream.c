@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * On x86-64 by the stores of SSE2 that bypass the cache (Intel SDM, MOVNTDQ); what was loaded is
+ * looked at on its way. Other processors copy, then look.
+ */
+#include "runtime/store/stream.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of what was copied, or cannot be streamed. */
+static bool copy_and_look(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
+    double value;
+    memcpy(to, from, size_bytes);
+    return tsr_dtype_is_float(dtype) &&
+           tsr_dtype_find_nonfinite(dtype, from, size_bytes / tsr_dtype_size(dtype), &value) !=
+               UINT64_MAX;
+}
+
+#ifdef __x86_64__
+
+#include <emmintrin.h>
+
+enum { LANE_BYTES = 16, LINE_BYTES = 64 };
+
+/* Whole cache lines to an aligned place: did an exponent carry into its sign? */
+#define STREAM(name, type, mask, one)                                                              \
+    typedef type lanes_##name __attribute__((vector_size(LANE_BYTES)));                            \
+    static bool stream_##name(uint8_t *to, const uint8_t *from, size_t size_bytes) {               \
+        lanes_##name carries = {0};                                                                \
+        type any = 0;                                                                              \
+        for (size_t at = 0; at < size_bytes; at += LANE_BYTES) {                                   \
+            __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)(from + at));            \
+            carries |= ((lanes_##name)bits & (type)(mask)) + (type)(one);                          \
+            _mm_stream_si128((__m128i *)(void *)(to + at), bits);                                  \
+        }                                                                                          \
+        for (size_t i = 0; i < LANE_BYTES / sizeof(type); i++) any |= carries[i];                  \
+        return any >> (8 * sizeof(type) - 1);                                                      \
+    }
+#define X STREAM
+#include "runtime/base/floats.def"
+#undef X
+STREAM(none, uint64_t, 0, 0)
+
+static bool (*find_stream(tsr_dtype dtype))(uint8_t *, const uint8_t *, size_t) {
+    switch (dtype) {
+#define X(name, type, mask, one)                                                                   \
+    case TSR_DTYPE_##name:                                                                         \
+        return stream_##name;
+#include "runtime/base/floats.def"
+#undef X
+    default:
+        return stream_none;
+    }
+}
+
+bool tsr_stream_copy(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
+    size_t head = (LINE_BYTES - (uintptr_t)to % LINE_BYTES) % LINE_BYTES;
+    if (head % tsr_dtype_size(dtype) || size_bytes < head + LINE_BYTES)
+        return copy_and_look(dtype, to, from, size_bytes);
+    size_t whole = (size_bytes - head) / LINE_BYTES * LINE_BYTES;
+    bool found = find_stream(dtype)((uint8_t *)to + head, (const uint8_t *)from + head, whole);
+    /* In front of whatever tells others that it is there. */
+    _mm_sfence();
+    found |= copy_and_look(dtype, to, from, head);
+    return found | copy_and_look(dtype, (uint8_t *)to + head + whole,
+                                 (const uint8_t *)from + head + whole, size_bytes - head - whole);
+}
+
+#else
+
+bool tsr_stream_copy(tsr_dtype dtype, void *to, const void *from, size_t size_bytes) {
+    return copy_and_look(dtype, to, from, size_bytes);
+}
+
+#endif
