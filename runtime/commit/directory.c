@@ -80,16 +80,24 @@ void tsr_directory_close(tsr_ctx *ctx, tsr_directory *dir) {
 
 /* ---- epoch ---- */
 
-/* Of a new store it is made anew: the sync of the one that is there may have failed, and then it is
- * perhaps gone after a power cut, whatever is synced later. */
-static tsr_result open_gens(tsr_ctx *ctx, tsr_directory *dir, bool fresh) {
+static tsr_result open_gens(tsr_ctx *ctx, tsr_directory *dir) {
     const tsr_io *io = tsr_ctx_io(ctx);
-    if (fresh && !TSR_MUTANT(GENS_KEPT)) io->unlink(io->self, dir->root, "gen", AT_REMOVEDIR);
     int code = io->mkdir(io->self, dir->root, "gen", 0755);
     if (code < 0 && code != -EEXIST) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create 'gen'");
     dir->gens = io->open(io->self, dir->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
     if (dir->gens < 0) FAIL_ERRNO(ctx, TSR_IO, -dir->gens, "cannot open 'gen'");
     return TSR_SUCCESS;
+}
+
+/* Of a new store gen/ goes again where that fails: found the next time, it would be synced with
+ * success, and perhaps be gone after a power cut. */
+static tsr_result sync_root(tsr_ctx *ctx, const tsr_directory *dir, const char *what, bool fresh) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    if (TSR_MUTANT(RECOVERED_UNSYNCED)) return TSR_SUCCESS;
+    tsr_result result = tsr_disk_sync(ctx, dir->root, what);
+    if (result.code && fresh && !TSR_MUTANT(GENS_KEPT))
+        io->unlink(io->self, dir->root, "gen", AT_REMOVEDIR);
+    return result;
 }
 
 tsr_result tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *path,
@@ -100,7 +108,7 @@ tsr_result tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *pat
     uint64_t epoch = scratch->highest_epoch + 1;
     if (epoch > INT64_MAX) FAIL(ctx, TSR_STATE, "epoch %" PRIu64 " is out of range", epoch);
     bool fresh = !(scratch->seen & 1u << TSR_NAME_BASE);
-    TRY(ctx, open_gens(ctx, dir, fresh));
+    TRY(ctx, open_gens(ctx, dir));
     if (fresh && !TSR_MUTANT(ANCESTORS_UNSYNCED)) TRY(ctx, tsr_disk_sync_path(ctx, path));
     *out_epoch = epoch;
     if (TSR_MUTANT(NO_EPOCH)) return TSR_SUCCESS;
@@ -111,7 +119,7 @@ tsr_result tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *pat
     tsr_result result = tsr_disk_sync(ctx, fd, text);
     io->close(io->self, fd);
     TRY(ctx, result);
-    return TSR_MUTANT(RECOVERED_UNSYNCED) ? TSR_SUCCESS : tsr_disk_sync(ctx, dir->root, text);
+    return sync_root(ctx, dir, text, fresh);
 }
 
 /* ---- publishing ---- */

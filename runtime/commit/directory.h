@@ -18,8 +18,8 @@ typedef struct tsr_directory {
 TSR_RESULT tsr_directory_open(tsr_ctx *ctx, const char *path, bool allow_network_fs,
                               uint64_t process_id, tsr_directory *out_dir);
 void tsr_directory_close(tsr_ctx *ctx, tsr_directory *dir);
-/* Opens gen/ and publishes EPOCH.<epoch>, one above the highest there is; for a new store gen/ is
- * made anew, and all ancestors are synced first. */
+/* Opens gen/ and publishes EPOCH.<epoch>, one above the highest there is; for a new store all
+ * ancestors are synced first. */
 TSR_RESULT tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *path,
                                tsr_listing *scratch, uint64_t *out_epoch);
 
