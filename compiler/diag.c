@@ -21,15 +21,17 @@ void tsr_diag_finish(tsr_diag_list *list) {
     *list = (tsr_diag_list){.on_diag = list->on_diag, .user = list->user, .context = list->context};
 }
 
-void tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
-                         size_t size_bytes) {
+const char *tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                                size_t size_bytes) {
     tsr_diag_source *source = TSR_NEW(&list->arena, tsr_diag_source, 1);
-    if (!source) return;
+    if (!source) return NULL;
     source->name = tsr_arena_strdup(&list->arena, name);
     source->text = tsr_arena_strndup(&list->arena, text, size_bytes);
     source->size_bytes = size_bytes;
     source->next = list->sources;
-    if (source->name && source->text) list->sources = source;
+    if (!source->name || !source->text) return NULL;
+    list->sources = source;
+    return source->text;
 }
 
 static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {

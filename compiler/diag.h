@@ -73,9 +73,10 @@ typedef struct tsr_diag_list {
 } tsr_diag_list;
 
 void tsr_diag_finish(tsr_diag_list *list); /* accepts NULL */
-/* Text of a file as locations name it; copied. */
-void tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
-                         size_t size_bytes);
+/* Text of a file as locations name it. Returns the list's copy, which ends with a NUL; NULL without
+ * memory for it. */
+const char *tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                                size_t size_bytes);
 /* All errors emitted on the context from now on go to the list. */
 void tsr_diag_attach(tsr_diag_list *list, MlirContext context);
 

@@ -185,19 +185,20 @@ tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module) {
     tsr_arena arena = {0};
-    const char *text = source;
+    const char *text = NULL;
     size_t text_size = size_bytes;
     bool is_source = !tsr_is_bytecode(source, size_bytes);
     tsr_result result = TSR_SUCCESS;
     tsr_guard_note("parsing");
-    if (is_source)
-        tsr_diag_add_source(list, name, source, size_bytes);
-    else
-        result = tsr_bytecode_text(ctx, context, list, source, size_bytes, name, &arena, &text,
-                                   &text_size);
-    if (!result.code)
-        result = parse_text(ctx, context, list, mlirStringRefCreate(text, text_size), name,
-                            is_source, out_module);
+    if (!is_source)
+        TRY_GOTO(ctx, result,
+                 tsr_bytecode_text(ctx, context, list, source, size_bytes, name, &arena, &text,
+                                   &text_size));
+    else if (!(text = tsr_diag_add_source(list, name, source, size_bytes)))
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the %zu bytes of '%s'", size_bytes, name);
+    result = parse_text(ctx, context, list, mlirStringRefCreate(text, text_size), name, is_source,
+                        out_module);
+done:
     tsr_arena_finish(&arena);
     return result;
 }

@@ -12,8 +12,6 @@
 
 typedef struct options {
     const char *path, *name; /* as given; base name */
-    const char *text;
-    size_t size_bytes;
     tsr_buffer pipeline;
     tsr_print_form form;
     tsr_pass_options pass;
@@ -155,11 +153,11 @@ done:
 }
 
 /* Parts keep the line numbers of the whole file: what stands before becomes empty lines. */
-static int run_parts(options *opts) {
+static int run_parts(options *opts, const char *text) {
     static const char divider[] = "// -----";
     int exit_code = 0;
     size_t lines = 0;
-    for (const char *at = opts->text; at;) {
+    for (const char *at = text; at;) {
         const char *stop = strstr(at, divider);
         size_t length = stop ? (size_t)(stop - at) : strlen(at);
         tsr_buffer part = {0};
@@ -193,8 +191,14 @@ static int read_input(const char *path, tsr_buffer *out) {
 /* In a child: MLIR ends the process on some damaged inputs. */
 static tsr_result run(tsr_ctx *ctx, void *user) {
     options *opts = user;
+    tsr_buffer input = {0};
     (void)ctx; /* what failed was printed */
-    int code = opts->split ? run_parts(opts) : run_part(opts, opts->text, opts->size_bytes, true);
+    int code = read_input(opts->path, &input);
+    if (!code) {
+        const char *text = input.bytes ? input.bytes : "";
+        code = opts->split ? run_parts(opts, text) : run_part(opts, text, input.size_bytes, true);
+    }
+    tsr_buffer_finish(&input);
     return (tsr_result){(tsr_code)code};
 }
 
@@ -207,21 +211,16 @@ static int run_guarded(options *opts) {
 
 int main(int argc, char **argv) {
     options opts = {0};
-    tsr_buffer input = {0};
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return print_help(), 0;
         if (!strcmp(argv[i], "--version")) return puts("tessera-opt " TSR_VERSION_TEXT), 0;
     }
     int code = parse_options(argc, argv, &opts);
-    if (!code) code = read_input(opts.path, &input);
     if (!code) {
         const char *slash = opts.path ? strrchr(opts.path, '/') : NULL;
         opts.name = !opts.path ? "-" : slash ? slash + 1 : opts.path;
-        opts.text = input.bytes ? input.bytes : "";
-        opts.size_bytes = input.size_bytes;
         code = run_guarded(&opts);
     }
-    tsr_buffer_finish(&input);
     tsr_buffer_finish(&opts.pipeline);
     if (fflush(stdout) != 0 && !code) code = TSR_IO;
     return code;

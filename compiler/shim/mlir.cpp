@@ -12,20 +12,24 @@
 #include <mlir/IR/Diagnostics.h>
 #include <mlir/Parser/Parser.h>
 
-static MlirModule parse(MlirContext context, MlirStringRef source, MlirStringRef name,
+#include <cassert>
+
+static MlirModule parse(MlirContext context, llvm::StringRef text, MlirStringRef name,
                         bool verify) {
     mlir::ParserConfig config(unwrap(context), verify);
-    // Parsers of ours that look ahead stop at the NUL behind the copy.
-    const std::string text = unwrap(source).str();
     return wrap(mlir::parseSourceString<mlir::ModuleOp>(text, config, unwrap(name)).release());
 }
 
+// A NUL stands behind the text.
 MlirModule tsr_shim_parse(MlirContext context, MlirStringRef source, MlirStringRef name) {
-    return parse(context, source, name, true);
+    assert(source.data[source.length] == '\0' && "parsers that look ahead stop there");
+    return parse(context, unwrap(source), name, true);
 }
 
+// The copy is aligned, as the reader of bytecode demands, and ends with a NUL.
 MlirModule tsr_shim_read(MlirContext context, MlirStringRef source, MlirStringRef name) {
-    return parse(context, source, name, false);
+    const std::string text = unwrap(source).str();
+    return parse(context, text, name, false);
 }
 
 void tsr_shim_quiet_diagnostics(MlirContext context) {

@@ -67,6 +67,15 @@ done
 check "the tag of the signatures" skopeo inspect --tls-verify=false --raw "docker://$DOCKER/models/a:sha256-$index"
 check "is an index of two" test "$(python3 -c 'import json, sys; m = json.load(open(".out"))["manifests"]; print(len(m), {one["artifactType"] for one in m})')" = \
     "2 {'application/vnd.dev.sigstore.bundle.v0.3+json'}"
+raw() { skopeo inspect --tls-verify=false --raw "docker://$DOCKER/models/a$1"; }
+raw ":sha256-$index" >list.json
+raw "@$(sed 's/.*"digest":"\([^"]*\)".*/\1/' list.json)" >manifest.json
+python3 "$HERE/summary.py" "$HERE/../../schemas/oci-referrers.schema.json" list.json manifest.json
+case $? in
+0) checks=$((checks + 1)) ;;
+77) ;;
+*) fail "the schema of what stands in the registry" ;;
+esac
 cp old.json b.tsb.sigstore.json
 expect "a signature of another bundle is not pushed" 4 'signs another bundle' "$AOT" push b.tsb "$DOCKER/models/a:v3"
 expect "unless it is left here" 0 '^pushed' "$AOT" push b.tsb "$DOCKER/models/a:v3" --no-signature

@@ -4,7 +4,6 @@
 
 Arguments: tessera-run, tessera-aot, a bundle, the source root. Exits with 77 without jsonschema.
 """
-import copy
 import hashlib
 import json
 import pathlib
@@ -14,56 +13,15 @@ import sys
 import tarfile
 import tempfile
 
-try:
-    import jsonschema
-except ImportError:
-    sys.exit(77)
+from validate import refuses_changes, validator
 
 RUN, AOT, BUNDLE, ROOT = [str(pathlib.Path(a).resolve()) for a in sys.argv[1:5]]
-
-
-def validator(name):
-    schema = json.loads((pathlib.Path(ROOT) / "schemas" / f"{name}.schema.json").read_text("utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
 
 
 def run(code, *command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     assert done.returncode == code, (command, done.returncode, done.stderr)
     return json.loads(done.stdout)
-
-
-def members(value, path=()):
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(
-            value, list) else ():
-        yield path + (key,)
-        yield from members(item, path + (key,))
-
-
-def changed(document, path, change):
-    document = copy.deepcopy(document)
-    at = document
-    for key in path[:-1]:
-        at = at[key]
-    change(at, path[-1])
-    return document
-
-
-def refuses_changes(check, document, may_miss):
-    """No member may be missing, renamed or of another type."""
-    count = 0
-    for path in members(document):
-        if not isinstance(path[-1], str) or "versions" in path[:-1]: # names of free choice
-            continue
-        wrong = [changed(document, path, lambda at, key: at.update({key + "x": at.pop(key)})),
-                 changed(document, path, lambda at, key: at.update({key: [[1.5]]}))]
-        if path[-1] not in may_miss:
-            wrong.append(changed(document, path, lambda at, key: at.pop(key)))
-        for other in wrong:
-            assert not check.is_valid(other), path
-            count += 1
-    return count
 
 
 def make_slice(folder):
@@ -120,7 +78,7 @@ def list_states(folder):
 
 
 def main():
-    check, inspect, metrics, token = [validator(name) for name in ("check", "inspect", "metrics", "token")]
+    check, inspect, metrics, token = [validator(ROOT, name) for name in ("check", "inspect", "metrics", "token")]
     with tempfile.TemporaryDirectory() as folder:
         broken, missing = pathlib.Path(folder) / "broken.tsb", pathlib.Path(folder) / "no.tsb"
         broken.write_bytes(pathlib.Path(BUNDLE).read_bytes()[:5120])

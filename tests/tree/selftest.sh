@@ -94,6 +94,25 @@ test_passes() {
     bad 'nothing is run' 'tests/compiler: no test runs anything'
 }
 
+test_json() {
+    file loader/a.c 'tsr_buffer_json_string(out, text);'
+    file schemas/one.schema.json '{}'
+    file schemas/README.md '| `one.schema.json` | what there is |'
+    file tests/tree/json.txt '# rows' 'loader/a.c one'
+    file tests/a.py 'check("one")'
+    good 'one source, one schema'
+    file tools/b.c 'printf("{\"a\": 1}");'
+    bad 'another source' 'tools/b.c: writes JSON, but tests/tree/json.txt has no row for it'
+    file tests/tree/json.txt 'loader/a.c one' 'tools/b.c two'
+    bad 'without a schema' 'tests/tree/json.txt: tools/b.c: no file schemas/two.schema.json'
+    file schemas/two.schema.json '{}'
+    bad 'which nobody describes' 'schemas/README.md: no word of two.schema.json'
+    bad 'which no test validates by' 'schemas/two.schema.json: no test validates by it'
+    file tests/tree/json.txt 'loader/a.c one' 'tools/b.c one' 'tools/c.c one'
+    bad 'a row that is gone' "no file 'tools/c.c'"
+    bad 'a schema of nothing' 'schemas/two.schema.json: no source of tests/tree/json.txt writes it'
+}
+
 test_includes() {
     file runtime/base/a.h "$spdx"
     file bundle/b.c '#include "runtime/base/a.h"' '#include <stdio.h>'
@@ -298,7 +317,7 @@ test_symbols() {
 
 fresh
 case $check in
-costs | includes | lengths | folders | headers | licences | words | formatting | packages | passes | links | scripts | symbols) "test_$check" ;;
+costs | includes | json | lengths | folders | headers | licences | words | formatting | packages | passes | links | scripts | symbols) "test_$check" ;;
 exit-codes) test_exit_codes ;;
 *)
     echo "selftest.sh: no check '$check'"
