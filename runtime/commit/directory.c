@@ -80,15 +80,6 @@ void tsr_directory_close(tsr_ctx *ctx, tsr_directory *dir) {
 
 /* ---- epoch ---- */
 
-static tsr_result open_gens(tsr_ctx *ctx, tsr_directory *dir) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    int code = io->mkdir(io->self, dir->root, "gen", 0755);
-    if (code < 0 && code != -EEXIST) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create 'gen'");
-    dir->gens = io->open(io->self, dir->root, "gen", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (dir->gens < 0) FAIL_ERRNO(ctx, TSR_IO, -dir->gens, "cannot open 'gen'");
-    return TSR_SUCCESS;
-}
-
 /* Of a new store gen/ goes again where that fails: found the next time, it would be synced with
  * success, and perhaps be gone after a power cut. */
 static tsr_result sync_root(tsr_ctx *ctx, const tsr_directory *dir, const char *what, bool fresh) {
@@ -108,7 +99,7 @@ tsr_result tsr_directory_claim(tsr_ctx *ctx, tsr_directory *dir, const char *pat
     uint64_t epoch = scratch->highest_epoch + 1;
     if (epoch > INT64_MAX) FAIL(ctx, TSR_STATE, "epoch %" PRIu64 " is out of range", epoch);
     bool fresh = !(scratch->seen & 1u << TSR_NAME_BASE);
-    TRY(ctx, open_gens(ctx, dir));
+    TRY(ctx, tsr_disk_make_folder(ctx, dir->root, "gen", &dir->gens));
     if (fresh && !TSR_MUTANT(ANCESTORS_UNSYNCED)) TRY(ctx, tsr_disk_sync_path(ctx, path));
     *out_epoch = epoch;
     if (TSR_MUTANT(NO_EPOCH)) return TSR_SUCCESS;

@@ -278,6 +278,16 @@ static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_disk_make_folder(tsr_ctx *ctx, int dir, const char *name, int *out_fd) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    int code = io->mkdir(io->self, dir, name, 0755);
+    if (code < 0 && code != -EEXIST) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot create '%s'", name);
+    int fd = io->open(io->self, dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd < 0) FAIL_ERRNO(ctx, TSR_IO, -fd, "cannot open '%s'", name);
+    *out_fd = fd;
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_disk_make_path(tsr_ctx *ctx, const char *path) {
     return walk_ancestors(ctx, path, true);
 }

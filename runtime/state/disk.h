@@ -51,7 +51,10 @@ TSR_RESULT tsr_disk_sync_name(tsr_ctx *ctx, int dir, const char *name, int flags
 TSR_RESULT tsr_disk_write(tsr_ctx *ctx, int dir, int fd, const char *name, const uint8_t *bytes,
                           uint64_t size_bytes);
 
-/* A directory with its parents, where they are missing. */
+/* A directory in `dir`, made where it is missing; the caller closes *out_fd. */
+TSR_RESULT tsr_disk_make_folder(tsr_ctx *ctx, int dir, const char *name, int *out_fd);
+/* A directory with its parents, where they are missing, each synced in its parent; one that cannot
+ * be is removed again. */
 TSR_RESULT tsr_disk_make_path(tsr_ctx *ctx, const char *path);
 /* Syncs every directory above `path`, so that none that was made is lost with what is in it. One
  * that may not be opened was not made here. */
