@@ -297,6 +297,8 @@ class Checker:
                 continue
             if last and event.epoch < last.epoch:
                 continue  # it slept while another took over, and commits nothing
+            if last and self._chose_before_a_publish(last):
+                last = None
             if last and named(last) != named(event) and not self.damaged(named(last), event.at):
                 forward = named(last) == NOTHING or named(last) in self.lineage(named(event))
                 if not forward or (last.author.first("base") and event.of < last.epoch):
@@ -304,6 +306,11 @@ class Checker:
                                "epoch %d, with nothing published in between" %
                                (last, *named(last), event, *named(event)))
             last = event
+
+    def _chose_before_a_publish(self, event):
+        """It listed, slept while something was published, and then told what it had chosen before."""
+        epoch = event.author.first("epoch")
+        return epoch and any(epoch.at < publish.at < event.at for publish in self.history.of("publish"))
 
     # I7: what fails never lowers the number of good generations.
 

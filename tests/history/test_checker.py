@@ -170,6 +170,26 @@ def fallen_back(world):
     return log.lines
 
 
+def published_meanwhile():
+    """The second run lists the directory; then the first, which it has replaced, publishes, and is fenced; then
+    the second tells its choice, and a third goes on from what was published."""
+    log = Log()
+    first = Run(log, 1)
+    first.begin()
+    for step in (10, 20, 30):
+        first.save(step // 10, step)
+    second = Run(log, 2)
+    second.begin(3, 1, 30)
+    at = find(log.lines, "candidate", 2)
+    chosen = log.lines[at:]
+    del log.lines[at:]
+    first.save(4, 40, acknowledge=False)
+    log.lines.extend(chosen)
+    Run(log, 3).begin(4, 1, 40)
+    renumber(log.lines)
+    return log.lines
+
+
 # How a history is changed. Each finds its lines by what they say.
 
 def find(lines, event, epoch=None, skip=0, **members):
@@ -360,6 +380,7 @@ def main():
     expect_good("a line cut off at the end", good_history(), tail=b'{"seq":99,"ns"')
     expect_good("damage that the world told", fallen_back(True))
     expect_good("damage that is allowed", fallen_back(False), damage=True)
+    expect_good("published after another had listed", published_meanwhile())
     for invariant, text, apply in REFUSED + UNNUMBERED:
         lines = copy.deepcopy(good_history())
         apply(lines)
@@ -389,7 +410,7 @@ def main():
     for text in failures:
         print("FAILED:", text)
     print("%d good histories, %d violations, %d failed" %
-          (4, len(REFUSED) + len(UNNUMBERED) + 3, len(failures)))
+          (5, len(REFUSED) + len(UNNUMBERED) + 3, len(failures)))
     sys.exit(1 if failures else 0)
 
 
