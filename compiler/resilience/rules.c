@@ -448,7 +448,13 @@ static bool check_times(MlirOperation op, MlirValue larger, MlirValue smaller) {
     return fits || fail_leaf(op);
 }
 
+/* Rows of an input: what is computed is not spread. */
 static bool check_leaf_rows(MlirOperation op) {
+    if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0))) {
+        tsr_diag_error(where(op), TSR_DIAG_SR_COLLECTIVE,
+                       "%s: the operand is no argument of the function", tsr_op_name(op));
+        return false;
+    }
     return check_times(op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
 }
 

@@ -329,6 +329,23 @@ static TSR_RESULT write_body(fuser *f, const entry *e, const tsr_fuse_group *gro
     return TSR_SUCCESS;
 }
 
+/* The sizes that a plan gave the op, or null: a module that was read may have anything there. */
+static TSR_RESULT read_chosen(fuser *f, MlirOperation op, MlirAttribute *out_chosen) {
+    enum { SIZES_MAX = 8 };
+    int64_t sizes[SIZES_MAX];
+    size_t count = 0;
+    *out_chosen = mlirAttributeGetNull();
+    if (!tsr_op_has(op, TSR_CHOSEN_TILE)) return TSR_SUCCESS;
+    if (!tsr_op_i64s(op, TSR_CHOSEN_TILE, SIZES_MAX, sizes, &count)) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GROUP_TILE,
+                       "%s: " TSR_CHOSEN_TILE " is no array of at most %d integers",
+                       tsr_op_name(op), SIZES_MAX);
+        FAIL(&f->ctx, TSR_COMPILE, "sizes of tiles that are none");
+    }
+    *out_chosen = tsr_attr_make_i64s(f->mlir, count, sizes);
+    return TSR_SUCCESS;
+}
+
 /* The group as a tsched.func without a name, not yet in the module. */
 static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *group,
                               MlirOperation *out_func) {
@@ -337,6 +354,8 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
     MlirValue outputs[TSR_FUSE_ARGUMENTS_MAX];
     MlirLocation location = mlirOperationGetLocation(e->ops[anchor(group)]);
     const tsr_op_row *row = e->rows[anchor(group)];
+    MlirAttribute chosen;
+    TRY(&f->ctx, read_chosen(f, e->ops[anchor(group)], &chosen));
     for (uint32_t i = 0; i < group->input_count; i++) {
         inputs[i] = mlirValueGetType(e->values[group->inputs[i]]);
         locations[i] = location;
@@ -358,7 +377,6 @@ static TSR_RESULT write_group(fuser *f, const entry *e, const tsr_fuse_group *gr
     MlirType type = mlirFunctionTypeGet(f->mlir, (intptr_t)group->input_count, inputs,
                                         (intptr_t)group->output_count, results);
     uint64_t bytes = group->read_bytes + group->written_bytes;
-    MlirAttribute chosen = tsr_op_attr(e->ops[anchor(group)], TSR_CHOSEN_TILE);
     bool is_chosen = !mlirAttributeIsNull(chosen);
     const tsr_attr attrs[] = {
         {"sym_name", tsr_attr_make_string(f->mlir, "")},

@@ -15,7 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES_MAX = 256 }; /* of a vector that one lane of the machine holds */
+enum {
+    LANES_MAX = 256,  /* of a vector that one lane of the machine holds */
+    CARRIED_MAX = 64, /* values of a loop */
+};
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -351,7 +354,6 @@ static void emit_barrier(tsr_emit *emit, MlirOperation op) { (void)emit, (void)o
 
 /* if (low < high) do { … } while ((index += step) < high); the results merge at the end. */
 static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
-    enum { CARRIED_MAX = 64 };
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef phis[CARRIED_MAX + 1], inits[CARRIED_MAX + 1];
     size_t carried = tsr_op_result_count(op);
@@ -508,12 +510,13 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- what has code --------------------------------------------------------------------------- */
 
-typedef struct sizes {
+typedef struct refusal {
     const tsr_emit *emit;
-    MlirOperation beyond; /* the first op whose result is too large, or null */
-} sizes;
+    MlirOperation op; /* the first one, or null */
+    const char *why;
+} refusal;
 
 static bool is_emitted(const tsr_emit *emit, MlirType type) {
     uint64_t elements = 1;
@@ -546,28 +549,33 @@ static bool computes_small(MlirOperation op) {
     return is_small;
 }
 
-/* Buffers that are arguments may be larger: they have no place here. */
-static MlirWalkResult check_size(MlirOperation op, void *user) {
-    sizes *s = user;
-    if (computes_small(op)) {
-        s->beyond = op;
-        return MlirWalkResultInterrupt;
+/* NULL: it may be emitted. Buffers that are arguments may be larger: they have no place here. */
+static const char *why_not(const tsr_emit *emit, MlirOperation op) {
+    bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
+    if (computes_small(op)) return "computes in bf16 or f16; expected f32";
+    if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > CARRIED_MAX)
+        return "carries more than 64 values";
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        MlirType type = mlirValueGetType(tsr_op_result(op, i));
+        if (!is_emitted(emit, type)) return "makes a vector or buffer that is too large";
+        if (mlirTypeIsAMemRef(type) && !of_tile)
+            return "passes a buffer on; expected an argument, or what ops of tile make";
     }
-    for (size_t i = 0; i < tsr_op_result_count(op); i++)
-        if (!is_emitted(s->emit, mlirValueGetType(tsr_op_result(op, i)))) {
-            s->beyond = op;
-            return MlirWalkResultInterrupt;
-        }
-    return MlirWalkResultAdvance;
+    return NULL;
 }
 
-static tsr_result check_sizes(const tsr_emit *emit, MlirOperation func) {
-    sizes s = {.emit = emit};
-    mlirOperationWalk(func, check_size, &s, MlirWalkPreOrder);
-    if (mlirOperationIsNull(s.beyond)) return TSR_SUCCESS;
-    FAIL(emit->ctx, TSR_COMPILE, "kernel '%s': %s %s", emit->kernel, tsr_op_name(s.beyond),
-         computes_small(s.beyond) ? "computes in bf16 or f16; expected f32"
-                                  : "makes a vector or buffer that is too large");
+static MlirWalkResult look_at(MlirOperation op, void *user) {
+    refusal *r = user;
+    r->why = why_not(r->emit, op);
+    r->op = op;
+    return r->why ? MlirWalkResultInterrupt : MlirWalkResultAdvance;
+}
+
+static tsr_result check_ops(const tsr_emit *emit, MlirOperation func) {
+    refusal r = {.emit = emit};
+    mlirOperationWalk(func, look_at, &r, MlirWalkPreOrder);
+    if (!r.why) return TSR_SUCCESS;
+    FAIL(emit->ctx, TSR_COMPILE, "kernel '%s': %s %s", emit->kernel, tsr_op_name(r.op), r.why);
 }
 
 tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size,
@@ -578,7 +586,7 @@ tsr_result tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t
             FAIL(emit->ctx, TSR_INTERNAL, "%s between the kernels", tsr_op_name(op));
         emit->kernel = tsr_op_symbol(op);
         snprintf(note, note_size, "%s", emit->kernel);
-        TRY(emit->ctx, check_sizes(emit, op));
+        TRY(emit->ctx, check_ops(emit, op));
         emit->slot_count = 0;
         if (emit->slots) memset(emit->slots, 0, emit->slot_capacity * sizeof *emit->slots);
         TRY(emit->ctx, emit->target->warp_lanes ? tsr_emit_warp_func(emit, op, &launches[count++])

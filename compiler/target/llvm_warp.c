@@ -551,8 +551,8 @@ static void find_locals(tsr_emit *emit, const tsr_fatbin_kernel *launch, LLVMVal
     uint64_t total = launch->scratch_bytes ? launch->scratch_bytes : launch->static_bytes;
     LLVMValueRef base = scratch;
     emit->local_used = 0;
-    emit->local_base = NULL;
-    if (!total) return;
+    emit->local_base = LLVMConstPointerNull(LLVMPointerTypeInContext(emit->llvm, 0));
+    if (!total) return; /* buffers of nothing lie anywhere */
     LLVMValueRef offset =
         LLVMBuildMul(b, warp, tsr_emit_int(i64_of(emit), (int64_t)(total / launch->programs)), "");
     if (launch->scratch_bytes) {

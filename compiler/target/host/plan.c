@@ -235,16 +235,19 @@ static TSR_RESULT collect_view(planner *p, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT collect_input(planner *p, intptr_t index) {
+    if (tsr_program_splits(p->config, p->entry, &p->entry->inputs[index]))
+        return tsr_planner_check_rows(p, index);
+    return tsr_planner_add_value(
+        p, mlirBlockGetArgument(tsr_op_body(p->func), index),
+        (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)index}, .maker = NONE},
+        NULL);
+}
+
 static TSR_RESULT collect(planner *p) {
     MlirBlock block = tsr_op_body(p->func);
     p->at = mlirOperationGetLocation(p->func);
-    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
-        if (!tsr_program_splits(p->config, p->entry, &p->entry->inputs[i]))
-            TRY(p->ctx, tsr_planner_add_value(
-                            p, mlirBlockGetArgument(block, i),
-                            (value){.buffer = {.space = TSR_SPACE_INPUT, .index = (uint32_t)i},
-                                    .maker = NONE},
-                            NULL));
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) TRY(p->ctx, collect_input(p, i));
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);

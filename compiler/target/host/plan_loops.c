@@ -44,3 +44,16 @@ void tsr_planner_stretch_lives(planner *p) {
         }
     }
 }
+
+tsr_result tsr_planner_check_rows(planner *p, intptr_t index) {
+    MlirValue argument = mlirBlockGetArgument(tsr_op_body(p->func), index);
+    for (MlirOpOperand use = mlirValueGetFirstUse(argument); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tessera_sr.leaf_rows"))
+            FAIL(p->ctx, TSR_COMPILE,
+                 "@%s: %s reads all of input '%s', whose rows are spread over virtual ranks; "
+                 "expected tessera_sr.leaf_rows",
+                 p->entry->name, tsr_op_name(mlirOpOperandGetOwner(use)),
+                 p->entry->inputs[index].name);
+    return TSR_SUCCESS;
+}

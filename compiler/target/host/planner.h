@@ -95,6 +95,8 @@ TSR_RESULT tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
 /* plan.c: index of a tensor by name. */
 TSR_RESULT tsr_planner_find_tensor(const planner *p, const char *name, uint32_t *out_index);
 
+/* Each leaf has its rows of this input, which is split; nothing may read all of them. */
+TSR_RESULT tsr_planner_check_rows(planner *p, intptr_t index);
 /* Lives of values that loops over leaves read or make. */
 void tsr_planner_stretch_lives(planner *p);
 /* plan_parts.c: parts that leaves have of tensors and values. A source that is only read in parts

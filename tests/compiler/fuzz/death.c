@@ -39,6 +39,8 @@ static bool read_frame(const char *at, char out_function[static 256], bool *out_
                 strncmp(in, "tessera::", strlen("tessera::")) == 0;
     for (size_t i = 0; i < sizeof callers / sizeof callers[0]; i++)
         if (strncmp(out_function, callers[i], strlen(callers[i])) == 0) ours = false;
+    /* Made by TableGen: it hands on what the reader of bytecode asks for. */
+    if (strstr(out_function, "::readProperties")) ours = false;
     *out_ours = ours && !strstr(in, "/tests/");
     return true;
 }

@@ -424,20 +424,23 @@ static size_t add_death(fuzzer *f, const death *d, const tsr_buffer *log) {
     return at;
 }
 
-/* Not alone: `first` is where its batch began. */
+/* Not alone: `first` is where its batch began. Of bytecode that is no matter: it is read by a
+ * process of its own, whose reader takes what it finds in memory for pointers. */
 static void note_unsteady(fuzzer *f, uint64_t first, death *d, tsr_buffer *log) {
     char where[sizeof d->where];
     tsr_buffer batch_log = {0};
+    bool steady = false;
     if (run_again(f, first, d->first + 1, &batch_log)) {
         snprintf(d->where, sizeof d->where, "died once, not again");
         tsr_buffer_printf(log, "in a batch from %llu on\n", (unsigned long long)first);
     } else {
         describe_death(f, d->first, false, batch_log.bytes ? batch_log.bytes : "", d);
-        memcpy(where, d->where, sizeof where);
-        snprintf(d->where, sizeof d->where, "after others: %.200s", where);
         tsr_buffer_append(log, batch_log.bytes, batch_log.size_bytes);
+        steady = reads_bytecode(f) && !d->ours;
+        memcpy(where, d->where, sizeof where);
+        if (!steady) snprintf(d->where, sizeof d->where, "after others: %.200s", where);
     }
-    d->ours = true; /* until somebody knows */
+    if (!steady) d->ours = true; /* until somebody knows */
     add_death(f, d, log);
     tsr_buffer_finish(&batch_log);
 }

@@ -205,3 +205,12 @@ func.func @f(%w: tensor<10xf32>) {
   %0 = tessera_sr.leaf_assemble %w : tensor<10xf32> -> tensor<3x3xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<8x4xf32>) {
+  %n = tessera.neg %x : tensor<8x4xf32>
+  // CHECK: [TSR-0609] tessera_sr.leaf_rows: the operand is no argument of the function
+  %0 = tessera_sr.leaf_rows %n : tensor<8x4xf32> -> tensor<4x4xf32>
+  return
+}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RUN: not tessera-opt -split-input-file --no-output -tsched-verify -tsched-apply %s 2>&1 | FileCheck %s
+// RUN: not tessera-opt -split-input-file --no-output -tsched-verify -tsched-apply -tsched-fuse %s 2>&1 | FileCheck %s
 
 func.func private @f() { return }
 // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.fuse: source is "me"; known are "default" "user" "autotune"
@@ -133,4 +133,18 @@ func.func private @f(%x: tensor<2xf32>) {
     %0 = tessera.exp %x : tensor<2xf32>
   }
   return
+}
+
+// -----
+func.func @f(%a: tensor<4xf32> {tessera.name = "a"}) -> (tensor<4xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.neg: tsched.tile is no array of at most 8 integers
+  %0 = tessera.neg %a {tsched.tile = 1.5 : f32} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+func.func @f(%a: tensor<4x4xf32> {tessera.name = "a"}) -> (tensor<4x4xf32> {tessera.name = "b"}) attributes {tessera.entry = "infer"} {
+  // CHECK: [[@LINE+1]]:8: error: [TSR-0415] tessera.matmul: tsched.tile is no array of at most 8 integers
+  %0 = tessera.matmul %a, %a {tsched.tile = [[0], "x"]} : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
 }
