@@ -101,28 +101,22 @@ void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found) {
     pthread_mutex_unlock(&store->mutex);
 }
 
-/* One that fits into the cache stays there: it is hashed and written next. False: all is finite. */
-static bool copy_block(const tsr_store *store, tsr_dtype dtype, uint8_t *to, const uint8_t *from,
-                       uint32_t size) {
-    if (tsr_manifest_data_bytes(&store->plan) >= TSR_CREW_BYTES_MIN)
-        return tsr_stream_copy(dtype, to, from, size);
-    memcpy(to, from, size);
-    return true;
-}
-
 static void copy_chunk(tsr_store *store, const tsr_copy *copy) {
     const tsr_chunk_row *chunk = &store->plan.chunks[copy->chunk];
     const uint8_t *from = store->sources[copy->chunk];
-    uint8_t *to = copy->is_own ? tsr_store_staged(store, chunk) : NULL;
-    const uint8_t *seen = to && store->parts ? to : from;
+    uint8_t *staged = copy->is_own ? tsr_store_staged(store, chunk) : NULL;
+    uint8_t *to = store->parts ? NULL : staged; /* what has parts was gathered there */
+    const uint8_t *seen = store->parts && staged ? staged : from;
     const tsr_dtype dtype = store->plan.tensors[copy->row].dtype;
+    /* A state that fits into the cache stays there: it is hashed and written next. */
+    const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_CREW_BYTES_MIN;
     bool looks = store->finite;
     for (uint32_t at = 0; at < chunk->size_bytes; at += BLOCK_BYTES) {
         uint32_t size = chunk->size_bytes - at < BLOCK_BYTES ? chunk->size_bytes - at : BLOCK_BYTES;
         double value = 0;
-        bool suspect =
-            to && !store->parts ? copy_block(store, dtype, to + at, from + at, size) : true;
-        if (!looks || !suspect) continue;
+        if (to && !streams) memcpy(to + at, from + at, size);
+        if (to && streams && !tsr_stream_copy(dtype, to + at, from + at, size)) continue;
+        if (!looks) continue;
         uint64_t width = tsr_dtype_size(dtype);
         uint64_t found = tsr_dtype_find_nonfinite(dtype, seen + at, size / width, &value);
         if (found == UINT64_MAX) continue;
