@@ -410,15 +410,20 @@ static void check_after(const bench *b, uint64_t acknowledged, uint32_t count) {
     for (uint32_t r = 1; r < count; r++) cr_assert_eq(b->reports[r].found_step, found);
 }
 
+/* At operation `at` of the victim; ranks have tensors in parts every other time. */
+static job struck(job j, fault how, uint32_t victim, int at) {
+    j.fault = how;
+    j.victim = victim;
+    j.at = at;
+    j.parts = at % 2 ? 5 : 0;
+    return j;
+}
+
 /* Operation `at` of the victim is its last; false: it did not come to it. */
 static bool die_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     uint64_t acknowledged = 0;
     clear_directory(b);
-    job j = make_job(b, count, 2);
-    j.fault = DIES;
-    j.victim = victim;
-    j.at = at;
-    j.parts = at % 2 ? 5 : 0;
+    job j = struck(make_job(b, count, 2), DIES, victim, at);
     run_job(&j);
     if (!j.signals[victim]) {
         must_end_well(&j);
@@ -451,11 +456,7 @@ Test(shards, the_middle_of_three_dies, .timeout = 120) { die_everywhere(3, 1, 10
 /* All ranks are told the same of every save, and what was acknowledged is there. */
 static bool fail_at(const bench *b, uint32_t count, uint32_t victim, int at) {
     clear_directory(b);
-    job j = make_job(b, count, 3);
-    j.fault = FAILS;
-    j.victim = victim;
-    j.at = at;
-    j.parts = at % 2 ? 5 : 0;
+    job j = struck(make_job(b, count, 3), FAILS, victim, at);
     run_job(&j);
     uint64_t acknowledged = b->reports[0].acknowledged_step;
     bool struck = b->reports[victim].operations > at;

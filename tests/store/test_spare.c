@@ -13,15 +13,19 @@ static void close_store(bench *b) {
     b->store = NULL;
 }
 
+/* From now on sync `at` fails, and what it should have written never becomes durable. */
+static void forget_sync(bench *b, uint64_t at) {
+    fault_io_arm(b->disk,
+                 &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+}
+
 /* Generation 2 is shown and forgotten, and has not been gone on from. */
 static bench *with_a_forgotten_name(void) {
     for (uint64_t at = 1; at <= 16; at++) {
         bench *b = begin();
         must_open(b);
         must_save(b, 1, 1);
-        fault_io_arm(
-            b->disk,
-            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+        forget_sync(b, at);
         cr_assert(!model_save(&b->ctx, b->store, &b->m, 2) || !fault_io_fired(b->disk));
         fault_io_arm(b->disk, NULL);
         bool unknown = tsr_store_wait(b->store).outcome_unknown;
@@ -192,19 +196,23 @@ Test(spare, older_ones_are_collected) {
 
 /* ---- what was removed ---- */
 
+/* Of the third save sync `at` fails, and what it should have written is forgotten. True: it is
+ * acknowledged, and generation 1 is removed. */
+static bool removes_and_forgets(bench *b, uint64_t at) {
+    must_open(b);
+    must_save(b, 1, 2);
+    forget_sync(b, at);
+    bool saved = model_save(&b->ctx, b->store, &b->m, 3);
+    fault_io_arm(b->disk, NULL);
+    return saved && !exists(b, "/s/MANIFEST.1.1");
+}
+
 /* Generation 1 was collected, and the sync of its removal failed; the next run collects what it
  * went on from, too, before power is cut. */
 static bench *with_a_removal_undone(void) {
     for (uint64_t at = 1; at <= 40; at++) {
         bench *b = begin();
-        must_open(b);
-        must_save(b, 1, 2);
-        fault_io_arm(
-            b->disk,
-            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
-        bool saved = model_save(&b->ctx, b->store, &b->m, 3);
-        fault_io_arm(b->disk, NULL);
-        if (saved && !exists(b, "/s/MANIFEST.1.1")) {
+        if (removes_and_forgets(b, at)) {
             must_open(b);
             must_save(b, 4, 6);
             cut_power(b);
@@ -249,14 +257,7 @@ Test(spare, after_a_removal_that_may_come_undone_nothing_more_is_removed) {
     unsigned met = 0;
     for (uint64_t at = 1; at <= 40; at++) {
         bench *b = begin();
-        must_open(b);
-        must_save(b, 1, 2);
-        fault_io_arm(
-            b->disk,
-            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
-        bool saved = model_save(&b->ctx, b->store, &b->m, 3);
-        fault_io_arm(b->disk, NULL);
-        if (saved && !exists(b, "/s/MANIFEST.1.1")) {
+        if (removes_and_forgets(b, at)) {
             must_save(b, 4, 6);
             cut_power(b);
             met += exists(b, "/s/MANIFEST.1.1");
@@ -276,9 +277,7 @@ Test(spare, a_store_whose_making_was_not_synced) {
     unsigned refused = 0;
     for (uint64_t at = 1; fired; at++) {
         bench *b = begin();
-        fault_io_arm(
-            b->disk,
-            &(fault_plan){.kind = FAULT_SYNC_DROPS, .error = EIO, .name = "fsync", .at = at});
+        forget_sync(b, at);
         refused += reopen(b, TSR_RESUME_AUTO, 0).code != TSR_OK;
         fired = fault_io_fired(b->disk);
         fault_io_arm(b->disk, NULL);
