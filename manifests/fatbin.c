@@ -219,3 +219,33 @@ const tsr_fatbin_image *tsr_fatbin_match(const tsr_fatbin *fatbin, uint32_t capa
     }
     return best;
 }
+
+/* ---- occupancy ------------------------------------------------------------------------------- */
+
+static uint32_t round_up(uint32_t value, uint32_t unit) { return (value + unit - 1) / unit * unit; }
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+uint32_t tsr_fatbin_resident(const tsr_fatbin_kernel *kernel, uint32_t arch) {
+    enum {
+        REGISTERS = 65536,
+        WARPS = 64,
+        BLOCKS = 32,
+        LANES = 32,
+        WARP_REGISTERS = 256, /* are given out so many at a time, */
+        WARPS_AT_ONCE = 4,    /* to so many warps, */
+        SHARED_AT_ONCE = 128, /* shared memory so many bytes, */
+        SYSTEM_BYTES = 1024,  /* and so many of each block are not its own */
+    };
+    static const struct {
+        uint32_t arch, shared_bytes;
+    } rows[] = {{80, 164 * 1024}, {90, 228 * 1024}, {100, 228 * 1024}};
+    uint32_t warps = (kernel->threads + LANES - 1) / LANES, shared = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].arch == arch) shared = rows[i].shared_bytes;
+    if (!shared || !kernel->registers || !warps) return 0;
+    uint32_t registers = round_up(kernel->registers * LANES, WARP_REGISTERS);
+    uint32_t by_registers = REGISTERS / registers / WARPS_AT_ONCE * WARPS_AT_ONCE / warps;
+    uint32_t bytes =
+        round_up(kernel->shared_bytes + kernel->static_bytes + SYSTEM_BYTES, SHARED_AT_ONCE);
+    return least(least(by_registers, WARPS / warps), least(shared / bytes, BLOCKS));
+}

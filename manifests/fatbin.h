@@ -91,4 +91,10 @@ TSR_RESULT tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
  * from its minor one on, text on every later one; what runs `exactly` on one runs on that. */
 const tsr_fatbin_image *tsr_fatbin_match(const tsr_fatbin *fatbin, uint32_t capability);
 
+/* Blocks of the kernel that a multiprocessor of that architecture (80, 90, 100) has room for, by
+ * its threads, registers and shared memory; 0 where the architecture or the registers are not
+ * known. Source: NVIDIA, "CUDA C++ Programming Guide", technical specifications per compute
+ * capability. */
+uint32_t tsr_fatbin_resident(const tsr_fatbin_kernel *kernel, uint32_t arch);
+
 #endif

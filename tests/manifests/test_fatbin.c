@@ -139,3 +139,21 @@ Test(fatbin, first_version) {
     cr_assert_eq(got.kernel_count, 1);
     cr_assert_arr_eq(got.kernels, kernels, sizeof kernels[0]);
 }
+
+/* What cuOccupancyMaxActiveBlocksPerMultiprocessor says on an H200 of such kernels. */
+Test(fatbin, resident) {
+    static const struct {
+        uint32_t threads, registers, shared, blocks;
+    } rows[] = {{256, 58, 114800, 2},  {128, 24, 0, 16},     {256, 104, 204928, 1},
+                {384, 168, 229472, 1}, {128, 40, 16384, 12}, {128, 79, 0, 6}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const tsr_fatbin_kernel kernel = {.threads = rows[i].threads,
+                                          .registers = rows[i].registers,
+                                          .shared_bytes = rows[i].shared};
+        cr_assert_eq(tsr_fatbin_resident(&kernel, 90), rows[i].blocks, "row %zu: %u", i,
+                     tsr_fatbin_resident(&kernel, 90));
+    }
+    const tsr_fatbin_kernel unknown = {.threads = 128}, known = {.threads = 128, .registers = 32};
+    cr_assert_eq(tsr_fatbin_resident(&unknown, 90), 0);
+    cr_assert_eq(tsr_fatbin_resident(&known, 75), 0);
+}

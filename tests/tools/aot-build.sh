@@ -90,6 +90,7 @@ for target in view["targets"]:
     kinds = [layer["title"] for layer in target["layers"]]
     assert kinds[:6] == ["graph.mlir", "schedule.json", "deployment.json", "provenance.json", "program.bin", "kernels.so"], kinds
     assert all(layer["digest"].startswith("sha256:") for layer in target["layers"])
+    assert target["launches"] == []
 CHECK
 fi
 

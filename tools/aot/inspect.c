@@ -37,6 +37,13 @@ const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry) {
     return NULL;
 }
 
+uint32_t inspect_warps(const tsr_fatbin *code, uint32_t kernel) {
+    enum { LANES = 32 };
+    const tsr_fatbin_kernel *row = &code->kernels[kernel];
+    uint32_t warps = (row->threads + LANES - 1) / LANES;
+    return tsr_fatbin_resident(row, code->images[0].arch) * warps;
+}
+
 /* ---- regions ---- */
 
 inspect_span inspect_region(const tsr_program_entry *plan, uint32_t region) {
@@ -228,6 +235,26 @@ static tsr_result read_schedule(tsr_ctx *ctx, inspect_view *v) {
     return TSR_SUCCESS;
 }
 
+static tsr_result read_target(tsr_ctx *ctx, inspect_view *v, size_t target) {
+    tsr_bundle_layer layer;
+    void *bytes = NULL;
+    size_t size_bytes = 0;
+    const tsr_program *program = &v->programs[target];
+    const tsr_fatbin *code = &v->codes[target];
+    if (!tsr_bundle_find_layer(v->bundle, target, TSR_MEDIA_PROGRAM, &layer)) return TSR_SUCCESS;
+    TRY(ctx, tsr_bundle_read_layer(ctx, v->bundle, &layer, &v->arena, &bytes, &size_bytes));
+    TRY(ctx,
+        tsr_program_decode(ctx, bytes, size_bytes, &v->config, &v->arena, &v->programs[target]));
+    if (!tsr_bundle_find_layer(v->bundle, target, TSR_MEDIA_FATBIN, &layer)) return TSR_SUCCESS;
+    TRY(ctx, tsr_bundle_read_layer(ctx, v->bundle, &layer, &v->arena, &bytes, &size_bytes));
+    TRY(ctx, tsr_fatbin_decode(ctx, bytes, size_bytes, &v->arena, &v->codes[target]));
+    if (code->kernel_count != program->kernel_count)
+        FAIL(ctx, TSR_CORRUPT, "'%s': GPU code has %u kernels; the program of '%s' has %u", v->path,
+             code->kernel_count, tsr_bundle_get_target_name(v->bundle, target),
+             program->kernel_count);
+    return TSR_SUCCESS;
+}
+
 static tsr_result read_view(tsr_ctx *ctx, inspect_view *v, const tsr_signature_policy *policy) {
     const char *json = NULL;
     size_t size_bytes = 0;
@@ -236,17 +263,12 @@ static tsr_result read_view(tsr_ctx *ctx, inspect_view *v, const tsr_signature_p
     TRY(ctx, tsr_provenance_read(ctx, v->bundle, &v->arena, &v->provenance, &v->has_provenance));
     v->target_count = tsr_bundle_get_target_count(v->bundle);
     v->programs = TSR_NEW(&v->arena, tsr_program, v->target_count + 1);
-    if (!v->programs) FAIL(ctx, TSR_MEMORY, "no memory for %zu programs", v->target_count);
+    v->codes = TSR_NEW(&v->arena, tsr_fatbin, v->target_count + 1);
+    if (!v->programs || !v->codes)
+        FAIL(ctx, TSR_MEMORY, "no memory for %zu programs", v->target_count);
     tsr_bundle_get_config(v->bundle, 0, &json, &size_bytes);
     TRY(ctx, tsr_config_decode(ctx, json, size_bytes, &v->arena, &v->config));
-    for (size_t i = 0; i < v->target_count; i++) {
-        tsr_bundle_layer layer;
-        void *bytes = NULL;
-        if (!tsr_bundle_find_layer(v->bundle, i, TSR_MEDIA_PROGRAM, &layer)) continue;
-        TRY(ctx, tsr_bundle_read_layer(ctx, v->bundle, &layer, &v->arena, &bytes, &size_bytes));
-        TRY(ctx,
-            tsr_program_decode(ctx, bytes, size_bytes, &v->config, &v->arena, &v->programs[i]));
-    }
+    for (size_t i = 0; i < v->target_count; i++) TRY(ctx, read_target(ctx, v, i));
     TRY(ctx, sum_sections(ctx, v));
     TRY(ctx, sort_tensors(ctx, v));
     return read_schedule(ctx, v);
@@ -277,6 +299,8 @@ tsr_result tsr_aot_inspect(tsr_ctx *ctx, int argc, char **argv) {
     tsr_flag flags[] = {{"--json", TSR_FLAG_SWITCH, &json, NULL, "one JSON object", 0, 0, false},
                         {"--tensors", TSR_FLAG_SWITCH, &v.all_tensors, NULL,
                          "every tensor, not the largest alone", 0, 0, false},
+                        {"--kernels", TSR_FLAG_SWITCH, &v.all_kernels, NULL,
+                         "what each kernel takes of a GPU", 0, 0, false},
                         {"--key", TSR_FLAG_LIST, &keys, "PUB",
                          "a public key that may have signed it; more than one may be given", 0, 0,
                          false}};

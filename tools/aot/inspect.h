@@ -8,6 +8,7 @@
 #include "bundle/bundle.h"
 #include "bundle/provenance.h"
 #include "bundle/sign.h"
+#include "manifests/fatbin.h"
 #include "manifests/program.h"
 #include "runtime/base/buffer.h"
 
@@ -32,6 +33,7 @@ typedef struct inspect_view {
     tsr_arena arena;
     tsr_config config;
     tsr_program *programs; /* one per target; kernel_count 0 where a target has none */
+    tsr_fatbin *codes;     /* one per target; kernel_count 0 where it is for no GPU */
     size_t target_count;
     tsr_signature_report signature;
     tsr_provenance provenance; /* has_provenance: what the bundle says it was built from */
@@ -40,7 +42,7 @@ typedef struct inspect_view {
     inspect_section sections[INSPECT_SECTIONS_MAX];
     size_t section_count;
     const tsr_config_tensor **by_size; /* the tensors, the largest first */
-    bool all_tensors;                  /* asked for */
+    bool all_tensors, all_kernels;     /* asked for */
 } inspect_view;
 
 /* Programs of all targets have one plan; NULL where no target has a program. */
@@ -52,6 +54,9 @@ uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena);
 uint64_t inspect_ports_bytes(const tsr_config_port *ports, size_t count);
 uint64_t inspect_tensor_bytes(const tsr_config_tensor *tensor);
 uint64_t inspect_tensors_bytes(const tsr_config *config);
+
+/* Warps of a kernel that a multiprocessor of the target runs at a time; 0 unknown. */
+uint32_t inspect_warps(const tsr_fatbin *code, uint32_t kernel);
 
 void inspect_show_text(inspect_view *view, tsr_buffer *out);
 void inspect_show_json(inspect_view *view, tsr_buffer *out); /* schemas/inspect.schema.json */

@@ -128,6 +128,23 @@ static void json_tensors(const inspect_view *v, tsr_buffer *out) {
     tsr_buffer_printf(out, "],\"tensorBytes\":%" PRIu64, inspect_tensors_bytes(&v->config));
 }
 
+/* What each kernel takes of a GPU; without a GPU nothing. */
+static void json_launches(const inspect_view *v, size_t target, tsr_buffer *out) {
+    const tsr_fatbin *code = &v->codes[target];
+    tsr_buffer_text(out, ",\"launches\":[");
+    for (uint32_t i = 0; i < code->kernel_count; i++) {
+        const tsr_fatbin_kernel *k = &code->kernels[i];
+        tsr_buffer_text(out, i ? ",{" : "{");
+        json_text(out, "kernel", v->programs[target].kernels[i]);
+        tsr_buffer_printf(out,
+                          ",\"threads\":%u,\"registers\":%u,\"sharedBytes\":%u,"
+                          "\"scratchBytes\":%u,\"spillBytes\":%u,\"residentWarps\":%u}",
+                          k->threads, k->registers, k->shared_bytes + k->static_bytes,
+                          k->scratch_bytes, k->spill_bytes, inspect_warps(code, i));
+    }
+    tsr_buffer_text(out, "]");
+}
+
 static void json_targets(const inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     tsr_buffer_text(out, ",\"targets\":[");
@@ -145,7 +162,9 @@ static void json_targets(const inspect_view *v, tsr_buffer *out) {
             tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 ",\"digest\":\"sha256:%s\"}",
                               layer.size_bytes, hex);
         }
-        tsr_buffer_text(out, "]}");
+        tsr_buffer_text(out, "]");
+        json_launches(v, i, out);
+        tsr_buffer_text(out, "}");
     }
     tsr_buffer_text(out, "]");
 }

@@ -138,6 +138,26 @@ static void text_tensors(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_printf(out, "  and %zu smaller ones: --tensors lists all\n", count - shown);
 }
 
+/* What kernels take of a multiprocessor, and how much of it they leave to do. */
+static void text_kernels(const inspect_view *v, size_t target, tsr_buffer *out) {
+    const tsr_fatbin *code = &v->codes[target];
+    if (!v->all_kernels || !code->kernel_count) return;
+    tsr_buffer_printf(out, "  %-32s %7s %9s %8s %7s %8s %5s  %s\n", "kernel", "threads",
+                      "registers", "shared", "scratch", "spilt", "warps",
+                      "of a multiprocessor's 64");
+    for (uint32_t i = 0; i < code->kernel_count; i++) {
+        const tsr_fatbin_kernel *k = &code->kernels[i];
+        uint32_t warps = inspect_warps(code, i);
+        tsr_buffer_printf(out, "  %-32s %7u %9u %8u %7u %8u ", v->programs[target].kernels[i],
+                          k->threads, k->registers, k->shared_bytes + k->static_bytes,
+                          k->scratch_bytes, k->spill_bytes);
+        if (warps)
+            tsr_buffer_printf(out, "%5u\n", warps);
+        else
+            tsr_buffer_printf(out, "%5s\n", "?");
+    }
+}
+
 static void text_targets(const inspect_view *v, tsr_buffer *out) {
     char hex[TSR_DIGEST_HEX + 1];
     for (size_t i = 0; i < v->target_count; i++) {
@@ -149,6 +169,7 @@ static void text_targets(const inspect_view *v, tsr_buffer *out) {
             tsr_buffer_printf(out, "  %12" PRIu64 "  sha256:%.16s  %-20s %s\n", layer.size_bytes,
                               hex, layer.title ? layer.title : "", layer.media_type);
         }
+        text_kernels(v, i, out);
     }
 }
 
