@@ -35,6 +35,7 @@ typedef struct session {
     size_t digest_count;
     tsr_tensor *tracked;    /* in the arena, as these */
     uint32_t *parts;        /* of the state's tensors, in the order the store is given them */
+    tsr_evidence *evidence; /* in the arena */
     void **gathered;        /* see tsr_train_job */
     uint64_t replayed_from; /* generation; 0: none */
     bool resumed;           /* goes on from a committed state */
@@ -574,6 +575,24 @@ static tsr_result track_whole(tsr_ctx *ctx, session *self) {
     return TSR_SUCCESS;
 }
 
+/* In the order in which a step makes them, so that the first that differs is the cause. */
+static tsr_result track_evidence(tsr_ctx *ctx, session *self) {
+    const tsr_model *model = self->model;
+    size_t count = 0;
+    TRY(ctx,
+        tsr_evidence_begin(ctx, model->executor, &model->config, &model->program, self->job.entry,
+                           model->transport, is_first(self), &self->arena, &self->evidence));
+    const tsr_tensor *evidence = tsr_evidence_get_tensors(self->evidence, &count);
+    tsr_tensor *all = TSR_NEW(&self->arena, tsr_tensor, count + self->job.tracked_count);
+    if (!all) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", count + self->job.tracked_count);
+    memcpy(all, evidence, count * sizeof *all);
+    memcpy(all + count, self->job.tracked, self->job.tracked_count * sizeof *all);
+    self->job.tracked = all;
+    self->job.tracked_count += count;
+    self->job.evidence = self->evidence;
+    return TSR_SUCCESS;
+}
+
 static tsr_result track(tsr_ctx *ctx, session *self) {
     const tsr_config_entry *entry = &self->model->config.entries[self->job.entry];
     size_t count = self->model->state_count;
@@ -595,7 +614,7 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
     }
     self->job.tracked = self->tracked;
     self->job.tracked_count = count;
-    return TSR_SUCCESS;
+    return self->job.compares ? track_evidence(ctx, self) : TSR_SUCCESS;
 }
 
 static tsr_result begin_log(tsr_ctx *ctx, session *self) {
@@ -611,7 +630,7 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
                                 .epoch = self->recovery.found ? self->recovery.generation.epoch : 0,
                                 .data_count = self->digest_count,
                                 .data = self->digests};
-    TRY(ctx, tsr_recorder_create(ctx, self->options.record, &header, self->tracked,
+    TRY(ctx, tsr_recorder_create(ctx, self->options.record, &header, self->job.tracked,
                                  self->job.tracked_count, &self->recorder));
     self->job.recorder = self->recorder;
     return TSR_SUCCESS;
@@ -691,6 +710,7 @@ static tsr_result finish(tsr_ctx *ctx, session *self, tsr_result result) {
     tsr_result closed = tsr_recorder_close(&closing, self->recorder);
     if (closed.code && !result.code) result = tsr_error_adopt(ctx, &closing);
     tsr_replay_close(self->replay);
+    tsr_evidence_end(self->evidence);
     tsr_store_close(&closing, self->store);
     tsr_dataset_close(&closing, self->data);
     tsr_dataset_close(&closing, self->eval_data);

@@ -73,6 +73,7 @@ struct tsr_executor {
     uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
+    tsr_loop_observer observer;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
@@ -606,6 +607,17 @@ void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, co
     executor->memory.guard_user = user;
 }
 
+void tsr_executor_set_observer(tsr_executor *executor, tsr_loop_observer observer) {
+    executor->observer = observer;
+}
+
+const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry, size_t number) {
+    const bound_entry *bound = &executor->entries[entry];
+    for (uint32_t i = 0; i < bound->part_count; i++)
+        if (bound->parts[i].loop && number-- == 0) return bound->parts[i].loop;
+    return NULL;
+}
+
 static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;
     if (executor->device_counts || type->shares_memory) return TSR_SUCCESS;
@@ -647,8 +659,9 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                 ctx, executor, entry, executor->leaves.first + i,
                 &executor->program->entries[entry].commands[loop->sources[i][command]], &fault);
     }
-    return tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves,
-                             executor->sums_bytes);
+    TRY(ctx,
+        tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves, executor->sums_bytes));
+    return tsr_loop_tell(ctx, loop, executor->device, &executor->memory, &executor->observer);
 }
 
 /* Of the ranks, or nothing to do. */
@@ -685,12 +698,9 @@ static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t ent
         const tsr_program_buffer *buffer = &source->buffers[at->leaves->arguments[i]];
         char *memory = find_buffer(executor, entry, 0, buffer);
         const tsr_tensor tensor = {.dtype = buffer->dtype, .shape = buffer->shape, .data = memory};
-        tsr_device_range range = {(uint64_t)(memory - executor->memory.host),
-                                  tsr_program_buffer_size(buffer)};
         double value = 0;
-        if (!executor->device->type->shares_memory)
-            TRY(ctx,
-                executor->device->type->download(ctx, executor->device, &executor->memory, range));
+        TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, memory,
+                                  tsr_program_buffer_size(buffer)));
         uint64_t element = tsr_tensor_find_nonfinite(&tensor, &value);
         if (element == UINT64_MAX) continue;
         FAIL(ctx, TSR_NONFINITE,

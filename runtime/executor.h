@@ -18,6 +18,7 @@
 #include "manifests/program.h"
 #include "runtime/device/device.h"
 #include "runtime/leaves.h"
+#include "runtime/loop.h"
 #include "runtime/memory.h"
 
 typedef struct tsr_executor tsr_executor;
@@ -69,6 +70,10 @@ void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
  * NULL, which means all, in a fetch. Until then another thread may read it. NULL: none. */
 void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, const void *tensor),
                             void *user);
+/* From now on it is told the results of each loop of a run; without a call: none is. */
+void tsr_executor_set_observer(tsr_executor *executor, tsr_loop_observer observer);
+/* The loops over leaves of an entry, in the order they run in; NULL behind the last. */
+const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry, size_t number);
 /* One call of the entry on what lies in its inputs. TSR_RANK from the transport. TSR_DATA when a
  * kernel met an index out of range (names the value, the element, both bounds): the commands after
  * it did not run, or ran on what it left, so the tensors may hold a part of a step. `step` (from 1)

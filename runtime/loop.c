@@ -163,7 +163,8 @@ static void join_sums(tsr_loop *s) {
 
 static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t end, tsr_loop *s) {
     s->exchanges = TSR_NEW(of->arena, exchange, (size_t)(end - begin) + 1);
-    if (!s->exchanges) return false;
+    s->results = TSR_NEW(of->arena, tsr_loop_result, (size_t)(end - begin) + 1);
+    if (!s->exchanges || !s->results) return false;
     for (uint32_t i = begin; i < end; i++) {
         const tsr_program_command *command = &of->entry->commands[i];
         if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
@@ -176,6 +177,8 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
                        .reduction = tsr_leaves_reduction(result->dtype),
                        .bytes = of->find(of->user, 0, result),
                        .count = sums ? size / tsr_dtype_size(result->dtype) : size};
+        s->results[s->result_count++] =
+            (tsr_loop_result){i, of->find(of->user, 0, result), tsr_program_buffer_size(result)};
     }
     qsort(s->exchanges, s->exchange_count, sizeof *s->exchanges, by_place);
     join_sums(s);
@@ -217,5 +220,15 @@ tsr_result tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *
                              const tsr_leaves *leaves, uint64_t sums_bytes) {
     for (uint32_t i = 0; leaves->rank_count > 1 && i < loop->exchange_count; i++)
         TRY(ctx, run_exchange(ctx, &loop->exchanges[i], transport, leaves, sums_bytes));
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,
+                         const tsr_device_memory *memory, const tsr_loop_observer *observer) {
+    for (uint32_t i = 0; observer->call && i < loop->result_count; i++) {
+        const tsr_loop_result *result = &loop->results[i];
+        TRY(ctx, tsr_device_bring(ctx, device, memory, result->bytes, result->size_bytes));
+        observer->call(observer->user, result);
+    }
     return TSR_SUCCESS;
 }

@@ -16,7 +16,21 @@ typedef struct tsr_loop {
     uint32_t **sources;     /* of each list: the program's command of each of its commands */
     struct tsr_loop_exchange *exchanges;
     uint32_t exchange_count;
+    struct tsr_loop_result *results; /* of sums and gathers, but for sums that are scattered */
+    uint32_t result_count;
 } tsr_loop;
+
+/* What all ranks have when they have exchanged, in the host's memory. */
+typedef struct tsr_loop_result {
+    uint32_t command; /* of the program */
+    const char *bytes;
+    uint64_t size_bytes;
+} tsr_loop_result;
+
+typedef struct tsr_loop_observer {
+    void (*call)(void *user, const tsr_loop_result *result); /* or NULL */
+    void *user;                                              /* borrowed */
+} tsr_loop_observer;
 
 /* What it is made from; borrowed. */
 typedef struct tsr_loop_source {
@@ -38,5 +52,8 @@ bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end, 
 /* When all leaves of this rank have run. */
 TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,
                              const tsr_leaves *leaves, uint64_t sums_bytes);
+/* Of each result, then; with it in the host's memory. */
+TSR_RESULT tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,
+                         const tsr_device_memory *memory, const tsr_loop_observer *observer);
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json.h"
+#include "runtime/locate.h"
 
 #include <cJSON.h>
 #include <errno.h>
@@ -11,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECORD_FORMAT "tessera.record.v1"
+#define RECORD_FORMAT "tessera.record.v2"
+#define RECORD_FORMAT_1 "tessera.record.v1"
 static const size_t log_bytes_max = (size_t)1 << 32;
 
 /* ---- writing ---- */
@@ -21,6 +23,7 @@ struct tsr_recorder {
     char *path; /* owned */
     uint64_t size_bytes;
     tsr_buffer line; /* owned; reused, so that a step allocates nothing (see digits_room) */
+    tsr_digest chain;
     const tsr_tensor *tensors;
     size_t tensor_count;
 };
@@ -41,6 +44,17 @@ static void append_hex(tsr_buffer *line, const tsr_digest *digest) {
     tsr_buffer_text(line, "\"");
     tsr_buffer_append(line, hex, TSR_DIGEST_HEX);
     tsr_buffer_text(line, "\"");
+}
+
+/* The chain goes on with a step. */
+static tsr_hasher chain_begin(const tsr_digest *chain, uint64_t step) {
+    tsr_hasher hasher;
+    unsigned char bytes[8];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (unsigned char)(step >> (8 * i));
+    tsr_hasher_init(&hasher);
+    tsr_hasher_update(&hasher, chain->bytes, sizeof chain->bytes);
+    tsr_hasher_update(&hasher, bytes, sizeof bytes);
+    return hasher;
 }
 
 static void append_header(tsr_buffer *line, const tsr_record_header *header,
@@ -80,13 +94,29 @@ static tsr_result write_line(tsr_ctx *ctx, tsr_recorder *recorder) {
 
 tsr_result tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t step) {
     recorder->line.size_bytes = 0;
-    tsr_buffer_printf(&recorder->line, "{\"step\":%llu,\"digests\":[", (unsigned long long)step);
+    tsr_buffer *line = &recorder->line;
+    tsr_hasher hasher = chain_begin(&recorder->chain, step);
+    char sums_hex[TSR_SUMS_HEX + 1];
+    tsr_sums sums;
+    tsr_buffer_printf(line, "{\"step\":%llu,\"digests\":[", (unsigned long long)step);
     for (size_t i = 0; i < recorder->tensor_count; i++) {
         tsr_digest digest = digest_tensor(&recorder->tensors[i]);
-        if (i) tsr_buffer_text(&recorder->line, ",");
-        append_hex(&recorder->line, &digest);
+        tsr_hasher_update(&hasher, digest.bytes, sizeof digest.bytes);
+        if (i) tsr_buffer_text(line, ",");
+        append_hex(line, &digest);
     }
-    tsr_buffer_text(&recorder->line, "]}\n");
+    tsr_buffer_text(line, "],\"sums\":[");
+    for (size_t i = 0; i < recorder->tensor_count; i++) {
+        tsr_sums_take(&recorder->tensors[i], &sums);
+        tsr_sums_format(&sums, sums_hex);
+        tsr_buffer_text(line, i ? ",\"" : "\"");
+        tsr_buffer_append(line, sums_hex, TSR_SUMS_HEX);
+        tsr_buffer_text(line, "\"");
+    }
+    recorder->chain = tsr_hasher_finish(&hasher);
+    tsr_buffer_text(line, "],\"chain\":");
+    append_hex(line, &recorder->chain);
+    tsr_buffer_text(line, "}\n");
     return write_line(ctx, recorder);
 }
 
@@ -117,6 +147,7 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
     }
     append_header(&recorder->line, header, tensors, tensor_count);
     TRY_GOTO(ctx, result, write_line(ctx, recorder));
+    recorder->chain = tsr_hash(recorder->line.bytes, recorder->line.size_bytes - 1);
     TRY_GOTO(ctx, result, tsr_recorder_append(ctx, recorder, header->step));
     tsr_buffer_text(&recorder->line, digits_room);
     *out_recorder = recorder;
@@ -144,6 +175,7 @@ tsr_result tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder) {
 typedef struct replay_step {
     uint64_t step;
     tsr_digest *digests; /* tensor_count of them */
+    tsr_sums *sums;      /* as many; NULL in version 1 */
 } replay_step;
 
 struct tsr_replay {
@@ -154,6 +186,8 @@ struct tsr_replay {
     size_t tensor_count;
     replay_step *steps;
     size_t step_count;
+    bool is_first_version;
+    tsr_digest chain; /* of the last line read */
 };
 
 static tsr_result read_digest(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
@@ -205,8 +239,10 @@ static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJS
     const char *format = NULL, *text = NULL;
     tsr_record_header *header = &replay->header;
     TRY(ctx, tsr_json_get_string(ctx, root, "format", options, &format));
-    if (strcmp(format, RECORD_FORMAT) != 0)
-        FAIL(ctx, TSR_VERSION, "%s: format is '%s'; this version reads '" RECORD_FORMAT "'",
+    replay->is_first_version = strcmp(format, RECORD_FORMAT_1) == 0;
+    if (!replay->is_first_version && strcmp(format, RECORD_FORMAT) != 0)
+        FAIL(ctx, TSR_VERSION,
+             "%s: format is '%s'; this version reads '" RECORD_FORMAT_1 "' and '" RECORD_FORMAT "'",
              options->subject, format);
     TRY(ctx, read_digest(ctx, tsr_json_find(root, "bundle"), options, &header->bundle_hash));
     TRY(ctx, tsr_json_get_string(ctx, root, "numerics", options, &text));
@@ -224,6 +260,41 @@ static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJS
     TRY(ctx, tsr_json_get_u64(ctx, root, "epoch", options, &header->epoch));
     TRY(ctx, read_data(ctx, replay, root, options));
     return read_tensors(ctx, replay, root, options);
+}
+
+static tsr_result read_sums(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                            const tsr_json_options *options, replay_step *step) {
+    const cJSON *array = NULL, *item = NULL;
+    size_t count = 0, index = 0;
+    TRY(ctx, tsr_json_get_array(ctx, root, "sums", options, &array, &count));
+    if (count != replay->tensor_count)
+        FAIL(ctx, options->code, "%s: %zu sums; expected %zu, one a tensor", options->subject,
+             count, replay->tensor_count);
+    step->sums = TSR_NEW(&replay->arena, tsr_sums, count + 1);
+    if (!step->sums) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
+    cJSON_ArrayForEach(item, array) {
+        const char *text = cJSON_IsString(item) ? item->valuestring : "";
+        if (!tsr_sums_parse(text, strlen(text), &step->sums[index++]))
+            FAIL(ctx, options->code, "%s: '%.40s' are no sums; expected %d hexadecimal digits",
+                 options->subject, text, TSR_SUMS_HEX);
+    }
+    return TSR_SUCCESS;
+}
+
+/* A line that was changed, left out or put in breaks it. */
+static tsr_result check_chain(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                              const tsr_json_options *options, const replay_step *step) {
+    tsr_hasher hasher = chain_begin(&replay->chain, step->step);
+    char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
+    tsr_digest stated;
+    tsr_hasher_update(&hasher, step->digests, replay->tensor_count * sizeof *step->digests);
+    replay->chain = tsr_hasher_finish(&hasher);
+    TRY(ctx, read_digest(ctx, tsr_json_find(root, "chain"), options, &stated));
+    if (tsr_digest_equal(&stated, &replay->chain)) return TSR_SUCCESS;
+    tsr_digest_format(&stated, got);
+    tsr_digest_format(&replay->chain, expected);
+    FAIL(ctx, options->code, "%s: the chain is %.16s; what stands before it gives %.16s",
+         options->subject, got, expected);
 }
 
 static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
@@ -244,6 +315,10 @@ static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON
     if (!step.digests) FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
     cJSON_ArrayForEach(item, array)
         TRY(ctx, read_digest(ctx, item, options, &step.digests[index++]));
+    if (!replay->is_first_version) {
+        TRY(ctx, read_sums(ctx, replay, root, options, &step));
+        TRY(ctx, check_chain(ctx, replay, root, options, &step));
+    }
     replay->steps[replay->step_count++] = step;
     return TSR_SUCCESS;
 }
@@ -259,6 +334,7 @@ static tsr_result read_line(tsr_ctx *ctx, tsr_replay *replay, const char *text, 
     tsr_result result = number == 1 ? read_header_fields(ctx, replay, root, &options)
                                     : read_step_fields(ctx, replay, root, &options);
     tsr_json_destroy(root);
+    if (number == 1) replay->chain = tsr_hash(text, size_bytes);
     return result;
 }
 
@@ -312,12 +388,37 @@ uint64_t tsr_replay_get_last_step(const tsr_replay *replay) {
     return replay->steps[replay->step_count - 1].step;
 }
 
+static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index,
+                         const tsr_tensor *tensor, const tsr_digest *digest) {
+    unsigned long long step = recorded->step;
+    char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
+    tsr_difference where;
+    bool found = recorded->sums && tsr_sums_locate(tensor, &recorded->sums[index], &where);
+    tsr_digest_format(digest, got);
+    tsr_digest_format(&recorded->digests[index], expected);
+    if (!found)
+        FAIL(ctx, TSR_DIVERGED, "step %llu, tensor '%s': recorded %.16s, replayed %.16s", step,
+             tensor->name, expected, got);
+    if (where.first == where.last)
+        FAIL(ctx, TSR_DIVERGED,
+             "step %llu, tensor '%s', element %llu: recorded %.9g, replayed %.9g", step,
+             tensor->name, (unsigned long long)where.first, where.was, where.is);
+    FAIL(ctx, TSR_DIVERGED,
+         "step %llu, tensor '%s', several of elements %llu to %llu: recorded %.16s, replayed %.16s",
+         step, tensor->name, (unsigned long long)where.first, (unsigned long long)where.last,
+         expected, got);
+}
+
 tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
                             const tsr_tensor *tensors, size_t tensor_count) {
     if (step < replay->header.step || step - replay->header.step >= replay->step_count)
         FAIL(ctx, TSR_DATA, "log '%s' has no step %llu; it holds %llu to %llu", replay->path,
              (unsigned long long)step, (unsigned long long)replay->header.step,
              (unsigned long long)tsr_replay_get_last_step(replay));
+    if (replay->is_first_version && tensor_count > replay->tensor_count) {
+        tensors += tensor_count - replay->tensor_count; /* evidence stands first */
+        tensor_count = replay->tensor_count;
+    }
     if (tensor_count != replay->tensor_count)
         FAIL(ctx, TSR_MISMATCH, "log '%s' tracks %zu tensors; this program has %zu", replay->path,
              replay->tensor_count, tensor_count);
@@ -327,12 +428,8 @@ tsr_result tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
             FAIL(ctx, TSR_MISMATCH, "log '%s' tracks tensor '%s'; this program has '%s'",
                  replay->path, replay->tensors[i], tensors[i].name);
         tsr_digest digest = digest_tensor(&tensors[i]);
-        if (tsr_digest_equal(&digest, &recorded->digests[i])) continue;
-        char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
-        tsr_digest_format(&digest, got);
-        tsr_digest_format(&recorded->digests[i], expected);
-        FAIL(ctx, TSR_DIVERGED, "step %llu, tensor '%s': recorded %.16s, replayed %.16s",
-             (unsigned long long)step, tensors[i].name, expected, got);
+        if (!tsr_digest_equal(&digest, &recorded->digests[i]))
+            return refuse(ctx, recorded, i, &tensors[i], &digest);
     }
     return TSR_SUCCESS;
 }

@@ -2,13 +2,18 @@
  *
  * The record of a training run, and its replay. A log is text: one JSON object a line. The first
  * line says what was run (bundle, numerics, seed, data, where it began); each further one holds a
- * step's number and the digest of every tensor of the state and every output after it. Line 2 is
- * the state before the first step.
+ * step's number and of every tensor that is tracked its digest and its sums (locate.h): the batch,
+ * results of collectives, the state, outputs. Line 2 is what there was before the first step. All
+ * of it is the same for any number of ranks. `chain` is the SHA-256 of the chain of the line before
+ * (of line 1: the SHA-256 of its text), the step (64 bits, little-endian) and the digests: equal
+ * last chains are equal runs.
  *
- *     {"format":"tessera.record.v1","bundle":"<hex>","numerics":"portable+fma","entry":"train",
+ *     {"format":"tessera.record.v2","bundle":"<hex>","numerics":"portable+fma","entry":"train",
  *      "seed":0,"step":0,"generation":0,"epoch":0,"data":{"images":"<hex>",…},
  *      "tensors":["layer1.bias",…,"output loss"]}            (one line)
- *     {"step":1,"digests":["<hex>",…]}
+ *     {"step":1,"digests":["<hex>",…],"sums":["<hex>",…],"chain":"<hex>"}
+ *
+ * Version 1, which is read, has neither sums nor chain and tracks state and outputs alone.
  *
  * A last line without its newline is an unfinished write (the run was killed) and is ignored, with
  * a warning.
@@ -57,7 +62,8 @@ void tsr_replay_close(tsr_replay *replay); /* accepts NULL */
 const tsr_record_header *tsr_replay_get_header(const tsr_replay *replay);
 uint64_t tsr_replay_get_last_step(const tsr_replay *replay); /* recorded */
 /* Compares what the tensors hold after `step` with the record. TSR_DIVERGED names step, first
- * tensor in which they differ, both digests; TSR_MISMATCH when the log tracks other tensors;
+ * tensor in which they differ, and the element with both values, or, where several of an eighth of
+ * the tensor differ, that eighth and both digests; TSR_MISMATCH when the log tracks other tensors;
  * TSR_DATA when the log has no such step. */
 TSR_RESULT tsr_replay_check(tsr_ctx *ctx, tsr_replay *replay, uint64_t step,
                             const tsr_tensor *tensors, size_t tensor_count);

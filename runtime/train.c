@@ -302,6 +302,7 @@ static tsr_result read_batch(tsr_ctx *ctx, run *self) {
 static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     uint64_t step = self->summary->position.step + 1;
+    if (job->evidence) TRY(ctx, tsr_evidence_take_batch(ctx, job->evidence));
     self->whole = false;
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, step);
     if (result.code) return explain(ctx, self, result);

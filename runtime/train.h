@@ -7,7 +7,7 @@
 #define TSR_RUNTIME_TRAIN_H
 
 #include "runtime/data/dataset.h"
-#include "runtime/executor.h"
+#include "runtime/evidence.h"
 #include "runtime/held.h"
 #include "runtime/record.h"
 #include "runtime/report.h"
@@ -32,12 +32,13 @@ typedef struct tsr_train_job {
     tsr_replay *replay;      /* of the first rank */
     bool replays;            /* on every rank, where the first one has a replay */
     bool compares;           /* on every rank, where the first one has a recorder or a replay */
+    tsr_evidence *evidence;  /* there; or NULL */
     const tsr_tensor *state; /* parameters and optimizer state */
     size_t state_count;
     const uint32_t *state_parts; /* in how many parts ranks hold each; see held.h */
     void *const *gathered; /* by tensor of the state: where its whole is gathered before a record
                               or replay looks at it; NULL: none is, or it is whole. On all ranks */
-    const tsr_tensor *tracked; /* what a replay compares: the state, then the outputs */
+    const tsr_tensor *tracked; /* what a replay compares: evidence, the state, the outputs */
     size_t tracked_count;
     tsr_position position; /* where to go on */
     uint64_t last_step;    /* absolute */

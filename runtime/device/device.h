@@ -115,5 +115,8 @@ tsr_threads *tsr_device_cpu_get_threads(const tsr_device *device);
  * tsr_device_options: 90 for 9.0. */
 TSR_RESULT tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char *library,
                                  uint32_t *out_capability);
+/* The range of the host's memory that begins at `bytes` holds what the device's does. */
+TSR_RESULT tsr_device_bring(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                            const char *bytes, uint64_t size_bytes);
 
 #endif

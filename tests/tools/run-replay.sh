@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Record and replay: every digest, and the first step and tensor that differ.
+# Record and replay: every digest, and the first step, tensor and element that differ; on any number of ranks.
 . "$(dirname "$0")/common.sh"
 
+LOG=$ROOT/tests/tools/replay_log.py
 train() { "$RUN" "$BUNDLE" "${DATA[@]}" --quiet "$@"; }
 
 expect "record" 0 'step 60' train --steps 60 --seed 3 --record run.log
@@ -11,20 +12,25 @@ check "a line a step, the start and the header" test "$(wc -l <run.log)" -eq 62
 expect "replay" 0 'replay matches: 60 steps' train --replay run.log
 [ "$(state_of .out)" = "$recorded" ] || fail "a replay ends with another state"
 for threads in 1 2 5; do expect "replay with $threads threads" 0 'matches: 60' train --replay run.log --threads $threads; done
-expect "another seed" 13 "step 0, tensor 'layer1.weight': recorded [0-9a-f]+, replayed" train --replay run.log --seed 4
+expect "another seed" 13 "step 0, tensor 'layer1.weight', several of elements 0 to 1023: recorded [0-9a-f]+, replayed" train --replay run.log --seed 4
 expect "never overwritten" 6 'run.log' train --steps 60 --record run.log
 
-# One digit of one digest: step 17 is line 19; the digests are in the order of the header's names.
+# One digit of one digest: step 17 is line 19; the chain says so. As version 1, which has none, the step and the tensor are named.
 sed '19s/\(\["[0-9a-f]\{64\}","[0-9a-f]\{64\}","\)\(.\)/\1x\2/; 19s/x[0-8]/9/; 19s/x[9a-f]/0/' run.log >tampered.log
 check "tampered" sh -c '! cmp -s run.log tampered.log'
+expect "tampered log" 8 "line 19: the chain is [0-9a-f]+; what stands before it gives" train --replay tampered.log
 name=$(sed -n '1s/.*"tensors":\[\(.*\)\]}/\1/p' run.log | cut -d, -f3 | tr -d '"')
-expect "tampered log" 13 "step 17, tensor '$name'" train --replay tampered.log
-sed '1s/"bundle":"../"bundle":"00/' run.log >foreign.log
+sed '1s/record.v2/record.v1/; s/,"sums".*/}/' tampered.log >first.log
+expect "tampered log of version 1" 13 "step 17, tensor '$name': recorded" train --replay first.log
+sed '1s/record.v2/record.v1/; 1s/"batch images","batch labels",//; s/"digests":\["[0-9a-f]*","[0-9a-f]*",/"digests":[/; s/,"sums".*/}/' \
+    run.log >first.log
+expect "a log of version 1" 0 'replay matches: 60 steps' train --replay first.log
+"$LOG" run.log foreign.log --header "$(grep -o '"bundle":"..' run.log)" '"bundle":"00'
 expect "another bundle's log" 12 'this bundle has hash [0-9a-f]+; the log was recorded with 00' train --replay foreign.log
 head -c -1 "$DIGITS/train-labels.npy" >changed.npy && printf "\001" >>changed.npy
 expect "other data" 12 'data labels has hash' "$RUN" "$BUNDLE" --quiet --data "images=$DIGITS/train-images.npy" \
     --data labels=changed.npy --replay run.log
-sed '1s/,"labels":"[0-9a-f]*"//' run.log >fewer.log
+"$LOG" run.log fewer.log --header "$(grep -o ',"labels":"[0-9a-f]*"' run.log)" ''
 expect "a log without one of the data sets" 12 "recorded without data 'labels'" train --replay fewer.log
 sed '1s/"seed":3/"seed":4294967299/' run.log >seed.log
 expect "a seed of 33 bits" 8 'line 1: seed is 4294967299; expected at most 4294967295' train --replay seed.log
@@ -35,6 +41,38 @@ expect "no log" 8 'nonsense.log' train --replay nonsense.log
 expect "missing log" 7 'missing.log' train --replay missing.log
 head -c -20 run.log >cut.log
 expect "the last line is unfinished" 0 'matches: 59 steps' train --replay cut.log
+
+# What one rank records any number replays; another run that differs in one element of the batch, of a collective's result, of the state.
+check "8 virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --virtual-ranks 8
+several() { "$RUN" ranks.tsb "${DATA[@]}" --quiet "$@"; }
+expect "one rank" 0 'step 12' several --steps 12 --record one.log
+expect "two ranks" 0 'step 12' several --steps 12 --record two.log --ranks 2
+check "equal logs" cmp one.log two.log
+for ranks in 2 3 8; do expect "replay with $ranks ranks" 0 'matches: 12' several --replay one.log --ranks $ranks; done
+# planted WHAT STEP TENSOR COUNT ELEMENT WAS REGEX, by one rank and by two.
+planted() {
+    local name
+    name=$("$LOG" one.log planted.log "$2" "$3" "$4" "$5" "$6")
+    expect "$1, one rank" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log
+    expect "$1, two ranks" 13 "step $2, tensor '$name', element $5: $7" several --replay planted.log --ranks 2
+}
+planted 'a pixel, of a corner that is empty' 7 'batch images' 4096 4032 0 'recorded 1, replayed 0$'
+planted 'a sum over the leaves' 5 'sum 1' 1 0 alone 'recorded [0-9.]+, replayed [0-9.]+$'
+planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 'recorded 1.40129846e-45, replayed 0$'
+"$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
+"$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out
+expect "two of a tensor" 13 "step 0, tensor 'layer2.weight.adam_v', several of elements 4096 to 5119: recorded" several --replay planted2.log
+# Other data, which the log was told to be its own: one pixel of an image differs, and the batch that draws it is found.
+head -c -1 "$DIGITS/train-images.npy" >pixel.npy && printf '\020' >>pixel.npy
+cmp -s pixel.npy "$DIGITS/train-images.npy" && fail 'the pixel is another one'
+digest() { "$RUN" ranks.tsb --data "images=$1" --data "labels=$DIGITS/train-labels.npy" --quiet --steps 1 --record "$2" >.out &&
+    grep -o '"images":"[0-9a-f]*"' "$2"; }
+digest "$DIGITS/train-images.npy" d1.log >.out
+digest pixel.npy d2.log >.out
+expect "an epoch and more" 0 'step 30' several --steps 30 --record long.log
+"$LOG" long.log other.log --header "$(grep -o '"images":"[0-9a-f]*"' d1.log)" "$(grep -o '"images":"[0-9a-f]*"' d2.log)"
+expect "a pixel of the data" 13 "step [0-9]+, tensor 'batch images', element [0-9]+: recorded 0, replayed 16$" "$RUN" ranks.tsb --quiet \
+    --data images=pixel.npy --data "labels=$DIGITS/train-labels.npy" --replay other.log --ranks 2
 
 # A record that begins at a resumed generation.
 expect "first part" 0 '' train --steps 40 --state-dir S --seed 3
