@@ -118,6 +118,7 @@ static bool is_settled(MlirOperation op) {
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
     if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
         return tsr_attention_is_kept(op);
+    if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT) return tsr_conv_is_kept(op);
     return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;
 }
 

@@ -2,7 +2,8 @@
  *
  * Pass tsched-pack. A product reads its second operand in strips of columns; where that is a tensor
  * that the entry only reads, a group of kind "pack" makes the strips, and the product's group is
- * replaced by one that takes them:
+ * replaced by one that takes them (here; a convolution without groups the same, whose filter is a
+ * matrix of taps and channels by features):
  *
  *     %w = tessera.param "w"                    %w = tessera.param "w"
  *     %y = tsched.call @k1_matmul(%x, %w)       %p = tsched.call @p0_pack(%w)
@@ -38,18 +39,34 @@ typedef struct job {
     tsr_type matrix, strips;
 } job;
 
-tsr_shape tsr_pack_shape(tsr_dtype dtype, uint64_t rows, uint64_t columns) {
-    uint64_t width = TSR_STRIP_BYTES / tsr_dtype_size(dtype);
+tsr_shape tsr_pack_shape(const tsr_type *matrix, bool transposed) {
+    uint64_t width = TSR_STRIP_BYTES / tsr_dtype_size(matrix->dtype), above = 1;
+    uint64_t last = matrix->shape.dims[matrix->shape.rank - 1];
+    for (uint32_t d = 0; d + 1 < matrix->shape.rank; d++) above *= matrix->shape.dims[d];
+    uint64_t rows = transposed ? last : above, columns = transposed ? above : last;
     return (tsr_shape){.rank = 3, .dims = {(columns + width - 1) / width, rows, width}};
 }
 
 /* ---- which ---- */
 
+static bool is_convolution(MlirOperation op) {
+    int64_t groups = 1;
+    tsr_op_i64(op, "groups", &groups);
+    return tsr_op_is(op, "tessera.conv2d") && groups == 1;
+}
+
 static MlirOperation find_product(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
-        if (tsr_op_is(op, "tessera.matmul")) return op;
+        if (tsr_op_is(op, "tessera.matmul") || is_convolution(op)) return op;
     }
     return (MlirOperation){NULL};
+}
+
+/* Of a matrix, or of a batch that holds one. */
+static bool is_one_matrix(const tsr_shape *shape) {
+    for (uint32_t d = 0; d + 2 < shape->rank; d++)
+        if (shape->dims[d] != 1) return false;
+    return shape->rank >= 2;
 }
 
 static bool is_read_once(MlirOperation group, MlirValue argument) {
@@ -95,7 +112,7 @@ static bool is_worth(const job *j) {
         return false;
     /* Few columns would be mostly zeros. */
     return rows > 0 && size > NEAR_BYTES && packed - size <= size / 4 &&
-           (!narrow || rows <= NARROW_ROWS_MAX);
+           (!narrow || (rows <= NARROW_ROWS_MAX && !is_convolution(j->product)));
 }
 
 static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, job *j) {
@@ -112,12 +129,11 @@ static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, j
     if (!mlirValueIsABlockArgument(argument) || !is_read_once(j->group, argument)) return false;
     j->operand = (size_t)mlirBlockArgumentGetArgNumber(argument);
     j->transposed = tsr_op_flag(j->product, "transpose_b");
-    if (!tsr_value_type(argument, &j->matrix) || j->matrix.shape.rank != 2 ||
+    if (!tsr_value_type(argument, &j->matrix) ||
+        !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)) ||
         !is_still(entry, tsr_op_operand(call, j->operand)))
         return false;
-    const uint64_t *dims = j->matrix.shape.dims;
-    j->strips = (tsr_type){j->matrix.dtype, tsr_pack_shape(j->matrix.dtype, dims[j->transposed],
-                                                           dims[!j->transposed])};
+    j->strips = (tsr_type){j->matrix.dtype, tsr_pack_shape(&j->matrix, j->transposed)};
     return tsr_op_operand_count(call) <= TSR_FUSE_ARGUMENTS_MAX &&
            tsr_op_result_count(call) <= TSR_FUSE_ARGUMENTS_MAX && is_worth(j);
 }
@@ -190,14 +206,17 @@ static MlirOperation make_product_group(packer *p, const job *j, const char *sym
     for (intptr_t i = 0; i < result_count; i++) results[i] = mlirFunctionTypeGetResult(type, i);
     inputs[j->operand] = tsr_type_make(p->mlir, &j->strips);
     tsr_type matrix = j->matrix;
-    matrix.shape.dims[0] = j->matrix.shape.dims[j->transposed];
-    matrix.shape.dims[1] = j->matrix.shape.dims[!j->transposed];
+    uint64_t *dims = matrix.shape.dims + matrix.shape.rank - 2, rows = dims[0];
+    if (j->transposed) {
+        dims[0] = dims[1];
+        dims[1] = rows;
+    }
     tsr_builder at = tsr_builder_before(product);
     mlirValueSetType(argument, inputs[j->operand]);
     MlirValue view =
         tsr_build_value(&at, "tsched.unpack", &argument, 1, tsr_type_make(p->mlir, &matrix), NULL);
     mlirOperationSetOperand(product, 1, view);
-    tsr_op_set(product, "transpose_b", tsr_attr_make_bool(p->mlir, false));
+    if (j->transposed) tsr_op_set(product, "transpose_b", tsr_attr_make_bool(p->mlir, false));
     tsr_op_set(group, "sym_name", tsr_attr_make_string(p->mlir, symbol));
     tsr_op_set(group, "function_type",
                tsr_attr_make_type(

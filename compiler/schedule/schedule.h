@@ -71,8 +71,9 @@ bool tsr_pass_fuse(MlirModule module);
  * No pass of the stage: tsr_tile_lower runs it for targets whose vectors fit a strip. */
 bool tsr_pass_pack(MlirModule module);
 enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whatever the target */
-/* The shape that a matrix of `rows` x `columns` has in strips. */
-tsr_shape tsr_pack_shape(tsr_dtype dtype, uint64_t rows, uint64_t columns);
+/* The shape that a matrix has in strips: the last dim, all others together; transposed, the other
+ * way round. */
+tsr_shape tsr_pack_shape(const tsr_type *matrix, bool transposed);
 
 /* Runs every pass of this stage. TSR_COMPILE on error; the diagnostics are in the list. */
 TSR_RESULT tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list);

@@ -72,7 +72,7 @@ def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
   let description = [{
     Strips of as many columns as 64 bytes hold, each with all rows one after the other; zeros where
     the last strip is wider than the matrix: result[s][k][c] = matrix[k][s * width + c], or
-    matrix[s * width + c][k] with `transpose`.
+    matrix[s * width + c][k] with `transpose`. All dims before the last are one.
 
     `%p = tsched.pack %w : tensor<768x100xf32> -> tensor<7x768x16xf32>`
   }];
@@ -84,8 +84,8 @@ def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
 def Tsched_UnpackOp : Op<Tsched_Dialect, "unpack", [Pure, HasParent<"FuncOp">]> {
   let summary = "the matrix that lies in strips";
   let description = [{
-    What `tsched.pack` took; second operand of the group's matmul and of nothing else, so that
-    nothing is ever moved back.
+    What `tsched.pack` took; second operand of the group's matmul, or conv2d without groups, and of
+    nothing else, so that nothing is ever moved back.
 
     `%w = tsched.unpack %p : tensor<7x768x16xf32> -> tensor<768x100xf32>`
   }];

@@ -297,13 +297,27 @@ static bool check_rows(const body *b) {
 
 static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, MlirValue strips) {
     tsr_type from, to;
-    if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank != 2)
+    if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank < 2)
         return complain(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
-    tsr_shape shape =
-        tsr_pack_shape(from.dtype, from.shape.dims[transposed], from.shape.dims[!transposed]);
+    tsr_shape shape = tsr_pack_shape(&from, transposed);
     if (from.dtype != to.dtype || !tsr_shape_equal(&shape, &to.shape))
         return complain(op, TSR_DIAG_GROUP_SHAPE,
                         "its types are not those of a matrix and its strips");
+    return true;
+}
+
+/* A product of one matrix, or a convolution without groups. */
+static bool takes_strips(const body *b) {
+    int64_t groups = 1;
+    tsr_type matrix;
+    if (mlirOperationIsNull(b->root)) return false;
+    tsr_op_i64(b->root, "groups", &groups);
+    if (tsr_op_is(b->root, "tessera.conv2d")) return groups == 1;
+    if (b->row->op_class != TSR_CLASS_MATMUL || tsr_op_flag(b->root, "transpose_b") ||
+        !tsr_value_type(tsr_op_operand(b->root, 1), &matrix))
+        return false;
+    for (uint32_t d = 0; d + 2 < matrix.shape.rank; d++)
+        if (matrix.shape.dims[d] != 1) return false;
     return true;
 }
 
@@ -312,16 +326,15 @@ static bool check_view(const body *b) {
     MlirOperation op = b->view;
     if (mlirOperationIsNull(op)) return true;
     MlirValue strips = tsr_op_operand(op, 0), matrix = tsr_op_result(op, 0);
-    if (mlirOperationIsNull(b->root) || b->row->op_class != TSR_CLASS_MATMUL ||
-        !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
-        tsr_op_flag(b->root, "transpose_b") || !mlirValueIsABlockArgument(strips))
+    if (!takes_strips(b) || !mlirValueEqual(tsr_op_operand(b->root, 1), matrix) ||
+        !mlirValueIsABlockArgument(strips))
         return complain(op, TSR_DIAG_GROUP_OP,
                         "is the second operand of a product, not transposed, and nothing else");
     TSR_FOR_EACH_OP(other, tsr_op_body(b->func)) {
         for (size_t i = 0; i < tsr_op_operand_count(other); i++) {
             MlirValue operand = tsr_op_operand(other, i);
-            bool product = mlirOperationEqual(other, b->root) && i == 1;
-            if ((mlirValueEqual(operand, matrix) && !product) ||
+            bool second = mlirOperationEqual(other, b->root) && i == 1;
+            if ((mlirValueEqual(operand, matrix) && !second) ||
                 (mlirValueEqual(operand, strips) && !mlirOperationEqual(other, op)))
                 return complain(other, TSR_DIAG_GROUP_OP,
                                 "reads strips, or what lies in them; only a product can");

@@ -7,7 +7,7 @@
  *         for each block of channels
  *             copy what the block's taps reach to the stack, with zeros around it: the patch
  *             for each block of taps
- *                 copy the filter's panel to the stack
+ *                 copy the filter's panel to the stack, where it does not lie in strips already
  *                 for each tile of places in a row
  *                     accumulators = 0, or what the last block left
  *                     for each tap, channel: fma, A read from the patch
@@ -17,6 +17,9 @@
  * in it. Where the taps lie so far apart that no patch fits, it holds one copy for each tap of one
  * tile instead; where no zeros are needed, A is read from the image itself. The gradient of an
  * image under a stride has a phase for each remainder: places that the same taps reach.
+ *
+ * Where rows of the result are no whole tiles, a block is flat: its places are numbered through,
+ * and a tile's rows of A lie where they do.
  *
  * Each element is one chain: blocks of channels, then taps, then channels, ascending (taps of the
  * gradient descending). A place outside the image is a zero. The size of a block of channels
@@ -33,6 +36,9 @@ enum {
     PATCH_ELEMENTS = 40 * 1024,      /* of the image on the stack */
     SCRATCH_ELEMENTS = 24 * 1024,    /* of partial sums */
     STACK_ELEMENT_BYTES = 4,         /* elements are counted as f32; f64 gets half */
+    FLAT_WASTE = 16,                 /* of a row: a part of it from which on blocks are flat */
+    FLAT_ROWS_MAX = 8,               /* of such a tile: each has an address in a register */
+    STRIP_VECTORS = 2,               /* of a tile that reads strips */
     PROGRAM_FLOPS = 8 * 1000 * 1000, /* a program does at least so much, if there is so much */
     PROGRAMS = 32,                   /* and there are so many of them, if there is so much */
 };
@@ -52,13 +58,16 @@ typedef struct product {
     uint32_t lanes, vectors;
     int64_t width, panels, tile_rows;
     int64_t channel_block, channel_blocks;
-    int64_t tap_rows; /* of a block of taps */
-    bool whole_runs;  /* taps of a row and channels are one run of A and of the panel */
+    int64_t strip_rows; /* of the filter, where it lies in strips */
+    int64_t tap_rows;   /* of a block of taps */
+    bool whole_runs;    /* taps of a row and channels are one run of A and of the panel */
     source source;
     int64_t block[2];     /* places of a block */
     int64_t patch[2];     /* rows and columns of the patch */
     int64_t program_rows; /* places of a program along H */
     bool partial;         /* several blocks of K */
+    bool slides;          /* a tile that would reach beyond its row begins earlier instead */
+    bool flat;            /* places of a block are one row */
     /* strides of A as tiles read it, in elements */
     int64_t place_step[2], tap_step[2];
     /* emission */
@@ -106,7 +115,14 @@ static bool covers(const tsr_conv_walk *walk) {
 
 /* Rows of a block of x places each, as many as partial sums have room for. */
 static int64_t scratch_rows(const product *p, int64_t x) {
-    return p->partial ? room(p, SCRATCH_ELEMENTS) / (x * p->width) : points_of(p, 0);
+    int64_t places = room(p, SCRATCH_ELEMENTS) / p->width;
+    return p->partial ? (places - (p->flat ? p->tile_rows : 0)) / x : points_of(p, 0);
+}
+
+/* Places of a block that partial sums are kept for. */
+static int64_t scratch_places(const product *p) {
+    int64_t places = p->block[0] * p->block[1];
+    return p->flat ? divide_up(places, p->tile_rows) * p->tile_rows : places;
 }
 
 /* Half as many places, of whole tiles. */
@@ -117,7 +133,7 @@ static int64_t halve(const product *p, int64_t x) {
 /* Places of a block along W, then along H, so that patch and partial sums fit. */
 static bool plan_patch(product *p) {
     int64_t limit = room(p, PATCH_ELEMENTS), x = points_of(p, 1), y = points_of(p, 0);
-    x = divide_up(x, p->tile_rows) * p->tile_rows;
+    if (!p->flat) x = divide_up(x, p->tile_rows) * p->tile_rows;
     while (x > p->tile_rows &&
            (reach(p, 1, x) * reach(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
         x = halve(p, x);
@@ -134,7 +150,7 @@ static void plan_source(product *p) {
     const tsr_conv_walk *y = &p->walks[0], *x = &p->walks[1];
     int64_t c = p->channel_block, pixels;
     bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
-    if (as_is && covers(y) && covers(x) && x->places % p->tile_rows == 0) {
+    if (as_is && covers(y) && covers(x) && (p->flat || x->places % p->tile_rows == 0)) {
         p->source = DIRECT;
         p->block[1] = x->places;
         while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
@@ -162,30 +178,87 @@ static void plan_source(product *p) {
     p->tap_step[1] = x->step * c;
 }
 
-static tsr_result plan(product *p) {
-    tsr_tile_group *group = p->conv.group;
-    const tsr_target *target = group->b.target;
-    int64_t size = (int64_t)tsr_dtype_size(p->conv.compute);
+/* Stores of whole tiles need no mask. In the last block of a row there must be room for one. */
+static bool can_slide(const product *p) {
+    if (p->flat) return true;
+    int64_t points = points_of(p, 1), last = points % p->block[1];
+    return p->walks[1].phases == 1 && points >= p->tile_rows && (last == 0 || last >= p->tile_rows);
+}
+
+static void plan_tile(product *p) {
+    const tsr_target *target = p->conv.group->b.target;
+    int64_t size = (int64_t)tsr_dtype_size(p->conv.compute), strip = p->conv.strip;
     bool direct = covers(&p->walks[0]) && covers(&p->walks[1]);
     tsr_gemm_shape shape = {.element_bytes = size,
-                            .m = points_of(p, 1),
+                            .m = points_of(p, 1) * (p->flat ? points_of(p, 0) : 1),
                             .n = p->columns,
+                            /* Wider tiles of fewer rows would ask the second level for more than
+                             * it gives. */
+                            .width = strip ? STRIP_VECTORS * target->vector_bytes / size : 0,
+                            .strip = strip,
                             .row_bytes = direct ? p->walks[1].stride * p->a_total * size : 0};
     tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
+    /* Behind the last strip there is none to read. */
+    if (strip && divide_up(p->columns, strip) * strip % ((int64_t)p->lanes * p->vectors)) {
+        shape.width = strip;
+        tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
+    }
     p->width = (int64_t)p->lanes * p->vectors;
     p->panels = divide_up(p->columns, p->width);
-    plan_channels(p);
-    int64_t row = most(p->walks[1].taps, 1) * p->channel_block;
+}
+
+/* Of a panel on the stack as many as there is room for; all of strips. */
+static tsr_result plan_taps(product *p) {
+    int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
+    p->tap_rows = taps;
+    if (p->conv.strip) return TSR_SUCCESS;
     p->tap_rows = (room(p, PANEL_ELEMENTS) / p->width - (int64_t)p->lanes) / row;
     if (p->tap_rows < 1)
-        FAIL(group->ctx, TSR_COMPILE, "'%s': a filter of %" PRId64 " taps in a row is too wide",
-             group->name, p->walks[1].taps);
-    p->tap_rows = tsr_gemm_part(most(p->walks[0].taps, 1), p->tap_rows, 1);
+        FAIL(p->conv.group->ctx, TSR_COMPILE,
+             "'%s': a filter of %" PRId64 " taps in a row is too wide", p->conv.group->name,
+             p->walks[1].taps);
+    p->tap_rows = tsr_gemm_part(taps, p->tap_rows, 1);
+    return TSR_SUCCESS;
+}
+
+static tsr_result plan_blocks(product *p) {
+    plan_tile(p);
+    plan_channels(p);
+    TRY(p->conv.group->ctx, plan_taps(p));
     int64_t tap_blocks = divide_up(most(p->walks[0].taps, 1), p->tap_rows);
     p->partial = p->channel_blocks > 1 || tap_blocks > 1;
     plan_source(p);
+    return TSR_SUCCESS;
+}
+
+/* Much of the tiles of a row would be computed twice. */
+static bool wants_flat(const product *p) {
+    int64_t x = points_of(p, 1), tiles = divide_up(x, p->tile_rows);
+    return p->walks[0].phases == 1 && p->walks[1].phases == 1 && points_of(p, 0) > 1 &&
+           !p->conv.group->b.target->warp_lanes && (tiles * p->tile_rows - x) * FLAT_WASTE > x;
+}
+
+/* Whole rows in each block, also in the last, and a tile in them. */
+static bool can_be_flat(const product *p) {
+    int64_t x = points_of(p, 1), last = points_of(p, 0) % p->block[0];
+    return p->source != TAPS && p->block[1] == x && p->tile_rows <= FLAT_ROWS_MAX &&
+           (last ? last : p->block[0]) * x >= p->tile_rows;
+}
+
+static tsr_result plan(product *p) {
+    tsr_tile_group *group = p->conv.group;
+    p->strip_rows = p->walks[0].taps * p->walks[1].taps * p->a_channels;
+    TRY(group->ctx, plan_blocks(p));
+    if (wants_flat(p)) {
+        p->flat = true;
+        TRY(group->ctx, plan_blocks(p));
+        p->flat = can_be_flat(p);
+        if (!p->flat) TRY(group->ctx, plan_blocks(p));
+    }
+    p->slides = can_slide(p);
     bool even = p->a_channels % p->channel_block == 0;
-    p->whole_runs = even && p->tap_step[1] == p->channel_block;
+    p->whole_runs =
+        even && p->tap_step[1] == p->channel_block && (!p->conv.strip || p->channel_blocks == 1);
     int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1);
     double flops = 2.0 * (double)(points_of(p, 1) * taps) * (double)(p->a_channels * p->width);
     int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1, y = points_of(p, 0);
@@ -353,6 +426,7 @@ static MlirValue tap_of(product *p, int axis, MlirValue index) {
 }
 
 static void pack_panel(product *p, const k_block *k) {
+    if (p->conv.strip) return;
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     MlirValue row_size = multiply_values(b, p->taps[1], k->channels);
@@ -372,56 +446,107 @@ static void pack_panel(product *p, const k_block *k) {
     tsr_tile_loop_end(b, &rows, NULL);
 }
 
-/* A tile's products over the block of K; places (y, x) count from the block's first. */
-static void multiply(product *p, const k_block *k, MlirValue y, MlirValue x,
-                     MlirValue *accumulators) {
+/* Of place (y, x), counted from the block's first, the offset of A at the first tap. */
+static MlirValue a_place(product *p, const k_block *k, MlirValue y, MlirValue x) {
     tsr_tile_builder *b = &p->conv.group->b;
-    uint32_t count = (uint32_t)p->tile_rows * p->vectors;
-    bool direct = p->source == DIRECT;
-    MlirValue zero = tsr_tile_index(b, 0);
-    MlirValue a_at = zero, a = p->patch_local;
-    if (direct) {
+    MlirValue at = tsr_tile_index(b, 0);
+    if (p->source == DIRECT) {
         MlirValue place[2];
         for (int i = 0; i < 2; i++)
             place[i] =
                 tsr_tile_add(b, p->first[i], tsr_tile_mul(b, p->begin[i], p->walks[i].stride));
         MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), place[0]);
-        a_at = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), place[1]);
-        a_at = tsr_tile_add(b, tsr_tile_mul(b, a_at, p->a_total),
-                            tsr_tile_mul(b, p->group, p->a_channels));
-        a_at = tsr_tile_add(b, a_at, k->channel);
-        a = p->kind == TSR_CONV_FORWARD ? p->conv.a : p->conv.b;
+        at = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), place[1]);
+        at = tsr_tile_add(b, tsr_tile_mul(b, at, p->a_total),
+                          tsr_tile_mul(b, p->group, p->a_channels));
+        at = tsr_tile_add(b, at, k->channel);
     }
-    a_at = tsr_tile_add(b, a_at, tsr_tile_mul(b, y, p->place_step[0]));
-    a_at = tsr_tile_add(b, a_at, tsr_tile_mul(b, x, p->place_step[1]));
+    at = tsr_tile_add(b, at, tsr_tile_mul(b, y, p->place_step[0]));
+    return tsr_tile_add(b, at, tsr_tile_mul(b, x, p->place_step[1]));
+}
+
+/* The block's places: rows of it that are there, times their length. */
+static MlirValue flat_end(product *p) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue rows =
+        tsr_tile_min(b, tsr_tile_index(b, p->block[0]), tsr_tile_sub(b, p->points[0], p->begin[0]));
+    return tsr_tile_mul(b, rows, p->block[1]);
+}
+
+/* Of the tile at place x of a flat block: a row beyond the last place is the last one again. */
+static void find_rows(product *p, const k_block *k, MlirValue x, MlirValue *out_rows) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue last = tsr_tile_offset(b, flat_end(p), -1);
+    for (int64_t i = 0; i < p->tile_rows; i++) {
+        MlirValue place = tsr_tile_min(b, tsr_tile_offset(b, x, i), last);
+        out_rows[i] =
+            a_place(p, k, tsr_tile_div(b, place, p->block[1]), tsr_tile_rem(b, place, p->block[1]));
+    }
+}
+
+/* Where A is read for the tap that lies `tap` further. */
+static void move_rows(product *p, tsr_gemm_tile *tile, const MlirValue *rows, MlirValue at,
+                      MlirValue tap, MlirValue *out_rows) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    tile->a_at = p->flat ? at : tsr_tile_add(b, at, tap);
+    for (int64_t i = 0; p->flat && i < p->tile_rows; i++)
+        out_rows[i] = tsr_tile_add(b, rows[i], tap);
+    tile->a_rows = p->flat ? out_rows : NULL;
+}
+
+/* A tile's products over the block of K; places (y, x) count from the block's first. */
+static void multiply(product *p, const k_block *k, MlirValue y, MlirValue x,
+                     MlirValue *accumulators) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    uint32_t count = (uint32_t)p->tile_rows * p->vectors;
+    bool direct = p->source == DIRECT, forward = p->kind == TSR_CONV_FORWARD;
+    MlirValue zero = tsr_tile_index(b, 0), a_at = zero;
+    MlirValue a_rows[TSR_GEMM_ROWS_MAX], moved[TSR_GEMM_ROWS_MAX];
+    if (p->flat)
+        find_rows(p, k, x, a_rows);
+    else
+        a_at = a_place(p, k, y, x);
+    int64_t strip = p->conv.strip, step = strip ? strip : p->width, b_vectors[TSR_TILE_VECTORS_MAX];
     tsr_gemm_tile tile = {.a_dtype = direct ? p->conv.dtype : p->conv.compute,
-                          .b_dtype = p->conv.compute,
+                          .b_dtype = strip ? p->conv.dtype : p->conv.compute,
                           .lanes = p->lanes,
                           .vectors = p->vectors,
                           .rows = p->tile_rows,
-                          .a = a,
-                          .b = p->panel,
+                          .a = !direct   ? p->patch_local
+                               : forward ? p->conv.a
+                                         : p->conv.b,
+                          .b = strip ? p->conv.b : p->panel,
                           .a_row = p->place_step[1],
                           .a_step = 1,
-                          .b_step = p->width};
+                          .b_step = step,
+                          .b_vectors = strip ? b_vectors : NULL};
+    if (strip) tsr_gemm_strip_vectors(strip, p->strip_rows, p->lanes, p->vectors, b_vectors);
+    /* From one tap to the next in what B lies in. */
+    MlirValue tap_size = strip ? tsr_tile_index(b, p->a_channels) : k->channels;
     MlirValue run = multiply_values(b, p->taps[1], k->channels);
     tsr_tile_loop rows, columns;
     tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, count, accumulators);
     MlirValue next[TSR_GEMM_TILE_MAX];
     memcpy(next, rows.carried, count * sizeof *next);
-    MlirValue a_row =
-        tsr_tile_add(b, a_at, tsr_tile_mul(b, tsr_tile_add(b, k->tap, rows.index), p->tap_step[0]));
-    MlirValue b_row = multiply_values(b, rows.index, run);
+    MlirValue a_tap = tsr_tile_mul(b, tsr_tile_add(b, k->tap, rows.index), p->tap_step[0]);
+    MlirValue b_begin = zero;
+    MlirValue b_row = multiply_values(b, rows.index, multiply_values(b, p->taps[1], tap_size));
+    if (strip) {
+        MlirValue tap = tsr_tile_mul(b, k->tap, p->walks[1].taps * p->a_channels);
+        b_begin =
+            tsr_gemm_strip_at(b, strip, p->strip_rows, p->column, tsr_tile_add(b, tap, k->channel));
+    }
     if (p->whole_runs) {
-        tile.a_at = a_row;
-        tile.b_at = tsr_tile_mul(b, b_row, p->width);
+        move_rows(p, &tile, a_rows, a_at, a_tap, moved);
+        tile.b_at = tsr_tile_add(b, b_begin, tsr_tile_mul(b, b_row, step));
         tsr_gemm_multiply(b, &tile, run, next);
     } else {
         tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, count, next);
         memcpy(next, columns.carried, count * sizeof *next);
-        tile.a_at = tsr_tile_add(b, a_row, tsr_tile_mul(b, columns.index, p->tap_step[1]));
-        tile.b_at = tsr_tile_mul(
-            b, tsr_tile_add(b, b_row, multiply_values(b, columns.index, k->channels)), p->width);
+        MlirValue a_column = tsr_tile_mul(b, columns.index, p->tap_step[1]);
+        move_rows(p, &tile, a_rows, a_at, tsr_tile_add(b, a_tap, a_column), moved);
+        MlirValue tap = tsr_tile_add(b, b_row, multiply_values(b, columns.index, tap_size));
+        tile.b_at = tsr_tile_add(b, b_begin, tsr_tile_mul(b, tap, step));
         tsr_gemm_multiply(b, &tile, k->channels, next);
         tsr_tile_loop_end(b, &columns, next);
         memcpy(next, columns.carried, count * sizeof *next);
@@ -440,8 +565,8 @@ static MlirValue scratch_at(product *p, MlirValue y, MlirValue x, int64_t row, u
 
 static void store_tile(product *p, MlirValue y, MlirValue x, const MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
-    bool overhang = p->walks[1].places % (p->walks[1].phases * p->tile_rows) != 0 ||
-                    points_of(p, 1) % p->block[1] != 0;
+    bool overhang = !p->slides && (p->walks[1].places % (p->walks[1].phases * p->tile_rows) != 0 ||
+                                   points_of(p, 1) % p->block[1] != 0);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->columns), p->column);
     MlirValue row = tsr_tile_add(b, tsr_tile_add(b, p->begin[0], y), tsr_tile_index(b, 0));
     row = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[0].phases), p->phase[0]);
@@ -512,17 +637,24 @@ static void final_tile(product *p, const k_block *k, MlirValue y, MlirValue x) {
     store_tile(p, y, x, accumulators);
 }
 
-/* All tiles of the block. */
+/* All tiles of the block. Tiles that store results, and add to nothing, may overlap. */
 static void walk_tiles(product *p, const k_block *k, tile_fn visit) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0), end[2];
     for (int i = 0; i < 2; i++)
         end[i] = tsr_tile_min(b, tsr_tile_index(b, p->block[i]),
                               tsr_tile_sub(b, p->points[i], p->begin[i]));
+    if (p->flat) {
+        end[0] = tsr_tile_index(b, 1);
+        end[1] = flat_end(p);
+    }
     tsr_tile_loop rows, columns;
     tsr_tile_loop_begin(b, &rows, zero, end[0], 1, 0, NULL);
     tsr_tile_loop_begin(b, &columns, zero, end[1], p->tile_rows, 0, NULL);
-    visit(p, k, rows.index, columns.index);
+    MlirValue x = columns.index;
+    if (p->slides && (visit == whole_tile || visit == final_tile))
+        x = tsr_tile_min(b, x, tsr_tile_offset(b, end[1], -p->tile_rows));
+    visit(p, k, rows.index, x);
     tsr_tile_loop_end(b, &columns, NULL);
     tsr_tile_loop_end(b, &rows, NULL);
 }
@@ -599,12 +731,11 @@ static void emit(product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     const tsr_conv *conv = &p->conv;
     int64_t panel_rows = p->tap_rows * most(p->walks[1].taps, 1) * p->channel_block + p->lanes;
-    p->panel = tsr_tile_local(b, conv->storage, panel_rows * p->width);
+    if (!conv->strip) p->panel = tsr_tile_local(b, conv->storage, panel_rows * p->width);
     if (p->source != DIRECT)
         p->patch_local =
             tsr_tile_local(b, conv->storage, p->patch[0] * p->patch[1] * p->channel_block);
-    if (p->partial)
-        p->scratch = tsr_tile_local(b, conv->storage, p->block[0] * p->block[1] * p->width);
+    if (p->partial) p->scratch = tsr_tile_local(b, conv->storage, scratch_places(p) * p->width);
     int64_t parts = divide_up(points_of(p, 0), p->program_rows);
     conv->group->grid =
         conv->images * conv->groups * p->panels * p->walks[0].phases * p->walks[1].phases * parts;

@@ -25,6 +25,8 @@ typedef struct tsr_conv {
     tsr_conv_axis axes[2];
     MlirValue a, b, result; /* buffers: operands 0 and 1 of the op, its result */
     MlirType storage;       /* of what is computed with */
+    int64_t strip;          /* the filter, operand 1, lies in strips so wide; 0: it does not */
+    tsr_type filter;        /* then: its own type */
 } tsr_conv;
 
 typedef enum tsr_conv_kind {

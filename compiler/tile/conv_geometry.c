@@ -7,10 +7,18 @@ static tsr_result find_operand(tsr_conv *conv, size_t index, MlirValue *out_buff
                                const tsr_shape **out_shape) {
     tsr_tile_group *group = conv->group;
     MlirValue operand = tsr_op_operand(group->root, index);
+    MlirOperation view = tsr_value_owner(operand);
+    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    if (unpacks) operand = tsr_op_operand(view, 0);
     if (!mlirValueIsABlockArgument(operand))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu is not an argument", group->name, index);
     intptr_t number = mlirBlockArgumentGetArgNumber(operand);
     const tsr_type *type = &group->types[number];
+    if (unpacks) {
+        conv->strip = (int64_t)type->shape.dims[2];
+        tsr_value_type(tsr_op_result(view, 0), &conv->filter);
+        type = &conv->filter;
+    }
     if (type->shape.rank != 4 || !tsr_dtype_is_float(type->dtype))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed convolution", group->name);
     *out_buffer = group->buffers[number];
@@ -63,6 +71,7 @@ tsr_result tsr_conv_read(tsr_tile_group *group, tsr_conv_kind kind, tsr_conv *ou
     }
     conv.compute = tsr_tile_compute_dtype(conv.dtype);
     conv.storage = tsr_tile_storage_type(&group->b, conv.compute);
+    if (conv.strip) TRY(group->ctx, tsr_gemm_check_strip(group, conv.strip, conv.compute));
     *out_conv = conv;
     return TSR_SUCCESS;
 }

@@ -192,3 +192,29 @@ int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
     int64_t parts = (x + (part > 1 ? part : 1) - 1) / (part > 1 ? part : 1);
     return ((x + parts - 1) / parts + unit - 1) / unit * unit;
 }
+
+/* ---- strips ---------------------------------------------------------------------------------- */
+
+tsr_result tsr_gemm_check_strip(const tsr_tile_group *group, int64_t strip, tsr_dtype compute) {
+    int64_t lanes = group->b.target->vector_bytes / (int64_t)tsr_dtype_size(compute);
+    if (lanes > strip)
+        FAIL(group->ctx, TSR_COMPILE,
+             "'%s': strips of %lld columns are narrower than a vector of '%s', which has %lld",
+             group->name, (long long)strip, group->b.target->name, (long long)lanes);
+    return TSR_SUCCESS;
+}
+
+void tsr_gemm_strip_vectors(int64_t strip, int64_t rows, uint32_t lanes, uint32_t vectors,
+                            int64_t *out_offsets) {
+    for (uint32_t v = 0; v < vectors; v++) {
+        int64_t column = (int64_t)v * lanes;
+        out_offsets[v] = column / strip * strip * rows + column % strip;
+    }
+}
+
+MlirValue tsr_gemm_strip_at(tsr_tile_builder *b, int64_t strip, int64_t rows, MlirValue column,
+                            MlirValue k) {
+    MlirValue begin = tsr_tile_mul(b, tsr_tile_div(b, column, strip), rows * strip);
+    MlirValue within = tsr_tile_add(b, tsr_tile_rem(b, column, strip), tsr_tile_mul(b, k, strip));
+    return tsr_tile_add(b, begin, within);
+}

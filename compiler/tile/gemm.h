@@ -90,6 +90,16 @@ typedef struct tsr_gemm_shape {
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows);
 
+/* TSR_COMPILE where a vector of what is computed with is wider than the strips that B lies in. */
+TSR_RESULT tsr_gemm_check_strip(const tsr_tile_group *group, int64_t strip, tsr_dtype compute);
+/* The vectors of a tile that begins at a multiple of its width, from its first: see b_vectors.
+ * `rows` of B are in a strip. */
+void tsr_gemm_strip_vectors(int64_t strip, int64_t rows, uint32_t lanes, uint32_t vectors,
+                            int64_t *out_offsets);
+/* Where such a tile's B begins at row k. */
+MlirValue tsr_gemm_strip_at(tsr_tile_builder *b, int64_t strip, int64_t rows, MlirValue column,
+                            MlirValue k);
+
 /* The size of equal parts of x, of at most `part` each, a multiple of `unit` where there are
  * several. */
 int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit);

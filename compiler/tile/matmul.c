@@ -116,12 +116,7 @@ static tsr_result find_operand(matmul *mm, size_t index, MlirValue *out_buffer,
     mm->dtype = group->types[number].dtype;
     if (unpacks) {
         mm->strip = (int64_t)(*out_shape)->dims[2];
-        int64_t lanes = group->b.target->vector_bytes /
-                        (int64_t)tsr_dtype_size(tsr_tile_compute_dtype(mm->dtype));
-        if (lanes > mm->strip)
-            FAIL(group->ctx, TSR_COMPILE,
-                 "'%s': strips of %lld columns are narrower than a vector of '%s', which has %lld",
-                 group->name, (long long)mm->strip, group->b.target->name, (long long)lanes);
+        TRY(group->ctx, tsr_gemm_check_strip(group, mm->strip, tsr_tile_compute_dtype(mm->dtype)));
         tsr_value_type(tsr_op_result(view, 0), &mm->b_matrix);
         *out_shape = &mm->b_matrix.shape;
     }
@@ -179,6 +174,12 @@ static void drop_stride(const matmul *mm, tsr_view *view) {
     view->strides[mm->space.rank - 1] = 0;
 }
 
+static bool reads_one_b(const matmul *mm) {
+    for (uint32_t d = 0; d < batch_rank(mm); d++)
+        if (mm->b_batch[d]) return false;
+    return true;
+}
+
 /* Matrices that all read one B are rows of one product, where the epilogue allows it. */
 static void merge_batch(matmul *mm) {
     while (batch_rank(mm) && mm->batch) {
@@ -221,7 +222,7 @@ static tsr_result read_matmul(matmul *mm) {
     TRY(group->ctx, read_space(mm));
     batch_strides(mm, a, mm->a_batch);
     batch_strides(mm, b, mm->b_batch);
-    if (b->rank == 2 && !at) merge_batch(mm);
+    if (reads_one_b(mm) && !at) merge_batch(mm);
     return TSR_SUCCESS;
 }
 
@@ -462,14 +463,10 @@ static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *
         gemm->b_at = tsr_tile_index(b, 0);
         gemm->b_step = mm->size.width;
     } else if (mm->strip) {
-        MlirValue strip = tsr_tile_mul(b, tsr_tile_div(b, p->column, mm->strip), mm->k * mm->strip);
-        MlirValue within =
-            tsr_tile_add(b, tsr_tile_rem(b, p->column, mm->strip), tsr_tile_mul(b, k0, mm->strip));
-        gemm->b_at = tsr_tile_add(b, strip, within);
+        gemm->b_at = tsr_gemm_strip_at(b, mm->strip, mm->k, p->column, k0);
         gemm->b_step = mm->strip;
         gemm->b_vectors = vectors;
-        for (int64_t v = 0; v < p->vectors; v++)
-            vectors[v] = v * mm->lanes / mm->strip * mm->strip * mm->k + v * mm->lanes % mm->strip;
+        tsr_gemm_strip_vectors(mm->strip, mm->k, mm->lanes, (uint32_t)p->vectors, vectors);
     } else {
         gemm->b_at = tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n), p->column);
         gemm->b_at = tsr_tile_add(b, mm->b_base, gemm->b_at);

@@ -154,6 +154,35 @@ bool tsr_gradient_conv2d_grad_filter(tsr_gradient *of) {
     return true;
 }
 
+/* One tap, no stride, no padding: a product of places by channels with the filter. */
+bool tsr_conv_is_kept(MlirOperation op) {
+    bool forward = tsr_graph_op_of(op) == TSR_GRAPH_CONV2D;
+    tsr_type filter = tsr_type_of(tsr_op_operand(op, forward ? 1 : 0));
+    int64_t strides[2] = {1, 1}, padding[4] = {0}, groups = 1;
+    size_t counts[2] = {0};
+    tsr_op_i64s(op, "strides", 2, strides, &counts[0]);
+    tsr_op_i64s(op, "padding", 4, padding, &counts[1]);
+    tsr_op_i64(op, "groups", &groups);
+    return filter.shape.dims[0] != 1 || filter.shape.dims[1] != 1 || strides[0] != 1 ||
+           strides[1] != 1 || padding[0] || padding[1] || padding[2] || padding[3] || groups != 1;
+}
+
+bool tsr_lower_conv2d(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue image = tsr_op_operand(op, 0), filter = tsr_op_operand(op, 1);
+    MlirValue y = tsr_emit_matmul(&b, image, filter, false, false);
+    tsr_emit_replace(op, 1, &y);
+    return true;
+}
+
+bool tsr_lower_conv2d_grad_input(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue filter = tsr_op_operand(op, 0), g = tsr_op_operand(op, 1);
+    MlirValue dx = tsr_emit_matmul(&b, g, filter, false, true);
+    tsr_emit_replace(op, 1, &dx);
+    return true;
+}
+
 /* ---- pooling --------------------------------------------------------------------------------- */
 
 /* The pooled type of an image. Padding narrower than the window: each one holds an element. */

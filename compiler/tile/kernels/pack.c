@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel family `pack`: strips[s][k][c] = matrix[k][s * width + c], zeros beyond the last column.
+ * Kernel family `pack`: strips[s][k][c] = matrix[k][s * width + c], zeros beyond the last column;
+ * all dims of the matrix before the last are one.
  * Strips are split over the programs.
  */
 #include "compiler/tile/gemm.h"
@@ -17,14 +18,15 @@ typedef struct strips {
 static tsr_result read_strips(const tsr_tile_group *group, strips *out_strips) {
     const tsr_shape *from = &group->types[0].shape, *to = &group->types[1].shape;
     bool transposed = tsr_op_flag(group->root, "transpose");
-    if (group->input_count != 1 || group->output_count != 1 || from->rank != 2 || to->rank != 3)
+    if (group->input_count != 1 || group->output_count != 1 || from->rank < 2 || to->rank != 3)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed pack", group->name);
     tsr_dtype dtype = group->types[0].dtype;
-    int64_t width = (int64_t)to->dims[2];
+    int64_t width = (int64_t)to->dims[2], last = (int64_t)from->dims[from->rank - 1], above = 1;
+    for (uint32_t d = 0; d + 1 < from->rank; d++) above *= (int64_t)from->dims[d];
     *out_strips =
         (strips){.dtype = dtype,
-                 .rows = (int64_t)from->dims[transposed],
-                 .columns = (int64_t)from->dims[!transposed],
+                 .rows = transposed ? last : above,
+                 .columns = transposed ? above : last,
                  .width = width,
                  .count = (int64_t)to->dims[0],
                  .lanes = tsr_lanes_fit(group->b.target->vector_bytes /

@@ -68,3 +68,18 @@ func.func @scheduled(%p: tensor<3xf32>, %g: tensor<3xf32>, %v: tensor<3xf32>) ->
       lr_schedule = {kind = "linear", warmup_steps = 4, total_steps = 20, final = 0.5}} : tensor<3xf32>
   return %0#0, %0#1 : tensor<3xf32>, tensor<3xf32>
 }
+
+// A convolution of one tap is a product; its stride or padding keeps it.
+// CHECK-LABEL: func.func @pointwise
+func.func @pointwise(%x: tensor<2x5x4x8xf32>, %f: tensor<1x1x8x6xf32>) -> (tensor<2x5x4x6xf32>, tensor<2x5x4x8xf32>, tensor<2x3x2x6xf32>, tensor<2x7x4x6xf32>) {
+  // CHECK-NEXT: %[[Y:.*]] = tessera.matmul %arg0, %arg1 : tensor<2x5x4x8xf32>, tensor<1x1x8x6xf32> -> tensor<2x5x4x6xf32>
+  // CHECK-NEXT: %[[D:.*]] = tessera.matmul %[[Y]], %arg1 {transpose_b = true} : tensor<2x5x4x6xf32>, tensor<1x1x8x6xf32> -> tensor<2x5x4x8xf32>
+  // CHECK-NEXT: %[[S:.*]] = tessera.conv2d
+  // CHECK-NEXT: %[[P:.*]] = tessera.conv2d
+  // CHECK-NEXT: return %[[Y]], %[[D]], %[[S]], %[[P]]
+  %y = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<2x5x4x8xf32>, tensor<1x1x8x6xf32> -> tensor<2x5x4x6xf32>
+  %d = tessera.conv2d_grad_input %f, %y {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x1x8x6xf32>, tensor<2x5x4x6xf32> -> tensor<2x5x4x8xf32>
+  %s = tessera.conv2d %x, %f {strides = [2, 2], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<2x5x4x8xf32>, tensor<1x1x8x6xf32> -> tensor<2x3x2x6xf32>
+  %p = tessera.conv2d %x, %f {strides = [1, 1], padding = [1, 1, 0, 0], dilation = [1, 1]} : tensor<2x5x4x8xf32>, tensor<1x1x8x6xf32> -> tensor<2x7x4x6xf32>
+  return %y, %d, %s, %p : tensor<2x5x4x6xf32>, tensor<2x5x4x8xf32>, tensor<2x3x2x6xf32>, tensor<2x7x4x6xf32>
+}

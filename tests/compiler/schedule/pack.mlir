@@ -65,3 +65,29 @@ func.func @small(%x: tensor<64x512xf32> {tessera.data = "x"}, %z: tensor<64x512x
   %d = tessera.matmul %z, %h : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
   return %a, %b, %c, %d : tensor<64x8xf32>, tensor<64x17xf32>, tensor<64x512xf32>, tensor<64x512xbf16>
 }
+
+// -----
+
+// The filter of a convolution, and a matrix with dims of 1 before it; not where there are groups, nor in bf16.
+// CHECK-LABEL: func.func @images
+// CHECK: tsched.call @p0_pack(%{{.*}}) : (tensor<3x3x32x48xf32>) -> tensor<3x288x16xf32>
+// CHECK: tsched.call @{{.*}}conv2d{{.*}}_packed(
+// CHECK: tsched.call @p1_pack(%{{.*}}) : (tensor<1x1x96x96xf32>) -> tensor<6x96x16xf32>
+// CHECK: tsched.call @{{.*}}matmul{{.*}}_packed(
+// CHECK-NOT: _pack(
+// CHECK: return
+func.func @images(%x: tensor<1x8x8x32xf32> {tessera.data = "x"}, %y: tensor<1x8x8x96xf32> {tessera.data = "y"},
+                  %z: tensor<1x8x8x32xbf16> {tessera.data = "z"})
+    -> (tensor<1x6x6x48xf32> {tessera.name = "a"}, tensor<1x8x8x96xf32> {tessera.name = "b"},
+        tensor<1x6x6x192xf32> {tessera.name = "c"}, tensor<1x6x6x48xbf16> {tessera.name = "d"})
+    attributes {tessera.entry = "infer"} {
+  %f = tessera.param "f" init = #tessera.normal<0.0, 1.0> : tensor<3x3x32x48xf32>
+  %p = tessera.param "p" init = #tessera.normal<0.0, 1.0> : tensor<1x1x96x96xf32>
+  %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<3x3x16x192xf32>
+  %h = tessera.param "h" init = #tessera.constant<1.0> : tensor<3x3x32x48xbf16>
+  %a = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xf32>, tensor<3x3x32x48xf32> -> tensor<1x6x6x48xf32>
+  %b = tessera.matmul %y, %p : tensor<1x8x8x96xf32>, tensor<1x1x96x96xf32> -> tensor<1x8x8x96xf32>
+  %c = tessera.conv2d %x, %g {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : tensor<1x8x8x32xf32>, tensor<3x3x16x192xf32> -> tensor<1x6x6x192xf32>
+  %d = tessera.conv2d %z, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xbf16>, tensor<3x3x32x48xbf16> -> tensor<1x6x6x48xbf16>
+  return %a, %b, %c, %d : tensor<1x6x6x48xf32>, tensor<1x8x8x96xf32>, tensor<1x6x6x192xf32>, tensor<1x6x6x48xbf16>
+}

@@ -150,3 +150,21 @@ tsched.func @moved_back(%a: tensor<4x4xf32>, %p: tensor<1x4x16xf32>) -> tensor<4
   %2 = tessera.add %1, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   tsched.return %2 : tensor<4x4xf32>
 }
+
+// -----
+
+tsched.func @of_groups(%a: tensor<1x4x4x8xf32>, %p: tensor<1x36x16xf32>) -> tensor<1x2x2x16xf32> attributes {kind = "conv2d"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
+  %0 = tsched.unpack %p : tensor<1x36x16xf32> -> tensor<3x3x4x16xf32>
+  %1 = tessera.conv2d %a, %0 {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1], groups = 2} : tensor<1x4x4x8xf32>, tensor<3x3x4x16xf32> -> tensor<1x2x2x16xf32>
+  tsched.return %1 : tensor<1x2x2x16xf32>
+}
+
+// -----
+
+tsched.func @of_a_batch(%a: tensor<2x4x4xf32>, %p: tensor<1x8x16xf32>) -> tensor<2x4x16xf32> attributes {kind = "matmul"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tsched.unpack: is the second operand of a product, not transposed, and nothing else
+  %0 = tsched.unpack %p : tensor<1x8x16xf32> -> tensor<2x4x16xf32>
+  %1 = tessera.matmul %a, %0 : tensor<2x4x4xf32>, tensor<2x4x16xf32> -> tensor<2x4x16xf32>
+  tsched.return %1 : tensor<2x4x16xf32>
+}

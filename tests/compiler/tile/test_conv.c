@@ -153,6 +153,73 @@ static void test_conv(const conv *s) {
     free(p.dresult);
 }
 
+/* ---- filters in strips ---- */
+
+static void *run_kernel(const built *b, const char *name, void *x, void *y, size_t size) {
+    void *out = malloc(size), *buffers[] = {x, y, out};
+    tsr_fault fault = {0};
+    kernel_find(b, name)(&(tsr_kernel_args){buffers, &fault}, 0, kernel_grid(b, name));
+    return out;
+}
+
+static void write_strips(const problem *p, const char *strips, char text[static 4096]) {
+    const conv *s = p->s;
+    char image[96], filter[96], result[96], attributes[256];
+    type_of(image, p, s->n, s->h, s->w, s->c);
+    type_of(filter, p, s->kh, s->kw, s->c, s->f);
+    type_of(result, p, s->n, p->oh, p->ow, s->f);
+    snprintf(attributes, sizeof attributes,
+             "{strides = [%zu, %zu], padding = [%zu, %zu, %zu, %zu], dilation = [%zu, %zu], "
+             "groups = 1}",
+             s->strides[0], s->strides[1], s->padding[0], s->padding[1], s->padding[2],
+             s->padding[3], s->dilation[0], s->dilation[1]);
+    snprintf(text, 4096,
+             "tsched.func @pk(%%b: %s) -> %s attributes {kind = \"pack\"} {\n"
+             "%%p = tsched.pack %%b : %s -> %s\ntsched.return %%p : %s\n}\n"
+             "tsched.func @plain(%%a: %s, %%b: %s) -> %s attributes {kind = \"conv2d\"} {\n"
+             "%%c = tessera.conv2d %%a, %%b %s : %s, %s -> %s\ntsched.return %%c : %s\n}\n"
+             "tsched.func @packed(%%a: %s, %%p: %s) -> %s attributes {kind = \"conv2d\"} {\n"
+             "%%b = tsched.unpack %%p : %s -> %s\n"
+             "%%c = tessera.conv2d %%a, %%b %s : %s, %s -> %s\ntsched.return %%c : %s\n}\n",
+             filter, strips, filter, strips, strips, image, filter, result, attributes, image,
+             filter, result, result, image, strips, result, strips, filter, attributes, image,
+             filter, result, result);
+}
+
+/* The bits that the filter gives as it is; what comes of those is checked elsewhere. */
+static void test_strips(const conv *s) {
+    problem p = {.s = s, .dtype = s->dtype ? TSR_DTYPE_F64 : TSR_DTYPE_F32};
+    p.oh = windows(s->h, s->padding[0], s->padding[1], s->kh, s->dilation[0], s->strides[0]);
+    p.ow = windows(s->w, s->padding[2], s->padding[3], s->kw, s->dilation[1], s->strides[1]);
+    size_t size = tsr_dtype_size(p.dtype), width = 64 / size, count = (s->f + width - 1) / width;
+    size_t rows = s->kh * s->kw * s->c, result_size = s->n * p.oh * p.ow * s->f * size;
+    char strips[64], text[4096];
+    snprintf(strips, sizeof strips, "tensor<%zux%zux%zux%s>", count, rows, width,
+             s->dtype ? s->dtype : "f32");
+    write_strips(&p, strips, text);
+    fixture f = {0};
+    fixture_open(&f, text);
+    random_state random = {rows * 31 + s->f};
+    void *x = make(&random, p.dtype, s->n * s->h * s->w * s->c);
+    void *y = make(&random, p.dtype, rows * s->f);
+    for (size_t t = 0; t < f.built_count; t++) {
+        const built *b = &f.built[t];
+        void *packed = malloc(count * rows * width * size), *pack[] = {y, packed};
+        tsr_fault fault = {0};
+        kernel_find(b, "pk")(&(tsr_kernel_args){pack, &fault}, 0, kernel_grid(b, "pk"));
+        void *want = run_kernel(b, "plain", x, y, result_size);
+        void *got = run_kernel(b, "packed", x, packed, result_size);
+        cr_assert(memcmp(want, got, result_size) == 0, "%s: %zux%zux%zu by %zux%zux%zu",
+                  b->target->name, s->h, s->w, s->c, s->kh, s->kw, s->f);
+        free(packed);
+        free(want);
+        free(got);
+    }
+    free(x);
+    free(y);
+    fixture_close(&f);
+}
+
 #define PLAIN .groups = 1, .strides = {1, 1}, .dilation = {1, 1}
 #define S(y, x) .strides = {y, x}
 #define D(y, x) .dilation = {y, x}
@@ -170,6 +237,32 @@ Test(conv, plain) {
         {1, 4, 5, 2, 3, 4, 5, PLAIN, P(3, 0, 0, 4)},
     };
     TEST_ALL(list);
+}
+
+/* Rows that are no whole tiles, of one block and of several; a last block that holds no tile. */
+Test(conv, flat) {
+    static const conv list[] = {
+        {1, 7, 7, 40, 33, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {2, 13, 7, 200, 17, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {1, 15, 15, 6, 20, 3, 3, 1, S(2, 2), D(1, 1), P(0)},
+        {1, 33, 3, 150, 16, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {3, 2, 2, 5, 8, 2, 2, PLAIN, P(1, 0, 1, 0)},
+        {1, 9, 5, 20, 24, 3, 3, PLAIN, .dtype = "f64"},
+    };
+    TEST_ALL(list);
+}
+
+Test(conv, strips) {
+    static const conv list[] = {
+        {1, 7, 7, 40, 33, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {2, 13, 7, 200, 17, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {1, 15, 15, 6, 64, 3, 3, 1, S(2, 2), D(1, 2), P(0, 1, 2, 0)},
+        {1, 30, 11, 3, 100, 5, 5, PLAIN, P(2, 2, 2, 2)},
+        {1, 4, 6, 900, 50, 1, 1, PLAIN},
+        {1, 6, 70, 2, 16, 3, 3, 1, S(1, 1), D(2, 30), P(2, 2, 30, 30)},
+        {1, 9, 5, 20, 24, 3, 3, PLAIN, P(1, 1, 1, 1), .dtype = "f64"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) test_strips(&list[i]);
 }
 
 Test(conv, strides_and_dilation) {
