@@ -13,7 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOCAL_ALIGN_BYTES = 64, REGISTERS_MAX = 64, FAULT_FIELDS = 5 };
+enum {
+    LOCAL_ALIGN_BYTES = 64,
+    REGISTERS_MAX = 256, /* of a lane, for a vector */
+    ELEMENTS_MAX = REGISTERS_MAX * 32,
+    FAULT_FIELDS = 5,
+};
 
 static LLVMTypeRef i32_of(tsr_emit *emit) { return LLVMInt32TypeInContext(emit->llvm); }
 static LLVMTypeRef i64_of(tsr_emit *emit) { return LLVMInt64TypeInContext(emit->llvm); }
@@ -177,9 +182,9 @@ static void emit_gather(tsr_emit *emit, MlirOperation op, LLVMValueRef x, unsign
 }
 
 static void emit_shuffle(tsr_emit *emit, MlirOperation op) {
-    int64_t from[256];
+    int64_t from[ELEMENTS_MAX];
     size_t count = 0;
-    bool known = tsr_op_i64s(op, "mask", 256, from, &count);
+    bool known = tsr_op_i64s(op, "mask", ELEMENTS_MAX, from, &count);
     TSR_ASSERT(known);
     emit_gather(emit, op, tsr_emit_operand(emit, op, 0),
                 elements_of(mlirValueGetType(tsr_op_operand(op, 0))), tsr_emit_operand(emit, op, 1),
@@ -187,11 +192,11 @@ static void emit_shuffle(tsr_emit *emit, MlirOperation op) {
 }
 
 static void emit_slice(tsr_emit *emit, MlirOperation op) {
-    int64_t begin = 0, from[256];
+    int64_t begin = 0, from[ELEMENTS_MAX];
     size_t count = 0;
     bool known = tsr_op_i64s(op, "offsets", 1, &begin, &count);
     TSR_ASSERT(known);
-    for (int i = 0; i < 256; i++) from[i] = begin + i;
+    for (int i = 0; i < ELEMENTS_MAX; i++) from[i] = begin + i;
     LLVMValueRef x = tsr_emit_operand(emit, op, 0);
     emit_gather(emit, op, x, elements_of(mlirValueGetType(tsr_op_operand(op, 0))), x, from);
 }
