@@ -246,7 +246,9 @@ static tsr_result judge(tsr_ctx *ctx, const group *g) {
     if (cause == UINT32_MAX) return TSR_SUCCESS;
     const rank_report *report = &g->reports[cause];
     if (report->code) {
-        if (report->code == TSR_RANK) FAIL(ctx, TSR_RANK, "%s", report->text);
+        /* What a rank says of others, and of what was asked of all alike, needs no name. */
+        if (report->code == TSR_RANK || report->code == TSR_USAGE)
+            FAIL(ctx, (tsr_code)report->code, "%s", report->text);
         FAIL(ctx, (tsr_code)report->code, "rank %u: %s", cause, report->text);
     }
     describe_end(&g->children[cause], end, sizeof end);

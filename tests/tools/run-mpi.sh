@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target cpu:x86-64-v3 --virtual-ranks 8
+check "eight virtual ranks" "$AOT" build "$DIGITS/digits.mlir" -o ranks.tsb --target cpu:x86-64-v2,cpu:x86-64-v3 --virtual-ranks 8
 check "another bundle" "$AOT" build "$DIGITS/digits.mlir" -o other.tsb --target cpu:x86-64-v3 --virtual-ranks 4
 TRAIN=("$RUN" ranks.tsb "${DATA[@]}" --quiet --threads 1)
 job() { mpirun --oversubscribe -n "$1" "${TRAIN[@]}" --mpi "${@:2}"; }
@@ -30,6 +30,7 @@ told "a rank with another bundle" 'ranks have different bundles: rank 0 [0-9a-f]
 told "a rank with other steps" 'ranks have different steps, intervals' pair ranks.tsb "${DATA[@]}" --steps 10
 told "a rank with other data" 'ranks have different data' \
     pair ranks.tsb --data "images=$DIGITS/test-images.npy" --data "labels=$DIGITS/test-labels.npy" --steps 9
+told "a rank with other code" 'ranks have different numerics' pair ranks.tsb "${DATA[@]}" --steps 9 --cpu x86-64-v2
 told "more ranks than virtual ones" '9 ranks for 8 virtual ranks' job 9 --steps 9
 
 # A rank dies: the job ends, and what was committed is whole.

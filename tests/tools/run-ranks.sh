@@ -37,7 +37,14 @@ for w in 1 3 8; do
     expect "$w ranks name what differs" 13 "step 7, tensor 'sum 1 at digits.mlir:[0-9:]+', element 0: recorded" train --replay bent --ranks $w
 done
 
-expect "more ranks than virtual ones" 6 '9 ranks for 8 virtual ranks' train --steps 9 --ranks 9
+expect "more ranks than virtual ones" 6 'error: 9 ranks for 8 virtual ranks' train --steps 9 --ranks 9
+checks=$((checks + 1))
+[ "$(wc -l <.err)" -eq 1 ] || fail "it is said once"
+little() { (ulimit -f 100 && train "$@"); }
+expect "too little memory to share" 15 'cannot take [0-9]+ bytes for 2 ranks to share' little --steps 9 --ranks 2
+expect "a batch that is no multiple" 9 'a batch of 64; expected a multiple of the 7 virtual ranks' "$AOT" build "$DIGITS/digits.mlir" -o seven.tsb \
+    --virtual-ranks 7
+[ -e seven.tsb ] && fail 'a failed build leaves no bundle'
 expect "a bundle of one virtual rank" 6 '2 ranks for 1 virtual rank' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 9 --ranks 2
 expect "ranks of an evaluation" 6 '--ranks does not apply' "$RUN" ranks.tsb --entry evaluate "${TEST_DATA[@]}" --ranks 2
 expect "restarts without a state" 6 'needs --state-dir' train --steps 9 --ranks 2 --restarts 1
