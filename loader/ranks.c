@@ -110,7 +110,10 @@ static tsr_result be_rank(tsr_ctx *ctx, const group *g, uint32_t rank) {
     tsr_transport *transport = NULL;
     TRY(ctx, join(ctx, g->fd, rank, FIRST_DEADLINE_NS, &transport));
     tsr_result result = join(ctx, g->beside_fd, rank, SAVE_DEADLINE_NS, &transport->beside);
-    if (!result.code) return work_and_leave(ctx, transport, g->body, g->user);
+    if (!result.code) {
+        transport->beside->is_beside = true;
+        return work_and_leave(ctx, transport, g->body, g->user);
+    }
     tsr_transport_close(transport);
     return result;
 }

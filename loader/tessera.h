@@ -21,6 +21,7 @@
 #include "manifests/config.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
+#include "runtime/base/trace.h"
 #include "runtime/memory.h"
 #include "runtime/report.h"
 
@@ -251,6 +252,15 @@ typedef struct tsr_train_options {
  * it writes nothing. */
 TSR_API TSR_RESULT tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
                              tsr_train_summary *out_summary);
+
+/* ---- what it took ---- */
+
+/* With a trace in the context (runtime/base/trace.h) from before tsr_model_open on, what is done is
+ * recorded there; it is written before the model is closed, whose names it uses. This writes what
+ * each kernel took while the trace recorded as CSV (docs/traces.md), whole or not at all, beside
+ * what the machine does at most, which is measured now. TSR_USAGE of a model opened without a
+ * trace. */
+TSR_API TSR_RESULT tsr_model_write_roofline(tsr_ctx *ctx, tsr_model *model, const char *path);
 
 /* ---- a trained bundle ---- */
 

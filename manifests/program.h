@@ -203,6 +203,13 @@ uint64_t tsr_program_space_bytes(const tsr_program_entry *entry, tsr_space space
 
 /* Bytes of a buffer. */
 uint64_t tsr_program_buffer_size(const tsr_program_buffer *buffer);
+/* Bytes that a command reads and writes: each of its arguments once, whole. */
+uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
+                                   const tsr_program_command *command);
+/* Bytes of the workspace that are in use at each command: a value is between the first and the last
+ * command that touches it, and values that follow each other in one place count once. out_bytes has
+ * a place for each command; false without memory. */
+bool tsr_program_live(const tsr_program_entry *entry, tsr_arena *arena, uint64_t *out_bytes);
 /* PREPARED buffers of a verified program: their indices are below the count. */
 uint32_t tsr_program_prepared_count(const tsr_program *program);
 /* From {0} on: the first buffer of index 0, of index 1, …; NULL behind the last. */

@@ -12,6 +12,7 @@
 #include "runtime/collective.h"
 #include "runtime/loop.h"
 #include "runtime/plan.h"
+#include "runtime/probe.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ typedef struct prepared {
     void *memory; /* the host's */
     tsr_device_command command;
     tsr_device_list list;
+    const tsr_program_entry *entry; /* of the program, and its command */
+    const tsr_program_command *source;
     uint32_t tensor;
     uint64_t version;
 } prepared;
@@ -74,6 +77,7 @@ struct tsr_executor {
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
     tsr_loop_observer observer;
+    tsr_probe probe;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
 };
 
@@ -198,6 +202,8 @@ static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program
     bound_entry *bound = &executor->entries[entry];
     prepared *made = &executor->prepared[buffers[command->arguments[1]].index];
     made->tensor = buffers[command->arguments[0]].index;
+    made->entry = &executor->program->entries[entry];
+    made->source = command;
     made->list = (tsr_device_list){.name = executor->config->tensors[made->tensor].name,
                                    .commands = &made->command,
                                    .command_count = 1,
@@ -437,6 +443,18 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
     return true;
 }
 
+static tsr_result set_up_probe(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
+    uint32_t most = 1;
+    tsr_device_list *list;
+    for (size_t i = 0; i < executor->config->entry_count; i++)
+        for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
+            for (uint32_t n = 0; (list = list_of(&executor->entries[i].parts[k], n)); n++)
+                if (list->command_count > most) most = list->command_count;
+    if (!tsr_probe_init(executor->program, plan, most, &executor->arena, &executor->probe))
+        FAIL(ctx, TSR_MEMORY, "no memory to trace '%s'", executor->config->name);
+    return TSR_SUCCESS;
+}
+
 static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
     tsr_device *device = executor->device;
     tsr_device_list *list;
@@ -453,7 +471,7 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
     for (uint32_t i = 0; i < executor->prepared_count; i++)
         TRY(ctx,
             device->type->prepare(ctx, device, &executor->memory, &executor->prepared[i].list));
-    return TSR_SUCCESS;
+    return ctx->trace ? set_up_probe(ctx, executor, plan) : TSR_SUCCESS;
 }
 
 tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
@@ -626,6 +644,15 @@ static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
     return TSR_SUCCESS;
 }
 
+static tsr_result run_list(tsr_ctx *ctx, tsr_executor *executor, const tsr_probe_source *source,
+                           tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
+    tsr_probe_begin(&executor->probe, ctx->trace, list);
+    tsr_result result = executor->device->type->run(ctx, executor->device, &executor->memory, list,
+                                                    out_fault, out_command);
+    tsr_probe_end(&executor->probe, ctx->trace, source, list);
+    return result;
+}
+
 /* What the entry reads, where its tensor has changed since it was made. */
 static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entry *bound) {
     for (uint32_t i = 0; i < bound->prepared_count; i++) {
@@ -634,8 +661,8 @@ static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entr
         if (made->version == version) continue;
         tsr_fault fault;
         uint32_t command = 0;
-        TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &made->list,
-                                             &fault, &command));
+        const tsr_probe_source source = {.entry = made->entry, .alone = made->source};
+        TRY(ctx, run_list(ctx, executor, &source, &made->list, &fault, &command));
         made->version = version;
     }
     return TSR_SUCCESS;
@@ -652,8 +679,10 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                            const tsr_loop *loop) {
     tsr_fault fault;
     for (uint32_t i = 0, command = 0; i < loop->list_count; i++) {
-        TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory,
-                                             &loop->lists[i], &fault, &command));
+        const tsr_probe_source source = {.entry = &executor->program->entries[entry],
+                                         .index = entry,
+                                         .numbers = loop->sources[i]};
+        TRY(ctx, run_list(ctx, executor, &source, &loop->lists[i], &fault, &command));
         if (fault.kind != TSR_FAULT_NONE)
             return report_fault(
                 ctx, executor, entry, executor->leaves.first + i,
@@ -683,8 +712,12 @@ static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, p
         executor->memory.guard(executor->memory.guard_user, at->collective->to);
     TRY(ctx, exchange(ctx, executor, at, true));
     if (at->list.command_count == 0) return exchange(ctx, executor, at, false);
-    TRY(ctx, executor->device->type->run(ctx, executor->device, &executor->memory, &at->list,
-                                         &fault, &command));
+    const tsr_probe_source origin = {
+        .entry = source,
+        .index = entry,
+        .numbers = at->collective ? NULL : &bound->numbers[at->first],
+    };
+    TRY(ctx, run_list(ctx, executor, &origin, &at->list, &fault, &command));
     if (fault.kind == TSR_FAULT_NONE) return exchange(ctx, executor, at, false);
     return report_fault(ctx, executor, entry, 0,
                         &source->commands[bound->numbers[at->first + command]], &fault);
@@ -735,10 +768,18 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
     uint32_t attempts = 0;
+    uint64_t began_ns = 0;
     for (uint32_t i = 0; i < bound->part_count;) {
         part *at = &bound->parts[i];
+        if (at->region != NO_REGION && !began_ns)
+            began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_REGIONS);
         tsr_result result = run_part(ctx, executor, entry, at);
         if (!result.code) result = check_leaving(ctx, executor, entry, at);
+        bool ends = at->leaves || (result.code && at->region != NO_REGION);
+        if (ends) {
+            tsr_probe_region(ctx->trace, &source->regions[at->region], began_ns, attempts);
+            began_ns = 0;
+        }
         if (!result.code) {
             if (at->leaves) attempts = 0;
             i++;
@@ -785,11 +826,17 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     bound_entry *bound = &executor->entries[entry];
     fill_inputs(executor, entry, step);
     executor->failed_region = NO_REGION;
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     TRY(ctx, bring_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));
     tsr_result result = run_parts(ctx, executor, entry, step);
     note_changes(executor, bound);
+    tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, executor->config->entries[entry].name, began_ns);
     return result;
+}
+
+const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *executor) {
+    return executor->probe.kernels;
 }
 
 const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor) {

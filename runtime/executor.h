@@ -20,6 +20,7 @@
 #include "runtime/leaves.h"
 #include "runtime/loop.h"
 #include "runtime/memory.h"
+#include "runtime/probe.h"
 
 typedef struct tsr_executor tsr_executor;
 
@@ -88,5 +89,8 @@ const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *exe
 /* After that TSR_DATA: the row of the batch of a data input in which the value stands;
  * UINT64_MAX where it stands elsewhere. */
 uint64_t tsr_executor_get_fault_row(const tsr_executor *executor);
+/* What each kernel of the program took while the trace recorded; NULL of an executor that was
+ * created without one. */
+const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *executor);
 
 #endif

@@ -2,6 +2,7 @@
 #include "runtime/train.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/trace.h"
 #include "runtime/data/shuffle.h"
 #include "runtime/transport/collective.h"
 
@@ -175,12 +176,14 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     /* A save begins only when the one before is over: its failure is known here. */
     double start = tsr_clock_seconds();
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     /* The next step reads the state while it is copied; see finish_copy. */
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
+    tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "save", began_ns);
     return check_cause(ctx, self, TSR_SUCCESS);
 }
 
@@ -206,10 +209,12 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     uint64_t step = self->summary->position.step;
     if (!job->eval_data) return TSR_SUCCESS;
     if (!is_first(self)) return wait_for_first(ctx, self, "evaluation", TSR_SUCCESS);
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     tsr_result result =
         tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means);
     if (result.code)
         result = tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
+    tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "evaluation", began_ns);
     TRY(ctx, wait_for_first(ctx, self, "evaluation", result));
     tsr_eval_report report = {.step = step,
                               .rows = tsr_dataset_get_row_count(job->eval_data),
@@ -291,11 +296,13 @@ static tsr_result read_batch(tsr_ctx *ctx, run *self) {
     const tsr_leaves *leaves = tsr_executor_get_leaves(job->executor);
     uint64_t rows = tsr_executor_get_leaf_rows(job->executor, job->entry);
     void *inputs[TSR_CONFIG_PORTS_MAX];
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     for (uint32_t i = 0; i < leaves->count; i++) {
         collect_inputs(job->config, job->executor, job->entry, i, inputs);
         TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed,
                                    position->sample + (leaves->first + i) * rows, rows, inputs));
     }
+    tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "data", began_ns);
     return TSR_SUCCESS;
 }
 
@@ -337,6 +344,36 @@ static tsr_result check_state(tsr_ctx *ctx, const run *self) {
     return TSR_SUCCESS;
 }
 
+/* A step and what belongs to it. */
+static tsr_result run_next(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    const tsr_position *position = &self->summary->position;
+    tsr_result ready =
+        is_asked_to_stop(self) ? TSR_SUCCESS : check_cause(ctx, self, read_batch(ctx, self));
+    TRY(ctx, meet(ctx, self, self->entry->name, ready, &self->summary->stopped));
+    if (self->summary->stopped) return TSR_SUCCESS;
+    TRY(ctx, run_step(ctx, self));
+    if (job->store && job->save_every && position->step % job->save_every == 0)
+        TRY(ctx, save(ctx, self));
+    if (job->store) {
+        tsr_save_status status = tsr_store_poll(job->store);
+        TRY(ctx, check_saves(ctx, self, &status));
+    }
+    if (job->eval_every && position->step % job->eval_every == 0 && position->step < job->last_step)
+        TRY(ctx, check_cause(ctx, self, evaluate(ctx, self)));
+    return TSR_SUCCESS;
+}
+
+static tsr_result run_traced(tsr_ctx *ctx, run *self) {
+    const tsr_trace_detail detail = {.number = self->summary->position.step + 1};
+    tsr_trace_step(ctx->trace, detail.number);
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
+    tsr_result result = run_next(ctx, self);
+    if (began_ns && !self->summary->stopped)
+        tsr_trace_span(ctx->trace, TSR_TRACK_STEPS, "step", began_ns, tsr_clock_ns(), detail);
+    return result;
+}
+
 static tsr_result run_steps(tsr_ctx *ctx, run *self) {
     const tsr_train_job *job = self->job;
     tsr_position *position = &self->summary->position;
@@ -344,20 +381,8 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx,
             tsr_replay_check(ctx, job->replay, position->step, job->tracked, job->tracked_count));
     while (position->step < job->last_step) {
-        tsr_result ready =
-            is_asked_to_stop(self) ? TSR_SUCCESS : check_cause(ctx, self, read_batch(ctx, self));
-        TRY(ctx, meet(ctx, self, self->entry->name, ready, &self->summary->stopped));
+        TRY(ctx, run_traced(ctx, self));
         if (self->summary->stopped) break;
-        TRY(ctx, run_step(ctx, self));
-        if (job->store && job->save_every && position->step % job->save_every == 0)
-            TRY(ctx, save(ctx, self));
-        if (job->store) {
-            tsr_save_status status = tsr_store_poll(job->store);
-            TRY(ctx, check_saves(ctx, self, &status));
-        }
-        if (job->eval_every && position->step % job->eval_every == 0 &&
-            position->step < job->last_step)
-            TRY(ctx, check_cause(ctx, self, evaluate(ctx, self)));
     }
     TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     if (job->store)

@@ -8,6 +8,7 @@
 #include "tools/run/check.h"
 #include "tools/run/report.h"
 #include "tools/run/state.h"
+#include "tools/run/trace.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -29,14 +30,27 @@ typedef struct arguments {
     bool require_signature, check, json, mpi;
     tsr_flag_list keys, weights_dirs;
     const char *adopt;
+    tsr_run_trace trace;
     tsr_flag_pairs data, inputs, outputs, renames;
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 40, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 43, TRACE_FLAG_COUNT = 3, ARGUMENTS_MAX = 1024 };
+
+static void fill_trace_flags(arguments *a, tsr_flag flags[static TRACE_FLAG_COUNT]) {
+    const tsr_flag rows[TRACE_FLAG_COUNT] = {
+        {"--trace", TSR_FLAG_TEXT, &a->trace.trace, "FILE",
+         "write what was done when, as JSON for trace viewers", 0, 0, false},
+        {"--trace-steps", TSR_FLAG_TEXT, &a->trace.steps, "FIRST:LAST",
+         "steps that are traced (default: the first 10 of the run)", 0, 0, false},
+        {"--roofline", TSR_FLAG_TEXT, &a->trace.roofline, "FILE",
+         "write what each kernel took beside what the machine can, as CSV", 0, 0, false},
+    };
+    memcpy(flags, rows, sizeof rows);
+}
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
-    const tsr_flag rows[FLAG_COUNT] = {
+    const tsr_flag rows[FLAG_COUNT - TRACE_FLAG_COUNT] = {
         {"--data", TSR_FLAG_PAIR, &a->data, "NAME=PATH",
          "bind a data input: .npy, FILE.npz:MEMBER, FILE.safetensors:NAME, flat", 0, 0, false},
         {"--steps", TSR_FLAG_COUNT, &a->steps, "N", "last step, absolute", 1, UINT64_MAX, false},
@@ -46,8 +60,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "where generations are saved and resumed from", 0, 0, false},
         {"--save-every", TSR_FLAG_COUNT, &a->save_every, "N",
          "save every N steps (default: at the end)", 1, UINT64_MAX, false},
-        {"--keep", TSR_FLAG_COUNT, &a->keep, "N", "generations that stay (default 2)", 2,
-         UINT32_MAX, false},
+        {"--keep", TSR_FLAG_COUNT, &a->keep, "N", "generations (default 2)", 2, UINT32_MAX, false},
         {"--resume", TSR_FLAG_TEXT, &a->resume, "auto|never|GEN",
          "which generation to go on from (default auto)", 0, 0, false},
         {"--store-log", TSR_FLAG_TEXT, &a->store_log, "FILE",
@@ -92,7 +105,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "accept a state directory on a network file system", 0, 0, false},
         {"-o", TSR_FLAG_TEXT, &a->out, "FILE", "of export: the file to write", 0, 0, false},
         {"--generation", TSR_FLAG_COUNT, &a->generation, "N",
-         "of export: which one (default: the newest good one)", 1, UINT64_MAX, false},
+         "of export (default: the newest good one)", 1, UINT64_MAX, false},
         {"--verify", TSR_FLAG_SWITCH, &a->verify, NULL, "of ls: read all data, too", 0, 0, false},
         {"--weights-dir", TSR_FLAG_LIST, &a->weights_dirs, "DIR",
          "where weights lie that the bundle only names; more than one may be given", 0, 0, false},
@@ -104,6 +117,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
     };
     memcpy(flags, rows, sizeof rows);
+    fill_trace_flags(a, flags + FLAG_COUNT - TRACE_FLAG_COUNT);
 }
 
 /* What is asked for, and the flags that mean something then. */
@@ -143,6 +157,9 @@ static unsigned modes_of(const char *flag) {
         {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
         {"--eval-every", MODE_TRAIN},
         {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
+        {"--trace", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
+        {"--trace-steps", MODE_TRAIN | MODE_REPLAY},
+        {"--roofline", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
         {"--record", MODE_TRAIN | MODE_REPLAY}, /* both is refused with a reason */
         {"--replay", MODE_REPLAY},
         {"--input", MODE_CALL},
@@ -447,6 +464,17 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
     return load(ctx, a, model, &step);
 }
 
+/* A run that failed has a trace, too. */
+static tsr_result close_traced(tsr_ctx *ctx, const arguments *a, tsr_model *model,
+                               tsr_result result) {
+    tsr_ctx writing = tsr_ctx_fork(ctx);
+    tsr_result written = tsr_run_trace_write(&writing, &a->trace, model, a->transport);
+    tsr_model_close(ctx, model);
+    if (written.code && !result.code) return tsr_error_adopt(ctx, &writing);
+    if (written.code) tsr_log(ctx, TSR_LOG_WARNING, "%s", writing.error.text);
+    return result;
+}
+
 static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_model *model = NULL;
     tsr_model_options options = {.size_bytes = sizeof options,
@@ -478,8 +506,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     if (a->export_params && is_first(a))
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
 done:
-    tsr_model_close(ctx, model);
-    return result;
+    return close_traced(ctx, a, model, result);
 }
 
 static void print_line(void *user, const char *line) {
@@ -526,7 +553,10 @@ static tsr_result run_reported(tsr_ctx *ctx, const arguments *a) {
     TRY(ctx, tsr_report_init(ctx, &report, a->quiet, a->metrics));
     ctx->log = tsr_report_log;
     ctx->log_user = &report;
-    tsr_result result = run(ctx, a, &report);
+    uint32_t rank = a->transport ? tsr_rank_get_number(a->transport) : 0;
+    tsr_result result = tsr_run_trace_begin(ctx, &a->trace, rank);
+    if (!result.code) result = run(ctx, a, &report);
+    tsr_run_trace_end(ctx);
     tsr_ctx closing = tsr_ctx_fork(ctx);
     tsr_result finished = tsr_report_finish(&closing, &report);
     if (finished.code && !result.code) result = tsr_error_adopt(ctx, &closing);

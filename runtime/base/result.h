@@ -61,20 +61,25 @@ typedef enum tsr_log_level {
 typedef void (*tsr_log_fn)(void *user, tsr_log_level level, const char *text);
 
 struct tsr_io;
+struct tsr_trace;
 
-/* Zero-initialised is valid: no log, io = the operating system. */
+/* Zero-initialised is valid: no log, io = the operating system, no trace. */
 typedef struct tsr_ctx {
     tsr_error error;
     tsr_log_fn log;          /* may be NULL; must be callable from any thread that owns a context */
     void *log_user;          /* borrowed */
     tsr_log_level log_level; /* messages above it are not formatted */
     const struct tsr_io *io; /* borrowed; NULL means tsr_io_system() */
+    struct tsr_trace *trace; /* borrowed; where what is done is recorded, NULL: nowhere */
 } tsr_ctx;
 
-/* A context for another thread: same log and io, clean error. */
+/* A context for another thread: same log, io and trace, clean error. */
 static inline tsr_ctx tsr_ctx_fork(const tsr_ctx *ctx) {
-    return (tsr_ctx){
-        .log = ctx->log, .log_user = ctx->log_user, .log_level = ctx->log_level, .io = ctx->io};
+    return (tsr_ctx){.log = ctx->log,
+                     .log_user = ctx->log_user,
+                     .log_level = ctx->log_level,
+                     .io = ctx->io,
+                     .trace = ctx->trace};
 }
 
 TSR_API const char *tsr_code_name(tsr_code code); /* "CORRUPT" */

@@ -4,6 +4,7 @@
  */
 #include "runtime/cpu.h"
 
+#include "runtime/base/trace.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
@@ -104,6 +105,19 @@ static tsr_result cpu_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device
 
 static void cpu_finish(tsr_device *device, tsr_device_list *list) { (void)device, (void)list; }
 
+/* False where the command met a fault. */
+static bool run_command(cpu_device *self, const tsr_device_memory *memory,
+                        const tsr_device_command *command, tsr_fault *out_fault) {
+    for (uint32_t k = 0; memory->guard && k < command->guarded_count; k++)
+        memory->guard(memory->guard_user, command->guarded[k]);
+    if (command->is_copy)
+        memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
+    else
+        tsr_threads_launch(self->threads, self->kernels[command->kernel], command->buffers,
+                           command->grid, command->cost, out_fault);
+    return out_fault->kind == TSR_FAULT_NONE;
+}
+
 static tsr_result cpu_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                           tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
     cpu_device *self = (cpu_device *)device;
@@ -111,20 +125,19 @@ static tsr_result cpu_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_mem
     out_fault->kind = TSR_FAULT_NONE;
     if (list->cost_max >= TSR_LAUNCH_COST_SHARED) tsr_threads_wake(self->threads);
     for (uint32_t i = 0; i < list->command_count; i++) {
-        const tsr_device_command *command = &list->commands[i];
-        for (uint32_t k = 0; memory->guard && k < command->guarded_count; k++)
-            memory->guard(memory->guard_user, command->guarded[k]);
-        if (command->is_copy) {
-            memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
-            continue;
-        }
-        tsr_threads_launch(self->threads, self->kernels[command->kernel], command->buffers,
-                           command->grid, command->cost, out_fault);
-        if (out_fault->kind == TSR_FAULT_NONE) continue;
+        tsr_device_span *span = list->spans ? &list->spans[i] : NULL;
+        if (span) span->begin_ns = tsr_clock_ns();
+        bool done = run_command(self, memory, &list->commands[i], out_fault);
+        if (span) span->end_ns = tsr_clock_ns();
+        if (done) continue;
         *out_command = i;
         break;
     }
     return TSR_SUCCESS;
+}
+
+static tsr_result cpu_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits) {
+    return tsr_limits_measure(ctx, ((cpu_device *)device)->threads, out_limits);
 }
 
 const tsr_device_type tsr_device_cpu = {
@@ -140,4 +153,5 @@ const tsr_device_type tsr_device_cpu = {
     .prepare = cpu_prepare,
     .finish = cpu_finish,
     .run = cpu_run,
+    .measure = cpu_measure,
 };

@@ -5,10 +5,13 @@
  *
  *     inputs to the device -> clear fault records -> launches and copies -> outputs, records back
  *
+ * A list that is to be timed becomes a second graph, with an event between any two of these.
+ *
  * All addresses are known by then and the step number is an input like any other, so a graph is
  * never changed. Host memory is page-locked, as transfers within graphs need.
  */
 #include "manifests/fatbin.h"
+#include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/device.h"
 
@@ -21,6 +24,9 @@ enum {
     BLOCKS_WITH_SCRATCH_MAX = 4, /* of a multiprocessor */
     STATIC_SHARED_MAX = 48 * 1024,
     LOG_BYTES = 400,
+    MEASURED_BYTES = 256 << 20,
+    MEASURED_COPIES = 8, /* one after the other, so that the wait behind them is little */
+    MEASURED_ROUNDS = 5,
 };
 
 typedef struct cuda_device {
@@ -46,6 +52,10 @@ typedef struct prepared {
     struct CUgraphExec_st *exec;
     tsr_cuda_address faults; /* one record for each command */
     tsr_fault *host_faults;  /* page-locked */
+    /* For runs that are timed, from the first one on; NULL before. Events: at the beginning, before
+     * each command, behind the last one, at the end. */
+    struct CUgraphExec_st *timed;
+    struct CUevent_st **events; /* in the arena */
 } prepared;
 
 static tsr_result enter(tsr_ctx *ctx, const cuda_device *self) {
@@ -372,32 +382,47 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
                          1, 1, kernel->shared_bytes, self->stream, parameters, NULL);
 }
 
+/* Event `index` of a graph that is timed. */
+static tsr_result stamp(tsr_ctx *ctx, const cuda_device *self, const tsr_device_list *list,
+                        const prepared *graph, uint32_t index) {
+    if (!graph->events) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, graph->events[index],
+                         self->stream, TSR_CUDA_EVENT_RECORD_EXTERNAL);
+}
+
+static tsr_result record_command(tsr_ctx *ctx, cuda_device *self, const tsr_device_list *list,
+                                 prepared *graph, uint32_t index) {
+    const tsr_device_command *command = &list->commands[index];
+    if (!command->is_copy) return launch(ctx, self, graph, command, index);
+    if (!command->copy_bytes) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, copy, list->name, address_of(command->buffers[0]),
+                         address_of(command->buffers[1]), command->copy_bytes, self->stream);
+}
+
 /* What a run does, in the stream. */
 static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
                          const tsr_device_list *list, prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
+    TRY(ctx, stamp(ctx, self, list, graph, 0));
     TRY(ctx, send(ctx, self, memory, list->inputs));
     if (fault_bytes)
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, list->name, graph->faults, 0,
                                fault_bytes, self->stream));
     for (uint32_t i = 0; i < list->command_count; i++) {
-        const tsr_device_command *command = &list->commands[i];
-        if (!command->is_copy)
-            TRY(ctx, launch(ctx, self, graph, command, i));
-        else if (command->copy_bytes)
-            TRY(ctx,
-                TSR_CUDA_CALL(ctx, &self->cuda, copy, list->name, address_of(command->buffers[0]),
-                              address_of(command->buffers[1]), command->copy_bytes, self->stream));
+        TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
+        TRY(ctx, record_command(ctx, self, list, graph, i));
     }
+    TRY(ctx, stamp(ctx, self, list, graph, 1 + list->command_count));
     TRY(ctx, bring(ctx, self, memory, list->outputs));
     if (fault_bytes)
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, list->name, graph->host_faults,
                                graph->faults, fault_bytes, self->stream));
-    return TSR_SUCCESS;
+    return stamp(ctx, self, list, graph, 2 + list->command_count);
 }
 
 static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
-                          const tsr_device_list *list, prepared *graph) {
+                          const tsr_device_list *list, prepared *graph,
+                          struct CUgraphExec_st **out_exec) {
     struct CUgraph_st *captured = NULL;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, capture_begin, list->name, self->stream,
                            TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED));
@@ -407,10 +432,24 @@ static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memo
     if (!result.code)
         result = tsr_cuda_check(ctx, &self->cuda, ended, tsr_cuda_name_capture_end, list->name);
     if (!result.code)
-        result = TSR_CUDA_CALL(ctx, &self->cuda, graph_instantiate, list->name, &graph->exec,
-                               captured, 0);
+        result =
+            TSR_CUDA_CALL(ctx, &self->cuda, graph_instantiate, list->name, out_exec, captured, 0);
     if (captured) self->cuda.graph_destroy(captured);
     return result;
+}
+
+/* The graph with events, once. */
+static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                                const tsr_device_list *list, prepared *graph) {
+    if (graph->timed) return TSR_SUCCESS;
+    uint32_t count = list->command_count + 3;
+    if (!graph->events) graph->events = TSR_NEW(&graph->arena, struct CUevent_st *, count);
+    if (!graph->events) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
+    for (uint32_t i = 0; i < count; i++)
+        if (!graph->events[i])
+            TRY(ctx,
+                TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &graph->events[i], 0));
+    return capture(ctx, self, memory, list, graph, &graph->timed);
 }
 
 static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
@@ -429,7 +468,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, list->name, &graph->faults, fault_bytes,
                                self->stream));
     }
-    return capture(ctx, self, memory, list, graph);
+    return capture(ctx, self, memory, list, graph, &graph->exec);
 }
 
 static void cuda_finish(tsr_device *device, tsr_device_list *list) {
@@ -437,6 +476,9 @@ static void cuda_finish(tsr_device *device, tsr_device_list *list) {
     prepared *graph = list->prepared;
     self->cuda.context_set(self->context);
     if (graph->exec) self->cuda.graph_exec_destroy(graph->exec);
+    if (graph->timed) self->cuda.graph_exec_destroy(graph->timed);
+    for (uint32_t i = 0; graph->events && i < list->command_count + 3; i++)
+        if (graph->events[i]) self->cuda.event_destroy(graph->events[i]);
     if (graph->faults) self->cuda.free(graph->faults, self->stream);
     if (graph->host_faults) self->cuda.host_free(graph->host_faults);
     tsr_arena_finish(&graph->arena);
@@ -444,15 +486,43 @@ static void cuda_finish(tsr_device *device, tsr_device_list *list) {
     list->prepared = NULL;
 }
 
+/* The device's clock on the host's: its last event is when the wait for it ended. */
+static tsr_result read_spans(tsr_ctx *ctx, const cuda_device *self, const tsr_device_list *list,
+                             const prepared *graph, uint64_t began_ns) {
+    uint64_t ended_ns = tsr_clock_ns(), before_ns = 0;
+    uint32_t count = list->command_count, last = count + 2;
+    float took_ms = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_elapsed, list->name, &took_ms, graph->events[0],
+                           graph->events[last]));
+    uint64_t took_ns = (uint64_t)(1e6 * (double)took_ms);
+    if (ended_ns - began_ns > took_ns) began_ns = ended_ns - took_ns;
+    for (uint32_t i = 0; i <= last; i++) {
+        float ms = 0;
+        if (i)
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_elapsed, list->name, &ms,
+                                   graph->events[0], graph->events[i]));
+        uint64_t at_ns = began_ns + (uint64_t)(1e6 * (double)ms);
+        const tsr_device_span span = {before_ns, at_ns};
+        if (i == 1 && list->inputs.size_bytes) list->spans[count] = span;
+        if (i > 1 && i < last) list->spans[i - 2] = span;
+        if (i == last && list->outputs.size_bytes) list->spans[count + 1] = span;
+        before_ns = at_ns;
+    }
+    return TSR_SUCCESS;
+}
+
 static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                            tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
     cuda_device *self = (cuda_device *)device;
-    const prepared *graph = list->prepared;
-    (void)memory;
+    prepared *graph = list->prepared;
     out_fault->kind = TSR_FAULT_NONE;
     TRY(ctx, enter(ctx, self));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name, graph->exec, self->stream));
+    if (list->spans) TRY(ctx, prepare_timed(ctx, self, memory, list, graph));
+    uint64_t began_ns = list->spans ? tsr_clock_ns() : 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
+                           list->spans ? graph->timed : graph->exec, self->stream));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, list->name, self->stream));
+    if (list->spans) TRY(ctx, read_spans(ctx, self, list, graph, began_ns));
     for (uint32_t i = 0; i < list->command_count; i++) {
         if (graph->host_faults[i].kind == TSR_FAULT_NONE) continue;
         *out_fault = graph->host_faults[i];
@@ -460,6 +530,38 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
         break;
     }
     return TSR_SUCCESS;
+}
+
+/* Memory alone: copies of a block larger than the caches, where there is room for two. */
+static tsr_result cuda_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits) {
+    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_address blocks = 0;
+    tsr_result result = TSR_SUCCESS;
+    size_t left = 0, total = 0;
+    uint64_t best = UINT64_MAX;
+    *out_limits = (tsr_limits){0};
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
+    if (left / 2 < MEASURED_BYTES) return TSR_SUCCESS;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &blocks, 2 * MEASURED_BYTES,
+                           self->stream));
+    for (int round = 0; round < MEASURED_ROUNDS; round++) {
+        TRY_GOTO(ctx, result,
+                 TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
+        uint64_t began = tsr_clock_ns();
+        for (int i = 0; i < MEASURED_COPIES; i++)
+            TRY_GOTO(ctx, result,
+                     TSR_CUDA_CALL(ctx, &self->cuda, copy, self->about, blocks,
+                                   blocks + MEASURED_BYTES, MEASURED_BYTES, self->stream));
+        TRY_GOTO(ctx, result,
+                 TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
+        uint64_t took = tsr_clock_ns() - began;
+        if (took < best) best = took;
+    }
+    out_limits->bytes_per_s = 2e9 * MEASURED_COPIES * MEASURED_BYTES / (double)(best ? best : 1);
+done:
+    self->cuda.free(blocks, self->stream);
+    return result;
 }
 
 const tsr_device_type tsr_device_cuda = {
@@ -474,4 +576,5 @@ const tsr_device_type tsr_device_cuda = {
     .prepare = cuda_prepare,
     .finish = cuda_finish,
     .run = cuda_run,
+    .measure = cuda_measure,
 };

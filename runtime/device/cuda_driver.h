@@ -13,6 +13,7 @@ struct CUctx_st;
 struct CUmod_st;
 struct CUfunc_st;
 struct CUstream_st;
+struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 struct CUtensorMap_st;
@@ -42,6 +43,7 @@ enum { /* of cuda.h, by the names there */
        TSR_CUDA_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH = 11,
        TSR_CUDA_STREAM_NON_BLOCKING = 1,
        TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED = 2,
+       TSR_CUDA_EVENT_RECORD_EXTERNAL = 1,
        TSR_CUDA_JIT_ERROR_LOG_BUFFER = 5,
        TSR_CUDA_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
        TSR_CUDA_MAP_FLOAT16 = 6,

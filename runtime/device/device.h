@@ -13,6 +13,7 @@
 
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
+#include "runtime/roof.h"
 #include "runtime/threads.h"
 
 typedef struct tsr_device tsr_device;
@@ -45,6 +46,11 @@ typedef struct tsr_device_command {
     uint32_t guarded_count;
 } tsr_device_command;
 
+/* Of CLOCK_MONOTONIC; of a command that did not run both are 0. */
+typedef struct tsr_device_span {
+    uint64_t begin_ns, end_ns;
+} tsr_device_span;
+
 typedef struct tsr_device_list {
     const char *name;                   /* borrowed; for messages */
     const tsr_device_command *commands; /* borrowed */
@@ -52,6 +58,9 @@ typedef struct tsr_device_list {
     tsr_device_range inputs, outputs; /* brought to the device before, and back after */
     uint64_t cost_max;                /* of its launches */
     void *prepared;                   /* the device's own; NULL before prepare */
+    /* One for each command, then those of the inputs and the outputs on their way, which a run
+     * fills (zeros where there is nothing to do); NULL: it need not. Borrowed. */
+    tsr_device_span *spans;
 } tsr_device_list;
 
 typedef struct tsr_device_options {
@@ -88,6 +97,8 @@ typedef struct tsr_device_type {
     void (*finish)(tsr_device *device, tsr_device_list *list);
     tsr_result (*run)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                       tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command);
+    /* What the device does at most, measured now; zeros for what it cannot tell. */
+    tsr_result (*measure)(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits);
 } tsr_device_type;
 
 struct tsr_device {

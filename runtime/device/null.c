@@ -3,6 +3,7 @@
  * A device of its own memory that carries out copies and skips launches: the template of a device,
  * and what tests of transfers need. It never computes.
  */
+#include "runtime/base/trace.h"
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
@@ -81,9 +82,17 @@ static tsr_result null_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     TRY(ctx, null_upload(ctx, device, memory, list->inputs));
     for (uint32_t i = 0; i < list->command_count; i++) {
         const tsr_device_command *command = &list->commands[i];
+        if (list->spans) list->spans[i].begin_ns = tsr_clock_ns();
         if (command->is_copy) memcpy(command->buffers[0], command->buffers[1], command->copy_bytes);
+        if (list->spans) list->spans[i].end_ns = tsr_clock_ns();
     }
     return null_download(ctx, device, memory, list->outputs);
+}
+
+static tsr_result null_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits) {
+    (void)ctx, (void)device;
+    *out_limits = (tsr_limits){0};
+    return TSR_SUCCESS;
 }
 
 const tsr_device_type tsr_device_null = {
@@ -98,4 +107,5 @@ const tsr_device_type tsr_device_null = {
     .prepare = null_prepare,
     .finish = null_finish,
     .run = null_run,
+    .measure = null_measure,
 };

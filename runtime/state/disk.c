@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/disk.h"
 
+#include "runtime/base/trace.h"
 #include "runtime/commit/mutants.h"
 
 #include <errno.h>
@@ -205,7 +206,7 @@ static tsr_result write_direct(tsr_ctx *ctx, int fd, const char *name, const uin
 tsr_result tsr_disk_write(tsr_ctx *ctx, int dir, int fd, const char *name, const uint8_t *bytes,
                           uint64_t size_bytes) {
     const tsr_io *io = tsr_ctx_io(ctx);
-    uint64_t done = 0;
+    uint64_t done = 0, began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_SAVES);
     int direct = -1, code = 0;
     tsr_result result = TSR_SUCCESS;
     if (size_bytes >= TSR_DIRECT_ALIGN)
@@ -216,13 +217,18 @@ tsr_result tsr_disk_write(tsr_ctx *ctx, int dir, int fd, const char *name, const
     }
     TRY(ctx, result);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot close '%s'", name);
-    return tsr_io_write_all(ctx, fd, name, bytes + done, (size_t)(size_bytes - done), done);
+    result = tsr_io_write_all(ctx, fd, name, bytes + done, (size_t)(size_bytes - done), done);
+    tsr_trace_span(ctx->trace, TSR_TRACK_SAVES, "write", began_ns, began_ns ? tsr_clock_ns() : 0,
+                   (tsr_trace_detail){.bytes = size_bytes});
+    return result;
 }
 
 tsr_result tsr_disk_sync(tsr_ctx *ctx, int fd, const char *what) {
     const tsr_io *io = tsr_ctx_io(ctx);
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_SAVES);
     int code = io->fsync(io->self, fd);
     if (code < 0 && TSR_MUTANT(RETRIED_SYNC)) code = io->fsync(io->self, fd);
+    tsr_trace_end(ctx->trace, TSR_TRACK_SAVES, "fsync", began_ns);
     if (code < 0) FAIL_ERRNO(ctx, TSR_IO, -code, "cannot sync '%s'", what);
     return TSR_SUCCESS;
 }

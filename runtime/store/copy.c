@@ -175,9 +175,12 @@ void tsr_store_wait_copied(tsr_store *store, const void *data) {
     if (store->copying && !TSR_MUTANT(COPY_UNAWAITED)) {
         uint64_t tasks = tasks_until(store, data);
         double start = tsr_clock_seconds();
+        uint64_t began_ns =
+            store->tasks_done < tasks ? tsr_trace_begin(store->ctx.trace, TSR_TRACK_STEPS) : 0;
         while (store->copying && store->tasks_done < tasks)
             pthread_cond_wait(&store->changed, &store->mutex);
         store->status.stall_seconds += tsr_clock_seconds() - start;
+        tsr_trace_end(store->ctx.trace, TSR_TRACK_STEPS, "wait for a copy", began_ns);
     }
     pthread_mutex_unlock(&store->mutex);
 }

@@ -43,6 +43,7 @@ static void hash_chunks(void *user, uint64_t task, unsigned member) {
         if (TSR_MUTANT(SOURCE_HASHED)) bytes = store->sources[store->hashing.first + i];
         chunk->digest = tsr_hash_tree(bytes, chunk->size_bytes);
     }
+    if (store->hash_began_ns) atomic_store(&store->hash_ended_ns, tsr_clock_ns());
     /* Who writes wants a processor for a moment each time the disk is done. */
     (void)sched_yield();
 }
@@ -50,6 +51,8 @@ static void hash_chunks(void *user, uint64_t task, unsigned member) {
 static void hash_begin(void *user, tsr_part part) {
     tsr_store *store = user;
     store->hashing = part;
+    store->hash_began_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_HASHES);
+    atomic_store(&store->hash_ended_ns, store->hash_began_ns);
     tsr_crew_begin(&store->reader->crew, hash_chunks, store);
     tsr_crew_offer(&store->reader->crew, task_count(store));
 }
@@ -57,6 +60,9 @@ static void hash_begin(void *user, tsr_part part) {
 static void hash_end(void *user) {
     tsr_store *store = user;
     tsr_crew_wait(&store->reader->crew, task_count(store));
+    tsr_trace_span(store->ctx.trace, TSR_TRACK_HASHES, "hash", store->hash_began_ns,
+                   atomic_load(&store->hash_ended_ns), (tsr_trace_detail){0});
+    store->prepared_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);
 }
 
 /* Each chunk of this rank's part behind the one before. */

@@ -6,6 +6,7 @@
 #ifndef TSR_RUNTIME_STORE_INTERNAL_H
 #define TSR_RUNTIME_STORE_INTERNAL_H
 
+#include "runtime/base/trace.h"
 #include "runtime/commit/coordinator.h"
 #include "runtime/commit/rank.h"
 #include "runtime/store/read.h"
@@ -13,6 +14,7 @@
 #include "runtime/transport/transport.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { TSR_LETTER_TEXT_MAX = 256 };
 
@@ -106,6 +108,9 @@ struct tsr_store {
     double save_start;
     void (*on_committed)(void *store); /* of the writer thread: before the reading back */
     tsr_part hashing;                  /* chunks of the plan that the crew is at */
+    /* For the trace: when hashing began and ended, when this rank's part was whole. */
+    uint64_t hash_began_ns, prepared_ns;
+    atomic_uint_least64_t hash_ended_ns;
 
     pthread_t thread;
     bool thread_started;

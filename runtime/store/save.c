@@ -50,6 +50,7 @@ static void record(tsr_store *store, tsr_result result, double seconds) {
 /* Committed is told before the generation is read back. */
 static void on_committed(void *user) {
     tsr_store *store = user;
+    tsr_trace_end(store->ctx.trace, TSR_TRACK_SAVES, "commit", store->prepared_ns);
     record(store, TSR_SUCCESS, tsr_clock_seconds() - store->save_start);
 }
 
@@ -89,12 +90,14 @@ static void *thread_main(void *user) {
         if (!store->busy) break;
         bool copies = store->copying;
         pthread_mutex_unlock(&store->mutex);
+        uint64_t began_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);
         tsr_result staged = TSR_SUCCESS;
         if (copies) {
             if (store->parts) staged = tsr_store_gather(&store->ctx, store);
             if (!staged.code) tsr_copy_run(store);
             if (store->parts && !staged.code)
                 staged = tsr_store_share_nonfinite(&store->ctx, store);
+            tsr_trace_end(store->ctx.trace, TSR_TRACK_SAVES, "copy", began_ns);
             pthread_mutex_lock(&store->mutex);
             store->copying = false;
             pthread_cond_broadcast(&store->changed);
@@ -105,6 +108,9 @@ static void *thread_main(void *user) {
             record(store, staged, 0);
         else if (!refused)
             save_once(store);
+        if (began_ns)
+            tsr_trace_span(store->ctx.trace, TSR_TRACK_SAVES, "save", began_ns, tsr_clock_ns(),
+                           (tsr_trace_detail){.number = store->staged.step});
         pthread_mutex_lock(&store->mutex);
         store->busy = false;
         pthread_cond_broadcast(&store->changed);
@@ -256,7 +262,10 @@ tsr_result tsr_store_save_begin(tsr_ctx *ctx, tsr_store *store, const tsr_positi
     store->staged = *position;
     tsr_copy_begin(store);
     pthread_mutex_unlock(&store->mutex);
+    tsr_trace_save(ctx->trace);
+    uint64_t began_ns = at_once ? tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS) : 0;
     if (at_once) tsr_copy_run(store);
+    tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "copy", began_ns);
     pthread_mutex_lock(&store->mutex);
     store->busy = true;
     store->copying = !at_once;

@@ -202,9 +202,16 @@ static tsr_result scatter_exposed(tsr_ctx *ctx, reduction *r, const size_t *firs
     }
     tsr_exposure exposure = {TSR_OPERATION_REDUCE_SCATTER, rows, expected};
     tsr_rows theirs[TSR_TRANSPORT_RANKS_MAX];
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, tsr_transport_track(t)),
+             sent_before = t->sent_bytes;
     TRY(ctx, tsr_transport_expose(ctx, t, &exposure, theirs));
     reduce_exposed(r, theirs, begin, count, out);
-    return tsr_transport_retract(ctx, t);
+    TRY(ctx, tsr_transport_retract(ctx, t));
+    if (began_ns)
+        tsr_trace_span(ctx->trace, tsr_transport_track(t), tsr_operation_name(exposure.operation),
+                       began_ns, tsr_clock_ns(),
+                       (tsr_trace_detail){.bytes = t->sent_bytes - sent_before});
+    return TSR_SUCCESS;
 }
 
 /* Elements [done, done + part) of each rank's range, all rows of it: into the scratch. */

@@ -44,7 +44,6 @@ typedef struct mpi {
     MPI_Comm comm;
     envelope *envelopes; /* owned; two a rank */
     flow *flows;         /* owned; by rank */
-    bool is_beside;
     _Atomic bool failed; /* set by any thread */
 } mpi;
 
@@ -198,6 +197,9 @@ static tsr_result mpi_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
             TRY(ctx, go_on_receiving(ctx, m, r, &exchange->receives[r], &about, &moved));
             pending |= m->flows[r].sending || m->flows[r].receiving;
         }
+        if ((moved || !pending) && since_ns)
+            tsr_trace_end(tsr_trace_records(ctx->trace, tsr_transport_track(t)) ? ctx->trace : NULL,
+                          tsr_transport_track(t), "wait", since_ns);
         if (!pending) return TSR_SUCCESS;
         if (moved || since_ns == 0) since_ns = tsr_clock_ns();
         TRY(ctx, wait_a_little(ctx, m, &about, tsr_clock_ns() - since_ns));
@@ -215,7 +217,7 @@ static void mpi_close(tsr_transport *t) {
     mpi *m = (mpi *)t;
     if (m->failed) MPI_Abort(MPI_COMM_WORLD, TSR_RANK);
     if (m->comm != MPI_COMM_NULL) MPI_Comm_free(&m->comm);
-    if (!m->is_beside) MPI_Finalize();
+    if (!m->base.is_beside) MPI_Finalize();
     free(m->envelopes);
     free(m->flows);
     free(t->scratch);
@@ -256,7 +258,7 @@ static tsr_result open_end(tsr_ctx *ctx, uint64_t deadline_ns, bool is_beside, m
     m->base.kind = &mpi_kind;
     m->base.deadline_ns = deadline_ns;
     m->comm = MPI_COMM_NULL;
-    m->is_beside = is_beside;
+    m->base.is_beside = is_beside;
     *out_end = m;
     return use_world(ctx, m);
 }

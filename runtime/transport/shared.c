@@ -242,6 +242,13 @@ static tsr_result wait_a_little(tsr_ctx *ctx, shared *s, wait *w) {
     return TSR_SUCCESS;
 }
 
+/* Something moved, or all is done. */
+static void end_wait(tsr_ctx *ctx, const shared *s, wait *w) {
+    if (w->began_ns && tsr_trace_records(ctx->trace, tsr_transport_track(&s->base)))
+        tsr_trace_end(ctx->trace, tsr_transport_track(&s->base), "wait", w->began_ns);
+    w->began_ns = 0;
+}
+
 /* ---- channels ---- */
 
 static shared_channel *channel(const shared *s, uint32_t from, uint32_t to) {
@@ -403,11 +410,9 @@ static tsr_result shared_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exch
             TRY(ctx, receive_some(ctx, s, r, &exchange->receives[r], &what, &moved));
             pending |= s->flows[r].sending || s->flows[r].receiving;
         }
+        if (moved || !pending) end_wait(ctx, s, &w);
         if (!pending) return TSR_SUCCESS;
-        if (moved)
-            w.began_ns = 0;
-        else
-            TRY(ctx, wait_a_little(ctx, s, &w));
+        if (!moved) TRY(ctx, wait_a_little(ctx, s, &w));
     }
 }
 
@@ -451,11 +456,9 @@ static tsr_result shared_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposu
             }
             pending |= s->flows[r].receiving;
         }
+        if (moved || !pending) end_wait(ctx, s, &w);
         if (!pending) return TSR_SUCCESS;
-        if (moved)
-            w.began_ns = 0;
-        else
-            TRY(ctx, wait_a_little(ctx, s, &w));
+        if (!moved) TRY(ctx, wait_a_little(ctx, s, &w));
     }
 }
 
@@ -478,11 +481,9 @@ static tsr_result shared_retract(tsr_ctx *ctx, tsr_transport *t) {
             }
             pending |= f->sending;
         }
+        if (moved || !pending) end_wait(ctx, s, &w);
         if (!pending) return TSR_SUCCESS;
-        if (moved)
-            w.began_ns = 0;
-        else
-            TRY(ctx, wait_a_little(ctx, s, &w));
+        if (!moved) TRY(ctx, wait_a_little(ctx, s, &w));
     }
 }
 

@@ -35,6 +35,8 @@ static tsr_result copy_own(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *e
 }
 
 tsr_result tsr_transport_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange) {
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, tsr_transport_track(t)),
+             sent_before = t->sent_bytes;
     tsr_result result = copy_own(ctx, t, exchange);
     if (result.code == TSR_OK) result = t->kind->exchange(ctx, t, exchange);
     if (result.code) return failed_for_all(ctx, t, result);
@@ -43,6 +45,10 @@ tsr_result tsr_transport_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exch
         if (exchange->sends[r].active) t->sent_bytes += exchange->sends[r].size_bytes;
         if (exchange->receives[r].active) t->received_bytes += exchange->receives[r].size_bytes;
     }
+    if (began_ns)
+        tsr_trace_span(ctx->trace, tsr_transport_track(t), tsr_operation_name(exchange->operation),
+                       began_ns, tsr_clock_ns(),
+                       (tsr_trace_detail){.bytes = t->sent_bytes - sent_before});
     return TSR_SUCCESS;
 }
 

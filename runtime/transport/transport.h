@@ -17,6 +17,7 @@
 #define TSR_RUNTIME_TRANSPORT_TRANSPORT_H
 
 #include "runtime/base/result.h"
+#include "runtime/base/trace.h"
 
 enum { TSR_TRANSPORT_RANKS_MAX = 1024, TSR_TRANSPORT_REGION_MAX = 63 };
 
@@ -93,6 +94,7 @@ struct tsr_transport {
     /* Owned: an end of its own between the same ranks, for another thread; NULL: there is none. It
      * fails when this one does, and is closed with it. */
     tsr_transport *beside;
+    bool is_beside; /* it is such an end */
 };
 
 /* Fails with TSR_RANK: a rank ended, was not there in time, or did something else. Whatever fails,
@@ -108,6 +110,10 @@ TSR_RESULT tsr_transport_retract(tsr_ctx *ctx, tsr_transport *t);
 void tsr_transport_fail(tsr_transport *t, tsr_code code, const char *text);
 void tsr_transport_close(tsr_transport *t); /* accepts NULL */
 
+/* Where a trace shows what goes on at this end. */
+static inline tsr_track tsr_transport_track(const tsr_transport *t) {
+    return t->is_beside ? TSR_TRACK_SAVE_EXCHANGES : TSR_TRACK_EXCHANGES;
+}
 /* The number of an operation that all take part in; by a kind, before it begins one. */
 static inline uint64_t tsr_transport_begin(tsr_transport *t) { return ++t->operation_count; }
 

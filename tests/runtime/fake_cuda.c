@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/runtime/fake_cuda.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/device/cuda_driver.h"
 #include "tests/runtime/toy.h"
 
@@ -26,7 +27,7 @@ static const char *const kernel_names[] = {"mean", "update", "twice"};
 
 /* One captured call. */
 typedef struct step {
-    enum { LAUNCH, MOVE, FILL } kind;
+    enum { LAUNCH, MOVE, FILL, STAMP } kind;
     int kernel;
     void *buffers[ARGUMENTS_MAX];
     tsr_fault *fault;
@@ -35,7 +36,11 @@ typedef struct step {
     const void *from;
     size_t size_bytes;
     unsigned char value;
+    struct CUevent_st *event;
 } step;
+struct CUevent_st {
+    uint64_t time_ns;
+};
 struct CUgraph_st {
     step steps[STEPS_MAX];
     int count;
@@ -58,6 +63,7 @@ static unsigned fails(const char *symbol) {
 
 static tsr_cuda_result perform(const step *s) {
     if (s->kind == MOVE) memcpy(s->to, s->from, s->size_bytes);
+    if (s->kind == STAMP) s->event->time_ns = tsr_clock_ns();
     if (s->kind == FILL) memset(s->to, s->value, s->size_bytes);
     if (s->kind == LAUNCH) {
         const tsr_kernel_args args = {s->buffers, s->fault};
@@ -307,6 +313,37 @@ tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
     CHECK(cuStreamSynchronize);
     (void)s;
     return captured ? INVALID_VALUE : 0;
+}
+
+tsr_cuda_result cuEventCreate(struct CUevent_st **event, unsigned flags) {
+    CHECK(cuEventCreate);
+    if (flags) return INVALID_VALUE;
+    *event = calloc(1, sizeof **event);
+    fake.events++;
+    return 0;
+}
+
+tsr_cuda_result cuEventDestroy_v2(struct CUevent_st *event) {
+    free(event);
+    fake.events--;
+    return 0;
+}
+
+/* Within a capture, a node of the graph; that takes the flag. */
+tsr_cuda_result cuEventRecordWithFlags(struct CUevent_st *event, struct CUstream_st *s,
+                                       unsigned flags) {
+    CHECK(cuEventRecordWithFlags);
+    (void)s;
+    if (captured && flags != TSR_CUDA_EVENT_RECORD_EXTERNAL) return INVALID_VALUE;
+    return submit(&(step){.kind = STAMP, .event = event});
+}
+
+tsr_cuda_result cuEventElapsedTime(float *milliseconds, struct CUevent_st *begin,
+                                   struct CUevent_st *end) {
+    CHECK(cuEventElapsedTime);
+    if (!begin->time_ns || end->time_ns < begin->time_ns) return INVALID_VALUE;
+    *milliseconds = (float)(1e-6 * (double)(end->time_ns - begin->time_ns));
+    return 0;
 }
 
 tsr_cuda_result cuStreamBeginCapture_v2(struct CUstream_st *s, tsr_cuda_enum mode) {

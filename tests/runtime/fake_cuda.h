@@ -18,8 +18,8 @@ typedef struct fake_cuda {
     unsigned fail_at;          /* and which of them: 1 is the first */
     unsigned fail_code;        /* what it returns */
     unsigned calls;            /* of `fail` so far */
-    int contexts, allocations, hosts, streams, modules, graphs, execs; /* open now */
-    int launches;                                                      /* so far, of kernels */
+    int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
+    int launches;         /* so far, of kernels */
     int more;             /* parameters that each kernel takes beyond those it has */
     unsigned first_bytes; /* of each kernel's first parameter; 0: 8 */
     int64_t toy_limit;    /* of the kernels here */

@@ -3,6 +3,7 @@
  * What every device must do, and what the CUDA one does with a driver that fails.
  */
 #include "manifests/fatbin.h"
+#include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/toy.h"
@@ -84,11 +85,11 @@ static void close_device(bench *b) {
 
 static void expect_nothing_open(const char *when) {
     cr_assert(!fake->contexts && !fake->allocations && !fake->hosts && !fake->streams &&
-                  !fake->modules && !fake->graphs && !fake->execs,
+                  !fake->modules && !fake->graphs && !fake->execs && !fake->events,
               "%s: open are %d contexts, %d allocations, %d of the host, %d streams, %d modules, "
-              "%d graphs, %d of them ready",
+              "%d graphs, %d of them ready, %d events",
               when, fake->contexts, fake->allocations, fake->hosts, fake->streams, fake->modules,
-              fake->graphs, fake->execs);
+              fake->graphs, fake->execs, fake->events);
 }
 
 /* ---- every device ---------------------------------------------------------------------------- */
@@ -127,6 +128,26 @@ Test(device, memory) {
     expect_nothing_open("at the end");
 }
 
+/* What ran is timed, where that is asked for. */
+static void expect_spans(bench *b, const tsr_device_memory *memory, tsr_device_list *list) {
+    tsr_device_span spans[4] = {{0, 0}, {0, 0}, {0, 0}, {0, 0}};
+    tsr_fault fault;
+    uint32_t command = 0;
+    uint64_t before = tsr_clock_ns();
+    list->spans = spans;
+    tsr_result result = b->device->type->run(&b->ctx, b->device, memory, list, &fault, &command);
+    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert(before <= spans[0].begin_ns && spans[0].begin_ns <= spans[0].end_ns &&
+                  spans[0].end_ns <= spans[1].begin_ns && spans[1].begin_ns <= spans[1].end_ns &&
+                  spans[1].end_ns <= tsr_clock_ns(),
+              "%s: %lu to %lu, %lu to %lu", b->device->type->name, spans[0].begin_ns,
+              spans[0].end_ns, spans[1].begin_ns, spans[1].end_ns);
+    bool moves = strcmp(b->device->type->name, "cuda") == 0;
+    cr_assert_eq(spans[2].begin_ns > 0 && spans[2].end_ns <= spans[0].begin_ns, moves);
+    cr_assert_eq(spans[3].begin_ns >= spans[1].end_ns && spans[3].end_ns <= tsr_clock_ns(), moves);
+    list->spans = NULL;
+}
+
 /* Inputs arrive, copies are made in order, outputs come back; nothing else does. */
 Test(device, copies) {
     for (size_t d = 0; d < DEVICE_COUNT; d++) {
@@ -157,8 +178,24 @@ Test(device, copies) {
                 cr_assert_eq(memory.host[i], i < 160 ? round : 0, "%s, byte %d", devices[d], i);
             cr_assert_eq(memory.host[64], type->shares_memory ? round : 0);
         }
+        expect_spans(&b, &memory, &list);
         if (list.prepared) type->finish(b.device, &list);
         type->release(b.device, &memory);
+        close_device(&b);
+    }
+    expect_nothing_open("at the end");
+}
+
+Test(device, limits) {
+    for (size_t d = 0; d < DEVICE_COUNT; d++) {
+        bench b;
+        tsr_limits limits = {-1, -1};
+        open_device(&b, devices[d]);
+        if (!b.device->type->shares_memory && fake) fake->free_bytes = 1u << 30;
+        cr_assert_eq(b.device->type->measure(&b.ctx, b.device, &limits).code, TSR_OK);
+        bool is_cpu = strcmp(devices[d], "cpu") == 0, is_cuda = strncmp(devices[d], "cuda", 4) == 0;
+        cr_assert_eq(limits.bytes_per_s > 1e8, is_cpu || is_cuda, "%s", devices[d]);
+        cr_assert_eq(limits.flops_per_s > 1e8, is_cpu, "%s", devices[d]);
         close_device(&b);
     }
     expect_nothing_open("at the end");
@@ -236,17 +273,30 @@ Test(device, fault) {
 
 /* ---- a driver that fails --------------------------------------------------------------------- */
 
+/* The second step is traced. */
+static tsr_result live_traced(bench *b, const tsr_device_options *options,
+                              tsr_executor **out_executor) {
+    TRY(&b->ctx, tsr_device_open(&b->ctx, "cuda", options, &b->device));
+    TRY(&b->ctx,
+        tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, out_executor));
+    for (uint64_t step = 1; step < 3; step++) {
+        tsr_trace_step(b->ctx.trace, step);
+        TRY(&b->ctx, tsr_executor_run(&b->ctx, *out_executor, TOY_TRAIN, step));
+    }
+    return tsr_executor_fetch(&b->ctx, *out_executor);
+}
+
 static tsr_result live(bench *b, const tsr_device_options *options) {
     tsr_executor *executor = NULL;
-    tsr_result result = tsr_device_open(&b->ctx, "cuda", options, &b->device);
-    if (result.code) return result;
-    result = tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, &executor);
-    for (uint64_t step = 1; step < 3 && !result.code; step++)
-        result = tsr_executor_run(&b->ctx, executor, TOY_TRAIN, step);
-    if (!result.code) result = tsr_executor_fetch(&b->ctx, executor);
+    const tsr_trace_options traced = {sizeof traced, 2, 2, 100, 0};
+    tsr_ctx apart = {0};
+    cr_assert_eq(tsr_trace_create(&apart, &traced, &b->ctx.trace).code, TSR_OK);
+    tsr_result result = live_traced(b, options, &executor);
     tsr_executor_destroy(executor);
     tsr_device_close(b->device);
     b->device = NULL;
+    tsr_trace_destroy(b->ctx.trace);
+    b->ctx.trace = NULL;
     return result;
 }
 
@@ -259,8 +309,9 @@ Test(device, each_call_fails) {
     };
     static const char *const enders[] = {
         /* what is not checked: they give back */
-        "cuGetErrorName", "cuDevicePrimaryCtxRelease_v2", "cuModuleUnload",     "cuMemFreeAsync",
-        "cuMemFreeHost",  "cuStreamDestroy_v2",           "cuGraphExecDestroy", "cuGraphDestroy"};
+        "cuGetErrorName",   "cuDevicePrimaryCtxRelease_v2", "cuModuleUnload",     "cuMemFreeAsync",
+        "cuMemFreeHost",    "cuStreamDestroy_v2",           "cuGraphExecDestroy", "cuGraphDestroy",
+        "cuEventDestroy_v2"};
     bench b = {0};
     tsr_device_options options = cuda_options(&b);
     unsigned failed = 0;

@@ -50,6 +50,9 @@ const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry);
 /* The most bytes of the workspace that are in use at once: between the first and the last command
  * that touches a value; values that follow each other in one place count once. */
 uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena);
+/* What the kernels of one run of the entry read and write, those of all leaves; without what is
+ * only prepared anew where it has changed. */
+uint64_t inspect_launch_bytes(const tsr_program_entry *plan, uint64_t virtual_ranks);
 
 uint64_t inspect_ports_bytes(const tsr_config_port *ports, size_t count);
 uint64_t inspect_tensor_bytes(const tsr_config_tensor *tensor);

@@ -82,9 +82,12 @@ static void json_entries(inspect_view *v, tsr_buffer *out) {
         json_ports(out, "inputs", entry->inputs, entry->input_count, true);
         json_ports(out, "outputs", entry->outputs, entry->output_count, false);
         if (plan)
-            tsr_buffer_printf(
-                out, ",\"workspaceBytes\":%" PRIu64 ",\"peakBytes\":%" PRIu64 ",\"commands\":%u",
-                plan->workspace_bytes, inspect_peak(plan, &v->arena), plan->command_count);
+            tsr_buffer_printf(out,
+                              ",\"workspaceBytes\":%" PRIu64 ",\"peakBytes\":%" PRIu64
+                              ",\"launchBytes\":%" PRIu64 ",\"commands\":%u",
+                              plan->workspace_bytes, inspect_peak(plan, &v->arena),
+                              inspect_launch_bytes(plan, v->config.virtual_ranks),
+                              plan->command_count);
         if (plan) json_regions(v, plan, out);
         tsr_buffer_printf(out, ",\"inputBytes\":%" PRIu64 ",\"outputBytes\":%" PRIu64 "}",
                           inspect_ports_bytes(entry->inputs, entry->input_count),

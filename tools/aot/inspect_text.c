@@ -93,10 +93,12 @@ static void text_entry(inspect_view *v, size_t index, tsr_buffer *out) {
         tsr_buffer_printf(
             out,
             "; memory: tensors %" PRIu64 ", workspace %" PRIu64 " (peak in use %" PRIu64
-            "), inputs %" PRIu64 ", outputs %" PRIu64 " bytes; %u commands",
+            "), inputs %" PRIu64 ", outputs %" PRIu64 " bytes; %u commands, whose kernels read and "
+            "write %" PRIu64 " bytes",
             inspect_tensors_bytes(&v->config), plan->workspace_bytes, inspect_peak(plan, &v->arena),
             inspect_ports_bytes(entry->inputs, entry->input_count),
-            inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count);
+            inspect_ports_bytes(entry->outputs, entry->output_count), plan->command_count,
+            inspect_launch_bytes(plan, v->config.virtual_ranks));
     tsr_buffer_text(out, "\n");
     text_signature(entry, out);
     if (plan) text_regions(v, plan, out);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the commands of an entry take: memory that is in use at each, bytes that each touches.
+ */
+#include "manifests/program.h"
+
+#include <stdlib.h>
+
+typedef struct lifetime {
+    uint64_t offset_bytes, size_bytes;
+    uint32_t first, last; /* commands; first > last: never used */
+} lifetime;
+
+static int by_place(const void *a, const void *b) {
+    const lifetime *x = a, *y = b;
+    if (x->offset_bytes != y->offset_bytes) return x->offset_bytes < y->offset_bytes ? -1 : 1;
+    if (x->size_bytes != y->size_bytes) return x->size_bytes < y->size_bytes ? -1 : 1;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena) {
+    lifetime *lives = TSR_NEW(arena, lifetime, plan->buffer_count + 1);
+    for (uint32_t i = 0; lives && i < plan->buffer_count; i++) {
+        const tsr_program_buffer *buffer = &plan->buffers[i];
+        lives[i] = (lifetime){buffer->offset_bytes, tsr_program_buffer_size(buffer), UINT32_MAX, 0};
+        if (buffer->space != TSR_SPACE_WORKSPACE) lives[i].size_bytes = 0;
+    }
+    for (uint32_t c = 0; lives && c < plan->command_count; c++)
+        for (uint32_t k = 0; k < plan->commands[c].argument_count; k++) {
+            lifetime *life = &lives[plan->commands[c].arguments[k]];
+            if (life->first == UINT32_MAX) life->first = c;
+            life->last = c;
+        }
+    return lives;
+}
+
+bool tsr_program_live(const tsr_program_entry *plan, tsr_arena *arena, uint64_t *out_bytes) {
+    lifetime *lives = list_lifetimes(plan, arena);
+    int64_t *change = TSR_NEW(arena, int64_t, (size_t)plan->command_count + 2), now = 0;
+    size_t count = 0;
+    if (!lives || !change) return false;
+    qsort(lives, plan->buffer_count, sizeof *lives, by_place);
+    for (uint32_t i = 0; i < plan->buffer_count; i++) {
+        lifetime *before = count ? &lives[count - 1] : NULL;
+        const lifetime life = lives[i];
+        if (!life.size_bytes || life.first > life.last) continue;
+        bool same = before && before->offset_bytes == life.offset_bytes &&
+                    before->size_bytes == life.size_bytes && life.first <= before->last;
+        if (!same)
+            lives[count++] = life;
+        else if (before->last < life.last)
+            before->last = life.last;
+    }
+    for (size_t i = 0; i < count; i++) {
+        change[lives[i].first] += (int64_t)lives[i].size_bytes;
+        change[lives[i].last + 1] -= (int64_t)lives[i].size_bytes;
+    }
+    for (uint32_t c = 0; c < plan->command_count; c++) {
+        now += change[c];
+        out_bytes[c] = (uint64_t)now;
+    }
+    return true;
+}
+
+uint64_t tsr_program_command_bytes(const tsr_program_entry *entry,
+                                   const tsr_program_command *command) {
+    uint64_t sum = 0;
+    if (command->opcode == TSR_OP_LEAF_SUM) /* an addition reads two and writes one */
+        return 3 * tsr_program_buffer_size(&entry->buffers[command->arguments[0]]);
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        sum += tsr_program_buffer_size(&entry->buffers[command->arguments[i]]);
+    return sum;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/run/trace.h"
+
+#include "runtime/base/arena.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Digits up to `end`; false for anything else, and for 0. */
+static bool parse_step(const char *text, char end, const char **out_rest, uint64_t *out_step) {
+    uint64_t value = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(*at - '0'), &value))
+            return false;
+    if (at == text || *at != end || value == 0) return false;
+    *out_rest = end ? at + 1 : at;
+    *out_step = value;
+    return true;
+}
+
+tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint32_t rank) {
+    tsr_trace_options trace = {.size_bytes = sizeof trace, .rank = rank};
+    const char *rest = options->steps;
+    if (options->steps && !options->trace && !options->roofline)
+        FAIL(ctx, TSR_USAGE, "--trace-steps needs --trace or --roofline");
+    if (options->steps && !(parse_step(rest, ':', &rest, &trace.first_step) &&
+                            parse_step(rest, 0, &rest, &trace.last_step)))
+        FAIL(ctx, TSR_USAGE,
+             "--trace-steps is '%s'; expected FIRST:LAST, two steps, which count from 1",
+             options->steps);
+    if (!options->trace && !options->roofline) return TSR_SUCCESS;
+    return tsr_trace_create(ctx, &trace, &ctx->trace);
+}
+
+/* "t.json" of rank 2 of several is "t.rank2.json". */
+static const char *path_of(const char *path, const tsr_transport *transport, tsr_arena *arena) {
+    if (!transport) return path;
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    if (!dot || dot == name) dot = path + strlen(path);
+    return tsr_arena_printf(arena, "%.*s.rank%u%s", (int)(dot - path), path,
+                            tsr_rank_get_number(transport), dot);
+}
+
+tsr_result tsr_run_trace_write(tsr_ctx *ctx, const tsr_run_trace *options, tsr_model *model,
+                               const tsr_transport *transport) {
+    tsr_arena arena = {0};
+    tsr_result result = TSR_SUCCESS;
+    tsr_trace *trace = ctx->trace;
+    if (!trace) return TSR_SUCCESS;
+    const char *json = options->trace ? path_of(options->trace, transport, &arena) : NULL;
+    const char *csv = options->roofline ? path_of(options->roofline, transport, &arena) : NULL;
+    ctx->trace = NULL; /* what follows is no part of it */
+    if ((options->trace && !json) || (options->roofline && !csv))
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the names of a trace's files");
+    if (json) TRY_GOTO(ctx, result, tsr_trace_write(ctx, trace, json));
+    if (csv && model) TRY_GOTO(ctx, result, tsr_model_write_roofline(ctx, model, csv));
+done:
+    ctx->trace = trace;
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+void tsr_run_trace_end(tsr_ctx *ctx) {
+    tsr_trace_destroy(ctx->trace);
+    ctx->trace = NULL;
+}
