@@ -69,7 +69,8 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
                                  .code_size_bytes = size,
                                  .kernels = (const char *const *)model->program.kernels,
                                  .kernel_count = model->program.kernel_count,
-                                 .threads = options->threads};
+                                 .threads = options->threads,
+                                 .one_by_one = options->one_by_one};
     TRY_GOTO(ctx, result, tsr_device_open(ctx, target, &device, &model->device));
 done:
     tsr_arena_finish(&arena);

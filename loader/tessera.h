@@ -77,6 +77,7 @@ typedef struct tsr_model_options {
                                    beginning), or "auto": a GPU that the bundle has code for, else the CPU */
     uint64_t device_memory_max; /* bytes to take of a GPU's memory at most; 0: what is free */
     tsr_transport *transport;   /* of a rank, borrowed; NULL: one process alone */
+    bool one_by_one; /* a GPU runs one kernel at a time, so that an error names it: much slower */
 } tsr_model_options;
 
 /* Opens, verifies, chooses the variant, maps its code, allocates. Tensors hold nothing yet: call

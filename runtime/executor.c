@@ -10,6 +10,7 @@
 #include "runtime/executor.h"
 
 #include "runtime/collective.h"
+#include "runtime/fault.h"
 #include "runtime/loop.h"
 #include "runtime/plan.h"
 #include "runtime/probe.h"
@@ -443,35 +444,27 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
     return true;
 }
 
-static tsr_result set_up_probe(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
-    uint32_t most = 1;
-    tsr_device_list *list;
-    for (size_t i = 0; i < executor->config->entry_count; i++)
-        for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
-            for (uint32_t n = 0; (list = list_of(&executor->entries[i].parts[k], n)); n++)
-                if (list->command_count > most) most = list->command_count;
-    if (!tsr_probe_init(executor->program, plan, most, &executor->arena, &executor->probe))
-        FAIL(ctx, TSR_MEMORY, "no memory to trace '%s'", executor->config->name);
-    return TSR_SUCCESS;
-}
-
 static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_plan *plan) {
     tsr_device *device = executor->device;
     tsr_device_list *list;
+    uint32_t most = 1; /* commands of one */
     tsr_result result = device->type->allocate(ctx, device, plan->total_bytes, &executor->memory);
-    if (result.code)
-        return tsr_error_prefix(ctx, result, "'%s' plans %llu bytes", executor->config->name,
-                                (unsigned long long)plan->total_bytes);
+    if (result.code) return tsr_plan_explain(ctx, result, executor->config, plan);
     if (!bind_all(executor, plan))
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
     for (size_t i = 0; i < executor->config->entry_count; i++)
         for (uint32_t k = 0; k < executor->entries[i].part_count; k++)
-            for (uint32_t n = 0; (list = list_of(&executor->entries[i].parts[k], n)); n++)
+            for (uint32_t n = 0; (list = list_of(&executor->entries[i].parts[k], n)); n++) {
+                if (list->command_count > most) most = list->command_count;
                 TRY(ctx, device->type->prepare(ctx, device, &executor->memory, list));
+            }
     for (uint32_t i = 0; i < executor->prepared_count; i++)
         TRY(ctx,
             device->type->prepare(ctx, device, &executor->memory, &executor->prepared[i].list));
-    return ctx->trace ? set_up_probe(ctx, executor, plan) : TSR_SUCCESS;
+    if (ctx->trace &&
+        !tsr_probe_init(executor->program, plan, most, &executor->arena, &executor->probe))
+        FAIL(ctx, TSR_MEMORY, "no memory to trace '%s'", executor->config->name);
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
@@ -579,55 +572,22 @@ void *tsr_executor_get_leaf_input(const tsr_executor *executor, size_t entry, si
            leaf * executor->entries[entry].input_strides[input];
 }
 
-/* What the user calls it: the input or tensor it is, else the value's name in the source. */
-static const char *name_buffer(const tsr_executor *executor, size_t entry,
-                               const tsr_program_buffer *buffer) {
-    if (buffer->space == TSR_SPACE_INPUT)
-        return executor->config->entries[entry].inputs[buffer->index].name;
-    if (buffer->space == TSR_SPACE_TENSOR) return executor->config->tensors[buffer->index].name;
-    return buffer->name[0] ? buffer->name : "an index";
-}
-
-static uint64_t find_row(const tsr_config_entry *entry, const tsr_program_buffer *buffer,
-                         const tsr_fault *fault) {
-    const tsr_config_port *port = &entry->inputs[buffer->index];
-    uint64_t count = 0;
-    if (buffer->space != TSR_SPACE_INPUT || port->source != TSR_PORT_DATA || !entry->batch)
-        return UINT64_MAX;
-    bool fits = tsr_shape_count(&port->shape, &count);
-    TSR_ASSERT(fits);
-    if (fault->element < 0 || (uint64_t)fault->element >= count) return UINT64_MAX;
-    return (uint64_t)fault->element / (count / entry->batch);
-}
-
 static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t leaf,
                                const tsr_program_command *command, const tsr_fault *fault) {
-    const tsr_program_entry *source = &executor->program->entries[entry];
-    const char *name = "an index";
-    executor->fault_row = UINT64_MAX;
-    if (fault->argument >= 0 && fault->argument < (int64_t)command->argument_count) {
-        const tsr_program_buffer *buffer = &source->buffers[command->arguments[fault->argument]];
-        name = name_buffer(executor, entry, buffer);
-        executor->fault_row = find_row(&executor->config->entries[entry], buffer, fault);
-        if (executor->fault_row != UINT64_MAX)
-            executor->fault_row += leaf * tsr_executor_get_leaf_rows(executor, entry);
-    }
-    FAIL(ctx, TSR_DATA, "%s[%lld] is %lld; expected 0 to %lld%s%s", name, (long long)fault->element,
-         (long long)fault->value, (long long)fault->limit - 1, command->location[0] ? " at " : "",
-         command->location);
+    const tsr_fault_place where = {executor->config, &executor->config->entries[entry],
+                                   &executor->program->entries[entry], command,
+                                   leaf * tsr_executor_get_leaf_rows(executor, entry)};
+    return tsr_fault_report(ctx, &where, fault, &executor->fault_row);
 }
 
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
 
-void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, const void *tensor),
-                            void *user) {
-    executor->memory.guard = guard;
-    executor->memory.guard_user = user;
+void tsr_executor_set_guard(tsr_executor *e, void (*guard)(void *, const void *), void *user) {
+    e->memory.guard = guard;
+    e->memory.guard_user = user;
 }
 
-void tsr_executor_set_observer(tsr_executor *executor, tsr_loop_observer observer) {
-    executor->observer = observer;
-}
+void tsr_executor_set_observer(tsr_executor *e, tsr_loop_observer o) { e->observer = o; }
 
 const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry, size_t number) {
     const bound_entry *bound = &executor->entries[entry];
@@ -679,14 +639,12 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                            const tsr_loop *loop) {
     tsr_fault fault;
     for (uint32_t i = 0, command = 0; i < loop->list_count; i++) {
-        const tsr_probe_source source = {.entry = &executor->program->entries[entry],
-                                         .index = entry,
-                                         .numbers = loop->sources[i]};
+        const tsr_program_entry *of = &executor->program->entries[entry];
+        const tsr_probe_source source = {of, entry, loop->sources[i], NULL};
         TRY(ctx, run_list(ctx, executor, &source, &loop->lists[i], &fault, &command));
         if (fault.kind != TSR_FAULT_NONE)
-            return report_fault(
-                ctx, executor, entry, executor->leaves.first + i,
-                &executor->program->entries[entry].commands[loop->sources[i][command]], &fault);
+            return report_fault(ctx, executor, entry, executor->leaves.first + i,
+                                &of->commands[loop->sources[i][command]], &fault);
     }
     TRY(ctx,
         tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves, executor->sums_bytes));
@@ -712,11 +670,8 @@ static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, p
         executor->memory.guard(executor->memory.guard_user, at->collective->to);
     TRY(ctx, exchange(ctx, executor, at, true));
     if (at->list.command_count == 0) return exchange(ctx, executor, at, false);
-    const tsr_probe_source origin = {
-        .entry = source,
-        .index = entry,
-        .numbers = at->collective ? NULL : &bound->numbers[at->first],
-    };
+    const uint32_t *numbers = at->collective ? NULL : &bound->numbers[at->first];
+    const tsr_probe_source origin = {source, entry, numbers, NULL};
     TRY(ctx, run_list(ctx, executor, &origin, &at->list, &fault, &command));
     if (fault.kind == TSR_FAULT_NONE) return exchange(ctx, executor, at, false);
     return report_fault(ctx, executor, entry, 0,
@@ -775,19 +730,19 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
             began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_REGIONS);
         tsr_result result = run_part(ctx, executor, entry, at);
         if (!result.code) result = check_leaving(ctx, executor, entry, at);
-        bool ends = at->leaves || (result.code && at->region != NO_REGION);
-        if (ends) {
-            tsr_probe_region(ctx->trace, &source->regions[at->region], began_ns, attempts);
-            began_ns = 0;
-        }
+        if (at->leaves || (result.code && at->region != NO_REGION))
+            tsr_probe_region(ctx->trace, &source->regions[at->region], attempts, &began_ns);
         if (!result.code) {
             if (at->leaves) attempts = 0;
             i++;
             continue;
         }
         bool failed = result.code == TSR_DATA || result.code == TSR_NONFINITE;
-        if (at->region == NO_REGION || !failed) return result;
+        if (at->region == NO_REGION) return result;
         const tsr_program_region *region = &source->regions[at->region];
+        if (result.code == TSR_MACHINE)
+            return tsr_error_prefix(ctx, result, "region '%s'", region->name);
+        if (!failed) return result;
         executor->failed_entry = (uint32_t)entry;
         executor->failed_region = at->region;
         if (region->mode != TSR_REGION_REPLAY)
@@ -835,9 +790,7 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     return result;
 }
 
-const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *executor) {
-    return executor->probe.kernels;
-}
+const tsr_kernel_times *tsr_executor_get_times(const tsr_executor *e) { return e->probe.kernels; }
 
 const tsr_program_region *tsr_executor_get_failed_region(const tsr_executor *executor) {
     if (executor->failed_region == NO_REGION) return NULL;

@@ -4,6 +4,7 @@
 #include "runtime/base/tensor.h"
 #include "runtime/executor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes) {
@@ -113,4 +114,40 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
     *out_plan = plan;
     return TSR_SUCCESS;
+}
+
+/* Of those that are less than `below`, or as large and behind `after`: the largest one, the first
+ * of several; tensor_count where there is none. */
+static size_t next_largest(const tsr_config *config, uint64_t below, size_t after,
+                           uint64_t *out_size) {
+    size_t found = config->tensor_count;
+    *out_size = 0;
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        uint64_t size = 0;
+        if (!tsr_shape_size(&config->tensors[i].shape, config->tensors[i].dtype, &size)) continue;
+        bool is_behind = size < below || (size == below && i > after);
+        if (!is_behind || (found < config->tensor_count && size <= *out_size)) continue;
+        found = i;
+        *out_size = size;
+    }
+    return found;
+}
+
+tsr_result tsr_plan_explain(tsr_ctx *ctx, tsr_result result, const tsr_config *config,
+                            const tsr_memory_plan *plan) {
+    enum { NAMED = 3, NAME_SHOWN = 48, TEXT_MAX = 320 };
+    char text[TEXT_MAX] = "";
+    uint64_t size = UINT64_MAX;
+    size_t index = 0, at = 0, named = 0;
+    for (; named < NAMED; named++) {
+        index = next_largest(config, size, index, &size);
+        if (index == config->tensor_count) break;
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.*s (%llu)", named ? ", " : ": ",
+                               NAME_SHOWN, config->tensors[index].name, (unsigned long long)size);
+    }
+    if (config->tensor_count > named)
+        snprintf(text + at, sizeof text - at, " and %zu more", config->tensor_count - named);
+    return tsr_error_prefix(ctx, result, "'%s' plans %llu bytes, of them %llu for tensors%s",
+                            config->name, (unsigned long long)plan->total_bytes,
+                            (unsigned long long)plan->tensor_bytes, text);
 }

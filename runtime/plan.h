@@ -8,6 +8,7 @@
 
 #include "manifests/program.h"
 #include "runtime/leaves.h"
+#include "runtime/memory.h"
 
 /* Adds a piece of memory, which takes one unit of the alignment at least; false beyond 2^63. */
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes);
@@ -21,5 +22,8 @@ bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, ts
 /* Those of this rank; transport: NULL for one rank alone. */
 TSR_RESULT tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_transport *transport,
                            tsr_leaves *out_leaves);
+/* Puts before an error of memory what is planned, and names the largest tensors. */
+TSR_RESULT tsr_plan_explain(tsr_ctx *ctx, tsr_result result, const tsr_config *config,
+                            const tsr_memory_plan *plan);
 
 #endif

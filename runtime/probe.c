@@ -82,9 +82,10 @@ void tsr_probe_end(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *s
     list->spans = NULL;
 }
 
-void tsr_probe_region(tsr_trace *trace, const tsr_program_region *region, uint64_t began_ns,
-                      uint32_t failures) {
+void tsr_probe_region(tsr_trace *trace, const tsr_program_region *region, uint32_t failures,
+                      uint64_t *began_ns) {
     const tsr_trace_detail detail = {.number = failures ? failures + 1 : 0};
-    if (began_ns)
-        tsr_trace_span(trace, TSR_TRACK_REGIONS, region->name, began_ns, tsr_clock_ns(), detail);
+    if (*began_ns)
+        tsr_trace_span(trace, TSR_TRACK_REGIONS, region->name, *began_ns, tsr_clock_ns(), detail);
+    *began_ns = 0;
 }

@@ -27,7 +27,7 @@ typedef struct arguments {
         repeat;
     tsr_transport *transport; /* of a rank; NULL: one process alone */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
-    bool require_signature, check, json, mpi;
+    bool require_signature, check, json, mpi, one_by_one;
     tsr_flag_list keys, weights_dirs;
     const char *adopt;
     tsr_run_trace trace;
@@ -35,7 +35,7 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 43, TRACE_FLAG_COUNT = 3, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 44, TRACE_FLAG_COUNT = 4, ARGUMENTS_MAX = 1024 };
 
 static void fill_trace_flags(arguments *a, tsr_flag flags[static TRACE_FLAG_COUNT]) {
     const tsr_flag rows[TRACE_FLAG_COUNT] = {
@@ -43,6 +43,8 @@ static void fill_trace_flags(arguments *a, tsr_flag flags[static TRACE_FLAG_COUN
          "write what was done when, as JSON for trace viewers", 0, 0, false},
         {"--trace-steps", TSR_FLAG_TEXT, &a->trace.steps, "FIRST:LAST",
          "steps that are traced (default: the first 10 of the run)", 0, 0, false},
+        {"--one-by-one", TSR_FLAG_SWITCH, &a->one_by_one, NULL,
+         "run a GPU's kernels one at a time, so that an error names it", 0, 0, false},
         {"--roofline", TSR_FLAG_TEXT, &a->trace.roofline, "FILE",
          "write what each kernel took beside what the machine can, as CSV", 0, 0, false},
     };
@@ -484,6 +486,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                                  .device_memory_max = a->device_memory << 20,
                                  .threads = (unsigned)a->threads,
                                  .transport = a->transport,
+                                 .one_by_one = a->one_by_one,
                                  .keys = a->keys.texts,
                                  .key_count = a->keys.count,
                                  .require_signature = a->require_signature,

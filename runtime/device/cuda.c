@@ -37,7 +37,7 @@ typedef struct cuda_device {
     tsr_fatbin fatbin; /* its kernels lie in the arena; its images are gone after open */
     const char *const *names;
     uint64_t memory_max, memory_used;
-    bool retained;
+    bool retained, one_by_one;
     struct CUctx_st *context;
     struct CUstream_st *stream;
     struct CUmod_st *module;
@@ -174,6 +174,7 @@ static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
     self->base.type = &tsr_device_cuda;
     self->names = options->kernels;
     self->memory_max = options->memory_max;
+    self->one_by_one = options->one_by_one;
     tsr_result result = open_stages(ctx, self, options);
     if (result.code)
         cuda_close(&self->base);
@@ -387,7 +388,7 @@ static tsr_result stamp(tsr_ctx *ctx, const cuda_device *self, const tsr_device_
                         const prepared *graph, uint32_t index) {
     if (!graph->events) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, graph->events[index],
-                         self->stream, TSR_CUDA_EVENT_RECORD_EXTERNAL);
+                         self->stream, self->one_by_one ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL);
 }
 
 static tsr_result record_command(tsr_ctx *ctx, cuda_device *self, const tsr_device_list *list,
@@ -397,6 +398,16 @@ static tsr_result record_command(tsr_ctx *ctx, cuda_device *self, const tsr_devi
     if (!command->copy_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, copy, list->name, address_of(command->buffers[0]),
                          address_of(command->buffers[1]), command->copy_bytes, self->stream);
+}
+
+static tsr_result wait_for_command(tsr_ctx *ctx, const cuda_device *self,
+                                   const tsr_device_command *command) {
+    char about[TSR_ERROR_TEXT_MAX / 2];
+    bool located = command->location && command->location[0];
+    snprintf(about, sizeof about, "%s%s%s",
+             command->is_copy ? "a copy" : self->names[command->kernel], located ? " at " : "",
+             located ? command->location : "");
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, about, self->stream);
 }
 
 /* What a run does, in the stream. */
@@ -411,6 +422,7 @@ static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memor
     for (uint32_t i = 0; i < list->command_count; i++) {
         TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
         TRY(ctx, record_command(ctx, self, list, graph, i));
+        if (self->one_by_one) TRY(ctx, wait_for_command(ctx, self, &list->commands[i]));
     }
     TRY(ctx, stamp(ctx, self, list, graph, 1 + list->command_count));
     TRY(ctx, bring(ctx, self, memory, list->outputs));
@@ -438,10 +450,21 @@ static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memo
     return result;
 }
 
+/* Without a graph: what a run does, with a wait behind each command. */
+static tsr_result run_one_by_one(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                                 const tsr_device_list *list, const prepared *graph) {
+    prepared once = *graph;
+    once.arena = (tsr_arena){0};
+    if (!list->spans) once.events = NULL;
+    tsr_result result = record(ctx, self, memory, list, &once);
+    tsr_arena_finish(&once.arena);
+    return result;
+}
+
 /* The graph with events, once. */
 static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
                                 const tsr_device_list *list, prepared *graph) {
-    if (graph->timed) return TSR_SUCCESS;
+    if (graph->timed || (self->one_by_one && graph->events)) return TSR_SUCCESS;
     uint32_t count = list->command_count + 3;
     if (!graph->events) graph->events = TSR_NEW(&graph->arena, struct CUevent_st *, count);
     if (!graph->events) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
@@ -449,6 +472,7 @@ static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_devic
         if (!graph->events[i])
             TRY(ctx,
                 TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &graph->events[i], 0));
+    if (self->one_by_one) return TSR_SUCCESS;
     return capture(ctx, self, memory, list, graph, &graph->timed);
 }
 
@@ -468,6 +492,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, list->name, &graph->faults, fault_bytes,
                                self->stream));
     }
+    if (self->one_by_one) return TSR_SUCCESS;
     return capture(ctx, self, memory, list, graph, &graph->exec);
 }
 
@@ -519,8 +544,11 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     TRY(ctx, enter(ctx, self));
     if (list->spans) TRY(ctx, prepare_timed(ctx, self, memory, list, graph));
     uint64_t began_ns = list->spans ? tsr_clock_ns() : 0;
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
-                           list->spans ? graph->timed : graph->exec, self->stream));
+    if (self->one_by_one)
+        TRY(ctx, run_one_by_one(ctx, self, memory, list, graph));
+    else
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
+                               list->spans ? graph->timed : graph->exec, self->stream));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, list->name, self->stream));
     if (list->spans) TRY(ctx, read_spans(ctx, self, list, graph, began_ns));
     for (uint32_t i = 0; i < list->command_count; i++) {

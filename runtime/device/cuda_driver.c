@@ -10,14 +10,30 @@
 
 static const char library_name[] = "libcuda.so.1";
 
+static const char *find_advice(tsr_cuda_result result) {
+    static const struct {
+        tsr_cuda_result result;
+        const char *advice;
+    } rows[] = {
+#define X(value, name, advice) {value, advice},
+#include "runtime/device/cuda_errors.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].result == result) return rows[i].advice;
+    return NULL;
+}
+
 tsr_result tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,
                           const char *call, const char *about) {
     const char *name = NULL;
     if (result == TSR_CUDA_SUCCESS) return TSR_SUCCESS;
     if (!cuda->error_name || cuda->error_name(result, &name) != TSR_CUDA_SUCCESS || !name)
         name = "an unknown error";
-    FAIL(ctx, result == TSR_CUDA_ERROR_OUT_OF_MEMORY ? TSR_MEMORY : TSR_MACHINE, "%s: %s (%u)%s%s",
-         call, name, result, about ? ": " : "", about ? about : "");
+    const char *advice = find_advice(result);
+    FAIL(ctx, result == TSR_CUDA_ERROR_OUT_OF_MEMORY ? TSR_MEMORY : TSR_MACHINE,
+         "%s: %s (%u)%s%s%s%s", call, name, result, about ? ": " : "", about ? about : "",
+         advice ? "; " : "", advice ? advice : "");
 }
 
 static tsr_result find_symbols(tsr_ctx *ctx, tsr_cuda *cuda) {

@@ -65,7 +65,8 @@ TSR_RESULT tsr_cuda_open(tsr_ctx *ctx, const char *library, tsr_cuda *out_cuda);
 void tsr_cuda_close(tsr_cuda *cuda);
 
 /* Success, or the error of call `call`: "cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY", with `about`
- * after it where that is not NULL. TSR_MEMORY for want of memory, else TSR_MACHINE. */
+ * after it where that is not NULL, and what to do where something is known (cuda_errors.def).
+ * TSR_MEMORY for want of memory, else TSR_MACHINE. */
 TSR_RESULT tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,
                           const char *call, const char *about);
 /* The call of table row `name`, checked. */

@@ -74,6 +74,8 @@ typedef struct tsr_device_options {
     /* Bytes that allocate may take of a device with memory of its own; 0: all there is. Scratch and
      * fault records of its kernels come on top. */
     uint64_t memory_max;
+    /* A device that works beside the host: wait after each command, so that an error names it. */
+    bool one_by_one;
 } tsr_device_options;
 
 /* A device type's functions. A fault ends a run: *out_fault is what the first command that met one

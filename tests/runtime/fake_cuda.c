@@ -52,8 +52,32 @@ static struct CUgraph_st *captured; /* of the capture that is going on */
 static char context, stream, module;
 
 static unsigned fails(const char *symbol) {
-    if (!fake.fail || strcmp(fake.fail, symbol) != 0) return 0;
-    return ++fake.calls == fake.fail_at ? fake.fail_code : 0;
+    if (fake.stuck) return fake.stuck;
+    if (!fake.fail || strcmp(fake.fail, symbol) != 0 || ++fake.calls != fake.fail_at) return 0;
+    if (fake.sticks) fake.stuck = fake.fail_code;
+    return fake.fail_code;
+}
+
+__attribute__((constructor)) static void obey(void) {
+    static char fail[64];
+    const char *text = getenv("FAKE_CUDA_TOLD");
+    while (text && *text) {
+        unsigned long long value = 0;
+        char key[16] = "";
+        if (sscanf(text, " %15[a-z]=%llu", key, &value) == 2) {
+            if (strcmp(key, "version") == 0) fake.version = (int)value;
+            if (strcmp(key, "devices") == 0) fake.device_count = (int)value;
+            if (strcmp(key, "free") == 0) fake.free_bytes = (size_t)value;
+            if (strcmp(key, "major") == 0) fake.major = (int)value;
+            if (strcmp(key, "at") == 0) fake.fail_at = (unsigned)value;
+            if (strcmp(key, "code") == 0) fake.fail_code = (unsigned)value;
+        } else if (sscanf(text, " fail=%63s", fail) == 1) {
+            fake.fail = fail;
+            fake.sticks = true;
+        }
+        text += strspn(text, " ");
+        text += strcspn(text, " ");
+    }
 }
 #define CHECK(symbol)                                                                              \
     do {                                                                                           \
@@ -99,6 +123,8 @@ tsr_cuda_result cuGetErrorName(tsr_cuda_result error, const char **text) {
         *text = "CUDA_ERROR_OUT_OF_MEMORY";
     else if (error == 700)
         *text = "CUDA_ERROR_ILLEGAL_ADDRESS";
+    else if (error == 214)
+        *text = "CUDA_ERROR_ECC_UNCORRECTABLE";
     else
         return INVALID_VALUE;
     return 0;
@@ -350,6 +376,7 @@ tsr_cuda_result cuStreamBeginCapture_v2(struct CUstream_st *s, tsr_cuda_enum mod
     CHECK(cuStreamBeginCapture_v2);
     (void)s, (void)mode;
     captured = calloc(1, sizeof *captured);
+    fake.captures++;
     fake.graphs++;
     return 0;
 }

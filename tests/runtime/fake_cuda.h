@@ -2,11 +2,13 @@
  *
  * A CUDA driver without a GPU, as a library: memory of the device is memory of the process, a
  * kernel is one of toy.c, a stream works at once and a graph is the list of what was captured. It
- * counts what is open, and fails the call it is told to.
+ * counts what is open, and fails the call it is told to: by the struct, or from outside by
+ * FAKE_CUDA_TOLD="version=11080 devices=0 free=400 major=7 fail=cuGraphLaunch at=3 code=700".
  */
 #ifndef TSR_TESTS_RUNTIME_FAKE_CUDA_H
 #define TSR_TESTS_RUNTIME_FAKE_CUDA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +20,9 @@ typedef struct fake_cuda {
     unsigned fail_at;          /* and which of them: 1 is the first */
     unsigned fail_code;        /* what it returns */
     unsigned calls;            /* of `fail` so far */
+    bool sticks;               /* what failed once fails from then on */
+    unsigned stuck;            /* with what; 0: nothing yet */
+    int captures;              /* begun so far */
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
     int launches;         /* so far, of kernels */
     int more;             /* parameters that each kernel takes beyond those it has */

@@ -13,6 +13,11 @@
 #include "runtime/device/cuda_driver.def"
 #undef X
 
+#define X(value, name, advice)                                                                     \
+    _Static_assert(value == CUDA_ERROR_##name, #name " has another value in cuda.h");
+#include "runtime/device/cuda_errors.def"
+#undef X
+
 #define SAME(ours, theirs) _Static_assert((int)(ours) == (int)(theirs), #theirs)
 SAME(TSR_CUDA_SUCCESS, CUDA_SUCCESS);
 SAME(TSR_CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);

@@ -252,6 +252,67 @@ Test(device, executor) {
     expect_nothing_open("at the end");
 }
 
+/* Runs launch what was captured once: step numbers are inputs. */
+Test(device, one_graph_a_step) {
+    bench b;
+    tsr_executor *executor = NULL;
+    float losses[20];
+    open_device(&b, "cuda");
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
+        TSR_OK);
+    int captures = fake->captures;
+    train(&b, executor, 20, losses);
+    cr_assert(captures > 0 && fake->captures == captures && fake->launches == 40,
+              "%d captures before, %d behind; %d launches", captures, fake->captures,
+              fake->launches);
+    tsr_executor_destroy(executor);
+    close_device(&b);
+}
+
+/* The same losses without a graph, and an error that names the command. */
+Test(device, one_by_one) {
+    static const struct {
+        unsigned at;
+        const char *text;
+    } rows[] = {
+        {1, "(700): mean at toy.mlir:3:5; "}, {2, "(700): a copy; "}, {3, "(700): update; "}};
+    bench b = {0}, graphs;
+    tsr_executor *executor = NULL, *other = NULL;
+    float losses[3], expected[3];
+    open_fake();
+    tsr_device_options options = cuda_options(&b);
+    options.one_by_one = true;
+    cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
+        TSR_OK);
+    cr_assert_eq(fake->captures, 0);
+    train(&b, executor, 3, losses);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        fake->fail = "cuStreamSynchronize";
+        fake->fail_code = 700;
+        fake->fail_at = rows[i].at;
+        fake->calls = 0;
+        cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 4).code, TSR_MACHINE);
+        cr_assert(strstr(b.ctx.error.text, rows[i].text), "expected '%s' in '%s'", rows[i].text,
+                  b.ctx.error.text);
+    }
+    fake->fail = NULL;
+    tsr_executor_destroy(executor);
+    close_device(&b);
+    open_device(&graphs, "cuda");
+    cr_assert_eq(
+        tsr_executor_create(&graphs.ctx, &toy_config, &toy_program, graphs.device, NULL, &other)
+            .code,
+        TSR_OK);
+    train(&graphs, other, 3, expected);
+    cr_assert_arr_eq(losses, expected, sizeof losses);
+    tsr_executor_destroy(other);
+    close_device(&graphs);
+    expect_nothing_open("at the end");
+}
+
 Test(device, fault) {
     bench b;
     tsr_executor *executor = NULL;
@@ -377,7 +438,9 @@ Test(device, what_is_wrong_is_told) {
     refused(&b, &changed, TSR_USAGE, "'GPU-' names 0 CUDA devices");
     changed = options;
     changed.memory_max = 500;
-    refused(&b, &changed, TSR_MEMORY, "bytes of device memory are needed; 500 are allowed");
+    refused(&b, &changed, TSR_MEMORY, "bytes, of them 128 for tensors: w (16), w.count (8): ");
+    cr_assert(strstr(b.ctx.error.text, "bytes of device memory are needed; 500 are allowed"), "%s",
+              b.ctx.error.text);
     changed = options;
     changed.kernel_count = 2;
     refused(&b, &changed, TSR_CORRUPT, "GPU code has 3 kernels; the program has 2");

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a kernel's fault means to the user. For executor.c.
+ */
+#ifndef TSR_RUNTIME_FAULT_H
+#define TSR_RUNTIME_FAULT_H
+
+#include "manifests/program.h"
+#include "runtime/base/kernel.h"
+
+/* Where it was met; borrowed. */
+typedef struct tsr_fault_place {
+    const tsr_config *config;
+    const tsr_config_entry *entry;
+    const tsr_program_entry *program;
+    const tsr_program_command *command;
+    uint64_t first_row; /* of the batch: of what the command worked on */
+} tsr_fault_place;
+
+/* TSR_DATA names the value, the element and both bounds. *out_row: the row of the batch of a data
+ * input in which the value stands; UINT64_MAX where it stands elsewhere. */
+TSR_RESULT tsr_fault_report(tsr_ctx *ctx, const tsr_fault_place *place, const tsr_fault *fault,
+                            uint64_t *out_row);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes the toy as a bundle for a GPU: toy_bundle FILE. Its machine code is text: fake_cuda.c runs
+ * the kernels of toy.c instead.
+ */
+#include "bundle/bundle.h"
+#include "manifests/fatbin.h"
+#include "tests/runtime/toy.h"
+
+#include <stdio.h>
+
+static tsr_result write_bundle(tsr_ctx *ctx, const char *path, tsr_arena *arena) {
+    static const tsr_fatbin_kernel kernels[] = {{.threads = 128, .programs = 4},
+                                                {.threads = 128, .programs = 4},
+                                                {.threads = 32,
+                                                 .programs = 1,
+                                                 .map_count = 1,
+                                                 .maps = {{.argument = 1,
+                                                           .element = TSR_FATBIN_F32,
+                                                           .rank = 3,
+                                                           .box_rows = 64,
+                                                           .box_columns = 32,
+                                                           .swizzle_bytes = 128,
+                                                           .dims = {32, 64, 2, 1, 1}}}}};
+    static const tsr_fatbin_image images[] = {{TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9}};
+    const tsr_fatbin fatbin = {kernels, 3, images, 1};
+    void *program = NULL, *code = NULL;
+    size_t program_size = 0, code_size = 0, config_size = 0;
+    char *config = NULL;
+    TRY(ctx, tsr_config_encode(ctx, &toy_config, arena, &config, &config_size));
+    TRY(ctx, tsr_program_encode(ctx, &toy_program, arena, &program, &program_size));
+    TRY(ctx, tsr_fatbin_encode(ctx, &fatbin, arena, &code, &code_size));
+    const tsr_bundle_blob blobs[] = {{.media_type = TSR_MEDIA_PROGRAM,
+                                      .title = "program.bin",
+                                      .bytes = program,
+                                      .size_bytes = program_size},
+                                     {.media_type = TSR_MEDIA_FATBIN,
+                                      .title = "kernels.fatbin",
+                                      .bytes = code,
+                                      .size_bytes = code_size}};
+    const tsr_bundle_target target = {.name = "cuda:sm_90a", .blobs = blobs, .blob_count = 2};
+    const tsr_bundle_spec spec = {.size_bytes = sizeof spec,
+                                  .config = config,
+                                  .config_size_bytes = config_size,
+                                  .targets = &target,
+                                  .target_count = 1};
+    return tsr_bundle_write(ctx, path, &spec);
+}
+
+int main(int argc, char **argv) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    if (argc != 2) return 2;
+    tsr_result result = write_bundle(&ctx, argv[1], &arena);
+    if (result.code) fprintf(stderr, "%s\n", ctx.error.text);
+    tsr_arena_finish(&arena);
+    return result.code;
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A GPU that is not there, not enough, or breaks: each its message and exit code, and what was saved before stays. The driver is
+# tests/runtime/fake_cuda.c, the bundle tests/runtime/toy.c.
+. "$(dirname "$0")/common.sh"
+
+mkdir fake none empty
+ln -s "$FAKE_CUDA" fake/libcuda.so.1
+touch none/libcuda.so.1
+"$TOY_BUNDLE" toy.tsb || exit 99
+for i in 1 2 3 4 5 6 7 8 9 10; do printf '%b' "\\x0$((i % 8))\\x1$i\\x2$((i % 5))\\x3$((i % 3))" | head -c 4; done >x.bin
+head -c 40 x.bin >x && mv x x.bin
+
+# gpu HOW FLAG…: what the driver is told, then the run.
+gpu() {
+    local how=$1
+    shift
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD="$how" "$RUN" toy.tsb --device "${DEVICE:-cuda}" --data x=x.bin --steps 8 \
+        --save-every 2 "$@"
+}
+
+expect "a run" 0 '^state [0-9a-f]{64} step 8 ' gpu '' --state-dir whole
+whole=$(state_of .out)
+expect "one kernel at a time" 0 "^state $whole step 8 " gpu '' --state-dir single --one-by-one
+expect "traced" 0 "^state $whole step 8 " gpu '' --state-dir traced --trace t.json --trace-steps 3:4 --roofline r.csv
+check "its kernels are in the trace" sh -c 'grep -q "\"name\":\"mean\",\"ph\":\"X\"" t.json && grep -q "\"name\":\"inputs\"" t.json'
+check "copies that the driver times" grep -q '"name":"copy","ph":"X"' t.json
+check "launches of two steps" grep -Eq '^update,2,' r.csv
+expect "traced one at a time" 0 "^state $whole step 8 " gpu '' --state-dir both --trace u.json --one-by-one
+check "the same kernels" grep -q '"name":"update","ph":"X"' u.json
+
+# newest_is STEP: the last saved state is good and of that step.
+newest_is() { "$RUN" ls S --verify | head -n 1 | grep -Eq "step $1 .* good$"; }
+
+# In a run: steps 5 and on are lost, what was saved is not.
+row=0
+broken() {
+    local what=$1 how=$2 code=$3 text=$4
+    shift 4
+    row=$((row + 1))
+    rm -rf S
+    expect "$what" "$code" "$text" gpu "$how" --state-dir S "$@"
+    check "$what: step 4 is saved" newest_is 4
+    expect "$what: the next run goes on" 0 "^state $whole step 8 " gpu '' --state-dir S
+}
+broken "a kernel's own error" 'fail=cuGraphLaunch at=5 code=700' 17 \
+    'step 5: cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS \(700\): train; --one-by-one names the kernel; the last saved state is whole$'
+broken "the same, one kernel at a time" 'fail=cuLaunchKernel at=10 code=700' 17 \
+    'step 5: cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS \(700\): update; ' --one-by-one
+broken "an error of its memory" 'fail=cuGraphLaunch at=5 code=214' 17 \
+    'CUDA_ERROR_ECC_UNCORRECTABLE \(214\): train; the GPU.s memory is damaged: reset it or take it out of service .nvidia-smi'
+broken "an error without a name" 'fail=cuGraphLaunch at=5 code=9999' 17 'step 5: cuGraphLaunch: an unknown error \(9999\): train$'
+broken "no memory in a run" 'fail=cuGraphLaunch at=5 code=2' 15 'step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train; '
+
+# Before a run: nothing is touched.
+refused() {
+    local what=$1 how=$2 code=$3 text=$4
+    shift 4
+    expect "$what" "$code" "$text" gpu "$how" --state-dir S "$@"
+    check "$what: step 8 stays" newest_is 8
+}
+refused "an old driver" 'version=11080' 17 'the NVIDIA driver is for CUDA 11.8; expected 12.0 or later'
+refused "no device" 'devices=0' 17 'shows no device; CUDA_VISIBLE_DEVICES may hide those there are'
+refused "code for another GPU" 'major=8' 5 "has no code for a GPU of compute capability 8.0; it has cuda:sm_90a"
+refused "too little memory" 'free=400' 15 \
+    "'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\): [0-9]+ bytes of device memory are needed; 400 of [0-9]+ are free on Fake A"
+refused "no memory" 'fail=cuMemAllocAsync at=1 code=2' 15 'cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY \(2\): '
+DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
+refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
+expect "no driver" 17 'there is no NVIDIA driver here: .*libcuda.so.1' \
+    env LD_LIBRARY_PATH=none "$RUN" toy.tsb --device cuda --data x=x.bin --steps 9 --state-dir S
+check "no driver: step 8 stays" newest_is 8
+
+# By UUID, or its beginning.
+DEVICE=cuda:GPU-1011 expect "the second one" 0 "^state $whole step 8 " gpu '' --state-dir second
+
+# The CPU only where `auto` is asked for, which says so.
+expect "auto takes the GPU" 0 'notice: cuda:sm_90a: for compute capability 9.0' \
+    env LD_LIBRARY_PATH=fake "$RUN" toy.tsb --device auto --data x=x.bin --steps 1
+expect "auto takes the CPU" 0 'no GPU: the NVIDIA driver shows no device' \
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
+expect "a GPU is asked for" 17 'the NVIDIA driver shows no device' \
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" "$BUNDLE" --device cuda "${DATA[@]}" --steps 1
+
+finish
