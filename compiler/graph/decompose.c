@@ -112,18 +112,19 @@ static bool touches_small(MlirOperation op) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static bool is_settled(MlirOperation op) {
+static bool is_settled(MlirOperation op, bool is_native) {
     tsr_graph_op id = tsr_graph_op_of(op);
     size_t operands = tsr_op_operand_count(op);
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
     if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
         return tsr_attention_is_kept(op);
-    if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT) return tsr_conv_is_kept(op);
+    if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT)
+        return tsr_conv_is_kept(op, is_native);
     return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;
 }
 
 /* What an op becomes may need lowering itself: again until nothing changes. */
-static bool lower_block(MlirBlock block) {
+static bool lower_block(MlirBlock block, bool is_native) {
     bool done = true, changed = true;
     while (changed && done) {
         MlirOperation before = {NULL}; /* that stays */
@@ -131,7 +132,7 @@ static bool lower_block(MlirBlock block) {
         TSR_FOR_EACH_OP(op, block) {
             MlirOperation behind = mlirOperationGetNextInBlock(op);
             MlirAttribute group = tsr_op_attr(op, TSR_PLANNED_GROUP);
-            if (is_settled(op)) {
+            if (is_settled(op, is_native)) {
                 before = op;
                 continue;
             }
@@ -155,7 +156,7 @@ bool tsr_pass_decompose(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
         MlirBlock block = tsr_op_body(func);
-        done = lower_block(block) && done;
+        done = lower_block(block, is_native) && done;
         if (!done) continue;
         TSR_FOR_EACH_OP(op, block) {
             tsr_graph_op id = tsr_graph_op_of(op);

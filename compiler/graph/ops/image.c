@@ -155,7 +155,7 @@ bool tsr_gradient_conv2d_grad_filter(tsr_gradient *of) {
 }
 
 /* One tap, no stride, no padding: a product of places by channels with the filter. */
-bool tsr_conv_is_kept(MlirOperation op) {
+bool tsr_conv_is_kept(MlirOperation op, bool is_native) {
     bool forward = tsr_graph_op_of(op) == TSR_GRAPH_CONV2D;
     tsr_type filter = tsr_type_of(tsr_op_operand(op, forward ? 1 : 0));
     int64_t strides[2] = {1, 1}, padding[4] = {0}, groups = 1;
@@ -163,6 +163,7 @@ bool tsr_conv_is_kept(MlirOperation op) {
     tsr_op_i64s(op, "strides", 2, strides, &counts[0]);
     tsr_op_i64s(op, "padding", 4, padding, &counts[1]);
     tsr_op_i64(op, "groups", &groups);
+    if (!is_native && tsr_dtype_size(filter.dtype) < sizeof(float)) return true;
     return filter.shape.dims[0] != 1 || filter.shape.dims[1] != 1 || strides[0] != 1 ||
            strides[1] != 1 || padding[0] || padding[1] || padding[2] || padding[3] || groups != 1;
 }

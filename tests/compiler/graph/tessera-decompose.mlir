@@ -83,3 +83,12 @@ func.func @pointwise(%x: tensor<2x5x4x8xf32>, %f: tensor<1x1x8x6xf32>) -> (tenso
   %p = tessera.conv2d %x, %f {strides = [1, 1], padding = [1, 1, 0, 0], dilation = [1, 1]} : tensor<2x5x4x8xf32>, tensor<1x1x8x6xf32> -> tensor<2x7x4x6xf32>
   return %y, %d, %s, %p : tensor<2x5x4x6xf32>, tensor<2x5x4x8xf32>, tensor<2x3x2x6xf32>, tensor<2x7x4x6xf32>
 }
+
+// Of bf16 it stays, unless matrix units may take it.
+// CHECK-LABEL: func.func @pointwise_small
+func.func @pointwise_small(%x: tensor<2x5x4x8xbf16>, %f: tensor<1x1x8x6xbf16>) -> tensor<2x5x4x6xbf16> {
+  // CHECK-NEXT: %[[Y:.*]] = tessera.conv2d
+  // CHECK-NEXT: return %[[Y]]
+  %y = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<2x5x4x8xbf16>, tensor<1x1x8x6xbf16> -> tensor<2x5x4x6xbf16>
+  return %y : tensor<2x5x4x6xbf16>
+}
