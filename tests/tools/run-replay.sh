@@ -74,6 +74,16 @@ expect "an epoch and more" 0 'step 30' several --steps 30 --record long.log
 expect "a pixel of the data" 13 "step [0-9]+, tensor 'batch images', element [0-9]+: recorded 0, replayed 16$" "$RUN" ranks.tsb --quiet \
     --data images=pixel.npy --data "labels=$DIGITS/train-labels.npy" --replay other.log --ranks 2
 
+# Ranks that hold a part of the state each.
+sed -e 's/^module @digits {/module @digits attributes {tessera.mesh = {data = 8}} {/' \
+    -e 's/weight_decay = 3.0e-1>}/weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">}/' \
+    "$DIGITS/digits.mlir" >spread.mlir
+check "a state in parts" "$AOT" build spread.mlir -o ranks.tsb
+expect "parts, one rank" 0 'step 6' several --steps 6 --record parts.log
+expect "parts, three ranks" 0 'step 6' several --steps 6 --record three.log --ranks 3
+check "equal logs of parts" cmp parts.log three.log
+expect "parts, replayed by four" 0 'matches: 6' several --replay parts.log --ranks 4
+
 # A record that begins at a resumed generation.
 expect "first part" 0 '' train --steps 40 --state-dir S --seed 3
 expect "recorded second part" 0 '' train --steps 60 --state-dir S --record second.log
