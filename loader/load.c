@@ -108,6 +108,7 @@ static tsr_result allocate(tsr_ctx *ctx, tsr_model *model) {
     model->numerics = tsr_match_numerics(tsr_bundle_get_target_name(model->bundle, model->target),
                                          model->config.numerics, &model->arena);
     if (!model->numerics) FAIL(ctx, TSR_MEMORY, "no memory for the name of the numerics");
+    model->resident_before = tsr_memory_get_resident();
     TRY(ctx, tsr_executor_create(ctx, &model->config, &model->program, model->device,
                                  model->transport, &model->executor));
     return collect_state(ctx, model);

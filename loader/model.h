@@ -28,6 +28,7 @@ struct tsr_model {
     tsr_tensor *state;        /* in the arena; views of the executor's memory, sorted by name */
     size_t state_count;
     uint32_t *state_parts;       /* of each, see tsr_spread; in the arena */
+    uint64_t resident_before;    /* memory in use before the plan's was allocated */
     bool filled;                 /* the state holds values */
     bool ignore_memory_plan;     /* as opened */
     tsr_weights_folders folders; /* as opened, and the bundle's own; in the arena */

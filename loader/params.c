@@ -173,6 +173,27 @@ done:
     return result;
 }
 
+/* What ranks hold in parts is gathered. */
+static tsr_result collect_params(tsr_ctx *ctx, const tsr_model *model, tsr_arena *arena,
+                                 tsr_tensor *params, size_t *out_count) {
+    tsr_held held = tsr_model_get_held(model);
+    size_t count = 0;
+    for (size_t i = 0; i < held.count; i++) {
+        uint64_t size = 0;
+        if (tsr_config_find_tensor(&model->config, held.tensors[i].name)->role != TSR_ROLE_PARAM)
+            continue;
+        tsr_tensor *param = &params[count++];
+        *param = held.tensors[i];
+        if (!tsr_held_is_spread(&held, i)) continue;
+        bool fits = tsr_shape_size(&param->shape, param->dtype, &size);
+        param->data = fits ? tsr_arena_alloc(arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES) : NULL;
+        if (!param->data) FAIL(ctx, TSR_MEMORY, "no memory for tensor '%s'", param->name);
+        TRY(ctx, tsr_held_gather(ctx, &held, i, param->data));
+    }
+    *out_count = count;
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path) {
     tsr_arena arena = {0};
     size_t count = 0;
@@ -180,12 +201,9 @@ tsr_result tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const c
     TRY(ctx, tsr_executor_fetch(ctx, model->executor));
     tsr_tensor *params = TSR_NEW(&arena, tsr_tensor, model->state_count + 1);
     if (!params) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", model->state_count);
-    for (size_t i = 0; i < model->state_count; i++) {
-        const tsr_config_tensor *tensor =
-            tsr_config_find_tensor(&model->config, model->state[i].name);
-        if (tensor->role == TSR_ROLE_PARAM) params[count++] = model->state[i];
-    }
-    tsr_result result = tsr_safetensors_write(ctx, path, params, count, NULL);
+    tsr_result result = collect_params(ctx, model, &arena, params, &count);
+    bool writes = !model->transport || model->transport->rank == 0;
+    if (!result.code && writes) result = tsr_safetensors_write(ctx, path, params, count, NULL);
     tsr_arena_finish(&arena);
     return result;
 }

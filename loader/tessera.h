@@ -173,7 +173,8 @@ TSR_API TSR_RESULT tsr_model_adopt(tsr_ctx *ctx, tsr_model *model, const tsr_ado
 /* Every parameter from a safetensors file, which may hold others too; names, dtypes and shapes must
  * match (TSR_MISMATCH with both values; nothing is changed then). */
 TSR_API TSR_RESULT tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *path);
-/* Every parameter to a safetensors file, whole or not at all. */
+/* Every parameter to a safetensors file, whole or not at all. Of several ranks all call it, and the
+ * first one writes. */
 TSR_API TSR_RESULT tsr_model_export_params(tsr_ctx *ctx, const tsr_model *model, const char *path);
 
 /* ---- calls ---- */

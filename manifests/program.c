@@ -223,7 +223,8 @@ static TSR_RESULT check_buffer(const place *p, const tsr_program_buffer *buffer)
                (buffer->space >= TSR_SPACE_LEAF && buffer->space <= TSR_SPACE_PART),
            "space: expected 1 ... %d or %d ... %d, got %u", TSR_SPACE_PREPARED, TSR_SPACE_LEAF,
            TSR_SPACE_PART, (unsigned)buffer->space);
-    EXPECT(p, buffer->space <= TSR_SPACE_PREPARED || has_leaves(p),
+    bool part = buffer->space == TSR_SPACE_PART && p->config->virtual_ranks > 1;
+    EXPECT(p, buffer->space <= TSR_SPACE_PREPARED || has_leaves(p) || part,
            "space: expected one of an entry without leaves, got %u", (unsigned)buffer->space);
     if (buffer->space == TSR_SPACE_PREPARED) return check_prepared(p, buffer);
     if (buffer->space < TSR_SPACE_WORKSPACE || buffer->space == TSR_SPACE_PART)
@@ -477,9 +478,11 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
         return check_gather(p, entry->buffers, command);
     case TSR_OP_COLLECTIVE: /* the rest is in program_collectives.c */
         EXPECT(p, left == 0, "collective: expected outside of loops over leaves, got it in one");
-        EXPECT(p, has_leaves(p), "collective: expected an entry with leaves, got one without");
         EXPECT(p, command->argument_count == 2, "collective: expected 2 arguments, got %u",
                command->argument_count);
+        bool part = entry->buffers[command->arguments[1]].space == TSR_SPACE_PART;
+        EXPECT(p, has_leaves(p) || part,
+               "collective: expected an entry with leaves, got one without");
         return check_written(p, &entry->buffers[command->arguments[0]], 0);
     default:
         EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,

@@ -134,16 +134,21 @@ static void share(const tsr_collective *c, const tsr_leaves *leaves, size_t unit
     }
 }
 
+static tsr_reduce_options reduction_of(const tsr_collective *c, const tsr_leaves *leaves,
+                                       uint64_t sums_bytes, const shares *s) {
+    return (tsr_reduce_options){.reduction = c->reduction,
+                                .leaf_count = leaves->total,
+                                .first_leaf = s->first_leaf,
+                                .rows = c->from,
+                                .stride_bytes = sums_bytes,
+                                .count = c->count};
+}
+
 static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
                          const tsr_leaves *leaves, uint64_t sums_bytes) {
     shares s;
     share(c, leaves, 1, &s);
-    const tsr_reduce_options options = {.reduction = c->reduction,
-                                        .leaf_count = leaves->total,
-                                        .first_leaf = s.first_leaf,
-                                        .rows = c->from,
-                                        .stride_bytes = sums_bytes,
-                                        .count = c->count};
+    const tsr_reduce_options options = reduction_of(c, leaves, sums_bytes, &s);
     if (c->kind == TSR_COLLECTIVE_ALL_REDUCE)
         return tsr_all_reduce(ctx, transport, &options, c->from);
     return tsr_reduce_scatter(ctx, transport, &options, s.first,
@@ -203,4 +208,29 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
     }
     TSR_ASSERT(!"a decoded program has no other collective");
     return TSR_SUCCESS;
+}
+
+uint64_t tsr_collective_plan(const tsr_collective *c, const tsr_transport *transport,
+                             const tsr_leaves *leaves) {
+    shares s;
+    bool reduces = c->kind == TSR_COLLECTIVE_ALL_REDUCE || c->kind == TSR_COLLECTIVE_REDUCE_SCATTER;
+    share(c, leaves, reduces ? 1 : c->element_bytes, &s);
+    const tsr_reduce_options options = reduction_of(c, leaves, 0, &s);
+    uint64_t others = leaves->rank_count - 1, other_leaves = leaves->total - leaves->count;
+    switch (c->kind) {
+    case TSR_COLLECTIVE_ALL_REDUCE:
+        return tsr_all_reduce_plan(transport, &options);
+    case TSR_COLLECTIVE_REDUCE_SCATTER:
+        return tsr_reduce_scatter_plan(transport, &options, s.first);
+    case TSR_COLLECTIVE_BROADCAST:
+        return leaves->rank == 0 ? others * c->count * c->element_bytes : 0;
+    case TSR_COLLECTIVE_ALL_GATHER:
+        return tsr_all_gather_plan(transport, s.first);
+    case TSR_COLLECTIVE_ALL_TO_ALL:
+        return leaves->count * other_leaves * c->part * c->element_bytes;
+    case TSR_COLLECTIVE_SLICE:
+        return 0;
+    }
+    TSR_ASSERT(!"a decoded program has no other collective");
+    return 0;
 }

@@ -28,4 +28,8 @@ TSR_RESULT tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
                                    tsr_transport *transport, const tsr_leaves *leaves,
                                    uint64_t sums_bytes);
 
+/* What this rank sends with it. */
+uint64_t tsr_collective_plan(const tsr_collective *collective, const tsr_transport *transport,
+                             const tsr_leaves *leaves);
+
 #endif

@@ -53,6 +53,7 @@ typedef struct bound_entry {
     prepared **prepared; /* what its commands read */
     uint32_t prepared_count;
     bool *changes;  /* tensors; NULL: none */
+    bool exchanges; /* loops over leaves, or collectives */
     bool *deferred; /* buffers of sums that a collective takes */
     uint64_t workspace_offset;
 } bound_entry;
@@ -89,13 +90,6 @@ static void *take_bytes(char **at, uint64_t size_bytes) {
     TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
     *at += rounded;
     return memory;
-}
-
-static void *take(char **at, tsr_dtype dtype, const tsr_shape *shape) {
-    uint64_t size = 0;
-    bool fits = tsr_shape_size(shape, dtype, &size);
-    TSR_ASSERT(fits);
-    return take_bytes(at, size);
 }
 
 static void *find_part(const tsr_executor *executor, uint32_t leaf, uint32_t tensor) {
@@ -272,26 +266,15 @@ static part *add_part(bound_entry *bound, const char *name, uint32_t region) {
 }
 
 typedef struct place {
-    const tsr_executor *executor;
+    tsr_executor *executor;
     size_t entry;
 } place;
 static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *buffer) {
     return find_buffer(((place *)user)->executor, ((place *)user)->entry, leaf, buffer);
 }
 
-/* Parts of tensors that a loop writes. */
-static bool note_changes_of(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end) {
-    const tsr_program_entry *of = &executor->program->entries[entry];
-    bool noted = true;
-    for (uint32_t i = begin; i < end; i++) {
-        const tsr_program_command *command = &of->commands[i];
-        for (uint32_t k = command->written_from; k < command->argument_count; k++) {
-            const tsr_program_buffer *buffer = &of->buffers[command->arguments[k]];
-            if (command->opcode != TSR_OP_LAUNCH || buffer->space != TSR_SPACE_PART) continue;
-            noted = noted && note_change(executor, entry, buffer);
-        }
-    }
-    return noted;
+static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
+    return note_change(((place *)user)->executor, ((place *)user)->entry, buffer);
 }
 
 /* Of commands [begin, end), a part of its own: a loop or a collective. */
@@ -311,11 +294,11 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
                                     .deferred = bound->deferred,
                                     .tensors = executor->tensors,
                                     .find = find_for_loop,
+                                    .note_change = note_for_loop,
                                     .user = &p};
     if (command->opcode != TSR_OP_COLLECTIVE) {
         at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
-        return at->loop && tsr_loop_bind(&source, begin, end, at->loop) &&
-               note_changes_of(executor, entry, begin, end);
+        return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
     }
     const tsr_program_buffer *to = &of->buffers[command->arguments[0]];
     at->collective = TSR_NEW(&executor->arena, tsr_collective, 1);
@@ -380,6 +363,7 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
         count += device_count(command);
         loops += command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE;
     }
+    bound->exchanges = loops > 0;
     if (tsr_program_is_handler(executor->program, (uint32_t)entry))
         bound->workspace_offset = executor->handler_offset;
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
@@ -390,15 +374,14 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
         !bound->deferred || !bind_inputs(executor, entry, at))
         return false;
-    for (uint32_t i = 0; i < source->command_count; i++)
-        if (source->commands[i].opcode == TSR_OP_COLLECTIVE &&
-            source->commands[i].kernel != TSR_COLLECTIVE_SLICE)
-            bound->deferred[source->commands[i].arguments[1]] = true;
+    tsr_plan_find_deferred(source, bound->deferred);
     const char *outputs = *at;
     bound->outputs = TSR_NEW(&executor->arena, void *, config->output_count + 1);
     if (!bound->outputs) return false;
     for (size_t i = 0; i < config->output_count; i++)
-        bound->outputs[i] = take(at, config->outputs[i].dtype, &config->outputs[i].shape);
+        bound->outputs[i] = take_bytes(
+            at, tsr_program_buffer_size(&(tsr_program_buffer){.dtype = config->outputs[i].dtype,
+                                                              .shape = config->outputs[i].shape}));
     if (!bind_commands(executor, entry)) return false;
     bind_transfers(bound, range_of(executor, inputs, outputs), range_of(executor, outputs, *at));
     return true;
@@ -432,7 +415,7 @@ static bool bind_all(tsr_executor *executor, const tsr_memory_plan *plan) {
     at += plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))
-        executor->prepared[made->index].memory = take(&at, made->dtype, &made->shape);
+        executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
     executor->leaf_bytes = plan->leaf_bytes;
     executor->sums_bytes = plan->sum_bytes;
     executor->of_leaves = at;
@@ -555,6 +538,23 @@ void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t
     TSR_ASSERT(entry < executor->config->entry_count &&
                output < executor->config->entries[entry].output_count);
     return executor->entries[entry].outputs[output];
+}
+
+bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry) {
+    return executor->entries[entry].exchanges && executor->leaves.rank_count > 1;
+}
+
+uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry) {
+    const bound_entry *bound = &executor->entries[entry];
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < bound->part_count && executor->leaves.rank_count > 1; i++) {
+        const part *at = &bound->parts[i];
+        if (at->loop)
+            bytes += tsr_loop_plan_exchange(at->loop, executor->transport, &executor->leaves);
+        if (at->collective)
+            bytes += tsr_collective_plan(at->collective, executor->transport, &executor->leaves);
+    }
+    return bytes;
 }
 
 const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *e) { return &e->leaves; }

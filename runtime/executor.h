@@ -47,6 +47,11 @@ uint64_t tsr_executor_get_parts(const tsr_executor *executor, size_t tensor);
 void *tsr_executor_get_input(const tsr_executor *executor, size_t entry, size_t input);
 void *tsr_executor_get_output(const tsr_executor *executor, size_t entry, size_t output);
 
+/* Does a run of the entry exchange with other ranks, so that all of them have to run it? */
+bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry);
+/* Bytes that a run of the entry sends to other ranks. */
+uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry);
+
 /* What this rank runs. */
 const tsr_leaves *tsr_executor_get_leaves(const tsr_executor *executor);
 /* Rows that one leaf gets of a data input; all of them where the entry has no leaves. */

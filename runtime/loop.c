@@ -51,8 +51,9 @@ static bool add_launch(list_maker *m, const tsr_program_command *command) {
     for (uint32_t i = 0; i < command->argument_count; i++) {
         const tsr_program_buffer *buffer = buffer_of(m, command, i);
         buffers[i] = to_device(m, argument_of(m, command, i));
-        if (i >= command->written_from && buffer->space == TSR_SPACE_PART)
-            guarded[guarded_count++] = m->of->tensors[buffer->index];
+        if (i < command->written_from || buffer->space != TSR_SPACE_PART) continue;
+        if (!m->of->note_change(m->of->user, buffer)) return false;
+        guarded[guarded_count++] = m->of->tensors[buffer->index];
     }
     add_command(m, (tsr_device_command){.kernel = command->kernel,
                                         .buffer_count = command->argument_count,
@@ -198,22 +199,45 @@ bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
     return true;
 }
 
+/* What each rank has of it. */
+typedef struct division {
+    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1]; /* of a gather */
+} division;
+
+static tsr_reduce_options divide(const exchange *e, const tsr_leaves *leaves, uint64_t sums_bytes,
+                                 division *out) {
+    for (uint32_t r = 0; r <= leaves->rank_count; r++) {
+        out->first_leaf[r] = tsr_leaves_first(leaves, r);
+        out->first_byte[r] = out->first_leaf[r] * e->count;
+    }
+    return (tsr_reduce_options){.reduction = e->reduction,
+                                .leaf_count = leaves->total,
+                                .first_leaf = out->first_leaf,
+                                .rows = e->bytes,
+                                .stride_bytes = sums_bytes,
+                                .count = e->count};
+}
+
 static tsr_result run_exchange(tsr_ctx *ctx, const exchange *e, tsr_transport *transport,
                                const tsr_leaves *leaves, uint64_t sums_bytes) {
-    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    for (uint32_t r = 0; r <= leaves->rank_count; r++) {
-        first_leaf[r] = tsr_leaves_first(leaves, r);
-        first_byte[r] = first_leaf[r] * e->count;
-    }
-    if (!e->sums) return tsr_all_gather(ctx, transport, e->bytes, first_byte);
-    const tsr_reduce_options options = {.reduction = e->reduction,
-                                        .leaf_count = leaves->total,
-                                        .first_leaf = first_leaf,
-                                        .rows = e->bytes,
-                                        .stride_bytes = sums_bytes,
-                                        .count = e->count};
+    division parts;
+    const tsr_reduce_options options = divide(e, leaves, sums_bytes, &parts);
+    if (!e->sums) return tsr_all_gather(ctx, transport, e->bytes, parts.first_byte);
     return tsr_all_reduce(ctx, transport, &options, e->bytes);
+}
+
+uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *transport,
+                                const tsr_leaves *leaves) {
+    uint64_t bytes = 0;
+    division parts;
+    for (uint32_t i = 0; leaves->rank_count > 1 && i < loop->exchange_count; i++) {
+        const exchange *e = &loop->exchanges[i];
+        const tsr_reduce_options options = divide(e, leaves, 0, &parts);
+        bytes += e->sums ? tsr_all_reduce_plan(transport, &options)
+                         : tsr_all_gather_plan(transport, parts.first_byte);
+    }
+    return bytes;
 }
 
 tsr_result tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *transport,

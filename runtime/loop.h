@@ -44,6 +44,8 @@ typedef struct tsr_loop_source {
     void *const *tensors;            /* by index, the host's memory */
     /* The host's memory of a buffer, of leaf `leaf` of this rank. */
     void *(*find)(void *user, uint32_t leaf, const tsr_program_buffer *buffer);
+    /* A part of a tensor is written; false without memory. */
+    bool (*note_change)(void *user, const tsr_program_buffer *buffer);
     void *user;
 } tsr_loop_source;
 
@@ -55,5 +57,9 @@ TSR_RESULT tsr_loop_exchange(tsr_ctx *ctx, const tsr_loop *loop, tsr_transport *
 /* Of each result, then; with it in the host's memory. */
 TSR_RESULT tsr_loop_tell(tsr_ctx *ctx, const tsr_loop *loop, tsr_device *device,
                          const tsr_device_memory *memory, const tsr_loop_observer *observer);
+
+/* What this rank sends with it. */
+uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *transport,
+                                const tsr_leaves *leaves);
 
 #endif

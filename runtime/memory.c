@@ -98,6 +98,15 @@ uint64_t tsr_memory_get_available(void) {
     return least;
 }
 
+uint64_t tsr_memory_get_resident(void) {
+    unsigned long long resident = 0, shared = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file) return 0;
+    bool found = fscanf(file, "%*u %llu %llu", &resident, &shared) == 2 && resident >= shared;
+    fclose(file);
+    return found ? (uint64_t)(resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 tsr_result tsr_memory_check(tsr_ctx *ctx, const char *what, uint64_t planned_bytes) {
     uint64_t available = tsr_memory_get_available();
     if (planned_bytes > available)

@@ -21,6 +21,9 @@ typedef struct tsr_memory_plan {
  * is known. */
 uint64_t tsr_memory_get_available(void);
 
+/* Memory of its own that this process has in use: resident, and no file's. 0: unknown. */
+uint64_t tsr_memory_get_resident(void);
+
 /* TSR_MEMORY with both values when `planned_bytes` is more than that. `what` begins the message. */
 TSR_RESULT tsr_memory_check(tsr_ctx *ctx, const char *what, uint64_t planned_bytes);
 

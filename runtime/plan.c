@@ -42,6 +42,13 @@ bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, ts
     return !__builtin_mul_overflow(tsr_program_part_bytes(config, tensor), parts, out_size);
 }
 
+void tsr_plan_find_deferred(const tsr_program_entry *entry, bool *out_deferred) {
+    for (uint32_t i = 0; i < entry->command_count; i++)
+        if (entry->commands[i].opcode == TSR_OP_COLLECTIVE &&
+            entry->commands[i].kernel != TSR_COLLECTIVE_SLICE)
+            out_deferred[entry->commands[i].arguments[1]] = true;
+}
+
 static TSR_RESULT add_tensors(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                               const tsr_leaves *leaves, uint64_t *total, bool *out_fits) {
     tsr_holding *holdings = calloc(config->tensor_count + 1, sizeof *holdings);

@@ -19,6 +19,8 @@ bool tsr_plan_input_size(const tsr_config *config, const tsr_config_entry *entry
 /* What a rank holds of a tensor; false beyond 2^63 bytes. */
 bool tsr_plan_tensor_size(const tsr_config *config, const tsr_leaves *leaves, tsr_holding holding,
                           size_t tensor, uint64_t *out_size);
+/* Buffers of sums that a collective takes; out_deferred has a place for each buffer, false. */
+void tsr_plan_find_deferred(const tsr_program_entry *entry, bool *out_deferred);
 /* Those of this rank; transport: NULL for one rank alone. */
 TSR_RESULT tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_transport *transport,
                            tsr_leaves *out_leaves);

@@ -25,6 +25,12 @@ typedef struct tsr_eval_report {
     size_t count;
 } tsr_eval_report;
 
+/* Of one rank of several, when the last step is done. */
+typedef struct tsr_rank_use {
+    uint64_t planned_bytes, resident_bytes;  /* memory: of the plan; taken since before it was */
+    uint64_t planned_sent_bytes, sent_bytes; /* to other ranks by a step: of the plan; the last */
+} tsr_rank_use;
+
 /* Any may be NULL. Called on the training thread, between steps. */
 typedef struct tsr_train_callbacks {
     void *user; /* borrowed */
@@ -32,6 +38,8 @@ typedef struct tsr_train_callbacks {
     void (*eval)(void *user, const tsr_eval_report *report);
     /* Once each, after the commit of saves->last_committed. */
     void (*saved)(void *user, const tsr_save_status *saves);
+    /* Of several ranks, on the first one; `uses` by rank, borrowed for the call. */
+    void (*ranks)(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
 } tsr_train_callbacks;
 
 typedef struct tsr_train_summary {

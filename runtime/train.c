@@ -17,8 +17,9 @@ typedef struct run {
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* by ranks */
     uint64_t saves_reported;
-    bool whole;    /* the state is that of summary->position */
-    bool together; /* all ranks end here, with whole states of the same step */
+    bool whole;          /* the state is that of summary->position */
+    bool together;       /* all ranks end here, with whole states of the same step */
+    uint64_t sent_bytes; /* by the last step */
     double began;
     double waited; /* before the last save: for the one before it */
 } run;
@@ -208,10 +209,17 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
     double means[TSR_CONFIG_PORTS_MAX];
     uint64_t step = self->summary->position.step;
     if (!job->eval_data) return TSR_SUCCESS;
-    if (!is_first(self)) return wait_for_first(ctx, self, "evaluation", TSR_SUCCESS);
+    bool together = tsr_executor_exchanges(job->executor, job->eval_entry);
+    if (!is_first(self) && !together) return wait_for_first(ctx, self, "evaluation", TSR_SUCCESS);
+    uint64_t deadline_ns = job->transport ? job->transport->deadline_ns : 0;
+    if (together) {
+        say_region(self, "evaluation");
+        job->transport->deadline_ns = 0;
+    }
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     tsr_result result =
         tsr_evaluate(ctx, job->config, job->executor, job->eval_entry, job->eval_data, means);
+    if (together) job->transport->deadline_ns = deadline_ns;
     if (result.code)
         result = tsr_error_prefix(ctx, result, "evaluation at step %llu", (unsigned long long)step);
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "evaluation", began_ns);
@@ -221,7 +229,7 @@ static tsr_result evaluate(tsr_ctx *ctx, run *self) {
                               .names = self->eval_names,
                               .means = means,
                               .count = job->config->entries[job->eval_entry].output_count};
-    if (job->callbacks.eval) job->callbacks.eval(job->callbacks.user, &report);
+    if (job->callbacks.eval && is_first(self)) job->callbacks.eval(job->callbacks.user, &report);
     return TSR_SUCCESS;
 }
 
@@ -311,7 +319,9 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     uint64_t step = self->summary->position.step + 1;
     if (job->evidence) TRY(ctx, tsr_evidence_take_batch(ctx, job->evidence));
     self->whole = false;
+    uint64_t sent_before = job->transport ? job->transport->sent_bytes : 0;
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, step);
+    if (job->transport) self->sent_bytes = job->transport->sent_bytes - sent_before;
     if (result.code) return explain(ctx, self, result);
     return check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
 }
@@ -426,6 +436,27 @@ static void begin(run *self) {
     self->began = tsr_clock_seconds();
 }
 
+/* The first rank tells what each of them used. */
+static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
+    const tsr_train_job *job = self->job;
+    tsr_transport *t = job->transport;
+    tsr_rank_use uses[TSR_TRANSPORT_RANKS_MAX];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    uint64_t resident = tsr_memory_get_resident();
+    if (!t || self->summary->position.step == job->position.step) return TSR_SUCCESS;
+    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r * sizeof uses[0];
+    uses[t->rank] = (tsr_rank_use){
+        .planned_bytes = job->planned_bytes,
+        .resident_bytes = resident > job->resident_before ? resident - job->resident_before : 0,
+        .planned_sent_bytes = tsr_executor_plan_exchange(job->executor, job->entry),
+        .sent_bytes = self->sent_bytes};
+    TRY(ctx, tsr_all_gather(ctx, t, uses, first_byte));
+    if (job->callbacks.ranks)
+        job->callbacks.ranks(job->callbacks.user, self->summary->position.step, uses,
+                             t->rank_count);
+    return TSR_SUCCESS;
+}
+
 /* A tensor of the state is about to be overwritten. */
 static void finish_copy(void *user, const void *tensor) { tsr_store_wait_copied(user, tensor); }
 
@@ -447,6 +478,7 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
     out_summary->seconds = tsr_clock_seconds() - self.began;
     if (!result.code) result = tsr_executor_fetch(ctx, job->executor);
     tsr_held held = held_of(job);
+    if (!result.code) result = tell_uses(ctx, &self);
     if (!result.code) result = tsr_held_hash(ctx, &held, &out_summary->state_hash);
     if (!result.code && job->transport)
         result = tsr_agree(ctx, job->transport, "states at the end", &out_summary->state_hash,

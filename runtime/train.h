@@ -20,7 +20,8 @@ enum { TSR_SAVES_FAILED_MAX = 3 }; /* in a row; then the run stops with TSR_SAVE
 typedef struct tsr_train_job {
     const tsr_config *config;
     tsr_executor *executor;
-    tsr_transport *transport; /* NULL: one rank. All save; rank 0 records and evaluates */
+    tsr_transport *transport; /* NULL: one rank. All save; rank 0 records, and evaluates where
+                              that needs no exchange */
     size_t entry;
     tsr_dataset *data;      /* bound to the entry's data inputs, in their order */
     tsr_dataset *eval_data; /* bound to those of eval_entry, or NULL: nothing is evaluated */
@@ -40,8 +41,9 @@ typedef struct tsr_train_job {
                               or replay looks at it; NULL: none is, or it is whole. On all ranks */
     const tsr_tensor *tracked; /* what a replay compares: evidence, the state, the outputs */
     size_t tracked_count;
-    tsr_position position; /* where to go on */
-    uint64_t last_step;    /* absolute */
+    uint64_t planned_bytes, resident_before; /* see tsr_rank_use; before the plan was kept to */
+    tsr_position position;                   /* where to go on */
+    uint64_t last_step;                      /* absolute */
     tsr_train_callbacks callbacks;
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, save, return; may be NULL */
 } tsr_train_job;

@@ -336,7 +336,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .replay = a->replay,
         .params = a->params,
         .adopt = {a->adopt, renames, a->renames.count},
-        .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved},
+        .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved, tsr_report_ranks},
         .begun = is_first(a) ? tsr_report_begun : NULL,
         .stop = &stop_requested};
     tsr_state_log log = {.fd = -1};
@@ -506,7 +506,7 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
                 tsr_model_get_choice(model), tsr_model_get_thread_count(model),
                 (double)tsr_model_get_memory_plan(model).total_bytes / (1 << 20));
     TRY_GOTO(ctx, result, run_chosen(ctx, a, model, report));
-    if (a->export_params && is_first(a))
+    if (a->export_params)
         TRY_GOTO(ctx, result, tsr_model_export_params(ctx, model, a->export_params));
 done:
     return close_traced(ctx, a, model, result);

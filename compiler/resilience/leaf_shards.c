@@ -11,10 +11,14 @@
  *   all_gather of what the steps make    leaf_all_gather
  *   assemble                             leaf_assemble
  *   all_gather of slices (zero3)         leaf_all_gather (leaf_part %t)
+ *
+ * Entries that do not train gather such a parameter, too, so that no rank holds it whole.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
+
+#include <string.h>
 
 enum { OPERANDS_MAX = 8 };
 
@@ -141,6 +145,68 @@ static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t leav
     return (MlirOperation){NULL};
 }
 
+/* ---- other entries ---- */
+
+/* Is the tensor's next value made of parts, where the entry trains? */
+static bool lies_in_parts(MlirOperation func, const char *name) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
+        if (target && strcmp(target, name) == 0)
+            return tsr_op_is(owner_of(op, 0), "tessera_sr.leaf_assemble");
+    }
+    return false;
+}
+
+static MlirValue find_part(MlirOperation func, const char *name) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (!tsr_op_is(op, "tessera_sr.leaf_part")) continue;
+        MlirOperation source = owner_of(op, 0);
+        const char *of = mlirOperationIsNull(source) ? NULL : tsr_op_string(source, "name");
+        if (of && strcmp(of, name) == 0) return tsr_op_result(op, 0);
+    }
+    return (MlirValue){NULL};
+}
+
+/* Reads of the tensor in `func` are of what is gathered there. */
+static void gather_in(MlirOperation func, const char *name, MlirType part) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        const char *of = tsr_graph_op_of(op) == TSR_GRAPH_PARAM ? tsr_op_string(op, "name") : NULL;
+        if (!of || strcmp(of, name) != 0) continue;
+        tsr_builder b = tsr_builder_before(mlirOperationGetNextInBlock(op));
+        MlirValue whole = tsr_op_result(op, 0);
+        MlirValue own = tsr_build_value(&b, "tessera_sr.leaf_part", &whole, 1, part, NULL);
+        MlirValue all = tsr_build_value(&b, "tessera_sr.leaf_all_gather", &own, 1,
+                                        mlirValueGetType(whole), NULL);
+        MlirOperation except = tsr_value_owner(own);
+        mlirValueReplaceAllUsesExcept(whole, all, 1, &except);
+    }
+}
+
+static bool is_assigned(MlirOperation func) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+        if (tsr_op_is(op, "tessera.assign")) return true;
+    }
+    return false;
+}
+
+/* Where one entry alone writes tensors, others gather the parameters that lie in parts (zero3). */
+static void gather_elsewhere(MlirModule module, MlirOperation trains) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        bool other = tsr_op_is(func, "func.func") && !mlirOperationEqual(func, trains);
+        if (other && tsr_op_has_body(func) && is_assigned(func)) return;
+    }
+    TSR_FOR_EACH_OP(op, tsr_op_body(trains)) {
+        const char *name =
+            tsr_graph_op_of(op) == TSR_GRAPH_PARAM ? tsr_op_string(op, "name") : NULL;
+        if (!name || !lies_in_parts(trains, name)) continue;
+        MlirType part = mlirValueGetType(find_part(trains, name));
+        TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+            bool other = tsr_op_is(func, "func.func") && !mlirOperationEqual(func, trains);
+            if (other && tsr_op_has_body(func)) gather_in(func, name, part);
+        }
+    }
+}
+
 bool tsr_pass_leaf_shards(MlirModule module) {
     uint64_t leaves = 1;
     if (!tsr_sr_find_virtual_ranks(module, &leaves)) return false;
@@ -156,6 +222,7 @@ bool tsr_pass_leaf_shards(MlirModule module) {
             else
                 fold_gather(op);
         }
+        gather_elsewhere(module, func);
     }
     return true;
 }

@@ -322,23 +322,67 @@ static tsr_result all_reduce_small(tsr_ctx *ctx, reduction *r, size_t chunk, voi
 
 enum { SMALL_BYTES = 16 << 10, LINE_BYTES = 64 };
 
+static bool is_small(const reduction *r, size_t chunk) {
+    return r->options->count <= chunk && r->options->count * r->element_bytes <= SMALL_BYTES;
+}
+
+/* Ranges of whole cache lines, so that no two ranks write one. */
+static void share_lines(const reduction *r, size_t *first_element, size_t *first_byte) {
+    size_t line = LINE_BYTES / r->element_bytes, count = r->options->count;
+    size_t lines = (count + line - 1) / line;
+    for (uint32_t rank = 0; rank <= r->t->rank_count; rank++) {
+        size_t first = (lines * rank + r->t->rank_count - 1) / r->t->rank_count * line;
+        first_element[rank] = first < count ? first : count;
+        first_byte[rank] = first_element[rank] * r->element_bytes;
+    }
+}
+
 tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
                           void *out) {
     reduction r;
     size_t chunk;
     TRY(ctx, reduction_init(ctx, t, options, &r));
     TRY(ctx, find_chunk(ctx, &r, &chunk));
-    if (options->count <= chunk && options->count * r.element_bytes <= SMALL_BYTES)
-        return all_reduce_small(ctx, &r, chunk, out);
-    /* Ranges of whole cache lines, so that no two ranks write one. */
+    if (is_small(&r, chunk)) return all_reduce_small(ctx, &r, chunk, out);
     size_t first_element[TSR_TRANSPORT_RANKS_MAX + 1], first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
-    size_t line = LINE_BYTES / r.element_bytes, lines = (options->count + line - 1) / line;
-    for (uint32_t rank = 0; rank <= t->rank_count; rank++) {
-        size_t first = (lines * rank + t->rank_count - 1) / t->rank_count * line;
-        first_element[rank] = first < options->count ? first : options->count;
-        first_byte[rank] = first_element[rank] * r.element_bytes;
-    }
+    share_lines(&r, first_element, first_byte);
     unsigned char *bytes = out;
     TRY(ctx, tsr_reduce_scatter(ctx, t, options, first_element, bytes + first_byte[t->rank]));
     return tsr_all_gather(ctx, t, bytes, first_byte);
+}
+
+/* ---- what is sent ---- */
+
+uint64_t tsr_all_gather_plan(const tsr_transport *t, const size_t *first_byte) {
+    return (uint64_t)(t->rank_count - 1) * (first_byte[t->rank + 1] - first_byte[t->rank]);
+}
+
+/* Every row of another rank's range. */
+static uint64_t plan_scatter(const reduction *r, const size_t *first_element) {
+    size_t own = first_element[r->t->rank + 1] - first_element[r->t->rank];
+    return (uint64_t)own_row_count(r) * (r->options->count - own) * r->element_bytes;
+}
+
+static bool plan_reduction(const tsr_transport *t, const tsr_reduce_options *options,
+                           reduction *out) {
+    tsr_ctx aside = {0};
+    return reduction_init(&aside, (tsr_transport *)(uintptr_t)t, options, out).code == TSR_OK;
+}
+
+uint64_t tsr_reduce_scatter_plan(const tsr_transport *t, const tsr_reduce_options *options,
+                                 const size_t *first_element) {
+    reduction r;
+    return plan_reduction(t, options, &r) ? plan_scatter(&r, first_element) : 0;
+}
+
+uint64_t tsr_all_reduce_plan(const tsr_transport *t, const tsr_reduce_options *options) {
+    tsr_ctx aside = {0};
+    reduction r;
+    size_t chunk, first_element[TSR_TRANSPORT_RANKS_MAX + 1];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    if (!plan_reduction(t, options, &r) || find_chunk(&aside, &r, &chunk).code) return 0;
+    if (is_small(&r, chunk))
+        return (uint64_t)(t->rank_count - 1) * own_row_count(&r) * options->count * r.element_bytes;
+    share_lines(&r, first_element, first_byte);
+    return plan_scatter(&r, first_element) + tsr_all_gather_plan(t, first_byte);
 }

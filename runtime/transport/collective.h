@@ -30,6 +30,9 @@ TSR_RESULT tsr_send(tsr_ctx *ctx, tsr_transport *t, uint32_t to, const void *byt
 TSR_RESULT tsr_receive(tsr_ctx *ctx, tsr_transport *t, uint32_t from, void *bytes,
                        size_t size_bytes);
 
+/* What this rank sends with an all-gather; of reductions see below. */
+uint64_t tsr_all_gather_plan(const tsr_transport *t, const size_t *first_byte);
+
 enum { TSR_AGREE_MAX = 64 };
 /* All ranks have the same `size_bytes` (up to TSR_AGREE_MAX) bytes of `what`, or TSR_MISMATCH says
  * which two differ, as hexadecimal digits. */
@@ -53,6 +56,10 @@ typedef struct tsr_reduce_options {
  * r; out: this rank's. May be its part of row 0. */
 TSR_RESULT tsr_reduce_scatter(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
                               const size_t *first_element, void *out);
+/* What this rank sends with one; 0 where the options would be refused. */
+uint64_t tsr_reduce_scatter_plan(const tsr_transport *t, const tsr_reduce_options *options,
+                                 const size_t *first_element);
+uint64_t tsr_all_reduce_plan(const tsr_transport *t, const tsr_reduce_options *options);
 /* out: `count` elements, apart from the rows or row 0. */
 TSR_RESULT tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
                           void *out);

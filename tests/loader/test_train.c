@@ -67,7 +67,7 @@ static tsr_train_options listening(uint64_t steps) {
     tsr_train_options options = digits_training(&d, steps);
     h = (heard){.stop_at = h.stop_at};
     stop = 0;
-    options.callbacks = (tsr_train_callbacks){&h, on_step, on_eval, on_saved};
+    options.callbacks = (tsr_train_callbacks){&h, on_step, on_eval, on_saved, NULL};
     options.begun = on_begun;
     options.stop = &stop;
     return options;
@@ -257,7 +257,7 @@ Test(train, a_log_is_replayed_to_the_same_bits) {
     options.has_seed = false;
     options.replay = log;
     options.begun = on_begun;
-    options.callbacks = (tsr_train_callbacks){&h, on_step, NULL, NULL};
+    options.callbacks = (tsr_train_callbacks){&h, on_step, NULL, NULL, NULL};
     digits_must(&d, try(&options));
     cr_assert(h.steps == 12 && h.first_step == 0);
     options.has_seed = true;

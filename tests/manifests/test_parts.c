@@ -86,6 +86,41 @@ Test(parts, a_rank_holds_what_entries_have) {
     cr_expect(numbers[1] == 1 && numbers[0] == 2 && numbers[2] == 0);
 }
 
+/* An entry that does not train gathers the parts of a tensor, and writes none. */
+static void make_reader(example *e) {
+    static tsr_config_entry readers[] = {{.name = "train", .kind = TSR_ENTRY_EVAL, .batch = 8}};
+    make_example(e);
+    e->config.entries = readers;
+    e->entry.buffer_count = e->entry.command_count = 1;
+    e->buffers[1] = e->buffers[W];
+    e->buffers[1].space = TSR_SPACE_WORKSPACE;
+    e->entry.buffer_count = 2;
+    e->entry.workspace_bytes = 64;
+    e->commands[0] = e->commands[GATHER];
+    e->arguments[GATHER][0] = 1;
+    e->arguments[GATHER][1] = W_PART;
+}
+
+Test(parts, any_entry_gathers_them) {
+    example e;
+    tsr_ctx ctx = {0};
+    tsr_holding holdings[3];
+    make_reader(&e);
+    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+    tsr_program_find_holdings(&e.program, &e.config, holdings);
+    cr_expect_eq(holdings[0], TSR_HOLDING_PARTS);
+    e.buffers[1].space = TSR_SPACE_TENSOR;
+    cr_expect_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_CORRUPT).code, TSR_CORRUPT);
+    cr_expect(strstr(ctx.error.text, "an entry of kind eval may write, got param 'w'"), "%s",
+              ctx.error.text);
+    make_reader(&e);
+    e.buffers[W_PART].space = TSR_SPACE_LEAF;
+    cr_expect_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_CORRUPT).code, TSR_CORRUPT);
+    cr_expect(strstr(ctx.error.text, "expected one of an entry without leaves"), "%s",
+              ctx.error.text);
+}
+
 Test(parts, bad_ones_are_refused) {
     REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");
     REFUSED(e.buffers[W_PART].index = 3, "buffers[0]: index: expected less than 3, got 3");

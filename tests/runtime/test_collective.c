@@ -149,6 +149,8 @@ static int run_rank(tsr_ctx *ctx, tsr_transport *t, void *user) {
         if (check_values(t, executor)) return 1;
         EXPECT(g.count >= round, "a tensor was written unguarded");
         uint64_t sent = t->sent_bytes - before, planned = planned_bytes(t->rank_count, t->rank);
+        EXPECT(sent == tsr_executor_plan_exchange(executor, 0), "sent %llu bytes, not as planned",
+               (unsigned long long)sent);
         EXPECT(V % t->rank_count || sent == planned, "sent %llu bytes, not %llu",
                (unsigned long long)sent, (unsigned long long)planned);
     }

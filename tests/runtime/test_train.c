@@ -105,7 +105,7 @@ static void begin(bench *b, const char *folder, uint32_t seed, bool with_store) 
                              .tracked_count = 2,
                              .position = {.seed = seed, .virtual_ranks = 1, .shuffle_version = 1},
                              .last_step = 20,
-                             .callbacks = {b, on_step, on_eval, on_saved}};
+                             .callbacks = {b, on_step, on_eval, on_saved, NULL}};
     if (!with_store) return;
     tsr_store_options options = {
         .size_bytes = sizeof options, .directory = b->state_path, .keep = 2, .finite = true};

@@ -46,6 +46,12 @@ uint32_t inspect_warps(const tsr_fatbin *code, uint32_t kernel) {
 
 /* ---- regions ---- */
 
+uint64_t inspect_part_bytes(const inspect_view *view, const tsr_config_tensor *tensor) {
+    size_t index = (size_t)(tensor - view->config.tensors);
+    bool parts = view->holdings && view->holdings[index] == TSR_HOLDING_PARTS;
+    return parts ? tsr_program_part_bytes(&view->config, index) : 0;
+}
+
 inspect_span inspect_region(const tsr_program_entry *plan, uint32_t region) {
     inspect_span span = {0};
     for (uint32_t i = 0; i < plan->command_count; i++) {
@@ -221,6 +227,17 @@ static tsr_result read_target(tsr_ctx *ctx, inspect_view *v, size_t target) {
     return TSR_SUCCESS;
 }
 
+/* Of the first program: those of all targets have one plan. */
+static tsr_result find_holdings(tsr_ctx *ctx, inspect_view *v) {
+    size_t first = 0;
+    while (first < v->target_count && !v->programs[first].entry_count) first++;
+    if (first == v->target_count) return TSR_SUCCESS;
+    v->holdings = TSR_NEW(&v->arena, tsr_holding, v->config.tensor_count + 1);
+    if (!v->holdings) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", v->config.tensor_count);
+    tsr_program_find_holdings(&v->programs[first], &v->config, v->holdings);
+    return TSR_SUCCESS;
+}
+
 static tsr_result read_view(tsr_ctx *ctx, inspect_view *v, const tsr_signature_policy *policy) {
     const char *json = NULL;
     size_t size_bytes = 0;
@@ -235,6 +252,7 @@ static tsr_result read_view(tsr_ctx *ctx, inspect_view *v, const tsr_signature_p
     tsr_bundle_get_config(v->bundle, 0, &json, &size_bytes);
     TRY(ctx, tsr_config_decode(ctx, json, size_bytes, &v->arena, &v->config));
     for (size_t i = 0; i < v->target_count; i++) TRY(ctx, read_target(ctx, v, i));
+    TRY(ctx, find_holdings(ctx, v));
     TRY(ctx, sum_sections(ctx, v));
     TRY(ctx, sort_tensors(ctx, v));
     return read_schedule(ctx, v);

@@ -43,10 +43,13 @@ typedef struct inspect_view {
     size_t section_count;
     const tsr_config_tensor **by_size; /* the tensors, the largest first */
     bool all_tensors, all_kernels;     /* asked for */
+    tsr_holding *holdings;             /* of the tensors; NULL where no target has a program */
 } inspect_view;
 
 /* Programs of all targets have one plan; NULL where no target has a program. */
 const tsr_program_entry *inspect_plan(const inspect_view *view, size_t entry);
+/* Bytes of one of the parts in which ranks hold the tensor; 0: it is whole on each. */
+uint64_t inspect_part_bytes(const inspect_view *view, const tsr_config_tensor *tensor);
 /* The most bytes of the workspace that are in use at once: between the first and the last command
  * that touches a value; values that follow each other in one place count once. */
 uint64_t inspect_peak(const tsr_program_entry *plan, tsr_arena *arena);

@@ -126,7 +126,10 @@ static void json_tensors(const inspect_view *v, tsr_buffer *out) {
         tsr_buffer_printf(out, ",\"role\":\"%s\"", tsr_tensor_role_name(tensor->role));
         json_type(out, tensor->dtype, &tensor->shape);
         json_init(tensor, out);
-        tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64 "}", inspect_tensor_bytes(tensor));
+        tsr_buffer_printf(out, ",\"sizeBytes\":%" PRIu64, inspect_tensor_bytes(tensor));
+        if (inspect_part_bytes(v, tensor))
+            tsr_buffer_printf(out, ",\"partBytes\":%" PRIu64, inspect_part_bytes(v, tensor));
+        tsr_buffer_text(out, "}");
     }
     tsr_buffer_printf(out, "],\"tensorBytes\":%" PRIu64, inspect_tensors_bytes(&v->config));
 }

@@ -134,6 +134,9 @@ static void text_tensors(const inspect_view *v, tsr_buffer *out) {
                           tsr_tensor_role_name(tensor->role), tensor->name,
                           tsr_type_format(tensor->dtype, &tensor->shape, type));
         text_init(tensor, out);
+        if (inspect_part_bytes(v, tensor))
+            tsr_buffer_printf(out, "; a part of %" PRIu64 " for each virtual rank",
+                              inspect_part_bytes(v, tensor));
         tsr_buffer_text(out, "\n");
     }
     if (shown < count)

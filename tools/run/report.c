@@ -157,6 +157,30 @@ void tsr_report_saved(void *user, const tsr_save_status *saves) {
     end_record(report);
 }
 
+void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count) {
+    tsr_report *report = user;
+    const double mib = 1 << 20;
+    if (!report->quiet) end_line(report);
+    for (uint32_t r = 0; r < rank_count; r++) {
+        const tsr_rank_use *use = &uses[r];
+        if (!report->quiet)
+            fprintf(
+                stderr,
+                "rank %u: %.1f MiB planned, %.1f resident; a step sends %.3f MiB, %.3f planned\n",
+                r, (double)use->planned_bytes / mib, (double)use->resident_bytes / mib,
+                (double)use->sent_bytes / mib, (double)use->planned_sent_bytes / mib);
+        if (!report->metrics) continue;
+        begin_record(report, "rank", step);
+        tsr_buffer_printf(
+            &report->line,
+            ",\"rank\":%u,\"planned_bytes\":%llu,\"resident_bytes\":%llu,"
+            "\"planned_sent_bytes\":%llu,\"sent_bytes\":%llu",
+            r, (unsigned long long)use->planned_bytes, (unsigned long long)use->resident_bytes,
+            (unsigned long long)use->planned_sent_bytes, (unsigned long long)use->sent_bytes);
+        end_record(report);
+    }
+}
+
 void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_position *position) {
     tsr_report *report = user;
     report->first_step = position->step;

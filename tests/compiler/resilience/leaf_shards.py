@@ -6,12 +6,15 @@ Sharded optimizer state across ranks: at every stage, with any number of ranks a
 is that of the program that is not sharded. Tensors are smaller than the number of positions, of prime sizes, read twice, and
 in half precision with f32 masters; a run that is saved at one number of ranks goes on at another, and at another stage.
 """
+import os
 import random
 import re
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 aot, run = sys.argv[1:]
 STEPS, BATCH, ROWS = 5, 16, 64
@@ -47,6 +50,13 @@ def source(positions, stage, optimizer):
     tessera.minimize %loss {{optimizer = {OPTIMIZERS[optimizer]}{spread}}} : tensor<f32>
     return %loss : tensor<f32>
   }}
+  func.func @evaluate(%x: tensor<8x7xf32> {{tessera.data = "ex"}}) -> (tensor<8xf32> {{tessera.name = "sum"}})
+      attributes {{tessera.entry = "eval", tessera.rows_independent}} {{
+    %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<7x5xf32>
+    %0 = tessera.matmul %x, %w : tensor<8x7xf32>, tensor<7x5xf32> -> tensor<8x5xf32>
+    %1 = tessera.sum %0 {{axes = [1]}} : tensor<8x5xf32> -> tensor<8xf32>
+    return %1 : tensor<8xf32>
+  }}
 }}
 """
 
@@ -68,11 +78,34 @@ def build(folder, positions, stage, optimizer):
 
 def train(folder, bundle, ranks, threads=1, steps=STEPS, extra=()):
     command = [run, bundle, "--steps", str(steps), "--seed", "5", "--quiet", "--threads", str(threads),
-               "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", *extra]
+               "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", "--data", f"ex={folder}/x.npy", *extra]
     done = subprocess.run(command + (["--ranks", str(ranks)] if ranks else []), check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{bundle}, {ranks} ranks: {done.stderr}")
-    return re.search(r"^state (\w+)", done.stdout, re.M).group(1)
+    return "".join(re.findall(r"^eval.*\n", done.stdout, re.M)) + re.search(r"^state (\w+)", done.stdout, re.M).group(1)
+
+
+def kill_one(folder, bundle, wanted):
+    """A rank dies while others wait for its part; all start again from the last generation."""
+    state, metrics = f"{folder}/killed", f"{folder}/killed.jsonl"
+    command = [run, bundle, "--steps", "300", "--seed", "5", "--quiet", "--threads", "1", "--ranks", "4", "--restarts", "9", "--save-every", "20",
+               "--state-dir", state, "--metrics", metrics, "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as launched:
+        killed = 0
+        while launched.poll() is None and killed < 3:
+            with open(metrics, "a+", encoding="utf-8") as file:
+                file.seek(0)
+                saves = file.read().count('"event":"save"')
+            ranks = subprocess.run(["pgrep", "-P", str(launched.pid)], check=False, capture_output=True, text=True).stdout.split()
+            if saves > 2 * killed and len(ranks) == 4:
+                os.kill(int(ranks[1 + killed]), signal.SIGKILL)
+                killed += 1
+            time.sleep(0.02)
+        out, err = launched.communicate()
+    found = re.search(r"^state (\w+) step 300", out, re.M)
+    same = launched.returncode == 0 and found and found.group(1) == wanted
+    print(f"{killed} ranks killed: {'as if undisturbed' if same else 'DIFFERS: ' + err}")
+    return not same or not killed
 
 
 def main(folder):
@@ -99,6 +132,8 @@ def main(folder):
         same = train(folder, bundles["adamw", other], others, extra=flags) == hashes["adamw"]
         differ += not same
         print(f"{stage} of {ranks} ranks, then {other} of {others}: {'as if undisturbed' if same else 'DIFFERS'}")
+    undisturbed = train(folder, bundles["adamw", "none"], 0, steps=300).split("\n")[-1]
+    differ += kill_one(folder, bundles["adamw", "zero3"], undisturbed)
     # A log of one number of ranks is replayed by another.
     train(folder, bundles["adamw", "zero3"], 4, extra=("--record", f"{folder}/log"))
     for ranks in (0, 2, 8):

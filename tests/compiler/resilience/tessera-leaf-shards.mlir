@@ -64,7 +64,7 @@ module @zero2 attributes {tessera.mesh = {data = 4}} {
 
 // -----
 
-// The parameter lies in parts, and is gathered for who reads it.
+// The parameter lies in parts, and is gathered for who reads it, in other entries, too.
 // CHECK-LABEL: module @zero3
 // LEAVES-LABEL: module @zero3
 module @zero3 attributes {tessera.mesh = {data = 4}} {
@@ -83,5 +83,17 @@ module @zero3 attributes {tessera.mesh = {data = 4}} {
     // LEAVES: tessera_sr.leaf_all_gather
     tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">} : tensor<f32>
     return %loss : tensor<f32>
+  }
+
+  // CHECK-LABEL: func.func @infer
+  // LEAVES-LABEL: func.func @infer
+  func.func @infer(%x: tensor<8x8xf32>) -> (tensor<8x8xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+    // CHECK: %[[W:.*]] = tessera.param "w"
+    // CHECK: %[[PART:.*]] = tessera_sr.leaf_part %[[W]] : tensor<8xf32> -> tensor<2xf32>
+    // CHECK: %[[WHOLE:.*]] = tessera_sr.leaf_all_gather %[[PART]] : tensor<2xf32> -> tensor<8xf32>
+    // CHECK: tessera.mul %{{.*}}, %[[WHOLE]]
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<8xf32>
+    %y = tessera.mul %x, %w : tensor<8x8xf32>, tensor<8xf32> -> tensor<8x8xf32>
+    return %y : tensor<8x8xf32>
   }
 }

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: rank_memory.py TESSERA_AOT TESSERA_RUN
+
+What each rank holds and sends with sharded optimizer state, for 1, 2, 4 and 8 ranks side by side: memory is resident within
+5 % of the plan, shrinks as state is spread, and a step sends what was planned; with a rank for each position that is what
+the deployment manifest says of the collectives.
+"""
+import array
+import json
+import subprocess
+import sys
+import tempfile
+
+aot, run = sys.argv[1:]
+POSITIONS, WIDTH, LAYERS, MIB = 8, 1024, 4, 1 << 20
+RANKS = (1, 2, 4, 8)
+WEIGHTS = 4 * LAYERS * WIDTH * WIDTH  # bytes
+
+
+def source(stage):
+    spread = "" if stage == "none" else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+                                         f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
+    rows, square = f"tensor<16x{WIDTH}xf32>", f"tensor<{WIDTH}x{WIDTH}xf32>"
+    body, last = [f'tessera.system.export_manifest {{path = "{stage}.json"}}'], "%x"
+    for i in range(LAYERS):
+        body += [f'%w{i} = tessera.param "w{i}" init = #tessera.uniform<-0.02, 0.02> : {square}',
+                 f"%m{i} = tessera.matmul {last}, %w{i} : {rows}, {square} -> {rows}", f"%h{i} = tessera.relu %m{i} : {rows}"]
+        last = f"%h{i}"
+    body += [f"%q = tessera.mul {last}, {last} : {rows}, {rows} -> {rows}",
+             f"%loss = tessera.mean %q {{axes = [0, 1]}} : {rows} -> tensor<f32>",
+             "tessera.minimize %loss {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, "
+             f"weight_decay = 0.0>{spread}}} : tensor<f32>"]
+    return (f'module @m attributes {{tessera.mesh = {{data = {POSITIONS}}}}} {{\n  func.func @train(%x: {rows} {{tessera.data = "x"}}) '
+            '-> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {\n    ' + "\n    ".join(body) +
+            "\n    return %loss : tensor<f32>\n  }\n}\n")
+
+
+def train(folder, stage, ranks):
+    metrics = f"{folder}/{stage}.{ranks}.jsonl"
+    done = subprocess.run([run, f"{folder}/{stage}.tsb", "--steps", "2", "--threads", "1", "--ranks", str(ranks), "--quiet", "--metrics", metrics,
+                           "--data", f"x={folder}/x.npy"], check=True, capture_output=True, text=True)
+    with open(metrics, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    return done.stdout.split()[1], [record for record in records if record["event"] == "rank"]
+
+
+def planned_bytes(folder, stage):
+    """Of all positions, by the deployment manifest."""
+    with open(f"{folder}/{stage}.json", encoding="utf-8") as file:
+        return sum(collective["bytes"] for collective in json.load(file)["collectives"])
+
+
+def parts_of(folder, stage):
+    """Bytes of the parts that a rank holds of tensors for each of its positions."""
+    text = subprocess.run([aot, "inspect", f"{folder}/{stage}.tsb", "--json"], check=True, capture_output=True, text=True).stdout
+    return sum(tensor.get("partBytes", 0) for tensor in json.loads(text)["tensors"])
+
+
+def check(stage, ranks, uses, wire):
+    """The first thing that is not as planned; None where all is."""
+    if len(uses) != ranks:
+        return f"{len(uses)} of {ranks} ranks were told of"
+    for use in uses:
+        if use["sent_bytes"] != use["planned_sent_bytes"]:
+            return f"rank {use['rank']} sent {use['sent_bytes']} bytes"
+        if abs(use["resident_bytes"] / use["planned_bytes"] - 1) > 0.05:
+            return f"rank {use['rank']} has {use['resident_bytes']} bytes"
+    # A loss besides: one number to and from each.
+    sent = sum(use["sent_bytes"] for use in uses)
+    if ranks == POSITIONS and stage != "none" and not 0 <= sent - wire <= 4 * ranks * (ranks - 1):
+        return f"{sent} bytes were sent; the manifest says {wire}"
+    return None
+
+
+def main(folder):
+    failed, hashes = False, set()
+    with open(f"{folder}/x.npy", "wb") as file:
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (32, {WIDTH}), }}"
+        header += " " * (-(len(header) + 11) % 64) + "\n"
+        values = array.array("f", [((7 * i) % 23 - 11) / 8 for i in range(32 * WIDTH)])
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + values.tobytes())
+    print("MiB of the fullest rank: planned, resident; sent by all in a step")
+    for stage in ("none", "zero1", "zero2", "zero3"):
+        with open(f"{folder}/{stage}.mlir", "w", encoding="utf-8") as file:
+            file.write(source(stage))
+        subprocess.run([aot, "build", file.name, "-o", f"{folder}/{stage}.tsb", "--target", "cpu:x86-64-v3"], check=True)
+        cells, planned, wire = [], {}, planned_bytes(folder, stage)
+        for ranks in RANKS:
+            state, uses = train(folder, stage, ranks)
+            hashes.add(state)
+            wrong = check(stage, ranks, uses, wire)
+            failed |= wrong is not None
+            planned[ranks] = max(use["planned_bytes"] for use in uses)
+            cells.append(f"W {ranks}: {planned[ranks] / MIB:6.1f} {max(use['resident_bytes'] for use in uses) / MIB:6.1f} "
+                         f"{sum(use['sent_bytes'] for use in uses) / MIB:6.1f}" + (f" WRONG: {wrong}" if wrong else ""))
+        # From one rank to eight: seven of eight parts of two states go, and of zero3 also of the parameters.
+        spread = {"none": 0, "zero1": 2, "zero2": 2, "zero3": 3}[stage] * WEIGHTS
+        failed |= parts_of(folder, stage) != spread // POSITIONS
+        failed |= stage != "none" and planned[2] - planned[8] < spread * (1 / 2 - 1 / 8)
+        print(f"{stage:5}  " + " | ".join(cells))
+    print("the same bits" if len(hashes) == 1 else f"DIFFERENT BITS: {sorted(hashes)}")
+    return failed or len(hashes) != 1
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        sys.exit(1 if main(temporary) else 0)
