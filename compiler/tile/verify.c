@@ -154,8 +154,8 @@ static bool check_ring(MlirOperation op, MlirValue ring) {
 
 typedef struct contents {
     int64_t shared_bytes;
-    MlirOperation copy; /* the first */
-    int64_t stages;     /* of the rings that are copied to */
+    MlirOperation copy, attend; /* the first ones */
+    int64_t stages;             /* of the rings that are copied to */
     MlirOperation foreign;
 } contents;
 
@@ -166,6 +166,14 @@ static bool is_released(MlirOperation wait) {
             mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(wait, 0)))
             return true;
     return false;
+}
+
+/* Attention has all stages of copies to itself. */
+static bool look_at_attend(contents *c, MlirOperation op) {
+    bool alone = mlirOperationIsNull(c->attend) && mlirOperationIsNull(c->copy);
+    c->attend = op;
+    return alone || tsr_target_complain(op, TSR_DIAG_TILE_STAGE,
+                                        "stands in a program with copies or attention before it");
 }
 
 static bool look_at(contents *c, MlirOperation op) {
@@ -180,7 +188,9 @@ static bool look_at(contents *c, MlirOperation op) {
     if (tsr_op_is(op, "tile.wait_async") && !is_released(op))
         return tsr_target_complain(op, TSR_DIAG_TILE_STAGE,
                                    "the stage is not released after it, in its block");
+    if (tsr_op_is(op, "tile.attend")) return look_at_attend(c, op);
     if (!tsr_op_is(op, "tile.async_copy")) return true;
+    if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
     size_t count = tsr_op_operand_count(op);
     matrix ring = matrix_of(tsr_op_operand(op, count - 2));
     if (mlirOperationIsNull(c->copy)) {
@@ -225,7 +235,7 @@ static bool rule_func(MlirOperation op) {
     static const tsr_feature widest = {.registers = 255, .shared_bytes = 232448};
     place p = find_place(op);
     const tsr_feature *has = p.has ? p.has : &widest;
-    contents c = {.copy = {NULL}, .foreign = {NULL}};
+    contents c = {.copy = {NULL}, .attend = {NULL}, .foreign = {NULL}};
     int64_t cap = has->shared_bytes;
     if (tsr_op_has(op, "warps") && p.warps != 4 && p.warps != 8 && p.warps != WARPS_MAX)
         return tsr_target_complain(op, TSR_DIAG_TILE_CAP,
@@ -626,7 +636,7 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
 static bool rule_attend(MlirOperation op) {
     const char *how = tsr_op_string(op, "how");
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    int64_t counts[3], columns = 0, rows = find_place(op).warps * MMA_ROWS;
+    int64_t counts[3], columns = 0;
     double scale = 0;
     MlirType element;
     place p = find_place(op);
@@ -639,6 +649,7 @@ static bool rule_attend(MlirOperation op) {
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "there is no attention \"%s\"; expected forward",
                                    how ? how : "");
+    if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule says so */
     for (int i = 0; i < 3; i++) counts[i] = mlirDenseI32ArrayGetElement(segments, i);
     if (!check_attend_counts(op, counts) ||
         !check_attend_buffers(op, counts[0], &element, &columns) ||
@@ -649,7 +660,11 @@ static bool rule_attend(MlirOperation op) {
         return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0",
                                    scale);
     size_t at = (size_t)(counts[0] + counts[1]);
-    return check_attend_ring(op, at, element, columns, rows) &&
+    int64_t rows = p.warps * MMA_ROWS;
+    return check_equal(op, "stages of the ring of results, expected and given",
+                       columns / (SWIZZLE_BYTES / 2),
+                       matrix_of(tsr_op_operand(op, at + 2)).stages) &&
+           check_attend_ring(op, at, element, columns, rows) &&
            check_attend_ring(op, at + 1, element, columns, 0) &&
            check_attend_ring(op, at + 2, element, SWIZZLE_BYTES / 2, rows);
 }

@@ -53,6 +53,7 @@ typedef struct tsr_block {
     uint32_t registers; /* cap; 0: none */
     tsr_fatbin_map maps[TSR_FATBIN_MAPS_MAX];
     uint32_t map_count;
+    bool lacks_maps;           /* more are needed than there may be */
     LLVMValueRef shared;       /* i32: where shared memory begins */
     LLVMValueRef thread, warp; /* i32, of the team; warp is the same in all its lanes */
     LLVMValueRef team;         /* i32; the copying role has none */
@@ -98,7 +99,8 @@ LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
 /* Address of 16 bytes of a matrix at `at`: number `chunk` of row `row`, both i32. */
 LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                              LLVMValueRef row, LLVMValueRef chunk);
-/* The map of an argument for boxes of rows x 128 bytes; UINT32_MAX where there is no more room. */
+/* The map of an argument for boxes of rows x 128 bytes; a wrong one where there is no more room:
+ * the function is refused. */
 uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows);
 LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
 /* Are rows of the buffer, and what lies between them, as the accelerator takes them? */

@@ -194,7 +194,6 @@ void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, co
         to = LLVMBuildAdd(b, to, tsr_block_mul(emit, first, TSR_BLOCK_SWIZZLE_BYTES), "");
     }
     size_t length = 0, used = 5;
-    TSR_ASSERT(map != UINT32_MAX);
     length = (size_t)snprintf(text, sizeof text,
                               "cp.async.bulk.tensor.%zud.shared::cluster.global.mbarrier::"
                               "complete_tx::bytes%s [$0], [$1, {",

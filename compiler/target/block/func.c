@@ -109,13 +109,16 @@ bool tsr_block_is_mappable(MlirValue buffer) {
     return row % UNIT == 0 && rank <= TSR_FATBIN_MAP_RANK_MAX;
 }
 
-static void add_ring(tsr_emit *emit, MlirOperation op) {
+static TSR_RESULT add_ring(tsr_emit *emit, MlirOperation op) {
     int64_t dims[3] = {0};
     MlirType element;
     tsr_block *block = emit->block;
     MlirValue value = tsr_op_result(op, 0);
     bool known = tsr_shim_tile_shared(mlirValueGetType(value), dims, &element);
-    TSR_ASSERT(known && block->ring_count < TSR_BLOCK_RINGS_MAX);
+    TSR_ASSERT(known);
+    if (block->ring_count == TSR_BLOCK_RINGS_MAX)
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d rings", emit->kernel,
+             TSR_BLOCK_RINGS_MAX);
     tsr_ring *ring = &block->rings[block->ring_count++];
     *ring = (tsr_ring){.value = value,
                        .stages = (uint32_t)dims[0],
@@ -125,6 +128,7 @@ static void add_ring(tsr_emit *emit, MlirOperation op) {
                        .swizzled = strcmp(tsr_op_string(op, "swizzle"), "xor") == 0};
     uint32_t bytes = ring->stages * ring->rows * ring->columns * ring->element_bytes;
     ring->team_bytes = (bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
+    return TSR_SUCCESS;
 }
 
 /* Stages belong to no team, all else that is shared to one. */
@@ -166,7 +170,8 @@ static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
         block->program_stages = count_rounds(op);
         loops++;
     }
-    if (teams != TEAMS_MAX || loops != 1 || !block->program_stages || !block->has_wgmma)
+    if (teams != TEAMS_MAX || loops != 1 || !block->program_stages || !block->has_wgmma ||
+        block->query_stages)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' has %lld teams and %u loops, of %u rounds; expected %d, 1 and a number "
              "known when it is built",
@@ -185,11 +190,11 @@ const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value) {
     return find_ring(emit->block, value);
 }
 
-static void scan(tsr_emit *emit, MlirBlock body) {
+static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
     tsr_block *block = emit->block;
     TSR_FOR_EACH_OP(op, body) {
-        if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op));
-        if (tsr_op_is(op, "tile.alloc_shared")) add_ring(emit, op);
+        if (tsr_op_is(op, "scf.for")) TRY(emit->ctx, scan(emit, tsr_op_body(op)));
+        if (tsr_op_is(op, "tile.alloc_shared")) TRY(emit->ctx, add_ring(emit, op));
         if (tsr_op_is(op, "tile.sum_programs")) tsr_block_plan_sum(block, op);
         if (tsr_op_is(op, "tile.attend")) tsr_block_plan_attend(emit, op);
         if (!tsr_op_is(op, "tile.async_copy")) continue;
@@ -200,6 +205,7 @@ static void scan(tsr_emit *emit, MlirBlock body) {
         if (!ring->swizzled || !tsr_block_is_mappable(tsr_op_operand(op, 0)))
             block->uses_tma = false;
     }
+    return TSR_SUCCESS;
 }
 
 /* With one computing warp group each thread can have as many as there are; threads that copy by
@@ -276,7 +282,7 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->registers = (uint32_t)registers;
     block->has_wgmma = block->has_tma = emit->target->arch == 90;
     block->uses_tma = block->has_tma;
-    scan(emit, tsr_op_body(func));
+    TRY(emit->ctx, scan(emit, tsr_op_body(func)));
     TRY(emit->ctx, plan_teams(emit, func));
     TRY(emit->ctx, plan_together(emit, func));
     place_rings(block);
@@ -321,7 +327,10 @@ uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows) {
         map.dims[d] = d < map.rank ? (uint64_t)mlirShapedTypeGetDimSize(type, map.rank - 1 - d) : 1;
     for (uint32_t i = 0; i < block->map_count; i++)
         if (memcmp(&block->maps[i], &map, sizeof map) == 0) return i;
-    if (block->map_count == TSR_FATBIN_MAPS_MAX) return UINT32_MAX;
+    if (block->map_count == TSR_FATBIN_MAPS_MAX) {
+        block->lacks_maps = true; /* the function is refused in the end */
+        return 0;
+    }
     block->maps[block->map_count] = map;
     return block->map_count++;
 }
@@ -614,7 +623,8 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
     if (block->together > 1) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
-    LLVMValueRef first = block->stages ? make_barriers(emit, thread) : NULL;
+    bool waits = block->stages || block->exchange_bytes;
+    LLVMValueRef first = waits ? make_barriers(emit, thread) : NULL;
     done = tsr_emit_block(emit, "end");
     LLVMValueRef is_copying =
         LLVMBuildICmp(b, LLVMIntULT, warp, tsr_block_int(emit, GROUP_WARPS), "");
@@ -645,6 +655,10 @@ tsr_result tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ke
     tsr_result result = plan(emit, func, out_launch);
     if (!result.code) result = make_function(emit, body, out_launch);
     if (!result.code) result = emit_body(emit, body);
+    if (!result.code && block.lacks_maps)
+        result = tsr_fail_(emit->ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
+                           "kernel '%s' copies from and to more than %d buffers or kinds of boxes",
+                           emit->kernel, TSR_FATBIN_MAPS_MAX);
     out_launch->map_count = block.map_count;
     memcpy(out_launch->maps, block.maps, sizeof block.maps);
     emit->block = NULL;

@@ -36,7 +36,7 @@ tsr_result tsr_planner_add_value(planner *p, MlirValue mlir, value item, uint32_
 tsr_result tsr_planner_find_tensor(const planner *p, const char *name, uint32_t *out_index) {
     const tsr_config_tensor *tensor = name ? tsr_config_find_tensor(p->config, name) : NULL;
     if (!tensor)
-        FAIL(p->ctx, TSR_INTERNAL, "@%s uses tensor '%s', which is not in the config",
+        FAIL(p->ctx, TSR_COMPILE, "@%s uses tensor '%s', which is not in the config",
              p->entry->name, name ? name : "");
     *out_index = (uint32_t)(tensor - p->config->tensors);
     return TSR_SUCCESS;

@@ -6,9 +6,6 @@ static bool made_in(const planner *p, const value *v, uint32_t loop_number) {
            p->launches[v->maker].kind == KIND_LAUNCH;
 }
 
-/* A loop's launches run again for the next leaf: what it reads from outside stays until its end,
- * what all leaves make is there from its begin on. What one leaf makes for a later loop gets a
- * place for each leaf. */
 /* What is joined behind the loop that makes it has a place for each leaf, too. */
 static void keep_for_join(planner *p, const launch *l) {
     value *v = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
@@ -17,6 +14,9 @@ static void keep_for_join(planner *p, const launch *l) {
     v->first = p->loops[p->launches[v->maker].loop].begin;
 }
 
+/* A loop's launches run again for the next leaf: what it reads from outside stays until its end,
+ * what all leaves make is there from its begin on. What one leaf makes for a later loop gets a
+ * place for each leaf. */
 void tsr_planner_stretch_lives(planner *p) {
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];

@@ -200,3 +200,37 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x0x64xbf16>, %v: memref
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x0x64xbf16>, memref<2x0x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
+
+// -----
+tile.func @attend(%q: memref<4x100x128xbf16>, %k: memref<2x80x128xbf16>, %v: memref<2x80x128xbf16>, %o: memref<4x100x128xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of the ring of results, expected and given: 2 and 1
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x128xbf16>, memref<2x80x128xbf16>, memref<2x80x128xbf16>, memref<4x100x128xbf16>), (!tile.shared<2x64x128xbf16>, !tile.shared<2x64x128xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x128xbf16>, %k: memref<2x80x128xbf16>, %v: memref<2x80x128xbf16>, %o: memref<4x100x128xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x128xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  // CHECK: [[@LINE+2]]:3: error: {{.*}}stands in a program with copies or attention before it
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x128xbf16>, memref<2x80x128xbf16>, memref<2x80x128xbf16>, memref<4x100x128xbf16>), (!tile.shared<2x64x128xbf16>, !tile.shared<2x64x128xbf16>, !tile.shared<2x64x64xbf16>)
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x128xbf16>, memref<2x80x128xbf16>, memref<2x80x128xbf16>, memref<4x100x128xbf16>), (!tile.shared<2x64x128xbf16>, !tile.shared<2x64x128xbf16>, !tile.shared<2x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 1152921504606846976 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE-5]]:1: error: {{.*}}warps is 1152921504606846976; expected 4, 8 or 12
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
