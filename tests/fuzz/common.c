@@ -53,3 +53,45 @@ uint32_t fuzz_random(uint32_t *state) {
     x ^= x << 5;
     return *state = x;
 }
+
+void fuzz_change_integer(uint8_t *bytes, size_t size_bytes, size_t first, uint32_t *state) {
+    static const uint32_t known[] = {0,
+                                     1,
+                                     2,
+                                     3,
+                                     4,
+                                     7,
+                                     8,
+                                     9,
+                                     63,
+                                     64,
+                                     255,
+                                     256,
+                                     257,
+                                     1024,
+                                     1025,
+                                     1 << 20,
+                                     (1 << 20) + 1,
+                                     0x7fffffff,
+                                     0x80000000,
+                                     0xffffffff};
+    uint32_t value;
+    if (size_bytes < first + sizeof value) return;
+    size_t at = first + fuzz_random(state) % (size_bytes - first - sizeof value + 1);
+    memcpy(&value, bytes + at, sizeof value);
+    switch (fuzz_random(state) % 4) {
+    case 0:
+        value++;
+        break;
+    case 1:
+        value--;
+        break;
+    case 2:
+        value = fuzz_random(state) % 8;
+        break;
+    default:
+        value = known[fuzz_random(state) % (sizeof known / sizeof known[0])];
+        break;
+    }
+    memcpy(bytes + at, &value, sizeof value);
+}

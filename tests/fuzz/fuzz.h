@@ -47,6 +47,8 @@ size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size_bytes, size_t size_max);
 /* Instead of the input, once in 16 times, that of a random seed, if it fits; the size. */
 size_t fuzz_another_valid(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t *state,
                           fuzz_encode *encode);
+/* One little-endian integer from `first` on: small, at a limit, or off by one. */
+void fuzz_change_integer(uint8_t *bytes, size_t size_bytes, size_t first, uint32_t *state);
 /* Changes values, members and nesting of a JSON text, so that most results are JSON too. */
 size_t fuzz_mutate_json(uint8_t *text, size_t size_bytes, size_t size_max, uint32_t *state);
 

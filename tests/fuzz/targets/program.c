@@ -66,54 +66,11 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     return head_good(bytes, size_bytes);
 }
 
-/* One little-endian integer where there may be one: small, at a limit, or off by one. */
-static void change_integer(uint8_t *bytes, size_t size, uint32_t *state) {
-    static const uint32_t known[] = {0,
-                                     1,
-                                     2,
-                                     3,
-                                     4,
-                                     7,
-                                     8,
-                                     9,
-                                     63,
-                                     64,
-                                     255,
-                                     256,
-                                     257,
-                                     1024,
-                                     1025,
-                                     1 << 20,
-                                     (1 << 20) + 1,
-                                     0x7fffffff,
-                                     0x80000000,
-                                     0xffffffff};
-    uint32_t value;
-    if (size < HEAD_BYTES + sizeof value) return;
-    size_t at = HEAD_BYTES + fuzz_random(state) % (size - HEAD_BYTES - sizeof value + 1);
-    memcpy(&value, bytes + at, sizeof value);
-    switch (fuzz_random(state) % 4) {
-    case 0:
-        value++;
-        break;
-    case 1:
-        value--;
-        break;
-    case 2:
-        value = fuzz_random(state) % 8;
-        break;
-    default:
-        value = known[fuzz_random(state) % (sizeof known / sizeof known[0])];
-        break;
-    }
-    memcpy(bytes + at, &value, sizeof value);
-}
-
 static size_t mutate(uint8_t *bytes, size_t size_bytes, size_t size_max, uint32_t seed) {
     uint32_t state = seed;
     size_t size = fuzz_another_valid(bytes, size_bytes, size_max, &state, encode);
     if (fuzz_one_in(&state, 2))
-        change_integer(bytes, size, &state);
+        fuzz_change_integer(bytes, size, HEAD_BYTES, &state);
     else
         size = LLVMFuzzerMutate(bytes, size, size_max);
     if (size >= HEAD_BYTES && !fuzz_one_in(&state, 16)) {
