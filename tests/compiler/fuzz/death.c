@@ -14,6 +14,7 @@ static void read_name(const char *in, char out_function[static 256]) {
     for (; used < 255 && *in; in++) {
         while (strncmp(in, hidden, hidden_size) == 0) in += hidden_size;
         if (strchr("(</", *in) || (*in == ' ' && in[1] && strchr("(./", in[1]))) break;
+        if (*in == ' ' && strcspn(in, "/") < strcspn(in, "(<")) break; /* nptl/pthread_kill.c */
         if (*in == ' ' && (used < 8 || memcmp(out_function, "operator", 8) != 0))
             used = 0; /* what stood before was a type */
         else
