@@ -23,6 +23,7 @@
 #include "runtime/base/tensor.h"
 #include "runtime/base/trace.h"
 #include "runtime/memory.h"
+#include "runtime/nvtx.h"
 #include "runtime/report.h"
 
 #include <signal.h>

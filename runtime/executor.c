@@ -726,12 +726,12 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     uint64_t began_ns = 0;
     for (uint32_t i = 0; i < bound->part_count;) {
         part *at = &bound->parts[i];
-        if (at->region != NO_REGION && !began_ns)
-            began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_REGIONS);
+        if (at->region != NO_REGION)
+            tsr_probe_enter(ctx->trace, &source->regions[at->region], &began_ns);
         tsr_result result = run_part(ctx, executor, entry, at);
         if (!result.code) result = check_leaving(ctx, executor, entry, at);
         if (at->leaves || (result.code && at->region != NO_REGION))
-            tsr_probe_region(ctx->trace, &source->regions[at->region], attempts, &began_ns);
+            tsr_probe_leave(ctx->trace, &source->regions[at->region], attempts, &began_ns);
         if (!result.code) {
             if (at->leaves) attempts = 0;
             i++;

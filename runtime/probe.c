@@ -82,10 +82,18 @@ void tsr_probe_end(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *s
     list->spans = NULL;
 }
 
-void tsr_probe_region(tsr_trace *trace, const tsr_program_region *region, uint32_t failures,
-                      uint64_t *began_ns) {
+void tsr_probe_enter(tsr_trace *trace, const tsr_program_region *region, uint64_t *began_ns) {
+    if (!trace || *began_ns) return;
+    *began_ns = tsr_clock_ns();
+    tsr_trace_push(trace, region->name, 0);
+}
+
+void tsr_probe_leave(tsr_trace *trace, const tsr_program_region *region, uint32_t failures,
+                     uint64_t *began_ns) {
     const tsr_trace_detail detail = {.number = failures ? failures + 1 : 0};
-    if (*began_ns)
+    if (!*began_ns) return;
+    tsr_trace_pop(trace);
+    if (tsr_trace_records(trace, TSR_TRACK_REGIONS))
         tsr_trace_span(trace, TSR_TRACK_REGIONS, region->name, *began_ns, tsr_clock_ns(), detail);
     *began_ns = 0;
 }

@@ -42,9 +42,10 @@ void tsr_probe_begin(const tsr_probe *probe, const tsr_trace *trace, tsr_device_
 /* After the list was run. */
 void tsr_probe_end(tsr_probe *probe, tsr_trace *trace, const tsr_probe_source *source,
                    tsr_device_list *list);
-/* A region that began at *began_ns (0: it is not recorded) was left, or failed, after it had failed
- * so often; *began_ns becomes 0. */
-void tsr_probe_region(tsr_trace *trace, const tsr_program_region *region, uint32_t failures,
-                      uint64_t *began_ns);
+/* A region begins, where *began_ns is 0: it becomes the time, if there is a trace. */
+void tsr_probe_enter(tsr_trace *trace, const tsr_program_region *region, uint64_t *began_ns);
+/* It was left, or failed, after it had failed so often; *began_ns becomes 0. */
+void tsr_probe_leave(tsr_trace *trace, const tsr_program_region *region, uint32_t failures,
+                     uint64_t *began_ns);
 
 #endif

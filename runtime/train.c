@@ -320,7 +320,9 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     if (job->evidence) TRY(ctx, tsr_evidence_take_batch(ctx, job->evidence));
     self->whole = false;
     uint64_t sent_before = job->transport ? job->transport->sent_bytes : 0;
+    tsr_trace_push(ctx->trace, self->entry->name, 0);
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, step);
+    tsr_trace_pop(ctx->trace);
     if (job->transport) self->sent_bytes = job->transport->sent_bytes - sent_before;
     if (result.code) return explain(ctx, self, result);
     return check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
@@ -363,8 +365,12 @@ static tsr_result run_next(tsr_ctx *ctx, run *self) {
     TRY(ctx, meet(ctx, self, self->entry->name, ready, &self->summary->stopped));
     if (self->summary->stopped) return TSR_SUCCESS;
     TRY(ctx, run_step(ctx, self));
-    if (job->store && job->save_every && position->step % job->save_every == 0)
-        TRY(ctx, save(ctx, self));
+    if (job->store && job->save_every && position->step % job->save_every == 0) {
+        tsr_trace_push(ctx->trace, "save", 0);
+        tsr_result saved = save(ctx, self);
+        tsr_trace_pop(ctx->trace);
+        TRY(ctx, saved);
+    }
     if (job->store) {
         tsr_save_status status = tsr_store_poll(job->store);
         TRY(ctx, check_saves(ctx, self, &status));
@@ -378,7 +384,9 @@ static tsr_result run_traced(tsr_ctx *ctx, run *self) {
     const tsr_trace_detail detail = {.number = self->summary->position.step + 1};
     tsr_trace_step(ctx->trace, detail.number);
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
+    tsr_trace_push(ctx->trace, "step", detail.number);
     tsr_result result = run_next(ctx, self);
+    tsr_trace_pop(ctx->trace);
     if (began_ns && !self->summary->stopped)
         tsr_trace_span(ctx->trace, TSR_TRACK_STEPS, "step", began_ns, tsr_clock_ns(), detail);
     return result;

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A span, or a value from a time on. */
@@ -43,6 +44,7 @@ tsr_result tsr_trace_create(tsr_ctx *ctx, const tsr_trace_options *options, tsr_
     if (given.last_step < given.first_step)
         FAIL(ctx, TSR_USAGE, "the last step of the trace is %" PRIu64 "; the first one is %" PRIu64,
              given.last_step, given.first_step);
+    if (given.ranges_only) given.events_max = 1;
     if (!given.events_max) given.events_max = TSR_TRACE_EVENTS_MAX;
     tsr_trace *trace = calloc(1, sizeof *trace);
     event *events = calloc(given.events_max, sizeof *events);
@@ -53,7 +55,7 @@ tsr_result tsr_trace_create(tsr_ctx *ctx, const tsr_trace_options *options, tsr_
     }
     trace->options = given;
     trace->events = events;
-    for (int i = 0; i < GROUP_COUNT; i++) atomic_init(&trace->records[i], true);
+    for (int i = 0; i < GROUP_COUNT; i++) atomic_init(&trace->records[i], !given.ranges_only);
     *out_trace = trace;
     return TSR_SUCCESS;
 }
@@ -65,7 +67,7 @@ void tsr_trace_destroy(tsr_trace *trace) {
 }
 
 void tsr_trace_step(tsr_trace *trace, uint64_t step) {
-    if (!trace) return;
+    if (!trace || trace->options.ranges_only) return;
     tsr_trace_options *o = &trace->options;
     if (!o->last_step) {
         o->first_step = step;
@@ -108,6 +110,20 @@ void tsr_trace_span_(tsr_trace *trace, tsr_track track, const char *name, uint64
 
 void tsr_trace_value(tsr_trace *trace, const char *name, uint64_t time_ns, uint64_t value) {
     if (trace && time_ns) add(trace, &(event){.name = name, .begin_ns = time_ns, .value = value});
+}
+
+void tsr_trace_push(const tsr_trace *trace, const char *name, uint64_t number) {
+    char text[256];
+    if (!trace || !trace->options.ranges) return;
+    if (number) {
+        snprintf(text, sizeof text, "%s %" PRIu64, name, number);
+        name = text;
+    }
+    trace->options.ranges->push(name);
+}
+
+void tsr_trace_pop(const tsr_trace *trace) {
+    if (trace && trace->options.ranges) trace->options.ranges->pop();
 }
 
 /* ---- the file: one event a line ---- */

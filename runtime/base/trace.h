@@ -34,12 +34,20 @@ typedef enum tsr_track {
 
 typedef struct tsr_trace tsr_trace;
 
+/* Another reader, which is told of ranges as they begin and end, of all steps: a profiler. */
+typedef struct tsr_trace_ranges {
+    void (*push)(const char *name);
+    void (*pop)(void); /* of the range that was begun last by this thread */
+} tsr_trace_ranges;
+
 typedef struct tsr_trace_options {
     size_t size_bytes; /* sizeof(tsr_trace_options) */
     /* Steps that are recorded, both included; 0: TSR_TRACE_STEPS from the first one of the run. */
     uint64_t first_step, last_step;
-    uint32_t events_max; /* what comes after is counted only; 0: TSR_TRACE_EVENTS_MAX */
-    uint32_t rank;       /* of several, each of which has a trace of its own */
+    uint32_t events_max;            /* what comes after is counted only; 0: TSR_TRACE_EVENTS_MAX */
+    uint32_t rank;                  /* of several, each of which has a trace of its own */
+    const tsr_trace_ranges *ranges; /* borrowed; NULL: none */
+    bool ranges_only;               /* nothing is recorded */
 } tsr_trace_options;
 
 /* TSR_USAGE for a last step before the first. */
@@ -80,6 +88,10 @@ static inline void tsr_trace_end(tsr_trace *trace, tsr_track track, const char *
     if (trace && begin_ns)
         tsr_trace_span_(trace, track, name, begin_ns, tsr_clock_ns(), (tsr_trace_detail){0});
 }
+/* A range begins, for the other reader; `number` is put behind the name, where it is not 0. Each is
+ * ended by the thread that began it. */
+void tsr_trace_push(const tsr_trace *trace, const char *name, uint64_t number);
+void tsr_trace_pop(const tsr_trace *trace);
 /* From then on `name` is `value`. */
 void tsr_trace_value(tsr_trace *trace, const char *name, uint64_t time_ns, uint64_t value);
 

@@ -349,7 +349,8 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
 
 static tsr_result live(bench *b, const tsr_device_options *options) {
     tsr_executor *executor = NULL;
-    const tsr_trace_options traced = {sizeof traced, 2, 2, 100, 0};
+    const tsr_trace_options traced = {
+        .size_bytes = sizeof traced, .first_step = 2, .last_step = 2, .events_max = 100};
     tsr_ctx apart = {0};
     cr_assert_eq(tsr_trace_create(&apart, &traced, &b->ctx.trace).code, TSR_OK);
     tsr_result result = live_traced(b, options, &executor);

@@ -71,6 +71,31 @@ expect "no driver" 17 'there is no NVIDIA driver here: .*libcuda.so.1' \
     env LD_LIBRARY_PATH=none "$RUN" toy.tsb --device cuda --data x=x.bin --steps 9 --state-dir S
 check "no driver: step 8 stays" newest_is 8
 
+# Ranges for a profiler, with and without a trace; without its library the run goes on.
+cat >ranges <<'TEXT'
+step 1
+  train
+  end
+end
+step 2
+  train
+  end
+  save
+  end
+end
+TEXT
+ranges() { DEVICE=cuda gpu '' "$@" && head -n 10 nvtx.log | diff - ranges && [ "$(wc -l <nvtx.log)" -eq 40 ]; }
+export FAKE_NVTX_LOG=nvtx.log
+NVTX_INJECTION64_PATH=$FAKE_NVTX check "ranges" ranges --state-dir ranged
+rm nvtx.log
+NVTX_INJECTION64_PATH=$FAKE_NVTX check "ranges beside a trace" ranges --state-dir ranged-too --trace v.json --trace-steps 2:2
+check "one step is traced" sh -c '[ "$(grep -c "\"name\":\"step " v.json)" = 1 ]'
+NVTX_INJECTION64_PATH=none/libcuda.so.1 expect "no library" 0 "warning: cannot open the profiler's library" gpu '' --state-dir ranged-no
+NVTX_INJECTION64_PATH=$FAKE_CUDA expect "another library" 0 "warning: the profiler's library '.*' has no InitializeInjectionNvtx2" \
+    gpu '' --state-dir ranged-other
+unset FAKE_NVTX_LOG
+NVTX_INJECTION64_PATH=$FAKE_NVTX expect "a library that refuses" 0 "warning: the profiler's library '.*' refuses ranges" gpu '' --state-dir ranged-off
+
 # By UUID, or its beginning.
 DEVICE=cuda:GPU-1011 expect "the second one" 0 "^state $whole step 8 " gpu '' --state-dir second
 

@@ -30,7 +30,13 @@ tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint3
         FAIL(ctx, TSR_USAGE,
              "--trace-steps is '%s'; expected FIRST:LAST, two steps, which count from 1",
              options->steps);
-    if (!options->trace && !options->roofline) return TSR_SUCCESS;
+    /* Where profilers of NVIDIA name their library. */
+    const char *profiler = getenv("NVTX_INJECTION64_PATH");
+    tsr_ctx opening = tsr_ctx_fork(ctx);
+    if (profiler && profiler[0] && tsr_nvtx_open(&opening, profiler, &trace.ranges).code)
+        tsr_log(ctx, TSR_LOG_WARNING, "%s", opening.error.text);
+    trace.ranges_only = !options->trace && !options->roofline;
+    if (trace.ranges_only && !trace.ranges) return TSR_SUCCESS;
     return tsr_trace_create(ctx, &trace, &ctx->trace);
 }
 

@@ -3,7 +3,8 @@
 """usage: restart.py TESSERA_AOT TESSERA_RUN DIGITS_FOLDER
 
 Trains the digits with a region of resilience around the forward pass. The region changes no bits; what it exports
-comes back in the next step, and after a kill between export and commit; handlers run once for each event.
+comes back in the next step, and after a kill between export and commit; handlers run once for each event; a trace shows
+each attempt.
 """
 import glob
 import json
@@ -188,6 +189,20 @@ def failing(folder):
         check(f"{name}: gives up", done.returncode != 0 and words in done.stderr.splitlines()[-1], done.stderr)
 
 
+def traced(folder):
+    """Each attempt at the region is a span within its step; what failed is run again."""
+    train(folder, "replay-failing", 3, "traced", "--trace", f"{folder}/t.json")
+    with open(f"{folder}/t.json") as file:
+        events = json.load(file)["traceEvents"]
+    track = next(e["tid"] for e in events if e["name"] == "thread_name" and e["args"]["name"] == "regions of resilience")
+    regions = [e for e in events if e["ph"] == "X" and e["tid"] == track]
+    check("attempts are traced", [e["name"] for e in regions] == ["forward", "forward 2", "forward", "forward"], regions)
+    steps = [e for e in events if e["ph"] == "X" and e["name"].startswith("step ")]
+    inside = [sum(s["ts"] <= e["ts"] and e["ts"] + e["dur"] <= s["ts"] + s["dur"] + 0.001 for e in regions) for s in steps]
+    check("within their steps", inside == [2, 1, 1], inside)
+    check("the handler is traced once", sum(e["name"] == "fail" for e in events) == 1)
+
+
 def order(folder):
     """What puts export before import, or awaits nothing, is refused: from Target IR, and in MLIR."""
     done = build(folder, "dumped", program("replay"), "--dump=target", f"--dump-dir={folder}/dump")
@@ -223,6 +238,7 @@ def main(folder):
     check("inspect shows the handler", "events  on recovery @back" in shown, shown)
     killed(folder, plain)
     failing(folder)
+    traced(folder)
     order(folder)
     print(f"{checks} checks, {failures} failed")
     return failures
