@@ -361,6 +361,62 @@ static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMV
     LLVMPositionBuilderAtEnd(b, done);
 }
 
+/* Spread: registers r to r + count - 1 of this lane lie side by side. */
+enum { SPREAD_BYTES = 16 };
+
+static LLVMValueRef spread_address(tsr_emit *emit, MlirValue buffer, LLVMValueRef offset,
+                                   unsigned r) {
+    LLVMBuilderRef b = emit->builder;
+    int64_t part = (int64_t)r / TSR_SPREAD_RUN * TSR_SPREAD_ELEMENTS + r % TSR_SPREAD_RUN;
+    LLVMValueRef lane = LLVMBuildZExt(b, emit->lane, i64_of(emit), "");
+    LLVMValueRef first = LLVMBuildMul(b, lane, tsr_emit_int(i64_of(emit), TSR_SPREAD_RUN), "");
+    first = LLVMBuildAdd(b, first, tsr_emit_int(i64_of(emit), part), "");
+    return address(emit, buffer, LLVMBuildAdd(b, offset, first, ""));
+}
+
+static unsigned spread_count(MlirValue buffer) {
+    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
+    return mlirTypeIsAF32(element) ? SPREAD_BYTES / 4 : SPREAD_BYTES / 2;
+}
+
+/* Is it spread, and as target.h says of such? */
+static bool is_spread(const tsr_emit *emit, MlirOperation op, MlirValue buffer, unsigned elements,
+                      LLVMValueRef mask) {
+    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
+    return tsr_op_has(op, TSR_SPREAD_NAME) && !mask && lanes_of(emit) == 32 &&
+           elements % TSR_SPREAD_ELEMENTS == 0 &&
+           (mlirTypeIsAF32(element) || mlirTypeIsABF16(element) || mlirTypeIsAF16(element));
+}
+
+static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
+                                LLVMValueRef offset, unsigned elements) {
+    unsigned count = spread_count(buffer);
+    LLVMTypeRef part = LLVMVectorType(tsr_emit_element(type), count);
+    LLVMValueRef result = LLVMGetPoison(type);
+    for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
+        LLVMValueRef loaded =
+            LLVMBuildLoad2(emit->builder, part, spread_address(emit, buffer, offset, r), "");
+        LLVMSetAlignment(loaded, SPREAD_BYTES);
+        for (unsigned i = 0; i < count; i++)
+            result = set_register(emit, result, get_register(emit, loaded, i), r + i);
+    }
+    return result;
+}
+
+static void store_spread(tsr_emit *emit, LLVMValueRef value, MlirValue buffer, LLVMValueRef offset,
+                         unsigned elements) {
+    unsigned count = spread_count(buffer);
+    LLVMTypeRef type = LLVMVectorType(tsr_emit_element(LLVMTypeOf(value)), count);
+    for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
+        LLVMValueRef part = LLVMGetPoison(type);
+        for (unsigned i = 0; i < count; i++)
+            part = set_register(emit, part, get_register(emit, value, r + i), i);
+        LLVMValueRef store =
+            LLVMBuildStore(emit->builder, part, spread_address(emit, buffer, offset, r));
+        LLVMSetAlignment(store, SPREAD_BYTES);
+    }
+}
+
 static void emit_load(tsr_emit *emit, MlirOperation op) {
     MlirType type = mlirValueGetType(tsr_op_result(op, 0));
     MlirValue buffer = tsr_op_operand(op, 0);
@@ -371,6 +427,10 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
     before_access(emit, buffer, false);
     if (!elements) {
         tsr_emit_set(emit, op, load_one(emit, llvm, address(emit, buffer, offset), NULL));
+        return;
+    }
+    if (is_spread(emit, op, buffer, elements, mask)) {
+        tsr_emit_set(emit, op, load_spread(emit, buffer, llvm, offset, elements));
         return;
     }
     LLVMValueRef result = LLVMGetPoison(llvm);
@@ -418,6 +478,10 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
         LLVMValueRef first =
             LLVMBuildICmp(emit->builder, LLVMIntEQ, emit->lane, tsr_emit_int(i32_of(emit), 0), "");
         store_one(emit, value, address(emit, buffer, offset), first);
+        return;
+    }
+    if (is_spread(emit, op, buffer, elements, mask)) {
+        store_spread(emit, value, buffer, offset, elements);
         return;
     }
     for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {

@@ -10,6 +10,7 @@
 
 enum {
     TSR_PARTIALS = 64,
+    TSR_NATIVE_LANES = 1024, /* partial results of a row, where numerics are native */
     TSR_PARTIAL_VECTORS_MAX = 32,
 };
 

@@ -10,7 +10,8 @@
  * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
  * long as a row, or read back from the result that it is.
  *
- * Reductions have 64 partial results, as in reduce.c: fusing changes no bit.
+ * Reductions have 64 partial results, as in reduce.c: fusing changes no bit. With native numerics
+ * they have as many as a vector has elements.
  */
 #include "compiler/tile/reduce.h"
 
@@ -432,6 +433,16 @@ static uint32_t count_reductions(const rows *r, uint32_t stage) {
     return count;
 }
 
+/* So many that what is read and summed up fits the registers of a thread. */
+static uint32_t native_lanes(const rows *r) {
+    enum { FEW = 5, SOME = 8 };
+    uint32_t vectors = 0;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        vectors += r->items[i]->kind == ITEM_REDUCE ||
+                   (r->items[i]->kind == ITEM_LEAF && r->items[i]->level == 2);
+    return (uint32_t)TSR_NATIVE_LANES / (vectors <= FEW ? 1U : vectors <= SOME ? 2U : 4U);
+}
+
 /* Lanes of all partial results of a stage, and of the vectors it goes in: two
  * registers, more where there would be too many. */
 static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
@@ -439,6 +450,8 @@ static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
     for (uint32_t i = 0; i < r->item_count; i++)
         width =
             most(width, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r->items[i]->node.dtype)));
+    if (r->group->is_native && width == 4) /* a GPU's: many loads are on their way at a time */
+        return *out_lanes = tsr_lanes_fit(native_lanes(r), r->columns);
     uint32_t lanes = reductions ? tsr_lanes_in_flight(&r->group->b, width)
                                 : 2 * r->group->b.target->vector_bytes / width;
     uint32_t all = tsr_lanes_fit(reductions ? TSR_PARTIALS : lanes, r->columns);
@@ -533,6 +546,41 @@ static void emit_row(rows *r, MlirValue row) {
                            tsr_point_offset(b, &point, &r->outputs[i]), tsr_tile_null);
 }
 
+/* Do all vectors along a row begin where 8 of its elements do, and does none count its places? */
+static bool may_spread(const rows *r) {
+    uint32_t last = r->space.rank - 1;
+    for (uint32_t i = 0; i < r->item_count + r->group->output_count; i++) {
+        bool is_output = i >= r->item_count;
+        const item *it = is_output ? NULL : r->items[i];
+        if (is_output && !r->whole_rows[i - r->item_count]) continue;
+        if (it && (it->kind != ITEM_LEAF || it->level < 2)) continue;
+        if (it && it->node.kind != TSR_NODE_VIEW) return false;
+        const tsr_view *view = it ? &it->node.view : &r->outputs[i - r->item_count];
+        size_t size = tsr_dtype_size(view->dtype);
+        if (view->strides[last] != 1 || view->offset % TSR_SPREAD_RUN ||
+            !tsr_dtype_is_float(view->dtype) || (size != 2 && size != 4))
+            return false;
+        for (uint32_t d = 0; d < last; d++)
+            if (view->strides[d] % TSR_SPREAD_RUN) return false;
+    }
+    return true;
+}
+
+/* Whole vectors are turned all alike: no reduction, and nothing elementwise, asks for their order.
+ */
+static void spread(tsr_tile_builder *b, MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "scf.for")) spread(b, tsr_op_body(op));
+        bool is_load = tsr_op_is(op, "tile.load");
+        if (!is_load && !tsr_op_is(op, "tile.store")) continue;
+        MlirType type = mlirValueGetType(is_load ? tsr_op_result(op, 0) : tsr_op_operand(op, 0));
+        size_t plain = is_load ? 2 : 3; /* operands, without a mask */
+        if (mlirTypeIsAVector(type) && tsr_op_operand_count(op) == plain &&
+            mlirShapedTypeGetDimSize(type, 0) % TSR_SPREAD_ELEMENTS == 0)
+            tsr_op_set(op, TSR_SPREAD_NAME, tsr_attr_make_unit(b->at.context));
+    }
+}
+
 tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
     rows r = {.group = group};
     TRY(group->ctx, read(&r));
@@ -548,5 +596,6 @@ tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
     tsr_reduction_programs(&any, r.row_count, bytes, &loop);
     emit_row(&r, loop.index);
     tsr_tile_loop_end(&group->b, &loop, NULL);
+    if (group->is_native && may_spread(&r)) spread(&group->b, group->b.at.block);
     return TSR_SUCCESS;
 }

@@ -24,7 +24,9 @@
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
- * With numerics "native" a GPU's matrix units compute products: gpu/product.h.
+ * With numerics "native" a GPU's matrix units compute products and attention: gpu/product.h,
+ * gpu/attention.h; sums and norms of rows have up to 1024 partial results, of columns in an order
+ * that follows from the row's length.
  *
  * In-place: an output may be the same memory as an input of a `map` group, or of a matmul's
  * epilogue, if both have the same shape and element size and the group holds no transpose. Other

@@ -75,3 +75,15 @@ func.func @attend_all(%q: tensor<2x3x130x64xbf16> {tessera.name = "aaq"}, %k: te
   %y = tessera.attention %q, %k, %v : tensor<2x3x130x64xbf16>, tensor<2x3x450x64xbf16>, tensor<2x3x450x64xbf16> -> tensor<2x3x130x64xbf16>
   return %y : tensor<2x3x130x64xbf16>
 }
+func.func @soft_long(%x: tensor<50x2304xbf16> {tessera.name = "lx"}) -> (tensor<50x2304xbf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<50x2304xbf16>
+  return %y : tensor<50x2304xbf16>
+}
+func.func @norm_long(%x: tensor<70x4096xf16> {tessera.name = "mx"}, %s: tensor<4096xf16> {tessera.name = "ms"},
+                     %b: tensor<4096xf16> {tessera.name = "mb"})
+    -> (tensor<70x4096xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5}
+      : tensor<70x4096xf16>, tensor<4096xf16>, tensor<4096xf16> -> tensor<70x4096xf16>
+  return %y : tensor<70x4096xf16>
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A spread vector is moved 16 bytes a lane at a time; a mask, or too few elements, leave it as it is.
+// RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --input-file=%t
+
+// CHECK-LABEL: .entry k(
+// CHECK-COUNT-2: ld.global.v4.b32
+// CHECK-COUNT-4: st.global.v4.b32
+// CHECK: ret;
+tile.func @k(%x: memref<512xbf16>, %y: memref<512xf32>) grid 1 {
+  %0 = arith.constant 0 : index
+  %a = tile.load %x[%0] {tile.spread} : memref<512xbf16> -> vector<512xbf16>
+  %b = arith.extf %a : vector<512xbf16> to vector<512xf32>
+  tile.store %b, %y[%0] {tile.spread} : vector<512xf32>, memref<512xf32>
+  tile.return
+}
+
+// CHECK-LABEL: .entry few(
+// CHECK-NOT: .v4.
+// CHECK: ret;
+tile.func @few(%x: memref<512xf32>, %y: memref<512xf32>) grid 1 {
+  %0 = arith.constant 0 : index
+  %a = tile.load %x[%0] {tile.spread} : memref<512xf32> -> vector<64xf32>
+  tile.store %a, %y[%0] {tile.spread} : vector<64xf32>, memref<512xf32>
+  %n = arith.constant 200 : index
+  %m = vector.create_mask %n : vector<256xi1>
+  %b = tile.load %x[%0] mask %m : vector<256xi1> {tile.spread} : memref<512xf32> -> vector<256xf32>
+  tile.store %b, %y[%0] mask %m : vector<256xi1> {tile.spread} : vector<256xf32>, memref<512xf32>
+  tile.return
+}
