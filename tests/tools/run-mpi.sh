@@ -26,6 +26,16 @@ expect "each its part" 0 '^6$' sh -c 'ls S/gen/*/segment.* | wc -l'
 expect "resumed by two processes of this host" 0 'step 30 generation 3' "${TRAIN[@]}" --steps 30 --ranks 2 --state-dir S
 expect "and by two of a job: as if undisturbed" 0 "^state $(state_of alone.out) step 40 generation 4" job 2 --steps 40 --state-dir S
 
+# Ranks that hold a part of the parameters and of the state each.
+sed -e 's/^module @digits {/module @digits attributes {tessera.mesh = {data = 8}} {/' \
+    -e 's/weight_decay = 3.0e-1>}/weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero3">}/' \
+    "$DIGITS/digits.mlir" >spread.mlir
+check "a state in parts" "$AOT" build spread.mlir -o spread.tsb --target cpu:x86-64-v3
+spread() { mpirun --oversubscribe -n "$1" "$RUN" spread.tsb "${DATA[@]}" --quiet --threads 1 --mpi "${@:2}"; }
+expect "parts, two ranks: the same bits" 0 "^state $(state_of alone.out) step 40" spread 2 --steps 40
+expect "parts, saved by three" 0 'step 20 generation 1' spread 3 --steps 20 --state-dir P
+expect "and taken up by two: as if undisturbed" 0 "^state $(state_of alone.out) step 40 generation 2" spread 2 --steps 40 --state-dir P
+
 told "a rank with another bundle" 'ranks have different bundles: rank 0 [0-9a-f]+, rank 1 [0-9a-f]+' pair other.tsb "${DATA[@]}" --steps 9
 told "a rank with other steps" 'ranks have different steps, intervals' pair ranks.tsb "${DATA[@]}" --steps 10
 told "a rank with other data" 'ranks have different data' \
