@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/probe.h"
 
+#include "runtime/base/clock.h"
+
 #include <string.h>
 
 static const char memory_name[] = "memory in use";

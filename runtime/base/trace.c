@@ -3,6 +3,7 @@
 
 #include "runtime/base/arena.h"
 #include "runtime/base/buffer.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/base/options.h"
 
@@ -37,6 +38,8 @@ struct tsr_trace {
     atomic_uint_least64_t count; /* of events there were; kept are events_max */
     event *events;               /* owned */
 };
+
+uint64_t tsr_trace_now_(void) { return tsr_clock_ns(); }
 
 tsr_result tsr_trace_create(tsr_ctx *ctx, const tsr_trace_options *options, tsr_trace **out_trace) {
     tsr_trace_options given;

@@ -17,7 +17,6 @@
 #ifndef TSR_BASE_TRACE_H
 #define TSR_BASE_TRACE_H
 
-#include "runtime/base/clock.h"
 #include "runtime/base/result.h"
 
 enum {
@@ -67,13 +66,14 @@ typedef struct tsr_trace_detail {
 void tsr_trace_step(tsr_trace *trace, uint64_t step);
 /* A save begins, by the thread of the steps: it is recorded to its end if they are now. */
 void tsr_trace_save(tsr_trace *trace);
+uint64_t tsr_trace_now_(void);
 bool tsr_trace_records_(const tsr_trace *trace, tsr_track track);
 static inline bool tsr_trace_records(const tsr_trace *trace, tsr_track track) {
     return trace && tsr_trace_records_(trace, track);
 }
 /* Where a span begins: 0, which tsr_trace_end takes for none, where nothing is recorded. */
 static inline uint64_t tsr_trace_begin(const tsr_trace *trace, tsr_track track) {
-    return tsr_trace_records(trace, track) ? tsr_clock_ns() : 0;
+    return tsr_trace_records(trace, track) ? tsr_trace_now_() : 0;
 }
 void tsr_trace_span_(tsr_trace *trace, tsr_track track, const char *name, uint64_t begin_ns,
                      uint64_t end_ns, tsr_trace_detail detail);
@@ -86,7 +86,7 @@ static inline void tsr_trace_span(tsr_trace *trace, tsr_track track, const char 
 static inline void tsr_trace_end(tsr_trace *trace, tsr_track track, const char *name,
                                  uint64_t begin_ns) {
     if (trace && begin_ns)
-        tsr_trace_span_(trace, track, name, begin_ns, tsr_clock_ns(), (tsr_trace_detail){0});
+        tsr_trace_span_(trace, track, name, begin_ns, tsr_trace_now_(), (tsr_trace_detail){0});
 }
 /* A range begins, for the other reader; `number` is put behind the name, where it is not 0. Each is
  * ended by the thread that began it. */

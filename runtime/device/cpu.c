@@ -4,6 +4,7 @@
  */
 #include "runtime/cpu.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/device.h"
 

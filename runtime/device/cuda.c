@@ -11,6 +11,7 @@
  * never changed. Host memory is page-locked, as transfers within graphs need.
  */
 #include "manifests/fatbin.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/device.h"

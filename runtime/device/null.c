@@ -3,6 +3,7 @@
  * A device of its own memory that carries out copies and skips launches: the template of a device,
  * and what tests of transfers need. It never computes.
  */
+#include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/device.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/disk.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/commit/mutants.h"
 

@@ -3,6 +3,7 @@
  * The bytes of a rank: hashed and written from staging, verified on their way to where they
  * will be used.
  */
+#include "runtime/base/clock.h"
 #include "runtime/commit/mutants.h"
 #include "runtime/store/internal.h"
 

@@ -5,6 +5,8 @@
  */
 #include "runtime/transport/collective.h"
 
+#include "runtime/base/clock.h"
+
 #include <stdio.h>
 #include <string.h>
 

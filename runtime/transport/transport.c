@@ -4,6 +4,8 @@
  */
 #include "runtime/transport/transport.h"
 
+#include "runtime/base/clock.h"
+
 #include <string.h>
 
 static const char *const names[] = {

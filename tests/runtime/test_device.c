@@ -3,6 +3,7 @@
  * What every device must do, and what the CUDA one does with a driver that fails.
  */
 #include "manifests/fatbin.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "tests/runtime/fake_cuda.h"
