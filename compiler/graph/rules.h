@@ -21,8 +21,8 @@ bool tsr_lr_schedule_check(const tsr_rule *rule);
 bool tsr_lr_schedule_is_given(MlirOperation op);
 MlirValue tsr_lr_schedule_emit(tsr_builder *b, MlirOperation op, double lr, MlirValue step);
 /* conv2d and conv2d_grad_input: a kernel of its own computes it; else it becomes a matmul. With
- * portable numerics (`is_native` false) those of bf16 and f16 are kept: a matmul would need copies in
- * f32 of its operands. */
+ * portable numerics (`is_native` false) those of bf16 and f16 are kept: a matmul would need copies
+ * in f32 of its operands. */
 bool tsr_conv_is_kept(MlirOperation op, bool is_native);
 /* Ops that only move elements, and those that have kernels for bf16 and f16: decompose.c. */
 bool tsr_takes_small(tsr_graph_op id, bool is_native);
