@@ -111,8 +111,41 @@ static void add_suggestion(tsr_diag_list *list, tsr_diag *diag) {
     tsr_buffer_finish(&text);
 }
 
+/* ---- fields of attributes ---- */
+
+static const struct {
+    const char *begin, *fields;
+} attributes[] = {
+    {"#tessera.adamw<", "lr, beta1, beta2, eps, weight_decay"},
+    {"#tessera.sgd<", "lr, momentum, weight_decay"},
+    {"#tessera.nesterov<", "lr, momentum, weight_decay"},
+    {"#tessera.uniform<", "two numbers: low, high"},
+    {"#tessera.normal<", "two numbers: mean, deviation"},
+    {"#tessera.constant<", "one number"},
+};
+
+/* What breaks off in an attribute says which fields it has. */
+static void add_fields(tsr_diag_list *list, tsr_diag *diag) {
+    size_t before = diag->source_line && diag->column ? diag->column - 1 : 0;
+    const char *line = diag->source_line, *last = NULL;
+    if (diag->number != TSR_DIAG_SYNTAX || !before || before > strlen(line)) return;
+    for (size_t i = 0; i < before; i++)
+        if (line[i] == '#') last = line + i;
+    for (size_t i = 0; last && i < sizeof attributes / sizeof attributes[0]; i++) {
+        size_t length = strlen(attributes[i].begin);
+        if ((size_t)(line + before - last) < length ||
+            strncmp(last, attributes[i].begin, length) != 0 ||
+            memchr(last, '>', (size_t)(line + before - last)))
+            continue;
+        char *text = tsr_arena_printf(&list->arena, "%s; %.*s has %s", diag->text, (int)length - 1,
+                                      attributes[i].begin, attributes[i].fields);
+        if (text) diag->text = text;
+    }
+}
+
 void tsr_diag_add_fix(tsr_diag_list *list, tsr_diag *diag) {
     char right[WORD_MAX], wrong[WORD_MAX];
+    add_fields(list, diag);
     if (!strstr(diag->text, meant)) add_suggestion(list, diag);
     const char *end = strstr(diag->text, meant);
     if (!end || !diag->source_line || !word_after(end, meant, right)) return;

@@ -402,4 +402,6 @@ static bool verify(MlirModule module, bool scheduled) {
 
 bool tsr_pass_verify(MlirModule module) { return verify(module, false); }
 
-bool tsr_pass_verify_scheduled(MlirModule module) { return verify(module, true); }
+bool tsr_pass_verify_scheduled(MlirModule module) {
+    return verify(module, true) && tsr_schedule_verify_entries(module);
+}

@@ -27,6 +27,8 @@ typedef struct fuser {
     MlirContext mlir;
     group_text *groups; /* written so far */
     uint32_t group_count, group_capacity;
+    const char **taken; /* symbols that were there before */
+    size_t taken_count;
 } fuser;
 
 typedef struct entry {
@@ -411,6 +413,29 @@ static void print_alone(MlirOperation op, tsr_buffer *out) {
     mlirOpPrintingFlagsDestroy(flags);
 }
 
+static TSR_RESULT note_taken(fuser *f) {
+    MlirBlock body = mlirModuleGetBody(f->module);
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, body) count++;
+    f->taken = TSR_NEW(&f->arena, const char *, count + 1);
+    if (!f->taken) FAIL(&f->ctx, TSR_MEMORY, "no memory for the names of %zu functions", count);
+    TSR_FOR_EACH_OP(op, body) {
+        if (tsr_op_has(op, "sym_name")) f->taken[f->taken_count++] = tsr_op_symbol(op);
+    }
+    return TSR_SUCCESS;
+}
+
+/* `symbol`, with as many "_" behind it as make it another name than those taken; NULL without
+ * memory. No two groups have one number, so that they stay apart. */
+static const char *free_symbol(fuser *f, const char *symbol) {
+    for (size_t i = 0; symbol && i < f->taken_count; i++) {
+        if (strcmp(f->taken[i], symbol) != 0) continue;
+        symbol = tsr_arena_printf(&f->arena, "%s_", symbol);
+        i = SIZE_MAX; /* from the first one again */
+    }
+    return symbol;
+}
+
 /* Names the function `symbol`, or finds an equal one and drops this. */
 static TSR_RESULT settle_group(fuser *f, MlirOperation func, const char *symbol,
                                const char **out_symbol) {
@@ -418,6 +443,7 @@ static TSR_RESULT settle_group(fuser *f, MlirOperation func, const char *symbol,
     print_alone(func, &text);
     char *copy = text.failed ? NULL : tsr_arena_strdup(&f->arena, text.bytes);
     tsr_buffer_finish(&text);
+    symbol = free_symbol(f, symbol);
     if (!copy || !symbol) FAIL(&f->ctx, TSR_MEMORY, "no memory to write a group");
     for (uint32_t i = 0; i < f->group_count; i++) {
         if (strcmp(f->groups[i].text, copy) != 0) continue;
@@ -633,7 +659,7 @@ static bool is_scheduled(MlirOperation func) {
 
 bool tsr_pass_fuse(MlirModule module) {
     fuser f = {.module = module, .mlir = mlirModuleGetContext(module)};
-    tsr_result result = TSR_SUCCESS;
+    tsr_result result = note_taken(&f);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         bool is_entry = tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
         if (result.code || !is_entry || is_scheduled(op)) continue;

@@ -57,6 +57,9 @@ bool tsr_op_is_plan(MlirOperation op);
  * call that the ops are of, so that each call has a kernel of its own. */
 #define TSR_PLANNED_GROUP "tsched.group"
 
+/* Of tessera-verify-scheduled: entries hold calls, and what later stages place without a kernel. */
+bool tsr_schedule_verify_entries(MlirModule module);
+
 /* Passes tsched-apply: plans' choices go to ops, plans are removed;
  * tsched-verify: the functions that plans name exist; tsched-pipeline: what the schedule of
  * each tsched.pipeline.region comes to, as attributes. */

@@ -3,8 +3,8 @@
 // Passes, pipelines and what managers do around them; see shim.h.
 //
 // MLIR's manager verifies the module after each pass that does not say that it preserved all. A
-// pass of ours says so where the module is, by its fingerprint, the one that this manager verified
-// last.
+// pass of ours says so where the module is, by its fingerprint, the one that was verified last, by
+// this manager or before it ran (tsr_diag_list.verified).
 #include "compiler/shim/shim.h"
 
 #include <mlir/CAPI/IR.h>

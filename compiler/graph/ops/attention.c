@@ -29,9 +29,11 @@ static bool check_qkv(const tsr_rule *rule) {
         return false;
     if (q->dims[1] != TSR_DIM_DYNAMIC && k->dims[1] != TSR_DIM_DYNAMIC &&
         (k->dims[1] == 0 ? q->dims[1] != 0 : q->dims[1] % k->dims[1] != 0))
-        return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
-                             "%" PRIu64 " query heads are no multiple of %" PRIu64 " key heads",
-                             q->dims[1], k->dims[1]);
+        return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, 2,
+                                  (const tsr_rule_dim[]){{names[0], QUERY, 1}, {names[1], KEY, 1}},
+                                  "%" PRIu64 " query heads are no multiple of %" PRIu64
+                                  " key heads",
+                                  q->dims[1], k->dims[1]);
     return tsr_rule_f64(rule, "scale", 1.0, &scale);
 }
 
@@ -324,8 +326,9 @@ bool tsr_check_rotary(tsr_rule *rule) {
         return false;
     uint64_t size = shape->dims[shape->rank - 1];
     if (size != TSR_DIM_DYNAMIC && size % 2)
-        return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
-                             "the last dim is %" PRIu64 ", needs to be even", size);
+        return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, 1,
+                                  &(tsr_rule_dim){"operand", 0, shape->rank - 1},
+                                  "the last dim is %" PRIu64 ", needs to be even", size);
     tsr_op_i64(rule->op, "offset", &offset);
     if (!(base > 0) || offset < 0 || offset > INT32_MAX)
         return tsr_rule_fail(rule, TSR_DIAG_ROTARY,

@@ -113,6 +113,7 @@ bool tsr_check_while(tsr_rule *rule) {
 /* Sequences agree in dim 0, which is also the length where that is given. */
 static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_length) {
     uint64_t length = TSR_DIM_DYNAMIC;
+    size_t by = rule->operand_count; /* the sequence that says the length */
     int64_t given;
     if (tsr_op_i64(rule->op, "length", &given)) {
         if (given < 0)
@@ -127,10 +128,14 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
         if (shape->rank == 0)
             return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "sequence %zu is a scalar", i - carried);
         if (!tsr_dim_fits(shape->dims[0], length))
-            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE,
-                                 "sequence %zu has %" PRIu64 " slices, others %" PRIu64,
-                                 i - carried, shape->dims[0], length);
-        if (length == TSR_DIM_DYNAMIC) length = shape->dims[0];
+            return tsr_rule_fail_dims(
+                rule, TSR_DIAG_SEQUENCE, by < i ? 2 : 1,
+                (const tsr_rule_dim[]){{"the sequence's", i, 0}, {"the other's", by, 0}},
+                "sequence %zu has %" PRIu64 " slices, %s %" PRIu64, i - carried, shape->dims[0],
+                by < i ? "others" : "the length is", length);
+        if (length != TSR_DIM_DYNAMIC) continue;
+        length = shape->dims[0];
+        by = i;
     }
     *out_length = length;
     return true;

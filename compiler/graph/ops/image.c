@@ -12,6 +12,7 @@
 typedef struct windows {
     int64_t size[2], strides[2], dilation[2];
     int64_t low[2], high[2];
+    size_t given; /* how many of image and filter are the op's operands 0 and 1 */
 } windows;
 
 static bool read_windows(const tsr_rule *rule, windows *out_windows) {
@@ -42,11 +43,12 @@ static bool count_windows(const tsr_rule *rule, const windows *w, size_t i, uint
         !__builtin_add_overflow(dim, (uint64_t)w->low[i] + (uint64_t)w->high[i], &padded) &&
         reach < padded;
     if (!fits)
-        return tsr_rule_fail(rule, TSR_DIAG_WINDOW,
-                             "a window of %" PRId64 " by %" PRId64
-                             " does not fit into dim %zu of %" PRIu64 " with %" PRId64
-                             " before and %" PRId64 " after it",
-                             w->size[i], w->dilation[i], i + 1, dim, w->low[i], w->high[i]);
+        return tsr_rule_fail_dims(
+            rule, TSR_DIAG_WINDOW, w->given,
+            (const tsr_rule_dim[]){{"image", 0, (uint32_t)i + 1}, {"filter", 1, (uint32_t)i}},
+            "a window of %" PRId64 " by %" PRId64 " does not fit into dim %zu of %" PRIu64
+            " with %" PRId64 " before and %" PRId64 " after it",
+            w->size[i], w->dilation[i], i + 1, dim, w->low[i], w->high[i]);
     *out_count = (padded - reach - 1) / (uint64_t)w->strides[i] + 1;
     return true;
 }
@@ -66,21 +68,22 @@ static bool conv_type(const tsr_rule *rule, const tsr_type *image, const tsr_typ
     if (groups < 1)
         return tsr_rule_fail(rule, TSR_DIAG_INTEGER_LOW, "groups is %" PRId64 ", needs at least 1",
                              groups);
+    bool given = image == &rule->operands[0] && filter == &rule->operands[1];
+    w.given = given ? 2 : 0;
     for (size_t i = 0; i < 2; i++) {
         w.size[i] = f[i] == TSR_DIM_DYNAMIC ? -1 : (int64_t)f[i];
         if (!count_windows(rule, &w, i, x[i + 1], &type.shape.dims[i + 1])) return false;
     }
-    bool given = image == &rule->operands[0] && filter == &rule->operands[1];
     if (f[2] != TSR_DIM_DYNAMIC && !tsr_dim_fits(x[3], f[2] * (uint64_t)groups))
-        return tsr_rule_fail_dims(rule, TSR_DIAG_CHANNELS, given ? 2 : 0,
+        return tsr_rule_fail_dims(rule, TSR_DIAG_CHANNELS, w.given,
                                   (const tsr_rule_dim[]){{"image", 0, 3}, {"filter", 1, 2}},
                                   "channels of the image, and of the filter times groups: %" PRIu64
                                   " and %" PRIu64 "; they must be equal",
                                   x[3], f[2] * (uint64_t)groups);
     if (f[3] != TSR_DIM_DYNAMIC && f[3] % (uint64_t)groups)
-        return tsr_rule_fail(rule, TSR_DIAG_MULTIPLE,
-                             "%" PRIu64 " filters are no multiple of %" PRId64 " groups", f[3],
-                             groups);
+        return tsr_rule_fail_dims(rule, TSR_DIAG_MULTIPLE, given, &(tsr_rule_dim){"filter", 1, 3},
+                                  "%" PRIu64 " filters are no multiple of %" PRId64 " groups", f[3],
+                                  groups);
     type.shape.dims[3] = f[3];
     *out_type = type;
     return true;
@@ -192,6 +195,7 @@ static bool pool_type(const tsr_rule *rule, const tsr_type *image, tsr_type *out
     tsr_type type = *image;
     if (!read_windows(rule, &w) || !tsr_rule_i64s(rule, "window", 2, 1, -1, w.size)) return false;
     w.dilation[0] = w.dilation[1] = 1;
+    w.given = image == &rule->operands[0];
     for (size_t i = 0; i < 2; i++) {
         if (w.low[i] >= w.size[i] || w.high[i] >= w.size[i])
             return tsr_rule_fail(rule, TSR_DIAG_PADDING,

@@ -139,12 +139,21 @@ bool tsr_check_argmax(tsr_rule *rule) {
 
 /* ---- changes of shape ------------------------------------------------------------------------ */
 
+/* The dims whose product is the number of elements: the first few. */
+static size_t name_dims(const tsr_rule *rule, tsr_rule_dim dims[static TSR_RULE_DIMS_MAX]) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < rule->operands[0].shape.rank && count < TSR_RULE_DIMS_MAX; i++)
+        if (rule->operands[0].shape.dims[i] != 1) dims[count++] = (tsr_rule_dim){"operand", 0, i};
+    return count;
+}
+
 /* The one dim a reshape leaves open follows from the number of elements. */
 static bool complete_shape(tsr_rule *rule, uint64_t count) {
     tsr_shape *to = &rule->results[0].shape;
     uint64_t known = 1;
     uint32_t open = TSR_RANK_MAX, open_count = 0;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
     for (uint32_t i = 0; i < to->rank; i++) {
         if (to->dims[i] != TSR_DIM_DYNAMIC) {
             known *= to->dims[i]; /* no overflow: the type was checked */
@@ -155,10 +164,10 @@ static bool complete_shape(tsr_rule *rule, uint64_t count) {
     }
     if (open_count != 1 || (known == 0 && count == 0)) return true;
     if (known == 0 || count % known != 0)
-        return tsr_rule_fail(rule, TSR_DIAG_COUNT,
-                             "the operand has %" PRIu64 " elements (%s), which %s cannot hold",
-                             count, tsr_type_text(&rule->operands[0], from_text),
-                             tsr_type_text(&rule->declared[0], to_text));
+        return tsr_rule_fail_dims(rule, TSR_DIAG_COUNT, name_dims(rule, dims), dims,
+                                  "the operand has %" PRIu64 " elements (%s), which %s cannot hold",
+                                  count, tsr_type_text(&rule->operands[0], from_text),
+                                  tsr_type_text(&rule->declared[0], to_text));
     to->dims[open] = count / known;
     return true;
 }
@@ -167,16 +176,17 @@ bool tsr_check_reshape(tsr_rule *rule) {
     const tsr_type *from = &rule->operands[0], *to = &rule->declared[0];
     uint64_t from_count, to_count;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
+    tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
     rule->results[0].dtype = from->dtype;
     if (!tsr_type_is_static(from)) return true;
     TSR_ASSERT(tsr_shape_count(&from->shape, &from_count));
     if (!tsr_type_is_static(to)) return complete_shape(rule, from_count);
     TSR_ASSERT(tsr_shape_count(&to->shape, &to_count));
     if (from_count == to_count) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_COUNT,
-                         "the operand has %" PRIu64 " elements (%s), the result %" PRIu64 " (%s)",
-                         from_count, tsr_type_text(from, from_text), to_count,
-                         tsr_type_text(to, to_text));
+    return tsr_rule_fail_dims(
+        rule, TSR_DIAG_COUNT, name_dims(rule, dims), dims,
+        "the operand has %" PRIu64 " elements (%s), the result %" PRIu64 " (%s)", from_count,
+        tsr_type_text(from, from_text), to_count, tsr_type_text(to, to_text));
 }
 
 bool tsr_gradient_reshape(tsr_gradient *of) {

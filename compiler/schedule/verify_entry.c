@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules of entries that call groups: what is no kernel stands there only as what later stages
+ * place without one.
+ */
+#include "compiler/schedule/schedule.h"
+
+static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
+    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+/* It lies where its operand does, which a kernel must have made. */
+static bool check_view(MlirOperation op) {
+    MlirOperation from = op;
+    while (!mlirOperationIsNull(from) && tsr_op_is(from, "tessera.reshape"))
+        from = tsr_value_owner(tsr_op_operand(from, 0));
+    const tsr_op_row *row = mlirOperationIsNull(from) ? NULL : tsr_op_row_find(from);
+    bool given =
+        mlirOperationIsNull(from) ||
+        (row && (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT));
+    if (!given) return true;
+    return complain(op, TSR_DIAG_ENTRY_VIEW,
+                    "reads what no kernel made in another shape; a group must do that");
+}
+
+static bool check_op(MlirOperation op) {
+    const tsr_op_row *row = tsr_op_row_find(op);
+    if (!row) return true;
+    if (tsr_op_is(op, "tessera.reshape")) return check_view(op);
+    switch (row->op_class) {
+    case TSR_CLASS_MAP:
+    case TSR_CLASS_MATMUL:
+    case TSR_CLASS_REDUCE:
+    case TSR_CLASS_MOVE:
+    case TSR_CLASS_ALONE:
+        return complain(op, TSR_DIAG_ENTRY_OP,
+                        "stands in an entry that calls groups, and in none of them");
+    case TSR_CLASS_CONSTANT:
+        if (tsr_op_string(op, TSR_CONSTANT_NAME)) return true;
+        return complain(op, TSR_DIAG_ENTRY_CONSTANT,
+                        "stands in an entry that calls groups and has no " TSR_CONSTANT_NAME);
+    default:
+        return true;
+    }
+}
+
+bool tsr_schedule_verify_entries(MlirModule module) {
+    bool done = true;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) { done = check_op(op) && done; }
+    }
+    return done;
+}
