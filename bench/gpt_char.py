@@ -121,7 +121,7 @@ def train(args, folder, steps, *more, virtual_ranks=8):
         "--metrics", str(metrics), *more)
     events = [json.loads(line) for line in metrics.read_text().splitlines()]
     metrics.unlink()
-    return events
+    return [event for event in events if event["event"] == "step"]
 
 
 def compare(args, folder, text):

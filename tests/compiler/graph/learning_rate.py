@@ -54,7 +54,8 @@ def train(folder, optimizer, schedule):
     subprocess.run([RUN, f"{folder}/rate.tsb", "--data", f"x={folder}/ones", "--steps", str(STEPS), "--quiet",
                     "--metrics", f"{folder}/metrics.jsonl", "--export-params", f"{folder}/w.safetensors"], check=True, stdout=subprocess.DEVNULL)
     with open(f"{folder}/metrics.jsonl", encoding="ascii") as file:
-        found = [json.loads(line)["outputs"]["loss"] for line in file]
+        events = [json.loads(line) for line in file]
+        found = [event["outputs"]["loss"] for event in events if event["event"] == "step"]
     os.remove(f"{folder}/metrics.jsonl")
     with open(f"{folder}/w.safetensors", "rb") as file:
         return found, struct.unpack("<d", file.read()[-8:])[0]
