@@ -465,55 +465,46 @@ MlirAttribute tsr_attr_make_splat(MlirContext context, const tsr_type *type, dou
     return mlirDenseElementsAttrSplatGet(shaped, scalar);
 }
 
-/* Scalars are read by attribute kind, not by raw bytes: MLIR packs i1 and splats. */
+static bool is_dense(MlirAttribute attr) {
+    return !mlirAttributeIsNull(attr) &&
+           (mlirAttributeIsADenseIntElements(attr) || mlirAttributeIsADenseFPElements(attr));
+}
+
+/* Of i1 MLIR packs the bits; of a splat it stores one element. */
 static void read_scalar(MlirAttribute attr, tsr_dtype dtype, intptr_t i, void *out) {
-    switch (dtype) {
-    case TSR_DTYPE_F64:
-        *(double *)out = mlirDenseElementsAttrGetDoubleValue(attr, i);
-        break;
-    case TSR_DTYPE_F32:
-        *(float *)out = mlirDenseElementsAttrGetFloatValue(attr, i);
-        break;
-    case TSR_DTYPE_I64:
-        *(int64_t *)out = mlirDenseElementsAttrGetInt64Value(attr, i);
-        break;
-    case TSR_DTYPE_I32:
-        *(int32_t *)out = mlirDenseElementsAttrGetInt32Value(attr, i);
-        break;
-    case TSR_DTYPE_I1:
+    size_t width = tsr_dtype_size(dtype);
+    if (dtype == TSR_DTYPE_I1)
         *(uint8_t *)out = mlirDenseElementsAttrGetBoolValue(attr, i);
-        break;
-    case TSR_DTYPE_UI8:
-        *(uint8_t *)out = mlirDenseElementsAttrGetUInt8Value(attr, i);
-        break;
-    case TSR_DTYPE_I8:
-        *(int8_t *)out = mlirDenseElementsAttrGetInt8Value(attr, i);
-        break;
-    case TSR_DTYPE_BF16:
-    case TSR_DTYPE_F16: /* the C API has no reader of one; a splat is stored once */
-        memcpy(out,
-               (const uint16_t *)mlirDenseElementsAttrGetRawData(attr) +
-                   (mlirDenseElementsAttrIsSplat(attr) ? 0 : i),
-               sizeof(uint16_t));
-        break;
-    case TSR_DTYPE_NONE:
-        break;
+    else
+        memcpy(out, (const char *)mlirDenseElementsAttrGetRawData(attr) + (size_t)i * width, width);
+}
+
+/* By copies that double, or as a whole: one element after another takes minutes where a constant
+ * is large. */
+static void read_elements(MlirAttribute attr, tsr_dtype dtype, uint64_t count, char *out) {
+    size_t width = tsr_dtype_size(dtype);
+    bool packed = dtype == TSR_DTYPE_I1, splat = mlirDenseElementsAttrIsSplat(attr);
+    if (count == 0) return;
+    if (!splat && !packed) memcpy(out, mlirDenseElementsAttrGetRawData(attr), count * width);
+    for (uint64_t i = 0; i < count && packed && !splat; i++)
+        read_scalar(attr, dtype, (intptr_t)i, out + i * width);
+    if (splat) read_scalar(attr, dtype, 0, out);
+    for (uint64_t done = 1, more; done < count && splat; done += more) {
+        more = done < count - done ? done : count - done;
+        memcpy(out + done * width, out, more * width);
     }
 }
 
 bool tsr_attr_elements(MlirAttribute attr, tsr_arena *arena, tsr_type *out_type, void **out_data) {
     tsr_type type;
     uint64_t count, size_bytes;
-    if (mlirAttributeIsNull(attr) || !mlirAttributeIsADenseElements(attr) ||
-        !tsr_type_read(mlirAttributeGetType(attr), &type) ||
+    if (!is_dense(attr) || !tsr_type_read(mlirAttributeGetType(attr), &type) ||
         !tsr_shape_count(&type.shape, &count) ||
         !tsr_shape_size(&type.shape, type.dtype, &size_bytes))
         return false;
-    size_t width = tsr_dtype_size(type.dtype);
     char *data = tsr_arena_alloc(arena, size_bytes ? size_bytes : 1, 1, 16);
     if (!data) return false;
-    for (uint64_t i = 0; i < count; i++)
-        read_scalar(attr, type.dtype, (intptr_t)i, data + i * width);
+    read_elements(attr, type.dtype, count, data);
     *out_type = type;
     *out_data = data;
     return true;
@@ -521,8 +512,8 @@ bool tsr_attr_elements(MlirAttribute attr, tsr_arena *arena, tsr_type *out_type,
 
 bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
     tsr_type type;
-    if (mlirAttributeIsNull(attr) || !mlirAttributeIsADenseElements(attr) ||
-        !mlirDenseElementsAttrIsSplat(attr) || !tsr_type_read(mlirAttributeGetType(attr), &type))
+    if (!is_dense(attr) || !mlirDenseElementsAttrIsSplat(attr) ||
+        !tsr_type_read(mlirAttributeGetType(attr), &type))
         return false;
     _Alignas(double) unsigned char value[sizeof(double)] = {0};
     if (type.dtype == TSR_DTYPE_NONE) return false;

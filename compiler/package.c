@@ -253,7 +253,8 @@ tsr_result tsr_package_weights_encode(tsr_ctx *ctx, MlirModule target_module,
         void *bytes = NULL;
         if (tensor->init != TSR_INIT_DATA) continue;
         if (!tsr_attr_elements(tsr_host_data(target_module, tensor->name), arena, &type, &bytes))
-            FAIL(ctx, TSR_COMPILE, "the data of tensor '%s' is missing, or cannot be read",
+            FAIL(ctx, TSR_COMPILE,
+                 "the data of tensor '%s' is missing, cannot be read, or is more than memory holds",
                  tensor->name);
         if (type.dtype != tensor->dtype || !tsr_shape_equal(&type.shape, &tensor->shape)) {
             char has[TSR_TYPE_TEXT_MAX], wants[TSR_TYPE_TEXT_MAX];

@@ -72,6 +72,8 @@ Test(mlir, elements_round_trip) {
         {"dense<[-1, 5]> : tensor<2xi8>", 2, {0xff, 5}},
         {"dense<[1.0, -2.0]> : tensor<2xbf16>", 4, {0x80, 0x3f, 0, 0xc0}},
         {"dense<0.5> : tensor<2xf16>", 4, {0, 0x38, 0, 0x38}},
+        {"dense<5> : tensor<7xui8>", 7, {5, 5, 5, 5, 5, 5, 5}},
+        {"dense<> : tensor<0x3xf32>", 0, {0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         MlirAttribute attr = parse(cases[i].text);
