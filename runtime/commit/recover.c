@@ -11,7 +11,6 @@
 #include "runtime/state/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,11 +46,19 @@ static tsr_result check_epoch(tsr_ctx *ctx, const tsr_survey *survey, uint64_t h
          highest, survey->events->epoch);
 }
 
+/* A candidate that a run went on from, or older: collected and swept since. */
+static bool is_swept(const tsr_survey *survey, const tsr_name *lost) {
+    return lost->kind == TSR_NAME_MANIFEST && survey->candidates[0].epoch > lost->epoch &&
+           !TSR_MUTANT(RETURNED_IS_DAMAGE) &&
+           !tsr_listing_has(&survey->generations, TSR_NAME_GENERATION, lost->epoch,
+                            lost->generation);
+}
+
 tsr_result tsr_survey_look_again(tsr_ctx *ctx, const tsr_survey *survey, const tsr_name *lost,
                                  bool *out_collected) {
     tsr_listing names = {.arena = survey->arena};
     tsr_ctx aside = tsr_ctx_fork(ctx);
-    bool newer = *out_collected = lost->epoch <= survey->removed_epoch;
+    bool newer = *out_collected = lost->epoch <= survey->removed_epoch || is_swept(survey, lost);
     if (newer) return TSR_SUCCESS;
     tsr_result result = tsr_disk_list(&aside, survey->root, &names);
     if (result.code) return tsr_error_adopt(ctx, &aside);
@@ -151,11 +158,13 @@ static void add_base(tsr_survey *survey, const tsr_link *base) {
         survey->bases[survey->base_count++] = *base;
 }
 
-/* `link` is what BASE.<epoch> says. It must be there, unless newer ones are: then it was collected.
- */
+/* `link` is what BASE.<epoch> says. It must be there, unless newer ones are: then it was collected,
+ * even if its manifest has come back without its data. */
 static void check_present(tsr_ctx *ctx, tsr_survey *survey, const tsr_link *link) {
-    if (!link->generation || TSR_MUTANT(MISSING_IS_EMPTY) ||
-        tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, link->epoch, link->generation))
+    const uint64_t of = link->epoch, number = link->generation;
+    bool named = tsr_listing_has(&survey->names, TSR_NAME_MANIFEST, of, number);
+    bool kept = tsr_listing_has(&survey->generations, TSR_NAME_GENERATION, of, number);
+    if (!number || TSR_MUTANT(MISSING_IS_EMPTY) || (named && (kept || !survey->candidate_count)))
         return;
     if (survey->candidate_count && !survey->removed_epoch && !TSR_MUTANT(RETURNED_IS_DAMAGE))
         survey->removed_epoch = link->epoch;
@@ -231,31 +240,10 @@ static tsr_result put_back(tsr_ctx *ctx, tsr_survey *survey) {
     return TSR_SUCCESS;
 }
 
-typedef struct contents {
-    bool marked, used; /* COMMITTED is there; any file of ours is */
-} contents;
-
-static int look_at(void *user, const char *text) {
-    contents *found = user;
-    tsr_name_kind kind = tsr_name_parse(text).kind;
-    found->marked |= kind == TSR_NAME_COMMITTED;
-    found->used |= kind != TSR_NAME_OTHER;
-    return 0;
-}
-
 /* A directory without a manifest: an unfinished save; made ready for the next one and empty; or
- * marked as committed. One that cannot be read is taken for an unfinished save. */
+ * marked as committed. */
 static void add_unnamed(tsr_ctx *ctx, tsr_survey *survey, const tsr_name *name) {
-    const tsr_io *io = tsr_ctx_io(ctx);
-    char text[TSR_NAME_TEXT_MAX];
-    contents found = {.used = true};
-    int dir = io->open(io->self, survey->gens, tsr_name_format(name, text),
-                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-    if (dir >= 0) {
-        contents seen = {false, false};
-        if (io->list(io->self, dir, look_at, &seen) >= 0) found = seen;
-        io->close(io->self, dir);
-    }
+    tsr_contents found = tsr_disk_look_into(ctx, survey->gens, name);
     if (found.marked) {
         survey->lost.names[survey->lost.count++] = *name;
     } else if (found.used) {

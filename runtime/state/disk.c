@@ -285,6 +285,26 @@ static tsr_result walk_ancestors(tsr_ctx *ctx, const char *path, bool make) {
     return TSR_SUCCESS;
 }
 
+static int note_content(void *user, const char *text) {
+    tsr_contents *found = user;
+    tsr_name_kind kind = tsr_name_parse(text).kind;
+    found->marked |= kind == TSR_NAME_COMMITTED;
+    found->used |= kind != TSR_NAME_OTHER;
+    return 0;
+}
+
+tsr_contents tsr_disk_look_into(tsr_ctx *ctx, int gens, const tsr_name *name) {
+    const tsr_io *io = tsr_ctx_io(ctx);
+    char text[TSR_NAME_TEXT_MAX];
+    tsr_contents found = {.used = true}, seen = {false, false};
+    int dir = io->open(io->self, gens, tsr_name_format(name, text),
+                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (dir < 0) return found;
+    if (io->list(io->self, dir, note_content, &seen) >= 0) found = seen;
+    io->close(io->self, dir);
+    return found;
+}
+
 tsr_result tsr_disk_make_folder(tsr_ctx *ctx, int dir, const char *name, int *out_fd) {
     const tsr_io *io = tsr_ctx_io(ctx);
     int code = io->mkdir(io->self, dir, name, 0755);

@@ -32,6 +32,13 @@ uint64_t tsr_listing_epoch_below(const tsr_listing *listing, tsr_name_kind kind,
 bool tsr_listing_has(const tsr_listing *listing, tsr_name_kind kind, uint64_t epoch,
                      uint64_t generation);
 
+/* What the directory of a generation holds. */
+typedef struct tsr_contents {
+    bool marked, used; /* COMMITTED is there; any file of ours is */
+} tsr_contents;
+/* One that cannot be read is taken for one that is used. */
+tsr_contents tsr_disk_look_into(tsr_ctx *ctx, int gens, const tsr_name *name);
+
 /* A file or directory for reading; missing or of another kind is TSR_STATE. */
 TSR_RESULT tsr_disk_open(tsr_ctx *ctx, int dir, const char *name, int flags, int *out_fd);
 /* A read error is tried once more, then it is damage. */

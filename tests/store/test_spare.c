@@ -207,14 +207,14 @@ static bool removes_and_forgets(bench *b, uint64_t at) {
     return saved && !exists(b, "/s/MANIFEST.1.1");
 }
 
-/* Generation 1 was collected, and the sync of its removal failed; the next run collects what it
- * went on from, too, before power is cut. */
-static bench *with_a_removal_undone(void) {
+/* Generation 1 was collected, and the sync of its removal failed; the next run saves up to `last`
+ * before power is cut: from 6 on it collects what it went on from, too. */
+static bench *with_a_removal_undone(uint64_t last) {
     for (uint64_t at = 1; at <= 40; at++) {
         bench *b = begin();
         if (removes_and_forgets(b, at)) {
             must_open(b);
-            must_save(b, 4, 6);
+            must_save(b, 4, last);
             cut_power(b);
             if (exists(b, "/s/MANIFEST.1.1")) return b;
         }
@@ -226,7 +226,7 @@ static bench *with_a_removal_undone(void) {
 
 /* Neither that its BASE is gone nor that its data is: fsck, ls and a run say what it is. */
 Test(spare, what_was_removed_and_comes_back_is_no_damage) {
-    bench *b = with_a_removal_undone();
+    bench *b = with_a_removal_undone(6);
     cr_assert(!exists(b, "/s/BASE.1") && !exists(b, "/s/gen/1-1/segment.0"));
     cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL).code, TSR_OK, "%s",
                  b->ctx.error.text);
@@ -241,9 +241,64 @@ Test(spare, what_was_removed_and_comes_back_is_no_damage) {
     end(b);
 }
 
+/* Nor where what the next run went on from is still there. */
+Test(spare, what_comes_back_beside_a_base_is_no_damage) {
+    bench *b = with_a_removal_undone(4);
+    cr_assert(exists(b, "/s/MANIFEST.3.1") && !exists(b, "/s/gen/1-1"));
+    cr_assert_eq(tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL).code, TSR_OK, "%s",
+                 b->ctx.error.text);
+    must_open(b);
+    cr_assert_eq(b->recovery.damaged_count, 0, "%s", b->log.last_error);
+    cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+    must_load(b, 4);
+    must_save(b, 5, 6);
+    cr_assert(!exists(b, "/s/MANIFEST.1.1"), "it is collected again");
+    end(b);
+}
+
+/* The same of what a run went on from and collected itself; the next one swept its data. */
+Test(spare, what_a_run_went_on_from_comes_back) {
+    unsigned met = 0;
+    for (uint64_t at = 1; at <= 40; at++) {
+        bench *b = begin();
+        must_open(b);
+        must_save(b, 1, 2);
+        must_open(b);
+        must_save(b, 3, 3);
+        forget_sync(b, at);
+        bool saved = model_save(&b->ctx, b->store, &b->m, 4);
+        fault_io_arm(b->disk, NULL);
+        if (saved && !exists(b, "/s/MANIFEST.2.1")) {
+            must_open(b);
+            must_save(b, 5, 5);
+            cut_power(b);
+            met += exists(b, "/s/MANIFEST.2.1") && exists(b, "/s/BASE.2");
+            must_open(b);
+            cr_assert_eq(b->recovery.damaged_count, 0, "%s", b->log.last_error);
+            cr_assert_eq(b->log.errors, 0, "%s", b->log.last_error);
+            must_load(b, 5);
+        }
+        end(b);
+    }
+    cr_assert_geq(met, 1);
+}
+
+/* What is there, and damaged, is told, though newer ones are there. */
+Test(spare, what_a_run_went_on_from_is_damaged) {
+    bench *b = begin();
+    must_open(b);
+    must_save(b, 1, 2);
+    must_open(b);
+    must_save(b, 3, 3);
+    flip(b, "/s/gen/1-2/segment.0", 100);
+    must_fail(b, tsr_store_fsck(&b->ctx, "/s", ignore_line, NULL), TSR_STATE,
+              "1 committed records are damaged");
+    end(b);
+}
+
 /* All that is newer being damaged, it is not passed over in silence: nothing is left. */
 Test(spare, what_came_back_is_nothing_to_go_on_from) {
-    bench *b = with_a_removal_undone();
+    bench *b = with_a_removal_undone(6);
     flip(b, "/s/gen/2-5/segment.0", 100);
     flip(b, "/s/gen/2-6/segment.0", 100);
     must_fail(b, reopen(b, TSR_RESUME_AUTO, 0), TSR_STATE,
