@@ -10,6 +10,7 @@
 #include "tests/simulate/mutant.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,15 @@ static void dump_file(void *user, const char *path) {
     write_file(target, bytes, size);
 }
 
+/* A generation of no bytes may be an empty directory. */
+static int dump_folder(void *user, const char *name) {
+    char target[2048];
+    snprintf(target, sizeof target, "%s/s/gen/%s", ((const dump *)user)->folder, name);
+    if (name[0] != '.' && mkdir(target, 0755) != 0)
+        must(errno == EEXIST || errno == ENOENT, "create", target);
+    return 0;
+}
+
 static void leave(const sim_world *world, const char *out, uint64_t seed) {
     dump d = {.disk = world->disk};
     char path[1024];
@@ -67,6 +77,11 @@ static void leave(const sim_world *world, const char *out, uint64_t seed) {
     snprintf(path, sizeof path, "%s/%" PRIu64 ".log", out, seed);
     write_file(path, world->log, world->log_bytes);
     fault_io_each_file(world->disk, dump_file, &d);
+    const tsr_io *io = fault_io_table(world->disk);
+    int gens = io->open(io->self, TSR_IO_CWD, "/s/gen", O_RDONLY | O_DIRECTORY, 0);
+    if (gens < 0) return;
+    must(io->list(io->self, gens, dump_folder, &d) >= 0, "list", "/s/gen");
+    io->close(io->self, gens);
 }
 
 /* ---- a run ---- */
