@@ -123,8 +123,6 @@ static void format(const table *t, tsr_buffer *out) {
 tsr_result tsr_model_write_roofline(tsr_ctx *ctx, tsr_model *model, const char *path) {
     table t = {0};
     tsr_buffer out = {0};
-    tsr_arena arena = {0};
-    tsr_io_atomic file = {0};
     tsr_result result = TSR_SUCCESS;
     TRY_GOTO(ctx, result, collect(ctx, model, &t));
     TRY_GOTO(ctx, result, read_flops(ctx, model, &t));
@@ -132,12 +130,8 @@ tsr_result tsr_model_write_roofline(tsr_ctx *ctx, tsr_model *model, const char *
     qsort(t.rows, t.count, sizeof *t.rows, by_time);
     format(&t, &out);
     if (out.failed) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to write '%s'", path);
-    TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &arena, &file));
-    TRY_GOTO(ctx, result, tsr_io_write_all(ctx, file.fd, path, out.bytes, out.size_bytes, 0));
-    TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
+    TRY_GOTO(ctx, result, tsr_io_atomic_write(ctx, path, out.bytes, out.size_bytes));
 done:
-    tsr_io_atomic_abandon(ctx, &file);
-    tsr_arena_finish(&arena);
     tsr_buffer_finish(&out);
     free(t.rows);
     return result;

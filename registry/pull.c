@@ -69,18 +69,7 @@ static bool is_current(const tsr_ctx *ctx, const pull *p) {
 /* ---- signature ---- */
 
 static tsr_result write_signature(tsr_ctx *ctx, const pull *p, const tsr_referrer *referrer) {
-    tsr_arena arena = {0};
-    tsr_io_atomic file = {.fd = -1};
-    tsr_result result = TSR_SUCCESS;
-    TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, p->part_signature, &arena, &file));
-    TRY_GOTO(ctx, result,
-             tsr_io_write_all(ctx, file.fd, p->part_signature, referrer->bytes,
-                              referrer->size_bytes, 0));
-    TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
-done:
-    tsr_io_atomic_abandon(ctx, &file);
-    tsr_arena_finish(&arena);
-    return result;
+    return tsr_io_atomic_write(ctx, p->part_signature, referrer->bytes, referrer->size_bytes);
 }
 
 static void remove_file(const tsr_ctx *ctx, const char *path) {

@@ -54,7 +54,6 @@ tsr_result tsr_statement_write(tsr_ctx *ctx, const char *path, const tsr_buffer 
     tsr_crypto crypto = {0};
     tsr_key key = {0};
     tsr_buffer json = {0};
-    tsr_io_atomic file = {.fd = -1};
     tsr_result result;
     TRY_GOTO(ctx, result, tsr_crypto_init(ctx, &crypto));
     TRY_GOTO(ctx, result, tsr_key_read(ctx, &crypto, private_path, true, &key));
@@ -62,12 +61,9 @@ tsr_result tsr_statement_write(tsr_ctx *ctx, const char *path, const tsr_buffer 
     TRY_GOTO(
         ctx, result,
         tsr_dsse_sign(ctx, &crypto, &key, statement->bytes, statement->size_bytes, &arena, &json));
-    TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &arena, &file));
-    TRY_GOTO(ctx, result, tsr_io_write_all(ctx, file.fd, path, json.bytes, json.size_bytes, 0));
-    TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
+    TRY_GOTO(ctx, result, tsr_io_atomic_write(ctx, path, json.bytes, json.size_bytes));
     *out_key_id = key.id;
 done:
-    if (file.temp) tsr_io_atomic_abandon(ctx, &file);
     tsr_buffer_finish(&json);
     tsr_key_finish(&key);
     tsr_crypto_finish(&crypto);

@@ -275,3 +275,15 @@ void tsr_io_atomic_abandon(tsr_ctx *ctx, tsr_io_atomic *file) {
     file->fd = -1;
     io->unlink(io->self, TSR_IO_CWD, file->temp, 0);
 }
+
+tsr_result tsr_io_atomic_write(tsr_ctx *ctx, const char *path, const void *bytes,
+                               size_t size_bytes) {
+    tsr_arena arena = {0};
+    tsr_io_atomic file = {.fd = -1};
+    tsr_result result = tsr_io_atomic_open(ctx, path, &arena, &file);
+    if (!result.code) result = tsr_io_write_all(ctx, file.fd, path, bytes, size_bytes, 0);
+    if (!result.code) result = tsr_io_atomic_commit(ctx, &file);
+    tsr_io_atomic_abandon(ctx, &file);
+    tsr_arena_finish(&arena);
+    return result;
+}

@@ -73,5 +73,8 @@ TSR_RESULT tsr_io_atomic_open(tsr_ctx *ctx, const char *path, tsr_arena *arena,
 TSR_RESULT tsr_io_atomic_commit(tsr_ctx *ctx, tsr_io_atomic *file);
 /* Removes the temporary file; after commit, or on a zeroed struct, does nothing. */
 void tsr_io_atomic_abandon(tsr_ctx *ctx, tsr_io_atomic *file);
+/* All of it at once. */
+TSR_RESULT tsr_io_atomic_write(tsr_ctx *ctx, const char *path, const void *bytes,
+                               size_t size_bytes);
 
 #endif

@@ -223,16 +223,8 @@ static tsr_result format(tsr_ctx *ctx, const tsr_trace *trace, tsr_buffer *out) 
 
 tsr_result tsr_trace_write(tsr_ctx *ctx, const tsr_trace *trace, const char *path) {
     tsr_buffer out = {0};
-    tsr_arena arena = {0};
-    tsr_io_atomic file = {0};
-    tsr_result result = TSR_SUCCESS;
-    TRY_GOTO(ctx, result, format(ctx, trace, &out));
-    TRY_GOTO(ctx, result, tsr_io_atomic_open(ctx, path, &arena, &file));
-    TRY_GOTO(ctx, result, tsr_io_write_all(ctx, file.fd, path, out.bytes, out.size_bytes, 0));
-    TRY_GOTO(ctx, result, tsr_io_atomic_commit(ctx, &file));
-done:
-    tsr_io_atomic_abandon(ctx, &file);
+    tsr_result result = format(ctx, trace, &out);
+    if (!result.code) result = tsr_io_atomic_write(ctx, path, out.bytes, out.size_bytes);
     tsr_buffer_finish(&out);
-    tsr_arena_finish(&arena);
     return result;
 }

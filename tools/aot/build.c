@@ -117,13 +117,8 @@ static tsr_result dump_file(tsr_ctx *ctx, build *b, const tsr_stage_info *stage,
         level ? tsr_arena_printf(&b->arena, "%s/%s.%s.%s", b->dump_dir, stage->name, level + 1,
                                  stage->ending)
               : tsr_arena_printf(&b->arena, "%s/%s.%s", b->dump_dir, stage->name, stage->ending);
-    tsr_io_atomic file = {0};
     if (!path) FAIL(ctx, TSR_MEMORY, "no memory for a path");
-    TRY(ctx, tsr_io_atomic_open(ctx, path, &b->arena, &file));
-    tsr_result result = tsr_io_write_all(ctx, file.fd, path, text, size_bytes, 0);
-    if (!result.code) result = tsr_io_atomic_commit(ctx, &file);
-    tsr_io_atomic_abandon(ctx, &file);
-    return result;
+    return tsr_io_atomic_write(ctx, path, text, size_bytes);
 }
 
 static tsr_result on_dump(tsr_ctx *ctx, void *user, tsr_stage index, const char *target,
