@@ -82,4 +82,12 @@ static void check_version(example *e, uint8_t version) {
         cr_expect(strstr(ctx.error.text, message), "%s: %s", #change, ctx.error.text);             \
     } while (0)
 
+/* It is valid; appends its listing. */
+static void list_valid(const example *e, tsr_buffer *out_text) {
+    tsr_ctx ctx = {0};
+    cr_assert_eq(tsr_program_verify(&ctx, &e->program, &e->config, TSR_INTERNAL).code, TSR_OK, "%s",
+                 ctx.error.text);
+    tsr_program_format(&e->program, &e->config, out_text);
+}
+
 #endif

@@ -60,12 +60,9 @@ Test(leaves, the_example_is_valid_and_listed) {
                                "  3: gather from leaves: %4 <- %2\n"
                                "  4: copy %5 <- %3\n";
     example e;
-    tsr_ctx ctx = {0};
     tsr_buffer out = {0};
     make_example(&e);
-    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_INTERNAL).code, TSR_OK, "%s",
-                 ctx.error.text);
-    tsr_program_format(&e.program, &e.config, &out);
+    list_valid(&e, &out);
     cr_assert_str_eq(out.bytes, text);
     tsr_buffer_finish(&out);
     cr_assert_eq(tsr_program_space_bytes(&e.entry, TSR_SPACE_LEAF), 64);

@@ -52,12 +52,9 @@ static void make_example(example *e) {
 
 Test(parts, the_example_is_valid_and_listed) {
     example e;
-    tsr_ctx ctx = {0};
     tsr_buffer out = {0};
     make_example(&e);
-    cr_assert_eq(tsr_program_verify(&ctx, &e.program, &e.config, TSR_INTERNAL).code, TSR_OK, "%s",
-                 ctx.error.text);
-    tsr_program_format(&e.program, &e.config, &out);
+    list_valid(&e, &out);
     cr_assert(strstr(out.bytes, "%1 = part of m : 3xf32\n"), "%s", out.bytes);
     cr_assert(strstr(out.bytes, "slice among leaves: %4 <- %3\n"), "%s", out.bytes);
     cr_assert(strstr(out.bytes, "all_gather among leaves: %2 <- %0\n"), "%s", out.bytes);
