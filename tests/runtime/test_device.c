@@ -40,13 +40,7 @@ static tsr_device_options cuda_options(bench *b) {
          .shared_bytes = 60000,
          .blocks = 1,
          .map_count = 1,
-         .maps = {{.argument = 1,
-                   .element = TSR_FATBIN_F32,
-                   .rank = 3,
-                   .box_rows = 64,
-                   .box_columns = 32,
-                   .swizzle_bytes = 128,
-                   .dims = {32, 64, 2, 1, 1}}}}};
+         .maps = {TOY_MAP}}};
     static const tsr_fatbin_image images[] = {
         {TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9},
         {TSR_FATBIN_CUBIN, 80, false, "cubin80.", 9},

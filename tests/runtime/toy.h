@@ -18,4 +18,11 @@ extern const tsr_config toy_config;
 extern const tsr_program toy_program;
 extern const tsr_kernel_fn toy_kernels[3];
 
+/* What the third kernel copies, as machine code for a GPU says it. */
+#define TOY_MAP                                                                                    \
+    {                                                                                              \
+        .argument = 1, .element = TSR_FATBIN_F32, .rank = 3, .box_rows = 64, .box_columns = 32,    \
+        .swizzle_bytes = 128, .dims = {32, 64, 2, 1, 1},                                           \
+    }
+
 #endif

@@ -10,18 +10,10 @@
 #include <stdio.h>
 
 static tsr_result write_bundle(tsr_ctx *ctx, const char *path, tsr_arena *arena) {
-    static const tsr_fatbin_kernel kernels[] = {{.threads = 128, .programs = 4},
-                                                {.threads = 128, .programs = 4},
-                                                {.threads = 32,
-                                                 .programs = 1,
-                                                 .map_count = 1,
-                                                 .maps = {{.argument = 1,
-                                                           .element = TSR_FATBIN_F32,
-                                                           .rank = 3,
-                                                           .box_rows = 64,
-                                                           .box_columns = 32,
-                                                           .swizzle_bytes = 128,
-                                                           .dims = {32, 64, 2, 1, 1}}}}};
+    static const tsr_fatbin_kernel kernels[] = {
+        {.threads = 128, .programs = 4},
+        {.threads = 128, .programs = 4},
+        {.threads = 32, .programs = 1, .map_count = 1, .maps = {TOY_MAP}}};
     static const tsr_fatbin_image images[] = {{TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9}};
     const tsr_fatbin fatbin = {kernels, 3, images, 1};
     void *program = NULL, *code = NULL;
