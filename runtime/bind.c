@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One block of memory:  tensors | workspace | prepared | inputs, outputs of entry 0 | of entry 1 |
+ * … each piece rounded up to the alignment; what leaves keep and sum lies behind what is prepared.
+ * At creation every command's arguments become addresses of the device, so that it walks an array.
+ * What prepares from a tensor is a list of its own, shared by the entries and run before theirs:
+ * they do not write the tensor. Where a region of resilience begins or ends, a list ends: what its
+ * values are is looked at between two lists.
+ */
+#include "runtime/bound.h"
+#include "runtime/plan.h"
+
+static void *take_bytes(char **at, uint64_t size_bytes) {
+    uint64_t rounded = 0;
+    void *memory = *at;
+    bool fits = tsr_plan_add(&rounded, size_bytes);
+    TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
+    *at += rounded;
+    return memory;
+}
+
+static void *find_part(const tsr_executor *executor, uint32_t leaf, uint32_t tensor) {
+    bool alone = executor->holdings[tensor] == TSR_HOLDING_PARTS;
+    uint64_t number = leaf + (alone ? 0 : executor->leaves.first);
+    return (char *)executor->tensors[tensor] +
+           number * tsr_program_part_bytes(executor->config, tensor);
+}
+
+void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
+                     const tsr_program_buffer *buffer) {
+    const bound_entry *bound = &executor->entries[entry];
+    switch (buffer->space) {
+    case TSR_SPACE_TENSOR:
+        return executor->tensors[buffer->index];
+    case TSR_SPACE_PART:
+        return find_part(executor, leaf, buffer->index);
+    case TSR_SPACE_INPUT:
+        return (char *)bound->inputs[buffer->index] + leaf * bound->input_strides[buffer->index];
+    case TSR_SPACE_OUTPUT:
+        return bound->outputs[buffer->index];
+    case TSR_SPACE_PREPARED:
+        return executor->prepared[buffer->index].memory;
+    case TSR_SPACE_WORKSPACE:
+        return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
+    case TSR_SPACE_LEAF:
+        return executor->of_leaves + leaf * executor->leaf_bytes + buffer->offset_bytes;
+    case TSR_SPACE_SUMS:
+        return executor->of_sums + buffer->offset_bytes;
+    case TSR_SPACE_LEAF_NUMBER:
+        return bound->leaf_numbers + leaf * TSR_BUFFER_ALIGN_BYTES;
+    }
+    TSR_ASSERT(!"a decoded program has no other space");
+    return NULL;
+}
+
+static bool note_change(tsr_executor *executor, size_t entry, const tsr_program_buffer *buffer) {
+    bound_entry *bound = &executor->entries[entry];
+    if (!bound->changes)
+        bound->changes = TSR_NEW(&executor->arena, bool, executor->config->tensor_count);
+    if (bound->changes) bound->changes[buffer->index] = true;
+    return bound->changes != NULL;
+}
+
+static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
+                         tsr_device_command *out_bound) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    const tsr_device_memory *memory = &executor->memory;
+    bool is_copy = command->opcode == TSR_OP_COPY;
+    void **buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
+    void **guarded = TSR_NEW(&executor->arena, void *, command->argument_count);
+    uint32_t guarded_count = 0;
+    if (!buffers || !guarded) return false;
+    for (uint32_t i = 0; i < command->argument_count; i++) {
+        const tsr_program_buffer *buffer = &source->buffers[command->arguments[i]];
+        bool written = is_copy ? i == 0 : i >= command->written_from;
+        buffers[i] =
+            memory->device + ((char *)tsr_bound_find(executor, entry, 0, buffer) - memory->host);
+        if (!written || buffer->space != TSR_SPACE_TENSOR) continue;
+        if (!note_change(executor, entry, buffer)) return false;
+        guarded[guarded_count++] = executor->tensors[buffer->index];
+    }
+    *out_bound = (tsr_device_command){.is_copy = is_copy,
+                                      .kernel = is_copy ? 0 : command->kernel,
+                                      .buffer_count = command->argument_count,
+                                      .buffers = buffers,
+                                      .grid = command->grid,
+                                      .cost = command->cost,
+                                      .location = command->location,
+                                      .guarded = guarded,
+                                      .guarded_count = guarded_count};
+    const tsr_program_buffer *target = &source->buffers[command->arguments[0]];
+    return !is_copy || tsr_shape_size(&target->shape, target->dtype, &out_bound->copy_bytes);
+}
+
+static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
+    const tsr_config_entry *config = &executor->config->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    bound->inputs = TSR_NEW(&executor->arena, void *, config->input_count + 1);
+    bound->input_strides = TSR_NEW(&executor->arena, uint64_t, config->input_count + 1);
+    if (!bound->inputs || !bound->input_strides) return false;
+    for (size_t i = 0; i < config->input_count; i++) {
+        uint64_t size = 0;
+        bool splits = tsr_program_splits(executor->config, config, &config->inputs[i]);
+        bool fits = tsr_plan_input_size(executor->config, config, i, &size);
+        TSR_ASSERT(fits);
+        bound->inputs[i] = *at;
+        for (uint32_t k = 0; k < (splits ? executor->leaves.count : 1); k++) take_bytes(at, size);
+        if (splits) fits = tsr_plan_add(&bound->input_strides[i], size);
+    }
+    bound->leaf_numbers = *at;
+    for (uint32_t i = 0;
+         tsr_plan_has_leaves(executor->config, config) && i < executor->leaves.count; i++)
+        take_bytes(at, sizeof(int64_t));
+    return true;
+}
+
+static tsr_device_range range_of(const tsr_executor *executor, const char *begin, const char *end) {
+    return (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
+}
+
+/* Of all entries that fill a buffer, the last one's command counts: they are alike. */
+static bool bind_prepare(tsr_executor *executor, size_t entry, const tsr_program_command *command) {
+    const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
+    bound_entry *bound = &executor->entries[entry];
+    prepared *made = &executor->prepared[buffers[command->arguments[1]].index];
+    made->tensor = buffers[command->arguments[0]].index;
+    made->entry = &executor->program->entries[entry];
+    made->source = command;
+    made->list = (tsr_device_list){.name = executor->config->tensors[made->tensor].name,
+                                   .commands = &made->command,
+                                   .command_count = 1,
+                                   .cost_max = command->cost};
+    bound->prepared[bound->prepared_count++] = made;
+    return bind_command(executor, entry, command, &made->command);
+}
+
+/* A copy for each pair of buffers. */
+static bool bind_transfer(tsr_executor *executor, size_t entry, const tsr_program_command *command,
+                          tsr_device_command *out_bound) {
+    uint32_t half = command->written_from;
+    for (uint32_t i = 0; i < half; i++) {
+        uint32_t pair[] = {command->arguments[half + i], command->arguments[i]};
+        const tsr_program_command copy = {.opcode = TSR_OP_COPY,
+                                          .argument_count = 2,
+                                          .arguments = pair,
+                                          .location = command->location};
+        if (!bind_command(executor, entry, &copy, &out_bound[i])) return false;
+    }
+    return true;
+}
+
+/* Commands of the device that the program's becomes: none for what only orders. */
+static uint32_t device_count(const tsr_program_command *command) {
+    switch (command->opcode) {
+    case TSR_OP_LAUNCH:
+    case TSR_OP_COPY:
+        return 1;
+    case TSR_OP_EXPORT:
+    case TSR_OP_IMPORT:
+        return command->written_from;
+    default:
+        return 0;
+    }
+}
+
+static bool bind_next(tsr_executor *executor, size_t entry, uint32_t index, part *at) {
+    const tsr_program_command *command = &executor->program->entries[entry].commands[index];
+    bound_entry *bound = &executor->entries[entry];
+    uint32_t count = device_count(command), first = at->first + at->list.command_count;
+    if (command->opcode == TSR_OP_PREPARE) return bind_prepare(executor, entry, command);
+    if (count == 0) return true;
+    bool transfers = command->opcode == TSR_OP_EXPORT || command->opcode == TSR_OP_IMPORT;
+    tsr_device_command *commands = &bound->commands[first];
+    for (uint32_t i = 0; i < count; i++) bound->numbers[first + i] = index;
+    if (transfers ? !bind_transfer(executor, entry, command, commands)
+                  : !bind_command(executor, entry, command, commands))
+        return false;
+    at->list.command_count += count;
+    if (command->cost > at->list.cost_max) at->list.cost_max = command->cost;
+    return true;
+}
+
+static part *add_part(bound_entry *bound, const char *name, uint32_t region) {
+    const part *last = bound->part_count ? &bound->parts[bound->part_count - 1] : NULL;
+    part *made = &bound->parts[bound->part_count++];
+    uint32_t first = !last              ? 0
+                     : last->collective ? last->first
+                                        : last->first + last->list.command_count;
+    *made = (part){.list = {.name = name, .commands = bound->commands + first},
+                   .region = region,
+                   .first = first};
+    return made;
+}
+
+typedef struct place {
+    tsr_executor *executor;
+    size_t entry;
+} place;
+static void *find_for_loop(void *user, uint32_t leaf, const tsr_program_buffer *buffer) {
+    return tsr_bound_find(((place *)user)->executor, ((place *)user)->entry, leaf, buffer);
+}
+
+static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
+    return note_change(((place *)user)->executor, ((place *)user)->entry, buffer);
+}
+
+/* Of commands [begin, end), a part of its own: a loop or a collective. */
+static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
+                            part *at) {
+    place p = {executor, entry};
+    bound_entry *bound = &executor->entries[entry];
+    const tsr_program_entry *of = &executor->program->entries[entry];
+    const tsr_program_command *command = &of->commands[begin];
+    const tsr_loop_source source = {.arena = &executor->arena,
+                                    .name = of->name,
+                                    .entry = of,
+                                    .leaves = &executor->leaves,
+                                    .memory = &executor->memory,
+                                    .leaf_bytes = executor->leaf_bytes,
+                                    .sums_bytes = executor->sums_bytes,
+                                    .deferred = bound->deferred,
+                                    .tensors = executor->tensors,
+                                    .find = find_for_loop,
+                                    .note_change = note_for_loop,
+                                    .user = &p};
+    if (command->opcode != TSR_OP_COLLECTIVE) {
+        at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
+        return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
+    }
+    const tsr_program_buffer *to = &of->buffers[command->arguments[0]];
+    at->collective = TSR_NEW(&executor->arena, tsr_collective, 1);
+    if (!at->collective || !tsr_collective_bind(&source, begin, at->collective, &at->list))
+        return false;
+    at->collective->writes_tensor = to->space == TSR_SPACE_TENSOR;
+    if (at->collective->writes_tensor && !note_change(executor, entry, to)) return false;
+    return true;
+}
+
+static bool bind_commands(tsr_executor *executor, size_t entry) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    part *at = add_part(bound, source->name, NO_REGION);
+    for (uint32_t i = 0; i < source->command_count; i++) {
+        const tsr_program_command *command = &source->commands[i];
+        if (command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE) {
+            uint32_t first = i + (command->opcode == TSR_OP_EACH_LEAF);
+            uint32_t end = first + (uint32_t)command->grid;
+            at = add_part(bound, source->name, NO_REGION);
+            if (!bind_for_leaves(executor, entry, first, end, at)) return false;
+            at = add_part(bound, source->name, NO_REGION);
+            i = end > first ? end - 1 : first;
+            continue;
+        }
+        if (!bind_next(executor, entry, i, at)) return false;
+        if (command->opcode == TSR_OP_LEAVE) at->leaves = command;
+        if (command->opcode == TSR_OP_ENTER || command->opcode == TSR_OP_LEAVE)
+            at = add_part(bound, source->name,
+                          command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION);
+    }
+    return true;
+}
+
+tsr_device_list *tsr_bound_list(part *at, uint32_t index) {
+    if (!at->loop) return index ? NULL : &at->list;
+    return index < at->loop->list_count ? &at->loop->lists[index] : NULL;
+}
+
+/* What goes to the device goes with the first list that runs, and comes back with the last. */
+static void bind_transfers(bound_entry *bound, tsr_device_range inputs, tsr_device_range outputs) {
+    tsr_device_list *first = NULL, *last = NULL, *list;
+    for (uint32_t i = 0; i < bound->part_count; i++)
+        for (uint32_t k = 0; (list = tsr_bound_list(&bound->parts[i], k)); k++) {
+            if (list->command_count == 0) continue;
+            last = list;
+            if (!first) first = last;
+        }
+    if (first) first->inputs = inputs;
+    if (last) last->outputs = outputs;
+}
+
+static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
+    const tsr_config_entry *config = &executor->config->entries[entry];
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    const char *inputs = *at;
+    size_t count = 1, loops = 0;
+    for (uint32_t i = 0; i < source->command_count; i++) {
+        const tsr_program_command *command = &source->commands[i];
+        count += device_count(command);
+        loops += command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE;
+    }
+    bound->exchanges = loops > 0;
+    if (tsr_program_is_handler(executor->program, (uint32_t)entry))
+        bound->workspace_offset = executor->handler_offset;
+    bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
+    bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
+    bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
+    bound->parts = TSR_NEW(&executor->arena, part, 2 * (source->region_count + loops) + 1);
+    bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
+    if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
+        !bound->deferred || !bind_inputs(executor, entry, at))
+        return false;
+    tsr_plan_find_deferred(source, bound->deferred);
+    const char *outputs = *at;
+    bound->outputs = TSR_NEW(&executor->arena, void *, config->output_count + 1);
+    if (!bound->outputs) return false;
+    for (size_t i = 0; i < config->output_count; i++)
+        bound->outputs[i] = take_bytes(
+            at, tsr_program_buffer_size(&(tsr_program_buffer){.dtype = config->outputs[i].dtype,
+                                                              .shape = config->outputs[i].shape}));
+    if (!bind_commands(executor, entry)) return false;
+    bind_transfers(bound, range_of(executor, inputs, outputs), range_of(executor, outputs, *at));
+    return true;
+}
+
+bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
+    const tsr_config *config = executor->config;
+    char *at = executor->memory.host;
+    tsr_prepared_cursor cursor = {0};
+    const tsr_program_buffer *made;
+    executor->tensors =
+        TSR_NEW(&executor->arena, void *, config->tensor_count ? config->tensor_count : 1);
+    executor->entries =
+        TSR_NEW(&executor->arena, bound_entry, config->entry_count ? config->entry_count : 1);
+    executor->versions = TSR_NEW(&executor->arena, uint64_t, config->tensor_count + 1);
+    executor->prepared = TSR_NEW(&executor->arena, prepared, (size_t)executor->prepared_count + 1);
+    executor->holdings = TSR_NEW(&executor->arena, tsr_holding, config->tensor_count + 1);
+    if (!executor->tensors || !executor->entries || !executor->versions || !executor->prepared ||
+        !executor->holdings)
+        return false;
+    tsr_executor_touch(executor);
+    tsr_program_find_holdings(executor->program, config, executor->holdings);
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        uint64_t size = 0;
+        bool fits =
+            tsr_plan_tensor_size(config, &executor->leaves, executor->holdings[i], i, &size);
+        TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
+        executor->tensors[i] = take_bytes(&at, size);
+    }
+    executor->workspace = at;
+    at += plan->workspace_bytes;
+    executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
+    while ((made = tsr_program_next_prepared(executor->program, &cursor)))
+        executor->prepared[made->index].memory = take_bytes(&at, tsr_program_buffer_size(made));
+    executor->leaf_bytes = plan->leaf_bytes;
+    executor->sums_bytes = plan->sum_bytes;
+    executor->of_leaves = at;
+    at += plan->leaf_bytes * executor->leaves.count;
+    executor->of_sums = at;
+    at += plan->sum_bytes * tsr_leaves_count_slots(&executor->leaves);
+    for (size_t i = 0; i < config->entry_count; i++)
+        if (!bind_entry(executor, i, &at)) return false;
+    return true;
+}

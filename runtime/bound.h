@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An executor's own structs, for the files that share them: bind.c fills them, control.c and
+ * executor.c walk them.
+ */
+#ifndef TSR_RUNTIME_BOUND_H
+#define TSR_RUNTIME_BOUND_H
+
+#include "runtime/collective.h"
+#include "runtime/executor.h"
+
+/* Made from a tensor when that was of `version`; 0: not yet. */
+typedef struct prepared {
+    void *memory; /* the host's */
+    tsr_device_command command;
+    tsr_device_list list;
+    const tsr_program_entry *entry; /* of the program, and its command */
+    const tsr_program_command *source;
+    uint32_t tensor;
+    uint64_t version;
+} prepared;
+
+enum { NO_REGION = UINT32_MAX };
+
+/* Commands up to where a region begins or ends, or the entry does. */
+typedef struct part {
+    tsr_device_list list;
+    uint32_t region;                   /* that they are in, or NO_REGION */
+    uint32_t first;                    /* of bound_entry.commands */
+    const tsr_program_command *leaves; /* what ends the part; NULL where it is no end of a region */
+    tsr_loop *loop;                    /* over leaves, instead of the list; NULL: none */
+    tsr_collective *collective;        /* whose copies the list is; NULL: it is commands */
+} part;
+
+typedef struct bound_entry {
+    void **inputs, **outputs; /* in the arena; the host's memory in the block */
+    uint64_t *input_strides;  /* from leaf to leaf */
+    char *leaf_numbers;
+    tsr_device_command *commands; /* in the arena, as the others */
+    uint32_t *numbers;            /* of the commands in the program */
+    part *parts;
+    uint32_t part_count;
+    prepared **prepared; /* what its commands read */
+    uint32_t prepared_count;
+    bool *changes;  /* tensors; NULL: none */
+    bool exchanges; /* loops over leaves, or collectives */
+    bool *deferred; /* buffers of sums that a collective takes */
+    uint64_t workspace_offset;
+} bound_entry;
+
+struct tsr_executor {
+    const tsr_config *config;   /* borrowed */
+    const tsr_program *program; /* borrowed */
+    tsr_device *device;         /* borrowed */
+    tsr_transport *transport;   /* borrowed; NULL: one rank */
+    tsr_leaves leaves;
+    uint64_t leaf_bytes, sums_bytes; /* from leaf to leaf, slot to slot */
+    tsr_arena arena;
+    tsr_device_memory memory;        /* owned; of the device */
+    uint64_t tensor_bytes;           /* at its begin */
+    bool host_counts, device_counts; /* whose copy of the tensors is good; both may be */
+    void **tensors;
+    tsr_holding *holdings;
+    uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
+    prepared *prepared;
+    uint32_t prepared_count;
+    char *workspace, *of_leaves, *of_sums; /* the host's */
+    uint64_t handler_offset; /* in it: handlers run while another entry's values live */
+    bound_entry *entries;
+    uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
+    tsr_loop_observer observer;
+    tsr_probe probe;
+    uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */
+};
+
+/* The host's memory of a buffer; where it differs between leaves, that of leaf `leaf` of this rank.
+ */
+void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
+                     const tsr_program_buffer *buffer);
+/* List `index` of a part; NULL behind the last. */
+tsr_device_list *tsr_bound_list(part *at, uint32_t index);
+/* Gives all there is its place in the executor's memory, and commands their addresses; false
+ * without memory. */
+bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan);
+
+#endif
