@@ -319,7 +319,7 @@ static TSR_RESULT load_graph(compilation *c) {
     if (c->options->virtual_ranks)
         tsr_op_set(mlirModuleGetOperation(c->module), TSR_SR_VIRTUAL_RANKS,
                    tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
-    return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify");
+    return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, TSR_GRAPH_CHECK);
 }
 
 static TSR_RESULT load_autodiff(compilation *c) {

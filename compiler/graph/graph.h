@@ -20,8 +20,10 @@
 #define TSR_DEVICE_NAME "device"
 
 /* The passes of the stage, in order. */
+#define TSR_GRAPH_CHECK "tsched-verify,tsched-apply,tessera-handlers,tessera-prefix,tessera-verify"
 #define TSR_GRAPH_PIPELINE                                                                         \
-    "tsched-verify,tsched-apply,tessera-handlers,tessera-verify,tessera-name-calls,inline,"        \
+    TSR_GRAPH_CHECK                                                                                \
+    ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,"                                                        \
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \

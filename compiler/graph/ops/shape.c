@@ -147,6 +147,17 @@ static size_t name_dims(const tsr_rule *rule, tsr_rule_dim dims[static TSR_RULE_
     return count;
 }
 
+/* Of several open dims all but the last are the operand's, as far as those before them are. */
+static void keep_leading(const tsr_shape *from, tsr_shape *to) {
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < to->rank; i++) open += to->dims[i] == TSR_DIM_DYNAMIC;
+    for (uint32_t i = 0; i < to->rank && i < from->rank && open > 1; i++) {
+        if (to->dims[i] != TSR_DIM_DYNAMIC && to->dims[i] != from->dims[i]) return;
+        open -= to->dims[i] == TSR_DIM_DYNAMIC;
+        to->dims[i] = from->dims[i];
+    }
+}
+
 /* The one dim a reshape leaves open follows from the number of elements. */
 static bool complete_shape(tsr_rule *rule, uint64_t count) {
     tsr_shape *to = &rule->results[0].shape;
@@ -154,9 +165,10 @@ static bool complete_shape(tsr_rule *rule, uint64_t count) {
     uint32_t open = TSR_RANK_MAX, open_count = 0;
     char from_text[TSR_TYPE_TEXT_MAX], to_text[TSR_TYPE_TEXT_MAX];
     tsr_rule_dim dims[TSR_RULE_DIMS_MAX];
+    keep_leading(&rule->operands[0].shape, to);
     for (uint32_t i = 0; i < to->rank; i++) {
         if (to->dims[i] != TSR_DIM_DYNAMIC) {
-            known *= to->dims[i]; /* no overflow: the type was checked */
+            if (__builtin_mul_overflow(known, to->dims[i], &known)) known = 0;
             continue;
         }
         open = i;

@@ -23,6 +23,11 @@ func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>, %d: tensor<?x10xf32
   // The one dim a reshape leaves open follows from the number of elements.
   // CHECK: tessera.reshape {{.*}} -> tensor<4x20xf32>
   %3 = tessera.reshape %0 : tensor<?x?xf32> -> tensor<4x?xf32>
+  // Of several, all but the last are the operand's.
+  // CHECK: tessera.reshape {{.*}} : tensor<8x10xf32> -> tensor<8x2x5xf32>
+  %r = tessera.reshape %0 : tensor<?x?xf32> -> tensor<?x2x?xf32>
+  // CHECK: tessera.reshape {{.*}} : tensor<8x10xf32> -> tensor<4x?x?xf32>
+  %r5 = tessera.reshape %0 : tensor<?x?xf32> -> tensor<4x?x?xf32>
   // What nobody knows stays open.
   // CHECK: tessera.add {{.*}} -> tensor<?x10xf32>
   %4 = tessera.add %d, %1 : tensor<?x10xf32>, tensor<?xf32> -> tensor<?x10xf32>

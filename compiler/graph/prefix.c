@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tessera-prefix: each call of a function may have tensors of its own.
+ *
+ * A call with `tessera.prefix = "h.0"` becomes one of a copy of the function, in which tensor NAME
+ * is "h.0.NAME"; calls in that copy have the prefix, too, before their own. So a block is written
+ * once, and twelve calls read the parameters of twelve layers; calls of one function with one
+ * prefix share a copy, and its tensors. A function that is called so and not otherwise is removed:
+ * its names are none of the program.
+ *
+ * The walk begins at entries and at what nobody calls, and goes on to what is called from there, a
+ * list of functions whose calls were not looked at yet. A copy's symbol tells what it is a copy of
+ * and the prefix. What is copied may have been looked at before: its calls are of copies then,
+ * which tell their prefix and origin.
+ */
+#include "compiler/graph/graph.h"
+#include "compiler/passes.h"
+#include "compiler/source_limits.h"
+
+#include <string.h>
+
+#define PREFIX "tessera.prefix"
+/* Notes on functions while the pass runs. */
+#define CALLED "tessera.called"   /* by some function */
+#define REACHED "tessera.reached" /* in the list, or was */
+#define COPIED "tessera.copied"   /* there are copies */
+#define ORIGIN "tessera.origin"   /* of a copy: the symbol of what it is one of */
+#define OUTER "tessera.outer"     /* of a copy: its prefix, with the dot */
+
+typedef struct prefixer {
+    MlirContext context;
+    MlirModule module;
+    MlirSymbolTable symbols;
+    tsr_arena arena;
+    MlirOperation *funcs; /* whose calls are not looked at yet */
+    size_t count, capacity, copies;
+    const char *outer; /* of the one that is */
+    bool good;
+} prefixer;
+
+static void note(MlirOperation func, const char *name) {
+    tsr_op_set(func, name, tsr_attr_make_unit(mlirOperationGetContext(func)));
+}
+
+static void drop(MlirOperation op, const char *name) {
+    mlirOperationRemoveDiscardableAttributeByName(op, tsr_ref(name));
+}
+
+static void drop_notes(MlirOperation func) {
+    static const char *const notes[] = {CALLED, REACHED, COPIED, ORIGIN, OUTER};
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) drop(func, notes[i]);
+}
+
+static void reach(prefixer *p, MlirOperation func) {
+    if (tsr_op_has(func, REACHED)) return;
+    note(func, REACHED);
+    if (p->count == p->capacity) {
+        size_t capacity = p->capacity ? 2 * p->capacity : 64;
+        MlirOperation *larger = TSR_NEW(&p->arena, MlirOperation, capacity);
+        p->good = p->good && larger;
+        if (!larger) return;
+        if (p->count) memcpy(larger, p->funcs, p->count * sizeof *larger);
+        p->funcs = larger;
+        p->capacity = capacity;
+    }
+    p->funcs[p->count++] = func;
+}
+
+static bool is_func(MlirOperation op) {
+    return !mlirOperationIsNull(op) && tsr_op_is(op, "func.func") && tsr_op_has_body(op);
+}
+
+/* The function that a call is of; null where there is none with a body. */
+static MlirOperation callee_of(prefixer *p, MlirOperation call) {
+    const char *name = tsr_op_is(call, "func.call") ? tsr_op_string(call, "callee") : NULL;
+    MlirOperation func = mlirSymbolTableLookup(p->symbols, tsr_ref(name ? name : ""));
+    return is_func(func) ? func : (MlirOperation){NULL};
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static void rename_one(prefixer *p, MlirOperation op, const char *attr) {
+    const char *name = tsr_op_string(op, attr);
+    if (!name || !name[0]) return; /* tessera-verify says so */
+    const char *text = tsr_arena_printf(&p->arena, "%s%s", p->outer, name);
+    p->good = p->good && text;
+    if (text) tsr_op_set(op, attr, tsr_attr_make_string(p->context, text));
+}
+
+static MlirWalkResult rename_op(MlirOperation op, void *user) {
+    switch (tsr_graph_op_of(op)) {
+    case TSR_GRAPH_OPT_STATE:
+        rename_one(user, op, "of");
+        rename_one(user, op, "name");
+        break;
+    case TSR_GRAPH_PARAM:
+        rename_one(user, op, "name");
+        break;
+    case TSR_GRAPH_ASSIGN:
+        rename_one(user, op, "target");
+        break;
+    default:
+        break;
+    }
+    return MlirWalkResultAdvance;
+}
+
+static void copy(prefixer *p, MlirOperation func, const char *symbol, const char *prefix) {
+    const char *outer = p->outer;
+    MlirOperation made = mlirOperationClone(func);
+    note(func, COPIED);
+    drop_notes(made);
+    drop(made, "tessera.entry");
+    tsr_op_set(made, "sym_name", tsr_attr_make_string(p->context, symbol));
+    tsr_op_set(made, "sym_visibility", tsr_attr_make_string(p->context, "private"));
+    tsr_op_set(made, ORIGIN, tsr_attr_make_string(p->context, tsr_op_symbol(func)));
+    tsr_op_set(made, OUTER, tsr_attr_make_string(p->context, prefix));
+    p->outer = prefix;
+    mlirOperationWalk(made, rename_op, p, MlirWalkPreOrder);
+    p->outer = outer;
+    mlirSymbolTableInsert(p->symbols, made);
+    reach(p, made);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static bool refuse_prefix(MlirOperation call) {
+    tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_NAME_MISSING,
+                   "func.call: " PREFIX " needs 1 to %d bytes of printable UTF-8, those of the "
+                   "calls around it included",
+                   TSR_NAME_MAX - 1);
+    return false;
+}
+
+/* The prefix of what `call`, of `func`, reads: that of the function around, then its own, with a
+ * dot. NULL after an error. */
+static const char *prefix_of(prefixer *p, MlirOperation call, MlirOperation func) {
+    const char *own = tsr_op_string(call, PREFIX), *before = tsr_op_string(func, OUTER);
+    const char *text = p->outer;
+    bool wrong = tsr_op_has(call, PREFIX) && (!own || !own[0]);
+    if (before) text = tsr_arena_printf(&p->arena, "%s%s", text, before);
+    if (own && text) text = tsr_arena_printf(&p->arena, "%s%s.", text, own);
+    p->good = p->good && text;
+    if (!text || (!wrong && (!text[0] || tsr_text_valid(text, TSR_NAME_MAX)))) return text;
+    p->good = refuse_prefix(call);
+    return NULL;
+}
+
+/* The copy of that symbol, made where there is none yet. */
+static void find_copy(prefixer *p, MlirOperation call, MlirOperation func, const char *symbol,
+                      const char *prefix) {
+    MlirOperation made = mlirSymbolTableLookup(p->symbols, tsr_ref(symbol));
+    if (!mlirOperationIsNull(made)) {
+        if (tsr_op_has(made, ORIGIN)) return;
+        tsr_diag_error(mlirOperationGetLocation(made), TSR_DIAG_NAME_TAKEN,
+                       "func.func: '@%s' is the name of what calls of '@%s' with " PREFIX " are of",
+                       symbol, tsr_op_symbol(func));
+        p->good = false;
+    } else if (p->copies++ < TSR_MLIR_SYMBOLS_MAX) {
+        copy(p, func, symbol, prefix);
+    } else {
+        tsr_diag_error(mlirOperationGetLocation(call), TSR_DIAG_SYMBOLS,
+                       "func.call: with prefixes, calls are of more than %d functions",
+                       TSR_MLIR_SYMBOLS_MAX);
+        p->good = false;
+    }
+}
+
+static MlirWalkResult direct(MlirOperation call, void *user) {
+    prefixer *p = user;
+    MlirOperation func = callee_of(p, call);
+    if (mlirOperationIsNull(func)) return MlirWalkResultAdvance;
+    const char *prefix = prefix_of(p, call, func), *origin = tsr_op_string(func, ORIGIN);
+    if (!p->good) return MlirWalkResultInterrupt;
+    if (!prefix[0]) {
+        reach(p, func);
+        return MlirWalkResultAdvance;
+    }
+    if (origin) func = mlirSymbolTableLookup(p->symbols, tsr_ref(origin));
+    const char *symbol = tsr_arena_printf(&p->arena, "%s[%.*s]", tsr_op_symbol(func),
+                                          (int)strlen(prefix) - 1, prefix);
+    p->good = symbol != NULL;
+    if (symbol) find_copy(p, call, func, symbol, prefix);
+    if (!p->good) return MlirWalkResultInterrupt;
+    tsr_op_set(call, "callee", tsr_attr_make_symbol(p->context, symbol));
+    drop(call, PREFIX);
+    return MlirWalkResultAdvance;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+static MlirWalkResult note_callee(MlirOperation call, void *user) {
+    MlirOperation func = callee_of(user, call);
+    if (!mlirOperationIsNull(func)) note(func, CALLED);
+    return MlirWalkResultAdvance;
+}
+
+static void direct_all(prefixer *p) {
+    MlirBlock all = mlirModuleGetBody(p->module);
+    TSR_FOR_EACH_OP(func, all) {
+        if (is_func(func)) drop_notes(func);
+    }
+    mlirOperationWalk(mlirModuleGetOperation(p->module), note_callee, p, MlirWalkPreOrder);
+    TSR_FOR_EACH_OP(func, all) {
+        if (is_func(func) && (tsr_op_has(func, "tessera.entry") || !tsr_op_has(func, CALLED)))
+            reach(p, func);
+    }
+    while (p->count > 0 && p->good) {
+        MlirOperation func = p->funcs[--p->count];
+        const char *outer = tsr_op_string(func, OUTER);
+        p->outer = outer ? outer : "";
+        mlirOperationWalk(func, direct, p, MlirWalkPreOrder);
+    }
+}
+
+bool tsr_pass_prefix(MlirModule module) {
+    MlirOperation self = mlirModuleGetOperation(module);
+    prefixer p = {.context = mlirModuleGetContext(module), .module = module, .good = true};
+    p.symbols = mlirSymbolTableCreate(self);
+    direct_all(&p);
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (!is_func(func)) continue;
+        bool used = tsr_op_has(func, REACHED) || !tsr_op_has(func, COPIED);
+        drop_notes(func);
+        if (p.good && !used) mlirOperationDestroy(func);
+    }
+    mlirSymbolTableDestroy(p.symbols);
+    tsr_arena_finish(&p.arena);
+    return p.good;
+}
