@@ -465,6 +465,18 @@ static TSR_RESULT check_gather(const place *p, const tsr_program_buffer *buffers
     return TSR_SUCCESS;
 }
 
+/* What is read and written; the rest is in program_control.c. */
+static TSR_RESULT check_control(const place *p, const tsr_program_buffer *buffers,
+                                const tsr_program_command *command, uint32_t left) {
+    EXPECT(p, left == 0, "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
+           (unsigned)command->opcode);
+    for (uint32_t i = 0; i < command->argument_count; i++)
+        TRY(p->ctx, i < 1 && command->written_from == 0
+                        ? check_written(p, &buffers[command->arguments[i]], i)
+                        : check_read(p, &buffers[command->arguments[i]], i));
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
                              const tsr_program_command *command, uint32_t left) {
     switch ((uint32_t)command->opcode) {
@@ -485,9 +497,11 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
                "collective: expected an entry with leaves, got one without");
         return check_written(p, &entry->buffers[command->arguments[0]], 0);
     default:
+        if (tsr_program_is_control(command->opcode))
+            return check_control(p, entry->buffers, command, left);
         EXPECT(p, command->opcode >= TSR_OP_LAUNCH && command->opcode <= TSR_OP_LAST,
                "opcode: expected 1 ... %d or %d ... %d, got %u", TSR_OP_LAST, TSR_OP_EACH_LEAF,
-               TSR_OP_COLLECTIVE, (unsigned)command->opcode);
+               TSR_OP_CONTROL_LAST, (unsigned)command->opcode);
         EXPECT(p, left == 0 || command->opcode == TSR_OP_LAUNCH,
                "opcode: expected a launch, sum or gather in a loop over leaves, got %u",
                (unsigned)command->opcode);
@@ -610,6 +624,7 @@ tsr_result tsr_program_verify(tsr_ctx *ctx, const tsr_program *program, const ts
         TRY_GOTO(ctx, result, check_entry(&p, &program->entries[p.entry]));
     TRY_GOTO(ctx, result, tsr_program_verify_regions(ctx, program, config, code));
     TRY_GOTO(ctx, result, tsr_program_verify_collectives(ctx, program, config, code));
+    TRY_GOTO(ctx, result, tsr_program_verify_control(ctx, program, code));
 done:
     free(p.prepared);
     free(p.changed);

@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 6,
+    TSR_PROGRAM_VERSION = 7,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
@@ -22,7 +22,9 @@ enum {
     TSR_PROGRAM_TEXT_MAX = 1024,      /* bytes of a buffer's name or a location */
     TSR_PROGRAM_ALIGN_BYTES = 64,     /* of offsets in the workspace, and of its size */
     TSR_PROGRAM_ALL_TO_ALL_MAX = 256, /* leaves */
+    TSR_PROGRAM_DEPTH_MAX = 16,       /* loops and branches in each other */
 };
+#define TSR_PROGRAM_TIMES_MAX (UINT64_C(1) << 48)      /* of a loop */
 #define TSR_PROGRAM_LEAF_BYTES_MAX (UINT64_C(1) << 48) /* of LEAF, and of SUMS */
 
 typedef enum tsr_space {
@@ -71,6 +73,16 @@ typedef enum tsr_opcode {
                              two: (a, b) -> sum, which may lie over a or b */
     TSR_OP_LEAF_GATHER = 18, /* arguments[0] <- arguments[1] of all leaves, side by side */
     TSR_OP_COLLECTIVE = 19,  /* arguments[0] <- arguments[1]; kernel: number of collectives.def */
+    /* Loops and branches: `kernel` says how many of the commands behind it are meant. */
+    TSR_OP_REPEAT = 20, /* they run `grid` times, or until a STOP of theirs */
+    TSR_OP_STOP = 21,   /* the loop at hand ends here where arguments[0], a scalar i1, is false */
+    TSR_OP_WHEN = 22,   /* they run where arguments[0], a scalar i1, is true */
+    TSR_OP_UNLESS = 23, /* and where it is false */
+    /* arguments[0] <- arguments[1], one of them the slice of the other along dim 0 that the loop at
+     * hand has come to; kernel 1: the last slice is the first */
+    TSR_OP_TAKE = 24, /* a slice */
+    TSR_OP_PUT = 25,  /* to a slice */
+    TSR_OP_CONTROL_LAST = TSR_OP_PUT,
 } tsr_opcode;
 
 /* Leaves: a training entry of a program with V > 1 virtual ranks works on one V-th of the batch at
@@ -78,6 +90,9 @@ typedef enum tsr_opcode {
  * EACH_LEAF may read and write LEAF and PART and read the leaf's inputs and number; others see none
  * of these. What a loop sums or gathers is there, on every rank, when it has ended; but a sum that
  * a COLLECTIVE (no slice) takes is exchanged by that alone, and nothing else reads it. */
+
+/* An entry with loops and branches has no leaves, regions or collectives. What stands in a loop or
+ * branch writes the workspace alone; STOP, TAKE and PUT stand in a loop, in no branch of it. */
 
 /* Collectives stand outside of loops, among the V leaves: those of a rank give and take from LEAF,
  * whatever their number is. */
@@ -187,12 +202,17 @@ void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_nu
 bool tsr_program_is_handler(const tsr_program *program, uint32_t entry);
 /* What is exported with each step of the entry: the last region's name, or "". */
 const char *tsr_program_exported(const tsr_program_entry *entry);
+/* Is it one of REPEAT ... PUT; does the entry have such a command? */
+bool tsr_program_is_control(tsr_opcode opcode);
+bool tsr_program_has_control(const tsr_program_entry *entry);
 /* Private to this folder: the rules of regions, where those of each command hold. */
 TSR_RESULT tsr_program_verify_regions(tsr_ctx *ctx, const tsr_program *program,
                                       const tsr_config *config, tsr_code code);
 /* The same of collectives. */
 TSR_RESULT tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *program,
                                           const tsr_config *config, tsr_code code);
+/* The same of loops and branches. */
+TSR_RESULT tsr_program_verify_control(tsr_ctx *ctx, const tsr_program *program, tsr_code code);
 /* The same: buffers that share bytes. */
 bool tsr_program_overlap(const tsr_program_buffer *a, const tsr_program_buffer *b);
 /* Data inputs of this entry are given to leaves a part each. */

@@ -86,6 +86,8 @@ static bool has_parts(const tsr_program *program) {
 
 /* The lowest that can say it. */
 static uint32_t version_of(const tsr_program *program) {
+    for (uint32_t i = 0; i < program->entry_count; i++)
+        if (tsr_program_has_control(&program->entries[i])) return 7;
     if (has_parts(program)) return 6;
     if (has_command(program, TSR_OP_COLLECTIVE)) return 5;
     if (has_command(program, TSR_OP_EACH_LEAF)) return 4;

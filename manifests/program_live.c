@@ -18,6 +18,22 @@ static int by_place(const void *a, const void *b) {
     return (x->first > y->first) - (x->first < y->first);
 }
 
+/* What a loop finds there stays for its next iteration, what it puts together is there from its
+ * begin on. */
+static void stretch(const tsr_program_entry *plan, lifetime *lives) {
+    for (uint32_t c = 0; c < plan->command_count; c++) {
+        if (plan->commands[c].opcode != TSR_OP_REPEAT) continue;
+        uint32_t last = c + plan->commands[c].kernel;
+        for (uint32_t i = c + 1; i <= last; i++)
+            for (uint32_t k = 0; k < plan->commands[i].argument_count; k++) {
+                lifetime *life = &lives[plan->commands[i].arguments[k]];
+                bool put = plan->commands[i].opcode == TSR_OP_PUT && k == 0;
+                if (put && life->first > c) life->first = c;
+                if (life->first <= c && life->last < last) life->last = last;
+            }
+    }
+}
+
 static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena) {
     lifetime *lives = TSR_NEW(arena, lifetime, plan->buffer_count + 1);
     for (uint32_t i = 0; lives && i < plan->buffer_count; i++) {
@@ -31,6 +47,7 @@ static lifetime *list_lifetimes(const tsr_program_entry *plan, tsr_arena *arena)
             if (life->first == UINT32_MAX) life->first = c;
             life->last = c;
         }
+    if (lives) stretch(plan, lives);
     return lives;
 }
 

@@ -80,6 +80,35 @@ static bool format_leaf_command(const tsr_program_command *command, const tsr_pr
     }
 }
 
+static bool format_control(const tsr_program_command *command, tsr_buffer *out) {
+    const char *from_end = command->kernel ? ", from the last on" : "";
+    switch (command->opcode) {
+    case TSR_OP_REPEAT:
+        tsr_buffer_printf(out, "repeat %llu times: the next %u", (unsigned long long)command->grid,
+                          command->kernel);
+        return true;
+    case TSR_OP_STOP:
+        tsr_buffer_printf(out, "stop unless %%%u", command->arguments[0]);
+        return true;
+    case TSR_OP_WHEN:
+    case TSR_OP_UNLESS:
+        tsr_buffer_printf(out, "%s %%%u: the next %u",
+                          command->opcode == TSR_OP_WHEN ? "when" : "unless", command->arguments[0],
+                          command->kernel);
+        return true;
+    case TSR_OP_TAKE:
+        tsr_buffer_printf(out, "take %%%u <- slice of %%%u%s", command->arguments[0],
+                          command->arguments[1], from_end);
+        return true;
+    case TSR_OP_PUT:
+        tsr_buffer_printf(out, "put slice of %%%u <- %%%u%s", command->arguments[0],
+                          command->arguments[1], from_end);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool format_ordered(const tsr_program_command *command, const tsr_program_entry *entry,
                            tsr_buffer *out) {
     static const char *const words[] = {[TSR_OP_ENTER] = "enter",
@@ -117,7 +146,7 @@ static void format_command(const tsr_program_command *command, const tsr_program
     if (format_ordered(command, entry, out)) {
     } else if (command->opcode == TSR_OP_COPY) {
         tsr_buffer_printf(out, "copy %%%u <- %%%u", command->arguments[0], command->arguments[1]);
-    } else if (!format_leaf_command(command, program, out)) {
+    } else if (!format_leaf_command(command, program, out) && !format_control(command, out)) {
         tsr_buffer_printf(out, "%s @%s grid %llu",
                           command->opcode == TSR_OP_PREPARE ? "prepare" : "launch",
                           program->kernels[command->kernel], (unsigned long long)command->grid);

@@ -61,11 +61,15 @@ static bool note_change(tsr_executor *executor, size_t entry, const tsr_program_
     return bound->changes != NULL;
 }
 
+static bool is_slice(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_TAKE || command->opcode == TSR_OP_PUT;
+}
+
 static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program_command *command,
                          tsr_device_command *out_bound) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const tsr_device_memory *memory = &executor->memory;
-    bool is_copy = command->opcode == TSR_OP_COPY;
+    bool is_copy = command->opcode == TSR_OP_COPY || is_slice(command);
     void **buffers = TSR_NEW(&executor->arena, void *, command->argument_count);
     void **guarded = TSR_NEW(&executor->arena, void *, command->argument_count);
     uint32_t guarded_count = 0;
@@ -88,8 +92,9 @@ static bool bind_command(tsr_executor *executor, size_t entry, const tsr_program
                                       .location = command->location,
                                       .guarded = guarded,
                                       .guarded_count = guarded_count};
-    const tsr_program_buffer *target = &source->buffers[command->arguments[0]];
-    return !is_copy || tsr_shape_size(&target->shape, target->dtype, &out_bound->copy_bytes);
+    const tsr_program_buffer *copied =
+        &source->buffers[command->arguments[command->opcode == TSR_OP_PUT]];
+    return !is_copy || tsr_shape_size(&copied->shape, copied->dtype, &out_bound->copy_bytes);
 }
 
 static bool bind_inputs(tsr_executor *executor, size_t entry, char **at) {
@@ -154,6 +159,8 @@ static uint32_t device_count(const tsr_program_command *command) {
     switch (command->opcode) {
     case TSR_OP_LAUNCH:
     case TSR_OP_COPY:
+    case TSR_OP_TAKE:
+    case TSR_OP_PUT:
         return 1;
     case TSR_OP_EXPORT:
     case TSR_OP_IMPORT:
@@ -260,6 +267,77 @@ static bool bind_commands(tsr_executor *executor, size_t entry) {
     return true;
 }
 
+/* The list's last command is a take or put. */
+static void bind_slice(bound_entry *bound, const tsr_program_command *command, uint64_t times,
+                       part *at) {
+    const tsr_device_command *copy = &at->list.commands[at->list.command_count - 1];
+    void **address = (void **)copy->buffers + (command->opcode == TSR_OP_TAKE);
+    int64_t stride = (int64_t)copy->copy_bytes;
+    moving *made = &at->moving[at->moving_count++];
+    *made = (moving){address, *address, stride};
+    bound->moving_count++;
+    if (command->kernel == 0) return;
+    made->first += (int64_t)(times - 1) * stride;
+    made->stride_bytes = -stride;
+}
+
+/* The ranges that a command stands in. */
+typedef struct ranges {
+    uint32_t parts[TSR_PROGRAM_DEPTH_MAX]; /* that begin them */
+    uint32_t ends[TSR_PROGRAM_DEPTH_MAX];
+    uint32_t depth;
+} ranges;
+
+/* Ranges that end before command `index`; true where there are such. */
+static bool close_ranges(bound_entry *bound, ranges *open, uint32_t index) {
+    bool some = false;
+    for (; open->depth && open->ends[open->depth - 1] == index; some = true)
+        bound->parts[open->parts[--open->depth]].target = bound->part_count;
+    return some;
+}
+
+static part *add_control(tsr_executor *executor, size_t entry, uint32_t index, ranges *open) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    const tsr_program_command *command = &source->commands[index];
+    bound_entry *bound = &executor->entries[entry];
+    part *at = add_part(bound, source->name, NO_REGION);
+    at->control = command;
+    if (command->argument_count)
+        at->condition = tsr_bound_find(executor, entry, 0, &source->buffers[command->arguments[0]]);
+    if (command->opcode != TSR_OP_STOP) {
+        open->parts[open->depth] = bound->part_count - 1;
+        open->ends[open->depth++] = index + 1 + command->kernel;
+    }
+    return add_part(bound, source->name, NO_REGION);
+}
+
+/* Of an entry with loops or branches. */
+static bool bind_controlled(tsr_executor *executor, size_t entry) {
+    const tsr_program_entry *source = &executor->program->entries[entry];
+    bound_entry *bound = &executor->entries[entry];
+    ranges open = {.depth = 0};
+    part *at = add_part(bound, source->name, NO_REGION);
+    for (uint32_t i = 0; i < source->command_count; i++) {
+        const tsr_program_command *command = &source->commands[i];
+        bool moves = is_slice(command);
+        if (close_ranges(bound, &open, i)) at = add_part(bound, source->name, NO_REGION);
+        if (tsr_program_is_control(command->opcode) && !moves) {
+            at = add_control(executor, entry, i, &open);
+            continue;
+        }
+        if (moves != at->list.moves && at->list.command_count)
+            at = add_part(bound, source->name, NO_REGION);
+        if (moves && !at->list.moves) at->moving = &bound->moving[bound->moving_count];
+        at->list.moves = moves;
+        if (!bind_next(executor, entry, i, at)) return false;
+        if (moves)
+            bind_slice(bound, command, bound->parts[open.parts[open.depth - 1]].control->grid, at);
+    }
+    close_ranges(bound, &open, source->command_count);
+    return true;
+}
+
+/* List `index` of a part; NULL behind the last. */
 tsr_device_list *tsr_bound_list(part *at, uint32_t index) {
     if (!at->loop) return index ? NULL : &at->list;
     return index < at->loop->list_count ? &at->loop->lists[index] : NULL;
@@ -290,15 +368,19 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
         loops += command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE;
     }
     bound->exchanges = loops > 0;
+    bound->has_control = tsr_program_has_control(source);
     if (tsr_program_is_handler(executor->program, (uint32_t)entry))
         bound->workspace_offset = executor->handler_offset;
     bound->commands = TSR_NEW(&executor->arena, tsr_device_command, count);
     bound->numbers = TSR_NEW(&executor->arena, uint32_t, count);
     bound->prepared = TSR_NEW(&executor->arena, prepared *, (size_t)source->command_count + 1);
-    bound->parts = TSR_NEW(&executor->arena, part, 2 * (source->region_count + loops) + 1);
+    bound->parts = TSR_NEW(&executor->arena, part,
+                           bound->has_control ? 3 * (size_t)source->command_count + 1
+                                              : 2 * (source->region_count + loops) + 1);
+    bound->moving = TSR_NEW(&executor->arena, moving, count);
     bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
     if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
-        !bound->deferred || !bind_inputs(executor, entry, at))
+        !bound->moving || !bound->deferred || !bind_inputs(executor, entry, at))
         return false;
     tsr_plan_find_deferred(source, bound->deferred);
     const char *outputs = *at;
@@ -308,8 +390,11 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
         bound->outputs[i] = take_bytes(
             at, tsr_program_buffer_size(&(tsr_program_buffer){.dtype = config->outputs[i].dtype,
                                                               .shape = config->outputs[i].shape}));
+    bound->input_range = range_of(executor, inputs, outputs);
+    bound->output_range = range_of(executor, outputs, *at);
+    if (bound->has_control) return bind_controlled(executor, entry);
     if (!bind_commands(executor, entry)) return false;
-    bind_transfers(bound, range_of(executor, inputs, outputs), range_of(executor, outputs, *at));
+    bind_transfers(bound, bound->input_range, bound->output_range);
     return true;
 }
 

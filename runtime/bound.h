@@ -22,7 +22,14 @@ typedef struct prepared {
 
 enum { NO_REGION = UINT32_MAX };
 
-/* Commands up to where a region begins or ends, or the entry does. */
+/* A copy of a loop: one of its addresses is another one in each iteration. */
+typedef struct moving {
+    void **place;         /* that address */
+    char *first;          /* the device's, in the first iteration */
+    int64_t stride_bytes; /* from one to the next */
+} moving;
+
+/* Commands up to where a region, loop or branch begins or ends, or the entry does. */
 typedef struct part {
     tsr_device_list list;
     uint32_t region;                   /* that they are in, or NO_REGION */
@@ -30,6 +37,11 @@ typedef struct part {
     const tsr_program_command *leaves; /* what ends the part; NULL where it is no end of a region */
     tsr_loop *loop;                    /* over leaves, instead of the list; NULL: none */
     tsr_collective *collective;        /* whose copies the list is; NULL: it is commands */
+    const tsr_program_command *control; /* REPEAT ... UNLESS, instead of the list; NULL: none */
+    uint32_t target;                    /* of that: the first part behind its commands */
+    const char *condition;              /* that it looks at; the host's memory */
+    moving *moving;                     /* copies of the list */
+    uint32_t moving_count;
 } part;
 
 typedef struct bound_entry {
@@ -46,6 +58,10 @@ typedef struct bound_entry {
     bool exchanges; /* loops over leaves, or collectives */
     bool *deferred; /* buffers of sums that a collective takes */
     uint64_t workspace_offset;
+    bool has_control; /* loops or branches: what goes to the device and back, goes with no list */
+    tsr_device_range input_range, output_range;
+    moving *moving; /* of all parts */
+    uint32_t moving_count;
 } bound_entry;
 
 struct tsr_executor {
@@ -82,5 +98,10 @@ tsr_device_list *tsr_bound_list(part *at, uint32_t index);
 /* Gives all there is its place in the executor's memory, and commands their addresses; false
  * without memory. */
 bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan);
+
+/* executor.c: runs one part that is no loop or branch. */
+TSR_RESULT tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at);
+/* control.c: runs the parts of an entry with loops or branches. */
+TSR_RESULT tsr_control_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry);
 
 #endif

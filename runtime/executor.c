@@ -239,7 +239,7 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
                                    executor->sums_bytes);
 }
 
-static tsr_result run_part(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
+tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const bound_entry *bound = &executor->entries[entry];
     tsr_fault fault;
@@ -307,7 +307,7 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
         part *at = &bound->parts[i];
         if (at->region != NO_REGION)
             tsr_probe_enter(ctx->trace, &source->regions[at->region], &began_ns);
-        tsr_result result = run_part(ctx, executor, entry, at);
+        tsr_result result = tsr_bound_run(ctx, executor, entry, at);
         if (!result.code) result = check_leaving(ctx, executor, entry, at);
         if (at->leaves || (result.code && at->region != NO_REGION))
             tsr_probe_leave(ctx->trace, &source->regions[at->region], attempts, &began_ns);
@@ -363,7 +363,8 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     TRY(ctx, bring_tensors(ctx, executor));
     TRY(ctx, prepare(ctx, executor, bound));
-    tsr_result result = run_parts(ctx, executor, entry, step);
+    tsr_result result = bound->has_control ? tsr_control_run(ctx, executor, entry)
+                                           : run_parts(ctx, executor, entry, step);
     note_changes(executor, bound);
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, executor->config->entries[entry].name, began_ns);
     return result;

@@ -8,7 +8,8 @@
  * A list that is to be timed becomes a second graph, with an event between any two of these.
  *
  * All addresses are known by then and the step number is an input like any other, so a graph is
- * never changed. Host memory is page-locked, as transfers within graphs need.
+ * never changed; copies whose addresses change go to the stream without one. Host memory is
+ * page-locked, as transfers within graphs need.
  */
 #include "manifests/fatbin.h"
 #include "runtime/base/clock.h"
@@ -384,12 +385,17 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
                          1, 1, kernel->shared_bytes, self->stream, parameters, NULL);
 }
 
+/* Without a graph. */
+static bool is_eager(const cuda_device *self, const tsr_device_list *list) {
+    return self->one_by_one || list->moves;
+}
+
 /* Event `index` of a graph that is timed. */
 static tsr_result stamp(tsr_ctx *ctx, const cuda_device *self, const tsr_device_list *list,
                         const prepared *graph, uint32_t index) {
     if (!graph->events) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, graph->events[index],
-                         self->stream, self->one_by_one ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL);
+                         self->stream, is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL);
 }
 
 static tsr_result record_command(tsr_ctx *ctx, cuda_device *self, const tsr_device_list *list,
@@ -451,9 +457,9 @@ static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memo
     return result;
 }
 
-/* Without a graph: what a run does, with a wait behind each command. */
-static tsr_result run_one_by_one(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
-                                 const tsr_device_list *list, const prepared *graph) {
+/* What a run does; with one_by_one, with a wait behind each command. */
+static tsr_result run_eagerly(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                              const tsr_device_list *list, const prepared *graph) {
     prepared once = *graph;
     once.arena = (tsr_arena){0};
     if (!list->spans) once.events = NULL;
@@ -465,7 +471,8 @@ static tsr_result run_one_by_one(tsr_ctx *ctx, cuda_device *self, const tsr_devi
 /* The graph with events, once. */
 static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
                                 const tsr_device_list *list, prepared *graph) {
-    if (graph->timed || (self->one_by_one && graph->events)) return TSR_SUCCESS;
+    bool eager = is_eager(self, list);
+    if (graph->timed || (eager && graph->events)) return TSR_SUCCESS;
     uint32_t count = list->command_count + 3;
     if (!graph->events) graph->events = TSR_NEW(&graph->arena, struct CUevent_st *, count);
     if (!graph->events) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
@@ -473,7 +480,7 @@ static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_devic
         if (!graph->events[i])
             TRY(ctx,
                 TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &graph->events[i], 0));
-    if (self->one_by_one) return TSR_SUCCESS;
+    if (eager) return TSR_SUCCESS;
     return capture(ctx, self, memory, list, graph, &graph->timed);
 }
 
@@ -493,7 +500,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, list->name, &graph->faults, fault_bytes,
                                self->stream));
     }
-    if (self->one_by_one) return TSR_SUCCESS;
+    if (is_eager(self, list)) return TSR_SUCCESS;
     return capture(ctx, self, memory, list, graph, &graph->exec);
 }
 
@@ -545,8 +552,8 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     TRY(ctx, enter(ctx, self));
     if (list->spans) TRY(ctx, prepare_timed(ctx, self, memory, list, graph));
     uint64_t began_ns = list->spans ? tsr_clock_ns() : 0;
-    if (self->one_by_one)
-        TRY(ctx, run_one_by_one(ctx, self, memory, list, graph));
+    if (is_eager(self, list))
+        TRY(ctx, run_eagerly(ctx, self, memory, list, graph));
     else
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
                                list->spans ? graph->timed : graph->exec, self->stream));

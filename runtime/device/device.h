@@ -57,6 +57,7 @@ typedef struct tsr_device_list {
     uint32_t command_count;
     tsr_device_range inputs, outputs; /* brought to the device before, and back after */
     uint64_t cost_max;                /* of its launches */
+    bool moves;                       /* buffers' addresses change between runs; copies alone */
     void *prepared;                   /* the device's own; NULL before prepare */
     /* One for each command, then those of the inputs and the outputs on their way, which a run
      * fills (zeros where there is nothing to do); NULL: it need not. Borrowed. */

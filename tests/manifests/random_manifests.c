@@ -371,6 +371,55 @@ static void append_parts(maker *m, const tsr_config *config, tsr_program_entry *
     out->command_count += 3;
 }
 
+/* At the end: a loop that takes slices of a sequence and puts them to another, in between a branch
+ * and an end; in entries without regions and leaves. */
+static void append_control(maker *m, uint32_t kernel_count, tsr_program_entry *out) {
+    enum { FROM, TO, SLICE, HOLDS, COUNT };
+    const uint64_t times = 1 + below(m, 4);
+    uint32_t first = out->buffer_count, kernel = below(m, kernel_count);
+    tsr_program_buffer *buffers = TSR_NEW(m->arena, tsr_program_buffer, first + (size_t)COUNT);
+    memcpy(buffers, out->buffers, first * sizeof *buffers);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        buffers[first + i] =
+            (tsr_program_buffer){.space = TSR_SPACE_WORKSPACE,
+                                 .dtype = i == HOLDS ? TSR_DTYPE_I1 : TSR_DTYPE_F64,
+                                 .name = "",
+                                 .offset_bytes = out->workspace_bytes};
+        if (i <= TO) buffers[first + i].shape = (tsr_shape){.rank = 2, .dims = {times, 3}};
+        if (i == SLICE) buffers[first + i].shape = (tsr_shape){.rank = 1, .dims = {3}};
+        out->workspace_bytes += (tsr_program_buffer_size(&buffers[first + i]) + 63) / 64 * 64;
+    }
+    const struct {
+        tsr_opcode opcode;
+        uint32_t of, grid, count, written_from, arguments[2];
+    } rows[] = {{TSR_OP_REPEAT, 5, (uint32_t)times, 0, 0, {0}},
+                {TSR_OP_TAKE, below(m, 2), 0, 2, 0, {SLICE, FROM}},
+                {below(m, 2) ? TSR_OP_WHEN : TSR_OP_UNLESS, 1, 0, 1, 1, {HOLDS}},
+                {TSR_OP_LAUNCH, kernel, 1 + below(m, 9), 2, 1, {SLICE, HOLDS}},
+                {TSR_OP_STOP, 0, 0, 1, 1, {HOLDS}},
+                {TSR_OP_PUT, below(m, 2), 0, 2, 0, {TO, SLICE}}};
+    uint32_t count = sizeof rows / sizeof *rows;
+    tsr_program_command *commands =
+        TSR_NEW(m->arena, tsr_program_command, out->command_count + (size_t)count);
+    memcpy(commands, out->commands, out->command_count * sizeof *commands);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t *arguments = TSR_NEW(m->arena, uint32_t, 2);
+        for (uint32_t k = 0; k < rows[i].count; k++) arguments[k] = first + rows[i].arguments[k];
+        commands[out->command_count + i] =
+            (tsr_program_command){.opcode = rows[i].opcode,
+                                  .kernel = rows[i].of,
+                                  .grid = rows[i].grid,
+                                  .argument_count = rows[i].count,
+                                  .written_from = rows[i].written_from,
+                                  .arguments = arguments,
+                                  .location = ""};
+    }
+    out->buffers = buffers;
+    out->commands = commands;
+    out->buffer_count += COUNT;
+    out->command_count += count;
+}
+
 tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *config,
                            tsr_arena *arena) {
     maker m = {.state = seed, .arena = arena};
@@ -387,6 +436,9 @@ tsr_program random_program(uint64_t seed, uint32_t size, const tsr_config *confi
                       &program.entries[i]);
         if (seed % 2) add_prepare(&m, config, &config->entries[i], &program.entries[i]);
         if (seed % 3 == 0) add_region(&m, &config->entries[i], &program.entries[i]);
+        if (seed % 4 == 1 && !program.entries[i].region_count &&
+            !has_leaves(config, &config->entries[i]))
+            append_control(&m, program.kernel_count, &program.entries[i]);
         if (!has_leaves(config, &config->entries[i]) || !below(&m, 2)) continue;
         append_loop(&m, program.kernel_count, config, &program.entries[i]);
         if (below(&m, 2)) append_collectives(&m, &program.entries[i]);

@@ -321,15 +321,15 @@ Test(program, magic_and_version) {
     tsr_ctx ctx = {0};
     make_example(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    ((char *)bytes)[8] = 7;
+    ((char *)bytes)[8] = 8;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 6, got 7; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 7, got 8; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 6, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 7, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));
@@ -440,7 +440,7 @@ Test(program, buffers_are_checked) {
 }
 
 Test(program, commands_are_checked) {
-    REFUSED(launch->opcode = 9, AT_LAUNCH "opcode: expected 1 ... 8 or 16 ... 19, got 9");
+    REFUSED(launch->opcode = 9, AT_LAUNCH "opcode: expected 1 ... 8 or 16 ... 25, got 9");
     REFUSED(launch->kernel = 2, AT_LAUNCH "kernel: expected less than 2, got 2");
     REFUSED(launch->grid = 0, AT_LAUNCH "grid: expected 1 ... 2^63 - 1, got 0");
     REFUSED(launch->grid = UINT64_MAX,

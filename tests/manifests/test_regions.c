@@ -207,7 +207,7 @@ Test(regions, arguments_are_checked) {
     REFUSED(e.buffers[2].shape.dims[0] = 3,
             "commands[0]: arguments[0]: expected 3xf32 as its place has, got 4xf32");
     REFUSED(commands[AWAIT_IMPORT].opcode = 9,
-            "commands[6]: opcode: expected 1 ... 8 or 16 ... 19, got 9");
+            "commands[6]: opcode: expected 1 ... 8 or 16 ... 25, got 9");
 }
 
 Test(regions, names_and_handlers_are_checked) {
