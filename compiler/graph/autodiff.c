@@ -9,7 +9,7 @@
  * value used several times gets the sum, in the order in which the backward walk meets the uses, so
  * that the bits depend on the program alone.
  */
-#include "compiler/graph/rule.h"
+#include "compiler/graph/rules.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
@@ -30,6 +30,7 @@ typedef struct trained {
 
 typedef struct autodiff {
     tsr_arena arena;
+    MlirModule module;
     MlirBlock block;
     MlirOperation minimize;
     slot *slots; /* open addressing, at most half full */
@@ -38,6 +39,7 @@ typedef struct autodiff {
     size_t op_count;
     trained *params; /* those the loss depends on, in reverse order of their reads */
     size_t param_count;
+    MlirValue scale; /* of every gradient; null: none */
 } autodiff;
 
 static slot *slot_of(autodiff *ad, MlirValue value) {
@@ -214,13 +216,22 @@ static const char *state_name(autodiff *ad, const trained *param, const char *ki
     return name;
 }
 
+static MlirValue scale_for(autodiff *ad, tsr_builder *builder, const trained *param) {
+    return tsr_emit_cast(builder, ad->scale, tsr_type_of(param->gradient).dtype);
+}
+
 static void step_adamw(autodiff *ad, tsr_builder *builder, const trained *param, MlirValue step) {
     const char *m_name = state_name(ad, param, "adam_m");
     const char *v_name = state_name(ad, param, "adam_v");
-    MlirValue operands[] = {tsr_op_result(param->param, 0), param->gradient,
+    MlirValue operands[] = {tsr_op_result(param->param, 0),
+                            param->gradient,
                             read_state(builder, param, m_name, "adam_m"),
-                            read_state(builder, param, v_name, "adam_v"), step};
-    MlirOperation adamw = step_op(ad, builder, TSR_GRAPH_NAME("adamw"), 5, operands, 3);
+                            read_state(builder, param, v_name, "adam_v"),
+                            step,
+                            ad->scale};
+    bool scales = !mlirValueIsNull(ad->scale);
+    if (scales) operands[5] = scale_for(ad, builder, param);
+    MlirOperation adamw = step_op(ad, builder, TSR_GRAPH_NAME("adamw"), 5 + scales, operands, 3);
     assign(builder, tsr_op_result(adamw, 0), param->name);
     assign(builder, tsr_op_result(adamw, 1), m_name);
     assign(builder, tsr_op_result(adamw, 2), v_name);
@@ -229,8 +240,10 @@ static void step_adamw(autodiff *ad, tsr_builder *builder, const trained *param,
 static void step_sgd(autodiff *ad, tsr_builder *builder, const trained *param) {
     const char *name = state_name(ad, param, "velocity");
     MlirValue operands[] = {tsr_op_result(param->param, 0), param->gradient,
-                            read_state(builder, param, name, "velocity")};
-    MlirOperation sgd = step_op(ad, builder, TSR_GRAPH_NAME("sgd"), 3, operands, 2);
+                            read_state(builder, param, name, "velocity"), ad->scale};
+    bool scales = !mlirValueIsNull(ad->scale);
+    if (scales) operands[3] = scale_for(ad, builder, param);
+    MlirOperation sgd = step_op(ad, builder, TSR_GRAPH_NAME("sgd"), 3 + scales, operands, 2);
     assign(builder, tsr_op_result(sgd, 0), param->name);
     assign(builder, tsr_op_result(sgd, 1), name);
 }
@@ -253,6 +266,24 @@ static bool update(autodiff *ad, tsr_builder *builder, const trained *param, Mli
     return true;
 }
 
+/* The norm of the gradients, in the order of parameters, where something asks for it. */
+static bool clip(autodiff *ad, tsr_builder *builder) {
+    MlirOperation op = ad->minimize;
+    uint64_t parts = 1;
+    bool reports = tsr_op_result_count(op) > 0, clips = tsr_clip_is_given(op);
+    if (!reports && !clips) return true;
+    if (!tsr_sr_find_virtual_ranks(ad->module, &parts)) return false;
+    MlirValue *gradients = TSR_NEW(&ad->arena, MlirValue, ad->param_count);
+    TSR_ASSERT(gradients);
+    for (size_t i = 0; i < ad->param_count; i++)
+        gradients[i] = ad->params[ad->param_count - 1 - i].gradient;
+    MlirValue norm = tsr_global_norm_emit(builder, ad->param_count, gradients, parts,
+                                          tsr_type_of(tsr_op_operand(op, 0)).dtype);
+    if (reports) mlirValueReplaceAllUsesOfWith(tsr_op_result(op, 0), norm);
+    if (clips) ad->scale = tsr_clip_emit(builder, op, norm);
+    return true;
+}
+
 static bool differentiate(autodiff *ad) {
     tsr_builder builder = tsr_builder_before(ad->minimize);
     MlirValue loss = tsr_op_operand(ad->minimize, 0);
@@ -270,15 +301,16 @@ static bool differentiate(autodiff *ad) {
     tsr_type step_type = tsr_type_scalar(TSR_DTYPE_I64);
     MlirValue step = tsr_build_value(&builder, TSR_GRAPH_NAME("step"), NULL, 0,
                                      tsr_type_make(builder.context, &step_type), NULL);
+    if (!clip(ad, &builder)) return false;
     for (size_t i = ad->param_count; i-- > 0;)
         if (!update(ad, &builder, &ad->params[i], step)) return false;
     return true;
 }
 
-static bool run_on_block(MlirBlock block) {
+static bool run_on_block(MlirModule module, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_graph_op_of(op) != TSR_GRAPH_MINIMIZE) continue;
-        autodiff ad = {.block = block, .minimize = op};
+        autodiff ad = {.module = module, .block = block, .minimize = op};
         bool done = differentiate(&ad);
         if (done && tsr_sr_wants_recompute(mlirBlockGetParentOperation(block)))
             tsr_sr_mark_backward(ad.ops[ad.op_count - 1], op);
@@ -293,7 +325,7 @@ bool tsr_pass_autodiff(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
-            done = run_on_block(tsr_op_body(func)) && done;
+            done = run_on_block(module, tsr_op_body(func)) && done;
     }
     return done;
 }

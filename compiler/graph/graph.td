@@ -204,9 +204,12 @@ def Tessera_MinimizeOp : Tessera_Op<"minimize"> {
   let description = [{
     The loss is a scalar f32 or f64. Pass tessera-autodiff makes of it the gradients of every parameter
     the loss depends on, the optimizer's ops and the assignments. Only train entries may hold it.
+    `clip_norm` bounds the global norm of the gradients; the result, which need not be there, is that norm
+    before, of the loss's type.
   }];
   let arguments = (ins Tessera_Tensor:$loss, Tessera_OptimizerAttr:$optimizer);
-  let assemblyFormat = "$loss attr-dict `:` type($loss)";
+  let results = (outs Optional<Tessera_Tensor>:$norm);
+  let assemblyFormat = "$loss attr-dict `:` type($loss) (`->` type($norm)^)?";
 }
 
 def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
@@ -215,13 +218,16 @@ def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
   let description = [{
     All tensors have the parameter's type, f32 or f64; the step is a scalar i64, from 1. Decoupled weight
     decay, bias corrections in f64: Loshchilov and Hutter 2019, algorithm 2, in the order of operations of
-    torch.optim.AdamW.
+    torch.optim.AdamW. A scalar `scale` of the parameter's element type is what the gradient is multiplied
+    by first.
   }];
   let arguments = (ins Tessera_Tensor:$param, Tessera_Tensor:$grad, Tessera_Tensor:$m,
-      Tessera_Tensor:$v, Tessera_Tensor:$step, Tessera_AdamWAttr:$optimizer);
+      Tessera_Tensor:$v, Tessera_Tensor:$step, Optional<Tessera_Tensor>:$scale,
+      Tessera_AdamWAttr:$optimizer);
   let results = (outs Tessera_Tensor:$new_param, Tessera_Tensor:$new_m, Tessera_Tensor:$new_v);
   let assemblyFormat = [{
-    $param `,` $grad `,` $m `,` $v `,` $step attr-dict `:` type($param) `,` type($step)
+    $param `,` $grad `,` $m `,` $v `,` $step (`,` $scale^)? attr-dict `:` type($param) `,`
+    type($step) (`,` type($scale)^)?
   }];
 }
 
@@ -231,12 +237,14 @@ def Tessera_SgdOp : Tessera_Op<"sgd", [Pure,
   let description = [{
     All tensors have the parameter's type, f32 or f64. The velocity is momentum times itself plus the
     gradient (with `weight_decay` times the parameter added); #tessera.nesterov looks ahead along it:
-    Sutskever et al. 2013, section 2. As torch.optim.SGD without dampening.
+    Sutskever et al. 2013, section 2. As torch.optim.SGD without dampening. `scale` as of adamw.
   }];
   let arguments = (ins Tessera_Tensor:$param, Tessera_Tensor:$grad, Tessera_Tensor:$velocity,
-      Tessera_SgdAttrs:$optimizer);
+      Optional<Tessera_Tensor>:$scale, Tessera_SgdAttrs:$optimizer);
   let results = (outs Tessera_Tensor:$new_param, Tessera_Tensor:$new_velocity);
-  let assemblyFormat = "$param `,` $grad `,` $velocity attr-dict `:` type($param)";
+  let assemblyFormat = [{
+    $param `,` $grad `,` $velocity (`,` $scale^)? attr-dict `:` type($param) (`,` type($scale)^)?
+  }];
 }
 
 // ---- the other ops, one file a family -------------------------------------------------------

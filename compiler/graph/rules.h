@@ -20,6 +20,15 @@ bool tsr_attention_is_kept(MlirOperation op);
 bool tsr_lr_schedule_check(const tsr_rule *rule);
 bool tsr_lr_schedule_is_given(MlirOperation op);
 MlirValue tsr_lr_schedule_emit(tsr_builder *b, MlirOperation op, double lr, MlirValue step);
+/* `clip_norm` of minimize, which need not be there. */
+bool tsr_clip_check(const tsr_rule *rule);
+bool tsr_clip_is_given(MlirOperation op);
+/* The norm of all gradients as one vector, of this type: the square root of their squares' sums,
+ * taken in `parts` parts and added by the binary tree. */
+MlirValue tsr_global_norm_emit(tsr_builder *b, size_t count, const MlirValue *gradients,
+                               uint64_t parts, tsr_dtype dtype);
+/* What gradients of this norm are multiplied by: min(clip_norm / (norm + 1e-6), 1). */
+MlirValue tsr_clip_emit(tsr_builder *b, MlirOperation op, MlirValue norm);
 /* conv2d and conv2d_grad_input: a kernel of its own computes it; else it becomes a matmul. With
  * portable numerics (`is_native` false) those of bf16 and f16 are kept: a matmul would need copies
  * in f32 of its operands. */

@@ -2,7 +2,8 @@
  *
  * Pass tessera-local-collectives: on one rank, which holds every position, collectives are local
  * data movement; sums over positions follow the binary tree of ascending positions: n leaves are
- * split at the largest power of two below n.
+ * split at the largest power of two below n. Sums of squares are taken where the value is whole;
+ * those of a leaf's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
 #include "compiler/resilience/passes.h"
@@ -47,6 +48,21 @@ static MlirValue joined(tsr_builder *b, MlirOperation op, tsr_arena *arena) {
     return type.shape.rank == 1 ? line : tsr_emit_reshape(b, line, &type.shape);
 }
 
+/* Of a whole value: behind its end there are zeros. */
+static MlirValue squares(tsr_builder *b, MlirOperation op) {
+    uint64_t parts = tsr_type_of(tsr_op_result(op, 0)).shape.dims[0];
+    MlirValue x = tsr_op_operand(op, 0);
+    tsr_shape shape = tsr_type_of(x).shape, rows = {.rank = 2, .dims = {parts}};
+    uint64_t count = 0;
+    bool fits = tsr_shape_count(&shape, &count);
+    TSR_ASSERT(fits);
+    rows.dims[1] = (count + parts - 1) / parts;
+    int64_t more = (int64_t)(parts * rows.dims[1] - count);
+    if (more) x = tsr_emit_pad(b, flat(b, x), &(int64_t){0}, &more, NULL, 0.0);
+    x = tsr_emit_reshape(b, x, &rows);
+    return tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), tsr_emit_mul(b, x, x), 1, &(int64_t){1});
+}
+
 static void lower(MlirOperation op, tsr_arena *arena) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue value;
@@ -66,6 +82,10 @@ static void lower(MlirOperation op, tsr_arena *arena) {
     case TSR_SR_ALL_GATHER:
     case TSR_SR_ASSEMBLE:
         value = joined(&b, op, arena);
+        break;
+    case TSR_SR_SQUARES:
+        if (tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.leaf_part")) return;
+        value = squares(&b, op);
         break;
     default:
         return;

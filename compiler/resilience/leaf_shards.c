@@ -11,6 +11,7 @@
  *   all_gather of what the steps make    leaf_all_gather
  *   assemble                             leaf_assemble
  *   all_gather of slices (zero3)         leaf_all_gather (leaf_part %t)
+ *   squares %g of such a gradient        squares (leaf_part %g)
  *
  * Entries that do not train gather such a parameter, too, so that no rank holds it whole.
  */
@@ -145,6 +146,19 @@ static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t leav
     return (MlirOperation){NULL};
 }
 
+/* What a step has a part of: its squares are those of the part. */
+static void fold_squares(MlirOperation squares) {
+    MlirValue gradient = tsr_op_operand(squares, 0);
+    for (MlirOpOperand use = mlirValueGetFirstUse(gradient); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
+        MlirOperation part = mlirOpOperandGetOwner(use);
+        if (!tsr_op_is(part, "tessera_sr.leaf_part")) continue;
+        mlirOperationMoveBefore(part, squares);
+        mlirOperationSetOperand(squares, 0, tsr_op_result(part, 0));
+        return;
+    }
+}
+
 /* ---- other entries ---- */
 
 /* Is the tensor's next value made of parts, where the entry trains? */
@@ -221,6 +235,9 @@ bool tsr_pass_leaf_shards(MlirModule module) {
                 fold_step(op);
             else
                 fold_gather(op);
+        }
+        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
+            if (tsr_op_is(op, "tessera_sr.squares")) fold_squares(op);
         }
         gather_elsewhere(module, func);
     }

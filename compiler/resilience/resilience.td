@@ -233,6 +233,18 @@ def Sr_ShardSliceOp : Sr_TakeOp<"shard_slice",
   }];
 }
 
+// What tessera-autodiff makes of `clip_norm`, so that a norm does not depend on who holds which elements.
+def Sr_SquaresOp : Sr_CommonOp<Sr_Dialect, "squares", [Pure]> {
+  let summary = "sums of squares of V parts of a gradient";
+  let description = [{
+    `[...] -> [V]`: element i is that of elements [i c, (i + 1) c) of the row-major operand, c = ceil(n / V),
+    in the operand's type, f32 or f64. Of a leaf_part it is that of each leaf's part.
+  }];
+  let arguments = (ins AnyRankedTensor:$input);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+}
+
 // ---- virtual ranks ---------------------------------------------------------------------------
 
 // What tessera-virtual-ranks makes: the ops between these are run once for each leaf, on its rows.

@@ -318,6 +318,41 @@ static bool keep_parts(splitter *s, MlirOperation op) {
     return true;
 }
 
+/* Of a leaf's part of a gradient, of whose elements some may be behind the end: one element of as
+ * many as there are leaves. */
+static bool split_squares(splitter *s, MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue part = tsr_op_operand(op, 0), whole = tsr_op_operand(tsr_value_owner(part), 0);
+    tsr_shape shape = tsr_type_of(whole).shape, line = tsr_type_of(part).shape;
+    uint64_t count = 0;
+    bool fits = tsr_shape_count(&shape, &count);
+    TSR_ASSERT(fits);
+    if (tsr_type_of(tsr_op_result(op, 0)).shape.dims[0] != s->parts) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_COLLECTIVE,
+                       "%s: %" PRIu64 " sums of squares of what %" PRIu64 " virtual ranks have",
+                       tsr_op_name(op), tsr_type_of(tsr_op_result(op, 0)).shape.dims[0], s->parts);
+        return false;
+    }
+    if (line.dims[0] * s->parts != count) {
+        MlirValue places = tsr_emit_add(&b, tsr_emit_places(&b, &line, 0, TSR_DTYPE_I64),
+                                        leaf_begin(s, &b, line.dims[0], TSR_DTYPE_I64));
+        MlirValue end = tsr_emit_constant(&b, TSR_DTYPE_I64, (double)count);
+        part = tsr_emit_where(&b, tsr_emit_compare(&b, TSR_PREDICATE_LT, places, end), part,
+                              tsr_emit_number(&b, part, 0.0));
+    }
+    MlirValue sum =
+        tsr_emit_reduce(&b, TSR_GRAPH_NAME("sum"), tsr_emit_mul(&b, part, part), 1, &(int64_t){0});
+    sum = tsr_emit_broadcast(&b, sum, &(tsr_shape){.rank = 1, .dims = {1}});
+    spread_add(s, tsr_op_result(op, 0), 0, sum);
+    s->replaced[s->replaced_count++] = op;
+    return true;
+}
+
+static bool is_squares_of_part(MlirOperation op) {
+    return tsr_op_is(op, "tessera_sr.squares") &&
+           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.leaf_part");
+}
+
 static void split_op(splitter *s, MlirOperation op) {
     tsr_split split = read_op(s, op);
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
@@ -403,10 +438,14 @@ static bool split_entry(splitter *s) {
         if (!split_argument(s, (size_t)i)) return false;
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
         next = mlirOperationGetNextInBlock(op);
-        if (!is_of_parts(s, op))
+        bool done = true;
+        if (is_squares_of_part(op))
+            done = split_squares(s, op);
+        else if (is_of_parts(s, op))
+            done = keep_parts(s, op);
+        else
             split_op(s, op);
-        else if (!keep_parts(s, op))
-            return false;
+        if (!done) return false;
     }
     while (s->replaced_count > 0) mlirOperationDestroy(s->replaced[--s->replaced_count]);
     return true;

@@ -83,7 +83,19 @@ bool tsr_check_minimize(tsr_rule *rule) {
     if (loss->shape.rank || !(TSR_DTYPES_WIDE_FLOAT >> loss->dtype & 1))
         return tsr_rule_fail(rule, TSR_DIAG_LOSS, "the loss is %s, needs a scalar f32 or f64",
                              tsr_type_text(loss, text));
-    return check_optimizer(rule);
+    if (rule->result_count) rule->results[0] = *loss; /* the norm */
+    return check_optimizer(rule) && tsr_clip_check(rule);
+}
+
+/* The factor of the gradient, which need not be there. */
+static bool check_scale(const tsr_rule *rule, size_t operand) {
+    char text[TSR_TYPE_TEXT_MAX];
+    if (rule->operand_count <= operand) return true;
+    const tsr_type *scale = &rule->operands[operand];
+    if (scale->shape.rank)
+        return tsr_rule_fail(rule, TSR_DIAG_SCALAR, "the scale is %s, needs a scalar",
+                             tsr_type_text(scale, text));
+    return tsr_rule_same_dtype(rule, 0, "the parameter", operand, "the scale");
 }
 
 bool tsr_check_adamw(tsr_rule *rule) {
@@ -93,17 +105,23 @@ bool tsr_check_adamw(tsr_rule *rule) {
     if (step->shape.rank || step->dtype != TSR_DTYPE_I64)
         return tsr_rule_fail(rule, TSR_DIAG_SCALAR, "the step is %s, needs a scalar i64",
                              tsr_type_text(step, text));
-    return check_optimizer(rule);
+    return check_scale(rule, 5) && check_optimizer(rule);
 }
 
 bool tsr_check_sgd(tsr_rule *rule) {
-    return tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_WIDE_FLOAT) && check_optimizer(rule);
+    return tsr_rule_dtype(rule, 0, "the parameter", TSR_DTYPES_WIDE_FLOAT) &&
+           check_scale(rule, 3) && check_optimizer(rule);
 }
 
 /* ---- by elementwise ops ---------------------------------------------------------------------- */
 
 static MlirValue root(tsr_builder *b, MlirValue x) {
     return tsr_emit_unary(b, TSR_GRAPH_NAME("sqrt"), x);
+}
+
+static MlirValue scaled(tsr_builder *b, MlirOperation op, size_t scale) {
+    MlirValue g = tsr_op_operand(op, 1);
+    return tsr_op_operand_count(op) > scale ? tsr_emit_mul(b, g, tsr_op_operand(op, scale)) : g;
 }
 
 /* 1 - beta^step, in f64: in f32 it would lose half its digits at the first steps. */
@@ -122,15 +140,13 @@ static MlirValue emit_decay(tsr_builder *b, const tsr_adamw *o, MlirOperation op
     return tsr_emit_cast(b, tsr_emit_sub(b, tsr_emit_constant(b, TSR_DTYPE_F64, 1.0), part), dtype);
 }
 
-/* With g the gradient, t the step, from 1, and lr its learning rate:
- *   p1 = p * (1 - lr * weight_decay)
- *   m' = m + (g - m) * (1 - beta1)
- *   v' = v * beta2 + (g * g) * (1 - beta2)
- *   p' = p1 - lr / (1 - beta1^t) * (m' / (sqrt(v') / sqrt(1 - beta2^t) + eps))
+/* With g the gradient, times `scale` where there is one, t the step, from 1, and lr its learning
+ * rate: p1 = p * (1 - lr * weight_decay) m' = m + (g - m) * (1 - beta1) v' = v * beta2 + (g * g) *
+ * (1 - beta2) p' = p1 - lr / (1 - beta1^t) * (m' / (sqrt(v') / sqrt(1 - beta2^t) + eps))
  */
 bool tsr_lower_adamw(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
-    MlirValue p = tsr_op_operand(op, 0), g = tsr_op_operand(op, 1), m = tsr_op_operand(op, 2),
+    MlirValue p = tsr_op_operand(op, 0), g = scaled(&b, op, 5), m = tsr_op_operand(op, 2),
               v = tsr_op_operand(op, 3), step = tsr_op_operand(op, 4);
     tsr_dtype dtype = tsr_type_of(p).dtype;
     tsr_adamw o;
@@ -166,7 +182,7 @@ static MlirValue emit_step(tsr_builder *b) {
  */
 bool tsr_lower_sgd(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
-    MlirValue p = tsr_op_operand(op, 0), g = tsr_op_operand(op, 1), v = tsr_op_operand(op, 2);
+    MlirValue p = tsr_op_operand(op, 0), g = scaled(&b, op, 3), v = tsr_op_operand(op, 2);
     tsr_sgd o;
     bool read = tsr_graph_sgd(op, &o);
     TSR_ASSERT(read);

@@ -388,6 +388,70 @@ func.func @f(%a: tensor<2xf32>, %t: tensor<1xi64>) {
 
 // -----
 
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0129] tessera.minimize: clip_norm is 0, needs a finite clip_norm > 0
+  tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0.0} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0129] tessera.minimize: clip_norm is -1, needs a finite clip_norm > 0
+  tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = -1.0} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0129] tessera.minimize: clip_norm is nan, needs a finite clip_norm > 0
+  tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0x7FF8000000000000 : f64} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0129] tessera.minimize: clip_norm is inf, needs a finite clip_norm > 0
+  tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0x7FF0000000000000 : f64} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0109] tessera.minimize: clip_norm is no floating-point number; write 1.0 for 1
+  tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 1} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0113] tessera.minimize: result has 1 dims
+  %0 = tessera.minimize %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<f32> -> tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>) {
+  // CHECK: [TSR-0143] tessera.sgd: the scale is 2xf32, needs a scalar
+  %0:2 = tessera.sgd %a, %a, %a, %a {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<2xf32>, tensor<2xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<2xf32>, %s: tensor<f64>) {
+  // CHECK: [TSR-0111] tessera.sgd: element types differ: the parameter is f32, the scale is f64
+  %0:2 = tessera.sgd %a, %a, %a, %s {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<2xf32>, tensor<f64>
+  return
+}
+
+// -----
+
 func.func @f() {
   // CHECK: [TSR-0149] tessera.constant: the value is not dense<...>
   %0 = tessera.constant sparse<0, 1.0> : tensor<2xf32>

@@ -21,11 +21,18 @@ func.func @tensors(%x: tensor<4x3xf32>) {
   %t = tessera.step : tensor<i64>
   // CHECK: tessera.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-08, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<i64>
   %new:3 = tessera.adamw %w, %x, %m, %m, %t {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<i64>
+  %scale = tessera.constant dense<0.5> : tensor<f32>
+  // CHECK: tessera.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}} : tensor<4x3xf32>, tensor<i64>, tensor<f32>
+  %scaled:3 = tessera.adamw %w, %x, %m, %m, %t, %scale {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<i64>, tensor<f32>
+  // CHECK: tessera.sgd %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} {{{.*}}} : tensor<4x3xf32>, tensor<f32>
+  %stepped:2 = tessera.sgd %w, %x, %m, %scale {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<4x3xf32>, tensor<f32>
   // CHECK: tessera.assign %{{.*}} to "w" : tensor<4x3xf32>
   tessera.assign %new#0 to "w" : tensor<4x3xf32>
   // CHECK: tessera.minimize %{{.*}} {optimizer = #tessera.adamw<
   %loss = tessera.sum %x {axes = [0, 1]} : tensor<4x3xf32> -> tensor<f32>
   tessera.minimize %loss {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
+  // CHECK: %{{.*}} = tessera.minimize %{{.*}} {clip_norm = 1.000000e+00 : f64, optimizer = #tessera.sgd<{{.*}}>} : tensor<f32> -> tensor<f32>
+  %norm = tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 1.0} : tensor<f32> -> tensor<f32>
   return
 }
 

@@ -3,9 +3,11 @@
 """usage: leaf_shards.py TESSERA_AOT TESSERA_RUN
 
 Sharded optimizer state across ranks: at every stage, with any number of ranks and threads, the hash of the trained state
-is that of the program that is not sharded. Tensors are smaller than the number of positions, of prime sizes, read twice, and
-in half precision with f32 masters; a run that is saved at one number of ranks goes on at another, and at another stage.
+is that of the program that is not sharded, and so are the norms of gradients that are clipped. Tensors are smaller than the
+number of positions, of prime sizes, read twice, and in half precision with f32 masters; a run that is saved at one number of
+ranks goes on at another, and at another stage. Numbers of ranks that do not divide that of leaves run, larger ones are refused.
 """
+import json
 import os
 import random
 import re
@@ -17,38 +19,44 @@ import tempfile
 import time
 
 aot, run = sys.argv[1:]
-STEPS, BATCH, ROWS = 5, 16, 64
+STEPS, ROWS, STAGES = 5, 64, ("none", "zero1", "zero2", "zero3")
+# The global norms of gradients here are above and below what they are clipped to.
 OPTIMIZERS = {
     "adamw": "#tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-3, weight_decay = 1.0e-1>",
     "sgd": "#tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.01>",
+    "clipped": "#tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-3, weight_decay = 1.0e-1>, clip_norm = 0.5",
+    "clipped-sgd": "#tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.01>, clip_norm = 0.64",
 }
 
 
 def source(positions, stage, optimizer):
     """%e is read twice (tied); %s has one element; 37 x 5 and 7 x 5 are parts of uneven sizes."""
-    spread = "" if stage == "none" else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+    batch, one = 2 * positions, "%sharded = tessera.optimizer.shard %e {axis = \"data\", policy = \"zero2\"} : (tensor<37x5xf32>) -> tensor<37x5xf32>" if stage == "one" else ""
+    normed = optimizer.startswith("clipped")
+    spread = "" if stage in ("none", "one") else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
                                          f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
     return f"""module @m attributes {{tessera.mesh = {{data = {positions}}}}} {{
-  func.func @train(%x: tensor<{BATCH}x7xf32> {{tessera.data = "x"}}, %t: tensor<{BATCH}xi64> {{tessera.data = "t"}}) -> (tensor<f32> {{tessera.name = "loss"}})
+  func.func @train(%x: tensor<{batch}x7xf32> {{tessera.data = "x"}}, %t: tensor<{batch}xi64> {{tessera.data = "t"}}) -> (tensor<f32> {{tessera.name = "loss"}}{', tensor<f32> {tessera.name = "grad_norm"}' if normed else ""})
       attributes {{tessera.entry = "train"}} {{
     %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<7x5xf32>
     %b = tessera.param "b" init = #tessera.uniform<-0.5, 0.5> : tensor<5xf32>
     %e = tessera.param "e" init = #tessera.uniform<-0.5, 0.5> : tensor<37x5xf32>
     %s = tessera.param "s" init = #tessera.constant<1.0> : tensor<f32>
     %h = tessera.cast %w : tensor<7x5xf32> to tensor<7x5xbf16>
-    %k = tessera.cast %x : tensor<{BATCH}x7xf32> to tensor<{BATCH}x7xbf16>
-    %0 = tessera.matmul %k, %h : tensor<{BATCH}x7xbf16>, tensor<7x5xbf16> -> tensor<{BATCH}x5xbf16>
-    %1 = tessera.cast %0 : tensor<{BATCH}x5xbf16> to tensor<{BATCH}x5xf32>
-    %2 = tessera.add %1, %b : tensor<{BATCH}x5xf32>, tensor<5xf32> -> tensor<{BATCH}x5xf32>
-    %3 = tessera.gelu %2 : tensor<{BATCH}x5xf32>
-    %4 = tessera.gather %e, %t {{axis = 0 : i64}} : tensor<37x5xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}x5xf32>
-    %5 = tessera.add %3, %4 : tensor<{BATCH}x5xf32>, tensor<{BATCH}x5xf32> -> tensor<{BATCH}x5xf32>
-    %6 = tessera.mul %5, %s : tensor<{BATCH}x5xf32>, tensor<f32> -> tensor<{BATCH}x5xf32>
-    %7 = tessera.matmul %6, %e {{transpose_b = true}} : tensor<{BATCH}x5xf32>, tensor<37x5xf32> -> tensor<{BATCH}x37xf32>
-    %8 = tessera.cross_entropy %7, %t : tensor<{BATCH}x37xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}xf32>
-    %loss = tessera.mean %8 {{axes = [0]}} : tensor<{BATCH}xf32> -> tensor<f32>
-    tessera.minimize %loss {{optimizer = {OPTIMIZERS[optimizer]}{spread}}} : tensor<f32>
-    return %loss : tensor<f32>
+    %k = tessera.cast %x : tensor<{batch}x7xf32> to tensor<{batch}x7xbf16>
+    %0 = tessera.matmul %k, %h : tensor<{batch}x7xbf16>, tensor<7x5xbf16> -> tensor<{batch}x5xbf16>
+    %1 = tessera.cast %0 : tensor<{batch}x5xbf16> to tensor<{batch}x5xf32>
+    %2 = tessera.add %1, %b : tensor<{batch}x5xf32>, tensor<5xf32> -> tensor<{batch}x5xf32>
+    %3 = tessera.gelu %2 : tensor<{batch}x5xf32>
+    %4 = tessera.gather %e, %t {{axis = 0 : i64}} : tensor<37x5xf32>, tensor<{batch}xi64> -> tensor<{batch}x5xf32>
+    %5 = tessera.add %3, %4 : tensor<{batch}x5xf32>, tensor<{batch}x5xf32> -> tensor<{batch}x5xf32>
+    %6 = tessera.mul %5, %s : tensor<{batch}x5xf32>, tensor<f32> -> tensor<{batch}x5xf32>
+    %7 = tessera.matmul %6, %e {{transpose_b = true}} : tensor<{batch}x5xf32>, tensor<37x5xf32> -> tensor<{batch}x37xf32>
+    %8 = tessera.cross_entropy %7, %t : tensor<{batch}x37xf32>, tensor<{batch}xi64> -> tensor<{batch}xf32>
+    %loss = tessera.mean %8 {{axes = [0]}} : tensor<{batch}xf32> -> tensor<f32>
+    {one}
+    {"%norm = " if normed else ""}tessera.minimize %loss {{optimizer = {OPTIMIZERS[optimizer]}{spread}}} : tensor<f32>{" -> tensor<f32>" if normed else ""}
+    return %loss{", %norm : tensor<f32>" if normed else " : tensor<f32>"}{", tensor<f32>" if normed else ""}
   }}
   func.func @evaluate(%x: tensor<8x7xf32> {{tessera.data = "ex"}}) -> (tensor<8xf32> {{tessera.name = "sum"}})
       attributes {{tessera.entry = "eval", tessera.rows_independent}} {{
@@ -76,13 +84,31 @@ def build(folder, positions, stage, optimizer):
     return path + ".tsb"
 
 
+def norms(path):
+    """Of each step; the file is removed."""
+    with open(path, encoding="utf-8") as file:
+        found = [event["outputs"].get("grad_norm") for event in map(json.loads, file) if event["event"] == "step"]
+    os.remove(path)
+    return found
+
+
 def train(folder, bundle, ranks, threads=1, steps=STEPS, extra=()):
+    """What it evaluates to, the hash of the state."""
     command = [run, bundle, "--steps", str(steps), "--seed", "5", "--quiet", "--threads", str(threads),
                "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", "--data", f"ex={folder}/x.npy", *extra]
     done = subprocess.run(command + (["--ranks", str(ranks)] if ranks else []), check=False, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{bundle}, {ranks} ranks: {done.stderr}")
     return "".join(re.findall(r"^eval.*\n", done.stdout, re.M)) + re.search(r"^state (\w+)", done.stdout, re.M).group(1)
+
+
+def is_refused(folder, bundle, ranks, positions):
+    done = subprocess.run([run, bundle, "--steps", "1", "--ranks", str(ranks), "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy",
+                           "--data", f"ex={folder}/x.npy"], check=False, capture_output=True, text=True)
+    refused = done.returncode == 6 and f"{ranks} ranks for {positions} virtual ranks" in done.stderr
+    if not refused:
+        print(f"{ranks} ranks for {positions} virtual ranks end with {done.returncode}: {done.stderr}")
+    return refused
 
 
 def kill_one(folder, bundle, wanted):
@@ -112,24 +138,30 @@ def main(folder):
     random.seed(1)
     write_npy(f"{folder}/x.npy", (ROWS, 7), "<f4", struct.pack(f"<{7 * ROWS}f", *[random.gauss(0, 1) for _ in range(7 * ROWS)]))
     write_npy(f"{folder}/t.npy", (ROWS,), "<i8", struct.pack(f"<{ROWS}q", *[random.randrange(37) for _ in range(ROWS)]))
-    differ, bundles, hashes = 0, {}, {}
-    for optimizer, positions in (("adamw", 8), ("sgd", 4)):
-        for stage in ("none", "zero1", "zero2", "zero3"):
-            bundle = bundles[optimizer, stage] = build(folder, positions, stage, optimizer)
-            found = [(ranks, train(folder, bundle, ranks, threads)) for ranks in (0, 1, 2, 3, 4, 8) if ranks <= positions
-                     for threads in (1, 2) if threads == 1 or ranks in (0, 2)]
-            wanted = hashes.setdefault(optimizer, found[0][1])
-            wrong = [ranks for ranks, hash_ in found if hash_ != wanted]
+    differ, bundles, hashes, metrics = 0, {}, {}, f"{folder}/metrics.jsonl"
+    for optimizer, positions, stages in (("adamw", 8, STAGES), ("sgd", 4, STAGES), ("clipped", 8, (*STAGES, "one")), ("clipped-sgd", 5, STAGES)):
+        for stage in stages:
+            bundle, found = build(folder, positions, stage, optimizer), []
+            bundles[optimizer, stage] = bundle
+            for ranks, threads in [(ranks, 1) for ranks in range(positions + 1)] + [(0, 2), (2, 2)]:
+                trained = train(folder, bundle, ranks, threads, extra=("--metrics", metrics))
+                found.append((ranks, trained, norms(metrics)))
+            wanted = hashes.setdefault(optimizer, found[0][1:])
+            wrong = [ranks for ranks, *same in found if tuple(same) != wanted]
             differ += len(wrong)
-            print(f"{optimizer} {stage}, {positions} positions, ranks {sorted({ranks for ranks, _ in found})}: "
+            print(f"{optimizer} {stage}, {positions} positions, ranks 0 to {positions}: "
                   f"{f'DIFFERS at {wrong}' if wrong else 'the same bits'}")
+            differ += sum(not is_refused(folder, bundle, ranks, positions) for ranks in (positions + 1, 16))
+        clip = re.search(r"clip_norm = (\S+)", OPTIMIZERS[optimizer])
+        if clip and not min(wanted[1]) < float(clip.group(1)) < max(wanted[1]):
+            sys.exit(f"{optimizer}: norms {wanted[1]} are not on both sides of {clip.group(1)}")
     # Saved by some ranks at one stage, taken up by others at another: adopted state counts its steps on.
     for number, (stage, ranks, other, others) in enumerate((("zero1", 2, "zero1", 8), ("zero2", 8, "zero2", 3), ("zero3", 4, "zero3", 1),
                                                             ("none", 2, "zero3", 4), ("zero3", 8, "zero1", 2), ("zero1", 3, "none", 4))):
         state = f"{folder}/state.{number}"
         train(folder, bundles["adamw", stage], ranks, steps=2, extra=("--state-dir", state))
         flags = ("--state-dir", state) if stage == other else ("--adopt", state)
-        same = train(folder, bundles["adamw", other], others, extra=flags) == hashes["adamw"]
+        same = train(folder, bundles["adamw", other], others, extra=flags) == hashes["adamw"][0]
         differ += not same
         print(f"{stage} of {ranks} ranks, then {other} of {others}: {'as if undisturbed' if same else 'DIFFERS'}")
     undisturbed = train(folder, bundles["adamw", "none"], 0, steps=300).split("\n")[-1]

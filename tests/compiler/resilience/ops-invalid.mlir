@@ -214,3 +214,19 @@ func.func @f(%x: tensor<8x4xf32>) {
   %0 = tessera_sr.leaf_rows %n : tensor<8x4xf32> -> tensor<4x4xf32>
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<8x4xf32>) {
+  // CHECK: [TSR-0609] tessera_sr.squares: the result is not one sum of squares for each part
+  %0 = tessera_sr.squares %x : tensor<8x4xf32> -> tensor<4xf64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x4xi64>) {
+  // CHECK: [TSR-0609] tessera_sr.squares: the result is not one sum of squares for each part
+  %0 = tessera_sr.squares %x : tensor<8x4xi64> -> tensor<4xi64>
+  return
+}

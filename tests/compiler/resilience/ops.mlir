@@ -100,3 +100,10 @@ func.func @shards(%p: tensor<4xf32>, %m: !tessera.opt.state) {
   %1:2 = tessera.optimizer.shard %p, %m {shard = #tessera.opt.shard<axis = "data", mesh = "dataxmodel">, partition = #tessera.opt.partition<"zero3">, mesh = "dataxmodel"} : (tensor<4xf32>, !tessera.opt.state) -> (tensor<4xf32>, !tessera.opt.state)
   return
 }
+
+// CHECK-LABEL: func.func @squares
+func.func @squares(%g: tensor<3x5xf64>) -> tensor<4xf64> {
+  // CHECK: tessera_sr.squares %{{.*}} : tensor<3x5xf64> -> tensor<4xf64>
+  %0 = tessera_sr.squares %g : tensor<3x5xf64> -> tensor<4xf64>
+  return %0 : tensor<4xf64>
+}

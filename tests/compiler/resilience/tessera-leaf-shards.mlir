@@ -97,3 +97,32 @@ module @zero3 attributes {tessera.mesh = {data = 4}} {
     return %y : tensor<8x8xf32>
   }
 }
+
+// -----
+
+// The norm of clipped gradients is of what steps have parts of; of nine elements the last three are behind the end.
+// CHECK-LABEL: module @clipped
+// LEAVES-LABEL: module @clipped
+module @clipped attributes {tessera.mesh = {data = 4}} {
+  func.func @train(%x: tensor<8x9xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}, tensor<f32> {tessera.name = "grad_norm"})
+      attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<9xf32>
+    %y = tessera.mul %x, %w : tensor<8x9xf32>, tensor<9xf32> -> tensor<8x9xf32>
+    %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
+    // CHECK: %[[PG:.*]] = tessera_sr.leaf_part %{{.*}} : tensor<9xf32> -> tensor<3xf32>
+    // CHECK: %[[SQUARES:.*]] = tessera_sr.squares %[[PG]] : tensor<3xf32> -> tensor<4xf32>
+    // CHECK: %[[NORM:.*]] = tessera.sqrt
+    // CHECK: %[[SCALE:.*]] = tessera.min
+    // CHECK: tessera.sgd %{{.*}}, %[[PG]], %{{.*}}, %[[SCALE]] {{.*}} : tensor<3xf32>, tensor<f32>
+    // CHECK: return %{{.*}}, %[[NORM]]
+    // LEAVES: %[[PART:.*]] = tessera_sr.leaf_part %{{.*}} : tensor<9xf32> -> tensor<3xf32>
+    // LEAVES: %[[IN:.*]] = tessera.compare lt
+    // LEAVES: %[[VALID:.*]] = tessera.where %[[IN]], %[[PART]], %{{.*}}
+    // LEAVES: %[[SQUARE:.*]] = tessera.mul %[[VALID]], %[[VALID]]
+    // LEAVES: %[[SUM:.*]] = tessera.sum %[[SQUARE]] {axes = [0]} : tensor<3xf32> -> tensor<f32>
+    // LEAVES: %[[ONE:.*]] = tessera.broadcast %[[SUM]] : tensor<f32> -> tensor<1xf32>
+    // LEAVES: tessera_sr.leaf_gather %[[ONE]] : tensor<1xf32> -> tensor<4xf32>
+    %norm = tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0.5, tessera.opt.shard = #tessera.opt.shard<axis = "data">, tessera.opt.partition = #tessera.opt.partition<"zero2">} : tensor<f32> -> tensor<f32>
+    return %loss, %norm : tensor<f32>, tensor<f32>
+  }
+}
