@@ -324,7 +324,9 @@ static TSR_RESULT load_graph(compilation *c) {
 
 static TSR_RESULT load_autodiff(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
-    return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify,tessera-verify-lowered");
+    TRY(c->ctx,
+        tsr_mlir_run_pass(c->ctx, c->module, &c->diags, "tessera-verify,tessera-verify-lowered"));
+    return keep_deployment(c, c->module);
 }
 
 static TSR_RESULT load_schedule(compilation *c) {

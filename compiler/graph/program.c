@@ -20,18 +20,28 @@ static int by_name(const void *a, const void *b) {
     return names ? names : (x->order > y->order) - (x->order < y->order);
 }
 
+typedef struct search {
+    found *found; /* NULL: they are counted only */
+    size_t count;
+} search;
+
+static MlirWalkResult find_tensor(MlirOperation op, void *user) {
+    search *s = user;
+    tsr_graph_tensor tensor;
+    if (!tsr_graph_tensor_read(op, &tensor)) return MlirWalkResultAdvance;
+    if (s->found) s->found[s->count] = (found){.tensor = tensor, .order = s->count};
+    s->count++;
+    return MlirWalkResultAdvance;
+}
+
+/* In regions, too. */
 static size_t find_tensors(MlirModule module, found *out_found) {
-    size_t count = 0;
+    search s = {.found = out_found};
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            tsr_graph_tensor tensor;
-            if (!tsr_graph_tensor_read(op, &tensor)) continue;
-            if (out_found) out_found[count] = (found){.tensor = tensor, .order = count};
-            count++;
-        }
+        if (tsr_op_is(func, "func.func") && tsr_op_has_body(func))
+            mlirOperationWalk(func, find_tensor, &s, MlirWalkPreOrder);
     }
-    return count;
+    return s.count;
 }
 
 tsr_result tsr_graph_tensors(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,

@@ -210,8 +210,8 @@ static bool refuse_unknown(MlirOperation op, const char *target, const tsr_graph
     return false;
 }
 
-static bool check_assign(MlirOperation op, MlirOperation func, const tsr_graph_tensor *tensors,
-                         size_t count) {
+/* Whether a region assigns what stands around it, too, is seen when regions are open. */
+static bool check_assign(MlirOperation op, const tsr_graph_tensor *tensors, size_t count) {
     const char *target = tsr_op_string(op, "target");
     const tsr_graph_tensor *tensor = find(tensors, count, target);
     tsr_type type;
@@ -224,7 +224,7 @@ static bool check_assign(MlirOperation op, MlirOperation func, const tsr_graph_t
         tsr_diag_error_note(where(op), TSR_DIAG_ASSIGN, text, where(tensor->op), "declared here");
         return false;
     }
-    TSR_FOR_EACH_OP(other, tsr_op_body(func)) {
+    TSR_FOR_EACH_OP(other, mlirOperationGetBlock(op)) {
         if (mlirOperationEqual(other, op)) break;
         if (tsr_graph_op_of(other) != TSR_GRAPH_ASSIGN ||
             strcmp(tsr_op_string(other, "target"), target) != 0)
@@ -246,29 +246,40 @@ static bool check_training(MlirOperation op, MlirOperation func) {
     return false;
 }
 
-static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, size_t count) {
-    bool done = true;
-    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_has_body(func)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            switch (tsr_graph_op_of(op)) {
-            case TSR_GRAPH_PARAM:
-            case TSR_GRAPH_OPT_STATE:
-                done = (is_declared_only(op) || check_tensor_op(op, tensors, count)) && done;
-                break;
-            case TSR_GRAPH_MINIMIZE:
-                done = check_training(op, func) && done;
-                break;
-            case TSR_GRAPH_ASSIGN:
-                done = check_training(op, func) && done;
-                done = check_assign(op, func, tensors, count) && done;
-                break;
-            default:
-                break;
-            }
-        }
+typedef struct program {
+    const tsr_graph_tensor *tensors;
+    size_t count;
+    MlirOperation func; /* that is looked at */
+    bool done;
+} program;
+
+static MlirWalkResult check_use(MlirOperation op, void *user) {
+    program *p = user;
+    switch (tsr_graph_op_of(op)) {
+    case TSR_GRAPH_PARAM:
+    case TSR_GRAPH_OPT_STATE:
+        p->done = (is_declared_only(op) || check_tensor_op(op, p->tensors, p->count)) && p->done;
+        break;
+    case TSR_GRAPH_MINIMIZE:
+        p->done = check_training(op, p->func) && p->done;
+        break;
+    case TSR_GRAPH_ASSIGN:
+        p->done = check_training(op, p->func) && p->done;
+        p->done = check_assign(op, p->tensors, p->count) && p->done;
+        break;
+    default:
+        break;
     }
-    return done;
+    return MlirWalkResultAdvance;
+}
+
+static bool check_program(MlirModule module, const tsr_graph_tensor *tensors, size_t count) {
+    program p = {.tensors = tensors, .count = count, .done = true};
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        p.func = func;
+        if (tsr_op_has_body(func)) mlirOperationWalk(func, check_use, &p, MlirWalkPreOrder);
+    }
+    return p.done;
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
@@ -370,15 +381,18 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+static MlirWalkResult declare(MlirOperation op, void *user) {
+    bool *done = user;
+    tsr_graph_op id = tsr_graph_op_of(op);
+    if ((id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) && !is_declared_only(op))
+        *done = check_declaration(op) && *done;
+    return MlirWalkResultAdvance;
+}
+
 static bool check_declarations(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_has_body(func)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            tsr_graph_op id = tsr_graph_op_of(op);
-            if ((id == TSR_GRAPH_PARAM || id == TSR_GRAPH_OPT_STATE) && !is_declared_only(op))
-                done = check_declaration(op) && done;
-        }
+        if (tsr_op_has_body(func)) mlirOperationWalk(func, declare, &done, MlirWalkPreOrder);
     }
     return done;
 }

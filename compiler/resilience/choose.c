@@ -110,8 +110,8 @@ bool tsr_sr_choose(tsr_sr_program *program, uint32_t segment, uint64_t price, bo
 
 /* ---- segments ---- */
 
-static bool is_free(const tsr_sr_node *node) {
-    return !node->backward && !node->source && node->segment == TSR_SR_NO_SEGMENT;
+bool tsr_sr_node_is_free(const tsr_sr_node *node) {
+    return !node->backward && !node->source && !node->fixed && node->segment == TSR_SR_NO_SEGMENT;
 }
 
 /* crossing[i]: bytes made before node i and read by a forward node from i on. */
@@ -139,7 +139,7 @@ uint32_t tsr_sr_find_segments(tsr_sr_program *p, uint32_t first, uint32_t limit)
     if (!crossing || !count_crossing(p, crossing)) return 0;
     for (uint32_t v = 0; v < p->value_count; v++) {
         if (!p->values[v].needed || p->values[v].op == NONE) continue;
-        if (!is_free(&p->nodes[p->values[v].op])) continue;
+        if (!tsr_sr_node_is_free(&p->nodes[p->values[v].op])) continue;
         total += p->values[v].size_bytes;
         needed++;
     }
@@ -157,14 +157,14 @@ uint32_t tsr_sr_find_segments(tsr_sr_program *p, uint32_t first, uint32_t limit)
                 best = crossing[i];
                 end = i;
             }
-            if (!is_free(node)) continue;
+            if (!tsr_sr_node_is_free(node)) continue;
             for (uint32_t k = 0; k < node->result_count; k++)
                 if (p->values[node->first_result + k].needed)
                     here += p->values[node->first_result + k].size_bytes;
         }
         if (i == p->node_count || segment + 1 == wanted) end = p->node_count;
         for (i = at; i < end; i++)
-            if (is_free(&p->nodes[i])) p->nodes[i].segment = first + segment;
+            if (tsr_sr_node_is_free(&p->nodes[i])) p->nodes[i].segment = first + segment;
         segment++;
         at = end;
     }

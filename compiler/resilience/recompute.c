@@ -93,13 +93,13 @@ static bool add_node(recompute *r, MlirOperation op) {
                         .segment = TSR_SR_NO_SEGMENT,
                         .backward = tsr_op_has(op, TSR_SR_BACKWARD),
                         .source = is_source(op),
+                        .fixed = tsr_graph_op_of(op) == TSR_GRAPH_NONE,
                         .work = work_of(op),
                         .operand_count = (uint32_t)tsr_op_operand_count(op),
                         .result_count = (uint32_t)tsr_op_result_count(op),
                         .operands = operands,
                         .first_result = p->value_count};
-    if (tsr_op_i64(op, TSR_SR_SEGMENT, &segment) && !node.backward &&
-        tsr_graph_op_of(op) != TSR_GRAPH_NONE)
+    if (tsr_op_i64(op, TSR_SR_SEGMENT, &segment) && !node.backward && !node.fixed)
         node.segment = (uint32_t)segment;
     for (uint32_t i = 0; i < node.operand_count; i++) {
         operands[i] = tsr_value_map_get(&r->numbers, tsr_op_operand(op, i));
@@ -207,7 +207,7 @@ static bool choose(recompute *r) {
     else if (hint && strcmp(hint, "none") != 0) {
         for (uint32_t i = 0; i < r->program.node_count; i++) {
             tsr_sr_node *node = &r->program.nodes[i];
-            if (!node->backward && node->segment == TSR_SR_NO_SEGMENT) node->segment = given;
+            if (tsr_sr_node_is_free(node)) node->segment = given;
         }
         count++;
     }

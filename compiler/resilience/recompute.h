@@ -36,11 +36,15 @@ typedef struct tsr_sr_node {
     uint32_t segment;
     bool backward;
     bool source; /* reads a tensor, the step, the seed, or is a constant: costs nothing to hold */
+    bool fixed;  /* no op of Graph IR: a collective, the end of a region; never run again */
     uint64_t work;
     uint32_t operand_count, result_count;
     const uint32_t *operands; /* values */
     uint32_t first_result;    /* value */
 } tsr_sr_node;
+
+/* Of the forward pass, in no segment, and such as can be run again? */
+bool tsr_sr_node_is_free(const tsr_sr_node *node);
 
 typedef struct tsr_sr_program {
     tsr_arena *arena;

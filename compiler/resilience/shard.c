@@ -32,7 +32,8 @@ typedef struct sharder {
     tsr_arena arena;
     uint64_t positions; /* of the axis with most of them */
     uint64_t param_bytes, gradient_bytes, state_bytes, sent_bytes;
-    size_t steps; /* that were sharded */
+    size_t steps;  /* that were sharded */
+    bool backward; /* what is built belongs to a step that autodiff marked */
 } sharder;
 
 typedef struct declared {
@@ -148,6 +149,13 @@ static MlirType slice_type(sharder *s, MlirValue of, range r) {
     return tsr_type_make(s->context, &type);
 }
 
+/* Recomputation takes no op of the optimizer for one of the forward pass. */
+static MlirValue mark(const sharder *s, MlirValue value) {
+    if (s->backward)
+        tsr_op_set(tsr_value_owner(value), TSR_SR_BACKWARD, tsr_attr_make_unit(s->context));
+    return value;
+}
+
 /* reduce_scatter or shard_slice: elements [begin, end). */
 static MlirValue take(sharder *s, tsr_builder *b, const char *name, MlirValue of, const declared *d,
                       uint64_t position, range r) {
@@ -156,14 +164,14 @@ static MlirValue take(sharder *s, tsr_builder *b, const char *name, MlirValue of
                               {"begin", tsr_attr_make_i64(s->context, (int64_t)r.begin)},
                               {"end", tsr_attr_make_i64(s->context, (int64_t)r.end)},
                               {0}};
-    return tsr_build_value(b, name, &of, 1, slice_type(s, of, r), attrs);
+    return mark(s, tsr_build_value(b, name, &of, 1, slice_type(s, of, r), attrs));
 }
 
 /* all_gather or assemble: the slices of all positions, as a tensor of type `type`. */
 static MlirValue join(sharder *s, tsr_builder *b, const char *name, MlirValue *slices, size_t count,
                       MlirType type, const declared *d) {
     const tsr_attr attrs[] = {{"axis", tsr_attr_make_string(s->context, d->axis)}, {0}};
-    return tsr_build_value(b, name, slices, count, type, attrs);
+    return mark(s, tsr_build_value(b, name, slices, count, type, attrs));
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -282,7 +290,9 @@ static bool shard_func(sharder *s) {
         if (tsr_graph_op_of(param) != TSR_GRAPH_PARAM || !name) continue;
         if (!find_declared(s, op, name, &d)) return false;
         if (!d.axis) continue;
+        s->backward = false;
         if (d.stage == 3) gather_before_use(s, param, &d);
+        s->backward = tsr_op_has(op, TSR_SR_BACKWARD);
         if (!shard_step(s, op, param, &d)) return false;
     }
     return true;

@@ -176,3 +176,30 @@ func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "t
   } : tensor<i1> -> tensor<4xf32>
   return
 }
+
+// -----
+
+// Tensors of regions are the program's, as others are.
+func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "train"} {
+  tessera.schedule.checkpoint {
+    // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0203] tessera.param: 'w' needs an init rule or data
+    %w = tessera.param "w" : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @f(%c: tensor<i1> {tessera.name = "c"}) attributes {tessera.entry = "train"} {
+  tessera.schedule.checkpoint {
+    %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<4xf32>
+  }
+  %t = tessera.resilience.region {
+    // CHECK: [[@LINE+2]]:{{.*}} error: [TSR-0202] tessera.param: 'w' is declared in two ways
+    // CHECK: [[@LINE-4]]:{{.*}} note: declared first here
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
+    // CHECK: error: [TSR-0205] tessera.assign: nothing in the program reads a tensor 'v'
+    tessera.assign %w to "v" : tensor<4xf32>
+  } : !tessera_sr.token
+  return
+}

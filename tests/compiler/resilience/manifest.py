@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: manifest.py TESSERA_AOT TESSERA_OPT DIGITS_FOLDER SCHEMA
+"""usage: manifest.py TESSERA_AOT TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER SCHEMA
 
-Deployment manifests of the digits, sharded and with recomputation: what they say is what the passes planned, what the
+Deployment manifests of the digits and of a transformer, sharded and with recomputation: what they say is what the passes planned, what the
 IR holds, and what the compiled program runs on.
 """
 import json
@@ -13,7 +13,9 @@ import sys
 import tarfile
 import tempfile
 
-aot, opt, digits, schema = sys.argv[1:]
+import models
+
+aot, opt, transformer, digits, schema = sys.argv[1:]
 checks = failures = 0
 try:
     import jsonschema
@@ -32,21 +34,13 @@ def check(what, good, shown=""):
 
 
 def source(stage, positions, request="", recompute=False):
-    with open(f"{digits}/digits.mlir") as file:
-        text = file.read()
-    if stage:
-        text = text.replace("module @digits {", f"module @digits attributes {{tessera.mesh = {{data = {positions}}}}} {{")
-        text = text.replace("weight_decay = 3.0e-1>}", 'weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
-                            f'tessera.opt.partition = #tessera.opt.partition<"{stage}">}}')
+    text = models.sharded(model.text, stage, positions) if stage else model.text
     request += '    tessera.schedule.recompute_hint {policy = "full"}\n' if recompute else ""
-    return text.replace("    tessera.minimize", request + "    tessera.minimize", 1)
+    return text.replace(model.end, request + model.end, 1)
 
 
 def build(folder, name, text):
-    with open(f"{folder}/{name}.mlir", "w") as file:
-        file.write(text)
-    return subprocess.run([aot, "build", f"{folder}/{name}.mlir", "-o", f"{folder}/{name}.tsb", "--target", "cpu:x86-64-v3",
-                           "--virtual-ranks", "1", "--dump=autodiff,program", f"--dump-dir={folder}/{name}.d"], capture_output=True, text=True)
+    return models.build(aot, folder, name, text, "--virtual-ranks", "1", "--dump=autodiff,program", f"--dump-dir={folder}/{name}.d")
 
 
 def stored(path):
@@ -78,10 +72,10 @@ def elements(tensor):
 
 
 def plan_of(path):
-    passes = ["-tessera-verify", "-inline", "-tessera-keep-entries", "-tessera-open-regions", "-canonicalize", "-cse",
-              "-tessera-autodiff", "-tessera-optimizer-shard"]
+    passes = ["-tessera-verify", "-tessera-name-calls", "-inline", "-tessera-streams", "-tessera-keep-entries", "-tessera-open-regions",
+              "-canonicalize", "-cse", "-tessera-autodiff", "-tessera-optimizer-shard"]
     text = subprocess.run([opt, *passes, path], check=True, capture_output=True, text=True).stdout
-    return [int(n) for n in re.search(r"tessera_sr.sharded = \[([^]]*)\]", text).group(1).split(",")]
+    return models.read_plan(text, "tessera_sr.sharded")
 
 
 def sharded(folder, stage, positions):
@@ -124,7 +118,7 @@ def asked(folder):
     check("the file has the parts", sorted(part) == ["checkpoint", "formatVersion", "mesh", "name", "producer"], list(part))
     check("and they are the bundle's", all(part[key] == whole[key] for key in part))
     with open(next(f"{folder}/asked.d/{file}" for file in os.listdir(f"{folder}/asked.d") if "autodiff" in file)) as file:
-        plan = [int(n) for n in re.search(r"tessera_sr.recompute = \[([^]]*)\]", file.read()).group(1).split(",")]
+        plan = models.read_plan(file.read(), "tessera_sr.recompute")
     row = whole["checkpoint"]["entries"][0]
     check("recomputation is the plan's", [row["bytesBefore"], row["bytesSaved"], row["ops"], row["operations"]] == plan, (row, plan))
     check("recomputation saves bytes", row["bytesSaved"] < row["bytesBefore"] and row["ops"] > 0, row)
@@ -147,9 +141,14 @@ def plain(folder):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    plain(temporary)
-    for stage, positions in (("zero1", 4), ("zero2", 3), ("zero3", 7)):
-        sharded(temporary, stage, positions)
-    asked(temporary)
+    os.mkdir(f"{temporary}/t")
+    for model in (models.digits(digits), models.small_transformer(transformer, f"{temporary}/t")):
+        home = f"{temporary}/{model.name}"
+        os.mkdir(home)
+        print(f"{model.name}:")
+        plain(home)
+        for stage, positions in (("zero1", 4), ("zero2", 3), ("zero3", 7)):
+            sharded(home, stage, positions)
+        asked(home)
 print(f"{checks} checks, {failures} failed")
 sys.exit(1 if failures else 0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: restart.py TESSERA_AOT TESSERA_RUN DIGITS_FOLDER
+"""usage: restart.py TESSERA_AOT TESSERA_RUN TRANSFORMER_PY DIGITS_FOLDER
 
-Trains the digits with a region of resilience around the forward pass. The region changes no bits; what it exports
-comes back in the next step, and after a kill between export and commit; handlers run once for each event; a trace shows
-each attempt.
+Trains the digits and a transformer with a region of resilience around the forward pass. The region changes no bits; what
+it exports comes back in the next step, and after a kill between export and commit; handlers run once for each event; a
+trace shows each attempt.
 """
 import glob
 import json
@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-aot, run, digits = sys.argv[1:]
-BATCH = "tensor<64x10xf32>, tensor<64xi64> -> tensor<64xf32>"
+import models
+
+aot, run, transformer, digits = sys.argv[1:]
 checks = failures = 0
 
 
@@ -29,58 +30,12 @@ def check(what, good, shown=""):
         print(f"FAILED: {what} {shown}")
 
 
-def counter(name, function):
-    """A handler that adds 1 to a state."""
-    return f"""
-  func.func @{function}() {{
-    %n = tessera.opt.state "{name}" of "layer1.weight" kind "count" init = #tessera.constant<0.0> : tensor<f32>
-    %one = tessera.constant dense<1.0> : tensor<f32>
-    %next = tessera.add %n, %one : tensor<f32>, tensor<f32> -> tensor<f32>
-    tessera.assign %next to "{name}" : tensor<f32>
-    return
-  }}"""
-
-
-def program(mode, divided=False, mended=True):
-    """The digits' training step in a region; `divided`: by the number of failures, so that the first attempt fails."""
-    with open(f"{digits}/digits.mlir") as file:
-        text = file.read()
-    begin, end = text.index("    %logits = call"), text.index("    tessera.minimize")
-    body = text[begin:end].rstrip().replace("= call", "= func.call")
-    result = "%loss"
-    if divided:
-        body += """
-    %failures = tessera.opt.state "failures" of "layer1.weight" kind "count" init = #tessera.constant<0.0> : tensor<f32>
-    %mended = tessera.div %loss, %failures : tensor<f32>, tensor<f32> -> tensor<f32>"""
-        result = "%mended"
-    events = "    tessera.resilience.on_failure(handler = @fail)\n" if mended else ""
-    region = f"""    tessera.resilience.on_recovery(handler = @back)
-    %imported, %previous = tessera.target.import "forward" : !tessera_sr.token, tensor<f32>
-    %token, %out = tessera.resilience.region {{mode = "{mode}", name = "forward"}} {{
-{events}{body}
-    tessera.yield {result} : tensor<f32>
-    }} : !tessera_sr.token, tensor<f32>
-    tessera.target.export %token : !tessera_sr.token
-"""
-    text = text[:begin] + region + text[end:].replace("minimize %loss", "minimize %out", 1).replace(
-        "return %loss : tensor<f32>", "return %out, %previous : tensor<f32>, tensor<f32>", 1)
-    text = text.replace('(tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"}',
-                        '(tensor<f32> {tessera.name = "loss"}, tensor<f32> {tessera.name = "previous"}) '
-                        'attributes {tessera.entry = "train"}')
-    handlers = counter("recoveries", "back") + (counter("failures", "fail") if mended or divided else "")
-    return text.replace("module @digits {", "module @digits {" + handlers)
-
-
 def build(folder, name, text, *options):
-    with open(f"{folder}/{name}.mlir", "w") as file:
-        file.write(text)
-    return subprocess.run([aot, "build", f"{folder}/{name}.mlir", "-o", f"{folder}/{name}.tsb", "--target",
-                           "cpu:x86-64-v3", *options], capture_output=True, text=True)
+    return models.build(aot, folder, name, text, *options)
 
 
 def command(folder, name, steps, state, *more):
-    data = [f"--data={key}={digits}/train-{key}.npy" for key in ("images", "labels")]
-    return [run, f"{folder}/{name}.tsb", *data, "--steps", str(steps), "--state-dir", f"{folder}/{state}", *more]
+    return [run, f"{folder}/{name}.tsb", *model.train_data, "--steps", str(steps), "--state-dir", f"{folder}/{state}", *more]
 
 
 def train(folder, name, steps, state, *more):
@@ -88,16 +43,11 @@ def train(folder, name, steps, state, *more):
 
 
 def tensors(folder, state):
-    path = f"{folder}/{state}.safetensors"
-    subprocess.run([run, "export", f"{folder}/{state}", "-o", path], check=True, stdout=subprocess.DEVNULL)
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-        data = file.read()
-    return {name: data[slice(*row["data_offsets"])] for name, row in header.items() if name != "__metadata__"}
+    return models.tensors(run, f"{folder}/{state}")
 
 
 def scalar(found, name):
-    return struct.unpack("<f", found[name])[0]
+    return struct.unpack("<f", found[name][2])[0]
 
 
 def outputs(path):
@@ -106,16 +56,11 @@ def outputs(path):
     return {row["step"]: row["outputs"] for row in rows if row.get("event") == "step"}
 
 
-def same(found, wanted):
-    return all(found.get(name) == value for name, value in wanted.items())
-
-
 def undisturbed(folder):
     """The bits of the program without a region; what a step exports is what the next one imports."""
-    with open(f"{digits}/digits.mlir") as file:
-        build(folder, "plain", file.read())
+    build(folder, "plain", model.text)
     for mode in ("replay", "restart"):
-        done = build(folder, mode, program(mode))
+        done = build(folder, mode, models.in_region(model, mode))
         check(f"{mode}: builds", done.returncode == 0, done.stderr)
         done = train(folder, mode, 12, mode, "--metrics", f"{folder}/{mode}.jsonl")
         check(f"{mode}: trains", done.returncode == 0, done.stderr)
@@ -123,7 +68,7 @@ def undisturbed(folder):
     plain = tensors(folder, "plain")
     for mode in ("replay", "restart"):
         found = tensors(folder, mode)
-        check(f"{mode}: the bits of the program without a region", same(found, plain))
+        check(f"{mode}: the bits of the program without a region", models.same(found, plain))
         check(f"{mode}: no event", scalar(found, "recoveries") == 0 and scalar(found, "failures") == 0)
         steps = outputs(f"{folder}/{mode}.jsonl")
         check(f"{mode}: every step is in the log", sorted(steps) == list(range(1, 13)), steps)
@@ -164,7 +109,7 @@ def killed(folder, plain):
     found, after = tensors(folder, "killed"), outputs(f"{folder}/resumed.jsonl")
     check("step 2 had exported before it was killed", 2 in before and min(after) == 2, (before, after))
     check("what step 1 exported is back", after[2]["previous"] == before[1]["loss"], after[2])
-    check("the same bits", same(found, plain))
+    check("the same bits", models.same(found, plain))
     check("on_recovery ran exactly once", scalar(found, "recoveries") == 1, scalar(found, "recoveries"))
     done = train(folder, "restart", 12, "killed")
     check("nothing to do is no recovery", scalar(tensors(folder, "killed"), "recoveries") == 1, done.stdout)
@@ -175,16 +120,16 @@ def failing(folder):
     for mode, words in (("replay", "region 'forward' failed: value 0 that leaves it has inf at element 0"),
                         ("restart", "the run goes on from the last committed state")):
         name = f"{mode}-failing"
-        done = build(folder, name, program(mode, divided=True))
+        done = build(folder, name, models.in_region(model, mode, divided=True))
         check(f"{name}: builds", done.returncode == 0, done.stderr)
         done = train(folder, name, 12, name)
         check(f"{name}: says it", done.returncode == 0 and done.stderr.count(words) == 1, done.stderr)
         found = tensors(folder, name)
         check(f"{name}: the handler ran exactly once", scalar(found, "failures") == 1, scalar(found, "failures"))
-        check(f"{name}: the bits of an undisturbed run", same(found, tensors(folder, "plain")))
+        check(f"{name}: the bits of an undisturbed run", models.same(found, tensors(folder, "plain")))
     for mode, words in (("replay", "region 'forward' failed 3 times"), ("restart", "region 'forward'")):
         name = f"{mode}-lost"
-        build(folder, name, program(mode, divided=True, mended=False))
+        build(folder, name, models.in_region(model, mode, divided=True, mended=False))
         done = train(folder, name, 12, name)
         check(f"{name}: gives up", done.returncode != 0 and words in done.stderr.splitlines()[-1], done.stderr)
 
@@ -205,7 +150,7 @@ def traced(folder):
 
 def order(folder):
     """What puts export before import, or awaits nothing, is refused: from Target IR, and in MLIR."""
-    done = build(folder, "dumped", program("replay"), "--dump=target", f"--dump-dir={folder}/dump")
+    done = build(folder, "dumped", models.in_region(model, "replay"), "--dump=target", f"--dump-dir={folder}/dump")
     path = glob.glob(f"{folder}/dump/*target*.mlir")
     check("Target IR is written", done.returncode == 0 and len(path) == 1, done.stderr)
     with open(path[0]) as file:
@@ -238,11 +183,16 @@ def main(folder):
     check("inspect shows the handler", "events  on recovery @back" in shown, shown)
     killed(folder, plain)
     failing(folder)
-    traced(folder)
-    order(folder)
-    print(f"{checks} checks, {failures} failed")
-    return failures
+    if model.name == "digits":
+        traced(folder)
+        order(folder)
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    sys.exit(1 if main(temporary) else 0)
+    os.mkdir(f"{temporary}/t")
+    for model in (models.digits(digits), models.small_transformer(transformer, f"{temporary}/t")):
+        before = checks, failures
+        os.mkdir(f"{temporary}/{model.name}")
+        main(f"{temporary}/{model.name}")
+        print(f"{model.name}: {checks - before[0]} checks, {failures - before[1]} failed")
+sys.exit(1 if failures else 0)

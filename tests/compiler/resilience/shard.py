@@ -1,35 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: shard.py TESSERA_AOT TESSERA_RUN TESSERA_OPT DIGITS_FOLDER
+"""usage: shard.py TESSERA_AOT TESSERA_RUN TESSERA_OPT TRANSFORMER_PY DIGITS_FOLDER
 
-Trains the digits with optimizer state spread over 1 to 7 positions, at every stage, the positions one after
+Trains the digits and a transformer with optimizer state spread over 1 to 7 positions, at every stage, the positions one after
 another: the bits of the program that is not sharded; and the bytes in the IR are those of the plan.
 """
-import json
 import re
-import struct
 import subprocess
 import sys
 import tempfile
 
-aot, run, opt, digits = sys.argv[1:]
+import models
+
+aot, run, opt, transformer, digits = sys.argv[1:]
 STEPS = 4
 
 
-def train(folder, name, path):
-    bundle, state, file_name = (f"{folder}/{name}{end}" for end in (".tsb", ".state", ".safetensors"))
-    subprocess.run([aot, "build", path, "-o", bundle, "--target", "cpu:x86-64-v3", "--virtual-ranks", "1"], check=True)
-    command = [run, bundle, "--steps", str(STEPS), "--state-dir", state, "--quiet"]
-    for part, keys in (("train", ("images", "labels")), ("test", ("test_images", "test_labels"))):
-        for key in keys:
-            command += ["--data", f"{key}={digits}/{part}-{key.split('_')[-1]}.npy"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([run, "export", state, "-o", file_name], check=True, stdout=subprocess.DEVNULL)
-    with open(file_name, "rb") as file:
-        length = struct.unpack("<Q", file.read(8))[0]
-        header = json.loads(file.read(length))
-        header.pop("__metadata__", None)  # names the bundle
-        return header, file.read()
+def train(folder, name, model, text):
+    built = models.build(aot, folder, name, text, "--virtual-ranks", "1")
+    if built.returncode:
+        sys.exit(built.stderr)
+    command = [run, f"{folder}/{name}.tsb", "--steps", str(STEPS), "--state-dir", f"{folder}/{name}.state", "--quiet"]
+    subprocess.run(command + model.data, check=True, stdout=subprocess.DEVNULL)
+    return models.tensors(run, f"{folder}/{name}.state")
 
 
 def tensor_bytes(text):
@@ -64,10 +57,10 @@ def bytes_at_positions(text, positions):
 
 def check_ir(path, positions, stage):
     """Counts what the collectives of the IR hold and send, and compares with the plan."""
-    passes = ["-tessera-verify", "-inline", "-tessera-keep-entries", "-tessera-open-regions", "-canonicalize", "-cse",
-              "-tessera-autodiff", "-tessera-optimizer-shard"]
+    passes = ["-tessera-verify", "-tessera-name-calls", "-inline", "-tessera-streams", "-tessera-keep-entries", "-tessera-open-regions",
+              "-canonicalize", "-cse", "-tessera-autodiff", "-tessera-optimizer-shard"]
     text = subprocess.run([opt, *passes, path], check=True, capture_output=True, text=True).stdout
-    plan = [int(n) for n in re.search(r"tessera_sr.sharded = \[([^]]*)\]", text).group(1).split(",")]
+    plan = models.read_plan(text, "tessera_sr.sharded")
     sent = 0
     for kind, types in re.findall(r"tessera_sr\.(all_reduce|reduce_scatter|all_gather) .* : \(.*\) -> tensor<([^>]*)>", text):
         # A position sends V - 1 of V parts; reduce_scatter stands once for each position.
@@ -93,30 +86,26 @@ def check_ir(path, positions, stage):
     return failed, plan, empty
 
 
-def main(folder):
-    with open(f"{digits}/digits.mlir") as file:
-        source = file.read()
-    whole = train(folder, "whole", f"{digits}/digits.mlir")
+def check_model(folder, model, spread):
+    whole = train(folder, "whole", model, model.text)
     failed, some_empty, plans = False, False, {}
-    for stage, positions in (("zero1", 4), ("zero2", 3), ("zero2", 7), ("zero3", 1), ("zero3", 7)):
-        text = source.replace("module @digits {", f"module @digits attributes {{tessera.mesh = {{data = {positions}}}}} {{")
-        text = text.replace("weight_decay = 3.0e-1>}", 'weight_decay = 3.0e-1>, tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
-                            f'tessera.opt.partition = #tessera.opt.partition<"{stage}">}}')
-        path = f"{folder}/{stage}-{positions}.mlir"
-        with open(path, "w") as file:
-            file.write(text)
-        same = train(folder, f"{stage}-{positions}", path) == whole
-        print(f"{stage} over {positions}: state {'equal' if same else 'DIFFERS'}")
-        differs, plans[stage, positions], empty = check_ir(path, positions, stage)
+    for stage, positions in spread:
+        name = f"{stage}-{positions}"
+        same = train(folder, name, model, models.sharded(model.text, stage, positions)) == whole
+        print(f"{model.name}: {stage} over {positions}: state {'equal' if same else 'DIFFERS'}")
+        differs, plans[stage, positions], empty = check_ir(f"{folder}/{name}.mlir", positions, stage)
         some_empty |= empty
         failed |= differs or not same
-    one, seven = plans["zero3", 1], plans["zero3", 7]
-    # Uneven ranges: the fullest position holds at most one element more per tensor than a seventh.
+    # Uneven ranges: the fullest position holds at most one element more per tensor than its part.
+    most = max(positions for _, positions in spread)
+    one, parts = plans["zero3", 1], plans["zero3", most]
     for i in (1, 2, 3):
-        failed |= not one[i] / 7 <= seven[i] <= one[i] / 7 + 4 * 18
-    failed |= not some_empty
-    return failed
+        failed |= not one[i] / most <= parts[i] <= one[i] / most + 4 * len(whole)
+    return failed or not some_empty
 
 
-with tempfile.TemporaryDirectory() as temporary:
-    sys.exit(1 if main(temporary) else 0)
+with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+    failed = check_model(one, models.digits(digits), (("zero1", 4), ("zero2", 3), ("zero2", 7), ("zero3", 1), ("zero3", 7)))
+    small = models.small_transformer(transformer, other)
+    failed |= check_model(other, small, (("zero1", 9), ("zero2", 9), ("zero3", 1), ("zero3", 9)))
+sys.exit(1 if failed else 0)

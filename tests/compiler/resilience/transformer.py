@@ -110,10 +110,10 @@ class Program:
         labels = self.emit(f"tessera.reshape %labels : tensor<{o.batch}x{o.places}xi64> -> tensor<{rows}xi64>")
         losses = self.emit(f"tessera.cross_entropy {logits}, {labels} : tensor<{rows}x16xf32>, tensor<{rows}xi64> -> "
                            f"tensor<{rows}xf32>")
-        loss = self.emit(f"tessera.mean {losses} {{axes = [0]}} : tensor<{rows}xf32> -> tensor<f32>")
-        self.lines.append(f"    tessera.minimize {loss} {{optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, "
+        self.lines.append(f"    %loss = tessera.mean {losses} {{axes = [0]}} : tensor<{rows}xf32> -> tensor<f32>")
+        self.lines.append("    tessera.minimize %loss {optimizer = #tessera.adamw<lr = 1.0e-3, beta1 = 0.9, "
                           "beta2 = 0.999, eps = 1.0e-8, weight_decay = 1.0e-2>} : tensor<f32>")
-        self.lines.append(f"    return {loss} : tensor<f32>")
+        self.lines.append("    return %loss : tensor<f32>")
         return "\n".join([
             "module @transformer {",
             f'  func.func @train(%x: tensor<{o.batch}x{o.places}x{o.width}xf32> {{tessera.data = "x"}},',
