@@ -194,6 +194,20 @@ void tsr_program_find_holdings(const tsr_program *program, const tsr_config *con
 /* Bytes of one part of a tensor. */
 uint64_t tsr_program_part_bytes(const tsr_config *config, size_t tensor);
 
+/* What a buffer of an entry with leaves belongs to: to the leaf at hand, or to the parts that lie
+ * with it (its position). A rank has V / W leaves and as many positions, those that follow each
+ * other; its leaves need not do so where no command has to do with both. */
+enum {
+    TSR_OWNER_ALL = 0,
+    TSR_OWNER_LEAF = 1,
+    TSR_OWNER_POSITION = 2,
+    TSR_OWNER_JOINED = 4, /* of all leaves, or of the parts of all positions */
+};
+/* out_owners has a place for each buffer. False where a command has to do with both, or has a
+ * collective that goes from leaf to leaf. */
+bool tsr_program_find_owners(const tsr_config *config, const tsr_config_entry *ports,
+                             const tsr_program_entry *entry, uint8_t *out_owners);
+
 /* The tensors that the entry writes are numbered 1, 2, … as it first does; out_numbers has a place
  * for each tensor of the config, zero before. */
 void tsr_program_number_changes(const tsr_program_entry *entry, uint32_t *out_numbers);

@@ -26,6 +26,14 @@ static void *find_part(const tsr_executor *executor, uint32_t leaf, uint32_t ten
            number * tsr_program_part_bytes(executor->config, tensor);
 }
 
+static void *find_sum(const tsr_executor *executor, size_t entry,
+                      const tsr_program_buffer *buffer) {
+    const tsr_ways *ways = &executor->entries[entry].ways;
+    size_t number = (size_t)(buffer - executor->program->entries[entry].buffers);
+    return ways->of[number] == TSR_WAY_SCATTERED ? executor->of_parts + ways->offset_bytes[number]
+                                                 : executor->of_sums + buffer->offset_bytes;
+}
+
 void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
                      const tsr_program_buffer *buffer) {
     const bound_entry *bound = &executor->entries[entry];
@@ -45,7 +53,7 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
     case TSR_SPACE_LEAF:
         return executor->of_leaves + leaf * executor->leaf_bytes + buffer->offset_bytes;
     case TSR_SPACE_SUMS:
-        return executor->of_sums + buffer->offset_bytes;
+        return find_sum(executor, entry, buffer);
     case TSR_SPACE_LEAF_NUMBER:
         return bound->leaf_numbers + leaf * TSR_BUFFER_ALIGN_BYTES;
     }
@@ -226,6 +234,8 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
                                     .leaf_bytes = executor->leaf_bytes,
                                     .sums_bytes = executor->sums_bytes,
                                     .deferred = bound->deferred,
+                                    .ways = &bound->ways,
+                                    .turn = executor->turn,
                                     .tensors = executor->tensors,
                                     .find = find_for_loop,
                                     .note_change = note_for_loop,
@@ -340,7 +350,7 @@ static bool bind_controlled(tsr_executor *executor, size_t entry) {
 /* List `index` of a part; NULL behind the last. */
 tsr_device_list *tsr_bound_list(part *at, uint32_t index) {
     if (!at->loop) return index ? NULL : &at->list;
-    return index < at->loop->list_count ? &at->loop->lists[index] : NULL;
+    return index < at->loop->step_count ? &at->loop->steps[index].list : NULL;
 }
 
 /* What goes to the device goes with the first list that runs, and comes back with the last. */
@@ -380,7 +390,9 @@ static bool bind_entry(tsr_executor *executor, size_t entry, char **at) {
     bound->moving = TSR_NEW(&executor->arena, moving, count);
     bound->deferred = TSR_NEW(&executor->arena, bool, (size_t)source->buffer_count + 1);
     if (!bound->commands || !bound->numbers || !bound->prepared || !bound->parts ||
-        !bound->moving || !bound->deferred || !bind_inputs(executor, entry, at))
+        !bound->moving || !bound->deferred || !bind_inputs(executor, entry, at) ||
+        !tsr_ways_init(executor->config, executor->program, entry, &executor->leaves,
+                       &executor->arena, &bound->ways))
         return false;
     tsr_plan_find_deferred(source, bound->deferred);
     const char *outputs = *at;
@@ -433,6 +445,9 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     at += plan->leaf_bytes * executor->leaves.count;
     executor->of_sums = at;
     at += plan->sum_bytes * tsr_leaves_count_slots(&executor->leaves);
+    executor->of_parts = at;
+    executor->turn = at += plan->part_bytes;
+    at += plan->turn_bytes;
     for (size_t i = 0; i < config->entry_count; i++)
         if (!bind_entry(executor, i, &at)) return false;
     return true;

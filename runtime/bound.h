@@ -57,6 +57,7 @@ typedef struct bound_entry {
     bool *changes;  /* tensors; NULL: none */
     bool exchanges; /* loops over leaves, or collectives */
     bool *deferred; /* buffers of sums that a collective takes */
+    tsr_ways ways;
     uint64_t workspace_offset;
     bool has_control; /* loops or branches: what goes to the device and back, goes with no list */
     tsr_device_range input_range, output_range;
@@ -80,7 +81,7 @@ struct tsr_executor {
     uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
     prepared *prepared;
     uint32_t prepared_count;
-    char *workspace, *of_leaves, *of_sums; /* the host's */
+    char *workspace, *of_leaves, *of_sums, *of_parts, *turn; /* the host's */
     uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */

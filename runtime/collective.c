@@ -12,6 +12,7 @@ typedef struct copier {
     const tsr_loop_source *of;
     const tsr_program_buffer *to_buffer, *from_buffer;
     const tsr_collective *collective;
+    bool scattered; /* what is sliced lies there from the first part of this rank on */
     tsr_device_command *commands;
     uint32_t count, capacity;
     void **buffers; /* two for each */
@@ -65,10 +66,11 @@ static bool copy_parts(copier *c) {
     for (uint32_t i = 0; i < leaves->count; i++) {
         uint64_t begin = begin_bytes(collective, leaves->first + i);
         uint64_t size = begin_bytes(collective, leaves->first + i + 1) - begin;
+        uint64_t missing = c->scattered ? begin_bytes(collective, leaves->first) : 0;
         if (gathers)
             copy(c, to_of(c, i) + begin, from_of(c, i), size);
         else
-            copy(c, to_of(c, i), from_of(c, i) + begin, size);
+            copy(c, to_of(c, i), from_of(c, i) + (begin - missing), size);
     }
     return true;
 }
@@ -107,9 +109,15 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
                         .to = source->find(source->user, 0, to),
                         .leaf_bytes = source->leaf_bytes,
                         .element_bytes = tsr_dtype_size(to->dtype)};
+    bool scattered = source->ways->of[command->arguments[1]] == TSR_WAY_SCATTERED;
+    if (scattered) c.kind = TSR_COLLECTIVE_SLICE; /* the loop has exchanged it */
     c.count = size / c.element_bytes;
     c.part = tsr_collective_part(c.count, source->leaves->total);
-    copier copies = {.of = source, .to_buffer = to, .from_buffer = from, .collective = &c};
+    copier copies = {.of = source,
+                     .to_buffer = to,
+                     .from_buffer = from,
+                     .collective = &c,
+                     .scattered = scattered};
     bool bound = scatters || c.kind == TSR_COLLECTIVE_ALL_GATHER ? copy_parts(&copies)
                  : c.kind == TSR_COLLECTIVE_ALL_TO_ALL           ? copy_between_leaves(&copies)
                                                                  : copy_whole(&copies);
@@ -128,20 +136,18 @@ typedef struct shares {
 } shares;
 
 static void share(const tsr_collective *c, const tsr_leaves *leaves, size_t unit, shares *out) {
-    for (uint32_t r = 0; r <= leaves->rank_count; r++) {
-        out->first_leaf[r] = tsr_leaves_first(leaves, r);
-        out->first[r] = begin_of(c, out->first_leaf[r]) * unit;
-    }
+    for (uint32_t r = 0; r <= leaves->rank_count; r++)
+        out->first[r] = begin_of(c, tsr_leaves_first(leaves, r)) * unit;
 }
 
 static tsr_reduce_options reduction_of(const tsr_collective *c, const tsr_leaves *leaves,
-                                       uint64_t sums_bytes, const shares *s) {
-    return (tsr_reduce_options){.reduction = c->reduction,
-                                .leaf_count = leaves->total,
-                                .first_leaf = s->first_leaf,
-                                .rows = c->from,
-                                .stride_bytes = sums_bytes,
-                                .count = c->count};
+                                       uint64_t sums_bytes, shares *s) {
+    return tsr_leaves_divide(leaves,
+                             (tsr_reduce_options){.reduction = c->reduction,
+                                                  .rows = c->from,
+                                                  .stride_bytes = sums_bytes,
+                                                  .count = c->count},
+                             s->first_leaf);
 }
 
 static tsr_result reduce(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,

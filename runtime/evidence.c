@@ -110,19 +110,16 @@ const tsr_tensor *tsr_evidence_get_tensors(const tsr_evidence *evidence, size_t 
 tsr_result tsr_evidence_take_batch(tsr_ctx *ctx, tsr_evidence *evidence) {
     const tsr_leaves *leaves = tsr_executor_get_leaves(evidence->executor);
     uint64_t rows = tsr_executor_get_leaf_rows(evidence->executor, evidence->entry);
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
     for (size_t i = 0; i < evidence->input_count; i++) {
         const tsr_tensor *batch = &evidence->tensors[i];
         size_t part = (size_t)(size_of(batch) / evidence->config->batch * rows);
         for (uint32_t k = 0; k < leaves->count; k++)
-            memcpy((char *)batch->data + (leaves->first + k) * part,
+            memcpy((char *)batch->data + tsr_leaves_number(leaves, k) * part,
                    tsr_executor_get_leaf_input(evidence->executor, evidence->entry,
                                                evidence->inputs[i], k),
                    part);
         if (leaves->rank_count == 1) continue;
-        for (uint32_t r = 0; r <= leaves->rank_count; r++)
-            first_byte[r] = tsr_leaves_first(leaves, r) * part;
-        TRY(ctx, tsr_all_gather(ctx, evidence->transport, batch->data, first_byte));
+        TRY(ctx, tsr_leaves_gather(ctx, leaves, evidence->transport, batch->data, part));
     }
     return TSR_SUCCESS;
 }

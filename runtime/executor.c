@@ -48,7 +48,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .prepared_count = tsr_program_prepared_count(program),
                                .host_counts = true,
                                .failed_region = NO_REGION};
-    tsr_result result = tsr_plan_leaves(ctx, config, transport, &executor->leaves);
+    tsr_result result = tsr_plan_leaves(ctx, config, program, transport, &executor->leaves);
     if (!result.code) result = set_up(ctx, executor, &plan);
     if (result.code)
         tsr_executor_destroy(executor);
@@ -216,14 +216,20 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
 
 static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                            const tsr_loop *loop) {
-    tsr_fault fault;
-    for (uint32_t i = 0, command = 0; i < loop->list_count; i++) {
+    tsr_fault fault = {0};
+    uint32_t command = 0;
+    for (uint32_t i = 0; i < loop->step_count; i++) {
         const tsr_program_entry *of = &executor->program->entries[entry];
-        const tsr_probe_source source = {of, entry, loop->sources[i], NULL};
-        TRY(ctx, run_list(ctx, executor, &source, &loop->lists[i], &fault, &command));
+        tsr_loop_step *step = &loop->steps[i];
+        const tsr_probe_source source = {of, entry, step->sources, NULL};
+        if (step->list.command_count > 0)
+            TRY(ctx, run_list(ctx, executor, &source, &step->list, &fault, &command));
         if (fault.kind != TSR_FAULT_NONE)
-            return report_fault(ctx, executor, entry, executor->leaves.first + i,
-                                &of->commands[loop->sources[i][command]], &fault);
+            return report_fault(ctx, executor, entry,
+                                tsr_leaves_number(&executor->leaves, step->leaf),
+                                &of->commands[step->sources[command]], &fault);
+        if (step->then)
+            TRY(ctx, tsr_turn_exchange(ctx, step->then, executor->transport, &executor->leaves));
     }
     TRY(ctx,
         tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves, executor->sums_bytes));
@@ -350,7 +356,7 @@ static void fill_inputs(tsr_executor *executor, size_t entry, uint64_t step) {
     }
     for (uint32_t i = 0;
          tsr_plan_has_leaves(executor->config, config) && i < executor->leaves.count; i++) {
-        int64_t number = (int64_t)executor->leaves.first + i;
+        int64_t number = tsr_leaves_number(&executor->leaves, i);
         memcpy(bound->leaf_numbers + i * TSR_BUFFER_ALIGN_BYTES, &number, sizeof number);
     }
 }

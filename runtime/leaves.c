@@ -23,6 +23,48 @@ tsr_result tsr_leaves_share(tsr_ctx *ctx, uint64_t total, uint32_t rank, uint32_
     return TSR_SUCCESS;
 }
 
+uint32_t tsr_leaves_number(const tsr_leaves *leaves, uint32_t index) {
+    return leaves->by_turns ? index * leaves->rank_count + leaves->rank : leaves->first + index;
+}
+
+bool tsr_leaves_can_turn(const tsr_leaves *leaves) {
+    uint32_t ranks = leaves->rank_count;
+    return leaves->total % ranks == 0 && ((ranks & (ranks - 1)) == 0 || ranks == leaves->total);
+}
+
+/* One gather, or one a turn: where each begins, and what each rank has of it. */
+static uint32_t divide_rows(const tsr_leaves *leaves, size_t leaf_bytes, size_t *out_first_byte) {
+    for (uint32_t r = 0; r <= leaves->rank_count; r++)
+        out_first_byte[r] = (leaves->by_turns ? r : tsr_leaves_first(leaves, r)) * leaf_bytes;
+    return leaves->by_turns ? leaves->count : 1;
+}
+
+tsr_result tsr_leaves_gather(tsr_ctx *ctx, const tsr_leaves *leaves, tsr_transport *transport,
+                             void *bytes, size_t leaf_bytes) {
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    uint32_t turns = divide_rows(leaves, leaf_bytes, first_byte);
+    for (uint32_t i = 0; i < turns; i++)
+        TRY(ctx, tsr_all_gather(ctx, transport, (char *)bytes + i * first_byte[leaves->rank_count],
+                                first_byte));
+    return TSR_SUCCESS;
+}
+
+uint64_t tsr_leaves_plan_gather(const tsr_leaves *leaves, const tsr_transport *transport,
+                                size_t leaf_bytes) {
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    uint32_t turns = divide_rows(leaves, leaf_bytes, first_byte);
+    return turns * tsr_all_gather_plan(transport, first_byte);
+}
+
+tsr_reduce_options tsr_leaves_divide(const tsr_leaves *leaves, tsr_reduce_options of,
+                                     uint32_t *first_leaf) {
+    for (uint32_t r = 0; r <= leaves->rank_count; r++)
+        first_leaf[r] = leaves->by_turns ? r : tsr_leaves_first(leaves, r);
+    of.leaf_count = first_leaf[leaves->rank_count];
+    of.first_leaf = first_leaf;
+    return of;
+}
+
 tsr_reduction tsr_leaves_reduction(tsr_dtype dtype) {
     return dtype == TSR_DTYPE_F32   ? TSR_REDUCTION_SUM_F32
            : dtype == TSR_DTYPE_F64 ? TSR_REDUCTION_SUM_F64
@@ -30,18 +72,21 @@ tsr_reduction tsr_leaves_reduction(tsr_dtype dtype) {
 }
 
 /* Two subtrees side by side are one when together they are a subtree. */
-static bool are_siblings(const tsr_leaves *leaves, tsr_subtree a, tsr_subtree b) {
-    return tsr_tree_cover(leaves->total, a.first_leaf, a.leaf_count + b.leaf_count, NULL) == 1;
+static bool are_siblings(uint32_t total, tsr_subtree a, tsr_subtree b) {
+    return tsr_tree_cover(total, a.first_leaf, a.leaf_count + b.leaf_count, NULL) == 1;
 }
 
 void tsr_leaves_fold(const tsr_leaves *leaves, uint32_t index, tsr_leaf_fold *out_fold) {
-    tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX], top = {leaves->first + index, 1};
+    /* Turns are the leaves of a tree, too: the upper part of the one of all leaves. */
+    uint32_t first = leaves->by_turns ? 0 : leaves->first;
+    uint32_t total = leaves->by_turns ? leaves->count : leaves->total;
+    tsr_subtree stack[2 * TSR_TREE_DEPTH_MAX], top = {first + index, 1};
     TSR_ASSERT(index < leaves->count);
-    uint32_t depth = tsr_tree_cover(leaves->total, leaves->first, index, NULL);
+    uint32_t depth = tsr_tree_cover(total, first, index, NULL);
     TSR_ASSERT(depth < sizeof stack / sizeof stack[0]);
-    tsr_tree_cover(leaves->total, leaves->first, index, stack);
+    tsr_tree_cover(total, first, index, stack);
     *out_fold = (tsr_leaf_fold){.copy_to = depth};
-    for (uint32_t slot = TSR_LEAF_SUMMAND; depth > 0 && are_siblings(leaves, stack[depth - 1], top);
+    for (uint32_t slot = TSR_LEAF_SUMMAND; depth > 0 && are_siblings(total, stack[depth - 1], top);
          slot = depth) {
         depth--;
         out_fold->steps[out_fold->step_count++] =

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 typedef struct tsr_loop_exchange {
-    bool sums; /* else gathers */
+    bool sums;     /* else gathers */
+    bool by_turns; /* of a gather */
     tsr_reduction reduction;
     char *bytes;  /* the result; of a sum, slot 0 */
     size_t count; /* elements of a sum; bytes that a leaf gives to a gather */
@@ -19,6 +20,8 @@ typedef struct list_maker {
     uint32_t *sources, count;
     uint64_t cost_max;
     uint32_t source;
+    tsr_loop_step *steps;
+    uint32_t step_count, begun; /* the first command of the step at hand */
 } list_maker;
 
 /* ---- lists of device commands ---- */
@@ -83,10 +86,47 @@ static char *slot_of(const list_maker *m, uint32_t slot, char *sum, char *summan
     return slot == TSR_LEAF_SUMMAND ? summand : sum + slot * m->of->sums_bytes;
 }
 
+static void end_step(list_maker *m, tsr_turn *then) {
+    m->steps[m->step_count++] = (tsr_loop_step){.leaf = m->leaf,
+                                                .list = {.name = m->of->name,
+                                                         .commands = m->commands + m->begun,
+                                                         .command_count = m->count - m->begun,
+                                                         .cost_max = m->cost_max},
+                                                .sources = m->sources + m->begun,
+                                                .then = then};
+    m->begun = m->count;
+    m->cost_max = 0;
+}
+
+/* What the ranks have of it in this turn is summed before it is folded. */
+static bool add_turn(list_maker *m, const tsr_program_command *command, const tsr_leaf_fold *fold) {
+    const tsr_program_buffer *sum = buffer_of(m, command, 0);
+    tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
+    if (!turn) return false;
+    *turn = (tsr_turn){.reduction = tsr_leaves_reduction(sum->dtype),
+                       .from = argument_of(m, command, 1),
+                       .to = m->of->turn,
+                       .count = tsr_program_buffer_size(sum) / tsr_dtype_size(sum->dtype)};
+    if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) {
+        turn->part = tsr_collective_part(turn->count, m->of->leaves->total);
+        turn->slot_bytes = tsr_turn_slot_bytes(sum, m->of->leaves);
+        turn->slots = argument_of(m, command, 0);
+        turn->fold = *fold;
+    }
+    end_step(m, turn);
+    return true;
+}
+
 static bool add_fold(list_maker *m, const tsr_program_command *command) {
     char *sum = argument_of(m, command, 0), *summand = argument_of(m, command, 1);
+    const tsr_leaves leaves = tsr_ways_leaves(m->of->ways, m->of->leaves, command->arguments[0]);
     tsr_leaf_fold fold;
-    tsr_leaves_fold(m->of->leaves, m->leaf, &fold);
+    tsr_leaves_fold(&leaves, m->leaf, &fold);
+    if (leaves.by_turns) {
+        if (!add_turn(m, command, &fold)) return false;
+        if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) return true;
+        summand = m->of->turn;
+    }
     if (fold.step_count == 0)
         return add_copy(m, slot_of(m, fold.copy_to, sum, summand), summand,
                         tsr_program_buffer_size(buffer_of(m, command, 0)));
@@ -109,20 +149,23 @@ static bool add_fold(list_maker *m, const tsr_program_command *command) {
 static bool add_gather(list_maker *m, const tsr_program_command *command) {
     uint64_t size = tsr_program_buffer_size(buffer_of(m, command, 1));
     char *all = argument_of(m, command, 0);
-    return add_copy(m, all + (m->of->leaves->first + m->leaf) * size, argument_of(m, command, 1),
+    const tsr_leaves leaves = tsr_ways_leaves(m->of->ways, m->of->leaves, command->arguments[0]);
+    return add_copy(m, all + tsr_leaves_number(&leaves, m->leaf) * size, argument_of(m, command, 1),
                     size);
 }
 
 /* Commands [begin, end) of the program for one leaf. */
-static bool make_list(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, uint32_t end,
-                      tsr_device_list *list, uint32_t **out_sources) {
+static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, uint32_t end,
+                       tsr_loop *loop) {
     size_t count = 1;
     for (uint32_t i = begin; i < end; i++)
         count += of->entry->commands[i].opcode == TSR_OP_LEAF_SUM ? TSR_LEAF_STEPS_MAX : 1;
     list_maker m = {.of = of,
                     .leaf = leaf,
                     .commands = TSR_NEW(of->arena, tsr_device_command, count),
-                    .sources = TSR_NEW(of->arena, uint32_t, count)};
+                    .sources = TSR_NEW(of->arena, uint32_t, count),
+                    .steps = loop->steps,
+                    .step_count = loop->step_count};
     if (!m.commands || !m.sources) return false;
     for (m.source = begin; m.source < end; m.source++) {
         const tsr_program_command *command = &of->entry->commands[m.source];
@@ -131,9 +174,8 @@ static bool make_list(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, 
                                                              : add_launch(&m, command);
         if (!added) return false;
     }
-    *list = (tsr_device_list){
-        .name = of->name, .commands = m.commands, .command_count = m.count, .cost_max = m.cost_max};
-    *out_sources = m.sources;
+    end_step(&m, NULL);
+    loop->step_count = m.step_count;
     return true;
 }
 
@@ -170,14 +212,17 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
         const tsr_program_command *command = &of->entry->commands[i];
         if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
         if (of->deferred[command->arguments[0]]) continue;
+        tsr_way way = of->ways->of[command->arguments[0]];
         const tsr_program_buffer *result = &of->entry->buffers[command->arguments[0]];
         bool sums = command->opcode == TSR_OP_LEAF_SUM;
         uint64_t size = tsr_program_buffer_size(&of->entry->buffers[command->arguments[1]]);
-        s->exchanges[s->exchange_count++] =
-            (exchange){.sums = sums,
-                       .reduction = tsr_leaves_reduction(result->dtype),
-                       .bytes = of->find(of->user, 0, result),
-                       .count = sums ? size / tsr_dtype_size(result->dtype) : size};
+        if (!sums || way == TSR_WAY_AT_END)
+            s->exchanges[s->exchange_count++] =
+                (exchange){.sums = sums,
+                           .by_turns = way != TSR_WAY_AT_END,
+                           .reduction = tsr_leaves_reduction(result->dtype),
+                           .bytes = of->find(of->user, 0, result),
+                           .count = sums ? size / tsr_dtype_size(result->dtype) : size};
         s->results[s->result_count++] =
             (tsr_loop_result){i, of->find(of->user, 0, result), tsr_program_buffer_size(result)};
     }
@@ -188,55 +233,58 @@ static bool bind_exchanges(const tsr_loop_source *of, uint32_t begin, uint32_t e
 
 bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
                    tsr_loop *out_loop) {
-    tsr_loop loop = {.list_count = source->leaves->count};
-    loop.lists = TSR_NEW(source->arena, tsr_device_list, (size_t)loop.list_count + 1);
-    loop.sources = TSR_NEW(source->arena, uint32_t *, (size_t)loop.list_count + 1);
-    if (!loop.lists || !loop.sources) return false;
-    for (uint32_t i = 0; i < loop.list_count; i++)
-        if (!make_list(source, i, begin, end, &loop.lists[i], &loop.sources[i])) return false;
+    tsr_loop loop = {0};
+    size_t each = 1; /* steps of a leaf */
+    for (uint32_t i = begin; i < end; i++)
+        each += source->entry->commands[i].opcode == TSR_OP_LEAF_SUM;
+    loop.steps = TSR_NEW(source->arena, tsr_loop_step, each * source->leaves->count + 1);
+    if (!loop.steps) return false;
+    for (uint32_t i = 0; i < source->leaves->count; i++)
+        if (!make_steps(source, i, begin, end, &loop)) return false;
     if (!bind_exchanges(source, begin, end, &loop)) return false;
     *out_loop = loop;
     return true;
 }
 
-/* What each rank has of it. */
-typedef struct division {
-    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
-    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1]; /* of a gather */
-} division;
+static tsr_reduce_options options_of(const exchange *e, uint64_t sums_bytes) {
+    return (tsr_reduce_options){
+        .reduction = e->reduction, .rows = e->bytes, .stride_bytes = sums_bytes, .count = e->count};
+}
 
-static tsr_reduce_options divide(const exchange *e, const tsr_leaves *leaves, uint64_t sums_bytes,
-                                 division *out) {
-    for (uint32_t r = 0; r <= leaves->rank_count; r++) {
-        out->first_leaf[r] = tsr_leaves_first(leaves, r);
-        out->first_byte[r] = out->first_leaf[r] * e->count;
-    }
-    return (tsr_reduce_options){.reduction = e->reduction,
-                                .leaf_count = leaves->total,
-                                .first_leaf = out->first_leaf,
-                                .rows = e->bytes,
-                                .stride_bytes = sums_bytes,
-                                .count = e->count};
+/* Sums that wait for the end are of leaves that follow each other. */
+static tsr_leaves dealt(const exchange *e, const tsr_leaves *leaves) {
+    tsr_leaves of = *leaves;
+    of.by_turns = e->by_turns;
+    return of;
 }
 
 static tsr_result run_exchange(tsr_ctx *ctx, const exchange *e, tsr_transport *transport,
                                const tsr_leaves *leaves, uint64_t sums_bytes) {
-    division parts;
-    const tsr_reduce_options options = divide(e, leaves, sums_bytes, &parts);
-    if (!e->sums) return tsr_all_gather(ctx, transport, e->bytes, parts.first_byte);
+    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
+    const tsr_leaves of = dealt(e, leaves);
+    if (!e->sums) return tsr_leaves_gather(ctx, &of, transport, e->bytes, e->count);
+    const tsr_reduce_options options =
+        tsr_leaves_divide(&of, options_of(e, sums_bytes), first_leaf);
     return tsr_all_reduce(ctx, transport, &options, e->bytes);
+}
+
+static uint64_t plan_exchange(const exchange *e, const tsr_transport *transport,
+                              const tsr_leaves *leaves) {
+    uint32_t first_leaf[TSR_TRANSPORT_RANKS_MAX + 1];
+    const tsr_leaves of = dealt(e, leaves);
+    if (!e->sums) return tsr_leaves_plan_gather(&of, transport, e->count);
+    const tsr_reduce_options options = tsr_leaves_divide(&of, options_of(e, 0), first_leaf);
+    return tsr_all_reduce_plan(transport, &options);
 }
 
 uint64_t tsr_loop_plan_exchange(const tsr_loop *loop, const tsr_transport *transport,
                                 const tsr_leaves *leaves) {
     uint64_t bytes = 0;
-    division parts;
-    for (uint32_t i = 0; leaves->rank_count > 1 && i < loop->exchange_count; i++) {
-        const exchange *e = &loop->exchanges[i];
-        const tsr_reduce_options options = divide(e, leaves, 0, &parts);
-        bytes += e->sums ? tsr_all_reduce_plan(transport, &options)
-                         : tsr_all_gather_plan(transport, parts.first_byte);
-    }
+    if (leaves->rank_count == 1) return 0;
+    for (uint32_t i = 0; i < loop->exchange_count; i++)
+        bytes += plan_exchange(&loop->exchanges[i], transport, leaves);
+    for (uint32_t i = 0; i < loop->step_count; i++)
+        if (loop->steps[i].then) bytes += tsr_turn_plan(loop->steps[i].then, transport, leaves);
     return bytes;
 }
 

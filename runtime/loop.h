@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop of a host program over the leaves of a rank: a list of device commands for each leaf,
- * which folds what is summed, and what ranks exchange at its end. For executor.c.
+ * A loop of a host program over the leaves of a rank: lists of device commands for each leaf,
+ * which fold what is summed, and what ranks exchange between them and at its end. For executor.c.
  */
 #ifndef TSR_RUNTIME_LOOP_H
 #define TSR_RUNTIME_LOOP_H
@@ -9,11 +9,19 @@
 #include "manifests/program.h"
 #include "runtime/device/device.h"
 #include "runtime/leaves.h"
+#include "runtime/turn.h"
+
+/* Commands of one leaf up to where ranks exchange, or all there are left. */
+typedef struct tsr_loop_step {
+    uint32_t leaf; /* of this rank */
+    tsr_device_list list;
+    uint32_t *sources;     /* the program's command of each of its commands */
+    struct tsr_turn *then; /* exchanged behind it; NULL: nothing */
+} tsr_loop_step;
 
 typedef struct tsr_loop {
-    uint32_t list_count;    /* leaves of this rank */
-    tsr_device_list *lists; /* in the arena, as all here */
-    uint32_t **sources;     /* of each list: the program's command of each of its commands */
+    uint32_t step_count;
+    tsr_loop_step *steps; /* in the arena, as all here */
     struct tsr_loop_exchange *exchanges;
     uint32_t exchange_count;
     struct tsr_loop_result *results; /* of sums and gathers, but for sums that are scattered */
@@ -41,7 +49,9 @@ typedef struct tsr_loop_source {
     const tsr_device_memory *memory;
     uint64_t leaf_bytes, sums_bytes; /* from leaf to leaf, slot to slot */
     const bool *deferred;            /* buffers of sums that a collective takes */
-    void *const *tensors;            /* by index, the host's memory */
+    const tsr_ways *ways;
+    char *turn;           /* the host's memory for what a turn exchanges */
+    void *const *tensors; /* by index, the host's memory */
     /* The host's memory of a buffer, of leaf `leaf` of this rank. */
     void *(*find)(void *user, uint32_t leaf, const tsr_program_buffer *buffer);
     /* A part of a tensor is written; false without memory. */

@@ -3,6 +3,7 @@
 
 #include "runtime/base/tensor.h"
 #include "runtime/executor.h"
+#include "runtime/turn.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,10 +82,33 @@ static bool add_ports(uint64_t *total, const tsr_config *config, const tsr_confi
     return fits;
 }
 
-tsr_result tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_transport *transport,
-                           tsr_leaves *out_leaves) {
-    return tsr_leaves_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
-                            transport ? transport->rank_count : 1, out_leaves);
+tsr_result tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                           const tsr_transport *transport, tsr_leaves *out_leaves) {
+    TRY(ctx, tsr_leaves_share(ctx, config->virtual_ranks, transport ? transport->rank : 0,
+                              transport ? transport->rank_count : 1, out_leaves));
+    return tsr_ways_serve(ctx, config, program, out_leaves, &out_leaves->by_turns);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* What leaves keep and sum, of the entry that needs most of each. */
+static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                            const tsr_leaves *leaves, tsr_memory_plan *plan) {
+    tsr_result result = TSR_SUCCESS;
+    tsr_arena arena = {0};
+    for (size_t i = 0; i < config->entry_count && !result.code; i++) {
+        tsr_ways ways = {0};
+        uint64_t kept = tsr_program_space_bytes(&program->entries[i], TSR_SPACE_LEAF);
+        if (!tsr_ways_init(config, program, i, leaves, &arena, &ways))
+            result = tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to plan '%s'",
+                               config->name);
+        plan->leaf_bytes = larger(plan->leaf_bytes, kept);
+        plan->sum_bytes = larger(plan->sum_bytes, ways.sum_bytes);
+        plan->part_bytes = larger(plan->part_bytes, ways.part_bytes);
+        plan->turn_bytes = larger(plan->turn_bytes, ways.turn_bytes);
+    }
+    tsr_arena_finish(&arena);
+    return result;
 }
 
 tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
@@ -94,18 +118,16 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
     tsr_prepared_cursor cursor = {0};
     const tsr_program_buffer *made;
     bool fits = true;
-    TRY(ctx, tsr_plan_leaves(ctx, config, transport, &leaves));
+    TRY(ctx, tsr_plan_leaves(ctx, config, program, transport, &leaves));
+    TRY(ctx, plan_sums(ctx, config, program, &leaves, &plan));
     TRY(ctx, add_tensors(ctx, config, program, &leaves, &plan.tensor_bytes, &fits));
     while ((made = tsr_program_next_prepared(program, &cursor)))
         fits = fits && tsr_plan_add(&plan.prepared_bytes, tsr_program_buffer_size(made));
     for (size_t i = 0; i < config->entry_count; i++) {
         const tsr_program_entry *entry = &program->entries[i];
-        uint64_t workspace = 0, kept = tsr_program_space_bytes(entry, TSR_SPACE_LEAF);
-        uint64_t summed = tsr_program_space_bytes(entry, TSR_SPACE_SUMS);
+        uint64_t workspace = 0;
         fits = fits && tsr_plan_add(&workspace, entry->workspace_bytes) &&
                add_ports(&plan.port_bytes, config, &config->entries[i], &leaves);
-        if (kept > plan.leaf_bytes) plan.leaf_bytes = kept;
-        if (summed > plan.sum_bytes) plan.sum_bytes = summed;
         uint64_t *most = tsr_program_is_handler(program, (uint32_t)i) ? &plan.handler_bytes
                                                                       : &plan.workspace_bytes;
         if (workspace > *most) *most = workspace;
@@ -117,6 +139,8 @@ tsr_result tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_p
            (!plan.leaf_bytes || add_times(&plan.total_bytes, plan.leaf_bytes, leaves.count)) &&
            (!plan.sum_bytes ||
             add_times(&plan.total_bytes, plan.sum_bytes, tsr_leaves_count_slots(&leaves))) &&
+           (!plan.part_bytes || tsr_plan_add(&plan.total_bytes, plan.part_bytes)) &&
+           (!plan.turn_bytes || tsr_plan_add(&plan.total_bytes, plan.turn_bytes)) &&
            tsr_plan_add(&plan.total_bytes, plan.port_bytes);
     if (!fits) FAIL(ctx, TSR_MEMORY, "the memory plan of '%s' exceeds 2^63 bytes", config->name);
     *out_plan = plan;

@@ -308,7 +308,8 @@ static tsr_result read_batch(tsr_ctx *ctx, run *self) {
     for (uint32_t i = 0; i < leaves->count; i++) {
         collect_inputs(job->config, job->executor, job->entry, i, inputs);
         TRY(ctx, tsr_dataset_batch(ctx, job->data, (uint32_t)position->seed,
-                                   position->sample + (leaves->first + i) * rows, rows, inputs));
+                                   position->sample + tsr_leaves_number(leaves, i) * rows, rows,
+                                   inputs));
     }
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "data", began_ns);
     return TSR_SUCCESS;

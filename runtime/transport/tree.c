@@ -42,6 +42,11 @@ static_assert(sizeof reductions / sizeof *reductions == TSR_REDUCTION_COUNT, "on
 size_t tsr_reduction_get_size(tsr_reduction reduction) { return reductions[reduction].size_bytes; }
 const char *tsr_reduction_get_name(tsr_reduction reduction) { return reductions[reduction].name; }
 
+void tsr_tree_combine(tsr_reduction reduction, void *out, const void *a, const void *b,
+                      size_t count) {
+    reductions[reduction].combine(out, a, b, count);
+}
+
 uint32_t tsr_tree_split(uint32_t leaf_count) {
     TSR_ASSERT(leaf_count >= 2);
     return UINT32_C(1) << (31 - __builtin_clz(leaf_count - 1));

@@ -38,6 +38,10 @@ uint32_t tsr_tree_split(uint32_t leaf_count);
 uint32_t tsr_tree_cover(uint32_t leaf_count, uint32_t first, uint32_t count,
                         tsr_subtree *out_subtrees);
 
+/* out[i] = a[i] + b[i], or what the reduction is; out may be a or b. */
+void tsr_tree_combine(tsr_reduction reduction, void *out, const void *a, const void *b,
+                      size_t count);
+
 /* One result from the results of subtrees. */
 typedef struct tsr_tree_inputs {
     tsr_reduction reduction;

@@ -67,6 +67,33 @@ Test(parts, only_programs_with_them_are_of_version_6) {
     check_version(&e, 6);
 }
 
+Test(parts, leaves_and_positions_are_told_apart) {
+    uint8_t owners[BUFFERS];
+    example e;
+    make_example(&e);
+    e.commands[FIRST].grid = 1;
+    cr_assert(tsr_program_find_owners(&e.config, entries, &e.entry, owners));
+    cr_expect_eq(owners[SUM], TSR_OWNER_JOINED);
+    cr_expect_eq(owners[G_PART], TSR_OWNER_POSITION);
+    cr_expect_eq(owners[W], TSR_OWNER_ALL);
+    /* A leaf's number in a step on parts. */
+    e.buffers[OWN].space = TSR_SPACE_LEAF_NUMBER;
+    cr_assert(tsr_program_find_owners(&e.config, entries, &e.entry, owners));
+    cr_expect_eq(owners[SUM], TSR_OWNER_JOINED | TSR_OWNER_LEAF);
+    e.arguments[STEP][0] = OWN;
+    cr_expect(!tsr_program_find_owners(&e.config, entries, &e.entry, owners));
+    /* Of positions, no reduce_scatter can be made by turns; from leaf to leaf, nothing can. */
+    make_example(&e);
+    e.arguments[ADD][1] = M_PART;
+    cr_assert(tsr_program_find_owners(&e.config, entries, &e.entry, owners));
+    cr_expect_eq(owners[SUM], TSR_OWNER_JOINED | TSR_OWNER_POSITION);
+    e.commands[SLICE].kernel = TSR_COLLECTIVE_REDUCE_SCATTER;
+    cr_expect(!tsr_program_find_owners(&e.config, entries, &e.entry, owners));
+    make_example(&e);
+    e.commands[GATHER].kernel = TSR_COLLECTIVE_BROADCAST;
+    cr_expect(!tsr_program_find_owners(&e.config, entries, &e.entry, owners));
+}
+
 Test(parts, a_rank_holds_what_entries_have) {
     tsr_holding holdings[3];
     example e;

@@ -76,6 +76,43 @@ Test(leaves, sums_do_not_depend_on_the_number_of_ranks) {
     }
 }
 
+/* Sums of turns, folded as they come. */
+static float sum_by_turns(const float *leaves, uint32_t total, uint32_t ranks) {
+    tsr_ctx ctx = {0};
+    tsr_leaves of;
+    float sums[LEAVES] = {0}, slots[SLOTS];
+    cr_assert_eq(tsr_leaves_share(&ctx, total, 0, ranks, &of).code, TSR_OK);
+    of.by_turns = true;
+    for (uint32_t i = 0; i < of.count; i++) {
+        cr_assert_eq(tsr_leaves_number(&of, i), i * ranks);
+        sums[i] = pair_up(leaves + tsr_leaves_number(&of, i), ranks);
+    }
+    of.first = 0; /* fold_rank reads from there */
+    cr_assert_eq(fold_rank(&of, sums, slots), 1);
+    return slots[0];
+}
+
+Test(leaves, turns_are_the_upper_part_of_the_tree) {
+    uint32_t found = 0;
+    srand(11);
+    for (uint32_t total = 1; total <= LEAVES; total++) {
+        float leaves[LEAVES];
+        for (uint32_t i = 0; i < total; i++) leaves[i] = draw();
+        float expected = pair_up(leaves, total);
+        for (uint32_t ranks = 1; ranks <= total; ranks++) {
+            const tsr_leaves of = {.total = total, .rank_count = ranks};
+            if (!tsr_leaves_can_turn(&of)) continue;
+            found++;
+            float sum = sum_by_turns(leaves, total, ranks);
+            cr_assert_eq(memcmp(&sum, &expected, sizeof sum), 0, "%u leaves, %u ranks", total,
+                         ranks);
+        }
+    }
+    cr_expect_gt(found, 2 * LEAVES);
+    cr_expect(!tsr_leaves_can_turn(&(tsr_leaves){.total = 8, .rank_count = 3}));
+    cr_expect(!tsr_leaves_can_turn(&(tsr_leaves){.total = 12, .rank_count = 6}));
+}
+
 Test(leaves, few_slots_are_needed) {
     const uint32_t expected[][2] = {{1, 1}, {2, 1}, {4, 2}, {8, 3}, {64, 6}, {4096, 12}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {

@@ -494,14 +494,15 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT place_space(planner *p, tsr_space space, uint64_t *out_bytes) {
+/* Values of the space behind *bytes, which grows. */
+static TSR_RESULT place_space(planner *p, tsr_space space, bool scattered, uint64_t *bytes) {
     tsr_plan_value *wanted = TSR_NEW(p->arena, tsr_plan_value, (size_t)p->value_count + 1);
     tsr_workspace_plan plan;
     uint32_t count = 0;
     if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space || v->view_of != NONE) continue;
+        if (v->buffer.space != space || v->view_of != NONE || v->scattered != scattered) continue;
         v->plan_index = count;
         wanted[count] = (tsr_plan_value){
             .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
@@ -513,11 +514,11 @@ static TSR_RESULT place_space(planner *p, tsr_space space, uint64_t *out_bytes) 
     TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space) continue;
+        if (v->buffer.space != space || v->scattered != scattered) continue;
         uint32_t root = v->view_of == NONE ? i : v->view_of;
-        v->buffer.offset_bytes = plan.offset_bytes[p->values[root].plan_index];
+        v->buffer.offset_bytes = *bytes + plan.offset_bytes[p->values[root].plan_index];
     }
-    *out_bytes = plan.peak_bytes;
+    *bytes += plan.peak_bytes;
     return TSR_SUCCESS;
 }
 
@@ -695,13 +696,14 @@ static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffe
 }
 
 static TSR_RESULT emit(planner *p, tsr_builder *at) {
-    uint64_t workspace_bytes = 0, ignored = 0;
+    uint64_t workspace_bytes = 0, leaf_bytes = 0, sum_bytes = 0;
     MlirValue arguments[TSR_PROGRAM_ARGUMENTS_MAX];
     MlirValue *buffers = TSR_NEW(p->arena, MlirValue, (size_t)p->value_count + 1);
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-    TRY(p->ctx, place_space(p, TSR_SPACE_WORKSPACE, &workspace_bytes));
-    TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, &ignored));
-    TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, &ignored));
+    TRY(p->ctx, place_space(p, TSR_SPACE_WORKSPACE, false, &workspace_bytes));
+    TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, false, &leaf_bytes));
+    TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, false, &sum_bytes));
+    TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, true, &sum_bytes));
     MlirRegion body = mlirRegionCreate();
     MlirBlock block = mlirBlockCreate(0, NULL, NULL);
     mlirRegionAppendOwnedBlock(body, block);

@@ -69,6 +69,16 @@ TSR_RESULT tsr_planner_collect_join(planner *p, MlirOperation op) {
 
 /* ---- bind ---- */
 
+/* A sum that nothing else reads need not be whole anywhere. */
+static tsr_collective_kind kind_of(const planner *p, const launch *l, const value *from) {
+    if (l->kind != KIND_TAKE) return TSR_COLLECTIVE_ALL_GATHER;
+    MlirOpOperand use = mlirValueGetFirstUse(tsr_op_operand(l->call, 0));
+    bool alone = mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));
+    bool sums = from->maker != NONE && p->launches[from->maker].kind == KIND_SUM;
+    return sums && alone && !tsr_op_has(l->call, TSR_SR_SUMMED) ? TSR_COLLECTIVE_REDUCE_SCATTER
+                                                                : TSR_COLLECTIVE_SLICE;
+}
+
 /* Does another entry, planned or not, have the whole tensor? */
 static bool is_whole_elsewhere(const planner *p, const char *name) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(p->module)) {
@@ -108,6 +118,12 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
 }
 
 void tsr_planner_bind_parts(planner *p) {
+    for (uint32_t i = 0; i < p->launch_count; i++) {
+        const launch *l = &p->launches[i];
+        if (l->kind != KIND_TAKE) continue;
+        value *from = &p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, 0))];
+        from->scattered = kind_of(p, l, from) == TSR_COLLECTIVE_REDUCE_SCATTER;
+    }
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
         if (v->maker == NONE || v->imported || v->next_of == NONE) continue;
@@ -126,16 +142,6 @@ void tsr_planner_bind_parts(planner *p) {
 }
 
 /* ---- emit ---- */
-
-/* A sum that nothing else reads need not be whole anywhere. */
-static tsr_collective_kind kind_of(const planner *p, const launch *l, const value *from) {
-    if (l->kind != KIND_TAKE) return TSR_COLLECTIVE_ALL_GATHER;
-    MlirOpOperand use = mlirValueGetFirstUse(tsr_op_operand(l->call, 0));
-    bool alone = mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));
-    bool sums = from->maker != NONE && p->launches[from->maker].kind == KIND_SUM;
-    return sums && alone && !tsr_op_has(l->call, TSR_SR_SUMMED) ? TSR_COLLECTIVE_REDUCE_SCATTER
-                                                                : TSR_COLLECTIVE_SLICE;
-}
 
 void tsr_planner_emit_parts(const planner *p, tsr_builder *b, const launch *l,
                             const MlirValue *buffers) {

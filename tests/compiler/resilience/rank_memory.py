@@ -3,7 +3,7 @@
 """usage: rank_memory.py TESSERA_AOT TESSERA_RUN
 
 What each rank holds and sends with sharded optimizer state, for 1, 2, 4 and 8 ranks side by side: memory is resident within
-5 % of the plan, shrinks as state is spread, and a step sends what was planned; with a rank for each position that is what
+5 % of the plan, shrinks as state is spread and from stage to stage, and a step sends what was planned; with a rank for each position that is what
 the deployment manifest says of the collectives.
 """
 import array
@@ -13,8 +13,9 @@ import sys
 import tempfile
 
 aot, run = sys.argv[1:]
-POSITIONS, WIDTH, LAYERS, MIB = 8, 1024, 4, 1 << 20
+POSITIONS, WIDTH, LAYERS, MIB = 8, 512, 16, 1 << 20
 RANKS = (1, 2, 4, 8)
+STAGES = ("none", "zero1", "zero2", "zero3")
 WEIGHTS = 4 * LAYERS * WIDTH * WIDTH  # bytes
 
 
@@ -80,12 +81,13 @@ def main(folder):
         header += " " * (-(len(header) + 11) % 64) + "\n"
         values = array.array("f", [((7 * i) % 23 - 11) / 8 for i in range(32 * WIDTH)])
         file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + values.tobytes())
-    print("MiB of the fullest rank: planned, resident; sent by all in a step")
-    for stage in ("none", "zero1", "zero2", "zero3"):
+    print("MiB of the fullest rank: planned, resident; of all in a step: planned to be sent, sent")
+    plans = {stage: {} for stage in STAGES}
+    for stage in STAGES:
         with open(f"{folder}/{stage}.mlir", "w", encoding="utf-8") as file:
             file.write(source(stage))
         subprocess.run([aot, "build", file.name, "-o", f"{folder}/{stage}.tsb", "--target", "cpu:x86-64-v3"], check=True)
-        cells, planned, wire = [], {}, planned_bytes(folder, stage)
+        cells, planned, wire = [], plans[stage], planned_bytes(folder, stage)
         for ranks in RANKS:
             state, uses = train(folder, stage, ranks)
             hashes.add(state)
@@ -93,12 +95,17 @@ def main(folder):
             failed |= wrong is not None
             planned[ranks] = max(use["planned_bytes"] for use in uses)
             cells.append(f"W {ranks}: {planned[ranks] / MIB:6.1f} {max(use['resident_bytes'] for use in uses) / MIB:6.1f} "
+                         f"{sum(use['planned_sent_bytes'] for use in uses) / MIB:6.1f} "
                          f"{sum(use['sent_bytes'] for use in uses) / MIB:6.1f}" + (f" WRONG: {wrong}" if wrong else ""))
         # From one rank to eight: seven of eight parts of two states go, and of zero3 also of the parameters.
         spread = {"none": 0, "zero1": 2, "zero2": 2, "zero3": 3}[stage] * WEIGHTS
         failed |= parts_of(folder, stage) != spread // POSITIONS
         failed |= stage != "none" and planned[2] - planned[8] < spread * (1 / 2 - 1 / 8)
         print(f"{stage:5}  " + " | ".join(cells))
+    for ranks in RANKS[1:]:
+        # The state is spread; of gradients a rank has its part, one layer's, and what turns wait for.
+        failed |= plans["none"][ranks] - plans["zero1"][ranks] < WEIGHTS / 4
+        failed |= plans["zero1"][ranks] - plans["zero2"][ranks] < WEIGHTS * 0.6
     print("the same bits" if len(hashes) == 1 else f"DIFFERENT BITS: {sorted(hashes)}")
     return failed or len(hashes) != 1
 
