@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A reduction reads the other ranks' rows in place where the transport can expose them, else in
- * rounds of what fits into its scratch.
+ * What is small goes by meetings, where the transport has them. Larger reductions read the other
+ * ranks' rows in place where the transport can expose them, else in rounds of what fits into its
+ * scratch.
  */
 #include "runtime/transport/collective.h"
 
@@ -24,7 +25,20 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_transport *t, tsr_operation operati
     return tsr_transport_exchange(ctx, t, &(tsr_exchange){operation, p->sends, p->receives});
 }
 
+/* The way is chosen by what all ranks know alike. */
+static bool can_meet(const tsr_transport *t, const size_t *sizes) {
+    if (t->meeting_bytes == 0) return false;
+    for (uint32_t r = 0; r < t->rank_count; r++)
+        if (sizes[r] > t->meeting_bytes) return false;
+    return true;
+}
+
 tsr_result tsr_barrier(tsr_ctx *ctx, tsr_transport *t) {
+    if (t->meeting_bytes) {
+        const void *nothing[TSR_TRANSPORT_RANKS_MAX];
+        return tsr_transport_meet(ctx, t, &(tsr_meeting){.operation = TSR_OPERATION_BARRIER},
+                                  nothing);
+    }
     pieces p;
     for (uint32_t r = 0; r < t->rank_count; r++)
         p.sends[r] = p.receives[r] = (tsr_piece){.active = true};
@@ -42,9 +56,27 @@ tsr_result tsr_broadcast(tsr_ctx *ctx, tsr_transport *t, uint32_t root, void *by
     return exchange(ctx, t, TSR_OPERATION_BROADCAST, &p);
 }
 
+static tsr_result gather_by_meeting(tsr_ctx *ctx, tsr_transport *t, unsigned char *all,
+                                    const size_t *first_byte, const size_t *sizes) {
+    const void *theirs[TSR_TRANSPORT_RANKS_MAX];
+    size_t total = first_byte[t->rank_count] - first_byte[0], own = sizes[t->rank];
+    tsr_meeting meeting = {.operation = TSR_OPERATION_ALL_GATHER,
+                           .own = {all + first_byte[t->rank], own, 0, 1},
+                           .sizes = sizes,
+                           .sent_bytes = (uint64_t)(t->rank_count - 1) * own,
+                           .received_bytes = total - own};
+    TRY(ctx, tsr_transport_meet(ctx, t, &meeting, theirs));
+    for (uint32_t r = 0; r < t->rank_count; r++)
+        if (r != t->rank && sizes[r]) memcpy(all + first_byte[r], theirs[r], sizes[r]);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte) {
     pieces p;
     unsigned char *all = bytes;
+    size_t sizes[TSR_TRANSPORT_RANKS_MAX];
+    for (uint32_t r = 0; r < t->rank_count; r++) sizes[r] = first_byte[r + 1] - first_byte[r];
+    if (can_meet(t, sizes)) return gather_by_meeting(ctx, t, all, first_byte, sizes);
     for (uint32_t r = 0; r < t->rank_count; r++) {
         p.sends[r] = (tsr_piece){all + first_byte[t->rank],
                                  first_byte[t->rank + 1] - first_byte[t->rank], true};
@@ -147,6 +179,12 @@ static const unsigned char *own_row(const reduction *r, uint32_t row, size_t ele
 
 static uint32_t own_row_count(const reduction *r) {
     return r->first[r->t->rank + 1] - r->first[r->t->rank];
+}
+
+/* Every row of another rank's range. */
+static uint64_t plan_scatter(const reduction *r, const size_t *first_element) {
+    size_t own = first_element[r->t->rank + 1] - first_element[r->t->rank];
+    return (uint64_t)own_row_count(r) * (r->options->count - own) * r->element_bytes;
 }
 
 static void reduce_values(reduction *r, size_t count, void *scratch, void *out) {
@@ -281,13 +319,47 @@ static tsr_result scatter_in_rounds(tsr_ctx *ctx, reduction *r, const size_t *fi
     return TSR_SUCCESS;
 }
 
+/* Few elements: every rank brings all its rows, and reduces of those of all what it needs. */
+static bool can_reduce_by_meeting(const reduction *r, size_t *out_sizes) {
+    size_t row_bytes = r->options->count * r->element_bytes;
+    for (uint32_t rank = 0; rank < r->t->rank_count; rank++)
+        out_sizes[rank] = (r->first[rank + 1] - r->first[rank]) * row_bytes;
+    return row_bytes * TSR_TREE_DEPTH_MAX <= r->t->scratch_bytes && can_meet(r->t, out_sizes);
+}
+
+static tsr_result reduce_by_meeting(tsr_ctx *ctx, reduction *r, const size_t *sizes,
+                                    tsr_meeting *meeting, size_t begin, size_t count, void *out) {
+    tsr_transport *t = r->t;
+    const void *theirs[TSR_TRANSPORT_RANKS_MAX];
+    size_t row_bytes = r->options->count * r->element_bytes;
+    meeting->own =
+        (tsr_rows){r->options->rows, row_bytes, r->options->stride_bytes, own_row_count(r)};
+    meeting->sizes = sizes;
+    TRY(ctx, tsr_transport_meet(ctx, t, meeting, theirs));
+    for (uint32_t rank = 0; rank < t->rank_count; rank++)
+        for (uint32_t i = r->first[rank]; i < r->first[rank + 1]; i++)
+            r->values[i] = (const unsigned char *)theirs[rank] + (i - r->first[rank]) * row_bytes +
+                           begin * r->element_bytes;
+    reduce_values(r, count, t->scratch, out);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_reduce_scatter(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_options *options,
                               const size_t *first_element, void *out) {
     reduction r;
+    size_t sizes[TSR_TRANSPORT_RANKS_MAX];
     TRY(ctx, reduction_init(ctx, t, options, &r));
     if (first_element[0] != 0 || first_element[t->rank_count] != options->count)
         FAIL(ctx, TSR_INTERNAL, "ranges of elements are 0 to %zu, not %zu to %zu", options->count,
              first_element[0], first_element[t->rank_count]);
+    if (can_reduce_by_meeting(&r, sizes)) {
+        size_t begin = first_element[t->rank], count = first_element[t->rank + 1] - begin;
+        size_t others = r.first[t->rank_count] - own_row_count(&r);
+        tsr_meeting meeting = {.operation = TSR_OPERATION_REDUCE_SCATTER,
+                               .sent_bytes = plan_scatter(&r, first_element),
+                               .received_bytes = others * count * r.element_bytes};
+        return reduce_by_meeting(ctx, &r, sizes, &meeting, begin, count, out);
+    }
     if (are_exposed(&r)) return scatter_exposed(ctx, &r, first_element, out);
     return scatter_in_rounds(ctx, &r, first_element, out);
 }
@@ -345,7 +417,15 @@ tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_optio
     size_t chunk;
     TRY(ctx, reduction_init(ctx, t, options, &r));
     TRY(ctx, find_chunk(ctx, &r, &chunk));
-    if (is_small(&r, chunk)) return all_reduce_small(ctx, &r, chunk, out);
+    if (is_small(&r, chunk)) {
+        size_t sizes[TSR_TRANSPORT_RANKS_MAX];
+        if (!can_reduce_by_meeting(&r, sizes)) return all_reduce_small(ctx, &r, chunk, out);
+        size_t others = r.first[t->rank_count] - own_row_count(&r);
+        tsr_meeting meeting = {.operation = TSR_OPERATION_ALL_REDUCE,
+                               .sent_bytes = (uint64_t)(t->rank_count - 1) * sizes[t->rank],
+                               .received_bytes = others * options->count * r.element_bytes};
+        return reduce_by_meeting(ctx, &r, sizes, &meeting, 0, options->count, out);
+    }
     size_t first_element[TSR_TRANSPORT_RANKS_MAX + 1], first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
     share_lines(&r, first_element, first_byte);
     unsigned char *bytes = out;
@@ -357,12 +437,6 @@ tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_optio
 
 uint64_t tsr_all_gather_plan(const tsr_transport *t, const size_t *first_byte) {
     return (uint64_t)(t->rank_count - 1) * (first_byte[t->rank + 1] - first_byte[t->rank]);
-}
-
-/* Every row of another rank's range. */
-static uint64_t plan_scatter(const reduction *r, const size_t *first_element) {
-    size_t own = first_element[r->t->rank + 1] - first_element[r->t->rank];
-    return (uint64_t)own_row_count(r) * (r->options->count - own) * r->element_bytes;
 }
 
 static bool plan_reduction(const tsr_transport *t, const tsr_reduce_options *options,

@@ -54,6 +54,20 @@ tsr_result tsr_transport_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exch
     return TSR_SUCCESS;
 }
 
+tsr_result tsr_transport_meet(tsr_ctx *ctx, tsr_transport *t, const tsr_meeting *meeting,
+                              const void **out_bytes) {
+    uint64_t began_ns = tsr_trace_begin(ctx->trace, tsr_transport_track(t));
+    TSR_ASSERT(meeting->own.size_bytes * meeting->own.row_count <= t->meeting_bytes);
+    tsr_result result = t->kind->meet(ctx, t, meeting, out_bytes);
+    if (result.code) return failed_for_all(ctx, t, result);
+    t->sent_bytes += meeting->sent_bytes;
+    t->received_bytes += meeting->received_bytes;
+    if (began_ns)
+        tsr_trace_span(ctx->trace, tsr_transport_track(t), tsr_operation_name(meeting->operation),
+                       began_ns, tsr_clock_ns(), (tsr_trace_detail){.bytes = meeting->sent_bytes});
+    return TSR_SUCCESS;
+}
+
 bool tsr_transport_can_expose(const tsr_transport *t, const void *bytes, size_t size_bytes) {
     return t->kind->can_expose && t->kind->can_expose(t, bytes, size_bytes);
 }

@@ -57,6 +57,15 @@ typedef struct tsr_exposure {
     const tsr_rows *expected;
 } tsr_exposure;
 
+/* All ranks bring a few bytes, and all read those of all. */
+typedef struct tsr_meeting {
+    tsr_operation operation;
+    tsr_rows own;        /* one behind the other for who reads; together at most meeting_bytes */
+    const size_t *sizes; /* borrowed; by rank: the bytes it brings. NULL: nobody brings any */
+    /* What counts as gone to other ranks, and come from them. */
+    uint64_t sent_bytes, received_bytes;
+} tsr_meeting;
+
 typedef struct tsr_transport tsr_transport;
 
 /* One way to reach other ranks. A new one is one file with one such table, a row in the conformance
@@ -64,6 +73,10 @@ typedef struct tsr_transport tsr_transport;
 typedef struct tsr_transport_kind {
     const char *name;
     TSR_RESULT (*exchange)(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange);
+    /* out_bytes: by rank, borrowed until the next meeting, aligned to 16 bytes. NULL: there are no
+     * meetings. */
+    TSR_RESULT(*meet)
+    (tsr_ctx *ctx, tsr_transport *t, const tsr_meeting *meeting, const void **out_bytes);
     /* Do these bytes lie where other ranks can read them? All ranks have to answer alike. NULL:
      * never. */
     bool (*can_expose)(const tsr_transport *t, const void *bytes, size_t size_bytes);
@@ -91,6 +104,7 @@ struct tsr_transport {
     /* Owned by the kind; where collectives put what they add. Aligned to 64 bytes. */
     void *scratch;
     size_t scratch_bytes;
+    size_t meeting_bytes; /* what a rank may bring to a meeting; 0: there are none */
     /* Owned: an end of its own between the same ranks, for another thread; NULL: there is none. It
      * fails when this one does, and is closed with it. */
     tsr_transport *beside;
@@ -100,6 +114,9 @@ struct tsr_transport {
 /* Fails with TSR_RANK: a rank ended, was not there in time, or did something else. Whatever fails,
  * this end is failed for all. */
 TSR_RESULT tsr_transport_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchange *exchange);
+/* out_bytes: rank_count of them, as above. Errors as above. */
+TSR_RESULT tsr_transport_meet(tsr_ctx *ctx, tsr_transport *t, const tsr_meeting *meeting,
+                              const void **out_bytes);
 bool tsr_transport_can_expose(const tsr_transport *t, const void *bytes, size_t size_bytes);
 /* out_rows: rank_count of them. Errors as above. */
 TSR_RESULT tsr_transport_expose(tsr_ctx *ctx, tsr_transport *t, const tsr_exposure *exposure,

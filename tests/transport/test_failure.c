@@ -268,7 +268,7 @@ Test(failure, memory_that_is_no_group_is_refused) {
     cr_expect(strstr(text, "begins with 0000000000000000"), "%s", text);
     close(fd);
     /* Each word of the head, changed. */
-    for (off_t at = 0; at < 40; at += 8) {
+    for (off_t at = 0; at < 48; at += 8) {
         fd = create(2);
         cr_assert_eq(pread(fd, &word, 8, at), 8);
         word ^= UINT64_C(1) << (at / 8 + 1);

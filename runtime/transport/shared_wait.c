@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank that finds nothing moved looks again a few times, then asks for the time between looks and
+ * gives its processor away, then sleeps. Before it sleeps its seat says so, and it looks once more:
+ * whoever stores something reads the seat afterwards, so that nothing is slept through, and costs
+ * others nothing while nobody sleeps. Only who has waited for a while asks whether
+ * the others live, do the same, and are in time.
+ */
+#include "runtime/base/clock.h"
+#include "runtime/transport/shared_end.h"
+
+#include <fcntl.h>
+#include <immintrin.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLEEP_NS = 20 * 1000 * 1000, YIELD_NS = 2000, PAUSES = 4 };
+
+/* ---- where ranks are ---- */
+
+enum { OPERATION_BITS = 7, WAY_BIT = 1 << OPERATION_BITS, NUMBER_SHIFT = OPERATION_BITS + 1 };
+static_assert((int)TSR_OPERATION_COUNT <= WAY_BIT, "an operation has seven bits");
+
+typedef struct place {
+    tsr_operation operation;
+    shared_way way;
+    unsigned long long number, step;
+    char region[TSR_TRANSPORT_REGION_MAX + 1];
+} place;
+
+static place place_of(const shared_end *s, uint32_t rank) {
+    const shared_seat *seat = &s->seats[rank];
+    uint64_t doing = atomic_load_explicit(&seat->doing, memory_order_acquire);
+    place p = {
+        .operation = (tsr_operation)(doing & (WAY_BIT - 1)),
+        .way = doing & WAY_BIT ? SHARED_BY_MEETING : SHARED_BY_CHANNELS,
+        .number = doing >> NUMBER_SHIFT,
+        .step = atomic_load_explicit(&seat->step, memory_order_relaxed),
+    };
+    for (int i = 0; i < REGION_WORDS; i++) {
+        uint64_t word = atomic_load_explicit(&seat->region[i], memory_order_relaxed);
+        memcpy(p.region + i * 8, &word, 8);
+    }
+    p.region[TSR_TRANSPORT_REGION_MAX] = 0;
+    return p;
+}
+
+static void say_region(shared_end *s, const char *region) {
+    shared_seat *seat = &s->seats[s->base.rank];
+    memset(s->region, 0, sizeof s->region);
+    snprintf(s->region, sizeof s->region, "%s", region);
+    for (int i = 0; i < REGION_WORDS; i++) {
+        uint64_t word;
+        memcpy(&word, s->region + i * 8, 8);
+        atomic_store_explicit(&seat->region[i], word, memory_order_relaxed);
+    }
+}
+
+static tsr_result adopt_failure(tsr_ctx *ctx, shared_end *s) {
+    FAIL(ctx, TSR_RANK, "rank %u failed: %s", s->head->failed_rank, s->head->failed_text);
+}
+
+tsr_result tsr_shared_begin(tsr_ctx *ctx, shared_end *s, tsr_operation operation, shared_way way,
+                            uint64_t *out_number) {
+    shared_seat *seat = &s->seats[s->base.rank];
+    bool alone = operation == TSR_OPERATION_SEND;
+    uint64_t number = alone ? s->base.operation_count : tsr_transport_begin(&s->base);
+    const char *region = s->base.region ? s->base.region : "run";
+    if (strncmp(region, s->region, TSR_TRANSPORT_REGION_MAX) != 0) say_region(s, region);
+    atomic_store_explicit(&seat->step, s->base.step, memory_order_relaxed);
+    atomic_store_explicit(&seat->doing,
+                          number << NUMBER_SHIFT | (way == SHARED_BY_MEETING ? WAY_BIT : 0) |
+                              (uint64_t)operation,
+                          memory_order_release);
+    if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
+    *out_number = alone ? 0 : number;
+    return TSR_SUCCESS;
+}
+
+void tsr_shared_describe_seat(const shared_end *s, uint32_t rank, char *out_text,
+                              size_t size_bytes) {
+    place there = place_of(s, rank);
+    snprintf(out_text, size_bytes, "in region '%s' at step %llu, after %s %llu", there.region,
+             there.step, tsr_operation_name(there.operation), there.number);
+}
+
+/* ---- what may be wrong ---- */
+
+static bool waits_for(const shared_end *s, uint32_t rank) {
+    return rank != s->base.rank && (s->flows[rank].sending || s->flows[rank].receiving);
+}
+
+static bool holds_lock(const shared_end *s, uint32_t rank) {
+    struct flock lock = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)rank, .l_len = 1};
+    return fcntl(s->fd, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+/* Every rank that is waited for: is it there? */
+static tsr_result look_for_dead(tsr_ctx *ctx, shared_end *s) {
+    for (uint32_t rank = 0; rank < s->base.rank_count; rank++) {
+        shared_seat *seat = &s->seats[rank];
+        if (!waits_for(s, rank) || !atomic_load(&seat->joined)) continue;
+        bool left = atomic_load(&seat->left) != 0;
+        if (!left && holds_lock(s, rank)) continue;
+        if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
+        char there[TSR_TRANSPORT_REGION_MAX + 128];
+        tsr_shared_describe_seat(s, rank, there, sizeof there);
+        place here = place_of(s, s->base.rank);
+        FAIL(ctx, TSR_RANK, "rank %u %s %s; rank %u waits for it in %s %llu of '%s', step %llu",
+             rank, left ? "left" : "died", there, s->base.rank, tsr_operation_name(here.operation),
+             here.number, here.region, here.step);
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result fail_deadline(tsr_ctx *ctx, shared_end *s) {
+    place here = place_of(s, s->base.rank);
+    for (uint32_t rank = 0; rank < s->base.rank_count; rank++) {
+        if (!waits_for(s, rank)) continue;
+        if (!atomic_load(&s->seats[rank].joined))
+            FAIL(ctx, TSR_RANK, "rank %u did not start within %.1f s", rank,
+                 (double)s->base.deadline_ns * 1e-9);
+        place there = place_of(s, rank);
+        FAIL(ctx, TSR_RANK,
+             "rank %u hangs: it did not come to %s %llu of region '%s' at step %llu within %.1f s; "
+             "its last was %s %llu of '%s' at step %llu",
+             rank, tsr_operation_name(here.operation), here.number, here.region, here.step,
+             (double)s->base.deadline_ns * 1e-9, tsr_operation_name(there.operation), there.number,
+             there.region, there.step);
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result fail_different(tsr_ctx *ctx, const shared_end *s, uint32_t rank,
+                                 unsigned long long mine, tsr_operation operation,
+                                 unsigned long long number) {
+    place here = place_of(s, s->base.rank), there = place_of(s, rank);
+    FAIL(ctx, TSR_RANK,
+         "ranks do different things at once: rank %u does %s %llu of region '%s' (step %llu), "
+         "rank %u %s %llu of '%s' (step %llu)",
+         s->base.rank, tsr_operation_name(here.operation), mine, here.region, here.step, rank,
+         tsr_operation_name(operation), number, there.region, there.step);
+}
+
+tsr_result tsr_shared_compare(tsr_ctx *ctx, const shared_end *s, uint32_t from,
+                              const shared_claim *theirs, const shared_claim *mine) {
+    if (theirs->operation != mine->operation || theirs->number != mine->number)
+        return fail_different(ctx, s, from, mine->number, (tsr_operation)theirs->operation,
+                              theirs->number);
+    if (theirs->total_bytes == mine->total_bytes && theirs->row_count == mine->row_count)
+        return TSR_SUCCESS;
+    place here = place_of(s, s->base.rank);
+    FAIL(ctx, TSR_RANK,
+         "%s %llu of region '%s': rank %u sends %llu bytes in %llu rows, rank %u expects %llu "
+         "in %llu",
+         tsr_operation_name(here.operation), here.number, here.region, from,
+         (unsigned long long)theirs->total_bytes, (unsigned long long)theirs->row_count,
+         s->base.rank, (unsigned long long)mine->total_bytes, (unsigned long long)mine->row_count);
+}
+
+/* Is that rank in an operation in which this one never meets it? Who meets waits for all. One that
+ * sends or receives alone has the number of the operation before, and may yet come. */
+static bool is_elsewhere(const place *here, const place *there) {
+    if (there->operation == TSR_OPERATION_SEND) return false;
+    if (here->operation == TSR_OPERATION_SEND)
+        return there->number == here->number + 1 && there->way == SHARED_BY_MEETING;
+    return there->number == here->number &&
+           (there->operation != here->operation || there->way != here->way);
+}
+
+/* What a rank brought before it went elsewhere may have come since the last look: it is named only
+ * if nothing has moved by the next one. */
+static tsr_result look_elsewhere(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
+    place here = place_of(s, s->base.rank);
+    uint32_t suspect = 0;
+    for (uint32_t rank = 0; rank < s->base.rank_count && !suspect; rank++) {
+        if (!waits_for(s, rank)) continue;
+        place there = place_of(s, rank);
+        if (!is_elsewhere(&here, &there)) continue;
+        suspect = rank + 1;
+        if (w->suspect != suspect) continue;
+        if (there.operation != here.operation)
+            return fail_different(ctx, s, rank, here.number, there.operation, there.number);
+        FAIL(ctx, TSR_RANK,
+             "%s %llu of region '%s': ranks %u and %u have different sizes; to one they are all "
+             "at most %zu bytes",
+             tsr_operation_name(here.operation), here.number, here.region, s->base.rank, rank,
+             s->base.meeting_bytes);
+    }
+    w->suspect = suspect;
+    return TSR_SUCCESS;
+}
+
+/* ---- waiting ---- */
+
+static long futex(_Atomic uint32_t *word, int operation, uint32_t value,
+                  const struct timespec *timeout) {
+    return syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+void tsr_shared_wake(shared_end *s, uint32_t rank) {
+    shared_seat *seat = &s->seats[rank];
+    if (!atomic_load(&seat->sleeping)) return;
+    atomic_fetch_add(&seat->doorbell, 1);
+    futex(&seat->doorbell, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+static tsr_result look_around(tsr_ctx *ctx, shared_end *s, shared_wait *w, uint64_t now) {
+    if (now - w->looked_ns >= SLEEP_NS / 2) {
+        w->looked_ns = now;
+        TRY(ctx, look_for_dead(ctx, s));
+        TRY(ctx, look_elsewhere(ctx, s, w));
+    }
+    if (s->base.deadline_ns && now - w->began_ns >= s->base.deadline_ns)
+        return fail_deadline(ctx, s);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_shared_wait_a_little(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
+    if (w->turn < s->turns) {
+        w->turn++;
+        _mm_pause();
+        return TSR_SUCCESS;
+    }
+    uint64_t now = tsr_clock_ns();
+    if (w->began_ns == 0) w->began_ns = w->looked_ns = now;
+    if (atomic_load(&s->head->failed)) return adopt_failure(ctx, s);
+    if (now - w->began_ns < s->spin_ns) {
+        /* Whom it waits for may want this very processor. */
+        if (s->turns == 0 || now - w->began_ns > YIELD_NS) sched_yield();
+        for (int i = 0; i < PAUSES; i++) _mm_pause();
+        return TSR_SUCCESS;
+    }
+    TRY(ctx, look_around(ctx, s, w, now));
+    shared_seat *seat = &s->seats[s->base.rank];
+    if (!w->sleeping) { /* and looks once more */
+        w->sleeping = true;
+        atomic_store(&seat->sleeping, 1);
+        return TSR_SUCCESS;
+    }
+    struct timespec timeout = {.tv_nsec = SLEEP_NS};
+    futex(&seat->doorbell, FUTEX_WAIT, w->bell, &timeout);
+    return TSR_SUCCESS;
+}
+
+void tsr_shared_end_wait(tsr_ctx *ctx, shared_end *s, shared_wait *w) {
+    w->turn = 0;
+    if (w->began_ns == 0) return;
+    if (tsr_trace_records(ctx->trace, tsr_transport_track(&s->base)))
+        tsr_trace_end(ctx->trace, tsr_transport_track(&s->base), "wait", w->began_ns);
+    w->began_ns = 0;
+    w->suspect = 0;
+    if (w->sleeping) atomic_store(&s->seats[s->base.rank].sleeping, 0);
+    w->sleeping = false;
+}
