@@ -549,6 +549,20 @@ static bool computes_small(MlirOperation op) {
     return is_small;
 }
 
+/* Vectors of one element pass for scalars, and scalars for them, in MLIR; here they do not. */
+static const char *why_no_element(MlirOperation op) {
+    int64_t lane;
+    size_t count = 0;
+    if (tsr_op_is(op, "vector.extract") &&
+        (tsr_op_operand_count(op) != 1 || !tsr_op_i64s(op, "static_position", 1, &lane, &count) ||
+         count != 1))
+        return "takes no element whose place is known";
+    if (tsr_op_is(op, "vector.broadcast") &&
+        mlirTypeIsAVector(mlirValueGetType(tsr_op_operand(op, 0))))
+        return "repeats a vector; expected a scalar";
+    return NULL;
+}
+
 /* NULL: it may be emitted. Buffers that are arguments may be larger: they have no place here. */
 static const char *why_not(const tsr_emit *emit, MlirOperation op) {
     bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
@@ -558,10 +572,12 @@ static const char *why_not(const tsr_emit *emit, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         MlirType type = mlirValueGetType(tsr_op_result(op, i));
         if (!is_emitted(emit, type)) return "makes a vector or buffer that is too large";
+        if (mlirTypeIsAVector(type) && mlirShapedTypeGetRank(type) != 1)
+            return "makes a vector that is no list of elements";
         if (mlirTypeIsAMemRef(type) && !of_tile)
             return "passes a buffer on; expected an argument, or what ops of tile make";
     }
-    return NULL;
+    return why_no_element(op);
 }
 
 static MlirWalkResult look_at(MlirOperation op, void *user) {

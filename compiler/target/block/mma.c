@@ -172,7 +172,7 @@ LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMVal
     static text code, constraints; /* the child has one thread */
     LLVMValueRef args[3 * TSR_BLOCK_REGISTERS_MAX];
     unsigned tied = p->is_fresh ? 0 : sums, count = tied + registers, descriptors = 0;
-    memcpy(args, given, count * sizeof *args);
+    if (count) memcpy(args, given, count * sizeof *args);
     code.length = constraints.length = 0;
     for (uint32_t m = 0; p->a && m < p->row_blocks; m++)
         args[count + descriptors++] =

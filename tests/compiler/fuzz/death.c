@@ -35,9 +35,10 @@ static bool read_frame(const char *at, char out_function[static 256], bool *out_
     if (strncmp(line, "    #", 5) != 0 || !in) return false;
     in += strlen(" in ");
     read_name(in, out_function);
-    /* The glue of the dialects has no line numbers. */
+    /* The glue of the dialects has no line numbers, a stripped program has none at all. */
     bool ours = strstr(in, "/compiler/") || strstr(in, "/runtime/base/") ||
-                strncmp(in, "tessera::", strlen("tessera::")) == 0;
+                strncmp(in, "tessera::", strlen("tessera::")) == 0 ||
+                strncmp(in, "tsr_", strlen("tsr_")) == 0;
     for (size_t i = 0; i < sizeof callers / sizeof callers[0]; i++)
         if (strncmp(out_function, callers[i], strlen(callers[i])) == 0) ours = false;
     /* Made by TableGen: it hands on what the reader of bytecode asks for. */

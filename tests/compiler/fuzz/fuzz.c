@@ -591,12 +591,23 @@ static int run_here(fuzzer *f, uint64_t first) {
     return leaks() ? LEAKED : 0;
 }
 
+static void end_reading(int number) {
+    (void)number;
+    abort(); /* the stack is the reader's */
+}
+
+/* Half of the time is for the reader of bytecode: what is left suffices for the child that reads it
+ * once more and has a limit of its own. */
 static int run_file(const char *path) {
     stages s = {0};
     tsr_buffer text = {0};
     if (!read_file(path, &text)) return fprintf(stderr, "fuzz: cannot read '%s'\n", path), 4;
-    if (text.bytes && tsr_is_bytecode(text.bytes, text.size_bytes))
+    signal(SIGALRM, end_reading);
+    if (text.bytes && tsr_is_bytecode(text.bytes, text.size_bytes)) {
+        alarm(ALONE_SECONDS / 2);
         stages_read(&s, text.bytes, text.size_bytes);
+        alarm(0);
+    }
     size_t passed = stages_run(&s, text.bytes ? text.bytes : "", text.size_bytes);
     printf("passed %zu stages, up to %s\n", passed, passed ? stages_names()[passed - 1] : "none");
     stages_finish(&s);
