@@ -21,17 +21,14 @@ void tsr_diag_finish(tsr_diag_list *list) {
     *list = (tsr_diag_list){.on_diag = list->on_diag, .user = list->user, .context = list->context};
 }
 
-const char *tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
-                                size_t size_bytes) {
+bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                         size_t size_bytes) {
     tsr_diag_source *source = TSR_NEW(&list->arena, tsr_diag_source, 1);
-    if (!source) return NULL;
-    source->name = tsr_arena_strdup(&list->arena, name);
-    source->text = tsr_arena_strndup(&list->arena, text, size_bytes);
-    source->size_bytes = size_bytes;
-    source->next = list->sources;
-    if (!source->name || !source->text) return NULL;
+    const char *own = tsr_arena_strdup(&list->arena, name);
+    if (!source || !own) return false;
+    *source = (tsr_diag_source){own, text, size_bytes, list->sources};
     list->sources = source;
-    return source->text;
+    return true;
 }
 
 static const char *find_line(tsr_diag_list *list, const char *file, uint32_t line) {

@@ -54,7 +54,7 @@ typedef struct tsr_diag {
 } tsr_diag;
 
 typedef struct tsr_diag_source {
-    const char *name, *text; /* the text ends with a NUL */
+    const char *name, *text; /* the text is borrowed; it ends with a NUL */
     size_t size_bytes;
     struct tsr_diag_source *next;
 } tsr_diag_source;
@@ -73,10 +73,10 @@ typedef struct tsr_diag_list {
 } tsr_diag_list;
 
 void tsr_diag_finish(tsr_diag_list *list); /* accepts NULL */
-/* Text of a file as locations name it. Returns the list's copy, which ends with a NUL; NULL without
- * memory for it. */
-const char *tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
-                                size_t size_bytes);
+/* Text of a file as locations name it, followed by a NUL; borrowed until the list is finished.
+ * False without memory. */
+bool tsr_diag_add_source(tsr_diag_list *list, const char *name, const char *text,
+                         size_t size_bytes);
 /* All errors emitted on the context from now on go to the list. */
 void tsr_diag_attach(tsr_diag_list *list, MlirContext context);
 

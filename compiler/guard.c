@@ -83,7 +83,7 @@ static void drop_handlers(void) {
 static void widen_pages(void) {
     enum { HEAP_BYTES = 1 << 30, MORE_BYTES = 1 << 20, PAD_BYTES = 128 << 10 };
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)sbrk(0);
-    if (!mallopt(M_MMAP_MAX, 0) || !mallopt(M_TRIM_THRESHOLD, INT_MAX) ||
+    if (!mallopt(M_MMAP_MAX, 0) || !mallopt(M_TRIM_THRESHOLD, INT_MAX) || !mallopt(M_MXFAST, 0) ||
         !mallopt(M_TOP_PAD, HEAP_BYTES))
         return;
     void *volatile grown = malloc(mallinfo2().keepcost + MORE_BYTES); /* and by the pad */

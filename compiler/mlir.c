@@ -185,7 +185,7 @@ tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module) {
     tsr_arena arena = {0};
-    const char *text = NULL;
+    const char *text = source;
     size_t text_size = size_bytes;
     bool is_source = !tsr_is_bytecode(source, size_bytes);
     tsr_result result = TSR_SUCCESS;
@@ -194,8 +194,8 @@ tsr_result tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list
         TRY_GOTO(ctx, result,
                  tsr_bytecode_text(ctx, context, list, source, size_bytes, name, &arena, &text,
                                    &text_size));
-    else if (!(text = tsr_diag_add_source(list, name, source, size_bytes)))
-        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the %zu bytes of '%s'", size_bytes, name);
+    else if (!tsr_diag_add_source(list, name, source, size_bytes))
+        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the name '%s'", name);
     result = parse_text(ctx, context, list, mlirStringRefCreate(text, text_size), name, is_source,
                         out_module);
 done:

@@ -25,9 +25,9 @@
 TSR_RESULT tsr_mlir_context_create(tsr_ctx *ctx, tsr_diag_list *list, MlirContext *out_context);
 void tsr_mlir_context_destroy(MlirContext context); /* accepts null */
 
-/* Text or bytecode, within the limits of source_limits.h. Locations carry `name`: pass the file's
- * base name, so that bytes do not depend on where it lies. TSR_COMPILE on error; the diagnostics
- * are in the list. */
+/* Text or bytecode, within the limits of source_limits.h; text is followed by a NUL and borrowed
+ * until the list is finished. Locations carry `name`: pass the file's base name, so that bytes do
+ * not depend on where it lies. TSR_COMPILE on error; the diagnostics are in the list. */
 TSR_RESULT tsr_mlir_parse(tsr_ctx *ctx, MlirContext context, tsr_diag_list *list,
                           const char *source, size_t size_bytes, const char *name,
                           MlirModule *out_module);

@@ -11,4 +11,8 @@
 #include "compiler/passes.def"
 #undef X
 
+/* Functions have one block: there is nothing to simplify between blocks, and no need to look at
+ * every op once more for it. */
+#define TSR_CANONICALIZE "canonicalize{region-simplify=disabled}"
+
 #endif

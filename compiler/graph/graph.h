@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_GRAPH_GRAPH_H
 #define TSR_COMPILER_GRAPH_GRAPH_H
 
-#include "compiler/mlir.h"
+#include "compiler/passes.h"
 #include "manifests/config.h"
 
 /* Of a module: "native", or absent: portable. */
@@ -25,12 +25,13 @@
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,"                                                        \
-    "tessera-open-regions,tessera-infer-shapes,tessera-flatten,canonicalize,cse,tessera-autodiff," \
+    "tessera-open-regions,tessera-infer-shapes,tessera-flatten," TSR_CANONICALIZE                  \
+    ",cse,tessera-autodiff,"                                                                       \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
     "tessera-decompose,"                                                                           \
-    "tessera-fold-transposes,tessera-virtual-ranks,"                                               \
-    "canonicalize,cse,tessera-verify,tessera-verify-lowered"
+    "tessera-fold-transposes,tessera-virtual-ranks," TSR_CANONICALIZE                              \
+    ",cse,tessera-verify,tessera-verify-lowered"
 
 /* Lowers a source module in place. Afterwards every function left is an entry (attribute
  * tessera.entry) and a single block of static-shape tessera ops that ops.def says are kept.

@@ -9,7 +9,7 @@
 
 /* On programs that autodiff has run on. */
 #define TSR_SR_PIPELINE                                                                            \
-    "canonicalize,cse,tessera-optimizer-shard,tessera-insert-recompute,"                           \
-    "tessera-resilience-restart,tessera-export-deployment-manifest"
+    TSR_CANONICALIZE ",cse,tessera-optimizer-shard,tessera-insert-recompute,"                      \
+                     "tessera-resilience-restart,tessera-export-deployment-manifest"
 
 #endif

@@ -106,9 +106,10 @@ static int visit(const char *path, const struct stat *status, int type, struct F
     if (!file) return 1;
     while ((got = fread(chunk, 1, sizeof chunk, file)) > 0) tsr_buffer_append(&text, chunk, got);
     fclose(file);
-    for (const char *part = text.bytes; part;) {
-        const char *stop = strstr(part, divider);
-        check_part(path, part, stop ? (size_t)(stop - part) : strlen(part));
+    for (char *part = text.bytes; part;) {
+        char *stop = strstr(part, divider);
+        if (stop) *stop = '\0';
+        check_part(path, part, strlen(part));
         part = stop ? stop + strlen(divider) : NULL;
     }
     tsr_buffer_finish(&text);

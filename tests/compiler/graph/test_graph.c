@@ -43,7 +43,7 @@ static const char program[] =
     "  return %0 : tensor<4xi64>\n"
     "}\n";
 
-static char seen[512];
+static char seen[1024];
 static void note_pass(void *user, const char *pass, MlirModule module) {
     cr_assert_eq(user, seen);
     cr_assert(mlirOperationVerify(mlirModuleGetOperation(module)));
@@ -59,8 +59,15 @@ static void lower(void) {
 }
 
 Test(graph, lower_runs_every_pass) {
+    char names[sizeof seen] = "";
+    size_t used = 0, depth = 0;
+    for (const char *at = TSR_GRAPH_PIPELINE; *at && used + 1 < sizeof names; at++) {
+        depth += *at == '{';
+        if (!depth) names[used++] = *at;
+        depth -= *at == '}';
+    }
     lower();
-    cr_assert_str_eq(seen, TSR_GRAPH_PIPELINE);
+    cr_assert_str_eq(seen, names);
 }
 
 Test(graph, tensors) {
