@@ -290,6 +290,9 @@ static TSR_RESULT read_module(compilation *c, MlirModule *out_module) {
     if (numerics && strcmp(numerics, "portable") != 0)
         tsr_op_set(mlirModuleGetOperation(*out_module), TSR_NUMERICS_NAME,
                    tsr_attr_make_string(c->mlir, numerics));
+    if (c->options->virtual_ranks && c->options->from == TSR_STAGE_GRAPH)
+        tsr_op_set(mlirModuleGetOperation(*out_module), TSR_SR_VIRTUAL_RANKS,
+                   tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
     tsr_documents_take(*out_module, c->documents);
     if (!c->documents[TSR_DOCUMENT_NAME]) c->documents[TSR_DOCUMENT_NAME] = c->base_name;
     if (c->documents[TSR_DOCUMENT_GRAPH]) return TSR_SUCCESS;
@@ -316,9 +319,6 @@ static TSR_RESULT refuse_later(compilation *c) {
 static TSR_RESULT load_graph(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx, refuse_later(c));
-    if (c->options->virtual_ranks)
-        tsr_op_set(mlirModuleGetOperation(c->module), TSR_SR_VIRTUAL_RANKS,
-                   tsr_attr_make_i64(c->mlir, c->options->virtual_ranks));
     return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, TSR_GRAPH_CHECK);
 }
 

@@ -26,6 +26,7 @@ typedef struct opener {
     MlirAttribute policies[SEGMENTS_MAX];
     int64_t budgets[SEGMENTS_MAX];
     size_t count, region_count;
+    bool regions_alone; /* what stands in the function itself, and no checkpoints, hints, shards */
 } opener;
 
 static const char *policy_text(MlirOperation op) {
@@ -280,39 +281,63 @@ static void note_hint(opener *o, MlirOperation op) {
     mlirOperationDestroy(op);
 }
 
+static bool open_op(opener *o, MlirOperation op, tsr_sr_op id, bool *changed) {
+    switch (id) {
+    case TSR_SR_CHECKPOINT:
+        *changed = true;
+        return open_checkpoint(o, op);
+    case TSR_SR_RESILIENCE_REGION:
+        *changed = true;
+        return open_region(o, op);
+    case TSR_SR_ON_FAILURE:
+        return note_handler(o->func, TSR_SR_FAILURE_HANDLER, op);
+    case TSR_SR_ON_RECOVERY:
+        return note_handler(o->func, TSR_SR_RECOVERY_HANDLER, op);
+    case TSR_SR_RECOMPUTE_HINT:
+        note_hint(o, op);
+        return true;
+    default:
+        return open_shard(o, op);
+    }
+}
+
+static bool is_opened(const opener *o, tsr_sr_op id) {
+    switch (id) {
+    case TSR_SR_RESILIENCE_REGION:
+    case TSR_SR_ON_FAILURE:
+    case TSR_SR_ON_RECOVERY:
+        return true;
+    case TSR_SR_CHECKPOINT:
+    case TSR_SR_RECOMPUTE_HINT:
+    case TSR_SR_OPTIMIZER_SHARD:
+        return !o->regions_alone;
+    default:
+        return false;
+    }
+}
+
 /* Opened ops stand before `op`, so that what was nested is seen by starting again. */
 static bool open_block(opener *o, MlirBlock block, bool *changed) {
     TSR_FOR_EACH_OP(op, block) {
-        switch (tsr_sr_op_plain(op)) {
-        case TSR_SR_CHECKPOINT:
-            if (!open_checkpoint(o, op)) return false;
-            *changed = true;
-            break;
-        case TSR_SR_RESILIENCE_REGION:
-            if (!open_region(o, op)) return false;
-            *changed = true;
-            break;
-        case TSR_SR_ON_FAILURE:
-            if (!note_handler(o->func, TSR_SR_FAILURE_HANDLER, op)) return false;
-            break;
-        case TSR_SR_ON_RECOVERY:
-            if (!note_handler(o->func, TSR_SR_RECOVERY_HANDLER, op)) return false;
-            break;
-        case TSR_SR_RECOMPUTE_HINT:
-            note_hint(o, op);
-            break;
-        case TSR_SR_OPTIMIZER_SHARD:
-            if (!open_shard(o, op)) return false;
-            break;
-        default:
-            if (tsr_op_is(op, "tessera.minimize") && !open_minimize(o, op)) return false;
-            for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
-                MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
-                if (!mlirBlockIsNull(inner) && !open_block(o, inner, changed)) return false;
-            }
+        tsr_sr_op id = tsr_sr_op_plain(op);
+        if (is_opened(o, id)) {
+            if (!open_op(o, op, id, changed)) return false;
+            continue;
+        }
+        if (o->regions_alone) continue;
+        if (tsr_op_is(op, "tessera.minimize") && !open_minimize(o, op)) return false;
+        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
+            MlirBlock inner = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, i));
+            if (!mlirBlockIsNull(inner) && !open_block(o, inner, changed)) return false;
         }
     }
     return true;
+}
+
+bool tsr_sr_open_regions(MlirOperation func) {
+    opener o = {.func = func, .context = mlirOperationGetContext(func), .regions_alone = true};
+    bool changed = false;
+    return open_block(&o, tsr_op_body(func), &changed);
 }
 
 static bool open_func(MlirOperation func) {

@@ -85,6 +85,9 @@ bool tsr_sr_is_batch_axis(MlirStringRef name);
 /* A unit attribute of tessera_sr.leaf_part: what it is a part of is summed whole, on every rank. */
 #define TSR_SR_SUMMED "tessera_sr.summed"
 
+/* The regions of resilience that stand in the function itself, and its events, as
+ * tessera-open-regions opens them. False after an error. */
+bool tsr_sr_open_regions(MlirOperation func);
 /* Are there segments or a hint? */
 bool tsr_sr_wants_recompute(MlirOperation func);
 /* Gives the ops after `last` and before `end` the attribute TSR_SR_BACKWARD. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-resilience-restart, on straight-line programs whose regions are open
- * (tessera-open-regions). What must happen in order is tied by SSA values, so that no later pass
+ * Pass tessera-resilience-restart, on straight-line programs. Regions are open there
+ * (tessera-open-regions), or are opened here; but a function that autodiff has yet to run on stays
+ * as it is. What must happen in order is tied by SSA values, so that no later pass
  * can put it in another order:
  *
  *   chain    each enter takes the token of what came before it, each leave that of its enter
@@ -405,7 +406,23 @@ static bool is_threaded(const threader *t) {
     return false;
 }
 
+/* Are there regions that have to wait for autodiff; or such as can be opened? */
+static bool has_closed(MlirBlock block, bool *out_waits) {
+    bool closed = false;
+    *out_waits = false;
+    TSR_FOR_EACH_OP(op, block) {
+        closed = closed || tsr_sr_op_plain(op) == TSR_SR_RESILIENCE_REGION;
+        *out_waits = *out_waits || tsr_op_is(op, "tessera.minimize");
+    }
+    return closed;
+}
+
 static bool thread_func(MlirOperation func) {
+    bool waits = false;
+    if (has_closed(tsr_op_body(func), &waits)) {
+        if (waits) return true;
+        if (!tsr_sr_open_regions(func)) return false;
+    }
     threader t = {
         .func = func, .block = tsr_op_body(func), .context = mlirOperationGetContext(func)};
     size_t count = 0;

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A bundle built from what any stage wrote is the bundle built from the source, but for provenance.
+"""A bundle built from what any stage wrote is the bundle built from the source, but for provenance: of every example, and of a
+step that asks for shards, recomputation and a region. What is wrong there is told with its place in the source.
 
-aot-levels.py TESSERA_AOT EXAMPLES
+aot-levels.py TESSERA_AOT EXAMPLES STEP
 """
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
 
-AOT, EXAMPLES = os.path.realpath(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve()
+AOT, EXAMPLES, STEP = os.path.realpath(sys.argv[1]), *(pathlib.Path(word).resolve() for word in sys.argv[2:4])
 TARGET, OTHER = "cpu:x86-64-v3", "cpu:x86-64-v2"
 # What says what the source was, and what holds hashes of all blobs.
 APART = ["application/vnd.tessera.provenance.v1+json", "application/vnd.tessera.chunks.v1"]
@@ -51,21 +53,41 @@ def contents(path):
     return found
 
 
-def check_model(source):
-    dumps = pathlib.Path(source.stem)
-    build(source, "--target", f"{TARGET},{OTHER}", "-o", "want.tsb", "--dump=all", "--dump-dir", dumps)
+def check_model(source, targets=(TARGET,), options=()):
+    dumps, all_targets = pathlib.Path(source.stem), ",".join(targets)
+    build(source, "--target", all_targets, "-o", "want.tsb", "--dump=all", "--dump-dir", dumps, *options)
     want = contents("want.tsb")
     for level in ("graph", "autodiff", "schedule"):
-        build(dumps / f"{level}.mlir", "--from", level, "--target", f"{TARGET},{OTHER}", "-o", "got.tsb")
+        build(dumps / f"{level}.mlir", "--from", level, "--target", all_targets, "-o", "got.tsb")
         assert contents("got.tsb") == want, (source, level)
     for level in ("tile", "target"):
-        for target in (TARGET, OTHER):
+        for target in targets:
             dump = dumps / f"{level}.{target.split(':')[1]}.mlir"
             build(dump, "--from", level, "-o", "got.tsb", "--dump=all", "--dump-dir", "again")
             assert contents("got.tsb") == {target: want[target]}, (source, level, target)
             again = pathlib.Path("again") / dump.name
             assert again.read_bytes() == dump.read_bytes(), f"{dump} is another after reading it"
     return dumps
+
+
+def check_places(dumps):
+    """The model's author reads where in the model the error is, at whatever level it is found."""
+    lines = DATA.split("\n")
+    data, add, function = (next(i for i, line in enumerate(lines, 1) if word in line) for word in ("tessera.param", "tessera.add", "func.func"))
+    cases = [(f"{level}.mlir", r' data = dense<[^>]*>', "", f"data.mlir:{data}:8: error: [TSR-0203] ") for level in ("graph", "autodiff", "schedule")]
+    cases += [("tile.x86-64-v3.mlir", "outputs = 1 ", "outputs = 7 ", f"data.mlir:{add}:8: error: [TSR-0414] "),
+              ("target.x86-64-v3.mlir", "workspace 0", "workspace 8", f"data.mlir:{function}:1: error: [TSR-0502] "),
+              ("target.x86-64-v3.mlir", r"writes\(%3\)", "writes(%0)", f"data.mlir:{add}:8: error: [TSR-")]
+    for name, old, new, message in cases:
+        text, count = re.subn(old, new, (dumps / name).read_text(), count=1)
+        assert count == 1, (name, old)
+        path = pathlib.Path("wrong.mlir")
+        path.write_text(text)
+        level = name.split(".")[0]
+        words = ["--target", TARGET] if level in ("graph", "autodiff", "schedule") else []
+        done = subprocess.run([AOT, "build", path, "--from", level, "-o", "no.tsb", *words], capture_output=True, text=True, check=False)
+        assert done.returncode and done.stderr.startswith(message), (name, message, done.stderr)
+    return len(cases)
 
 
 def check_refusals(dumps):
@@ -106,7 +128,11 @@ def check_refusals(dumps):
 with tempfile.TemporaryDirectory() as work:
     os.chdir(work)
     pathlib.Path("data.mlir").write_text(DATA)
-    for model in (EXAMPLES / "digits/digits.mlir", EXAMPLES / "convnet/convnet.mlir"):
-        check_model(model)
-    refused = check_refusals(check_model(pathlib.Path("data.mlir")))
-    print(f"3 models, 5 levels, {refused} refusals")
+    models = sorted(EXAMPLES.glob("*/*.mlir"))
+    assert len(models) >= 6
+    for model in models:
+        check_model(model, (TARGET, OTHER) if model.stem in ("digits", "convnet") else (TARGET,))
+    check_model(STEP, options=("--virtual-ranks", "1"))
+    plain = check_model(pathlib.Path("data.mlir"), (TARGET, OTHER))
+    refused = check_refusals(plain)
+    print(f"{len(models) + 2} models, 5 levels, {refused} refusals, {check_places(plain)} places")

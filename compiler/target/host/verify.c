@@ -177,7 +177,17 @@ bool tsr_rule_alloc(MlirOperation op) {
 
 /* ---- commands ---- */
 
+/* Inputs are the caller's; the number of a leaf is the loop's. */
+static bool check_written(MlirOperation op, MlirValue value, tsr_diag_number number) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (!tsr_op_is(owner, "tessera_target.input") &&
+        !tsr_op_is(owner, "tessera_target.leaf_number"))
+        return true;
+    return tsr_target_complain(op, number, "writes a %s, which is only read", tsr_op_name(owner));
+}
+
 bool tsr_rule_copy(MlirOperation op) {
+    if (!check_written(op, tsr_op_operand(op, 0), TSR_DIAG_TARGET)) return false;
     if (!mlirValueEqual(tsr_op_operand(op, 0), tsr_op_operand(op, 1))) return true;
     return tsr_target_complain(op, TSR_DIAG_TARGET, "copies a buffer to itself");
 }
@@ -188,11 +198,13 @@ bool tsr_rule_launch(MlirOperation op) {
     for (intptr_t i = 0; i < 2 && !mlirAttributeIsNull(attr); i++)
         segments[i] = mlirDenseI32ArrayGetElement(attr, i);
     if (segments[1] == 0) return tsr_target_complain(op, TSR_DIAG_LAUNCH, "it writes nothing");
-    for (int64_t i = 0; i < segments[1]; i++)
+    for (int64_t i = 0; i < segments[1]; i++) {
+        MlirValue written = tsr_op_operand(op, (size_t)(segments[0] + i));
+        if (!check_written(op, written, TSR_DIAG_LAUNCH)) return false;
         for (int64_t k = 0; k < i; k++)
-            if (mlirValueEqual(tsr_op_operand(op, (size_t)(segments[0] + i)),
-                               tsr_op_operand(op, (size_t)(segments[0] + k))))
+            if (mlirValueEqual(written, tsr_op_operand(op, (size_t)(segments[0] + k))))
                 return tsr_target_complain(op, TSR_DIAG_LAUNCH, "writes one buffer twice");
+    }
     return true;
 }
 

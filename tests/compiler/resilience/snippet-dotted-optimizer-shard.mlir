@@ -4,6 +4,8 @@
 // RUN: tessera-opt %t.1 | diff %t.1 -
 // RUN: tessera-opt --mlir-print-op-generic %s | tessera-opt | diff %t.1 -
 // RUN: tessera-opt -canonicalize %s | FileCheck %s --check-prefix=CANON
+// Every pass of scaling and resilience takes it.
+// RUN: tessera-opt -tessera-optimizer-shard -tessera-insert-recompute -tessera-resilience-restart -tessera-export-deployment-manifest -tessera-sr-pipeline --no-output %s
 // CHECK: tessera.optimizer.shard %{{.*}}, %{{.*}} {axis = "data", mesh = ["data", "model"], policy = "zero2"}
 // CANON: tessera_sr.optimizer_shard
 module {

@@ -4,6 +4,8 @@
 // RUN: tessera-opt %t.1 | diff %t.1 -
 // RUN: tessera-opt --mlir-print-op-generic %s | tessera-opt | diff %t.1 -
 // RUN: tessera-opt -canonicalize %s | FileCheck %s --check-prefix=CANON
+// Every pass of scaling and resilience takes it.
+// RUN: tessera-opt -tessera-optimizer-shard -tessera-insert-recompute -tessera-resilience-restart -tessera-export-deployment-manifest -tessera-sr-pipeline --no-output %s
 // CHECK: tessera.param : tensor<*xf16>
 // CHECK: tessera.opt.state kind "adam_m" : !tessera.opt.state
 // CHECK: tessera.optimizer.shard %{{.*}}, %{{.*}} {axis = "data", policy = "zero2"} : (tensor<*xf16>, !tessera.opt.state) -> (tensor<*xf16>, !tessera.opt.state)

@@ -77,3 +77,24 @@ func.func @eval() -> (tensor<f32> {tessera.name = "y"}) attributes {tessera.entr
   // CHECK: async.await %[[N]]
   return %a : tensor<f32>
 }
+
+// -----
+
+// What is still to be differentiated waits: a build opens regions first, and threads them behind autodiff.
+// RUN: tessera-opt -split-input-file -tessera-resilience-restart %s | FileCheck %s --check-prefix=WAITS
+// WAITS-LABEL: func.func @waits
+// CHECK-LABEL: func.func @waits
+func.func @waits() attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<f32>
+  // WAITS: %[[T:.*]], %{{.*}} = tessera.resilience.region {mode = "replay"} {
+  // CHECK: tessera_sr.enter "region0"
+  %t, %a = tessera.resilience.region {mode = "replay"} {
+    %0 = tessera.exp %w : tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : !tessera_sr.token, tensor<f32>
+  // WAITS: tessera.target.export %[[T]]
+  tessera.target.export %t : !tessera_sr.token
+  // WAITS: tessera.minimize
+  tessera.minimize %a {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return
+}

@@ -3,6 +3,8 @@
 // RUN: tessera-opt %s | tessera-opt | FileCheck %s
 // RUN: tessera-opt -mlir-print-op-generic %s | tessera-opt | FileCheck %s
 // RUN: tessera-opt -pm-v1_1-verify --no-output %s
+// Every pass of scaling and resilience takes it.
+// RUN: tessera-opt -tessera-optimizer-shard -tessera-insert-recompute -tessera-resilience-restart -tessera-export-deployment-manifest -tessera-sr-pipeline --no-output %s
 
 func.func private @attention(%q: tensor<8x4x64x32xf32>, %k: tensor<8x4x64x32xf32>, %v: tensor<8x4x64x32xf32>)
     -> tensor<8x4x64x32xf32> {

@@ -204,3 +204,19 @@ tessera_target.func @f workspace 0 {
   // CHECK: [[@LINE+1]]:3: error: [TSR-0505] tessera_target.collective: "slice" takes a buffer that is one for all leaves and makes a tessera_target.leaf_alloc
   tessera_target.collective "slice" %own, %whole over "leaves" ranks 4 : memref<0xf32>, memref<0xf32>
 }
+
+// -----
+tessera_target.kernel @k : () -> memref<4xf32> grid 1
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.input 0 : memref<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0503] tessera_target.launch: writes a tessera_target.input, which is only read
+  tessera_target.launch @k() writes(%h) : () -> memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  %h = tessera_target.output 0 : memref<i64>
+  %i = tessera_target.leaf_number : memref<i64>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: writes a tessera_target.leaf_number, which is only read
+  tessera_target.copy %i, %h : memref<i64>
+}
