@@ -31,6 +31,7 @@ static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
 enum {
     HEAD_BYTES = sizeof magic + 3 * 4,
     FIRST_KERNEL_FIELDS = 7, /* of version 1 */
+    MAPS_VERSION = 2,        /* the first one with maps */
     KERNEL_FIELD_COUNT = 9,
     MAP_BYTES = 6 * 4 + 8 * TSR_FATBIN_MAP_RANK_MAX,
     IMAGE_BYTES = 3 * 4 + 8,
@@ -45,11 +46,18 @@ static void append_map(tsr_buffer *out, const tsr_fatbin_map *map) {
     for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++) tsr_buffer_u64(out, map->dims[d]);
 }
 
+/* The first version that holds it. */
+static uint32_t version_for(const tsr_fatbin *fatbin) {
+    for (uint32_t i = 0; i < fatbin->kernel_count; i++)
+        if (fatbin->kernels[i].map_count > TSR_FATBIN_MAPS_FEW) return TSR_FATBIN_VERSION;
+    return MAPS_VERSION;
+}
+
 tsr_result tsr_fatbin_encode(tsr_ctx *ctx, const tsr_fatbin *fatbin, tsr_arena *arena,
                              void **out_bytes, size_t *out_size_bytes) {
     tsr_buffer out = {0};
     tsr_buffer_append(&out, magic, sizeof magic);
-    tsr_buffer_u32(&out, TSR_FATBIN_VERSION);
+    tsr_buffer_u32(&out, version_for(fatbin));
     tsr_buffer_u32(&out, fatbin->kernel_count);
     tsr_buffer_u32(&out, fatbin->image_count);
     for (uint32_t i = 0; i < fatbin->kernel_count; i++) {
@@ -122,6 +130,10 @@ static TSR_RESULT read_map(reader *r, tsr_fatbin_map *map, uint32_t index) {
     return TSR_SUCCESS;
 }
 
+static uint32_t fields_of(uint32_t version) {
+    return version < MAPS_VERSION ? FIRST_KERNEL_FIELDS : KERNEL_FIELD_COUNT;
+}
+
 static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index) {
     if ((size_t)kernel->map_count * MAP_BYTES > r->size - r->at)
         FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u maps in %zu bytes", index,
@@ -131,7 +143,9 @@ static TSR_RESULT read_maps(reader *r, tsr_fatbin_kernel *kernel, uint32_t index
 }
 
 static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t count,
-                               uint32_t field_count) {
+                               uint32_t version) {
+    uint32_t field_count = fields_of(version);
+    uint32_t most = version < TSR_FATBIN_VERSION ? TSR_FATBIN_MAPS_FEW : TSR_FATBIN_MAPS_MAX;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t field_number = 0;
         if (r->size - r->at < (size_t)field_count * 4)
@@ -144,6 +158,9 @@ static TSR_RESULT read_kernels(reader *r, tsr_fatbin_kernel *kernels, uint32_t c
         if (kernels[i].threads % kernels[i].programs)
             FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u] has %u threads for %u programs", i,
                  kernels[i].threads, kernels[i].programs);
+        if (kernels[i].map_count > most)
+            FAIL(r->ctx, TSR_CORRUPT, "GPU code: kernels[%u].map_count is %u; expected 0 to %u", i,
+                 kernels[i].map_count, most);
         TRY(r->ctx, read_maps(r, &kernels[i], i));
     }
     return TSR_SUCCESS;
@@ -187,15 +204,14 @@ tsr_result tsr_fatbin_decode(tsr_ctx *ctx, const void *bytes, size_t size_bytes,
     if (version < 1 || version > TSR_FATBIN_VERSION)
         FAIL(ctx, TSR_VERSION, "GPU code has version %u; expected 1 to %d", version,
              TSR_FATBIN_VERSION);
-    uint32_t fields = version == 1 ? FIRST_KERNEL_FIELDS : KERNEL_FIELD_COUNT;
     if (kernels > TSR_FATBIN_KERNELS_MAX || images == 0 || images > TSR_FATBIN_IMAGES_MAX ||
-        (size_t)kernels * fields * 4 + (size_t)images * IMAGE_BYTES > size_bytes - r.at)
+        (size_t)kernels * fields_of(version) * 4 + (size_t)images * IMAGE_BYTES > size_bytes - r.at)
         FAIL(ctx, TSR_CORRUPT, "GPU code of %zu bytes cannot hold %u kernels and %u images",
              size_bytes, kernels, images);
     tsr_fatbin_kernel *kernel_rows = TSR_NEW(arena, tsr_fatbin_kernel, (size_t)kernels + 1);
     tsr_fatbin_image *image_rows = TSR_NEW(arena, tsr_fatbin_image, images);
     if (!kernel_rows || !image_rows) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernels);
-    TRY(ctx, read_kernels(&r, kernel_rows, kernels, fields));
+    TRY(ctx, read_kernels(&r, kernel_rows, kernels, version));
     TRY(ctx, read_images(&r, image_rows, images));
     *out_fatbin = (tsr_fatbin){kernel_rows, kernels, image_rows, images};
     return TSR_SUCCESS;

@@ -11,7 +11,7 @@
 #include "runtime/base/result.h"
 
 enum {
-    TSR_FATBIN_VERSION = 2,
+    TSR_FATBIN_VERSION = 3,
     TSR_FATBIN_IMAGES_MAX = 16,
     TSR_FATBIN_KERNELS_MAX = 1 << 20,
     TSR_FATBIN_THREADS_MAX = 1024,        /* of a block */
@@ -19,7 +19,8 @@ enum {
     TSR_FATBIN_SCRATCH_MAX = 1024 * 1024, /* bytes, of a block */
     TSR_FATBIN_REGISTERS_MAX = 1024,      /* of a thread */
     TSR_FATBIN_BLOCKS_MAX = 32,           /* of a multiprocessor */
-    TSR_FATBIN_MAPS_MAX = 4,              /* of a kernel */
+    TSR_FATBIN_MAPS_MAX = 8,              /* of a kernel */
+    TSR_FATBIN_MAPS_FEW = 4,              /* before version 3, which more than these need */
     TSR_FATBIN_MAP_RANK_MAX = 5,
     TSR_FATBIN_BOX_MAX = 256,
     TSR_FATBIN_ARGUMENTS_MAX = 256, /* buffers of a kernel */
@@ -65,7 +66,7 @@ typedef struct tsr_fatbin_kernel {
     uint32_t registers;    /* of a thread; 0 unknown */
     uint32_t static_bytes; /* shared memory that the code declares */
     uint32_t spill_bytes;
-    /* since version 2: */
+    /* since version 2, maps beyond TSR_FATBIN_MAPS_FEW since version 3: */
     uint32_t blocks;    /* that run at a time on a multiprocessor and take the rest in turn; 0:
                            one for each of `programs` */
     uint32_t map_count; /* its last arguments */

@@ -22,10 +22,10 @@ def sets_for(size):
     return max(2, min(SETS_MAX, ROTATED // size + 1))
 
 
-def time_round(runs, count):
+def time_round(runs, count, cycles=QUEUE_CYCLES):
     """Microseconds of `count` runs, each with the next set."""
     time.sleep(GAP)
-    torch.cuda._sleep(QUEUE_CYCLES)
+    torch.cuda._sleep(cycles)
     for i in range(2):
         runs[i]()
     events = []
@@ -39,11 +39,11 @@ def time_round(runs, count):
     return [1e3 * begin.elapsed_time(end) for begin, end in events]
 
 
-def medians(runs, expected_us, rounds):
-    """{name: microseconds} of {name: what runs, one for each set}."""
+def medians(runs, expected_us, rounds, cycles=QUEUE_CYCLES):
+    """{name: microseconds} of {name: what runs, one for each set}. `cycles`: more where queuing a run takes long."""
     count = max(2, min(RUNS_MAX, int(ROUND_US / expected_us) + 1))
     times = {name: [] for name in runs}
     for _ in range(rounds):
         for name, part in runs.items():
-            times[name] += time_round(part, count)
+            times[name] += time_round(part, count, cycles)
     return {name: statistics.median(t) for name, t in times.items()}

@@ -50,6 +50,7 @@ bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     switch (id) {
     case TSR_GRAPH_MATMUL: /* matrix units take them as they are */
     case TSR_GRAPH_ATTENTION:
+    case TSR_GRAPH_ATTENTION_GRAD:
         return is_native;
     case TSR_GRAPH_PARAM:
     case TSR_GRAPH_OPT_STATE:

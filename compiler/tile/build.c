@@ -344,6 +344,19 @@ MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue e
                            tsr_tile_value_type(b, TSR_DTYPE_I1, 0), attrs);
 }
 
+void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "scf.for")) tsr_tile_spread(b, tsr_op_body(op));
+        bool is_load = tsr_op_is(op, "tile.load");
+        if (!is_load && !tsr_op_is(op, "tile.store")) continue;
+        MlirType type = mlirValueGetType(is_load ? tsr_op_result(op, 0) : tsr_op_operand(op, 0));
+        size_t plain = is_load ? 2 : 3; /* operands, without a mask */
+        if (mlirTypeIsAVector(type) && tsr_op_operand_count(op) == plain &&
+            mlirShapedTypeGetDimSize(type, 0) % TSR_SPREAD_ELEMENTS == 0)
+            tsr_op_set(op, TSR_SPREAD_NAME, tsr_attr_make_unit(b->at.context));
+    }
+}
+
 /* ---- loops ----------------------------------------------------------------------------------- */
 
 void tsr_tile_loop_begin(tsr_tile_builder *b, tsr_tile_loop *loop, MlirValue low, MlirValue high,

@@ -125,6 +125,9 @@ void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
 /* The same of `lanes` elements from the offset on. */
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes);
+/* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are turned alike, so
+ * no reduction, and nothing elementwise, may ask for their order. */
+void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
 

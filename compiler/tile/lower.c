@@ -4,7 +4,9 @@
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
+#include "compiler/tile/attention/attention.h"
 #include "compiler/tile/gpu/attention.h"
+#include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
@@ -106,6 +108,16 @@ static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
     return true;
 }
 
+/* Of all arguments, each once; 0 where 64 bits do not count them. */
+static int64_t count_bytes(const tsr_tile_group *group) {
+    uint64_t sum = 0, size = 0;
+    for (uint32_t i = 0; i < group->input_count + group->output_count; i++)
+        if (!tsr_shape_size(&group->types[i].shape, group->types[i].dtype, &size) ||
+            __builtin_add_overflow(sum, size, &sum))
+            return 0;
+    return sum <= INT64_MAX ? (int64_t)sum : 0;
+}
+
 /* What planning memory needs to know of the kernel, as attributes: without name at the end. */
 static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     MlirContext context = group->b.at.context;
@@ -125,9 +137,11 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     attrs[at++] = (tsr_attr){"outputs", tsr_attr_make_i64(context, group->output_count)};
     if (count) attrs[at++] = (tsr_attr){"in_place", tsr_attr_make_i64s(context, count, inputs)};
     if (faults) attrs[at++] = (tsr_attr){"faults", tsr_attr_make_unit(context)};
-    if (tsr_op_has(group->op, "flops"))
+    if (tsr_op_has(group->op, "flops") && !group->is_aside)
         attrs[at++] = (tsr_attr){"flops", tsr_op_attr(group->op, "flops")};
-    if (tsr_op_has(group->op, "bytes"))
+    if (group->is_aside)
+        attrs[at++] = (tsr_attr){"bytes", tsr_attr_make_i64(context, count_bytes(group))};
+    else if (tsr_op_has(group->op, "bytes"))
         attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
     if (kind && strcmp(kind, "pack") == 0)
         attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
@@ -146,23 +160,8 @@ static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     return taken ? TSR_SUCCESS : found->lower(group);
 }
 
-/* Writes the kernel before its group. */
-static tsr_result lower_group(tsr_tile_group *group) {
-    tsr_ctx *ctx = group->ctx;
-    MlirBlock block;
-    TRY(ctx, read_group(group));
-    const family *found = find_family(group->root);
-    if (!found)
-        FAIL(ctx, TSR_INTERNAL, "'%s': there is no kernel for %s", group->name,
-             tsr_op_name(group->root));
-    TRY(ctx, make_block(group, &block));
-    group->b.at.block = block;
-    group->grid = 1;
-    tsr_result result = lower_body(group, found);
-    if (result.code) {
-        mlirBlockDestroy(block);
-        return tsr_trace_(ctx, result, __FILE__, __LINE__);
-    }
+/* Writes the kernel before its group; its block is the tile.func's then. */
+static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     tsr_build(&group->b.at, &(tsr_op_desc){.name = "tile.return"});
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
@@ -181,7 +180,7 @@ static tsr_result lower_group(tsr_tile_group *group) {
         attrs[count++] = (tsr_attr){TSR_TEAMS_NAME, tsr_attr_make_i64(context, group->teams)};
     if (group->together > 1)
         attrs[count++] = (tsr_attr){TSR_TOGETHER_NAME, tsr_attr_make_i64(context, group->together)};
-    result = write_facts(group, attrs + count);
+    tsr_result result = write_facts(group, attrs + count);
     if (result.code) {
         mlirRegionDestroy(body);
         return result;
@@ -194,6 +193,46 @@ static tsr_result lower_group(tsr_tile_group *group) {
                                   .region_count = 1,
                                   .regions = &body});
     return TSR_SUCCESS;
+}
+
+/* Of one kernel: a family's, or a step's. */
+static tsr_result lower_kernel(tsr_tile_group *group, const family *found,
+                               const tsr_tile_step *step, const void *plan) {
+    MlirBlock block;
+    TRY(group->ctx, make_block(group, &block));
+    group->b.at.block = block;
+    group->grid = 1;
+    tsr_result result = step ? step->lower(group, plan) : lower_body(group, found);
+    if (result.code) {
+        mlirBlockDestroy(block);
+        return tsr_trace_(group->ctx, result, __FILE__, __LINE__);
+    }
+    return write_func(group, block);
+}
+
+static tsr_result lower_steps(tsr_tile_group *group, const tsr_tile_sequence *sequence) {
+    for (uint32_t i = 0; i < sequence->step_count; i++) {
+        tsr_tile_group step;
+        TRY(group->ctx, tsr_tile_step_group(group, sequence, i, &step));
+        TRY(group->ctx, lower_kernel(&step, NULL, &sequence->steps[i], sequence->plan));
+    }
+    return tsr_tile_call_sequence(group, sequence, mlirOperationGetBlock(group->op));
+}
+
+static tsr_result lower_group(tsr_tile_group *group) {
+    tsr_ctx *ctx = group->ctx;
+    tsr_tile_sequence sequence = {0};
+    bool is_sequence = false;
+    TRY(ctx, read_group(group));
+    const family *found = find_family(group->root);
+    if (!found)
+        FAIL(ctx, TSR_INTERNAL, "'%s': there is no kernel for %s", group->name,
+             tsr_op_name(group->root));
+    if (found->lower == tsr_tile_lower_attention_grad) {
+        if (group->is_native) TRY(ctx, tsr_tile_plan_attend_grad(group, &sequence, &is_sequence));
+        if (!is_sequence) tsr_tile_plan_wide_grad(group, &sequence, &is_sequence);
+    }
+    return is_sequence ? lower_steps(group, &sequence) : lower_kernel(group, found, NULL, NULL);
 }
 
 static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModule module,

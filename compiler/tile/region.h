@@ -27,6 +27,7 @@ typedef struct tsr_tile_group {
     tsr_type *types;                  /* of them, as tensors */
     const MlirValue *returned;        /* operands of tsched.return */
     bool is_native;                   /* matrix units and their numerics may be used */
+    bool is_aside;                    /* a step of a sequence that is not the main one */
     MlirOperation root;               /* the op that is not elementwise; null in a map group */
     int64_t grid;                     /* out: programs, at least 1 */
     int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, where there is a choice */

@@ -566,21 +566,6 @@ static bool may_spread(const rows *r) {
     return true;
 }
 
-/* Whole vectors are turned all alike: no reduction, and nothing elementwise, asks for their order.
- */
-static void spread(tsr_tile_builder *b, MlirBlock block) {
-    TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for")) spread(b, tsr_op_body(op));
-        bool is_load = tsr_op_is(op, "tile.load");
-        if (!is_load && !tsr_op_is(op, "tile.store")) continue;
-        MlirType type = mlirValueGetType(is_load ? tsr_op_result(op, 0) : tsr_op_operand(op, 0));
-        size_t plain = is_load ? 2 : 3; /* operands, without a mask */
-        if (mlirTypeIsAVector(type) && tsr_op_operand_count(op) == plain &&
-            mlirShapedTypeGetDimSize(type, 0) % TSR_SPREAD_ELEMENTS == 0)
-            tsr_op_set(op, TSR_SPREAD_NAME, tsr_attr_make_unit(b->at.context));
-    }
-}
-
 tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
     rows r = {.group = group};
     TRY(group->ctx, read(&r));
@@ -596,6 +581,6 @@ tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
     tsr_reduction_programs(&any, r.row_count, bytes, &loop);
     emit_row(&r, loop.index);
     tsr_tile_loop_end(&group->b, &loop, NULL);
-    if (group->is_native && may_spread(&r)) spread(&group->b, group->b.at.block);
+    if (group->is_native && may_spread(&r)) tsr_tile_spread(&group->b, group->b.at.block);
     return TSR_SUCCESS;
 }

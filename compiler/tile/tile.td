@@ -450,6 +450,19 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
 
     Products are the unit's, in f32; exponentials and logarithms are its approximations; the weights of values
     are rounded to the buffers' type. Blocks of keys are taken from the last one on.
+
+    `tile.attend "backward" (%q, %k, %v, %g, %l, %t, %n, %s, %dk, %dv) at [%head, %group, %row] through (%rk, %rv, %rq, %rg, %rc, %rs, %rr) {scale = 0.125, causal} : (...), (...)`
+
+    What 128 keys of head `group` from `row` on give to the gradients, where as many queries as keys are: dk and dv
+    of them whole, from the heads of queries from `head` on that share them; dq of all queries in parts, which are
+    summed up in s, f32 as q, without the scale. g is the gradient of o; l and t [heads, S] are f32: the logarithm
+    of forward and the sum of g o over a head's numbers, the first divided by -scale, the second negated. n
+    [heads, S / step] of i32, steps of 128 queries for heads of 64 numbers and 64 for 128, counts the tiles of keys
+    that have added to s there; it is 0 before the kernel. Programs add in one order, so that no bit depends on when
+    they run; with `causal` programs of one head run from its last keys to its first.
+
+    Rings: of the keys and values; of queries and g, two stages of a step's; of 128 rows by a step's queries; of s,
+    f32; of l and t, f32 without swizzle. The op stands in the function's block, alone; 8 warps.
   }];
   let arguments = (ins StrAttr:$how, Variadic<Tile_Buffer>:$buffers, Variadic<Index>:$indices,
       Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns);

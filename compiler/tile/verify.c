@@ -633,40 +633,153 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
                  : check_multiple(op, "rows of the ring of keys", ring.rows, GROUP_ROWS));
 }
 
-static bool rule_attend(MlirOperation op) {
-    const char *how = tsr_op_string(op, "how");
+static bool check_scale(MlirOperation op) {
+    double scale = 0;
+    if (tsr_op_f64(op, "scale", &scale) && scale > 0) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0", scale);
+}
+
+static bool rule_forward(MlirOperation op, int64_t warps) {
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     int64_t counts[3], columns = 0;
-    double scale = 0;
     MlirType element;
-    place p = find_place(op);
-    if (!check_together(op)) return false;
-    if (p.has && strcmp(p.target, "cuda:sm_90a") != 0)
-        return tsr_target_complain(
-            op, TSR_DIAG_TILE_TARGET,
-            "there is no machine code for it on '%s'; expected 'cuda:sm_90a'", p.target);
-    if (!how || strcmp(how, "forward") != 0)
-        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                   "there is no attention \"%s\"; expected forward",
-                                   how ? how : "");
-    if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule says so */
     for (int i = 0; i < 3; i++) counts[i] = mlirDenseI32ArrayGetElement(segments, i);
     if (!check_attend_counts(op, counts) ||
         !check_attend_buffers(op, counts[0], &element, &columns) ||
         !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
-        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2))
+        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) || !check_scale(op))
         return false;
-    if (!tsr_op_f64(op, "scale", &scale) || !(scale > 0))
-        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0",
-                                   scale);
     size_t at = (size_t)(counts[0] + counts[1]);
-    int64_t rows = p.warps * MMA_ROWS;
+    int64_t rows = warps * MMA_ROWS;
     return check_equal(op, "stages of the ring of results, expected and given",
                        columns / (SWIZZLE_BYTES / 2),
                        matrix_of(tsr_op_operand(op, at + 2)).stages) &&
            check_attend_ring(op, at, element, columns, rows) &&
            check_attend_ring(op, at + 1, element, columns, 0) &&
            check_attend_ring(op, at + 2, element, SWIZZLE_BYTES / 2, rows);
+}
+
+/* ---- its gradient ---- */
+
+enum {
+    GRAD_KEYS = 128,          /* of a tile */
+    GRAD_ELEMENTS = 64 * 128, /* of a step's queries */
+    GRAD_STAGES = 2,
+    GRAD_WARPS = 8,
+};
+
+/* Buffers: whose sizes each has (q or k; `l`: q's without the last), and its elements. */
+static bool check_grad_buffer(MlirOperation op, size_t index, char like, char kind) {
+    MlirValue value = tsr_op_operand(op, index);
+    MlirType first = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
+    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(value));
+    intptr_t rank = like == 'l' ? 2 : 3;
+    bool right = kind == 'n' ? mlirTypeEqual(element, first) && size_of(element) == 2
+                 : kind == 'f'
+                     ? mlirTypeIsAF32(element)
+                     : mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 32;
+    if (mlirValueIsNull(argument_of(value)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "buffer %zu is no argument of the kernel", index);
+    if (!right)
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "buffer %zu has elements of another type; expected %s", index,
+                                   kind == 'n'   ? "those of q, of 16 bits"
+                                   : kind == 'f' ? "f32"
+                                                 : "i32");
+    if (!check_equal(op, "dimensions, expected and given", rank,
+                     mlirShapedTypeGetRank(mlirValueGetType(value))))
+        return false;
+    for (intptr_t d = 0; d < rank; d++) {
+        int64_t expected = dim_of(op, like == 'k' ? 1 : 0, d);
+        if (kind == 'i' && d == 1) expected /= GRAD_ELEMENTS / dim_of(op, 0, 2);
+        if (!check_equal(op, "sizes of a buffer, expected and given", expected,
+                         dim_of(op, index, d)))
+            return false;
+    }
+    return true;
+}
+
+static bool check_grad_buffers(MlirOperation op) {
+    static const char likes[] = "qkkqlllqkk", kinds[] = "nnnnffifnn";
+    for (size_t i = 0; i < 2; i++)
+        if (!check_equal(op, "dimensions, expected and given", 3,
+                         mlirShapedTypeGetRank(mlirValueGetType(tsr_op_operand(op, i)))))
+            return false;
+    int64_t columns = dim_of(op, 0, 2), size = dim_of(op, 0, 1), heads = dim_of(op, 0, 0);
+    int64_t key_heads = dim_of(op, 1, 0);
+    if (!check_count(op, "sizes of queries", size, GRAD_KEYS, ATTEND_SIZE_MAX) ||
+        !check_multiple(op, "queries", size, GRAD_KEYS) ||
+        !check_equal(op, "queries and keys", size, dim_of(op, 1, 1)) ||
+        !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
+        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) ||
+        !check_equal(op, "sizes of heads", columns, dim_of(op, 1, 2)) ||
+        !check_count(op, "heads of queries", heads, 1, ATTEND_SIZE_MAX) ||
+        !check_count(op, "heads of keys", key_heads, 1, heads) ||
+        !check_multiple(op, "heads of queries", heads, key_heads))
+        return false;
+    for (size_t i = 0; i < sizeof likes - 1; i++)
+        if (!check_grad_buffer(op, i, likes[i], kinds[i])) return false;
+    return true;
+}
+
+static bool check_grad_ring(MlirOperation op, size_t index, int64_t stages, int64_t rows,
+                            int64_t columns, char kind) {
+    MlirValue value = tsr_op_operand(op, index);
+    matrix ring = matrix_of(value);
+    MlirType first = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
+    if (!check_ring(op, value)) return false;
+    if (kind == 'n' ? !mlirTypeEqual(ring.element, first) : !mlirTypeIsAF32(ring.element))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "the buffers and a ring differ in their elements");
+    if (is_xor(value) != (kind != 'r'))
+        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE, "expected a ring of swizzle \"%s\"",
+                                   kind == 'r' ? "none" : "xor");
+    return check_equal(op, "stages of a ring, expected and given", stages, ring.stages) &&
+           check_equal(op, "rows of a ring, expected and given", rows, ring.rows) &&
+           check_equal(op, "columns of a ring, expected and given", columns, ring.columns);
+}
+
+static bool rule_backward(MlirOperation op, int64_t warps) {
+    enum { BUFFERS = 10, RINGS = 7, AT = BUFFERS + ATTEND_INDICES };
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    static const int64_t counts[] = {BUFFERS, ATTEND_INDICES, RINGS};
+    static const char *const what[] = {"buffers, expected and given", "indices, expected and given",
+                                       "rings, expected and given"};
+    for (int i = 0; i < 3; i++)
+        if (!check_equal(op, what[i], counts[i], mlirDenseI32ArrayGetElement(segments, i)))
+            return false;
+    if (!check_equal(op, "warps, expected and given", GRAD_WARPS, warps) ||
+        !check_grad_buffers(op) || !check_scale(op))
+        return false;
+    if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
+        return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
+                                   "stands in a loop; expected the block of the tile.func");
+    int64_t columns = dim_of(op, 0, 2), step = GRAD_ELEMENTS / columns;
+    return check_grad_ring(op, AT, 1, GRAD_KEYS, columns, 'n') &&
+           check_grad_ring(op, AT + 1, 1, GRAD_KEYS, columns, 'n') &&
+           check_grad_ring(op, AT + 2, GRAD_STAGES, step, columns, 'n') &&
+           check_grad_ring(op, AT + 3, GRAD_STAGES, step, columns, 'n') &&
+           check_grad_ring(op, AT + 4, GRAD_STAGES, GRAD_KEYS, step, 'n') &&
+           check_grad_ring(op, AT + 5, GRAD_STAGES, step, columns, 'f') &&
+           check_grad_ring(op, AT + 6, GRAD_STAGES, 2, step, 'r');
+}
+
+static bool rule_attend(MlirOperation op) {
+    const char *how = tsr_op_string(op, "how");
+    bool forward = how && strcmp(how, "forward") == 0;
+    place p = find_place(op);
+    if (!check_together(op)) return false;
+    if (p.has && strcmp(p.target, "cuda:sm_90a") != 0)
+        return tsr_target_complain(
+            op, TSR_DIAG_TILE_TARGET,
+            "there is no machine code for it on '%s'; expected 'cuda:sm_90a'", p.target);
+    if (!forward && (!how || strcmp(how, "backward") != 0))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "there is no attention \"%s\"; expected forward or backward",
+                                   how ? how : "");
+    if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule says so */
+    return forward ? rule_forward(op, p.warps) : rule_backward(op, p.warps);
 }
 
 bool tsr_tile_verify_op(MlirOperation op) {

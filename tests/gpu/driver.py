@@ -6,13 +6,14 @@ import struct
 FIELDS = ('threads', 'programs', 'shared', 'scratch', 'registers', 'static', 'spilt', 'blocks', 'map_count')
 MAP_FIELDS = ('argument', 'element', 'rank', 'rows', 'columns', 'swizzle')
 CUBIN, PTX = 1, 2
+MAPS_MAX = 8
 ELEMENTS = {1: (9, 2), 2: (6, 2), 3: (7, 4)}  # CUtensorMapDataType, bytes
 
 
 def read_code(code):
-    """(kernels, {kind: image}) of bytes that begin with the mark of version 2."""
+    """(kernels, {kind: image}) of bytes that begin with the mark of version 2 or 3."""
     mark, version, kernel_count, image_count = struct.unpack_from('<8sIII', code)
-    assert mark == b'TSRFATB\n' and version == 2, (mark, version)
+    assert mark == b'TSRFATB\n' and version in (2, 3), (mark, version)
     at, kernels, images = 20, [], {}
     for _ in range(kernel_count):
         kernel = dict(zip(FIELDS, struct.unpack_from('<9I', code, at)))
@@ -136,7 +137,7 @@ class Kernel:
         pointers = [ctypes.addressof(v) for v in values]
         maps = [self.encode(f, addresses[f['argument']]) for f in facts['maps']]
         blank = ctypes.create_string_buffer(256)
-        pointers += [at for _, at in maps] + [ctypes.addressof(blank)] * (4 - len(maps))
+        pointers += [at for _, at in maps] + [ctypes.addressof(blank)] * (MAPS_MAX - len(maps))
         array = (ctypes.c_void_p * len(pointers))(*pointers)
         kept = (values, maps, blank, array)
 

@@ -87,3 +87,39 @@ func.func @norm_long(%x: tensor<70x4096xf16> {tessera.name = "mx"}, %s: tensor<4
       : tensor<70x4096xf16>, tensor<4096xf16>, tensor<4096xf16> -> tensor<70x4096xf16>
   return %y : tensor<70x4096xf16>
 }
+func.func @grad(%q: tensor<1x6x640x64xbf16> {tessera.name = "gaq"}, %k: tensor<1x2x640x64xbf16> {tessera.name = "gak"}, %v: tensor<1x2x640x64xbf16> {tessera.name = "gav"},
+                 %o: tensor<1x6x640x64xbf16> {tessera.name = "gao"}, %l: tensor<1x6x640xf32> {tessera.name = "gal"}, %g: tensor<1x6x640x64xbf16> {tessera.name = "gag"})
+    -> (tensor<1x6x640x64xbf16> {tessera.name = "dq"}, tensor<1x2x640x64xbf16> {tessera.name = "dk"}, tensor<1x2x640x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x6x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x6x640x64xbf16>, tensor<1x6x640xf32>, tensor<1x6x640x64xbf16> -> tensor<1x6x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x2x640x64xbf16>
+  return %dq, %dk, %dv : tensor<1x6x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x2x640x64xbf16>
+}
+func.func @grad_wide(%q: tensor<1x4x384x128xbf16> {tessera.name = "gbq"}, %k: tensor<1x2x384x128xbf16> {tessera.name = "gbk"}, %v: tensor<1x2x384x128xbf16> {tessera.name = "gbv"},
+                 %o: tensor<1x4x384x128xbf16> {tessera.name = "gbo"}, %l: tensor<1x4x384xf32> {tessera.name = "gbl"}, %g: tensor<1x4x384x128xbf16> {tessera.name = "gbg"})
+    -> (tensor<1x4x384x128xbf16> {tessera.name = "dq"}, tensor<1x2x384x128xbf16> {tessera.name = "dk"}, tensor<1x2x384x128xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x4x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x4x384x128xbf16>, tensor<1x4x384xf32>, tensor<1x4x384x128xbf16> -> tensor<1x4x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x2x384x128xbf16>
+  return %dq, %dk, %dv : tensor<1x4x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x2x384x128xbf16>
+}
+func.func @grad_all(%q: tensor<1x3x512x64xf16> {tessera.name = "gcq"}, %k: tensor<1x3x512x64xf16> {tessera.name = "gck"}, %v: tensor<1x3x512x64xf16> {tessera.name = "gcv"},
+                 %o: tensor<1x3x512x64xf16> {tessera.name = "gco"}, %l: tensor<1x3x512xf32> {tessera.name = "gcl"}, %g: tensor<1x3x512x64xf16> {tessera.name = "gcg"})
+    -> (tensor<1x3x512x64xf16> {tessera.name = "dq"}, tensor<1x3x512x64xf16> {tessera.name = "dk"}, tensor<1x3x512x64xf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g : tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512xf32>, tensor<1x3x512x64xf16> -> tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>
+  return %dq, %dk, %dv : tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>
+}
+func.func @grad_all_wide(%q: tensor<1x4x640x128xbf16> {tessera.name = "gdq"}, %k: tensor<1x1x640x128xbf16> {tessera.name = "gdk"}, %v: tensor<1x1x640x128xbf16> {tessera.name = "gdv"},
+                 %o: tensor<1x4x640x128xbf16> {tessera.name = "gdo"}, %l: tensor<1x4x640xf32> {tessera.name = "gdl"}, %g: tensor<1x4x640x128xbf16> {tessera.name = "gdg"})
+    -> (tensor<1x4x640x128xbf16> {tessera.name = "dq"}, tensor<1x1x640x128xbf16> {tessera.name = "dk"}, tensor<1x1x640x128xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g : tensor<1x4x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x4x640x128xbf16>, tensor<1x4x640xf32>, tensor<1x4x640x128xbf16> -> tensor<1x4x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x1x640x128xbf16>
+  return %dq, %dk, %dv : tensor<1x4x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x1x640x128xbf16>
+}
+func.func @grad_one(%q: tensor<1x5x128x64xf16> {tessera.name = "geq"}, %k: tensor<1x5x128x64xf16> {tessera.name = "gek"}, %v: tensor<1x5x128x64xf16> {tessera.name = "gev"},
+                 %o: tensor<1x5x128x64xf16> {tessera.name = "geo"}, %l: tensor<1x5x128xf32> {tessera.name = "gel"}, %g: tensor<1x5x128x64xf16> {tessera.name = "geg"})
+    -> (tensor<1x5x128x64xf16> {tessera.name = "dq"}, tensor<1x5x128x64xf16> {tessera.name = "dk"}, tensor<1x5x128x64xf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>, tensor<1x5x128xf32>, tensor<1x5x128x64xf16> -> tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>
+  return %dq, %dk, %dv : tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>, tensor<1x5x128x64xf16>
+}
+func.func @grad_odd(%q: tensor<1x2x200x64xbf16> {tessera.name = "gfq"}, %k: tensor<1x1x200x64xbf16> {tessera.name = "gfk"}, %v: tensor<1x1x200x64xbf16> {tessera.name = "gfv"},
+                 %o: tensor<1x2x200x64xbf16> {tessera.name = "gfo"}, %l: tensor<1x2x200xf32> {tessera.name = "gfl"}, %g: tensor<1x2x200x64xbf16> {tessera.name = "gfg"})
+    -> (tensor<1x2x200x64xbf16> {tessera.name = "dq"}, tensor<1x1x200x64xbf16> {tessera.name = "dk"}, tensor<1x1x200x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16> -> tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>
+  return %dq, %dk, %dv : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>
+}

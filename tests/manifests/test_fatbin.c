@@ -58,6 +58,27 @@ Test(fatbin, there_and_back) {
     cr_assert(again_size == size && memcmp(again, bytes, size) == 0);
 }
 
+/* More maps than version 2 knows make it version 3, and nothing else does. */
+Test(fatbin, many_maps) {
+    size_t size = 0;
+    tsr_fatbin got;
+    tsr_fatbin_kernel kernel = kernels[1];
+    void *bytes = NULL;
+    for (uint32_t i = 0; i < TSR_FATBIN_MAPS_MAX; i++) kernel.maps[i] = kernels[1].maps[0];
+    for (uint32_t count = 0; count <= TSR_FATBIN_MAPS_MAX; count++) {
+        kernel.map_count = count;
+        tsr_fatbin fatbin = {&kernel, 1, images, 2};
+        cr_assert_eq(tsr_fatbin_encode(&ctx, &fatbin, &arena, &bytes, &size).code, TSR_OK);
+        cr_assert_eq(((unsigned char *)bytes)[8], count > 4 ? 3 : 2);
+        cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_OK);
+        cr_assert_eq(got.kernels[0].map_count, count);
+        cr_assert_arr_eq(got.kernels[0].maps, kernel.maps, count * sizeof *kernel.maps);
+    }
+    ((unsigned char *)bytes)[8] = 2;
+    cr_assert_eq(tsr_fatbin_decode(&ctx, bytes, size, &arena, &got).code, TSR_CORRUPT);
+    cr_assert_str_eq(ctx.error.text, "GPU code: kernels[0].map_count is 8; expected 0 to 4");
+}
+
 Test(fatbin, match) {
     static const struct {
         uint32_t capability;
@@ -99,7 +120,7 @@ static void refused(size_t at, uint32_t value, tsr_code code, const char *text) 
 Test(fatbin, refused) {
     enum { KERNELS = 20, SECOND = KERNELS + 36, MAP = SECOND + 36, IMAGES = MAP + 64 };
     refused(0, 0, TSR_CORRUPT, "GPU code does not begin with its mark");
-    refused(8, 3, TSR_VERSION, "GPU code has version 3; expected 1 to 2");
+    refused(8, 4, TSR_VERSION, "GPU code has version 4; expected 1 to 3");
     refused(12, 1u << 30, TSR_CORRUPT,
             "GPU code of 222 bytes cannot hold 1073741824 kernels and 2 images");
     refused(16, 0, TSR_CORRUPT, "GPU code of 222 bytes cannot hold 2 kernels and 0 images");
@@ -110,6 +131,7 @@ Test(fatbin, refused) {
             "GPU code: kernels[1].shared_bytes is 1048576; expected 0 to 262144");
     refused(SECOND + 28, 33, TSR_CORRUPT, "GPU code: kernels[1].blocks is 33; expected 0 to 32");
     refused(SECOND + 32, 5, TSR_CORRUPT, "GPU code: kernels[1].map_count is 5; expected 0 to 4");
+    refused(SECOND + 32, 9, TSR_CORRUPT, "GPU code: kernels[1].map_count is 9; expected 0 to 8");
     refused(MAP, 256, TSR_CORRUPT, "GPU code: maps[0].argument is 256; expected 0 to 255");
     refused(MAP + 4, 4, TSR_CORRUPT, "GPU code: maps[0].element is 4; expected 1 to 3");
     refused(MAP + 8, 6, TSR_CORRUPT, "GPU code: maps[0].rank is 6; expected 2 to 5");

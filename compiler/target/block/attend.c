@@ -64,11 +64,11 @@ static LLVMValueRef integer(const attend *a, int64_t value) {
 }
 
 static LLVMValueRef get(const attend *a, LLVMValueRef memory) {
-    return LLVMBuildLoad2(a->emit->builder, LLVMGetAllocatedType(memory), memory, "");
+    return tsr_block_get(a->emit, memory);
 }
 
 static void set(const attend *a, LLVMValueRef memory, LLVMValueRef value) {
-    LLVMBuildStore(a->emit->builder, value, memory);
+    tsr_block_set(a->emit, memory, value);
 }
 
 static LLVMValueRef index_operand(const attend *a, uint32_t index) {
@@ -117,6 +117,10 @@ static attend read_attend(tsr_emit *emit, MlirOperation op) {
 }
 
 void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op) {
+    if (tsr_block_is_backward(op)) {
+        tsr_block_plan_grad(emit);
+        return;
+    }
     attend a = read_attend(emit, op);
     tsr_block *block = emit->block;
     for (uint32_t i = 0; i < block->ring_count; i++)
@@ -155,41 +159,7 @@ static void finish_tile(const attend *a) {
     set(a, a->emit->block->tiles, tsr_block_add(a->emit, a->query.count, 1));
 }
 
-/* ---- loops ----------------------------------------------------------------------------------- */
-
-typedef struct loop {
-    LLVMBasicBlockRef before, body, end;
-    LLVMValueRef index, limit;
-} loop;
-
-/* For index = first, first + 1 … below limit. */
-static loop begin_loop(const attend *a, LLVMValueRef first, LLVMValueRef limit, const char *name) {
-    LLVMBuilderRef b = a->emit->builder;
-    loop l = {LLVMGetInsertBlock(b), tsr_emit_block(a->emit, name), tsr_emit_block(a->emit, ""),
-              NULL, limit};
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, first, limit, ""), l.body, l.end);
-    LLVMPositionBuilderAtEnd(b, l.body);
-    l.index = LLVMBuildPhi(b, tsr_block_i32(a->emit), "");
-    LLVMAddIncoming(l.index, &first, &l.before, 1);
-    return l;
-}
-
-static void end_loop(const attend *a, const loop *l) {
-    LLVMBuilderRef b = a->emit->builder;
-    LLVMValueRef next = tsr_block_add(a->emit, l->index, 1);
-    LLVMBasicBlockRef from = LLVMGetInsertBlock(b);
-    LLVMAddIncoming(l->index, &next, &from, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, l->limit, ""), l->body, l->end);
-    LLVMPositionBuilderAtEnd(b, l->end);
-}
-
 /* ---- copies ---------------------------------------------------------------------------------- */
-
-static LLVMValueRef stage_address(const attend *a, const tsr_ring *ring, const tsr_place *at) {
-    int64_t bytes = (int64_t)ring->rows * ring->columns * ring->element_bytes;
-    return LLVMBuildAdd(a->emit->builder, tsr_block_ring_address(a->emit, ring),
-                        tsr_block_mul(a->emit, at->place, bytes), "");
-}
 
 static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const tsr_place *place,
                  uint32_t full_at, uint32_t empty_at, LLVMValueRef row, LLVMValueRef head) {
@@ -199,7 +169,7 @@ static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const t
                    LLVMBuildXor(emit->builder, place->parity, integer(a, 1), ""));
     tsr_block_expect(emit, full, ring->rows * ring->columns * ring->element_bytes);
     tsr_block_copy_boxes(emit, tsr_op_operand(a->op, buffer), at, ring,
-                         stage_address(a, ring, place), full, false);
+                         tsr_block_place_address(emit, ring, place), full, false);
 }
 
 /* Number `number` of the tile's keys and values: block `block` of the keys (1) or values (2). */
@@ -220,12 +190,12 @@ static void copy_tile(const attend *a) {
     copy(a, 0, a->query_ring, &a->query, of->queries_full_at, of->queries_empty_at, a->row,
          a->head);
     copy_block(a, 1, integer(a, 0), last);
-    loop l = begin_loop(a, integer(a, 1), a->blocks, "copies");
+    tsr_block_loop l = tsr_block_loop_begin(emit, integer(a, 1), a->blocks, 1, "copies");
     LLVMValueRef number = tsr_block_mul(emit, l.index, 2);
     LLVMValueRef block = LLVMBuildSub(b, last, l.index, "");
     copy_block(a, 1, tsr_block_add(emit, number, -1), block);
     copy_block(a, 2, number, tsr_block_add(emit, block, 1));
-    end_loop(a, &l);
+    tsr_block_loop_end(emit, &l);
     copy_block(a, 2, tsr_block_add(emit, tsr_block_mul(emit, a->blocks, 2), -1), integer(a, 0));
 }
 
@@ -233,10 +203,6 @@ static void copy_tile(const attend *a) {
 
 static LLVMValueRef call_1(const attend *a, const char *text, LLVMValueRef x) {
     return tsr_block_asm(a->emit, a->f32, text, "=f,f", &x, 1);
-}
-
-static LLVMValueRef power_of_2(const attend *a, LLVMValueRef x) {
-    return call_1(a, "ex2.approx.ftz.f32 $0, $1;", x);
 }
 
 static LLVMValueRef larger(const attend *a, LLVMValueRef x, LLVMValueRef y) {
@@ -302,10 +268,11 @@ static LLVMValueRef soften(const attend *a, unsigned half, LLVMValueRef *scores,
     LLVMValueRef shift = LLVMBuildSelect(b, none, constant(a, 0), highest, "");
     shift = LLVMBuildFNeg(b, LLVMBuildFMul(b, shift, factor, ""), "");
     LLVMValueRef rescale =
-        first ? NULL : power_of_2(a, tsr_emit_fma(a->emit, before, factor, shift));
+        first ? NULL : tsr_block_power_of_2(a->emit, tsr_emit_fma(a->emit, before, factor, shift));
     for (unsigned i = 0; i < count; i++) {
         unsigned at = element_register(half, i);
-        scores[at] = power_of_2(a, tsr_emit_fma(a->emit, scores[at], factor, shift));
+        scores[at] =
+            tsr_block_power_of_2(a->emit, tsr_emit_fma(a->emit, scores[at], factor, shift));
         chains[i % CHAINS] =
             i < CHAINS ? scores[at] : LLVMBuildFAdd(b, chains[i % CHAINS], scores[at], "");
     }
@@ -349,32 +316,27 @@ static void release(const attend *a, const tsr_place *at) {
     tsr_block_arrive(a->emit, tsr_block_barrier(a->emit, at, a->emit->block->empty_at), NULL);
 }
 
-static void unpack(const attend *a, LLVMValueRef whole, LLVMValueRef *out, unsigned count) {
-    for (unsigned i = 0; i < count; i++)
-        out[i] = LLVMBuildExtractValue(a->emit->builder, whole, i, "");
-}
-
 /* S = Q K^T of the keys at that place is begun. */
 static void begin_scores(const attend *a, const tsr_place *at, LLVMValueRef *out_scores) {
     tsr_block_product p = {.a = a->query_ring,
                            .b = a->key_ring,
                            .element = a->element,
-                           .a_at = stage_address(a, a->query_ring, &a->query),
-                           .b_at = stage_address(a, a->key_ring, at),
+                           .a_at = tsr_block_place_address(a->emit, a->query_ring, &a->query),
+                           .b_at = tsr_block_place_address(a->emit, a->key_ring, at),
                            .b_transposed = true,
                            .is_fresh = true,
                            .columns = a->key_ring->rows,
                            .steps = (uint32_t)a->d / DEPTH,
                            .row_blocks = 1};
     unsigned count = a->key_ring->rows / 2;
-    unpack(a, tsr_block_wgmma(a->emit, &p, NULL, count, 0), out_scores, count);
+    tsr_block_unpack(a->emit, tsr_block_wgmma(a->emit, &p, NULL, count, 0), out_scores, count);
 }
 
 /* O += P V of the values at that place is begun. */
 static void begin_result(const attend *a, const tsr_place *at, LLVMValueRef *out_result) {
     tsr_block_product p = {.b = a->key_ring,
                            .element = a->element,
-                           .b_at = stage_address(a, a->key_ring, at),
+                           .b_at = tsr_block_place_address(a->emit, a->key_ring, at),
                            .columns = (uint32_t)a->d,
                            .steps = a->key_ring->rows / DEPTH,
                            .row_blocks = 1};
@@ -382,11 +344,11 @@ static void begin_result(const attend *a, const tsr_place *at, LLVMValueRef *out
     unsigned sums = (unsigned)a->d / 2, weights = a->key_ring->rows / 4;
     for (unsigned i = 0; i < sums; i++) given[i] = get(a, a->result[i]);
     for (unsigned i = 0; i < weights; i++) given[sums + i] = get(a, a->weights[i]);
-    unpack(a, tsr_block_wgmma(a->emit, &p, given, sums, weights), out_result, sums);
+    tsr_block_unpack(a->emit, tsr_block_wgmma(a->emit, &p, given, sums, weights), out_result, sums);
 }
 
 static void settle(const attend *a, unsigned left, LLVMValueRef *sums, unsigned count) {
-    unpack(a, tsr_block_wait_wgmma(a->emit, left, sums, count), sums, count);
+    tsr_block_settle_some(a->emit, left, sums, count);
 }
 
 static void first_block(const attend *a) {
@@ -505,15 +467,6 @@ static void finish_result(const attend *a) {
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
 
-static LLVMValueRef make_memory(const attend *a, LLVMTypeRef type) {
-    LLVMBuilderRef b = a->emit->builder;
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
-    LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(a->emit->entry));
-    LLVMValueRef memory = LLVMBuildAlloca(b, type, "");
-    LLVMPositionBuilderAtEnd(b, here);
-    return memory;
-}
-
 static void place_thread(attend *a) {
     tsr_emit *emit = a->emit;
     LLVMBuilderRef b = emit->builder;
@@ -522,12 +475,12 @@ static void place_thread(attend *a) {
     LLVMValueRef row = LLVMBuildAdd(b, a->row, tsr_block_mul(emit, warp, BLOCK_ROWS), "");
     a->first_row = LLVMBuildAdd(b, row, LLVMBuildLShr(b, emit->lane, integer(a, 2), ""), "");
     a->column = tsr_block_mul(emit, LLVMBuildAnd(b, emit->lane, integer(a, 3), ""), 2);
-    for (unsigned i = 0; i < (unsigned)a->d / 2; i++) a->result[i] = make_memory(a, a->f32);
+    for (unsigned i = 0; i < (unsigned)a->d / 2; i++) a->result[i] = tsr_block_memory(emit, a->f32);
     for (unsigned i = 0; i < a->key_ring->rows / 4; i++)
-        a->weights[i] = make_memory(a, tsr_block_i32(emit));
+        a->weights[i] = tsr_block_memory(emit, tsr_block_i32(emit));
     for (unsigned half = 0; half < HALVES; half++) {
-        a->highest[half] = make_memory(a, a->f32);
-        a->total[half] = make_memory(a, a->f32);
+        a->highest[half] = tsr_block_memory(emit, a->f32);
+        a->total[half] = tsr_block_memory(emit, a->f32);
     }
 }
 
@@ -541,14 +494,14 @@ static void compute_tile(attend *a) {
     LLVMValueRef from = integer(a, 1);
     if (a->masks_more) {
         LLVMValueRef masked = greatest(a, LLVMBuildSub(b, a->blocks, a->whole, ""), from);
-        loop l = begin_loop(a, from, masked, "masked");
+        tsr_block_loop l = tsr_block_loop_begin(emit, from, masked, 1, "masked");
         next_block(a, l.index, true);
-        end_loop(a, &l);
+        tsr_block_loop_end(emit, &l);
         from = masked;
     }
-    loop l = begin_loop(a, from, a->blocks, "keys");
+    tsr_block_loop l = tsr_block_loop_begin(emit, from, a->blocks, 1, "keys");
     next_block(a, l.index, false);
-    end_loop(a, &l);
+    tsr_block_loop_end(emit, &l);
     tsr_block_arrive(emit, tsr_block_barrier(emit, &a->query, of->queries_empty_at), NULL);
     finish_result(a);
 }
@@ -570,10 +523,14 @@ void tsr_block_open_attend(tsr_emit *emit) {
 }
 
 tsr_result tsr_block_emit_attend(tsr_emit *emit, MlirOperation op) {
-    attend a = read_attend(emit, op);
     if (!emit->block->has_wgmma || !emit->block->uses_tma)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' attends with wgmma; '%s' has none", emit->kernel,
              emit->target->name);
+    if (tsr_block_is_backward(op)) {
+        tsr_block_emit_grad(emit, op);
+        return TSR_SUCCESS;
+    }
+    attend a = read_attend(emit, op);
     find_blocks(&a);
     if (emit->block->copies)
         copy_tile(&a);

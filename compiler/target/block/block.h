@@ -48,6 +48,7 @@ typedef struct tsr_block {
     uint32_t together; /* blocks, with a program each */
     bool in_pairs;     /* that copy for each other */
     bool copies;       /* the role being emitted */
+    bool writes;       /* it is that of the copying group's warps 1 and 2, a thread of each */
     tsr_ring rings[TSR_BLOCK_RINGS_MAX];
     uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
     uint32_t registers; /* cap; 0: none */
@@ -62,6 +63,7 @@ typedef struct tsr_block {
     LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
     uint32_t exchange_at, exchange_bytes, written_at, read_at; /* for them, in shared memory */
     uint32_t query_stages, queries_full_at, queries_empty_at;  /* of attention's queries */
+    uint32_t own_barriers, own_at;                             /* of attention's gradient */
     LLVMValueRef tiles;    /* memory of an i32: tiles of queries so far */
     LLVMValueRef used;     /* memory of an i32: stages used so far */
     LLVMValueRef base;     /* i32: the same when the program began */
@@ -165,6 +167,7 @@ typedef struct tsr_block_product {
     bool is_fresh; /* the sums begin with 0 */
     uint32_t columns, steps;
     uint32_t row_blocks; /* of 64 rows, of a warp group */
+    bool a_common;       /* all warp groups have the first rows of A */
     tsr_layout layout;   /* with mma.sync */
 } tsr_block_product;
 /* Begins a product of wgmma. `given`: the sums, unless they are fresh, then the registers of A. The
@@ -175,17 +178,50 @@ LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMVal
 LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *sums,
                                   unsigned count);
 
+/* loop.c: memory of a thread, which becomes registers; made before the function's first
+ * instruction. */
+LLVMValueRef tsr_block_memory(tsr_emit *emit, LLVMTypeRef type);
+LLVMValueRef tsr_block_get(tsr_emit *emit, LLVMValueRef memory);
+void tsr_block_set(tsr_emit *emit, LLVMValueRef memory, LLVMValueRef value);
+/* For index = first, first + step … below limit, all i32. */
+typedef struct tsr_block_loop {
+    LLVMBasicBlockRef body, end;
+    LLVMValueRef index, limit;
+    int64_t step;
+} tsr_block_loop;
+tsr_block_loop tsr_block_loop_begin(tsr_emit *emit, LLVMValueRef first, LLVMValueRef limit,
+                                    int64_t step, const char *name);
+void tsr_block_loop_end(tsr_emit *emit, const tsr_block_loop *loop);
+/* What is written between both runs where the condition holds. */
+LLVMBasicBlockRef tsr_block_if(tsr_emit *emit, LLVMValueRef condition, const char *name);
+void tsr_block_end_if(tsr_emit *emit, LLVMBasicBlockRef rest);
+/* Where the ring's matrix at that place begins. */
+LLVMValueRef tsr_block_place_address(tsr_emit *emit, const tsr_ring *ring, const tsr_place *at);
+LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x); /* the device's, of f32 */
+void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_values, unsigned count);
+/* Waits until at most `left` products are under way; `sums` are then those of what is done. */
+void tsr_block_settle_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count);
+
 /* attend.c */
 void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op); /* finds its rings */
 void tsr_block_open_attend(tsr_emit *emit);                   /* before the first program */
 TSR_RESULT tsr_block_emit_attend(tsr_emit *emit, MlirOperation op);
+
+/* attend_grad.c: tile.attend "backward", the whole of its function; a block runs one program. */
+bool tsr_block_is_backward(MlirOperation op);
+void tsr_block_plan_grad(tsr_emit *emit); /* its barriers */
+/* How many arrive at its barrier number `barrier_number`. */
+uint32_t tsr_block_grad_arrivals(const tsr_block *block, uint32_t barrier_number);
+void tsr_block_emit_grad(tsr_emit *emit, MlirOperation op);
 
 /* sum.c */
 void tsr_block_plan_sum(tsr_block *block, MlirOperation op);
 void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op);
 
 /* fragment.c: 64 rows x 64 columns to shared memory, `at` bytes behind `from`; `values`: 32
- * registers of a fragment "acc". */
+ * registers of a fragment "acc", `pairs`: them as 16 of tsr_block_narrow. */
+void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                         LLVMValueRef *pairs);
 void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                        int64_t at, LLVMValueRef *values);
 /* Begins to copy such a box, `box`, to where `at` says; see tsr_block_copy_boxes. */

@@ -16,6 +16,8 @@ enum {
     BLOCK_ROWS = 16, /* of a warp: a row block */
     BLOCK_COLUMNS = 8,
     BLOCK_REGISTERS = 4, /* two rows of two columns */
+    PARTS = 4,           /* of a box of 64 columns */
+    PART_PAIRS = 4,
 };
 
 /* ---- layout ---------------------------------------------------------------------------------- */
@@ -360,10 +362,10 @@ void tsr_block_emit_stored(tsr_emit *emit) {
     tsr_block_first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
 }
 
-/* 64 rows x 64 columns to shared memory, `at` bytes behind the ring: 16 rows of each warp, four
- * matrices at a time. The addresses are the same for all boxes, but for `at`. */
-void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
-                       int64_t at, LLVMValueRef *values) {
+/* Part `part` of such a box: four matrices of 8 x 8, 16 rows of each warp. The addresses are the
+ * same for all boxes, but for `at`. */
+static void put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                     unsigned part, LLVMValueRef *pairs) {
     char text[96];
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
@@ -374,16 +376,28 @@ void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, L
     LLVMValueRef second = LLVMBuildAnd(b, lane, eight, "");
     row = LLVMBuildAdd(b, row, second, "");
     LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
-    for (unsigned p = 0; p < 4; p++) {
-        LLVMValueRef args[5] = {
-            tsr_block_chunk(emit, ring, from, row, tsr_block_add(emit, half, 2 * (int64_t)p))};
-        for (unsigned i = 0; i < 4; i++)
-            args[1 + i] =
-                tsr_block_narrow(emit, element, values[8 * p + 2 * i], values[8 * p + 2 * i + 1]);
-        snprintf(text, sizeof text,
-                 "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
-                 (long long)at);
-        tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 5);
+    LLVMValueRef args[1 + PART_PAIRS] = {
+        tsr_block_chunk(emit, ring, from, row, tsr_block_add(emit, half, 2 * (int64_t)part))};
+    memcpy(args + 1, pairs, PART_PAIRS * sizeof *pairs);
+    snprintf(text, sizeof text,
+             "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
+             (long long)at);
+    tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 1 + PART_PAIRS);
+}
+
+void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                         LLVMValueRef *pairs) {
+    for (unsigned p = 0; p < PARTS; p++)
+        put_part(emit, ring, from, at, p, pairs + (size_t)PART_PAIRS * p);
+}
+
+void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                       int64_t at, LLVMValueRef *values) {
+    for (unsigned p = 0; p < PARTS; p++) {
+        LLVMValueRef pairs[PART_PAIRS], *first = values + (size_t)2 * PART_PAIRS * p;
+        for (unsigned i = 0; i < PART_PAIRS; i++)
+            pairs[i] = tsr_block_narrow(emit, element, first[2 * i], first[2 * i + 1]);
+        put_part(emit, ring, from, at, p, pairs);
     }
 }
 

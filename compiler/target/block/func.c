@@ -294,7 +294,8 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->read_at = block->written_at + BARRIER_BYTES;
     block->queries_full_at = block->read_at + BARRIER_BYTES;
     block->queries_empty_at = block->queries_full_at + block->query_stages * BARRIER_BYTES;
-    block->shared_bytes = block->queries_empty_at + block->query_stages * BARRIER_BYTES;
+    block->own_at = block->queries_empty_at + block->query_stages * BARRIER_BYTES;
+    block->shared_bytes = block->own_at + block->own_barriers * BARRIER_BYTES;
     const tsr_feature *has = tsr_feature_find(emit->target->cpu);
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
@@ -313,6 +314,10 @@ static uint32_t element_kind(MlirType element) {
     return mlirTypeIsAF16(element) ? TSR_FATBIN_F16 : TSR_FATBIN_F32;
 }
 
+static uint32_t map_limit(const tsr_block *block) {
+    return block->own_barriers ? TSR_FATBIN_MAPS_MAX : TSR_FATBIN_MAPS_FEW;
+}
+
 uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows) {
     tsr_block *block = emit->block;
     MlirType type = mlirValueGetType(buffer), element = mlirShapedTypeGetElementType(type);
@@ -327,7 +332,7 @@ uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows) {
         map.dims[d] = d < map.rank ? (uint64_t)mlirShapedTypeGetDimSize(type, map.rank - 1 - d) : 1;
     for (uint32_t i = 0; i < block->map_count; i++)
         if (memcmp(&block->maps[i], &map, sizeof map) == 0) return i;
-    if (block->map_count == TSR_FATBIN_MAPS_MAX) {
+    if (block->map_count == map_limit(block)) {
         block->lacks_maps = true; /* the function is refused in the end */
         return 0;
     }
@@ -337,7 +342,7 @@ uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows) {
 
 LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map) {
     return LLVMGetParam(emit->function,
-                        LLVMCountParams(emit->function) - TSR_FATBIN_MAPS_MAX + map);
+                        LLVMCountParams(emit->function) - map_limit(emit->block) + map);
 }
 
 /* ---- the function ---------------------------------------------------------------------------- */
@@ -367,7 +372,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMTypeRef params[TSR_EMIT_ARGUMENTS_MAX + 3 + TSR_FATBIN_MAPS_MAX];
     LLVMTypeRef pointer = LLVMPointerTypeInContext(emit->llvm, 0);
     unsigned buffers = (unsigned)mlirBlockGetNumArguments(body);
-    unsigned maps = emit->block->has_tma ? TSR_FATBIN_MAPS_MAX : 0, count = buffers + 3 + maps;
+    unsigned maps = emit->block->has_tma ? map_limit(emit->block) : 0, count = buffers + 3 + maps;
     char text[32];
     for (unsigned i = 0; i < count; i++) params[i] = pointer;
     params[buffers + 2] = LLVMInt64TypeInContext(emit->llvm);
@@ -462,7 +467,11 @@ static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     make_some(emit, block->empty_at, block->written_at, empty);
     make_some(emit, block->written_at, block->queries_full_at, block->together);
     make_some(emit, block->queries_full_at, block->queries_empty_at, full);
-    make_some(emit, block->queries_empty_at, block->shared_bytes, empty);
+    make_some(emit, block->queries_empty_at, block->own_at, empty);
+    for (uint32_t i = 0; i < block->own_barriers; i++) {
+        uint32_t at = block->own_at + i * BARRIER_BYTES;
+        make_some(emit, at, at + BARRIER_BYTES, tsr_block_grad_arrivals(block, i));
+    }
     if (block->has_tma)
         tsr_block_asm(emit, NULL, "fence.mbarrier_init.release.cluster;", "~{memory}", NULL, 0);
     LLVMBuildBr(emit->builder, rest);
@@ -557,11 +566,31 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, step, "");
     LLVMValueRef values[] = {begin, next};
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
-    LLVMAddIncoming(emit->program, values, from, 2);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), loop, end);
+    LLVMAddIncoming(emit->program, values, from, block->own_barriers ? 1 : 2);
+    if (block->own_barriers) /* there is no next one */
+        LLVMBuildBr(b, end);
+    else
+        LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), loop, end);
     LLVMPositionBuilderAtEnd(b, end);
     if (!block->copies && block->stored) tsr_block_emit_stored(emit);
     LLVMBuildBr(b, done);
+    return TSR_SUCCESS;
+}
+
+/* Thread 0 of warps 1 and 2. */
+static tsr_result emit_writing(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef done) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMBasicBlockRef work, none;
+    LLVMValueRef other = LLVMBuildICmp(b, LLVMIntULT, emit->block->thread,
+                                       tsr_block_int(emit, (int64_t)3 * WARP_LANES), "");
+    other = LLVMBuildAnd(b, other, is_zero(emit, emit->lane), "");
+    branch_if(emit, other, &work, &none, "write");
+    LLVMPositionBuilderAtEnd(b, none);
+    LLVMBuildBr(b, done);
+    LLVMPositionBuilderAtEnd(b, work);
+    emit->block->writes = true;
+    TRY(emit->ctx, emit_role(emit, body, done));
+    emit->block->writes = false;
     return TSR_SUCCESS;
 }
 
@@ -572,14 +601,17 @@ static tsr_result emit_copying(tsr_emit *emit, MlirBlock body, LLVMValueRef thre
     block->copies = true;
     block->thread = thread;
     divide_registers(emit);
-    if (!block->stages) {
+    if (!block->stages && !block->own_barriers) {
         LLVMBuildBr(emit->builder, done);
         return TSR_SUCCESS;
     }
     if (block->uses_tma) {
         branch_if(emit, is_zero(emit, thread), &work, &none, "copy");
         LLVMPositionBuilderAtEnd(emit->builder, none);
-        LLVMBuildBr(emit->builder, done);
+        if (block->own_barriers)
+            TRY(emit->ctx, emit_writing(emit, body, done));
+        else
+            LLVMBuildBr(emit->builder, done);
         LLVMPositionBuilderAtEnd(emit->builder, work);
     }
     return emit_role(emit, body, done);
@@ -623,7 +655,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
     if (block->together > 1) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
-    bool waits = block->stages || block->exchange_bytes;
+    bool waits = block->stages || block->exchange_bytes || block->own_barriers;
     LLVMValueRef first = waits ? make_barriers(emit, thread) : NULL;
     done = tsr_emit_block(emit, "end");
     LLVMValueRef is_copying =
@@ -658,7 +690,8 @@ tsr_result tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ke
     if (!result.code && block.lacks_maps)
         result = tsr_fail_(emit->ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
                            "kernel '%s' copies from and to more than %d buffers or kinds of boxes",
-                           emit->kernel, TSR_FATBIN_MAPS_MAX);
+                           emit->kernel, (int)map_limit(&block));
+    if (block.own_barriers) out_launch->blocks = 0; /* each program is a block's own */
     out_launch->map_count = block.map_count;
     memcpy(out_launch->maps, block.maps, sizeof block.maps);
     emit->block = NULL;

@@ -103,7 +103,7 @@ static LLVMValueRef group_address(tsr_emit *emit, const tsr_block_product *p, ui
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
     LLVMValueRef group = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, 4), "");
-    LLVMValueRef first = tsr_block_mul(emit, group, (int64_t)p->row_blocks);
+    LLVMValueRef first = tsr_block_mul(emit, group, p->a_common ? 0 : (int64_t)p->row_blocks);
     LLVMValueRef number = tsr_block_add(emit, first, m); /* of the 64 rows */
     int64_t unit = (int64_t)GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
     if (p->a_transposed) /* a block of columns holds 64 of them */

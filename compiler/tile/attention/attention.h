@@ -6,7 +6,7 @@
 #ifndef TSR_COMPILER_TILE_ATTENTION_H
 #define TSR_COMPILER_TILE_ATTENTION_H
 
-#include "compiler/tile/region.h"
+#include "compiler/tile/sequence.h"
 
 enum { TSR_ATTENTION_STACK_BYTES = 440 * 1024 }; /* of all local buffers */
 static_assert(TSR_ATTENTION_STACK_BYTES <= TSR_TARGET_STACK_MAX - 65536, "they fit the stack");
@@ -40,6 +40,10 @@ MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue c
  * Scaled and masked: -inf where the key is none of the first `limit`, or the mask forbids it. */
 MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row, MlirValue column,
                              MlirValue limit, uint32_t lanes);
+/* Of gradients in bf16 or f16, which are computed in f32; *out_taken false: these are not. */
+void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
+                             bool *out_taken);
+
 /* 0 where x, a scalar, is -inf. */
 MlirValue tsr_attention_unless_lowest(const tsr_attention *a, MlirValue x);
 

@@ -7,7 +7,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no attention "sideways"; expected forward
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no attention "sideways"; expected forward or backward
   tile.attend "sideways"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }

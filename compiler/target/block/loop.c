@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What long programs are made of: loops that are no loops of the body, values that live from one
+ * round to the next, the registers of products.
+ */
+#include "compiler/target/block/block.h"
+
+LLVMValueRef tsr_block_memory(tsr_emit *emit, LLVMTypeRef type) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(b);
+    LLVMPositionBuilderBefore(b, LLVMGetFirstInstruction(emit->entry));
+    LLVMValueRef memory = LLVMBuildAlloca(b, type, "");
+    LLVMPositionBuilderAtEnd(b, here);
+    return memory;
+}
+
+LLVMValueRef tsr_block_get(tsr_emit *emit, LLVMValueRef memory) {
+    return LLVMBuildLoad2(emit->builder, LLVMGetAllocatedType(memory), memory, "");
+}
+
+void tsr_block_set(tsr_emit *emit, LLVMValueRef memory, LLVMValueRef value) {
+    LLVMBuildStore(emit->builder, value, memory);
+}
+
+tsr_block_loop tsr_block_loop_begin(tsr_emit *emit, LLVMValueRef first, LLVMValueRef limit,
+                                    int64_t step, const char *name) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    tsr_block_loop l = {.body = tsr_emit_block(emit, name),
+                        .end = tsr_emit_block(emit, ""),
+                        .limit = limit,
+                        .step = step};
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, first, limit, ""), l.body, l.end);
+    LLVMPositionBuilderAtEnd(b, l.body);
+    l.index = LLVMBuildPhi(b, tsr_block_i32(emit), "");
+    LLVMAddIncoming(l.index, &first, &before, 1);
+    return l;
+}
+
+void tsr_block_loop_end(tsr_emit *emit, const tsr_block_loop *loop) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef next = tsr_block_add(emit, loop->index, loop->step);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b);
+    LLVMAddIncoming(loop->index, &next, &from, 1);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, loop->limit, ""), loop->body, loop->end);
+    LLVMPositionBuilderAtEnd(b, loop->end);
+}
+
+LLVMBasicBlockRef tsr_block_if(tsr_emit *emit, LLVMValueRef condition, const char *name) {
+    LLVMBasicBlockRef then = tsr_emit_block(emit, name), rest = tsr_emit_block(emit, "");
+    LLVMBuildCondBr(emit->builder, condition, then, rest);
+    LLVMPositionBuilderAtEnd(emit->builder, then);
+    return rest;
+}
+
+void tsr_block_end_if(tsr_emit *emit, LLVMBasicBlockRef rest) {
+    LLVMBuildBr(emit->builder, rest);
+    LLVMPositionBuilderAtEnd(emit->builder, rest);
+}
+
+LLVMValueRef tsr_block_place_address(tsr_emit *emit, const tsr_ring *ring, const tsr_place *at) {
+    int64_t bytes = (int64_t)ring->rows * ring->columns * ring->element_bytes;
+    return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, ring),
+                        tsr_block_mul(emit, at->place, bytes), "");
+}
+
+LLVMValueRef tsr_block_power_of_2(tsr_emit *emit, LLVMValueRef x) {
+    return tsr_block_asm(emit, LLVMTypeOf(x), "ex2.approx.ftz.f32 $0, $1;", "=f,f", &x, 1);
+}
+
+void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_values,
+                      unsigned count) {
+    for (unsigned i = 0; i < count; i++)
+        out_values[i] = LLVMBuildExtractValue(emit->builder, whole, i, "");
+}
+
+void tsr_block_settle_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count) {
+    tsr_block_unpack(emit, tsr_block_wait_wgmma(emit, left, sums, count), sums, count);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradients of attention of bf16 or f16, in f32: operands are widened, results rounded, by kernels
+ * of their own, since what is summed up lies in the results meanwhile.
+ */
+#include "compiler/tile/attention/attention.h"
+#include "compiler/tile/sequence.h"
+
+#include <string.h>
+
+enum { CHUNK = 8192, GRADIENTS = 3 };
+
+static const char *const before[] = {"_wide0", "_wide1", "_wide2", "_wide3", "_wide4"};
+static const char *const after[] = {"_round0", "_round1", "_round2"};
+
+/* All elements of the one argument become those of the other. */
+static tsr_result lower_cast(tsr_tile_group *step, const void *plan) {
+    tsr_tile_builder *b = &step->b;
+    tsr_dtype from = step->types[0].dtype, to = step->types[1].dtype;
+    uint32_t lanes = b->target->vector_bytes / (uint32_t)sizeof(float);
+    uint64_t count = 1;
+    (void)plan;
+    for (uint32_t d = 0; d < step->types[0].shape.rank; d++) count *= step->types[0].shape.dims[d];
+    int64_t all = (int64_t)count, programs = (all + CHUNK - 1) / CHUNK;
+    step->grid = programs ? programs : 1;
+    MlirValue begin = tsr_tile_mul(b, tsr_tile_program_id(b), CHUNK);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, all), begin), mask = tsr_tile_null;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
+                        tsr_tile_min(b, left, tsr_tile_index(b, CHUNK)), lanes, 0, NULL);
+    MlirValue at = tsr_tile_add(b, begin, loop.index);
+    if (all % lanes) mask = tsr_tile_mask(b, tsr_tile_sub(b, left, loop.index), lanes);
+    tsr_tile_store(b, to, tsr_tile_load(b, from, step->buffers[0], at, lanes, mask),
+                   step->buffers[1], at, mask);
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
+}
+
+static tsr_result lower_gradient(tsr_tile_group *step, const void *plan) {
+    (void)plan;
+    return tsr_tile_lower_attention_grad(step);
+}
+
+static tsr_type widened(const tsr_type *type) {
+    tsr_type wide = *type;
+    if (tsr_dtype_is_narrow(type->dtype)) wide.dtype = TSR_DTYPE_F32;
+    return wide;
+}
+
+static void add_cast(tsr_tile_sequence *sequence, const char *suffix, uint32_t from, tsr_type to) {
+    sequence->steps[sequence->step_count++] = (tsr_tile_step){.suffix = suffix,
+                                                              .inputs = {from},
+                                                              .input_count = 1,
+                                                              .outputs = {to},
+                                                              .output_count = 1,
+                                                              .lower = lower_cast};
+}
+
+void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
+                             bool *out_taken) {
+    static const size_t operands[] = {0, 1, 2, 3, 5}; /* but the logarithms, and a mask */
+    tsr_tile_sequence *sequence = out_sequence;
+    tsr_tile_step gradient = {.suffix = "", .is_main = true, .lower = lower_gradient};
+    *out_taken = false;
+    if (group->output_count != GRADIENTS || group->input_count > TSR_SEQUENCE_ARGUMENTS_MAX ||
+        !tsr_dtype_is_narrow(group->types[group->input_count].dtype))
+        return;
+    *sequence = (tsr_tile_sequence){.step_count = 0};
+    uint32_t count = group->input_count;
+    gradient.input_count = count;
+    gradient.output_count = GRADIENTS;
+    for (uint32_t i = 0; i < group->input_count; i++) gradient.inputs[i] = i;
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++) {
+        MlirValue operand = tsr_op_operand(group->root, operands[i]);
+        if (!mlirValueIsABlockArgument(operand)) return;
+        uint32_t argument = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
+        if (gradient.inputs[argument] != argument) continue; /* of an operand before, too */
+        add_cast(sequence, before[i], argument, widened(&group->types[argument]));
+        gradient.inputs[argument] = count++;
+    }
+    for (uint32_t i = 0; i < GRADIENTS; i++)
+        gradient.outputs[i] = widened(&group->types[group->input_count + i]);
+    sequence->steps[sequence->step_count++] = gradient;
+    for (uint32_t i = 0; i < GRADIENTS; i++) {
+        add_cast(sequence, after[i], count + i, group->types[group->input_count + i]);
+        sequence->results[i] = count + GRADIENTS + i;
+    }
+    *out_taken = true;
+}

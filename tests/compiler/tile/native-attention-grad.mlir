@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// With numerics "native" gradients of attention go to the matrix units of sm_90a as three kernels; what does not fit, and every other target, computes in f32, by kernels that widen and round.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
+// RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
+// RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
+// With portable numerics operands are widened before there are kernels.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
+// An assembler that takes no such code.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
+
+// NATIVE: ---- tile cuda:sm_90a
+// NATIVE: func.func @causal(
+// NATIVE: [[R:%.*]]:3 = tsched.call @k0_attention_grad_rows(%arg3, %arg4, %arg5)
+// NATIVE-SAME: -> (tensor<2x8x640xf32>, tensor<2x8x640xf32>, tensor<2x8x5xi32>)
+// NATIVE: [[T:%.*]]:3 = tsched.call @k0_attention_grad(%arg0, %arg1, %arg2, %arg5, [[R]]#0, [[R]]#1, [[R]]#2)
+// NATIVE-SAME: -> (tensor<2x8x640x64xf32>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>)
+// NATIVE: [[C:%.*]] = tsched.call @k0_attention_grad_cast([[T]]#0)
+// NATIVE: return [[C]], [[T]]#1, [[T]]#2
+// NATIVE: tile.func @k0_attention_grad_rows({{.*}} grid 80 attributes {bytes =
+// NATIVE: tile.butterfly
+// NATIVE: tile.func @k0_attention_grad({{.*}} grid 20 warps 8 attributes {
+// NATIVE-SAME: tile = [128, 128]
+// NATIVE: tile.attend "backward"
+// NATIVE-SAME: {causal, scale = 1.250000e-01 : f64}
+// NATIVE: tile.func @k0_attention_grad_cast({{.*}} grid 640 attributes {bytes =
+// NATIVE: tile.func @k1_attention_grad({{.*}} grid 4 warps 8
+// NATIVE-SAME: tile = [128, 64]
+// NATIVE: tile.attend "backward"
+// NATIVE-SAME: {scale = 3.000000e-01 : f64}
+// NATIVE: tile.func @k2_attention_grad_wide0(
+// NATIVE-NOT: tile.attend
+// NATIVE: ---- tile cpu:x86-64-v3
+
+// OTHERS: ---- tile cpu:x86-64-v3
+// OTHERS: tsched.call @k0_attention_grad_wide4(%arg5)
+// OTHERS: tsched.call @k0_attention_grad(
+// OTHERS: tsched.call @k0_attention_grad_round2(
+// OTHERS-NOT: tile.attend
+
+// PORTABLE-NOT: tsched.call @{{.*}}_wide
+// PORTABLE: tsched.call @k{{[0-9]+}}_cast(
+
+// NONE: tsched.call @k0_attention_grad_wide0(
+// NONE-NOT: tile.attend
+func.func @causal(%q: tensor<2x8x640x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x640x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x640x64xbf16> {tessera.name = "v"},
+                  %o: tensor<2x8x640x64xbf16> {tessera.name = "o"}, %l: tensor<2x8x640xf32> {tessera.name = "l"}, %g: tensor<2x8x640x64xbf16> {tessera.name = "g"})
+    -> (tensor<2x8x640x64xbf16> {tessera.name = "dq"}, tensor<2x2x640x64xbf16> {tessera.name = "dk"}, tensor<2x2x640x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x8x640x64xbf16>, tensor<2x8x640xf32>, tensor<2x8x640x64xbf16> -> tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
+  return %dq, %dk, %dv : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
+}
+func.func @whole(%q: tensor<1x2x256x128xf16> {tessera.name = "q"}, %k: tensor<1x2x256x128xf16> {tessera.name = "k"}, %v: tensor<1x2x256x128xf16> {tessera.name = "v"},
+                 %o: tensor<1x2x256x128xf16> {tessera.name = "o"}, %l: tensor<1x2x256xf32> {tessera.name = "l"}, %g: tensor<1x2x256x128xf16> {tessera.name = "g"})
+    -> (tensor<1x2x256x128xf16> {tessera.name = "dq"}, tensor<1x2x256x128xf16> {tessera.name = "dk"}, tensor<1x2x256x128xf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {scale = 0.3 : f64} : tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256xf32>, tensor<1x2x256x128xf16> -> tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>
+  return %dq, %dk, %dv : tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>, tensor<1x2x256x128xf16>
+}
+func.func @odd(%q: tensor<1x2x200x64xbf16> {tessera.name = "q"}, %k: tensor<1x2x200x64xbf16> {tessera.name = "k"}, %v: tensor<1x2x200x64xbf16> {tessera.name = "v"},
+               %o: tensor<1x2x200x64xbf16> {tessera.name = "o"}, %l: tensor<1x2x200xf32> {tessera.name = "l"}, %g: tensor<1x2x200x64xbf16> {tessera.name = "g"})
+    -> (tensor<1x2x200x64xbf16> {tessera.name = "dq"}, tensor<1x2x200x64xbf16> {tessera.name = "dk"}, tensor<1x2x200x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16> -> tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>
+  return %dq, %dk, %dv : tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>
+}
