@@ -6,6 +6,8 @@
 
 #include "runtime/transport/collective.h"
 
+#include <string.h>
+
 /* ---- within a rank ---- */
 
 typedef struct copier {
@@ -113,6 +115,11 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
     if (scattered) c.kind = TSR_COLLECTIVE_SLICE; /* the loop has exchanged it */
     c.count = size / c.element_bytes;
     c.part = tsr_collective_part(c.count, source->leaves->total);
+    c.command = index;
+    if (c.exchanges_first)
+        c.held = c.from + (scattered || c.kind == TSR_COLLECTIVE_ALL_REDUCE
+                               ? 0
+                               : begin_bytes(&c, source->leaves->first));
     copier copies = {.of = source,
                      .to_buffer = to,
                      .from_buffer = from,
@@ -214,6 +221,39 @@ tsr_result tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collectiv
     }
     TSR_ASSERT(!"a decoded program has no other collective");
     return TSR_SUCCESS;
+}
+
+/* To rank 0, from each other what it holds. */
+static tsr_result bring_together(tsr_ctx *ctx, const tsr_collective *c, tsr_transport *transport,
+                                 const tsr_leaves *leaves, char *whole) {
+    tsr_piece sends[TSR_TRANSPORT_RANKS_MAX], receives[TSR_TRANSPORT_RANKS_MAX];
+    uint64_t sent = transport->sent_bytes, received = transport->received_bytes;
+    shares s;
+    share(c, leaves, c->element_bytes, &s);
+    for (uint32_t r = 0; r < leaves->rank_count; r++) {
+        size_t size = s.first[r + 1] - s.first[r];
+        sends[r] = receives[r] = (tsr_piece){0};
+        if (leaves->rank == 0 && r > 0) receives[r] = (tsr_piece){whole + s.first[r], size, true};
+        if (leaves->rank == r && r > 0)
+            sends[0] = (tsr_piece){(void *)(uintptr_t)c->held, size, true};
+    }
+    TRY(ctx, tsr_all_to_all(ctx, transport, sends, receives));
+    transport->sent_bytes = sent;
+    transport->received_bytes = received;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
+                               tsr_transport *transport, const tsr_leaves *leaves,
+                               const tsr_loop_observer *observer) {
+    if (!observer->find || !collective->held) return TSR_SUCCESS;
+    char *whole = observer->find(observer->user, collective->command);
+    bool has_all = leaves->rank_count == 1 || collective->kind == TSR_COLLECTIVE_ALL_REDUCE;
+    uint64_t count =
+        has_all ? collective->count : begin_of(collective, tsr_leaves_first(leaves, 1));
+    if (leaves->rank == 0)
+        memcpy(whole, collective->held, (size_t)(count * collective->element_bytes));
+    return has_all ? TSR_SUCCESS : bring_together(ctx, collective, transport, leaves, whole);
 }
 
 uint64_t tsr_collective_plan(const tsr_collective *c, const tsr_transport *transport,

@@ -16,6 +16,10 @@ typedef struct tsr_collective {
     /* The host's memory: what ranks sum (from), or what has the parts of all (to), or the buffers
      * of leaf 0 of this rank and how far it is to the next one's. */
     char *from, *to;
+    /* Of what ranks sum: the command of the program, and what this rank gets of it. NULL: it is no
+     * sum. */
+    uint32_t command;
+    const char *held;
     uint64_t leaf_bytes;
     uint64_t count, part, element_bytes; /* elements of the whole, of a part */
 } tsr_collective;
@@ -27,6 +31,12 @@ bool tsr_collective_bind(const tsr_loop_source *source, uint32_t index,
 TSR_RESULT tsr_collective_exchange(tsr_ctx *ctx, const tsr_collective *collective,
                                    tsr_transport *transport, const tsr_leaves *leaves,
                                    uint64_t sums_bytes);
+
+/* After that: rank 0 puts all ranks' parts of a sum where the observer wants them. What is sent for
+ * this is not counted. */
+TSR_RESULT tsr_collective_tell(tsr_ctx *ctx, const tsr_collective *collective,
+                               tsr_transport *transport, const tsr_leaves *leaves,
+                               const tsr_loop_observer *observer);
 
 /* What this rank sends with it. */
 uint64_t tsr_collective_plan(const tsr_collective *collective, const tsr_transport *transport,

@@ -66,6 +66,29 @@ static tsr_result add_results(tsr_ctx *ctx, tsr_evidence *self, const tsr_progra
     return TSR_SUCCESS;
 }
 
+/* Sums that a collective takes, of which ranks have a part or all. */
+static tsr_result add_taken(tsr_ctx *ctx, tsr_evidence *self, const tsr_program_entry *program,
+                            tsr_arena *arena) {
+    unsigned number = 0;
+    for (uint32_t i = 0; i < program->command_count; i++) {
+        const tsr_program_command *command = &program->commands[i];
+        if (command->opcode != TSR_OP_COLLECTIVE) continue;
+        const tsr_collective_row *row = tsr_collective_get(command->kernel);
+        if (row->from != TSR_COLLECTIVE_PLACE_SUM) continue;
+        const tsr_program_buffer *sum = &program->buffers[command->arguments[1]];
+        const char *name = tsr_arena_printf(arena, "%s %u%s%s", row->name, ++number,
+                                            command->location[0] ? " at " : "", command->location);
+        TRY(ctx, add(ctx, self, arena, name, sum->dtype, sum->shape));
+        self->results[i] = self->count;
+    }
+    return TSR_SUCCESS;
+}
+
+static void *find_taken(void *user, uint32_t command) {
+    const tsr_evidence *self = user;
+    return self->results[command] ? self->tensors[self->results[command] - 1].data : NULL;
+}
+
 static void take_result(void *user, const tsr_loop_result *result) {
     const tsr_evidence *self = user;
     if (!self->results[result->command]) return;
@@ -92,8 +115,13 @@ tsr_result tsr_evidence_begin(tsr_ctx *ctx, tsr_executor *executor, const tsr_co
     TRY(ctx, add_inputs(ctx, self, arena));
     if (collects_sums) {
         TRY(ctx, add_results(ctx, self, of, arena));
-        tsr_executor_set_observer(executor, (tsr_loop_observer){take_result, self});
+        TRY(ctx, add_taken(ctx, self, of, arena));
     }
+    tsr_executor_set_observer(executor,
+                              (tsr_loop_observer){.entry = (uint32_t)entry,
+                                                  .call = collects_sums ? take_result : NULL,
+                                                  .find = find_taken,
+                                                  .user = self});
     *out_evidence = self;
     return TSR_SUCCESS;
 }

@@ -233,6 +233,7 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
     }
     TRY(ctx,
         tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves, executor->sums_bytes));
+    if (entry != executor->observer.entry) return TSR_SUCCESS;
     return tsr_loop_tell(ctx, loop, executor->device, &executor->memory, &executor->observer);
 }
 
@@ -245,6 +246,17 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
                                    executor->sums_bytes);
 }
 
+/* A sum that a collective takes: from the host's memory, where ranks have exchanged it. */
+static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const part *at) {
+    const tsr_collective *c = at->collective;
+    if (!c || !c->held || !executor->observer.find || entry != executor->observer.entry)
+        return TSR_SUCCESS;
+    if (executor->leaves.rank_count == 1)
+        TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, c->held,
+                                  c->count * c->element_bytes));
+    return tsr_collective_tell(ctx, c, executor->transport, &executor->leaves, &executor->observer);
+}
+
 tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const bound_entry *bound = &executor->entries[entry];
@@ -254,6 +266,7 @@ tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, par
     if (executor->memory.guard && at->collective && at->collective->writes_tensor)
         executor->memory.guard(executor->memory.guard_user, at->collective->to);
     TRY(ctx, exchange(ctx, executor, at, true));
+    TRY(ctx, tell(ctx, executor, entry, at));
     if (at->list.command_count == 0) return exchange(ctx, executor, at, false);
     const uint32_t *numbers = at->collective ? NULL : &bound->numbers[at->first];
     const tsr_probe_source origin = {source, entry, numbers, NULL};

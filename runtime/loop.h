@@ -36,8 +36,12 @@ typedef struct tsr_loop_result {
 } tsr_loop_result;
 
 typedef struct tsr_loop_observer {
+    uint32_t entry;                                          /* of runs of this one alone */
     void (*call)(void *user, const tsr_loop_result *result); /* or NULL */
-    void *user;                                              /* borrowed */
+    /* Of sums that collectives take, which no rank may have whole: where rank 0 puts that of a
+     * command of the program; NULL on other ranks. All ranks have it, or none: NULL. */
+    void *(*find)(void *user, uint32_t command);
+    void *user; /* borrowed */
 } tsr_loop_observer;
 
 /* What it is made from; borrowed. */

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Another run's log: one value changed, and every chain made anew, as runtime/record.h describes it.
 
-usage: replay_log.py LOG OUT [STEP TENSOR COUNT ELEMENT WAS] [--header FROM TO]
+usage: replay_log.py LOG OUT [STEP TENSOR COUNT ELEMENT WAS] [--header FROM TO] [--without TENSOR]
 
 In STEP, of TENSOR (the first whose name begins so, of COUNT elements), ELEMENT's bytes, which are the number WAS, are one more: its sums
 say so, and its digest is another one. WAS is "alone" where the element is a part of its own: then its sum is the value. --header replaces
-text of the first line. Prints the tensor's name.
+text of the first line; --without leaves out all tensors whose names begin so. Prints the tensor's name.
 """
 import hashlib
 import json
@@ -35,6 +35,17 @@ def change(line, index, count, element, was):
     line["digests"][index] = hashlib.sha256(line["digests"][index].encode()).hexdigest()
 
 
+def without(header, lines, name):
+    names = json.loads(header)["tensors"]
+    kept = [i for i, known in enumerate(names) if not known.startswith(name)]
+    assert len(kept) < len(names), names
+    for line in lines:
+        for key in ("digests", "sums"):
+            line[key] = [line[key][i] for i in kept]
+    begin = header.index('"tensors":[')
+    return header[:begin] + '"tensors":' + json.dumps([names[i] for i in kept], separators=(",", ":")) + "}"
+
+
 def main(log, out, *rest):
     header, *lines = open(log, encoding="utf-8").read().splitlines()
     if "--header" in rest:
@@ -43,6 +54,10 @@ def main(log, out, *rest):
         header = header.replace(rest[at + 1], rest[at + 2])
         rest = rest[:at]
     lines = [json.loads(line) for line in lines]
+    if "--without" in rest:
+        at = rest.index("--without")
+        header = without(header, lines, rest[at + 1])
+        rest = rest[:at]
     if rest:
         step, name, count, element = int(rest[0]), rest[1], int(rest[2]), int(rest[3])
         names = json.loads(header)["tensors"]

@@ -83,6 +83,25 @@ expect "parts, one rank" 0 'step 6' several --steps 6 --record parts.log
 expect "parts, three ranks" 0 'step 6' several --steps 6 --record three.log --ranks 3
 check "equal logs of parts" cmp parts.log three.log
 expect "parts, replayed by four" 0 'matches: 6' several --replay parts.log --ranks 4
+# Sums of which each rank has a part are those that all ranks have where nothing is in parts, in one order or another.
+digests_of() { # LOG NAME: of the tensors whose names begin so, in step 3
+    python3 -c 'import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+print("\n".join(sorted(d for n, d in zip(lines[0]["tensors"], lines[4]["digests"]) if n.startswith(sys.argv[2]))))' "$1" "$2"
+}
+digests_of parts.log 'reduce_scatter ' >parts.sums
+checks=$((checks + 1))
+[ "$(sort -u parts.sums | wc -l)" -eq 6 ] || fail "six parameters have six sums: $(cat parts.sums)"
+checks=$((checks + 1))
+digests_of one.log 'sum ' | comm -13 - parts.sums | grep -q . && fail "sums in parts that are none of those that are whole"
+name=$("$LOG" parts.log planted.log 4 'reduce_scatter 6' 8192 4100 0)
+for ranks in 1 3; do expect "a sum in parts differs" 13 "step 4, tensor '$name', element 4100: recorded 1.40129846e-45, replayed 0$" several --replay planted.log --ranks $ranks; done
+"$LOG" parts.log older.log --without 'reduce_scatter ' >.out
+expect "a log from before such sums were tracked" 0 'matches: 6' several --replay older.log --ranks 2
+"$LOG" parts.log fewer.log --without 'layer1.bias' >.out
+expect "a log without a tensor of the state" 12 "tracks tensor 'layer1.weight'; this program has 'layer1.bias'" several --replay fewer.log
+"$LOG" parts.log fewer.log --without 'output loss' >.out
+expect "a log without an output" 12 "tracks tensor ''; this program has 'output loss'" several --replay fewer.log
 
 # A record that begins at a resumed generation.
 expect "first part" 0 '' train --steps 40 --state-dir S --seed 3
