@@ -44,9 +44,7 @@ static tsr_config_tensor constant_tensor(MlirOperation op, const char *name) {
     return tensor;
 }
 
-static bool is_entry(MlirOperation op) {
-    return tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
-}
+static bool is_entry(MlirOperation op) { return tsr_graph_is_lowered_func(op); }
 
 /* The constants that entries pass to kernels; equal names are equal constants. */
 static TSR_RESULT add_constants(tsr_ctx *ctx, MlirModule module, tsr_config_tensor *tensors,

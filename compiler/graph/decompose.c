@@ -64,6 +64,7 @@ bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     case TSR_GRAPH_PAD:
     case TSR_GRAPH_CONCAT:
     case TSR_GRAPH_GATHER:
+    case TSR_GRAPH_LOOP:
     case TSR_GRAPH_CONV2D:
     case TSR_GRAPH_CONV2D_GRAD_INPUT: /* that of the filter would widen in its inner loop */
         return true;

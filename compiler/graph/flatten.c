@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pass tessera-flatten: if, while and scan become straight-line ops.
+ * Pass tessera-flatten: if, while and scan become straight-line ops, but for those that stay
+ * (outline.c).
  *
  *   if     both branches, then `where`. What a branch reads from outside it reads through a gate,
  *          where(condition, x, 0): in a branch that is not taken indices are 0, and no gradient
@@ -230,32 +231,22 @@ static MlirValue lifted(copier *c, MlirValue x) {
     return tsr_emit_reshape(&c->b, x, &lifted_shape);
 }
 
-static bool scan_length(MlirOperation op, size_t carried, uint64_t *out_length) {
-    int64_t length;
-    if (tsr_op_i64(op, "length", &length)) {
-        *out_length = (uint64_t)length;
-        return true;
-    }
-    tsr_type type = tsr_type_of(tsr_op_operand(op, carried));
-    *out_length = type.shape.dims[0];
-    return type.shape.dims[0] != TSR_DIM_DYNAMIC;
-}
-
 /* The stacked results of all iterations: parts[k * length + i]. */
 static bool flatten_scan(copier *c, MlirOperation op) {
     MlirValue values[TSR_RULE_RESULTS_MAX], next[TSR_RULE_RESULTS_MAX];
     size_t count = tsr_op_result_count(op), inputs = tsr_op_operand_count(op);
     MlirBlock body = region(op, 0);
     int64_t attr = 0;
-    uint64_t length;
+    int64_t known = 0;
     bool read = tsr_op_i64(op, "carried", &attr);
     size_t carried = (size_t)attr;
     TSR_ASSERT(read);
-    if (!scan_length(op, carried, &length)) {
+    if (!tsr_graph_scan_length(op, &known)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
                        "%s: the number of iterations must be known", tsr_op_name(op));
         return false;
     }
+    uint64_t length = (uint64_t)known;
     if (!check_copies(op, length, count_ops(body) + 2 * (inputs + count))) return false;
     tsr_arena arena = {0};
     MlirValue *parts = TSR_NEW(&arena, MlirValue, (count - carried) * length + 1);
@@ -315,7 +306,7 @@ bool tsr_pass_flatten(MlirModule module) {
         while (changed) {
             changed = false;
             TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-                if (!has_regions(op)) continue;
+                if (!has_regions(op) || tsr_graph_loop_stays(op)) continue;
                 if (!flatten_op(op)) return false;
                 changed = true;
             }

@@ -16,6 +16,11 @@
  * compiler/target/target.h for it; it is on the op, so that no bit depends on what is fused. */
 #define TSR_EXP_SHIFTED "tessera.shifted"
 
+/* On functions that are bodies of tessera.loop: the symbol of the entry that they run in. */
+#define TSR_BODY_NAME "tessera.body"
+/* Is it an entry, or such a body: what is lowered and scheduled? */
+bool tsr_graph_is_lowered_func(MlirOperation op);
+
 /* The symbol of the module of kernels in Target IR, beside the entries: none may be called so. */
 #define TSR_DEVICE_NAME "device"
 
@@ -26,7 +31,7 @@
     ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,"                                                        \
     "tessera-open-regions,tessera-infer-shapes,tessera-flatten," TSR_CANONICALIZE                  \
-    ",cse,tessera-autodiff,"                                                                       \
+    ",cse,tessera-autodiff,tessera-outline,"                                                       \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
     "tessera-decompose,"                                                                           \

@@ -97,6 +97,11 @@ bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out
     return true;
 }
 
+bool tsr_graph_is_lowered_func(MlirOperation op) {
+    return tsr_op_is(op, "func.func") && tsr_op_has_body(op) &&
+           (tsr_op_has(op, "tessera.entry") || tsr_op_has(op, TSR_BODY_NAME));
+}
+
 bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind) {
     const char *name = tsr_op_string(func, "tessera.entry");
     return name && tsr_entry_kind_parse(name, out_kind);

@@ -79,7 +79,7 @@ bool tsr_pass_verify_lowered(MlirModule module) {
     const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     bool done = true, is_native = numerics && strcmp(numerics, "native") == 0;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) {
+        if (!tsr_graph_is_lowered_func(func)) {
             tsr_diag_error(mlirOperationGetLocation(func), TSR_DIAG_LEFT,
                            "%s: only entries may be left", tsr_op_name(func));
             done = false;

@@ -3,6 +3,7 @@
  * Pass tsched-fuse: reads each entry into the structs of fusion.h, has the groups planned, writes
  * them as tsched.func, one for all equal ones, and the entry as calls.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/rows.h"
@@ -61,6 +62,7 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
     case TSR_CLASS_MOVE:
     case TSR_CLASS_ALONE:
     case TSR_CLASS_BARRIER:
+    case TSR_CLASS_LOOP:
     case TSR_CLASS_COLLECTIVE:
     case TSR_CLASS_TAKE:
     case TSR_CLASS_JOIN:
@@ -96,7 +98,9 @@ static TSR_RESULT find_planned(fuser *f, entry *e, MlirOperation op, uint32_t *o
     return TSR_SUCCESS;
 }
 
-static bool is_barrier(const tsr_op_row *row) { return row && row->op_class == TSR_CLASS_BARRIER; }
+static bool is_barrier(const tsr_op_row *row) {
+    return row && (row->op_class == TSR_CLASS_BARRIER || row->op_class == TSR_CLASS_LOOP);
+}
 
 static bool is_collective(const tsr_op_row *row) {
     return row && (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_TAKE ||
@@ -661,8 +665,7 @@ bool tsr_pass_fuse(MlirModule module) {
     fuser f = {.module = module, .mlir = mlirModuleGetContext(module)};
     tsr_result result = note_taken(&f);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        bool is_entry = tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
-        if (result.code || !is_entry || is_scheduled(op)) continue;
+        if (result.code || !tsr_graph_is_lowered_func(op) || is_scheduled(op)) continue;
         result = fuse_entry(&f, op);
         if (result.code && result.code != TSR_COMPILE)
             tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PASS, "%s", f.ctx.error.text);

@@ -86,6 +86,12 @@ static bool is_assigned(MlirOperation entry, const char *name) {
     return false;
 }
 
+/* Itself, or the entry that the body of a loop runs in. */
+static MlirOperation entry_of(const packer *p, MlirOperation func) {
+    const char *name = tsr_op_string(func, TSR_BODY_NAME);
+    return name ? tsr_module_find(p->module, name) : func;
+}
+
 /* A tensor of the program that stays as it is while the entry runs. */
 static bool is_still(MlirOperation entry, MlirValue value) {
     MlirOperation owner = tsr_value_owner(value);
@@ -265,11 +271,13 @@ static bool is_called(const packer *p, const char *symbol) {
     return false;
 }
 
-static void pack_entry(packer *p, MlirOperation entry) {
-    TSR_FOR_EACH_OP(call, tsr_op_body(entry)) {
+static void pack_entry(packer *p, MlirOperation func) {
+    MlirOperation entry = entry_of(p, func);
+    if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
+    TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
         job j;
         if (!tsr_op_is(call, "tsched.call") || !find_job(p, entry, call, &j)) continue;
-        mlirOperationSetOperand(call, (intptr_t)j.operand, find_strips(p, entry, &j));
+        mlirOperationSetOperand(call, (intptr_t)j.operand, find_strips(p, func, &j));
         MlirOperation group = find_product_group(p, &j);
         tsr_op_set(call, "callee", tsr_attr_make_symbol(p->mlir, tsr_op_symbol(group)));
     }
@@ -292,8 +300,7 @@ bool tsr_pass_pack(MlirModule module) {
     const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     if (numerics && strcmp(numerics, "native") == 0) return true; /* matrix units: as they are */
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        bool entry = tsr_op_is(op, "func.func") && tsr_op_has(op, "tessera.entry");
-        if (entry && tsr_op_has_body(op)) pack_entry(&p, op);
+        if (tsr_graph_is_lowered_func(op)) pack_entry(&p, op);
     }
     drop_replaced(&p);
     return true;

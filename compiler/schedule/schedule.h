@@ -21,6 +21,7 @@ typedef enum tsr_op_class {
     TSR_CLASS_MOVE,
     TSR_CLASS_ALONE,
     TSR_CLASS_BARRIER,
+    TSR_CLASS_LOOP,
     TSR_CLASS_VIEW,
     TSR_CLASS_LEAF,
     TSR_CLASS_COLLECTIVE,

@@ -3,6 +3,7 @@
  * The rules of entries that call groups: what is no kernel stands there only as what later stages
  * place without one.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
 static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
@@ -48,7 +49,7 @@ static bool check_op(MlirOperation op) {
 bool tsr_schedule_verify_entries(MlirModule module) {
     bool done = true;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has(func, "tessera.entry")) continue;
+        if (!tsr_graph_is_lowered_func(func)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(func)) { done = check_op(op) && done; }
     }
     return done;

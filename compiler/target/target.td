@@ -238,6 +238,23 @@ def Target_EachLeafOp : Target_Op<"each_leaf", [HasParent<"FuncOp">]> {
   let assemblyFormat = "$commands attr-dict";
 }
 
+def Target_ControlOp : Target_Op<"control", [HasParent<"FuncOp">]> {
+  let summary = "loops and branches: repeat, stop, when, unless, take, put";
+  let description = [{
+    "repeat"          the next `commands` commands run `times` times, or until a stop of theirs
+    "stop"            (i1): the loop at hand ends where it is false
+    "when", "unless"  (i1): the next `commands` commands run where it is true, or false
+    "take"            (slice, sequence): the sequence's slice that the loop at hand has come to; with `reverse` from the
+                      last one on
+    "put"             (sequence, slice): the same the other way round
+
+    Such ranges lie in each other or apart; in one, launches and copies write the workspace alone.
+  }];
+  let arguments = (ins StrAttr:$kind, Variadic<Target_Buffer>:$buffers,
+      DefaultValuedAttr<I64Attr, "0">:$commands, DefaultValuedAttr<I64Attr, "0">:$times, UnitAttr:$reverse);
+  let assemblyFormat = "$kind (`(` $buffers^ `:` type($buffers) `)`)? attr-dict";
+}
+
 def Target_LeafSumOp : Target_SymbolUse<"leaf_sum", [HasParent<"FuncOp">, SameTypeOperands]> {
   let summary = "first operand: the sum over leaves of the second, by the binary tree";
   let description = "`kernel` adds two. The sum is there when the loop has ended on all ranks.";

@@ -556,7 +556,7 @@ def branch(g):
 
 
 def scan(g):
-    dtype, rest, length = g.dtype(FLOATS), g.shape(g.pick([0, 1, 2])), g.pick([1, 2, 5])
+    dtype, rest, length = g.dtype(FLOATS), g.shape(g.pick([0, 1, 2])), g.pick([0, 1, 2, 5, 90])
     start, rows = g.like(dtype, rest), g.like(dtype, (length,) + tuple(rest))
     kind, c, r, s, t = Type(rest, dtype), *(g.name() for _ in range(4))
     body = Region([(c, kind), (r, kind)], [Op('mul', [c, r], [s], [kind]), Op('tanh', [s], [t], [kind]),
@@ -584,6 +584,34 @@ def while_(g):
              [condition, body]))
 
 
+def loops(g):
+    """What stays a loop: up to 40 times a scan, carried values that change places, and one of two products at its end."""
+    dtype, size, length = g.dtype(FLOATS), g.pick([1, 3, 17]), g.pick([1, 2, 70])
+    kind, whole, rows = Type((size, size), dtype), Type((), 'i64'), Type((length, size, size), dtype)
+    condition, start = g.like('i1', ()), g.argument(whole, np.asarray(g.random.integers(0, 43), np.int64))
+    x, w, sequence = g.like(dtype, (size, size)), g.like(dtype, (size, size)), g.like(dtype, rows.shape)
+    c, r, s, t, u = (g.name() for _ in range(5))
+    step = Region([(c, kind), (u, kind), (r, kind)], [
+        Op('mul', [c, r], [s], [kind]), Op('tanh', [s], [t], [kind]), Op('yield', [u, t, t], [], [])])
+    n, a, m, b, limit, less, one, next_, inner = (g.name() for _ in range(9))
+    test = Region([(n, whole), (a, kind)], [
+        Op('constant', [], [limit], [whole], {'value': f'dense<40> : {whole}'}),
+        Op('compare', [n, limit], [less], [Type((), 'i1')], {'predicate': '2 : i32'}), Op('yield', [less], [], [])])
+    body = Region([(m, whole), (b, kind)], [
+        Op('constant', [], [one], [whole], {'value': f'dense<1> : {whole}'}), Op('add', [m, one], [next_], [whole]),
+        Op('scan', [b, x, sequence], [f'{inner}#0', f'{inner}#1', f'{inner}#2'], [kind, kind, rows], {'carried': '2 : i64'}, [step]),
+        Op('yield', [next_, f'{inner}#1'], [], [])])
+    name = g.name()
+    g.add(Op('while', [start, x], [f'{name}#0', f'{name}#1'], [whole, kind], {'limit': '1000000 : i64'}, [test, body]))
+    branches = []
+    for k in range(2):
+        p, q = g.name(), g.name()
+        branches.append(Region([], [
+            Op('matmul', [f'{name}#1', w], [p], [kind], {'transpose_b': 'true'} if k else {}),
+            Op('tanh', [p], [q], [kind]), Op('yield', [q], [], [])]))
+    g.add(Op('if', [condition], [g.name()], [kind], regions=branches))
+
+
 DRAWS = ('random_uniform', 'random_normal')
 
 
@@ -605,10 +633,10 @@ KINDS = {
     'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
     'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
-    'while': while_, 'dropout': dropout, 'random': draw,
+    'while': while_, 'loops': loops, 'dropout': dropout, 'random': draw,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
-SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random')]
+SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops')]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
     'unary': UNARY, 'gelu': GELUS, 'sign': SIGNS, 'binary': BINARY, 'compare': PREDICATES, 'logic': LOGIC,

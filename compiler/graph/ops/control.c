@@ -6,6 +6,7 @@
 #include "compiler/resilience/resilience.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool tsr_check_yield(tsr_rule *rule) {
     MlirOperation parent = mlirOperationGetParentOperation(rule->op);
@@ -141,6 +142,35 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
     return true;
 }
 
+/* The function of a body; null after an error. */
+static MlirOperation body_func(const tsr_rule *rule, size_t index, size_t inputs, size_t results) {
+    MlirAttribute bodies = tsr_op_attr(rule->op, "bodies"), name = {NULL};
+    if ((intptr_t)index < mlirArrayAttrGetNumElements(bodies))
+        name = mlirArrayAttrGetElement(bodies, (intptr_t)index);
+    MlirOperation top = rule->op, none = {NULL}, func = none;
+    while (!mlirOperationIsNull(top) && !tsr_op_is(top, "builtin.module"))
+        top = mlirOperationGetParentOperation(top);
+    if (!mlirAttributeIsNull(name) && mlirAttributeIsAFlatSymbolRef(name) &&
+        !mlirOperationIsNull(top))
+        TSR_FOR_EACH_OP(op, tsr_op_body(top)) {
+            if (tsr_op_is(op, "func.func") && tsr_op_has(op, TSR_BODY_NAME) &&
+                tsr_op_has_body(op) &&
+                tsr_ref_is(mlirFlatSymbolRefAttrGetValue(name), tsr_op_symbol(op)))
+                func = op;
+        }
+    if (mlirOperationIsNull(func)) {
+        tsr_rule_fail(rule, TSR_DIAG_REGION, "body %zu is no function with " TSR_BODY_NAME, index);
+        return none;
+    }
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
+    return check_count(rule, "arguments of a body", (size_t)mlirFunctionTypeGetNumInputs(type),
+                       inputs) &&
+                   check_count(rule, "results of a body",
+                               (size_t)mlirFunctionTypeGetNumResults(type), results)
+               ? func
+               : none;
+}
+
 static tsr_type slice_of(const tsr_type *sequence) {
     tsr_type type = {.dtype = sequence->dtype, .shape = {.rank = sequence->shape.rank - 1}};
     for (uint32_t i = 0; i < type.shape.rank; i++) type.shape.dims[i] = sequence->shape.dims[i + 1];
@@ -183,4 +213,87 @@ bool tsr_check_scan(tsr_rule *rule) {
         rule->results[i] = type;
     }
     return true;
+}
+
+/* ---- bodies that are functions ---- */
+
+/* Where its operands are: the condition, carried values, sequences, captures. */
+typedef struct layout {
+    size_t first, carried, sequences, captures;
+    int64_t times;
+} layout;
+
+static bool read_layout(const tsr_rule *rule, bool branches, layout *out) {
+    int64_t carried = -1, sequences = -1, times = -1;
+    tsr_op_i64(rule->op, "carried", &carried);
+    tsr_op_i64(rule->op, "sequences", &sequences);
+    tsr_op_i64(rule->op, "times", &times);
+    size_t room = rule->operand_count - (branches && rule->operand_count > 0);
+    if (carried < 0 || sequences < 0 || times < 0 || (uint64_t)carried > room ||
+        (uint64_t)sequences > room - (uint64_t)carried || (branches && !rule->operand_count))
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP,
+                             "carried %" PRId64 ", sequences %" PRId64 ", times %" PRId64
+                             ", with %zu operands",
+                             carried, sequences, times, rule->operand_count);
+    *out = (layout){branches, (size_t)carried, (size_t)sequences,
+                    room - (size_t)carried - (size_t)sequences, times};
+    return true;
+}
+
+static bool check_body(const tsr_rule *rule, const layout *l, size_t index, bool is_condition) {
+    size_t inputs = l->carried + l->sequences + l->captures;
+    MlirOperation func = body_func(rule, index, inputs, is_condition ? 1 : rule->result_count);
+    if (mlirOperationIsNull(func)) return false;
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
+    for (size_t i = 0; i < inputs; i++) {
+        tsr_type must = rule->operands[l->first + i];
+        bool is_sequence = i >= l->carried && i < l->carried + l->sequences;
+        if (is_sequence && (must.shape.rank == 0 || must.shape.dims[0] != (uint64_t)l->times))
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "sequence %zu has not %" PRId64 " slices",
+                                 i - l->carried, l->times);
+        if (is_sequence) must = slice_of(&must);
+        if (!check_type(rule, "body argument", i,
+                        mlirBlockGetArgument(tsr_op_body(func), (intptr_t)i), &must))
+            return false;
+    }
+    for (size_t i = 0; i < rule->result_count && !is_condition; i++) {
+        tsr_type result = {0}, must = rule->declared[i];
+        if (i >= l->carried && !l->first && must.shape.rank > 0) must = slice_of(&must);
+        if (!tsr_type_read(mlirFunctionTypeGetResult(type, (intptr_t)i), &result) ||
+            !type_fits(&result, &must))
+            return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE,
+                                 "result %zu is not what body %zu gives", i, index);
+    }
+    return true;
+}
+
+bool tsr_check_loop(tsr_rule *rule) {
+    const char *kind = tsr_op_string(rule->op, "kind");
+    bool branches = kind && strcmp(kind, "if") == 0, repeats = kind && strcmp(kind, "while") == 0;
+    layout l;
+    if (!branches && !repeats && !(kind && strcmp(kind, "scan") == 0))
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "kind is \"%s\", must be scan, while or if",
+                             kind ? kind : "");
+    if (!read_layout(rule, branches, &l)) return false;
+    if (branches && !check_truth(rule, "the condition", tsr_op_operand(rule->op, 0))) return false;
+    if (branches && !check_count(rule, "carried values of a branch", l.carried + l.sequences, 0))
+        return false;
+    if (repeats && (!check_count(rule, "sequences of a while", l.sequences, 0) ||
+                    !check_count(rule, "results", rule->result_count, l.carried)))
+        return false;
+    if (rule->result_count < l.carried)
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "%zu results of %zu carried values",
+                             rule->result_count, l.carried);
+    for (size_t i = 0; i < rule->result_count; i++) {
+        const tsr_type *is = &rule->declared[i];
+        if (i < l.carried && !type_fits(is, &rule->operands[i]))
+            return tsr_rule_fail(rule, TSR_DIAG_REGION_TYPE, "result %zu is not as it is carried",
+                                 i);
+        if (i >= l.carried && !branches &&
+            (is->shape.rank == 0 || is->shape.dims[0] != (uint64_t)l.times))
+            return tsr_rule_fail(rule, TSR_DIAG_SEQUENCE, "result %zu has not %" PRId64 " slices",
+                                 i, l.times);
+    }
+    if (!check_body(rule, &l, 0, repeats)) return false;
+    return (!repeats && !branches) || check_body(rule, &l, 1, false);
 }

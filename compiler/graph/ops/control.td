@@ -115,3 +115,22 @@ def Tessera_ScanOp : Tessera_Op<"scan", [RecursiveMemoryEffects]> {
   let results = (outs Variadic<Tessera_Tensor>:$results);
   let assemblyFormat = "$inputs $body attr-dict `:` type($inputs) `->` type($results)";
 }
+
+def Tessera_LoopOp : Tessera_Op<"loop", [Pure]> {
+  let summary = "a loop or branch that stays one: its bodies are functions";
+  let description = [{
+    What pass tessera-outline makes of scan, while and if. `bodies` names functions with `tessera.body`, which take what
+    the bodies took and behind it what they read from outside, `captures`:
+
+    "scan"   [body], takes carried values, one slice of each sequence, captures; gives the next carried values, slices
+    "while"  [condition, body], take carried values, captures; give a scalar i1, and the next carried values
+    "if"     [then, else], take captures. The first operand is the condition, a scalar i1
+
+    Operands: (the condition), `carried` values, `sequences`, captures. `times`: iterations of a scan, the most of a while.
+  }];
+  let arguments = (ins StrAttr:$kind, Variadic<Tessera_Tensor>:$inputs, ArrayAttr:$bodies,
+      DefaultValuedAttr<I64Attr, "0">:$carried, DefaultValuedAttr<I64Attr, "0">:$sequences,
+      DefaultValuedAttr<I64Attr, "0">:$times, UnitAttr:$reverse);
+  let results = (outs Variadic<Tessera_Tensor>:$results);
+  let assemblyFormat = "$kind `(` $inputs `)` attr-dict `:` functional-type($inputs, $results)";
+}

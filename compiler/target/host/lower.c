@@ -3,6 +3,7 @@
  * Tile IR -> Target IR, in place: kernels go to @device and are declared; tensors' data is listed;
  * each entry becomes its host program.
  */
+#include "compiler/graph/graph.h"
 #include "compiler/package.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/plan.h"
@@ -108,6 +109,9 @@ tsr_result tsr_host_lower(tsr_ctx *ctx, MlirModule module, const tsr_config *con
             FAIL(ctx, TSR_INTERNAL, "entry @%s is not in the module", config->entries[i].name);
         TRY(ctx, tsr_host_plan(ctx, module, func, config, &config->entries[i], &prepared, arena));
         mlirOperationDestroy(func);
+    }
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, "func.func") && tsr_op_has(op, TSR_BODY_NAME)) mlirOperationDestroy(op);
     }
     return TSR_SUCCESS;
 }

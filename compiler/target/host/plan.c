@@ -71,7 +71,7 @@ static TSR_RESULT collect_filled(planner *p, MlirOperation op, tsr_port_source s
          tsr_port_source_name(source));
 }
 
-static TSR_RESULT value_find(planner *p, MlirValue mlir, value **out_value) {
+tsr_result tsr_planner_find(planner *p, MlirValue mlir, value **out_value) {
     uint32_t number = tsr_value_map_get(&p->numbers, mlir);
     if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
     *out_value = &p->values[number];
@@ -85,7 +85,7 @@ static TSR_RESULT find_prepared(planner *p, const launch *l, tsr_program_buffer 
     if (tsr_op_operand_count(l->call) != 1 || tsr_op_result_count(l->call) != 1)
         FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepares something else than one buffer",
              p->entry->name, tsr_op_symbol(l->kernel));
-    TRY(p->ctx, value_find(p, tsr_op_operand(l->call, 0), &from));
+    TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(l->call, 0), &from));
     if (from->buffer.space != TSR_SPACE_TENSOR)
         FAIL(p->ctx, TSR_INTERNAL, "@%s: '%s' prepares something else than a tensor",
              p->entry->name, tsr_op_symbol(l->kernel));
@@ -97,41 +97,6 @@ static TSR_RESULT find_prepared(planner *p, const launch *l, tsr_program_buffer 
     if (index == list->count)
         list->items[list->count++] = (tsr_prepared_item){l->kernel, from->buffer.index};
     *out_buffer = (tsr_program_buffer){.space = TSR_SPACE_PREPARED, .index = index};
-    return TSR_SUCCESS;
-}
-
-static bool is_token(MlirValue v) { return tsr_sr_is_token(mlirValueGetType(v)); }
-
-static bool is_mark(MlirOperation op) {
-    return tsr_op_is(op, "tessera_sr.enter") || tsr_op_is(op, "tessera_sr.leave") ||
-           tsr_op_is(op, "tessera_sr.export_begin") || tsr_op_is(op, "tessera_sr.import_begin") ||
-           tsr_op_is(op, "async.await");
-}
-
-/* What it reads lives until the launch behind it, so that the one before cannot lie over it. */
-static TSR_RESULT collect_mark(planner *p, MlirOperation op) {
-    uint32_t index = p->mark_count++;
-    p->marks[index] = (mark){.op = op, .at = p->launch_count};
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
-        value *operand = NULL;
-        if (is_token(tsr_op_operand(op, i))) continue;
-        TRY(p->ctx, value_find(p, tsr_op_operand(op, i), &operand));
-        operand->first_end = p->launch_count + 1;
-    }
-    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
-        if (is_token(tsr_op_result(op, i))) {
-            if (!tsr_value_map_set(&p->tokens, p->arena, tsr_op_result(op, i), index))
-                FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
-            continue;
-        }
-        TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, i),
-                                          (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
-                                                  .maker = p->launch_count,
-                                                  .imported = true,
-                                                  .first_end = p->launch_count + 1},
-                                          NULL));
-    }
-    if (tsr_op_is(op, "tessera_sr.leave")) p->left = p->launch_count;
     return TSR_SUCCESS;
 }
 
@@ -174,7 +139,7 @@ static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
                                        sums ? tsr_op_string(op, "combine") : NULL, &l));
     if (l->loop == NONE)
         FAIL(p->ctx, TSR_INTERNAL, "@%s: %s outside of a loop", p->entry->name, tsr_op_name(op));
-    TRY(p->ctx, value_find(p, tsr_op_operand(op, 0), &operand));
+    TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(op, 0), &operand));
     operand->first_end = p->launch_count;
     return tsr_planner_add_value(
         p, tsr_op_result(op, 0),
@@ -196,7 +161,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     if (tsr_op_has(l->kernel, "faults")) p->last_fault = index;
     for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
         value *operand = NULL;
-        TRY(p->ctx, value_find(p, tsr_op_operand(call, i), &operand));
+        TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(call, i), &operand));
         operand->first_end = index + 1;
     }
     tsr_program_buffer buffer = {.space = TSR_SPACE_WORKSPACE};
@@ -211,7 +176,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
 /* Its results are its operands, or a token. */
 static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
-        if (is_token(tsr_op_result(op, i))) continue;
+        if (tsr_planner_is_token(tsr_op_result(op, i))) continue;
         uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
         if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
         if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, i), number))
@@ -244,17 +209,14 @@ static TSR_RESULT collect_input(planner *p, intptr_t index) {
         NULL);
 }
 
-static TSR_RESULT collect(planner *p) {
-    MlirBlock block = tsr_op_body(p->func);
-    p->at = mlirOperationGetLocation(p->func);
-    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) TRY(p->ctx, collect_input(p, i));
+tsr_result tsr_planner_collect_block(planner *p, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         const tsr_op_row *row = tsr_op_row_find(op);
         p->at = mlirOperationGetLocation(op);
         if (tsr_op_is(op, "tsched.call"))
             TRY(p->ctx, collect_call(p, op));
-        else if (is_mark(op))
-            TRY(p->ctx, collect_mark(p, op));
+        else if (tsr_planner_is_mark(op))
+            TRY(p->ctx, tsr_planner_collect_mark(p, op));
         else if (tsr_op_is(op, "tessera.step"))
             TRY(p->ctx, collect_filled(p, op, TSR_PORT_STEP));
         else if (tsr_op_is(op, "tessera.seed"))
@@ -278,6 +240,8 @@ static TSR_RESULT collect(planner *p) {
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, "name")));
         else if (row && row->op_class == TSR_CLASS_CONSTANT)
             TRY(p->ctx, collect_tensor(p, op, tsr_op_string(op, TSR_CONSTANT_NAME)));
+        else if (row && row->op_class == TSR_CLASS_LOOP)
+            TRY(p->ctx, tsr_planner_collect_control(p, op));
         else if (row && row->op_class == TSR_CLASS_BARRIER)
             TRY(p->ctx, collect_barrier(p, op));
         else if (tsr_op_is(op, "tessera.reshape"))
@@ -289,37 +253,14 @@ static TSR_RESULT collect(planner *p) {
     return TSR_SUCCESS;
 }
 
-/* The launches between an enter and the leave that takes its token run again: what they read and
- * were not given by each other lives until the end. */
-static TSR_RESULT keep_boundary(planner *p, const mark *enter, const mark *leave) {
-    for (uint32_t i = enter->at; i < leave->at; i++) {
-        MlirOperation call = p->launches[i].call;
-        for (size_t k = 0; k < tsr_op_operand_count(call); k++) {
-            value *v = NULL;
-            TRY(p->ctx, value_find(p, tsr_op_operand(call, k), &v));
-            bool inside = v->maker != NONE && !v->imported && v->maker >= enter->at;
-            if (!inside && v->first_end < leave->at + 1) v->first_end = leave->at + 1;
-        }
-    }
-    return TSR_SUCCESS;
-}
-
-static const mark *mark_of(const planner *p, MlirValue token) {
-    uint32_t index = tsr_value_map_get(&p->tokens, token);
-    return index == NONE ? NULL : &p->marks[index];
-}
-
-static TSR_RESULT keep_boundaries(planner *p) {
-    for (uint32_t i = 0; i < p->mark_count; i++) {
-        const mark *leave = &p->marks[i];
-        if (!tsr_op_is(leave->op, "tessera_sr.leave")) continue;
-        for (size_t k = 0; k < tsr_op_operand_count(leave->op); k++) {
-            MlirValue token = tsr_op_operand(leave->op, k);
-            const mark *enter = is_token(token) ? mark_of(p, token) : NULL;
-            if (enter && tsr_op_is(enter->op, "tessera_sr.enter"))
-                TRY(p->ctx, keep_boundary(p, enter, leave));
-        }
-    }
+static TSR_RESULT collect(planner *p) {
+    MlirBlock block = tsr_op_body(p->func);
+    p->at = mlirOperationGetLocation(p->func);
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) TRY(p->ctx, collect_input(p, i));
+    TRY(p->ctx, tsr_planner_collect_block(p, block));
+    if (p->range_count && (p->mark_count || p->loop_count))
+        FAIL(p->ctx, TSR_COMPILE, "@%s has loops beside %s; expected one of them", p->entry->name,
+             p->mark_count ? "regions of resilience" : "leaves");
     return TSR_SUCCESS;
 }
 
@@ -370,8 +311,7 @@ static TSR_RESULT copy_add(planner *p, uint32_t to, uint32_t from) {
     return TSR_SUCCESS;
 }
 
-/* A value that stands for a place to copy to. */
-static uint32_t place_add(planner *p, tsr_space space, uint32_t index, const value *like) {
+uint32_t tsr_planner_add_place(planner *p, tsr_space space, uint32_t index, const value *like) {
     TSR_ASSERT(p->value_count < p->value_capacity);
     p->values[p->value_count] = (value){.buffer = {.space = space,
                                                    .index = index,
@@ -395,7 +335,7 @@ static TSR_RESULT read_sinks(planner *p) {
         for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
             value *v = NULL;
             uint32_t tensor = NONE;
-            TRY(p->ctx, value_find(p, tsr_op_operand(op, i), &v));
+            TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(op, i), &v));
             if (assign)
                 TRY(p->ctx, tsr_planner_find_tensor(p, tsr_op_string(op, "target"), &tensor));
             bool itself = assign && p->tensor_value[tensor] != NONE &&
@@ -441,7 +381,8 @@ static TSR_RESULT plan_copies(planner *p) {
         for (uint32_t i = 0; i < tsr_op_operand_count(op); i++) {
             uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
             if (lies_in(&p->values[from], TSR_SPACE_OUTPUT, i)) continue;
-            TRY(p->ctx, copy_add(p, place_add(p, TSR_SPACE_OUTPUT, i, &p->values[from]), from));
+            TRY(p->ctx,
+                copy_add(p, tsr_planner_add_place(p, TSR_SPACE_OUTPUT, i, &p->values[from]), from));
         }
     }
     TSR_FOR_EACH_OP(op, tsr_op_body(p->func)) {
@@ -451,13 +392,14 @@ static TSR_RESULT plan_copies(planner *p) {
         uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
         if (lies_in(&p->values[from], TSR_SPACE_TENSOR, tensor)) continue;
         if (p->values[from].maker == NONE && p->values[from].buffer.space == TSR_SPACE_TENSOR) {
-            uint32_t temporary = place_add(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
+            uint32_t temporary = tsr_planner_add_place(p, TSR_SPACE_WORKSPACE, 0, &p->values[from]);
             p->values[temporary].maker = p->values[temporary].first = p->launch_count;
             TRY(p->ctx, copy_add(p, temporary, from));
             from = temporary;
         }
-        late[late_count++] = (end_copy){
-            .to = place_add(p, TSR_SPACE_TENSOR, tensor, &p->values[from]), .from = from};
+        late[late_count++] =
+            (end_copy){.to = tsr_planner_add_place(p, TSR_SPACE_TENSOR, tensor, &p->values[from]),
+                       .from = from};
     }
     for (uint32_t i = 0; i < late_count; i++) TRY(p->ctx, copy_add(p, late[i].to, late[i].from));
     return TSR_SUCCESS;
@@ -599,92 +541,6 @@ static void emit_launch(const planner *p, tsr_builder *b, const launch *l, const
                                 .attrs = attrs});
 }
 
-/* Tokens that the op takes and marks give: those of barriers alone are in the order of commands. */
-static size_t marked_tokens(const planner *p, MlirOperation op, MlirValue *tokens) {
-    size_t count = 0;
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
-        MlirValue token = tsr_op_operand(op, i);
-        const mark *before = is_token(token) ? mark_of(p, token) : NULL;
-        if (before && count < TSR_PROGRAM_ARGUMENTS_MAX) tokens[count++] = before->token;
-    }
-    return count;
-}
-
-/* Buffers of the op's tensors: `count` operands from `first` on, or results. */
-static size_t marked_buffers(const planner *p, MlirOperation op, bool results, size_t first,
-                             size_t count, const MlirValue *buffers, MlirValue *out) {
-    for (size_t i = 0; i < count; i++)
-        out[i] = buffers[tsr_value_map_get(&p->numbers, results ? tsr_op_result(op, first + i)
-                                                                : tsr_op_operand(op, first + i))];
-    return count;
-}
-
-static size_t tensor_operands(MlirOperation op) {
-    size_t count = 0;
-    while (count < tsr_op_operand_count(op) && !is_token(tsr_op_operand(op, count))) count++;
-    return count;
-}
-
-/* An export or an import: what is written, what is read, tokens. */
-static size_t transfer_operands(const planner *p, MlirOperation op, const MlirValue *buffers,
-                                MlirValue *arguments, int32_t segments[3]) {
-    bool import = tsr_op_is(op, "tessera_sr.import_begin");
-    size_t tensors = tensor_operands(op), n = import ? tensors : tensors / 2, count = 0;
-    if (import) {
-        count += marked_buffers(p, op, true, 0, n, buffers, arguments);
-        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
-    } else {
-        count += marked_buffers(p, op, false, n, n, buffers, arguments);
-        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
-    }
-    size_t tokens = marked_tokens(p, op, arguments + count);
-    segments[0] = segments[1] = (int32_t)n;
-    segments[2] = (int32_t)tokens;
-    return count + tokens;
-}
-
-static const char *mark_name(MlirOperation op) {
-    return tsr_op_is(op, "tessera_sr.enter")          ? "tessera_target.enter"
-           : tsr_op_is(op, "tessera_sr.leave")        ? "tessera_target.leave"
-           : tsr_op_is(op, "tessera_sr.export_begin") ? "tessera_target.export"
-           : tsr_op_is(op, "tessera_sr.import_begin") ? "tessera_target.import"
-                                                      : "tessera_target.await";
-}
-
-static void emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
-                      MlirValue *arguments) {
-    static const char *const kept[] = {"name", "mode", "on_failure"};
-    MlirType type = mlirTypeParseGet(b->context, tsr_ref("!tessera_target.token"));
-    bool gives = !tsr_op_is(m->op, "async.await"), transfer = false;
-    int32_t segments[3] = {0};
-    tsr_attr attrs[4];
-    size_t count = 0, attr_count = 0;
-    for (size_t i = 0; i < 3 && gives; i++)
-        if (tsr_op_has(m->op, kept[i]))
-            attrs[attr_count++] = (tsr_attr){kept[i], tsr_op_attr(m->op, kept[i])};
-    transfer =
-        tsr_op_is(m->op, "tessera_sr.export_begin") || tsr_op_is(m->op, "tessera_sr.import_begin");
-    if (transfer) {
-        count = transfer_operands(p, m->op, buffers, arguments, segments);
-        attrs[attr_count++] =
-            (tsr_attr){"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 3, segments)};
-    } else {
-        count = marked_tokens(p, m->op, arguments);
-        if (tsr_op_is(m->op, "tessera_sr.leave"))
-            count += marked_buffers(p, m->op, false, 0, tensor_operands(m->op), buffers,
-                                    arguments + count);
-    }
-    b->location = mlirOperationGetLocation(m->op);
-    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = mark_name(m->op),
-                                                   .operand_count = count,
-                                                   .operands = arguments,
-                                                   .result_count = gives,
-                                                   .results = &type,
-                                                   .attr_count = attr_count,
-                                                   .attrs = attrs});
-    if (gives) m->token = tsr_op_result(op, 0);
-}
-
 /* Copies belong to no place in the source. */
 static void emit_copies(const planner *p, tsr_builder *b, const MlirValue *buffers) {
     b->location = mlirLocationUnknownGet(b->context);
@@ -713,10 +569,12 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
     for (uint32_t i = 0, k = 0; i <= p->launch_count; i++) {
         const launch *l = &p->launches[i];
         for (; k < p->mark_count && p->marks[k].at == i; k++)
-            emit_mark(p, &inside, &p->marks[k], buffers, arguments);
+            tsr_planner_emit_mark(p, &inside, &p->marks[k], buffers, arguments);
         if (i == p->launch_count) break;
         if (l->loop != NONE && p->loops[l->loop].begin == i) emit_loop(&inside, &p->loops[l->loop]);
-        if (l->kind == KIND_LAUNCH)
+        if (l->kind == KIND_CONTROL)
+            tsr_planner_emit_control(&inside, l, buffers);
+        else if (l->kind == KIND_LAUNCH)
             emit_launch(p, &inside, l, buffers, arguments);
         else if (l->kind >= KIND_TAKE)
             tsr_planner_emit_parts(p, &inside, l, buffers);
@@ -740,13 +598,7 @@ static TSR_RESULT planner_init(planner *p) {
     size_t values = 0, ops = 0;
     size_t tensors = p->config->tensor_count;
     MlirBlock block = tsr_op_body(p->func);
-    values += (size_t)mlirBlockGetNumArguments(block);
-    TSR_FOR_EACH_OP(op, block) {
-        /* A sink adds a place to copy to for each operand, and perhaps a temporary. */
-        values += tsr_op_result_count(op);
-        if (tsr_op_result_count(op) == 0) values += 2 * tsr_op_operand_count(op);
-        ops++;
-    }
+    TRY(p->ctx, tsr_planner_count(p, block, 0, &values, &ops));
     if (values > TSR_PROGRAM_BUFFERS_MAX)
         FAIL(p->ctx, TSR_COMPILE, "@%s has %zu values; at most %d can be planned", p->entry->name,
              values, TSR_PROGRAM_BUFFERS_MAX);
@@ -754,14 +606,15 @@ static TSR_RESULT planner_init(planner *p) {
     p->values = TSR_NEW(p->arena, value, values + 1);
     p->launches = TSR_NEW(p->arena, launch, ops + 1);
     p->loops = TSR_NEW(p->arena, loop, ops + 1);
+    p->ranges = TSR_NEW(p->arena, loop, ops + 1);
     p->copies = TSR_NEW(p->arena, end_copy, values + 1);
     p->marks = TSR_NEW(p->arena, mark, ops + 1);
     p->tensor_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
     p->part_value = TSR_NEW(p->arena, uint32_t, tensors + 1);
     p->tensor_bound = TSR_NEW(p->arena, bool, tensors + 1);
     p->last_fault = NONE;
-    if (!p->values || !p->launches || !p->marks || !p->loops || !p->copies || !p->tensor_value ||
-        !p->part_value || !p->tensor_bound)
+    if (!p->values || !p->launches || !p->marks || !p->loops || !p->ranges || !p->copies ||
+        !p->tensor_value || !p->part_value || !p->tensor_bound)
         FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     memset(p->tensor_value, 0xff, tensors * sizeof *p->tensor_value);
     memset(p->part_value, 0xff, tensors * sizeof *p->part_value);
@@ -782,8 +635,9 @@ tsr_result tsr_host_plan(tsr_ctx *ctx, MlirModule module, MlirOperation func,
     TRY(ctx, tsr_host_order_leaves(ctx, func, arena));
     TRY(ctx, planner_init(&p));
     TRY(ctx, collect(&p));
-    TRY(ctx, keep_boundaries(&p));
+    TRY(ctx, tsr_planner_keep_boundaries(&p));
     tsr_planner_stretch_lives(&p);
+    tsr_planner_stretch_ranges(&p);
     share_lives(&p);
     TRY(ctx, read_sinks(&p));
     tsr_planner_bind_parts(&p);

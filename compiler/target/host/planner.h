@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What plan.c and plan_loops.c share.
+ * What the files of the planner share.
  */
 #ifndef TSR_COMPILER_TARGET_HOST_PLANNER_H
 #define TSR_COMPILER_TARGET_HOST_PLANNER_H
 
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/plan.h"
 #include "manifests/program.h"
@@ -37,12 +38,24 @@ typedef enum launch_kind {
     KIND_TAKE,     /* a leaf's part of a value */
     KIND_JOIN,     /* a value whose parts the leaves have */
     KIND_ASSEMBLE, /* a tensor whose parts lie where they are; else as JOIN */
+    KIND_CONTROL,  /* of a loop or branch, or a copy there */
 } launch_kind;
+
+/* A command of a loop or branch, as tessera_target.control has it. */
+typedef struct control {
+    const char *kind; /* NULL: a copy, from values[1] to values[0] */
+    uint32_t values[2], count;
+    uint32_t commands;
+    uint64_t times;
+    bool reverse;
+} control;
 
 typedef struct launch {
     launch_kind kind;
     MlirOperation call, kernel;
-    uint32_t loop; /* NONE: runs once */
+    uint32_t loop;         /* over leaves; NONE: none */
+    control control;       /* of KIND_CONTROL, which has no call */
+    MlirLocation location; /* the same */
 } launch;
 
 /* What orders others and launches nothing: begin and end of a region, export, import, await. */
@@ -78,6 +91,8 @@ typedef struct planner {
     uint32_t left;        /* launches before this one may have to run again, or be given up */
     loop *loops;          /* over leaves */
     uint32_t loop_count;
+    loop *ranges; /* what loops repeat, those inside first */
+    uint32_t range_count;
     uint32_t last_fault;    /* launch; NONE if there is none */
     uint32_t *tensor_value; /* tensor -> the value that reads it, or NONE */
     uint32_t *part_value;   /* tensor -> that of a leaf's part, or NONE */
@@ -87,6 +102,20 @@ typedef struct planner {
     MlirLocation at; /* of the op being read */
 } planner;
 
+static inline bool tsr_planner_is_token(MlirValue v) {
+    return tsr_sr_is_token(mlirValueGetType(v));
+}
+
+/* plan_marks.c */
+bool tsr_planner_is_mark(MlirOperation op);
+TSR_RESULT tsr_planner_collect_mark(planner *p, MlirOperation op);
+/* What a region reads from outside lives until it ends: it may run again. */
+TSR_RESULT tsr_planner_keep_boundaries(planner *p);
+void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
+                           MlirValue *arguments);
+
+/* plan.c: the value that stands for `mlir`; it must be known. */
+TSR_RESULT tsr_planner_find(planner *p, MlirValue mlir, value **out_value);
 /* plan.c: a value of the type of `mlir`; may the launch write a result over its operand? */
 TSR_RESULT tsr_planner_add_value(planner *p, MlirValue mlir, value item, uint32_t *out_number);
 bool tsr_planner_overwrites(const launch *l, size_t operand);
@@ -95,6 +124,19 @@ TSR_RESULT tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind
                                   const char *callee, launch **out_launch);
 /* plan.c: index of a tensor by name. */
 TSR_RESULT tsr_planner_find_tensor(const planner *p, const char *name, uint32_t *out_index);
+
+/* plan.c: the launches of a block. */
+TSR_RESULT tsr_planner_collect_block(planner *p, MlirBlock block);
+/* plan.c: a value that stands for a place to copy to; its number. */
+uint32_t tsr_planner_add_place(planner *p, tsr_space space, uint32_t index, const value *like);
+/* plan_control.c: adds how many values and launches the block comes to, at most. */
+TSR_RESULT tsr_planner_count(const planner *p, MlirBlock block, uint32_t depth, size_t *values,
+                             size_t *launches);
+/* The same: a tessera.loop. */
+TSR_RESULT tsr_planner_collect_control(planner *p, MlirOperation op);
+/* The same: what a loop reads from outside lives until it ends. */
+void tsr_planner_stretch_ranges(planner *p);
+void tsr_planner_emit_control(tsr_builder *b, const launch *l, const MlirValue *buffers);
 
 /* Each leaf has its rows of this input, which is split; nothing may read all of them. */
 TSR_RESULT tsr_planner_check_rows(planner *p, intptr_t index);

@@ -4,6 +4,7 @@
  */
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/host.h"
+#include "compiler/target/host/rules.h"
 
 #include <string.h>
 
@@ -224,7 +225,8 @@ static bool is_ordered(MlirOperation op) {
 
 static bool is_command(MlirOperation op) {
     return tsr_op_is(op, "tessera_target.launch") || tsr_op_is(op, "tessera_target.copy") ||
-           tsr_op_is(op, "tessera_target.each_leaf") || tsr_op_is(op, "tessera_target.leaf_sum") ||
+           tsr_op_is(op, "tessera_target.control") || tsr_op_is(op, "tessera_target.each_leaf") ||
+           tsr_op_is(op, "tessera_target.leaf_sum") ||
            tsr_op_is(op, "tessera_target.leaf_gather") ||
            tsr_op_is(op, "tessera_target.collective");
 }
@@ -247,6 +249,23 @@ static TSR_RESULT read_collective(reader *r, MlirOperation op, tsr_program_comma
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT read_control(reader *r, MlirOperation op, tsr_program_command *command) {
+    const char *kind = tsr_op_string(op, "kind");
+    int64_t commands = 0, times = 0;
+    tsr_op_i64(op, "commands", &commands);
+    tsr_op_i64(op, "times", &times);
+    const tsr_target_control *row = tsr_target_control_find(kind);
+    TSR_ASSERT(row); /* its verifier knows the kind */
+    command->opcode = row->opcode;
+    command->kernel = row->slices ? tsr_op_flag(op, "reverse") : (uint32_t)commands;
+    command->grid = (uint64_t)times;
+    command->written_from = row->slices ? 0 : command->argument_count;
+    command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
+    if (!command->location)
+        FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT read_command(reader *r, MlirOperation op) {
     tsr_program_command *command = &r->entry->commands[r->entry->command_count++];
     size_t count = tsr_op_operand_count(op);
@@ -261,6 +280,7 @@ static TSR_RESULT read_command(reader *r, MlirOperation op) {
     if (tsr_op_is(op, "tessera_target.launch")) return read_launch(r, op, TSR_OP_LAUNCH, command);
     if (tsr_op_is(op, "tessera_target.leaf_sum"))
         return read_launch(r, op, TSR_OP_LEAF_SUM, command);
+    if (tsr_op_is(op, "tessera_target.control")) return read_control(r, op, command);
     if (tsr_op_is(op, "tessera_target.collective")) return read_collective(r, op, command);
     if (tsr_op_is(op, "tessera_target.leaf_gather")) command->opcode = TSR_OP_LEAF_GATHER;
     if (tsr_op_is(op, "tessera_target.each_leaf")) {

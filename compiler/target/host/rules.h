@@ -6,6 +6,7 @@
 #define TSR_COMPILER_TARGET_HOST_RULES_H
 
 #include "compiler/mlir.h"
+#include "manifests/program.h"
 
 typedef enum tsr_vendor { TSR_VENDOR_NVIDIA, TSR_VENDOR_AMD } tsr_vendor;
 
@@ -18,6 +19,15 @@ typedef struct tsr_feature {
 
 /* NULL for an unknown name, or NULL. */
 const tsr_feature *tsr_feature_find(const char *name);
+
+/* A kind of tessera_target.control; NULL where there is none. */
+typedef struct tsr_target_control {
+    const char *kind;
+    tsr_opcode opcode;
+    size_t operands;
+    bool slices; /* takes or puts one; else it has commands, or ends a loop */
+} tsr_target_control;
+const tsr_target_control *tsr_target_control_find(const char *kind);
 
 /* Emits "<op>: <text>"; returns false. */
 bool tsr_target_complain(MlirOperation op, tsr_diag_number number, const char *format, ...)

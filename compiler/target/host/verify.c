@@ -283,6 +283,37 @@ bool tsr_rule_leaf_place(MlirOperation op) {
     return !tsr_op_has(op, "offset") || check_multiple(op, "offset");
 }
 
+const tsr_target_control *tsr_target_control_find(const char *kind) {
+    static const tsr_target_control rows[] = {
+        {"repeat", TSR_OP_REPEAT, 0, false}, {"stop", TSR_OP_STOP, 1, false},
+        {"when", TSR_OP_WHEN, 1, false},     {"unless", TSR_OP_UNLESS, 1, false},
+        {"take", TSR_OP_TAKE, 2, true},      {"put", TSR_OP_PUT, 2, true}};
+    for (size_t i = 0; kind && i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].kind, kind) == 0) return &rows[i];
+    return NULL;
+}
+
+/* Of ranges the program's rules know more. */
+bool tsr_rule_control(MlirOperation op) {
+    const char *kind = tsr_op_string(op, "kind");
+    const tsr_target_control *row = tsr_target_control_find(kind);
+    int64_t commands = 0, times = 0;
+    tsr_op_i64(op, "commands", &commands);
+    tsr_op_i64(op, "times", &times);
+    if (!row)
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "there is no kind \"%s\" of it",
+                                   kind ? kind : "");
+    if (tsr_op_operand_count(op) != row->operands)
+        return tsr_target_complain(op, TSR_DIAG_TARGET, "\"%s\" takes %zu buffers; it has %zu",
+                                   kind, row->operands, tsr_op_operand_count(op));
+    if (commands >= 0 && commands <= TSR_PROGRAM_COMMANDS_MAX && times >= 0) return true;
+    return tsr_target_complain(op, TSR_DIAG_TARGET,
+                               "%" PRId64 " commands %" PRId64
+                               " times; expected at most %d, and no "
+                               "number below 0",
+                               commands, times, TSR_PROGRAM_COMMANDS_MAX);
+}
+
 bool tsr_rule_each_leaf(MlirOperation op) {
     int64_t commands = 0, follow = 0;
     tsr_op_i64(op, "commands", &commands);

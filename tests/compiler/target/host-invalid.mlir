@@ -135,6 +135,25 @@ tessera_target.func @f workspace 0 {
 }
 
 // -----
+tessera_target.func @f workspace 64 {
+  %c = tessera_target.alloc offset 0 : memref<i1>
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: there is no kind "until" of it
+  tessera_target.control "until"(%c : memref<i1>)
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: "stop" takes 1 buffers; it has 0
+  tessera_target.control "stop"
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.control: -1 commands 2 times; expected at most 1048576, and no number below 0
+  tessera_target.control "repeat" {commands = -1 : i64, times = 2 : i64}
+}
+
+// -----
 tessera_target.func @f workspace 0 {
   // CHECK: [[@LINE+1]]:3: error: [TSR-0502] tessera_target.each_leaf: repeats 2 commands; 1 that can be repeated follow
   tessera_target.each_leaf 2

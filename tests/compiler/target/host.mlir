@@ -82,6 +82,21 @@ tessera_target.func @leaves workspace 512 {
   tessera_target.leaf_gather %all, %part : memref<128xf32>, memref<64xf32>
 }
 
+// CHECK: tessera_target.func @loops workspace 512 {
+tessera_target.func @loops workspace 512 {
+  %x = tessera_target.input 0 : memref<2x64xf32>
+  %slice = tessera_target.alloc offset 0 : memref<64xf32>
+  %holds = tessera_target.alloc offset 256 : memref<i1>
+  // CHECK: tessera_target.control "repeat" {commands = 3 : i64, times = 2 : i64}
+  tessera_target.control "repeat" {commands = 3 : i64, times = 2 : i64}
+  // CHECK: tessera_target.control "take"(%{{.*}}, %{{.*}} : memref<64xf32>, memref<2x64xf32>) {reverse}
+  tessera_target.control "take"(%slice, %x : memref<64xf32>, memref<2x64xf32>) {reverse}
+  // CHECK: tessera_target.control "stop"(%[[HOLDS:.*]] : memref<i1>)
+  tessera_target.control "stop"(%holds : memref<i1>)
+  // CHECK: tessera_target.control "when"(%[[HOLDS]] : memref<i1>) {commands = 1 : i64}
+  tessera_target.control "when"(%holds : memref<i1>) {commands = 1 : i64}
+}
+
 // CHECK: tessera_target.func @parts workspace 0 {
 tessera_target.func @parts workspace 0 {
   // CHECK: %[[OWN:.*]] = tessera_target.tensor_part "w" : memref<16xf32>

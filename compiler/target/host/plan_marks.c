@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What orders others and launches nothing: begin and end of a region, exports, imports, awaits.
+ */
+#include "compiler/target/host/planner.h"
+
+bool tsr_planner_is_mark(MlirOperation op) {
+    return tsr_op_is(op, "tessera_sr.enter") || tsr_op_is(op, "tessera_sr.leave") ||
+           tsr_op_is(op, "tessera_sr.export_begin") || tsr_op_is(op, "tessera_sr.import_begin") ||
+           tsr_op_is(op, "async.await");
+}
+
+/* What it reads lives until the launch behind it, so that the one before cannot lie over it. */
+tsr_result tsr_planner_collect_mark(planner *p, MlirOperation op) {
+    uint32_t index = p->mark_count++;
+    p->marks[index] = (mark){.op = op, .at = p->launch_count};
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        value *operand = NULL;
+        if (tsr_planner_is_token(tsr_op_operand(op, i))) continue;
+        TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(op, i), &operand));
+        operand->first_end = p->launch_count + 1;
+    }
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        if (tsr_planner_is_token(tsr_op_result(op, i))) {
+            if (!tsr_value_map_set(&p->tokens, p->arena, tsr_op_result(op, i), index))
+                FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+            continue;
+        }
+        TRY(p->ctx, tsr_planner_add_value(p, tsr_op_result(op, i),
+                                          (value){.buffer = {.space = TSR_SPACE_WORKSPACE},
+                                                  .maker = p->launch_count,
+                                                  .imported = true,
+                                                  .first_end = p->launch_count + 1},
+                                          NULL));
+    }
+    if (tsr_op_is(op, "tessera_sr.leave")) p->left = p->launch_count;
+    return TSR_SUCCESS;
+}
+
+/* The launches between an enter and the leave that takes its token run again: what they read and
+ * were not given by each other lives until the end. */
+static TSR_RESULT keep_boundary(planner *p, const mark *enter, const mark *leave) {
+    for (uint32_t i = enter->at; i < leave->at; i++) {
+        MlirOperation call = p->launches[i].call;
+        for (size_t k = 0; k < tsr_op_operand_count(call); k++) {
+            value *v = NULL;
+            TRY(p->ctx, tsr_planner_find(p, tsr_op_operand(call, k), &v));
+            bool inside = v->maker != NONE && !v->imported && v->maker >= enter->at;
+            if (!inside && v->first_end < leave->at + 1) v->first_end = leave->at + 1;
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+static const mark *mark_of(const planner *p, MlirValue token) {
+    uint32_t index = tsr_value_map_get(&p->tokens, token);
+    return index == NONE ? NULL : &p->marks[index];
+}
+
+tsr_result tsr_planner_keep_boundaries(planner *p) {
+    for (uint32_t i = 0; i < p->mark_count; i++) {
+        const mark *leave = &p->marks[i];
+        if (!tsr_op_is(leave->op, "tessera_sr.leave")) continue;
+        for (size_t k = 0; k < tsr_op_operand_count(leave->op); k++) {
+            MlirValue token = tsr_op_operand(leave->op, k);
+            const mark *enter = tsr_planner_is_token(token) ? mark_of(p, token) : NULL;
+            if (enter && tsr_op_is(enter->op, "tessera_sr.enter"))
+                TRY(p->ctx, keep_boundary(p, enter, leave));
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+/* Tokens that the op takes and marks give: those of barriers alone are in the order of commands. */
+static size_t marked_tokens(const planner *p, MlirOperation op, MlirValue *tokens) {
+    size_t count = 0;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue token = tsr_op_operand(op, i);
+        const mark *before = tsr_planner_is_token(token) ? mark_of(p, token) : NULL;
+        if (before && count < TSR_PROGRAM_ARGUMENTS_MAX) tokens[count++] = before->token;
+    }
+    return count;
+}
+
+/* Buffers of the op's tensors: `count` operands from `first` on, or results. */
+static size_t marked_buffers(const planner *p, MlirOperation op, bool results, size_t first,
+                             size_t count, const MlirValue *buffers, MlirValue *out) {
+    for (size_t i = 0; i < count; i++)
+        out[i] = buffers[tsr_value_map_get(&p->numbers, results ? tsr_op_result(op, first + i)
+                                                                : tsr_op_operand(op, first + i))];
+    return count;
+}
+
+static size_t tensor_operands(MlirOperation op) {
+    size_t count = 0;
+    while (count < tsr_op_operand_count(op) && !tsr_planner_is_token(tsr_op_operand(op, count)))
+        count++;
+    return count;
+}
+
+/* An export or an import: what is written, what is read, tokens. */
+static size_t transfer_operands(const planner *p, MlirOperation op, const MlirValue *buffers,
+                                MlirValue *arguments, int32_t segments[3]) {
+    bool import = tsr_op_is(op, "tessera_sr.import_begin");
+    size_t tensors = tensor_operands(op), n = import ? tensors : tensors / 2, count = 0;
+    if (import) {
+        count += marked_buffers(p, op, true, 0, n, buffers, arguments);
+        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
+    } else {
+        count += marked_buffers(p, op, false, n, n, buffers, arguments);
+        count += marked_buffers(p, op, false, 0, n, buffers, arguments + count);
+    }
+    size_t tokens = marked_tokens(p, op, arguments + count);
+    segments[0] = segments[1] = (int32_t)n;
+    segments[2] = (int32_t)tokens;
+    return count + tokens;
+}
+
+static const char *mark_name(MlirOperation op) {
+    return tsr_op_is(op, "tessera_sr.enter")          ? "tessera_target.enter"
+           : tsr_op_is(op, "tessera_sr.leave")        ? "tessera_target.leave"
+           : tsr_op_is(op, "tessera_sr.export_begin") ? "tessera_target.export"
+           : tsr_op_is(op, "tessera_sr.import_begin") ? "tessera_target.import"
+                                                      : "tessera_target.await";
+}
+
+void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const MlirValue *buffers,
+                           MlirValue *arguments) {
+    static const char *const kept[] = {"name", "mode", "on_failure"};
+    MlirType type = mlirTypeParseGet(b->context, tsr_ref("!tessera_target.token"));
+    bool gives = !tsr_op_is(m->op, "async.await"), transfer = false;
+    int32_t segments[3] = {0};
+    tsr_attr attrs[4];
+    size_t count = 0, attr_count = 0;
+    for (size_t i = 0; i < 3 && gives; i++)
+        if (tsr_op_has(m->op, kept[i]))
+            attrs[attr_count++] = (tsr_attr){kept[i], tsr_op_attr(m->op, kept[i])};
+    transfer =
+        tsr_op_is(m->op, "tessera_sr.export_begin") || tsr_op_is(m->op, "tessera_sr.import_begin");
+    if (transfer) {
+        count = transfer_operands(p, m->op, buffers, arguments, segments);
+        attrs[attr_count++] =
+            (tsr_attr){"operandSegmentSizes", mlirDenseI32ArrayGet(b->context, 3, segments)};
+    } else {
+        count = marked_tokens(p, m->op, arguments);
+        if (tsr_op_is(m->op, "tessera_sr.leave"))
+            count += marked_buffers(p, m->op, false, 0, tensor_operands(m->op), buffers,
+                                    arguments + count);
+    }
+    b->location = mlirOperationGetLocation(m->op);
+    MlirOperation op = tsr_build(b, &(tsr_op_desc){.name = mark_name(m->op),
+                                                   .operand_count = count,
+                                                   .operands = arguments,
+                                                   .result_count = gives,
+                                                   .results = &type,
+                                                   .attr_count = attr_count,
+                                                   .attrs = attrs});
+    if (gives) m->token = tsr_op_result(op, 0);
+}
