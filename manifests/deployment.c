@@ -140,15 +140,18 @@ static void write_pipeline(writer *w) {
         tsr_json_write_ports(&w->out, "outputs", entry->outputs, entry->output_count, false);
         tsr_buffer_text(&w->out, "}");
     }
-    tsr_buffer_text(&w->out, "]}]}");
+    tsr_buffer_text(&w->out, "]}]");
+    tsr_deployment_write_pipelines(w->deployment, "plans", &w->out);
+    tsr_buffer_text(&w->out, "}");
 }
 
-/* Version 1.0 has nothing that is spread or computed again, and every part. */
+/* Version 1.0 has nothing that is spread or computed again, and every part; 1.1 no pipelines. */
 static void write_manifest(writer *w) {
     const tsr_deployment *d = w->deployment;
     bool plain =
         w->parts == TSR_PART_ALL && !d->shard_count && !d->recompute_count && !d->axis_count;
-    tsr_buffer_printf(&w->out, "{\"formatVersion\":\"1.%d\",\"name\":", !plain);
+    bool pipelines = d->pipeline_count && w->parts & (TSR_PART_PIPELINE | TSR_PART_STAGES);
+    tsr_buffer_printf(&w->out, "{\"formatVersion\":\"1.%d\",\"name\":", pipelines ? 2 : !plain);
     tsr_buffer_json_string(&w->out, w->config->name);
     tsr_buffer_text(&w->out, ",\"producer\":");
     tsr_buffer_json_string(&w->out, w->config->producer);

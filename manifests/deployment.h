@@ -14,11 +14,12 @@
 #include "manifests/config.h"
 
 enum {
-    TSR_DEPLOYMENT_VERSION_MINOR = 1, /* of 1.x */
+    TSR_DEPLOYMENT_VERSION_MINOR = 2, /* of 1.x */
     TSR_DEPLOYMENT_BYTES_MAX =
         4 * 1024 * 1024, /* of the JSON; the limits of runtime/base/json.h too */
     TSR_DEPLOYMENT_AXES_MAX = 64,
     TSR_DEPLOYMENT_POSITIONS_MAX = 1024,
+    TSR_DEPLOYMENT_PIPELINE_MAX = 1 << 18, /* ranks, microbatches, chunks, stages of one */
 };
 
 typedef struct tsr_deployment_axis {
@@ -47,6 +48,16 @@ typedef struct tsr_deployment_recompute {
     uint64_t ops, operations;           /* run again; about how much arithmetic that is */
 } tsr_deployment_recompute;
 
+/* A pipeline that the program plans. One rank runs its stages one after another. */
+typedef struct tsr_deployment_pipeline {
+    const char *schedule; /* "1f1b", "interleaved" */
+    const char *axis;     /* of the mesh; NULL: not said */
+    const char *function; /* that is cut into stages; NULL: stages are functions */
+    uint64_t ranks, microbatches, chunks;
+    size_t stage_count;  /* ranks * chunks, or 0 */
+    const char **stages; /* functions: stage i runs on rank i mod ranks, behind stage i - 1 */
+} tsr_deployment_pipeline;
+
 typedef enum tsr_deployment_part {
     TSR_PART_MESH = 1,
     TSR_PART_PIPELINE = 2,
@@ -58,11 +69,12 @@ typedef enum tsr_deployment_part {
 } tsr_deployment_part;
 
 typedef struct tsr_deployment {
-    size_t axis_count, shard_count, collective_count, recompute_count;
+    size_t axis_count, shard_count, collective_count, recompute_count, pipeline_count;
     tsr_deployment_axis *axes;
     tsr_deployment_shard *shards;
     tsr_deployment_collective *collectives;
     tsr_deployment_recompute *recomputes;
+    tsr_deployment_pipeline *pipelines;
     const char *path; /* where a tool writes the manifest, too; NULL: nowhere */
     unsigned include; /* the tsr_deployment_parts of that file */
 } tsr_deployment;

@@ -91,6 +91,7 @@ tsr_result tsr_deployment_write(tsr_ctx *ctx, const tsr_deployment *d, tsr_arena
     LIST(&out, "shards", d->shard_count, write_shard(&out, &d->shards[i]));
     LIST(&out, "collectives", d->collective_count, write_collective(&out, &d->collectives[i]));
     LIST(&out, "recomputes", d->recompute_count, write_recompute(&out, &d->recomputes[i]));
+    tsr_deployment_write_pipelines(d, "pipelines", &out);
     tsr_buffer_text(&out, "}");
     tsr_result result = tsr_json_take(ctx, &out, "deployment", arena, out_json, out_size_bytes);
     tsr_buffer_finish(&out);
@@ -187,7 +188,7 @@ static TSR_RESULT read_all(tsr_json_reader *r, const cJSON *root, tsr_deployment
     READ_LIST("shards", shards, shard_count, read_shard);
     READ_LIST("collectives", collectives, collective_count, tsr_deployment_read_collective);
     READ_LIST("recomputes", recomputes, recompute_count, tsr_deployment_read_recompute);
-    return TSR_SUCCESS;
+    return tsr_deployment_read_pipelines(r, root, "pipelines", d);
 }
 
 tsr_result tsr_deployment_read(tsr_ctx *ctx, const char *json, size_t size_bytes, tsr_arena *arena,

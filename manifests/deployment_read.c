@@ -233,7 +233,8 @@ static TSR_RESULT read_pipeline(reader *r, const cJSON *root) {
                  subject, config->entries[count - 1].name, config->entries[count].name);
         count++;
     }
-    return TSR_SUCCESS;
+    tsr_json_at(&r->json, "deployment: pipeline");
+    return tsr_deployment_read_pipelines(&r->json, pipeline, "plans", &r->m->deployment);
 }
 
 /* ---- all ---- */

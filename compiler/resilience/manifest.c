@@ -11,9 +11,11 @@
  *   collectives  each all_reduce, reduce_scatter and all_gather, with the bytes that all positions
  *                send by ring algorithms
  *   recomputes   what tessera-insert-recompute planned for an entry
+ *   pipelines    what plans say of them, which may have been removed since (tsched-apply)
  */
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
+#include "compiler/schedule/pipeline.h"
 #include "manifests/deployment.h"
 
 #include <string.h>
@@ -257,6 +259,55 @@ static void read_recompute(exporter *e) {
                                    .operations = (uint64_t)plan[3]};
 }
 
+/* A dictionary of tsr_pipelines_note, or what a hand has made of it. */
+static bool read_pipeline(exporter *e, MlirAttribute from, tsr_deployment_pipeline *to) {
+    static const char *const names[] = {"ranks", "microbatches", "chunks"};
+    uint64_t *const counts[] = {&to->ranks, &to->microbatches, &to->chunks};
+    if (!mlirAttributeIsADictionary(from)) return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        MlirAttribute one = mlirDictionaryAttrGetElementByName(from, tsr_ref(names[i]));
+        int64_t count = 0;
+        if (mlirAttributeIsNull(one) || !tsr_attr_i64(one, &count) || count < 1 ||
+            count > TSR_DEPLOYMENT_PIPELINE_MAX)
+            return false;
+        *counts[i] = (uint64_t)count;
+    }
+    to->schedule = tsr_attr_string(mlirDictionaryAttrGetElementByName(from, tsr_ref("schedule")));
+    to->axis = tsr_attr_string(mlirDictionaryAttrGetElementByName(from, tsr_ref("axis")));
+    to->function = tsr_attr_string(mlirDictionaryAttrGetElementByName(from, tsr_ref("function")));
+    MlirAttribute stages = mlirDictionaryAttrGetElementByName(from, tsr_ref("stages"));
+    if (!to->schedule || mlirAttributeIsNull(stages) || !mlirAttributeIsAArray(stages))
+        return false;
+    to->stage_count = (size_t)mlirArrayAttrGetNumElements(stages);
+    to->stages = TSR_NEW(&e->arena, const char *, to->stage_count + 1);
+    if (!to->stages) return false;
+    for (size_t i = 0; i < to->stage_count; i++) {
+        to->stages[i] = tsr_attr_string(mlirArrayAttrGetElement(stages, (intptr_t)i));
+        if (!to->stages[i]) return false;
+    }
+    return true;
+}
+
+static bool read_pipelines(exporter *e) {
+    MlirOperation self = mlirModuleGetOperation(e->module);
+    if (!tsr_pipelines_note(e->module)) return false;
+    MlirAttribute all = tsr_op_attr(self, TSR_PLANNED_PIPELINES);
+    if (mlirAttributeIsNull(all)) return true;
+    size_t count = mlirAttributeIsAArray(all) ? (size_t)mlirArrayAttrGetNumElements(all) : 0;
+    e->found.pipelines = TSR_NEW(&e->arena, tsr_deployment_pipeline, count + 1);
+    if (!e->found.pipelines) return no_memory(e);
+    for (size_t i = 0; i < count; i++) {
+        if (read_pipeline(e, mlirArrayAttrGetElement(all, (intptr_t)i), &e->found.pipelines[i]))
+            continue;
+        tsr_diag_error(mlirOperationGetLocation(self), TSR_DIAG_SR_MANIFEST,
+                       TSR_PLANNED_PIPELINES " of the module: element %zu is no pipeline", i);
+        return false;
+    }
+    e->found.pipeline_count = count;
+    mlirOperationRemoveDiscardableAttributeByName(self, tsr_ref(TSR_PLANNED_PIPELINES));
+    return true;
+}
+
 /* Positions behind the last that holds elements hold none. */
 static void fill_positions(exporter *e) {
     for (size_t i = 0; i < e->found.shard_count; i++) {
@@ -287,14 +338,32 @@ static bool read_funcs(exporter *e) {
     return true;
 }
 
+/* What was asked for before: the pass takes requests out of the module. */
+static bool keep_request(exporter *e) {
+    const char *text = tsr_op_string(mlirModuleGetOperation(e->module), TSR_SR_DEPLOYMENT);
+    tsr_deployment before = {0};
+    if (!text || e->found.include) return true;
+    if (tsr_deployment_read(&e->ctx, text, strlen(text), &e->arena, &before).code) {
+        tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(e->module)),
+                       TSR_DIAG_SR_MANIFEST, "%s", e->ctx.error.text);
+        return false;
+    }
+    e->found.path = before.path;
+    e->found.include = before.include;
+    return true;
+}
+
 static bool is_worth(const tsr_deployment *found) {
-    return found->include || found->axis_count || found->shard_count || found->recompute_count;
+    return found->include || found->axis_count || found->shard_count || found->recompute_count ||
+           found->pipeline_count;
 }
 
 static bool export_manifest(exporter *e) {
     char *json = NULL;
     size_t size_bytes = 0;
-    if (!take_requests(e) || !read_mesh(e) || !read_funcs(e)) return false;
+    if (!take_requests(e) || !keep_request(e) || !read_mesh(e) || !read_funcs(e) ||
+        !read_pipelines(e))
+        return false;
     if (!is_worth(&e->found)) return true;
     if (tsr_deployment_write(&e->ctx, &e->found, &e->arena, &json, &size_bytes).code)
         return no_memory(e);

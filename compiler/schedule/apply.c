@@ -2,9 +2,11 @@
  *
  * Pass tsched-apply: what plans chose goes to the ops they speak of, as attributes, which
  * tsched-fuse gives to their groups or keeps to: `tsched.tile`, the sizes of tiles, and
- * `tsched.group`, the kernel that a function is materialized as; then the plans are removed.
+ * `tsched.group`, the kernel that a function is materialized as; then the plans are removed. What
+ * they say of pipelines stays on the module, for the deployment manifest.
  */
 #include "compiler/graph/graph.h"
+#include "compiler/schedule/pipeline.h"
 #include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>
@@ -101,7 +103,7 @@ static bool remove_plans(MlirBlock block) {
 bool tsr_pass_apply(MlirModule module) {
     apply a = {.module = module, .good = true};
     mlirOperationWalk(mlirModuleGetOperation(module), visit, &a, MlirWalkPreOrder);
-    if (!a.good) return false;
+    if (!a.good || !tsr_pipelines_note(module)) return false;
     bool good = remove_plans(mlirModuleGetBody(module));
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (tsr_op_is(op, "func.func") && tsr_op_has_body(op))

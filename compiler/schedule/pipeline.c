@@ -8,6 +8,7 @@
 #include "compiler/schedule/schedule.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t smaller(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
@@ -60,6 +61,90 @@ double tsr_wavefront_bubble(const tsr_wavefront *pipeline) {
     double waiting = (double)pipeline->ranks - 1;
     return waiting / ((double)pipeline->chunks * pipeline->microbatches + waiting);
 }
+
+/* ---- for the manifest ---- */
+
+typedef struct pipelines {
+    tsr_arena arena;
+    MlirAttribute *all;
+    size_t count, room;
+    bool good;
+} pipelines;
+
+static MlirAttribute stages_of(MlirOperation op, pipelines *p) {
+    MlirContext context = mlirOperationGetContext(op);
+    size_t count = 0;
+    if (!tsr_op_is(op, "tsched.pipeline.region")) return mlirArrayAttrGet(context, 0, NULL);
+    TSR_FOR_EACH_OP(stage, tsr_op_body(op)) count += tsr_op_is(stage, "tsched.stage");
+    MlirAttribute *names = TSR_NEW(&p->arena, MlirAttribute, count + 1);
+    if (!names) return mlirAttributeGetNull();
+    count = 0;
+    TSR_FOR_EACH_OP(stage, tsr_op_body(op)) {
+        if (!tsr_op_is(stage, "tsched.stage")) continue;
+        names[count++] = tsr_attr_make_string(context, tsr_op_string(stage, "callee"));
+    }
+    return mlirArrayAttrGet(context, (intptr_t)count, names);
+}
+
+static MlirAttribute describe(MlirOperation op, const tsr_wavefront *pipeline, pipelines *p) {
+    MlirContext context = mlirOperationGetContext(op);
+    const char *schedule = tsr_op_string(op, "schedule"), *axis = tsr_op_string(op, "axis");
+    const char *function = tsr_op_string(op, "callee");
+    const tsr_attr attrs[] = {
+        {"schedule", tsr_attr_make_string(context, schedule ? schedule : "1f1b")},
+        {"ranks", tsr_attr_make_i64(context, pipeline->ranks)},
+        {"microbatches", tsr_attr_make_i64(context, pipeline->microbatches)},
+        {"chunks", tsr_attr_make_i64(context, pipeline->chunks)},
+        {"stages", stages_of(op, p)},
+        {"axis", axis ? tsr_attr_make_string(context, axis) : mlirAttributeGetNull()},
+        {"function", function ? tsr_attr_make_string(context, function) : mlirAttributeGetNull()}};
+    MlirNamedAttribute named[sizeof attrs / sizeof attrs[0]];
+    intptr_t count = 0;
+    for (size_t i = 0; i < sizeof attrs / sizeof attrs[0]; i++)
+        if (!mlirAttributeIsNull(attrs[i].value))
+            named[count++] = (MlirNamedAttribute){
+                mlirIdentifierGet(context, tsr_ref(attrs[i].name)), attrs[i].value};
+    return mlirDictionaryAttrGet(context, count, named);
+}
+
+static bool keep(pipelines *p, MlirAttribute one) {
+    if (p->count == p->room) {
+        MlirAttribute *larger = TSR_NEW(&p->arena, MlirAttribute, 2 * p->room + 16);
+        if (!larger) return false;
+        if (p->count) memcpy(larger, p->all, p->count * sizeof *larger);
+        p->all = larger;
+        p->room = 2 * p->room + 16;
+    }
+    p->all[p->count++] = one;
+    return true;
+}
+
+static MlirWalkResult find_pipeline(MlirOperation op, void *user) {
+    pipelines *p = user;
+    tsr_wavefront pipeline;
+    if (!tsr_op_is(op, "tsched.pipeline") && !tsr_op_is(op, "tsched.pipeline.region"))
+        return MlirWalkResultAdvance;
+    p->good = tsr_wavefront_read(op, &pipeline) && keep(p, describe(op, &pipeline, p));
+    return p->good ? MlirWalkResultAdvance : MlirWalkResultInterrupt;
+}
+
+bool tsr_pipelines_note(MlirModule module) {
+    MlirOperation self = mlirModuleGetOperation(module);
+    MlirAttribute old = tsr_op_attr(self, TSR_PLANNED_PIPELINES);
+    pipelines p = {.good = true};
+    bool listed = !mlirAttributeIsNull(old) && mlirAttributeIsAArray(old);
+    for (intptr_t i = 0; listed && p.good && i < mlirArrayAttrGetNumElements(old); i++)
+        p.good = keep(&p, mlirArrayAttrGetElement(old, i));
+    size_t before = p.count;
+    if (p.good) mlirOperationWalk(self, find_pipeline, &p, MlirWalkPreOrder);
+    if (p.good && p.count > before)
+        tsr_op_set(self, TSR_PLANNED_PIPELINES,
+                   mlirArrayAttrGet(mlirOperationGetContext(self), (intptr_t)p.count, p.all));
+    tsr_arena_finish(&p.arena);
+    return p.good;
+}
+
+/* ---- the pass ---- */
 
 static MlirWalkResult annotate(MlirOperation op, void *user) {
     tsr_wavefront pipeline;

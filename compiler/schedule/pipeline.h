@@ -43,4 +43,10 @@ double tsr_wavefront_bubble(const tsr_wavefront *pipeline);
 /* Of a tsched.pipeline or tsched.pipeline.region; false after an error was emitted. */
 bool tsr_wavefront_read(MlirOperation op, tsr_wavefront *out_wavefront);
 
+/* Of the module: the pipelines that tsched-apply found before it removed the plans, a dictionary
+ * each: schedule, axis, function, ranks, microbatches, chunks, stages. */
+#define TSR_PLANNED_PIPELINES "tsched.pipelines"
+/* Notes there those that still stand in the module, behind others. False after an error. */
+bool tsr_pipelines_note(MlirModule module);
+
 #endif

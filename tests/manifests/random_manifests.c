@@ -467,6 +467,23 @@ static tsr_deployment_shard make_shard(maker *m, const tsr_config_tensor *tensor
     return shard;
 }
 
+static tsr_deployment_pipeline make_pipeline(maker *m) {
+    uint32_t ranks = 1 + below(m, 4), chunks = 1 + below(m, 2);
+    tsr_deployment_pipeline p = {.schedule = chunks > 1 ? "interleaved" : "1f1b",
+                                 .axis = below(m, 2) ? make_name(m, 0) : NULL,
+                                 .ranks = ranks,
+                                 .microbatches = 1 + below(m, 9) * (uint64_t)ranks,
+                                 .chunks = chunks};
+    if (below(m, 2)) {
+        p.function = make_name(m, 1);
+        return p;
+    }
+    p.stage_count = ranks * chunks;
+    p.stages = TSR_NEW(m->arena, const char *, p.stage_count);
+    for (uint32_t i = 0; i < p.stage_count; i++) p.stages[i] = make_name(m, i);
+    return p;
+}
+
 tsr_deployment random_deployment(uint64_t seed, const tsr_config *config, tsr_arena *arena) {
     static const char *const kinds[] = {"all_reduce", "reduce_scatter", "all_gather"};
     maker m = {.state = seed, .arena = arena};
@@ -493,5 +510,8 @@ tsr_deployment random_deployment(uint64_t seed, const tsr_config *config, tsr_ar
         if (below(&m, 2))
             d.recomputes[d.recompute_count++] = (tsr_deployment_recompute){
                 config->entries[i].name, below(&m, 1000), below(&m, 1000), below(&m, 9), 7};
+    d.pipelines = TSR_NEW(arena, tsr_deployment_pipeline, 2);
+    for (uint32_t count = below(&m, 3); d.pipeline_count < count; d.pipeline_count++)
+        d.pipelines[d.pipeline_count] = make_pipeline(&m);
     return d;
 }

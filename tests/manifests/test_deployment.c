@@ -356,6 +356,92 @@ static const struct {
     {"{", " {", "deployment: offset 0 of", TSR_CORRUPT},
 };
 
+/* ---- pipelines ---- */
+
+static char *encode_pipelines(tsr_arena *arena, size_t *out_size) {
+    static const char *stages[] = {"embed", "middle", "middle", "head"};
+    static tsr_deployment_pipeline pipelines[] = {
+        {.schedule = "interleaved",
+         .axis = "pp",
+         .ranks = 2,
+         .microbatches = 4,
+         .chunks = 2,
+         .stage_count = 4,
+         .stages = stages},
+        {.schedule = "1f1b", .function = "train", .ranks = 3, .microbatches = 8, .chunks = 1}};
+    tsr_ctx ctx = {0};
+    tsr_config config = small_config();
+    const tsr_deployment d = {.pipeline_count = 2, .pipelines = pipelines};
+    char *json = NULL;
+    cr_assert_eq(
+        tsr_deployment_encode(&ctx, &config, &d, TSR_PART_ALL, arena, &json, out_size).code, TSR_OK,
+        "%s", ctx.error.text);
+    return json;
+}
+
+Test(deployment, pipelines_come_back) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_deployment_manifest read;
+    tsr_deployment whole = {0};
+    size_t size, text_size;
+    char *json = encode_pipelines(&arena, &size), *text = NULL;
+    cr_assert(strstr(json, "{\"index\":3,\"rank\":1,\"after\":[2],\"function\":\"head\"}"));
+    check_again(json, size, &read, &arena);
+    cr_assert_eq(read.version_minor, 2);
+    const tsr_deployment_pipeline *p = read.deployment.pipelines;
+    cr_assert(read.deployment.pipeline_count == 2 && p[0].stage_count == 4 &&
+              p[1].stage_count == 0);
+    cr_assert(p[0].ranks == 2 && p[0].microbatches == 4 && p[0].chunks == 2 && !p[0].function);
+    cr_assert_str_eq(p[0].axis, "pp");
+    cr_assert_str_eq(p[0].stages[3], "head");
+    cr_assert_str_eq(p[1].function, "train");
+    cr_assert_null(p[1].axis);
+    /* From stage to stage in the same form. */
+    cr_assert_eq(tsr_deployment_write(&ctx, &read.deployment, &arena, &text, &text_size).code,
+                 TSR_OK);
+    cr_assert_eq(tsr_deployment_read(&ctx, text, text_size, &arena, &whole).code, TSR_OK);
+    cr_assert(whole.pipeline_count == 2 && whole.pipelines[1].ranks == 3);
+    tsr_arena_finish(&arena);
+}
+
+Test(deployment, damaged_pipelines_are_refused) {
+    static const struct {
+        const char *from, *to, *text;
+    } wrong[] = {
+        {"\"schedule\":\"1f1b\"", "\"schedule\":\"gpipe\"",
+         "deployment: plans[1]: schedule: expected 1f1b or interleaved, got 'gpipe'"},
+        {"\"ranks\":3", "\"ranks\":0", "deployment: plans[1]: ranks: expected 1 ... 262144, got 0"},
+        {"\"microbatches\":8", "\"microbatches\":262145",
+         "deployment: plans[1]: microbatches: expected 1 ... 262144, got 262145"},
+        {"\"chunks\":2", "\"chunks\":3", "deployment: plans[0]: expected 6 stages or none, got 4"},
+        {"\"rank\":1,\"after\":[0]", "\"rank\":0,\"after\":[0]",
+         "deployment: plans[0]: stage 1: expected it on rank 1, behind the one before it"},
+        {"\"after\":[1]", "\"after\":[0]",
+         "deployment: plans[0]: stage 2: expected it on rank 0, behind the one before it"},
+        {"\"after\":[2]", "\"after\":[]",
+         "deployment: plans[0]: stage 3: expected it on rank 1, behind the one before it"},
+        {"\"index\":2", "\"index\":7",
+         "deployment: plans[0]: stage 2: expected it on rank 0, behind the one before it"},
+        {"\"plans\":[", "\"plans\":7,\"x\":[",
+         "deployment: pipeline: member 'plans': expected an array, got a number"},
+        {"1.2", "1.1", "deployment: offset"},
+    };
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_deployment_manifest read;
+    size_t size;
+    char *json = encode_pipelines(&arena, &size);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const char *text = changed(json, wrong[i].from, wrong[i].to, &arena);
+        cr_assert_eq(tsr_deployment_decode(&ctx, text, strlen(text), &arena, &read).code,
+                     TSR_CORRUPT, "%s", wrong[i].to);
+        cr_assert(strncmp(ctx.error.text, wrong[i].text, strlen(wrong[i].text)) == 0,
+                  "%s:\n  got  %s\n  want %s", wrong[i].to, ctx.error.text, wrong[i].text);
+    }
+    tsr_arena_finish(&arena);
+}
+
 Test(deployment, damaged_manifests_are_refused) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};

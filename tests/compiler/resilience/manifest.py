@@ -131,6 +131,34 @@ def asked(folder):
     check("a path elsewhere is refused", done.returncode != 0 and "TSR-0604" in done.stderr, done.stderr)
 
 
+def pipelined(folder):
+    """What runs is one stage; what is planned stands beside it."""
+    plan = """  tsched.mesh.region "pp" of {pp = 2} {
+    tsched.pipeline.region(schedule = "1f1b") attributes {microbatch = 4, axis = "pp"} {
+      %first = tsched.stage @train() on 0
+      %second = tsched.stage @train(%first) on 1
+    }
+  }
+"""
+    request = '    tessera.system.export_manifest {path = "pipeline.json", include = ["pipeline", "stages"]}\n'
+    text = source("", 1, request)
+    end = text.rindex("}")
+    done = build(folder, "pipelined", text[:end] + plan + text[end:])
+    check("pipelined: builds", done.returncode == 0, done.stderr)
+    with open(f"{folder}/pipeline.json") as file:
+        part = json.load(file)
+    whole = stored(f"{folder}/pipelined.tsb")
+    valid("pipelined, in part", part)
+    valid("pipelined, whole", whole)
+    check("only the pipeline is there", sorted(part) == ["formatVersion", "name", "pipeline", "producer"], list(part))
+    check("it is the bundle's", part["pipeline"] == whole["pipeline"] and whole["formatVersion"] == "1.2", part)
+    stages = [{"index": 0, "rank": 0, "after": [], "function": "train"}, {"index": 1, "rank": 1, "after": [0], "function": "train"}]
+    check("and what was planned", whole["pipeline"]["plans"] == [{"schedule": "1f1b", "axis": "pp", "ranks": 2, "microbatches": 4, "chunks": 1,
+                                                                  "stages": stages}], whole["pipeline"])
+    ran = whole["pipeline"]["stages"]
+    check("one stage runs every entry", len(ran) == 1 and "train" in [entry["name"] for entry in ran[0]["entries"]], ran)
+
+
 def plain(folder):
     done = build(folder, "plain", source("", 1))
     manifest = stored(f"{folder}/plain.tsb")
@@ -150,5 +178,6 @@ with tempfile.TemporaryDirectory() as temporary:
         for stage, positions in (("zero1", 4), ("zero2", 3), ("zero3", 7)):
             sharded(home, stage, positions)
         asked(home)
+        pipelined(home)
 print(f"{checks} checks, {failures} failed")
 sys.exit(1 if failures else 0)
