@@ -20,7 +20,7 @@ PASSES = {
     "tessera-optimizer-shard": SHARD,
     "tessera-insert-recompute": AGAIN,
     "tessera-resilience-restart": REGION,
-    "tessera-export-deployment-manifest": rf"{SHARD}|{AGAIN}|tessera\.mesh|export_manifest|tessera_sr\.(all_|reduce_)",
+    "tessera-export-deployment-manifest": rf"{SHARD}|{AGAIN}|tessera\.mesh|export_manifest|tsched\.pipeline|tessera_sr\.(all_|reduce_)",
 }
 PASSES["tessera-sr-pipeline"] = "|".join(PASSES.values())
 STRAIGHT = ("tessera-name-calls", "inline", "tessera-streams", "tessera-keep-entries", "tessera-infer-shapes", "tessera-flatten", "canonicalize",
