@@ -489,10 +489,12 @@ static TSR_RESULT check_kind(const place *p, const tsr_program_entry *entry,
         EXPECT(p, left > 0, "leaf_gather: expected inside of a loop over leaves, got it outside");
         return check_gather(p, entry->buffers, command);
     case TSR_OP_COLLECTIVE: /* the rest is in program_collectives.c */
-        EXPECT(p, left == 0, "collective: expected outside of loops over leaves, got it in one");
         EXPECT(p, command->argument_count == 2, "collective: expected 2 arguments, got %u",
                command->argument_count);
         bool part = entry->buffers[command->arguments[1]].space == TSR_SPACE_PART;
+        EXPECT(p, left == 0 || (part && command->kernel == TSR_COLLECTIVE_ALL_GATHER),
+               "collective: expected outside of loops over leaves, or an all_gather of a tensor's "
+               "parts, got it in one");
         EXPECT(p, has_leaves(p) || part,
                "collective: expected an entry with leaves, got one without");
         return check_written(p, &entry->buffers[command->arguments[0]], 0);

@@ -13,7 +13,7 @@
 #include "runtime/base/tensor.h"
 
 enum {
-    TSR_PROGRAM_VERSION = 7,
+    TSR_PROGRAM_VERSION = 8,
     TSR_PROGRAM_KERNELS_MAX = 1 << 20,
     TSR_PROGRAM_BUFFERS_MAX = 1 << 20,
     TSR_PROGRAM_COMMANDS_MAX = 1 << 20,
@@ -95,7 +95,8 @@ typedef enum tsr_opcode {
  * branch writes the workspace alone; STOP, TAKE and PUT stand in a loop, in no branch of it. */
 
 /* Collectives stand outside of loops, among the V leaves: those of a rank give and take from LEAF,
- * whatever their number is. */
+ * whatever their number is. An all_gather of PART may stand in a loop, which gives what all ranks
+ * have of the tensor when each leaf comes to it; that loop does not write the tensor. */
 typedef enum tsr_collective_kind {
 #define X(ID, number, name, from, to) TSR_COLLECTIVE_##ID = number,
 #include "manifests/collectives.def"

@@ -84,8 +84,20 @@ static bool has_parts(const tsr_program *program) {
     return false;
 }
 
+static bool gathers_in_loop(const tsr_program_entry *entry) {
+    uint64_t left = 0; /* commands of the loop at hand */
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        if (left > 0 && command->opcode == TSR_OP_COLLECTIVE) return true;
+        left = command->opcode == TSR_OP_EACH_LEAF ? command->grid : left - (left > 0);
+    }
+    return false;
+}
+
 /* The lowest that can say it. */
 static uint32_t version_of(const tsr_program *program) {
+    for (uint32_t i = 0; i < program->entry_count; i++)
+        if (gathers_in_loop(&program->entries[i])) return 8;
     for (uint32_t i = 0; i < program->entry_count; i++)
         if (tsr_program_has_control(&program->entries[i])) return 7;
     if (has_parts(program)) return 6;

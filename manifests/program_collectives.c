@@ -83,7 +83,8 @@ typedef struct walk {
     uint32_t index;
     sum_state *sums; /* by buffer */
     const tsr_holding *holdings;
-    bool *scattered; /* tensors: ranks have written their own parts */
+    bool *scattered;   /* tensors: ranks have written their own parts */
+    uint32_t *written; /* tensors: see check_loops */
 } walk;
 
 #define EXPECT(w, condition, ...)                                                                  \
@@ -187,9 +188,40 @@ static TSR_RESULT check_parts(walk *w) {
     return TSR_SUCCESS;
 }
 
+/* Would a leaf gather what another one of the loop has written? `written`: the loop, from 1, that
+ * wrote the tensor last. */
+static TSR_RESULT check_loops(walk *w) {
+    uint32_t *written = w->written;
+    const tsr_program_entry *entry = w->entry;
+    for (uint32_t begin = 0; begin < entry->command_count; begin++) {
+        if (entry->commands[begin].opcode != TSR_OP_EACH_LEAF) continue;
+        uint32_t end = begin + 1 + (uint32_t)entry->commands[begin].grid;
+        for (uint32_t i = begin + 1; i < end; i++) {
+            const tsr_program_command *command = &entry->commands[i];
+            for (uint32_t k = command->written_from;
+                 command->opcode == TSR_OP_LAUNCH && k < command->argument_count; k++) {
+                const tsr_program_buffer *buffer = &entry->buffers[command->arguments[k]];
+                if (buffer->space == TSR_SPACE_PART) written[buffer->index] = begin + 1;
+            }
+        }
+        for (w->index = begin + 1; w->index < end; w->index++) {
+            const tsr_program_command *command = &entry->commands[w->index];
+            if (command->opcode != TSR_OP_COLLECTIVE) continue;
+            const tsr_program_buffer *from = &entry->buffers[command->arguments[1]];
+            EXPECT(w, written[from->index] != begin + 1,
+                   "all_gather: expected a tensor that its loop does not write, got '%s'",
+                   w->config->tensors[from->index].name);
+        }
+        begin = end - 1;
+    }
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT check_entry(walk *w) {
     bool any = false;
     TRY(w->ctx, check_parts(w));
+    memset(w->written, 0, w->config->tensor_count * sizeof *w->written);
+    TRY(w->ctx, check_loops(w));
     for (w->index = 0; w->index < w->entry->command_count; w->index++) {
         const tsr_program_command *command = &w->entry->commands[w->index];
         if (command->opcode != TSR_OP_COLLECTIVE) continue;
@@ -212,7 +244,8 @@ tsr_result tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *progr
     tsr_result result = TSR_SUCCESS;
     tsr_holding *holdings = calloc(config->tensor_count + 1, sizeof *holdings);
     bool *scattered = calloc(config->tensor_count + 1, sizeof *scattered);
-    if (!holdings || !scattered)
+    uint32_t *written = calloc(config->tensor_count + 1, sizeof *written);
+    if (!holdings || !scattered || !written)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
     tsr_program_find_holdings(program, config, holdings);
     for (uint32_t i = 0; i < program->entry_count && !result.code; i++) {
@@ -221,7 +254,8 @@ tsr_result tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *progr
                   .config = config,
                   .entry = &program->entries[i],
                   .holdings = holdings,
-                  .scattered = scattered};
+                  .scattered = scattered,
+                  .written = written};
         w.sums = calloc((size_t)w.entry->buffer_count + 1, sizeof *w.sums);
         if (!w.sums) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to verify a program");
         result = check_entry(&w);
@@ -230,5 +264,6 @@ tsr_result tsr_program_verify_collectives(tsr_ctx *ctx, const tsr_program *progr
 done:
     free(holdings);
     free(scattered);
+    free(written);
     return result;
 }

@@ -49,6 +49,10 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
     case TSR_SPACE_PREPARED:
         return executor->prepared[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
+        if (bound->ways.tensor[buffer - executor->program->entries[entry].buffers])
+            return executor
+                ->tensors[bound->ways.tensor[buffer - executor->program->entries[entry].buffers] -
+                          1];
         return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
     case TSR_SPACE_LEAF:
         return executor->of_leaves + leaf * executor->leaf_bytes + buffer->offset_bytes;
@@ -219,7 +223,7 @@ static bool note_for_loop(void *user, const tsr_program_buffer *buffer) {
     return note_change(((place *)user)->executor, ((place *)user)->entry, buffer);
 }
 
-/* Of commands [begin, end), a part of its own: a loop or a collective. */
+/* A part of its own: of commands [begin, end) a loop; else, of command `begin`, a collective. */
 static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin, uint32_t end,
                             part *at) {
     place p = {executor, entry};
@@ -240,7 +244,7 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
                                     .find = find_for_loop,
                                     .note_change = note_for_loop,
                                     .user = &p};
-    if (command->opcode != TSR_OP_COLLECTIVE) {
+    if (end > begin) {
         at->loop = TSR_NEW(&executor->arena, tsr_loop, 1);
         return at->loop && tsr_loop_bind(&source, begin, end, at->loop);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/loop.h"
 
+#include "runtime/collective.h"
 #include "runtime/transport/collective.h"
 
 #include <stdlib.h>
@@ -154,12 +155,27 @@ static bool add_gather(list_maker *m, const tsr_program_command *command) {
                     size);
 }
 
-/* Commands [begin, end) of the program for one leaf. */
+/* Of a tensor: this rank's parts are copied, those of others come then. */
+static bool add_collective(list_maker *m) {
+    tsr_collective *gather = TSR_NEW(m->of->arena, tsr_collective, 1);
+    tsr_turn *turn = TSR_NEW(m->of->arena, tsr_turn, 1);
+    tsr_device_list copies;
+    if (!gather || !turn || !tsr_collective_bind(m->of, m->source, gather, &copies)) return false;
+    for (uint32_t i = 0; i < copies.command_count; i++) add_command(m, copies.commands[i]);
+    *turn = (tsr_turn){.gather = gather};
+    if (m->of->leaves->rank_count > 1) end_step(m, turn);
+    return true;
+}
+
+/* Commands [begin, end) of the program for one leaf; of a turn in which this rank has none, what
+ * all ranks do. */
 static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin, uint32_t end,
                        tsr_loop *loop) {
     size_t count = 1;
     for (uint32_t i = begin; i < end; i++)
-        count += of->entry->commands[i].opcode == TSR_OP_LEAF_SUM ? TSR_LEAF_STEPS_MAX : 1;
+        count += of->entry->commands[i].opcode == TSR_OP_LEAF_SUM     ? TSR_LEAF_STEPS_MAX
+                 : of->entry->commands[i].opcode == TSR_OP_COLLECTIVE ? of->leaves->count
+                                                                      : 1;
     list_maker m = {.of = of,
                     .leaf = leaf,
                     .commands = TSR_NEW(of->arena, tsr_device_command, count),
@@ -169,7 +185,9 @@ static bool make_steps(const tsr_loop_source *of, uint32_t leaf, uint32_t begin,
     if (!m.commands || !m.sources) return false;
     for (m.source = begin; m.source < end; m.source++) {
         const tsr_program_command *command = &of->entry->commands[m.source];
-        bool added = command->opcode == TSR_OP_LEAF_SUM      ? add_fold(&m, command)
+        if (leaf >= of->leaves->count && command->opcode != TSR_OP_COLLECTIVE) continue;
+        bool added = command->opcode == TSR_OP_COLLECTIVE    ? add_collective(&m)
+                     : command->opcode == TSR_OP_LEAF_SUM    ? add_fold(&m, command)
                      : command->opcode == TSR_OP_LEAF_GATHER ? add_gather(&m, command)
                                                              : add_launch(&m, command);
         if (!added) return false;
@@ -236,10 +254,12 @@ bool tsr_loop_bind(const tsr_loop_source *source, uint32_t begin, uint32_t end,
     tsr_loop loop = {0};
     size_t each = 1; /* steps of a leaf */
     for (uint32_t i = begin; i < end; i++)
-        each += source->entry->commands[i].opcode == TSR_OP_LEAF_SUM;
-    loop.steps = TSR_NEW(source->arena, tsr_loop_step, each * source->leaves->count + 1);
+        each += source->entry->commands[i].opcode == TSR_OP_LEAF_SUM ||
+                source->entry->commands[i].opcode == TSR_OP_COLLECTIVE;
+    uint32_t turns = (source->leaves->total - 1) / source->leaves->rank_count + 1;
+    loop.steps = TSR_NEW(source->arena, tsr_loop_step, each * turns + 1);
     if (!loop.steps) return false;
-    for (uint32_t i = 0; i < source->leaves->count; i++)
+    for (uint32_t i = 0; i < turns; i++)
         if (!make_steps(source, i, begin, end, &loop)) return false;
     if (!bind_exchanges(source, begin, end, &loop)) return false;
     *out_loop = loop;

@@ -4,6 +4,7 @@
  */
 #include "runtime/turn.h"
 
+#include "runtime/collective.h"
 #include "runtime/plan.h"
 #include "runtime/transport/collective.h"
 
@@ -74,6 +75,53 @@ static void place_sums(const tsr_program_entry *entry, const tsr_leaves *leaves,
     }
 }
 
+static bool is_written(const tsr_program_command *command, uint32_t argument) {
+    bool first = command->opcode == TSR_OP_COPY ||
+                 (command->opcode >= TSR_OP_LEAF_SUM && command->opcode <= TSR_OP_COLLECTIVE);
+    return first ? argument == 0 : argument >= command->written_from;
+}
+
+/* A tensor is gathered to a buffer that nothing else writes, and not written until that was read
+ * for the last time: the tensor itself will do. */
+static bool find_tensors(const tsr_config *config, const tsr_program_entry *entry, tsr_arena *arena,
+                         uint32_t *out_tensors) {
+    size_t buffers = (size_t)entry->buffer_count + 1, tensors = config->tensor_count + 1;
+    uint32_t *read = TSR_NEW(arena, uint32_t, buffers), *writes = TSR_NEW(arena, uint32_t, buffers);
+    uint32_t *written = TSR_NEW(arena, uint32_t, tensors), begin = 0, end = 0;
+    if (!read || !writes || !written) return false;
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        if (command->opcode == TSR_OP_EACH_LEAF) {
+            begin = i;
+            end = i + 1 + (uint32_t)command->grid;
+        }
+        for (uint32_t k = 0; k < command->argument_count; k++) {
+            uint32_t number = command->arguments[k];
+            const tsr_program_buffer *buffer = &entry->buffers[number];
+            bool tensor = buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART;
+            if (!is_written(command, k)) {
+                read[number] = i < end ? end : i + 1;
+                continue;
+            }
+            writes[number]++;
+            if (tensor && !written[buffer->index])
+                written[buffer->index] = 1 + (i < end ? begin : i);
+        }
+    }
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        if (command->opcode != TSR_OP_COLLECTIVE || command->kernel != TSR_COLLECTIVE_ALL_GATHER)
+            continue;
+        uint32_t to = command->arguments[0];
+        const tsr_program_buffer *from = &entry->buffers[command->arguments[1]];
+        bool stays = !written[from->index] || read[to] < written[from->index];
+        if (from->space == TSR_SPACE_PART && writes[to] == 1 && stays &&
+            entry->buffers[to].space == TSR_SPACE_WORKSPACE)
+            out_tensors[to] = 1 + from->index;
+    }
+    return true;
+}
+
 bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t entry,
                    const tsr_leaves *leaves, tsr_arena *arena, tsr_ways *out_ways) {
     const tsr_program_entry *of = &program->entries[entry];
@@ -87,6 +135,10 @@ bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t 
         find_ways(of, owners, &ways);
     }
     place_sums(of, leaves, &ways);
+    ways.tensor = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
+    if (!ways.tensor || (leaves->rank_count == 1 && !tsr_program_has_control(of) &&
+                         !find_tensors(config, of, arena, ways.tensor)))
+        return false;
     *out_ways = ways;
     return true;
 }
@@ -125,6 +177,7 @@ tsr_result tsr_turn_exchange(tsr_ctx *ctx, const tsr_turn *turn, tsr_transport *
                              const tsr_leaves *leaves) {
     division d;
     const tsr_leaf_fold *fold = &turn->fold;
+    if (turn->gather) return tsr_collective_exchange(ctx, turn->gather, transport, leaves, 0);
     const tsr_reduce_options options = divide(turn, leaves, &d);
     if (!turn->slots) return tsr_all_reduce(ctx, transport, &options, turn->to);
     TRY(ctx, tsr_reduce_scatter(ctx, transport, &options, d.first,
@@ -139,6 +192,7 @@ tsr_result tsr_turn_exchange(tsr_ctx *ctx, const tsr_turn *turn, tsr_transport *
 uint64_t tsr_turn_plan(const tsr_turn *turn, const tsr_transport *transport,
                        const tsr_leaves *leaves) {
     division d;
+    if (turn->gather) return tsr_collective_plan(turn->gather, transport, leaves);
     const tsr_reduce_options options = divide(turn, leaves, &d);
     return turn->slots ? tsr_reduce_scatter_plan(transport, &options, d.first)
                        : tsr_all_reduce_plan(transport, &options);

@@ -23,6 +23,8 @@ typedef struct tsr_ways {
     uint64_t part_bytes;    /* of all those, with their slots */
     uint64_t sum_bytes;     /* of one set of the other sums */
     uint64_t turn_bytes;    /* of the longest that is exchanged in a turn */
+    /* By buffer: 1 + the tensor that it is, gathered: one rank alone has all parts side by side. */
+    uint32_t *tensor;
 } tsr_ways;
 
 /* May the leaves of the program be dealt by turns, and is there a sum that this serves? */
@@ -34,8 +36,9 @@ bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t 
 /* Those of a sum or gather that goes to buffer `buffer`: by turns or not. */
 tsr_leaves tsr_ways_leaves(const tsr_ways *ways, const tsr_leaves *leaves, uint32_t buffer);
 
-/* One exchange of a turn. */
+/* One exchange of a turn: of a sum, or a gather. */
 typedef struct tsr_turn {
+    const struct tsr_collective *gather; /* NULL: a sum */
     tsr_reduction reduction;
     const char *from; /* the summand of this rank's leaf */
     char *to;         /* the sum, or what this rank gets of it */

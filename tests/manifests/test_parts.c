@@ -145,6 +145,57 @@ Test(parts, any_entry_gathers_them) {
               ctx.error.text);
 }
 
+/* The first loop gathers a tensor, as if it were for a launch that reads it. */
+static void make_gathering(example *e) {
+    make_example(e);
+    e->buffers[W].space = TSR_SPACE_WORKSPACE;
+    e->entry.workspace_bytes = 64;
+    for (int i = GATHER; i > ADD; i--) {
+        e->commands[i] = e->commands[i - 1];
+        memcpy(e->arguments[i], e->arguments[i - 1], sizeof e->arguments[i]);
+        e->commands[i].arguments = e->arguments[i];
+    }
+    e->commands[ADD] = (tsr_program_command){.opcode = TSR_OP_COLLECTIVE,
+                                             .kernel = TSR_COLLECTIVE_ALL_GATHER,
+                                             .argument_count = 2,
+                                             .arguments = e->arguments[ADD],
+                                             .location = ""};
+    e->arguments[ADD][0] = W;
+    e->arguments[ADD][1] = W_PART;
+    e->commands[FIRST].grid = 2;
+}
+
+Test(parts, only_programs_that_gather_in_loops_are_of_version_8) {
+    example e;
+    tsr_buffer out = {0};
+    make_gathering(&e);
+    list_valid(&e, &out);
+    tsr_buffer_finish(&out);
+    check_version(&e, 8);
+}
+
+static void refuse_gathering(const example *e, const char *message) {
+    tsr_ctx ctx = {0};
+    cr_expect_eq(tsr_program_verify(&ctx, &e->program, &e->config, TSR_CORRUPT).code, TSR_CORRUPT);
+    cr_expect(strstr(ctx.error.text, message), "%s", ctx.error.text);
+}
+
+Test(parts, loops_gather_tensors_that_they_do_not_write) {
+    example e;
+    make_gathering(&e);
+    e.commands[ADD].kernel = TSR_COLLECTIVE_BROADCAST;
+    refuse_gathering(&e, "or an all_gather of a tensor's parts, got it in one");
+    make_gathering(&e);
+    e.arguments[ADD][1] = G_PART;
+    refuse_gathering(&e, "or an all_gather of a tensor's parts, got it in one");
+    make_gathering(&e);
+    e.buffers[W].space = TSR_SPACE_TENSOR;
+    refuse_gathering(&e, "expected a place of the leaf, written in a loop");
+    make_gathering(&e);
+    e.commands[SLICE] = e.commands[GATHER]; /* the step, instead of the sum */
+    refuse_gathering(&e, "all_gather: expected a tensor that its loop does not write, got 'w'");
+}
+
 Test(parts, bad_ones_are_refused) {
     REFUSED(e.config.virtual_ranks = 1, "expected one of an entry without leaves");
     REFUSED(e.buffers[W_PART].index = 3, "buffers[0]: index: expected less than 3, got 3");

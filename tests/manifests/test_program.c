@@ -321,15 +321,15 @@ Test(program, magic_and_version) {
     tsr_ctx ctx = {0};
     make_example(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
-    ((char *)bytes)[8] = 8;
+    ((char *)bytes)[8] = TSR_PROGRAM_VERSION + 1;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
-    cr_assert(strstr(ctx.error.text, "program: version: expected 7, got 8; it needs a newer"));
+    cr_assert(strstr(ctx.error.text, "program: version: expected 8, got 9; it needs a newer"));
     ((char *)bytes)[8] = 2;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 7, got 0");
+    cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 8, got 0");
     ((char *)bytes)[0] = 't';
     cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));

@@ -2,17 +2,30 @@
  *
  * Each op gets a turn: 2 s for what runs once before loop s, 2 s + 1 for what runs in it. A leaf
  * launch runs in the loop of its latest operand, or in the one before which that is there; what a
- * loop's collectives make is there before the next one. Parts are taken and joined between loops.
+ * loop's collectives make is there before the next one. Parts are taken and joined between loops;
+ * but a tensor of which ranks have parts is gathered right before what reads it, in the turn of
+ * that, and again where another was gathered since.
  */
 #include "compiler/target/host/leaves.h"
 
 #include "compiler/schedule/schedule.h"
+#include "manifests/program.h"
 
 typedef struct timing {
     bool leaf;
     uint32_t stage; /* the loop it is made in; else the first one that can read it */
     bool ready;     /* of a leaf: there before that loop */
 } timing;
+
+/* A tensor that is gathered where it is read. */
+typedef struct gathering {
+    MlirOperation original; /* goes */
+    MlirValue now;          /* as gathered last, in that turn */
+    uint32_t turn, seen;    /* of `gathered`, when it was last read */
+    bool made;
+} gathering;
+
+enum { KEPT_SHARE = 512 }; /* less than that part of all is gathered once, before the loops */
 
 typedef struct turns {
     tsr_ctx *ctx;
@@ -24,6 +37,9 @@ typedef struct turns {
     MlirOperation *ops; /* calls, collectives, parts taken and joined */
     uint32_t *turn;
     uint32_t op_count, turn_max;
+    tsr_value_map sources; /* gathered value -> gathering */
+    gathering *gatherings;
+    uint32_t gathering_count, gathered; /* gathered: ops made */
 } turns;
 
 static tsr_op_class class_of(MlirOperation op) {
@@ -83,6 +99,69 @@ static void add_turn(turns *t, MlirOperation op, uint32_t turn) {
     if (turn > t->turn_max) t->turn_max = turn;
 }
 
+/* ---- gathering where it is read ---- */
+
+static bool is_read_by_calls(MlirValue value) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tsched.call")) return false;
+    return tsr_value_is_used(value);
+}
+
+static bool gathers_tensor(MlirOperation op) {
+    if (!tsr_op_is(op, "tessera_sr.leaf_all_gather")) return false;
+    MlirOperation part = tsr_value_owner(tsr_op_operand(op, 0));
+    if (!tsr_op_is(part, "tessera_sr.leaf_part")) return false;
+    MlirOperation source = tsr_value_owner(tsr_op_operand(part, 0));
+    return !mlirOperationIsNull(source) && class_of(source) == TSR_CLASS_SOURCE &&
+           tsr_op_has(source, "name") && is_read_by_calls(tsr_op_result(op, 0));
+}
+
+static uint64_t size_of(MlirValue value) {
+    tsr_type type;
+    uint64_t size = 0;
+    bool fits = tsr_value_type(value, &type) && tsr_type_is_static(&type) &&
+                tsr_shape_size(&type.shape, type.dtype, &size);
+    return fits ? size : 0;
+}
+
+static TSR_RESULT find_gatherings(turns *t, MlirBlock block) {
+    uint64_t all = 0;
+    TSR_FOR_EACH_OP(op, block)
+    if (gathers_tensor(op)) all += size_of(tsr_op_result(op, 0));
+    TSR_FOR_EACH_OP(op, block) {
+        if (!gathers_tensor(op) || size_of(tsr_op_result(op, 0)) < all / KEPT_SHARE) continue;
+        t->gatherings[t->gathering_count] = (gathering){.original = op};
+        if (!tsr_value_map_set(&t->sources, t->arena, tsr_op_result(op, 0), t->gathering_count++))
+            FAIL(t->ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(t->func));
+    }
+    return TSR_SUCCESS;
+}
+
+static bool is_gathered_later(const turns *t, MlirOperation op) {
+    return tsr_op_result_count(op) == 1 &&
+           tsr_value_map_get(&t->sources, tsr_op_result(op, 0)) != UINT32_MAX;
+}
+
+/* What the call reads of such tensors, it reads of what is gathered for it. */
+static void gather_for(turns *t, MlirOperation call, uint32_t turn) {
+    uint32_t read[TSR_PROGRAM_ARGUMENTS_MAX], count = 0;
+    for (size_t i = 0; i < tsr_op_operand_count(call); i++) {
+        uint32_t number = tsr_value_map_get(&t->sources, tsr_op_operand(call, i));
+        if (number == UINT32_MAX) continue;
+        gathering *g = &t->gatherings[number];
+        if (!g->made || g->turn != turn || g->seen != t->gathered) {
+            MlirOperation copy = mlirOperationClone(g->original);
+            mlirBlockInsertOwnedOperationBefore(mlirOperationGetBlock(call), call, copy);
+            add_turn(t, copy, turn);
+            *g = (gathering){g->original, tsr_op_result(copy, 0), turn, ++t->gathered, true};
+        }
+        mlirOperationSetOperand(call, (intptr_t)i, g->now);
+        if (count < TSR_PROGRAM_ARGUMENTS_MAX) read[count++] = number;
+    }
+    for (uint32_t i = 0; i < count; i++) t->gatherings[read[i]].seen = t->gathered;
+}
+
 static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
     if (tsr_op_is(op, "tessera.reshape"))
@@ -91,7 +170,10 @@ static TSR_RESULT read_op(turns *t, MlirOperation op) {
     timing made = {.leaf = true, .ready = true};
     bool sums = is == TSR_CLASS_COLLECTIVE;
     if (is != TSR_CLASS_LEAF) TRY(t->ctx, read_operands(t, op, &made));
-    if (tsr_op_is(op, "tsched.call") || sums) {
+    if (is_gathered_later(t, op)) {
+        made = (timing){.ready = true};
+    } else if (tsr_op_is(op, "tsched.call") || sums) {
+        gather_for(t, op, 2 * made.stage + (made.leaf || sums));
         add_turn(t, op, 2 * made.stage + (made.leaf || sums));
         made.ready = false;
         if (sums) made = (timing){.stage = made.stage + 1};
@@ -111,17 +193,27 @@ static bool is_sink(MlirOperation op) {
     return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
 }
 
-static void move_ops(turns *t, MlirBlock block) {
+/* Ordered by their turns, else as they stand. */
+static TSR_RESULT move_ops(turns *t, MlirBlock block) {
     MlirOperation sink = mlirBlockGetFirstOperation(block);
+    uint32_t *first = TSR_NEW(t->arena, uint32_t, (size_t)t->turn_max + 2);
+    uint32_t *order = TSR_NEW(t->arena, uint32_t, (size_t)t->op_count + 1);
+    if (!first || !order)
+        FAIL(t->ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(t->func));
     while (!is_sink(sink)) sink = mlirOperationGetNextInBlock(sink);
-    for (uint32_t turn = 0; turn <= t->turn_max; turn++)
-        for (uint32_t i = 0; i < t->op_count; i++) {
-            if (t->turn[i] != turn) continue;
-            mlirOperationMoveBefore(t->ops[i], sink);
-            if (turn % 2 == 0) continue;
-            MlirContext context = mlirOperationGetContext(t->ops[i]);
-            tsr_op_set(t->ops[i], TSR_LEAF_LOOP, tsr_attr_make_i64(context, turn / 2));
-        }
+    for (uint32_t i = 0; i < t->op_count; i++) first[t->turn[i] + 1]++;
+    for (uint32_t turn = 0; turn < t->turn_max; turn++) first[turn + 1] += first[turn];
+    for (uint32_t i = 0; i < t->op_count; i++) order[first[t->turn[i]]++] = i;
+    for (uint32_t k = 0; k < t->op_count; k++) {
+        MlirOperation op = t->ops[order[k]];
+        uint32_t turn = t->turn[order[k]];
+        mlirOperationMoveBefore(op, sink);
+        if (turn % 2 == 0) continue;
+        tsr_op_set(op, TSR_LEAF_LOOP, tsr_attr_make_i64(mlirOperationGetContext(op), turn / 2));
+    }
+    for (uint32_t i = 0; i < t->gathering_count; i++)
+        mlirOperationDestroy(t->gatherings[i].original);
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_host_order_leaves(tsr_ctx *ctx, MlirOperation func, tsr_arena *arena) {
@@ -133,16 +225,17 @@ tsr_result tsr_host_order_leaves(tsr_ctx *ctx, MlirOperation func, tsr_arena *ar
     drop_barriers(block);
     TSR_FOR_EACH_OP(op, block) {
         values += tsr_op_result_count(op);
-        ops++;
+        ops += 1 + tsr_op_operand_count(op); /* each may be gathered */
     }
+    t.gatherings = TSR_NEW(arena, gathering, ops + 1);
     t.timings = TSR_NEW(arena, timing, values + 1);
     t.ops = TSR_NEW(arena, MlirOperation, ops + 1);
     t.turn = TSR_NEW(arena, uint32_t, ops + 1);
-    if (!t.timings || !t.ops || !t.turn)
+    if (!t.gatherings || !t.timings || !t.ops || !t.turn)
         FAIL(ctx, TSR_MEMORY, "no memory to order @%s", tsr_op_symbol(func));
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         TRY(ctx, set_timing(&t, mlirBlockGetArgument(block, i), (timing){0}));
+    TRY(ctx, find_gatherings(&t, block));
     TSR_FOR_EACH_OP(op, block) TRY(ctx, read_op(&t, op));
-    move_ops(&t, block);
-    return TSR_SUCCESS;
+    return move_ops(&t, block);
 }

@@ -39,12 +39,14 @@ static TSR_RESULT collect_tensor_part(planner *p, MlirOperation op, MlirOperatio
     return TSR_SUCCESS;
 }
 
-/* One command between loops, from the op's operand to its result. */
+/* One command between loops, or before what reads a tensor in one, from the op's operand to its
+ * result. */
 static TSR_RESULT collect_exchange(planner *p, MlirOperation op, launch_kind kind, tsr_space to) {
     launch *l = NULL;
     TRY(p->ctx, tsr_planner_add_launch(p, op, kind, NULL, &l));
     uint32_t from = tsr_value_map_get(&p->numbers, tsr_op_operand(op, 0));
-    if (from == NONE || l->loop != NONE)
+    bool reads_tensor = from != NONE && p->values[from].buffer.space == TSR_SPACE_PART;
+    if (from == NONE || (l->loop != NONE && !(kind == KIND_JOIN && reads_tensor)))
         FAIL(p->ctx, TSR_INTERNAL, "@%s: %s of no value, or in a loop", p->entry->name,
              tsr_op_name(op));
     p->values[from].first_end = p->launch_count;
@@ -95,6 +97,15 @@ static bool is_whole_elsewhere(const planner *p, const char *name) {
     return false;
 }
 
+/* Is the part gathered in the loop that writes it? */
+static bool is_gathered_in(const planner *p, const loop *in, uint32_t part) {
+    for (uint32_t i = in->begin; i < in->end; i++)
+        if (p->launches[i].kind == KIND_JOIN &&
+            tsr_value_map_get(&p->numbers, tsr_op_operand(p->launches[i].call, 0)) == part)
+            return true;
+    return false;
+}
+
 /* Leaf after leaf writes its part: nobody may read the whole from the loop's begin on, nor its own
  * part behind the launch. */
 static bool part_in_place(const planner *p, const value *part, uint32_t tensor) {
@@ -109,7 +120,9 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
     }
     if (p->part_value[tensor] == NONE) return true;
     const value *old = &p->values[p->part_value[tensor]];
-    if (old->first_end > part->maker + 1) return false;
+    if (old->first_end > part->maker + 1 ||
+        is_gathered_in(p, &p->loops[l->loop], p->part_value[tensor]))
+        return false;
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
         if (&p->values[operand] == old && !tsr_planner_overwrites(l, i)) return false;

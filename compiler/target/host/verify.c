@@ -314,15 +314,24 @@ bool tsr_rule_control(MlirOperation op) {
                                commands, times, TSR_PROGRAM_COMMANDS_MAX);
 }
 
+/* Parts of a tensor, which a loop may do for each leaf. */
+static bool gathers_tensor(MlirOperation op) {
+    const char *kind =
+        tsr_op_is(op, "tessera_target.collective") ? tsr_op_string(op, "kind") : NULL;
+    return kind && strcmp(kind, "all_gather") == 0 &&
+           tsr_op_is(tsr_value_owner(tsr_op_operand(op, 1)), "tessera_target.tensor_part");
+}
+
 bool tsr_rule_each_leaf(MlirOperation op) {
     int64_t commands = 0, follow = 0;
     tsr_op_i64(op, "commands", &commands);
     for (MlirOperation next = mlirOperationGetNextInBlock(op); !mlirOperationIsNull(next);
          next = mlirOperationGetNextInBlock(next)) {
+        bool gathers = gathers_tensor(next);
         if (tsr_op_is(next, "tessera_target.each_leaf") ||
-            tsr_op_is(next, "tessera_target.collective"))
+            (tsr_op_is(next, "tessera_target.collective") && !gathers))
             break;
-        follow += tsr_op_is(next, "tessera_target.launch") ||
+        follow += gathers || tsr_op_is(next, "tessera_target.launch") ||
                   tsr_op_is(next, "tessera_target.leaf_sum") ||
                   tsr_op_is(next, "tessera_target.leaf_gather");
     }

@@ -97,8 +97,8 @@ tessera_target.func @loops workspace 512 {
   tessera_target.control "when"(%holds : memref<i1>) {commands = 1 : i64}
 }
 
-// CHECK: tessera_target.func @parts workspace 0 {
-tessera_target.func @parts workspace 0 {
+// CHECK: tessera_target.func @parts workspace 256 {
+tessera_target.func @parts workspace 256 {
   // CHECK: %[[OWN:.*]] = tessera_target.tensor_part "w" : memref<16xf32>
   %own = tessera_target.tensor_part "w" : memref<16xf32>
   %whole = tessera_target.tensor "w" : memref<64xf32>
@@ -108,6 +108,12 @@ tessera_target.func @parts workspace 0 {
   tessera_target.collective "slice" %part, %sum over "leaves" ranks 4 : memref<16xf32>, memref<64xf32>
   // CHECK: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
   tessera_target.collective "all_gather" %whole, %own over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
+  %place = tessera_target.alloc offset 0 : memref<64xf32>
+  // CHECK: tessera_target.each_leaf 2
+  tessera_target.each_leaf 2
+  // CHECK-NEXT: tessera_target.collective "all_gather" %{{.*}}, %[[OWN]] over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
+  tessera_target.collective "all_gather" %place, %own over "leaves" ranks 4 : memref<64xf32>, memref<16xf32>
+  tessera_target.leaf_sum @add(%sum, %place) : memref<64xf32>
 }
 
 // CHECK: tessera_target.data "w" dense<1.000000e+00> : tensor<64xf32>
