@@ -729,8 +729,27 @@ static const tsr_program_region *find_restart(const session *self, tsr_result re
     if (!result.code || !self->store || options->record || summary->saves.nonfinite.found)
         return NULL;
     const tsr_program_region *region = tsr_executor_get_failed_region(self->model->executor);
-    bool restarts_then = region && region->mode == TSR_REGION_RESTART && !several_ranks(self);
+    bool restarts_then = region && region->mode == TSR_REGION_RESTART;
     return restarts_then && restarts + 1 < TSR_REGION_ATTEMPTS_MAX ? region : NULL;
+}
+
+/* All ranks go back, or none, where a region has failed. *saved: something was committed since the
+ * last time. */
+static bool agree_on_restart(const tsr_ctx *ctx, const session *self, bool restarts, bool *saved) {
+    tsr_transport *t = self->model->transport;
+    tsr_ctx apart = tsr_ctx_fork(ctx);
+    unsigned char flags[TSR_TRANSPORT_RANKS_MAX];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    bool all = true;
+    if (!several_ranks(self) || !tsr_executor_get_failed_region(self->model->executor))
+        return restarts;
+    for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r;
+    flags[t->rank] = (unsigned char)(restarts ? 1 + *saved : 0);
+    t->deadline_ns = 0; /* what was learned of steps does not fit what comes */
+    if (tsr_all_gather(&apart, t, flags, first_byte).code) return false;
+    for (uint32_t r = 0; r < t->rank_count; r++) all = all && flags[r];
+    *saved = flags[0] > 1;
+    return all;
 }
 
 tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *options,
@@ -743,12 +762,14 @@ tsr_result tsr_train(tsr_ctx *ctx, tsr_model *model, const tsr_train_options *op
         *out_summary = (tsr_train_summary){0};
         tsr_result result = run_stages(ctx, &self, out_summary);
         const tsr_program_region *region = find_restart(&self, result, out_summary, restarts);
+        bool saved = out_summary->saves.committed_count > 0;
+        if (result.code && !agree_on_restart(ctx, &self, region != NULL, &saved)) region = NULL;
         if (region)
             tsr_log(ctx, TSR_LOG_WARNING, "%s; the run goes on from the last committed state",
                     ctx->error.text);
         result = finish(ctx, &self, result);
         if (!region) return result;
-        restarts = out_summary->saves.committed_count ? 1 : restarts + 1;
+        restarts = saved ? 1 : restarts + 1;
         on_failure = region->on_failure;
         copied.resume = TSR_RESUME_AUTO;
     }

@@ -132,8 +132,10 @@ static bool writes_tensor(const walk *w, const tsr_program_command *command) {
     bool copies = command->opcode == TSR_OP_COPY || command->opcode == TSR_OP_COLLECTIVE;
     uint32_t end = copies ? 1 : command->argument_count;
     if (command->opcode == TSR_OP_AWAIT || command->opcode == TSR_OP_EXPORT) return false;
-    for (uint32_t i = command->written_from; i < end; i++)
-        if (w->entry->buffers[command->arguments[i]].space == TSR_SPACE_TENSOR) return true;
+    for (uint32_t i = command->written_from; i < end; i++) {
+        tsr_space space = w->entry->buffers[command->arguments[i]].space;
+        if (space == TSR_SPACE_TENSOR || space == TSR_SPACE_PART) return true;
+    }
     return false;
 }
 

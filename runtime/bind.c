@@ -260,23 +260,24 @@ static bool bind_for_leaves(tsr_executor *executor, size_t entry, uint32_t begin
 static bool bind_commands(tsr_executor *executor, size_t entry) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
-    part *at = add_part(bound, source->name, NO_REGION);
+    uint32_t region = NO_REGION;
+    part *at = add_part(bound, source->name, region);
     for (uint32_t i = 0; i < source->command_count; i++) {
         const tsr_program_command *command = &source->commands[i];
         if (command->opcode == TSR_OP_EACH_LEAF || command->opcode == TSR_OP_COLLECTIVE) {
             uint32_t first = i + (command->opcode == TSR_OP_EACH_LEAF);
             uint32_t end = first + (uint32_t)command->grid;
-            at = add_part(bound, source->name, NO_REGION);
+            at = add_part(bound, source->name, region);
             if (!bind_for_leaves(executor, entry, first, end, at)) return false;
-            at = add_part(bound, source->name, NO_REGION);
+            at = add_part(bound, source->name, region);
             i = end > first ? end - 1 : first;
             continue;
         }
         if (!bind_next(executor, entry, i, at)) return false;
         if (command->opcode == TSR_OP_LEAVE) at->leaves = command;
-        if (command->opcode == TSR_OP_ENTER || command->opcode == TSR_OP_LEAVE)
-            at = add_part(bound, source->name,
-                          command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION);
+        if (command->opcode != TSR_OP_ENTER && command->opcode != TSR_OP_LEAVE) continue;
+        region = command->opcode == TSR_OP_ENTER ? command->kernel : NO_REGION;
+        at = add_part(bound, source->name, region);
     }
     return true;
 }

@@ -85,6 +85,8 @@ struct tsr_executor {
     uint64_t handler_offset; /* in it: handlers run while another entry's values live */
     bound_entry *entries;
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
+    bool goes_along;                      /* a part of a region runs, of ranks that exchange */
+    tsr_result failure;                   /* of this rank in that region */
     tsr_loop_observer observer;
     tsr_probe probe;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */

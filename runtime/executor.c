@@ -2,6 +2,7 @@
 #include "runtime/bound.h"
 #include "runtime/fault.h"
 #include "runtime/plan.h"
+#include "runtime/transport/collective.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -123,6 +124,17 @@ bool tsr_executor_exchanges(const tsr_executor *executor, size_t entry) {
     return executor->entries[entry].exchanges && executor->leaves.rank_count > 1;
 }
 
+static void one_byte_each(const tsr_transport *t, size_t *out_first_byte) {
+    for (uint32_t r = 0; r <= t->rank_count; r++) out_first_byte[r] = r;
+}
+
+/* Where a region ends. */
+static uint64_t plan_agreement(const tsr_transport *t) {
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    one_byte_each(t, first_byte);
+    return tsr_all_gather_plan(t, first_byte);
+}
+
 uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry) {
     const bound_entry *bound = &executor->entries[entry];
     uint64_t bytes = 0;
@@ -132,6 +144,7 @@ uint64_t tsr_executor_plan_exchange(const tsr_executor *executor, size_t entry) 
             bytes += tsr_loop_plan_exchange(at->loop, executor->transport, &executor->leaves);
         if (at->collective)
             bytes += tsr_collective_plan(at->collective, executor->transport, &executor->leaves);
+        if (at->leaves) bytes += plan_agreement(executor->transport);
     }
     return bytes;
 }
@@ -214,66 +227,90 @@ static void note_changes(tsr_executor *executor, const bound_entry *bound) {
         executor->versions[i] += bound->changes[i];
 }
 
+/* A rank that has failed in a region goes along with the others to its end: it computes no more,
+ * but exchanges what they wait for, which means nothing. Its own error stays in `ctx`. */
+static tsr_result go_along(tsr_ctx *ctx, tsr_executor *executor, tsr_result failure) {
+    if (!executor->goes_along) return failure;
+    TSR_ASSERT(ctx->error.text[0]);
+    executor->failure = failure;
+    return TSR_SUCCESS;
+}
+
 static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
                            const tsr_loop *loop) {
-    tsr_fault fault = {0};
-    uint32_t command = 0;
-    for (uint32_t i = 0; i < loop->step_count; i++) {
-        const tsr_program_entry *of = &executor->program->entries[entry];
+    const tsr_program_entry *of = &executor->program->entries[entry];
+    const tsr_leaves *leaves = &executor->leaves;
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    tsr_result exchanged = TSR_SUCCESS;
+    for (uint32_t i = 0; i < loop->step_count && !exchanged.code; i++) {
         tsr_loop_step *step = &loop->steps[i];
         const tsr_probe_source source = {of, entry, step->sources, NULL};
-        if (step->list.command_count > 0)
+        tsr_fault fault = {0};
+        uint32_t command = 0;
+        if (step->list.command_count > 0 && !executor->failure.code)
             TRY(ctx, run_list(ctx, executor, &source, &step->list, &fault, &command));
-        if (fault.kind != TSR_FAULT_NONE)
-            return report_fault(ctx, executor, entry,
-                                tsr_leaves_number(&executor->leaves, step->leaf),
-                                &of->commands[step->sources[command]], &fault);
+        if (fault.kind != TSR_FAULT_NONE) {
+            tsr_result failed =
+                report_fault(ctx, executor, entry, tsr_leaves_number(leaves, step->leaf),
+                             &of->commands[step->sources[command]], &fault);
+            TRY(ctx, go_along(ctx, executor, failed));
+        }
         if (step->then)
-            TRY(ctx, tsr_turn_exchange(ctx, step->then, executor->transport, &executor->leaves));
+            exchanged = tsr_turn_exchange(&aside, step->then, executor->transport, leaves);
     }
-    TRY(ctx,
-        tsr_loop_exchange(ctx, loop, executor->transport, &executor->leaves, executor->sums_bytes));
-    if (entry != executor->observer.entry) return TSR_SUCCESS;
+    if (!exchanged.code)
+        exchanged =
+            tsr_loop_exchange(&aside, loop, executor->transport, leaves, executor->sums_bytes);
+    if (exchanged.code) return tsr_error_adopt(ctx, &aside);
+    if (executor->failure.code || entry != executor->observer.entry) return TSR_SUCCESS;
     return tsr_loop_tell(ctx, loop, executor->device, &executor->memory, &executor->observer);
 }
 
 /* Of the ranks, or nothing to do. */
 static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at, bool first) {
     const tsr_collective *collective = at->collective;
+    tsr_ctx aside = tsr_ctx_fork(ctx);
     if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
         return TSR_SUCCESS;
-    return tsr_collective_exchange(ctx, collective, executor->transport, &executor->leaves,
-                                   executor->sums_bytes);
+    tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->transport,
+                                                   &executor->leaves, executor->sums_bytes);
+    return exchanged.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
 /* A sum that a collective takes: from the host's memory, where ranks have exchanged it. */
 static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const part *at) {
     const tsr_collective *c = at->collective;
+    tsr_ctx aside = tsr_ctx_fork(ctx);
     if (!c || !c->held || !executor->observer.find || entry != executor->observer.entry)
         return TSR_SUCCESS;
     if (executor->leaves.rank_count == 1)
         TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, c->held,
                                   c->count * c->element_bytes));
-    return tsr_collective_tell(ctx, c, executor->transport, &executor->leaves, &executor->observer);
+    tsr_result told =
+        tsr_collective_tell(&aside, c, executor->transport, &executor->leaves, &executor->observer);
+    return told.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
 }
 
 tsr_result tsr_bound_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     const bound_entry *bound = &executor->entries[entry];
-    tsr_fault fault;
+    tsr_fault fault = {0};
     uint32_t command = 0;
     if (at->loop) return run_loop(ctx, executor, entry, at->loop);
     if (executor->memory.guard && at->collective && at->collective->writes_tensor)
         executor->memory.guard(executor->memory.guard_user, at->collective->to);
     TRY(ctx, exchange(ctx, executor, at, true));
     TRY(ctx, tell(ctx, executor, entry, at));
-    if (at->list.command_count == 0) return exchange(ctx, executor, at, false);
+    if (at->list.command_count == 0 || executor->failure.code)
+        return exchange(ctx, executor, at, false);
     const uint32_t *numbers = at->collective ? NULL : &bound->numbers[at->first];
     const tsr_probe_source origin = {source, entry, numbers, NULL};
     TRY(ctx, run_list(ctx, executor, &origin, &at->list, &fault, &command));
     if (fault.kind == TSR_FAULT_NONE) return exchange(ctx, executor, at, false);
-    return report_fault(ctx, executor, entry, 0,
-                        &source->commands[bound->numbers[at->first + command]], &fault);
+    tsr_result failed = report_fault(
+        ctx, executor, entry, 0, &source->commands[bound->numbers[at->first + command]], &fault);
+    TRY(ctx, go_along(ctx, executor, failed));
+    return exchange(ctx, executor, at, false);
 }
 
 /* What leaves a region must be finite. */
@@ -294,6 +331,47 @@ static tsr_result check_leaving(tsr_ctx *ctx, tsr_executor *executor, size_t ent
              (unsigned long long)element);
     }
     return TSR_SUCCESS;
+}
+
+static bool is_failure(tsr_result result) {
+    return result.code == TSR_DATA || result.code == TSR_NONFINITE;
+}
+
+typedef struct failure {
+    uint64_t code, row; /* row: of the batch, or UINT64_MAX */
+    char text[TSR_ERROR_TEXT_MAX];
+} failure;
+
+/* Where a region ends: it has failed on all ranks when it has on one, with the first one's error.
+ */
+static tsr_result agree(tsr_ctx *ctx, tsr_executor *executor, tsr_result own) {
+    tsr_transport *t = executor->transport;
+    tsr_ctx aside = tsr_ctx_fork(ctx);
+    unsigned char failed[TSR_TRANSPORT_RANKS_MAX];
+    size_t first_byte[TSR_TRANSPORT_RANKS_MAX + 1];
+    failure first = {.code = (uint64_t)own.code, .row = executor->fault_row};
+    one_byte_each(t, first_byte);
+    failed[t->rank] = own.code != 0;
+    if (tsr_all_gather(&aside, t, failed, first_byte).code) return tsr_error_adopt(ctx, &aside);
+    const unsigned char *found = memchr(failed, 1, t->rank_count);
+    if (!found) return TSR_SUCCESS;
+    uint32_t rank = (uint32_t)(found - failed);
+    memcpy(first.text, ctx->error.text, sizeof first.text);
+    if (tsr_broadcast(&aside, t, rank, &first, sizeof first).code)
+        return tsr_error_adopt(ctx, &aside);
+    if (rank == t->rank) return own;
+    executor->fault_row = first.row;
+    FAIL(ctx, (tsr_code)first.code, "%.*s", TSR_ERROR_TEXT_MAX - 1, first.text);
+}
+
+/* A part of a region, whose ranks exchange what its loops make. */
+static tsr_result run_together(tsr_ctx *ctx, tsr_executor *executor, size_t entry, part *at) {
+    executor->goes_along = true;
+    tsr_result result = tsr_bound_run(ctx, executor, entry, at), own = executor->failure;
+    executor->goes_along = false;
+    if (result.code || !at->leaves) return result;
+    executor->failure = TSR_SUCCESS;
+    return agree(ctx, executor, own.code ? own : check_leaving(ctx, executor, entry, at));
 }
 
 /* After a failure of a region that runs again: its handler, once. The first error stays. */
@@ -320,14 +398,20 @@ static uint32_t part_of(const bound_entry *bound, uint32_t region) {
 static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, uint64_t step) {
     const tsr_program_entry *source = &executor->program->entries[entry];
     bound_entry *bound = &executor->entries[entry];
+    bool together = tsr_executor_exchanges(executor, entry);
     uint32_t attempts = 0;
     uint64_t began_ns = 0;
+    tsr_result result;
     for (uint32_t i = 0; i < bound->part_count;) {
         part *at = &bound->parts[i];
-        if (at->region != NO_REGION)
-            tsr_probe_enter(ctx->trace, &source->regions[at->region], &began_ns);
-        tsr_result result = tsr_bound_run(ctx, executor, entry, at);
-        if (!result.code) result = check_leaving(ctx, executor, entry, at);
+        bool begins = at->region != NO_REGION && part_of(bound, at->region) == i;
+        if (begins) tsr_probe_enter(ctx->trace, &source->regions[at->region], &began_ns);
+        if (together && at->region != NO_REGION) {
+            result = run_together(ctx, executor, entry, at);
+        } else {
+            result = tsr_bound_run(ctx, executor, entry, at);
+            if (!result.code) result = check_leaving(ctx, executor, entry, at);
+        }
         if (at->leaves || (result.code && at->region != NO_REGION))
             tsr_probe_leave(ctx->trace, &source->regions[at->region], attempts, &began_ns);
         if (!result.code) {
@@ -335,12 +419,11 @@ static tsr_result run_parts(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
             i++;
             continue;
         }
-        bool failed = result.code == TSR_DATA || result.code == TSR_NONFINITE;
         if (at->region == NO_REGION) return result;
         const tsr_program_region *region = &source->regions[at->region];
         if (result.code == TSR_MACHINE)
             return tsr_error_prefix(ctx, result, "region '%s'", region->name);
-        if (!failed) return result;
+        if (!is_failure(result)) return result;
         executor->failed_entry = (uint32_t)entry;
         executor->failed_region = at->region;
         if (region->mode != TSR_REGION_REPLAY)
@@ -378,6 +461,7 @@ tsr_result tsr_executor_run(tsr_ctx *ctx, tsr_executor *executor, size_t entry, 
     TSR_ASSERT(entry < executor->program->entry_count);
     bound_entry *bound = &executor->entries[entry];
     fill_inputs(executor, entry, step);
+    executor->failure = TSR_SUCCESS;
     executor->failed_region = NO_REGION;
     uint64_t began_ns = tsr_trace_begin(ctx->trace, TSR_TRACK_STEPS);
     TRY(ctx, bring_tensors(ctx, executor));

@@ -325,6 +325,8 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     tsr_result result = tsr_executor_run(ctx, job->executor, job->entry, step);
     tsr_trace_pop(ctx->trace);
     if (job->transport) self->sent_bytes = job->transport->sent_bytes - sent_before;
+    /* All ranks know of a region's failure, and that it is over. */
+    if (result.code) self->together = tsr_executor_get_failed_region(job->executor) != NULL;
     if (result.code) return explain(ctx, self, result);
     return check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
 }

@@ -353,6 +353,65 @@ static bool is_squares_of_part(MlirOperation op) {
            tsr_op_is(tsr_value_owner(tsr_op_operand(op, 0)), "tessera_sr.leaf_part");
 }
 
+static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
+
+/* Ties others to the begin or end of a region: what it takes or gives are tokens, too. */
+static bool is_gate(MlirOperation op) {
+    bool is = false;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        is = is || is_token(tsr_op_operand(op, i));
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) is = is || is_token(tsr_op_result(op, i));
+    return is;
+}
+
+/* Values that leaves have, or those that all have, pass a barrier, with its tokens. */
+static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool leaves,
+                      MlirValue *token) {
+    MlirValue operands[TSR_RULE_OPERANDS_MAX];
+    MlirType types[TSR_RULE_OPERANDS_MAX];
+    size_t from[TSR_RULE_OPERANDS_MAX], values = 0, count;
+    bool closes = tsr_op_result_count(op) == 1 && is_token(tsr_op_result(op, 0));
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue operand = tsr_op_operand(op, i);
+        int state = spread_of(s, operand)->state;
+        bool of_leaf = state != TSR_SPLIT_WHOLE && state != TSR_SPLIT_PARTIAL;
+        if (is_token(operand) || of_leaf != leaves) continue;
+        operands[values] = of_leaf ? spread_of(s, operand)->local : whole_of(s, operand);
+        types[values] = mlirValueGetType(operands[values]);
+        from[values++] = i;
+    }
+    if (values == 0 && !(closes && !leaves)) return;
+    count = values;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        if (is_token(tsr_op_operand(op, i))) operands[count++] = whole_of(s, tsr_op_operand(op, i));
+    if (!mlirValueIsNull(*token)) operands[count++] = *token;
+    if (closes) types[0] = mlirValueGetType(tsr_op_result(op, 0));
+    MlirOperation made = tsr_build(b, &(tsr_op_desc){.name = "tessera_sr.barrier",
+                                                     .operand_count = count,
+                                                     .operands = operands,
+                                                     .result_count = closes ? 1 : values,
+                                                     .results = types});
+    if (closes) *token = tsr_op_result(made, 0);
+    for (size_t i = 0; i < values && !closes; i++)
+        spread_add(s, tsr_op_result(op, from[i]),
+                   leaves ? spread_of(s, tsr_op_operand(op, from[i]))->state : TSR_SPLIT_WHOLE,
+                   tsr_op_result(made, i));
+}
+
+/* What of a barrier each leaf has and what all have pass one of their own. */
+static void split_gate(splitter *s, MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue token = {NULL};
+    if (tsr_sr_op_of(op) != TSR_SR_BARRIER) {
+        keep_op(s, op);
+        return;
+    }
+    gate_some(s, &b, op, true, &token);
+    gate_some(s, &b, op, false, &token);
+    if (!mlirValueIsNull(token)) spread_add(s, tsr_op_result(op, 0), TSR_SPLIT_WHOLE, token);
+    s->replaced[s->replaced_count++] = op;
+}
+
 static void split_op(splitter *s, MlirOperation op) {
     tsr_split split = read_op(s, op);
     MlirValue operands[TSR_RULE_OPERANDS_MAX];
@@ -439,7 +498,9 @@ static bool split_entry(splitter *s) {
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
         next = mlirOperationGetNextInBlock(op);
         bool done = true;
-        if (is_squares_of_part(op))
+        if (is_gate(op))
+            split_gate(s, op);
+        else if (is_squares_of_part(op))
             done = split_squares(s, op);
         else if (is_of_parts(s, op))
             done = keep_parts(s, op);
@@ -464,29 +525,24 @@ static bool is_split(MlirOperation func) {
     return false;
 }
 
-/* What leaves a region is looked at whole, between two launches. */
-static bool has_region(MlirOperation func) {
-    TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (!tsr_op_is(op, "tessera_sr.enter")) continue;
-        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_BATCH,
-                       "a region of resilience cannot be run on several virtual ranks yet");
-        return true;
-    }
-    return false;
-}
-
 static bool is_tensor(MlirValue value) {
     tsr_type type;
     return tsr_value_type(value, &type) && tsr_type_is_static(&type);
 }
 
-/* Of tensors of known shapes alone, as lowering leaves them. */
+/* Tokens belong to the ops of regions. */
+static bool fits(MlirOperation op, MlirValue value) {
+    bool orders = tsr_sr_op_of(op) != TSR_SR_NONE || tsr_op_is(op, "async.await");
+    return is_tensor(value) || (orders && is_token(value));
+}
+
+/* Of tensors of known shapes, as lowering leaves them, and tokens. */
 static bool check_tensors(MlirOperation func) {
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         size_t operands = tsr_op_operand_count(op), results = tsr_op_result_count(op);
-        bool good = operands <= TSR_RULE_OPERANDS_MAX && results <= TSR_RULE_RESULTS_MAX;
-        for (size_t i = 0; i < operands && good; i++) good = is_tensor(tsr_op_operand(op, i));
-        for (size_t i = 0; i < results && good; i++) good = is_tensor(tsr_op_result(op, i));
+        bool good = operands < TSR_RULE_OPERANDS_MAX && results <= TSR_RULE_RESULTS_MAX;
+        for (size_t i = 0; i < operands && good; i++) good = fits(op, tsr_op_operand(op, i));
+        for (size_t i = 0; i < results && good; i++) good = fits(op, tsr_op_result(op, i));
         if (good) continue;
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_LEFT,
                        "%s: cannot be run on several virtual ranks", tsr_op_name(op));
@@ -502,7 +558,6 @@ bool tsr_pass_virtual_ranks(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (parts == 1 || !is_training(func)) continue;
         trains = true;
-        if (has_region(func)) return false;
         if (is_split(func)) continue;
         if (!check_tensors(func)) return false;
         splitter s = {.module = module,

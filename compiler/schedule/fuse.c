@@ -138,6 +138,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         if (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_JOIN)
             node.leaf = false;
         node.leaf = node.leaf || row->op_class == TSR_CLASS_TAKE;
+        node.leaf = node.leaf && !tsr_sr_is_token(mlirValueGetType(value));
         if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;

@@ -4,10 +4,12 @@
  * launch runs in the loop of its latest operand, or in the one before which that is there; what a
  * loop's collectives make is there before the next one. Parts are taken and joined between loops;
  * but a tensor of which ranks have parts is gathered right before what reads it, in the turn of
- * that, and again where another was gathered since.
+ * that, and again where another was gathered since. Regions begin and end between loops: what
+ * passes their gates is of loops that are over.
  */
 #include "compiler/target/host/leaves.h"
 
+#include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
 #include "manifests/program.h"
 
@@ -25,7 +27,8 @@ typedef struct gathering {
     bool made;
 } gathering;
 
-enum { KEPT_SHARE = 512 }; /* less than that part of all is gathered once, before the loops */
+enum { AT_END = UINT32_MAX }; /* a turn: behind all others */
+enum { KEPT_SHARE = 512 };    /* less than that part of all is gathered once, before the loops */
 
 typedef struct turns {
     tsr_ctx *ctx;
@@ -61,9 +64,20 @@ static void drop_marks(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) mlirOperationRemoveAttributeByName(op, tsr_ref(TSR_LEAF_LOOP));
 }
 
+static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
+
+/* Of a region: it takes or gives a token. */
+static bool is_gate(MlirOperation op) {
+    bool is = false;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        is = is || is_token(tsr_op_operand(op, i));
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) is = is || is_token(tsr_op_result(op, i));
+    return is;
+}
+
 static void drop_barriers(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (class_of(op) != TSR_CLASS_BARRIER) continue;
+        if (class_of(op) != TSR_CLASS_BARRIER || is_gate(op)) continue;
         for (size_t i = 0; i < tsr_op_result_count(op); i++)
             mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), tsr_op_operand(op, i));
         mlirOperationDestroy(op);
@@ -77,14 +91,20 @@ static TSR_RESULT set_timing(turns *t, MlirValue value, timing is) {
     return TSR_SUCCESS;
 }
 
+static TSR_RESULT find_timing(turns *t, MlirValue value, const timing **out_timing) {
+    uint32_t number = tsr_value_map_get(&t->numbers, value);
+    if (number == UINT32_MAX)
+        FAIL(t->ctx, TSR_INTERNAL, "@%s: unknown value", tsr_op_symbol(t->func));
+    *out_timing = &t->timings[number];
+    return TSR_SUCCESS;
+}
+
 /* The latest of the operands'. */
 static TSR_RESULT read_operands(turns *t, MlirOperation op, timing *out_latest) {
     timing latest = {.ready = true};
     for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
-        uint32_t number = tsr_value_map_get(&t->numbers, tsr_op_operand(op, i));
-        if (number == UINT32_MAX)
-            FAIL(t->ctx, TSR_INTERNAL, "@%s: unknown value", tsr_op_symbol(t->func));
-        const timing *is = &t->timings[number];
+        const timing *is = NULL;
+        TRY(t->ctx, find_timing(t, tsr_op_operand(op, i), &is));
         latest.leaf = latest.leaf || is->leaf;
         if (is->stage > latest.stage) latest = (timing){latest.leaf, is->stage, true};
         if (is->stage == latest.stage) latest.ready = latest.ready && (!is->leaf || is->ready);
@@ -96,7 +116,30 @@ static TSR_RESULT read_operands(turns *t, MlirOperation op, timing *out_latest) 
 static void add_turn(turns *t, MlirOperation op, uint32_t turn) {
     t->ops[t->op_count] = op;
     t->turn[t->op_count++] = turn;
-    if (turn > t->turn_max) t->turn_max = turn;
+    if (turn > t->turn_max && turn != AT_END) t->turn_max = turn;
+}
+
+/* It stands before the first loop that begins when all it takes are there. */
+static TSR_RESULT read_gate(turns *t, MlirOperation op) {
+    bool passes = tsr_op_is(op, "tessera_sr.barrier");
+    const timing *is = NULL;
+    uint32_t stage = 0;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        TRY(t->ctx, find_timing(t, tsr_op_operand(op, i), &is));
+        uint32_t over = is->stage + (is->leaf && !is->ready);
+        if (over > stage) stage = over;
+    }
+    add_turn(t, op, tsr_op_is(op, "async.await") ? AT_END : 2 * stage);
+    for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+        MlirValue result = tsr_op_result(op, i);
+        timing made = {.stage = stage, .ready = true};
+        if (passes && !is_token(result)) {
+            TRY(t->ctx, find_timing(t, tsr_op_operand(op, i), &is));
+            made.leaf = is->leaf;
+        }
+        TRY(t->ctx, set_timing(t, result, made));
+    }
+    return TSR_SUCCESS;
 }
 
 /* ---- gathering where it is read ---- */
@@ -164,6 +207,7 @@ static void gather_for(turns *t, MlirOperation call, uint32_t turn) {
 
 static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
+    if (is_gate(op)) return read_gate(t, op);
     if (tsr_op_is(op, "tessera.reshape"))
         FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with leaves; expected a kernel",
              tsr_op_symbol(t->func));
@@ -193,8 +237,16 @@ static bool is_sink(MlirOperation op) {
     return tsr_op_is(op, "tessera.assign") || tsr_op_is(op, "func.return");
 }
 
+/* Behind all loops. */
+static void move_awaits(turns *t) {
+    uint32_t last = t->turn_max + t->turn_max % 2;
+    for (uint32_t i = 0; i < t->op_count; i++)
+        if (t->turn[i] == AT_END) t->turn[i] = t->turn_max = last;
+}
+
 /* Ordered by their turns, else as they stand. */
 static TSR_RESULT move_ops(turns *t, MlirBlock block) {
+    move_awaits(t);
     MlirOperation sink = mlirBlockGetFirstOperation(block);
     uint32_t *first = TSR_NEW(t->arena, uint32_t, (size_t)t->turn_max + 2);
     uint32_t *order = TSR_NEW(t->arena, uint32_t, (size_t)t->op_count + 1);

@@ -14,8 +14,8 @@ module attributes {tessera.virtual_ranks = 3 : i64} {
 module attributes {tessera.virtual_ranks = 2 : i64} {
   func.func @token(%x: tensor<4xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
     %y = tessera.sum %x {axes = [0]} : tensor<4xf32> -> tensor<f32>
-    // CHECK: [[@LINE+1]]:10: error: [TSR-0309] tessera_sr.export_begin: cannot be run on several virtual ranks
-    %t = tessera_sr.export_begin "n"(%y, %y) : (tensor<f32>, tensor<f32>) -> !async.token
+    // CHECK: [[@LINE+1]]:10: error: [TSR-0309] builtin.unrealized_conversion_cast: cannot be run on several virtual ranks
+    %t = builtin.unrealized_conversion_cast %y : tensor<f32> to !async.token
     async.await %t : !async.token
     return %y : tensor<f32>
   }

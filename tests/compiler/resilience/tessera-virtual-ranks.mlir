@@ -87,3 +87,36 @@ module attributes {tessera.mesh = {data = 8}, tessera.virtual_ranks = 4} {
     return %e, %y : tensor<3x8xf32>, tensor<f32>
   }
 }
+
+// -----
+// At the gates of a region, what leaves have and what all have pass barriers of their own; what it yields is whole.
+module @region attributes {tessera.virtual_ranks = 2 : i64} {
+  // CHECK-LABEL: func.func @train
+  func.func @train(%x: tensor<4xf32> {tessera.data = "x"}, %s: tensor<f32> {tessera.name = "s"}) -> (tensor<f32> {tessera.name = "y"})
+      attributes {tessera.entry = "train"} {
+    // CHECK-DAG: %[[ROWS:.*]] = tessera_sr.leaf_rows %arg0 : tensor<4xf32> -> tensor<2xf32>
+    // CHECK-DAG: %[[E:.*]] = tessera_sr.enter "a"() {mode = "replay"} : () -> !async.token
+    %e = tessera_sr.enter "a"() {mode = "replay"} : () -> !async.token
+    // CHECK-DAG: %[[IN:.*]] = tessera_sr.barrier %[[ROWS]], %[[E]] : (tensor<2xf32>, !async.token) -> tensor<2xf32>
+    // CHECK-DAG: %[[S:.*]] = tessera_sr.barrier %arg1, %[[E]] : (tensor<f32>, !async.token) -> tensor<f32>
+    %in:2 = tessera_sr.barrier %x, %s, %e : (tensor<4xf32>, tensor<f32>, !async.token) -> (tensor<4xf32>, tensor<f32>)
+    // CHECK: %[[P:.*]] = tessera.mul %[[IN]], %[[S]]
+    %p = tessera.mul %in#0, %in#1 : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+    // CHECK: %[[PART:.*]] = tessera.sum %[[P]] {axes = [0]} : tensor<2xf32> -> tensor<f32>
+    // CHECK: %[[SUM:.*]] = tessera_sr.leaf_sum %[[PART]]
+    %sum = tessera.sum %p {axes = [0]} : tensor<4xf32> -> tensor<f32>
+    // CHECK: %[[A:.*]] = tessera_sr.barrier %[[P]] : (tensor<2xf32>) -> !async.token
+    // CHECK: %[[B:.*]] = tessera_sr.barrier %[[SUM]], %[[A]] : (tensor<f32>, !async.token) -> !async.token
+    %out = tessera_sr.barrier %p, %sum : (tensor<4xf32>, tensor<f32>) -> !async.token
+    // CHECK: %[[L:.*]] = tessera_sr.leave "a"(%[[SUM]], %[[E]], %[[B]])
+    %l = tessera_sr.leave "a"(%sum, %e, %out) : (tensor<f32>, !async.token, !async.token) -> !async.token
+    // CHECK-DAG: tessera_sr.barrier %[[P]], %[[L]] : (tensor<2xf32>, !async.token) -> tensor<2xf32>
+    // CHECK-DAG: tessera_sr.barrier %[[SUM]], %[[L]] : (tensor<f32>, !async.token) -> tensor<f32>
+    %behind:2 = tessera_sr.barrier %p, %sum, %l : (tensor<4xf32>, tensor<f32>, !async.token) -> (tensor<4xf32>, tensor<f32>)
+    %more = tessera.sum %behind#0 {axes = [0]} : tensor<4xf32> -> tensor<f32>
+    %y = tessera.add %behind#1, %more : tensor<f32>, tensor<f32> -> tensor<f32>
+    // CHECK: async.await %[[L]]
+    async.await %l : !async.token
+    return %y : tensor<f32>
+  }
+}

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: region_ranks.py TESSERA_AOT TESSERA_RUN
+
+Regions of resilience over virtual ranks, with state whole and sharded: with any number of ranks the bits are those of the
+program without a region. A region fails in what all ranks have, or in one row that one rank has: all of them handle it, once,
+and run the region again, or go back to the last committed state; what cannot be mended ends them all alike. Ranks are killed
+between: the run goes on with another number of them.
+"""
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+aot, run = sys.argv[1:]
+LEAVES, BATCH, ROWS, STEPS = 8, 16, 160, 10
+STAGES = ("none", "zero1", "zero2", "zero3")
+failures = 0
+
+
+def check(what, good, shown=""):
+    global failures
+    failures += not good
+    if not good:
+        print(f"FAILED: {what} {shown}")
+
+
+def counter(name, function):
+    return f"""
+  func.func @{function}() {{
+    %n = tessera.opt.state "{name}" of "w" kind "count" init = #tessera.constant<0.0> : tensor<f32>
+    %one = tessera.constant dense<1.0> : tensor<f32>
+    %next = tessera.add %n, %one : tensor<f32>, tensor<f32> -> tensor<f32>
+    tessera.assign %next to "{name}" : tensor<f32>
+    return
+  }}"""
+
+
+def program(mode, stage, fails="never", mended=True):
+    """`mode`: of the region; "plain": there is none; "rows": it yields the losses of rows. `fails`: "never"; "all" (the loss is divided by the number of failures so far); "row" (as long as there was no failure,
+    one of the rows of the data asks for a row of %e that is not there)."""
+    shard = "" if stage == "none" else (', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+                                        f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
+    scaled, places, events = "%mean", "%t", ""
+    state = '%f = tessera.opt.state "failures" of "w" kind "count" init = #tessera.constant<0.0> : tensor<f32>' if fails != "never" else ""
+    divide = row = ""
+    if fails == "all":
+        divide, scaled = "%divided = tessera.div %mean, %f : tensor<f32>, tensor<f32> -> tensor<f32>", "%divided"
+    if fails == "row":
+        places = "%places"
+        row = f"""
+    %zero = tessera.constant dense<0.0> : tensor<f32>
+    %bad = tessera.constant dense<36> : tensor<i64>
+    %far = tessera.constant dense<64> : tensor<i64>
+    %none = tessera.compare eq %f, %zero : tensor<f32>, tensor<f32> -> tensor<i1>
+    %is = tessera.compare eq %t, %bad : tensor<{BATCH}xi64>, tensor<i64> -> tensor<{BATCH}xi1>
+    %both = tessera.and %is, %none : tensor<{BATCH}xi1>, tensor<i1> -> tensor<{BATCH}xi1>
+    %places = tessera.where %both, %far, %t : tensor<{BATCH}xi1>, tensor<i64>, tensor<{BATCH}xi64> -> tensor<{BATCH}xi64>"""
+    if mended:
+        events = "tessera.resilience.on_failure(handler = @fail)"
+    body = f"""{state}{row}
+    %h = tessera.matmul %x, %w : tensor<{BATCH}x7xf32>, tensor<7x5xf32> -> tensor<{BATCH}x5xf32>
+    %g = tessera.gelu %h : tensor<{BATCH}x5xf32>
+    %r = tessera.gather %e, {places} {{axis = 0 : i64}} : tensor<37x5xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}x5xf32>
+    %s = tessera.add %g, %r : tensor<{BATCH}x5xf32>, tensor<{BATCH}x5xf32> -> tensor<{BATCH}x5xf32>
+    %l = tessera.matmul %s, %e {{transpose_b = true}} : tensor<{BATCH}x5xf32>, tensor<37x5xf32> -> tensor<{BATCH}x37xf32>
+    %c = tessera.cross_entropy %l, %t : tensor<{BATCH}x37xf32>, tensor<{BATCH}xi64> -> tensor<{BATCH}xf32>
+    %mean = tessera.mean %c {{axes = [0]}} : tensor<{BATCH}xf32> -> tensor<f32>
+    {divide}"""
+    if mode == "plain":
+        begin, end, previous = "", "%out = tessera.add %mean, %nought : tensor<f32>, tensor<f32> -> tensor<f32>", "%nought"
+    else:
+        begin = f"""tessera.resilience.on_recovery(handler = @back)
+    %imported, %previous = tessera.target.import "forward" : !tessera_sr.token, tensor<f32>
+    %token, %yielded = tessera.resilience.region {{mode = "{mode}", name = "forward"}} {{
+    {events}"""
+        end, previous = f"""tessera.yield {scaled} : tensor<f32>
+    }} : !tessera_sr.token, tensor<f32>
+    tessera.target.export %token : !tessera_sr.token
+    %out = tessera.add %yielded, %nought : tensor<f32>, tensor<f32> -> tensor<f32>""", "%previous"
+    if mode == "rows":
+        # Leaves the region in rows, which each leaf has; exported, they are whole.
+        rows = f"tensor<{BATCH}xf32>"
+        begin = f'''%imported, %old = tessera.target.import "forward" : !tessera_sr.token, {rows}
+    %token, %yielded = tessera.resilience.region {{mode = "replay", name = "forward"}} {{'''
+        body = body.replace(f"%mean = tessera.mean %c {{axes = [0]}} : {rows} -> tensor<f32>", "")
+        end, previous = f'''tessera.yield %c : {rows}
+    }} : !tessera_sr.token, {rows}
+    tessera.target.export %token : !tessera_sr.token
+    %previous = tessera.mean %old {{axes = [0]}} : {rows} -> tensor<f32>
+    %out = tessera.mean %yielded {{axes = [0]}} : {rows} -> tensor<f32>''', "%previous"
+    handlers = counter("recoveries", "back") + (counter("failures", "fail") if fails != "never" or mended else "")
+    return f"""module @m attributes {{tessera.mesh = {{data = {LEAVES}}}}} {{{handlers if mode in ("replay", "restart") else ""}
+  func.func @train(%x: tensor<{BATCH}x7xf32> {{tessera.data = "x"}}, %t: tensor<{BATCH}xi64> {{tessera.data = "t"}})
+      -> (tensor<f32> {{tessera.name = "loss"}}, tensor<f32> {{tessera.name = "previous"}}, tensor<f32> {{tessera.name = "grad_norm"}})
+      attributes {{tessera.entry = "train"}} {{
+    %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<7x5xf32>
+    %e = tessera.param "e" init = #tessera.uniform<-0.5, 0.5> : tensor<37x5xf32>
+    %nought = tessera.constant dense<0.0> : tensor<f32>
+    {begin}
+    {body}
+    {end}
+    %norm = tessera.minimize %out {{optimizer = #tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-3, weight_decay = 1.0e-1>, clip_norm = 0.5{shard}}} : tensor<f32> -> tensor<f32>
+    return %out, {previous}, %norm : tensor<f32>, tensor<f32>, tensor<f32>
+  }}
+  func.func @infer(%x: tensor<{BATCH}x7xf32> {{tessera.name = "x"}}) -> (tensor<{BATCH}x5xf32> {{tessera.name = "h"}}) attributes {{tessera.entry = "infer"}} {{
+    %w = tessera.param "w" init = #tessera.uniform<-0.5, 0.5> : tensor<7x5xf32>
+    %h = tessera.matmul %x, %w : tensor<{BATCH}x7xf32>, tensor<7x5xf32> -> tensor<{BATCH}x5xf32>
+    return %h : tensor<{BATCH}x5xf32>
+  }}
+}}
+"""
+
+
+def write_npy(path, shape, kind, data):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+
+
+def build(folder, name, text):
+    (folder / f"{name}.mlir").write_text(text, "utf-8")
+    subprocess.run([aot, "build", folder / f"{name}.mlir", "-o", folder / f"{name}.tsb", "--target", "cpu:x86-64-v3"], check=True)
+
+
+def command(folder, name, state, ranks, *more, steps=STEPS):
+    return [run, f"{folder}/{name}.tsb", "--steps", str(steps), "--seed", "5", "--quiet", "--threads", "1", "--state-dir", f"{folder}/{state}",
+            "--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", *(["--ranks", str(ranks)] if ranks else []), *more]
+
+
+def train(folder, name, state, ranks, *more, steps=STEPS):
+    return subprocess.run(command(folder, name, state, ranks, *more, steps=steps), check=False, capture_output=True, text=True)
+
+
+def tensors(folder, state):
+    path = folder / f"{state}.safetensors"
+    subprocess.run([run, "export", folder / state, "-o", path], check=True, stdout=subprocess.DEVNULL)
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    return {name: data[8 + length + row["data_offsets"][0]:8 + length + row["data_offsets"][1]]
+            for name, row in header.items() if name != "__metadata__"}
+
+
+def count(found, name):
+    return struct.unpack("<f", found[name])[0]
+
+
+def same(found, wanted):
+    return all(found.get(name) == value for name, value in wanted.items())
+
+
+def undisturbed(folder):
+    """Returns what the program without a region ends with."""
+    plain = {}
+    for stage in STAGES:
+        build(folder, f"plain.{stage}", program("plain", stage))
+        done = train(folder, f"plain.{stage}", f"plain.{stage}.state", 0)
+        check(f"plain {stage} trains", done.returncode == 0, done.stderr)
+        plain = plain or tensors(folder, f"plain.{stage}.state")
+        for mode in ("replay", "restart"):
+            name = f"{mode}.{stage}"
+            build(folder, name, program(mode, stage))
+            for ranks in (0, 1, 2, 3, 4, 8):
+                state = f"{name}.{ranks}.state"
+                done = train(folder, name, state, ranks)
+                found = tensors(folder, state) if done.returncode == 0 else {}
+                check(f"{name}, {ranks} ranks: the bits of the program without a region", same(found, plain), done.stderr)
+                check(f"{name}, {ranks} ranks: no event", found and count(found, "recoveries") == 0 and found["forward.export.0"] != bytes(4))
+    build(folder, "rows", program("rows", "zero3"))
+    for ranks in (0, 2, 3):
+        metrics = folder / f"rows.{ranks}.jsonl"
+        done = train(folder, "rows", f"rows.{ranks}.state", ranks, "--metrics", metrics)
+        found = tensors(folder, f"rows.{ranks}.state") if done.returncode == 0 else {}
+        check(f"rows, {ranks} ranks: the bits of the program without a region", same(found, plain), done.stderr)
+        steps = [json.loads(line)["outputs"] for line in metrics.read_text("utf-8").splitlines() if '"event":"step"' in line]
+        check(f"rows, {ranks} ranks: each step has the rows of the one before",
+              all(abs(b["previous"] - a["loss"]) <= 1e-6 * a["loss"] for a, b in zip(steps, steps[1:])) and len(steps) == STEPS, steps)
+    return plain
+
+
+def failing(folder, plain):
+    for mode, words in (("replay", "region 'forward' failed"), ("restart", "the run goes on from the last committed state")):
+        for fails, stage in (("all", "none"), ("row", "none"), ("row", "zero2"), ("row", "zero3")):
+            name = f"{mode}.{fails}.{stage}"
+            build(folder, name, program(mode, stage, fails))
+            for ranks in (0, 2, 3, 8):
+                state = f"{name}.{ranks}.state"
+                done = train(folder, name, state, ranks, "--save-every", "3")
+                found = tensors(folder, state) if done.returncode == 0 else {}
+                check(f"{name}, {ranks} ranks: says it once", done.returncode == 0 and done.stderr.count(words) == 1, done.stderr)
+                check(f"{name}, {ranks} ranks: says why", ("has inf at element 0" if fails == "all" else "an index[1] is 64; expected 0 to 36") in done.stderr,
+                      done.stderr)
+                check(f"{name}, {ranks} ranks: one failure, handled once", found and count(found, "failures") == 1, done.stderr)
+                check(f"{name}, {ranks} ranks: the bits of an undisturbed run", same(found, plain), done.stderr)
+        codes = {}
+        for fails in ("all", "row"):
+            name = f"{mode}.{fails}.lost"
+            build(folder, name, program(mode, "none", fails, mended=False))
+            for ranks in (0, 2, 3, 8):
+                done = train(folder, name, f"{name}.{ranks}.state", ranks)
+                codes.setdefault(fails, set()).add(done.returncode)
+                check(f"{name}, {ranks} ranks: gives up", done.returncode not in (0, 22) and "region 'forward'" in done.stderr, done.stderr)
+        check(f"{mode}: one exit code with any number of ranks", all(len(each) == 1 for each in codes.values()), codes)
+
+
+def killed(folder):
+    """Killed with one number of ranks, taken up with another, at all stages of a run of 300 steps."""
+    name = "restart.zero2"
+    wanted = None
+    for kills in (0, 3):
+        state, ranks = f"kills.{kills}", (4, 1, 2, 8)
+        for life in range(kills):
+            with subprocess.Popen(command(folder, name, state, ranks[life], "--save-every", "10", steps=300), stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as running:
+                ends = time.monotonic() + 20
+                while running.poll() is None and time.monotonic() < ends:
+                    if len(list((folder / state).glob("MANIFEST.*"))) and max(
+                            int(path.name.split(".")[1].split("-")[0], 16) for path in (folder / state).glob("MANIFEST.*")) >= 2 + life:
+                        break
+                    time.sleep(0.01)
+                running.send_signal(signal.SIGKILL)
+        done = train(folder, name, state, ranks[kills], "--save-every", "10", steps=300)
+        found = tensors(folder, state) if done.returncode == 0 else {}
+        check(f"{kills} kills: ends", done.returncode == 0, done.stderr)
+        recoveries = count(found, "recoveries") if found else -1
+        print(f"{kills} kills, {recoveries:g} recoveries")
+        check(f"{kills} kills: a recovery for each that a state was taken up after", 0 <= recoveries <= kills and bool(recoveries) == bool(kills))
+        found.pop("recoveries", None)
+        wanted = wanted or found
+        check(f"{kills} kills: as if undisturbed", found == wanted)
+
+
+def main(folder):
+    random.seed(1)
+    labels = [random.randrange(36) for _ in range(ROWS)]
+    labels[77] = 36
+    write_npy(folder / "x.npy", (ROWS, 7), "<f4", struct.pack(f"<{7 * ROWS}f", *[random.gauss(0, 1) for _ in range(7 * ROWS)]))
+    write_npy(folder / "t.npy", (ROWS,), "<i8", struct.pack(f"<{ROWS}q", *labels))
+    plain = undisturbed(folder)
+    failing(folder, plain)
+    killed(folder)
+    print(f"{failures} failed")
+    return failures
+
+
+with tempfile.TemporaryDirectory() as temporary:
+    sys.exit(1 if main(pathlib.Path(temporary)) else 0)
