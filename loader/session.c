@@ -237,6 +237,9 @@ static tsr_result check_header(tsr_ctx *ctx, session *self, const tsr_record_hea
 static tsr_result open_log(tsr_ctx *ctx, session *self) {
     if (self->options.record && self->options.replay)
         FAIL(ctx, TSR_USAGE, "a run is either recorded or replayed, not both");
+    if (self->options.records_values && !self->options.record)
+        FAIL(ctx, TSR_USAGE, "values of step %llu are asked for, but no log is written",
+             (unsigned long long)self->options.values_of);
     if (!self->options.record && !self->options.replay) return TSR_SUCCESS;
     if (!self->model->transport) TRY(ctx, digest_data(ctx, self));
     if (!self->options.replay) return TSR_SUCCESS;
@@ -628,6 +631,8 @@ static tsr_result begin_log(tsr_ctx *ctx, session *self) {
                                 .generation =
                                     self->recovery.found ? self->recovery.generation.number : 0,
                                 .epoch = self->recovery.found ? self->recovery.generation.epoch : 0,
+                                .has_values = self->options.records_values,
+                                .values_of = self->options.values_of,
                                 .data_count = self->digest_count,
                                 .data = self->digests};
     TRY(ctx, tsr_recorder_create(ctx, self->options.record, &header, self->job.tracked,
@@ -697,7 +702,10 @@ static tsr_result run_stages(tsr_ctx *ctx, session *self, tsr_train_summary *out
     TRY(ctx, bind_data(ctx, self));
     self->job.replays = self->options.replay != NULL;
     self->job.compares = self->options.replay || self->options.record;
-    if (!is_first(self)) self->options.record = self->options.replay = NULL;
+    if (!is_first(self)) {
+        self->options.record = self->options.replay = NULL;
+        self->options.records_values = false;
+    }
     TRY(ctx, agree_on_run(ctx, self));
     TRY(ctx, open_log(ctx, self));
     TRY(ctx, begin_state(ctx, self));

@@ -245,6 +245,8 @@ typedef struct tsr_train_options {
     /* Lines of the store's event log, from one thread at a time; may be NULL. */
     void (*store_event)(void *user, const char *line);
     void *store_event_user; /* borrowed */
+    bool records_values;    /* of step `values_of`, in the log that is written */
+    uint64_t values_of;
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. Without the data it needs: TSR_USAGE listing names,

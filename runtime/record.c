@@ -14,6 +14,7 @@
 
 #define RECORD_FORMAT "tessera.record.v2"
 #define RECORD_FORMAT_1 "tessera.record.v1"
+#define RECORD_FORMAT_3 "tessera.record.v3"
 static const size_t log_bytes_max = (size_t)1 << 32;
 
 /* ---- writing ---- */
@@ -26,16 +27,22 @@ struct tsr_recorder {
     tsr_digest chain;
     const tsr_tensor *tensors;
     size_t tensor_count;
+    bool has_values;
+    uint64_t values_of; /* step */
 };
 
 /* Appended once, to the first step's line: the numbers of later steps have more digits. */
 static const char digits_room[] = "18446744073709551615";
 
-static tsr_digest digest_tensor(const tsr_tensor *tensor) {
+static uint64_t size_of(const tsr_tensor *tensor) {
     uint64_t size = 0;
     bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
     TSR_ASSERT(fits);
-    return tsr_hash_tree(tensor->data, (size_t)size);
+    return size;
+}
+
+static tsr_digest digest_tensor(const tsr_tensor *tensor) {
+    return tsr_hash_tree(tensor->data, (size_t)size_of(tensor));
 }
 
 static void append_hex(tsr_buffer *line, const tsr_digest *digest) {
@@ -59,16 +66,19 @@ static tsr_hasher chain_begin(const tsr_digest *chain, uint64_t step) {
 
 static void append_header(tsr_buffer *line, const tsr_record_header *header,
                           const tsr_tensor *tensors, size_t tensor_count) {
-    tsr_buffer_text(line, "{\"format\":\"" RECORD_FORMAT "\",\"bundle\":");
+    tsr_buffer_printf(line, "{\"format\":\"%s\",\"bundle\":",
+                      header->has_values ? RECORD_FORMAT_3 : RECORD_FORMAT);
     append_hex(line, &header->bundle_hash);
     tsr_buffer_text(line, ",\"numerics\":");
     tsr_buffer_json_string(line, header->numerics);
     tsr_buffer_text(line, ",\"entry\":");
     tsr_buffer_json_string(line, header->entry);
-    tsr_buffer_printf(line,
-                      ",\"seed\":%llu,\"step\":%llu,\"generation\":%llu,\"epoch\":%llu,\"data\":{",
+    tsr_buffer_printf(line, ",\"seed\":%llu,\"step\":%llu,\"generation\":%llu,\"epoch\":%llu",
                       (unsigned long long)header->seed, (unsigned long long)header->step,
                       (unsigned long long)header->generation, (unsigned long long)header->epoch);
+    if (header->has_values)
+        tsr_buffer_printf(line, ",\"values_of\":%llu", (unsigned long long)header->values_of);
+    tsr_buffer_text(line, ",\"data\":{");
     for (size_t i = 0; i < header->data_count; i++) {
         if (i) tsr_buffer_text(line, ",");
         tsr_buffer_json_string(line, header->data[i].name);
@@ -89,6 +99,35 @@ static tsr_result write_line(tsr_ctx *ctx, tsr_recorder *recorder) {
     TRY(ctx, tsr_io_write_all(ctx, recorder->fd, recorder->path, recorder->line.bytes,
                               recorder->line.size_bytes, recorder->size_bytes));
     recorder->size_bytes += recorder->line.size_bytes;
+    return TSR_SUCCESS;
+}
+
+/* In pieces that the line has room for, since it is long and must allocate nothing. */
+static tsr_result write_values(tsr_ctx *ctx, tsr_recorder *recorder) {
+    enum { PIECE_BYTES = 64 };
+    static const char digits[] = "0123456789abcdef";
+    tsr_buffer *line = &recorder->line;
+    tsr_buffer_text(line, ",\"values\":[");
+    for (size_t i = 0; i < recorder->tensor_count; i++) {
+        uint64_t size = size_of(&recorder->tensors[i]);
+        const unsigned char *bytes = recorder->tensors[i].data;
+        tsr_buffer_text(line, i ? ",\"" : "\"");
+        for (uint64_t at = 0; at < size; at += PIECE_BYTES) {
+            char hex[2 * PIECE_BYTES];
+            uint64_t count = size - at < PIECE_BYTES ? size - at : PIECE_BYTES;
+            for (uint64_t k = 0; k < count; k++) {
+                hex[2 * k] = digits[bytes[at + k] >> 4];
+                hex[2 * k + 1] = digits[bytes[at + k] & 15];
+            }
+            if (line->capacity_bytes - line->size_bytes < 2 * sizeof hex) {
+                TRY(ctx, write_line(ctx, recorder));
+                line->size_bytes = 0;
+            }
+            tsr_buffer_append(line, hex, (size_t)(2 * count));
+        }
+        tsr_buffer_text(line, "\"");
+    }
+    tsr_buffer_text(line, "]");
     return TSR_SUCCESS;
 }
 
@@ -116,6 +155,7 @@ tsr_result tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t st
     recorder->chain = tsr_hasher_finish(&hasher);
     tsr_buffer_text(line, "],\"chain\":");
     append_hex(line, &recorder->chain);
+    if (recorder->has_values && recorder->values_of == step) TRY(ctx, write_values(ctx, recorder));
     tsr_buffer_text(line, "}\n");
     return write_line(ctx, recorder);
 }
@@ -134,8 +174,16 @@ tsr_result tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_
     tsr_result result = TSR_SUCCESS;
     tsr_recorder *recorder = calloc(1, sizeof *recorder);
     if (!recorder) FAIL(ctx, TSR_MEMORY, "no memory for the recorder of '%s'", path);
-    *recorder = (tsr_recorder){
-        .fd = -1, .path = strdup(path), .tensors = tensors, .tensor_count = tensor_count};
+    *recorder = (tsr_recorder){.fd = -1,
+                               .path = strdup(path),
+                               .tensors = tensors,
+                               .tensor_count = tensor_count,
+                               .has_values = header->has_values,
+                               .values_of = header->values_of};
+    if (header->has_values && header->values_of < header->step)
+        FAIL_GOTO(ctx, result, TSR_USAGE,
+                  "the log '%s' begins with step %llu; the values of step %llu are asked for", path,
+                  (unsigned long long)header->step, (unsigned long long)header->values_of);
     if (!recorder->path) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for the path '%s'", path);
     recorder->fd = io->open(io->self, TSR_IO_CWD, path, O_WRONLY | O_CREAT | O_EXCL, 0666);
     if (recorder->fd == -EEXIST)
@@ -176,6 +224,9 @@ typedef struct replay_step {
     uint64_t step;
     tsr_digest *digests; /* tensor_count of them */
     tsr_sums *sums;      /* as many; NULL in version 1 */
+    /* As many, each of the size that its digest tells; NULL but of one step in version 3. */
+    const unsigned char **values;
+    size_t *value_bytes;
 } replay_step;
 
 struct tsr_replay {
@@ -186,8 +237,9 @@ struct tsr_replay {
     size_t tensor_count;
     replay_step *steps;
     size_t step_count;
-    bool is_first_version;
-    tsr_digest chain; /* of the last line read */
+    bool is_first_version, has_values;
+    uint64_t values_of; /* step */
+    tsr_digest chain;   /* of the last line read */
 };
 
 static tsr_result read_digest(tsr_ctx *ctx, const cJSON *item, const tsr_json_options *options,
@@ -240,10 +292,14 @@ static tsr_result read_header_fields(tsr_ctx *ctx, tsr_replay *replay, const cJS
     tsr_record_header *header = &replay->header;
     TRY(ctx, tsr_json_get_string(ctx, root, "format", options, &format));
     replay->is_first_version = strcmp(format, RECORD_FORMAT_1) == 0;
-    if (!replay->is_first_version && strcmp(format, RECORD_FORMAT) != 0)
+    replay->has_values = strcmp(format, RECORD_FORMAT_3) == 0;
+    if (!replay->is_first_version && !replay->has_values && strcmp(format, RECORD_FORMAT) != 0)
         FAIL(ctx, TSR_VERSION,
-             "%s: format is '%s'; this version reads '" RECORD_FORMAT_1 "' and '" RECORD_FORMAT "'",
+             "%s: format is '%s'; this version reads '" RECORD_FORMAT_1 "', '" RECORD_FORMAT
+             "' and '" RECORD_FORMAT_3 "'",
              options->subject, format);
+    if (replay->has_values)
+        TRY(ctx, tsr_json_get_u64(ctx, root, "values_of", options, &replay->values_of));
     TRY(ctx, read_digest(ctx, tsr_json_find(root, "bundle"), options, &header->bundle_hash));
     TRY(ctx, tsr_json_get_string(ctx, root, "numerics", options, &text));
     header->numerics = tsr_arena_strdup(&replay->arena, text);
@@ -277,6 +333,49 @@ static tsr_result read_sums(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
         if (!tsr_sums_parse(text, strlen(text), &step->sums[index++]))
             FAIL(ctx, options->code, "%s: '%.40s' are no sums; expected %d hexadecimal digits",
                  options->subject, text, TSR_SUMS_HEX);
+    }
+    return TSR_SUCCESS;
+}
+
+static int digit_of(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* NULL where `hex` are no bytes, or there is no memory. */
+static const unsigned char *read_bytes(tsr_replay *replay, const char *hex, size_t *out_size) {
+    size_t length = strlen(hex);
+    unsigned char *bytes = TSR_NEW(&replay->arena, unsigned char, length / 2 + 1);
+    for (size_t i = 0; bytes && i < length / 2; i++) {
+        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        if (high < 0 || low < 0) return NULL;
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    *out_size = length / 2;
+    return length % 2 ? NULL : bytes;
+}
+
+/* They are bound by the digests, which the chain binds. */
+static tsr_result read_values(tsr_ctx *ctx, tsr_replay *replay, const cJSON *root,
+                              const tsr_json_options *options, replay_step *step) {
+    const cJSON *array = NULL, *item = NULL;
+    size_t count = 0, index = 0;
+    TRY(ctx, tsr_json_get_array(ctx, root, "values", options, &array, &count));
+    if (count != replay->tensor_count)
+        FAIL(ctx, options->code, "%s: values of %zu tensors; expected %zu", options->subject, count,
+             replay->tensor_count);
+    step->values = TSR_NEW(&replay->arena, const unsigned char *, count + 1);
+    step->value_bytes = TSR_NEW(&replay->arena, size_t, count + 1);
+    if (!step->values || !step->value_bytes)
+        FAIL(ctx, TSR_MEMORY, "%s: no memory", options->subject);
+    cJSON_ArrayForEach(item, array) {
+        const char *hex = cJSON_IsString(item) ? item->valuestring : "x";
+        const unsigned char *bytes = read_bytes(replay, hex, &step->value_bytes[index]);
+        tsr_digest digest =
+            bytes ? tsr_hash_tree(bytes, step->value_bytes[index]) : (tsr_digest){0};
+        if (!bytes || !tsr_digest_equal(&digest, &step->digests[index]))
+            FAIL(ctx, options->code, "%s: the values of tensor '%s' are not those of its digest",
+                 options->subject, replay->tensors[index]);
+        step->values[index++] = bytes;
     }
     return TSR_SUCCESS;
 }
@@ -319,6 +418,8 @@ static tsr_result read_step_fields(tsr_ctx *ctx, tsr_replay *replay, const cJSON
         TRY(ctx, read_sums(ctx, replay, root, options, &step));
         TRY(ctx, check_chain(ctx, replay, root, options, &step));
     }
+    if (replay->has_values && step.step == replay->values_of)
+        TRY(ctx, read_values(ctx, replay, root, options, &step));
     replay->steps[replay->step_count++] = step;
     return TSR_SUCCESS;
 }
@@ -388,12 +489,28 @@ uint64_t tsr_replay_get_last_step(const tsr_replay *replay) {
     return replay->steps[replay->step_count - 1].step;
 }
 
+/* The first element that differs, where the log has its values. */
+static bool find_first(const replay_step *recorded, size_t index, const tsr_tensor *tensor,
+                       tsr_difference *out) {
+    size_t each = tsr_dtype_size(tensor->dtype), size = (size_t)size_of(tensor);
+    if (!recorded->values || recorded->value_bytes[index] != size) return false;
+    const unsigned char *was = recorded->values[index], *is = tensor->data;
+    for (size_t at = 0; at < size; at += each) {
+        if (memcmp(was + at, is + at, each) == 0) continue;
+        *out = (tsr_difference){at / each, at / each, tsr_dtype_read(tensor->dtype, was, at / each),
+                                tsr_dtype_read(tensor->dtype, is, at / each)};
+        return true;
+    }
+    return false;
+}
+
 static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index,
                          const tsr_tensor *tensor, const tsr_digest *digest) {
     unsigned long long step = recorded->step;
     char got[TSR_DIGEST_HEX + 1], expected[TSR_DIGEST_HEX + 1];
     tsr_difference where;
-    bool found = recorded->sums && tsr_sums_locate(tensor, &recorded->sums[index], &where);
+    bool found = find_first(recorded, index, tensor, &where) ||
+                 (recorded->sums && tsr_sums_locate(tensor, &recorded->sums[index], &where));
     tsr_digest_format(digest, got);
     tsr_digest_format(&recorded->digests[index], expected);
     if (!found)
@@ -404,9 +521,10 @@ static tsr_result refuse(tsr_ctx *ctx, const replay_step *recorded, size_t index
              "step %llu, tensor '%s', element %llu: recorded %.9g, replayed %.9g", step,
              tensor->name, (unsigned long long)where.first, where.was, where.is);
     FAIL(ctx, TSR_DIVERGED,
-         "step %llu, tensor '%s', several of elements %llu to %llu: recorded %.16s, replayed %.16s",
+         "step %llu, tensor '%s', several of elements %llu to %llu: recorded %.16s, replayed "
+         "%.16s; a log with the values of step %llu tells which is the first",
          step, tensor->name, (unsigned long long)where.first, (unsigned long long)where.last,
-         expected, got);
+         expected, got, step);
 }
 
 /* Sums that collectives take were not tracked at first: evidence.h. */

@@ -13,6 +13,10 @@
  *      "tensors":["layer1.bias",…,"output loss"]}            (one line)
  *     {"step":1,"digests":["<hex>",…],"sums":["<hex>",…],"chain":"<hex>"}
  *
+ * Version 3 is of logs that hold the values of one step, whose number is `values_of` in the first
+ * line: that step's line has besides `"values":["<hex>",…]`, the bytes of every tensor. They name
+ * the first element that differs there where sums, of which there are few, cannot.
+ *
  * Version 1, which is read, has neither sums nor chain and tracks state and outputs alone.
  *
  * A last line without its newline is an unfinished write (the run was killed) and is ignored, with
@@ -37,6 +41,8 @@ typedef struct tsr_record_header {
     uint64_t step;       /* steps done before the first recorded one */
     uint64_t generation; /* the generation begun from; 0 with step 0: fresh */
     uint64_t epoch;
+    bool has_values; /* of step `values_of`, which is none before `step` */
+    uint64_t values_of;
     size_t data_count;
     const tsr_record_data *data;
 } tsr_record_header;
@@ -44,7 +50,8 @@ typedef struct tsr_record_header {
 typedef struct tsr_recorder tsr_recorder;
 
 /* Creates `path` (TSR_USAGE if it exists: a log is never overwritten) and writes header and first
- * line; on failure no file stays. `tensors` and what they point to are borrowed until close. */
+ * line; TSR_USAGE also for values of a step before the first; on failure no file stays. `tensors`
+ * and what they point to are borrowed until close. */
 TSR_RESULT tsr_recorder_create(tsr_ctx *ctx, const char *path, const tsr_record_header *header,
                                const tsr_tensor *tensors, size_t tensor_count,
                                tsr_recorder **out_recorder);

@@ -24,7 +24,7 @@ typedef struct arguments {
         *replay, *metrics, *store_log, *out;
     uint64_t generation;
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
-        repeat;
+        repeat, record_values;
     tsr_transport *transport; /* of a rank; NULL: one process alone */
     bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
     bool require_signature, check, json, mpi, one_by_one;
@@ -35,10 +35,14 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 44, TRACE_FLAG_COUNT = 4, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 45, LOG_FLAG_COUNT = 7, ARGUMENTS_MAX = 1024 };
 
-static void fill_trace_flags(arguments *a, tsr_flag flags[static TRACE_FLAG_COUNT]) {
-    const tsr_flag rows[TRACE_FLAG_COUNT] = {
+static void fill_log_flags(arguments *a, tsr_flag flags[static LOG_FLAG_COUNT]) {
+    const tsr_flag rows[LOG_FLAG_COUNT] = {
+        {"--record", TSR_FLAG_TEXT, &a->record, "FILE", "write every step's digests", 0, 0, false},
+        {"--record-values", TSR_FLAG_COUNT, &a->record_values, "STEP",
+         "and the values of every tensor of this step", 0, UINT64_MAX - 1, false},
+        {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE", "run again, compare digests", 0, 0, false},
         {"--trace", TSR_FLAG_TEXT, &a->trace.trace, "FILE",
          "write what was done when, as JSON for trace viewers", 0, 0, false},
         {"--trace-steps", TSR_FLAG_TEXT, &a->trace.steps, "FIRST:LAST",
@@ -52,7 +56,7 @@ static void fill_trace_flags(arguments *a, tsr_flag flags[static TRACE_FLAG_COUN
 }
 
 static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
-    const tsr_flag rows[FLAG_COUNT - TRACE_FLAG_COUNT] = {
+    const tsr_flag rows[FLAG_COUNT - LOG_FLAG_COUNT] = {
         {"--data", TSR_FLAG_PAIR, &a->data, "NAME=PATH",
          "bind a data input: .npy, FILE.npz:MEMBER, FILE.safetensors:NAME, flat", 0, 0, false},
         {"--steps", TSR_FLAG_COUNT, &a->steps, "N", "last step, absolute", 1, UINT64_MAX, false},
@@ -70,8 +74,6 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
          "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
         {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step", 0, 0, false},
-        {"--record", TSR_FLAG_TEXT, &a->record, "FILE", "write every step's digests", 0, 0, false},
-        {"--replay", TSR_FLAG_TEXT, &a->replay, "FILE", "run again, compare digests", 0, 0, false},
         {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry (default: what trains)", 0, 0, false},
         {"--input", TSR_FLAG_PAIR, &a->inputs, "NAME=PATH", "input of a call", 0, 0, false},
         {"--output", TSR_FLAG_PAIR, &a->outputs, "NAME=PATH",
@@ -119,7 +121,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--version", TSR_FLAG_SWITCH, &a->version, NULL, "version", 0, 0, false},
     };
     memcpy(flags, rows, sizeof rows);
-    fill_trace_flags(a, flags + FLAG_COUNT - TRACE_FLAG_COUNT);
+    fill_log_flags(a, flags + FLAG_COUNT - LOG_FLAG_COUNT);
 }
 
 /* What is asked for, and the flags that mean something then. */
@@ -163,6 +165,7 @@ static unsigned modes_of(const char *flag) {
         {"--trace-steps", MODE_TRAIN | MODE_REPLAY},
         {"--roofline", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
         {"--record", MODE_TRAIN | MODE_REPLAY}, /* both is refused with a reason */
+        {"--record-values", MODE_TRAIN | MODE_REPLAY},
         {"--replay", MODE_REPLAY},
         {"--input", MODE_CALL},
         {"--output", MODE_CALL},
@@ -338,7 +341,9 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .adopt = {a->adopt, renames, a->renames.count},
         .callbacks = {report, tsr_report_step, tsr_report_eval, tsr_report_saved, tsr_report_ranks},
         .begun = is_first(a) ? tsr_report_begun : NULL,
-        .stop = &stop_requested};
+        .stop = &stop_requested,
+        .records_values = a->record_values != UINT64_MAX,
+        .values_of = a->record_values};
     tsr_state_log log = {.fd = -1};
     if (!a->has_steps && !a->replay)
         FAIL(ctx, TSR_USAGE, "--steps is missing; expected the absolute step to stop at");
@@ -611,6 +616,7 @@ static tsr_result dispatch(tsr_ctx *ctx, int argc, char **argv, arguments *a) {
     tsr_flag flags[FLAG_COUNT];
     const char *positional[ARGUMENTS_MAX];
     size_t count = 0;
+    a->record_values = UINT64_MAX; /* none */
     fill_flags(a, flags);
     if (argc > ARGUMENTS_MAX)
         FAIL(ctx, TSR_USAGE, "%d arguments are given; at most %d are accepted", argc,

@@ -88,17 +88,26 @@ static void npz_seeds(const char *folder) { (void)folder; }
 
 /* ---- record of a run ---- */
 
-static void record_seeds(const char *folder) {
+static void record_seed(const char *folder, size_t number, bool has_values) {
     tsr_ctx ctx = {0};
-    const tsr_record_header header = {.numerics = "portable+fma", .entry = "train", .seed = 7};
+    const tsr_record_header header = {.numerics = "portable+fma",
+                                      .entry = "train",
+                                      .seed = 7,
+                                      .has_values = has_values,
+                                      .values_of = 2};
     tsr_recorder *recorder = NULL;
-    require(!tsr_recorder_create(&ctx, seed_path(folder, 0, ".log"), &header, sample_tensors, 2,
-                                 &recorder)
+    require(!tsr_recorder_create(&ctx, seed_path(folder, number, ".log"), &header, sample_tensors,
+                                 2, &recorder)
                  .code,
             ctx.error.text);
     for (uint64_t step = 1; step < 4; step++)
         require(!tsr_recorder_append(&ctx, recorder, step).code, ctx.error.text);
     require(!tsr_recorder_close(&ctx, recorder).code, ctx.error.text);
+}
+
+static void record_seeds(const char *folder) {
+    record_seed(folder, 0, false);
+    record_seed(folder, 1, true);
 }
 
 static void record_run(const uint8_t *bytes, size_t size_bytes) {

@@ -114,6 +114,39 @@ Test(record, divergence_names_step_and_tensor) {
     tsr_replay_close(replay);
 }
 
+/* A tensor of 5000 elements of which every 7th from each place on differs. */
+Test(record, values_name_the_first_of_several) {
+    enum { COUNT = 5000, EACH = 7 };
+    static float many[COUNT];
+    const tsr_tensor tensor = {"many", TSR_DTYPE_F32, {1, {COUNT}}, many};
+    const tsr_record_header header = {
+        .numerics = "portable", .entry = "train", .has_values = true, .values_of = 1};
+    tsr_ctx ctx = {0};
+    tsr_recorder *recorder = NULL;
+    for (size_t i = 0; i < COUNT; i++) many[i] = (float)i;
+    cr_assert_eq(tsr_recorder_create(&ctx, path, &header, &tensor, 1, &recorder).code, TSR_OK);
+    for (uint64_t step = 1; step < 3; step++)
+        cr_assert_eq(tsr_recorder_append(&ctx, recorder, step).code, TSR_OK);
+    cr_assert_eq(tsr_recorder_close(&ctx, recorder).code, TSR_OK);
+    tsr_replay *replay = open_log();
+    cr_assert_eq(tsr_replay_check(&ctx, replay, 1, &tensor, 1).code, TSR_OK);
+    for (size_t first = COUNT - 2 * EACH;; first -= EACH) {
+        char expected[256];
+        for (size_t i = first; i < COUNT; i += EACH) many[i] = (float)i + 0.5f;
+        cr_assert_eq(tsr_replay_check(&ctx, replay, 1, &tensor, 1).code, TSR_DIVERGED);
+        snprintf(expected, sizeof expected,
+                 "step 1, tensor 'many', element %zu: recorded %.9g, replayed %.9g", first,
+                 (double)first, (double)many[first]);
+        cr_assert_str_eq(ctx.error.text, expected);
+        cr_assert_eq(tsr_replay_check(&ctx, replay, 2, &tensor, 1).code, TSR_DIVERGED);
+        if (first % (COUNT / 8) + EACH < COUNT / 8) /* beside others of an eighth */
+            cr_assert(strstr(ctx.error.text, "a log with the values of step 2 tells"), "%s",
+                      ctx.error.text);
+        if (first < EACH) break;
+    }
+    tsr_replay_close(replay);
+}
+
 Test(record, tampered_logs_are_found) {
     tsr_ctx ctx = {0};
     tsr_replay *replay = NULL;
@@ -122,9 +155,9 @@ Test(record, tampered_logs_are_found) {
     cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_DATA);
     cr_assert(strstr(ctx.error.text, "line 4"), "%s", ctx.error.text);
     replace("\"step\":6", "\"step\":5");
-    replace("record.v2", "record.v3");
+    replace("record.v2", "record.v4");
     cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_VERSION);
-    replace("record.v3", "record.v2");
+    replace("record.v4", "record.v2");
     replace("\"epoch\":1", "\"epoch\":2");
     cr_assert_eq(tsr_replay_open(&ctx, path, &replay).code, TSR_DATA);
     cr_assert(strstr(ctx.error.text, "line 2: the chain is"), "%s", ctx.error.text);

@@ -62,6 +62,32 @@ planted 'what begins as 0' 0 'layer3.weight.adam_m' 640 77 0 'recorded 1.4012984
 "$LOG" one.log planted.log 0 'layer2.weight.adam_v' 8192 4100 0 >.out
 "$LOG" planted.log planted2.log 0 'layer2.weight.adam_v' 8192 4107 0 >.out
 expect "two of a tensor" 13 "step 0, tensor 'layer2.weight.adam_v', several of elements 4096 to 5119: recorded" several --replay planted2.log
+# What was recorded again with the values of that step names the first of them; here the first of all, of another seed.
+expect "recorded with values" 0 'step 60' train --steps 60 --seed 3 --record values.log --record-values 0
+expect "replayed with values" 0 'matches: 60 steps' train --replay values.log --threads 2
+check "but for them it is the same log" cmp <(sed '1s/.*//; s/,"values":\[[^]]*\]//; s/,"chain":"[0-9a-f]*"//' values.log) \
+    <(sed '1s/.*//; s/,"chain":"[0-9a-f]*"//' run.log)
+checks=$((checks + 1))
+first=$(python3 - values.log <<'END'
+import json, struct, sys
+header, line = [json.loads(text) for text in open(sys.argv[1]).read().splitlines()[:2]]
+print(f'{struct.unpack("<f", bytes.fromhex(line["values"][header["tensors"].index("layer1.weight")])[:4])[0]:.9g}')
+END
+)
+[ -n "$first" ] || fail 'no value'
+expect "the first of several" 13 "step 0, tensor 'layer1.weight', element 0: recorded $first, replayed -?[0-9.e-]+$" train --replay values.log --seed 4
+expect "values on two ranks" 0 'step 5' several --steps 5 --record v2.log --record-values 4 --ranks 2
+expect "and on one" 0 'step 5' several --steps 5 --record v1.log --record-values 4
+check "equal logs with values" cmp v1.log v2.log
+sed '6s/,"values":\["\(.\)/,"values":["x\1/' v1.log >bad.log
+expect "values that are no bytes" 8 "line 6: the values of tensor 'batch images' are not those of its digest" several --replay bad.log
+sed '6s/,"values":\["0*[1-9a-f]/,"values":["00/' v1.log >bad.log
+expect "other values" 8 "line 6: the values of tensor 'batch images' are not those of its digest" several --replay bad.log
+sed '6s/,"values":\["[0-9a-f]*",/,"values":[/' v1.log >bad.log
+expect "values of too few" 8 'line 6: values of [0-9]+ tensors; expected [0-9]+' several --replay bad.log
+sed '1s/,"values_of":4//' v1.log >bad.log
+expect "no step that they are of" 8 "line 1: .*values_of" several --replay bad.log
+expect "values without a log" 6 'values of step 4 are asked for, but no log is written' train --steps 9 --record-values 4
 # Other data, which the log was told to be its own: one pixel of an image differs, and the batch that draws it is found.
 head -c -1 "$DIGITS/train-images.npy" >pixel.npy && printf '\020' >>pixel.npy
 cmp -s pixel.npy "$DIGITS/train-images.npy" && fail 'the pixel is another one'
@@ -106,6 +132,8 @@ expect "a log without an output" 12 "tracks tensor ''; this program has 'output 
 # A record that begins at a resumed generation.
 expect "first part" 0 '' train --steps 40 --state-dir S --seed 3
 expect "recorded second part" 0 '' train --steps 60 --state-dir S --record second.log
+expect "values of a step before" 6 "the log 'third.log' begins with step 60; the values of step 59 are asked for" \
+    train --steps 70 --state-dir S --record third.log --record-values 59
 expect "replay needs the state" 6 'begins at step 40' train --replay second.log
 expect "replay from a state" 0 'matches: 20 steps' train --replay second.log --state-dir S
 finish
