@@ -433,6 +433,7 @@ static bool thread_func(MlirOperation func) {
     t.pending = TSR_NEW(&t.arena, MlirValue, count);
     t.exported = TSR_NEW(&t.arena, const char *, count);
     bool done = t.pending && t.exported ? thread_ops(&t) : no_memory(func);
+    if (done && !mlirOperationIsNull(t.enter)) done = fail(t.enter, "the region is not left");
     if (done) {
         tsr_builder end = tsr_builder_before(mlirBlockGetTerminator(t.block));
         await(&end, t.chain);

@@ -230,3 +230,80 @@ func.func @f(%x: tensor<8x4xi64>) {
   %0 = tessera_sr.squares %x : tensor<8x4xi64> -> tensor<4xi64>
   return
 }
+
+// -----
+func.func @f() {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0601] tessera_sr.recompute_hint: budget_bytes is -1, needs at least 0
+  tessera_sr.recompute_hint {budget_bytes = -1 : i64}
+  return
+}
+
+// -----
+func.func @f() {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_gather: needs at least one operand
+  %0 = tessera_sr.all_gather {axis = "data"} : () -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<?xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_gather: operands must be static tensors
+  %0 = tessera_sr.all_gather %a {axis = "data"} : (tensor<?xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<2xf32>, %b: tensor<2xf64>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_gather: operands differ in element type
+  %0 = tessera_sr.all_gather %a, %b {axis = "data"} : (tensor<2xf32>, tensor<2xf64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<2x2xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_gather: slices must have one dimension
+  %0 = tessera_sr.all_gather %a {axis = "data"} : (tensor<2x2xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<9000000000000000000xf32>, %b: tensor<9000000000000000000xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_gather: operands have too many elements
+  %0 = tessera_sr.all_gather %a, %b, %a {axis = "data"} : (tensor<9000000000000000000xf32>, tensor<9000000000000000000xf32>, tensor<9000000000000000000xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.all_reduce: the result's type is not the operands'
+  %0 = tessera_sr.all_reduce %a {axis = "data"} : (tensor<4xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.broadcast: needs one operand
+  %0 = tessera_sr.broadcast %a, %a {axis = "data"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.reduce_scatter: [2, 1) at position 0 is no range of 4 elements
+  %0 = tessera_sr.reduce_scatter %a {axis = "data", begin = 2 : i64, end = 1 : i64, position = 0 : i64} : (tensor<4xf32>) -> tensor<1xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.reduce_scatter: the result does not hold the elements of its range
+  %0 = tessera_sr.reduce_scatter %a {axis = "data", begin = 0 : i64, end = 2 : i64, position = 0 : i64} : (tensor<4xf32>) -> tensor<1xf32>
+  return
+}
+
+// -----
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0609] tessera_sr.shard_slice: needs one operand
+  %0 = tessera_sr.shard_slice %a, %a {axis = "data", begin = 0 : i64, end = 2 : i64, position = 0 : i64} : (tensor<4xf32>, tensor<4xf32>) -> tensor<2xf32>
+  return
+}

@@ -158,3 +158,57 @@ func.func @f(%x: tensor<f32>, %t: !async.token) {
   %e = tessera_sr.leave "a"(%x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %t) : (tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, !async.token) -> !async.token
   return
 }
+
+// -----
+func.func @f() {
+  %e = tessera_sr.enter "a"() {mode = "replay"} : () -> !tessera_sr.token
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera_sr.enter: a region that is open is not left
+  %g = tessera_sr.enter "b"() {mode = "replay"} : () -> !tessera_sr.token
+  return
+}
+
+// -----
+func.func @f() {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera_sr.leave: no region is open
+  %l = tessera_sr.leave "a"() : () -> !tessera_sr.token
+  return
+}
+
+// -----
+func.func @f() {
+  %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<f32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera.target.import: a value has no static type
+  %t, %v = tessera.target.import "a" : !tessera_sr.token, tensor<?xf32>
+  return
+}
+
+// -----
+func.func @f(%t: !tessera_sr.token) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera.target.export: needs the token of a region
+  tessera.target.export %t : !tessera_sr.token
+  return
+}
+
+// -----
+func.func @f() {
+  %t = tessera.resilience.region {name = "a"} {
+  } : !tessera_sr.token
+  tessera.target.export %t : !tessera_sr.token
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera.target.export: the region is exported already
+  tessera.target.export %t : !tessera_sr.token
+  return
+}
+
+// -----
+func.func @f() {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera.target.import: gives more values than a region can yield
+  %t, %v:13 = tessera.target.import "a" : !tessera_sr.token, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>
+  return
+}
+
+// -----
+func.func @f() {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0610] tessera_sr.enter: the region is not left
+  %e = tessera_sr.enter "a"() {mode = "replay"} : () -> !tessera_sr.token
+  return
+}

@@ -148,3 +148,53 @@ func.func @f(%a: tensor<4x4xf32> {tessera.name = "a"}) -> (tensor<4x4xf32> {tess
   %0 = tessera.matmul %a, %a {tsched.tile = [[0], "x"]} : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0424] tsched.mesh.region: no mesh is declared here or around it
+tsched.mesh.region "dp" {}
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: candidate 1 is no array of 1 to 8 sizes
+tsched.tile %g candidates = [[1], "x"]
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: chosen is no array of 1 to 8 sizes
+tsched.tile %g chosen = [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: 1 loops, and 2 sizes
+tsched.tile %g chosen = [1, 2] {loops = ["i"]}
+
+// -----
+tsched.pipeline.region(schedule = "1f1b") attributes {stages = 2, microbatch = 3} {
+  %0 = tsched.stage @s() on 0
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0426] tsched.stage: stage 1 reads the one before it 2 times
+  %1 = tsched.stage @s(%0, %0) on 1
+}
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.collective: pattern is "gossip"; known are "all_reduce" "all_gather" "reduce_scatter" "all_to_all" "RS_MM_AG"
+tsched.collective %g {pattern = "gossip"}
+
+// -----
+%g = tsched.fuse @f()
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0420] tsched.collective: topology is "carrier pigeon"; known are "nvlink" "pcie" "ib" "shm"
+tsched.collective %g {topology = "carrier pigeon"}
+
+// -----
+func.func private @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = tessera.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func private @plan(%x: tensor<4x4xf32>) {
+  %X = tsched.value %x : tensor<4x4xf32>
+  %g = tsched.fuse @f(%X)
+  tsched.tile %g chosen = [2]
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0423] tsched.tile: tessera.matmul of @f has been given other sizes
+  tsched.tile %g chosen = [3]
+  return
+}

@@ -168,3 +168,81 @@ tsched.func @of_a_batch(%a: tensor<2x4x4xf32>, %p: tensor<1x8x16xf32>) -> tensor
   %1 = tessera.matmul %a, %0 : tensor<2x4x4xf32>, tensor<2x4x16xf32> -> tensor<2x4x16xf32>
   tsched.return %1 : tensor<2x4x16xf32>
 }
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.func: a fusion group has at least one output
+tsched.func @f(%a: tensor<4xf32>) attributes {kind = "map"} {
+  %0 = tessera.exp %a : tensor<4xf32>
+  tsched.return
+}
+
+// -----
+tsched.func @f(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map"} {
+  %0 = tessera.exp %a : tensor<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: returns another number of values than the function declares
+  tsched.return %0, %0 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+tsched.func @f(%a: tensor<4xf32>, %b: tensor<3xf32>) -> tensor<4xf32> attributes {kind = "map"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.exp: its shape does not stretch to the shape the group runs over
+  %0 = tessera.exp %b : tensor<3xf32>
+  %1 = tessera.exp %a : tensor<4xf32>
+  tsched.return %1 : tensor<4xf32>
+}
+
+// -----
+tsched.func @f(%a: tensor<4x4xf32>, %b: tensor<8x4x4xf32>) -> tensor<8x4x4xf32> attributes {kind = "matmul"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tessera.matmul: its result has another shape than the group's outputs
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %1 = tessera.add %0, %b : tensor<4x4xf32>, tensor<8x4x4xf32> -> tensor<8x4x4xf32>
+  tsched.return %1 : tensor<8x4x4xf32>
+}
+
+// -----
+tsched.func @f(%a: tensor<4xf32>) -> tensor<1x4x16xf32> attributes {kind = "pack"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0412] tsched.pack: expected a matrix
+  %0 = tsched.pack %a : tensor<4xf32> -> tensor<1x4x16xf32>
+  tsched.return %0 : tensor<1x4x16xf32>
+}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0415] tsched.func: tile is an array of at most 8 integers
+tsched.func @f(%a: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "map", tile = [1, 2, 3, 4, 5, 6, 7, 8, 9]} {
+  %0 = tessera.exp %a : tensor<4xf32>
+  tsched.return %0 : tensor<4xf32>
+}
+
+// -----
+tile.func @k(%x: memref<4xf32>) grid 1 attributes {outputs = 1 : i64} {
+  tile.return
+}
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0414] tsched.call: the kernel has another number of inputs or outputs
+  %0 = tsched.call @k(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+tile.func @k(%x: memref<4xf32>, %y: memref<5xf32>) grid 1 attributes {outputs = 1 : i64} {
+  tile.return
+}
+func.func @f(%a: tensor<4xf32>) {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0414] tsched.call: the types differ from the kernel's
+  %0 = tsched.call @k(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+tsched.func @f(%a: tensor<4x4xf32>) -> tensor<?x4xf32> attributes {kind = "matmul"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0416] tessera.matmul: the result must be a static tensor of a known element type
+  %0 = tessera.matmul %a, %a : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<?x4xf32>
+  tsched.return %0 : tensor<?x4xf32>
+}
+
+// -----
+tsched.func @f(%q: tensor<1x2x8x4xf32>, %l: tensor<1x2x8xf32>) -> (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) attributes {kind = "attention_grad"} {
+  %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q {causal} : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8xf32>, tensor<1x2x8x4xf32> -> tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0411] tsched.return: returns something else than the results of its op, in order
+  tsched.return %0#1, %0#0, %0#2 : tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>
+}

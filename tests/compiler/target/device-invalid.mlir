@@ -154,3 +154,47 @@ func.func @f(%s: memref<64xf32, 3>, %g: memref<64xf32, 1>, %i: index) {
   tessera_target.await %t
   return
 }
+
+// -----
+tile.func @f(%x: memref<4xf32>) grid 1 {
+  %i = tile.program_id
+  %v = tile.load %x[%i] : memref<4xf32> -> f32
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0508] tessera_target.ptx_instr: 'gfx90a' is another maker's
+  %d = tessera_target.ptx_instr "abs.f32 $0, $1;", "=f,f"(%v) requires = "gfx90a" : (f32) -> f32
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<4xf32>) grid 1 {
+  %i = tile.program_id
+  %v = tile.load %x[%i] : memref<4xf32> -> f32
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0507] tessera_target.ptx_instr: constraint 0: results come first, with '='
+  %d = tessera_target.ptx_instr "abs.f32 $0, $1;", "f,=f"(%v) requires = "sm_80" : (f32) -> f32
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<4xf32>) grid 1 {
+  %i = tile.program_id
+  %v = tile.load %x[%i] : memref<4xf32> -> f32
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0507] tessera_target.ptx_instr: constraint 1 shares the register of no result of its type
+  %d = tessera_target.ptx_instr "abs.f32 $0, $1;", "=f,1"(%v) requires = "sm_80" : (f32) -> f32
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<4xf32>) grid 1 {
+  %i = tile.program_id
+  %v = tile.load %x[%i] : memref<4xf32> -> f32
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0507] tessera_target.ptx_instr: holds no instruction
+  %d = tessera_target.ptx_instr "", "=f,f"(%v) requires = "sm_80" : (f32) -> f32
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<4xf32>) grid 1 {
+  %i = tile.program_id
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0509] tessera_target.load: the buffer holds elements of another type
+  %v = tessera_target.load %x[%i] align 4 : memref<4xf32> -> i32
+  tile.return
+}

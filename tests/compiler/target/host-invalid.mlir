@@ -239,3 +239,29 @@ tessera_target.func @f workspace 0 {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.copy: writes a tessera_target.leaf_number, which is only read
   tessera_target.copy %i, %h : memref<i64>
 }
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.kernel: in_place names input 1 of 1
+tessera_target.kernel @k : (memref<4xf32>) -> memref<4xf32> grid 1 {in_place = [1]}
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.data: the tensor's name is empty, too long or not text
+tessera_target.data "" dense<[1.0, 2.0]> : tensor<2xf32>
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.tensor: the tensor's name is empty, too long or not text
+  %w = tessera_target.tensor "" : memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 64 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0502] tessera_target.alloc: 16 bytes at offset 64 end after the workspace of 64
+  %w = tessera_target.alloc offset 64 : memref<4xf32>
+}
+
+// -----
+tessera_target.func @f workspace 0 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0506] tessera_target.enter: the token's name is empty, too long or not text
+  %e = tessera_target.enter "" mode "replay"
+}

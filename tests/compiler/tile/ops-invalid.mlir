@@ -194,3 +194,196 @@ tile.func @yield(%c: memref<64x64xf32>) grid 1 warps 4 {
   }
   tile.return
 }
+
+// -----
+tile.func @f(%x: memref<8xf32>) grid 1 {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.view: the view has elements of another type
+  %v = tile.view %x : memref<8xf32> -> memref<8xi32>
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<8xf32>) grid 1 {
+  %l = tile.local : memref<8xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.view: is a view of what is no argument of the kernel
+  %v = tile.view %l : memref<8xf32> -> memref<2x4xf32>
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<8xf32>) grid 1 {
+  %i = arith.constant dense<0> : vector<4xindex>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.gather: elements are not of the buffer's type
+  %v = tile.gather %x[%i] : memref<8xf32>, vector<4xindex> -> vector<4xf64>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %t = arith.constant 1 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  tile.async_copy %a[%s, %s], %ring stage %s : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0704] tile.async_copy: is not where the program's first copy is, with its stage
+  tile.async_copy %a[%s, %s], %ring stage %t : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %l = tile.local : memref<512x256xbf16>
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.async_copy: copies from what is no argument of the kernel
+  tile.async_copy %l[%s, %s], %ring stage %s : memref<512x256xbf16>, !tile.shared<4x128x64xbf16>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.async_copy: the buffer and the ring differ in their elements
+  tile.async_copy %a[%s, %s], %ring stage %s : memref<512x256xf16>, !tile.shared<4x128x64xbf16>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<8xf32>) grid 1 warps 4 {
+  %z = arith.constant 0.0 : f64
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.fill: the value is not of the fragment's type
+  %s = tile.fill %z : f64 -> !tile.fragment<64x64xf32, acc>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<8xf32>) grid 1 warps 4 {
+  %z = arith.constant 0.0 : f32
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.fill: a fragment "acc" has elements of f32
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xbf16, acc>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.mma: a fragment is not transposed
+  %y = tile.mma %x, %ring, %acc stage %s {transpose_a} : !tile.fragment<64x64xbf16, a>, !tile.shared<4x64x64xbf16>, !tile.fragment<64x64xf32, acc>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.mma: expected a fragment "acc" as the sum, and as A a ring or a fragment "a"
+  %y = tile.mma %acc, %ring, %acc stage %s : !tile.fragment<64x64xf32, acc>, !tile.shared<4x64x64xbf16>, !tile.fragment<64x64xf32, acc>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: the ring and the fragment differ in their elements
+  %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xf16, a>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.store_shared: expected a fragment "acc"
+  tile.store_shared %x, %ring stage %s : !tile.fragment<64x64xbf16, a>, !tile.shared<4x64x64xbf16>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xf32>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.map: expected a fragment "acc" and a body of rows, columns and elements
+  %y = tile.map %acc at [%s, %s] : !tile.fragment<64x64xf32, acc> {
+  ^bb0(%e: vector<64xf32>):
+    tile.yield %e : vector<64xf32>
+  }
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xf32>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.map: argument 1 of the body is no vector<64xindex>
+  %y = tile.map %acc at [%s, %s] : !tile.fragment<64x64xf32, acc> {
+  ^bb0(%i: vector<64xindex>, %j: vector<64xi64>, %e: vector<64xf32>):
+    tile.yield %e : vector<64xf32>
+  }
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xf32>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.map: the body does not end with tile.yield of elements
+  %y = tile.map %acc at [%s, %s] : !tile.fragment<64x64xf32, acc> {
+  ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
+    %c = arith.constant dense<0> : vector<64xi32>
+    tile.yield %c : vector<64xi32>
+  }
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 4 warps 4 attributes {tile.together = 2 : i64} {
+  %s = arith.constant 0 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.sum_programs: expected fragments "acc"
+  %y = tile.sum_programs %x : !tile.fragment<64x64xbf16, a> -> !tile.fragment<64x32xf32, acc>
+  tile.return
+}
+
+// -----
+tile.func @f(%c: memref<512x256xi64>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.store_fragment: expected a fragment "acc" and a buffer of f32, bf16 or f16
+  tile.store_fragment %acc, %c[%s, %s] : !tile.fragment<64x64xf32, acc>, memref<512x256xi64>
+  tile.return
+}
+
+// -----
+tile.func @f(%c: memref<512x256xf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.store_fragment: the ring and the buffer differ in their elements
+  tile.store_fragment %acc, %c[%s, %s] through %ring : !tile.fragment<64x64xf32, acc>, memref<512x256xf16>, !tile.shared<2x64x64xbf16>
+  tile.return
+}
+
+// -----
+tile.func @f(%c: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  %ring = tile.alloc_shared swizzle = "none" : !tile.shared<2x64x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0703] tile.store_fragment: through: expected a ring of 16-bit elements and swizzle "xor"
+  tile.store_fragment %acc, %c[%s, %s] through %ring : !tile.fragment<64x64xf32, acc>, memref<512x256xbf16>, !tile.shared<2x64x64xbf16>
+  tile.return
+}
