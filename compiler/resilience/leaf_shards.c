@@ -76,10 +76,36 @@ static void destroy_unused(MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++)
         if (tsr_value_is_used(tsr_op_result(op, i))) return;
     TSR_ASSERT(count <= OPERANDS_MAX);
-    for (size_t i = 0; i < count; i++) from[i] = owner_of(op, i);
+    for (size_t i = 0; i < count; i++) {
+        from[i] = owner_of(op, i);
+        for (size_t k = 0; k < i; k++)
+            if (mlirOperationEqual(from[i], from[k])) from[k] = (MlirOperation){NULL};
+    }
     mlirOperationDestroy(op);
     for (size_t i = 0; i < count; i++)
         if (!mlirOperationIsNull(from[i]) && is_ours(from[i])) destroy_unused(from[i]);
+}
+
+/* Of a slice, or of a step on slices; -1 of others. */
+static int64_t position_of(MlirOperation op) {
+    int64_t position = -1;
+    if (is_step(op)) op = owner_of(op, 0);
+    return is_slice(op) && tsr_op_i64(op, "position", &position) ? position : -1;
+}
+
+/* Are slices joined, or what steps made of them: one of each position, in their order? */
+static bool is_join(MlirOperation op) {
+    size_t count = tsr_op_operand_count(op);
+    int64_t before = -1;
+    if (!tsr_op_is(op, "tessera_sr.all_gather") && !tsr_op_is(op, "tessera_sr.assemble"))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        MlirOperation owner = owner_of(op, i);
+        int64_t position = mlirOperationIsNull(owner) ? -1 : position_of(owner);
+        if (position <= before) return false;
+        before = position;
+    }
+    return count > 0 && count <= TSR_SR_POSITIONS_MAX;
 }
 
 /* Its result is not read any more. */
@@ -92,10 +118,20 @@ static void destroy_join(MlirOperation join) {
     for (size_t i = 0; i < count; i++) destroy_unused(from[i]);
 }
 
+/* Null where a value is not joined with others first of all. */
 static MlirOperation join_of(MlirValue value) {
     MlirOpOperand use = mlirValueGetFirstUse(value);
-    TSR_ASSERT(!mlirOpOperandIsNull(use));
-    return mlirOpOperandGetOwner(use);
+    MlirOperation owner =
+        mlirOpOperandIsNull(use) ? (MlirOperation){NULL} : mlirOpOperandGetOwner(use);
+    bool joined = !mlirOperationIsNull(owner) && is_join(owner) &&
+                  mlirValueEqual(tsr_op_operand(owner, 0), value);
+    return joined ? owner : (MlirOperation){NULL};
+}
+
+static bool is_joined(MlirOperation step) {
+    for (size_t i = 0; i < tsr_op_result_count(step); i++)
+        if (mlirOperationIsNull(join_of(tsr_op_result(step, i)))) return false;
+    return true;
 }
 
 /* Of steps at all positions the first one. */
@@ -138,8 +174,8 @@ static void fold_gather(MlirOperation gather) {
 
 static MlirOperation find_next(MlirModule module, MlirBlock block, uint64_t leaves) {
     TSR_FOR_EACH_OP(op, block) {
-        bool gathers = tsr_op_is(op, "tessera_sr.all_gather") && tsr_op_operand_count(op) > 0;
-        if (!is_step(op) && !gathers) continue;
+        bool gathers = tsr_op_is(op, "tessera_sr.all_gather") && is_join(op);
+        if (!gathers && !(is_step(op) && is_joined(op))) continue;
         MlirOperation slice = owner_of(op, 0);
         if (is_first(slice) && is_over_leaves(module, slice, leaves)) return op;
     }

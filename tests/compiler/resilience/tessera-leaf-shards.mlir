@@ -126,3 +126,26 @@ module @clipped attributes {tessera.mesh = {data = 4}} {
     return %loss, %norm : tensor<f32>, tensor<f32>
   }
 }
+
+// -----
+
+// Steps that nothing joins, or in no order of positions, stay as they are.
+// RUN: tessera-opt -tessera-leaf-shards -split-input-file %s | FileCheck %s --check-prefix=ALONE
+// ALONE-LABEL: func.func @alone
+module attributes {tessera.mesh = {data = 2}} {
+  func.func @alone() attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
+    // ALONE-COUNT-2: tessera_sr.shard_slice
+    %0 = tessera_sr.shard_slice %w {axis = "data", begin = 0 : i64, end = 2 : i64, position = 0 : i64} : (tensor<4xf32>) -> tensor<2xf32>
+    %1 = tessera_sr.shard_slice %w {axis = "data", begin = 2 : i64, end = 4 : i64, position = 1 : i64} : (tensor<4xf32>) -> tensor<2xf32>
+    // ALONE-COUNT-2: tessera.sgd
+    %2:2 = tessera.sgd %0, %0, %0 {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<2xf32>
+    %3:2 = tessera.sgd %1, %1, %1 {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<2xf32>
+    // ALONE: tessera_sr.all_gather
+    %4 = tessera_sr.all_gather %3#0, %2#0 {axis = "data"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+    // ALONE: tessera_sr.all_gather
+    %5 = tessera_sr.all_gather %0, %0 {axis = "data"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+    tessera.assign %4 to "w" : tensor<4xf32>
+    return
+  }
+}
