@@ -26,17 +26,34 @@ static void *find_part(const tsr_executor *executor, uint32_t leaf, uint32_t ten
            number * tsr_program_part_bytes(executor->config, tensor);
 }
 
+static size_t number_of(const tsr_executor *executor, size_t entry,
+                        const tsr_program_buffer *buffer) {
+    return (size_t)(buffer - executor->program->entries[entry].buffers);
+}
+
 static void *find_sum(const tsr_executor *executor, size_t entry,
                       const tsr_program_buffer *buffer) {
     const tsr_ways *ways = &executor->entries[entry].ways;
-    size_t number = (size_t)(buffer - executor->program->entries[entry].buffers);
+    size_t number = number_of(executor, entry, buffer);
     return ways->of[number] == TSR_WAY_SCATTERED ? executor->of_parts + ways->offset_bytes[number]
                                                  : executor->of_sums + buffer->offset_bytes;
+}
+
+/* A scattered sum begins with this rank's first part. */
+static void *find_sum_part(const tsr_executor *executor, size_t entry, uint32_t leaf,
+                           size_t number) {
+    const tsr_ways *ways = &executor->entries[entry].ways;
+    const tsr_program_buffer *buffers = executor->program->entries[entry].buffers;
+    uint32_t sum = ways->sum[number] - 1;
+    uint64_t before = ways->of[sum] == TSR_WAY_SCATTERED ? 0 : executor->leaves.first;
+    return (char *)find_sum(executor, entry, &buffers[sum]) +
+           (before + leaf) * tsr_program_buffer_size(&buffers[number]);
 }
 
 void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
                      const tsr_program_buffer *buffer) {
     const bound_entry *bound = &executor->entries[entry];
+    size_t number = number_of(executor, entry, buffer);
     switch (buffer->space) {
     case TSR_SPACE_TENSOR:
         return executor->tensors[buffer->index];
@@ -49,12 +66,10 @@ void *tsr_bound_find(const tsr_executor *executor, size_t entry, uint32_t leaf,
     case TSR_SPACE_PREPARED:
         return executor->prepared[buffer->index].memory;
     case TSR_SPACE_WORKSPACE:
-        if (bound->ways.tensor[buffer - executor->program->entries[entry].buffers])
-            return executor
-                ->tensors[bound->ways.tensor[buffer - executor->program->entries[entry].buffers] -
-                          1];
+        if (bound->ways.tensor[number]) return executor->tensors[bound->ways.tensor[number] - 1];
         return executor->workspace + bound->workspace_offset + buffer->offset_bytes;
     case TSR_SPACE_LEAF:
+        if (bound->ways.sum[number]) return find_sum_part(executor, entry, leaf, number);
         return executor->of_leaves + leaf * executor->leaf_bytes + buffer->offset_bytes;
     case TSR_SPACE_SUMS:
         return find_sum(executor, entry, buffer);

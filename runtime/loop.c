@@ -110,7 +110,7 @@ static bool add_turn(list_maker *m, const tsr_program_command *command, const ts
                        .count = tsr_program_buffer_size(sum) / tsr_dtype_size(sum->dtype)};
     if (m->of->ways->of[command->arguments[0]] == TSR_WAY_SCATTERED) {
         turn->part = tsr_collective_part(turn->count, m->of->leaves->total);
-        turn->slot_bytes = tsr_turn_slot_bytes(sum, m->of->leaves);
+        turn->slot_bytes = tsr_ways_slot_bytes(sum, m->of->leaves);
         turn->slots = argument_of(m, command, 0);
         turn->fold = *fold;
     }

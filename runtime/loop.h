@@ -10,6 +10,7 @@
 #include "runtime/device/device.h"
 #include "runtime/leaves.h"
 #include "runtime/turn.h"
+#include "runtime/ways.h"
 
 /* Commands of one leaf up to where ranks exchange, or all there are left. */
 typedef struct tsr_loop_step {

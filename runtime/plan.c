@@ -3,7 +3,7 @@
 
 #include "runtime/base/tensor.h"
 #include "runtime/executor.h"
-#include "runtime/turn.h"
+#include "runtime/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,11 +98,10 @@ static TSR_RESULT plan_sums(tsr_ctx *ctx, const tsr_config *config, const tsr_pr
     tsr_arena arena = {0};
     for (size_t i = 0; i < config->entry_count && !result.code; i++) {
         tsr_ways ways = {0};
-        uint64_t kept = tsr_program_space_bytes(&program->entries[i], TSR_SPACE_LEAF);
         if (!tsr_ways_init(config, program, i, leaves, &arena, &ways))
             result = tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "no memory to plan '%s'",
                                config->name);
-        plan->leaf_bytes = larger(plan->leaf_bytes, kept);
+        plan->leaf_bytes = larger(plan->leaf_bytes, ways.leaf_bytes);
         plan->sum_bytes = larger(plan->sum_bytes, ways.sum_bytes);
         plan->part_bytes = larger(plan->part_bytes, ways.part_bytes);
         plan->turn_bytes = larger(plan->turn_bytes, ways.turn_bytes);

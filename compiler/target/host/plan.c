@@ -437,14 +437,14 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
 }
 
 /* Values of the space behind *bytes, which grows. */
-static TSR_RESULT place_space(planner *p, tsr_space space, bool scattered, uint64_t *bytes) {
+static TSR_RESULT place_space(planner *p, tsr_space space, bool behind, uint64_t *bytes) {
     tsr_plan_value *wanted = TSR_NEW(p->arena, tsr_plan_value, (size_t)p->value_count + 1);
     tsr_workspace_plan plan;
     uint32_t count = 0;
     if (!wanted) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space || v->view_of != NONE || v->scattered != scattered) continue;
+        if (v->buffer.space != space || v->view_of != NONE || v->behind != behind) continue;
         v->plan_index = count;
         wanted[count] = (tsr_plan_value){
             .first = v->first, .last = v->read_at_end ? p->launch_count : v->first_end - 1};
@@ -456,7 +456,7 @@ static TSR_RESULT place_space(planner *p, tsr_space space, bool scattered, uint6
     TRY(p->ctx, tsr_workspace_plan_build(p->ctx, wanted, count, p->arena, &plan));
     for (uint32_t i = 0; i < p->value_count; i++) {
         value *v = &p->values[i];
-        if (v->buffer.space != space || v->scattered != scattered) continue;
+        if (v->buffer.space != space || v->behind != behind) continue;
         uint32_t root = v->view_of == NONE ? i : v->view_of;
         v->buffer.offset_bytes = *bytes + plan.offset_bytes[p->values[root].plan_index];
     }
@@ -558,6 +558,7 @@ static TSR_RESULT emit(planner *p, tsr_builder *at) {
     if (!buffers) FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
     TRY(p->ctx, place_space(p, TSR_SPACE_WORKSPACE, false, &workspace_bytes));
     TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, false, &leaf_bytes));
+    TRY(p->ctx, place_space(p, TSR_SPACE_LEAF, true, &leaf_bytes));
     TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, false, &sum_bytes));
     TRY(p->ctx, place_space(p, TSR_SPACE_SUMS, true, &sum_bytes));
     MlirRegion body = mlirRegionCreate();

@@ -27,7 +27,7 @@ typedef struct value {
     uint32_t view_of;    /* the value that this one is in another shape; NONE: itself */
     bool viewed;         /* there are such */
     bool unseen;         /* no command has it */
-    bool scattered;      /* a sum that ranks need not have whole: it lies behind the others */
+    bool behind;         /* the others: a sum that ranks need not have whole, a part of a sum */
 } value;
 
 typedef enum launch_kind {

@@ -105,9 +105,12 @@ def main(folder):
         failed |= parts_of(folder, stage) != spread // POSITIONS
         failed |= stage != "none" and planned[2] - planned[8] < spread * (1 / 2 - 1 / 8)
         print(f"{stage:5}  " + " | ".join(cells))
+    # One rank alone has all there is, once, at every stage.
+    failed |= max(plans[stage][1] - plans["none"][1] for stage in STAGES) > MIB // 4
     for ranks in RANKS[1:]:
-        # The state is spread; of gradients a rank has its part, one layer's, and what turns wait for.
-        failed |= plans["none"][ranks] - plans["zero1"][ranks] < WEIGHTS / 4
+        # The state is spread; of gradients a rank has its part, one layer's, and what turns wait for; of parameters its part and
+        # one layer's.
+        failed |= plans["none"][ranks] - plans["zero1"][ranks] < 2 * WEIGHTS * (1 - 1 / ranks) - MIB
         failed |= plans["zero1"][ranks] - plans["zero2"][ranks] < WEIGHTS * 0.6
         failed |= plans["zero2"][ranks] - plans["zero3"][ranks] < WEIGHTS * (1 - 1 / ranks) - MIB
     print("the same bits" if len(hashes) == 1 else f"DIFFERENT BITS: {sorted(hashes)}")

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Outline: which way sums go, and where they lie · what need not be copied · all of an entry.
+ */
+#include "runtime/ways.h"
+
+#include "runtime/plan.h"
+
+#include <stdlib.h>
+
+static bool is_scatter(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_COLLECTIVE && command->kernel == TSR_COLLECTIVE_REDUCE_SCATTER;
+}
+
+tsr_result tsr_ways_serve(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
+                          const tsr_leaves *leaves, bool *out_serve) {
+    bool serve = false, clear = leaves->rank_count > 1 && tsr_leaves_can_turn(leaves);
+    for (uint32_t e = 0; e < program->entry_count && clear; e++) {
+        const tsr_program_entry *entry = &program->entries[e];
+        if (!tsr_plan_has_leaves(config, &config->entries[e])) continue;
+        uint8_t *owners = calloc((size_t)entry->buffer_count + 1, sizeof *owners);
+        if (!owners) FAIL(ctx, TSR_MEMORY, "no memory to plan '%s'", config->name);
+        clear = tsr_program_find_owners(config, &config->entries[e], entry, owners);
+        free(owners);
+        for (uint32_t i = 0; i < entry->command_count; i++)
+            serve = serve || is_scatter(&entry->commands[i]);
+    }
+    *out_serve = serve && clear;
+    return TSR_SUCCESS;
+}
+
+uint64_t tsr_ways_slot_bytes(const tsr_program_buffer *sum, const tsr_leaves *leaves) {
+    uint64_t count = 0, bytes = 0;
+    bool fits = tsr_shape_count(&sum->shape, &count);
+    fits = fits && tsr_plan_add(&bytes, tsr_collective_part(count, leaves->total) * leaves->count *
+                                            tsr_dtype_size(sum->dtype));
+    TSR_ASSERT(fits); /* hardly more than the sum */
+    return bytes;
+}
+
+static void find_ways(const tsr_program_entry *entry, const uint8_t *owners, tsr_ways *ways) {
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        if (command->opcode != TSR_OP_LEAF_SUM && command->opcode != TSR_OP_LEAF_GATHER) continue;
+        if (!(owners[command->arguments[0]] & TSR_OWNER_POSITION))
+            ways->of[command->arguments[0]] = TSR_WAY_IN_TURN;
+    }
+    for (uint32_t i = 0; i < entry->command_count; i++)
+        if (is_scatter(&entry->commands[i]))
+            ways->of[entry->commands[i].arguments[1]] = TSR_WAY_SCATTERED;
+}
+
+/* Where the sums lie, and the longest of a turn. */
+static void place_sums(const tsr_program_entry *entry, const tsr_leaves *leaves, tsr_ways *ways) {
+    uint64_t slots = tsr_leaves_count_slots(leaves);
+    for (uint32_t i = 0; i < entry->buffer_count; i++) {
+        const tsr_program_buffer *buffer = &entry->buffers[i];
+        if (buffer->space != TSR_SPACE_SUMS) continue;
+        uint64_t size = 0, end = buffer->offset_bytes;
+        bool fits = tsr_plan_add(&size, tsr_program_buffer_size(buffer)) &&
+                    !__builtin_add_overflow(end, size, &end);
+        TSR_ASSERT(fits); /* within TSR_PROGRAM_LEAF_BYTES_MAX */
+        if (ways->of[i] == TSR_WAY_SCATTERED) {
+            size = tsr_ways_slot_bytes(buffer, leaves);
+            ways->offset_bytes[i] = ways->part_bytes;
+            ways->part_bytes += slots * size;
+        } else if (end > ways->sum_bytes) {
+            ways->sum_bytes = end;
+        }
+        if (ways->of[i] != TSR_WAY_AT_END && size > ways->turn_bytes) ways->turn_bytes = size;
+    }
+}
+
+static bool is_written(const tsr_program_command *command, uint32_t argument) {
+    bool first = command->opcode == TSR_OP_COPY ||
+                 (command->opcode >= TSR_OP_LEAF_SUM && command->opcode <= TSR_OP_COLLECTIVE);
+    return first ? argument == 0 : argument >= command->written_from;
+}
+
+/* When what is read and written; commands of a loop are as one. */
+typedef struct uses {
+    uint32_t *read;    /* by buffer: the command behind the last that reads it; 0: none */
+    uint32_t *writes;  /* by buffer: how many commands */
+    uint32_t *written; /* by tensor: 1 + the first command */
+    uint32_t *sums;    /* by command: sums over leaves before it */
+    bool *mixed;       /* by buffer: an all_to_all takes it, which counts from leaf to leaf */
+} uses;
+
+static bool mixes(const tsr_program_command *command) {
+    return command->opcode == TSR_OP_COLLECTIVE && command->kernel == TSR_COLLECTIVE_ALL_TO_ALL;
+}
+
+static void note_uses(const tsr_program_entry *entry, uses *u) {
+    uint32_t begin = 0, end = 0;
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        u->sums[i + 1] = u->sums[i] + (command->opcode == TSR_OP_LEAF_SUM);
+        if (command->opcode == TSR_OP_EACH_LEAF) {
+            begin = i;
+            end = i + 1 + (uint32_t)command->grid;
+        }
+        for (uint32_t k = 0; k < command->argument_count; k++) {
+            uint32_t number = command->arguments[k];
+            const tsr_program_buffer *buffer = &entry->buffers[number];
+            bool tensor = buffer->space == TSR_SPACE_TENSOR || buffer->space == TSR_SPACE_PART;
+            if (!is_written(command, k)) {
+                u->read[number] = i < end ? end : i + 1;
+                u->mixed[number] |= mixes(command);
+                continue;
+            }
+            u->writes[number] += 1;
+            if (tensor && !u->written[buffer->index])
+                u->written[buffer->index] = 1 + (i < end ? begin : i);
+        }
+    }
+}
+
+/* A tensor is gathered to a buffer that nothing else writes, and not written until that was read
+ * for the last time: one rank alone reads the tensor itself. */
+static bool is_tensor(const tsr_program_entry *entry, const uses *u,
+                      const tsr_program_command *command) {
+    uint32_t to = command->arguments[0];
+    const tsr_program_buffer *from = &entry->buffers[command->arguments[1]];
+    uint32_t written = u->written[from->index];
+    return command->kernel == TSR_COLLECTIVE_ALL_GATHER && from->space == TSR_SPACE_PART &&
+           entry->buffers[to].space == TSR_SPACE_WORKSPACE && u->writes[to] == 1 &&
+           (!written || u->read[to] < written);
+}
+
+/* Parts of a sum, where nothing is summed until they were read for the last time. */
+static bool is_sum(const tsr_program_entry *entry, const uses *u, uint32_t index) {
+    const tsr_program_command *command = &entry->commands[index];
+    uint32_t to = command->arguments[0];
+    bool takes =
+        command->kernel == TSR_COLLECTIVE_REDUCE_SCATTER || command->kernel == TSR_COLLECTIVE_SLICE;
+    return takes && entry->buffers[command->arguments[1]].space == TSR_SPACE_SUMS &&
+           u->writes[to] == 1 && !u->mixed[to] && u->read[to] > index &&
+           u->sums[u->read[to]] == u->sums[index];
+}
+
+static bool find_places(const tsr_program_entry *entry, bool alone, tsr_arena *arena,
+                        size_t tensor_count, tsr_ways *ways) {
+    size_t buffers = (size_t)entry->buffer_count + 1, commands = (size_t)entry->command_count + 1;
+    uses u = {.read = TSR_NEW(arena, uint32_t, buffers),
+              .writes = TSR_NEW(arena, uint32_t, buffers),
+              .written = TSR_NEW(arena, uint32_t, tensor_count + 1),
+              .sums = TSR_NEW(arena, uint32_t, commands),
+              .mixed = TSR_NEW(arena, bool, buffers)};
+    if (!u.read || !u.writes || !u.written || !u.sums || !u.mixed) return false;
+    note_uses(entry, &u);
+    for (uint32_t i = 0; i < entry->command_count; i++) {
+        const tsr_program_command *command = &entry->commands[i];
+        if (command->opcode != TSR_OP_COLLECTIVE) continue;
+        uint32_t from = command->arguments[1];
+        if (alone && is_tensor(entry, &u, command))
+            ways->tensor[command->arguments[0]] = 1 + entry->buffers[from].index;
+        if (is_sum(entry, &u, i)) ways->sum[command->arguments[0]] = 1 + from;
+    }
+    return true;
+}
+
+/* Without parts of sums, which lie there. */
+static void place_kept(const tsr_program_entry *entry, const tsr_leaves *leaves, tsr_ways *ways) {
+    uint64_t beyond = 0;
+    bool fits = tsr_plan_add(&beyond, leaves->total * sizeof(uint64_t));
+    TSR_ASSERT(fits);
+    for (uint32_t i = 0; i < entry->buffer_count; i++) {
+        const tsr_program_buffer *buffer = &entry->buffers[i];
+        uint64_t end = buffer->offset_bytes;
+        if (buffer->space != TSR_SPACE_LEAF) continue;
+        if (ways->sum[i]) {
+            if (ways->turn_bytes < beyond) ways->turn_bytes = beyond;
+            continue;
+        }
+        uint64_t size = 0;
+        fits = tsr_plan_add(&size, tsr_program_buffer_size(buffer)) &&
+               !__builtin_add_overflow(end, size, &end);
+        TSR_ASSERT(fits); /* within TSR_PROGRAM_LEAF_BYTES_MAX */
+        if (end > ways->leaf_bytes) ways->leaf_bytes = end;
+    }
+}
+
+bool tsr_ways_init(const tsr_config *config, const tsr_program *program, size_t entry,
+                   const tsr_leaves *leaves, tsr_arena *arena, tsr_ways *out_ways) {
+    const tsr_program_entry *of = &program->entries[entry];
+    tsr_ways ways = {.of = TSR_NEW(arena, tsr_way, (size_t)of->buffer_count + 1),
+                     .offset_bytes = TSR_NEW(arena, uint64_t, (size_t)of->buffer_count + 1)};
+    uint8_t *owners = TSR_NEW(arena, uint8_t, (size_t)of->buffer_count + 1);
+    if (!ways.of || !ways.offset_bytes || !owners) return false;
+    if (leaves->by_turns && tsr_plan_has_leaves(config, &config->entries[entry])) {
+        bool clear = tsr_program_find_owners(config, &config->entries[entry], of, owners);
+        TSR_ASSERT(clear); /* tsr_ways_serve */
+        find_ways(of, owners, &ways);
+    }
+    ways.tensor = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
+    ways.sum = TSR_NEW(arena, uint32_t, (size_t)of->buffer_count + 1);
+    if (!ways.tensor || !ways.sum ||
+        (!tsr_program_has_control(of) &&
+         !find_places(of, leaves->rank_count == 1, arena, config->tensor_count, &ways)))
+        return false;
+    place_sums(of, leaves, &ways);
+    place_kept(of, leaves, &ways);
+    *out_ways = ways;
+    return true;
+}
+
+tsr_leaves tsr_ways_leaves(const tsr_ways *ways, const tsr_leaves *leaves, uint32_t buffer) {
+    tsr_leaves of = *leaves;
+    of.by_turns = ways->of[buffer] != TSR_WAY_AT_END;
+    return of;
+}
