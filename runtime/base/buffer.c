@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/buffer.h"
 
+#include "runtime/base/json.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +55,7 @@ void tsr_buffer_printf(tsr_buffer *buffer, const char *format, ...) {
 }
 
 void tsr_buffer_json_string(tsr_buffer *buffer, const char *text) {
+    const bool utf8 = tsr_utf8_valid(text, strlen(text));
     tsr_buffer_text(buffer, "\"");
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
@@ -60,7 +63,7 @@ void tsr_buffer_json_string(tsr_buffer *buffer, const char *text) {
             tsr_buffer_printf(buffer, "\\%c", c);
         else if (c == '\n')
             tsr_buffer_text(buffer, "\\n");
-        else if (c < 0x20)
+        else if (c < 0x20 || (c >= 0x7f && !utf8))
             tsr_buffer_printf(buffer, "\\u%04x", c);
         else
             tsr_buffer_append(buffer, text, 1);

@@ -154,7 +154,7 @@ static TSR_RESULT scan_hex(scan *s, uint32_t *out_unit) {
 
 static TSR_RESULT scan_unicode_escape(scan *s) {
     size_t begin = s->at - 2;
-    uint32_t high, low;
+    uint32_t high = 0, low = 0;
     TRY(s->ctx, scan_hex(s, &high));
     if (high == 0) SCAN_FAIL(s, begin, "expected no NUL in a string, got \\u0000");
     if (high >= 0xdc00 && high <= 0xdfff)
@@ -443,7 +443,7 @@ static TSR_RESULT get(tsr_ctx *ctx, const cJSON *object, const char *key,
 
 tsr_result tsr_json_get_string(tsr_ctx *ctx, const struct cJSON *object, const char *key,
                                const tsr_json_options *options, const char **out_text) {
-    const cJSON *item;
+    const cJSON *item = NULL;
     TRY(ctx, get(ctx, object, key, options, cJSON_String, "a string", &item));
     *out_text = item->valuestring;
     return TSR_SUCCESS;
@@ -451,7 +451,7 @@ tsr_result tsr_json_get_string(tsr_ctx *ctx, const struct cJSON *object, const c
 
 tsr_result tsr_json_get_u64(tsr_ctx *ctx, const struct cJSON *object, const char *key,
                             const tsr_json_options *options, uint64_t *out_value) {
-    const cJSON *item;
+    const cJSON *item = NULL;
     TRY(ctx, get(ctx, object, key, options, cJSON_Number, "an integer", &item));
     double value = item->valuedouble;
     if (!(value >= 0 && value <= (double)integer_max) || value != (double)(uint64_t)value)

@@ -1,26 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/state/token_json.h"
 
-#include "runtime/base/json.h"
-
 #include <inttypes.h>
-#include <string.h>
-
-void tsr_json_any_text(tsr_buffer *buffer, const char *text) {
-    if (tsr_utf8_valid(text, strlen(text))) {
-        tsr_buffer_json_string(buffer, text);
-        return;
-    }
-    tsr_buffer_text(buffer, "\"");
-    for (const char *c = text; *c; c++) {
-        unsigned char byte = (unsigned char)*c;
-        if (byte < 0x20 || byte >= 0x7f || byte == '"' || byte == '\\')
-            tsr_buffer_printf(buffer, "\\u%04x", (unsigned)byte);
-        else
-            tsr_buffer_append(buffer, c, 1);
-    }
-    tsr_buffer_text(buffer, "\"");
-}
 
 static void put_count(tsr_buffer *buffer, const char *key, uint64_t value) {
     tsr_buffer_printf(buffer, "\"%s\":%" PRIu64 ",", key, value);
@@ -28,7 +9,7 @@ static void put_count(tsr_buffer *buffer, const char *key, uint64_t value) {
 
 static void put_text(tsr_buffer *buffer, const char *key, const char *text) {
     tsr_buffer_printf(buffer, "\"%s\":", key);
-    tsr_json_any_text(buffer, text);
+    tsr_buffer_json_string(buffer, text);
     tsr_buffer_text(buffer, ",");
 }
 

@@ -120,7 +120,7 @@ static tsr_result list_damaged(tsr_ctx *ctx, const examination *e, const tsr_nam
     }
     tsr_buffer_printf(&line, "{\"generation\":%" PRIu64 ",\"epoch\":%" PRIu64 ",\"damaged\":",
                       name->generation, name->epoch);
-    tsr_json_any_text(&line, ctx->error.text);
+    tsr_buffer_json_string(&line, ctx->error.text);
     tsr_buffer_text(&line, "}");
     return report_json(ctx, e, &line);
 }

@@ -73,6 +73,9 @@ Test(buffer, json_strings_survive) {
     buffer.size_bytes = 0;
     tsr_buffer_json_string(&buffer, "a\"b\\c\n\x01<>&");
     cr_assert_str_eq(buffer.bytes, "\"a\\\"b\\\\c\\n\\u0001<>&\"", "one spelling");
+    buffer.size_bytes = 0;
+    tsr_buffer_json_string(&buffer, "caf\xe9 \"\\\x7f");
+    cr_assert_str_eq(buffer.bytes, "\"caf\\u00e9 \\\"\\\\\\u007f\"", "JSON whatever it quotes");
     tsr_buffer_finish(&buffer);
 }
 

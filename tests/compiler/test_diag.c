@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/json.h"
 #include "tests/compiler/fixture.h"
 
 static fixture f;
@@ -60,6 +61,16 @@ Test(diag, unknown_places) {
     cr_assert_str_eq(text.bytes, "error: [TSR-0204] nowhere\n"
                                  "a.mlir:7:1: error: [TSR-0204] source not at hand\n");
     tsr_buffer_finish(&text);
+}
+
+/* What a program names need not be UTF-8; JSON is. */
+Test(diag, json_of_any_bytes) {
+    tsr_buffer json = {0};
+    tsr_diag_error(at(1, 1), TSR_DIAG_ENTRY, "function 'a\xff'");
+    tsr_diag_format_json(f.list.first, &json);
+    cr_assert(tsr_utf8_valid(json.bytes, json.size_bytes));
+    cr_assert(strstr(json.bytes, "\"function 'a\\u00ff'\""), "%s", json.bytes);
+    tsr_buffer_finish(&json);
 }
 
 /* A column past the end of its line, and lines past the end of the file. */

@@ -5,7 +5,6 @@
  */
 #include "runtime/commit/directory.h"
 #include "runtime/state/format.h"
-#include "runtime/state/token_json.h"
 #include "tests/store/model.h"
 
 #include <criterion/criterion.h>
@@ -250,23 +249,6 @@ Test(store_format, newer_version_is_told) {
     cr_assert_eq(decode(&s, s.bytes, s.size, NULL), TSR_VERSION);
     cr_assert(strstr(s.ctx.error.text, "has format version 2; this Tessera reads version 1"));
     finish(&s);
-}
-
-Test(store_format, json_of_any_text) {
-    static const struct {
-        const char *text, *json;
-    } cases[] = {
-        {"", "\"\""},
-        {"step of \xc3\xa9t\xc3\xa9", "\"step of \xc3\xa9t\xc3\xa9\""},
-        {"a\"b\\", "\"a\\\"b\\\\\""},
-        {"caf\xe9 \"\\\x7f", "\"caf\\u00e9 \\u0022\\u005c\\u007f\""},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        tsr_buffer buffer = {0};
-        tsr_json_any_text(&buffer, cases[i].text);
-        cr_assert_str_eq(buffer.bytes, cases[i].json);
-        tsr_buffer_finish(&buffer);
-    }
 }
 
 Test(store_format, base_records) {

@@ -122,11 +122,29 @@ def make_page(numbers, modules, elsewhere):
     return '\n'.join(out).rstrip('\n') + '\n'
 
 
+HEAD = re.compile(r'^(?:[^\s:]+:\d+:\d+: )?(?:error|warning|remark|note): ', re.M)
+
+
+def head_of(said):
+    """What the text form begins with."""
+    place = f'{said["file"]}:{said["line"]}:{said["column"]}: ' if said['file'] else ''
+    number = f'[{said["number"]}] ' if 'number' in said else ''
+    return re.sub(r'[ \t]+$', '', f'{place}{said["severity"]}: {number}{said["text"]}', flags=re.M)
+
+
 def check_json(path, validator):
-    """The same as JSON, against the schema."""
-    wrong = []
-    for line in run(path, '--diagnostics=json').stderr.decode('utf-8').splitlines():
-        wrong += [f'{path.name}: {error.message}' for error in validator.iter_errors(json.loads(line))]
+    """The same as JSON, by the schema, with the numbers, places and words of the text."""
+    said, wrong, at = path.with_suffix('.txt').read_text('utf-8'), [], 0
+    lines = [json.loads(line) for line in run(path, '--diagnostics=json').stderr.decode('utf-8').splitlines()]
+    wrong += [f'{path.name}: {error.message}' for line in lines for error in validator.iter_errors(line)]
+    heads = [head_of(part) for line in lines for part in (line, *line['notes'])]
+    for head in heads:
+        found = said.find(head + '\n', at)
+        if found < 0:
+            wrong.append(f'{path.name}: the text does not go on with what JSON says: {head}')
+        at = max(at, found)
+    if not heads or len(heads) != len(HEAD.findall(said)):
+        wrong.append(f'{path.name}: {len(heads)} places as JSON, {len(HEAD.findall(said))} in the text')
     return wrong
 
 
