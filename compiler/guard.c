@@ -151,14 +151,21 @@ static tsr_result stop(tsr_ctx *ctx, const guarded *g, int number) {
          sigabbrev_np(number), g->board->note);
 }
 
+/* Its end; -1 with errno. */
+static pid_t reap(const guarded *g, int *out_status) {
+    pid_t got;
+    while ((got = waitpid(g->pid, out_status, 0)) < 0 && errno == EINTR) {
+    }
+    child = 0;
+    return got;
+}
+
 static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
     const board *b = g->board;
     int status = 0;
-    pid_t got;
-    while ((got = waitpid(g->pid, &status, 0)) < 0 && errno == EINTR) {
-    }
+    pid_t got = reap(g, &status);
     int error = errno;
-    child = 0;
+    g->board->note[sizeof g->board->note - 1] = '\0'; /* it may have died of writing anywhere */
     if (b->ended && b->failed) {
         ctx->error = b->error;
         return (tsr_result){b->error.code};
@@ -236,10 +243,9 @@ static tsr_result make_child(tsr_ctx *ctx, guarded *g, TSR_RESULT (*work)(tsr_ct
 static tsr_result supervise(tsr_ctx *ctx, const guarded *g) {
     if (g->options->owns_process) child = g->pid;
     tsr_result received = g->options->on_message ? receive(ctx, g) : TSR_SUCCESS;
-    const tsr_error error = ctx->error;
-    tsr_result result = wait_for(ctx, g);
-    if (!received.code) return result;
-    ctx->error = error; /* of the message: the child was killed for it */
+    int status;
+    if (!received.code) return wait_for(ctx, g);
+    reap(g, &status); /* it was killed for the message: nothing is to be said of that */
     return received;
 }
 

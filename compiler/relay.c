@@ -120,6 +120,12 @@ static const char *get_text(reader *r) {
     return text;
 }
 
+/* What is read of a diagnostic may be shown. */
+static bool is_whole(const tsr_diag *diag) {
+    return diag->severity <= TSR_SEVERITY_REMARK && diag->file && diag->text &&
+           (!diag->fix || diag->fix_column);
+}
+
 static void get_diag(reader *r, size_t depth, tsr_diag *out) {
     *out = (tsr_diag){0};
     out->number = (tsr_diag_number)get_u32(r);
@@ -133,7 +139,8 @@ static void get_diag(reader *r, size_t depth, tsr_diag *out) {
     out->text = get_text(r);
     out->source_line = get_text(r);
     out->fix = get_text(r);
-    r->failed = r->failed || depth == NOTES_DEPTH_MAX || out->note_count > r->size_bytes - r->at;
+    r->failed = r->failed || !is_whole(out) || depth == NOTES_DEPTH_MAX ||
+                out->note_count > r->size_bytes - r->at;
     if (r->failed || !out->note_count) return;
     out->notes = TSR_NEW(&r->arena, tsr_diag, out->note_count);
     r->failed = !out->notes;
@@ -169,6 +176,7 @@ static tsr_result on_message(tsr_ctx *ctx, void *user, uint32_t kind, const char
         result = on_dump(ctx, to->options, &r);
     } else if (kind == MESSAGE_LOG && ctx->log) {
         uint32_t level = get_u32(&r);
+        r.failed = r.failed || level > TSR_LOG_DEBUG;
         if (!r.failed) ctx->log(ctx->log_user, (tsr_log_level)level, bytes + r.at);
     } else if (kind == MESSAGE_REPORT && size_bytes == sizeof to->report) {
         memcpy(&to->report, bytes, sizeof to->report);

@@ -18,7 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum { PLANT_NOTHING, PLANT_DEATH, PLANT_LOG, PLANT_EXIT } plant;
+static enum { PLANT_NOTHING, PLANT_DEATH, PLANT_LOG, PLANT_EXIT, PLANT_MESSAGE } plant;
+static tsr_buffer message; /* that is sent */
+static uint32_t message_kind;
 
 TSR_RESULT __real_tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list,
                                   const tsr_pass_options *options);
@@ -34,6 +36,7 @@ tsr_result __wrap_tsr_graph_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list
     }
     if (plant == PLANT_LOG) tsr_log(ctx, TSR_LOG_NOTICE, "planted %d", 7);
     if (plant == PLANT_EXIT) _exit(5);
+    if (plant == PLANT_MESSAGE) tsr_guard_send(message_kind, message.bytes, message.size_bytes);
     return __real_tsr_graph_lower(ctx, module, list, options);
 }
 
@@ -186,6 +189,55 @@ Test(relay, an_exit_is_no_success) {
     finish(&h);
 }
 
+static void put_text(const char *text) {
+    tsr_buffer_u64(&message, text ? strlen(text) + 1 : 0);
+    if (text) tsr_buffer_append(&message, text, strlen(text) + 1);
+}
+
+/* As relay.c writes a diagnostic; `notes` that it does not have. */
+static void make_diag(uint32_t severity, const char *file, const char *text, uint32_t fix_column,
+                      uint32_t notes) {
+    const uint32_t numbers[] = {TSR_DIAG_ENTRY, severity, 1, 1, fix_column, 1, notes};
+    message_kind = 0;
+    message.size_bytes = 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        tsr_buffer_u32(&message, numbers[i]);
+    put_text(file);
+    put_text(text);
+    put_text("a line");
+    put_text("fix");
+}
+
+static void expect_damaged(const char *what) {
+    heard h = {0};
+    plant = PLANT_MESSAGE;
+    cr_assert_eq(compile(&h, false), TSR_INTERNAL, "%s", what);
+    cr_assert(strstr(h.ctx.error.text, "is damaged at byte"), "%s: %s", what, h.ctx.error.text);
+    cr_assert_eq(h.diag_count + h.log.size_bytes, 0, "%s was shown", what);
+    finish(&h);
+}
+
+Test(relay, damaged_messages_are_not_shown) {
+    make_diag(TSR_SEVERITY_REMARK + 1, "f", "t", 1, 0);
+    expect_damaged("a severity that there is not");
+    make_diag(TSR_SEVERITY_ERROR, NULL, "t", 1, 0);
+    expect_damaged("no file");
+    make_diag(TSR_SEVERITY_ERROR, "f", NULL, 1, 0);
+    expect_damaged("no text");
+    make_diag(TSR_SEVERITY_ERROR, "f", "t", 0, 0);
+    expect_damaged("a fix-it nowhere");
+    make_diag(TSR_SEVERITY_ERROR, "f", "t", 1, 7);
+    expect_damaged("notes that are missing");
+    message.size_bytes = 0;
+    message_kind = 2;
+    tsr_buffer_u32(&message, TSR_LOG_DEBUG + 1);
+    tsr_buffer_text(&message, "t");
+    expect_damaged("a level that there is not");
+    message_kind = 9;
+    expect_damaged("a kind that there is not");
+    tsr_buffer_finish(&message);
+}
+
 /* ---- what does not ---- */
 
 static bool same(const tsr_buffer *a, const tsr_buffer *b) {
@@ -234,6 +286,7 @@ Test(relay, what_a_callback_refuses_ends_it) {
     heard h = {.refuse = TSR_IO};
     cr_assert_eq(compile(&h, false), TSR_IO);
     cr_assert_str_eq(h.ctx.error.text, "refused stage 0");
+    cr_assert_eq(h.diag_count, 0, "%s", h.diags.bytes);
     cr_assert_not(exists(output));
     finish(&h);
 }
