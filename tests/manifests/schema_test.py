@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Validates real configs and deployment manifests against schemas/, with the jsonschema package.
 
-Arguments: the path of manifest_dump, the folder schemas/. Exits with 77 when jsonschema is absent.
+Argument: the path of manifest_dump. Exits with 77 when jsonschema is absent.
 """
-import copy
 import json
 import pathlib
 import subprocess
 import sys
 
-try:
-    import jsonschema
-except ImportError:
-    sys.exit(77)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/tools"))
+from validate import changed, validator
 
 
 def places(value, path=()):
@@ -25,23 +23,9 @@ def places(value, path=()):
         yield from places(item, path + (key,))
 
 
-def changed(document, path, change):
-    other = copy.deepcopy(document)
-    at = other
-    for key in path[:-1]:
-        at = at[key]
-    change(at, path[-1])
-    return other
-
-
 def main():
     names = ["config", "deployment"]
-    folder = pathlib.Path(sys.argv[2])
-    checkers = []
-    for name in names:
-        schema = json.loads((folder / f"{name}.schema.json").read_text(encoding="utf-8"))
-        jsonschema.Draft202012Validator.check_schema(schema)
-        checkers.append(jsonschema.Draft202012Validator(schema))
+    checkers = [validator(ROOT, name) for name in names]
     lines = subprocess.run([sys.argv[1]], stdout=subprocess.PIPE, check=True).stdout.splitlines()
     if len(lines) < 100:
         sys.exit(f"expected at least 100 documents, got {len(lines)}")
