@@ -9,6 +9,8 @@
  * value used several times gets the sum, in the order in which the backward walk meets the uses, so
  * that the bits depend on the program alone.
  */
+#include "compiler/graph/autodiff.h"
+
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
@@ -16,33 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct slot {
-    const void *value; /* NULL: free */
-    bool active;
-    MlirValue gradient; /* so far; null: none yet */
-} slot;
-
-typedef struct trained {
-    MlirOperation param; /* the first one of this name */
-    const char *name;
-    MlirValue gradient;
-} trained;
-
-typedef struct autodiff {
-    tsr_arena arena;
-    MlirModule module;
-    MlirBlock block;
-    MlirOperation minimize;
-    slot *slots; /* open addressing, at most half full */
-    size_t capacity;
-    MlirOperation *ops; /* those before minimize, in order */
-    size_t op_count;
-    trained *params; /* those the loss depends on, in reverse order of their reads */
-    size_t param_count;
-    MlirValue scale; /* of every gradient; null: none */
-} autodiff;
-
-static slot *slot_of(autodiff *ad, MlirValue value) {
+slot *tsr_autodiff_slot(autodiff *ad, MlirValue value) {
     uint64_t hash = (uint64_t)(uintptr_t)value.ptr * UINT64_C(0x9e3779b97f4a7c15);
     size_t at = (size_t)(hash >> 32) & (ad->capacity - 1);
     while (ad->slots[at].value && ad->slots[at].value != value.ptr)
@@ -56,9 +32,8 @@ static bool is_float(MlirValue value) {
     return tsr_value_type(value, &type) && tsr_dtype_is_float(type.dtype);
 }
 
-/* Fills ops and makes the table large enough for every value there can be. */
-static void collect(autodiff *ad) {
-    size_t values = (size_t)mlirBlockGetNumArguments(ad->block);
+void tsr_autodiff_collect(autodiff *ad, size_t others) {
+    size_t values = others + (size_t)mlirBlockGetNumArguments(ad->block);
     TSR_FOR_EACH_OP(op, ad->block) {
         if (mlirOperationEqual(op, ad->minimize)) break;
         ad->op_count++;
@@ -76,20 +51,41 @@ static void collect(autodiff *ad) {
     }
 }
 
-static void mark_active(autodiff *ad) {
+slot *tsr_autodiff_find(const autodiff *ad, MlirValue value) {
+    uint64_t hash = (uint64_t)(uintptr_t)value.ptr * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 32) & (ad->capacity - 1);
+    while (ad->slots[at].value && ad->slots[at].value != value.ptr)
+        at = (at + 1) & (ad->capacity - 1);
+    return ad->slots[at].value ? &ad->slots[at] : NULL;
+}
+
+static bool reads_active(const autodiff *ad, MlirOperation op) {
+    for (size_t k = 0; k < tsr_op_operand_count(op); k++) {
+        const slot *known = tsr_autodiff_find(ad, tsr_op_operand(op, k));
+        if (known && known->active) return true;
+    }
+    for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++) {
+        MlirBlock block = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, r));
+        if (mlirBlockIsNull(block)) continue;
+        TSR_FOR_EACH_OP(inner, block) {
+            if (reads_active(ad, inner)) return true;
+        }
+    }
+    return false;
+}
+
+void tsr_autodiff_mark(autodiff *ad) {
     for (size_t i = 0; i < ad->op_count; i++) {
         MlirOperation op = ad->ops[i];
-        bool active = tsr_graph_op_of(op) == TSR_GRAPH_PARAM;
-        for (size_t k = 0; k < tsr_op_operand_count(op) && !active; k++)
-            active = slot_of(ad, tsr_op_operand(op, k))->active;
-        for (size_t k = 0; k < tsr_op_result_count(op) && active; k++) {
+        if (tsr_graph_op_of(op) != TSR_GRAPH_PARAM && !reads_active(ad, op)) continue;
+        for (size_t k = 0; k < tsr_op_result_count(op); k++) {
             MlirValue result = tsr_op_result(op, k);
-            slot_of(ad, result)->active = is_float(result);
+            tsr_autodiff_slot(ad, result)->active = is_float(result);
         }
     }
 }
 
-static void accumulate(tsr_builder *builder, MlirValue *sum, MlirValue gradient) {
+void tsr_autodiff_add(tsr_builder *builder, MlirValue *sum, MlirValue gradient) {
     if (mlirValueIsNull(*sum))
         *sum = gradient;
     else
@@ -106,7 +102,7 @@ static bool reach_param(autodiff *ad, tsr_builder *builder, MlirOperation op, Ml
     }
     for (size_t i = 0; i < ad->param_count; i++) {
         if (strcmp(ad->params[i].name, name) != 0) continue;
-        accumulate(builder, &ad->params[i].gradient, gradient);
+        tsr_autodiff_add(builder, &ad->params[i].gradient, gradient);
         ad->params[i].param = op;
         return true;
     }
@@ -137,31 +133,41 @@ static bool check_differentiable(MlirOperation op) {
 }
 
 /* Asks one op for the gradients of its active operands and hands them on. */
-static bool reverse_op(autodiff *ad, tsr_builder *builder, MlirOperation op) {
+static bool reverse_op(autodiff *ad, tsr_builder *builder, size_t index) {
+    MlirOperation op = ad->ops[index];
     tsr_gradient of = {.builder = builder, .op = op};
     if (tsr_op_result_count(op) == 0) return true;
     bool any = false;
     if (tsr_op_result_count(op) > TSR_RULE_RESULTS_MAX) return check_differentiable(op);
     for (size_t k = 0; k < tsr_op_result_count(op); k++) {
-        of.of_results[k] = slot_of(ad, tsr_op_result(op, k))->gradient;
+        of.of_results[k] = tsr_autodiff_slot(ad, tsr_op_result(op, k))->gradient;
         any = any || !mlirValueIsNull(of.of_results[k]);
     }
     if (!any) return true;
     builder->location = mlirOperationGetLocation(op);
     if (!check_differentiable(op)) return false;
+    tsr_graph_op id = tsr_graph_op_of(op);
+    if (id == TSR_GRAPH_SCAN || id == TSR_GRAPH_IF || id == TSR_GRAPH_WHILE)
+        return tsr_autodiff_control(ad, builder, index);
     of.of_result = of.of_results[0];
     if (mlirValueIsNull(of.of_result)) {
         tsr_type type = tsr_type_of(tsr_op_result(op, 0));
         of.of_result = tsr_emit_filled(builder, &type, 0.0);
     }
-    tsr_graph_op id = tsr_graph_op_of(op);
     if (id == TSR_GRAPH_PARAM) return reach_param(ad, builder, op, of.of_result);
     for (size_t k = 0; k < tsr_op_operand_count(op); k++)
-        of.wanted[k] = slot_of(ad, tsr_op_operand(op, k))->active;
+        of.wanted[k] = tsr_autodiff_slot(ad, tsr_op_operand(op, k))->active;
     if (!tsr_graph_rules(id)->gradient(&of)) return false;
     for (size_t k = 0; k < tsr_op_operand_count(op); k++)
         if (of.wanted[k] && !mlirValueIsNull(of.of_operands[k]))
-            accumulate(builder, &slot_of(ad, tsr_op_operand(op, k))->gradient, of.of_operands[k]);
+            tsr_autodiff_add(builder, &tsr_autodiff_slot(ad, tsr_op_operand(op, k))->gradient,
+                             of.of_operands[k]);
+    return true;
+}
+
+bool tsr_autodiff_reverse(autodiff *ad, tsr_builder *builder) {
+    for (size_t i = ad->op_count; i-- > 0;)
+        if (!reverse_op(ad, builder, i)) return false;
     return true;
 }
 
@@ -287,16 +293,17 @@ static bool clip(autodiff *ad, tsr_builder *builder) {
 static bool differentiate(autodiff *ad) {
     tsr_builder builder = tsr_builder_before(ad->minimize);
     MlirValue loss = tsr_op_operand(ad->minimize, 0);
-    collect(ad);
-    mark_active(ad);
-    if (!slot_of(ad, loss)->active) {
+    tsr_autodiff_hoist(ad->block);
+    tsr_autodiff_collect(ad, 0);
+    tsr_autodiff_mark(ad);
+    if (!tsr_autodiff_slot(ad, loss)->active) {
         tsr_diag_error(mlirOperationGetLocation(ad->minimize), TSR_DIAG_NO_PARAMETER,
                        "tessera.minimize: the loss depends on no parameter");
         return false;
     }
-    slot_of(ad, loss)->gradient = tsr_emit_constant(&builder, tsr_type_of(loss).dtype, 1.0);
-    for (size_t i = ad->op_count; i-- > 0;)
-        if (!reverse_op(ad, &builder, ad->ops[i])) return false;
+    tsr_autodiff_slot(ad, loss)->gradient =
+        tsr_emit_constant(&builder, tsr_type_of(loss).dtype, 1.0);
+    if (!tsr_autodiff_reverse(ad, &builder)) return false;
     builder.location = mlirOperationGetLocation(ad->minimize);
     tsr_type step_type = tsr_type_scalar(TSR_DTYPE_I64);
     MlirValue step = tsr_build_value(&builder, TSR_GRAPH_NAME("step"), NULL, 0,

@@ -18,8 +18,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COPIES_MAX = 1 << 16 }; /* ops made of one loop */
-
 typedef struct copier {
     tsr_builder b; /* before the op with the regions */
     tsr_arena arena;
@@ -156,11 +154,12 @@ static size_t count_ops(MlirBlock block) {
 
 static bool check_copies(MlirOperation op, uint64_t times, size_t each) {
     uint64_t copies;
-    if (!__builtin_mul_overflow(times, (uint64_t)each, &copies) && copies <= COPIES_MAX)
+    if (!__builtin_mul_overflow(times, (uint64_t)each, &copies) &&
+        copies <= TSR_UNROLLED_COPIES_MAX)
         return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
                    "%s: %" PRIu64 " iterations of %zu ops; at most %d ops can be made of one loop",
-                   tsr_op_name(op), times, each, COPIES_MAX);
+                   tsr_op_name(op), times, each, TSR_UNROLLED_COPIES_MAX);
     return false;
 }
 

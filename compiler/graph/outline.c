@@ -73,21 +73,22 @@ static void look(MlirBlock block, bool trains, content *out) {
     out->depth = deepest + 1;
 }
 
-/* Gradients, leaves and regions of resilience know straight-line ops alone. */
-static bool is_straight(MlirOperation func) {
+/* Leaves and regions of resilience know straight-line ops alone. */
+static bool is_straight(MlirOperation func, bool *out_trains) {
     MlirOperation module = mlirOperationGetParentOperation(func);
     int64_t leaves = 1;
     tsr_entry_kind kind;
     if (!mlirOperationIsNull(module)) tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &leaves);
     if (leaves > 1 && tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        if (tsr_graph_op_of(op) == TSR_GRAPH_MINIMIZE || tsr_sr_op_of(op) != TSR_SR_NONE)
-            return true;
+        *out_trains = *out_trains || tsr_graph_op_of(op) == TSR_GRAPH_MINIMIZE;
+        if (tsr_sr_op_of(op) != TSR_SR_NONE) return true;
     }
     return false;
 }
 
-static bool is_repeated_enough(MlirOperation op, const content *inside) {
+/* A while has a gradient where it is unrolled alone. */
+static bool is_repeated_enough(MlirOperation op, const content *inside, bool trains) {
     int64_t times = 0;
     uint64_t ops;
     if (tsr_graph_op_of(op) == TSR_GRAPH_SCAN) {
@@ -95,15 +96,18 @@ static bool is_repeated_enough(MlirOperation op, const content *inside) {
     } else {
         tsr_op_i64(op, "limit", &times);
     }
-    return times > 1 &&
-           (__builtin_mul_overflow((uint64_t)times, inside->ops, &ops) || ops > UNROLLED_OPS_MAX);
+    bool unrolls = trains && tsr_graph_op_of(op) == TSR_GRAPH_WHILE;
+    uint64_t most = unrolls ? TSR_UNROLLED_COPIES_MAX : UNROLLED_OPS_MAX;
+    return times > 1 && (__builtin_mul_overflow((uint64_t)times, inside->ops, &ops) || ops > most);
 }
 
 bool tsr_graph_loop_stays(MlirOperation op) {
     MlirOperation func = func_of(op);
     tsr_entry_kind kind;
     content inside = {0};
-    if (mlirOperationIsNull(func) || !tsr_graph_entry_kind(func, &kind) || is_straight(func))
+    bool trains = false;
+    if (mlirOperationIsNull(func) || !tsr_graph_entry_kind(func, &kind) ||
+        is_straight(func, &trains))
         return false;
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
         content one = {0};
@@ -114,7 +118,7 @@ bool tsr_graph_loop_stays(MlirOperation op) {
         if (one.depth > inside.depth) inside.depth = one.depth;
     }
     if (inside.draws || inside.depth > NESTED_MAX) return false;
-    if (tsr_graph_op_of(op) != TSR_GRAPH_IF) return is_repeated_enough(op, &inside);
+    if (tsr_graph_op_of(op) != TSR_GRAPH_IF) return is_repeated_enough(op, &inside, trains);
     return inside.costs || inside.ops > BRANCH_OPS_MAX;
 }
 

@@ -612,6 +612,25 @@ def loops(g):
     g.add(Op('if', [condition], [g.name()], [kind], regions=branches))
 
 
+def recurrent(g):
+    """A loop whose gradient is one: a product with what is outside, a branch, results of all iterations and of the last."""
+    dtype, size, length = g.dtype(FLOATS), g.pick([1, 2, 3]), 20
+    kind, rows = Type((size, size), dtype), Type((length, size, size), dtype)
+    start, w, sequence, condition = (g.like(dtype, (size, size)), g.like(dtype, (size, size)), g.like(dtype, rows.shape),
+                                     g.like('i1', ()))
+    c, r, p, s, t, u, a, b, last = (g.name() for _ in range(9))
+    branches = [Region([], [Op('matmul', [t, w], [a], [kind]), Op('yield', [a], [], [])]),
+                Region([], [Op('mul', [t, c], [b], [kind]), Op('yield', [b], [], [])])]
+    body = Region([(c, kind), (r, kind)], [
+        Op('matmul', [c, w], [p], [kind]), Op('add', [p, r], [s], [kind]), Op('tanh', [s], [t], [kind]),
+        Op('if', [condition], [u], [kind], regions=branches), Op('tanh', [u], [last], [kind]), Op('mul', [last, w], [g.name()], [kind]),
+        Op('yield', [last, t], [], [])])
+    attrs = {'carried': '1 : i64'}
+    attrs.update({'reverse': 'unit'} if g.chance(0.4) else {})
+    name = g.name()
+    g.add(Op('scan', [start, sequence], [f'{name}#0', f'{name}#1'], [kind, rows], attrs, [body]))
+
+
 DRAWS = ('random_uniform', 'random_normal')
 
 
@@ -633,7 +652,7 @@ KINDS = {
     'scatter_add': scatter_add, 'one_hot': one_hot, 'iota': iota, 'cumsum': cumsum, 'sort': sort, 'top_k': top_k,
     'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
-    'while': while_, 'loops': loops, 'dropout': dropout, 'random': draw,
+    'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
 SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops')]

@@ -104,3 +104,80 @@ func.func @twice() -> tensor<f32> {
   tessera.minimize %w {optimizer = #tessera.adamw<lr = 1.0e-2, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.0>} : tensor<f32>
   return %w : tensor<f32>
 }
+
+// -----
+
+// A scan that stays one gives what it carries; its gradient runs the other way and sums what the body read.
+// CHECK-LABEL: func.func @scan
+// CHECK-DAG: %[[P:.*]] = tessera.param "p"
+// CHECK-DAG: %[[W:.*]] = tessera.param "w"
+// CHECK: %[[R:.*]]:2 = tessera.scan %[[P]], %arg0 {
+// CHECK: ^bb0(%[[C:.*]]: tensor<f32>, %{{.*}}: tensor<f32>):
+// CHECK: tessera.yield %{{.*}}, %[[C]] : tensor<f32>, tensor<f32>
+// CHECK: } {carried = 1 : i64, length = 100 : i64} : tensor<f32>, tensor<100xf32> -> tensor<f32>, tensor<100xf32>
+// CHECK: %[[G:.*]]:2 = tessera.scan %{{.*}}, %{{.*}}, %[[R]]#1, %arg0 {
+// CHECK: ^bb0(%[[DC:.*]]: tensor<f32>, %[[DW:.*]]: tensor<f32>, %[[OLD:.*]]: tensor<f32>, %[[X:.*]]: tensor<f32>):
+// CHECK: %[[WX:.*]] = tessera.mul %[[OLD]], %[[W]]
+// CHECK: %[[A:.*]] = tessera.mul %{{.*}}, %[[W]]
+// CHECK: %[[B:.*]] = tessera.mul %{{.*}}, %[[OLD]]
+// CHECK: %[[SUM:.*]] = tessera.add %[[DW]], %[[B]]
+// CHECK: tessera.yield %[[A]], %[[SUM]] : tensor<f32>, tensor<f32>
+// CHECK: } {carried = 2 : i64, length = 100 : i64, reverse}
+// CHECK: tessera.sgd %[[P]], %[[G]]#0
+// CHECK: tessera.sgd %[[W]], %[[G]]#1
+func.func @scan(%x: tensor<100xf32>) {
+  %p = tessera.param "p" init = #tessera.constant<0.0> : tensor<f32>
+  %r = tessera.scan %p, %x {
+  ^bb0(%c: tensor<f32>, %row: tensor<f32>):
+    %w = tessera.param "w" init = #tessera.constant<0.0> : tensor<f32>
+    %0 = tessera.mul %c, %w : tensor<f32>, tensor<f32> -> tensor<f32>
+    %1 = tessera.add %0, %row : tensor<f32>, tensor<f32> -> tensor<f32>
+    tessera.yield %1 : tensor<f32>
+  } {carried = 1 : i64} : tensor<f32>, tensor<100xf32> -> tensor<f32>
+  tessera.minimize %r {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<f32>
+  return
+}
+
+// -----
+
+// CHECK-LABEL: func.func @if
+// CHECK: %[[P:.*]] = tessera.param "p"
+// CHECK: tessera.if %arg0 {
+// CHECK: %[[G:.*]] = tessera.if %arg0 {
+// CHECK: tessera.log %[[P]]
+// CHECK: tessera.div
+// CHECK: } else {
+// CHECK: %[[ZERO:.*]] = tessera.constant dense<0.000000e+00>
+// CHECK: tessera.yield %[[ZERO]]
+// CHECK: } : tensor<i1> -> tensor<f32>
+// CHECK: tessera.sgd %[[P]], %[[G]]
+func.func @if(%c: tensor<i1>, %x: tensor<f32>) {
+  %p = tessera.param "p" init = #tessera.constant<1.0> : tensor<f32>
+  %r = tessera.if %c {
+    %0 = tessera.log %p : tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } else {
+    %0 = tessera.neg %x : tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } : tensor<i1> -> tensor<f32>
+  tessera.minimize %r {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<f32>
+  return
+}
+
+// -----
+
+func.func @while(%n: tensor<f32>) {
+  %p = tessera.param "p" init = #tessera.constant<1.0> : tensor<f32>
+  // ERR: [[@LINE+1]]:8: error: [TSR-0301] tessera.while: 1000000 iterations are too many to unroll, and else it has no gradient; expected a smaller limit, or a scan
+  %r = tessera.while %p {
+  ^bb0(%x: tensor<f32>):
+    %0 = tessera.compare lt %x, %n : tensor<f32>, tensor<f32> -> tensor<i1>
+    tessera.yield %0 : tensor<i1>
+  } do {
+  ^bb0(%x: tensor<f32>):
+    %0 = tessera.add %x, %x : tensor<f32>, tensor<f32> -> tensor<f32>
+    tessera.yield %0 : tensor<f32>
+  } {limit = 1000000 : i64} : tensor<f32> -> tensor<f32>
+  tessera.minimize %r {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : tensor<f32>
+  return
+}

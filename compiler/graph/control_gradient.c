@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gradients of scan and if, for pass tessera-autodiff.
+ *
+ *   scan  keeps what it carried into each iteration, stacked. Another scan, the other way, has the
+ *         body once more on that, and behind it the body's gradients; it carries the gradients of
+ *         what was carried, and sums of those of values that the body read from outside.
+ *   if    of the same condition: in each region the body once more, and its gradients.
+ *
+ * So what an iteration computes is computed twice and not kept (Chen et al. 2016, section 3).
+ */
+#include "compiler/graph/autodiff.h"
+#include "compiler/schedule/schedule.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static MlirBlock region(MlirOperation op, intptr_t index) {
+    return mlirRegionGetFirstBlock(mlirOperationGetRegion(op, index));
+}
+
+static bool is_float(MlirValue value) {
+    tsr_type type;
+    return tsr_value_type(value, &type) && tsr_dtype_is_float(type.dtype);
+}
+
+static MlirValue zeros(tsr_builder *b, MlirValue like) {
+    tsr_type type = tsr_type_of(like);
+    return tsr_emit_filled(b, &type, 0.0);
+}
+
+static MlirValue *new_values(autodiff *ad, size_t count) {
+    MlirValue *values = TSR_NEW(&ad->arena, MlirValue, count + 1);
+    TSR_ASSERT(values);
+    return values;
+}
+
+static void hoist(MlirBlock block, MlirOperation before) {
+    TSR_FOR_EACH_OP(op, block) {
+        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) hoist(region(op, i), before);
+        if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) mlirOperationMoveBefore(op, before);
+    }
+}
+
+void tsr_autodiff_hoist(MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) hoist(region(op, i), op);
+    }
+}
+
+/* ---- values read from outside ---------------------------------------------------------------- */
+
+typedef struct captures {
+    MlirValue *values; /* active, each once */
+    size_t count;
+} captures;
+
+static void find_captures(autodiff *ad, MlirBlock block, captures *out) {
+    TSR_FOR_EACH_OP(op, block) {
+        for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+            MlirValue operand = tsr_op_operand(op, i);
+            const slot *known = tsr_autodiff_find(ad, operand);
+            size_t k = 0;
+            if (!known || !known->active) continue;
+            while (k < out->count && !mlirValueEqual(out->values[k], operand)) k++;
+            if (k < out->count) continue;
+            MlirValue *larger = new_values(ad, out->count + 1);
+            if (out->count) memcpy(larger, out->values, out->count * sizeof *larger);
+            larger[out->count++] = operand;
+            out->values = larger;
+        }
+        for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
+            find_captures(ad, region(op, r), out);
+    }
+}
+
+/* ---- a body once more ------------------------------------------------------------------------ */
+
+typedef struct copier {
+    tsr_arena *arena;
+    tsr_value_map numbers; /* of originals */
+    MlirValue *values;
+    uint32_t count, capacity;
+} copier;
+
+static void stand_for(copier *c, MlirValue from, MlirValue to) {
+    if (c->count == c->capacity) {
+        c->capacity = c->capacity ? 2 * c->capacity : 64;
+        MlirValue *larger = TSR_NEW(c->arena, MlirValue, c->capacity);
+        TSR_ASSERT(larger);
+        if (c->count) memcpy(larger, c->values, c->count * sizeof *larger);
+        c->values = larger;
+    }
+    c->values[c->count] = to;
+    bool set = tsr_value_map_set(&c->numbers, c->arena, from, c->count++);
+    TSR_ASSERT(set);
+}
+
+static MlirValue copy_of(const copier *c, MlirValue value) {
+    uint32_t number = tsr_value_map_get(&c->numbers, value);
+    return number == UINT32_MAX ? value : c->values[number];
+}
+
+static void rewire(const copier *c, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        mlirOperationSetOperand(op, (intptr_t)i, copy_of(c, tsr_op_operand(op, i)));
+    for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
+        TSR_FOR_EACH_OP(inner, region(op, r)) rewire(c, inner);
+}
+
+/* All but the yield. */
+static void copy_ops(copier *c, MlirBlock from, MlirBlock to) {
+    TSR_FOR_EACH_OP(op, from) {
+        if (tsr_graph_op_of(op) == TSR_GRAPH_YIELD) return;
+        MlirOperation copy = mlirOperationClone(op);
+        rewire(c, copy);
+        mlirBlockAppendOwnedOperation(to, copy);
+        for (size_t i = 0; i < tsr_op_result_count(op); i++)
+            stand_for(c, tsr_op_result(op, i), tsr_op_result(copy, i));
+    }
+}
+
+/* What the body's gradients are asked for, and what of. */
+typedef struct question {
+    const MlirValue *roots;
+    size_t root_count;
+    const MlirValue *seeds, *gradients; /* of the yield's values; null: none */
+    size_t seed_count;
+    MlirValue *out; /* by root; null where there is none */
+} question;
+
+/* Of the ops that stand in the block; theirs are appended. */
+static bool differentiate_block(autodiff *outer, MlirBlock block, MlirLocation location,
+                                const question *q) {
+    autodiff inner = {.module = outer->module, .block = block};
+    tsr_builder b = tsr_builder_at_end(block, location);
+    tsr_autodiff_collect(&inner, q->root_count + q->seed_count);
+    for (size_t i = 0; i < q->root_count; i++)
+        tsr_autodiff_slot(&inner, q->roots[i])->active = true;
+    tsr_autodiff_mark(&inner);
+    for (size_t i = 0; i < q->seed_count; i++) {
+        slot *seed = tsr_autodiff_find(&inner, q->seeds[i]);
+        if (seed && seed->active && !mlirValueIsNull(q->gradients[i]))
+            tsr_autodiff_add(&b, &seed->gradient, q->gradients[i]);
+    }
+    bool done = tsr_autodiff_reverse(&inner, &b);
+    for (size_t i = 0; i < q->root_count; i++)
+        q->out[i] = tsr_autodiff_slot(&inner, q->roots[i])->gradient;
+    tsr_arena_finish(&inner.arena);
+    return done;
+}
+
+static void yield(MlirBlock block, MlirLocation location, const MlirValue *values, size_t count) {
+    tsr_builder b = tsr_builder_at_end(block, location);
+    tsr_build(&b, &(tsr_op_desc){
+                      .name = TSR_GRAPH_NAME("yield"), .operand_count = count, .operands = values});
+}
+
+static void add_to(autodiff *ad, tsr_builder *b, MlirValue value, MlirValue gradient) {
+    tsr_autodiff_add(b, &tsr_autodiff_slot(ad, value)->gradient, gradient);
+}
+
+/* ---- if -------------------------------------------------------------------------------------- */
+
+static bool reverse_if(autodiff *ad, tsr_builder *b, MlirOperation op) {
+    captures x = {0};
+    size_t results = tsr_op_result_count(op);
+    MlirRegion regions[2];
+    MlirLocation location = mlirOperationGetLocation(op);
+    MlirValue condition = tsr_op_operand(op, 0), *gradients = new_values(ad, results);
+    for (intptr_t i = 0; i < 2; i++) find_captures(ad, region(op, i), &x);
+    if (x.count == 0) return true;
+    for (size_t k = 0; k < results; k++)
+        gradients[k] = tsr_autodiff_slot(ad, tsr_op_result(op, k))->gradient;
+    MlirValue *out = new_values(ad, x.count), *seeds = new_values(ad, results);
+    MlirType *types = TSR_NEW(&ad->arena, MlirType, x.count + 1);
+    TSR_ASSERT(types);
+    for (intptr_t i = 0; i < 2; i++) {
+        MlirBlock from = region(op, i), block = mlirBlockCreate(0, NULL, NULL);
+        MlirOperation end = mlirBlockGetTerminator(from);
+        copier c = {.arena = &ad->arena};
+        regions[i] = mlirRegionCreate();
+        mlirRegionAppendOwnedBlock(regions[i], block);
+        copy_ops(&c, from, block);
+        for (size_t k = 0; k < results; k++) seeds[k] = copy_of(&c, tsr_op_operand(end, k));
+        const question q = {.roots = x.values,
+                            .root_count = x.count,
+                            .seeds = seeds,
+                            .gradients = gradients,
+                            .seed_count = results,
+                            .out = out};
+        if (!differentiate_block(ad, block, location, &q)) return false;
+        tsr_builder at = tsr_builder_at_end(block, location);
+        for (size_t k = 0; k < x.count; k++)
+            if (mlirValueIsNull(out[k])) out[k] = zeros(&at, x.values[k]);
+        yield(block, location, out, x.count);
+    }
+    for (size_t k = 0; k < x.count; k++) types[k] = mlirValueGetType(x.values[k]);
+    MlirOperation made = tsr_build(b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("if"),
+                                                     .operand_count = 1,
+                                                     .operands = &condition,
+                                                     .result_count = x.count,
+                                                     .results = types,
+                                                     .region_count = 2,
+                                                     .regions = regions});
+    for (size_t k = 0; k < x.count; k++) add_to(ad, b, x.values[k], tsr_op_result(made, k));
+    return true;
+}
+
+/* ---- scan ------------------------------------------------------------------------------------ */
+
+typedef struct scan {
+    autodiff *ad;
+    tsr_builder *b;
+    MlirOperation op;
+    MlirLocation location;
+    size_t carried, inputs, results;
+    int64_t length;
+    MlirValue *of_results; /* null: none */
+    captures x;
+    /* Operands of the other scan: carried first. */
+    MlirValue *operands;
+    size_t operand_count, summed;
+} scan;
+
+/* Is the gradient of the scan's operand `index` asked for? What is carried hands gradients on in
+ * any case. */
+static bool is_root(const scan *s, size_t index) {
+    MlirValue operand = tsr_op_operand(s->op, index);
+    const slot *known = tsr_autodiff_find(s->ad, operand);
+    return is_float(operand) && (index < s->carried || (known && known->active));
+}
+
+static MlirOperation build_scan(tsr_builder *b, const scan *s, size_t carried, bool reverse,
+                                MlirRegion body, size_t operands, const MlirValue *values,
+                                size_t results, const MlirType *types) {
+    const tsr_attr attrs[] = {{"carried", tsr_attr_make_i64(b->context, (int64_t)carried)},
+                              {"length", tsr_attr_make_i64(b->context, s->length)},
+                              {"reverse", tsr_attr_make_unit(b->context)}};
+    return tsr_build(b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("scan"),
+                                       .operand_count = operands,
+                                       .operands = values,
+                                       .result_count = results,
+                                       .results = types,
+                                       .attr_count = 2 + reverse,
+                                       .attrs = attrs,
+                                       .region_count = 1,
+                                       .regions = &body});
+}
+
+static MlirType stacked(const scan *s, MlirValue slice) {
+    tsr_type type = tsr_type_of(slice);
+    for (uint32_t d = type.shape.rank++; d > 0; d--) type.shape.dims[d] = type.shape.dims[d - 1];
+    type.shape.dims[0] = (uint64_t)s->length;
+    return tsr_type_make(s->b->context, &type);
+}
+
+/* The scan gives also what it carries into each iteration: results behind the others. */
+static void keep_carried(scan *s) {
+    MlirBlock block = region(s->op, 0);
+    MlirOperation old = s->op, end = mlirBlockGetTerminator(block);
+    size_t all = s->results + s->carried;
+    MlirValue *yields = new_values(s->ad, all), *operands = new_values(s->ad, s->inputs);
+    MlirType *types = TSR_NEW(&s->ad->arena, MlirType, all + 1);
+    TSR_ASSERT(types);
+    for (size_t i = 0; i < s->inputs; i++) operands[i] = tsr_op_operand(old, i);
+    for (size_t i = 0; i < s->results; i++) {
+        yields[i] = tsr_op_operand(end, i);
+        types[i] = mlirValueGetType(tsr_op_result(old, i));
+    }
+    for (size_t k = 0; k < s->carried; k++) {
+        yields[s->results + k] = mlirBlockGetArgument(block, (intptr_t)k);
+        types[s->results + k] = stacked(s, yields[s->results + k]);
+    }
+    mlirOperationDestroy(end);
+    yield(block, s->location, yields, all);
+    mlirBlockDetach(block);
+    MlirRegion body = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(body, block);
+    tsr_builder before = tsr_builder_before(old);
+    s->op = build_scan(&before, s, s->carried, tsr_op_flag(old, "reverse"), body, s->inputs,
+                       operands, all, types);
+    for (size_t i = 0; i < s->results; i++)
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(old, i), tsr_op_result(s->op, i));
+    mlirOperationDestroy(old);
+}
+
+/* The next argument of the other scan's body: of the operand itself, or a slice of it. */
+static MlirValue take(scan *s, MlirBlock block, MlirValue operand, MlirType type) {
+    s->operands[s->operand_count++] = operand;
+    return mlirBlockAddArgument(block, type, s->location);
+}
+
+/* Carried: gradients of what was carried, sums. Sequences: what was carried, the sequences,
+ * gradients of stacked results. The roots are what gradients are asked for. */
+static void make_arguments(scan *s, MlirBlock block, copier *c, MlirValue *roots,
+                           MlirValue *gradients) {
+    MlirBlock from = region(s->op, 0);
+    size_t at = 0;
+    for (size_t k = 0; k < s->carried; k++) {
+        MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k), g = s->of_results[k];
+        if (!is_float(inside)) continue;
+        if (mlirValueIsNull(g)) g = zeros(s->b, inside);
+        gradients[k] = take(s, block, g, mlirValueGetType(inside));
+    }
+    for (size_t k = 0; k < s->x.count; k++)
+        take(s, block, zeros(s->b, s->x.values[k]), mlirValueGetType(s->x.values[k]));
+    s->summed = s->operand_count;
+    for (size_t k = 0; k < s->inputs; k++) {
+        MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k);
+        MlirValue whole =
+            k < s->carried ? tsr_op_result(s->op, s->results + k) : tsr_op_operand(s->op, k);
+        MlirValue slice = take(s, block, whole, mlirValueGetType(inside));
+        stand_for(c, inside, slice);
+        if (is_root(s, k)) roots[at++] = slice;
+    }
+    for (size_t k = s->carried; k < s->results; k++) {
+        MlirValue inside = tsr_op_operand(mlirBlockGetTerminator(from), k);
+        if (mlirValueIsNull(s->of_results[k])) continue;
+        gradients[k] = take(s, block, s->of_results[k], mlirValueGetType(inside));
+    }
+    for (size_t k = 0; k < s->x.count; k++) roots[at++] = s->x.values[k];
+}
+
+/* What the other scan's body yields: the next carried values, gradients of slices of sequences. */
+static size_t collect_yields(scan *s, MlirBlock block, const MlirValue *out, MlirValue *yields,
+                             MlirType *types) {
+    MlirBlock from = region(s->op, 0);
+    tsr_builder b = tsr_builder_at_end(block, s->location);
+    size_t count = 0, root = 0, slices = 0;
+    MlirValue *of_slices = new_values(s->ad, s->inputs);
+    for (size_t k = 0; k < s->inputs; k++) {
+        MlirValue inside = mlirBlockGetArgument(from, (intptr_t)k);
+        if (!is_root(s, k)) continue;
+        MlirValue g = mlirValueIsNull(out[root]) ? zeros(&b, inside) : out[root];
+        root++;
+        if (k < s->carried)
+            yields[count++] = g;
+        else
+            of_slices[slices++] = g;
+    }
+    for (size_t k = 0; k < s->x.count; k++, root++) {
+        MlirValue sum = mlirBlockGetArgument(block, (intptr_t)count);
+        if (!mlirValueIsNull(out[root])) tsr_autodiff_add(&b, &sum, out[root]);
+        yields[count++] = sum;
+    }
+    for (size_t k = 0; k < count; k++) types[k] = mlirValueGetType(yields[k]);
+    for (size_t k = 0; k < slices; k++) {
+        types[count] = stacked(s, of_slices[k]);
+        yields[count++] = of_slices[k];
+    }
+    yield(block, s->location, yields, count);
+    return count;
+}
+
+/* The other scan's results go to the operands and to what was read from outside. */
+static void hand_on(scan *s, MlirOperation made) {
+    size_t at = 0;
+    for (size_t k = 0; k < s->carried; k++) {
+        MlirValue operand = tsr_op_operand(s->op, k);
+        if (!is_root(s, k)) continue;
+        MlirValue gradient = tsr_op_result(made, at++);
+        if (tsr_autodiff_slot(s->ad, operand)->active) add_to(s->ad, s->b, operand, gradient);
+    }
+    for (size_t k = 0; k < s->x.count; k++)
+        add_to(s->ad, s->b, s->x.values[k], tsr_op_result(made, at++));
+    for (size_t k = s->carried; k < s->inputs; k++)
+        if (is_root(s, k)) add_to(s->ad, s->b, tsr_op_operand(s->op, k), tsr_op_result(made, at++));
+}
+
+static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op) {
+    scan s = {.ad = ad,
+              .b = b,
+              .op = *op,
+              .location = mlirOperationGetLocation(*op),
+              .inputs = tsr_op_operand_count(*op),
+              .results = tsr_op_result_count(*op)};
+    int64_t carried = 0;
+    bool known = tsr_op_i64(*op, "carried", &carried) && tsr_graph_scan_length(*op, &s.length);
+    TSR_ASSERT(known); /* its shapes are */
+    s.carried = (size_t)carried;
+    find_captures(ad, region(*op, 0), &s.x);
+    s.of_results = new_values(ad, s.results);
+    for (size_t k = 0; k < s.results; k++)
+        s.of_results[k] = tsr_autodiff_slot(ad, tsr_op_result(*op, k))->gradient;
+    size_t most = s.inputs + s.results + s.carried + s.x.count;
+    keep_carried(&s);
+    *op = s.op;
+    s.operands = new_values(ad, most);
+    MlirValue *roots = new_values(ad, most), *gradients = new_values(ad, s.results);
+    MlirValue *out = new_values(ad, most), *seeds = new_values(ad, s.results);
+    MlirValue *yields = new_values(ad, most);
+    MlirType *types = TSR_NEW(&ad->arena, MlirType, most + 1);
+    TSR_ASSERT(types);
+    MlirBlock block = mlirBlockCreate(0, NULL, NULL), from = region(s.op, 0);
+    MlirRegion body = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(body, block);
+    copier c = {.arena = &ad->arena};
+    make_arguments(&s, block, &c, roots, gradients);
+    copy_ops(&c, from, block);
+    size_t root_count = s.x.count;
+    for (size_t k = 0; k < s.inputs; k++) root_count += is_root(&s, k);
+    for (size_t k = 0; k < s.results; k++)
+        seeds[k] = copy_of(&c, tsr_op_operand(mlirBlockGetTerminator(from), k));
+    const question q = {roots, root_count, seeds, gradients, s.results, out};
+    if (!differentiate_block(ad, block, s.location, &q)) return false;
+    size_t count = collect_yields(&s, block, out, yields, types);
+    MlirOperation made = build_scan(b, &s, s.summed, !tsr_op_flag(s.op, "reverse"), body,
+                                    s.operand_count, s.operands, count, types);
+    hand_on(&s, made);
+    return true;
+}
+
+/* It was left because it is too long to unroll: it keeps nothing of its iterations. */
+static bool refuse_while(MlirOperation op) {
+    int64_t limit = 0;
+    tsr_op_i64(op, "limit", &limit);
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_GRADIENT,
+                   "%s: %" PRId64
+                   " iterations are too many to unroll, and else it has no gradient; "
+                   "expected a smaller limit, or a scan",
+                   tsr_op_name(op), limit);
+    return false;
+}
+
+bool tsr_autodiff_control(autodiff *ad, tsr_builder *builder, size_t index) {
+    if (tsr_graph_op_of(ad->ops[index]) == TSR_GRAPH_WHILE) return refuse_while(ad->ops[index]);
+    if (tsr_graph_op_of(ad->ops[index]) == TSR_GRAPH_IF)
+        return reverse_if(ad, builder, ad->ops[index]);
+    return reverse_scan(ad, builder, &ad->ops[index]);
+}
