@@ -27,7 +27,8 @@ typedef struct tsr_eval_report {
 
 /* Of one rank of several, when the last step is done. */
 typedef struct tsr_rank_use {
-    uint64_t planned_bytes, resident_bytes;  /* memory: of the plan; taken since before it was */
+    /* Memory: of the plan, that saves keep, too; taken since before the plan's was. */
+    uint64_t planned_bytes, saver_bytes, resident_bytes;
     uint64_t planned_sent_bytes, sent_bytes; /* to other ranks by a step: of the plan; the last */
 } tsr_rank_use;
 

@@ -109,6 +109,8 @@ TSR_RESULT tsr_store_read(tsr_ctx *ctx, const char *directory, const tsr_digest 
  * characters; TSR_USAGE otherwise. */
 TSR_RESULT tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count);
+/* Memory that was reserved: a copy of this rank's part, and what is read back with. */
+uint64_t tsr_store_get_kept_bytes(const tsr_store *store);
 /* Copies the tensors to staging and returns; a thread hashes, writes and commits. If a save is
  * still under way it is waited for first. Failures are reported by tsr_store_poll/wait. No
  * allocation. Refused once no further commit is allowed: TSR_LOCKED (fenced), TSR_SAVE (outcome

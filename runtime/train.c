@@ -328,7 +328,9 @@ static tsr_result compute_step(tsr_ctx *ctx, run *self) {
     /* All ranks know of a region's failure, and that it is over. */
     if (result.code) self->together = tsr_executor_get_failed_region(job->executor) != NULL;
     if (result.code) return explain(ctx, self, result);
-    return check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
+    result = check_finite(ctx, self->outputs, self->entry->output_count, "output", step);
+    if (result.code) self->together = true; /* all ranks have the same outputs */
+    return result;
 }
 
 static tsr_result run_step(tsr_ctx *ctx, run *self) {
@@ -458,6 +460,7 @@ static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
     for (uint32_t r = 0; r <= t->rank_count; r++) first_byte[r] = r * sizeof uses[0];
     uses[t->rank] = (tsr_rank_use){
         .planned_bytes = job->planned_bytes,
+        .saver_bytes = job->store ? tsr_store_get_kept_bytes(job->store) : 0,
         .resident_bytes = resident > job->resident_before ? resident - job->resident_before : 0,
         .planned_sent_bytes = tsr_executor_plan_exchange(job->executor, job->entry),
         .sent_bytes = self->sent_bytes};

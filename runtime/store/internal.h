@@ -103,6 +103,7 @@ struct tsr_store {
     size_t copied_count;
     uint8_t *staging;         /* owned; the segments, each from a multiple of TSR_DIRECT_ALIGN */
     size_t staging_bytes;     /* its room */
+    uint64_t kept_bytes;      /* that saves use: of staging, and what the reader keeps */
     uint64_t *segment_starts; /* in staging */
     tsr_position staged;
     double save_start;

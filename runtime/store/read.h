@@ -50,6 +50,7 @@ typedef struct tsr_reader {
     const struct tsr_segment_file *file; /* that of the groups under way */
     tsr_large_pages large_pages;
     uint32_t slot_count;   /* in use */
+    uint64_t kept_bytes;   /* of the buffers, by tsr_reader_reserve */
     pthread_mutex_t order; /* guards what follows, and was_read */
     uint64_t read_count;   /* groups that were read, in order */
     tsr_read_slot slots[TSR_READ_SLOTS];

@@ -177,6 +177,7 @@ static tsr_result reserve_memory(tsr_ctx *ctx, tsr_store *store) {
     TRY(ctx, tsr_store_reserve_staging(ctx, store, start));
     memset(store->staging, 0, (size_t)start);
     tsr_reader_reserve(store->reader, tsr_manifest_data_bytes(&store->plan));
+    store->kept_bytes = start + store->reader->kept_bytes;
     return TSR_SUCCESS;
 }
 
@@ -214,6 +215,8 @@ tsr_result tsr_store_plan(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tens
     if (!store->given_parts || !store->transport) return TSR_SUCCESS;
     return note_parts(ctx, store, tensors, sorted);
 }
+
+uint64_t tsr_store_get_kept_bytes(const tsr_store *store) { return store->kept_bytes; }
 
 tsr_result tsr_store_reserve(tsr_ctx *ctx, tsr_store *store, const tsr_tensor *tensors,
                              size_t tensor_count) {

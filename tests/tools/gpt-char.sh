@@ -32,13 +32,18 @@ kill -KILL $launcher
 { wait $launcher; } 2>/dev/null
 # Its ranks end with it, but not at the same moment: until then the directory is in use (11).
 for _ in {1..100}; do
-    "$RUN" gpt.tsb "${TRAIN[@]}" --steps $STEPS --ranks 2 --state-dir G >.out 2>.err
+    "$RUN" gpt.tsb "${TRAIN[@]}" --steps $STEPS --ranks 2 --state-dir G --metrics ranks.jsonl >.out 2>.err
     [ $? -eq 11 ] || break
     sleep 0.1
 done
 checks=$((checks + 1))
 [ "$(state_of .out)" = "${state:-none}" ] || fail "two ranks, killed and resumed: not the state $state"
 
+# What a rank holds is the plan's, and a copy of its part of the state to save.
+checks=$((checks + 1))
+sed -n 's/.*"event":"rank".*"planned_bytes":\([0-9]*\),"saver_bytes":\([0-9]*\),"resident_bytes":\([0-9]*\).*/\1 \2 \3/p' ranks.jsonl >ranks.txt
+awk '{ off = ($3 - $1 - $2) / ($1 + $2); if (off > 0.05 || off < -0.05 || $2 < 2e6) exit 1; rows++ } END { exit rows != 2 }' ranks.txt ||
+    fail "planned, to save, resident: $(tr '\n' ';' <ranks.txt)"
 check 'it writes' "$RUN" gpt.tsb "${WRITE[@]}" --state-dir G --repeat 40 --output letter=a.txt --output text=text.bin
 check 'and again' "$RUN" gpt.tsb "${WRITE[@]}" --state-dir G --repeat 40 --output letter=b.npy
 checks=$((checks + 1))

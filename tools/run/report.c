@@ -166,17 +166,20 @@ void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint3
         if (!report->quiet)
             fprintf(
                 stderr,
-                "rank %u: %.1f MiB planned, %.1f resident; a step sends %.3f MiB, %.3f planned\n",
-                r, (double)use->planned_bytes / mib, (double)use->resident_bytes / mib,
-                (double)use->sent_bytes / mib, (double)use->planned_sent_bytes / mib);
+                "rank %u: %.1f MiB planned, %.1f to save, %.1f resident; a step sends %.3f MiB, "
+                "%.3f planned\n",
+                r, (double)use->planned_bytes / mib, (double)use->saver_bytes / mib,
+                (double)use->resident_bytes / mib, (double)use->sent_bytes / mib,
+                (double)use->planned_sent_bytes / mib);
         if (!report->metrics) continue;
         begin_record(report, "rank", step);
         tsr_buffer_printf(
             &report->line,
-            ",\"rank\":%u,\"planned_bytes\":%llu,\"resident_bytes\":%llu,"
+            ",\"rank\":%u,\"planned_bytes\":%llu,\"saver_bytes\":%llu,\"resident_bytes\":%llu,"
             "\"planned_sent_bytes\":%llu,\"sent_bytes\":%llu",
-            r, (unsigned long long)use->planned_bytes, (unsigned long long)use->resident_bytes,
-            (unsigned long long)use->planned_sent_bytes, (unsigned long long)use->sent_bytes);
+            r, (unsigned long long)use->planned_bytes, (unsigned long long)use->saver_bytes,
+            (unsigned long long)use->resident_bytes, (unsigned long long)use->planned_sent_bytes,
+            (unsigned long long)use->sent_bytes);
         end_record(report);
     }
 }

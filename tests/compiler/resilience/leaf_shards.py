@@ -111,6 +111,31 @@ def is_refused(folder, bundle, ranks, positions):
     return refused
 
 
+def overflow(folder, bundles):
+    """One row of the data is no number: the step that reads it ends the run, on all ranks alike, with what was committed before."""
+    wanted, differ = None, 0
+    with open(f"{folder}/x.npy", "rb") as file:
+        data = bytearray(file.read())
+    data[-4 * 7 * 17:-4 * 7 * 17 + 4] = struct.pack("<f", float("inf"))
+    with open(f"{folder}/inf.npy", "wb") as file:
+        file.write(data)
+    for stage in ("none", "zero2", "one"):
+        for ranks in (0, 1, 2, 3, 5, 8):
+            state = f"{folder}/overflow.{stage}.{ranks}"
+            command = [run, bundles["clipped", stage], "--steps", "8", "--seed", "5", "--quiet", "--threads", "1", "--save-every", "1", "--state-dir", state,
+                       "--data", f"x={folder}/inf.npy", "--data", f"t={folder}/t.npy", *(["--ranks", str(ranks)] if ranks else [])]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            saved = [int(number, 16) for name in os.listdir(state) for number in re.findall(r"^MANIFEST\.([0-9a-f]+)", name)]
+            found = (done.returncode, re.findall(r"output 'loss' is \S+ at step \d+", done.stderr)[:1], max(saved))
+            wanted = wanted or found
+            same = found == wanted and found[0] == 14 and found[1] and f"step {found[2] + 1}" in found[1][0]
+            differ += not same
+            if not same:
+                print(f"{stage}, {ranks} ranks: {found}, expected {wanted}: {done.stderr}")
+    print(f"an infinite row ends with {wanted}, {'DIFFERS' if differ else 'with any number of ranks'}")
+    return differ
+
+
 def kill_one(folder, bundle, wanted):
     """A rank dies while others wait for its part; all start again from the last generation."""
     state, metrics = f"{folder}/killed", f"{folder}/killed.jsonl"
@@ -155,6 +180,7 @@ def main(folder):
         clip = re.search(r"clip_norm = (\S+)", OPTIMIZERS[optimizer])
         if clip and not min(wanted[1]) < float(clip.group(1)) < max(wanted[1]):
             sys.exit(f"{optimizer}: norms {wanted[1]} are not on both sides of {clip.group(1)}")
+    differ += overflow(folder, bundles)
     # Saved by some ranks at one stage, taken up by others at another: adopted state counts its steps on.
     for number, (stage, ranks, other, others) in enumerate((("zero1", 2, "zero1", 8), ("zero2", 8, "zero2", 3), ("zero3", 4, "zero3", 1),
                                                             ("none", 2, "zero3", 4), ("zero3", 8, "zero1", 2), ("zero1", 3, "none", 4))):
