@@ -1,27 +1,33 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: rank_memory.py TESSERA_AOT TESSERA_RUN
+"""usage: rank_memory.py TESSERA_AOT TESSERA_RUN [EXAMPLES]
 
 What each rank holds and sends with sharded optimizer state, for 1, 2, 4 and 8 ranks side by side: memory is resident within
-5 % of the plan (or 1 MiB, which a process has besides), shrinks as state is spread and from stage to stage, and a step sends what was planned; with a rank for each position that is what
-the deployment manifest says of the collectives.
+5 % of the plan (or 1 MiB, which a process has besides), shrinks as state is spread and from stage to stage, and a step sends
+what was planned; with a rank for each position that is what the deployment manifest says of the collectives. With the folder
+of the examples the same of gpt-char, where only the order of the stages is asked for.
 """
 import array
 import json
+import re
 import subprocess
 import sys
 import tempfile
 
-aot, run = sys.argv[1:]
+aot, run = sys.argv[1:3]
 POSITIONS, WIDTH, LAYERS, MIB = 8, 512, 16, 1 << 20
 RANKS = (1, 2, 4, 8)
 STAGES = ("none", "zero1", "zero2", "zero3")
 WEIGHTS = 4 * LAYERS * WIDTH * WIDTH  # bytes
 
 
+def spread_over(stage):
+    return "" if stage == "none" else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
+                                       f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
+
+
 def source(stage):
-    spread = "" if stage == "none" else (f', tessera.opt.shard = #tessera.opt.shard<axis = "data">, '
-                                         f'tessera.opt.partition = #tessera.opt.partition<"{stage}">')
+    spread = spread_over(stage)
     rows, square = f"tensor<16x{WIDTH}xf32>", f"tensor<{WIDTH}x{WIDTH}xf32>"
     body, last = [f'tessera.system.export_manifest {{path = "{stage}.json"}}'], "%x"
     for i in range(LAYERS):
@@ -37,13 +43,19 @@ def source(stage):
             "\n    return %loss : tensor<f32>\n  }\n}\n")
 
 
-def train(folder, stage, ranks):
+def build(folder, stage, text):
+    with open(f"{folder}/{stage}.mlir", "w", encoding="utf-8") as file:
+        file.write(text)
+    subprocess.run([aot, "build", file.name, "-o", f"{folder}/{stage}.tsb", "--target", "cpu:x86-64-v3"], check=True)
+
+
+def train(folder, stage, ranks, data):
     metrics = f"{folder}/{stage}.{ranks}.jsonl"
     done = subprocess.run([run, f"{folder}/{stage}.tsb", "--steps", "2", "--threads", "1", "--ranks", str(ranks), "--quiet", "--metrics", metrics,
-                           "--data", f"x={folder}/x.npy"], check=True, capture_output=True, text=True)
+                           *data], check=True, capture_output=True, text=True)
     with open(metrics, encoding="utf-8") as file:
         records = [json.loads(line) for line in file]
-    return done.stdout.split()[1], [record for record in records if record["event"] == "rank"]
+    return re.search(r"^state (\w+)", done.stdout, re.M).group(1), [record for record in records if record["event"] == "rank"]
 
 
 def planned_bytes(folder, stage):
@@ -77,6 +89,41 @@ def check(stage, ranks, uses, wire):
     return None
 
 
+def cell(ranks, uses, wrong):
+    return (f"W {ranks}: {max(use['planned_bytes'] for use in uses) / MIB:6.1f} {max(use['resident_bytes'] for use in uses) / MIB:6.1f} "
+            f"{sum(use['planned_sent_bytes'] for use in uses) / MIB:6.1f} {sum(use['sent_bytes'] for use in uses) / MIB:6.1f}" +
+            (f" WRONG: {wrong}" if wrong else ""))
+
+
+def gpt(folder, examples):
+    """Each stage takes less than the one before, on several ranks, and sends what was planned."""
+    before, hashes, failed = {}, set(), False
+    example = f"{examples}/gpt-char"
+    with open(f"{example}/gpt-char.mlir", encoding="utf-8") as file:
+        text = file.read()
+    with open(f"{example}/test.txt", "rb") as all_of, open(f"{folder}/test.txt", "wb") as little:
+        little.write(all_of.read(32 * 65))
+    end = "final = 0.1}}"
+    assert text.count(end) == 1
+    print("gpt-char")
+    for stage in STAGES:
+        build(folder, f"gpt-{stage}", text.replace(end, end[:-1] + spread_over(stage) + "}"))
+        cells = []
+        for ranks in RANKS:
+            state, uses = train(folder, f"gpt-{stage}", ranks, ("--data", f"text={example}/train.txt", "--data", f"test_text={folder}/test.txt"))
+            hashes.add(state)
+            # Ranks that do not evaluate do not touch all of what is planned.
+            unlike = [use["rank"] for use in uses if use["sent_bytes"] != use["planned_sent_bytes"]]
+            wrong = f"ranks {unlike} sent something else" if unlike or len(uses) != ranks else None
+            planned = max(use["planned_bytes"] for use in uses)
+            failed |= wrong is not None or (ranks > 1 and planned >= before.get(ranks, planned + 1))
+            before[ranks] = planned
+            cells.append(cell(ranks, uses, wrong))
+        print(f"{stage:5}  " + " | ".join(cells))
+    print("the same bits" if len(hashes) == 1 else f"DIFFERENT BITS: {sorted(hashes)}")
+    return failed or len(hashes) != 1
+
+
 def main(folder):
     failed, hashes = False, set()
     with open(f"{folder}/x.npy", "wb") as file:
@@ -87,19 +134,15 @@ def main(folder):
     print("MiB of the fullest rank: planned, resident; of all in a step: planned to be sent, sent")
     plans = {stage: {} for stage in STAGES}
     for stage in STAGES:
-        with open(f"{folder}/{stage}.mlir", "w", encoding="utf-8") as file:
-            file.write(source(stage))
-        subprocess.run([aot, "build", file.name, "-o", f"{folder}/{stage}.tsb", "--target", "cpu:x86-64-v3"], check=True)
+        build(folder, stage, source(stage))
         cells, planned, wire = [], plans[stage], planned_bytes(folder, stage)
         for ranks in RANKS:
-            state, uses = train(folder, stage, ranks)
+            state, uses = train(folder, stage, ranks, ("--data", f"x={folder}/x.npy"))
             hashes.add(state)
             wrong = check(stage, ranks, uses, wire)
             failed |= wrong is not None
             planned[ranks] = max(use["planned_bytes"] for use in uses)
-            cells.append(f"W {ranks}: {planned[ranks] / MIB:6.1f} {max(use['resident_bytes'] for use in uses) / MIB:6.1f} "
-                         f"{sum(use['planned_sent_bytes'] for use in uses) / MIB:6.1f} "
-                         f"{sum(use['sent_bytes'] for use in uses) / MIB:6.1f}" + (f" WRONG: {wrong}" if wrong else ""))
+            cells.append(cell(ranks, uses, wrong))
         # From one rank to eight: seven of eight parts of two states go, and of zero3 also of the parameters.
         spread = {"none": 0, "zero1": 2, "zero2": 2, "zero3": 3}[stage] * WEIGHTS
         failed |= parts_of(folder, stage) != spread // POSITIONS
@@ -119,4 +162,5 @@ def main(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
-        sys.exit(1 if main(temporary) else 0)
+        bad = main(temporary)
+        sys.exit(1 if bad or any(gpt(temporary, examples) for examples in sys.argv[3:]) else 0)
