@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""examples/gpt2, small, on a CPU, against PyTorch: bench/gpt2.py says how.
+
+usage: gpt2_reference.py TESSERA_AOT TESSERA_RUN ROOT. Exits with 77 without PyTorch.
+"""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SIZES = ["--batch", "4", "--places", "32", "--width", "64", "--heads", "4", "--vocabulary", "1024", "--window", "16"]
+
+
+def main():
+    aot, run, root = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    example = root / "examples/gpt2"
+    with tempfile.TemporaryDirectory() as folder:
+        source, bundle = pathlib.Path(folder, "gpt2.mlir"), pathlib.Path(folder, "gpt2.tsb")
+        source.write_bytes(subprocess.run([sys.executable, example / "sizes.py", *SIZES], capture_output=True, check=True).stdout)
+        subprocess.run([aot, "build", source, "-o", bundle, "--target", "cpu:x86-64-v3"], check=True)
+        return subprocess.run([sys.executable, root / "bench/gpt2.py", run, bundle, example, "--steps", "12", *SIZES], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
