@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/gpt2 beside the same model in PyTorch: logits, every parameter's gradient, the loss of every step; what a step takes.
 
-usage: gpt2.py TESSERA_RUN BUNDLE EXAMPLE_FOLDER [--device cpu|cuda] [--steps N] [--times] [--batch N] [--places N] …
+usage: gpt2.py TESSERA_RUN BUNDLE EXAMPLE_FOLDER [--device cpu|cuda] [--steps N] [--only CHECK] [--times] [--batch N] [--places N] …
 
 The sizes are those that BUNDLE was built with (sizes.py). Weights are random numbers of a seed, made here and given as a file of Hugging
 Face's names and shapes. Our bf16 and PyTorch's (autocast) are both compared with PyTorch in f32: of each gradient, and of the logits, our
@@ -227,6 +227,8 @@ def check_curve(s, folder, weights, text):
 def compare(s, folder, weights, text):
     failures = 0
     for name, check in (("logits", check_logits), ("gradients", check_gradients), ("curve", check_curve)):
+        if s.only not in (None, name):
+            continue
         wrong, figures = check(s, folder, weights, text)
         print(json.dumps({"check": name, **figures, "wrong": len(wrong)}), flush=True)
         for why in wrong[:10]:
@@ -291,6 +293,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", action="store_true")
+    parser.add_argument("--only", choices=("logits", "gradients", "curve"))
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N")
     s = parser.parse_args()

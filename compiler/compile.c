@@ -45,6 +45,7 @@ typedef struct compilation {
     tsr_diag_list diags;
     MlirContext mlir;
     MlirModule module; /* up to Schedule IR: rewritten in place */
+    MlirModule source; /* as it was read, where it is shown; else null */
     const char *base_name;
     tsr_digest source_digest;
     const char *documents[TSR_DOCUMENT_COUNT]; /* NULL: not known yet */
@@ -319,6 +320,8 @@ static TSR_RESULT refuse_later(compilation *c) {
 static TSR_RESULT load_graph(compilation *c) {
     TRY(c->ctx, read_module(c, &c->module));
     TRY(c->ctx, refuse_later(c));
+    if (c->options->dump[TSR_STAGE_GRAPH])
+        c->source = mlirModuleFromOperation(mlirOperationClone(mlirModuleGetOperation(c->module)));
     return tsr_mlir_run_pass(c->ctx, c->module, &c->diags, TSR_GRAPH_CHECK);
 }
 
@@ -397,7 +400,7 @@ static void show_level(compilation *c, MlirModule module, bool is_source, tsr_bu
 
 static TSR_RESULT show_source(compilation *c, const job *j, tsr_buffer *out) {
     (void)j;
-    show_level(c, c->module, true, out);
+    show_level(c, c->source, true, out);
     return TSR_SUCCESS;
 }
 
@@ -536,6 +539,7 @@ static void finish(compilation *c) {
         if (!mlirModuleIsNull(c->jobs[i].module)) mlirModuleDestroy(c->jobs[i].module);
     }
     if (!mlirModuleIsNull(c->module)) mlirModuleDestroy(c->module);
+    if (!mlirModuleIsNull(c->source)) mlirModuleDestroy(c->source);
     tsr_mlir_context_destroy(c->mlir);
     tsr_diag_finish(&c->diags);
     tsr_buffer_finish(&c->graph);

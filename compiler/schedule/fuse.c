@@ -30,6 +30,7 @@ typedef struct fuser {
     uint32_t group_count, group_capacity;
     const char **taken; /* symbols that were there before */
     size_t taken_count;
+    bool native; /* matrix units of GPUs may be used */
 } fuser;
 
 typedef struct entry {
@@ -142,6 +143,8 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
+        node.on_units = f->native && node.kind == TSR_FUSE_MATMUL &&
+                        tsr_dtype_size(e->nodes[operands[0]].dtype) == 2;
         tsr_rows_note(op, &node);
     }
     e->nodes[e->node_count] = node;
@@ -664,7 +667,9 @@ static bool is_scheduled(MlirOperation func) {
 
 bool tsr_pass_fuse(MlirModule module) {
     fuser f = {.module = module, .mlir = mlirModuleGetContext(module)};
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     tsr_result result = note_taken(&f);
+    f.native = numerics && strcmp(numerics, "native") == 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (result.code || !tsr_graph_is_lowered_func(op) || is_scheduled(op)) continue;
         result = fuse_entry(&f, op);

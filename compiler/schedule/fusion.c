@@ -209,6 +209,15 @@ static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t 
     return bytes;
 }
 
+/* A product on matrix units has its result in registers, few of which are free: what follows it has
+ * none left for an optimizer's step, which reads and writes a parameter and its state. */
+static bool overwrites_on_units(const planner *p, const description *d) {
+    if (d->root == TSR_FUSE_NONE || !p->nodes[d->root].on_units) return false;
+    for (uint32_t i = 0; i < d->output_count; i++)
+        if (p->nodes[d->outputs[i]].replaces != TSR_FUSE_NONE) return true;
+    return false;
+}
+
 /* False when the nodes are no group. set_a and set_b are the homes that count as inside. */
 static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
                      uint32_t set_b, description *d) {
@@ -222,6 +231,7 @@ static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32
     bool plain =
         find_shape(p, members, count, d) && place_members(p, members, count, set_a, set_b, d);
     if (!plain && !find_rows(p, members, count, d)) return false;
+    if (overwrites_on_units(p, d)) return false;
     d->cost = add_saturating(d->read_bytes, d->written_bytes);
     d->cost = add_saturating(d->cost, d->operations);
     d->cost = add_saturating(d->cost, late_copies(p, members, count, d));

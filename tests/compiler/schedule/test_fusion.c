@@ -330,3 +330,21 @@ Test(fusion, an_update_waits_for_readers_and_faults, .fini = finish) {
     cr_assert_eq(plan.groups[1].root, 3);
     cr_assert_eq(plan.groups[2].outputs[0], 1);
 }
+
+/* A gradient, what follows it, and the update of a tensor. */
+Test(fusion, a_product_on_matrix_units_overwrites_nothing, .fini = finish) {
+    for (int on_units = 0; on_units < 2; on_units++) {
+        add(0, TSR_FUSE_SOURCE, large, 0, 0, 0);
+        add(1, TSR_FUSE_SOURCE, large, 0, 0, 0); /* the tensor */
+        add(2, TSR_FUSE_MATMUL, large, 2, 0, 0);
+        nodes[2].on_units = on_units;
+        add(3, TSR_FUSE_MAP, large, 1, 2, 0);
+        add(4, TSR_FUSE_MAP, large, 2, 3, 1); /* the update */
+        nodes[4].kept = true;
+        nodes[4].replaces = 1;
+        tsr_fuse_plan plan = plan_of(5);
+        cr_assert_eq(plan.group_count, on_units ? 2 : 1);
+        cr_assert_eq(plan.groups[0].root, 2);
+        finish();
+    }
+}
