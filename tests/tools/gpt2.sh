@@ -3,7 +3,7 @@
 # examples/gpt2, small: it trains, with the same state when it is killed, evaluates and writes; what its tokenizer made is what is shipped.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 readonly E=$ROOT/examples/gpt2 STEPS=6 WINDOW=32
-SIZES=(--batch 4 --places 32 --width 64 --heads 4 --vocabulary 1024 --window $WINDOW)
+SIZES=(--batch 4 --places 32 --width 64 --heads 4 --vocabulary 1024 --window "$WINDOW")
 TRAIN=(--data "text=$E/train.tokens")
 
 for name in train test; do
