@@ -248,6 +248,94 @@ Test(device, executor) {
 }
 
 /* Runs launch what was captured once: step numbers are inputs. */
+/* ys = xs from the last on, y = the last of them, three times as long as `go` holds: copies whose
+ * addresses change, conditions that lie on the device. */
+static const tsr_shape loop_row = {1, {4}}, loop_rows = {2, {3, 4}};
+enum { LOOP_X, LOOP_GO, LOOP_YS, LOOP_Y, LOOP_SLICE, LOOP_ALL, LOOP_LAST, LOOP_BUFFERS };
+
+static void make_loop(tsr_program_entry *entry) {
+    static tsr_program_buffer buffers[LOOP_BUFFERS] = {
+        [LOOP_X] = {.space = TSR_SPACE_INPUT},
+        [LOOP_GO] = {.space = TSR_SPACE_INPUT, .index = 1},
+        [LOOP_YS] = {.space = TSR_SPACE_OUTPUT},
+        [LOOP_Y] = {.space = TSR_SPACE_OUTPUT, .index = 1},
+        [LOOP_SLICE] = {.space = TSR_SPACE_WORKSPACE},
+        [LOOP_ALL] = {.space = TSR_SPACE_WORKSPACE, .offset_bytes = 64},
+        [LOOP_LAST] = {.space = TSR_SPACE_WORKSPACE, .offset_bytes = 128}};
+    static uint32_t go[] = {LOOP_GO}, take[] = {LOOP_SLICE, LOOP_X}, put[] = {LOOP_ALL, LOOP_SLICE},
+                    keep[] = {LOOP_LAST, LOOP_SLICE}, all[] = {LOOP_YS, LOOP_ALL},
+                    last[] = {LOOP_Y, LOOP_LAST};
+    static tsr_program_command commands[] = {
+        {TSR_OP_REPEAT, 5, 3, 0, 0, 0, go, ""}, {TSR_OP_STOP, 0, 0, 0, 1, 1, go, ""},
+        {TSR_OP_TAKE, 1, 0, 0, 2, 0, take, ""}, {TSR_OP_PUT, 0, 0, 0, 2, 0, put, ""},
+        {TSR_OP_WHEN, 1, 0, 0, 1, 1, go, ""},   {TSR_OP_COPY, 0, 0, 0, 2, 0, keep, ""},
+        {TSR_OP_COPY, 0, 0, 0, 2, 0, all, ""},  {TSR_OP_COPY, 0, 0, 0, 2, 0, last, ""}};
+    for (uint32_t i = 0; i < LOOP_BUFFERS; i++) {
+        bool whole = i == LOOP_X || i == LOOP_YS || i == LOOP_ALL;
+        buffers[i].dtype = i == LOOP_GO ? TSR_DTYPE_I1 : TSR_DTYPE_F32;
+        buffers[i].shape = i == LOOP_GO ? (tsr_shape){0} : whole ? loop_rows : loop_row;
+        buffers[i].name = "";
+    }
+    *entry = (tsr_program_entry){.name = "f",
+                                 .workspace_bytes = 192,
+                                 .buffer_count = LOOP_BUFFERS,
+                                 .command_count = sizeof commands / sizeof *commands,
+                                 .buffers = buffers,
+                                 .commands = commands};
+}
+
+static void run_loop(bench *b, const tsr_config *config, const tsr_program *program) {
+    tsr_executor *executor = NULL;
+    cr_assert_eq(tsr_program_verify(&b->ctx, program, config, TSR_CORRUPT).code, TSR_OK, "%s",
+                 b->ctx.error.text);
+    cr_assert_eq(tsr_executor_create(&b->ctx, config, program, b->device, NULL, &executor).code,
+                 TSR_OK, "%s", b->ctx.error.text);
+    float *x = tsr_executor_get_input(executor, 0, 0);
+    uint8_t *go = tsr_executor_get_input(executor, 0, 1);
+    const float *ys = tsr_executor_get_output(executor, 0, 0);
+    const float *y = tsr_executor_get_output(executor, 0, 1);
+    for (int i = 0; i < 12; i++) x[i] = (float)(1 + i);
+    for (int run = 0; run < 3; run++) {
+        *go = run > 0;
+        cr_assert_eq(tsr_executor_run(&b->ctx, executor, 0, 0).code, TSR_OK, "%s",
+                     b->ctx.error.text);
+        for (int i = 0; i < 12; i++)
+            cr_expect_float_eq(ys[i], run ? x[(2 - i / 4) * 4 + i % 4] : 0, 0);
+        for (int i = 0; i < 4; i++) cr_expect_float_eq(y[i], run ? x[i] : 0, 0);
+    }
+    tsr_executor_destroy(executor);
+}
+
+Test(device, loops) {
+    tsr_config_port in[] = {{"x", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT},
+                            {"go", TSR_DTYPE_I1, {0}, TSR_PORT_ARGUMENT}};
+    tsr_config_port out[] = {{"ys", TSR_DTYPE_F32, loop_rows, TSR_PORT_ARGUMENT},
+                             {"y", TSR_DTYPE_F32, loop_row, TSR_PORT_ARGUMENT}};
+    tsr_config_entry declared = {.name = "f",
+                                 .kind = TSR_ENTRY_INFER,
+                                 .inputs = in,
+                                 .input_count = 2,
+                                 .outputs = out,
+                                 .output_count = 2};
+    const tsr_config config = {.version_major = 1,
+                               .name = "m",
+                               .producer = "test",
+                               .numerics = "portable",
+                               .virtual_ranks = 1,
+                               .entry_count = 1,
+                               .entries = &declared};
+    const char *kernels[] = {"k"};
+    tsr_program_entry entry;
+    make_loop(&entry);
+    for (size_t d = 0; d < DEVICE_COUNT; d++) {
+        bench b;
+        open_device(&b, devices[d]);
+        run_loop(&b, &config, &(tsr_program){1, 1, kernels, &entry});
+        close_device(&b);
+    }
+    expect_nothing_open("after loops");
+}
+
 Test(device, one_graph_a_step) {
     bench b;
     tsr_executor *executor = NULL;
@@ -454,9 +542,9 @@ Test(device, what_is_wrong_is_told) {
             "bytes of device memory are needed; 400 of 1048576 are free "
             "on Fake A (0, GPU-00010203");
     *fake = whole;
-    fake->more = 5;
+    fake->more = TSR_FATBIN_MAPS_MAX + 1;
     refused(&b, &options, TSR_CORRUPT,
-            "kernel 'twice' takes at least 10 arguments; the program gives 6");
+            "kernel 'twice' takes at least 14 arguments; the program gives 6");
     fake->more = -1;
     refused(&b, &options, TSR_CORRUPT, "kernel 'twice' takes 5 arguments; the program gives 6");
     *fake = whole;
