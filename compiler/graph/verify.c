@@ -42,6 +42,11 @@ static bool is_scheduling(MlirOperation op, bool scheduled) {
                           tsr_op_is(op, "tile.func")));
 }
 
+/* What a module holds beside its program: plans, groups and kernels, texts for later stages. */
+static bool is_beside(MlirOperation op, bool scheduled) {
+    return is_scheduling(op, scheduled) || tsr_op_is(op, "tessera_target.document");
+}
+
 static bool check_op(MlirOperation op, bool scheduled) {
     bool done = true;
     if (is_scheduling(op, scheduled)) return true;
@@ -66,7 +71,7 @@ static bool check_op(MlirOperation op, bool scheduled) {
 
 static bool check_func(MlirOperation func, bool scheduled) {
     bool done = true;
-    if (is_scheduling(func, scheduled)) return true;
+    if (is_beside(func, scheduled)) return true;
     if (!tsr_op_is(func, "func.func")) {
         tsr_diag_error(where(func), TSR_DIAG_MODULE_OP, "%s: a program holds only functions",
                        tsr_op_name(func));
@@ -408,7 +413,7 @@ static bool verify(MlirModule module, bool scheduled) {
     done = done && tsr_graph_tensors(&ctx, module, &arena, &tensors, &count).code == TSR_OK &&
            check_program(module, tensors, count);
     if (done) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-            if (!is_scheduling(func, scheduled)) done = check_entry(func, &arena) && done;
+            if (!is_beside(func, scheduled)) done = check_entry(func, &arena) && done;
         }
     tsr_arena_finish(&arena);
     return done;
@@ -418,4 +423,18 @@ bool tsr_pass_verify(MlirModule module) { return verify(module, false); }
 
 bool tsr_pass_verify_scheduled(MlirModule module) {
     return verify(module, true) && tsr_schedule_verify_entries(module);
+}
+
+static bool holds(MlirModule module, const char *name) {
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (tsr_op_is(op, name)) return true;
+    }
+    return false;
+}
+
+/* The rules of Target IR are its ops', which have been checked. */
+bool tsr_pass_verify_level(MlirModule module) {
+    if (holds(module, "tessera_target.func") || holds(module, "tessera_target.kernel")) return true;
+    bool scheduled = holds(module, "tsched.func") || holds(module, "tile.func");
+    return scheduled ? tsr_pass_verify_scheduled(module) : tsr_pass_verify(module);
 }
