@@ -168,7 +168,8 @@ def undisturbed(folder):
         for mode in ("replay", "restart"):
             name = f"{mode}.{stage}"
             build(folder, name, program(mode, stage))
-            for ranks in (0, 1, 2, 3, 4, 8):
+            check(f"{name}: more ranks than leaves are refused", train(folder, name, "none", LEAVES + 1).returncode == 6)
+            for ranks in (0, 1, 2, 3, 5, 7, 8):
                 state = f"{name}.{ranks}.state"
                 done = train(folder, name, state, ranks)
                 found = tensors(folder, state) if done.returncode == 0 else {}
@@ -200,6 +201,18 @@ def failing(folder, plain):
                       done.stderr)
                 check(f"{name}, {ranks} ranks: one failure, handled once", found and count(found, "failures") == 1, done.stderr)
                 check(f"{name}, {ranks} ranks: the bits of an undisturbed run", same(found, plain), done.stderr)
+        if mode == "replay":
+            # What is recorded of a failed attempt is what the last one made: one log, which any number of ranks replays.
+            logs = []
+            for ranks in (0, 2, 8):
+                data = ("--data", f"x={folder}/x.npy", "--data", f"t={folder}/t.npy", "--steps", str(STEPS), "--seed", "5", "--quiet")
+                count_of = ("--ranks", str(ranks)) if ranks else ()
+                program_run = [run, f"{folder}/replay.row.zero3.tsb", *data, *count_of]
+                for log in (("--record", f"{folder}/log.{ranks}"), ("--replay", f"{folder}/log.0")):
+                    done = subprocess.run([*program_run, *log], check=False, capture_output=True, text=True)
+                    check(f"{log[0]}, {ranks} ranks", done.returncode == 0 and words in done.stderr, done.stderr)
+                logs.append((folder / f"log.{ranks}").read_bytes())
+            check("one log with any number of ranks", logs[0] == logs[1] == logs[2])
         codes = {}
         for fails in ("all", "row"):
             name = f"{mode}.{fails}.lost"
