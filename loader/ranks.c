@@ -123,6 +123,7 @@ static void run_child(const tsr_ctx *from, const group *g, uint32_t rank) {
     rank_report *report = &g->reports[rank];
     (void)setpgid(0, 0); /* a terminal's signals reach it through the caller, once */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PTRACER, g->parent); /* and what that has started: ranks read what others send */
     if (getppid() != g->parent) _exit(TSR_RANK);
     bind_processors(rank, g->options.rank_count);
     tsr_result result = be_rank(&ctx, g, rank);

@@ -208,7 +208,7 @@ static tsr_result run_moves(tsr_ctx *ctx, tsr_store *store, const tsr_moves *all
         uint32_t number = all->moves[i].round;
         for (; i < all->count && all->moves[i].round == number; i++)
             add_move(store, &all->moves[i], to_chunks, &r);
-        const tsr_exchange met = {TSR_OPERATION_SEND, r.sends, r.receives};
+        const tsr_exchange met = {TSR_OPERATION_SEND, r.sends, r.receives, false};
         if (r.meets)
             TRY(ctx, lost(ctx, store, tsr_transport_exchange(ctx, store->transport, &met)));
     }

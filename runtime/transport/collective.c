@@ -22,7 +22,7 @@ static void clear(const tsr_transport *t, pieces *p) {
 
 static tsr_result exchange(tsr_ctx *ctx, tsr_transport *t, tsr_operation operation,
                            const pieces *p) {
-    return tsr_transport_exchange(ctx, t, &(tsr_exchange){operation, p->sends, p->receives});
+    return tsr_transport_exchange(ctx, t, &(tsr_exchange){operation, p->sends, p->receives, false});
 }
 
 /* The way is chosen by what all ranks know alike. */
@@ -71,7 +71,8 @@ static tsr_result gather_by_meeting(tsr_ctx *ctx, tsr_transport *t, unsigned cha
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte) {
+static tsr_result gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte,
+                         bool just_written) {
     pieces p;
     unsigned char *all = bytes;
     size_t sizes[TSR_TRANSPORT_RANKS_MAX];
@@ -82,13 +83,18 @@ tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const siz
                                  first_byte[t->rank + 1] - first_byte[t->rank], true};
         p.receives[r] = (tsr_piece){all + first_byte[r], first_byte[r + 1] - first_byte[r], true};
     }
-    return exchange(ctx, t, TSR_OPERATION_ALL_GATHER, &p);
+    return tsr_transport_exchange(
+        ctx, t, &(tsr_exchange){TSR_OPERATION_ALL_GATHER, p.sends, p.receives, just_written});
+}
+
+tsr_result tsr_all_gather(tsr_ctx *ctx, tsr_transport *t, void *bytes, const size_t *first_byte) {
+    return gather(ctx, t, bytes, first_byte, false);
 }
 
 tsr_result tsr_all_to_all(tsr_ctx *ctx, tsr_transport *t, const tsr_piece *sends,
                           const tsr_piece *receives) {
-    return tsr_transport_exchange(ctx, t,
-                                  &(tsr_exchange){TSR_OPERATION_ALL_TO_ALL, sends, receives});
+    return tsr_transport_exchange(
+        ctx, t, &(tsr_exchange){TSR_OPERATION_ALL_TO_ALL, sends, receives, false});
 }
 
 tsr_result tsr_send(tsr_ctx *ctx, tsr_transport *t, uint32_t to, const void *bytes,
@@ -394,7 +400,7 @@ static tsr_result all_reduce_small(tsr_ctx *ctx, reduction *r, size_t chunk, voi
     return TSR_SUCCESS;
 }
 
-enum { SMALL_BYTES = 16 << 10, LINE_BYTES = 64 };
+enum { SMALL_BYTES = 16 << 10, LINE_BYTES = 64, CACHED_BYTES = 8 << 20 };
 
 static bool is_small(const reduction *r, size_t chunk) {
     return r->options->count <= chunk && r->options->count * r->element_bytes <= SMALL_BYTES;
@@ -430,7 +436,7 @@ tsr_result tsr_all_reduce(tsr_ctx *ctx, tsr_transport *t, const tsr_reduce_optio
     share_lines(&r, first_element, first_byte);
     unsigned char *bytes = out;
     TRY(ctx, tsr_reduce_scatter(ctx, t, options, first_element, bytes + first_byte[t->rank]));
-    return tsr_all_gather(ctx, t, bytes, first_byte);
+    return gather(ctx, t, bytes, first_byte, options->count * r.element_bytes <= CACHED_BYTES);
 }
 
 /* ---- what is sent ---- */

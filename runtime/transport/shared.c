@@ -169,13 +169,20 @@ static tsr_result use_layout(tsr_ctx *ctx, shared_end *s) {
     return TSR_SUCCESS;
 }
 
-static tsr_result sit_down(tsr_ctx *ctx, shared_end *s, uint32_t rank) {
+static tsr_result sit_down(tsr_ctx *ctx, shared_end *s, uint32_t rank, bool is_private) {
     if (rank >= s->base.rank_count)
         FAIL(ctx, TSR_USAGE, "there is no rank %u among %u", rank, s->base.rank_count);
     struct flock lock = {
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)rank, .l_len = 1};
+    shared_seat *seat = &s->seats[rank];
     bool taken = fcntl(s->fd, F_OFD_SETLK, &lock) != 0;
-    if (taken || atomic_exchange(&s->seats[rank].joined, 1)) {
+    if (!taken && !atomic_load(&seat->joined) && !is_private) {
+        s->probe_word = (TSR_SHARED_MAGIC ^ (uint64_t)getpid()) + rank;
+        seat->process = getpid();
+        seat->probe_address = (uint64_t)(uintptr_t)&s->probe_word;
+        seat->probe_word = s->probe_word;
+    }
+    if (taken || atomic_exchange(&seat->joined, 1)) {
         FAIL(ctx, TSR_LOCKED, "rank %u of %u was started before%s", rank, s->base.rank_count,
              taken ? ", and runs" : "");
     }
@@ -197,7 +204,7 @@ static tsr_result join(tsr_ctx *ctx, const tsr_shared_join_options *options, sha
     s->seats = seats;
     /* Where ranks share processors, who spins keeps others from what it waits for. */
     s->turns = sysconf(_SC_NPROCESSORS_ONLN) >= (long)s->base.rank_count ? TURNS : 0;
-    result = sit_down(ctx, s, options->rank);
+    result = sit_down(ctx, s, options->rank, options->is_private);
     if (result.code) s->seats = NULL;
     return result;
 }

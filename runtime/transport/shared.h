@@ -2,7 +2,7 @@
  *
  * The transport between processes of one host: memory that all map. Whoever starts the ranks makes
  * the memory and hands its descriptor down; each rank joins with it. What lies in a rank's heap is
- * read by the others in place; other bytes go through slots.
+ * read by the others in place; other bytes go through slots, or are read from the sender's memory.
  *
  * A rank that ended, in whatever way, is seen within 20 ms by any other that waits for it.
  */
@@ -27,6 +27,9 @@ typedef struct tsr_shared_join_options {
     uint32_t rank;
     uint64_t deadline_ns; /* see tsr_transport */
     uint64_t spin_ns;     /* how long a rank looks before it sleeps */
+    /* Others shall not read what it sends where it lies, which they do where the system lets them
+     * (process_vm_readv), but from a copy. */
+    bool is_private;
 } tsr_shared_join_options;
 
 /* TSR_LOCKED: that rank has joined already. TSR_CORRUPT: not such memory. */

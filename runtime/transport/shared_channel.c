@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An exchange looks at all its channels in turn: what can be posted is posted, what was posted is
- * taken. What was copied needs no more of its sender; what lies in place is waited for until it is
- * taken.
+ * taken. What was copied needs no more of its sender; what lies in place, in a heap or in the
+ * sender's own memory, is waited for until it is taken. The latter needs the system's leave, for
+ * which each receiver asks once; its end of the channel tells the sender.
  */
 #include "runtime/transport/shared_end.h"
 
 #include <string.h>
+#include <sys/types.h>
+#include <sys/uio.h>
 
 static shared_channel *channel(const shared_end *s, uint32_t from, uint32_t to) {
     return &s->channels[(size_t)from * s->base.rank_count + to];
@@ -54,6 +57,34 @@ static void post(shared_end *s, uint32_t to, shared_post *p) {
     tsr_shared_wake(s, to);
 }
 
+/* Bytes of another process, at its address; false where that cannot be. */
+static bool read_memory(const shared_seat *seat, uint64_t address, void *out, size_t size_bytes) {
+    struct iovec to = {out, size_bytes};
+    struct iovec from = {(void *)(uintptr_t)address, size_bytes};
+    while (to.iov_len > 0) {
+        ssize_t count = process_vm_readv(seat->process, &to, 1, &from, 1, 0);
+        if (count <= 0) return false;
+        to = (struct iovec){(char *)to.iov_base + count, to.iov_len - (size_t)count};
+        from = (struct iovec){(char *)from.iov_base + count, to.iov_len};
+    }
+    return true;
+}
+
+/* Where it pays to ask the system to read the sender's memory instead of copying twice. */
+enum { READ_BYTES = 16 << 10 };
+
+/* Once for each sender, when it sends so much: can this rank read its memory? Says so. */
+static void probe(shared_end *s, uint32_t from, size_t size_bytes) {
+    shared_flow *f = &s->flows[from];
+    const shared_seat *seat = &s->seats[from];
+    uint64_t word = 0;
+    if (size_bytes < READ_BYTES || f->has_probed) return;
+    f->has_probed = true;
+    if (seat->process && read_memory(seat, seat->probe_address, &word, sizeof word) &&
+        word == seat->probe_word)
+        atomic_store(&channel(s, from, s->base.rank)->can_read, 1);
+}
+
 /* Small pieces are copied even where they could be read in place: their sender goes on sooner. */
 enum { EAGER_BYTES = 4096 };
 
@@ -76,6 +107,12 @@ static size_t put(const shared_end *s, uint32_t to, const tsr_piece *piece, shar
         p->at.memory.offset = (uint64_t)(bytes - s->memory);
         return p->at.memory.size_bytes = left;
     }
+    if (left >= READ_BYTES && !s->just_written &&
+        atomic_load(&channel(s, s->base.rank, to)->can_read)) {
+        p->place = SHARED_IN_PROCESS;
+        p->at.memory.offset = (uint64_t)(uintptr_t)bytes;
+        return p->at.memory.size_bytes = left;
+    }
     p->place = SHARED_IN_SLOT;
     p->at.memory.offset = slot_offset(s, s->base.rank, to, f->posted);
     p->at.memory.size_bytes = left < s->head->slot_bytes ? left : s->head->slot_bytes;
@@ -95,7 +132,7 @@ static bool send_some(shared_end *s, uint32_t to, const tsr_piece *piece, shared
     claim.total_bytes = piece->size_bytes;
     shared_post *p = next_free(s, to, &claim);
     f->sent += put(s, to, piece, p);
-    f->sending = f->sent < piece->size_bytes || p->place == SHARED_IN_HEAP;
+    f->sending = f->sent < piece->size_bytes || p->place >= SHARED_IN_HEAP;
     if (f->sent == piece->size_bytes) f->sent = SIZE_MAX;
     post(s, to, p);
     return true;
@@ -107,6 +144,7 @@ static tsr_result check_reach(tsr_ctx *ctx, const shared_end *s, uint32_t from,
     uint64_t reach = what->at.memory.size_bytes, stride = what->at.memory.stride_bytes;
     uint64_t offset = what->at.memory.offset;
     if (what->place == SHARED_IN_POST && what->size_bytes <= POST_BYTES) return TSR_SUCCESS;
+    if (what->place == SHARED_IN_PROCESS && what->row_count == 0) return TSR_SUCCESS;
     bool fits = stride <= s->memory_bytes && reach <= s->memory_bytes &&
                 (stride == 0 || (rows - 1) <= (s->memory_bytes - reach) / stride);
     reach += (rows - 1) * stride;
@@ -158,11 +196,16 @@ static tsr_result receive_some(tsr_ctx *ctx, shared_end *s, uint32_t from, const
     if (size > piece->size_bytes - f->received)
         FAIL(ctx, TSR_RANK, "rank %u sends more than the %zu bytes it began", from,
              piece->size_bytes);
-    if (size)
-        tsr_shared_copy((unsigned char *)piece->bytes + f->received,
-                        is_here ? what->at.bytes : s->memory + what->at.memory.offset, size);
+    unsigned char *to = (unsigned char *)piece->bytes + f->received;
+    if (what->place == SHARED_IN_PROCESS) {
+        /* Its end is seen by who waits. */
+        if (!read_memory(&s->seats[from], what->at.memory.offset, to, size)) return TSR_SUCCESS;
+    } else if (size) {
+        tsr_shared_copy(to, is_here ? what->at.bytes : s->memory + what->at.memory.offset, size);
+        probe(s, from, piece->size_bytes);
+    }
     f->received += size;
-    take(s, from, what->place == SHARED_IN_HEAP);
+    take(s, from, what->place >= SHARED_IN_HEAP);
     if (f->received == piece->size_bytes) f->receiving = false;
     *moved = true;
     return TSR_SUCCESS;
@@ -184,6 +227,7 @@ tsr_result tsr_shared_exchange(tsr_ctx *ctx, tsr_transport *t, const tsr_exchang
         f->receiving = r != t->rank && exchange->receives[r].active;
         f->sent = f->received = 0;
     }
+    s->just_written = exchange->just_written;
     shared_wait w = {0};
     for (;;) {
         bool moved = false, pending = false;

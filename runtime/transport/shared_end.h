@@ -33,6 +33,7 @@ typedef struct shared_flow {
     uint64_t seen_taken;    /* of those posted, when it looked last */
     uint64_t told_taken;    /* of those taken, what the other rank can see */
     size_t sent, received;
+    bool has_probed;         /* whether it can read the other's memory */
     bool sending, receiving; /* waited for */
 } shared_flow;
 
@@ -46,8 +47,10 @@ typedef struct shared_end {
     shared_channel *channels; /* from rank * rank_count + to rank */
     unsigned char *boards, *slots, *heaps;
     uint64_t spin_ns;
-    uint32_t turns; /* looks before it asks for the time; 0: others need this processor */
+    uint32_t turns;    /* looks before it asks for the time; 0: others need this processor */
+    bool just_written; /* of the exchange under way */
     uint64_t meeting_count;
+    uint64_t probe_word;                       /* that others read */
     char region[TSR_TRANSPORT_REGION_MAX + 1]; /* what its seat says */
     shared_flow *flows;                        /* owned; by rank */
 } shared_end;

@@ -37,6 +37,10 @@ typedef struct shared_seat {
     /* A futex, rung when something may have changed for a rank that says it sleeps. */
     _Alignas(64) _Atomic uint32_t doorbell;
     _Atomic uint32_t sleeping, joined, left;
+    /* Whose memory it is, and a word of it, by which others find out whether they can read there.
+     * From before `joined`; process 0: others shall not. */
+    int32_t process;
+    uint64_t probe_address, probe_word;
     _Alignas(64) _Atomic uint64_t doing; /* or did last: see tsr_shared_begin */
     _Atomic uint64_t step;
     _Atomic uint64_t region[REGION_WORDS];
@@ -52,7 +56,12 @@ typedef struct shared_board {
 static_assert(sizeof(shared_board) == 64, "a line");
 
 /* Where what is posted lies. */
-typedef enum shared_place { SHARED_IN_POST, SHARED_IN_SLOT, SHARED_IN_HEAP } shared_place;
+typedef enum shared_place {
+    SHARED_IN_POST,
+    SHARED_IN_SLOT,
+    SHARED_IN_HEAP,
+    SHARED_IN_PROCESS, /* `offset` is an address of the sender's */
+} shared_place;
 
 enum { POST_BYTES = 32 };
 
@@ -75,6 +84,7 @@ static_assert(sizeof(shared_post) == 64, "a line");
 typedef struct shared_channel {
     shared_post posts[SLOTS];
     _Alignas(64) _Atomic uint64_t taken; /* posts */
+    _Atomic uint32_t can_read;           /* 1: its receiver can read the sender's memory */
 } shared_channel;
 
 #endif

@@ -40,6 +40,9 @@ typedef struct tsr_piece {
 typedef struct tsr_exchange {
     tsr_operation operation;
     const tsr_piece *sends, *receives; /* borrowed; by rank. A rank's own are copied. */
+    /* What is sent was written a moment ago: a copy comes faster to another processor than what
+     * this one's caches hold. */
+    bool just_written;
 } tsr_exchange;
 
 /* Rows of bytes that another rank may read in place: `row_count` rows of `size_bytes`, each

@@ -19,6 +19,7 @@ static size_t draw_size(uint32_t *state) {
     case 1:
         return 1;
     case 2:
+    case 3: /* several in a channel, so that some are read where they lie */
         return next(state) % SIZE_MAX_BYTES;
     default:
         return (next(state) >> 8) % 5000;

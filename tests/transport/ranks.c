@@ -38,7 +38,8 @@ static int run_rank(seat *s) {
                                        .fd = s->fd,
                                        .rank = s->rank,
                                        .deadline_ns = s->options->deadline_ns,
-                                       .spin_ns = SPIN_NS},
+                                       .spin_ns = SPIN_NS,
+                                       .is_private = s->options->kind == RANKS_PRIVATE},
             &t);
     if (result.code) {
         fprintf(stderr, "rank %u: %s\n", s->rank, ctx.error.text);
@@ -104,7 +105,7 @@ int ranks_run(const ranks_options *options, ranks_body body, void *user) {
     for (uint32_t r = 0; r < options->count; r++)
         seats[r] = (seat){.options = options, .body = body, .user = user, .fd = fd, .rank = r};
     int failed;
-    if (options->kind == RANKS_PROCESSES)
+    if (options->kind == RANKS_PROCESSES || options->kind == RANKS_PRIVATE)
         failed = run_processes(seats, options->count);
     else
         failed = run_threads(seats, options->count);
