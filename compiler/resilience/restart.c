@@ -406,32 +406,36 @@ static bool is_threaded(const threader *t) {
     return false;
 }
 
-/* Are there regions that have to wait for autodiff; or such as can be opened? */
-static bool has_closed(MlirBlock block, bool *out_waits) {
-    bool closed = false;
-    *out_waits = false;
+typedef struct contents {
+    bool closed, waits; /* regions; they have to wait for autodiff */
+    size_t ordered;
+} contents;
+
+/* All at once: of long functions each look at every op is dear. */
+static contents look_at(MlirBlock block) {
+    contents c = {0};
     TSR_FOR_EACH_OP(op, block) {
-        closed = closed || tsr_sr_op_plain(op) == TSR_SR_RESILIENCE_REGION;
-        *out_waits = *out_waits || tsr_op_is(op, "tessera.minimize");
+        c.closed = c.closed || tsr_sr_op_plain(op) == TSR_SR_RESILIENCE_REGION;
+        c.waits = c.waits || tsr_op_is(op, "tessera.minimize");
+        c.ordered += is_ordered(op);
     }
-    return closed;
+    return c;
 }
 
 static bool thread_func(MlirOperation func) {
-    bool waits = false;
-    if (has_closed(tsr_op_body(func), &waits)) {
-        if (waits) return true;
+    contents c = look_at(tsr_op_body(func));
+    if (c.closed) {
+        if (c.waits) return true;
         if (!tsr_sr_open_regions(func)) return false;
+        c = look_at(tsr_op_body(func));
     }
     threader t = {
         .func = func, .block = tsr_op_body(func), .context = mlirOperationGetContext(func)};
-    size_t count = 0;
-    TSR_FOR_EACH_OP(op, t.block) count += is_ordered(op);
-    if (count == 0) return true;
+    if (c.ordered == 0) return true;
     t.token = mlirTypeParseGet(t.context, tsr_ref("!async.token"));
     if (is_threaded(&t)) return true;
-    t.pending = TSR_NEW(&t.arena, MlirValue, count);
-    t.exported = TSR_NEW(&t.arena, const char *, count);
+    t.pending = TSR_NEW(&t.arena, MlirValue, c.ordered);
+    t.exported = TSR_NEW(&t.arena, const char *, c.ordered);
     bool done = t.pending && t.exported ? thread_ops(&t) : no_memory(func);
     if (done && !mlirOperationIsNull(t.enter)) done = fail(t.enter, "the region is not left");
     if (done) {
