@@ -18,6 +18,7 @@
 #include "compiler/schedule/pipeline.h"
 #include "manifests/deployment.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct exporter {
@@ -309,16 +310,24 @@ static bool read_pipelines(exporter *e) {
 }
 
 /* Positions behind the last that holds elements hold none. */
-static void fill_positions(exporter *e) {
+static bool fill_positions(exporter *e) {
     for (size_t i = 0; i < e->found.shard_count; i++) {
         tsr_deployment_shard *shard = &e->found.shards[i];
-        size_t positions = (size_t)positions_of(e, shard->axis);
+        uint64_t positions = positions_of(e, shard->axis);
+        if (positions > TSR_DEPLOYMENT_POSITIONS_MAX) {
+            tsr_diag_error(
+                mlirOperationGetLocation(mlirModuleGetOperation(e->module)), TSR_DIAG_SR_MESH,
+                "axis '%s', along which '%s' lies in shards, has %" PRIu64 " positions; at most %d",
+                shard->axis, shard->tensor, positions, TSR_DEPLOYMENT_POSITIONS_MAX);
+            return false;
+        }
         uint64_t last = shard->end[shard->position_count - 1];
         while (shard->position_count < positions) {
             shard->begin[shard->position_count] = last;
             shard->end[shard->position_count++] = last;
         }
     }
+    return true;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -334,8 +343,7 @@ static bool read_funcs(exporter *e) {
         if (!read_ops(e)) return false;
         read_recompute(e);
     }
-    fill_positions(e);
-    return true;
+    return fill_positions(e);
 }
 
 /* What was asked for before: the pass takes requests out of the module. */

@@ -90,6 +90,10 @@ bool tsr_check_attention_grad(tsr_rule *rule) {
         !tsr_rule_same_dtype(rule, QUERY, "query", RESULT, "the result") ||
         !tsr_rule_same_dtype(rule, QUERY, "query", DRESULT, "the result's gradient"))
         return false;
+    if (rule->operands[LOGSUMEXP].dtype != logsumexp.dtype)
+        return tsr_rule_fail(rule, TSR_DIAG_DTYPE_MIX, "the logsumexp is of %s, needs %s",
+                             tsr_dtype_name(rule->operands[LOGSUMEXP].dtype),
+                             tsr_dtype_name(logsumexp.dtype));
     for (size_t i = 0; i < 3; i++) rule->results[i] = rule->operands[i];
     return true;
 }

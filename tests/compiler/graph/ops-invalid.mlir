@@ -812,6 +812,14 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1
 
 // -----
 
+func.func @logsumexp_of_flags(%q: tensor<2x2x5x8xbf16>, %l: tensor<2x2x5xi1>) {
+  // CHECK: [TSR-0111] tessera.attention_grad: the logsumexp is of i1, needs f32
+  %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q : tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5xi1>, tensor<2x2x5x8xbf16> -> tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x7xf32>) {
   // CHECK: [TSR-0122] tessera.rotary: the last dim is 7, needs to be even
   %0 = tessera.rotary %x {axis = 0} : tensor<4x7xf32>

@@ -29,3 +29,16 @@ module attributes {tsched.pipelines = [{schedule = "1f1b", ranks = 1, microbatch
 // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0604] deployment: offset 1: expected a key, got the end
 module attributes {tessera_sr.deployment = "{"} {
 }
+
+// -----
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0606] axis 'data', along which 'w' lies in shards, has 65536 positions; at most 1024
+module attributes {tessera.mesh = {data = 65536}} {
+  func.func @f() attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<4xf32>
+    %0 = tessera_sr.shard_slice %w {axis = "data", begin = 0 : i64, end = 4 : i64, position = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+    %1:2 = tessera.sgd %0, %0, %0 {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<4xf32>
+    %2 = tessera_sr.all_gather %1#0 {axis = "data"} : (tensor<4xf32>) -> tensor<4xf32>
+    tessera.assign %2 to "w" : tensor<4xf32>
+    return
+  }
+}
