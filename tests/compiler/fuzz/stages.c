@@ -20,9 +20,10 @@ enum { CONTEXT_INPUTS = 200 }; /* a context keeps every type and name it saw */
 
 /* "any pass" is one alone, on a copy of what was read. After the last pass: what the driver does
  * besides passes, and all modules printed and parsed. */
-static const char pipeline[] = "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
-                               ",tsched-fuse,tessera-verify-scheduled,tessera-verify-level,tsched-pack"
-                               ",tile,target,llvm,program,read again";
+static const char pipeline[] =
+    "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
+    ",tsched-fuse,tessera-verify-scheduled,tessera-verify-level,tsched-pack"
+    ",tile,target,llvm,program,read again";
 enum { FIRST_PASS = 2, AFTER_LAST_PASS = 5 };
 static char names_text[sizeof pipeline];
 static const char *names[STAGES_MAX];
