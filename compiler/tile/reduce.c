@@ -426,12 +426,101 @@ static void emit_across(tsr_reduction *r) {
     tsr_tile_loop_end(b, &items, NULL);
 }
 
+/* ---- across, by warps ------------------------------------------------------------------------ */
+
+/* A warp of a GPU takes as many columns as it has lanes, and holds all partial results of them in
+ * registers: the same sums in the same order, without a local buffer. */
+typedef struct lanes_across {
+    tsr_reduction *r;
+    tsr_point point;
+    uint32_t live; /* partial results there are */
+    MlirValue values[TSR_PARTIALS];
+} lanes_across;
+
+/* Rows `first` … into their partial results, the first `count` of them. */
+static void add_block(lanes_across *c, MlirValue first, uint32_t count) {
+    tsr_reduction *r = c->r;
+    for (uint32_t k = 0; k < count; k++) {
+        tsr_point_unflatten(&r->group->b, &c->point, r->space.reduced,
+                            tsr_tile_offset(&r->group->b, first, k));
+        tsr_region_emit(&r->before, 2, &c->point);
+        MlirValue value = tsr_node_value(&r->before, r->before.results[0], &c->point);
+        c->values[k] = tsr_reduction_combine(r, c->values[k], value);
+    }
+}
+
+static void add_blocks(lanes_across *c) {
+    tsr_reduction *r = c->r;
+    tsr_tile_builder *b = &r->group->b;
+    int64_t whole = r->reduced_count - r->reduced_count % TSR_PARTIALS;
+    if (whole) {
+        tsr_tile_loop loop;
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), TSR_PARTIALS,
+                            TSR_PARTIALS, c->values);
+        memcpy(c->values, loop.carried, sizeof c->values);
+        add_block(c, loop.index, TSR_PARTIALS);
+        tsr_tile_loop_end(b, &loop, c->values);
+        memcpy(c->values, loop.carried, sizeof c->values);
+    }
+    add_block(c, tsr_tile_index(b, whole), (uint32_t)(r->reduced_count - whole));
+}
+
+static MlirValue reduce_lanes(lanes_across *c) {
+    uint32_t live = c->live;
+    for (uint32_t half = TSR_PARTIALS / 2; half; half /= 2) {
+        if (live <= half) continue;
+        for (uint32_t k = 0; k + half < live; k++)
+            c->values[k] = tsr_reduction_combine(c->r, c->values[k], c->values[k + half]);
+        live = half;
+    }
+    return c->values[0];
+}
+
+/* So many registers are there for what lies before the sum, too. */
+static bool fits_registers(const tsr_reduction *r) {
+    enum { NODES_MAX = 24 };
+    const tsr_target *target = r->group->b.target;
+    return target->arch && tsr_dtype_size(r->dtype) <= 4 && r->before.node_count <= NODES_MAX;
+}
+
+static void emit_across_warps(tsr_reduction *r) {
+    tsr_tile_builder *b = &r->group->b;
+    lanes_across c = {.r = r, .point = {.space = &r->space}};
+    uint32_t last = r->space.rank - 1;
+    int64_t size = r->space.dims[last];
+    bool inner[TSR_RANK_MAX] = {false}, column[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d <= last; d++) inner[d] = r->space.reduced[d] || d == last;
+    column[last] = true;
+    tsr_region_levels(&r->before, &r->space, inner);
+    tsr_region_levels(&r->after, &r->space, column);
+    c.point.lanes = b->target->vector_bytes / 4;
+    c.live = r->reduced_count < TSR_PARTIALS ? (uint32_t)r->reduced_count : TSR_PARTIALS;
+    if (c.live) tsr_region_emit(&r->before, 0, &c.point);
+    tsr_region_emit(&r->after, 0, &c.point);
+    int64_t parts = (size + c.point.lanes - 1) / c.point.lanes;
+    tsr_tile_loop items;
+    tsr_reduction_programs(r, r->kept_count / size * parts, INT64_MAX, &items);
+    tsr_point_unflatten(b, &c.point, r->outer, tsr_tile_div(b, items.index, parts));
+    if (c.live) tsr_region_emit(&r->before, 1, &c.point);
+    c.point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), c.point.lanes);
+    if (size % c.point.lanes)
+        c.point.mask = tsr_tile_mask(
+            b, tsr_tile_sub(b, tsr_tile_index(b, size), c.point.index[last]), c.point.lanes);
+    for (uint32_t k = 0; k < TSR_PARTIALS; k++)
+        c.values[k] = tsr_reduction_identity(r, c.point.lanes);
+    add_blocks(&c);
+    tsr_reduction_finish(r, reduce_lanes(&c), &c.point);
+    tsr_tile_loop_end(b, &items, NULL);
+}
+
 tsr_result tsr_tile_lower_reduce(tsr_tile_group *group) {
     tsr_reduction r;
     TRY(group->ctx, tsr_reduction_init(group, &r));
     if (!r.kept_count) return TSR_SUCCESS;
     if (r.along)
         emit_along(&r);
+    else if (fits_registers(&r))
+        emit_across_warps(&r);
     else
         emit_across(&r);
     return TSR_SUCCESS;
