@@ -34,7 +34,7 @@ from shuffle_reference import shuffle_index  # noqa: E402
 
 LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 6e-4, 50, 1000, 0.1, (0.9, 0.95), 1e-8, 0.1
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
-ROUNDS, ROUND_STEPS = 3, 12
+ROUND_STEPS = 12
 
 
 def shapes(s):
@@ -122,7 +122,7 @@ class Trainer:
     def __init__(self, s, weights, text, compiled=False):
         self.s, self.done = s, 0
         self.w = {name: torch.nn.Parameter(torch.from_numpy(value).to(s.device, copy=True)) for name, value in weights.items()}
-        self.loss = torch.compile(loss_of) if compiled else loss_of
+        self.loss = torch.compile(loss_of, dynamic=False) if compiled else loss_of
         self.rows = text[:len(text) // (s.places + 1) * (s.places + 1)].reshape(-1, s.places + 1)
         self.optimizer = torch.optim.AdamW(self.w.values(), lr=RATE, betas=BETAS, eps=EPS, weight_decay=DECAY, fused=True)
 
@@ -273,12 +273,12 @@ def measure(s, folder, weights, text):
     torch.cuda.synchronize()
     result = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compile_s": round(time.perf_counter() - begin, 1)}
     ours, theirs = [], []
-    for _ in range(ROUNDS):
+    for _ in range(s.rounds):
         ours += our_seconds(s, folder)
         theirs += their_seconds(trainer)
     tokens = s.batch * s.places
     a, b = statistics.median(ours), statistics.median(theirs)
-    starts = [first_step(s, folder) for _ in range(3)]
+    starts = [first_step(s, folder) for _ in range(s.rounds)]
     print(json.dumps({**result, "step_ms": round(1e3 * a, 2), "torch_ms": round(1e3 * b, 2), "ratio": round(b / a, 3),
                       "tokens_per_s": round(tokens / a), "first_step_s": [round(t, 3) for t in starts]}), flush=True)
     return 0
@@ -293,6 +293,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", action="store_true")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=("logits", "gradients", "curve"))
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N")
