@@ -476,11 +476,12 @@ static MlirValue reduce_lanes(lanes_across *c) {
     return c->values[0];
 }
 
-/* So many registers are there for what lies before the sum, too. */
+/* So many registers are there for what lies before the sum, too; and every warp is full. */
 static bool fits_registers(const tsr_reduction *r) {
     enum { NODES_MAX = 24 };
     const tsr_target *target = r->group->b.target;
-    return target->arch && tsr_dtype_size(r->dtype) <= 4 && r->before.node_count <= NODES_MAX;
+    return target->arch && tsr_dtype_size(r->dtype) <= 4 && r->before.node_count <= NODES_MAX &&
+           r->space.dims[r->space.rank - 1] % (target->vector_bytes / 4) == 0;
 }
 
 static void emit_across_warps(tsr_reduction *r) {
@@ -497,15 +498,12 @@ static void emit_across_warps(tsr_reduction *r) {
     c.live = r->reduced_count < TSR_PARTIALS ? (uint32_t)r->reduced_count : TSR_PARTIALS;
     if (c.live) tsr_region_emit(&r->before, 0, &c.point);
     tsr_region_emit(&r->after, 0, &c.point);
-    int64_t parts = (size + c.point.lanes - 1) / c.point.lanes;
+    int64_t parts = size / c.point.lanes;
     tsr_tile_loop items;
     tsr_reduction_programs(r, r->kept_count / size * parts, INT64_MAX, &items);
     tsr_point_unflatten(b, &c.point, r->outer, tsr_tile_div(b, items.index, parts));
     if (c.live) tsr_region_emit(&r->before, 1, &c.point);
     c.point.index[last] = tsr_tile_mul(b, tsr_tile_rem(b, items.index, parts), c.point.lanes);
-    if (size % c.point.lanes)
-        c.point.mask = tsr_tile_mask(
-            b, tsr_tile_sub(b, tsr_tile_index(b, size), c.point.index[last]), c.point.lanes);
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
         c.values[k] = tsr_reduction_identity(r, c.point.lanes);
     add_blocks(&c);
