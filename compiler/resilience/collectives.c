@@ -48,7 +48,8 @@ static MlirValue joined(tsr_builder *b, MlirOperation op, tsr_arena *arena) {
     return type.shape.rank == 1 ? line : tsr_emit_reshape(b, line, &type.shape);
 }
 
-/* Of a whole value: behind its end there are zeros. */
+/* Of a whole value: behind its end there are zeros. It is squared first: moving a summand of each
+ * leaf would be summed apart from the gradient. */
 static MlirValue squares(tsr_builder *b, MlirOperation op) {
     uint64_t parts = tsr_type_of(tsr_op_result(op, 0)).shape.dims[0];
     MlirValue x = tsr_op_operand(op, 0);
@@ -58,9 +59,10 @@ static MlirValue squares(tsr_builder *b, MlirOperation op) {
     TSR_ASSERT(fits);
     rows.dims[1] = (count + parts - 1) / parts;
     int64_t more = (int64_t)(parts * rows.dims[1] - count);
+    x = tsr_emit_mul(b, x, x);
     if (more) x = tsr_emit_pad(b, flat(b, x), &(int64_t){0}, &more, NULL, 0.0);
     x = tsr_emit_reshape(b, x, &rows);
-    return tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), tsr_emit_mul(b, x, x), 1, &(int64_t){1});
+    return tsr_emit_reduce(b, TSR_GRAPH_NAME("sum"), x, 1, &(int64_t){1});
 }
 
 static void lower(MlirOperation op, tsr_arena *arena) {

@@ -149,3 +149,23 @@ module attributes {tessera.mesh = {data = 2}} {
     return
   }
 }
+
+// -----
+
+// Of a gradient that is whole the norm is taken of the sum that the step reads: there is no other.
+// CHECK-LABEL: module @clipped_whole
+// LEAVES-LABEL: module @clipped_whole
+module @clipped_whole attributes {tessera.mesh = {data = 4}} {
+  func.func @train(%x: tensor<8x9xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<9xf32>
+    %y = tessera.mul %x, %w : tensor<8x9xf32>, tensor<9xf32> -> tensor<8x9xf32>
+    %loss = tessera.mean %y {axes = [0, 1]} : tensor<8x9xf32> -> tensor<f32>
+    // LEAVES: tessera_sr.leaf_sum %{{.*}} : tensor<f32> -> tensor<f32>
+    // LEAVES: %[[G:.*]] = tessera_sr.leaf_sum %{{.*}} : tensor<9xf32> -> tensor<9xf32>
+    // LEAVES: tessera.mul %[[G]], %[[G]]
+    // LEAVES-NOT: leaf_sum
+    // LEAVES: return
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>, clip_norm = 0.5} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
