@@ -21,7 +21,14 @@ typedef struct tsr_emit_slot {
     LLVMValueRef value;
 } tsr_emit_slot;
 
-enum { TSR_EMIT_ARGUMENTS_MAX = 256, TSR_EMIT_LOADED = 1, TSR_EMIT_STORED = 2 };
+enum {
+    TSR_EMIT_ARGUMENTS_MAX = 256,
+    /* How a kernel uses an argument. */
+    TSR_EMIT_LOADED = 1,
+    TSR_EMIT_STORED = 2,
+    TSR_EMIT_BOTH = 3,
+    TSR_EMIT_REPLACED = 4, /* an output may lie over it */
+};
 
 typedef struct tsr_emit {
     tsr_ctx *ctx;

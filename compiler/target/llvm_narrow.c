@@ -109,6 +109,10 @@ LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16) {
         LLVMTypeRef half = tsr_emit_like(LLVMHalfTypeInContext(emit->llvm), n.i16);
         return as(&n, LLVMBuildFPTrunc(n.b, value, half, ""), n.i16);
     }
+    if (bf16 && emit->target->arch) { /* one instruction for two; a NaN is another one */
+        LLVMTypeRef half = tsr_emit_like(LLVMBFloatTypeInContext(emit->llvm), n.i16);
+        return as(&n, LLVMBuildFPTrunc(n.b, value, half, ""), n.i16);
+    }
     LLVMValueRef bits = as(&n, value, n.i32);
     return LLVMBuildTrunc(n.b, (bf16 ? narrow_bf16 : narrow_f16)(&n, bits), n.i16, "");
 }

@@ -33,6 +33,36 @@ static LLVMValueRef conversion(const op *o) {
     return LLVMBuildCast(o->b, (LLVMOpcode)o->how, x(o, 0), o->type, "");
 }
 
+/* The same bits, of which the assembler does not know that they are those it has widened before:
+ * the bytes go to where they are, by a number that is a constant as long as a grid has less than
+ * 2^50 programs. */
+static LLVMValueRef forget(const op *o, LLVMValueRef value) {
+    enum { PLACES = 0x3210, LAST_BIT = 62, MASK = 7 };
+    static const char text[] = "prmt.b32 $0, $1, $1, $2;", constraints[] = "=r,r,r";
+    LLVMTypeRef type = LLVMTypeOf(value), i32 = LLVMInt32TypeInContext(o->emit->llvm);
+    LLVMTypeRef types[] = {i32, i32}, function = LLVMFunctionType(i32, types, 2, false);
+    unsigned words = LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetVectorSize(type) / 2 : 0;
+    int64_t number = 0;
+    if (!words || LLVMGetVectorSize(type) % 2 || o->emit->block) return value;
+    tsr_op_i64(o->mlir, TSR_AGAIN_NAME, &number);
+    LLVMValueRef grid = LLVMGetLastParam(o->emit->function);
+    LLVMValueRef places =
+        LLVMBuildLShr(o->b, grid, tsr_emit_int(LLVMTypeOf(grid), LAST_BIT - (number & MASK)), "");
+    places =
+        LLVMBuildAdd(o->b, LLVMBuildTrunc(o->b, places, i32, ""), tsr_emit_int(i32, PLACES), "");
+    LLVMValueRef code =
+        LLVMGetInlineAsm(function, text, sizeof text - 1, constraints, sizeof constraints - 1,
+                         false, false, LLVMInlineAsmDialectATT, false);
+    value = LLVMBuildBitCast(o->b, value, LLVMVectorType(i32, words), "");
+    for (unsigned i = 0; i < words; i++) {
+        LLVMValueRef at = tsr_emit_int(i32, i);
+        LLVMValueRef args[] = {LLVMBuildExtractElement(o->b, value, at, ""), places};
+        LLVMValueRef word = LLVMBuildCall2(o->b, function, code, args, 2, "");
+        value = LLVMBuildInsertElement(o->b, value, word, at, "");
+    }
+    return LLVMBuildBitCast(o->b, value, type, "");
+}
+
 static LLVMValueRef float_conversion(const op *o) {
     bool widen = o->how == LLVMFPExt;
     MlirType type =
@@ -40,7 +70,10 @@ static LLVMValueRef float_conversion(const op *o) {
     if (mlirTypeIsAVector(type)) type = mlirShapedTypeGetElementType(type);
     bool bf16 = mlirTypeIsABF16(type);
     if (!bf16 && !mlirTypeIsAF16(type)) return conversion(o);
-    return (widen ? tsr_emit_widen : tsr_emit_narrow)(o->emit, x(o, 0), bf16);
+    LLVMValueRef value = x(o, 0);
+    if (widen && o->emit->target->arch && tsr_op_has(o->mlir, TSR_AGAIN_NAME))
+        value = forget(o, value);
+    return (widen ? tsr_emit_widen : tsr_emit_narrow)(o->emit, value, bf16);
 }
 
 static LLVMValueRef fptosi(const op *o) {
@@ -270,11 +303,9 @@ static LLVMValueRef function(const op *o) {
     if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
     if (how == EXP && tsr_op_has(o->mlir, TSR_SHIFTED_NAME)) how = EXP_SHIFTED;
     if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
-    if (o->emit->block && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
-        const char *name = how == TANH        ? "tanh"
-                           : how == EXP       ? "exp"
-                           : how == GELU_TANH ? "gelu"
-                                              : "";
+    if (o->emit->target->arch && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
+        bool is_exp = how == EXP || how == EXP_BELOW_40 || how == EXP_SHIFTED;
+        const char *name = how == TANH ? "tanh" : is_exp ? "exp" : how == GELU_TANH ? "gelu" : "";
         LLVMValueRef value = tsr_block_approximate(o->emit, name, x(o, 0));
         if (value) return value;
     }

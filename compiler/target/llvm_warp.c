@@ -301,7 +301,7 @@ static bool is_exchanged(const tsr_emit *emit, MlirValue buffer) {
     if (!mlirValueIsABlockArgument(buffer))
         return tsr_op_is(mlirOpResultGetOwner(buffer), "tile.local");
     intptr_t index = mlirBlockArgumentGetArgNumber(buffer);
-    return emit->argument_use[index] == (TSR_EMIT_LOADED | TSR_EMIT_STORED);
+    return (emit->argument_use[index] & TSR_EMIT_BOTH) == TSR_EMIT_BOTH;
 }
 
 static void before_access(tsr_emit *emit, MlirValue buffer, bool is_store) {
@@ -388,6 +388,17 @@ static bool is_spread(const tsr_emit *emit, MlirOperation op, MlirValue buffer, 
            (mlirTypeIsAF32(element) || mlirTypeIsABF16(element) || mlirTypeIsAF16(element));
 }
 
+/* What nothing writes while the kernel runs may be read before what is written elsewhere. */
+static void set_invariant(tsr_emit *emit, MlirValue buffer, LLVMValueRef load) {
+    static const char name[] = "invariant.load";
+    if (!mlirValueIsABlockArgument(buffer) ||
+        emit->argument_use[mlirBlockArgumentGetArgNumber(buffer)] != TSR_EMIT_LOADED)
+        return;
+    LLVMMetadataRef node = LLVMMDNodeInContext2(emit->llvm, NULL, 0);
+    LLVMSetMetadata(load, LLVMGetMDKindIDInContext(emit->llvm, name, sizeof name - 1),
+                    LLVMMetadataAsValue(emit->llvm, node));
+}
+
 static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
                                 LLVMValueRef offset, unsigned elements) {
     unsigned count = spread_count(buffer);
@@ -397,6 +408,7 @@ static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef ty
         LLVMValueRef loaded =
             LLVMBuildLoad2(emit->builder, part, spread_address(emit, buffer, offset, r), "");
         LLVMSetAlignment(loaded, SPREAD_BYTES);
+        set_invariant(emit, buffer, loaded);
         for (unsigned i = 0; i < count; i++)
             result = set_register(emit, result, get_register(emit, loaded, i), r + i);
     }
@@ -585,6 +597,16 @@ static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     }
 }
 
+/* Inputs that an output may lie over. */
+static void mark_replaced(tsr_emit *emit, MlirOperation func) {
+    int64_t inputs[TSR_EMIT_ARGUMENTS_MAX];
+    size_t count = 0;
+    if (!tsr_op_i64s(func, "in_place", TSR_EMIT_ARGUMENTS_MAX, inputs, &count)) return;
+    for (size_t i = 0; i < count; i++)
+        if (inputs[i] >= 0 && inputs[i] < TSR_EMIT_ARGUMENTS_MAX)
+            emit->argument_use[inputs[i]] |= TSR_EMIT_REPLACED;
+}
+
 static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_kernel *launch) {
     uint32_t programs = TSR_WARP_PROGRAMS;
     while (programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
@@ -715,6 +737,7 @@ tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
              mlirBlockGetNumArguments(body), TSR_EMIT_ARGUMENTS_MAX);
     memset(emit->argument_use, 0, sizeof emit->argument_use);
     scan(emit, body, &local_total);
+    mark_replaced(emit, func);
     TRY(emit->ctx, plan_launch(emit, local_total, out_launch));
     TRY(emit->ctx, make_function(emit, func, out_launch));
     return emit_programs(emit, body, out_launch);

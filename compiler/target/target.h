@@ -29,6 +29,10 @@
 /* Of an op of dialect math: the device's own approximation will do. */
 #define TSR_APPROXIMATE_NAME "tile.approximate"
 
+/* Of an arith.extf: any number. It is done here, again if need be: what lanes hold is its operand.
+ */
+#define TSR_AGAIN_NAME "tile.again"
+
 /* Of a tile.load or tile.store of a vector of whole multiples of 256 elements of 2 or 4 bytes,
  * whose offset is a multiple of 8 elements, on a warp: the elements lie in its lanes 8 by 8, so
  * that each lane moves 16 bytes at a time. It turns the vector's elements around: element i is the

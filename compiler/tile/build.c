@@ -344,6 +344,14 @@ MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue e
                            tsr_tile_value_type(b, TSR_DTYPE_I1, 0), attrs);
 }
 
+void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "scf.for")) tsr_tile_approximate(b, tsr_op_body(op));
+        if (strncmp(tsr_op_name(op), "math.", 5) == 0 || tsr_op_is(op, "tile.gelu"))
+            tsr_op_set(op, TSR_APPROXIMATE_NAME, tsr_attr_make_unit(b->at.context));
+    }
+}
+
 void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
         if (tsr_op_is(op, "scf.for")) tsr_tile_spread(b, tsr_op_body(op));

@@ -125,6 +125,8 @@ void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
 /* The same of `lanes` elements from the offset on. */
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes);
+/* Functions of the block may be the device's own. */
+void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
 /* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are turned alike, so
  * no reduction, and nothing elementwise, may ask for their order. */
 void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block);

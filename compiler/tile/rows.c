@@ -11,13 +11,22 @@
  * long as a row, or read back from the result that it is.
  *
  * Reductions have 64 partial results, as in reduce.c: fusing changes no bit. With native numerics
- * they have as many as a vector has elements.
+ * they have as many as a vector has elements; where a row is a few vectors, the lanes of a GPU hold
+ * it; and where all results have 16 bits, exponentials are the unit's approximations.
  */
 #include "compiler/tile/reduce.h"
 
 #include <string.h>
 
-enum { LOCAL_BYTES_MAX = 192 * 1024 };
+enum {
+    LOCAL_BYTES_MAX = 192 * 1024,
+    HELD_ELEMENTS_MAX = 4096, /* of all that lanes hold, 128 each */
+    HELD_REGISTERS = 168,     /* of a lane then: 12 warps on a multiprocessor */
+    FEW_ELEMENTS = 2048,
+    FEW_REGISTERS = 128,                                  /* 16 warps */
+    CHUNKS_MAX = HELD_ELEMENTS_MAX / TSR_SPREAD_ELEMENTS, /* vectors of a row that is held */
+    CHEAP = 3,                                            /* ops that are rather done again */
+};
 
 typedef enum item_kind { ITEM_LEAF, ITEM_OP, ITEM_SAME, ITEM_REDUCE } item_kind;
 
@@ -30,6 +39,9 @@ typedef struct item {
     bool kept;        /* for later stages */
     MlirValue buffer; /* of what is kept; null: none */
     bool in_result;   /* buffer is a result, read at the row's place */
+    bool held;        /* by lanes, all of the row: for later stages */
+    MlirValue chunks[CHUNKS_MAX];
+    uint32_t asked;   /* bits of the stages that ask for it */
     MlirValue scalar; /* levels 0 and 1, and reductions */
     MlirValue vector; /* level 2, in the walk `walk` */
     uint32_t walk;
@@ -49,7 +61,9 @@ typedef struct rows {
     tsr_view *outputs;
     bool *whole_rows; /* by output: one element per column */
     uint32_t stage_count, prefetch_stage, walk;
-    int64_t local_bytes;
+    int64_t local_bytes, held_elements; /* held: most at a time, counted as f32 */
+    bool holds;     /* the row is gone over without a loop; what later stages need, lanes hold */
+    uint32_t chunk; /* of it, in the walk */
     tsr_point point;
 } rows;
 
@@ -309,7 +323,6 @@ static void keep(rows *r, item *it) {
 }
 
 static void find_kept(rows *r) {
-    enum { CHEAP = 3 };
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         bool later = false;
@@ -317,6 +330,50 @@ static void find_kept(rows *r) {
             for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
                 later |= r->items[u]->operands[k] == it && r->items[u]->stage > it->stage;
         if (it->kind == ITEM_OP && it->level == 2 && later && work_of(it) > CHEAP) keep(r, it);
+    }
+}
+
+/* What is read of 16 bits is held so, and widened in each stage anew. */
+static bool is_packed(const item *it) {
+    return it->kind == ITEM_LEAF && tsr_dtype_is_narrow(it->node.dtype);
+}
+
+/* What operands of `it` are asked for in: the stages it is computed in. */
+static void ask_operands(const item *it, uint32_t stages) {
+    for (uint32_t k = 0; k < it->operand_count; k++)
+        if (it->operands[k]->level == 2) it->operands[k]->asked |= stages;
+}
+
+/* Room for it from the first stage it is asked for in to the last one? */
+static bool take_room(rows *r, const item *it, int64_t *room) {
+    uint32_t first = (uint32_t)__builtin_ctz(it->asked);
+    uint32_t last = 31U - (uint32_t)__builtin_clz(it->asked);
+    int64_t size = is_packed(it) ? r->columns / 2 : r->columns;
+    for (uint32_t s = first; s < last; s++)
+        if (room[s] < size) return false;
+    for (uint32_t s = first; s < last; s++) {
+        room[s] -= size;
+        if (HELD_ELEMENTS_MAX - room[s] > r->held_elements)
+            r->held_elements = HELD_ELEMENTS_MAX - room[s];
+    }
+    return first < last;
+}
+
+/* Lanes hold of a row what is costly to compute again, and what is read, while there is room. */
+static void find_held(rows *r) {
+    enum { STAGES_MAX = 31 };
+    int64_t room[STAGES_MAX];
+    for (uint32_t s = 0; s < STAGES_MAX; s++) room[s] = HELD_ELEMENTS_MAX;
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (r->whole_rows[i]) r->results[i]->asked |= 1U << r->results[i]->stage;
+    for (uint32_t i = r->item_count; i-- > 0;) {
+        item *it = r->items[i];
+        bool read = it->kind == ITEM_LEAF && it->node.kind == TSR_NODE_VIEW;
+        if (it->kind == ITEM_REDUCE) ask_operands(it, 1U << it->stage);
+        if (it->level < 2 || !it->asked) continue;
+        bool costly = it->kind == ITEM_OP && work_of(it) > CHEAP;
+        it->held = (read || costly) && take_room(r, it, room);
+        ask_operands(it, it->held ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
     }
 }
 
@@ -339,13 +396,30 @@ static MlirValue leaf_value(rows *r, const item *it, const tsr_point *point) {
                          tsr_point_offset(b, point, &it->node.view), point->lanes, point->mask);
 }
 
+static MlirValue packed_value(rows *r, item *it, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue *chunk = &it->chunks[r->chunk];
+    bool first = mlirValueIsNull(*chunk);
+    if (first)
+        *chunk = tsr_tile_load_stored(b, it->node.dtype, it->node.view.buffer,
+                                      tsr_point_offset(b, &r->point, &it->node.view),
+                                      r->point.lanes, tsr_tile_null);
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, r->point.lanes);
+    tsr_attr attrs[] = {{TSR_AGAIN_NAME, tsr_attr_make_i64(b->at.context, stage)}, {0}};
+    return tsr_build_value(&b->at, "arith.extf", chunk, 1, type, first ? NULL : attrs);
+}
+
 /* The value at the point of the walk. */
 static MlirValue value_of(rows *r, item *it, uint32_t stage) {
     tsr_tile_builder *b = &r->group->b;
     if (it->level < 2) return tsr_tile_splat(b, it->scalar, r->point.lanes);
     if (it->walk == r->walk) return it->vector;
     it->walk = r->walk;
-    if (it->kept && it->stage < stage) {
+    if (it->held && is_packed(it)) {
+        it->vector = packed_value(r, it, stage);
+    } else if (it->held && !mlirValueIsNull(it->chunks[r->chunk])) {
+        it->vector = it->chunks[r->chunk];
+    } else if (it->kept && it->stage < stage) {
         it->vector = load_kept(r, it);
     } else if (it->kind == ITEM_LEAF) {
         it->vector = leaf_value(r, it, &r->point);
@@ -356,6 +430,7 @@ static MlirValue value_of(rows *r, item *it, uint32_t stage) {
         it->vector =
             it->kind == ITEM_SAME ? operands[0] : tsr_element_build(b, it->node.op, operands);
     }
+    if (it->held && !is_packed(it)) it->chunks[r->chunk] = it->vector;
     return it->vector;
 }
 
@@ -423,7 +498,7 @@ static void visit(rows *r, uint32_t stage, uint32_t part) {
     }
     for (uint32_t i = 0; i < r->group->output_count; i++)
         if (r->whole_rows[i] && r->results[i]->stage == stage) store_result(r, i, stage);
-    if (stage == r->prefetch_stage) prefetch(r);
+    if (stage == r->prefetch_stage && !r->holds) prefetch(r);
 }
 
 static uint32_t count_reductions(const rows *r, uint32_t stage) {
@@ -450,6 +525,7 @@ static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
     for (uint32_t i = 0; i < r->item_count; i++)
         width =
             most(width, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r->items[i]->node.dtype)));
+    if (r->holds) return *out_lanes = TSR_SPREAD_ELEMENTS;
     if (r->group->is_native && width == 4) /* a GPU's: many loads are on their way at a time */
         return *out_lanes = tsr_lanes_fit(native_lanes(r), r->columns);
     uint32_t lanes = reductions ? tsr_lanes_in_flight(&r->group->b, width)
@@ -459,6 +535,16 @@ static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
     while (all / lanes * reductions > TSR_PARTIAL_VECTORS_MAX && lanes < all) lanes *= 2;
     *out_lanes = lanes;
     return all;
+}
+
+/* A GPU's lanes can hold the row: it is a few whole vectors of f32. */
+static bool may_hold(const rows *r) {
+    if (!r->group->is_native || r->stage_count > 8 || r->columns > HELD_ELEMENTS_MAX ||
+        r->columns % TSR_SPREAD_ELEMENTS)
+        return false;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (tsr_dtype_size(tsr_tile_compute_dtype(r->items[i]->node.dtype)) > 4) return false;
+    return true;
 }
 
 static bool has_walk(const rows *r, uint32_t stage) {
@@ -498,7 +584,11 @@ static void walk(rows *r, uint32_t stage) {
             tsr_partials_init(&r->items[i]->rules, all, lanes, &r->items[i]->partials);
     r->point.lanes = lanes;
     r->point.mask = tsr_tile_null;
-    if (whole) {
+    for (r->chunk = 0; r->holds && r->chunk < whole / lanes; r->chunk++) {
+        r->point.index[last] = tsr_tile_index(b, (int64_t)r->chunk * lanes);
+        visit(r, stage, r->chunk % (all / lanes));
+    }
+    if (whole && !r->holds) {
         tsr_tile_loop loop;
         uint32_t count = carry(r, stage, carried, false);
         tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), all, count,
@@ -533,6 +623,8 @@ static void emit_row(rows *r, MlirValue row) {
     uint32_t last = r->space.rank - 1;
     for (uint32_t d = 0; d < last; d++) outer[d] = true;
     tsr_point_unflatten(b, &r->point, outer, row);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
     for (uint32_t stage = 0; stage < r->stage_count; stage++) {
         emit_scalars(r, stage);
         if (has_walk(r, stage)) walk(r, stage);
@@ -566,13 +658,25 @@ static bool may_spread(const rows *r) {
     return true;
 }
 
+static bool is_narrow(const rows *r) {
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (!tsr_dtype_is_narrow(r->outputs[i].dtype)) return false;
+    return true;
+}
+
 tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
     rows r = {.group = group};
     TRY(group->ctx, read(&r));
     if (!r.row_count) return TSR_SUCCESS;
     r.point.space = &r.space;
     find_stages(&r);
-    find_kept(&r);
+    r.holds = may_hold(&r);
+    if (r.holds) {
+        find_held(&r);
+        group->registers = r.held_elements <= FEW_ELEMENTS ? FEW_REGISTERS : HELD_REGISTERS;
+    } else {
+        find_kept(&r);
+    }
     int64_t bytes = 1;
     for (uint32_t i = 0; i < r.item_count; i++)
         if (r.items[i]->level == 2) bytes += r.columns * (r.items[i]->kind == ITEM_LEAF ? 4 : 1);
@@ -581,6 +685,7 @@ tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
     tsr_reduction_programs(&any, r.row_count, bytes, &loop);
     emit_row(&r, loop.index);
     tsr_tile_loop_end(&group->b, &loop, NULL);
+    if (group->is_native && is_narrow(&r)) tsr_tile_approximate(&group->b, group->b.at.block);
     if (group->is_native && may_spread(&r)) tsr_tile_spread(&group->b, group->b.at.block);
     return TSR_SUCCESS;
 }

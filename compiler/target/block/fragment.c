@@ -175,6 +175,16 @@ tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
+/* Instructions that do nothing but give a value of another. */
+static LLVMValueRef pure_asm(tsr_emit *emit, LLVMTypeRef type, const char *text,
+                             const char *constraints, LLVMValueRef x) {
+    LLVMTypeRef from = LLVMTypeOf(x), function = LLVMFunctionType(type, &from, 1, false);
+    LLVMValueRef code =
+        LLVMGetInlineAsm(function, text, strlen(text), constraints, strlen(constraints), false,
+                         false, LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(emit->builder, function, code, &x, 1, "");
+}
+
 /* c (x + 0.044715 x^3), where gelu(x) = x (1 + tanh of it) / 2. */
 static LLVMValueRef gelu_inner(tsr_emit *emit, LLVMValueRef x) {
     LLVMBuilderRef b = emit->builder;
@@ -190,18 +200,20 @@ LLVMValueRef tsr_block_approximate(tsr_emit *emit, const char *function, LLVMVal
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), type = LLVMTypeOf(x);
     bool is_exp = strcmp(function, "exp") == 0, is_gelu = strcmp(function, "gelu") == 0;
+    bool is_vector = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
     if (!is_exp && !is_gelu && strcmp(function, "tanh") != 0) return NULL;
-    if (type != LLVMVectorType(f32, 2)) return NULL;
-    LLVMValueRef from = x, results[2];
+    if ((is_vector ? LLVMGetElementType(type) : type) != f32) return NULL;
+    LLVMValueRef from = x, result = LLVMGetPoison(type);
     if (is_exp) from = LLVMBuildFMul(b, x, tsr_emit_float(type, 1.4426950408889634), "");
     if (is_gelu) from = gelu_inner(emit, x);
-    for (unsigned e = 0; e < 2; e++) {
-        LLVMValueRef value = LLVMBuildExtractElement(b, from, tsr_block_int(emit, e), "");
-        results[e] = tsr_block_asm(
-            emit, f32, is_exp ? "ex2.approx.ftz.f32 $0, $1;" : "tanh.approx.f32 $0, $1;", "=f,f",
-            &value, 1);
+    for (unsigned e = 0; e < (is_vector ? LLVMGetVectorSize(type) : 1); e++) {
+        LLVMValueRef at = tsr_block_int(emit, e);
+        LLVMValueRef value = is_vector ? LLVMBuildExtractElement(b, from, at, "") : from;
+        value =
+            pure_asm(emit, f32, is_exp ? "ex2.approx.ftz.f32 $0, $1;" : "tanh.approx.f32 $0, $1;",
+                     "=f,f", value);
+        result = is_vector ? LLVMBuildInsertElement(b, result, value, at, "") : value;
     }
-    LLVMValueRef result = pair(emit, results[0], results[1]);
     if (!is_gelu) return result;
     LLVMValueRef half = LLVMBuildFMul(b, x, tsr_emit_float(type, 0.5), "");
     return tsr_emit_fma(emit, half, result, half);

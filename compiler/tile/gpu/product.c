@@ -327,14 +327,6 @@ static void compute(product *p, MlirValue row, MlirValue column, MlirValue sum) 
     }
 }
 
-/* Functions of the body may be the device's own. */
-static void allow_approximation(product *p, MlirBlock body) {
-    TSR_FOR_EACH_OP(op, body) {
-        if (strncmp(tsr_op_name(op), "math.", 5) == 0 || tsr_op_is(op, "tile.gelu"))
-            tsr_op_set(op, TSR_APPROXIMATE_NAME, tsr_attr_make_unit(p->b->at.context));
-    }
-}
-
 /* `result` at each element; `sum` is what is given, or with the addend in it. */
 static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     tsr_tile_builder *b = p->b;
@@ -353,7 +345,7 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     build_none(p, "tile.yield", &result->value, 1);
     b->wide = false;
     b->at.block = outer;
-    if (tsr_dtype_is_narrow(result->dtype)) allow_approximation(p, body);
+    if (tsr_dtype_is_narrow(result->dtype)) tsr_tile_approximate(b, body);
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, body);
     MlirValue operands[] = {sum, p->row, p->column};

@@ -3,7 +3,7 @@
 // RUN: tile-code cuda:sm_80 text %s %t && FileCheck %s --input-file=%t
 
 // CHECK-LABEL: .entry k(
-// CHECK-COUNT-2: ld.global.v4.b32
+// CHECK-COUNT-2: ld.global.nc.v4.b32
 // CHECK-COUNT-4: st.global.v4.b32
 // CHECK: ret;
 tile.func @k(%x: memref<512xbf16>, %y: memref<512xf32>) grid 1 {
