@@ -140,9 +140,11 @@ static MlirValue emit_decay(tsr_builder *b, const tsr_adamw *o, MlirOperation op
     return tsr_emit_cast(b, tsr_emit_sub(b, tsr_emit_constant(b, TSR_DTYPE_F64, 1.0), part), dtype);
 }
 
-/* With g the gradient, times `scale` where there is one, t the step, from 1, and lr its learning
- * rate: p1 = p * (1 - lr * weight_decay) m' = m + (g - m) * (1 - beta1) v' = v * beta2 + (g * g) *
- * (1 - beta2) p' = p1 - lr / (1 - beta1^t) * (m' / (sqrt(v') / sqrt(1 - beta2^t) + eps))
+/* With g the gradient, times `scale` where there is one, t the step, from 1, and lr its rate:
+ *   p1 = p * (1 - lr * weight_decay)
+ *   m' = m + (g - m) * (1 - beta1)
+ *   v' = v * beta2 + (g * g) * (1 - beta2)
+ *   p' = p1 - lr / (1 - beta1^t) * (m' / (sqrt(v') / sqrt(1 - beta2^t) + eps))
  */
 bool tsr_lower_adamw(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
