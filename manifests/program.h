@@ -220,6 +220,16 @@ const char *tsr_program_exported(const tsr_program_entry *entry);
 /* Is it one of REPEAT ... PUT; does the entry have such a command? */
 bool tsr_program_is_control(tsr_opcode opcode);
 bool tsr_program_has_control(const tsr_program_entry *entry);
+/* Private to this folder: an error about the command that `w` is at, a pointer to what has members
+ * ctx, code, entry and index. */
+#define TSR_PROGRAM_EXPECT(w, condition, ...)                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            tsr_result r_ = tsr_fail_((w)->ctx, (w)->code, 0, __FILE__, __LINE__, __VA_ARGS__);    \
+            return tsr_error_prefix((w)->ctx, r_, "program: entry '%s': commands[%u]",             \
+                                    (w)->entry->name, (w)->index);                                 \
+        }                                                                                          \
+    } while (0)
 /* Private to this folder: the rules of regions, where those of each command hold. */
 TSR_RESULT tsr_program_verify_regions(tsr_ctx *ctx, const tsr_program *program,
                                       const tsr_config *config, tsr_code code);

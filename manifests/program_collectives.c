@@ -87,14 +87,7 @@ typedef struct walk {
     uint32_t *written; /* tensors: see check_loops */
 } walk;
 
-#define EXPECT(w, condition, ...)                                                                  \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            tsr_result r_ = tsr_fail_((w)->ctx, (w)->code, 0, __FILE__, __LINE__, __VA_ARGS__);    \
-            return tsr_error_prefix((w)->ctx, r_, "program: entry '%s': commands[%u]",             \
-                                    (w)->entry->name, (w)->index);                                 \
-        }                                                                                          \
-    } while (0)
+#define EXPECT TSR_PROGRAM_EXPECT
 
 /* `other`: one more space that will do. */
 static bool lies(tsr_space space, tsr_collective_place place, tsr_space other) {

@@ -20,14 +20,7 @@ typedef struct walk {
     uint32_t depth;
 } walk;
 
-#define EXPECT(w, condition, ...)                                                                  \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            tsr_result r_ = tsr_fail_((w)->ctx, (w)->code, 0, __FILE__, __LINE__, __VA_ARGS__);    \
-            return tsr_error_prefix((w)->ctx, r_, "program: entry '%s': commands[%u]",             \
-                                    (w)->entry->name, (w)->index);                                 \
-        }                                                                                          \
-    } while (0)
+#define EXPECT TSR_PROGRAM_EXPECT
 
 bool tsr_program_is_control(tsr_opcode opcode) {
     return opcode >= TSR_OP_REPEAT && opcode <= TSR_OP_CONTROL_LAST;

@@ -98,6 +98,14 @@ bool tsr_sr_is_token(MlirType type) {
            mlirTypeEqual(type, mlirTypeParseGet(context, tsr_ref("!tessera_sr.token")));
 }
 
+bool tsr_sr_is_gate(MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        if (tsr_sr_is_token(mlirValueGetType(tsr_op_operand(op, i)))) return true;
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (tsr_sr_is_token(mlirValueGetType(tsr_op_result(op, i)))) return true;
+    return false;
+}
+
 static bool fail_order(MlirOperation op, const char *text) {
     tsr_diag_error(where(op), TSR_DIAG_SR_ORDER, "%s: %s", tsr_op_name(op), text);
     return false;

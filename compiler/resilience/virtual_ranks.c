@@ -355,15 +355,6 @@ static bool is_squares_of_part(MlirOperation op) {
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
-/* Ties others to the begin or end of a region: what it takes or gives are tokens, too. */
-static bool is_gate(MlirOperation op) {
-    bool is = false;
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        is = is || is_token(tsr_op_operand(op, i));
-    for (size_t i = 0; i < tsr_op_result_count(op); i++) is = is || is_token(tsr_op_result(op, i));
-    return is;
-}
-
 /* Values that leaves have, or those that all have, pass a barrier, with its tokens. */
 static void gate_some(splitter *s, tsr_builder *b, MlirOperation op, bool leaves,
                       MlirValue *token) {
@@ -498,7 +489,7 @@ static bool split_entry(splitter *s) {
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {
         next = mlirOperationGetNextInBlock(op);
         bool done = true;
-        if (is_gate(op))
+        if (tsr_sr_is_gate(op))
             split_gate(s, op);
         else if (is_squares_of_part(op))
             done = split_squares(s, op);

@@ -77,8 +77,8 @@ def Tessera_IfOp : Tessera_Op<"if", [RecursiveMemoryEffects]> {
   let summary = "one of two regions, by a scalar i1";
   let description = [{
     Both regions have no arguments and yield values of the results' types, which are the same on both
-    sides. Regions hold ops that change no tensor. Pass tessera-flatten computes both and picks; a branch
-    not taken sees zeros.
+    sides. Regions hold ops that change no tensor. Of short branches tessera-flatten computes both and
+    picks, and the one not taken sees zeros; of others one is run (tessera-outline).
   }];
   let arguments = (ins Tessera_Tensor:$condition);
   let regions = (region SizedRegion<1>:$then_body, SizedRegion<1>:$else_body);

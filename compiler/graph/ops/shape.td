@@ -61,7 +61,7 @@ def Tessera_ReshapeOp : Tessera_ShapeOp<"reshape", "the same elements in another
     (ins Tessera_Tensor:$input)> {
   let description = [{
     Of any element type: the elements in row-major order, as many as before. One dim of the result may be
-    open (`?`) where the others tell it.
+    open (`?`) where the others tell it, and before it such as the operand has at the same place.
   }];
 }
 def Tessera_TransposeOp : Tessera_ShapeOp<"transpose", "result dim i is input dim permutation[i]",

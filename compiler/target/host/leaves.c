@@ -66,18 +66,9 @@ static void drop_marks(MlirBlock block) {
 
 static bool is_token(MlirValue value) { return tsr_sr_is_token(mlirValueGetType(value)); }
 
-/* Of a region: it takes or gives a token. */
-static bool is_gate(MlirOperation op) {
-    bool is = false;
-    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-        is = is || is_token(tsr_op_operand(op, i));
-    for (size_t i = 0; i < tsr_op_result_count(op); i++) is = is || is_token(tsr_op_result(op, i));
-    return is;
-}
-
 static void drop_barriers(MlirBlock block) {
     TSR_FOR_EACH_OP(op, block) {
-        if (class_of(op) != TSR_CLASS_BARRIER || is_gate(op)) continue;
+        if (class_of(op) != TSR_CLASS_BARRIER || tsr_sr_is_gate(op)) continue;
         for (size_t i = 0; i < tsr_op_result_count(op); i++)
             mlirValueReplaceAllUsesOfWith(tsr_op_result(op, i), tsr_op_operand(op, i));
         mlirOperationDestroy(op);
@@ -207,7 +198,7 @@ static void gather_for(turns *t, MlirOperation call, uint32_t turn) {
 
 static TSR_RESULT read_op(turns *t, MlirOperation op) {
     tsr_op_class is = class_of(op);
-    if (is_gate(op)) return read_gate(t, op);
+    if (tsr_sr_is_gate(op)) return read_gate(t, op);
     if (tsr_op_is(op, "tessera.reshape"))
         FAIL(t->ctx, TSR_COMPILE, "@%s: a view in an entry with leaves; expected a kernel",
              tsr_op_symbol(t->func));

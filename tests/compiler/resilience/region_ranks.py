@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+import models
+
 aot, run = sys.argv[1:]
 LEAVES, BATCH, ROWS, STEPS = 8, 16, 160, 10
 STAGES = ("none", "zero1", "zero2", "zero3")
@@ -30,17 +32,6 @@ def check(what, good, shown=""):
     failures += not good
     if not good:
         print(f"FAILED: {what} {shown}")
-
-
-def counter(name, function):
-    return f"""
-  func.func @{function}() {{
-    %n = tessera.opt.state "{name}" of "w" kind "count" init = #tessera.constant<0.0> : tensor<f32>
-    %one = tessera.constant dense<1.0> : tensor<f32>
-    %next = tessera.add %n, %one : tensor<f32>, tensor<f32> -> tensor<f32>
-    tessera.assign %next to "{name}" : tensor<f32>
-    return
-  }}"""
 
 
 def program(mode, stage, fails="never", mended=True):
@@ -96,7 +87,7 @@ def program(mode, stage, fails="never", mended=True):
     tessera.target.export %token : !tessera_sr.token
     %previous = tessera.mean %old {{axes = [0]}} : {rows} -> tensor<f32>
     %out = tessera.mean %yielded {{axes = [0]}} : {rows} -> tensor<f32>''', "%previous"
-    handlers = counter("recoveries", "back") + (counter("failures", "fail") if fails != "never" or mended else "")
+    handlers = models.counter("recoveries", "back", "w") + (models.counter("failures", "fail", "w") if fails != "never" or mended else "")
     return f"""module @m attributes {{tessera.mesh = {{data = {LEAVES}}}}} {{{handlers if mode in ("replay", "restart") else ""}
   func.func @train(%x: tensor<{BATCH}x7xf32> {{tessera.data = "x"}}, %t: tensor<{BATCH}xi64> {{tessera.data = "t"}})
       -> (tensor<f32> {{tessera.name = "loss"}}, tensor<f32> {{tessera.name = "previous"}}, tensor<f32> {{tessera.name = "grad_norm"}})
