@@ -111,17 +111,17 @@ static LLVMValueRef lane_table(tsr_emit *emit, const int32_t *values) {
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i32 = i32_of(emit);
     unsigned count = lanes_of(emit);
-    bool same = true, rising = true, mirrored = true;
+    int64_t step = (int64_t)values[1] - values[0];
+    bool same = true, rising = step == (int32_t)step, mirrored = true;
     for (unsigned i = 1; i < count; i++) {
         same = same && values[i] == values[0];
-        rising = rising && values[i] == values[0] + (int32_t)i * (values[1] - values[0]);
+        rising = rising && values[i] == values[0] + i * step;
         mirrored = mirrored && values[i] == (values[0] ^ (int32_t)i);
     }
     if (same) return tsr_emit_int(i32, values[0]);
     if (rising)
-        return LLVMBuildAdd(
-            b, LLVMBuildMul(b, emit->lane, tsr_emit_int(i32, values[1] - values[0]), ""),
-            tsr_emit_int(i32, values[0]), "");
+        return LLVMBuildAdd(b, LLVMBuildMul(b, emit->lane, tsr_emit_int(i32, step), ""),
+                            tsr_emit_int(i32, values[0]), "");
     if (mirrored) return LLVMBuildXor(b, emit->lane, tsr_emit_int(i32, values[0]), "");
     LLVMTypeRef type = LLVMArrayType2(i32, count);
     LLVMValueRef global = table_global(emit, type, values, count);
@@ -212,6 +212,22 @@ static void emit_extract(tsr_emit *emit, MlirOperation op) {
                  shuffle_value(emit, value, tsr_emit_int(i32_of(emit), element % lanes_of(emit))));
 }
 
+/* Of each lane its own of `numbers`, as an integer of this type. */
+static LLVMValueRef lane_integers(tsr_emit *emit, const int64_t *numbers, LLVMTypeRef type) {
+    LLVMBuilderRef b = emit->builder;
+    int32_t low[64], high[64];
+    bool fits = true;
+    for (unsigned i = 0; i < lanes_of(emit); i++) {
+        low[i] = (int32_t)(uint32_t)numbers[i];
+        high[i] = (int32_t)(numbers[i] >> 32);
+        fits = fits && numbers[i] == low[i];
+    }
+    LLVMValueRef value = LLVMBuildIntCast2(b, lane_table(emit, low), type, fits, "");
+    if (fits) return value;
+    LLVMValueRef upper = LLVMBuildIntCast2(b, lane_table(emit, high), type, true, "");
+    return LLVMBuildOr(b, LLVMBuildShl(b, upper, tsr_emit_int(type, 32), ""), value, "");
+}
+
 /* Lane numbers and the like: integers that are not all the same. */
 static bool emit_constant(tsr_emit *emit, MlirOperation op) {
     MlirAttribute value = tsr_op_attr(op, "value");
@@ -222,16 +238,12 @@ static bool emit_constant(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef result = LLVMGetPoison(llvm);
     unsigned count = elements_of(type), lanes = lanes_of(emit);
     for (unsigned r = 0; r * lanes < count; r++) {
-        int32_t numbers[64];
+        int64_t numbers[64];
         for (unsigned i = 0; i < lanes; i++) {
             unsigned at = r * lanes + i < count ? r * lanes + i : count - 1;
-            int64_t number = tsr_emit_int_element(value, mlirShapedTypeGetElementType(type), at);
-            TSR_ASSERT(number >= INT32_MIN && number <= INT32_MAX);
-            numbers[i] = (int32_t)number;
+            numbers[i] = tsr_emit_int_element(value, mlirShapedTypeGetElementType(type), at);
         }
-        LLVMValueRef mine = lane_table(emit, numbers);
-        result = set_register(emit, result,
-                              LLVMBuildIntCast2(emit->builder, mine, element, true, ""), r);
+        result = set_register(emit, result, lane_integers(emit, numbers, element), r);
     }
     tsr_emit_set(emit, op, result);
     return true;
