@@ -27,7 +27,7 @@ enum {
     TEXT_MAX = 1024,
     SPIN_NS = 50 * 1000,
     GRACE_MS = 10 * 1000, /* a rank that ends its last save has so long */
-    END_GRACE_MS = 500,   /* and where a rank is lost, so that nothing can be saved */
+    END_GRACE_MS = 60,    /* and where one is lost: nothing can be saved, and some may compute on */
 };
 
 #define FIRST_DEADLINE_NS UINT64_C(120000000000) /* until steps have been timed */
@@ -42,6 +42,7 @@ typedef struct child {
     pid_t pid; /* 0: over */
     int pidfd;
     int signal, status; /* how it ended; 0 and an exit status, or a signal */
+    bool was_killed;    /* by the group */
     uint32_t order;     /* of its end among all */
 } child;
 
@@ -169,6 +170,7 @@ static void note_end(group *g, uint32_t rank) {
     else
         c->signal = info.si_status;
     close(c->pidfd);
+    c->was_killed = g->killed;
     c->pid = 0;
     c->order = g->ended++;
     g->running--;
@@ -199,7 +201,7 @@ static void wait_for_all(group *g) {
             polls[count] = (struct pollfd){.fd = g->children[r].pidfd, .events = POLLIN};
             ranks[count++] = r;
         }
-        int ready = poll(polls, count, 100);
+        int ready = poll(polls, count, g->failed_at_ms && !g->killed ? 10 : 100);
         pass_on_stop(g);
         for (nfds_t i = 0; ready > 0 && i < count; i++)
             if (polls[i].revents) note_end(g, ranks[i]);
@@ -226,7 +228,7 @@ static uint32_t find_cause(const group *g) {
         const child *c = &g->children[r];
         uint32_t code = g->reports[r].code;
         if (!c->signal && !c->status) continue;
-        bool from_outside = c->signal && !g->killed;
+        bool from_outside = c->signal && !c->was_killed;
         uint32_t weight = from_outside ? 3 : code && code != TSR_RANK ? 2 : c->signal ? 0 : 1;
         if (best == UINT32_MAX || weight > best_weight ||
             (weight == best_weight && c->order < g->children[best].order)) {
