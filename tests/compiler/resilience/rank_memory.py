@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: rank_memory.py TESSERA_AOT TESSERA_RUN [EXAMPLES]
+"""usage: rank_memory.py TESSERA_AOT TESSERA_RUN [EXAMPLES] [--width N]
 
 What each rank holds and sends with sharded optimizer state, for 1, 2, 4 and 8 ranks side by side: memory is resident within
 5 % of the plan (or 1 MiB, which a process has besides), shrinks as state is spread and from stage to stage, and a step sends
 what was planned; with a rank for each position that is what the deployment manifest says of the collectives. With the folder
-of the examples the same of gpt-char, where only the order of the stages is asked for.
+of the examples the same of gpt-char, where only the order of the stages is asked for. The model has 16 layers of N x N, 512 by default.
 """
+import argparse
 import array
 import json
 import re
@@ -14,8 +15,14 @@ import subprocess
 import sys
 import tempfile
 
-aot, run = sys.argv[1:3]
-POSITIONS, WIDTH, LAYERS, MIB = 8, 512, 16, 1 << 20
+parser = argparse.ArgumentParser()
+parser.add_argument("aot")
+parser.add_argument("run")
+parser.add_argument("examples", nargs="?")
+parser.add_argument("--width", type=int, default=512)
+options = parser.parse_args()
+aot, run = options.aot, options.run
+POSITIONS, WIDTH, LAYERS, MIB = 8, options.width, 16, 1 << 20
 RANKS = (1, 2, 4, 8)
 STAGES = ("none", "zero1", "zero2", "zero3")
 WEIGHTS = 4 * LAYERS * WIDTH * WIDTH  # bytes
@@ -163,4 +170,4 @@ def main(folder):
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         bad = main(temporary)
-        sys.exit(1 if bad or any(gpt(temporary, examples) for examples in sys.argv[3:]) else 0)
+        sys.exit(1 if bad or (options.examples and gpt(temporary, options.examples)) else 0)
