@@ -111,7 +111,7 @@ tsr_result tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *l
         if (list->error_count == errors_before)
             tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_PASS,
                            "pass '%s' failed", pipeline);
-        result = tsr_diag_fail(ctx, list, pipeline);
+        result = tsr_diag_fail(ctx, list, strchr(pipeline, ',') ? "compiling" : pipeline);
     }
 done:
     mlirPassManagerDestroy(manager);

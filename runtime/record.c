@@ -29,6 +29,7 @@ struct tsr_recorder {
     size_t tensor_count;
     bool has_values;
     uint64_t values_of; /* step */
+    uint64_t step;      /* the last one */
 };
 
 /* Appended once, to the first step's line: the numbers of later steps have more digits. */
@@ -155,6 +156,7 @@ tsr_result tsr_recorder_append(tsr_ctx *ctx, tsr_recorder *recorder, uint64_t st
     recorder->chain = tsr_hasher_finish(&hasher);
     tsr_buffer_text(line, "],\"chain\":");
     append_hex(line, &recorder->chain);
+    recorder->step = step;
     if (recorder->has_values && recorder->values_of == step) TRY(ctx, write_values(ctx, recorder));
     tsr_buffer_text(line, "}\n");
     return write_line(ctx, recorder);
@@ -214,6 +216,10 @@ tsr_result tsr_recorder_close(tsr_ctx *ctx, tsr_recorder *recorder) {
     if (code < 0)
         result = tsr_fail_(ctx, TSR_IO, -code, __FILE__, __LINE__, "cannot sync the log '%s'",
                            recorder->path);
+    if (recorder->has_values && recorder->step < recorder->values_of)
+        tsr_log(ctx, TSR_LOG_WARNING,
+                "the log '%s' ends with step %llu; it has no values of step %llu", recorder->path,
+                (unsigned long long)recorder->step, (unsigned long long)recorder->values_of);
     recorder_free(io, recorder);
     return result;
 }

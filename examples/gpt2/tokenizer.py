@@ -72,10 +72,11 @@ def encode(text, merges):
 
 
 def decode(tokens, merges):
+    """Tokens that the tokenizer has not, which a model of a larger vocabulary may draw, as <number>."""
     table = [bytes([i]) for i in range(256)]
     for first, second in merges:
         table.append(table[first] + table[second])
-    return b"".join(table[token] for token in tokens)
+    return b"".join(table[token] if token < len(table) else b"<%d>" % token for token in tokens)
 
 
 def write(path, tokens, kind="H"):

@@ -14,6 +14,9 @@ check 'merges are learned' "$E/tokenizer.py" learn --merges 3 --folder .
 check 'they are the first of those shipped' cmp merges.txt <(head -n 3 "$E/merges.txt")
 checks=$((checks + 1))
 "$E/tokenizer.py" decode "$E/test.tokens" | cmp -s - "$ROOT/examples/gpt-char/test.txt" || fail 'decoded, it is the text'
+checks=$((checks + 1))
+printf 'A\0\377\377' >unknown.tokens
+[ "$("$E/tokenizer.py" decode unknown.tokens)" = 'A<65535>' ] || fail 'a token that the tokenizer has not is a number'
 
 "$E/sizes.py" >whole.mlir
 check 'the sizes of gpt2.mlir' cmp whole.mlir "$E/gpt2.mlir"

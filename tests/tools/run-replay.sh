@@ -87,6 +87,7 @@ sed '6s/,"values":\["[0-9a-f]*",/,"values":[/' v1.log >bad.log
 expect "values of too few" 8 'line 6: values of [0-9]+ tensors; expected [0-9]+' several --replay bad.log
 sed '1s/,"values_of":4//' v1.log >bad.log
 expect "no step that they are of" 8 "line 1: .*values_of" several --replay bad.log
+expect "values of a step that did not come" 0 "the log 'few.log' ends with step 5; it has no values of step 9" train --steps 5 --record few.log --record-values 9
 expect "values without a log" 6 'values of step 4 are asked for, but no log is written' train --steps 9 --record-values 4
 # Other data, which the log was told to be its own: one pixel of an image differs, and the batch that draws it is found.
 head -c -1 "$DIGITS/train-images.npy" >pixel.npy && printf '\020' >>pixel.npy
