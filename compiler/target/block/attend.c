@@ -17,19 +17,11 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
 
 #include <math.h>
 
 enum {
-    GROUP_ROWS = 64,
-    GROUP_WARPS = 4,
-    BLOCK_ROWS = 16, /* of a warp */
-    BLOCK_COLUMNS = 8,
-    BLOCK_REGISTERS = 4,
-    BOX_COLUMNS = 64,
-    BOX_REGISTERS = 32,
-    DEPTH = 16, /* of one product */
-    HALVES = 2, /* rows of a thread */
     REGISTERS_MAX = 128,
     TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* who gives a turn, and who takes it */
 };

@@ -25,22 +25,14 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    GROUP_ROWS = 64,
-    GROUP_WARPS = 4,
-    BLOCK_ROWS = 16, /* of a warp */
-    BLOCK_COLUMNS = 8,
-    BLOCK_REGISTERS = 4,
-    BOX_COLUMNS = 64,
-    BOX_PAIRS = 16,
-    BOX_REGISTERS = 32,
-    DEPTH = 16, /* of one product */
-    HALVES = 2,
+    BOX_PAIRS = BOX_REGISTERS / 2,
     WIDE_COLUMNS = 32, /* of a box of f32 */
     SUM_COLUMNS = 64,  /* of a warp group's part of dQ, turned */
     SUM_REGISTERS = 32,
@@ -62,7 +54,6 @@ enum {
     SUMS_FULL = SCORES_EMPTY + STAGES, /* dQ */
     SUMS_EMPTY = SUMS_FULL + STAGES,
     BARRIERS = SUMS_EMPTY + STAGES,
-    BARRIER_BYTES = 8,
 };
 
 enum { Q, K, V, DRESULT, LOGARITHM, TOTAL, COUNT, SUM, DK, DV, BUFFERS };
@@ -356,7 +347,7 @@ static void write_tile(const grad *g) {
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef one = integer(g, 1);
     LLVMValueRef first =
-        tsr_block_add(emit, LLVMBuildUDiv(b, emit->block->thread, integer(g, 32), ""), -1);
+        tsr_block_add(emit, LLVMBuildUDiv(b, emit->block->thread, integer(g, WARP_LANES), ""), -1);
     LLVMValueRef none = LLVMBuildICmp(b, LLVMIntEQ, first, integer(g, 0), "");
     tsr_place at = place_of(g, first);
     LLVMBasicBlockRef rest = tsr_block_if(emit, none, "nothing");

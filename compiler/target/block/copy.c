@@ -5,11 +5,12 @@
  * barriers are waited on with.
  */
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 16, BARRIER_BYTES = 8, SWIZZLE_ROWS = 8, UNROLL_MAX = 8 };
+enum { CHUNK_BYTES = 16, SWIZZLE_ROWS = 8, UNROLL_MAX = 8 };
 
 /* ---- places ---------------------------------------------------------------------------------- */
 

@@ -6,17 +6,13 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    GROUP_ROWS = 64,
-    GROUP_WARPS = 4,
-    BLOCK_ROWS = 16, /* of a warp: a row block */
-    BLOCK_COLUMNS = 8,
-    BLOCK_REGISTERS = 4, /* two rows of two columns */
-    PARTS = 4,           /* of a box of 64 columns */
+    PARTS = 4, /* of a box of 64 columns */
     PART_PAIRS = 4,
 };
 
@@ -449,7 +445,6 @@ static tsr_result store_through(tsr_emit *emit, const target *t, const mapping *
     const tsr_layout *l = &values->layout;
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
-    enum { BOX_COLUMNS = 64 };
     uint32_t boxes = l->column_blocks * BLOCK_COLUMNS / BOX_COLUMNS, number = 0;
     int64_t stage_bytes = (int64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
     char text[64];

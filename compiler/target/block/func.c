@@ -8,6 +8,7 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
 #include "compiler/target/host/rules.h"
 
 #include <stdio.h>
@@ -15,11 +16,8 @@
 
 enum {
     RING_ALIGN = 1024, /* of a swizzled matrix: the swizzle goes by addresses */
-    BARRIER_BYTES = 8,
     MAP_BYTES = 128,
     MAP_ALIGN = 64,
-    WARP_LANES = 32,
-    GROUP_WARPS = TSR_BLOCK_GROUP / WARP_LANES,
     PTX_KERNEL = 71,     /* LLVM's number of the calling convention */
     NAMED_GROUP = 1,     /* and what follows: of each warp group */
     NAMED_COMPUTING = 8, /* of each team */

@@ -8,6 +8,7 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,7 +17,6 @@
 enum {
     STEP_BYTES = 32, /* of K in one instruction */
     CHUNK_BYTES = 16,
-    GROUP_ROWS = 64,
     SWIZZLE_ATOM_BYTES = 1024, /* 8 rows of 128 bytes */
 };
 
