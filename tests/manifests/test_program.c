@@ -2,20 +2,11 @@
 #include "manifests/program.h"
 #include "tests/base/random.h"
 #include "tests/manifests/random_manifests.h"
+#include "tests/manifests/refused.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* From a copy of exactly these bytes, so that reading behind them is seen. */
-static tsr_result decode(tsr_ctx *ctx, const void *bytes, size_t size, const tsr_config *config,
-                         tsr_arena *arena, tsr_program *program) {
-    char *copy = malloc(size ? size : 1);
-    memcpy(copy, bytes, size);
-    tsr_result result = tsr_program_decode(ctx, copy, size, config, arena, program);
-    free(copy);
-    return result;
-}
 
 /* ---- a small program, written out ---- */
 
@@ -197,7 +188,7 @@ Test(program, random_programs_survive) {
         void *bytes, *bytes_again;
         size_t size, size_again;
         cr_assert_eq(tsr_program_encode(&ctx, &program, &arena, &bytes, &size).code, TSR_OK);
-        cr_assert_eq(decode(&ctx, bytes, size, &random, &arena, &again).code, TSR_OK,
+        cr_assert_eq(decode_copy(&ctx, bytes, size, &random, &arena, &again).code, TSR_OK,
                      "seed %llu: %s", (unsigned long long)seed, ctx.error.text);
         expect_equal(&program, &again);
         cr_assert_eq(tsr_program_encode(&ctx, &again, &arena, &bytes_again, &size_again).code,
@@ -226,7 +217,7 @@ Test(program, every_truncation_is_refused) {
     cr_assert_eq(tsr_program_encode(&(tsr_ctx){0}, &e.program, &arena, &bytes, &size).code, TSR_OK);
     for (size_t cut = 0; cut < size; cut++) {
         tsr_ctx ctx = {0};
-        cr_assert_eq(decode(&ctx, bytes, cut, &config, &arena, &program).code, TSR_CORRUPT);
+        cr_assert_eq(decode_copy(&ctx, bytes, cut, &config, &arena, &program).code, TSR_CORRUPT);
         cr_assert(strncmp(ctx.error.text, "program: ", 9) == 0, "%s", ctx.error.text);
         cr_assert(strstr(ctx.error.text, "expected"), "%s", ctx.error.text);
         cr_assert(strstr(ctx.error.text, "got"), "%s", ctx.error.text);
@@ -235,7 +226,7 @@ Test(program, every_truncation_is_refused) {
     char *longer = calloc(1, size + 1);
     tsr_ctx ctx = {0};
     memcpy(longer, bytes, size);
-    cr_assert_eq(decode(&ctx, longer, size + 1, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, longer, size + 1, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the end at offset"), "%s", ctx.error.text);
     cr_assert(strstr(ctx.error.text, "got 1 more bytes"), "%s", ctx.error.text);
     free(longer);
@@ -252,7 +243,7 @@ static size_t check_flips(const char *bytes, size_t size, const tsr_config *of) 
         tsr_program program = {0};
         memcpy(flipped, bytes, size);
         flipped[bit / 8] ^= (char)(1 << bit % 8);
-        tsr_code code = decode(&ctx, flipped, size, of, &arena, &program).code;
+        tsr_code code = decode_copy(&ctx, flipped, size, of, &arena, &program).code;
         cr_assert(code == TSR_OK || code == TSR_CORRUPT || code == TSR_VERSION, "bit %zu", bit);
         cr_assert_leq(arena.used_bytes, 16 * size, "bit %zu: %zu of %zu", bit, arena.used_bytes,
                       size);
@@ -303,7 +294,7 @@ Test(program, hostile_counts_take_no_memory) {
             tsr_program program;
             memcpy(bytes, good, size);
             for (int j = 0; j < 4; j++) bytes[at + (size_t)j] = (char)(counts[i] >> 8 * j);
-            tsr_code code = decode(&ctx, bytes, size, &config, &small, &program).code;
+            tsr_code code = decode_copy(&ctx, bytes, size, &config, &small, &program).code;
             cr_assert(code == TSR_OK || code == TSR_CORRUPT || code == TSR_VERSION);
             cr_assert_leq(small.used_bytes, 16 * size, "%u at %zu", counts[i], at);
             tsr_arena_finish(&small);
@@ -322,18 +313,18 @@ Test(program, magic_and_version) {
     make_example(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
     ((char *)bytes)[8] = TSR_PROGRAM_VERSION + 1;
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_VERSION);
     cr_assert(strstr(ctx.error.text, "program: version: expected 8, got 9; it needs a newer"));
     ((char *)bytes)[8] = 2;
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 for what it holds, got 2");
     ((char *)bytes)[8] = 0;
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 1 ... 8, got 0");
     ((char *)bytes)[0] = 't';
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "expected the magic 'TSRPROG'"));
-    cr_assert_eq(decode(&ctx, bytes, 5, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, bytes, 5, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: expected at least 20 bytes, got 5");
     tsr_arena_finish(&arena);
 }
@@ -349,28 +340,13 @@ Test(program, noise_is_refused) {
         for (size_t j = 0; j < size; j++)
             bytes[j] = random_below(&seed, 3) ? 0 : (char)random_below(&seed, 8);
         if (i % 4 && size > 12) memcpy(bytes, "TSRPROG\n\1\0\0", 12);
-        cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+        cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
         cr_assert_leq(arena.used_bytes, 16 * sizeof bytes);
         tsr_arena_finish(&arena);
     }
 }
 
 /* ---- meanings that must be refused, found by verify and after a round trip by decode ---- */
-
-static void check_refused(example *e, const char *change, const char *message) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_program program;
-    void *bytes;
-    size_t size;
-    cr_assert_eq(tsr_program_verify(&ctx, &e->program, &config, TSR_INTERNAL).code, TSR_INTERNAL,
-                 "%s", change);
-    cr_assert_str_eq(ctx.error.text, message);
-    cr_assert_eq(tsr_program_encode(&ctx, &e->program, &arena, &bytes, &size).code, TSR_OK);
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, message);
-    tsr_arena_finish(&arena);
-}
 
 #define REFUSED(change, message)                                                                   \
     do {                                                                                           \
@@ -380,7 +356,7 @@ static void check_refused(example *e, const char *change, const char *message) {
         tsr_program_command *launch = &e.commands[0][0], *copy = &e.commands[0][1];                \
         (void)buffers, (void)train_buffers, (void)launch, (void)copy;                              \
         change;                                                                                    \
-        check_refused(&e, #change, "program: " message);                                           \
+        check_program_refused(&e.program, &config, #change, "program: " message);                  \
     } while (0)
 #define AT_BUFFER(n) "entry 'predict': buffers[" #n "]: "
 #define AT_LAUNCH "entry 'predict': commands[0]: "
@@ -500,7 +476,7 @@ static void make_prepared(example *e) {
         tsr_program_command *prepare = &e.commands[0][0], *train = &e.commands[1][0];              \
         (void)buffers, (void)train_buffers, (void)prepare, (void)train;                            \
         change;                                                                                    \
-        check_refused(&e, #change, "program: " message);                                           \
+        check_program_refused(&e.program, &config, #change, "program: " message);                  \
     } while (0)
 #define AT_TRAIN "entry 'train': commands[0]: "
 
@@ -515,7 +491,7 @@ Test(program, prepared_buffers_are_listed_and_come_back) {
     make_prepared(&e);
     cr_assert_eq(tsr_program_encode(&ctx, &e.program, &arena, &bytes, &size).code, TSR_OK);
     cr_assert_eq(((char *)bytes)[8], 2, "version");
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_OK, "%s",
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_OK, "%s",
                  ctx.error.text);
     cr_assert_eq(tsr_program_prepared_count(&program), 1);
     tsr_prepared_cursor cursor = {0};
@@ -526,7 +502,7 @@ Test(program, prepared_buffers_are_listed_and_come_back) {
     cr_assert(strstr(text.bytes, "0: prepare @_k1 grid 4 cost 24 read %1 write %4"), "%s",
               text.bytes);
     ((char *)bytes)[8] = 1; /* a reader of version 1 would not know them */
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &program).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, "program: version: expected 2 for what it holds, got 1");
     tsr_buffer_finish(&text);
     tsr_arena_finish(&arena);
@@ -603,7 +579,7 @@ static void check_patched(const tsr_program *program, size_t at, uint32_t value,
     size_t size;
     cr_assert_eq(tsr_program_encode(&ctx, program, &arena, &bytes, &size).code, TSR_OK);
     for (int i = 0; i < 4; i++) ((char *)bytes)[at + (size_t)i] = (char)(value >> 8 * i);
-    cr_assert_eq(decode(&ctx, bytes, size, &config, &arena, &again).code, TSR_CORRUPT);
+    cr_assert_eq(decode_copy(&ctx, bytes, size, &config, &arena, &again).code, TSR_CORRUPT);
     cr_assert_str_eq(ctx.error.text, message);
     tsr_arena_finish(&arena);
 }

@@ -3,7 +3,7 @@
  * Regions, exports and handlers of a program: the bytes come back, and an order that is broken is
  * refused by verify and by decode.
  */
-#include "manifests/program.h"
+#include "tests/manifests/refused.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -122,22 +122,6 @@ Test(regions, come_back_and_are_listed) {
     tsr_arena_finish(&arena);
 }
 
-static void check_refused(example *e, const char *change, const char *message) {
-    tsr_ctx ctx = {0};
-    tsr_arena arena = {0};
-    tsr_program program;
-    void *bytes;
-    size_t size;
-    cr_assert_eq(tsr_program_verify(&ctx, &e->program, &config, TSR_INTERNAL).code, TSR_INTERNAL,
-                 "%s", change);
-    cr_assert_str_eq(ctx.error.text, message, "%s: %s", change, ctx.error.text);
-    cr_assert_eq(tsr_program_encode(&ctx, &e->program, &arena, &bytes, &size).code, TSR_OK);
-    cr_assert_eq(tsr_program_decode(&ctx, bytes, size, &config, &arena, &program).code,
-                 TSR_CORRUPT);
-    cr_assert_str_eq(ctx.error.text, message);
-    tsr_arena_finish(&arena);
-}
-
 #define REFUSED(change, message)                                                                   \
     do {                                                                                           \
         example e;                                                                                 \
@@ -145,7 +129,7 @@ static void check_refused(example *e, const char *change, const char *message) {
         tsr_program_command *commands = e.commands;                                                \
         (void)commands;                                                                            \
         change;                                                                                    \
-        check_refused(&e, #change, "program: entry 'train': " message);                            \
+        check_program_refused(&e.program, &config, #change, "program: entry 'train': " message);   \
     } while (0)
 
 static void swap(tsr_program_command *a, tsr_program_command *b) {

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program that breaks a rule is refused before it is written and after it is read.
+ */
+#ifndef TSR_TESTS_MANIFESTS_REFUSED_H
+#define TSR_TESTS_MANIFESTS_REFUSED_H
+
+#include "manifests/program.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From a copy of exactly these bytes, so that reading behind them is seen. */
+static inline tsr_result decode_copy(tsr_ctx *ctx, const void *bytes, size_t size,
+                                     const tsr_config *config, tsr_arena *arena,
+                                     tsr_program *program) {
+    char *copy = malloc(size ? size : 1);
+    memcpy(copy, bytes, size);
+    tsr_result result = tsr_program_decode(ctx, copy, size, config, arena, program);
+    free(copy);
+    return result;
+}
+
+/* `change`: what was done to it; `message` is all that is said of it, or where it does not begin
+ * with "program: " a part. */
+static inline void check_program_refused(const tsr_program *program, const tsr_config *config,
+                                         const char *change, const char *message) {
+    tsr_ctx ctx = {0};
+    tsr_arena arena = {0};
+    tsr_program again;
+    void *bytes;
+    size_t size;
+    tsr_code codes[] = {TSR_INTERNAL, TSR_CORRUPT};
+    for (int read = 0; read < 2; read++) {
+        tsr_result result = {TSR_OK};
+        if (read) {
+            cr_assert_eq(tsr_program_encode(&ctx, program, &arena, &bytes, &size).code, TSR_OK);
+            result = decode_copy(&ctx, bytes, size, config, &arena, &again);
+        } else {
+            result = tsr_program_verify(&ctx, program, config, TSR_INTERNAL);
+        }
+        const char *text = ctx.error.text;
+        bool whole = strncmp(message, "program: ", strlen("program: ")) == 0;
+        cr_expect_eq(result.code, codes[read], "%s", change);
+        cr_expect(whole ? strcmp(text, message) == 0 : strstr(text, message) != NULL, "%s: %s",
+                  change, text);
+    }
+    tsr_arena_finish(&arena);
+}
+
+#endif
