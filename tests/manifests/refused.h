@@ -13,18 +13,17 @@
 
 /* From a copy of exactly these bytes, so that reading behind them is seen. */
 static inline tsr_result decode_copy(tsr_ctx *ctx, const void *bytes, size_t size,
-                                     const tsr_config *config, tsr_arena *arena,
-                                     tsr_program *program) {
+                                     const tsr_config *of, tsr_arena *arena, tsr_program *program) {
     char *copy = malloc(size ? size : 1);
     memcpy(copy, bytes, size);
-    tsr_result result = tsr_program_decode(ctx, copy, size, config, arena, program);
+    tsr_result result = tsr_program_decode(ctx, copy, size, of, arena, program);
     free(copy);
     return result;
 }
 
 /* `change`: what was done to it; `message` is all that is said of it, or where it does not begin
  * with "program: " a part. */
-static inline void check_program_refused(const tsr_program *program, const tsr_config *config,
+static inline void check_program_refused(const tsr_program *program, const tsr_config *of,
                                          const char *change, const char *message) {
     tsr_ctx ctx = {0};
     tsr_arena arena = {0};
@@ -36,9 +35,9 @@ static inline void check_program_refused(const tsr_program *program, const tsr_c
         tsr_result result = {TSR_OK};
         if (read) {
             cr_assert_eq(tsr_program_encode(&ctx, program, &arena, &bytes, &size).code, TSR_OK);
-            result = decode_copy(&ctx, bytes, size, config, &arena, &again);
+            result = decode_copy(&ctx, bytes, size, of, &arena, &again);
         } else {
-            result = tsr_program_verify(&ctx, program, config, TSR_INTERNAL);
+            result = tsr_program_verify(&ctx, program, of, TSR_INTERNAL);
         }
         const char *text = ctx.error.text;
         bool whole = strncmp(message, "program: ", strlen("program: ")) == 0;

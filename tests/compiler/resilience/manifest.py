@@ -16,21 +16,13 @@ import tempfile
 import models
 
 aot, opt, transformer, digits, schema = sys.argv[1:]
-checks = failures = 0
+check = models.Checks()
 try:
     import jsonschema
     with open(schema) as file:
         checker = jsonschema.Draft202012Validator(json.load(file))
 except ImportError:
     checker = None
-
-
-def check(what, good, shown=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print(f"FAILED: {what} {shown}")
 
 
 def source(stage, positions, request="", recompute=False):
@@ -179,5 +171,5 @@ with tempfile.TemporaryDirectory() as temporary:
             sharded(home, stage, positions)
         asked(home)
         pipelined(home)
-print(f"{checks} checks, {failures} failed")
-sys.exit(1 if failures else 0)
+print(check)
+sys.exit(1 if check.failures else 0)

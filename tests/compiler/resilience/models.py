@@ -67,6 +67,22 @@ def sharded(text, stage, positions):
                   rf'tessera.opt.partition = #tessera.opt.partition<"{stage}">}}', text)
 
 
+class Checks:
+    """Counts what a test looks at, and prints what is not as it should be."""
+
+    def __init__(self):
+        self.count = self.failures = 0
+
+    def __call__(self, what, good, shown=""):
+        self.count += 1
+        if not good:
+            self.failures += 1
+            print(f"FAILED: {what} {shown}")
+
+    def __str__(self):
+        return f"{self.count} checks, {self.failures} failed"
+
+
 def counter(name, function, param):
     """A handler that adds 1 to a state."""
     return f"""

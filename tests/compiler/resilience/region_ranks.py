@@ -24,14 +24,7 @@ import models
 aot, run = sys.argv[1:]
 LEAVES, BATCH, ROWS, STEPS = 8, 16, 160, 10
 STAGES = ("none", "zero1", "zero2", "zero3")
-failures = 0
-
-
-def check(what, good, shown=""):
-    global failures
-    failures += not good
-    if not good:
-        print(f"FAILED: {what} {shown}")
+check = models.Checks()
 
 
 def program(mode, stage, fails="never", mended=True):
@@ -251,8 +244,8 @@ def main(folder):
     plain = undisturbed(folder)
     failing(folder, plain)
     killed(folder)
-    print(f"{failures} failed")
-    return failures
+    print(check)
+    return check.failures
 
 
 with tempfile.TemporaryDirectory() as temporary:

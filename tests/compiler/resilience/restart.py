@@ -19,15 +19,7 @@ import tempfile
 import models
 
 aot, run, transformer, digits = sys.argv[1:]
-checks = failures = 0
-
-
-def check(what, good, shown=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print(f"FAILED: {what} {shown}")
+check = models.Checks()
 
 
 def build(folder, name, text, *options):
@@ -191,8 +183,8 @@ def main(folder):
 with tempfile.TemporaryDirectory() as temporary:
     os.mkdir(f"{temporary}/t")
     for model in (models.digits(digits), models.small_transformer(transformer, f"{temporary}/t")):
-        before = checks, failures
+        before = check.count, check.failures
         os.mkdir(f"{temporary}/{model.name}")
         main(f"{temporary}/{model.name}")
-        print(f"{model.name}: {checks - before[0]} checks, {failures - before[1]} failed")
-sys.exit(1 if failures else 0)
+        print(f"{model.name}: {check.count - before[0]} checks, {check.failures - before[1]} failed")
+sys.exit(1 if check.failures else 0)

@@ -24,15 +24,7 @@ PASSES = ("canonicalize", "cse", "tessera-optimizer-shard", "tessera-insert-reco
           "tessera-export-deployment-manifest")
 BEHIND = ("tessera-leaf-shards", "tessera-local-collectives", "tessera-decompose", "tessera-fold-transposes", "tessera-virtual-ranks",
           "canonicalize", "cse", "tessera-verify", "tessera-verify-lowered")
-checks = failures = 0
-
-
-def check(what, good, shown=""):
-    global checks, failures
-    checks += 1
-    if not good:
-        failures += 1
-        print(f"FAILED: {what} {shown}")
+check = models.Checks()
 
 
 def asking(model):
@@ -110,5 +102,5 @@ with tempfile.TemporaryDirectory() as temporary:
     for model in (models.digits(digits), models.small_transformer(transformer, f"{temporary}/t")):
         os.mkdir(f"{temporary}/{model.name}")
         main(f"{temporary}/{model.name}", model)
-print(f"{checks} checks, {failures} failed")
-sys.exit(1 if failures else 0)
+print(check)
+sys.exit(1 if check.failures else 0)
