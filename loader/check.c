@@ -11,7 +11,7 @@
 #include "manifests/program.h"
 #include "runtime/base/options.h"
 #include "runtime/cpu.h"
-#include "runtime/executor.h"
+#include "runtime/exec/executor.h"
 
 #include <string.h>
 

@@ -11,8 +11,8 @@
 #include "manifests/program.h"
 #include "runtime/cpu.h"
 #include "runtime/device/device.h"
-#include "runtime/executor.h"
-#include "runtime/held.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/held.h"
 
 struct tsr_model {
     tsr_arena arena;

@@ -22,9 +22,9 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/tensor.h"
 #include "runtime/base/trace.h"
-#include "runtime/memory.h"
-#include "runtime/nvtx.h"
+#include "runtime/exec/memory.h"
 #include "runtime/report.h"
+#include "runtime/trace/nvtx.h"
 
 #include <signal.h>
 

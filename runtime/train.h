@@ -7,9 +7,9 @@
 #define TSR_RUNTIME_TRAIN_H
 
 #include "runtime/data/dataset.h"
-#include "runtime/evidence.h"
-#include "runtime/held.h"
-#include "runtime/record.h"
+#include "runtime/exec/held.h"
+#include "runtime/record/evidence.h"
+#include "runtime/record/record.h"
 #include "runtime/report.h"
 
 #include <signal.h>

@@ -13,8 +13,8 @@
 
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
-#include "runtime/roof.h"
 #include "runtime/threads.h"
+#include "runtime/trace/roof.h"
 
 typedef struct tsr_device tsr_device;
 

@@ -17,7 +17,7 @@ rm -rf "$objects"
 mkdir -p "$objects"
 {
     find runtime/base runtime/data -name '*.c'
-    printf '%s\n' runtime/locate.c runtime/record.c tests/parsers/fuzz.c
+    printf '%s\n' runtime/record/locate.c runtime/record/record.c tests/parsers/fuzz.c
 } | xargs -P 2 -I '{}' sh -c '
     "$1" -std=c17 -O1 -g -D_GNU_SOURCE -DTSR_VERSION_TEXT="\"0\"" -I. \
         -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -w \

@@ -10,7 +10,7 @@
  * read again.
  */
 #include "runtime/data/array_file.h"
-#include "runtime/record.h"
+#include "runtime/record/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>

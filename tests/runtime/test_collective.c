@@ -3,7 +3,7 @@
  * A program with every collective, run by several numbers of ranks: whole numbers, so that sums are
  * exact and compared with a plain sum; the bytes that went between ranks are those of a ring.
  */
-#include "runtime/executor.h"
+#include "runtime/exec/executor.h"
 #include "tests/transport/ranks.h"
 
 #include <criterion/criterion.h>

@@ -3,7 +3,7 @@
  * Loops and branches as they run: slices in both directions, an end by condition and one by number,
  * loops in each other.
  */
-#include "runtime/executor.h"
+#include "runtime/exec/executor.h"
 #include "tests/manifests/control_program.h"
 
 #include <criterion/criterion.h>

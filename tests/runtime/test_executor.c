@@ -3,7 +3,7 @@
  * What is prepared from a tensor is made once, for all entries, and again after every change of the
  * tensor: by an entry that writes it, or from outside.
  */
-#include "runtime/executor.h"
+#include "runtime/exec/executor.h"
 
 #include <criterion/criterion.h>
 

@@ -2,7 +2,7 @@
  *
  * Folding the leaves of each rank, then the ranks: the bits of adding neighbours level by level.
  */
-#include "runtime/leaves.h"
+#include "runtime/exec/leaves.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/locate.h"
+#include "runtime/record/locate.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

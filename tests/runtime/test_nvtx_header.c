@@ -2,7 +2,7 @@
  *
  * Our declarations of NVTX against NVIDIA's own: compiled where its headers are installed.
  */
-#include "runtime/nvtx.h"
+#include "runtime/trace/nvtx.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>

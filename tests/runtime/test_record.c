@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/io.h"
-#include "runtime/record.h"
+#include "runtime/record/record.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

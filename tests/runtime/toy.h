@@ -8,7 +8,7 @@
 #ifndef TSR_TESTS_RUNTIME_TOY_H
 #define TSR_TESTS_RUNTIME_TOY_H
 
-#include "runtime/executor.h"
+#include "runtime/exec/executor.h"
 
 enum { TOY_TRAIN = 1, TOY_ROWS = 0 };
 

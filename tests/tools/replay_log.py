@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Another run's log: one value changed, and every chain made anew, as runtime/record.h describes it.
+"""Another run's log: one value changed, and every chain made anew, as runtime/record/record.h describes it.
 
 usage: replay_log.py LOG OUT [STEP TENSOR COUNT ELEMENT WAS] [--header FROM TO] [--without TENSOR]
 

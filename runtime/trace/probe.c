@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/probe.h"
+#include "runtime/trace/probe.h"
 
 #include "runtime/base/clock.h"
 

@@ -9,7 +9,7 @@
 #include "manifests/program.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/device.h"
-#include "runtime/memory.h"
+#include "runtime/exec/memory.h"
 
 /* What launches of a kernel took while they were recorded; bytes as tsr_program_command_bytes. */
 typedef struct tsr_kernel_times {

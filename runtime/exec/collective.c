@@ -2,7 +2,7 @@
  *
  * Outline: what is copied within a rank · what ranks exchange, one function for each kind.
  */
-#include "runtime/collective.h"
+#include "runtime/exec/collective.h"
 
 #include "runtime/transport/collective.h"
 

@@ -7,7 +7,7 @@
 #define TSR_RUNTIME_WAYS_H
 
 #include "manifests/program.h"
-#include "runtime/leaves.h"
+#include "runtime/exec/leaves.h"
 
 /* How the buffers of an entry are summed or gathered over leaves. */
 typedef enum tsr_way {

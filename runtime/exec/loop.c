@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/loop.h"
+#include "runtime/exec/loop.h"
 
-#include "runtime/collective.h"
+#include "runtime/exec/collective.h"
 #include "runtime/transport/collective.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #define TSR_RUNTIME_TURN_H
 
 #include "manifests/program.h"
-#include "runtime/leaves.h"
+#include "runtime/exec/leaves.h"
 
 /* One exchange of a turn: of a sum, or a gather. */
 typedef struct tsr_turn {

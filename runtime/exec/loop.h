@@ -8,9 +8,9 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
-#include "runtime/leaves.h"
-#include "runtime/turn.h"
-#include "runtime/ways.h"
+#include "runtime/exec/leaves.h"
+#include "runtime/exec/turn.h"
+#include "runtime/exec/ways.h"
 
 /* Commands of one leaf up to where ranks exchange, or all there are left. */
 typedef struct tsr_loop_step {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/memory.h"
+#include "runtime/exec/memory.h"
 
 #include <stdio.h>
 #include <string.h>

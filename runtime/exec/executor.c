@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/bound.h"
+#include "runtime/exec/bound.h"
+#include "runtime/exec/plan.h"
 #include "runtime/fault.h"
-#include "runtime/plan.h"
 #include "runtime/transport/collective.h"
 
 #include <stdlib.h>

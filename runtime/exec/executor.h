@@ -17,10 +17,10 @@
 
 #include "manifests/program.h"
 #include "runtime/device/device.h"
-#include "runtime/leaves.h"
-#include "runtime/loop.h"
-#include "runtime/memory.h"
-#include "runtime/probe.h"
+#include "runtime/exec/leaves.h"
+#include "runtime/exec/loop.h"
+#include "runtime/exec/memory.h"
+#include "runtime/trace/probe.h"
 
 typedef struct tsr_executor tsr_executor;
 

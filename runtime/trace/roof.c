@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/roof.h"
+#include "runtime/trace/roof.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/trace.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/held.h"
+#include "runtime/exec/held.h"
 
 #include "runtime/store.h"
 #include "runtime/transport/collective.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/record.h"
+#include "runtime/record/record.h"
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/io.h"
 #include "runtime/base/json.h"
-#include "runtime/locate.h"
+#include "runtime/record/locate.h"
 
 #include <cJSON.h>
 #include <errno.h>

@@ -2,9 +2,9 @@
  *
  * Outline: which way sums go, and where they lie · what need not be copied · all of an entry.
  */
-#include "runtime/ways.h"
+#include "runtime/exec/ways.h"
 
-#include "runtime/plan.h"
+#include "runtime/exec/plan.h"
 
 #include <stdlib.h>
 

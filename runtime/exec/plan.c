@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/plan.h"
+#include "runtime/exec/plan.h"
 
 #include "runtime/base/tensor.h"
-#include "runtime/executor.h"
-#include "runtime/ways.h"
+#include "runtime/exec/executor.h"
+#include "runtime/exec/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * What NVTX's header-only library does, as far as ranges need it: the injected library asks for a
  * table of pointers to our pointers to functions, and sets those it implements.
  */
-#include "runtime/nvtx.h"
+#include "runtime/trace/nvtx.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Loops and branches of an entry: its parts are walked with a stack of the loops at hand. A
  * verified program has ranges that lie in each other, and at most TSR_PROGRAM_DEPTH_MAX of them.
  */
-#include "runtime/bound.h"
+#include "runtime/exec/bound.h"
 
 typedef struct iteration {
     const part *of; /* whose `target` is the first part behind the loop */

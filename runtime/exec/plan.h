@@ -7,8 +7,8 @@
 #define TSR_RUNTIME_PLAN_H
 
 #include "manifests/program.h"
-#include "runtime/leaves.h"
-#include "runtime/memory.h"
+#include "runtime/exec/leaves.h"
+#include "runtime/exec/memory.h"
 
 /* Adds a piece of memory, which takes one unit of the alignment at least; false beyond 2^63. */
 bool tsr_plan_add(uint64_t *total, uint64_t size_bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/leaves.h"
+#include "runtime/exec/leaves.h"
 
 uint32_t tsr_leaves_first(const tsr_leaves *leaves, uint32_t rank) {
     return (uint32_t)((uint64_t)leaves->total * rank / leaves->rank_count);

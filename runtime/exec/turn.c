@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/turn.h"
+#include "runtime/exec/turn.h"
 
-#include "runtime/collective.h"
+#include "runtime/exec/collective.h"
 #include "runtime/transport/collective.h"
 
 /* A rank has one leaf of a turn. */

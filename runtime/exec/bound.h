@@ -6,8 +6,8 @@
 #ifndef TSR_RUNTIME_BOUND_H
 #define TSR_RUNTIME_BOUND_H
 
-#include "runtime/collective.h"
-#include "runtime/executor.h"
+#include "runtime/exec/collective.h"
+#include "runtime/exec/executor.h"
 
 /* Made from a tensor when that was of `version`; 0: not yet. */
 typedef struct prepared {

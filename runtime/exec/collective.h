@@ -6,7 +6,7 @@
 #ifndef TSR_RUNTIME_COLLECTIVE_H
 #define TSR_RUNTIME_COLLECTIVE_H
 
-#include "runtime/loop.h"
+#include "runtime/exec/loop.h"
 
 typedef struct tsr_collective {
     tsr_collective_kind kind;

@@ -7,8 +7,8 @@
  * they do not write the tensor. Where a region of resilience begins or ends, a list ends: what its
  * values are is looked at between two lists.
  */
-#include "runtime/bound.h"
-#include "runtime/plan.h"
+#include "runtime/exec/bound.h"
+#include "runtime/exec/plan.h"
 
 static void *take_bytes(char **at, uint64_t size_bytes) {
     uint64_t rounded = 0;

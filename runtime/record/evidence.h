@@ -8,7 +8,7 @@
 #ifndef TSR_RUNTIME_EVIDENCE_H
 #define TSR_RUNTIME_EVIDENCE_H
 
-#include "runtime/executor.h"
+#include "runtime/exec/executor.h"
 
 typedef struct tsr_evidence tsr_evidence;
 

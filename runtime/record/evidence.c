@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/evidence.h"
+#include "runtime/record/evidence.h"
 
 #include "runtime/transport/collective.h"
 
