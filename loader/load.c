@@ -48,8 +48,11 @@ static tsr_result decode(tsr_ctx *ctx, tsr_model *model) {
 static tsr_result plan(tsr_ctx *ctx, tsr_model *model) {
     TRY(ctx,
         tsr_executor_plan(ctx, &model->config, &model->program, model->transport, &model->plan));
+    const tsr_device_type *type =
+        tsr_device_find(tsr_bundle_get_target_name(model->bundle, model->target));
     if (model->ignore_memory_plan) return TSR_SUCCESS;
-    return tsr_memory_check(ctx, tsr_bundle_get_path(model->bundle), model->plan.total_bytes);
+    return tsr_memory_check(ctx, tsr_bundle_get_path(model->bundle),
+                            tsr_memory_plan_host(&model->plan, !type || type->shares_memory));
 }
 
 static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_options *options) {

@@ -7,26 +7,46 @@
 #include "loader/weights.h"
 #include "runtime/initialize.h"
 
+#include <math.h>
 #include <string.h>
+
+static bool is_cleared(const tsr_config_tensor *tensor) {
+    return tensor->init == TSR_INIT_CONSTANT && tensor->init_a == 0.0 && !signbit(tensor->init_a);
+}
 
 /* By index in the config: by its rule, or where its stored value goes: the tensor itself, or room
  * for the whole of one that is spread over ranks. */
 static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held, size_t index,
-                           size_t in_state, uint32_t seed, void **out_data, tsr_arena *arena) {
+                           size_t in_state, uint32_t seed, tsr_threads *threads, void **out_data,
+                           tsr_arena *arena) {
     const tsr_config_tensor *tensor = &model->config.tensors[index];
     bool spread = tensor->role != TSR_ROLE_CONSTANT && tsr_held_is_spread(held, in_state);
     uint64_t size = 0;
     *out_data = tsr_executor_get_tensor(model->executor, index);
+    if (is_cleared(tensor)) {
+        tsr_executor_clear(model->executor, index);
+        return TSR_SUCCESS;
+    }
+    tsr_executor_replace(model->executor, index);
     if (tensor->init != TSR_INIT_DATA) {
-        if (!spread) return tsr_initialize_tensor(ctx, tensor, seed, *out_data);
+        if (!spread) return tsr_initialize_tensor(ctx, tensor, seed, threads, *out_data);
         tsr_elements own = tsr_held_range(held, in_state);
-        return tsr_initialize_elements(ctx, tensor, seed, own.first, own.count, *out_data);
+        return tsr_initialize_elements(ctx, tensor, seed, own.first, own.count, threads, *out_data);
     }
     if (!spread) return TSR_SUCCESS;
     bool fits = tsr_shape_size(&tensor->shape, tensor->dtype, &size);
     *out_data = fits ? tsr_arena_alloc(arena, (size_t)size, 1, TSR_BUFFER_ALIGN_BYTES) : NULL;
     if (!*out_data) FAIL(ctx, TSR_MEMORY, "no memory to read tensor '%s'", tensor->name);
     return TSR_SUCCESS;
+}
+
+static bool draws(const tsr_config *config, unsigned roles) {
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        tsr_init_kind init = config->tensors[i].init;
+        bool is_random = init != TSR_INIT_DATA && init != TSR_INIT_CONSTANT;
+        if (is_random && roles & 1u << config->tensors[i].role) return true;
+    }
+    return false;
 }
 
 /* The tensors whose role is in the set (bit 1 << role): by their rule, or from the weights. */
@@ -36,13 +56,16 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
     tsr_arena arena = {0};
     tsr_result result = TSR_SUCCESS;
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
-    TRY_GOTO(ctx, result, tsr_executor_claim(ctx, model->executor));
+    tsr_threads *threads = tsr_device_cpu_get_threads(model->device), *own = NULL;
+    if (!threads && draws(config, roles)) TRY_GOTO(ctx, result, tsr_threads_create(ctx, 0, &own));
     if (!data)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu pointers", config->tensor_count);
     for (size_t i = 0, in_state = 0; i < config->tensor_count; i++) {
         tsr_tensor_role role = config->tensors[i].role;
         if (roles & 1u << role)
-            TRY_GOTO(ctx, result, fill_one(ctx, model, &held, i, in_state, seed, &data[i], &arena));
+            TRY_GOTO(ctx, result,
+                     fill_one(ctx, model, &held, i, in_state, seed, own ? own : threads, &data[i],
+                              &arena));
         in_state += role != TSR_ROLE_CONSTANT;
     }
     TRY_GOTO(
@@ -56,6 +79,7 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
         in_state++;
     }
 done:
+    tsr_threads_destroy(own);
     tsr_arena_finish(&arena);
     return result;
 }
@@ -150,8 +174,7 @@ static tsr_result visit_params(tsr_ctx *ctx, tsr_model *model, const tsr_weights
         if (tensor->role != TSR_ROLE_PARAM) continue;
         TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_MISMATCH, &entry));
         if (!read) continue;
-        TRY(ctx,
-            tsr_weights_read(ctx, weights, entry, tsr_executor_get_tensor(model->executor, i)));
+        TRY(ctx, tsr_weights_read(ctx, weights, entry, tsr_executor_replace(model->executor, i)));
     }
     return TSR_SUCCESS;
 }
@@ -164,7 +187,6 @@ tsr_result tsr_model_load_params(tsr_ctx *ctx, tsr_model *model, const char *pat
     TRY_GOTO(ctx, result, visit_params(ctx, model, &weights, false));
     if (!model->filled) TRY_GOTO(ctx, result, fill(ctx, model, 1u << TSR_ROLE_STATE, 0));
     model->filled = false;
-    TRY_GOTO(ctx, result, tsr_executor_claim(ctx, model->executor));
     TRY_GOTO(ctx, result, visit_params(ctx, model, &weights, true));
     model->filled = true;
 done:

@@ -363,12 +363,13 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .tensor_count = self->model->state_count,
         .tensor_parts = self->parts};
     self->model->filled = false; /* what is recovered lands in it */
+    TRY(ctx, tsr_executor_fetch(ctx, self->model->executor));
     TRY(ctx, tsr_store_open(ctx, &store_options, options->resume, options->resume_generation,
                             &self->store, &self->recovery));
     self->job.store = self->store;
     if (!self->recovery.found) return initialize(ctx, self);
     TRY(ctx, check_position(ctx, self, &self->recovery.generation.position));
-    TRY(ctx, tsr_executor_claim(ctx, self->model->executor));
+    tsr_executor_touch(self->model->executor);
     TRY(ctx, tsr_store_load(ctx, self->store, self->model->state, self->model->state_count));
     self->model->filled = true;
     self->resumed = true;
@@ -376,19 +377,18 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
 }
 
 /* Saves copy the state, of several ranks each its part; what the model planned is taken already
- * once the state holds values, or where the device has memory of its own: then the host's is
- * page-locked. */
+ * once the state holds values. */
 static tsr_result check_memory(tsr_ctx *ctx, const session *self) {
     const tsr_memory_plan *plan = &self->model->plan;
     uint32_t rank_count = several_ranks(self) ? self->model->transport->rank_count : 1;
-    bool is_taken = self->model->filled || !self->model->device->type->shares_memory;
+    uint64_t planned = tsr_memory_plan_host(plan, self->model->device->type->shares_memory);
     uint64_t state_bytes = 0;
     for (size_t i = 0; i < self->model->state_count; i++) {
         uint64_t size = 0;
         if (tsr_shape_size(&self->model->state[i].shape, self->model->state[i].dtype, &size))
             state_bytes += size; /* the whole fits */
     }
-    uint64_t needed = state_bytes / rank_count + (is_taken ? 0 : plan->total_bytes);
+    uint64_t needed = state_bytes / rank_count + (self->model->filled ? 0 : planned);
     if (self->model->ignore_memory_plan) return TSR_SUCCESS;
     return tsr_memory_check(ctx, "a state directory with asynchronous saves", needed);
 }

@@ -35,10 +35,13 @@ double tsr_philox_uniform_f64(uint32_t high, uint32_t low) {
     return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
 }
 
+/* Exact, symmetric about 1/2. */
+double tsr_philox_middle_f64(uint32_t high, uint32_t low) {
+    return ((double)(((uint64_t)high << 32 | low) >> 12) + 0.5) * 0x1p-52;
+}
+
 double tsr_philox_normal_f64(uint32_t high, uint32_t low) {
-    /* The middle of one of 2^52 intervals: exact, never 0 or 1, symmetric about 1/2. */
-    double u = ((double)(((uint64_t)high << 32 | low) >> 12) + 0.5) * 0x1p-52;
-    return tsr_normal_quantile(u);
+    return tsr_normal_quantile(tsr_philox_middle_f64(high, low));
 }
 
 /* Natural logarithm of a positive, finite x: x = 2^k m with m in [sqrt(1/2), sqrt(2)), s = (m - 1)

@@ -28,5 +28,13 @@ double tsr_normal_quantile(double u);
 /* Standard normal of two words: the quantile of the middle of one of 2^52 intervals of (0, 1), so
  * that every pair of words is good. */
 double tsr_philox_normal_f64(uint32_t high, uint32_t low);
+/* That middle: never 0 or 1. */
+double tsr_philox_middle_f64(uint32_t high, uint32_t low);
+
+/* The same, bit for bit, of many at once: out[i] is that of the first two words of counter {0,
+ * element low, element high, 0} where the element is first + i; and each value its quantile, in
+ * place. Four at a time where the processor has AVX2. */
+void tsr_philox_normals(const uint32_t key[static 2], uint64_t first, uint64_t count, double *out);
+void tsr_normal_quantiles(double *values, uint64_t count);
 
 #endif

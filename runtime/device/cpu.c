@@ -74,8 +74,8 @@ static const char *cpu_describe(const tsr_device *device) {
 }
 
 static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                               tsr_device_memory *out_memory) {
-    (void)device;
+                               tsr_device_range ports, tsr_device_memory *out_memory) {
+    (void)device, (void)ports;
     void *block =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)

@@ -8,8 +8,10 @@
  * A list that is to be timed becomes a second graph, with an event between any two of these.
  *
  * All addresses are known by then and the step number is an input like any other, so a graph is
- * never changed; copies whose addresses change go to the stream without one. Host memory is
- * page-locked, as transfers within graphs need.
+ * never changed; copies whose addresses change go to the stream without one.
+ *
+ * The host's memory is address space: pages of it are taken where something is written. Those of
+ * inputs and outputs are page-locked, as transfers within graphs need.
  */
 #include "manifests/fatbin.h"
 #include "runtime/base/clock.h"
@@ -20,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     BLOCKS_MAX = INT32_MAX,      /* of a grid */
@@ -210,7 +214,9 @@ static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
     cuda_device *self = (cuda_device *)device;
     self->cuda.context_set(self->context);
     if (memory->device) self->cuda.free(address_of(memory->device), self->stream);
-    if (memory->host) self->cuda.host_free(memory->host);
+    if (memory->locked.size_bytes)
+        self->cuda.host_unregister(memory->host + memory->locked.offset_bytes);
+    if (memory->host) munmap(memory->host, (size_t)memory->size_bytes);
     if (memory->device) self->memory_used -= memory->size_bytes;
     *memory = (tsr_device_memory){0};
 }
@@ -228,15 +234,32 @@ static tsr_result check_memory(tsr_ctx *ctx, cuda_device *self, uint64_t size_by
     return TSR_SUCCESS;
 }
 
-static tsr_result allocate_both(tsr_ctx *ctx, cuda_device *self, uint64_t size_bytes,
+/* Whole pages, with what lies on them besides. */
+static tsr_result lock_pages(tsr_ctx *ctx, cuda_device *self, tsr_device_range range,
+                             tsr_device_memory *memory) {
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = range.offset_bytes % page;
+    if (!range.size_bytes) return TSR_SUCCESS;
+    range.offset_bytes -= before;
+    range.size_bytes += before;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_register, self->about,
+                           memory->host + range.offset_bytes, range.size_bytes, 0));
+    memory->locked = range;
+    return TSR_SUCCESS;
+}
+
+static tsr_result allocate_both(tsr_ctx *ctx, cuda_device *self, tsr_device_range ports,
                                 tsr_device_memory *memory) {
-    void *host = NULL;
+    uint64_t size_bytes = memory->size_bytes;
     tsr_cuda_address address = 0;
     TRY(ctx, enter(ctx, self));
     TRY(ctx, check_memory(ctx, self, size_bytes));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, self->about, &host, size_bytes, 0));
+    void *host = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (host == MAP_FAILED)
+        FAIL(ctx, TSR_MEMORY, "no address space for %llu bytes", (unsigned long long)size_bytes);
     memory->host = host;
-    memset(host, 0, size_bytes);
+    (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);
+    TRY(ctx, lock_pages(ctx, self, ports, memory));
     TRY(ctx,
         TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &address, size_bytes, self->stream));
     memory->device = (char *)(uintptr_t)address;
@@ -247,9 +270,9 @@ static tsr_result allocate_both(tsr_ctx *ctx, cuda_device *self, uint64_t size_b
 }
 
 static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                                tsr_device_memory *out_memory) {
+                                tsr_device_range ports, tsr_device_memory *out_memory) {
     tsr_device_memory memory = {.size_bytes = size_bytes};
-    tsr_result result = allocate_both(ctx, (cuda_device *)device, size_bytes, &memory);
+    tsr_result result = allocate_both(ctx, (cuda_device *)device, ports, &memory);
     if (result.code)
         cuda_release(device, &memory);
     else

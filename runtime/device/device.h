@@ -18,20 +18,22 @@
 
 typedef struct tsr_device tsr_device;
 
+typedef struct tsr_device_range {
+    uint64_t offset_bytes, size_bytes; /* of the memory */
+} tsr_device_range;
+
 /* Memory of `size_bytes` at two addresses; the same where the device shares memory with the host. A
- * device address is not to be read through by the host otherwise. */
+ * device address is not to be read through by the host otherwise. What the host never touches of
+ * its copy takes none of its memory. */
 typedef struct tsr_device_memory {
     char *host, *device;
     uint64_t size_bytes;
+    tsr_device_range locked; /* of the host's pages; the device's own */
     /* A device that shares memory calls it before a command, with each of what that has guarded;
      * NULL: nobody else reads. Set by who allocated. */
     void (*guard)(void *user, const void *memory);
     void *guard_user; /* borrowed */
 } tsr_device_memory;
-
-typedef struct tsr_device_range {
-    uint64_t offset_bytes, size_bytes; /* of the memory */
-} tsr_device_range;
 
 typedef struct tsr_device_command {
     bool is_copy;    /* of copy_bytes from buffers[1] to buffers[0]; else a launch */
@@ -87,9 +89,9 @@ typedef struct tsr_device_type {
     tsr_result (*open)(tsr_ctx *ctx, const tsr_device_options *options, tsr_device **out_device);
     void (*close)(tsr_device *device);
     const char *(*describe)(const tsr_device *device); /* borrowed: "NVIDIA H200 (0)" */
-    /* Zeroed. */
+    /* Zeroed. The inputs and outputs of lists will lie in `ports`. */
     tsr_result (*allocate)(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                           tsr_device_memory *out_memory);
+                           tsr_device_range ports, tsr_device_memory *out_memory);
     void (*release)(tsr_device *device, tsr_device_memory *memory);
     tsr_result (*upload)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          tsr_device_range range);

@@ -39,7 +39,8 @@ static void null_release(tsr_device *device, tsr_device_memory *memory) {
 }
 
 static tsr_result null_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
-                                tsr_device_memory *out_memory) {
+                                tsr_device_range ports, tsr_device_memory *out_memory) {
+    (void)ports;
     tsr_device_memory memory = {.host = calloc(1, (size_t)size_bytes),
                                 .device = calloc(1, (size_t)size_bytes),
                                 .size_bytes = size_bytes};

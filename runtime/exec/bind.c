@@ -435,17 +435,20 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
     char *at = executor->memory.host;
     tsr_prepared_cursor cursor = {0};
     const tsr_program_buffer *made;
-    executor->tensors =
-        TSR_NEW(&executor->arena, void *, config->tensor_count ? config->tensor_count : 1);
+    executor->tensors = TSR_NEW(&executor->arena, void *, config->tensor_count + 1);
     executor->entries =
         TSR_NEW(&executor->arena, bound_entry, config->entry_count ? config->entry_count : 1);
+    executor->copies = TSR_NEW(&executor->arena, copies, config->tensor_count + 1);
     executor->versions = TSR_NEW(&executor->arena, uint64_t, config->tensor_count + 1);
     executor->prepared = TSR_NEW(&executor->arena, prepared, (size_t)executor->prepared_count + 1);
     executor->holdings = TSR_NEW(&executor->arena, tsr_holding, config->tensor_count + 1);
-    if (!executor->tensors || !executor->entries || !executor->versions || !executor->prepared ||
-        !executor->holdings)
+    if (!executor->tensors || !executor->entries || !executor->copies || !executor->versions ||
+        !executor->prepared || !executor->holdings)
         return false;
-    tsr_executor_touch(executor);
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        executor->copies[i] = (copies){.host = true, .zero = true};
+        executor->versions[i] = 1;
+    }
     tsr_program_find_holdings(executor->program, config, executor->holdings);
     for (size_t i = 0; i < config->tensor_count; i++) {
         uint64_t size = 0;
@@ -454,7 +457,7 @@ bool tsr_bound_bind(tsr_executor *executor, const tsr_memory_plan *plan) {
         TSR_ASSERT(fits); /* tsr_executor_plan added the same numbers */
         executor->tensors[i] = take_bytes(&at, size);
     }
-    executor->workspace = at;
+    executor->tensors[config->tensor_count] = executor->workspace = at;
     at += plan->workspace_bytes;
     executor->handler_offset = plan->workspace_bytes - plan->handler_bytes;
     while ((made = tsr_program_next_prepared(executor->program, &cursor)))

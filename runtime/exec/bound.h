@@ -20,6 +20,12 @@ typedef struct prepared {
     uint64_t version;
 } prepared;
 
+/* Whose copy of a tensor is good; both may be. */
+typedef struct copies {
+    bool host, device;
+    bool zero; /* both are, since they were allocated */
+} copies;
+
 enum { NO_REGION = UINT32_MAX };
 
 /* A copy of a loop: one of its addresses is another one in each iteration. */
@@ -73,10 +79,9 @@ struct tsr_executor {
     tsr_leaves leaves;
     uint64_t leaf_bytes, sums_bytes; /* from leaf to leaf, slot to slot */
     tsr_arena arena;
-    tsr_device_memory memory;        /* owned; of the device */
-    uint64_t tensor_bytes;           /* at its begin */
-    bool host_counts, device_counts; /* whose copy of the tensors is good; both may be */
-    void **tensors;
+    tsr_device_memory memory; /* owned; of the device */
+    void **tensors;           /* at its begin, and where the last one ends */
+    copies *copies;           /* of each tensor */
     tsr_holding *holdings;
     uint64_t *versions; /* of the tensors: 1 + how often they may have changed */
     prepared *prepared;

@@ -11,7 +11,9 @@ static tsr_result set_up(tsr_ctx *ctx, tsr_executor *executor, const tsr_memory_
     tsr_device *device = executor->device;
     tsr_device_list *list;
     uint32_t most = 1; /* commands of one */
-    tsr_result result = device->type->allocate(ctx, device, plan->total_bytes, &executor->memory);
+    const tsr_device_range ports = {plan->total_bytes - plan->port_bytes, plan->port_bytes};
+    tsr_result result =
+        device->type->allocate(ctx, device, plan->total_bytes, ports, &executor->memory);
     if (result.code) return tsr_plan_explain(ctx, result, executor->config, plan);
     if (!tsr_bound_bind(executor, plan))
         FAIL(ctx, TSR_MEMORY, "no memory for the commands of '%s'", executor->config->name);
@@ -45,9 +47,7 @@ tsr_result tsr_executor_create(tsr_ctx *ctx, const tsr_config *config, const tsr
                                .program = program,
                                .device = device,
                                .transport = transport,
-                               .tensor_bytes = plan.tensor_bytes,
                                .prepared_count = tsr_program_prepared_count(program),
-                               .host_counts = true,
                                .failed_region = NO_REGION};
     tsr_result result = tsr_plan_leaves(ctx, config, program, transport, &executor->leaves);
     if (!result.code) result = set_up(ctx, executor, &plan);
@@ -74,16 +74,31 @@ void tsr_executor_destroy(tsr_executor *executor) {
     free(executor);
 }
 
-static tsr_device_range all_tensors(const tsr_executor *executor) {
-    return (tsr_device_range){0, executor->tensor_bytes};
+/* From tensor *at on the next ones, side by side, whose copy is bad: on the device, or on the host.
+ * False where there are none; *at is the tensor behind them. */
+static bool next_bad(const tsr_executor *executor, bool on_device, size_t *at,
+                     tsr_device_range *out_range) {
+    size_t count = executor->config->tensor_count, first = *at, last;
+    const copies *of = executor->copies;
+    while (first < count && (on_device ? of[first].device : of[first].host)) first++;
+    for (last = first; last < count && !(on_device ? of[last].device : of[last].host);) last++;
+    const char *begin = executor->tensors[first], *end = executor->tensors[last];
+    *out_range =
+        (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
+    *at = last;
+    return last > first;
 }
 
 tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;
-    if (executor->host_counts) return TSR_SUCCESS;
-    if (executor->memory.guard) executor->memory.guard(executor->memory.guard_user, NULL);
-    TRY(ctx, type->download(ctx, executor->device, &executor->memory, all_tensors(executor)));
-    executor->host_counts = true;
+    tsr_device_range range;
+    bool some = false;
+    for (size_t at = 0; next_bad(executor, false, &at, &range); some = true) {
+        if (!some && executor->memory.guard)
+            executor->memory.guard(executor->memory.guard_user, NULL);
+        TRY(ctx, type->download(ctx, executor->device, &executor->memory, range));
+    }
+    for (size_t i = 0; i < executor->config->tensor_count; i++) executor->copies[i].host = true;
     return TSR_SUCCESS;
 }
 
@@ -93,9 +108,32 @@ tsr_result tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor) {
     return TSR_SUCCESS;
 }
 
+static void change(tsr_executor *executor, size_t tensor) {
+    copies *of = &executor->copies[tensor];
+    if (of->host) of->device = of->zero = false;
+    executor->versions[tensor]++;
+}
+
 void tsr_executor_touch(tsr_executor *executor) {
-    if (executor->host_counts) executor->device_counts = false;
-    for (size_t i = 0; i < executor->config->tensor_count; i++) executor->versions[i]++;
+    for (size_t i = 0; i < executor->config->tensor_count; i++) change(executor, i);
+}
+
+void *tsr_executor_replace(tsr_executor *executor, size_t tensor) {
+    executor->copies[tensor].host = true;
+    change(executor, tensor);
+    return tsr_executor_get_tensor(executor, tensor);
+}
+
+void tsr_executor_clear(tsr_executor *executor, size_t tensor) {
+    uint64_t size = 0;
+    if (executor->copies[tensor].zero) {
+        executor->copies[tensor].device = true;
+        return;
+    }
+    bool fits = tsr_plan_tensor_size(executor->config, &executor->leaves,
+                                     executor->holdings[tensor], tensor, &size);
+    TSR_ASSERT(fits);
+    memset(tsr_executor_replace(executor, tensor), 0, (size_t)size);
 }
 
 void *tsr_executor_get_tensor(const tsr_executor *executor, size_t tensor) {
@@ -190,9 +228,11 @@ const tsr_loop *tsr_executor_get_loop(const tsr_executor *executor, size_t entry
 
 static tsr_result bring_tensors(tsr_ctx *ctx, tsr_executor *executor) {
     const tsr_device_type *type = executor->device->type;
-    if (executor->device_counts || type->shares_memory) return TSR_SUCCESS;
-    TRY(ctx, type->upload(ctx, executor->device, &executor->memory, all_tensors(executor)));
-    executor->device_counts = true;
+    tsr_device_range range;
+    if (type->shares_memory) return TSR_SUCCESS;
+    for (size_t at = 0; next_bad(executor, true, &at, &range);)
+        TRY(ctx, type->upload(ctx, executor->device, &executor->memory, range));
+    for (size_t i = 0; i < executor->config->tensor_count; i++) executor->copies[i].device = true;
     return TSR_SUCCESS;
 }
 
@@ -222,9 +262,11 @@ static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entr
 
 static void note_changes(tsr_executor *executor, const bound_entry *bound) {
     if (!bound->changes) return;
-    executor->host_counts = executor->device->type->shares_memory;
-    for (size_t i = 0; i < executor->config->tensor_count; i++)
-        executor->versions[i] += bound->changes[i];
+    for (size_t i = 0; i < executor->config->tensor_count; i++) {
+        if (!bound->changes[i]) continue;
+        executor->copies[i] = (copies){executor->device->type->shares_memory, true, false};
+        executor->versions[i]++;
+    }
 }
 
 /* A rank that has failed in a region goes along with the others to its end: it computes no more,

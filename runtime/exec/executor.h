@@ -69,6 +69,12 @@ TSR_RESULT tsr_executor_claim(tsr_ctx *ctx, tsr_executor *executor);
 /* Of tsr_executor_claim what cannot fail: enough where the memories are one, or nothing was run. */
 void tsr_executor_touch(tsr_executor *executor);
 
+/* All of a tensor is about to be written to the host's memory, which is returned (borrowed); what
+ * it was is not fetched. It goes to the device before the next run. */
+void *tsr_executor_replace(tsr_executor *executor, size_t tensor);
+/* The tensor is zero, as all are at creation: nothing is written as long as it still is. */
+void tsr_executor_clear(tsr_executor *executor, size_t tensor);
+
 /* What inputs of source SEED are from now on; 0 before. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
 /* From now on `guard` is called before the host's memory of a tensor is written, with that

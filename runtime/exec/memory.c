@@ -90,6 +90,10 @@ static void read_rlimit(uint64_t *least) {
     fclose(file);
 }
 
+uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares) {
+    return device_shares ? plan->total_bytes : plan->tensor_bytes + plan->port_bytes;
+}
+
 uint64_t tsr_memory_get_available(void) {
     uint64_t least = UINT64_MAX;
     read_meminfo(&least);

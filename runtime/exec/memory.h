@@ -17,6 +17,10 @@ typedef struct tsr_memory_plan {
     uint64_t leaf_bytes, sum_bytes, part_bytes, turn_bytes;
 } tsr_memory_plan;
 
+/* Of them what the host's memory holds: all where the device shares it; else tensors, inputs and
+ * outputs, if it comes to that. */
+uint64_t tsr_memory_plan_host(const tsr_memory_plan *plan, bool device_shares);
+
 /* The least of: MemAvailable of /proc/meminfo; what is left of memory.max of the cgroup (v2) and of
  * each above it, the page cache counted as free; what is left of RLIMIT_AS. UINT64_MAX when nothing
  * is known. */

@@ -277,6 +277,19 @@ tsr_cuda_result cuMemFreeAsync(tsr_cuda_address address, struct CUstream_st *s) 
     return 0;
 }
 
+tsr_cuda_result cuMemHostRegister_v2(void *memory, size_t size_bytes, unsigned flags) {
+    CHECK(cuMemHostRegister_v2);
+    if (!memory || !size_bytes || flags || (uintptr_t)memory % 4096) return INVALID_VALUE;
+    fake.hosts++;
+    return 0;
+}
+
+tsr_cuda_result cuMemHostUnregister(void *memory) {
+    (void)memory;
+    fake.hosts--;
+    return 0;
+}
+
 tsr_cuda_result cuMemHostAlloc(void **memory, size_t size_bytes, unsigned flags) {
     CHECK(cuMemHostAlloc);
     (void)flags;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/philox.h"
 #include "runtime/initialize.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +22,7 @@ static tsr_config_tensor make(tsr_init_kind kind, double a, double b, uint64_t c
 
 static void fill(const tsr_config_tensor *tensor, uint32_t seed, void *data) {
     tsr_ctx ctx = {0};
-    cr_assert_eq(tsr_initialize_tensor(&ctx, tensor, seed, data).code, TSR_OK, "%s",
+    cr_assert_eq(tsr_initialize_tensor(&ctx, tensor, seed, NULL, data).code, TSR_OK, "%s",
                  ctx.error.text);
 }
 
@@ -65,6 +66,40 @@ Test(initialize, normal_has_its_moments) {
     moments(&mean, &deviation);
     cr_assert_float_eq(mean, 1, 0.026); /* 4 standard errors */
     cr_assert_float_eq(deviation, 2, 0.019);
+}
+
+/* Many at once, and in pieces of threads: the bits of one by one. */
+Test(initialize, many_at_once_are_as_one_by_one) {
+    enum { ODD = 200003 };
+    static double many[ODD], given[ODD];
+    static float alone[ODD], shared[ODD];
+    const uint32_t key[2] = {7, 42};
+    const uint64_t first = UINT32_MAX - 1000ull; /* the element's upper half changes */
+    tsr_config_tensor tensor = make(TSR_INIT_NORMAL, 1, 2, ODD);
+    tsr_ctx ctx = {0};
+    tsr_threads *threads = NULL;
+    tsr_philox_normals(key, first, ODD, many);
+    for (uint64_t i = 0; i < ODD; i++) {
+        const uint32_t counter[4] = {0, (uint32_t)(first + i), (uint32_t)((first + i) >> 32), 0};
+        tsr_philox_words words = tsr_philox(key, counter);
+        double one = tsr_philox_normal_f64(words.words[0], words.words[1]);
+        cr_assert_eq(memcmp(&one, &many[i], sizeof one), 0, "element %lu: %a, %a", i, one, many[i]);
+    }
+    /* Far tails, which are hardly ever drawn, between others. */
+    for (int i = 0; i < ODD; i++) {
+        double u = ldexp(1 + i % 4096, -52 + i % 40);
+        given[i] = many[i] = i % 3 && u < 0.5 ? i % 2 ? u : 1 - u : 0.25 + 0.5 * i / ODD;
+    }
+    tsr_normal_quantiles(many, ODD);
+    for (int i = 0; i < ODD; i++) {
+        double one = tsr_normal_quantile(given[i]);
+        cr_assert_eq(memcmp(&one, &many[i], sizeof one), 0, "u %a: %a, %a", given[i], one, many[i]);
+    }
+    fill(&tensor, 5, alone);
+    cr_assert_eq(tsr_threads_create(&ctx, 3, &threads).code, TSR_OK);
+    cr_assert_eq(tsr_initialize_tensor(&ctx, &tensor, 5, threads, shared).code, TSR_OK);
+    tsr_threads_destroy(threads);
+    cr_assert_eq(memcmp(alone, shared, sizeof alone), 0);
 }
 
 Test(initialize, depends_on_seed_name_and_index_alone) {
@@ -116,6 +151,6 @@ Test(initialize, random_integers_are_refused) {
     tsr_config_tensor tensor = make(TSR_INIT_UNIFORM, 0, 1, 3);
     int64_t data[3];
     tensor.dtype = TSR_DTYPE_I64;
-    cr_assert_eq(tsr_initialize_tensor(&ctx, &tensor, 0, data).code, TSR_CORRUPT);
+    cr_assert_eq(tsr_initialize_tensor(&ctx, &tensor, 0, NULL, data).code, TSR_CORRUPT);
     cr_assert(strstr(ctx.error.text, "i64"), "%s", ctx.error.text);
 }

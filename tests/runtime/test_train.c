@@ -89,7 +89,7 @@ static void begin(bench *b, const char *folder, uint32_t seed, bool with_store) 
         const tsr_config_tensor *tensor = &toy_config.tensors[i];
         b->state[i] = (tsr_tensor){tensor->name, tensor->dtype, tensor->shape,
                                    tsr_executor_get_tensor(b->executor, i)};
-        must(b, tsr_initialize_tensor(&b->ctx, tensor, seed, b->state[i].data));
+        must(b, tsr_initialize_tensor(&b->ctx, tensor, seed, NULL, b->state[i].data));
     }
     b->data = open_data(b, "x");
     b->eval_data = open_data(b, "test_x");
