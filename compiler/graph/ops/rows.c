@@ -31,11 +31,15 @@ static MlirValue reduce(const rows *r, const char *name, MlirValue x) {
 
 static MlirValue sum(const rows *r, MlirValue x) { return reduce(r, TSR_GRAPH_NAME("sum"), x); }
 
+/* With dims of size 1 in the place of the axes: what reads it stretches it, and nothing as large as
+ * the operand is stored for the sake of one number a row. */
 static MlirValue expand(const rows *r, MlirValue x) {
-    return tsr_emit_expand(r->b, x, &r->full, r->axis_count, r->axes);
+    tsr_shape kept = r->full;
+    for (size_t i = 0; i < r->axis_count; i++) kept.dims[r->axes[i]] = 1;
+    return tsr_emit_reshape(r->b, x, &kept);
 }
 
-/* The mean over the axes, stretched again. */
+/* The mean over the axes, to be stretched. */
 static MlirValue mean(const rows *r, MlirValue x) {
     return expand(r, tsr_emit_mean(r->b, x, r->axis_count, r->axes));
 }

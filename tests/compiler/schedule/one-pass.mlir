@@ -168,3 +168,21 @@ func.func @attention_gradient() -> (tensor<f32> {tessera.name = "loss"}) attribu
   tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+// What a norm's gradient needs again of a row is one number, not one for each of its elements.
+// CHECK-LABEL: func.func @norm_gradient(
+// CHECK: tsched.func {{.*}} -> (tensor<64x96xf32>, tensor<64x1xf32>)
+// CHECK-SAME: kind = "rows"
+// CHECK-NOT: tessera.broadcast
+func.func @norm_gradient(%x: tensor<64x32xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+  %w = tessera.param "w" init = #tessera.constant<0.5> : tensor<32x96xf32>
+  %p = tessera.matmul %x, %w : tensor<64x32xf32>, tensor<32x96xf32> -> tensor<64x96xf32>
+  %n = tessera.layernorm_safe %p {axes = [1], eps = 1.0e-5} : tensor<64x96xf32> -> tensor<64x96xf32>
+  %h = tessera.tanh %n : tensor<64x96xf32>
+  %y = tessera.matmul %h, %w {transpose_b = true} : tensor<64x96xf32>, tensor<32x96xf32> -> tensor<64x32xf32>
+  %l = tessera.mean %y {axes = [0, 1]} : tensor<64x32xf32> -> tensor<f32>
+  tessera.minimize %l {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %l : tensor<f32>
+}
