@@ -386,18 +386,24 @@ static LLVMValueRef spread_address(tsr_emit *emit, MlirValue buffer, LLVMValueRe
     return address(emit, buffer, LLVMBuildAdd(b, offset, first, ""));
 }
 
-static unsigned spread_count(MlirValue buffer) {
+static unsigned element_bytes(MlirValue buffer) {
     MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
-    return mlirTypeIsAF32(element) ? SPREAD_BYTES / 4 : SPREAD_BYTES / 2;
+    if (mlirTypeIsABF16(element) || mlirTypeIsAF16(element)) return 2;
+    if (mlirTypeIsAF32(element)) return 4;
+    return mlirTypeIsAF64(element) ? 8 : mlirIntegerTypeGetWidth(element) / 8;
+}
+
+/* Elements that a lane moves at a time. */
+static unsigned spread_count(MlirValue buffer) {
+    unsigned count = SPREAD_BYTES / element_bytes(buffer);
+    return count < TSR_SPREAD_RUN ? count : TSR_SPREAD_RUN;
 }
 
 /* Is it spread, and as target.h says of such? */
-static bool is_spread(const tsr_emit *emit, MlirOperation op, MlirValue buffer, unsigned elements,
+static bool is_spread(const tsr_emit *emit, MlirOperation op, unsigned elements,
                       LLVMValueRef mask) {
-    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     return tsr_op_has(op, TSR_SPREAD_NAME) && !mask && lanes_of(emit) == 32 &&
-           elements % TSR_SPREAD_ELEMENTS == 0 &&
-           (mlirTypeIsAF32(element) || mlirTypeIsABF16(element) || mlirTypeIsAF16(element));
+           elements % TSR_SPREAD_ELEMENTS == 0;
 }
 
 /* What nothing writes while the kernel runs may be read before what is written elsewhere. */
@@ -419,7 +425,7 @@ static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef ty
     for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
         LLVMValueRef loaded =
             LLVMBuildLoad2(emit->builder, part, spread_address(emit, buffer, offset, r), "");
-        LLVMSetAlignment(loaded, SPREAD_BYTES);
+        LLVMSetAlignment(loaded, count * element_bytes(buffer));
         set_invariant(emit, buffer, loaded);
         for (unsigned i = 0; i < count; i++)
             result = set_register(emit, result, get_register(emit, loaded, i), r + i);
@@ -437,7 +443,7 @@ static void store_spread(tsr_emit *emit, LLVMValueRef value, MlirValue buffer, L
             part = set_register(emit, part, get_register(emit, value, r + i), i);
         LLVMValueRef store =
             LLVMBuildStore(emit->builder, part, spread_address(emit, buffer, offset, r));
-        LLVMSetAlignment(store, SPREAD_BYTES);
+        LLVMSetAlignment(store, count * element_bytes(buffer));
     }
 }
 
@@ -453,7 +459,7 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
         tsr_emit_set(emit, op, load_one(emit, llvm, address(emit, buffer, offset), NULL));
         return;
     }
-    if (is_spread(emit, op, buffer, elements, mask)) {
+    if (is_spread(emit, op, elements, mask)) {
         tsr_emit_set(emit, op, load_spread(emit, buffer, llvm, offset, elements));
         return;
     }
@@ -504,7 +510,7 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
         store_one(emit, value, address(emit, buffer, offset), first);
         return;
     }
-    if (is_spread(emit, op, buffer, elements, mask)) {
+    if (is_spread(emit, op, elements, mask)) {
         store_spread(emit, value, buffer, offset, elements);
         return;
     }

@@ -33,10 +33,11 @@
  */
 #define TSR_AGAIN_NAME "tile.again"
 
-/* Of a tile.load or tile.store of a vector of whole multiples of 256 elements of 2 or 4 bytes,
- * whose offset is a multiple of 8 elements, on a warp: the elements lie in its lanes 8 by 8, so
- * that each lane moves 16 bytes at a time. It turns the vector's elements around: element i is the
- * one that i % 32 of 32 lanes has as number i / 32. Right where all that meets is turned alike. */
+/* Of a tile.load or tile.store of a vector of whole multiples of 256 elements, at an address that
+ * is a multiple of 8 elements or of 16 bytes, on a warp: the elements lie in its lanes 8 by 8, so
+ * that each lane moves 16 bytes at a time (8 elements of one byte). It turns the vector's elements
+ * around: element i is the one that i % 32 of 32 lanes has as number i / 32. Right where all that
+ * meets is turned alike. */
 #define TSR_SPREAD_NAME "tile.spread"
 enum { TSR_SPREAD_ELEMENTS = 256, TSR_SPREAD_RUN = 8 };
 

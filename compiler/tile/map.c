@@ -4,6 +4,7 @@
  *
  * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
  * 0; vectors go along it. A program takes whole rows of it, or a part of one row if rows are long.
+ * On a warp, lanes move 16 bytes at a time where all runs begin at such places.
  */
 #include "compiler/tile/region.h"
 
@@ -18,6 +19,7 @@ typedef struct map {
     int64_t columns, rows; /* of the last dimension; product of the others */
     int64_t columns_per_program, rows_per_program;
     uint32_t lanes;
+    bool spread; /* see tsr_region_spreads */
 } map;
 
 static tsr_result prepare(map *m) {
@@ -67,33 +69,12 @@ static void plan(map *m) {
     m->lanes = 2 * m->group->b.target->vector_bytes / tsr_region_width(&m->region);
     m->lanes = rank ? tsr_lanes_fit(m->lanes, m->columns_per_program) : 0;
     if (rank && skips_elements(m)) m->lanes = 1;
+    m->spread = m->columns_per_program >= TSR_SPREAD_ELEMENTS &&
+                tsr_region_spreads(&m->region, m->outputs, &m->space, m->columns);
+    if (m->spread) m->lanes = TSR_SPREAD_ELEMENTS;
     tsr_region_levels(&m->region, &m->space, m->inner);
     for (uint32_t i = 0; i < m->region.result_count; i++)
         m->outputs[i].streamed = tsr_view_streams(&m->outputs[i], &m->space, m->lanes);
-}
-
-static void emit_vector(map *m, tsr_point *point, MlirValue column, MlirValue mask) {
-    point->lanes = m->lanes;
-    point->mask = mask;
-    point->index[m->space.rank - 1] = column;
-    tsr_region_emit(&m->region, 2, point);
-    tsr_region_store(&m->region, m->outputs, point);
-}
-
-/* Columns begin … begin + count of one row. */
-static void emit_row(map *m, const tsr_point *row, MlirValue begin, MlirValue count) {
-    tsr_tile_builder *b = &m->group->b;
-    tsr_point point = *row;
-    MlirValue tail = tsr_tile_rem(b, count, m->lanes);
-    MlirValue whole = tsr_tile_sub(b, count, tail);
-    tsr_tile_loop loop;
-    if (m->columns_per_program >= (int64_t)m->lanes) {
-        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, m->lanes, 0, NULL);
-        emit_vector(m, &point, tsr_tile_add(b, begin, loop.index), tsr_tile_null);
-        tsr_tile_loop_end(b, &loop, NULL);
-    }
-    if (m->columns % m->lanes)
-        emit_vector(m, &point, tsr_tile_add(b, begin, whole), tsr_tile_mask(b, tail, m->lanes));
 }
 
 static void emit(map *m) {
@@ -121,7 +102,13 @@ static void emit(map *m) {
     if (looped) tsr_tile_loop_begin(b, &loop, row, end, 1, 0, NULL);
     tsr_point_unflatten(b, &point, m->outer, looped ? loop.index : row);
     tsr_region_emit(&m->region, 1, &point);
-    emit_row(m, &point, column, count);
+    const tsr_map_run run = {.region = &m->region,
+                             .outputs = m->outputs,
+                             .lanes = m->lanes,
+                             .spread = m->spread,
+                             .loops = m->columns_per_program >= (int64_t)m->lanes,
+                             .tails = m->columns % m->lanes != 0};
+    tsr_map_run_emit(&run, &point, column, count);
     if (looped) tsr_tile_loop_end(b, &loop, NULL);
 }
 
@@ -131,6 +118,7 @@ void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view
     if (tsr_space_count(space) == 0) return;
     plan(&m);
     emit(&m);
+    if (m.spread) tsr_tile_spread(&group->b, group->b.at.block);
 }
 
 tsr_result tsr_tile_lower_map(tsr_tile_group *group) {

@@ -438,3 +438,65 @@ void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_poi
             tsr_tile_store(b, outputs[i].dtype, value, outputs[i].buffer, offset, point->mask);
     }
 }
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+enum {
+    SPREAD_BYTES = 16,     /* that a lane moves at a time */
+    SPREAD_VIEWS_MAX = 12, /* each takes registers of every lane */
+};
+
+/* Parts of a tensor that lie side by side are aligned where their size is. */
+static bool is_even(const tsr_view *view, const tsr_space *space, int64_t columns) {
+    uint32_t last = space->rank - 1;
+    if (view->strides[last] != 1 || view->offset % TSR_SPREAD_RUN) return false;
+    for (uint32_t d = 0; d < last; d++)
+        if (view->strides[d] % TSR_SPREAD_RUN) return false;
+    return columns * (int64_t)tsr_dtype_size(view->dtype) % SPREAD_BYTES == 0;
+}
+
+bool tsr_region_spreads(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
+                        int64_t columns) {
+    uint32_t views = region->result_count, last = space->rank - 1;
+    if (!space->rank || region->group->b.target->warp_lanes != 32) return false;
+    for (uint32_t i = 0; i < region->node_count; i++) {
+        const tsr_node *node = region->nodes[i];
+        bool placed = node->kind == TSR_NODE_VIEW || node->kind == TSR_NODE_PLACE;
+        if (!placed || !node->view.strides[last]) continue;
+        /* A lane that counts its place would have to know of the other order. */
+        if (node->kind == TSR_NODE_PLACE || !is_even(&node->view, space, columns)) return false;
+        views++;
+    }
+    for (uint32_t i = 0; i < region->result_count; i++)
+        if (!is_even(&outputs[i], space, columns)) return false;
+    return views <= SPREAD_VIEWS_MAX;
+}
+
+static void emit_vector(const tsr_map_run *run, tsr_point *point, MlirValue column,
+                        MlirValue mask) {
+    point->lanes = run->lanes;
+    point->mask = mask;
+    point->index[point->space->rank - 1] = column;
+    tsr_region_emit(run->region, 2, point);
+    tsr_region_store(run->region, run->outputs, point);
+}
+
+void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue begin,
+                      MlirValue count) {
+    tsr_tile_builder *b = &run->region->group->b;
+    tsr_point point = *line;
+    MlirValue tail = tsr_tile_rem(b, count, run->lanes);
+    MlirValue whole = tsr_tile_sub(b, count, tail);
+    tsr_tile_loop loop;
+    if (run->loops) {
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, run->lanes, 0, NULL);
+        emit_vector(run, &point, tsr_tile_add(b, begin, loop.index), tsr_tile_null);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+    if (!run->tails) return;
+    MlirValue rest = tsr_tile_add(b, begin, whole);
+    /* Only where there is a tail: it takes longer than a whole vector. */
+    if (run->spread) tsr_tile_loop_begin(b, &loop, whole, count, run->lanes, 0, NULL);
+    emit_vector(run, &point, rest, tsr_tile_mask(b, tail, run->lanes));
+    if (run->spread) tsr_tile_loop_end(b, &loop, NULL);
+}

@@ -121,6 +121,23 @@ MlirValue tsr_node_value(tsr_region *region, const tsr_node *node, const tsr_poi
 /* Stores results[i] to outputs[i] at the point. */
 void tsr_region_store(tsr_region *region, const tsr_view *outputs, const tsr_point *point);
 
+/* Along the last dimension, vector by vector. */
+typedef struct tsr_map_run {
+    tsr_region *region;
+    const tsr_view *outputs;
+    uint32_t lanes;
+    bool spread; /* see tsr_region_spreads: lanes are TSR_SPREAD_ELEMENTS */
+    bool loops;  /* a run may be as long as a vector */
+    bool tails;  /* a run need not be whole vectors */
+} tsr_map_run;
+/* May the lanes of a warp move 16 bytes at a time, in runs of up to `columns` elements that begin
+ * at multiples of TSR_SPREAD_ELEMENTS? The block is to be given to tsr_tile_spread then. */
+bool tsr_region_spreads(const tsr_region *region, const tsr_view *outputs, const tsr_space *space,
+                        int64_t columns);
+/* Computes level 2 at elements begin to begin + count - 1 of the point's line, and stores. */
+void tsr_map_run_emit(const tsr_map_run *run, const tsr_point *line, MlirValue begin,
+                      MlirValue count);
+
 /* Sets point->index of the dimensions [begin, end) from their flat row-major index. */
 void tsr_point_unflatten(tsr_tile_builder *b, tsr_point *point, const bool *selected,
                          MlirValue flat);
