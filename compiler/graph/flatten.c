@@ -7,15 +7,12 @@
  *          where(condition, x, 0): in a branch that is not taken indices are 0, and no gradient
  * comes out of it but an exact 0. while  `limit` times: the condition, and-ed with the one before;
  * the body, gated by it; `where`. scan   one copy of the body for each slice.
- *
- * The copies of a random op draw from streams of their own, one for each iteration.
  */
 #include "compiler/graph/rule.h"
 #include "compiler/passes.h"
 #include "compiler/schedule/schedule.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 typedef struct copier {
@@ -71,16 +68,6 @@ static MlirBlock block_of(MlirValue value) {
                                             : mlirOperationGetBlock(tsr_value_owner(value));
 }
 
-static void draw_anew(copier *c, MlirOperation op) {
-    char path[64];
-    int64_t stream;
-    if (c->iteration < 0 || !tsr_op_i64(op, "stream", &stream) ||
-        tsr_graph_op_of(op) == TSR_GRAPH_PHILOX)
-        return;
-    snprintf(path, sizeof path, "%" PRId64 "/%" PRId64, stream, c->iteration);
-    tsr_op_set(op, "stream", tsr_attr_make_i64(c->b.context, tsr_stream_number(path)));
-}
-
 /* A planned group is one kernel in each iteration. */
 static void group_anew(copier *c, MlirOperation op) {
     const char *group = tsr_op_string(op, TSR_PLANNED_GROUP);
@@ -94,7 +81,6 @@ static void group_anew(copier *c, MlirOperation op) {
 
 /* Operands of the copy, and of what is in its regions, become what stands for them. */
 static void rewire(copier *c, MlirOperation copy) {
-    draw_anew(c, copy);
     group_anew(c, copy);
     for (size_t i = 0; i < tsr_op_operand_count(copy); i++) {
         MlirValue operand = tsr_op_operand(copy, i);

@@ -28,11 +28,17 @@ static bool same_type(const folding *f, size_t index) {
                          mlirValueGetType(tsr_op_result(f->op, 0)));
 }
 
-/* A constant operand, the same number everywhere, of a float type. */
+/* Are such numbers computed here? Scalars i64 are what loops count with. */
+static bool is_computed(const tsr_type *type) {
+    return tsr_dtype_is_float(type->dtype) ||
+           (type->dtype == TSR_DTYPE_I64 && type->shape.rank == 0);
+}
+
+/* A constant operand, the same number everywhere. */
 static bool read_splat(const folding *f, size_t index, double *out_value) {
     tsr_type type;
     return index < tsr_op_operand_count(f->op) && tsr_value_type(operand(f, index), &type) &&
-           tsr_dtype_is_float(type.dtype) && tsr_attr_splat(f->constants[index], out_value);
+           is_computed(&type) && tsr_attr_splat(f->constants[index], out_value);
 }
 
 /* ---- results that are operands --------------------------------------------------------------- */
@@ -127,6 +133,16 @@ static bool compute(const folding *f, double *out_value) {
     }
 }
 
+/* Integers must be exact in double, the operands too; the quotient is truncated elsewhere. */
+static bool is_exact(const folding *f, double value) {
+    const double limit = 0x1p53;
+    tsr_type type;
+    bool from_integer = tsr_value_type(operand(f, 0), &type) && type.dtype == TSR_DTYPE_I64;
+    if (f->result.dtype != TSR_DTYPE_I64) return !from_integer;
+    return from_integer && f->id != TSR_GRAPH_DIV && fabs(value) < limit && fabs(f->x) < limit &&
+           (!f->is_y || fabs(f->y) < limit);
+}
+
 bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t constant_count,
                        MlirAttribute *out_attr, MlirValue *out_value) {
     folding f = {.op = op, .id = tsr_graph_op_of(op), .constants = constants};
@@ -146,8 +162,8 @@ bool tsr_graph_fold_op(MlirOperation op, const MlirAttribute *constants, size_t 
         *out_value = inner;
         return true;
     }
-    if (!tsr_type_is_static(&f.result) || !tsr_dtype_is_float(f.result.dtype) ||
-        !compute(&f, &value) || isnan(value))
+    if (!tsr_type_is_static(&f.result) || !is_computed(&f.result) || !compute(&f, &value) ||
+        isnan(value) || !is_exact(&f, value))
         return false;
     *out_attr = tsr_attr_make_splat(mlirOperationGetContext(op), &f.result, value);
     return true;

@@ -30,8 +30,8 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     TSR_GRAPH_CHECK                                                                                \
     ",tessera-name-calls,inline,"                                                                  \
     "tessera-streams,tessera-keep-entries,"                                                        \
-    "tessera-open-regions,tessera-infer-shapes,tessera-flatten," TSR_CANONICALIZE                  \
-    ",cse,tessera-autodiff,tessera-outline,"                                                       \
+    "tessera-open-regions,tessera-infer-shapes,tessera-count-draws,tessera-"                       \
+    "flatten," TSR_CANONICALIZE ",cse,tessera-autodiff,tessera-outline,"                           \
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
     "tessera-decompose,"                                                                           \

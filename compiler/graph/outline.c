@@ -41,8 +41,6 @@ typedef struct content {
     uint64_t ops;
     uint32_t depth; /* of regions, itself among them */
     bool costs;     /* more than elementwise ops */
-    bool draws;     /* random numbers: each iteration has a stream of its own, which has no number
-                       before it is unrolled */
 } content;
 
 static MlirOperation func_of(MlirOperation op) {
@@ -51,21 +49,18 @@ static MlirOperation func_of(MlirOperation op) {
     return op;
 }
 
-static void look(MlirBlock block, bool trains, content *out) {
+static void look(MlirBlock block, content *out) {
     uint32_t deepest = 0;
     TSR_FOR_EACH_OP(op, block) {
-        tsr_graph_op id = tsr_graph_op_of(op);
         const tsr_op_row *row = tsr_op_row_find(op);
+        bool ends = tsr_graph_op_of(op) == TSR_GRAPH_YIELD;
         out->ops++;
-        out->draws = out->draws || id == TSR_GRAPH_RANDOM_UNIFORM ||
-                     id == TSR_GRAPH_RANDOM_NORMAL || id == TSR_GRAPH_PHILOX ||
-                     (trains && id == TSR_GRAPH_DROPOUT);
-        out->costs = out->costs || !row ||
-                     (row->op_class != TSR_CLASS_MAP && row->op_class != TSR_CLASS_CONSTANT);
+        out->costs = out->costs || (!ends && (!row || (row->op_class != TSR_CLASS_MAP &&
+                                                       row->op_class != TSR_CLASS_CONSTANT)));
         for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
             uint32_t outer = out->depth;
             out->depth = 0;
-            look(region(op, i), trains, out);
+            look(region(op, i), out);
             if (out->depth > deepest) deepest = out->depth;
             out->depth = outer;
         }
@@ -111,13 +106,12 @@ bool tsr_graph_loop_stays(MlirOperation op) {
         return false;
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
         content one = {0};
-        look(region(op, i), kind == TSR_ENTRY_TRAIN, &one);
+        look(region(op, i), &one);
         inside.ops += one.ops;
         inside.costs = inside.costs || one.costs;
-        inside.draws = inside.draws || one.draws;
         if (one.depth > inside.depth) inside.depth = one.depth;
     }
-    if (inside.draws || inside.depth > NESTED_MAX) return false;
+    if (inside.depth > NESTED_MAX) return false;
     if (tsr_graph_op_of(op) != TSR_GRAPH_IF) return is_repeated_enough(op, &inside, trains);
     return inside.costs || inside.ops > BRANCH_OPS_MAX;
 }

@@ -33,6 +33,16 @@ MlirValue tsr_clip_emit(tsr_builder *b, MlirOperation op, MlirValue norm);
  * portable numerics (`is_native` false) those of bf16 and f16 are kept: a matmul would need copies
  * in f32 of its operands. */
 bool tsr_conv_is_kept(MlirOperation op, bool is_native);
+/* What the numbers of a random op hang on besides its stream. */
+typedef struct tsr_draws {
+    MlirValue step, seed;
+    MlirValue iteration; /* of the loops that it stands in, scalars i64; null: none */
+} tsr_draws;
+/* Scalars i64: "tessera.step", "tessera.seed". */
+MlirValue tsr_random_source(tsr_builder *b, const char *name);
+/* dropout of a train entry, random_uniform, random_normal become what they are by tessera.philox;
+ * `draws` may be NULL: outside of loops. */
+bool tsr_random_lower(MlirOperation op, const tsr_draws *draws);
 /* Ops that only move elements, and those that have kernels for bf16 and f16: decompose.c. */
 bool tsr_takes_small(tsr_graph_op id, bool is_native);
 

@@ -24,6 +24,7 @@ class Interpreter:
     def __init__(self, rounding=True, step=0, seed=0, train=False):
         self.rounding, self.step, self.seed, self.train = rounding, step, seed, train
         self.random = np.random.default_rng(1)
+        self.iteration = 0  # of the loops around, counted through
 
     def run(self, function, arguments, tensors=None):
         """[(value, bound)] of what the function returns. Arguments are arrays."""
@@ -51,7 +52,7 @@ class Interpreter:
         if op.name in ('random_uniform', 'random_normal'):
             return self.drawn(op)
         if op.name == 'dropout':
-            return [(interpret.dropout(op, inputs[0][0], self.step, self.seed), inputs[0][1])] if self.train else inputs
+            return [(interpret.dropout(op, inputs[0][0], self.step, self.seed, self.iteration), inputs[0][1])] if self.train else inputs
         if op.name in ('sgd', 'adamw'):
             self.gradients[op.operands[0]] = inputs[1][0]
             return [(inputs[0][0], inputs[0][1])] * len(op.types)
@@ -62,9 +63,13 @@ class Interpreter:
     def drawn(self, op):
         """Scaled and shifted after the draw: two roundings, and those of a normal's quantile."""
         kind = op.types[0]
-        value = interpret.drawn(op, self.step, self.seed)
-        bound = np.where(np.isfinite(value), 16 * UNIT[kind.dtype] * (np.abs(value) + 3), 0)
+        value = interpret.drawn(op, self.step, self.seed, self.iteration)
+        bound = self.of_quantile(value, kind.dtype)
         return [(rounded(value, kind.dtype), self.closed(kind, rounded(value, kind.dtype), bound))]
+
+    @staticmethod
+    def of_quantile(value, dtype):
+        return np.where(np.isfinite(value), 16 * UNIT[dtype] * (np.abs(value) + 3), 0)
 
     # ---- regions ------------------------------------------------------------------------------------------------------------
 
@@ -78,16 +83,27 @@ class Interpreter:
             return self.inner(op.regions[0], inputs, {})
         if op.name == 'if':
             return self.inner(op.regions[0 if inputs[0][0] else 1], [], values)
-        if op.name == 'while':
-            for _ in range(op.integer('limit')):
-                if not self.inner(op.regions[0], inputs, values)[0][0]:
-                    break
-                inputs = self.inner(op.regions[1], inputs, values)
-            return inputs
+        outer = self.iteration
+        try:
+            return self.repeat(op, inputs, values, outer) if op.name == 'while' else self.scan(op, inputs, values, outer)
+        finally:
+            self.iteration = outer
+
+    def repeat(self, op, inputs, values, outer):
+        limit = op.integer('limit')
+        for i in range(limit):
+            self.iteration = outer * limit + i
+            if not self.inner(op.regions[0], inputs, values)[0][0]:
+                break
+            inputs = self.inner(op.regions[1], inputs, values)
+        return inputs
+
+    def scan(self, op, inputs, values, outer):
         carried = op.integer('carried')
         length = op.integer('length', inputs[carried][0].shape[0] if len(inputs) > carried else 0)
         state, stacked = inputs[:carried], {}
         for i in range(length):
+            self.iteration = outer * length + i
             at = length - 1 - i if op.flag('reverse') else i
             results = self.inner(op.regions[0], state + [(v[at], e[at]) for v, e in inputs[carried:]], values)
             state, stacked[at] = results[:carried], results[carried:]
@@ -123,6 +139,8 @@ class Interpreter:
 
     def bounds(self, op, x, e, results):
         moved = any(np.any(b > 0) for b in e)
+        if op.name == 'philox' and op.flag('normal'):
+            return [self.of_quantile(results[0], op.types[0].dtype)]
         if op.name in MOVES:
             return self.moves(op, x, e, results)
         if op.name in ('sort', 'top_k'):

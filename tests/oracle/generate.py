@@ -643,6 +643,23 @@ def draw(g):
     g.emit(name, [], kind, stream=f'{stream} : i64', **attrs)
 
 
+def noise(g):
+    """Draws in a loop, which stays one where it is long, and in one within it."""
+    dtype, size, length, inside = g.dtype(FLOATS), g.pick([1, 3, 17]), g.pick([2, 20]), g.pick([2, 3])
+    kind, rows = Type((size,), dtype), Type((length, size), dtype)
+    streams = [f'{int(g.random.integers(1 << 32))} : i64' for _ in range(3)]
+    c, n, s, d, t, e, m, u, name, inner = (g.name() for _ in range(10))
+    within = Region([(e, kind)], [Op('random_normal', [], [m], [kind], {'stream': streams[2]}), Op('mul', [e, m], [u], [kind]),
+                                  Op('yield', [u], [], [])])
+    body = Region([(c, kind)], [
+        Op('random_uniform', [], [n], [kind], {'stream': streams[0]}), Op('add', [c, n], [s], [kind]),
+        Op('dropout', [s], [d], [kind], {'rate': '0.25 : f64', 'stream': streams[1]}),
+        Op('scan', [d], [inner], [kind], {'carried': '1 : i64', 'length': f'{inside} : i64'}, [within]), Op('tanh', [inner], [t], [kind]),
+        Op('yield', [t, n], [], [])])
+    g.add(Op('scan', [g.like(dtype, kind.shape)], [f'{name}#0', f'{name}#1'], [kind, rows],
+             {'carried': '1 : i64', 'length': f'{length} : i64'}, [body]))
+
+
 KINDS = {
     'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
     'logic': logic, 'where': where, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
@@ -653,6 +670,7 @@ KINDS = {
     'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
     'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
+    'noise': noise,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
 SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops')]

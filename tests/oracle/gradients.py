@@ -53,8 +53,8 @@ def differentiated(product, function, loss):
             params += parameter(name[1:], kind)
             body = replace_uses(body, name, f'%x_{name[1:]}')
     text = head + '{\n' + params + body + minimize + source[end:] + called
-    flat = product.opt(text, '-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries', '-tessera-flatten',
-                       '-tessera-autodiff')
+    flat = product.opt(text, '-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries',
+                       '-tessera-count-draws', '-tessera-flatten', '-tessera-autodiff')
     graph, = parse(flat).values()
     return returning_gradients(graph, function)
 
@@ -81,7 +81,7 @@ def returning_gradients(graph, original):
             arguments.append((op.results[0], op.types[0]))
         elif op.name == 'sgd':
             gradients[params[op.operands[0]]] = op.operands[1]
-        elif op.name not in ('opt.state', 'assign', 'step', 'return'):
+        elif op.name not in ('opt.state', 'assign', 'return'):
             ops.append(op)
     ops.append(Op('return', list(gradients.values()), [], []))
     named = [(n, t) for n, t in graph.arguments if by_port[n][1].dtype not in FLOATS] + arguments

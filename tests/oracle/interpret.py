@@ -376,23 +376,23 @@ def philox(op, element, step, seed):
     return (words[0] >> np.uint64(8)).astype(np.float64) * 2.0**-24
 
 
-def drawn(op, step, seed):
-    """The elements of a random op, in the order of their places."""
+def drawn(op, step, seed, iteration=0):
+    """The elements of a random op, in the order of their places; behind those of the iterations before."""
     kind = op.types[0]
     wide = Op('philox', [], [], [Type(kind.shape, 'f64' if kind.dtype == 'f64' else 'f32')], op.attrs)
     if op.name == 'random_normal':
         wide.attrs['normal'] = 'unit'
-    u = rounded(philox(wide, np.arange(kind.size), step, seed), wide.types[0].dtype).reshape(kind.shape)
+    u = rounded(philox(wide, np.arange(kind.size) + iteration * kind.size, step, seed), wide.types[0].dtype).reshape(kind.shape)
     if op.name == 'random_normal':
         return op.number('mean', 0.0) + op.number('deviation', 1.0) * u
     return op.number('low', 0.0) + (op.number('high', 1.0) - op.number('low', 0.0)) * u
 
 
-def dropout(op, x, step, seed):
+def dropout(op, x, step, seed, iteration=0):
     """In training: what is kept grows, so that the mean stays."""
     wide = Op('random_uniform', [], [], [op.types[0]], {'stream': op.attrs['stream']})
     rate = float(rounded(op.number('rate'), 'f64' if op.types[0].dtype == 'f64' else 'f32'))
-    return np.where(drawn(wide, step, seed) >= rate, x / (1 - op.number('rate')), 0.0)
+    return np.where(drawn(wide, step, seed, iteration) >= rate, x / (1 - op.number('rate')), 0.0)
 
 
 COMPARE = [np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal]

@@ -96,33 +96,42 @@ bool tsr_gradient_dropout(tsr_gradient *of) {
 
 /* ---- by philox ------------------------------------------------------------------------------- */
 
-static MlirValue source(tsr_builder *b, const char *name) {
+MlirValue tsr_random_source(tsr_builder *b, const char *name) {
     tsr_type type = tsr_type_scalar(TSR_DTYPE_I64);
     return tsr_build_value(b, name, NULL, 0, tsr_type_make(b->context, &type), NULL);
 }
 
-/* Numbers of the op's stream in the shape of its result: f64 for f64, else f32. */
-static bool draw(tsr_builder *b, MlirOperation op, bool normal, MlirValue *out_drawn) {
-    tsr_type type = tsr_type_of(tsr_op_result(op, 0)), places = type;
-    int64_t stream;
+/* i64, in this shape: an iteration's elements follow those of the one before. */
+static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape, const tsr_draws *draws) {
+    MlirValue element = tsr_emit_constant(b, TSR_DTYPE_I64, 0.0);
     uint64_t step = 1;
+    for (uint32_t i = shape->rank; i-- > 0; step *= shape->dims[i]) {
+        if (shape->dims[i] <= 1) continue;
+        MlirValue place = tsr_emit_places(b, shape, i, TSR_DTYPE_I64);
+        MlirValue factor = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
+        element = tsr_emit_add(b, element, tsr_emit_mul(b, place, factor));
+    }
+    if (draws) {
+        MlirValue size = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
+        element = tsr_emit_add(b, element, tsr_emit_mul(b, draws->iteration, size));
+    }
+    return tsr_emit_broadcast(b, element, shape);
+}
+
+/* Numbers of the op's stream in the shape of its result: f64 for f64, else f32. */
+static bool draw(tsr_builder *b, MlirOperation op, const tsr_draws *draws, bool normal,
+                 MlirValue *out_drawn) {
+    tsr_type type = tsr_type_of(tsr_op_result(op, 0));
+    int64_t stream;
     if (!tsr_op_i64(op, "stream", &stream)) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
                        "%s: has no stream; pass tessera-streams gives it one", tsr_op_name(op));
         return false;
     }
-    places.dtype = TSR_DTYPE_I64;
-    MlirValue element = tsr_emit_constant(b, TSR_DTYPE_I64, 0.0);
-    for (uint32_t i = type.shape.rank; i-- > 0; step *= type.shape.dims[i]) {
-        if (type.shape.dims[i] <= 1) continue;
-        MlirValue place = tsr_emit_places(b, &type.shape, i, TSR_DTYPE_I64);
-        MlirValue factor = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
-        element = tsr_emit_add(b, element, tsr_emit_mul(b, place, factor));
-    }
-    element = tsr_emit_broadcast(b, element, &places.shape);
+    MlirValue operands[] = {number_elements(b, &type.shape, draws),
+                            draws ? draws->step : tsr_random_source(b, TSR_GRAPH_NAME("step")),
+                            draws ? draws->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"))};
     if (type.dtype != TSR_DTYPE_F64) type.dtype = TSR_DTYPE_F32;
-    MlirValue operands[] = {element, source(b, TSR_GRAPH_NAME("step")),
-                            source(b, TSR_GRAPH_NAME("seed"))};
     tsr_attr attrs[3] = {{"stream", tsr_attr_make_i64(b->context, stream)}};
     if (normal) attrs[1] = (tsr_attr){"normal", tsr_attr_make_unit(b->context)};
     *out_drawn = tsr_build_value(b, TSR_GRAPH_NAME("philox"), operands, 3,
@@ -136,45 +145,72 @@ static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
     return true;
 }
 
-static bool lower_drawn(MlirOperation op, bool normal, double low, double factor) {
+static bool lower_drawn(MlirOperation op, const tsr_draws *draws, bool normal, double low,
+                        double factor) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue drawn;
-    if (!draw(&b, op, normal, &drawn)) return false;
+    if (!draw(&b, op, draws, normal, &drawn)) return false;
     if (factor != 1.0) drawn = tsr_emit_mul(&b, drawn, tsr_emit_number(&b, drawn, factor));
     if (low != 0.0) drawn = tsr_emit_add(&b, drawn, tsr_emit_number(&b, drawn, low));
     return finish(op, &b, drawn);
 }
 
-bool tsr_lower_random_uniform(MlirOperation op) {
+static bool lower_uniform(MlirOperation op, const tsr_draws *draws) {
     double low = 0.0, high = 1.0;
     tsr_op_f64(op, "low", &low);
     tsr_op_f64(op, "high", &high);
-    return lower_drawn(op, false, low, high - low);
+    return lower_drawn(op, draws, false, low, high - low);
 }
 
-bool tsr_lower_random_normal(MlirOperation op) {
+static bool lower_normal(MlirOperation op, const tsr_draws *draws) {
     double mean = 0.0, deviation = 1.0;
     tsr_op_f64(op, "mean", &mean);
     tsr_op_f64(op, "deviation", &deviation);
-    return lower_drawn(op, true, mean, deviation);
+    return lower_drawn(op, draws, true, mean, deviation);
 }
 
-static bool is_training(MlirOperation op) {
-    MlirOperation func = mlirOperationGetParentOperation(op);
-    const char *kind = tsr_op_string(func, "tessera.entry");
-    return kind && strcmp(kind, "train") == 0;
-}
-
-bool tsr_lower_dropout(MlirOperation op) {
+static bool lower_dropped(MlirOperation op, const tsr_draws *draws) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue x = tsr_op_operand(op, 0), drawn;
     double rate = 0.0;
     tsr_op_f64(op, "rate", &rate);
-    if (rate == 0.0 || !is_training(op)) return finish(op, &b, x);
-    if (!draw(&b, op, false, &drawn)) return false;
+    if (rate == 0.0) return finish(op, &b, x);
+    if (!draw(&b, op, draws, false, &drawn)) return false;
     MlirValue kept =
         tsr_emit_compare(&b, TSR_PREDICATE_GE, drawn, tsr_emit_number(&b, drawn, rate));
     x = tsr_emit_wide(&b, x);
     x = tsr_emit_mul(&b, x, tsr_emit_number(&b, x, 1.0 / (1.0 - rate)));
     return finish(op, &b, tsr_emit_where(&b, kept, x, tsr_emit_number(&b, x, 0.0)));
+}
+
+bool tsr_random_lower(MlirOperation op, const tsr_draws *draws) {
+    switch (tsr_graph_op_of(op)) {
+    case TSR_GRAPH_RANDOM_UNIFORM:
+        return lower_uniform(op, draws);
+    case TSR_GRAPH_RANDOM_NORMAL:
+        return lower_normal(op, draws);
+    default:
+        return lower_dropped(op, draws);
+    }
+}
+
+bool tsr_lower_random_uniform(MlirOperation op) { return tsr_random_lower(op, NULL); }
+
+bool tsr_lower_random_normal(MlirOperation op) { return tsr_random_lower(op, NULL); }
+
+/* Of the entry that the op stands in, or whose branch it stands in. */
+static bool is_training(MlirOperation op) {
+    MlirOperation func = mlirOperationGetParentOperation(op);
+    const char *body = tsr_op_string(func, TSR_BODY_NAME);
+    tsr_entry_kind kind;
+    if (body)
+        func =
+            tsr_module_find(mlirModuleFromOperation(mlirOperationGetParentOperation(func)), body);
+    return !mlirOperationIsNull(func) && tsr_graph_entry_kind(func, &kind) &&
+           kind == TSR_ENTRY_TRAIN;
+}
+
+bool tsr_lower_dropout(MlirOperation op) {
+    tsr_builder b = tsr_builder_before(op);
+    return is_training(op) ? tsr_random_lower(op, NULL) : finish(op, &b, tsr_op_operand(op, 0));
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """loops.py AOT RUN: what a loop costs does not depend on how often it runs.
 
-Two programs of one text, but for the number of iterations: a net that is trained through a scan, and a while. They must have the same
+Two programs of one text, but for the number of iterations: a net that is trained through a scan with dropout, and a while. They must have the same
 commands and kernels; so must the workspace, but for the state that training keeps of each iteration. Prints what building takes.
 """
 import pathlib
@@ -12,7 +12,7 @@ import tempfile
 import time
 
 FEW, MANY = 200, 20_000
-STATE_BYTES = 4 * 16 * 4
+STATE_BYTES = 4 * 16 * 4 + 8  # and the iteration, which draws hang on
 
 PROGRAM = '''
 module @loops {
@@ -25,7 +25,8 @@ module @loops {
       %0 = tessera.matmul %c, %u : tensor<4x16xf32>, tensor<16x16xf32> -> tensor<4x16xf32>
       %1 = tessera.add %0, %in : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<4x16xf32>
       %2 = tessera.tanh %1 : tensor<4x16xf32>
-      tessera.yield %2 : tensor<4x16xf32>
+      %3 = tessera.dropout %2 {rate = 0.1} : tensor<4x16xf32> -> tensor<4x16xf32>
+      tessera.yield %3 : tensor<4x16xf32>
     } {carried = 1 : i64, length = TIMES : i64} : tensor<4x16xf32> -> tensor<4x16xf32>
     %loss = tessera.mean %h {axes = [0, 1]} : tensor<4x16xf32> -> tensor<f32>
     tessera.minimize %loss {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
