@@ -45,8 +45,7 @@ slot *tsr_autodiff_slot(autodiff *ad, MlirValue value);
 slot *tsr_autodiff_find(const autodiff *ad, MlirValue value);
 void tsr_autodiff_add(tsr_builder *builder, MlirValue *sum, MlirValue gradient);
 
-/* control_gradient.c: of the scan or if ad->ops[index], which may be replaced; of a while an error.
- */
+/* control_gradient.c: of the scan, while or if ad->ops[index], which may be replaced. */
 bool tsr_autodiff_control(autodiff *ad, tsr_builder *builder, size_t index);
 /* The same: reads of parameters in regions of the block's ops go before these. */
 void tsr_autodiff_hoist(MlirBlock block);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gradients of scan and if, for pass tessera-autodiff.
+ * Gradients of scan, while and if, for pass tessera-autodiff.
  *
  *   scan  keeps what it carried into each iteration, stacked. Another scan, the other way, has the
  *         body once more on that, and behind it the body's gradients; it carries the gradients of
  *         what was carried, and sums of those of values that the body read from outside.
+ *   while becomes a scan of `limit` iterations, which do nothing once the condition has failed; its
+ *         gradient is that of the scan.
  *   if    of the same condition: in each region the body once more, and its gradients.
  *
  * So what an iteration computes is computed twice and not kept (Chen et al. 2016, section 3).
@@ -12,7 +14,6 @@
 #include "compiler/graph/autodiff.h"
 #include "compiler/schedule/schedule.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static MlirBlock region(MlirOperation op, intptr_t index) {
@@ -368,7 +369,7 @@ static void hand_on(scan *s, MlirOperation made) {
         if (is_root(s, k)) add_to(s->ad, s->b, tsr_op_operand(s->op, k), tsr_op_result(made, at++));
 }
 
-static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op) {
+static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirValue *of_results) {
     scan s = {.ad = ad,
               .b = b,
               .op = *op,
@@ -380,9 +381,7 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op) {
     TSR_ASSERT(known); /* its shapes are */
     s.carried = (size_t)carried;
     find_captures(ad, region(*op, 0), &s.x);
-    s.of_results = new_values(ad, s.results);
-    for (size_t k = 0; k < s.results; k++)
-        s.of_results[k] = tsr_autodiff_slot(ad, tsr_op_result(*op, k))->gradient;
+    s.of_results = of_results;
     size_t most = s.inputs + s.results + s.carried + s.x.count;
     keep_carried(&s);
     *op = s.op;
@@ -411,21 +410,93 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op) {
     return true;
 }
 
-/* It was left because it is too long to unroll: it keeps nothing of its iterations. */
-static bool refuse_while(MlirOperation op) {
-    int64_t limit = 0;
-    tsr_op_i64(op, "limit", &limit);
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_GRADIENT,
-                   "%s: %" PRId64
-                   " iterations are too many to unroll, and else it has no gradient; "
-                   "expected a smaller limit, or a scan",
-                   tsr_op_name(op), limit);
-    return false;
+/* ---- while ----------------------------------------------------------------------------------- */
+
+/* Ops of `from`, on these values instead of its arguments, in a block of their own; ends with what
+ * it yields. */
+static MlirRegion copy_region(autodiff *ad, MlirBlock from, const MlirValue *arguments) {
+    MlirBlock block = mlirBlockCreate(0, NULL, NULL);
+    MlirRegion made = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(made, block);
+    MlirOperation end = mlirBlockGetTerminator(from);
+    size_t count = tsr_op_operand_count(end);
+    MlirValue *values = new_values(ad, count);
+    copier c = {.arena = &ad->arena};
+    for (intptr_t k = 0; k < mlirBlockGetNumArguments(from); k++)
+        stand_for(&c, mlirBlockGetArgument(from, k), arguments[k]);
+    copy_ops(&c, from, block);
+    for (size_t k = 0; k < count; k++) values[k] = copy_of(&c, tsr_op_operand(end, k));
+    yield(block, mlirOperationGetLocation(end), values, count);
+    return made;
+}
+
+static MlirRegion yield_region(MlirLocation location, const MlirValue *values, size_t count) {
+    MlirRegion made = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(made, mlirBlockCreate(0, NULL, NULL));
+    yield(mlirRegionGetFirstBlock(made), location, values, count);
+    return made;
+}
+
+/* if `condition` { what `from` makes of the values } else { the `count` values of `other` } */
+static MlirOperation choose(autodiff *ad, tsr_builder *b, MlirValue condition, MlirBlock from,
+                            const MlirValue *arguments, const MlirValue *other, size_t count) {
+    MlirType *types = TSR_NEW(&ad->arena, MlirType, count + 1);
+    TSR_ASSERT(types);
+    for (size_t k = 0; k < count; k++) types[k] = mlirValueGetType(other[k]);
+    MlirRegion regions[] = {copy_region(ad, from, arguments),
+                            yield_region(b->location, other, count)};
+    return tsr_build(b, &(tsr_op_desc){.name = TSR_GRAPH_NAME("if"),
+                                       .operand_count = 1,
+                                       .operands = &condition,
+                                       .result_count = count,
+                                       .results = types,
+                                       .region_count = 2,
+                                       .regions = regions});
+}
+
+/* Carries whether the condition has held so far, then what the while does. */
+static MlirOperation make_scan(autodiff *ad, MlirOperation op) {
+    size_t count = tsr_op_operand_count(op);
+    tsr_builder before = tsr_builder_before(op);
+    scan s = {.ad = ad, .b = &before, .location = before.location};
+    MlirBlock block = mlirBlockCreate(0, NULL, NULL);
+    MlirRegion body = mlirRegionCreate();
+    MlirValue *operands = new_values(ad, count + 1), *inside = new_values(ad, count + 1);
+    MlirType *types = TSR_NEW(&ad->arena, MlirType, count + 1);
+    TSR_ASSERT(types);
+    bool known = tsr_op_i64(op, "limit", &s.length);
+    TSR_ASSERT(known);
+    mlirRegionAppendOwnedBlock(body, block);
+    operands[0] = tsr_emit_constant(&before, TSR_DTYPE_I1, 1.0);
+    for (size_t k = 0; k < count; k++) operands[k + 1] = tsr_op_operand(op, k);
+    for (size_t k = 0; k <= count; k++) {
+        types[k] = mlirValueGetType(operands[k]);
+        inside[k] = mlirBlockAddArgument(block, types[k], s.location);
+    }
+    tsr_builder b = tsr_builder_at_end(block, s.location);
+    MlirOperation holds = choose(ad, &b, inside[0], region(op, 0), inside + 1, inside, 1);
+    MlirValue *yields = new_values(ad, count + 1);
+    yields[0] = tsr_op_result(holds, 0);
+    MlirOperation next = choose(ad, &b, yields[0], region(op, 1), inside + 1, inside + 1, count);
+    for (size_t k = 0; k < count; k++) yields[k + 1] = tsr_op_result(next, k);
+    yield(block, s.location, yields, count + 1);
+    MlirOperation made =
+        build_scan(&before, &s, count + 1, false, body, count + 1, operands, count + 1, types);
+    for (size_t k = 0; k < count; k++)
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(op, k), tsr_op_result(made, k + 1));
+    mlirOperationDestroy(op);
+    return made;
 }
 
 bool tsr_autodiff_control(autodiff *ad, tsr_builder *builder, size_t index) {
-    if (tsr_graph_op_of(ad->ops[index]) == TSR_GRAPH_WHILE) return refuse_while(ad->ops[index]);
-    if (tsr_graph_op_of(ad->ops[index]) == TSR_GRAPH_IF)
-        return reverse_if(ad, builder, ad->ops[index]);
-    return reverse_scan(ad, builder, &ad->ops[index]);
+    MlirOperation *op = &ad->ops[index];
+    tsr_graph_op id = tsr_graph_op_of(*op);
+    if (id == TSR_GRAPH_IF) return reverse_if(ad, builder, *op);
+    size_t results = tsr_op_result_count(*op), first = id == TSR_GRAPH_WHILE;
+    MlirValue *gradients = new_values(ad, first + results);
+    gradients[0] = (MlirValue){NULL};
+    for (size_t k = 0; k < results; k++)
+        gradients[first + k] = tsr_autodiff_slot(ad, tsr_op_result(*op, k))->gradient;
+    if (id == TSR_GRAPH_WHILE) *op = make_scan(ad, *op);
+    return reverse_scan(ad, builder, op, gradients);
 }

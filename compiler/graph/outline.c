@@ -69,21 +69,19 @@ static void look(MlirBlock block, content *out) {
 }
 
 /* Leaves and regions of resilience know straight-line ops alone. */
-static bool is_straight(MlirOperation func, bool *out_trains) {
+static bool is_straight(MlirOperation func) {
     MlirOperation module = mlirOperationGetParentOperation(func);
     int64_t leaves = 1;
     tsr_entry_kind kind;
     if (!mlirOperationIsNull(module)) tsr_op_i64(module, TSR_SR_VIRTUAL_RANKS, &leaves);
     if (leaves > 1 && tsr_graph_entry_kind(func, &kind) && kind == TSR_ENTRY_TRAIN) return true;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-        *out_trains = *out_trains || tsr_graph_op_of(op) == TSR_GRAPH_MINIMIZE;
         if (tsr_sr_op_of(op) != TSR_SR_NONE) return true;
     }
     return false;
 }
 
-/* A while has a gradient where it is unrolled alone. */
-static bool is_repeated_enough(MlirOperation op, const content *inside, bool trains) {
+static bool is_repeated_enough(MlirOperation op, const content *inside) {
     int64_t times = 0;
     uint64_t ops;
     if (tsr_graph_op_of(op) == TSR_GRAPH_SCAN) {
@@ -91,18 +89,15 @@ static bool is_repeated_enough(MlirOperation op, const content *inside, bool tra
     } else {
         tsr_op_i64(op, "limit", &times);
     }
-    bool unrolls = trains && tsr_graph_op_of(op) == TSR_GRAPH_WHILE;
-    uint64_t most = unrolls ? TSR_UNROLLED_COPIES_MAX : UNROLLED_OPS_MAX;
-    return times > 1 && (__builtin_mul_overflow((uint64_t)times, inside->ops, &ops) || ops > most);
+    return times > 1 &&
+           (__builtin_mul_overflow((uint64_t)times, inside->ops, &ops) || ops > UNROLLED_OPS_MAX);
 }
 
 bool tsr_graph_loop_stays(MlirOperation op) {
     MlirOperation func = func_of(op);
     tsr_entry_kind kind;
     content inside = {0};
-    bool trains = false;
-    if (mlirOperationIsNull(func) || !tsr_graph_entry_kind(func, &kind) ||
-        is_straight(func, &trains))
+    if (mlirOperationIsNull(func) || !tsr_graph_entry_kind(func, &kind) || is_straight(func))
         return false;
     for (intptr_t i = 0; i < mlirOperationGetNumRegions(op); i++) {
         content one = {0};
@@ -112,7 +107,7 @@ bool tsr_graph_loop_stays(MlirOperation op) {
         if (one.depth > inside.depth) inside.depth = one.depth;
     }
     if (inside.depth > NESTED_MAX) return false;
-    if (tsr_graph_op_of(op) != TSR_GRAPH_IF) return is_repeated_enough(op, &inside, trains);
+    if (tsr_graph_op_of(op) != TSR_GRAPH_IF) return is_repeated_enough(op, &inside);
     return inside.costs || inside.ops > BRANCH_OPS_MAX;
 }
 

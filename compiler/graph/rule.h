@@ -12,8 +12,8 @@
 enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
 
 /* outline.c: does the scan, while or if stay a loop or branch? Else tessera-flatten makes it
- * straight-line: where it is small, or stands in a function with leaves or regions of resilience;
- * and a while in one with gradients. */
+ * straight-line: where it is small, or stands in a function with leaves or regions of resilience.
+ */
 bool tsr_graph_loop_stays(MlirOperation op);
 enum { TSR_UNROLLED_COPIES_MAX = 1 << 16 }; /* ops made of one loop */
 /* Iterations of a scan; false where they are not known. */

@@ -643,6 +643,22 @@ def draw(g):
     g.emit(name, [], kind, stream=f'{stream} : i64', **attrs)
 
 
+def repeat(g):
+    """A while whose gradient is a loop: a product with what is outside; it ends at its condition, or at its limit."""
+    dtype, size = g.dtype(FLOATS), g.pick([1, 2, 3])
+    kind, whole = Type((size, size), dtype), Type((), 'i64')
+    start = g.argument(whole, np.asarray(g.random.integers(-2, 32), np.int64))
+    w, y = g.like(dtype, (size, size)), g.like(dtype, (size, size))
+    n, x, m, c, top, less, one, next_, p, s, t, name = (g.name() for _ in range(12))
+    test = Region([(n, whole), (x, kind)], [
+        Op('constant', [], [top], [whole], {'value': f'dense<30> : {whole}'}),
+        Op('compare', [n, top], [less], [Type((), 'i1')], {'predicate': '2 : i32'}), Op('yield', [less], [], [])])
+    body = Region([(m, whole), (c, kind)], [
+        Op('constant', [], [one], [whole], {'value': f'dense<1> : {whole}'}), Op('add', [m, one], [next_], [whole]),
+        Op('matmul', [c, w], [p], [kind]), Op('add', [p, y], [s], [kind]), Op('tanh', [s], [t], [kind]), Op('yield', [next_, t], [], [])])
+    g.add(Op('while', [start, g.like(dtype, (size, size))], [f'{name}#0', f'{name}#1'], [whole, kind], {'limit': '25 : i64'}, [test, body]))
+
+
 def noise(g):
     """Draws in a loop, which stays one where it is long, and in one within it."""
     dtype, size, length, inside = g.dtype(FLOATS), g.pick([1, 3, 17]), g.pick([2, 20]), g.pick([2, 3])
@@ -670,7 +686,7 @@ KINDS = {
     'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
     'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
-    'noise': noise,
+    'noise': noise, 'repeat': repeat,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
 SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops')]

@@ -166,9 +166,24 @@ func.func @if(%c: tensor<i1>, %x: tensor<f32>) {
 
 // -----
 
+// A while becomes a scan: it does nothing where its condition has failed, and keeps what it carries.
+// CHECK-LABEL: func.func @while
+// CHECK: %[[P:.*]] = tessera.param "p"
+// CHECK: %[[TRUE:.*]] = tessera.constant dense<true>
+// CHECK: %[[S:.*]]:4 = tessera.scan %[[TRUE]], %[[P]] {
+// CHECK: ^bb0(%[[SO_FAR:.*]]: tensor<i1>, %[[X:.*]]: tensor<f32>):
+// CHECK: %[[HOLDS:.*]] = tessera.if %[[SO_FAR]] {
+// CHECK: tessera.compare lt %[[X]], %arg0
+// CHECK: tessera.yield %[[SO_FAR]]
+// CHECK: %[[NEXT:.*]] = tessera.if %[[HOLDS]] {
+// CHECK: tessera.yield %[[X]]
+// CHECK: tessera.yield %[[HOLDS]], %[[NEXT]], %[[SO_FAR]], %[[X]]
+// CHECK: {carried = 2 : i64, length = 1000000 : i64}
+// CHECK: %[[G:.*]] = tessera.scan %{{.*}}, %[[S]]#2, %[[S]]#3 {
+// CHECK: {carried = 1 : i64, length = 1000000 : i64, reverse}
+// CHECK: tessera.sgd %[[P]], %[[G]]
 func.func @while(%n: tensor<f32>) {
   %p = tessera.param "p" init = #tessera.constant<1.0> : tensor<f32>
-  // ERR: [[@LINE+1]]:8: error: [TSR-0301] tessera.while: 1000000 iterations are too many to unroll, and else it has no gradient; expected a smaller limit, or a scan
   %r = tessera.while %p {
   ^bb0(%x: tensor<f32>):
     %0 = tessera.compare lt %x, %n : tensor<f32>, tensor<f32> -> tensor<i1>
