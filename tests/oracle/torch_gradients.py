@@ -253,7 +253,8 @@ def scan(op, inputs, values):
     for at in reversed(order) if op.flag('reverse') else order:
         results = inner(op.regions[0], carried + [r[at] for r in rows], values)
         carried, stacked[at] = results[:len(carried)], results[len(carried):]
-    return carried + [torch.stack([stacked[i][k] for i in order]) for k in range(len(stacked[0]))]
+    return carried + [torch.stack([stacked[i][k] for i in order]) if order else torch.empty(kind.shape, dtype=torch.float64)
+                      for k, kind in enumerate(op.types[len(carried):])]
 
 
 def generated(kind, seed, at):

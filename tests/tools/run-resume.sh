@@ -26,7 +26,8 @@ for attempt in 1 2 3 4 5; do
     rm -rf K m.jsonl
     "${command[@]}" --steps 20000000 --save-every 50 --state-dir K --metrics m.jsonl >/dev/null 2>&1 &
     pid=$!
-    sleep "0.$((attempt + 2))"
+    while ! grep -q '"step":1[0-9][0-9],' m.jsonl 2>/dev/null && kill -0 $pid; do sleep 0.01; done # saved at least once
+    sleep "0.$attempt"
     kill -KILL $pid 2>/dev/null || fail "the run was over before it was killed"
     wait $pid 2>/dev/null
     last=$(sed -n 's/^{"event":"step","step":\([0-9]*\),.*}}$/\1/p' m.jsonl | tail -n 1)
