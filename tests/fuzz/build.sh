@@ -7,7 +7,7 @@
 #   checked   libFuzzer, ASan, UBSan
 #   fast      libFuzzer, UBSan that traps: several times as many executions
 #   memory    libFuzzer, MSan; what other libraries write counts as set (foreign.c)
-#   faults    no fuzzer: runs inputs, each with every failing read and allocation; ASan, UBSan
+#   faults    no fuzzer: runs inputs, each with every failing read and allocation; objects of `checked`
 #   coverage  the same, by gcc with line counts
 set -eu
 root=$1 mode=$3
@@ -48,12 +48,19 @@ esac
 rm -rf "$out/objects" "$out/complete"
 mkdir -p "$out/objects"
 flags="-std=c17 -w -D_GNU_SOURCE -DTSR_VERSION_TEXT=\"0\" -I. $(pkg-config --cflags libcjson libcrypto libzstd zlib)"
-{
-    find bundle manifests runtime/base runtime/data tests/fuzz/targets -name '*.c'
-    printf '%s\n' tests/manifests/random_manifests.c tests/bundle/kit.c tests/bundle/ram_io.c \
-        tests/fuzz/common.c tests/fuzz/mutate_json.c "$driver" $main
-} | xargs -P "${JOBS:-2}" -I '{}' sh -c '"$1" $2 $3 -c "$5" -o "$4/$(echo "${5%.c}" | tr / +).o"' \
-    sh "$compiler" "$flags" "$compile" "$out/objects" '{}'
+if [ "$mode" = faults ]; then
+    "$root/tests/fuzz/build.sh" "$root" "$2" checked
+    cp "$out/../checked/objects/"*.o "$out/objects/"
+    rm "$out/objects/tests+fuzz+fuzz.o"
+    sources=''
+else
+    sources="$(find bundle manifests runtime/base runtime/data tests/fuzz/targets -name '*.c')
+        tests/manifests/random_manifests.c tests/bundle/kit.c tests/bundle/ram_io.c tests/fuzz/common.c tests/fuzz/mutate_json.c"
+fi
+# shellcheck disable=SC2086 # a list
+printf '%s\n' $sources "$driver" $main |
+    xargs -P "${JOBS:-2}" -I '{}' sh -c '"$1" $2 $3 -c "$5" -o "$4/$(echo "${5%.c}" | tr / +).o"' \
+        sh "$compiler" "$flags" "$compile" "$out/objects" '{}'
 # shellcheck disable=SC2046 # a list
 ar rcs "$out/library.a" $(find "$out/objects" -name '*.o' ! -name 'tests+fuzz+*')
 for source in tests/fuzz/targets/*.c; do
