@@ -15,6 +15,13 @@
 #include <string.h>
 
 enum { SAVES = 2, MIXES = 6 };
+#ifdef __SANITIZE_ADDRESS__
+enum {
+    SECOND_STEP = 8
+}; /* takes four times as long: every eighth second crash, at other places for each first */
+#else
+enum { SECOND_STEP = 2 };
+#endif
 
 typedef struct outcome {
     uint64_t floor;     /* highest step that may not be lost */
@@ -215,7 +222,7 @@ Test(store_faults, direct_errors_kill_the_save) {
 static void crash_in_recovery(const fault_io *crashed, const outcome *known, unsigned good,
                               uint64_t seed) {
     bool fired = true;
-    for (uint64_t m = 1 + seed % 2; fired; m += 2) {
+    for (uint64_t m = 1 + seed % SECOND_STEP; fired; m += SECOND_STEP) {
         fault_io *disk = fault_io_clone(crashed);
         outcome out = *known;
         where w = {.start = "crashed",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * usage: proof LAYER [--seconds N] [--seed N] [--life NAME] [--start NAME] [--fault NAME] [--at N]
+ *        [--every N]
  *
  * LAYER: singles, pairs, weak. Without --seconds all of it. A violation is printed with what
  * reproduces it; the exit status is 1.
@@ -40,7 +41,7 @@ uint64_t proof_random(uint64_t *state) { /* splitmix64 (Steele, Lea, Flood 2014)
 static int usage(const char *what) {
     fprintf(stderr,
             "%s\nusage: proof singles|pairs|weak [--seconds N] [--seed N] [--life NAME] "
-            "[--start NAME] [--fault NAME] [--at N]\n",
+            "[--start NAME] [--fault NAME] [--at N] [--every N]\n",
             what);
     return 2;
 }
@@ -61,6 +62,8 @@ int main(int argc, char **argv) {
             options.fault = argv[i + 1];
         else if (strcmp(argv[i], "--at") == 0)
             options.at = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--every") == 0)
+            options.every = strtoull(argv[i + 1], NULL, 10);
         else
             return usage("unknown option");
     }

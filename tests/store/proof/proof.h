@@ -14,6 +14,7 @@ typedef struct proof_options {
     const char *life, *start; /* only these, or NULL */
     const char *fault;        /* singles: only this one, or NULL */
     uint64_t at;              /* only this operation, or 0 */
+    uint64_t every;           /* singles: of a fault's operations one in so many, or 0 for all */
 } proof_options;
 
 /* Seconds since the program began. */

@@ -42,13 +42,24 @@ static bool check_all(const life_case *which, const life_run *run, tally *done) 
     return true;
 }
 
+typedef struct operations {
+    uint64_t first, step; /* step 0: the first alone */
+} operations;
+
+/* Each fault has others of them, where not all are asked for. */
+static operations choose_operations(const proof_options *options, uint64_t number) {
+    if (options->at) return (operations){.first = options->at};
+    uint64_t step = options->every ? options->every : 1;
+    return (operations){.first = 1 + (options->seed + number) % step, .step = step};
+}
+
 static bool every_operation(const life_case *which, const life_fault *fault, bool persistent,
-                            uint64_t only, tally *done) {
+                            operations of, tally *done) {
     bool fired = true, good = true;
-    for (uint64_t n = only ? only : 1; good && fired; n++) {
+    for (uint64_t n = of.first; good && fired; n += of.step) {
         life_run run = {.first = fault, .at = n, .persistent = persistent};
         life_live(which, &run);
-        fired = run.fired && !only && n < OPERATIONS_MAX;
+        fired = run.fired && of.step && n < OPERATIONS_MAX;
         if (run.fired) {
             done->lives++;
             good = run.violation[0] ? report(which, &run, "", run.violation)
@@ -67,16 +78,21 @@ static bool is_asked_for(const proof_options *options, const life_fault *fault, 
 
 bool proof_singles(const proof_options *options) {
     tally done = {0};
+    uint64_t number = 0;
     for (size_t c = 0; c < LIFE_CASES; c++) {
         if (!proof_chosen(options, &life_cases[c])) continue;
         for (size_t f = 0; f < life_fault_count; f++)
             for (int persistent = 0; persistent <= !life_faults[f].dies; persistent++)
                 if (is_asked_for(options, &life_faults[f], persistent) &&
-                    !every_operation(&life_cases[c], &life_faults[f], persistent, options->at,
-                                     &done))
+                    !every_operation(&life_cases[c], &life_faults[f], persistent,
+                                     choose_operations(options, number++), &done))
                     return false;
     }
-    printf("singles: %" PRIu64 " faults, %" PRIu64 " recoveries checked: all of them\n", done.lives,
+    printf("singles: %" PRIu64 " faults, %" PRIu64 " recoveries checked: ", done.lives,
            done.checks);
+    if (options->every > 1)
+        printf("one in %" PRIu64 ", seed %" PRIu64 "\n", options->every, options->seed);
+    else
+        printf("all of them\n");
     return done.lives > 0;
 }
