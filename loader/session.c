@@ -337,6 +337,15 @@ static tsr_result begin_replay(tsr_ctx *ctx, session *self) {
     return check_position(ctx, self, &generation.position);
 }
 
+static_assert((int)TSR_STORE_READERS_MAX <= (int)TSR_DEVICE_READERS_MAX &&
+                  (int)TSR_STORE_READ_BYTES_MAX <= (int)TSR_DEVICE_READ_BYTES_MAX,
+              "a device reads what a store asks for");
+
+static tsr_result read_tensor(tsr_ctx *ctx, void *user, unsigned reader, const void *data,
+                              size_t size_bytes, const void **out_bytes) {
+    return tsr_executor_read(ctx, user, reader, data, size_bytes, out_bytes);
+}
+
 static tsr_result recover(tsr_ctx *ctx, session *self) {
     const tsr_train_options *options = &self->options;
     self->parts = TSR_NEW(&self->arena, uint32_t, self->model->state_count + 1);
@@ -359,6 +368,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .transport = several_ranks(self) ? self->model->transport->beside : NULL,
         .region = tsr_program_exported(&self->model->program.entries[self->job.entry]),
         .finite = true,
+        .source = {read_tensor, self->model->executor},
         .tensors = self->model->state,
         .tensor_count = self->model->state_count,
         .tensor_parts = self->parts};
@@ -446,6 +456,7 @@ static tsr_result reserve(tsr_ctx *ctx, session *self) {
         tensors[i] = state[i].tensor;
         self->parts[i] = state[i].parts;
     }
+    TRY(ctx, tsr_executor_ready_readers(ctx, model->executor, TSR_STORE_READERS_MAX));
     return tsr_store_reserve(ctx, self->store, tensors, count);
 }
 

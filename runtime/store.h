@@ -42,6 +42,16 @@ tsr_digest tsr_state_hash_digests(const tsr_tensor *tensors, const tsr_digest *d
 
 typedef struct tsr_store tsr_store;
 
+/* How what lies at `data`, within a tensor, is read where its memory alone does not hold it: the
+ * bytes are at *out_bytes until the same reader asks again. Readers have numbers from 0 on, and are
+ * different threads. */
+enum { TSR_STORE_READERS_MAX = 9, TSR_STORE_READ_BYTES_MAX = 4 << 20 };
+typedef struct tsr_store_source {
+    tsr_result (*read)(tsr_ctx *ctx, void *user, unsigned reader, const void *data,
+                       size_t size_bytes, const void **out_bytes);
+    void *user; /* borrowed */
+} tsr_store_source;
+
 typedef struct tsr_store_options {
     size_t size_bytes;      /* sizeof(tsr_store_options) */
     const char *directory;  /* created if absent, with its parents */
@@ -61,6 +71,7 @@ typedef struct tsr_store_options {
      * whole. 0, or NULL: each rank has all. Borrowed until memory is reserved, and by tensor of
      * each call: opening, loading, reserving. */
     const uint32_t *tensor_parts;
+    tsr_store_source source; /* of what is saved; read NULL: it lies at `data` */
     bool finite; /* a state with a float that is NaN or infinite is not saved, and told */
     /* Gets each line of the event log (docs/state-store.md), from one thread at a time; NULL: none
      * is wanted. */

@@ -181,7 +181,6 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
-    TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     /* The next step reads the state while it is copied; see finish_copy. */
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "save", began_ns);

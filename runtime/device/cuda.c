@@ -5,7 +5,10 @@
  *
  *     inputs to the device -> clear fault records -> launches and copies -> outputs, records back
  *
- * A list that is to be timed becomes a second graph, with an event between any two of these.
+ * A list that is to be timed becomes other graphs, with an event between any two of these.
+ *
+ * Others may be reading what commands write: the first command of a list that writes such begins a
+ * graph of its own, which is launched when they have finished, while what is before it runs.
  *
  * All addresses are known by then and the step number is an input like any other, so a graph is
  * never changed; copies whose addresses change go to the stream without one.
@@ -35,6 +38,12 @@ enum {
     MEASURED_ROUNDS = 5,
 };
 
+/* Who reads memory beside runs. */
+typedef struct reader {
+    struct CUstream_st *stream;
+    void *room; /* page-locked */
+} reader;
+
 typedef struct cuda_device {
     tsr_device base;
     tsr_cuda cuda;
@@ -50,17 +59,21 @@ typedef struct cuda_device {
     struct CUfunc_st **functions; /* in the arena */
     unsigned *clusters;           /* in the arena: blocks that each runs together */
     tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
+    reader readers[TSR_DEVICE_READERS_MAX];
     char about[TSR_CUDA_UUID_TEXT_MAX + 160];
 } cuda_device;
 
+/* Of a list: up to the first command that writes what others may read, and from it on. */
+enum { BEFORE, BEHIND, HALVES };
+
 typedef struct prepared {
     tsr_arena arena;
-    struct CUgraphExec_st *exec;
-    tsr_cuda_address faults; /* one record for each command */
-    tsr_fault *host_faults;  /* page-locked */
+    struct CUgraphExec_st *execs[HALVES]; /* NULL: nothing to do */
+    tsr_cuda_address faults;              /* one record for each command */
+    tsr_fault *host_faults;               /* page-locked */
     /* For runs that are timed, from the first one on; NULL before. Events: at the beginning, before
      * each command, behind the last one, at the end. */
-    struct CUgraphExec_st *timed;
+    struct CUgraphExec_st *timed[HALVES];
     struct CUevent_st **events; /* in the arena */
 } prepared;
 
@@ -75,6 +88,10 @@ static void cuda_close(tsr_device *device) {
     const tsr_cuda *cuda = &self->cuda;
     if (self->retained) {
         cuda->context_set(self->context);
+        for (size_t i = 0; i < TSR_DEVICE_READERS_MAX; i++) {
+            if (self->readers[i].stream) cuda->stream_destroy(self->readers[i].stream);
+            if (self->readers[i].room) cuda->host_free(self->readers[i].room);
+        }
         if (self->scratch) cuda->free(self->scratch, self->stream);
         if (self->module) cuda->module_unload(self->module);
         if (self->stream) cuda->stream_destroy(self->stream);
@@ -312,6 +329,37 @@ static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_devi
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
+/* Only the reader's own thread waits: the device runs on. */
+static tsr_result cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                            unsigned number, tsr_device_range range, const void **out_bytes) {
+    cuda_device *self = (cuda_device *)device;
+    const reader *own = &self->readers[number];
+    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->room &&
+               range.size_bytes <= TSR_DEVICE_READ_BYTES_MAX);
+    TRY(ctx, enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, own->room,
+                           address_of(memory->device + range.offset_bytes), range.size_bytes,
+                           own->stream));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
+    *out_bytes = own->room;
+    return TSR_SUCCESS;
+}
+
+static tsr_result cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count) {
+    cuda_device *self = (cuda_device *)device;
+    TSR_ASSERT(count <= TSR_DEVICE_READERS_MAX);
+    TRY(ctx, enter(ctx, self));
+    for (reader *r = self->readers; r < self->readers + count; r++) {
+        if (r->room) continue;
+        if (!r->stream)
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &r->stream,
+                                   TSR_CUDA_STREAM_NON_BLOCKING));
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, self->about, &r->room,
+                               TSR_DEVICE_READ_BYTES_MAX, 0));
+    }
+    return TSR_SUCCESS;
+}
+
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* Argument `fact->argument` as the copy engine sees it. */
@@ -440,20 +488,34 @@ static tsr_result wait_for_command(tsr_ctx *ctx, const cuda_device *self,
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, about, self->stream);
 }
 
-/* What a run does, in the stream. */
-static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
-                         const tsr_device_list *list, prepared *graph) {
+/* The first command of that half; of the one behind both, how many commands there are. */
+static uint32_t begin_of(const tsr_device_list *list, int half) {
+    uint32_t index = 0;
+    if (half == BEFORE) return 0;
+    if (half == HALVES) return list->command_count;
+    while (index < list->command_count && !list->commands[index].guarded_count) index++;
+    return index;
+}
+
+/* A list without commands has a first half. */
+static bool has_half(const tsr_device_list *list, int half) {
+    return begin_of(list, half) < begin_of(list, half + 1) ||
+           (half == BEFORE && !list->command_count);
+}
+
+static tsr_result record_begin(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                               const tsr_device_list *list, const prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     TRY(ctx, stamp(ctx, self, list, graph, 0));
     TRY(ctx, send(ctx, self, memory, list->inputs));
-    if (fault_bytes)
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, list->name, graph->faults, 0,
-                               fault_bytes, self->stream));
-    for (uint32_t i = 0; i < list->command_count; i++) {
-        TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
-        TRY(ctx, record_command(ctx, self, list, graph, i));
-        if (self->one_by_one) TRY(ctx, wait_for_command(ctx, self, &list->commands[i]));
-    }
+    if (!fault_bytes) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, list->name, graph->faults, 0, fault_bytes,
+                         self->stream);
+}
+
+static tsr_result record_end(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                             const tsr_device_list *list, const prepared *graph) {
+    size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     TRY(ctx, stamp(ctx, self, list, graph, 1 + list->command_count));
     TRY(ctx, bring(ctx, self, memory, list->outputs));
     if (fault_bytes)
@@ -462,13 +524,26 @@ static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memor
     return stamp(ctx, self, list, graph, 2 + list->command_count);
 }
 
-static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
-                          const tsr_device_list *list, prepared *graph,
-                          struct CUgraphExec_st **out_exec) {
+/* What a half of a run does, in the stream. */
+static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                         const tsr_device_list *list, prepared *graph, int half) {
+    uint32_t begin = begin_of(list, half), end = begin_of(list, half + 1);
+    if (begin == 0) TRY(ctx, record_begin(ctx, self, memory, list, graph));
+    for (uint32_t i = begin; i < end; i++) {
+        TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
+        TRY(ctx, record_command(ctx, self, list, graph, i));
+        if (self->one_by_one) TRY(ctx, wait_for_command(ctx, self, &list->commands[i]));
+    }
+    return end == list->command_count ? record_end(ctx, self, memory, list, graph) : TSR_SUCCESS;
+}
+
+static tsr_result capture_half(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                               const tsr_device_list *list, prepared *graph, int half,
+                               struct CUgraphExec_st **out_exec) {
     struct CUgraph_st *captured = NULL;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, capture_begin, list->name, self->stream,
                            TSR_CUDA_STREAM_CAPTURE_MODE_RELAXED));
-    tsr_result result = record(ctx, self, memory, list, graph);
+    tsr_result result = record(ctx, self, memory, list, graph, half);
     /* The capture ends in any case; the first error is the one reported. */
     tsr_cuda_result ended = self->cuda.capture_end(self->stream, &captured);
     if (!result.code)
@@ -480,13 +555,22 @@ static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memo
     return result;
 }
 
+static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                          const tsr_device_list *list, prepared *graph,
+                          struct CUgraphExec_st *out_execs[static HALVES]) {
+    for (int half = 0; half < HALVES; half++)
+        if (has_half(list, half))
+            TRY(ctx, capture_half(ctx, self, memory, list, graph, half, &out_execs[half]));
+    return TSR_SUCCESS;
+}
+
 /* What a run does; with one_by_one, with a wait behind each command. */
 static tsr_result run_eagerly(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
-                              const tsr_device_list *list, const prepared *graph) {
+                              const tsr_device_list *list, const prepared *graph, int half) {
     prepared once = *graph;
     once.arena = (tsr_arena){0};
     if (!list->spans) once.events = NULL;
-    tsr_result result = record(ctx, self, memory, list, &once);
+    tsr_result result = record(ctx, self, memory, list, &once, half);
     tsr_arena_finish(&once.arena);
     return result;
 }
@@ -495,7 +579,8 @@ static tsr_result run_eagerly(tsr_ctx *ctx, cuda_device *self, const tsr_device_
 static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
                                 const tsr_device_list *list, prepared *graph) {
     bool eager = is_eager(self, list);
-    if (graph->timed || (eager && graph->events)) return TSR_SUCCESS;
+    if (graph->timed[BEFORE] || graph->timed[BEHIND] || (eager && graph->events))
+        return TSR_SUCCESS;
     uint32_t count = list->command_count + 3;
     if (!graph->events) graph->events = TSR_NEW(&graph->arena, struct CUevent_st *, count);
     if (!graph->events) FAIL(ctx, TSR_MEMORY, "no memory to time '%s'", list->name);
@@ -504,7 +589,7 @@ static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_devic
             TRY(ctx,
                 TSR_CUDA_CALL(ctx, &self->cuda, event_create, list->name, &graph->events[i], 0));
     if (eager) return TSR_SUCCESS;
-    return capture(ctx, self, memory, list, graph, &graph->timed);
+    return capture(ctx, self, memory, list, graph, graph->timed);
 }
 
 static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
@@ -524,15 +609,17 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
                                self->stream));
     }
     if (is_eager(self, list)) return TSR_SUCCESS;
-    return capture(ctx, self, memory, list, graph, &graph->exec);
+    return capture(ctx, self, memory, list, graph, graph->execs);
 }
 
 static void cuda_finish(tsr_device *device, tsr_device_list *list) {
     cuda_device *self = (cuda_device *)device;
     prepared *graph = list->prepared;
     self->cuda.context_set(self->context);
-    if (graph->exec) self->cuda.graph_exec_destroy(graph->exec);
-    if (graph->timed) self->cuda.graph_exec_destroy(graph->timed);
+    for (int half = 0; half < HALVES; half++) {
+        if (graph->execs[half]) self->cuda.graph_exec_destroy(graph->execs[half]);
+        if (graph->timed[half]) self->cuda.graph_exec_destroy(graph->timed[half]);
+    }
     for (uint32_t i = 0; graph->events && i < list->command_count + 3; i++)
         if (graph->events[i]) self->cuda.event_destroy(graph->events[i]);
     if (graph->faults) self->cuda.free(graph->faults, self->stream);
@@ -567,6 +654,15 @@ static tsr_result read_spans(tsr_ctx *ctx, const cuda_device *self, const tsr_de
     return TSR_SUCCESS;
 }
 
+static tsr_result run_half(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+                           const tsr_device_list *list, const prepared *graph, int half) {
+    if (!has_half(list, half)) return TSR_SUCCESS;
+    if (half == BEHIND && memory->guard) memory->guard(memory->guard_user, NULL);
+    if (is_eager(self, list)) return run_eagerly(ctx, self, memory, list, graph, half);
+    return TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
+                         list->spans ? graph->timed[half] : graph->execs[half], self->stream);
+}
+
 static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                            tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
     cuda_device *self = (cuda_device *)device;
@@ -575,11 +671,8 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     TRY(ctx, enter(ctx, self));
     if (list->spans) TRY(ctx, prepare_timed(ctx, self, memory, list, graph));
     uint64_t began_ns = list->spans ? tsr_clock_ns() : 0;
-    if (is_eager(self, list))
-        TRY(ctx, run_eagerly(ctx, self, memory, list, graph));
-    else
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
-                               list->spans ? graph->timed : graph->exec, self->stream));
+    for (int half = 0; half < HALVES; half++)
+        TRY(ctx, run_half(ctx, self, memory, list, graph, half));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, list->name, self->stream));
     if (list->spans) TRY(ctx, read_spans(ctx, self, list, graph, began_ns));
     for (uint32_t i = 0; i < list->command_count; i++) {
@@ -632,6 +725,8 @@ const tsr_device_type tsr_device_cuda = {
     .release = cuda_release,
     .upload = cuda_upload,
     .download = cuda_download,
+    .ready_readers = cuda_ready_readers,
+    .read = cuda_read,
     .prepare = cuda_prepare,
     .finish = cuda_finish,
     .run = cuda_run,

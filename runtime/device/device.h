@@ -6,7 +6,8 @@
  *
  *     open -> allocate -> prepare a list … -> (upload) -> run -> (download) -> … -> finish -> close
  *
- * Everything is called from one thread at a time. Nothing is allocated between prepare and finish.
+ * Everything but read is called from one thread at a time. Nothing is allocated between prepare and
+ * finish.
  */
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
 #define TSR_RUNTIME_DEVICE_DEVICE_H
@@ -29,11 +30,14 @@ typedef struct tsr_device_memory {
     char *host, *device;
     uint64_t size_bytes;
     tsr_device_range locked; /* of the host's pages; the device's own */
-    /* A device that shares memory calls it before a command, with each of what that has guarded;
-     * NULL: nobody else reads. Set by who allocated. */
+    /* Called before a command, with each of what that has guarded; by a device of its own memory
+     * once before the first that has some, with NULL, for all. NULL: nobody else reads. Set by who
+     * allocated. */
     void (*guard)(void *user, const void *memory);
     void *guard_user; /* borrowed */
 } tsr_device_memory;
+
+enum { TSR_DEVICE_READERS_MAX = 9, TSR_DEVICE_READ_BYTES_MAX = 4 << 20 };
 
 typedef struct tsr_device_command {
     bool is_copy;    /* of copy_bytes from buffers[1] to buffers[0]; else a launch */
@@ -97,6 +101,13 @@ typedef struct tsr_device_type {
                          tsr_device_range range);
     tsr_result (*download)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                            tsr_device_range range);
+    /* The range as the device has it, beside a run that does not write it: at *out_bytes until the
+     * same reader (below TSR_DEVICE_READERS_MAX, and ready) reads again; at most
+     * TSR_DEVICE_READ_BYTES_MAX. Any thread may call read, two of them with different readers. NULL
+     * where the memory is shared. */
+    tsr_result (*ready_readers)(tsr_ctx *ctx, tsr_device *device, unsigned count);
+    tsr_result (*read)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                       unsigned reader, tsr_device_range range, const void **out_bytes);
     tsr_result (*prepare)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                           tsr_device_list *list);
     void (*finish)(tsr_device *device, tsr_device_list *list);

@@ -57,6 +57,18 @@ static tsr_result copy_range(char *to, const char *from, tsr_device_range range)
     return TSR_SUCCESS;
 }
 
+static tsr_result null_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count) {
+    (void)ctx, (void)device, (void)count;
+    return TSR_SUCCESS;
+}
+
+static tsr_result null_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                            unsigned reader, tsr_device_range range, const void **out_bytes) {
+    (void)ctx, (void)device, (void)reader;
+    *out_bytes = memory->device + range.offset_bytes;
+    return TSR_SUCCESS;
+}
+
 static tsr_result null_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                               tsr_device_range range) {
     (void)ctx, (void)device;
@@ -106,6 +118,8 @@ const tsr_device_type tsr_device_null = {
     .release = null_release,
     .upload = null_upload,
     .download = null_download,
+    .ready_readers = null_ready_readers,
+    .read = null_read,
     .prepare = null_prepare,
     .finish = null_finish,
     .run = null_run,

@@ -245,6 +245,36 @@ static tsr_result run_list(tsr_ctx *ctx, tsr_executor *executor, const tsr_probe
     return result;
 }
 
+tsr_result tsr_executor_ready_readers(tsr_ctx *ctx, tsr_executor *executor, unsigned count) {
+    const tsr_device_type *type = executor->device->type;
+    return type->shares_memory ? TSR_SUCCESS : type->ready_readers(ctx, executor->device, count);
+}
+
+/* The tensor at or before `data`. */
+static size_t tensor_at(const tsr_executor *executor, const char *data) {
+    size_t low = 0, high = executor->config->tensor_count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if ((const char *)executor->tensors[middle] <= data)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+tsr_result tsr_executor_read(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
+                             const void *data, size_t size_bytes, const void **out_bytes) {
+    const tsr_device_type *type = executor->device->type;
+    const tsr_device_range range = {(uint64_t)((const char *)data - executor->memory.host),
+                                    size_bytes};
+    if (type->shares_memory || executor->copies[tensor_at(executor, data)].host) {
+        *out_bytes = data;
+        return TSR_SUCCESS;
+    }
+    return type->read(ctx, executor->device, &executor->memory, reader, range, out_bytes);
+}
+
 /* What the entry reads, where its tensor has changed since it was made. */
 static tsr_result prepare(tsr_ctx *ctx, tsr_executor *executor, const bound_entry *bound) {
     for (uint32_t i = 0; i < bound->prepared_count; i++) {

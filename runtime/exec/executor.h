@@ -75,11 +75,18 @@ void *tsr_executor_replace(tsr_executor *executor, size_t tensor);
 /* The tensor is zero, as all are at creation: nothing is written as long as it still is. */
 void tsr_executor_clear(tsr_executor *executor, size_t tensor);
 
+/* For who reads tensors beside runs, under the guard below: `count` readers, each a thread of its
+ * own; and what the tensor that `data` lies in holds there, at *out_bytes until the same reader
+ * reads again. See read in runtime/device/device.h. */
+TSR_RESULT tsr_executor_ready_readers(tsr_ctx *ctx, tsr_executor *executor, unsigned count);
+TSR_RESULT tsr_executor_read(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
+                             const void *data, size_t size_bytes, const void **out_bytes);
+
 /* What inputs of source SEED are from now on; 0 before. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
-/* From now on `guard` is called before the host's memory of a tensor is written, with that
- * tensor's: in a run before each command that does so; where the device has memory of its own, with
- * NULL, which means all, in a fetch. Until then another thread may read it. NULL: none. */
+/* From now on `guard` is called before a tensor is written, with its memory: in a run before each
+ * command that does so; where the device has memory of its own, with NULL, which means all, before
+ * the first such command, and in a fetch. Until then another thread may read it. NULL: none. */
 void tsr_executor_set_guard(tsr_executor *executor, void (*guard)(void *user, const void *tensor),
                             void *user);
 /* From now on it is told the results of each loop of a run; without a call: none is. */

@@ -15,6 +15,10 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10 };
+static_assert((int)TSR_STORE_READERS_MAX == (int)TSR_CREW_MAX + 1,
+              "members of the crew, and the feeder");
+static_assert((int)TSR_STORE_READ_BYTES_MAX == (int)TSR_HASH_CHUNK_BYTES,
+              "a chunk is read at once");
 
 /* ---- the plan ---- */
 
@@ -101,9 +105,26 @@ void tsr_store_note_nonfinite(tsr_store *store, const tsr_finding *found) {
     pthread_mutex_unlock(&store->mutex);
 }
 
-static void copy_chunk(tsr_store *store, const tsr_copy *copy) {
+/* Where the chunk's bytes are to be seen; NULL where they cannot be read. */
+static const uint8_t *read_source(tsr_store *store, const tsr_copy *copy, unsigned member) {
+    const void *from = store->sources[copy->chunk];
+    tsr_ctx aside = tsr_ctx_fork(&store->ctx);
+    if (!store->source.read) return from;
+    tsr_result result = store->source.read(&aside, store->source.user, member, from,
+                                           store->plan.chunks[copy->chunk].size_bytes, &from);
+    if (!result.code) return from;
+    pthread_mutex_lock(&store->mutex);
+    if (!store->copy_result.code) {
+        store->copy_result = result;
+        store->copy_error = aside.error;
+    }
+    pthread_mutex_unlock(&store->mutex);
+    return NULL;
+}
+
+static void copy_chunk(tsr_store *store, const tsr_copy *copy, unsigned member) {
     const tsr_chunk_row *chunk = &store->plan.chunks[copy->chunk];
-    const uint8_t *from = store->sources[copy->chunk];
+    const uint8_t *from = read_source(store, copy, member);
     uint8_t *staged = copy->is_own ? tsr_store_staged(store, chunk) : NULL;
     uint8_t *to = store->parts ? NULL : staged; /* what has parts was gathered there */
     const uint8_t *seen = store->parts && staged ? staged : from;
@@ -111,6 +132,7 @@ static void copy_chunk(tsr_store *store, const tsr_copy *copy) {
     /* A state that fits into the cache stays there: it is hashed and written next. */
     const bool streams = tsr_manifest_data_bytes(&store->plan) >= TSR_CREW_BYTES_MIN;
     bool looks = store->finite;
+    if (!from) return;
     for (uint32_t at = 0; at < chunk->size_bytes; at += BLOCK_BYTES) {
         uint32_t size = chunk->size_bytes - at < BLOCK_BYTES ? chunk->size_bytes - at : BLOCK_BYTES;
         double value = 0;
@@ -138,10 +160,9 @@ static void note_task(tsr_store *store, uint64_t task) {
 
 static void copy_task(void *user, uint64_t task, unsigned member) {
     tsr_store *store = user;
-    (void)member;
     uint64_t per_task = store->chunks_per_copy, end = (task + 1) * per_task;
     for (uint64_t i = task * per_task; i < end && i < store->copy_count; i++)
-        copy_chunk(store, &store->copies[i]);
+        copy_chunk(store, &store->copies[i], member);
     note_task(store, task);
 }
 
@@ -149,6 +170,7 @@ void tsr_copy_begin(tsr_store *store) {
     memset(store->task_done, 0, sizeof store->task_done);
     store->tasks_done = 0;
     store->status.nonfinite = (tsr_nonfinite){.found = false};
+    store->copy_result = TSR_SUCCESS;
 }
 
 void tsr_copy_run(tsr_store *store) {

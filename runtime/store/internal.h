@@ -82,7 +82,8 @@ struct tsr_store {
     tsr_digest bundle_hash;
     uint32_t keep;
     char *region, *numerics;
-    bool finite;               /* as opened */
+    bool finite; /* as opened, and source */
+    tsr_store_source source;
     const tsr_tensor *landing; /* borrowed while it is opened: tensors named by the caller */
     size_t landing_count;
     void **landed; /* where the tensors of what was recovered lie, verified; NULL: only on disk */
@@ -122,6 +123,8 @@ struct tsr_store {
     bool task_done[TSR_COPY_TASKS_MAX];
     uint64_t tasks_done; /* without a gap */
     uint32_t nonfinite_row;
+    tsr_result copy_result; /* of the copy that was made last, and its error */
+    tsr_error copy_error;
     tsr_save_status status;
     uint64_t failures_logged;
     char failure_text[TSR_ERROR_TEXT_MAX];

@@ -103,6 +103,10 @@ static void *thread_main(void *user) {
             pthread_cond_broadcast(&store->changed);
             pthread_mutex_unlock(&store->mutex);
         }
+        if (!staged.code && store->copy_result.code) {
+            store->ctx.error = store->copy_error;
+            staged = store->copy_result;
+        }
         bool refused = store->status.nonfinite.found && !TSR_MUTANT(NONFINITE_SAVED);
         if (staged.code)
             record(store, staged, 0);

@@ -156,6 +156,7 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
                          .rank_count = options->transport ? options->transport->rank_count : 1,
                          .keep = options->keep,
                          .finite = options->finite,
+                         .source = options->source,
                          .segment_bytes_max = TSR_SEGMENT_BYTES_MAX};
     pthread_mutex_init(&store->mutex, NULL);
     pthread_cond_init(&store->changed, NULL);

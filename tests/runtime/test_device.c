@@ -426,6 +426,69 @@ Test(device, fault) {
     close_device(&b);
 }
 
+/* ---- readers beside runs --------------------------------------------------------------------- */
+
+typedef struct beside {
+    bench b;
+    tsr_executor *executor;
+    float before[4]; /* what the tensor held before the step */
+    int guarded, launches;
+} beside;
+
+/* Until this returns nobody writes the tensor, however far the step is. */
+static void look(void *user, const void *tensor) {
+    beside *s = user;
+    const void *bytes = NULL;
+    cr_assert_null(tensor);
+    cr_assert_eq(fake->launches, s->launches + 1, "what is before the first write has been begun");
+    cr_assert_eq(tsr_executor_read(&s->b.ctx, s->executor, 1,
+                                   tsr_executor_get_tensor(s->executor, 0), sizeof s->before,
+                                   &bytes)
+                     .code,
+                 TSR_OK);
+    cr_assert_arr_eq(bytes, s->before, sizeof s->before);
+    s->guarded++;
+}
+
+static void read_beside(bool one_by_one) {
+    beside s = {.guarded = 0};
+    const void *bytes = NULL;
+    open_fake();
+    tsr_device_options options = cuda_options(&s.b);
+    options.one_by_one = one_by_one;
+    cr_assert_eq(tsr_device_open(&s.b.ctx, "cuda", &options, &s.b.device).code, TSR_OK);
+    cr_assert_eq(
+        tsr_executor_create(&s.b.ctx, &toy_config, &toy_program, s.b.device, NULL, &s.executor)
+            .code,
+        TSR_OK);
+    float *w = tsr_executor_get_tensor(s.executor, 0);
+    for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
+    cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
+    memcpy(s.before, w, sizeof s.before);
+    tsr_executor_set_guard(s.executor, look, &s);
+    for (uint64_t step = 1; step < 4; step++) {
+        s.launches = fake->launches;
+        cr_assert_eq(tsr_executor_run(&s.b.ctx, s.executor, TOY_TRAIN, step).code, TSR_OK);
+        cr_assert_eq(tsr_executor_read(&s.b.ctx, s.executor, 0, w, sizeof s.before, &bytes).code,
+                     TSR_OK);
+        cr_assert_neq(memcmp(bytes, s.before, sizeof s.before), 0);
+        cr_assert_neq(bytes, (const void *)w, "the host's copy is that of before");
+        memcpy(s.before, bytes, sizeof s.before);
+    }
+    cr_assert_eq(s.guarded, 3);
+    tsr_executor_set_guard(s.executor, NULL, NULL);
+    cr_assert_eq(tsr_executor_fetch(&s.b.ctx, s.executor).code, TSR_OK);
+    cr_assert_arr_eq(w, s.before, sizeof s.before);
+    tsr_executor_destroy(s.executor);
+    close_device(&s.b);
+}
+
+Test(device, tensors_are_read_beside_runs) {
+    read_beside(false);
+    read_beside(true);
+    expect_nothing_open("at the end");
+}
+
 /* ---- a driver that fails --------------------------------------------------------------------- */
 
 /* The second step is traced. */
@@ -434,9 +497,13 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     TRY(&b->ctx, tsr_device_open(&b->ctx, "cuda", options, &b->device));
     TRY(&b->ctx,
         tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, out_executor));
+    const void *bytes = NULL;
+    TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
     for (uint64_t step = 1; step < 3; step++) {
         tsr_trace_step(b->ctx.trace, step);
         TRY(&b->ctx, tsr_executor_run(&b->ctx, *out_executor, TOY_TRAIN, step));
+        TRY(&b->ctx, tsr_executor_read(&b->ctx, *out_executor, 1,
+                                       tsr_executor_get_tensor(*out_executor, 0), 4, &bytes));
     }
     return tsr_executor_fetch(&b->ctx, *out_executor);
 }

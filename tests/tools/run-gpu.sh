@@ -43,14 +43,16 @@ broken() {
     check "$what: step 4 is saved" newest_is 4
     expect "$what: the next run goes on" 0 "^state $whole step 8 " gpu '' --state-dir S
 }
-broken "a kernel's own error" 'fail=cuGraphLaunch at=5 code=700' 17 \
+broken "a kernel's own error" 'fail=cuGraphLaunch at=9 code=700' 17 \
     'step 5: cuGraphLaunch: CUDA_ERROR_ILLEGAL_ADDRESS \(700\): train; --one-by-one names the kernel; the last saved state is whole$'
 broken "the same, one kernel at a time" 'fail=cuLaunchKernel at=10 code=700' 17 \
     'step 5: cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS \(700\): update; ' --one-by-one
-broken "an error of its memory" 'fail=cuGraphLaunch at=5 code=214' 17 \
+broken "an error of its memory" 'fail=cuGraphLaunch at=9 code=214' 17 \
     'CUDA_ERROR_ECC_UNCORRECTABLE \(214\): train; the GPU.s memory is damaged: reset it or take it out of service .nvidia-smi'
-broken "an error without a name" 'fail=cuGraphLaunch at=5 code=9999' 17 'step 5: cuGraphLaunch: an unknown error \(9999\): train$'
-broken "no memory in a run" 'fail=cuGraphLaunch at=5 code=2' 15 'step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train; '
+broken "an error without a name" 'fail=cuGraphLaunch at=9 code=9999' 17 'step 5: cuGraphLaunch: an unknown error \(9999\): train$'
+broken "what is saved cannot be read" 'fail=cuMemcpyDtoHAsync_v2 at=9 code=700' 17 \
+    "saving failed .1 in all, 1 in a row.: 'S': cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS"
+broken "no memory in a run" 'fail=cuGraphLaunch at=9 code=2' 15 'step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train; '
 
 # Before a run: nothing is touched.
 refused() {
