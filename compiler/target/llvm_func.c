@@ -201,6 +201,17 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
     emit->streams = true;
 }
 
+/* LLVM makes a store of either what lies there or another value one with a mask, which takes AVX2 a
+ * dozen cycles; not of a volatile one. */
+static void keep_whole(tsr_emit *emit, LLVMValueRef store, LLVMValueRef value) {
+    enum { FAST_MASKS_BYTES = 64 };
+    bool is_vector = LLVMGetTypeKind(LLVMTypeOf(value)) == LLVMVectorTypeKind;
+    if (!is_vector || emit->target->vector_bytes >= FAST_MASKS_BYTES || !LLVMIsASelectInst(value))
+        return;
+    for (unsigned i = 1; i < 3; i++)
+        if (LLVMIsALoadInst(LLVMGetOperand(value, i))) LLVMSetVolatile(store, true);
+}
+
 static void emit_store(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef value = tsr_emit_operand(emit, op, 0);
     LLVMTypeRef type = LLVMTypeOf(value);
@@ -213,6 +224,7 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
     }
     LLVMValueRef store = LLVMBuildStore(emit->builder, value, to);
     LLVMSetAlignment(store, align_of(type));
+    keep_whole(emit, store, value);
     if (tsr_op_has(op, "streamed")) mark_streamed(emit, store, type);
 }
 
