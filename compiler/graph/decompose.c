@@ -66,6 +66,8 @@ bool tsr_takes_small(tsr_graph_op id, bool is_native) {
     case TSR_GRAPH_GATHER:
     case TSR_GRAPH_LOOP:
     case TSR_GRAPH_CONV2D:
+    case TSR_GRAPH_MAX_POOL2D:
+    case TSR_GRAPH_AVG_POOL2D:
     case TSR_GRAPH_CONV2D_GRAD_INPUT: /* that of the filter would widen in its inner loop */
         return true;
     default:
@@ -120,6 +122,7 @@ static bool is_settled(MlirOperation op, bool is_native) {
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
     if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
         return tsr_attention_is_kept(op);
+    if (id == TSR_GRAPH_TOP_K) return tsr_top_k_is_kept(op);
     if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT)
         return tsr_conv_is_kept(op, is_native);
     return id == TSR_GRAPH_NONE || tsr_graph_rules(id)->lower == tsr_lower_kept;

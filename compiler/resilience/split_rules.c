@@ -253,11 +253,18 @@ static bool find(tsr_split *s, tsr_graph_op id) {
         return split_along(s, true);
     case TSR_GRAPH_CUMSUM:
     case TSR_GRAPH_SORT:
+    case TSR_GRAPH_TOP_K:
         return split_along(s, false);
     case TSR_GRAPH_MATMUL:
         return split_matmul(s);
     case TSR_GRAPH_CONV2D:
+    case TSR_GRAPH_MAX_POOL2D:
+    case TSR_GRAPH_AVG_POOL2D:
+    case TSR_GRAPH_AVG_POOL2D_GRAD:
         return split_images(s, 0);
+    case TSR_GRAPH_MAX_POOL2D_GRAD:
+        s->operands[0] = s->operands[1] = s->results[0] = 0;
+        return true;
     case TSR_GRAPH_CONV2D_GRAD_INPUT:
         return split_images(s, 1);
     case TSR_GRAPH_CONV2D_GRAD_FILTER:

@@ -168,6 +168,11 @@ TSR_RESULT tsr_tile_lower_rows(tsr_tile_group *group); /* several reductions */
 TSR_RESULT tsr_tile_lower_scatter_add(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_slice(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_sort(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_top_k(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_max_pool2d(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_avg_pool2d(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_max_pool2d_grad(tsr_tile_group *group);
+TSR_RESULT tsr_tile_lower_avg_pool2d_grad(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_reshape(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_transpose(tsr_tile_group *group);
 TSR_RESULT tsr_tile_lower_reduce(tsr_tile_group *group);

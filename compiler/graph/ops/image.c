@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Convolution and pooling of images [N, H, W, C]: shape rules, gradients, and what pooling is by
- * simpler ops.
+ * Convolution and pooling of images [N, H, W, C]: shape rules, gradients, and convolutions that are
+ * products.
  */
 #include "compiler/graph/rules.h"
 
 #include <inttypes.h>
-#include <math.h>
 
 /* How windows lie over H and W (index 0 and 1). */
 typedef struct windows {
@@ -265,136 +264,4 @@ bool tsr_gradient_avg_pool2d(tsr_gradient *of) {
             tsr_build_value(of->builder, TSR_GRAPH_NAME("avg_pool2d_grad"), &of->of_result, 1,
                             mlirValueGetType(tsr_op_operand(of->op, 0)), attrs);
     return true;
-}
-
-/* A pooling as a sum over the places of the window: for each, the padded image's elements that lie
- * there, one per window, are a strided slice. */
-typedef struct pool {
-    tsr_builder *b;
-    int64_t size[2], strides[2], padding[4];
-    int64_t low[TSR_RANK_MAX], high[TSR_RANK_MAX];
-    tsr_shape image, padded, pooled;
-} pool;
-
-static pool pool_of(tsr_builder *b, MlirOperation op, MlirValue image, MlirValue pooled) {
-    size_t count;
-    pool p = {.b = b, .image = tsr_type_of(image).shape, .pooled = tsr_type_of(pooled).shape};
-    bool read = tsr_op_i64s(op, "window", 2, p.size, &count) &&
-                tsr_op_i64s(op, "strides", 2, p.strides, &count) &&
-                tsr_op_i64s(op, "padding", 4, p.padding, &count);
-    TSR_ASSERT(read);
-    p.padded = p.image;
-    for (size_t i = 0; i < 2; i++) {
-        p.low[i + 1] = p.padding[2 * i];
-        p.high[i + 1] = p.padding[2 * i + 1];
-        p.padded.dims[i + 1] += (uint64_t)(p.low[i + 1] + p.high[i + 1]);
-    }
-    return p;
-}
-
-static MlirValue place(const pool *p, MlirValue padded, int64_t row, int64_t column) {
-    int64_t start[4] = {0, row, column, 0}, stride[4] = {1, p->strides[0], p->strides[1], 1};
-    int64_t size[4];
-    for (size_t i = 0; i < 4; i++) size[i] = (int64_t)p->pooled.dims[i];
-    return tsr_emit_slice(p->b, padded, start, size, stride);
-}
-
-/* Back to where place() took them from, zeros elsewhere; still padded. */
-static MlirValue spread(const pool *p, MlirValue x, int64_t row, int64_t column) {
-    int64_t low[4] = {0, row, column, 0}, inner[4] = {0, p->strides[0] - 1, p->strides[1] - 1, 0};
-    int64_t high[4] = {0};
-    for (size_t i = 1; i < 3; i++) {
-        int64_t many = (int64_t)p->pooled.dims[i];
-        int64_t reach = many ? (many - 1) * p->strides[i - 1] + 1 : 0;
-        high[i] = (int64_t)p->padded.dims[i] - low[i] - reach;
-    }
-    return tsr_emit_pad(p->b, x, low, high, inner, 0.0);
-}
-
-static MlirValue unpad(const pool *p, MlirValue x) {
-    int64_t size[4];
-    for (size_t i = 0; i < 4; i++) size[i] = (int64_t)p->image.dims[i];
-    return tsr_emit_slice(p->b, x, p->low, size, NULL);
-}
-
-static MlirValue pad(const pool *p, MlirValue image, double value) {
-    return tsr_emit_pad(p->b, image, p->low, p->high, NULL, value);
-}
-
-static bool finish(MlirOperation op, tsr_builder *b, MlirValue y) {
-    y = tsr_emit_cast(b, y, tsr_type_of(tsr_op_result(op, 0)).dtype);
-    tsr_emit_replace(op, 1, &y);
-    return true;
-}
-
-/* Combines all places of the window by `name` ("max", "add"). */
-static MlirValue combine(const pool *p, MlirValue padded, const char *name) {
-    MlirValue all = {NULL};
-    for (int64_t i = 0; i < p->size[0] * p->size[1]; i++) {
-        MlirValue next = place(p, padded, i / p->size[1], i % p->size[1]);
-        all = mlirValueIsNull(all) ? next : tsr_emit_binary(p->b, name, all, next);
-    }
-    return all;
-}
-
-bool tsr_lower_max_pool2d(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    pool p = pool_of(&b, op, tsr_op_operand(op, 0), tsr_op_result(op, 0));
-    MlirValue padded = pad(&p, tsr_op_operand(op, 0), -(double)INFINITY);
-    return finish(op, &b, combine(&p, padded, TSR_GRAPH_NAME("max")));
-}
-
-/* Each window's gradient goes to the first place that holds its largest element. */
-bool tsr_lower_max_pool2d_grad(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    MlirValue g = tsr_emit_wide(&b, tsr_op_operand(op, 1));
-    pool p = pool_of(&b, op, tsr_op_operand(op, 0), tsr_op_operand(op, 1));
-    MlirValue padded = pad(&p, tsr_emit_wide(&b, tsr_op_operand(op, 0)), -(double)INFINITY);
-    MlirValue largest = combine(&p, padded, TSR_GRAPH_NAME("max"));
-    MlirValue sum = {NULL}, taken = {NULL}, zero = tsr_emit_number(&b, g, 0.0);
-    for (int64_t i = 0; i < p.size[0] * p.size[1]; i++) {
-        int64_t row = i / p.size[1], column = i % p.size[1];
-        MlirValue is =
-            tsr_emit_compare(&b, TSR_PREDICATE_EQ, place(&p, padded, row, column), largest);
-        MlirValue before = taken;
-        taken = i ? tsr_emit_binary(&b, TSR_GRAPH_NAME("or"), taken, is) : is;
-        if (i) is = tsr_emit_binary(&b, TSR_GRAPH_NAME("xor"), taken, before);
-        MlirValue here = spread(&p, tsr_emit_where(&b, is, g, zero), row, column);
-        sum = i ? tsr_emit_add(&b, sum, here) : here;
-    }
-    return finish(op, &b, unpad(&p, sum));
-}
-
-/* How many elements each window has, and one over it. */
-static MlirValue shares(const pool *p, MlirOperation op, tsr_dtype dtype) {
-    tsr_builder *b = p->b;
-    tsr_type ones = {.dtype = dtype, .shape = p->image};
-    ones.shape.dims[0] = ones.shape.dims[3] = 1;
-    if (!tsr_op_flag(op, "exclude_padding"))
-        return tsr_emit_constant(b, dtype, 1.0 / ((double)p->size[0] * (double)p->size[1]));
-    pool one = *p;
-    one.pooled.dims[0] = one.pooled.dims[3] = 1;
-    MlirValue count =
-        combine(&one, pad(p, tsr_emit_filled(b, &ones, 1.0), 0.0), TSR_GRAPH_NAME("add"));
-    return tsr_emit_div(b, tsr_emit_constant(b, dtype, 1.0), count);
-}
-
-bool tsr_lower_avg_pool2d(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    MlirValue x = tsr_emit_wide(&b, tsr_op_operand(op, 0));
-    pool p = pool_of(&b, op, x, tsr_op_result(op, 0));
-    MlirValue sum = combine(&p, pad(&p, x, 0.0), TSR_GRAPH_NAME("add"));
-    return finish(op, &b, tsr_emit_mul(&b, sum, shares(&p, op, tsr_type_of(x).dtype)));
-}
-
-bool tsr_lower_avg_pool2d_grad(MlirOperation op) {
-    tsr_builder b = tsr_builder_before(op);
-    MlirValue g = tsr_emit_wide(&b, tsr_op_operand(op, 0)), sum = {NULL};
-    pool p = pool_of(&b, op, tsr_op_result(op, 0), g);
-    MlirValue each = tsr_emit_mul(&b, g, shares(&p, op, tsr_type_of(g).dtype));
-    for (int64_t i = 0; i < p.size[0] * p.size[1]; i++) {
-        MlirValue here = spread(&p, each, i / p.size[1], i % p.size[1]);
-        sum = i ? tsr_emit_add(&b, sum, here) : here;
-    }
-    return finish(op, &b, unpad(&p, sum));
 }

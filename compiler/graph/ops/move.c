@@ -426,6 +426,15 @@ bool tsr_gradient_sort(tsr_gradient *of) {
 }
 
 /* The first k of the operand sorted downward. */
+bool tsr_top_k_is_kept(MlirOperation op) {
+    enum { KEPT_MAX = 128 }; /* each element that enters walks over all of them */
+    tsr_shape shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
+    int64_t axis = 0, k = 0;
+    bool known = tsr_op_i64(op, "axis", &axis) && tsr_op_i64(op, "k", &k);
+    TSR_ASSERT(known);
+    return k <= KEPT_MAX && axis + 1 == (int64_t)shape.rank;
+}
+
 bool tsr_lower_top_k(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue operand = tsr_op_operand(op, 0), values[2];

@@ -33,6 +33,19 @@ MlirValue tsr_tile_max(tsr_tile_builder *b, MlirValue x, MlirValue y) {
     return tsr_tile_2(b, "arith.maxsi", x, y);
 }
 
+MlirValue tsr_order_before(tsr_tile_builder *b, tsr_dtype dtype, bool descending, MlirValue x,
+                           MlirValue y) {
+    if (!tsr_dtype_is_float(dtype)) {
+        bool sign = dtype != TSR_DTYPE_UI8 && dtype != TSR_DTYPE_I1;
+        tsr_tile_icmp less = sign ? TSR_ICMP_SLT : TSR_ICMP_ULT;
+        return descending ? tsr_tile_icompare(b, less, y, x) : tsr_tile_icompare(b, less, x, y);
+    }
+    MlirValue less = tsr_tile_fcompare(b, descending ? TSR_FCMP_OGT : TSR_FCMP_OLT, x, y);
+    MlirValue number = tsr_tile_fcompare(b, TSR_FCMP_OEQ, x, x);
+    MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, y, y);
+    return tsr_tile_2(b, "arith.ori", less, tsr_tile_2(b, "arith.andi", number, nan));
+}
+
 /* ---- strips ---------------------------------------------------------------------------------- */
 
 void tsr_strip_begin(tsr_tile_group *group, int64_t rows, int64_t columns, int64_t bytes,

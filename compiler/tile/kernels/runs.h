@@ -44,5 +44,8 @@ void tsr_run_fill(tsr_tile_builder *b, const tsr_run *run, MlirValue value, Mlir
                   MlirValue to_offset);
 
 MlirValue tsr_tile_max(tsr_tile_builder *b, MlirValue x, MlirValue y); /* of indices */
+/* Does x stand before y in a sort, places apart? A NaN stands last. */
+MlirValue tsr_order_before(tsr_tile_builder *b, tsr_dtype dtype, bool descending, MlirValue x,
+                           MlirValue y);
 
 #endif

@@ -21,18 +21,8 @@ typedef struct sort {
     MlirValue base, mask;
 } sort;
 
-/* Does x stand before y, places apart? A NaN stands last. */
 static MlirValue before(sort *s, MlirValue x, MlirValue y) {
-    tsr_tile_builder *b = &s->group->b;
-    if (!tsr_dtype_is_float(s->dtype)) {
-        bool sign = s->dtype != TSR_DTYPE_UI8 && s->dtype != TSR_DTYPE_I1;
-        tsr_tile_icmp less = sign ? TSR_ICMP_SLT : TSR_ICMP_ULT;
-        return s->descending ? tsr_tile_icompare(b, less, y, x) : tsr_tile_icompare(b, less, x, y);
-    }
-    MlirValue less = tsr_tile_fcompare(b, s->descending ? TSR_FCMP_OGT : TSR_FCMP_OLT, x, y);
-    MlirValue number = tsr_tile_fcompare(b, TSR_FCMP_OEQ, x, x);
-    MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, y, y);
-    return tsr_tile_2(b, "arith.ori", less, tsr_tile_2(b, "arith.andi", number, nan));
+    return tsr_order_before(&s->group->b, s->dtype, s->descending, x, y);
 }
 
 static MlirValue not_(tsr_tile_builder *b, MlirValue x) {

@@ -92,3 +92,18 @@ func.func @pointwise_small(%x: tensor<2x5x4x8xbf16>, %f: tensor<1x1x8x6xbf16>) -
   %y = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<2x5x4x8xbf16>, tensor<1x1x8x6xbf16> -> tensor<2x5x4x6xbf16>
   return %y : tensor<2x5x4x6xbf16>
 }
+
+// The few best of contiguous lines have a kernel; of many, or of lines across memory, all are sorted.
+// CHECK-LABEL: func.func @best
+func.func @best(%x: tensor<4x300xf32>) -> (tensor<4x128xf32>, tensor<4x129xf32>, tensor<2x300xf32>) {
+  // CHECK-NEXT: %[[A:.*]], %{{.*}} = tessera.top_k %arg0
+  // CHECK-NEXT: %[[S:.*]], %{{.*}} = tessera.sort %arg0 {axis = 1 : i64, descending = true}
+  // CHECK-NEXT: %[[B:.*]] = tessera.slice %[[S]]
+  // CHECK-NEXT: %[[T:.*]], %{{.*}} = tessera.sort %arg0 {axis = 0 : i64, descending = true}
+  // CHECK-NEXT: %[[C:.*]] = tessera.slice %[[T]]
+  // CHECK-NEXT: return %[[A]], %[[B]], %[[C]]
+  %a:2 = tessera.top_k %x {axis = 1, k = 128} : tensor<4x300xf32> -> tensor<4x128xf32>, tensor<4x128xi64>
+  %b:2 = tessera.top_k %x {axis = 1, k = 129} : tensor<4x300xf32> -> tensor<4x129xf32>, tensor<4x129xi64>
+  %c:2 = tessera.top_k %x {axis = 0, k = 2} : tensor<4x300xf32> -> tensor<2x300xf32>, tensor<2x300xi64>
+  return %a#0, %b#0, %c#0 : tensor<4x128xf32>, tensor<4x129xf32>, tensor<2x300xf32>
+}

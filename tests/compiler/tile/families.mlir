@@ -4,7 +4,7 @@
 // RUN: FileCheck --check-prefix=ASM %s < %t.s
 // RUN: grep -E '^[[:space:]]+call' %t.s | not grep -v tsr_set_fault
 // RUN: grep -c '^k[0-9].*:$' %t.s | FileCheck --check-prefix=COUNT %s
-// COUNT: 24
+// COUNT: 29
 
 // CHECK-DAG: tile.func @k{{[0-9]+}}_reshape(
 // CHECK-DAG: tile.func @k{{[0-9]+}}_transpose(
@@ -28,6 +28,11 @@
 // CHECK-DAG: tile.func @k{{[0-9]+}}_scatter_add(
 // CHECK-DAG: tile.func @k{{[0-9]+}}_cumsum(
 // CHECK-DAG: tile.func @k{{[0-9]+}}_sort(
+// CHECK-DAG: tile.func @k{{[0-9]+}}_top_k(
+// CHECK-DAG: tile.func @k{{[0-9]+}}_max_pool2d(
+// CHECK-DAG: tile.func @k{{[0-9]+}}_avg_pool2d(
+// CHECK-DAG: tile.func @k{{[0-9]+}}_max_pool2d_grad(
+// CHECK-DAG: tile.func @k{{[0-9]+}}_avg_pool2d_grad(
 // CHECK-DAG: tile.func @k{{[0-9]+}}_gelu(
 
 // The rows of a softmax: the next one is read ahead; an element minus the largest is below 40.
@@ -49,7 +54,9 @@ func.func @moves(%x: tensor<64x48xf32> {tessera.name = "x"}, %i: tensor<8xi64> {
         tensor<64x48xf32> {tessera.name = "h"},
         tensor<64x48xf32> {tessera.name = "j"},
         tensor<64x48xi64> {tessera.name = "k"},
-        tensor<64x48xf32> {tessera.name = "m"})
+        tensor<64x48xf32> {tessera.name = "m"},
+        tensor<64x3xf32> {tessera.name = "n"},
+        tensor<64x3xi64> {tessera.name = "o"})
     attributes {tessera.entry = "infer"} {
   %a = tessera.reshape %x : tensor<64x48xf32> -> tensor<3072xf32>
   %b = tessera.transpose %x {permutation = [1, 0]} : tensor<64x48xf32> -> tensor<48x64xf32>
@@ -61,7 +68,8 @@ func.func @moves(%x: tensor<64x48xf32> {tessera.name = "x"}, %i: tensor<8xi64> {
   %h = tessera.cumsum %x {axis = 1 : i64} : tensor<64x48xf32>
   %j:2 = tessera.sort %x {axis = 1 : i64} : tensor<64x48xf32> -> tensor<64x48xf32>, tensor<64x48xi64>
   %m = tessera.gelu %x : tensor<64x48xf32>
-  return %a, %b, %c, %d, %e, %f, %g, %h, %j#0, %j#1, %m
+  %n:2 = tessera.top_k %x {axis = 1 : i64, k = 3 : i64} : tensor<64x48xf32> -> tensor<64x3xf32>, tensor<64x3xi64>
+  return %a, %b, %c, %d, %e, %f, %g, %h, %j#0, %j#1, %m, %n#0, %n#1
       : tensor<3072xf32>,
         tensor<48x64xf32>,
         tensor<7x48xf32>,
@@ -72,7 +80,9 @@ func.func @moves(%x: tensor<64x48xf32> {tessera.name = "x"}, %i: tensor<8xi64> {
         tensor<64x48xf32>,
         tensor<64x48xf32>,
         tensor<64x48xi64>,
-        tensor<64x48xf32>
+        tensor<64x48xf32>,
+        tensor<64x3xf32>,
+        tensor<64x3xi64>
 }
 
 func.func @reductions(%x: tensor<64x48xf32> {tessera.name = "x"}, %y: tensor<1024x512xf32> {tessera.name = "y"}, %l: tensor<64xi64> {tessera.name = "l"}, %w: tensor<64xf32> {tessera.name = "w"})
@@ -131,4 +141,17 @@ func.func @products(%x: tensor<64x48xf32> {tessera.name = "x"}, %y: tensor<48x96
         tensor<2x8x8x32xf32>,
         tensor<2x8x8x16xf32>,
         tensor<3x3x16x32xf32>
+}
+
+func.func @pools(%x: tensor<1x8x8x4xf32> {tessera.name = "x"}, %g: tensor<1x4x4x4xf32> {tessera.name = "g"})
+    -> (tensor<1x4x4x4xf32> {tessera.name = "a"},
+        tensor<1x4x4x4xf32> {tessera.name = "b"},
+        tensor<1x8x8x4xf32> {tessera.name = "c"},
+        tensor<1x8x8x4xf32> {tessera.name = "d"})
+    attributes {tessera.entry = "infer"} {
+  %a = tessera.max_pool2d %x {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x8x8x4xf32> -> tensor<1x4x4x4xf32>
+  %b = tessera.avg_pool2d %x {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x8x8x4xf32> -> tensor<1x4x4x4xf32>
+  %c = tessera.max_pool2d_grad %x, %g {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x8x8x4xf32>, tensor<1x4x4x4xf32>
+  %d = tessera.avg_pool2d_grad %g {window = [2, 2], strides = [2, 2], padding = [0, 0, 0, 0]} : tensor<1x4x4x4xf32> -> tensor<1x8x8x4xf32>
+  return %a, %b, %c, %d : tensor<1x4x4x4xf32>, tensor<1x4x4x4xf32>, tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32>
 }

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `top_k`: the first k of each contiguous line's elements in descending order, and
+ * where they were.
+ *
+ * A list of the k best so far, in order, is kept beside the line. Elements are looked at several
+ * vectors at a time: only where the largest of them stands before the last of the list are they
+ * taken one by one. An element that enters moves those behind it up in one walk over the list,
+ * without a branch. Places ascend, so that what is equal keeps its order: the stable sort's first
+ * k.
+ */
+#include "compiler/tile/kernels/runs.h"
+#include "compiler/tile/reduce.h"
+
+#include <math.h>
+
+enum { VECTORS = 4, PROGRAM_BYTES = 32 * 1024 };
+
+typedef struct top_k {
+    tsr_tile_group *group;
+    tsr_dtype dtype;
+    int64_t lines, size, k;
+    MlirValue from, values, places;
+    /* Element 0 stands before all, k more follow, then what fills a vector. */
+    MlirValue best, where;
+    uint32_t lanes;  /* of the list */
+    int64_t vectors; /* of the list */
+} top_k;
+
+static MlirValue place_type_int(top_k *t, int64_t value) {
+    tsr_tile_builder *b = &t->group->b;
+    return tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I64, t->lanes), value);
+}
+
+/* Nothing is in the list: what stands behind all, at places behind all. */
+static void clear_list(top_k *t) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirType type = tsr_tile_value_type(b, t->dtype, t->lanes);
+    MlirType one = tsr_tile_value_type(b, t->dtype, 0);
+    bool is_float = tsr_dtype_is_float(t->dtype);
+    MlirValue nothing =
+        is_float ? tsr_tile_float(b, type, (double)NAN) : tsr_element_lowest(b, t->dtype, t->lanes);
+    MlirValue all =
+        is_float ? tsr_tile_float(b, one, (double)INFINITY) : tsr_element_highest(b, t->dtype, 0);
+    MlirValue zero = tsr_tile_index(b, 0);
+    for (int64_t i = 0; i < t->vectors; i++) {
+        MlirValue at = tsr_tile_index(b, i * t->lanes + 1);
+        tsr_tile_store(b, t->dtype, nothing, t->best, at, tsr_tile_null);
+        tsr_tile_store(b, TSR_DTYPE_I64, place_type_int(t, INT64_MAX), t->where, at, tsr_tile_null);
+    }
+    tsr_tile_store(b, t->dtype, all, t->best, zero, tsr_tile_null);
+    MlirType place = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_int(b, place, -1), t->where, zero, tsr_tile_null);
+}
+
+/* Does x at place i stand before y at place j? */
+static MlirValue enters(top_k *t, MlirValue x, MlirValue i, MlirValue y, MlirValue j) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirValue behind = tsr_order_before(b, t->dtype, true, y, x);
+    MlirValue earlier = tsr_tile_icompare(b, TSR_ICMP_SLT, i, j);
+    MlirValue none = tsr_tile_int(b, mlirValueGetType(behind), 0);
+    MlirValue tied = tsr_tile_select(b, behind, none, earlier);
+    return tsr_tile_2(b, "arith.ori", tsr_order_before(b, t->dtype, true, x, y), tied);
+}
+
+/* The list from its end on, so that what moves up is read before it is written. */
+static void insert(top_k *t, MlirValue x, MlirValue place) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirValue at_place = tsr_tile_to(b, "arith.index_cast", place, number);
+    MlirValue new_value = tsr_tile_splat(b, x, t->lanes);
+    MlirValue new_place = tsr_tile_splat(b, at_place, t->lanes);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->vectors), 1, 0, NULL);
+    MlirValue back = tsr_tile_sub(b, tsr_tile_index(b, t->vectors - 1), loop.index);
+    MlirValue before_at = tsr_tile_mul(b, back, t->lanes), at = tsr_tile_offset(b, before_at, 1);
+    MlirValue old = tsr_tile_load(b, t->dtype, t->best, at, t->lanes, tsr_tile_null);
+    MlirValue before = tsr_tile_load(b, t->dtype, t->best, before_at, t->lanes, tsr_tile_null);
+    MlirValue i = tsr_tile_load(b, TSR_DTYPE_I64, t->where, at, t->lanes, tsr_tile_null);
+    MlirValue j = tsr_tile_load(b, TSR_DTYPE_I64, t->where, before_at, t->lanes, tsr_tile_null);
+    MlirValue moves = enters(t, new_value, new_place, old, i);
+    MlirValue moved = enters(t, new_value, new_place, before, j);
+    MlirValue value = tsr_tile_select(b, moved, before, new_value);
+    MlirValue index = tsr_tile_select(b, moved, j, new_place);
+    tsr_tile_store(b, t->dtype, tsr_tile_select(b, moves, value, old), t->best, at, tsr_tile_null);
+    tsr_tile_store(b, TSR_DTYPE_I64, tsr_tile_select(b, moves, index, i), t->where, at,
+                   tsr_tile_null);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static MlirValue element(top_k *t, MlirValue line, MlirValue place) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, t->size), place);
+    return tsr_tile_load(b, t->dtype, t->from, at, 0, tsr_tile_null);
+}
+
+static MlirValue last(top_k *t) {
+    tsr_tile_builder *b = &t->group->b;
+    return tsr_tile_load(b, t->dtype, t->best, tsr_tile_index(b, t->k), 0, tsr_tile_null);
+}
+
+/* Elements [begin, end) of the line, one by one; all of them enter while the list is not full. */
+static void take(top_k *t, MlirValue line, MlirValue begin, MlirValue end, bool all) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirValue zero = tsr_tile_index(b, 0), one = tsr_tile_index(b, 1);
+    tsr_tile_loop loop, once;
+    tsr_tile_loop_begin(b, &loop, begin, end, 1, 0, NULL);
+    MlirValue x = element(t, line, loop.index);
+    if (all) {
+        insert(t, x, loop.index);
+    } else {
+        MlirValue good = tsr_order_before(b, t->dtype, true, x, last(t));
+        tsr_tile_loop_begin(b, &once, zero, tsr_tile_select(b, good, one, zero), 1, 0, NULL);
+        insert(t, x, loop.index);
+        tsr_tile_loop_end(b, &once, NULL);
+    }
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* Whole blocks of the line from element k on; returns where they end. */
+static int64_t scan(top_k *t, MlirValue line) {
+    tsr_tile_builder *b = &t->group->b;
+    uint32_t width = (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(t->dtype));
+    uint32_t lanes = b->target->vector_bytes / width;
+    int64_t wide = VECTORS * (int64_t)lanes, blocks = (t->size - t->k) / wide;
+    tsr_reduction largest = {.group = t->group, .dtype = t->dtype, .op = &tsr_reduction_max};
+    if (!blocks) return t->k;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, blocks), 1, 0, NULL);
+    MlirValue begin = tsr_tile_offset(b, tsr_tile_mul(b, loop.index, wide), t->k);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, line, t->size), begin), most = tsr_tile_null;
+    for (int64_t v = 0; v < VECTORS; v++) {
+        MlirValue x = tsr_tile_load(b, t->dtype, t->from, tsr_tile_offset(b, at, v * lanes), lanes,
+                                    tsr_tile_null);
+        most = v ? tsr_element_max(b, t->dtype, most, x) : x;
+    }
+    most = tsr_reduction_tree(&largest, most, lanes);
+    MlirValue some = tsr_order_before(b, t->dtype, true, most, last(t));
+    /* NaN is the largest, and may hide a number. */
+    if (tsr_dtype_is_float(t->dtype))
+        some = tsr_tile_2(b, "arith.ori", some, tsr_tile_fcompare(b, TSR_FCMP_UNO, most, most));
+    MlirValue end = tsr_tile_offset(b, begin, wide);
+    take(t, line, begin, tsr_tile_select(b, some, end, begin), false);
+    tsr_tile_loop_end(b, &loop, NULL);
+    return t->k + blocks * wide;
+}
+
+static void emit_line(top_k *t, MlirValue line) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirValue zero = tsr_tile_index(b, 0), size = tsr_tile_index(b, t->size);
+    clear_list(t);
+    take(t, line, zero, tsr_tile_index(b, t->k), true);
+    int64_t done = scan(t, line);
+    if (done < t->size) take(t, line, tsr_tile_index(b, done), size, false);
+    MlirValue to = tsr_tile_mul(b, line, t->k), one = tsr_tile_index(b, 1);
+    tsr_run values = {t->dtype, tsr_tile_index(b, t->k), t->k};
+    tsr_run places = {TSR_DTYPE_I64, tsr_tile_index(b, t->k), t->k};
+    tsr_run_copy(b, &values, t->best, one, t->values, to);
+    tsr_run_copy(b, &places, t->where, one, t->places, to);
+}
+
+tsr_result tsr_tile_lower_top_k(tsr_tile_group *group) {
+    top_k t = {.group = group};
+    uint32_t from = 0;
+    uint64_t count = 0;
+    TRY(group->ctx, tsr_runs_argument(group, 0, &from));
+    const tsr_type *type = &group->types[from], *made = &group->types[group->input_count];
+    uint32_t rank = type->shape.rank;
+    bool known = tsr_op_i64(group->root, "k", &t.k) && rank > 0 && group->output_count == 2 &&
+                 made->shape.rank == rank && made->shape.dims[rank - 1] == (uint64_t)t.k &&
+                 group->types[group->input_count + 1].dtype == TSR_DTYPE_I64 &&
+                 tsr_shape_count(&made->shape, &count);
+    if (!known) FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed top_k", group->name);
+    if (!count) return TSR_SUCCESS;
+    tsr_tile_builder *b = &group->b;
+    t.dtype = type->dtype;
+    t.size = (int64_t)type->shape.dims[rank - 1];
+    t.lines = (int64_t)count / t.k;
+    t.from = group->buffers[from];
+    t.values = group->buffers[group->input_count];
+    t.places = group->buffers[group->input_count + 1];
+    t.lanes = b->target->vector_bytes / 8;
+    t.vectors = (t.k + t.lanes - 1) / t.lanes;
+    t.best = tsr_tile_local(b, tsr_tile_storage_type(b, t.dtype), t.vectors * t.lanes + 1);
+    t.where = tsr_tile_local(b, tsr_tile_storage_type(b, TSR_DTYPE_I64), t.vectors * t.lanes + 1);
+    int64_t bytes = t.size * (int64_t)tsr_dtype_size(t.dtype);
+    int64_t each = b->target->warp_lanes || bytes >= PROGRAM_BYTES ? 1 : PROGRAM_BYTES / bytes;
+    group->grid = (t.lines + each - 1) / each;
+    MlirValue pid = group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    MlirValue first = tsr_tile_mul(b, pid, each);
+    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, first, each), tsr_tile_index(b, t.lines));
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, first, end, 1, 0, NULL);
+    emit_line(&t, loop.index);
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
+}
