@@ -9,7 +9,8 @@
  *         gradient is that of the scan.
  *   if    of the same condition: in each region the body once more, and its gradients.
  *
- * So what an iteration computes is computed twice and not kept (Chen et al. 2016, section 3).
+ * So what an iteration computes is computed twice and not kept (Chen et al. 2016, section 3), but
+ * for what the first scan's products and the like give (choose_saved): they are stacked, too.
  */
 #include "compiler/graph/autodiff.h"
 #include "compiler/schedule/schedule.h"
@@ -222,6 +223,7 @@ typedef struct scan {
     /* Operands of the other scan: carried first. */
     MlirValue *operands;
     size_t operand_count, summed;
+    copier copies; /* of the body, in that of the other scan */
 } scan;
 
 /* Is the gradient of the scan's operand `index` asked for? What is carried hands gradients on in
@@ -256,22 +258,34 @@ static MlirType stacked(const scan *s, MlirValue slice) {
     return tsr_type_make(s->b->context, &type);
 }
 
-/* The scan gives also what it carries into each iteration: results behind the others. */
-static void keep_carried(scan *s) {
+/* What stood for a result of `old` is that of s->op. */
+static void replace_results(scan *s, MlirOperation old) {
+    for (size_t i = 0; i < s->operand_count; i++) {
+        MlirValue operand = s->operands[i];
+        if (mlirValueIsAOpResult(operand) && mlirOperationEqual(tsr_value_owner(operand), old))
+            s->operands[i] = tsr_op_result(s->op, (size_t)mlirOpResultGetResultNumber(operand));
+    }
+    for (size_t i = 0; i < tsr_op_result_count(old); i++)
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(old, i), tsr_op_result(s->op, i));
+    mlirOperationDestroy(old);
+}
+
+/* The scan gives also these values of each iteration, of its body: results behind the others. */
+static void keep(scan *s, const MlirValue *values, size_t count) {
     MlirBlock block = region(s->op, 0);
     MlirOperation old = s->op, end = mlirBlockGetTerminator(block);
-    size_t all = s->results + s->carried;
+    size_t results = tsr_op_result_count(old), all = results + count;
     MlirValue *yields = new_values(s->ad, all), *operands = new_values(s->ad, s->inputs);
     MlirType *types = TSR_NEW(&s->ad->arena, MlirType, all + 1);
     TSR_ASSERT(types);
     for (size_t i = 0; i < s->inputs; i++) operands[i] = tsr_op_operand(old, i);
-    for (size_t i = 0; i < s->results; i++) {
+    for (size_t i = 0; i < results; i++) {
         yields[i] = tsr_op_operand(end, i);
         types[i] = mlirValueGetType(tsr_op_result(old, i));
     }
-    for (size_t k = 0; k < s->carried; k++) {
-        yields[s->results + k] = mlirBlockGetArgument(block, (intptr_t)k);
-        types[s->results + k] = stacked(s, yields[s->results + k]);
+    for (size_t k = 0; k < count; k++) {
+        yields[results + k] = values[k];
+        types[results + k] = stacked(s, values[k]);
     }
     mlirOperationDestroy(end);
     yield(block, s->location, yields, all);
@@ -281,9 +295,14 @@ static void keep_carried(scan *s) {
     tsr_builder before = tsr_builder_before(old);
     s->op = build_scan(&before, s, s->carried, tsr_op_flag(old, "reverse"), body, s->inputs,
                        operands, all, types);
-    for (size_t i = 0; i < s->results; i++)
-        mlirValueReplaceAllUsesOfWith(tsr_op_result(old, i), tsr_op_result(s->op, i));
-    mlirOperationDestroy(old);
+    replace_results(s, old);
+}
+
+static void keep_carried(scan *s) {
+    MlirValue *values = new_values(s->ad, s->carried);
+    for (size_t k = 0; k < s->carried; k++)
+        values[k] = mlirBlockGetArgument(region(s->op, 0), (intptr_t)k);
+    keep(s, values, s->carried);
 }
 
 /* The next argument of the other scan's body: of the operand itself, or a slice of it. */
@@ -354,6 +373,147 @@ static size_t collect_yields(scan *s, MlirBlock block, const MlirValue *out, Mli
     return count;
 }
 
+/* ---- what is saved --------------------------------------------------------------------------- */
+
+enum {
+    OPERATIONS_PER_BYTE = 32, /* that saving a byte is worth: as policy selective of checkpoints */
+    SAVED_PER_CARRIED = 8,    /* times the bytes that are carried, which are kept anyway */
+};
+
+static uint64_t bytes_of(MlirValue value) {
+    tsr_type type = tsr_type_of(value);
+    uint64_t size = 0;
+    return tsr_shape_size(&type.shape, type.dtype, &size) ? size : UINT64_MAX;
+}
+
+static bool is_worth_saving(MlirOperation op) {
+    uint64_t bytes;
+    if (tsr_op_result_count(op) != 1 || mlirOperationGetNumRegions(op) > 0) return false;
+    if (tsr_type_of(tsr_op_result(op, 0)).shape.rank == TSR_RANK_MAX) return false;
+    return !__builtin_mul_overflow(bytes_of(tsr_op_result(op, 0)), OPERATIONS_PER_BYTE, &bytes) &&
+           tsr_op_work(op) >= bytes;
+}
+
+static void mark_operands(copier *live, MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        MlirValue operand = tsr_op_operand(op, i);
+        if (tsr_value_map_get(&live->numbers, operand) == UINT32_MAX)
+            stand_for(live, operand, operand);
+    }
+    for (intptr_t r = 0; r < mlirOperationGetNumRegions(op); r++)
+        TSR_FOR_EACH_OP(inner, region(op, r)) mark_operands(live, inner);
+}
+
+static MlirOperation *list_ops(autodiff *ad, MlirBlock block, size_t *out_count) {
+    size_t count = 0;
+    TSR_FOR_EACH_OP(op, block) count++;
+    MlirOperation *ops = TSR_NEW(&ad->arena, MlirOperation, count + 1);
+    TSR_ASSERT(ops);
+    *out_count = 0;
+    TSR_FOR_EACH_OP(op, block) ops[(*out_count)++] = op;
+    return ops;
+}
+
+/* What the yield of the block needs, straight or by other ops. */
+static void find_live(autodiff *ad, MlirBlock block, copier *out_live) {
+    size_t count;
+    MlirOperation *ops = list_ops(ad, block, &count);
+    while (count-- > 0) {
+        bool needed = tsr_graph_op_of(ops[count]) == TSR_GRAPH_YIELD;
+        for (size_t k = 0; k < tsr_op_result_count(ops[count]); k++)
+            needed = needed || tsr_value_map_get(&out_live->numbers,
+                                                 tsr_op_result(ops[count], k)) != UINT32_MAX;
+        if (needed) mark_operands(out_live, ops[count]);
+    }
+}
+
+/* Results of products and the like that the other scan's body needs, in order while there is room.
+ */
+static size_t choose_saved(const scan *s, MlirBlock block, MlirValue *out_values) {
+    copier live = {.arena = &s->ad->arena};
+    uint64_t room = 0, each;
+    size_t count = 0;
+    find_live(s->ad, block, &live);
+    for (size_t k = 0; k < s->carried; k++) {
+        each = bytes_of(mlirBlockGetArgument(region(s->op, 0), (intptr_t)k));
+        if (__builtin_mul_overflow(each, SAVED_PER_CARRIED, &each) ||
+            __builtin_add_overflow(room, each, &room))
+            return 0;
+    }
+    TSR_FOR_EACH_OP(op, region(s->op, 0)) {
+        if (!is_worth_saving(op)) continue;
+        MlirValue value = tsr_op_result(op, 0), copy = copy_of(&s->copies, value);
+        if (tsr_value_map_get(&live.numbers, copy) == UINT32_MAX || bytes_of(value) > room ||
+            tsr_op_result_count(s->op) + count >= TSR_RULE_RESULTS_MAX)
+            continue;
+        room -= bytes_of(value);
+        out_values[count++] = value;
+    }
+    return count;
+}
+
+/* What stands for `copy` in the other scan's body is now a slice of result `index`. */
+static void take_instead(scan *s, MlirBlock block, MlirValue copy, size_t index) {
+    MlirValue slice = take(s, block, tsr_op_result(s->op, index), mlirValueGetType(copy));
+    mlirValueReplaceAllUsesOfWith(copy, slice);
+}
+
+/* Would computing this value of the block again run what is worth saving? */
+static bool is_dear(MlirBlock block, MlirValue value, copier *seen) {
+    MlirOperation op = tsr_value_owner(value);
+    if (mlirOperationIsNull(op) || !mlirBlockEqual(mlirOperationGetBlock(op), block) ||
+        tsr_value_map_get(&seen->numbers, value) != UINT32_MAX)
+        return false;
+    stand_for(seen, value, value);
+    if (is_worth_saving(op)) return true;
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        if (is_dear(block, tsr_op_operand(op, i), seen)) return true;
+    return false;
+}
+
+/* What the first scan stacks in any case. */
+static void save_results(scan *s, MlirBlock block) {
+    copier live = {.arena = &s->ad->arena};
+    MlirOperation end = mlirBlockGetTerminator(region(s->op, 0));
+    find_live(s->ad, block, &live);
+    for (size_t k = s->carried; k < s->results; k++) {
+        copier seen = {.arena = &s->ad->arena};
+        MlirValue copy = copy_of(&s->copies, tsr_op_operand(end, k));
+        if (s->operand_count < TSR_RULE_OPERANDS_MAX &&
+            tsr_value_map_get(&live.numbers, copy) != UINT32_MAX && is_dear(block, copy, &seen))
+            take_instead(s, block, copy, k);
+    }
+}
+
+/* What the first scan stacks for this alone. */
+static void save_products(scan *s, MlirBlock block) {
+    MlirValue values[TSR_RULE_RESULTS_MAX];
+    size_t count = choose_saved(s, block, values), first = tsr_op_result_count(s->op);
+    if (count == 0 || s->operand_count + count > TSR_RULE_OPERANDS_MAX) return;
+    keep(s, values, count);
+    for (size_t k = 0; k < count; k++)
+        take_instead(s, block, copy_of(&s->copies, values[k]), first + k);
+}
+
+/* Ops whose results nothing reads any more, and the sequences that they alone read. */
+static void drop_unread(scan *s, MlirBlock block) {
+    size_t kept = s->summed, count;
+    MlirOperation *ops = list_ops(s->ad, block, &count);
+    while (count-- > 0) {
+        bool read = tsr_graph_op_of(ops[count]) == TSR_GRAPH_YIELD;
+        for (size_t k = 0; k < tsr_op_result_count(ops[count]); k++)
+            read = read || tsr_value_is_used(tsr_op_result(ops[count], k));
+        if (!read) mlirOperationDestroy(ops[count]);
+    }
+    for (size_t i = s->summed; i < s->operand_count; i++) {
+        if (tsr_value_is_used(mlirBlockGetArgument(block, (intptr_t)kept)))
+            s->operands[kept++] = s->operands[i];
+        else
+            mlirBlockEraseArgument(block, (unsigned)kept);
+    }
+    s->operand_count = kept;
+}
+
 /* The other scan's results go to the operands and to what was read from outside. */
 static void hand_on(scan *s, MlirOperation made) {
     size_t at = 0;
@@ -382,7 +542,7 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     s.carried = (size_t)carried;
     find_captures(ad, region(*op, 0), &s.x);
     s.of_results = of_results;
-    size_t most = s.inputs + s.results + s.carried + s.x.count;
+    size_t most = s.inputs + 2 * s.results + s.carried + s.x.count + TSR_RULE_RESULTS_MAX;
     keep_carried(&s);
     *op = s.op;
     s.operands = new_values(ad, most);
@@ -394,16 +554,20 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     MlirBlock block = mlirBlockCreate(0, NULL, NULL), from = region(s.op, 0);
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
-    copier c = {.arena = &ad->arena};
-    make_arguments(&s, block, &c, roots, gradients);
-    copy_ops(&c, from, block);
+    s.copies = (copier){.arena = &ad->arena};
+    make_arguments(&s, block, &s.copies, roots, gradients);
+    copy_ops(&s.copies, from, block);
     size_t root_count = s.x.count;
     for (size_t k = 0; k < s.inputs; k++) root_count += is_root(&s, k);
     for (size_t k = 0; k < s.results; k++)
-        seeds[k] = copy_of(&c, tsr_op_operand(mlirBlockGetTerminator(from), k));
+        seeds[k] = copy_of(&s.copies, tsr_op_operand(mlirBlockGetTerminator(from), k));
     const question q = {roots, root_count, seeds, gradients, s.results, out};
     if (!differentiate_block(ad, block, s.location, &q)) return false;
     size_t count = collect_yields(&s, block, out, yields, types);
+    save_results(&s, block);
+    save_products(&s, block);
+    drop_unread(&s, block);
+    *op = s.op;
     MlirOperation made = build_scan(b, &s, s.summed, !tsr_op_flag(s.op, "reverse"), body,
                                     s.operand_count, s.operands, count, types);
     hand_on(&s, made);
