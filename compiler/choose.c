@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles that no good code can be made of: each kernel on matrix units goes through the assembler by
- * itself, and where it spills registers, or is refused, its group gets the next best tile.
+ * Tiles that no good code can be made of: each kernel on matrix units, and each over rows that
+ * lanes hold, goes through the assembler by itself, and where it spills registers, or is refused,
+ * its group gets the next best tile.
  */
 #include "compiler/choose.h"
 
@@ -58,7 +59,8 @@ static tsr_result look(tsr_ctx *ctx, MlirModule schedule, MlirModule tile, const
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(tile)) {
         bool good = true;
         int64_t skip = 0;
-        if (!tsr_op_is(func, "tile.func") || !tsr_op_has(func, "warps")) continue;
+        if (!tsr_op_is(func, "tile.func")) continue;
+        if (!tsr_op_has(func, "warps") && !tsr_op_has(func, TSR_CHOICES_NAME)) continue;
         MlirOperation group = tsr_module_find(schedule, tsr_op_symbol(func));
         if (mlirOperationIsNull(group) || tsr_op_has(group, GOOD_NAME)) continue;
         TRY(ctx, probe(ctx, func, target, ptxas, &good));

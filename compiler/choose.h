@@ -10,7 +10,8 @@
 
 /* `inout_tile` is what tsr_tile_lower made of `schedule`. Where a kernel on matrix units spills
  * registers, or is refused (tsr_ptxas_assemble), it is made anew with the next best tile; where no
- * tile is good, by the portable family. What was left out is told to the log. */
+ * tile is good, by the portable family. One over rows gets other numbers of warps and registers.
+ * What was left out is told to the log. */
 TSR_RESULT tsr_choose_tiles(tsr_ctx *ctx, MlirModule schedule, const tsr_target *target,
                             const tsr_ptxas *ptxas, MlirModule *inout_tile);
 

@@ -25,7 +25,8 @@ bool tsr_op_is_plan(MlirOperation op) {
 /* Ops whose kernels have tiles: one at most is in a group. */
 static bool has_tiles(MlirOperation op) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    return row && (row->op_class == TSR_CLASS_MATMUL || row->op_class == TSR_CLASS_ALONE);
+    return row && (row->op_class == TSR_CLASS_MATMUL || row->op_class == TSR_CLASS_ALONE ||
+                   row->op_class == TSR_CLASS_WIDE);
 }
 
 typedef struct apply {

@@ -62,6 +62,7 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
         return TSR_FUSE_REDUCE;
     case TSR_CLASS_MOVE:
     case TSR_CLASS_ALONE:
+    case TSR_CLASS_WIDE:
     case TSR_CLASS_BARRIER:
     case TSR_CLASS_LOOP:
     case TSR_CLASS_COLLECTIVE:
@@ -116,6 +117,8 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
                           .weight = row ? row->weight : 0,
                           .faults = row && row->faults,
                           .leaf = row && row->op_class == TSR_CLASS_LEAF,
+                          .casts = row && row->op_class == TSR_CLASS_WIDE,
+                          .is_cast = row && tsr_op_is_width_cast(op),
                           .replaces = TSR_FUSE_NONE};
     tsr_type type;
     if (tsr_sr_is_token(mlirValueGetType(value)))

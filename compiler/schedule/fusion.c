@@ -196,6 +196,32 @@ static bool find_rows(const planner *p, const uint32_t *members, uint32_t count,
     return d->rows;
 }
 
+/* The nodes as one that `casts` and the casts around it. */
+static bool find_casts(const planner *p, const uint32_t *members, uint32_t count, description *d) {
+    uint32_t before = 0, behind = 0;
+    d->root = TSR_FUSE_NONE;
+    d->operations = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!p->nodes[members[i]].casts) continue;
+        if (d->root != TSR_FUSE_NONE) return false;
+        d->root = members[i];
+    }
+    if (d->root == TSR_FUSE_NONE || d->output_count != 1) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const tsr_fuse_node *node = &p->nodes[members[i]];
+        if (members[i] == d->root) continue;
+        if (!node->is_cast) return false;
+        bool reads = node->operands[0] == d->root;
+        if (!reads && p->nodes[d->root].operands[0] != members[i]) return false;
+        if (reads == (node->dtype == TSR_DTYPE_F32)) return false;
+        *(reads ? &behind : &before) += 1;
+        d->operations =
+            add_saturating(d->operations, mul_saturating(node->weight, elements_of(node)));
+    }
+    d->shape = p->nodes[d->outputs[0]].shape;
+    return before <= 1 && behind <= 1 && p->nodes[d->outputs[0]].is_cast == (behind > 0);
+}
+
 /* A group that a fault can follow, or that is no map or matmul, cannot overwrite tensors in place:
  * it costs a copy of each. */
 static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t count,
@@ -230,7 +256,8 @@ static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32
     if (!find_arguments(p, members, count, set_a, set_b, d)) return false;
     bool plain =
         find_shape(p, members, count, d) && place_members(p, members, count, set_a, set_b, d);
-    if (!plain && !find_rows(p, members, count, d)) return false;
+    if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
+        return false;
     if (overwrites_on_units(p, d)) return false;
     d->cost = add_saturating(d->read_bytes, d->written_bytes);
     d->cost = add_saturating(d->cost, d->operations);

@@ -9,7 +9,9 @@
  *   reduce   elementwise nodes over the input's shape, one reduction, elementwise nodes over its
  *            result's shape; outputs have the result's shape;
  *   rows     reductions over the same last dims with what lies around them (rows.h);
- *   alone    a single node of any other kind, with the PARTs that are its further results.
+ *   alone    a single node of any other kind, with the PARTs that are its further results; where
+ *            it `casts`, perhaps with a cast of its operand 0 before it, and one of its result
+ *            behind it.
  *
  * Method: every node begins as its own group; the pair of groups whose merger saves most by the
  * cost model is merged, again and again (Jangda & Guha's and XLA's priority fusion work alike).
@@ -63,8 +65,11 @@ typedef struct tsr_fuse_node {
     bool faults;       /* its kernel can report a bad index, which ends the step */
     bool on_units;     /* MATMUL: nothing of its group is assigned to a tensor */
     uint32_t
-        planned; /* the group that a plan has it in, from 1; 0: none. Never merged with others. */
-    bool leaf;   /* runs for each leaf of the virtual ranks: never merged with what does not */
+        planned;  /* the group that a plan has it in, from 1; 0: none. Never merged with others. */
+    bool casts;   /* ALONE: reads operand 0 through a cast to f32, and writes its result through one
+                     to 16 bits, where there are */
+    bool is_cast; /* MAP: widens 16 bits to f32, or narrows f32 to 16 bits */
+    bool leaf;    /* runs for each leaf of the virtual ranks: never merged with what does not */
 } tsr_fuse_node;
 
 typedef struct tsr_fuse_group {

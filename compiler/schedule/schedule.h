@@ -20,6 +20,7 @@ typedef enum tsr_op_class {
     TSR_CLASS_REDUCE,
     TSR_CLASS_MOVE,
     TSR_CLASS_ALONE,
+    TSR_CLASS_WIDE,
     TSR_CLASS_BARRIER,
     TSR_CLASS_LOOP,
     TSR_CLASS_VIEW,
@@ -39,6 +40,8 @@ typedef struct tsr_op_row {
 
 /* The op's row of ops.def; NULL if it has none. */
 const tsr_op_row *tsr_op_row_find(MlirOperation op);
+/* Does the op widen 16 bits to f32, or narrow f32 to 16 bits? */
+bool tsr_op_is_width_cast(MlirOperation op);
 /* "map", "reduce", "matmul", or the name of the op for one that stands alone ("cross_entropy"). */
 const char *tsr_op_group_kind(const tsr_op_row *row);
 /* Floating-point operations of an op that is not elementwise, about; saturates. */

@@ -21,6 +21,17 @@ const tsr_op_row *tsr_op_row_find(MlirOperation op) {
     return NULL;
 }
 
+bool tsr_op_is_width_cast(MlirOperation op) {
+    tsr_type from, to;
+    if (!tsr_op_is(op, "tessera.cast") || !tsr_value_type(tsr_op_operand(op, 0), &from) ||
+        !tsr_value_type(tsr_op_result(op, 0), &to))
+        return false;
+    bool widens = to.dtype == TSR_DTYPE_F32;
+    tsr_dtype narrow = widens ? from.dtype : to.dtype;
+    return (widens || from.dtype == TSR_DTYPE_F32) &&
+           (narrow == TSR_DTYPE_BF16 || narrow == TSR_DTYPE_F16);
+}
+
 const char *tsr_op_group_kind(const tsr_op_row *row) {
     switch (row->op_class) {
     case TSR_CLASS_MATMUL:
@@ -28,6 +39,7 @@ const char *tsr_op_group_kind(const tsr_op_row *row) {
     case TSR_CLASS_REDUCE:
         return "reduce";
     case TSR_CLASS_ALONE:
+    case TSR_CLASS_WIDE:
         return strchr(row->name, '.') + 1;
     default:
         return "map";
@@ -174,12 +186,23 @@ static bool find_before(const body *b, tsr_arena *arena, tsr_value_map *before) 
     return true;
 }
 
+/* Around an op that takes casts stands one of its first operand, and one of its result. */
+static bool check_cast(const body *b, MlirOperation op) {
+    bool before = mlirValueEqual(tsr_op_operand(b->root, 0), tsr_op_result(op, 0));
+    bool behind = mlirValueEqual(tsr_op_operand(op, 0), tsr_op_result(b->root, 0));
+    tsr_type type;
+    bool widens = tsr_value_type(tsr_op_result(op, 0), &type) && type.dtype == TSR_DTYPE_F32;
+    if (tsr_op_is_width_cast(op) && before == widens && behind != widens) return true;
+    return complain(op, TSR_DIAG_GROUP_OP, "is no cast around the op that stands alone");
+}
+
 /* Elementwise ops before a reduction run over its input's shape and are gone after it; all others
  * run over the outputs' shape. */
 static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOperation op,
                            const tsr_shape *input) {
     bool has_root = !mlirOperationIsNull(b->root);
     bool is_before = tsr_value_map_get(before, tsr_op_result(op, 0)) == 1;
+    if (is_before && b->row->op_class == TSR_CLASS_WIDE) return check_cast(b, op);
     if (is_before && b->row->op_class != TSR_CLASS_REDUCE)
         return complain(op, TSR_DIAG_GROUP_OP, "only a reduction takes elementwise ops before it");
     for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
@@ -190,6 +213,7 @@ static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOpera
             return complain(op, TSR_DIAG_GROUP_SHAPE,
                             "reads a value that exists only before the reduction");
     }
+    if (has_root && b->row->op_class == TSR_CLASS_WIDE && !check_cast(b, op)) return false;
     return check_stretch(op, is_before ? input : &b->output.shape);
 }
 

@@ -35,6 +35,7 @@ static bool check_op(MlirOperation op) {
     case TSR_CLASS_REDUCE:
     case TSR_CLASS_MOVE:
     case TSR_CLASS_ALONE:
+    case TSR_CLASS_WIDE:
         return complain(op, TSR_DIAG_ENTRY_OP,
                         "stands in an entry that calls groups, and in none of them");
     case TSR_CLASS_CONSTANT:

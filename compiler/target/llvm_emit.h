@@ -44,7 +44,10 @@ typedef struct tsr_emit {
     tsr_emit_slot *slots; /* open addressing, capacity a power of two */
     size_t slot_count, slot_capacity;
     /* on the lanes of a warp: llvm_warp.c */
+    unsigned lanes;                /* that run a program together; 0: a CPU */
     LLVMValueRef lane, local_base; /* i32; where local buffers begin */
+    LLVMValueRef shared;           /* of several warps: what they exchange sums through */
+    unsigned sums, sums_emitted;   /* of the kernel, over lanes; those emitted */
     uint64_t local_used;           /* bytes of them */
     unsigned char argument_use[TSR_EMIT_ARGUMENTS_MAX];
     bool loaded, stored;     /* memory lanes exchange values through, since the last barrier */
@@ -63,6 +66,7 @@ void tsr_emit_store_single_lanes(tsr_emit *emit);
 /* ---- for the other emitter files ---- */
 
 LLVMValueRef tsr_emit_get(tsr_emit *emit, MlirValue value);
+bool tsr_emit_has(tsr_emit *emit, MlirValue value);
 void tsr_emit_bind(tsr_emit *emit, MlirValue value, LLVMValueRef llvm);
 TSR_RESULT tsr_emit_ops(tsr_emit *emit, MlirBlock block);
 LLVMValueRef tsr_emit_operand(tsr_emit *emit, MlirOperation op, size_t index);

@@ -48,6 +48,10 @@ void tsr_emit_bind(tsr_emit *emit, MlirValue value, LLVMValueRef llvm) {
     emit->slots[at] = (tsr_emit_slot){value.ptr, llvm};
 }
 
+bool tsr_emit_has(tsr_emit *emit, MlirValue value) {
+    return emit->slot_count && emit->slots[slot_of(emit, value.ptr)].key;
+}
+
 LLVMValueRef tsr_emit_get(tsr_emit *emit, MlirValue value) {
     size_t at = slot_of(emit, value.ptr);
     TSR_ASSERT(emit->slots[at].key);
@@ -71,7 +75,7 @@ LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type) {
         LLVMTypeRef element = tsr_emit_type(emit, mlirShapedTypeGetElementType(type));
         if (!element || mlirShapedTypeGetRank(type) != 1) return NULL;
         unsigned count = (unsigned)mlirShapedTypeGetDimSize(type, 0);
-        unsigned lanes = emit->target->warp_lanes;
+        unsigned lanes = emit->lanes;
         return LLVMVectorType(element, lanes ? (count + lanes - 1) / lanes : count);
     }
     if (mlirTypeIsAMemRef(type)) return LLVMPointerTypeInContext(emit->llvm, 0);

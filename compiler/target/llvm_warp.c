@@ -23,7 +23,7 @@ enum {
 static LLVMTypeRef i32_of(tsr_emit *emit) { return LLVMInt32TypeInContext(emit->llvm); }
 static LLVMTypeRef i64_of(tsr_emit *emit) { return LLVMInt64TypeInContext(emit->llvm); }
 
-static unsigned lanes_of(const tsr_emit *emit) { return emit->target->warp_lanes; }
+static unsigned lanes_of(const tsr_emit *emit) { return emit->lanes; }
 
 /* Elements of a vector, 0 for a scalar. */
 static unsigned elements_of(MlirType type) {
@@ -191,6 +191,18 @@ static void emit_shuffle(tsr_emit *emit, MlirOperation op) {
                 from);
 }
 
+/* Whole registers of x, from element `begin` on? */
+static bool slice_registers(tsr_emit *emit, MlirOperation op, LLVMValueRef x, unsigned begin) {
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    unsigned lanes = lanes_of(emit), count = elements_of(type) / lanes;
+    if (begin % lanes || elements_of(type) % lanes) return false;
+    LLVMValueRef result = LLVMGetPoison(tsr_emit_type(emit, type));
+    for (unsigned r = 0; r < count; r++)
+        result = set_register(emit, result, get_register(emit, x, begin / lanes + r), r);
+    tsr_emit_set(emit, op, result);
+    return true;
+}
+
 static void emit_slice(tsr_emit *emit, MlirOperation op) {
     int64_t begin = 0, from[ELEMENTS_MAX];
     size_t count = 0;
@@ -198,6 +210,7 @@ static void emit_slice(tsr_emit *emit, MlirOperation op) {
     TSR_ASSERT(known);
     for (int i = 0; i < ELEMENTS_MAX; i++) from[i] = begin + i;
     LLVMValueRef x = tsr_emit_operand(emit, op, 0);
+    if (slice_registers(emit, op, x, (unsigned)begin)) return;
     emit_gather(emit, op, x, elements_of(mlirValueGetType(tsr_op_operand(op, 0))), x, from);
 }
 
@@ -289,21 +302,33 @@ static LLVMValueRef element_number(tsr_emit *emit, unsigned r) {
                         tsr_emit_int(i64_of(emit), (int64_t)r * lanes_of(emit)), "");
 }
 
+/* The same where elements are spread. */
+static LLVMValueRef spread_number(tsr_emit *emit, unsigned r) {
+    int64_t whole = (int64_t)lanes_of(emit) * TSR_SPREAD_RUN;
+    int64_t part = (int64_t)r / TSR_SPREAD_RUN * whole + r % TSR_SPREAD_RUN;
+    LLVMValueRef lane = LLVMBuildZExt(emit->builder, emit->lane, i64_of(emit), "");
+    LLVMValueRef first =
+        LLVMBuildMul(emit->builder, lane, tsr_emit_int(i64_of(emit), TSR_SPREAD_RUN), "");
+    return LLVMBuildAdd(emit->builder, first, tsr_emit_int(i64_of(emit), part), "");
+}
+
 static void emit_create_mask(tsr_emit *emit, MlirOperation op) {
+    bool spread = tsr_op_has(op, TSR_SPREAD_NAME);
     MlirType type = mlirValueGetType(tsr_op_result(op, 0));
     LLVMValueRef count = tsr_emit_operand(emit, op, 0);
     LLVMValueRef result = LLVMGetPoison(tsr_emit_type(emit, type));
     for (unsigned r = 0; r * lanes_of(emit) < elements_of(type); r++)
         result = set_register(
             emit, result,
-            LLVMBuildICmp(emit->builder, LLVMIntSLT, element_number(emit, r), count, ""), r);
+            LLVMBuildICmp(emit->builder, LLVMIntSLT,
+                          spread ? spread_number(emit, r) : element_number(emit, r), count, ""),
+            r);
     tsr_emit_set(emit, op, result);
 }
 
 /* Lanes of one program see each other's writes after this. */
 static void warp_barrier(tsr_emit *emit) {
-    LLVMValueRef all = tsr_emit_int(i32_of(emit), -1);
-    tsr_emit_intrinsic(emit, "llvm.nvvm.bar.warp.sync", NULL, 0, &all, 1);
+    tsr_emit_program_barrier(emit);
     emit->loaded = emit->stored = false;
 }
 
@@ -359,16 +384,19 @@ static LLVMValueRef load_one(tsr_emit *emit, LLVMTypeRef type, LLVMValueRef from
     return value;
 }
 
-static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMValueRef predicate) {
+/* align_bytes 0: of its type. */
+static void store_one(tsr_emit *emit, LLVMValueRef value, LLVMValueRef to, LLVMValueRef predicate,
+                      unsigned align_bytes) {
     LLVMBuilderRef b = emit->builder;
-    if (!predicate) {
-        LLVMBuildStore(b, value, to);
-        return;
+    LLVMBasicBlockRef done = predicate ? tsr_emit_block(emit, "stored") : NULL;
+    if (predicate) {
+        LLVMBasicBlockRef store = tsr_emit_block(emit, "store");
+        LLVMBuildCondBr(b, predicate, store, done);
+        LLVMPositionBuilderAtEnd(b, store);
     }
-    LLVMBasicBlockRef store = tsr_emit_block(emit, "store"), done = tsr_emit_block(emit, "stored");
-    LLVMBuildCondBr(b, predicate, store, done);
-    LLVMPositionBuilderAtEnd(b, store);
-    LLVMBuildStore(b, value, to);
+    LLVMValueRef stored = LLVMBuildStore(b, value, to);
+    if (align_bytes) LLVMSetAlignment(stored, align_bytes);
+    if (!predicate) return;
     LLVMBuildBr(b, done);
     LLVMPositionBuilderAtEnd(b, done);
 }
@@ -378,12 +406,7 @@ enum { SPREAD_BYTES = 16 };
 
 static LLVMValueRef spread_address(tsr_emit *emit, MlirValue buffer, LLVMValueRef offset,
                                    unsigned r) {
-    LLVMBuilderRef b = emit->builder;
-    int64_t part = (int64_t)r / TSR_SPREAD_RUN * TSR_SPREAD_ELEMENTS + r % TSR_SPREAD_RUN;
-    LLVMValueRef lane = LLVMBuildZExt(b, emit->lane, i64_of(emit), "");
-    LLVMValueRef first = LLVMBuildMul(b, lane, tsr_emit_int(i64_of(emit), TSR_SPREAD_RUN), "");
-    first = LLVMBuildAdd(b, first, tsr_emit_int(i64_of(emit), part), "");
-    return address(emit, buffer, LLVMBuildAdd(b, offset, first, ""));
+    return address(emit, buffer, LLVMBuildAdd(emit->builder, offset, spread_number(emit, r), ""));
 }
 
 static unsigned element_bytes(MlirValue buffer) {
@@ -400,10 +423,9 @@ static unsigned spread_count(MlirValue buffer) {
 }
 
 /* Is it spread, and as target.h says of such? */
-static bool is_spread(const tsr_emit *emit, MlirOperation op, unsigned elements,
-                      LLVMValueRef mask) {
-    return tsr_op_has(op, TSR_SPREAD_NAME) && !mask && lanes_of(emit) == 32 &&
-           elements % TSR_SPREAD_ELEMENTS == 0;
+static bool is_spread(const tsr_emit *emit, MlirOperation op, unsigned elements) {
+    return tsr_op_has(op, TSR_SPREAD_NAME) && lanes_of(emit) % 32 == 0 &&
+           elements % (lanes_of(emit) * TSR_SPREAD_RUN) == 0;
 }
 
 /* What nothing writes while the kernel runs may be read before what is written elsewhere. */
@@ -417,16 +439,27 @@ static void set_invariant(tsr_emit *emit, MlirValue buffer, LLVMValueRef load) {
                     LLVMMetadataAsValue(emit->llvm, node));
 }
 
+/* Where the mask leaves a run out, the vector's first one is read and zeros are taken: no lane
+ * branches, and all loads are on their way together. */
+static LLVMValueRef load_run(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
+                             LLVMValueRef offset, unsigned r, LLVMValueRef mask) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef from = spread_address(emit, buffer, offset, r);
+    LLVMValueRef inside = mask ? get_register(emit, mask, r) : NULL;
+    if (inside) from = LLVMBuildSelect(b, inside, from, address(emit, buffer, offset), "");
+    LLVMValueRef loaded = LLVMBuildLoad2(b, type, from, "");
+    LLVMSetAlignment(loaded, spread_count(buffer) * element_bytes(buffer));
+    set_invariant(emit, buffer, loaded);
+    return inside ? LLVMBuildSelect(b, inside, loaded, LLVMConstNull(type), "") : loaded;
+}
+
 static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
-                                LLVMValueRef offset, unsigned elements) {
+                                LLVMValueRef offset, unsigned elements, LLVMValueRef mask) {
     unsigned count = spread_count(buffer);
     LLVMTypeRef part = LLVMVectorType(tsr_emit_element(type), count);
     LLVMValueRef result = LLVMGetPoison(type);
     for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
-        LLVMValueRef loaded =
-            LLVMBuildLoad2(emit->builder, part, spread_address(emit, buffer, offset, r), "");
-        LLVMSetAlignment(loaded, count * element_bytes(buffer));
-        set_invariant(emit, buffer, loaded);
+        LLVMValueRef loaded = load_run(emit, buffer, part, offset, r, mask);
         for (unsigned i = 0; i < count; i++)
             result = set_register(emit, result, get_register(emit, loaded, i), r + i);
     }
@@ -434,16 +467,15 @@ static LLVMValueRef load_spread(tsr_emit *emit, MlirValue buffer, LLVMTypeRef ty
 }
 
 static void store_spread(tsr_emit *emit, LLVMValueRef value, MlirValue buffer, LLVMValueRef offset,
-                         unsigned elements) {
+                         unsigned elements, LLVMValueRef mask) {
     unsigned count = spread_count(buffer);
     LLVMTypeRef type = LLVMVectorType(tsr_emit_element(LLVMTypeOf(value)), count);
     for (unsigned r = 0; r < elements / lanes_of(emit); r += count) {
         LLVMValueRef part = LLVMGetPoison(type);
         for (unsigned i = 0; i < count; i++)
             part = set_register(emit, part, get_register(emit, value, r + i), i);
-        LLVMValueRef store =
-            LLVMBuildStore(emit->builder, part, spread_address(emit, buffer, offset, r));
-        LLVMSetAlignment(store, count * element_bytes(buffer));
+        store_one(emit, part, spread_address(emit, buffer, offset, r),
+                  mask ? get_register(emit, mask, r) : NULL, count * element_bytes(buffer));
     }
 }
 
@@ -459,8 +491,8 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
         tsr_emit_set(emit, op, load_one(emit, llvm, address(emit, buffer, offset), NULL));
         return;
     }
-    if (is_spread(emit, op, elements, mask)) {
-        tsr_emit_set(emit, op, load_spread(emit, buffer, llvm, offset, elements));
+    if (is_spread(emit, op, elements)) {
+        tsr_emit_set(emit, op, load_spread(emit, buffer, llvm, offset, elements, mask));
         return;
     }
     LLVMValueRef result = LLVMGetPoison(llvm);
@@ -507,17 +539,17 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
     if (!elements) {
         LLVMValueRef first =
             LLVMBuildICmp(emit->builder, LLVMIntEQ, emit->lane, tsr_emit_int(i32_of(emit), 0), "");
-        store_one(emit, value, address(emit, buffer, offset), first);
+        store_one(emit, value, address(emit, buffer, offset), first, 0);
         return;
     }
-    if (is_spread(emit, op, elements, mask)) {
-        store_spread(emit, value, buffer, offset, elements);
+    if (is_spread(emit, op, elements)) {
+        store_spread(emit, value, buffer, offset, elements, mask);
         return;
     }
     for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {
         LLVMValueRef index = LLVMBuildAdd(emit->builder, offset, element_number(emit, r), "");
         store_one(emit, get_register(emit, value, r), address(emit, buffer, index),
-                  lane_predicate(emit, elements, r, mask));
+                  lane_predicate(emit, elements, r, mask), 0);
     }
 }
 
@@ -585,6 +617,7 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
                 {"tile.shuffle", emit_lane_shuffle},
                 {"tile.butterfly", emit_butterfly},
                 {"tile.vote", emit_vote},
+                {"vector.reduction", tsr_emit_reduction},
                 {"vector.shuffle", emit_shuffle},
                 {"vector.extract", emit_extract},
                 {"vector.extract_strided_slice", emit_slice},
@@ -606,6 +639,7 @@ static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     TSR_FOR_EACH_OP(op, block) {
         bool load = tsr_op_is(op, "tile.load"), store = tsr_op_is(op, "tile.store");
         if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op), local_total);
+        emit->sums += tsr_emit_is_reduction(op);
         if (tsr_op_is(op, "tile.local")) *local_total += local_bytes(emit, op);
         if (!load && !store) continue;
         MlirValue buffer = tsr_op_operand(op, load ? 0 : 1);
@@ -626,7 +660,7 @@ static void mark_replaced(tsr_emit *emit, MlirOperation func) {
 }
 
 static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_kernel *launch) {
-    uint32_t programs = TSR_WARP_PROGRAMS;
+    uint32_t programs = lanes_of(emit) > emit->target->warp_lanes ? 1 : TSR_WARP_PROGRAMS;
     while (programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
     *launch = (tsr_fatbin_kernel){.programs = programs};
     if (local_total > TSR_WARP_SHARED_MAX) {
@@ -720,9 +754,12 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMBasicBlockRef done = tsr_emit_block(emit, "end");
     LLVMPositionBuilderAtEnd(b, emit->entry);
     LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
-    emit->lane = LLVMBuildAnd(b, thread, tsr_emit_int(i32, lanes_of(emit) - 1), "lane");
+    bool alone = launch->programs == 1;
+    emit->lane =
+        alone ? thread : LLVMBuildAnd(b, thread, tsr_emit_int(i32, lanes_of(emit) - 1), "lane");
     LLVMValueRef warp = LLVMBuildUDiv(b, thread, tsr_emit_int(i32, lanes_of(emit)), "");
-    warp = widen(emit, shuffle_word(emit, warp, tsr_emit_int(i32, 0)));
+    warp =
+        alone ? tsr_emit_int(i64, 0) : widen(emit, shuffle_word(emit, warp, tsr_emit_int(i32, 0)));
     LLVMValueRef block = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"));
     LLVMValueRef blocks = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"));
     LLVMValueRef programs = tsr_emit_int(i64, launch->programs);
@@ -749,14 +786,20 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
 tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
     MlirBlock body = tsr_op_body(func);
     uint64_t local_total = 0;
+    int64_t across = 1;
+    emit->lanes = emit->target->warp_lanes;
     if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);
     if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %zd arguments; at most %d", emit->kernel,
              mlirBlockGetNumArguments(body), TSR_EMIT_ARGUMENTS_MAX);
     memset(emit->argument_use, 0, sizeof emit->argument_use);
+    emit->sums = emit->sums_emitted = 0;
+    tsr_op_i64(func, TSR_ACROSS_NAME, &across);
+    emit->lanes = emit->target->warp_lanes * (unsigned)across;
     scan(emit, body, &local_total);
     mark_replaced(emit, func);
     TRY(emit->ctx, plan_launch(emit, local_total, out_launch));
     TRY(emit->ctx, make_function(emit, func, out_launch));
+    tsr_emit_make_shared(emit);
     return emit_programs(emit, body, out_launch);
 }

@@ -23,6 +23,12 @@ enum {
 /* One kernel: NAME(buffers …, fault record, scratch memory, number of programs). Needs
  * emit->kernel. *out_launch: how it is launched. */
 TSR_RESULT tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch);
+/* Of all lanes of the program: a barrier; llvm_across.c */
+void tsr_emit_program_barrier(tsr_emit *emit);
+bool tsr_emit_is_reduction(MlirOperation op);
+void tsr_emit_reduction(tsr_emit *emit, MlirOperation op);
+/* After emit->sums is known. */
+void tsr_emit_make_shared(tsr_emit *emit);
 /* An op that means something else on a warp than on a CPU. */
 TSR_RESULT tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known);
 

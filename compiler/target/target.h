@@ -41,9 +41,19 @@
 #define TSR_SPREAD_NAME "tile.spread"
 enum { TSR_SPREAD_ELEMENTS = 256, TSR_SPREAD_RUN = 8 };
 
+/* Of a tile.func without warps, on a GPU: W = 2 to 32, where W warps run one program together. Then
+ * what is said of a warp's 32 lanes holds of 32 W: a spread vector has whole multiples of 256 W
+ * elements. Elements stay where they are but in vector.reduction, and there are no local buffers.
+ */
+#define TSR_ACROSS_NAME "tile.across"
+enum { TSR_ACROSS_MAX = 32 };
+
 /* Of a tile.func with warps: 2, where a block runs two programs side by side, which take turns at
  * their one loop of products. No result depends on it. */
 #define TSR_TEAMS_NAME "tile.teams"
+
+/* Of a tile.func without warps, while tiles are chosen: there are others, for fewer registers. */
+#define TSR_CHOICES_NAME "tile.choices"
 
 /* Of a tile.func with warps: n = 2, 4 or 8, where programs n i to n i + n - 1 run at the same time
  * on neighbours. The grid is a multiple of it. Where n is 2, copies that are named paired, on

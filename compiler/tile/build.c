@@ -258,6 +258,14 @@ void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows) {
     }
 }
 
+MlirValue tsr_tile_reduction(tsr_tile_builder *b, const char *kind, MlirValue vector) {
+    char text[32];
+    snprintf(text, sizeof text, "#vector.kind<%s>", kind);
+    MlirAttribute attr = mlirAttributeParseGet(b->at.context, tsr_ref(text));
+    return build(b, "vector.reduction", 1, &vector,
+                 mlirShapedTypeGetElementType(mlirValueGetType(vector)), "kind", attr);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 MlirValue tsr_tile_program_id(tsr_tile_builder *b) {
@@ -352,14 +360,15 @@ void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block) {
     }
 }
 
-void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block) {
+void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block, bool masks) {
     TSR_FOR_EACH_OP(op, block) {
-        if (tsr_op_is(op, "scf.for")) tsr_tile_spread(b, tsr_op_body(op));
-        bool is_load = tsr_op_is(op, "tile.load");
-        if (!is_load && !tsr_op_is(op, "tile.store")) continue;
-        MlirType type = mlirValueGetType(is_load ? tsr_op_result(op, 0) : tsr_op_operand(op, 0));
+        if (tsr_op_is(op, "scf.for")) tsr_tile_spread(b, tsr_op_body(op), masks);
+        bool is_load = tsr_op_is(op, "tile.load"), is_store = tsr_op_is(op, "tile.store");
+        bool is_mask = masks && tsr_op_is(op, "vector.create_mask");
+        if (!is_load && !is_store && !is_mask) continue;
+        MlirType type = mlirValueGetType(is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
         size_t plain = is_load ? 2 : 3; /* operands, without a mask */
-        if (mlirTypeIsAVector(type) && tsr_op_operand_count(op) == plain &&
+        if (mlirTypeIsAVector(type) && (masks || tsr_op_operand_count(op) == plain) &&
             mlirShapedTypeGetDimSize(type, 0) % TSR_SPREAD_ELEMENTS == 0)
             tsr_op_set(op, TSR_SPREAD_NAME, tsr_attr_make_unit(b->at.context));
     }

@@ -102,6 +102,10 @@ MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes);
 /* Transposes `lanes` vectors of `lanes` lanes (a power of two) in place. */
 void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows);
 
+/* Of the elements of a vector of f32, on a GPU alone: in the order of target/llvm_across.c. `kind`:
+ * of dialect vector. */
+MlirValue tsr_tile_reduction(tsr_tile_builder *b, const char *kind, MlirValue vector);
+
 /* ---- memory ---- */
 MlirValue tsr_tile_program_id(tsr_tile_builder *b);
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
@@ -128,8 +132,9 @@ void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue bu
 /* Functions of the block may be the device's own. */
 void tsr_tile_approximate(tsr_tile_builder *b, MlirBlock block);
 /* Loads and stores of whole vectors move 16 bytes a lane: all of the block's are turned alike, so
- * no reduction, and nothing elementwise, may ask for their order. */
-void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block);
+ * no reduction, and nothing elementwise, may ask for their order. `masks`: masked ones, too, whose
+ * masks end behind whole runs. */
+void tsr_tile_spread(tsr_tile_builder *b, MlirBlock block, bool masks);
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,
                                int64_t argument, int64_t limit);
 

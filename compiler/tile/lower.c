@@ -178,6 +178,10 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
         attrs[count++] = (tsr_attr){"registers", tsr_attr_make_i64(context, group->registers)};
     if (group->teams > 1)
         attrs[count++] = (tsr_attr){TSR_TEAMS_NAME, tsr_attr_make_i64(context, group->teams)};
+    if (group->has_choices)
+        attrs[count++] = (tsr_attr){TSR_CHOICES_NAME, tsr_attr_make_unit(context)};
+    if (group->across > 1)
+        attrs[count++] = (tsr_attr){TSR_ACROSS_NAME, tsr_attr_make_i64(context, group->across)};
     if (group->together > 1)
         attrs[count++] = (tsr_attr){TSR_TOGETHER_NAME, tsr_attr_make_i64(context, group->together)};
     tsr_result result = write_facts(group, attrs + count);

@@ -118,7 +118,7 @@ void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view
     if (tsr_space_count(space) == 0) return;
     plan(&m);
     emit(&m);
-    if (m.spread) tsr_tile_spread(&group->b, group->b.at.block);
+    if (m.spread) tsr_tile_spread(&group->b, group->b.at.block, false);
 }
 
 tsr_result tsr_tile_lower_map(tsr_tile_group *group) {

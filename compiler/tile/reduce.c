@@ -15,13 +15,16 @@ enum { PROGRAM_BYTES = 16 * 1024 };
 
 /* ---- shared ---------------------------------------------------------------------------------- */
 
-const tsr_reduction_op tsr_reduction_sum = {"tessera.sum", tsr_element_add, tsr_element_zero};
-const tsr_reduction_op tsr_reduction_max = {"tessera.reduce_max", tsr_element_max,
+const tsr_reduction_op tsr_reduction_sum = {"tessera.sum", "add", tsr_element_add,
+                                            tsr_element_zero};
+const tsr_reduction_op tsr_reduction_max = {"tessera.reduce_max", "maximumf", tsr_element_max,
                                             tsr_element_lowest};
-const tsr_reduction_op tsr_reduction_max_number = {NULL, tsr_element_max_number,
+const tsr_reduction_op tsr_reduction_max_number = {NULL, "maxnumf", tsr_element_max_number,
                                                    tsr_element_lowest};
-static const tsr_reduction_op min = {"tessera.reduce_min", tsr_element_min, tsr_element_highest};
-static const tsr_reduction_op prod = {"tessera.reduce_prod", tsr_element_mul, tsr_element_one};
+static const tsr_reduction_op min = {"tessera.reduce_min", "minimumf", tsr_element_min,
+                                     tsr_element_highest};
+static const tsr_reduction_op prod = {"tessera.reduce_prod", "mul", tsr_element_mul,
+                                      tsr_element_one};
 static const tsr_reduction_op *const ops[] = {&tsr_reduction_sum, &tsr_reduction_max, &min, &prod};
 
 const tsr_reduction_op *tsr_reduction_op_of(MlirOperation op) {

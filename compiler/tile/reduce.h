@@ -16,7 +16,7 @@ enum {
 
 /* How two partial results become one, and what partial results start with. */
 typedef struct tsr_reduction_op {
-    const char *name;
+    const char *name, *kind; /* kind: in dialect vector */
     MlirValue (*combine)(tsr_tile_builder *b, tsr_dtype dtype, MlirValue x, MlirValue y);
     MlirValue (*identity)(tsr_tile_builder *b, tsr_dtype dtype, uint32_t lanes);
 } tsr_reduction_op;

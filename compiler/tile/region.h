@@ -34,6 +34,8 @@ typedef struct tsr_tile_group {
     size_t tile_count;
     int64_t warps, registers; /* out: of tile.func; 0: none */
     int64_t teams, together;  /* out: the same; see target.h */
+    int64_t across;           /* out: the same; more than 1 without `warps` alone */
+    bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */
 } tsr_tile_group;
 
 typedef struct tsr_space {

@@ -123,3 +123,28 @@ func.func @grad_odd(%q: tensor<1x2x200x64xbf16> {tessera.name = "gfq"}, %k: tens
   %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16> -> tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>
   return %dq, %dk, %dv : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>
 }
+func.func @norm_wide(%x: tensor<37x5000xbf16> {tessera.name = "wx"}, %s: tensor<5000xbf16> {tessera.name = "ws"},
+                     %b: tensor<5000xbf16> {tessera.name = "wb"})
+    -> (tensor<37x5000xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.layernorm_safe %x, %s, %b {axes = [1], eps = 1.0e-5}
+      : tensor<37x5000xbf16>, tensor<5000xbf16>, tensor<5000xbf16> -> tensor<37x5000xbf16>
+  return %y : tensor<37x5000xbf16>
+}
+func.func @soft_short(%x: tensor<1000x264xbf16> {tessera.name = "tx"}) -> (tensor<1000x264xbf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<1000x264xbf16>
+  return %y : tensor<1000x264xbf16>
+}
+func.func @cross(%x: tensor<50x10008xbf16> {tessera.name = "xx"}, %n: tensor<50xi64> {tessera.name = "xn"}, %d: tensor<50xf32> {tessera.name = "xd"})
+    -> (tensor<50xf32> {tessera.name = "loss"}, tensor<50x10008xbf16> {tessera.name = "dx"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<50x10008xbf16> to tensor<50x10008xf32>
+  %y = tessera.cross_entropy %f, %n : tensor<50x10008xf32>, tensor<50xi64> -> tensor<50xf32>
+  %g = tessera.cross_entropy_grad %f, %n, %d : tensor<50x10008xf32>, tensor<50xi64>, tensor<50xf32> -> tensor<50x10008xf32>
+  %h = tessera.cast %g : tensor<50x10008xf32> to tensor<50x10008xbf16>
+  return %y, %h : tensor<50xf32>, tensor<50x10008xbf16>
+}
+func.func @cross_f32(%x: tensor<33x4104xf32> {tessera.name = "zx"}, %n: tensor<33xi64> {tessera.name = "zn"})
+    -> (tensor<33xf32> {tessera.name = "loss"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.cross_entropy %x, %n : tensor<33x4104xf32>, tensor<33xi64> -> tensor<33xf32>
+  return %y : tensor<33xf32>
+}

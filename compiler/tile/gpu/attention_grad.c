@@ -106,7 +106,7 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     tsr_tile_loop_end(b, &loop, NULL);
     tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, i32, 0), step->buffers[COUNTS], pid,
                    tsr_tile_null);
-    tsr_tile_spread(b, b->at.block);
+    tsr_tile_spread(b, b->at.block, false);
     return TSR_SUCCESS;
 }
 
@@ -187,7 +187,7 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
     MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[0], at, CAST_LANES, tsr_tile_null);
     x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), p->scale));
     tsr_tile_store(b, p->storage, x, step->buffers[1], at, tsr_tile_null);
-    tsr_tile_spread(b, b->at.block);
+    tsr_tile_spread(b, b->at.block, false);
     return TSR_SUCCESS;
 }
 

@@ -113,6 +113,40 @@ func.func @cross_entropy(%x: tensor<64x96xf32> {tessera.name = "x"}, %n: tensor<
 
 // -----
 
+// Logits of 16 bits are widened as they are read, their gradient is narrowed as it is written: none of f32 is stored.
+// CHECK-LABEL: func.func @cross_entropy_narrow(
+// CHECK-NEXT: tsched.call @k0_cast_cross_entropy(
+// CHECK-NEXT: tsched.call @k1_cast_cross_entropy_grad_cast(
+// CHECK-NOT: tsched.call
+// CHECK: tsched.func @k0_cast_cross_entropy(
+// CHECK-SAME: bytes = 13056 : i64
+// CHECK: tsched.func @k1_cast_cross_entropy_grad_cast(
+// CHECK-SAME: bytes = 25344 : i64
+// CHECK-SAME: kind = "cross_entropy_grad"
+func.func @cross_entropy_narrow(%x: tensor<64x96xbf16> {tessera.name = "x"}, %n: tensor<64xi64> {tessera.name = "n"}, %d: tensor<64xf32> {tessera.name = "d"})
+    -> (tensor<64xf32> {tessera.name = "out"}, tensor<64x96xbf16> {tessera.name = "dx"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<64x96xbf16> to tensor<64x96xf32>
+  %y = tessera.cross_entropy %f, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  %g = tessera.cross_entropy_grad %f, %n, %d : tensor<64x96xf32>, tensor<64xi64>, tensor<64xf32> -> tensor<64x96xf32>
+  %h = tessera.cast %g : tensor<64x96xf32> to tensor<64x96xbf16>
+  return %y, %h : tensor<64xf32>, tensor<64x96xbf16>
+}
+
+// -----
+
+// Logits that others read, too, are widened once.
+// CHECK-LABEL: func.func @cross_entropy_shared(
+// CHECK-NEXT: tsched.call @k0_cast(
+// CHECK-NEXT: tsched.call @k1_cross_entropy(
+func.func @cross_entropy_shared(%x: tensor<64x96xbf16> {tessera.name = "x"}, %n: tensor<64xi64> {tessera.name = "n"})
+    -> (tensor<64xf32> {tessera.name = "out"}, tensor<64x96xf32> {tessera.name = "wide"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<64x96xbf16> to tensor<64x96xf32>
+  %y = tessera.cross_entropy %f, %n : tensor<64x96xf32>, tensor<64xi64> -> tensor<64xf32>
+  return %y, %f : tensor<64xf32>, tensor<64x96xf32>
+}
+
+// -----
+
 // Logits read once more, their gradient written.
 // CHECK-LABEL: func.func @cross_entropy_gradient(
 // CHECK: tsched.call @k0_matmul

@@ -47,6 +47,15 @@ tsched.func @vanished(%a: tensor<4x4xf32>) -> tensor<4xf32> attributes {kind = "
 
 // -----
 
+tsched.func @around(%a: tensor<4x4xf32>, %l: tensor<4xi64>) -> tensor<4xf32> attributes {kind = "cross_entropy"} {
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.neg: is no cast around the op that stands alone
+  %0 = tessera.neg %a : tensor<4x4xf32>
+  %1 = tessera.cross_entropy %0, %l : tensor<4x4xf32>, tensor<4xi64> -> tensor<4xf32>
+  tsched.return %1 : tensor<4xf32>
+}
+
+// -----
+
 tsched.func @alone(%a: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {kind = "map"} {
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0410] tessera.transpose: stands alone in its group
   %0 = tessera.transpose %a {permutation = [1, 0]} : tensor<4x4xf32> -> tensor<4x4xf32>

@@ -5,28 +5,56 @@
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --dump tile | FileCheck %s --check-prefix=PORTABLE
 
 // CHECK: ---- tile cuda:sm_80
+// Lanes of several warps hold a row: there is no loop over it, no memory of its own. It is read once.
 // CHECK: tile.func @k0_
-// CHECK: tile.load {{.*}} {tile.spread} : memref<50x4352xf32> -> vector<1024xf32>
-// What is behind the last whole vector is masked, and in its order.
-// CHECK: tile.load %{{.*}} mask
-// CHECK-NOT: spread
-// CHECK: vector.extract_strided_slice
-// CHECK: tile.store {{.*}} {tile.spread} : vector<1024xf32>
-// CHECK: tile.func @k1_
-// CHECK-NOT: tile.spread
-// A short row of whole vectors is held by lanes: there is no loop over it, no memory of its own; it is read once, and widened in each stage.
-// CHECK: tile.func @k2_
 // CHECK-SAME: registers 128
+// CHECK-SAME: tile.across = 8 : i64
 // CHECK-NOT: tile.local
-// CHECK-COUNT-9: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x2304xbf16> -> vector<256xbf16>
+// CHECK-COUNT-2: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x4352xf32> -> vector<2048xf32>
+// What is behind the last whole vector is masked, in the same order.
+// CHECK: vector.create_mask %c256 {tile.spread}
+// CHECK: tile.load %arg0[{{.*}}] mask %{{.*}} {tile.spread}
+// CHECK: vector.reduction <maximumf>, %{{.*}} : vector<2048xf32> into f32
+// CHECK-NOT: tile.load %arg0
+// CHECK-COUNT-3: math.exp
+// CHECK-NOT: math.exp
+// CHECK: vector.reduction <add>
+// CHECK-COUNT-2: tile.store {{.*}} {tile.spread} : vector<2048xf32>
+// CHECK: tile.store {{.*}} mask {{.*}} {tile.spread} : vector<2048xf32>
+// Rows that begin anywhere are gone over in a loop.
+// CHECK: tile.func @k1_
+// CHECK-NOT: tile.across
+// CHECK-NOT: tile.spread
+// CHECK: scf.for
+// What is read of 16 bits is held so, and widened in each stage.
+// CHECK: tile.func @k2_
+// CHECK-SAME: tile.across = 2 : i64
+// CHECK-NOT: tile.local
+// CHECK-COUNT-4: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x2304xbf16> -> vector<512xbf16>
+// CHECK: tile.load %arg0[{{.*}}] mask
 // CHECK-NOT: tile.load %arg0
 // CHECK: arith.extf {{.*}} {tile.again = 1 : i64}
-// CHECK: tile.store {{.*}} {tile.spread} : vector<256xbf16>
+// CHECK: tile.store {{.*}} {tile.spread} : vector<512xbf16>
 // What is costly is held, too: one exponential of the device for each element.
 // CHECK: tile.func @k3_
-// CHECK-SAME: registers 168
-// CHECK-COUNT-9: math.exp {{.*}}tile.approximate
+// CHECK-SAME: tile.across = 4 : i64
+// CHECK-COUNT-3: math.exp {{.*}}tile.approximate
 // CHECK-NOT: math.exp
+// A row of logits is gone over in a loop; each lane keeps its own maximum and sum. The gradient is one more walk, and a store at the label.
+// CHECK: tile.func @k4_cast_cross_entropy(
+// CHECK-SAME: tile.across = 8 : i64
+// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<256xf32>, vector<256xf32>)
+// CHECK: tile.load %arg0[{{.*}}] {tile.spread} : memref<50x9000xbf16> -> vector<2048xbf16>
+// CHECK-COUNT-9: math.exp {{.*}}tile.approximate
+// CHECK: vector.create_mask %c808 {tile.spread} : vector<2048xi1>
+// CHECK: vector.reduction <maxnumf>, %{{.*}} : vector<256xf32> into f32
+// CHECK: vector.reduction <add>
+// CHECK: math.log
+// CHECK: tile.func @k5_cast_cross_entropy_grad_cast(
+// CHECK-SAME: tile.across = 16 : i64
+// CHECK: tile.store {{.*}} {tile.spread} : vector<4096xbf16>, memref<50x9000xbf16>
+// CHECK: tile.barrier
+// CHECK: tile.store {{.*}} : bf16
 // CHECK: ---- tile cpu:x86-64-v3
 // CPU: ---- tile cpu:x86-64-v3
 // CPU-NOT: tile.spread
@@ -52,4 +80,12 @@ func.func @costly(%x: tensor<50x2304xbf16> {tessera.name = "cx"}) -> (tensor<50x
     attributes {tessera.entry = "infer"} {
   %y = tessera.softmax_safe %x {axis = 1 : i64} : tensor<50x2304xbf16>
   return %y : tensor<50x2304xbf16>
+}
+func.func @cross(%x: tensor<50x9000xbf16> {tessera.name = "ex"}, %n: tensor<50xi64> {tessera.name = "en"}, %d: tensor<50xf32> {tessera.name = "ed"})
+    -> (tensor<50xf32> {tessera.name = "y"}, tensor<50x9000xbf16> {tessera.name = "dx"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<50x9000xbf16> to tensor<50x9000xf32>
+  %y = tessera.cross_entropy %f, %n : tensor<50x9000xf32>, tensor<50xi64> -> tensor<50xf32>
+  %g = tessera.cross_entropy_grad %f, %n, %d : tensor<50x9000xf32>, tensor<50xi64>, tensor<50xf32> -> tensor<50x9000xf32>
+  %h = tessera.cast %g : tensor<50x9000xf32> to tensor<50x9000xbf16>
+  return %y, %h : tensor<50xf32>, tensor<50x9000xbf16>
 }

@@ -130,6 +130,72 @@ Test(cross_entropy, shapes) {
     test(1, 129, true, 3);
 }
 
+/* To the nearest bf16, ties to even. */
+static uint16_t narrow(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Logits read, and the gradient written, through casts: the bits of the ops one by one. */
+Test(cross_entropy, casts) {
+    enum { ROWS = 5, CLASSES = 130, COUNT = ROWS * CLASSES };
+    static const char text[] =
+        "tsched.func @loss(%x: tensor<5x130xf32>, %l: tensor<5xi64>) -> tensor<5xf32> attributes "
+        "{kind = \"cross_entropy\"} {\n"
+        "%y = tessera.cross_entropy %x, %l : tensor<5x130xf32>, tensor<5xi64> -> tensor<5xf32>\n"
+        "tsched.return %y : tensor<5xf32>\n}\n"
+        "tsched.func @grad(%x: tensor<5x130xf32>, %l: tensor<5xi64>, %d: tensor<5xf32>) -> "
+        "tensor<5x130xf32> attributes {kind = \"cross_entropy_grad\"} {\n"
+        "%y = tessera.cross_entropy_grad %x, %l, %d : tensor<5x130xf32>, tensor<5xi64>, "
+        "tensor<5xf32> -> tensor<5x130xf32>\n"
+        "tsched.return %y : tensor<5x130xf32>\n}\n"
+        "tsched.func @loss16(%n: tensor<5x130xbf16>, %l: tensor<5xi64>) -> tensor<5xf32> "
+        "attributes {kind = \"cross_entropy\"} {\n"
+        "%x = tessera.cast %n : tensor<5x130xbf16> to tensor<5x130xf32>\n"
+        "%y = tessera.cross_entropy %x, %l : tensor<5x130xf32>, tensor<5xi64> -> tensor<5xf32>\n"
+        "tsched.return %y : tensor<5xf32>\n}\n"
+        "tsched.func @grad16(%n: tensor<5x130xbf16>, %l: tensor<5xi64>, %d: tensor<5xf32>) -> "
+        "tensor<5x130xbf16> attributes {kind = \"cross_entropy_grad\"} {\n"
+        "%x = tessera.cast %n : tensor<5x130xbf16> to tensor<5x130xf32>\n"
+        "%y = tessera.cross_entropy_grad %x, %l, %d : tensor<5x130xf32>, tensor<5xi64>, "
+        "tensor<5xf32> -> tensor<5x130xf32>\n"
+        "%z = tessera.cast %y : tensor<5x130xf32> to tensor<5x130xbf16>\n"
+        "tsched.return %z : tensor<5x130xbf16>\n}\n";
+    fixture f = {0};
+    fixture_open(&f, text);
+    problem p = make(ROWS, CLASSES, false, 8);
+    uint16_t short_logits[COUNT], short_gradients[COUNT];
+    float losses[ROWS], same[ROWS], gradients[COUNT], *logits = p.logits;
+    for (size_t i = 0; i < COUNT; i++) {
+        short_logits[i] = narrow(logits[i]);
+        uint32_t bits = (uint32_t)short_logits[i] << 16;
+        memcpy(&logits[i], &bits, sizeof bits);
+    }
+    argument loss[] = {{logits, 4 * COUNT}, {p.labels, 8 * ROWS}, {NULL, sizeof losses}};
+    argument loss16[] = {{short_logits, 2 * COUNT}, {p.labels, 8 * ROWS}, {NULL, sizeof same}};
+    argument grad[] = {
+        {logits, 4 * COUNT}, {p.labels, 8 * ROWS}, {p.dlosses, 4 * ROWS}, {NULL, sizeof gradients}};
+    argument grad16[] = {{short_logits, 2 * COUNT},
+                         {p.labels, 8 * ROWS},
+                         {p.dlosses, 4 * ROWS},
+                         {NULL, sizeof short_gradients}};
+    for (size_t t = 0; t < f.built_count; t++) {
+        void *outs[] = {losses}, *same_outs[] = {same};
+        void *grads[] = {gradients}, *short_grads[] = {short_gradients};
+        kernel_run(&f.built[t], "loss", loss, 3, SPLIT_WHOLE, GUARD_END, outs);
+        kernel_run(&f.built[t], "loss16", loss16, 3, SPLIT_WHOLE, GUARD_END, same_outs);
+        kernel_run(&f.built[t], "grad", grad, 4, SPLIT_WHOLE, GUARD_START, grads);
+        kernel_run(&f.built[t], "grad16", grad16, 4, SPLIT_WHOLE, GUARD_END, short_grads);
+        cr_assert(memcmp(losses, same, sizeof losses) == 0);
+        for (size_t i = 0; i < COUNT; i++)
+            cr_assert(short_gradients[i] == narrow(gradients[i]), "[%zu]: %#x, expected %#x", i,
+                      short_gradients[i], narrow(gradients[i]));
+    }
+    drop(&p);
+    fixture_close(&f);
+}
+
 /* What is not finite reaches the loss and the whole row of the gradient, and no other row. */
 Test(cross_entropy, not_finite) {
     enum { ROWS = 3, CLASSES = 130 };

@@ -10,26 +10,11 @@
  *
  * A label outside [0, C) sets the fault record and selects no element.
  */
-#include "compiler/tile/reduce.h"
+#include "compiler/tile/rows/cross_entropy.h"
 
 #include <string.h>
 
-typedef struct rows {
-    tsr_tile_group *group;
-    tsr_reduction max, sum; /* for their arithmetic */
-    tsr_dtype dtype;
-    int64_t count, classes;
-    uint32_t all, lanes; /* of all partial results; of a vector */
-    MlirValue powers;    /* exponentials of a row; null: computed again */
-    MlirValue logits, labels;
-    int64_t labels_argument;
-    MlirValue row, start; /* this row; the offset of its logits */
-    MlirValue label, valid;
-    MlirValue highest, total; /* m, s */
-    MlirValue share;          /* 1 / s */
-    bool streamed;            /* the gradient is stored past the caches */
-    MlirValue scale;          /* dloss */
-} rows;
+typedef tsr_cross_entropy rows;
 
 /* What to do with one vector of a row: columns column … of the row, mask null
  * for all lanes. The result is accumulated, if the walk reduces. */
@@ -37,7 +22,7 @@ typedef MlirValue (*visit_fn)(rows *r, MlirValue column, MlirValue mask);
 
 static MlirValue load(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
-    return tsr_tile_load(b, r->dtype, r->logits, tsr_tile_add(b, r->start, column), r->lanes, mask);
+    return tsr_tile_load(b, r->from, r->logits, tsr_tile_add(b, r->start, column), r->lanes, mask);
 }
 
 static MlirValue exponential(rows *r, MlirValue column, MlirValue mask) {
@@ -53,8 +38,8 @@ static MlirValue visit_power(rows *r, MlirValue column, MlirValue mask) {
     MlirValue power = exponential(r, column, mask);
     if (!mlirValueIsNull(r->powers))
         tsr_tile_store(b, tsr_tile_compute_dtype(r->dtype), power, r->powers, column, mask);
-    if (r->count * r->classes * (int64_t)tsr_dtype_size(r->dtype) >= TSR_PREFETCH_BYTES_MIN)
-        tsr_tile_prefetch_vector(b, r->dtype, r->logits,
+    if (r->count * r->classes * (int64_t)tsr_dtype_size(r->from) >= TSR_PREFETCH_BYTES_MIN)
+        tsr_tile_prefetch_vector(b, r->from, r->logits,
                                  tsr_tile_offset(b, tsr_tile_add(b, r->start, column), r->classes),
                                  r->lanes);
     return power;
@@ -92,26 +77,39 @@ static MlirValue walk(rows *r, visit_fn visit, tsr_reduction *how) {
     return how ? tsr_partials_tree(how, &partials) : tsr_tile_null;
 }
 
-/* Logits and labels must be arguments of the group: they are read more than once. */
+/* What `value` is a cast of, or itself. */
+static MlirValue uncast(MlirValue value) {
+    MlirOperation owner = tsr_value_owner(value);
+    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "tessera.cast")
+               ? tsr_op_operand(owner, 0)
+               : value;
+}
+
+/* Logits, or what they are a cast of, and labels must be arguments of the group: they are read
+ * more than once. */
 static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     int64_t at[2];
+    tsr_type logits;
     rows r = {.group = group};
     for (uint32_t i = 0; i < 2; i++) {
         MlirValue operand = tsr_op_operand(group->root, i);
+        if (!i) operand = uncast(operand);
         if (!mlirValueIsABlockArgument(operand))
             FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %u is not an argument", group->name, i);
         at[i] = mlirBlockArgumentGetArgNumber(operand);
     }
-    const tsr_type *logits = &group->types[at[0]];
-    if (logits->shape.rank != 2 || !tsr_dtype_is_float(logits->dtype) ||
-        group->types[at[1]].dtype != TSR_DTYPE_I64 || logits->shape.dims[1] > INT32_MAX)
+    bool known = tsr_value_type(tsr_op_operand(group->root, 0), &logits);
+    if (!known || logits.shape.rank != 2 || !tsr_dtype_is_float(logits.dtype) ||
+        group->types[at[1]].dtype != TSR_DTYPE_I64 || logits.shape.dims[1] > INT32_MAX)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed cross entropy", group->name);
     if (group->output_count != 1 ||
-        !mlirValueEqual(group->returned[0], tsr_op_result(group->root, 0)))
+        !mlirValueEqual(uncast(group->returned[0]), tsr_op_result(group->root, 0)))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': the result is not returned alone", group->name);
-    r.dtype = logits->dtype;
-    r.count = (int64_t)logits->shape.dims[0];
-    r.classes = (int64_t)logits->shape.dims[1];
+    r.dtype = logits.dtype;
+    r.from = group->types[at[0]].dtype;
+    r.into = group->types[group->input_count].dtype;
+    r.count = (int64_t)logits.shape.dims[0];
+    r.classes = (int64_t)logits.shape.dims[1];
     r.all = tsr_lanes_fit(TSR_PARTIALS, r.classes);
     r.lanes =
         tsr_lanes_in_flight(&group->b, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r.dtype)));
@@ -121,6 +119,7 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.labels_argument = at[1];
     r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max_number};
     r.sum = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_sum};
+    r.by_lanes = group->is_native && tsr_cross_entropy_by_lanes(&r);
     *out_rows = r;
     return TSR_SUCCESS;
 }
@@ -132,8 +131,22 @@ static void begin_row(rows *r, MlirValue row) {
     r->start = tsr_tile_mul(b, row, r->classes);
     r->label = tsr_tile_load(b, TSR_DTYPE_I64, r->labels, row, 0, tsr_tile_null);
     r->valid = tsr_tile_check_index(b, r->label, row, r->labels_argument, r->classes);
+    if (r->by_lanes) {
+        tsr_cross_entropy_walk_lanes(r);
+        return;
+    }
     r->highest = walk(r, load, &r->max);
     r->total = walk(r, visit_power, &r->sum);
+}
+
+MlirValue tsr_cross_entropy_picked(rows *r, MlirValue *out_at) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue none = tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I64, 0), 0);
+    MlirValue safe = tsr_tile_select(b, r->valid, r->label, none);
+    MlirValue column = tsr_tile_to(b, "arith.index_cast", safe, tsr_tile_index_type(b));
+    *out_at = tsr_tile_add(b, r->start, column);
+    MlirValue picked = tsr_tile_load(b, r->from, r->logits, *out_at, 0, tsr_tile_null);
+    return tsr_tile_2(b, "arith.subf", picked, r->highest);
 }
 
 static int64_t row_bytes(const rows *r) {
@@ -149,19 +162,12 @@ tsr_result tsr_tile_lower_cross_entropy(tsr_tile_group *group) {
     tsr_tile_loop loop;
     tsr_reduction_programs(&r.sum, r.count, row_bytes(&r), &loop);
     begin_row(&r, loop.index);
-    MlirValue zero = tsr_element_zero(b, r.dtype, 0), picked = zero;
-    if (r.classes) {
-        MlirValue none = tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I64, 0), 0);
-        MlirValue safe = tsr_tile_select(b, r.valid, r.label, none);
-        MlirValue column = tsr_tile_to(b, "arith.index_cast", safe, tsr_tile_index_type(b));
-        picked =
-            tsr_tile_load(b, r.dtype, r.logits, tsr_tile_add(b, r.start, column), 0, tsr_tile_null);
-        picked = tsr_tile_2(b, "arith.subf", picked, r.highest);
-        picked = tsr_tile_select(b, r.valid, picked, zero);
-    }
+    MlirValue zero = tsr_element_zero(b, r.dtype, 0), picked = zero, at;
+    if (r.classes) picked = tsr_tile_select(b, r.valid, tsr_cross_entropy_picked(&r, &at), zero);
     MlirValue loss = tsr_tile_2(b, "arith.subf", tsr_tile_1(b, "math.log", r.total), picked);
-    tsr_tile_store(b, r.dtype, loss, group->buffers[group->input_count], loop.index, tsr_tile_null);
+    tsr_tile_store(b, r.into, loss, group->buffers[group->input_count], loop.index, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
+    if (r.by_lanes) tsr_cross_entropy_end_lanes(&r);
     return TSR_SUCCESS;
 }
 
@@ -186,9 +192,9 @@ static MlirValue visit_gradient(rows *r, MlirValue column, MlirValue mask) {
     gradient = tsr_tile_2(b, "arith.mulf", gradient, tsr_tile_splat(b, r->scale, r->lanes));
     MlirValue to = r->group->buffers[r->group->input_count], at = tsr_tile_add(b, r->start, column);
     if (r->streamed && mlirValueIsNull(mask))
-        tsr_tile_store_streamed(b, r->dtype, gradient, to, at);
+        tsr_tile_store_streamed(b, r->into, gradient, to, at);
     else
-        tsr_tile_store(b, r->dtype, gradient, to, at, mask);
+        tsr_tile_store(b, r->into, gradient, to, at, mask);
     return tsr_tile_null;
 }
 
@@ -197,7 +203,7 @@ static void plan_gradient(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     tsr_dtype dtype = tsr_tile_compute_dtype(r->dtype);
     tsr_space space = {.rank = 2, .dims = {r->count, r->classes}};
-    tsr_view view = {.dtype = r->dtype, .strides = {r->classes, 1}};
+    tsr_view view = {.dtype = r->into, .strides = {r->classes, 1}};
     r->streamed = tsr_view_streams(&view, &space, r->lanes);
     if (r->classes * (int64_t)tsr_dtype_size(dtype) <= POWERS_BYTES_MAX)
         r->powers = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), r->classes);
@@ -213,7 +219,7 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     TRY(group->ctx, tsr_region_init(group, &dloss, 1, tsr_tile_null, &space, NULL, &scale));
     if (!r.count || !r.classes) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
-    plan_gradient(&r);
+    if (!r.by_lanes) plan_gradient(&r);
     tsr_tile_loop loop;
     tsr_point point = {.space = &space};
     tsr_region_levels(&scale, &space, inner);
@@ -224,7 +230,11 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     tsr_region_emit(&scale, 1, &point);
     r.scale = tsr_node_value(&scale, scale.results[0], &point);
     r.share = tsr_tile_2(b, "arith.divf", tsr_element_one(b, r.dtype, 0), r.total);
-    walk(&r, visit_gradient, NULL);
+    if (r.by_lanes)
+        tsr_cross_entropy_store_lanes(&r);
+    else
+        walk(&r, visit_gradient, NULL);
     tsr_tile_loop_end(b, &loop, NULL);
+    if (r.by_lanes) tsr_cross_entropy_end_lanes(&r);
     return TSR_SUCCESS;
 }

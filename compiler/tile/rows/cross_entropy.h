@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of cross entropy share: cross_entropy.c for every target, cross_entropy_lanes.c
+ * for native numerics.
+ */
+#ifndef TSR_COMPILER_TILE_ROWS_CROSS_ENTROPY_H
+#define TSR_COMPILER_TILE_ROWS_CROSS_ENTROPY_H
+
+#include "compiler/tile/reduce.h"
+
+typedef struct tsr_cross_entropy {
+    tsr_tile_group *group;
+    tsr_reduction max, sum;      /* for their arithmetic */
+    tsr_dtype from, dtype, into; /* of the logits and the result in memory; what the op reads */
+    int64_t count, classes;
+    uint32_t all, lanes; /* of all partial results; of a vector */
+    MlirValue powers;    /* exponentials of a row; null: computed again */
+    MlirValue logits, labels;
+    int64_t labels_argument;
+    MlirValue row, start; /* this row; the offset of its logits */
+    MlirValue label, valid;
+    MlirValue highest, total; /* m, s */
+    MlirValue share;          /* 1 / s */
+    bool streamed;            /* the gradient is stored past the caches */
+    MlirValue scale;          /* dloss */
+    bool by_lanes;
+} tsr_cross_entropy;
+
+/* x at the label, or in the first column where that is none, minus m; *out_at: its offset. */
+MlirValue tsr_cross_entropy_picked(tsr_cross_entropy *r, MlirValue *out_at);
+
+/* cross_entropy_lanes.c: lanes of several warps go over a row. */
+bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r);
+/* Sets m and s. */
+void tsr_cross_entropy_walk_lanes(tsr_cross_entropy *r);
+/* Needs m, s and dloss. */
+void tsr_cross_entropy_store_lanes(tsr_cross_entropy *r);
+/* Of the kernel, when it is written. */
+void tsr_cross_entropy_end_lanes(tsr_cross_entropy *r);
+
+#endif

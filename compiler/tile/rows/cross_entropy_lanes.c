@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cross entropy and its gradient with native numerics: several warps go over a row together, 16
+ * bytes a lane at a time. Each lane keeps the largest logit m it has met and the sum s of
+ * exponentials of its logits minus that, once for each round of the walk:
+ *
+ *     m' = max(m, x…), s' = s exp(m - m') + sum of exp(x - m')
+ *
+ * (Milakov, Gimelshein: Online normalizer calculation for softmax, section 3), so that a row is
+ * read once for the loss. The gradient goes over it a second time, when it is in the second-level
+ * cache. m begins with the lowest finite number: -inf - m is then no NaN.
+ *
+ * The gradient is stored as if there were no label; then the label's element is stored again.
+ */
+#include "compiler/tile/rows/cross_entropy.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    PARTS = TSR_SPREAD_RUN, /* of a vector: as many elements as lanes */
+    /* Few rows on their way at a time, so that they stay in the second-level cache between the
+     * gradient's two walks. */
+    LOSS_WARPS = 8,
+    GRADIENT_WARPS = 16,
+    LOSS_REGISTERS = 48,
+    GRADIENT_REGISTERS = 64,
+};
+
+typedef struct lanes {
+    tsr_cross_entropy *r;
+    uint32_t warps, width, vector; /* lanes of a program; elements of a vector */
+    MlirValue highest, total;      /* of each lane */
+} lanes;
+
+static bool is_gradient(const tsr_cross_entropy *r) {
+    return tsr_op_is(r->group->root, "tessera.cross_entropy_grad");
+}
+
+static lanes lanes_of(tsr_cross_entropy *r) {
+    lanes l = {.r = r, .warps = is_gradient(r) ? GRADIENT_WARPS : LOSS_WARPS};
+    l.width = l.warps * r->group->b.target->warp_lanes;
+    l.vector = PARTS * l.width;
+    return l;
+}
+
+/* The vector of the row from `column` on; `left`: elements there, perhaps more than it has. */
+static MlirValue mask_of(lanes *l, int64_t left) {
+    tsr_tile_builder *b = &l->r->group->b;
+    return left < l->vector ? tsr_tile_mask(b, tsr_tile_index(b, left), l->vector) : tsr_tile_null;
+}
+
+/* Its parts; what the mask leaves out is the lowest number. */
+static void load_parts(lanes *l, MlirValue column, int64_t left, MlirValue *out_parts) {
+    tsr_cross_entropy *r = l->r;
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue mask = mask_of(l, left);
+    MlirValue x =
+        tsr_tile_load(b, r->from, r->logits, tsr_tile_add(b, r->start, column), l->vector, mask);
+    if (!mlirValueIsNull(mask))
+        x = tsr_tile_select(b, mask, x, tsr_tile_float(b, mlirValueGetType(x), -FLT_MAX));
+    for (uint32_t i = 0; i < PARTS; i++)
+        out_parts[i] = tsr_tile_slice(b, x, i * l->width, l->width);
+}
+
+static MlirValue power_of(lanes *l, MlirValue x, MlirValue highest) {
+    tsr_tile_builder *b = &l->r->group->b;
+    return tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", x, highest));
+}
+
+/* values[0] op values[1] op …, in halves */
+static MlirValue combine_all(tsr_reduction *how, MlirValue *values, uint32_t count) {
+    for (; count > 1; count = (count + 1) / 2)
+        for (uint32_t i = 0; i < count / 2; i++)
+            values[i] = tsr_reduction_combine(how, values[i], values[i + (count + 1) / 2]);
+    return values[0];
+}
+
+static void add_vector(lanes *l, MlirValue column, int64_t left) {
+    tsr_tile_builder *b = &l->r->group->b;
+    MlirValue parts[PARTS], work[PARTS];
+    load_parts(l, column, left, parts);
+    memcpy(work, parts, sizeof work);
+    MlirValue highest =
+        tsr_reduction_combine(&l->r->max, combine_all(&l->r->max, work, PARTS), l->highest);
+    for (uint32_t i = 0; i < PARTS; i++) work[i] = power_of(l, parts[i], highest);
+    MlirValue sum = combine_all(&l->r->sum, work, PARTS);
+    l->total = tsr_tile_3(b, "math.fma", l->total, power_of(l, l->highest, highest), sum);
+    l->highest = highest;
+}
+
+static void finish_walk(lanes *l) {
+    tsr_cross_entropy *r = l->r;
+    tsr_tile_builder *b = &r->group->b;
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirValue highest = tsr_tile_reduction(b, "maxnumf", l->highest);
+    MlirValue share = power_of(l, l->highest, tsr_tile_splat(b, highest, l->width));
+    r->total = tsr_tile_reduction(b, "add", tsr_tile_2(b, "arith.mulf", l->total, share));
+    MlirValue none = tsr_tile_fcompare(b, TSR_FCMP_OEQ, highest, tsr_tile_float(b, type, -FLT_MAX));
+    r->highest = tsr_tile_select(b, none, tsr_tile_float(b, type, -(double)INFINITY), highest);
+}
+
+void tsr_cross_entropy_walk_lanes(tsr_cross_entropy *r) {
+    lanes l = lanes_of(r);
+    tsr_tile_builder *b = &r->group->b;
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, l.width);
+    int64_t whole = r->classes - r->classes % l.vector;
+    MlirValue carried[] = {tsr_tile_float(b, type, -FLT_MAX), tsr_tile_float(b, type, 0)};
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), l.vector, 2,
+                        carried);
+    l.highest = loop.carried[0], l.total = loop.carried[1];
+    add_vector(&l, loop.index, l.vector);
+    carried[0] = l.highest, carried[1] = l.total;
+    tsr_tile_loop_end(b, &loop, carried);
+    l.highest = loop.carried[0], l.total = loop.carried[1];
+    if (whole < r->classes) add_vector(&l, tsr_tile_index(b, whole), r->classes - whole);
+    finish_walk(&l);
+}
+
+/* The exponential's share of the sum, times dloss. */
+static void store_vector(lanes *l, MlirValue column, int64_t left) {
+    tsr_cross_entropy *r = l->r;
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue to = r->group->buffers[r->group->input_count], mask = mask_of(l, left);
+    MlirValue at = tsr_tile_add(b, r->start, column);
+    MlirValue x = tsr_tile_load(b, r->from, r->logits, at, l->vector, mask);
+    MlirValue power = power_of(l, x, tsr_tile_splat(b, r->highest, l->vector));
+    MlirValue gradient = tsr_tile_2(b, "arith.mulf", power, tsr_tile_splat(b, r->share, l->vector));
+    tsr_tile_store(b, r->into, gradient, to, at, mask);
+}
+
+void tsr_cross_entropy_store_lanes(tsr_cross_entropy *r) {
+    lanes l = lanes_of(r);
+    tsr_tile_builder *b = &r->group->b;
+    int64_t whole = r->classes - r->classes % l.vector;
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirValue zero = tsr_tile_float(b, type, 0), less = tsr_tile_float(b, type, -1), at;
+    MlirValue picked = tsr_tile_exp_shifted(b, tsr_cross_entropy_picked(r, &at));
+    picked = tsr_tile_3(b, "math.fma", picked, r->share, tsr_tile_select(b, r->valid, less, zero));
+    picked = tsr_tile_2(b, "arith.mulf", picked, r->scale);
+    r->share = tsr_tile_2(b, "arith.mulf", r->share, r->scale);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), l.vector, 0,
+                        NULL);
+    store_vector(&l, loop.index, l.vector);
+    tsr_tile_loop_end(b, &loop, NULL);
+    if (whole < r->classes) store_vector(&l, tsr_tile_index(b, whole), r->classes - whole);
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.barrier"});
+    tsr_tile_store(b, r->into, picked, r->group->buffers[r->group->input_count], at, tsr_tile_null);
+}
+
+bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r) {
+    return tsr_tile_compute_dtype(r->dtype) == TSR_DTYPE_F32 && r->classes % TSR_SPREAD_RUN == 0 &&
+           r->classes >= lanes_of(r).vector;
+}
+
+void tsr_cross_entropy_end_lanes(tsr_cross_entropy *r) {
+    tsr_tile_group *group = r->group;
+    group->across = lanes_of(r).warps;
+    group->registers = is_gradient(r) ? GRADIENT_REGISTERS : LOSS_REGISTERS;
+    if (tsr_dtype_is_narrow(r->from)) tsr_tile_approximate(&group->b, group->b.at.block);
+    tsr_tile_spread(&group->b, group->b.at.block, true);
+}

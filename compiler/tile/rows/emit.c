@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel family `rows`: reductions over the same last dims, and elementwise ops before, between and
+ * after them (compiler/schedule/rows.h), row by row. A row is read from memory once and stays in
+ * cache while it is gone over again.
+ *
+ * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
+ * number of reductions, one behind the other, that it waits for. For each stage: its scalars, then
+ * one walk over the row that accumulates the stage's reductions and stores its results. What a
+ * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
+ * long as a row, or read back from the result that it is.
+ *
+ * Reductions have 64 partial results, as in reduce.c: fusing changes no bit. With native numerics
+ * they have as many as a vector has elements; where a row is a few vectors, the lanes of a GPU hold
+ * it; and where all results have 16 bits, exponentials are the unit's approximations.
+ */
+#include "compiler/tile/rows/rows.h"
+
+#include <string.h>
+
+typedef tsr_row_item item;
+typedef tsr_rows rows;
+
+static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static MlirValue load_kept(rows *r, const item *it) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t last = r->space.rank - 1;
+    tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
+    MlirValue at =
+        it->in_result ? tsr_point_offset(b, &r->point, &it->node.view) : r->point.index[last];
+    return tsr_tile_load(b, dtype, it->buffer, at, r->point.lanes, r->point.mask);
+}
+
+static MlirValue leaf_value(rows *r, const item *it, const tsr_point *point) {
+    tsr_tile_builder *b = &r->group->b;
+    if (it->node.kind == TSR_NODE_SPLAT) return tsr_splat_value(b, &it->node);
+    if (it->node.kind == TSR_NODE_PLACE) return tsr_place_value(b, &it->node, point);
+    return tsr_tile_load(b, it->node.dtype, it->node.view.buffer,
+                         tsr_point_offset(b, point, &it->node.view), point->lanes, point->mask);
+}
+
+static MlirValue packed_value(rows *r, item *it, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue *chunk = &it->chunks[r->chunk];
+    bool first = mlirValueIsNull(*chunk);
+    if (first)
+        *chunk = tsr_tile_load_stored(b, it->node.dtype, it->node.view.buffer,
+                                      tsr_point_offset(b, &r->point, &it->node.view),
+                                      r->point.lanes, r->point.mask);
+    MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, r->point.lanes);
+    tsr_attr attrs[] = {{TSR_AGAIN_NAME, tsr_attr_make_i64(b->at.context, stage)}, {0}};
+    return tsr_build_value(&b->at, "arith.extf", chunk, 1, type, first ? NULL : attrs);
+}
+
+/* The value at the point of the walk. */
+static MlirValue value_of(rows *r, item *it, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    if (it->level < 2) return tsr_tile_splat(b, it->scalar, r->point.lanes);
+    if (it->walk == r->walk) return it->vector;
+    it->walk = r->walk;
+    if (it->held && tsr_row_is_packed(it)) {
+        it->vector = packed_value(r, it, stage);
+    } else if (it->held && !mlirValueIsNull(it->chunks[r->chunk])) {
+        it->vector = it->chunks[r->chunk];
+    } else if (it->kept && it->stage < stage) {
+        it->vector = load_kept(r, it);
+    } else if (it->kind == TSR_ROW_LEAF) {
+        it->vector = leaf_value(r, it, &r->point);
+    } else {
+        MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
+        for (uint32_t k = 0; k < it->operand_count; k++)
+            operands[k] = value_of(r, it->operands[k], stage);
+        it->vector =
+            it->kind == TSR_ROW_SAME ? operands[0] : tsr_element_build(b, it->node.op, operands);
+    }
+    if (it->held && !tsr_row_is_packed(it)) it->chunks[r->chunk] = it->vector;
+    return it->vector;
+}
+
+static void emit_scalars(rows *r, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    tsr_point point = r->point;
+    point.lanes = 0;
+    point.mask = point.index[r->space.rank - 1] = tsr_tile_null;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
+        if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE) continue;
+        for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
+        it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
+                     : it->kind == TSR_ROW_SAME ? operands[0]
+                                                : tsr_element_build(b, it->node.op, operands);
+    }
+}
+
+static void store_result(rows *r, uint32_t output, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    const tsr_view *view = &r->outputs[output];
+    MlirValue value = value_of(r, r->results[output], stage);
+    MlirValue at = tsr_point_offset(b, &r->point, view);
+    if (mlirValueIsNull(r->point.mask) && tsr_rows_stream(r, output))
+        tsr_tile_store_streamed(b, view->dtype, value, view->buffer, at);
+    else
+        tsr_tile_store(b, view->dtype, value, view->buffer, at, r->point.mask);
+}
+
+/* The row after this one, into the caches: while this one is gone over for the
+ * last time but one, memory has nothing to do. */
+static void prefetch(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t kept = r->kept_shape.rank;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        const item *it = r->items[i];
+        if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) continue;
+        const tsr_view *view = &it->node.view;
+        int64_t bytes = r->row_count * r->columns * (int64_t)tsr_dtype_size(view->dtype);
+        if (!kept || !view->strides[kept - 1] || bytes < TSR_PREFETCH_BYTES_MIN) continue;
+        MlirValue at = tsr_point_offset(b, &r->point, view);
+        tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
+                                 tsr_tile_offset(b, at, view->strides[kept - 1]), r->point.lanes);
+    }
+}
+
+/* One vector of the walk: `part` of the partial results. */
+static void visit(rows *r, uint32_t stage, uint32_t part) {
+    tsr_tile_builder *b = &r->group->b;
+    r->walk++;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->stage != stage) continue;
+        if (it->kind == TSR_ROW_REDUCE) {
+            MlirValue value = value_of(r, it->operands[0], stage), *to = &it->partials.values[part];
+            if (!mlirValueIsNull(r->point.mask))
+                value = tsr_tile_select(b, r->point.mask, value,
+                                        tsr_reduction_identity(&it->rules, r->point.lanes));
+            *to = tsr_reduction_combine(&it->rules, *to, value);
+        } else if (it->kept && !it->in_result) {
+            tsr_tile_store(b, tsr_tile_compute_dtype(it->node.dtype), value_of(r, it, stage),
+                           it->buffer, r->point.index[r->space.rank - 1], r->point.mask);
+        }
+    }
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (r->whole_rows[i] && r->results[i]->stage == stage) store_result(r, i, stage);
+    if (stage == r->prefetch_stage && !r->holds) prefetch(r);
+}
+
+static uint32_t count_reductions(const rows *r, uint32_t stage) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        count += r->items[i]->kind == TSR_ROW_REDUCE && r->items[i]->stage == stage;
+    return count;
+}
+
+/* So many that what is read and summed up fits the registers of a thread. */
+static uint32_t native_lanes(const rows *r) {
+    enum { FEW = 5, SOME = 8 };
+    uint32_t vectors = 0;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        vectors += r->items[i]->kind == TSR_ROW_REDUCE ||
+                   (r->items[i]->kind == TSR_ROW_LEAF && r->items[i]->level == 2);
+    return (uint32_t)TSR_NATIVE_LANES / (vectors <= FEW ? 1U : vectors <= SOME ? 2U : 4U);
+}
+
+/* Lanes of all partial results of a stage, and of the vectors it goes in: two
+ * registers, more where there would be too many. */
+static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
+    uint32_t reductions = count_reductions(r, stage), width = 4;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        width =
+            most(width, (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(r->items[i]->node.dtype)));
+    if (r->holds) return *out_lanes = tsr_rows_chunk(r);
+    if (r->group->is_native && width == 4) /* a GPU's: many loads are on their way at a time */
+        return *out_lanes = tsr_lanes_fit(native_lanes(r), r->columns);
+    uint32_t lanes = reductions ? tsr_lanes_in_flight(&r->group->b, width)
+                                : 2 * r->group->b.target->vector_bytes / width;
+    uint32_t all = tsr_lanes_fit(reductions ? TSR_PARTIALS : lanes, r->columns);
+    if (lanes > all) lanes = all;
+    while (all / lanes * reductions > TSR_PARTIAL_VECTORS_MAX && lanes < all) lanes *= 2;
+    *out_lanes = lanes;
+    return all;
+}
+
+static bool has_walk(const rows *r, uint32_t stage) {
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (r->whole_rows[i] && r->results[i]->stage == stage) return true;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->stage == stage &&
+            (r->items[i]->kind == TSR_ROW_REDUCE || (r->items[i]->kept && !r->items[i]->in_result)))
+            return true;
+    return false;
+}
+
+/* The partial results of the stage's reductions to `values`, or from them. */
+static uint32_t carry(rows *r, uint32_t stage, MlirValue *values, bool from) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kind != TSR_ROW_REDUCE || it->stage != stage) continue;
+        size_t size = it->partials.count * sizeof *values;
+        TSR_ASSERT(count + it->partials.count <= TSR_TILE_CARRIED_MAX);
+        if (from)
+            memcpy(it->partials.values, values + count, size);
+        else
+            memcpy(values + count, it->partials.values, size);
+        count += it->partials.count;
+    }
+    return count;
+}
+
+static void walk(rows *r, uint32_t stage) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t lanes, all = lanes_of(r, stage, &lanes), last = r->space.rank - 1;
+    int64_t whole = r->columns - r->columns % all;
+    MlirValue carried[TSR_TILE_CARRIED_MAX];
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->kind == TSR_ROW_REDUCE && r->items[i]->stage == stage)
+            tsr_partials_init(&r->items[i]->rules, all, lanes, &r->items[i]->partials);
+    r->point.lanes = lanes;
+    r->point.mask = tsr_tile_null;
+    for (r->chunk = 0; r->holds && r->chunk < whole / lanes; r->chunk++) {
+        r->point.index[last] = tsr_tile_index(b, (int64_t)r->chunk * lanes);
+        visit(r, stage, r->chunk % (all / lanes));
+    }
+    if (whole && !r->holds) {
+        tsr_tile_loop loop;
+        uint32_t count = carry(r, stage, carried, false);
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), all, count,
+                            carried);
+        carry(r, stage, loop.carried, true);
+        for (uint32_t part = 0; part < all / lanes; part++) {
+            r->point.index[last] = tsr_tile_offset(b, loop.index, part * lanes);
+            visit(r, stage, part);
+        }
+        carry(r, stage, carried, false);
+        tsr_tile_loop_end(b, &loop, carried);
+        carry(r, stage, loop.carried, true);
+    }
+    for (uint32_t part = 0; whole + (int64_t)(part * lanes) < r->columns; part++, r->chunk++) {
+        int64_t begin = whole + (int64_t)(part * lanes), left = r->columns - begin;
+        r->point.index[last] = tsr_tile_index(b, begin);
+        r->point.mask = left < (int64_t)lanes ? tsr_tile_mask(b, tsr_tile_index(b, left), lanes)
+                                              : tsr_tile_null;
+        visit(r, stage, part);
+    }
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kind != TSR_ROW_REDUCE || it->stage != stage) continue;
+        it->scalar = r->holds ? tsr_tile_reduction(b, it->rules.op->kind, it->partials.values[0])
+                              : tsr_partials_tree(&it->rules, &it->partials);
+    }
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->kind == TSR_ROW_REDUCE && r->items[i]->stage == stage)
+            r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, r->items[i]->scalar);
+}
+
+static void emit_row(rows *r, MlirValue row) {
+    tsr_tile_builder *b = &r->group->b;
+    bool outer[TSR_RANK_MAX] = {false};
+    uint32_t last = r->space.rank - 1;
+    for (uint32_t d = 0; d < last; d++) outer[d] = true;
+    tsr_point_unflatten(b, &r->point, outer, row);
+    for (uint32_t i = 0; i < r->item_count; i++)
+        memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
+    for (uint32_t stage = 0; stage < r->stage_count; stage++) {
+        emit_scalars(r, stage);
+        if (has_walk(r, stage)) walk(r, stage);
+    }
+    tsr_point point = r->point;
+    point.lanes = 0;
+    point.mask = point.index[last] = tsr_tile_null;
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (!r->whole_rows[i])
+            tsr_tile_store(b, r->outputs[i].dtype, r->results[i]->scalar, r->outputs[i].buffer,
+                           tsr_point_offset(b, &point, &r->outputs[i]), tsr_tile_null);
+}
+
+/* Do all vectors along a row begin where 8 of its elements do, and does none count its places? */
+static bool may_spread(const rows *r) {
+    uint32_t last = r->space.rank - 1;
+    for (uint32_t i = 0; i < r->item_count + r->group->output_count; i++) {
+        bool is_output = i >= r->item_count;
+        const item *it = is_output ? NULL : r->items[i];
+        if (is_output && !r->whole_rows[i - r->item_count]) continue;
+        if (it && (it->kind != TSR_ROW_LEAF || it->level < 2)) continue;
+        if (it && it->node.kind != TSR_NODE_VIEW) return false;
+        const tsr_view *view = it ? &it->node.view : &r->outputs[i - r->item_count];
+        size_t size = tsr_dtype_size(view->dtype);
+        if (view->strides[last] != 1 || view->offset % TSR_SPREAD_RUN ||
+            !tsr_dtype_is_float(view->dtype) || (size != 2 && size != 4))
+            return false;
+        for (uint32_t d = 0; d < last; d++)
+            if (view->strides[d] % TSR_SPREAD_RUN) return false;
+    }
+    return true;
+}
+
+static bool is_narrow(const rows *r) {
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (!tsr_dtype_is_narrow(r->outputs[i].dtype)) return false;
+    return true;
+}
+
+tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
+    rows r = {.group = group};
+    TRY(group->ctx, tsr_rows_read(&r));
+    if (!r.row_count) return TSR_SUCCESS;
+    r.point.space = &r.space;
+    r.even = may_spread(&r);
+    tsr_rows_choose(&r);
+    int64_t bytes = 1;
+    for (uint32_t i = 0; i < r.item_count; i++)
+        if (r.items[i]->level == 2) bytes += r.columns * (r.items[i]->kind == TSR_ROW_LEAF ? 4 : 1);
+    tsr_reduction any = {.group = group};
+    tsr_tile_loop loop;
+    tsr_reduction_programs(&any, r.row_count, bytes, &loop);
+    emit_row(&r, loop.index);
+    tsr_tile_loop_end(&group->b, &loop, NULL);
+    if (group->is_native && is_narrow(&r)) tsr_tile_approximate(&group->b, group->b.at.block);
+    if (group->is_native && r.even)
+        tsr_tile_spread(&group->b, group->b.at.block, r.columns % TSR_SPREAD_RUN == 0);
+    return TSR_SUCCESS;
+}

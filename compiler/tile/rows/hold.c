@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Family `rows`: what of a row is not computed, or read, again.
+ */
+#include "compiler/tile/gpu/product.h"
+#include "compiler/tile/rows/rows.h"
+
+#include <string.h>
+
+enum {
+    LOCAL_BYTES_MAX = 192 * 1024,
+    HELD_ELEMENTS_MAX = TSR_ROW_CHUNKS_MAX * TSR_SPREAD_ELEMENTS, /* of a warp */
+    CHEAP = 3, /* ops that are rather done again */
+};
+
+typedef tsr_row_item item;
+typedef tsr_rows rows;
+
+static bool is_cheap(MlirOperation op) {
+    static const char *const names[] = {"add", "sub",  "mul",     "max",   "min",  "neg",
+                                        "abs", "relu", "compare", "where", "cast", "broadcast",
+                                        "and", "or",   "xor",     "not",   "sign", "clamp"};
+    const char *name = tsr_op_name(op) + strlen("tessera.");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+/* Would computing it again, down to leaves and what is kept, take more than a few cheap ops? */
+static uint32_t work_of(const item *it) {
+    uint32_t work = 0;
+    if (it->level < 2 || it->kind == TSR_ROW_LEAF || it->kept) return 0;
+    for (uint32_t k = 0; k < it->operand_count; k++) work += work_of(it->operands[k]);
+    work += it->kind == TSR_ROW_OP && !is_cheap(it->node.op) ? 8 : 1;
+    return work < 1000 ? work : 1000;
+}
+
+static bool is_result_in_full(rows *r, const item *it, uint32_t *out_output) {
+    for (uint32_t i = 0; i < r->group->output_count; i++) {
+        if (r->results[i] != it || !r->whole_rows[i] || tsr_dtype_is_narrow(it->node.dtype))
+            continue;
+        *out_output = i;
+        return true;
+    }
+    return false;
+}
+
+/* Whatever is as long as a row is walked in whole vectors of at least so many lanes. */
+bool tsr_rows_stream(const rows *r, uint32_t output) {
+    uint32_t lanes = r->group->b.target->vector_bytes / 4;
+    return tsr_view_streams(&r->outputs[output], &r->space, lanes > 16 ? lanes : 16);
+}
+
+static void keep(rows *r, item *it) {
+    tsr_tile_builder *b = &r->group->b;
+    tsr_dtype dtype = tsr_tile_compute_dtype(it->node.dtype);
+    uint32_t output = 0;
+    if (is_result_in_full(r, it, &output) && !tsr_rows_stream(r, output)) {
+        it->kept = it->in_result = true;
+        it->buffer = r->outputs[output].buffer;
+        it->node.view = r->outputs[output];
+        return;
+    }
+    int64_t bytes = r->columns * (int64_t)tsr_dtype_size(dtype);
+    if (bytes > LOCAL_BYTES_MAX - r->local_bytes) return;
+    r->local_bytes += bytes;
+    it->kept = true;
+    it->buffer = tsr_tile_local(b, tsr_tile_storage_type(b, dtype), r->columns);
+}
+
+static void find_kept(rows *r) {
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        bool later = false;
+        for (uint32_t u = 0; u < r->item_count; u++)
+            for (uint32_t k = 0; k < r->items[u]->operand_count; k++)
+                later |= r->items[u]->operands[k] == it && r->items[u]->stage > it->stage;
+        if (it->kind == TSR_ROW_OP && it->level == 2 && later && work_of(it) > CHEAP) keep(r, it);
+    }
+}
+
+/* What is read of 16 bits is held so, and widened in each stage anew. */
+bool tsr_row_is_packed(const item *it) {
+    return it->kind == TSR_ROW_LEAF && tsr_dtype_is_narrow(it->node.dtype);
+}
+
+/* What operands of `it` are asked for in: the stages it is computed in. */
+static void ask_operands(const item *it, uint32_t stages) {
+    for (uint32_t k = 0; k < it->operand_count; k++)
+        if (it->operands[k]->level == 2) it->operands[k]->asked |= stages;
+}
+
+uint32_t tsr_rows_chunk(const rows *r) { return TSR_SPREAD_ELEMENTS * r->warps; }
+
+/* Room for it from the first stage it is asked for in to the last one? */
+static bool take_room(rows *r, const item *it, int64_t *room) {
+    uint32_t first = (uint32_t)__builtin_ctz(it->asked);
+    uint32_t last = 31U - (uint32_t)__builtin_clz(it->asked);
+    int64_t size = tsr_row_is_packed(it) ? r->columns / 2 : r->columns;
+    for (uint32_t s = first; s < last; s++)
+        if (room[s] < size) return false;
+    int64_t all = (int64_t)HELD_ELEMENTS_MAX * r->warps;
+    for (uint32_t s = first; s < last; s++) {
+        room[s] -= size;
+        if (all - room[s] > r->held_elements) r->held_elements = all - room[s];
+    }
+    return first < last;
+}
+
+/* Lanes hold of a row what is costly to compute again, and what is read, while there is room. */
+static void find_held(rows *r) {
+    enum { STAGES_MAX = 31 };
+    int64_t room[STAGES_MAX];
+    r->held_elements = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->asked = r->items[i]->held = 0;
+    for (uint32_t s = 0; s < STAGES_MAX; s++) room[s] = (int64_t)HELD_ELEMENTS_MAX * r->warps;
+    for (uint32_t i = 0; i < r->group->output_count; i++)
+        if (r->whole_rows[i]) r->results[i]->asked |= 1U << r->results[i]->stage;
+    for (uint32_t i = r->item_count; i-- > 0;) {
+        item *it = r->items[i];
+        bool read = it->kind == TSR_ROW_LEAF && it->node.kind == TSR_NODE_VIEW;
+        if (it->kind == TSR_ROW_REDUCE) ask_operands(it, 1U << it->stage);
+        if (it->level < 2 || !it->asked) continue;
+        bool costly = it->kind == TSR_ROW_OP && work_of(it) > CHEAP;
+        it->held = (read || costly) && take_room(r, it, room);
+        ask_operands(it, it->held ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
+    }
+}
+
+/* Lanes of so many warps can hold the row. */
+static bool may_hold(const rows *r, uint32_t warps) {
+    if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_SPREAD_RUN ||
+        r->columns > (int64_t)HELD_ELEMENTS_MAX * warps)
+        return false;
+    if (!r->even && (warps > 1 || r->columns % TSR_SPREAD_ELEMENTS)) return false;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
+        if (tsr_dtype_size(dtype) > 4) return false;
+        if (r->items[i]->kind == TSR_ROW_REDUCE && dtype != TSR_DTYPE_F32) return false;
+    }
+    return true;
+}
+
+/* More warps than the first choice's, and registers of a lane. The first is right where no
+ * assembler says what spills; with the last one the kernel is as it is. */
+static const struct {
+    uint32_t times, registers;
+} choices[] = {{1, 128}, {2, 96}, {2, 128}, {4, 128}};
+
+void tsr_rows_choose(rows *r) {
+    enum { HELD_REGISTERS = 32, WARPS_MAX = 16, COUNT = sizeof choices / sizeof choices[0] };
+    tsr_tile_group *group = r->group;
+    int64_t skip = 0;
+    tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
+    if (skip >= COUNT) skip = COUNT - 1;
+    r->holds = false;
+    for (r->warps = 1; r->warps <= WARPS_MAX; r->warps *= 2) {
+        if (!may_hold(r, r->warps)) continue;
+        find_held(r);
+        r->holds = true;
+        int64_t lanes = (int64_t)r->warps * group->b.target->warp_lanes;
+        if (r->held_elements <= HELD_REGISTERS * lanes || !r->even) break;
+    }
+    if (!r->holds) {
+        r->warps = 1;
+        find_kept(r);
+        return;
+    }
+    if (r->warps > WARPS_MAX) r->warps = WARPS_MAX;
+    if (r->even) r->warps *= choices[skip].times;
+    find_held(r);
+    group->across = r->warps;
+    group->registers = choices[skip].registers;
+    group->has_choices = r->even && skip < COUNT - 1;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Family `rows`: the group as items, and the stages they are computed in.
+ */
+#include "compiler/tile/rows/rows.h"
+
+#include <string.h>
+
+typedef tsr_row_item item;
+typedef tsr_rows rows;
+
+static tsr_result new_item(rows *r, tsr_row_item_kind kind, MlirValue source, item **out_item) {
+    tsr_tile_group *group = r->group;
+    tsr_type type;
+    item *made = TSR_NEW(group->arena, item, 1);
+    if (!made) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    if (!tsr_value_type(source, &type))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s' holds a value without an element type", group->name);
+    TSR_ASSERT(r->item_count < r->item_capacity);
+    made->kind = kind;
+    made->node.source = source;
+    made->node.dtype = type.dtype;
+    made->node.op = tsr_value_owner(source);
+    r->items[r->item_count++] = made;
+    *out_item = made;
+    return TSR_SUCCESS;
+}
+
+static item *find_item(const rows *r, MlirValue source, bool over_kept) {
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (mlirValueEqual(r->items[i]->node.source, source) &&
+            (r->items[i]->kind != TSR_ROW_LEAF || r->items[i]->over_kept == over_kept))
+            return r->items[i];
+    return NULL;
+}
+
+/* Strides over the kept dims, then over the columns. */
+static void init_view(const rows *r, tsr_view *view, tsr_dtype dtype, MlirValue buffer,
+                      const tsr_shape *shape, bool over_kept) {
+    tsr_space whole = {.rank = over_kept ? r->kept_shape.rank : r->full.rank};
+    const tsr_shape *dims = over_kept ? &r->kept_shape : &r->full;
+    tsr_view plain;
+    for (uint32_t d = 0; d < whole.rank; d++) whole.dims[d] = (int64_t)dims->dims[d];
+    tsr_view_init(&plain, dtype, buffer, shape, &whole, NULL);
+    *view = (tsr_view){.dtype = dtype, .buffer = buffer};
+    for (uint32_t d = 0; d < r->kept_shape.rank; d++) view->strides[d] = plain.strides[d];
+    bool moves = false;
+    for (uint32_t d = r->kept_shape.rank; d < whole.rank; d++) moves |= plain.strides[d] != 0;
+    view->strides[r->kept_shape.rank] = moves;
+}
+
+static tsr_result add_leaf(rows *r, MlirValue source, bool over_kept, item **out_item) {
+    tsr_tile_group *group = r->group;
+    item *leaf = find_item(r, source, over_kept);
+    tsr_type type;
+    *out_item = leaf;
+    if (leaf) return TSR_SUCCESS;
+    TRY(group->ctx, new_item(r, TSR_ROW_LEAF, source, &leaf));
+    bool known = tsr_value_type(source, &type);
+    TSR_ASSERT(known);
+    leaf->over_kept = over_kept;
+    *out_item = leaf;
+    MlirValue buffer = tsr_tile_null;
+    if (mlirOperationIsNull(leaf->node.op)) {
+        leaf->node.kind = TSR_NODE_VIEW;
+        buffer = group->buffers[mlirBlockArgumentGetArgNumber(source)];
+    } else if (tsr_op_is(leaf->node.op, "tessera.iota")) {
+        int64_t axis = 0;
+        if (!tsr_op_i64(leaf->node.op, "axis", &axis))
+            FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed iota", group->name);
+        for (uint32_t d = 0; d < type.shape.rank; d++)
+            if (d != axis) type.shape.dims[d] = 1;
+        leaf->node.kind = TSR_NODE_PLACE;
+    } else {
+        MlirAttribute value = tsr_op_attr(leaf->node.op, "value");
+        if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
+            FAIL(group->ctx, TSR_INTERNAL, "'%s' holds a constant of many values", group->name);
+        leaf->node.kind = TSR_NODE_SPLAT;
+        return TSR_SUCCESS;
+    }
+    init_view(r, &leaf->node.view, type.dtype, buffer, &type.shape, over_kept);
+    return TSR_SUCCESS;
+}
+
+static bool is_leaf(MlirValue value) {
+    MlirOperation owner = tsr_value_owner(value);
+    return mlirOperationIsNull(owner) || tsr_op_is(owner, "tessera.constant") ||
+           tsr_op_is(owner, "tessera.iota");
+}
+
+static tsr_result add_op(rows *r, MlirOperation op) {
+    tsr_tile_group *group = r->group;
+    const tsr_reduction_op *reduction = tsr_reduction_op_of(op);
+    bool same = tsr_op_is(op, "tessera.reshape");
+    size_t count = tsr_op_operand_count(op);
+    item *made = NULL, *operands[TSR_ELEMENT_OPERANDS_MAX] = {NULL};
+    if ((!reduction && !same && !tsr_element_is(op)) || count > TSR_ELEMENT_OPERANDS_MAX)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': %s has no place in rows", group->name,
+             tsr_op_name(op));
+    for (size_t i = 0; i < count; i++) {
+        MlirValue operand = tsr_op_operand(op, i);
+        tsr_type from, to;
+        bool known = tsr_value_type(operand, &from) && tsr_value_type(tsr_op_result(op, 0), &to);
+        TSR_ASSERT(known);
+        /* A reshape reads the shape it has; others read over the shape of their result. */
+        uint32_t rank = same ? from.shape.rank : to.shape.rank;
+        bool over_kept = !reduction && rank != r->full.rank;
+        if (is_leaf(operand))
+            TRY(group->ctx, add_leaf(r, operand, over_kept, &operands[i]));
+        else
+            operands[i] = find_item(r, operand, false);
+        TSR_ASSERT(operands[i]);
+    }
+    TRY(group->ctx, new_item(r,
+                             reduction ? TSR_ROW_REDUCE
+                             : same    ? TSR_ROW_SAME
+                                       : TSR_ROW_OP,
+                             tsr_op_result(op, 0), &made));
+    made->operand_count = (uint32_t)count;
+    memcpy(made->operands, operands, sizeof operands);
+    if (!reduction) return TSR_SUCCESS;
+    made->rules = (tsr_reduction){
+        .group = group, .dtype = tsr_tile_compute_dtype(operands[0]->node.dtype), .op = reduction};
+    return TSR_SUCCESS;
+}
+
+/* The shape reduced, from the first reduction. */
+static tsr_result read_shapes(rows *r) {
+    tsr_tile_group *group = r->group;
+    TSR_FOR_EACH_OP(op, group->body) {
+        tsr_type from, to;
+        if (!tsr_reduction_op_of(op)) continue;
+        bool known = tsr_value_type(tsr_op_operand(op, 0), &from) &&
+                     tsr_value_type(tsr_op_result(op, 0), &to);
+        TSR_ASSERT(known);
+        r->full = from.shape;
+        r->kept_shape = to.shape;
+        r->trailing = from.shape.rank - to.shape.rank;
+        break;
+    }
+    if (!r->trailing) FAIL(group->ctx, TSR_INTERNAL, "'%s' reduces nothing", group->name);
+    r->row_count = r->columns = 1;
+    r->space.rank = r->kept_shape.rank + 1;
+    for (uint32_t d = 0; d < r->full.rank; d++) {
+        int64_t size = (int64_t)r->full.dims[d];
+        bool kept = d < r->kept_shape.rank;
+        *(kept ? &r->row_count : &r->columns) *= size;
+        if (kept) r->space.dims[d] = size;
+    }
+    r->space.dims[r->kept_shape.rank] = r->columns;
+    return TSR_SUCCESS;
+}
+
+static tsr_result read_results(rows *r) {
+    tsr_tile_group *group = r->group;
+    for (uint32_t i = 0; i < group->output_count; i++) {
+        const tsr_type *type = &group->types[group->input_count + i];
+        bool over_kept = type->shape.rank != r->full.rank;
+        r->results[i] = find_item(r, group->returned[i], over_kept);
+        TSR_ASSERT(r->results[i]);
+        init_view(r, &r->outputs[i], type->dtype, group->buffers[group->input_count + i],
+                  &type->shape, over_kept);
+        r->whole_rows[i] = !over_kept && tsr_shape_equal(&type->shape, &r->full);
+    }
+    return TSR_SUCCESS;
+}
+
+static uint32_t most(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+static void find_stages(rows *r) {
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kind == TSR_ROW_LEAF) {
+            bool view = it->node.kind != TSR_NODE_SPLAT;
+            it->level = view && it->node.view.strides[r->kept_shape.rank] ? 2 : 1;
+        }
+        for (uint32_t k = 0; k < it->operand_count; k++) {
+            const item *operand = it->operands[k];
+            it->level = most(it->level, operand->level);
+            it->stage = most(it->stage, operand->stage + (operand->kind == TSR_ROW_REDUCE));
+        }
+        if (it->kind == TSR_ROW_REDUCE) it->level = 1;
+    }
+    for (uint32_t i = 0; i < r->item_count; i++)
+        r->stage_count = most(r->stage_count, r->items[i]->stage + 1);
+    r->prefetch_stage = r->stage_count > 1 ? 1 : 0;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->kind == TSR_ROW_REDUCE)
+            r->prefetch_stage = most(r->prefetch_stage, r->items[i]->stage);
+}
+
+tsr_result tsr_rows_read(rows *r) {
+    tsr_tile_group *group = r->group;
+    uint32_t count = 2 * group->input_count + 1;
+    TSR_FOR_EACH_OP(op, group->body) count += 2;
+    TRY(group->ctx, read_shapes(r));
+    r->item_capacity = count;
+    r->items = TSR_NEW(group->arena, item *, count);
+    r->results = TSR_NEW(group->arena, item *, group->output_count);
+    r->outputs = TSR_NEW(group->arena, tsr_view, group->output_count);
+    r->whole_rows = TSR_NEW(group->arena, bool, group->output_count);
+    if (!r->items || !r->results || !r->outputs || !r->whole_rows)
+        FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    TSR_FOR_EACH_OP(op, group->body) {
+        if (tsr_op_result_count(op) == 1 && !is_leaf(tsr_op_result(op, 0)))
+            TRY(group->ctx, add_op(r, op));
+    }
+    TRY(group->ctx, read_results(r));
+    if (r->row_count) find_stages(r);
+    return TSR_SUCCESS;
+}

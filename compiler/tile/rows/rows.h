@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of family `rows` share.
+ *
+ * A value is constant along a row (level 0 or 1: a scalar) or not (level 2). Its stage is the
+ * number of reductions, one behind the other, that it waits for. For each stage: its scalars, then
+ * one walk over the row that accumulates the stage's reductions and stores its results. What a
+ * later stage needs again is computed again where that is cheap; else it is kept in a buffer as
+ * long as a row, or read back from the result that it is.
+ */
+#ifndef TSR_COMPILER_TILE_ROWS_ROWS_H
+#define TSR_COMPILER_TILE_ROWS_ROWS_H
+
+#include "compiler/tile/reduce.h"
+
+enum { TSR_ROW_CHUNKS_MAX = 16 }; /* vectors of a row that is held */
+
+typedef enum tsr_row_item_kind {
+    TSR_ROW_LEAF,
+    TSR_ROW_OP,
+    TSR_ROW_SAME,
+    TSR_ROW_REDUCE
+} tsr_row_item_kind;
+
+typedef struct tsr_row_item {
+    tsr_node node; /* LEAF: VIEW, SPLAT or PLACE; else its op and dtype */
+    tsr_row_item_kind kind;
+    bool over_kept; /* a view over the kept dims alone */
+    struct tsr_row_item *operands[TSR_ELEMENT_OPERANDS_MAX];
+    uint32_t operand_count, level, stage;
+    bool kept;        /* for later stages */
+    MlirValue buffer; /* of what is kept; null: none */
+    bool in_result;   /* buffer is a result, read at the row's place */
+    bool held;        /* by lanes, all of the row: for later stages */
+    MlirValue chunks[TSR_ROW_CHUNKS_MAX];
+    uint32_t asked;   /* bits of the stages that ask for it */
+    MlirValue scalar; /* levels 0 and 1, and reductions */
+    MlirValue vector; /* level 2, in the walk `walk` */
+    uint32_t walk;
+    tsr_partials partials; /* REDUCE, during its walk */
+    tsr_reduction rules;   /* REDUCE */
+} tsr_row_item;
+
+typedef struct tsr_rows {
+    tsr_tile_group *group;
+    tsr_space space; /* the kept dims, then one of all columns */
+    tsr_shape full, kept_shape;
+    uint32_t trailing;
+    int64_t row_count, columns;
+    tsr_row_item **items; /* operands before users */
+    uint32_t item_count, item_capacity;
+    tsr_row_item **results;
+    tsr_view *outputs;
+    bool *whole_rows; /* by output: one element per column */
+    uint32_t stage_count, prefetch_stage, walk;
+    int64_t local_bytes, held_elements; /* held: most at a time, counted as f32 */
+    bool holds;     /* the row is gone over without a loop; what later stages need, lanes hold */
+    bool even;      /* all vectors along a row begin where 8 of its elements do */
+    uint32_t warps; /* of a program */
+    uint32_t chunk; /* of it, in the walk */
+    tsr_point point;
+} tsr_rows;
+
+/* read.c: items, stages. Fails with TSR_INTERNAL on what has no place in rows, TSR_MEMORY. */
+TSR_RESULT tsr_rows_read(tsr_rows *r);
+
+/* hold.c */
+/* Lanes of one or several warps hold the row, or local buffers hold what is costly: sets `holds`
+ * and `warps`, and of the group `across`, `registers` and `choices`. */
+void tsr_rows_choose(tsr_rows *r);
+/* What is read of 16 bits is held so, and widened in each stage anew. */
+bool tsr_row_is_packed(const tsr_row_item *it);
+/* Is this output stored past the caches? */
+bool tsr_rows_stream(const tsr_rows *r, uint32_t output);
+/* Elements of a vector of a row that is held. */
+uint32_t tsr_rows_chunk(const tsr_rows *r);
+
+#endif
