@@ -25,7 +25,7 @@ enum {
     LOSS_WARPS = 8,
     GRADIENT_WARPS = 16,
     LOSS_REGISTERS = 48,
-    GRADIENT_REGISTERS = 64,
+    GRADIENT_REGISTERS = 48,
 };
 
 typedef struct lanes {
