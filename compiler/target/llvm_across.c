@@ -7,7 +7,7 @@
  *
  * Each reduction has words of its own there, so that only the barrier of the next one must lie
  * between its reads and its next writes: a program's only one has a second barrier. Reductions that
- * follow each other at once share a barrier.
+ * follow each other at once share a barrier. tile.vote asks one warp.
  */
 #include "compiler/target/llvm_warp.h"
 
@@ -179,4 +179,13 @@ void tsr_emit_make_shared(tsr_emit *emit) {
     LLVMSetInitializer(emit->shared, LLVMGetUndef(type));
     LLVMSetLinkage(emit->shared, LLVMInternalLinkage);
     LLVMSetAlignment(emit->shared, 128);
+}
+
+void tsr_emit_vote(tsr_emit *emit, MlirOperation op) {
+    char name[40];
+    LLVMValueRef mine =
+        LLVMBuildExtractElement(emit->builder, tsr_emit_operand(emit, op, 0), number(emit, 0), "");
+    LLVMValueRef args[] = {number(emit, -1), mine};
+    snprintf(name, sizeof name, "llvm.nvvm.vote.%s.sync", tsr_op_string(op, "how"));
+    tsr_emit_set(emit, op, tsr_emit_intrinsic(emit, name, NULL, 0, args, 2));
 }

@@ -285,15 +285,6 @@ static void emit_butterfly(tsr_emit *emit, MlirOperation op) {
     exchange_registers(emit, op, tsr_emit_int(i32_of(emit), distance), true);
 }
 
-static void emit_vote(tsr_emit *emit, MlirOperation op) {
-    const char *how = tsr_op_string(op, "how");
-    char name[40];
-    LLVMValueRef args[] = {tsr_emit_int(i32_of(emit), -1),
-                           get_register(emit, tsr_emit_operand(emit, op, 0), 0)};
-    snprintf(name, sizeof name, "llvm.nvvm.vote.%s.sync", how);
-    tsr_emit_set(emit, op, tsr_emit_intrinsic(emit, name, NULL, 0, args, 2));
-}
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Element number of this lane's register r, as an i64. */
@@ -424,8 +415,11 @@ static unsigned spread_count(MlirValue buffer) {
 
 /* Is it spread, and as target.h says of such? */
 static bool is_spread(const tsr_emit *emit, MlirOperation op, unsigned elements) {
+    size_t mask = tsr_op_is(op, "tile.load") ? 2 : 3;
+    bool masked = tsr_op_operand_count(op) > mask;
     return tsr_op_has(op, TSR_SPREAD_NAME) && lanes_of(emit) % 32 == 0 &&
-           elements % (lanes_of(emit) * TSR_SPREAD_RUN) == 0;
+           elements % (lanes_of(emit) * TSR_SPREAD_RUN) == 0 &&
+           (!masked || tsr_op_has(tsr_value_owner(tsr_op_operand(op, mask)), TSR_SPREAD_NAME));
 }
 
 /* What nothing writes while the kernel runs may be read before what is written elsewhere. */
@@ -616,7 +610,7 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
                 {"tile.barrier", emit_barrier},
                 {"tile.shuffle", emit_lane_shuffle},
                 {"tile.butterfly", emit_butterfly},
-                {"tile.vote", emit_vote},
+                {"tile.vote", tsr_emit_vote},
                 {"vector.reduction", tsr_emit_reduction},
                 {"vector.shuffle", emit_shuffle},
                 {"vector.extract", emit_extract},

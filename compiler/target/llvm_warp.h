@@ -27,6 +27,7 @@ TSR_RESULT tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ker
 void tsr_emit_program_barrier(tsr_emit *emit);
 bool tsr_emit_is_reduction(MlirOperation op);
 void tsr_emit_reduction(tsr_emit *emit, MlirOperation op);
+void tsr_emit_vote(tsr_emit *emit, MlirOperation op);
 /* After emit->sums is known. */
 void tsr_emit_make_shared(tsr_emit *emit);
 /* An op that means something else on a warp than on a CPU. */
