@@ -50,33 +50,35 @@ static MlirValue offset_of(sort *s, MlirValue place) {
     return tsr_tile_add(b, s->base, tsr_tile_mul(b, place, s->axis.inner));
 }
 
-/* Exchanges of places i and i + distance for i in [begin, end), at most `most` of them. */
-static void exchange_run(sort *s, MlirValue begin, MlirValue end, int64_t most, int64_t distance) {
+/* Exchanges of places i and i + distance for i in [begin, end), `lanes` at once, which divide it; 0:
+ * of neighbouring lines. */
+static void exchange_run(sort *s, MlirValue begin, MlirValue end, uint32_t lanes,
+                         int64_t distance) {
     tsr_tile_builder *b = &s->group->b;
-    uint32_t lanes = s->lanes;
-    if (!lanes) lanes = tsr_lanes_fit(b->target->vector_bytes / 8, most);
-    bool along = !s->lanes && lanes > 1;
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, along ? lanes : 1, 0, NULL);
+    tsr_tile_loop_begin(b, &loop, begin, end, lanes ? lanes : 1, 0, NULL);
     MlirValue low = offset_of(s, loop.index);
     MlirValue high = offset_of(s, tsr_tile_offset(b, loop.index, distance));
-    MlirValue mask = s->mask;
-    if (along) mask = tsr_tile_mask(b, tsr_tile_sub(b, end, loop.index), lanes);
-    exchange(s, low, high, s->lanes || along ? lanes : 0, mask);
+    exchange(s, low, high, lanes > 1 ? lanes : s->lanes, s->mask);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Every i below size - distance with (i & p) == r: runs of p. */
+/* Every i below size - distance with (i & p) == r: runs of p, the last of which may be shorter. */
 static void pass(sort *s, int64_t p, int64_t r, int64_t distance) {
     tsr_tile_builder *b = &s->group->b;
     int64_t limit = s->axis.size - distance;
     if (r >= limit) return;
+    uint32_t lanes = s->lanes ? 0 : tsr_lanes_fit(b->target->vector_bytes / 8, p);
+    int64_t last = (limit - r) % (2 * p), rest = lanes && last < p ? last % lanes : 0;
     tsr_tile_loop loop;
-    MlirValue end = tsr_tile_index(b, limit);
+    MlirValue end = tsr_tile_index(b, limit - rest);
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, r), end, 2 * p, 0, NULL);
     MlirValue stop = tsr_tile_min(b, tsr_tile_offset(b, loop.index, p), end);
-    exchange_run(s, loop.index, stop, p < limit ? p : limit, distance);
+    exchange_run(s, loop.index, stop, lanes, distance);
     tsr_tile_loop_end(b, &loop, NULL);
+    if (!rest) return;
+    MlirValue mask = tsr_tile_mask(b, tsr_tile_index(b, rest), lanes);
+    exchange(s, offset_of(s, end), offset_of(s, tsr_tile_offset(b, end, distance)), lanes, mask);
 }
 
 static void network(sort *s) {
