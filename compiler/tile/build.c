@@ -305,9 +305,23 @@ MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, 
     return tsr_tile_icompare(b, TSR_ICMP_NE, value, tsr_tile_int(b, type, 0));
 }
 
+/* x, where the value is x of a narrow type widened; x has been rounded to it, so that the bits are
+ * those of rounding again. */
+static bool is_rounded(MlirValue value, MlirType storage, MlirValue *out_narrow) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.extf")) return false;
+    MlirValue narrow = tsr_op_operand(owner, 0);
+    if (!mlirTypeEqual(mlirValueGetType(narrow), storage)) return false;
+    owner = tsr_value_owner(narrow);
+    *out_narrow = narrow;
+    return !mlirOperationIsNull(owner) && tsr_op_is(owner, "arith.truncf");
+}
+
 static MlirValue to_storage(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value) {
     MlirType storage = tsr_tile_vector_type(tsr_tile_storage_type(b, dtype), lanes_of(value));
     if (dtype == TSR_DTYPE_I1) return tsr_tile_to(b, "arith.extui", value, storage);
+    MlirValue narrow = tsr_tile_null;
+    if (tsr_dtype_is_narrow(dtype) && is_rounded(value, storage, &narrow)) return narrow;
     if (tsr_dtype_is_narrow(dtype)) return tsr_tile_to(b, "arith.truncf", value, storage);
     return value;
 }
