@@ -39,8 +39,9 @@ def tensor(shape, dtype='f32'):
 class Case:
     """Inputs {name: shape, or (count, limit) for indices below a limit}; a body that ends in %r; how PyTorch does it."""
 
-    def __init__(self, name, inputs, body, results, torch_call, kind='infer'):
+    def __init__(self, name, inputs, body, results, torch_call, kind='infer', moved=0):
         self.name, self.inputs, self.kind, self.call = name, inputs, kind, torch_call
+        self.moved = moved  # as many bytes as the first input more, of parameters and state
         self.results = results if isinstance(results, list) else [results]
         self.body = body
 
@@ -77,7 +78,7 @@ class Case:
         for result in self.results:
             *dims, dtype = result[7:-1].split('x') if isinstance(result, str) else [*result, 'f32']
             floats += math.prod(int(d) for d in dims) * sizes[dtype]
-        return floats
+        return floats + (self.moved and 4 * self.moved * math.prod(next(iter(self.inputs.values()))))
 
     def torch_call(self):
         values = []
@@ -141,11 +142,16 @@ def scatter(x, i, u):
     return lambda: x.index_add(0, i, u)
 
 
-def sgd(p, g, m):
-    p = torch.nn.Parameter(p)
-    p.grad = g
-    optimizer = torch.optim.SGD([p], lr=0.1, momentum=0.9, foreach=True)
-    return optimizer.step
+def step_of(optimizer):
+    def prepare(g):
+        p = torch.nn.Parameter(torch.rand_like(g))
+        p.grad = g
+        return optimizer([p]).step
+    return prepare
+
+
+sgd = step_of(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, fused=True))
+adamw = step_of(lambda p: torch.optim.AdamW(p, lr=1e-3, fused=True))
 
 
 def attention(causal, groups):
@@ -268,10 +274,18 @@ CASES = [
     Case('random_uniform', {}, '%r = tessera.random_uniform {low = 0.0, high = 1.0} : $r', WIDE, lambda: lambda: torch.rand(WIDE), 'train'),
     Case('random_normal', {}, '%r = tessera.random_normal : $r', WIDE, lambda: lambda: torch.randn(WIDE), 'train'),
     Case('dropout', {'x': WIDE}, '%r = tessera.dropout %x {rate = 0.1} : $x -> $x', WIDE, lambda x: lambda: F.dropout(x, 0.1), 'train'),
-    Case('sgd', {'p': WIDE, 'g': WIDE, 'm': WIDE},
+    Case('sgd', {'g': WIDE}, '%p = tessera.param "p" init = #tessera.uniform<-1.0, 1.0> : $g\n'
+         '%m = tessera.opt.state "p.velocity" of "p" kind "velocity" init = #tessera.constant<0.0> : $g\n'
          '%l = tessera.constant dense<0.1> : tensor<f32>\n'
-         '%r:2 = tessera.sgd %p, %g, %m, %l {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : $p, tensor<f32>',
-         [WIDE, WIDE], sgd),
+         '%n:2 = tessera.sgd %p, %g, %m, %l {optimizer = #tessera.sgd<lr = 0.1, momentum = 0.9, weight_decay = 0.0>} : $g, tensor<f32>\n'
+         'tessera.assign %n#0 to "p" : $g\ntessera.assign %n#1 to "p.velocity" : $g\n%r = tessera.constant dense<0.0> : tensor<f32>',
+         'tensor<f32>', sgd, 'train', 4),
+    Case('adamw', {'g': WIDE}, '%p = tessera.param "p" init = #tessera.uniform<-1.0, 1.0> : $g\n'
+         '%m = tessera.opt.state "p.adam_m" of "p" kind "adam_m" init = #tessera.constant<0.0> : $g\n'
+         '%v = tessera.opt.state "p.adam_v" of "p" kind "adam_v" init = #tessera.constant<0.0> : $g\n%t = tessera.step : tensor<i64>\n'
+         '%n:3 = tessera.adamw %p, %g, %m, %v, %t {optimizer = #tessera.adamw<lr = 0.001, beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, '
+         'weight_decay = 0.01>} : $g, tensor<i64>\ntessera.assign %n#0 to "p" : $g\ntessera.assign %n#1 to "p.adam_m" : $g\n'
+         'tessera.assign %n#2 to "p.adam_v" : $g\n%r = tessera.constant dense<0.0> : tensor<f32>', 'tensor<f32>', adamw, 'train', 6),
     matrix('matmul batched', (96, 128, 64), (96, 64, 128), (96, 128, 128), '', torch.matmul),
     matrix('matmul batched, b transposed', (96, 128, 64), (96, 128, 64), (96, 128, 128), '{transpose_b = true}', lambda x, y: x @ y.mT),
     matrix('matmul batched, a transposed', (96, 64, 128), (96, 64, 128), (96, 128, 128), '{transpose_a = true}', lambda x, y: x.mT @ y),

@@ -53,6 +53,17 @@ static bool skips_elements(const map *m) {
     return false;
 }
 
+/* Four vectors hide a function's latency, two what is left: only rows that are whole fours, or so
+ * long that the masked rest does not count, take four. A lane of a GPU has others to wait for. */
+static uint32_t lanes_at_once(const map *m) {
+    enum { LONG = 16 };
+    const tsr_target *target = m->group->b.target;
+    uint32_t two = 2 * target->vector_bytes / tsr_region_width(&m->region);
+    int64_t four = 2 * (int64_t)two;
+    bool fits = m->columns % four == 0 || m->columns >= LONG * four;
+    return fits && !target->warp_lanes ? (uint32_t)four : two;
+}
+
 static void plan(map *m) {
     uint32_t rank = m->space.rank;
     for (uint32_t d = 0; d < rank; d++) {
@@ -66,7 +77,7 @@ static void plan(map *m) {
     m->columns_per_program = m->columns < elements ? m->columns : elements;
     m->rows_per_program = m->columns < elements ? elements / m->columns : 1;
     if (m->rows_per_program > m->rows) m->rows_per_program = m->rows;
-    m->lanes = 2 * m->group->b.target->vector_bytes / tsr_region_width(&m->region);
+    m->lanes = lanes_at_once(m);
     m->lanes = rank ? tsr_lanes_fit(m->lanes, m->columns_per_program) : 0;
     if (rank && skips_elements(m)) m->lanes = 1;
     m->spread = m->columns_per_program >= TSR_SPREAD_ELEMENTS &&

@@ -101,7 +101,8 @@ static tsr_result read(tsr_tile_group *group, bool is_max, bool is_gradient, poo
     TRY(group->ctx, read_windows(&p, &group->types[image].shape, &group->types[pooled].shape));
     uint32_t size = (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(p.dtype));
     p.lanes = tsr_lanes_fit(group->b.target->vector_bytes / size, p.channels);
-    int64_t vectors = divide_up(p.channels, p.lanes), most = is_gradient ? VECTORS / 2 : VECTORS;
+    bool few = is_gradient && group->b.target->warp_lanes;
+    int64_t vectors = divide_up(p.channels, p.lanes), most = few ? VECTORS / 2 : VECTORS;
     if (vectors) p.vectors = (uint32_t)divide_up(vectors, divide_up(vectors, most));
     *out_pool = p;
     return TSR_SUCCESS;
