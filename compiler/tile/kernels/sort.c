@@ -50,8 +50,8 @@ static MlirValue offset_of(sort *s, MlirValue place) {
     return tsr_tile_add(b, s->base, tsr_tile_mul(b, place, s->axis.inner));
 }
 
-/* Exchanges of places i and i + distance for i in [begin, end), `lanes` at once, which divide it; 0:
- * of neighbouring lines. */
+/* Exchanges of places i and i + distance for i in [begin, end), `lanes` at once, which divide it;
+ * 0: of neighbouring lines. */
 static void exchange_run(sort *s, MlirValue begin, MlirValue end, uint32_t lanes,
                          int64_t distance) {
     tsr_tile_builder *b = &s->group->b;
