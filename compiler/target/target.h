@@ -50,6 +50,10 @@ enum { TSR_SPREAD_ELEMENTS = 256, TSR_SPREAD_RUN = 8 };
 #define TSR_ACROSS_NAME "tile.across"
 enum { TSR_ACROSS_MAX = 32 };
 
+/* Of a tile.gather in tile.map: what a lane gathers are elements 2 i and 2 i + 1 of the buffer, or,
+ * where that is not stored, any two such near the first. */
+#define TSR_PAIRS_NAME "tile.pairs"
+
 /* Of a tile.func with warps: 2, where a block runs two programs side by side, which take turns at
  * their one loop of products. No result depends on it. */
 #define TSR_TEAMS_NAME "tile.teams"
@@ -62,6 +66,13 @@ enum { TSR_ACROSS_MAX = 32 };
  * tile.async_copy, are of the same part in both. */
 #define TSR_TOGETHER_NAME "tile.together"
 #define TSR_PAIRED_NAME "tile.paired"
+
+/* Of a tile.attend: for each of its buffers the first column of heads that lie side by side, head h
+ * of batch b in rows b of a buffer [B, S, columns], from column `first` + h D on; -1: heads are a
+ * dimension of their own, [B H, S, D]. With it [H, G, D]: heads of a batch's queries, of its keys,
+ * and numbers of one. */
+#define TSR_SIDES_NAME "tile.sides"
+#define TSR_HEADS_NAME "tile.heads"
 
 enum {
     TSR_TILE_VECTORS_MAX = 4, /* width of a matmul tile, in vectors */
@@ -81,6 +92,23 @@ typedef struct tsr_target {
     bool arch_exactly;                          /* its code runs on that one alone */
     uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
 } tsr_target;
+
+/* Of a tsched.call: its one result lies where operand number n does, which the kernel writes a part
+ * of. */
+#define TSR_OVER_NAME "tile.over"
+
+/* Where the heads of a tile.attend's buffer lie. */
+typedef struct tsr_heads {
+    int64_t first; /* column; -1: heads are a dimension */
+    int64_t count; /* of a batch */
+    int64_t d;     /* numbers of one */
+} tsr_heads;
+tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer);
+/* Dimension `d` of the buffer as [heads, rows, numbers]. */
+int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d);
+/* The rules of both attributes; complains of the op. */
+bool tsr_attend_check_heads(MlirOperation attend);
+enum { TSR_HEADS_UNIT = 8 }; /* elements: where columns begin, how long rows are */
 
 /* TSR_USAGE lists the names there are. */
 TSR_RESULT tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **out_target);

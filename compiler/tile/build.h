@@ -14,7 +14,8 @@ enum { TSR_TILE_CARRIED_MAX = 64 };
 typedef struct tsr_tile_builder {
     tsr_builder at; /* always at the end of at.block */
     const tsr_target *target;
-    bool wide; /* tsr_tile_round rounds nothing: one rounding at the end will do */
+    bool wide;        /* tsr_tile_round rounds nothing: one rounding at the end will do */
+    bool approximate; /* functions may be the device's own, of absolute error below 2^-10 */
 } tsr_tile_builder;
 
 /* arith.cmpi and arith.cmpf predicates, by MLIR's numbers */

@@ -233,9 +233,17 @@ static MlirValue reciprocal_root(const element *e) {
     return tsr_tile_2(e->b, "arith.divf", number(e, 1), root);
 }
 
+/* By tanh(x / 2), which devices have. */
+static MlirValue approximate_sigmoid(const element *e) {
+    tsr_tile_builder *b = e->b;
+    MlirValue half = number(e, 0.5), inner = tsr_tile_2(b, "arith.mulf", e->x[0], half);
+    return tsr_tile_3(b, "math.fma", tsr_tile_1(b, "math.tanh", inner), half, half);
+}
+
 /* By exp(-|x|), which keeps the whole tail. */
 static MlirValue sigmoid(const element *e) {
     tsr_tile_builder *b = e->b;
+    if (b->approximate) return approximate_sigmoid(e);
     MlirValue one = number(e, 1), size = tsr_tile_1(b, "math.absf", e->x[0]);
     MlirValue power = tsr_tile_exp_below_40(b, tsr_tile_1(b, "arith.negf", size));
     MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, e->x[0], number(e, 0));
@@ -253,6 +261,7 @@ static MlirValue finite_below(const element *e) {
 /* x / (1 + exp(-x)). Far below, exp x would be a denormal, so exp(x / 2) is multiplied twice. */
 static MlirValue silu(const element *e) {
     tsr_tile_builder *b = e->b;
+    if (b->approximate) return tsr_tile_2(b, "arith.mulf", finite_below(e), approximate_sigmoid(e));
     MlirValue x = finite_below(e), one = number(e, 1), size = tsr_tile_1(b, "math.absf", x);
     MlirValue limit = number(e, e->from == TSR_DTYPE_F64 ? 700 : 80);
     MlirValue far = tsr_tile_fcompare(b, TSR_FCMP_OGT, size, limit);

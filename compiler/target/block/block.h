@@ -69,6 +69,10 @@ typedef struct tsr_block {
     LLVMValueRef base;     /* i32: the same when the program began */
     LLVMValueRef deferred; /* memory of an i32: 1 + the stage still to be released; 0: none */
     MlirValue filled;      /* stage whose copies have begun */
+    /* What tile.map loads, where it is loaded ahead: kept while `fetches`, taken from then on. */
+    LLVMValueRef ahead[TSR_BLOCK_REGISTERS_MAX];
+    uint32_t ahead_count, ahead_taken;
+    bool fetches;
     bool attends_in_turns; /* warp groups take turns */
     bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
@@ -202,6 +206,10 @@ void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_valu
 /* Waits until at most `left` products are under way; `sums` are then those of what is done. */
 void tsr_block_settle_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count);
 
+/* heads.c: `column` of the head's rows from `row` on, as copies of boxes take it; three i32. */
+void tsr_block_place_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
+                          LLVMValueRef row, int64_t column, LLVMValueRef *out_at);
+
 /* attend.c */
 void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op); /* finds its rings */
 void tsr_block_open_attend(tsr_emit *emit);                   /* before the first program */
@@ -230,6 +238,8 @@ void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVM
 void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,
                             LLVMValueRef *args, unsigned count);
 
+/* A tile.gather of pairs: the two elements at the first offset, which is made even. */
+void tsr_block_emit_pair(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_fill(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op);

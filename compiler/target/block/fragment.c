@@ -14,6 +14,8 @@
 enum {
     PARTS = 4, /* of a box of 64 columns */
     PART_PAIRS = 4,
+    STORES_MAX = 4,       /* of a fragment, through one ring */
+    AHEAD_REGISTERS = 64, /* for what is loaded ahead, in a thread */
 };
 
 /* ---- layout ---------------------------------------------------------------------------------- */
@@ -119,6 +121,29 @@ typedef struct mapping {
     LLVMValueRef *values;
 } mapping;
 
+static LLVMValueRef load_pair(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    tsr_block *block = emit->block;
+    if (!block->fetches && block->ahead_taken < block->ahead_count)
+        return block->ahead[block->ahead_taken++];
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
+    LLVMTypeRef type = tsr_emit_type(emit, mlirValueGetType(tsr_op_result(op, 0)));
+    LLVMTypeRef element = LLVMGetElementType(type);
+    LLVMValueRef offsets = tsr_emit_operand(emit, op, 1), from = tsr_emit_operand(emit, op, 0);
+    LLVMValueRef first = LLVMBuildExtractElement(b, offsets, tsr_block_int(emit, 0), "");
+    first = LLVMBuildAnd(b, first, tsr_emit_int(i64, -2), "");
+    from = LLVMBuildGEP2(b, element, from, &first, 1, "");
+    LLVMValueRef pair = LLVMBuildLoad2(b, type, from, "");
+    LLVMSetAlignment(pair, LLVMGetTypeKind(element) == LLVMFloatTypeKind ? 8 : 4);
+    if (block->fetches && block->ahead_count < TSR_BLOCK_REGISTERS_MAX)
+        block->ahead[block->ahead_count++] = pair;
+    return pair;
+}
+
+void tsr_block_emit_pair(tsr_emit *emit, MlirOperation op) {
+    tsr_emit_set(emit, op, load_pair(emit, op));
+}
+
 /* The body, once for each two registers: a vector of 64 elements is two in each lane. */
 static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first, unsigned count) {
     LLVMBuilderRef b = emit->builder;
@@ -147,6 +172,35 @@ static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first
                 LLVMBuildExtractElement(b, tsr_emit_get(emit, result), tsr_block_int(emit, e), "");
     }
     return TSR_SUCCESS;
+}
+
+/* Registers of a thread that hold what the body loads for two of the fragment's; 0: nothing that
+ * can be loaded ahead. */
+static uint32_t loaded_registers(const mapping *m) {
+    uint32_t count = 0;
+    if (mlirOperationIsNull(m->op)) return 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(m->op)) {
+        if (!tsr_op_is(op, "tile.gather")) continue;
+        MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_result(op, 0)));
+        if (!tsr_op_has(op, TSR_PAIRS_NAME)) return 0;
+        count += mlirTypeIsAF32(element) ? 2 : 1;
+    }
+    return count;
+}
+
+/* What those registers will need of memory is asked for. Nothing else of the body stays: values
+ * that nobody uses are dropped. */
+static tsr_result fetch_ahead(tsr_emit *emit, const mapping *m, unsigned first, unsigned count) {
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    mapping unknown = *m;
+    unknown.values = values;
+    for (unsigned i = first; i < first + count; i++)
+        values[i] = LLVMGetPoison(LLVMFloatTypeInContext(emit->llvm));
+    emit->block->fetches = true;
+    emit->block->ahead_count = emit->block->ahead_taken = 0;
+    tsr_result result = map_registers(emit, &unknown, first, count);
+    emit->block->fetches = false;
+    return result;
 }
 
 /* What is stored and nothing else is computed where it is stored, part by part. */
@@ -440,63 +494,147 @@ static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, LLVMValu
     tsr_block_copy_box(emit, tsr_op_operand(t->op, 1), box, at);
 }
 
-static tsr_result store_through(tsr_emit *emit, const target *t, const mapping *values,
-                                const tsr_ring *ring) {
-    const tsr_layout *l = &values->layout;
+/* A store by way of a ring, and what it stores of the fragment. */
+typedef struct through {
+    target to;
+    mapping of;
+} through;
+
+/* Box `c` of row block `m`; `number` have been stored before. `all`: of the program. */
+static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_ring *ring, uint32_t m,
+                            uint32_t c, uint32_t number, uint32_t all) {
+    enum { REGISTERS = BOX_COLUMNS / BLOCK_COLUMNS * BLOCK_REGISTERS };
+    const tsr_layout *l = &store->of.layout;
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
-    uint32_t boxes = l->column_blocks * BLOCK_COLUMNS / BOX_COLUMNS, number = 0;
-    int64_t stage_bytes = (int64_t)ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    mapping of = store->of;
     char text[64];
     LLVMValueRef group = LLVMBuildUDiv(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS), "");
     LLVMValueRef group_row = tsr_block_mul(emit, group, (int64_t)l->row_blocks * GROUP_ROWS);
     LLVMValueRef from = LLVMBuildAdd(b, tsr_block_ring_address(emit, ring),
                                      tsr_block_mul(emit, group_row, TSR_BLOCK_SWIZZLE_BYTES), "");
+    /* Where the last program ended is not known: its first box waits for all of it, unless each
+     * program ends where it began. */
+    bool evenly = all % ring->stages == 0;
+    int64_t at = (int64_t)(number % ring->stages) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES +
+                 (int64_t)m * GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
+    unsigned first = (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS;
+    memcpy(values + first, of.values + first, REGISTERS * sizeof *values);
+    of.values = values;
+    TRY(emit->ctx, map_registers(emit, &of, first, REGISTERS));
+    snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
+             number || evenly ? ring->stages - 1 : 0);
+    tsr_block_first_thread(emit, text, "~{memory}", NULL, 0);
+    tsr_block_sync(emit, true);
+    tsr_block_put_box(emit, ring, store->to.element, from, at, values + first);
+    tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
+    tsr_block_sync(emit, true);
+    LLVMValueRef row = LLVMBuildAdd(b, store->to.row, widen(emit, group_row), "");
+    row = LLVMBuildAdd(b, row, tsr_emit_int(i64, (int64_t)m * GROUP_ROWS), "");
+    LLVMValueRef column =
+        LLVMBuildAdd(b, store->to.column, tsr_emit_int(i64, (int64_t)c * BOX_COLUMNS), "");
+    copy_box(emit, &store->to, tsr_block_add(emit, from, at), row, column);
+    return TSR_SUCCESS;
+}
+
+/* There are programs: always so, which neither LLVM nor the assembler knows. What stands behind
+ * such a condition is not computed before, where it would wait in registers. */
+static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
+    LLVMValueRef grid = LLVMGetParam(emit->function, emit->block->grid_index);
+    grid = tsr_block_asm(emit, LLVMTypeOf(grid), "mov.b64 $0, $1;", "=l,l", &grid, 1);
+    LLVMValueRef zero = tsr_emit_int(LLVMTypeOf(grid), 0);
+    return tsr_block_if(emit, LLVMBuildICmp(emit->builder, LLVMIntNE, grid, zero, ""), "box");
+}
+
+/* Box by box, of each of the results. */
+static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t count,
+                                const tsr_ring *ring) {
+    const tsr_layout *l = &stores->of.layout;
+    uint32_t boxes = l->column_blocks * BLOCK_COLUMNS / BOX_COLUMNS, number = 0;
+    uint32_t all = l->row_blocks * boxes * count;
     for (uint32_t m = 0; m < l->row_blocks; m++)
-        for (uint32_t c = 0; c < boxes; c++, number++) {
-            /* Where the last program ended is not known: its first box waits for all of it, unless
-             * each program ends where it began. */
-            bool evenly = l->row_blocks * boxes % ring->stages == 0;
-            int64_t at = (int64_t)(number % ring->stages) * stage_bytes +
-                         (int64_t)m * GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
-            LLVMValueRef box = tsr_block_add(emit, from, at);
-            unsigned first =
-                (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS;
-            TRY(emit->ctx,
-                map_registers(emit, values, first, BOX_COLUMNS / BLOCK_COLUMNS * BLOCK_REGISTERS));
-            snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
-                     number || evenly ? ring->stages - 1 : 0);
-            tsr_block_first_thread(emit, text, "~{memory}", NULL, 0);
-            tsr_block_sync(emit, true);
-            tsr_block_put_box(emit, ring, t->element, from, at, values->values + first);
-            tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
-            tsr_block_sync(emit, true);
-            LLVMValueRef row = LLVMBuildAdd(b, t->row, widen(emit, group_row), "");
-            row = LLVMBuildAdd(b, row, tsr_emit_int(i64, (int64_t)m * GROUP_ROWS), "");
-            copy_box(emit, t, box, row,
-                     LLVMBuildAdd(b, t->column, tsr_emit_int(i64, (int64_t)c * BOX_COLUMNS), ""));
-        }
+        for (uint32_t c = 0; c < boxes; c++)
+            for (uint32_t i = 0; i < count; i++) {
+                LLVMBasicBlockRef rest = count > 1 ? begin_apart(emit) : NULL;
+                TRY(emit->ctx, store_box(emit, &stores[i], ring, m, c, number++, all));
+                if (rest) tsr_block_end_if(emit, rest);
+            }
     emit->block->stored = true;
     return TSR_SUCCESS;
+}
+
+/* While the last products are under way, what is stored first. */
+static tsr_result fetch_first(tsr_emit *emit, const mapping *m) {
+    uint32_t loaded = loaded_registers(m), count = register_count(&m->layout);
+    emit->block->ahead_count = emit->block->ahead_taken = 0;
+    if (!loaded) return TSR_SUCCESS;
+    if (count > AHEAD_REGISTERS / loaded * 2) count = AHEAD_REGISTERS / loaded * 2;
+    return fetch_ahead(emit, m, 0, count);
+}
+
+/* Of a store: the map whose result it stores and nothing else does, or null. */
+static MlirOperation map_of(MlirOperation store) {
+    MlirOperation owner = tsr_value_owner(tsr_op_operand(store, 0));
+    bool is_map =
+        !mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.map") && is_only_stored(owner);
+    return is_map ? owner : (MlirOperation){NULL};
+}
+
+/* The fragment that is mapped and stored. */
+static MlirValue source_of(MlirOperation store) {
+    MlirOperation map = map_of(store);
+    return tsr_op_operand(mlirOperationIsNull(map) ? store : map, 0);
+}
+
+/* The ring that it goes through; null: none. */
+static MlirValue ring_of(tsr_emit *emit, MlirOperation store) {
+    MlirAttribute segments = tsr_op_attr(store, "operandSegmentSizes");
+    bool is_through = mlirDenseI32ArrayGetElement(segments, 3) == 1;
+    return is_through && emit->block->has_tma && tsr_block_is_mappable(tsr_op_operand(store, 1))
+               ? tsr_op_operand(store, tsr_op_operand_count(store) - 1)
+               : (MlirValue){NULL};
+}
+
+/* The stores of one fragment through one ring, in their order. */
+static uint32_t find_stores(tsr_emit *emit, MlirOperation store, MlirOperation *out_stores) {
+    MlirValue ring = ring_of(emit, store), source = source_of(store);
+    uint32_t count = 0;
+    TSR_FOR_EACH_OP(other, mlirOperationGetBlock(store)) {
+        if (count == STORES_MAX || !tsr_op_is(other, "tile.store_fragment")) continue;
+        MlirValue other_ring = ring_of(emit, other);
+        if (!mlirValueIsNull(other_ring) && mlirValueEqual(other_ring, ring) &&
+            mlirValueEqual(source_of(other), source))
+            out_stores[count++] = other;
+    }
+    return count;
+}
+
+/* With the last of the stores all of them. */
+static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    MlirOperation ops[STORES_MAX];
+    through stores[STORES_MAX];
+    unsigned values_count = 0;
+    uint32_t count = find_stores(emit, op, ops);
+    if (!mlirOperationEqual(ops[count - 1], op)) return TSR_SUCCESS;
+    for (uint32_t i = 0; i < count; i++)
+        stores[i] = (through){read_target(emit, ops[i]),
+                              {map_of(ops[i]), layout_of(emit, tsr_op_operand(ops[i], 0)), values}};
+    emit->block->ahead_count = emit->block->ahead_taken = 0;
+    if (count == 1) TRY(emit->ctx, fetch_first(emit, &stores->of));
+    tsr_block_registers(emit, source_of(op), values, &values_count);
+    return store_through(emit, stores, count, tsr_block_ring(emit, ring_of(emit, op)));
 }
 
 tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
-    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    bool through = mlirDenseI32ArrayGetElement(segments, 3) == 1;
-    MlirValue fragment = tsr_op_operand(op, 0);
-    MlirOperation owner = tsr_value_owner(fragment);
+    if (!mlirValueIsNull(ring_of(emit, op))) return emit_through(emit, op);
     target t = read_target(emit, op);
-    mapping m = {{NULL}, layout_of(emit, fragment), values};
-    if (!mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.map") && is_only_stored(owner)) {
-        m.op = owner;
-        fragment = tsr_op_operand(owner, 0);
-    }
-    tsr_block_registers(emit, fragment, values, &count);
-    if (through && emit->block->has_tma && tsr_block_is_mappable(tsr_op_operand(op, 1)))
-        return store_through(
-            emit, &t, &m, tsr_block_ring(emit, tsr_op_operand(op, tsr_op_operand_count(op) - 1)));
+    mapping m = {map_of(op), layout_of(emit, tsr_op_operand(op, 0)), values};
+    TRY(emit->ctx, fetch_first(emit, &m));
+    tsr_block_registers(emit, source_of(op), values, &count);
     TRY(emit->ctx, map_registers(emit, &m, 0, count));
     store_directly(emit, &t, &m.layout, values, count);
     return TSR_SUCCESS;

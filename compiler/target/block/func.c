@@ -741,6 +741,10 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
         return TSR_SUCCESS;
     }
     if (tsr_op_is(op, "tile.attend")) return tsr_block_emit_attend(emit, op);
+    if (tsr_op_is(op, "tile.gather") && tsr_op_has(op, TSR_PAIRS_NAME)) {
+        tsr_block_emit_pair(emit, op);
+        return TSR_SUCCESS;
+    }
     bool is_map = tsr_op_is(op, "tile.map");
     if (is_map || tsr_op_is(op, "tile.store_fragment")) {
         if (!copies) return is_map ? tsr_block_emit_map(emit, op) : tsr_block_emit_store(emit, op);

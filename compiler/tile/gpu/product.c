@@ -281,6 +281,15 @@ static MlirValue inside(product *p, MlirValue index, int64_t size, int64_t tile)
     return tsr_tile_2(p->b, "arith.minsi", index, tsr_tile_int(p->b, type, size - 1));
 }
 
+/* Two neighbours of a row, the first of an even column, lie side by side where one load may begin.
+ */
+static bool lies_in_pairs(const product *p, const tsr_node *node) {
+    uint32_t at = p->space.rank - 2;
+    const int64_t *strides = node->view.strides;
+    return p->shape.n % 2 == 0 && strides[at + 1] == 1 && strides[at] % 2 == 0 &&
+           node->view.offset % 2 == 0 && (!at || strides[0] % 2 == 0);
+}
+
 static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, MlirValue column) {
     tsr_tile_builder *b = p->b;
     uint32_t at = p->space.rank - 2;
@@ -299,7 +308,9 @@ static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, Mlir
     }
     MlirValue operands[] = {node->view.buffer, offsets};
     MlirType stored = tsr_tile_vector_type(tsr_tile_storage_type(b, node->dtype), LANES);
-    MlirValue value = build(p, "tile.gather", operands, 2, stored, NULL);
+    const tsr_attr pairs[] = {{TSR_PAIRS_NAME, tsr_attr_make_unit(b->at.context)}, {0}};
+    MlirValue value =
+        build(p, "tile.gather", operands, 2, stored, lies_in_pairs(p, node) ? pairs : NULL);
     return tsr_dtype_is_narrow(node->dtype)
                ? tsr_tile_to(b, "arith.extf", value, tsr_tile_value_type(b, TSR_DTYPE_F32, LANES))
                : value;
@@ -336,6 +347,7 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     MlirBlock body = mlirBlockCreate(3, types, locations), outer = b->at.block;
     b->at.block = body;
     b->wide = true;
+    b->approximate = tsr_dtype_is_narrow(result->dtype);
     MlirValue row = inside(p, mlirBlockGetArgument(body, 0), p->shape.m, p->tile.rows);
     MlirValue column = inside(p, mlirBlockGetArgument(body, 1), p->shape.n, p->tile.columns);
     if (result == p->addend)
@@ -343,9 +355,9 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     else
         compute(p, row, column, mlirBlockGetArgument(body, 2));
     build_none(p, "tile.yield", &result->value, 1);
-    b->wide = false;
+    if (b->approximate) tsr_tile_approximate(b, body);
+    b->wide = b->approximate = false;
     b->at.block = outer;
-    if (tsr_dtype_is_narrow(result->dtype)) tsr_tile_approximate(b, body);
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, body);
     MlirValue operands[] = {sum, p->row, p->column};
