@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: prepare (consumers, what leads to a fault) · describe (is this set of nodes a group, and
- * what does it cost) · merge (a heap of pairs, the best first) · copy (cheap map groups into their
- * readers) · emit.
+ * what does it cost) · merge (a heap of pairs, the best first) · peel (what products store wider
+ * than need be) · copy (cheap map groups into their readers) · emit.
  */
 #include "compiler/schedule/fusion.h"
 
@@ -517,6 +517,101 @@ static TSR_RESULT copy_into_readers(planner *p, uint32_t index) {
     return TSR_SUCCESS;
 }
 
+/* ---- peel ---- */
+
+/* Does the set write a tensor where it lies? */
+static bool is_replacing(const planner *p, uint32_t index) {
+    const set *s = &p->sets[index];
+    for (uint32_t i = 0; i < s->count; i++)
+        if (p->nodes[s->nodes[i]].replaces != TSR_FUSE_NONE) return true;
+    return false;
+}
+
+static bool holds(const set *s, uint32_t node) {
+    for (uint32_t i = 0; i < s->count && s->nodes[i] <= node; i++)
+        if (s->nodes[i] == node) return true;
+    return false;
+}
+
+/* One more reader, once; false: there are too many. */
+static bool add_reader(const planner *p, uint32_t index, uint32_t *readers, uint32_t *count) {
+    for (uint32_t k = 0; k < *count; k++)
+        if (readers[k] == index) return true;
+    if (*count == READERS_MAX || is_replacing(p, index)) return false;
+    readers[(*count)++] = index;
+    return true;
+}
+
+/* The sets that read the node, which no other node of its own set does. */
+static bool find_node_readers(const planner *p, uint32_t node, uint32_t *out_readers,
+                              uint32_t *out_count) {
+    uint32_t count = 0;
+    for (uint32_t c = p->consumer_start[node]; c < p->consumer_start[node + 1]; c++) {
+        uint32_t consumer = p->consumers[c], home = p->home[consumer];
+        if (!p->live[consumer]) continue;
+        if (home == p->home[node]) return false;
+        if (home != TSR_FUSE_NONE && !add_reader(p, home, out_readers, &count)) return false;
+        for (uint32_t i = 0; i < p->node_count && home == TSR_FUSE_NONE; i++) /* of copies */
+            if (holds(&p->sets[i], consumer) && !add_reader(p, i, out_readers, &count))
+                return false;
+    }
+    *out_count = count;
+    return count > 0;
+}
+
+/* Takes the node out of its set, copies it into its readers, and keeps that if it saves anything.
+ */
+static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out_done) {
+    uint32_t readers[READERS_MAX], count = 0, nodes[TSR_FUSE_NODES_MAX + 1];
+    set made[READERS_MAX + 1], *from = &p->sets[index];
+    uint64_t before = from->cost, after = 0;
+    *out_done = false;
+    if (p->nodes[node].kind != TSR_FUSE_MAP || p->nodes[node].kept ||
+        !find_node_readers(p, node, readers, &count))
+        return TSR_SUCCESS;
+    const set alone = {.nodes = &node, .count = 1};
+    p->home[node] = TSR_FUSE_NONE;
+    for (uint32_t i = 0; i <= count; i++) {
+        const set *other = i < count ? &p->sets[readers[i]] : from;
+        uint32_t home = i < count ? readers[i] : index, used = 0;
+        description d;
+        if (i < count && other->count < TSR_FUSE_NODES_MAX) used = join(other, &alone, nodes);
+        for (uint32_t k = 0; k < other->count && i == count; k++)
+            if (other->nodes[k] != node) nodes[used++] = other->nodes[k];
+        if (!used || !describe(p, nodes, used, home, home, &d)) {
+            p->home[node] = index;
+            return TSR_SUCCESS;
+        }
+        if (i < count) before = add_saturating(before, other->cost);
+        after = add_saturating(after, d.cost);
+        made[i] = (set){.nodes = tsr_arena_memdup(p->arena, nodes, used * sizeof *nodes),
+                        .count = used,
+                        .version = other->version + 1,
+                        .cost = d.cost};
+        if (!made[i].nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
+    }
+    *out_done = after < before;
+    if (!*out_done) p->home[node] = index;
+    for (uint32_t i = 0; i < count && *out_done; i++) p->sets[readers[i]] = made[i];
+    if (*out_done) *from = made[count];
+    return TSR_SUCCESS;
+}
+
+/* What a product on matrix units stores last and wider than it need be, its readers compute: what
+ * widens, say, is best done where it is read. */
+static TSR_RESULT peel(planner *p, uint32_t index) {
+    bool done = true;
+    while (done) {
+        const set *s = &p->sets[index];
+        bool on_units = false;
+        done = false;
+        for (uint32_t i = 0; i < s->count; i++) on_units |= p->nodes[s->nodes[i]].on_units;
+        for (uint32_t i = s->count; i-- > 0 && on_units && !done;)
+            TRY(p->ctx, peel_node(p, index, s->nodes[i], &done));
+    }
+    return TSR_SUCCESS;
+}
+
 /* ---- prepare, emit ---- */
 
 static TSR_RESULT find_consumers(planner *p) {
@@ -630,6 +725,8 @@ tsr_result tsr_fuse_plan_build(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_
     tsr_fuse_plan plan = {0};
     TRY(ctx, prepare(&p));
     TRY(ctx, merge_all(&p));
+    for (uint32_t i = 0; i < node_count; i++)
+        if (p.sets[i].count) TRY(ctx, peel(&p, i));
     for (uint32_t i = node_count; i-- > 0;)
         if (p.sets[i].count) TRY(ctx, copy_into_readers(&p, i));
     for (uint32_t i = 0; i < node_count; i++) plan.group_count += p.sets[i].count > 0;

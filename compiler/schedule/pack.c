@@ -78,29 +78,6 @@ static bool is_read_once(MlirOperation group, MlirValue argument) {
     return count == 1;
 }
 
-static bool is_assigned(MlirOperation entry, const char *name) {
-    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-        const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
-        if (target && strcmp(target, name) == 0) return true;
-    }
-    return false;
-}
-
-/* Itself, or the entry that the body of a loop runs in. */
-static MlirOperation entry_of(const packer *p, MlirOperation func) {
-    const char *name = tsr_op_string(func, TSR_BODY_NAME);
-    return name ? tsr_module_find(p->module, name) : func;
-}
-
-/* A tensor of the program that stays as it is while the entry runs. */
-static bool is_still(MlirOperation entry, MlirValue value) {
-    MlirOperation owner = tsr_value_owner(value);
-    if (mlirOperationIsNull(owner)) return false;
-    if (tsr_op_is(owner, "tessera.constant")) return true;
-    const char *name = tsr_op_string(owner, "name");
-    return tsr_op_is(owner, "tessera.param") && name && !is_assigned(entry, name);
-}
-
 /* Rows of all the products of a batch, which read one matrix. */
 static uint64_t product_rows(MlirOperation product) {
     tsr_type result = {0};
@@ -125,7 +102,7 @@ static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, j
     const char *callee = tsr_op_string(call, "callee");
     bool some = false;
     for (size_t i = 0; i < tsr_op_operand_count(call) && !some; i++)
-        some = is_still(entry, tsr_op_operand(call, i));
+        some = tsr_is_still(entry, tsr_op_operand(call, i));
     if (!some) return false;
     *j = (job){.call = call, .group = tsr_module_find(p->module, callee ? callee : "")};
     if (mlirOperationIsNull(j->group)) return false;
@@ -137,7 +114,7 @@ static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, j
     j->transposed = tsr_op_flag(j->product, "transpose_b");
     if (!tsr_value_type(argument, &j->matrix) ||
         !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)) ||
-        !is_still(entry, tsr_op_operand(call, j->operand)))
+        !tsr_is_still(entry, tsr_op_operand(call, j->operand)))
         return false;
     j->strips = (tsr_type){j->matrix.dtype, tsr_pack_shape(&j->matrix, j->transposed)};
     return tsr_op_operand_count(call) <= TSR_FUSE_ARGUMENTS_MAX &&
@@ -272,7 +249,7 @@ static bool is_called(const packer *p, const char *symbol) {
 }
 
 static void pack_entry(packer *p, MlirOperation func) {
-    MlirOperation entry = entry_of(p, func);
+    MlirOperation entry = tsr_entry_of(p->module, func);
     if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
     TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
         job j;

@@ -4,7 +4,8 @@
  * (param, opt.state, step, constants) and its `assign`s; every `tsched.func` is one kernel to be.
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
- * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`.
+ * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`,
+ * `tsched-keep`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -77,6 +78,15 @@ bool tsr_pass_fuse(MlirModule module);
  * is is packed by a group of its own (kind "pack"), which runs only when the tensor has changed.
  * No pass of the stage: tsr_tile_lower runs it for targets whose vectors fit a strip. */
 bool tsr_pass_pack(MlirModule module);
+/* Of a tsched.func: what it makes of its argument, a tensor, is kept from run to run. */
+#define TSR_KEPT_NAME "tsched.kept"
+/* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it
+ * is, is computed once. For the native numerics of GPUs, after tsched-fuse. */
+bool tsr_pass_keep(MlirModule module);
+/* A tensor of the program that stays as it is while the entry runs. */
+bool tsr_is_still(MlirOperation entry, MlirValue value);
+/* The function itself, or the entry that the body of a loop runs in. */
+MlirOperation tsr_entry_of(MlirModule module, MlirOperation func);
 enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whatever the target */
 /* The shape that a matrix has in strips: the last dim, all others together; transposed, the other
  * way round. */

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tsched-keep. What an entry computes element by element of one tensor that it only reads, as
+ * the bf16 of a weight, is computed once: the group becomes one that is kept, which the host
+ * program runs only when the tensor has changed (TSR_OP_PREPARE).
+ *
+ *     %w = tessera.param "w"
+ *     %h = tsched.call @k1_cast(%w)      ->      %h = tsched.call @k1_cast_kept(%w)
+ */
+#include "compiler/graph/graph.h"
+#include "compiler/schedule/schedule.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SYMBOL_BYTES = 512 };
+
+static bool is_assigned(MlirOperation entry, const char *name) {
+    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+        const char *target = tsr_op_is(op, "tessera.assign") ? tsr_op_string(op, "target") : NULL;
+        if (target && strcmp(target, name) == 0) return true;
+    }
+    return false;
+}
+
+bool tsr_is_still(MlirOperation entry, MlirValue value) {
+    MlirOperation owner = tsr_value_owner(value);
+    if (mlirOperationIsNull(owner)) return false;
+    if (tsr_op_is(owner, "tessera.constant")) return true;
+    const char *name = tsr_op_string(owner, "name");
+    return tsr_op_is(owner, "tessera.param") && name && !is_assigned(entry, name);
+}
+
+MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
+    const char *name = tsr_op_string(func, TSR_BODY_NAME);
+    return name ? tsr_module_find(module, name) : func;
+}
+
+/* Elementwise, of one argument, with one result. */
+static bool is_keepable(MlirOperation group) {
+    const char *kind = tsr_op_string(group, "kind");
+    if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0) return false;
+    TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        bool computes =
+            row && (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT);
+        if (!computes && !tsr_op_is(op, "tsched.return")) return false;
+    }
+    return true;
+}
+
+/* What is kept lies in a place of its own: no result of the entry, and no tensor. */
+static bool is_for_kernels(MlirValue value) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        if (!tsr_op_is(mlirOpOperandGetOwner(use), "tsched.call")) return false;
+    return true;
+}
+
+static MlirOperation keep_group(MlirModule module, MlirOperation group) {
+    char symbol[SYMBOL_BYTES];
+    MlirContext context = mlirModuleGetContext(module);
+    snprintf(symbol, sizeof symbol, "%s_kept", tsr_op_symbol(group));
+    MlirOperation found = tsr_module_find(module, symbol);
+    if (!mlirOperationIsNull(found)) return found;
+    MlirOperation kept = mlirOperationClone(group);
+    tsr_op_set(kept, "sym_name", tsr_attr_make_string(context, symbol));
+    tsr_op_set(kept, TSR_KEPT_NAME, tsr_attr_make_unit(context));
+    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, kept);
+    return kept;
+}
+
+static void keep_in(MlirModule module, MlirOperation func) {
+    MlirOperation entry = tsr_entry_of(module, func);
+    if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
+    TSR_FOR_EACH_OP(call, tsr_op_body(func)) {
+        if (!tsr_op_is(call, "tsched.call") || tsr_op_operand_count(call) != 1 ||
+            tsr_op_result_count(call) != 1 || !tsr_is_still(entry, tsr_op_operand(call, 0)) ||
+            !is_for_kernels(tsr_op_result(call, 0)))
+            continue;
+        MlirOperation group = tsr_module_find(module, tsr_op_string(call, "callee"));
+        if (mlirOperationIsNull(group) || !is_keepable(group)) continue;
+        tsr_op_set(call, "callee",
+                   tsr_attr_make_symbol(mlirModuleGetContext(module),
+                                        tsr_op_symbol(keep_group(module, group))));
+    }
+}
+
+static bool is_called(MlirModule module, MlirOperation group) {
+    TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
+        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+            if (callee && strcmp(callee, tsr_op_symbol(group)) == 0) return true;
+        }
+    }
+    return false;
+}
+
+bool tsr_pass_keep(MlirModule module) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+        if (tsr_graph_is_lowered_func(func)) keep_in(module, func);
+    }
+    TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
+        if (tsr_op_is(group, "tsched.func") && is_keepable(group) && !is_called(module, group))
+            mlirOperationDestroy(group);
+    }
+    return true;
+}
