@@ -7,6 +7,7 @@
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
+#include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
@@ -43,7 +44,16 @@ static bool is_rows(const tsr_tile_group *group) {
     return kind && strcmp(kind, "rows") == 0;
 }
 
-static tsr_result read_group(tsr_tile_group *group) {
+/* What moves its heads stands around it: gpu/heads.h. */
+static bool is_attention(const tsr_tile_group *group) {
+    TSR_FOR_EACH_OP(op, group->body) {
+        if (tsr_op_is(op, "tessera.attention") || tsr_op_is(op, "tessera.attention_grad"))
+            return true;
+    }
+    return false;
+}
+
+tsr_result tsr_tile_group_read(tsr_tile_group *group) {
     tsr_ctx *ctx = group->ctx;
     MlirOperation end = mlirBlockGetTerminator(group->body);
     group->input_count = (uint32_t)mlirBlockGetNumArguments(group->body);
@@ -65,7 +75,7 @@ static tsr_result read_group(tsr_tile_group *group) {
     TSR_FOR_EACH_OP(op, group->body) {
         if (tsr_element_is(op) || tsr_op_is(op, "tessera.constant") ||
             tsr_op_is(op, "tessera.iota") || tsr_op_is(op, "tsched.unpack") ||
-            tsr_op_is(op, "tsched.return"))
+            tsr_op_is(op, "tsched.return") || (tsr_gpu_is_move(op) && is_attention(group)))
             continue;
         if (!mlirOperationIsNull(group->root) && !is_rows(group))
             FAIL(ctx, TSR_INTERNAL, "'%s' holds both %s and %s", group->name,
@@ -111,10 +121,12 @@ static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
 /* Of all arguments, each once; 0 where 64 bits do not count them. */
 static int64_t count_bytes(const tsr_tile_group *group) {
     uint64_t sum = 0, size = 0;
-    for (uint32_t i = 0; i < group->input_count + group->output_count; i++)
+    for (uint32_t i = 0; i < group->input_count + group->output_count; i++) {
+        if (i + 1 == group->over) continue; /* it is the output */
         if (!tsr_shape_size(&group->types[i].shape, group->types[i].dtype, &size) ||
             __builtin_add_overflow(sum, size, &sum))
             return 0;
+    }
     return sum <= INT64_MAX ? (int64_t)sum : 0;
 }
 
@@ -126,8 +138,10 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     size_t count = 0, at = 0;
     bool faults = false;
     if (!inputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    bool in_place = kind && (strcmp(kind, "map") == 0 || strcmp(kind, "matmul") == 0);
-    for (uint32_t i = 0; i < group->input_count && in_place; i++)
+    bool in_place = kind && !tsr_op_has(group->op, TSR_KEPT_NAME) &&
+                    (strcmp(kind, "map") == 0 || strcmp(kind, "matmul") == 0);
+    if (group->over) inputs[count++] = (int64_t)group->over - 1;
+    for (uint32_t i = 0; i < group->input_count && in_place && !group->over; i++)
         if (is_replaceable(group, mlirBlockGetArgument(group->body, (intptr_t)i)))
             inputs[count++] = i;
     TSR_FOR_EACH_OP(op, group->body) {
@@ -143,7 +157,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
         attrs[at++] = (tsr_attr){"bytes", tsr_attr_make_i64(context, count_bytes(group))};
     else if (tsr_op_has(group->op, "bytes"))
         attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
-    if (kind && strcmp(kind, "pack") == 0)
+    if ((kind && strcmp(kind, "pack") == 0) || tsr_op_has(group->op, TSR_KEPT_NAME))
         attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
     attrs[at] = (tsr_attr){0};
     return TSR_SUCCESS;
@@ -227,7 +241,7 @@ static tsr_result lower_group(tsr_tile_group *group) {
     tsr_ctx *ctx = group->ctx;
     tsr_tile_sequence sequence = {0};
     bool is_sequence = false;
-    TRY(ctx, read_group(group));
+    TRY(ctx, tsr_tile_group_read(group));
     const family *found = find_family(group->root);
     if (!found)
         FAIL(ctx, TSR_INTERNAL, "'%s': there is no kernel for %s", group->name,
@@ -243,6 +257,10 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
                                tsr_arena *arena) {
     const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     bool is_native = target->arch && numerics && strcmp(numerics, "native") == 0;
+    if (is_native) {
+        tsr_pass_keep(module);
+        TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
+    }
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (!tsr_op_is(op, "tsched.func")) continue;
         tsr_tile_group group = {.ctx = ctx,

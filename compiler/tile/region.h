@@ -28,6 +28,7 @@ typedef struct tsr_tile_group {
     const MlirValue *returned;        /* operands of tsched.return */
     bool is_native;                   /* matrix units and their numerics may be used */
     bool is_aside;                    /* a step of a sequence that is not the main one */
+    uint32_t over;                    /* of a step: see sequence.h */
     MlirOperation root;               /* the op that is not elementwise; null in a map group */
     int64_t grid;                     /* out: programs, at least 1 */
     int64_t tile[TSR_TILE_SIZES_MAX]; /* out: the sizes chosen, where there is a choice */
@@ -37,6 +38,9 @@ typedef struct tsr_tile_group {
     int64_t across;           /* out: the same; more than 1 without `warps` alone */
     bool has_choices;         /* out: TSR_SKIP_NAME picks another kernel */
 } tsr_tile_group;
+
+/* lower.c: its arguments, results and root; buffers are made room for. */
+TSR_RESULT tsr_tile_group_read(tsr_tile_group *group);
 
 typedef struct tsr_space {
     uint32_t rank;

@@ -43,7 +43,8 @@ tsr_result tsr_tile_step_group(const tsr_tile_group *group, const tsr_tile_seque
                            .returned = group->returned,
                            .root = group->root,
                            .is_native = group->is_native,
-                           .is_aside = !step->is_main};
+                           .is_aside = !step->is_main,
+                           .over = step->over};
     if (!made.name || !made.buffers || !made.types)
         FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     for (uint32_t i = 0; i < step->input_count; i++)
@@ -71,7 +72,7 @@ static tsr_result replace_call(tsr_tile_group *group, const tsr_tile_sequence *s
     MlirContext context = mlirOperationGetContext(call);
     MlirValue values[VALUES_MAX], operands[TSR_SEQUENCE_ARGUMENTS_MAX];
     MlirType types[TSR_SEQUENCE_ARGUMENTS_MAX];
-    tsr_attr attrs[ATTRIBUTES_MAX];
+    tsr_attr attrs[ATTRIBUTES_MAX + 1];
     uint32_t count = 0;
     tsr_builder at = tsr_builder_before(call);
     TSR_ASSERT(group->input_count + TSR_SEQUENCE_STEPS_MAX * TSR_SEQUENCE_ARGUMENTS_MAX <=
@@ -84,14 +85,17 @@ static tsr_result replace_call(tsr_tile_group *group, const tsr_tile_sequence *s
         for (uint32_t i = 0; i < step->input_count; i++) operands[i] = values[step->inputs[i]];
         for (uint32_t i = 0; i < step->output_count; i++)
             types[i] = tsr_type_make(context, &step->outputs[i]);
-        MlirOperation made =
-            tsr_build(&at, &(tsr_op_desc){.name = "tsched.call",
-                                          .operand_count = step->input_count,
-                                          .operands = operands,
-                                          .result_count = step->output_count,
-                                          .results = types,
-                                          .attr_count = read_attributes(call, name, attrs),
-                                          .attrs = attrs});
+        size_t attr_count = read_attributes(call, name, attrs);
+        if (step->over)
+            attrs[attr_count++] =
+                (tsr_attr){TSR_OVER_NAME, tsr_attr_make_i64(context, (int64_t)step->over - 1)};
+        MlirOperation made = tsr_build(&at, &(tsr_op_desc){.name = "tsched.call",
+                                                           .operand_count = step->input_count,
+                                                           .operands = operands,
+                                                           .result_count = step->output_count,
+                                                           .results = types,
+                                                           .attr_count = attr_count,
+                                                           .attrs = attrs});
         for (uint32_t i = 0; i < step->output_count; i++) values[count++] = tsr_op_result(made, i);
     }
     for (uint32_t i = 0; i < group->output_count; i++)

@@ -22,7 +22,9 @@ typedef struct tsr_tile_step {
     uint32_t inputs[TSR_SEQUENCE_ARGUMENTS_MAX];
     uint32_t input_count, output_count;
     tsr_type outputs[TSR_SEQUENCE_ARGUMENTS_MAX];
-    bool is_main; /* the group's operations count as its */
+    uint32_t over; /* 1 + which of its inputs its one output lies over: it writes the rest of what
+                      is there; 0: none */
+    bool is_main;  /* the group's operations count as its */
     /* Writes it: `step` is a group of these arguments. */
     tsr_result (*lower)(tsr_tile_group *step, const void *plan);
 } tsr_tile_step;

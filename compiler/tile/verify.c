@@ -573,7 +573,7 @@ static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
 }
 
 static int64_t dim_of(MlirOperation op, size_t buffer, intptr_t d) {
-    return mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(op, buffer)), d);
+    return tsr_attend_dim(op, buffer, d);
 }
 
 /* o is as q, v as k, l as q without the last. */
@@ -613,7 +613,7 @@ static bool check_attend_buffers(MlirOperation op, int64_t count, MlirType *out_
                          mlirShapedTypeGetRank(type)))
             return false;
     }
-    *out_columns = mlirShapedTypeGetDimSize(first, 2);
+    *out_columns = dim_of(op, 0, 2);
     return check_attend_sizes(op, count);
 }
 
@@ -779,6 +779,7 @@ static bool rule_attend(MlirOperation op) {
                                    "there is no attention \"%s\"; expected forward or backward",
                                    how ? how : "");
     if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule says so */
+    if (!tsr_attend_check_heads(op)) return false;
     return forward ? rule_forward(op, p.warps) : rule_backward(op, p.warps);
 }
 

@@ -147,4 +147,87 @@ func.func @cross_f32(%x: tensor<33x4104xf32> {tessera.name = "zx"}, %n: tensor<3
     -> (tensor<33xf32> {tessera.name = "loss"}) attributes {tessera.entry = "infer"} {
   %y = tessera.cross_entropy %x, %n : tensor<33x4104xf32>, tensor<33xi64> -> tensor<33xf32>
   return %y : tensor<33xf32>
+
+// Heads that lie side by side.
+func.func @sides(%x: tensor<2x200x512xbf16> {tessera.name = "sax"})
+    -> (tensor<2x200x256xbf16> {tessera.name = "y"}, tensor<2x4x200xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %qf = tessera.slice %x {start = [0, 0, 0], size = [2, 200, 256]} : tensor<2x200x512xbf16> -> tensor<2x200x256xbf16>
+  %qs = tessera.reshape %qf : tensor<2x200x256xbf16> -> tensor<2x200x4x64xbf16>
+  %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<2x200x4x64xbf16> -> tensor<2x4x200x64xbf16>
+  %kf = tessera.slice %x {start = [0, 0, 256], size = [2, 200, 128]} : tensor<2x200x512xbf16> -> tensor<2x200x128xbf16>
+  %ks = tessera.reshape %kf : tensor<2x200x128xbf16> -> tensor<2x200x2x64xbf16>
+  %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<2x200x2x64xbf16> -> tensor<2x2x200x64xbf16>
+  %vf = tessera.slice %x {start = [0, 0, 384], size = [2, 200, 128]} : tensor<2x200x512xbf16> -> tensor<2x200x128xbf16>
+  %vs = tessera.reshape %vf : tensor<2x200x128xbf16> -> tensor<2x200x2x64xbf16>
+  %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<2x200x2x64xbf16> -> tensor<2x2x200x64xbf16>
+  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<2x4x200x64xbf16>, tensor<2x2x200x64xbf16>, tensor<2x2x200x64xbf16> -> tensor<2x4x200x64xbf16>, tensor<2x4x200xf32>
+  %os = tessera.transpose %o {permutation = [0, 2, 1, 3]} : tensor<2x4x200x64xbf16> -> tensor<2x200x4x64xbf16>
+  %y = tessera.reshape %os : tensor<2x200x4x64xbf16> -> tensor<2x200x256xbf16>
+  return %y, %l : tensor<2x200x256xbf16>, tensor<2x4x200xf32>
+}
+func.func @sides_odd(%x: tensor<1x130x776xf16> {tessera.name = "sbx"})
+    -> (tensor<1x130x256xf16> {tessera.name = "y"}, tensor<1x2x130xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %qf = tessera.slice %x {start = [0, 0, 8], size = [1, 130, 256]} : tensor<1x130x776xf16> -> tensor<1x130x256xf16>
+  %qs = tessera.reshape %qf : tensor<1x130x256xf16> -> tensor<1x130x2x128xf16>
+  %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<1x130x2x128xf16> -> tensor<1x2x130x128xf16>
+  %kf = tessera.slice %x {start = [0, 0, 264], size = [1, 130, 256]} : tensor<1x130x776xf16> -> tensor<1x130x256xf16>
+  %ks = tessera.reshape %kf : tensor<1x130x256xf16> -> tensor<1x130x2x128xf16>
+  %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<1x130x2x128xf16> -> tensor<1x2x130x128xf16>
+  %vf = tessera.slice %x {start = [0, 0, 520], size = [1, 130, 256]} : tensor<1x130x776xf16> -> tensor<1x130x256xf16>
+  %vs = tessera.reshape %vf : tensor<1x130x256xf16> -> tensor<1x130x2x128xf16>
+  %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<1x130x2x128xf16> -> tensor<1x2x130x128xf16>
+  %o, %l = tessera.attention %q, %k, %v : tensor<1x2x130x128xf16>, tensor<1x2x130x128xf16>, tensor<1x2x130x128xf16> -> tensor<1x2x130x128xf16>, tensor<1x2x130xf32>
+  %os = tessera.transpose %o {permutation = [0, 2, 1, 3]} : tensor<1x2x130x128xf16> -> tensor<1x130x2x128xf16>
+  %y = tessera.reshape %os : tensor<1x130x2x128xf16> -> tensor<1x130x256xf16>
+  return %y, %l : tensor<1x130x256xf16>, tensor<1x2x130xf32>
+}
+func.func @sides_grad(%x: tensor<2x256x320xbf16> {tessera.name = "scx"}, %g: tensor<2x256x192xbf16> {tessera.name = "scg"})
+    -> (tensor<2x256x320xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %qf = tessera.slice %x {start = [0, 0, 0], size = [2, 256, 192]} : tensor<2x256x320xbf16> -> tensor<2x256x192xbf16>
+  %qs = tessera.reshape %qf : tensor<2x256x192xbf16> -> tensor<2x256x3x64xbf16>
+  %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<2x256x3x64xbf16> -> tensor<2x3x256x64xbf16>
+  %kf = tessera.slice %x {start = [0, 0, 192], size = [2, 256, 64]} : tensor<2x256x320xbf16> -> tensor<2x256x64xbf16>
+  %ks = tessera.reshape %kf : tensor<2x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<2x256x1x64xbf16> -> tensor<2x1x256x64xbf16>
+  %vf = tessera.slice %x {start = [0, 0, 256], size = [2, 256, 64]} : tensor<2x256x320xbf16> -> tensor<2x256x64xbf16>
+  %vs = tessera.reshape %vf : tensor<2x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<2x256x1x64xbf16> -> tensor<2x1x256x64xbf16>
+  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<2x3x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x1x256x64xbf16> -> tensor<2x3x256x64xbf16>, tensor<2x3x256xf32>
+  %gg = tessera.add %g, %g : tensor<2x256x192xbf16>, tensor<2x256x192xbf16> -> tensor<2x256x192xbf16>
+  %gs = tessera.reshape %gg : tensor<2x256x192xbf16> -> tensor<2x256x3x64xbf16>
+  %gt = tessera.transpose %gs {permutation = [0, 2, 1, 3]} : tensor<2x256x3x64xbf16> -> tensor<2x3x256x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %gt {causal} : tensor<2x3x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x3x256x64xbf16>, tensor<2x3x256xf32>, tensor<2x3x256x64xbf16> -> tensor<2x3x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x1x256x64xbf16>
+  %dqs = tessera.transpose %dq {permutation = [0, 2, 1, 3]} : tensor<2x3x256x64xbf16> -> tensor<2x256x3x64xbf16>
+  %dqf = tessera.reshape %dqs : tensor<2x256x3x64xbf16> -> tensor<2x256x192xbf16>
+  %dks = tessera.transpose %dk {permutation = [0, 2, 1, 3]} : tensor<2x1x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %dkf = tessera.reshape %dks : tensor<2x256x1x64xbf16> -> tensor<2x256x64xbf16>
+  %dvs = tessera.transpose %dv {permutation = [0, 2, 1, 3]} : tensor<2x1x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %dvf = tessera.reshape %dvs : tensor<2x256x1x64xbf16> -> tensor<2x256x64xbf16>
+  %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<2x256x192xbf16>, tensor<2x256x64xbf16>, tensor<2x256x64xbf16> -> tensor<2x256x320xbf16>
+  return %y : tensor<2x256x320xbf16>
+}
+func.func @sides_grad_wide(%x: tensor<1x384x784xf16> {tessera.name = "sdx"}, %g: tensor<1x384x256xf16> {tessera.name = "sdg"})
+    -> (tensor<1x384x768xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %qf = tessera.slice %x {start = [0, 0, 16], size = [1, 384, 256]} : tensor<1x384x784xf16> -> tensor<1x384x256xf16>
+  %qs = tessera.reshape %qf : tensor<1x384x256xf16> -> tensor<1x384x2x128xf16>
+  %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<1x384x2x128xf16> -> tensor<1x2x384x128xf16>
+  %kf = tessera.slice %x {start = [0, 0, 272], size = [1, 384, 256]} : tensor<1x384x784xf16> -> tensor<1x384x256xf16>
+  %ks = tessera.reshape %kf : tensor<1x384x256xf16> -> tensor<1x384x2x128xf16>
+  %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<1x384x2x128xf16> -> tensor<1x2x384x128xf16>
+  %vf = tessera.slice %x {start = [0, 0, 528], size = [1, 384, 256]} : tensor<1x384x784xf16> -> tensor<1x384x256xf16>
+  %vs = tessera.reshape %vf : tensor<1x384x256xf16> -> tensor<1x384x2x128xf16>
+  %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<1x384x2x128xf16> -> tensor<1x2x384x128xf16>
+  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16> -> tensor<1x2x384x128xf16>, tensor<1x2x384xf32>
+  %gg = tessera.add %g, %g : tensor<1x384x256xf16>, tensor<1x384x256xf16> -> tensor<1x384x256xf16>
+  %gs = tessera.reshape %gg : tensor<1x384x256xf16> -> tensor<1x384x2x128xf16>
+  %gt = tessera.transpose %gs {permutation = [0, 2, 1, 3]} : tensor<1x384x2x128xf16> -> tensor<1x2x384x128xf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %gt {causal} : tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16>, tensor<1x2x384xf32>, tensor<1x2x384x128xf16> -> tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16>, tensor<1x2x384x128xf16>
+  %dqs = tessera.transpose %dq {permutation = [0, 2, 1, 3]} : tensor<1x2x384x128xf16> -> tensor<1x384x2x128xf16>
+  %dqf = tessera.reshape %dqs : tensor<1x384x2x128xf16> -> tensor<1x384x256xf16>
+  %dks = tessera.transpose %dk {permutation = [0, 2, 1, 3]} : tensor<1x2x384x128xf16> -> tensor<1x384x2x128xf16>
+  %dkf = tessera.reshape %dks : tensor<1x384x2x128xf16> -> tensor<1x384x256xf16>
+  %dvs = tessera.transpose %dv {permutation = [0, 2, 1, 3]} : tensor<1x2x384x128xf16> -> tensor<1x384x2x128xf16>
+  %dvf = tessera.reshape %dvs : tensor<1x384x2x128xf16> -> tensor<1x384x256xf16>
+  %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<1x384x256xf16>, tensor<1x384x256xf16>, tensor<1x384x256xf16> -> tensor<1x384x768xf16>
+  return %y : tensor<1x384x768xf16>
 }

@@ -23,6 +23,7 @@
 
 enum {
     REGISTERS_MAX = 128,
+    RESULT = 3,                         /* buffer */
     TURN_THREADS = 2 * TSR_BLOCK_GROUP, /* who gives a turn, and who takes it */
 };
 
@@ -88,13 +89,11 @@ static const tsr_ring *ring_operand(const attend *a, uint32_t index) {
 static attend read_attend(tsr_emit *emit, MlirOperation op) {
     attend a = {.emit = emit, .op = op, .f32 = LLVMFloatTypeInContext(emit->llvm)};
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    MlirType q = mlirValueGetType(tsr_op_operand(op, 0)),
-             k = mlirValueGetType(tsr_op_operand(op, 1));
     a.buffers = (uint32_t)mlirDenseI32ArrayGetElement(segments, 0);
-    a.element = mlirShapedTypeGetElementType(q);
-    a.queries = mlirShapedTypeGetDimSize(q, 1);
-    a.d = mlirShapedTypeGetDimSize(q, 2);
-    a.keys = mlirShapedTypeGetDimSize(k, 1);
+    a.element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
+    a.queries = tsr_attend_dim(op, 0, 1);
+    a.d = tsr_attend_dim(op, 0, 2);
+    a.keys = tsr_attend_dim(op, 1, 1);
     a.query_ring = ring_operand(&a, 0);
     a.key_ring = ring_operand(&a, 1);
     a.result_ring = ring_operand(&a, 2);
@@ -156,7 +155,8 @@ static void finish_tile(const attend *a) {
 static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const tsr_place *place,
                  uint32_t full_at, uint32_t empty_at, LLVMValueRef row, LLVMValueRef head) {
     tsr_emit *emit = a->emit;
-    LLVMValueRef at[] = {integer(a, 0), row, head}, full = tsr_block_barrier(emit, place, full_at);
+    LLVMValueRef at[3], full = tsr_block_barrier(emit, place, full_at);
+    tsr_block_place_head(emit, a->op, buffer, head, row, 0, at);
     tsr_block_wait(emit, tsr_block_barrier(emit, place, empty_at),
                    LLVMBuildXor(emit->builder, place->parity, integer(a, 1), ""));
     tsr_block_expect(emit, full, ring->rows * ring->columns * ring->element_bytes);
@@ -427,9 +427,9 @@ static void store_result(const attend *a, LLVMValueRef *result) {
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
     tsr_block_sync(emit, true);
     for (uint32_t c = 0; c < boxes; c++) {
-        LLVMValueRef at[] = {integer(a, (int64_t)c * BOX_COLUMNS),
-                             LLVMBuildAdd(b, a->row, rows, ""), a->head};
-        tsr_block_copy_box(emit, tsr_op_operand(a->op, 3),
+        LLVMValueRef at[3], row = LLVMBuildAdd(b, a->row, rows, "");
+        tsr_block_place_head(emit, a->op, RESULT, a->head, row, (int64_t)c * BOX_COLUMNS, at);
+        tsr_block_copy_box(emit, tsr_op_operand(a->op, RESULT),
                            tsr_block_add(emit, from, c * stage_bytes), at);
     }
     emit->block->stored = true;

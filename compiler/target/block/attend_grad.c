@@ -96,18 +96,14 @@ static LLVMValueRef index_operand(const grad *g, uint32_t index) {
                           tsr_block_i32(g->emit), "");
 }
 
-static int64_t dim(MlirOperation op, size_t buffer, intptr_t d) {
-    return mlirShapedTypeGetDimSize(mlirValueGetType(tsr_op_operand(op, buffer)), d);
-}
-
 static grad read_grad(tsr_emit *emit, MlirOperation op) {
     enum { INDICES = 3 };
     grad g = {.emit = emit,
               .op = op,
               .f32 = LLVMFloatTypeInContext(emit->llvm),
-              .size = dim(op, Q, 1),
-              .d = dim(op, Q, 2),
-              .repeat = dim(op, Q, 0) / dim(op, K, 0),
+              .size = tsr_attend_dim(op, Q, 1),
+              .d = tsr_attend_dim(op, Q, 2),
+              .repeat = tsr_attend_dim(op, Q, 0) / tsr_attend_dim(op, K, 0),
               .causal = tsr_op_flag(op, "causal")};
     for (uint32_t i = 0; i < RINGS; i++)
         g.rings[i] = tsr_block_ring(emit, tsr_op_operand(op, BUFFERS + INDICES + i));
@@ -223,9 +219,10 @@ static void fence(const grad *g) {
 static void copy(const grad *g, uint32_t buffer, uint32_t number, const tsr_place *at,
                  LLVMValueRef row, LLVMValueRef head, LLVMValueRef full) {
     const tsr_ring *ring = g->rings[number];
-    LLVMValueRef indices[] = {integer(g, 0), row, head};
+    LLVMValueRef indices[3];
     LLVMValueRef to =
         at ? tsr_block_place_address(g->emit, ring, at) : tsr_block_ring_address(g->emit, ring);
+    tsr_block_place_head(g->emit, g->op, buffer, head, row, 0, indices);
     tsr_block_copy_boxes(g->emit, tsr_op_operand(g->op, buffer), indices, ring, to, full, false);
 }
 
@@ -303,8 +300,10 @@ static void send_boxes(const grad *g, const where *w, const tsr_place *at, bool 
              adds ? "reduce." : "", adds ? ".add" : "");
     for (int64_t c = 0; c < g->d; c += WIDE_COLUMNS) {
         int64_t offset = c / WIDE_COLUMNS * ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
-        LLVMValueRef args[] = {tsr_block_map_address(emit, map), tsr_block_add(emit, from, offset),
-                               integer(g, c), tsr_block_mul(emit, w->queries, g->step), w->head};
+        LLVMValueRef args[5] = {tsr_block_map_address(emit, map),
+                                tsr_block_add(emit, from, offset)};
+        tsr_block_place_head(emit, g->op, SUM, w->head, tsr_block_mul(emit, w->queries, g->step), c,
+                             args + 2);
         tsr_block_asm(emit, NULL, text, "l,r,r,r,r,~{memory}", args, 5);
     }
 }
@@ -635,8 +634,8 @@ static void store_sums(const grad *g, const LLVMValueRef *memory, uint32_t numbe
     fence(g);
     tsr_block_sync(emit, true);
     for (unsigned c = 0; c < boxes; c++) {
-        LLVMValueRef at[] = {integer(g, (int64_t)c * BOX_COLUMNS),
-                             LLVMBuildAdd(b, g->row, rows, ""), g->group};
+        LLVMValueRef at[3], row = LLVMBuildAdd(b, g->row, rows, "");
+        tsr_block_place_head(emit, g->op, buffer, g->group, row, (int64_t)c * BOX_COLUMNS, at);
         tsr_block_copy_box(emit, tsr_op_operand(g->op, buffer),
                            tsr_block_add(emit, from, c * box_bytes), at);
     }

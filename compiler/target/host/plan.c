@@ -9,6 +9,7 @@
 #include "compiler/schedule/schedule.h"
 #include "compiler/target/host/leaves.h"
 #include "compiler/target/host/planner.h"
+#include "compiler/target/target.h"
 #include "manifests/program.h"
 
 #include <string.h>
@@ -149,6 +150,17 @@ static TSR_RESULT collect_collective(planner *p, MlirOperation op) {
         NULL);
 }
 
+/* The result is the operand. */
+static TSR_RESULT collect_same(planner *p, MlirOperation op, size_t result, size_t operand) {
+    uint32_t number = operand < tsr_op_operand_count(op)
+                          ? tsr_value_map_get(&p->numbers, tsr_op_operand(op, operand))
+                          : NONE;
+    if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
+    if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, result), number))
+        FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+    return TSR_SUCCESS;
+}
+
 static TSR_RESULT collect_call(planner *p, MlirOperation call) {
     const char *callee = tsr_op_string(call, "callee");
     launch *l = NULL;
@@ -165,6 +177,8 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
         operand->first_end = index + 1;
     }
     tsr_program_buffer buffer = {.space = TSR_SPACE_WORKSPACE};
+    int64_t over = 0;
+    if (tsr_op_i64(call, TSR_OVER_NAME, &over)) return collect_same(p, call, 0, (size_t)over);
     if (tsr_op_has(l->kernel, "prepares")) TRY(p->ctx, find_prepared(p, l, &buffer));
     for (size_t i = 0; i < tsr_op_result_count(call); i++)
         TRY(p->ctx, tsr_planner_add_value(
@@ -177,10 +191,7 @@ static TSR_RESULT collect_call(planner *p, MlirOperation call) {
 static TSR_RESULT collect_barrier(planner *p, MlirOperation op) {
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {
         if (tsr_planner_is_token(tsr_op_result(op, i))) continue;
-        uint32_t number = tsr_value_map_get(&p->numbers, tsr_op_operand(op, i));
-        if (number == NONE) FAIL(p->ctx, TSR_INTERNAL, "@%s: unknown value", p->entry->name);
-        if (!tsr_value_map_set(&p->numbers, p->arena, tsr_op_result(op, i), number))
-            FAIL(p->ctx, TSR_MEMORY, "no memory to plan @%s", p->entry->name);
+        TRY(p->ctx, collect_same(p, op, i, i));
     }
     return TSR_SUCCESS;
 }

@@ -30,7 +30,8 @@ typedef struct tsr_attention {
 /* Operands 0, 1, 2 of the group's root are query, key and value; the mask, if any, is operand
  * `mask`. Fails with TSR_INTERNAL on what a schedule cannot hold. */
 TSR_RESULT tsr_attention_read(tsr_tile_group *group, size_t mask, tsr_attention *out_attention);
-/* The buffer of an operand of the group's root, which must be an argument of the group. */
+/* The buffer of an operand of the group's root, which must be an argument of the group, or for the
+ * kernels of gpu/ lie in one (gpu/heads.h); its type as the operand. */
 TSR_RESULT tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue *out_buffer,
                                  const tsr_type **out_type);
 

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/gpu/heads.h"
 
 #include <math.h>
 
 tsr_result tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue *out_buffer,
                                  const tsr_type **out_type) {
     tsr_tile_group *group = a->group;
-    MlirValue operand = tsr_op_operand(group->root, index);
-    if (!mlirValueIsABlockArgument(operand))
+    MlirValue operand = tsr_op_operand(group->root, index), from = operand;
+    while (!mlirValueIsABlockArgument(from) && tsr_gpu_is_move(tsr_value_owner(from)))
+        from = tsr_op_operand(tsr_value_owner(from), 0);
+    if (!mlirValueIsABlockArgument(from))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu is not an argument", group->name, index);
-    intptr_t number = mlirBlockArgumentGetArgNumber(operand);
-    *out_buffer = group->buffers[number];
-    *out_type = &group->types[number];
+    tsr_type *type = TSR_NEW(group->arena, tsr_type, 1);
+    if (!type) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    if (!tsr_value_type(operand, type))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
+    *out_buffer = group->buffers[mlirBlockArgumentGetArgNumber(from)];
+    *out_type = type;
     return TSR_SUCCESS;
 }
 

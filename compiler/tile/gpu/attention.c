@@ -12,6 +12,7 @@
 
 #include "compiler/shim/shim.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/ring.h"
 
@@ -59,32 +60,39 @@ static bool find_tile(attend *a, int64_t skip) {
     return false;
 }
 
-static MlirValue head_view(attend *a, MlirValue buffer, int64_t heads, int64_t rows) {
-    int64_t dims[] = {heads, rows, a->of.d};
-    return tsr_gpu_view(&a->of.group->b, buffer, 3, dims);
-}
-
 static MlirValue make_ring(attend *a, int64_t stages, int64_t rows, int64_t columns) {
     return tsr_gpu_ring(&a->of.group->b, stages, rows, columns, a->of.storage);
 }
 
+enum { BUFFERS_MAX = 5 };
+
 typedef struct places {
-    MlirValue buffers[5], rings[3];
+    MlirValue buffers[BUFFERS_MAX], rings[3];
+    int64_t firsts[BUFFERS_MAX]; /* columns of heads */
     size_t buffer_count;
 } places;
 
+static void add_heads(attend *a, places *p, tsr_gpu_heads heads, int64_t count, int64_t rows) {
+    tsr_tile_group *group = a->of.group;
+    p->firsts[p->buffer_count] = heads.sides.first;
+    p->buffers[p->buffer_count++] =
+        tsr_gpu_heads_view(&group->b, group->buffers[heads.argument], &heads, count, rows, a->of.d);
+}
+
 static places find_places(attend *a) {
     tsr_tile_group *group = a->of.group;
-    MlirValue *outputs = group->buffers + group->input_count;
     int64_t heads = a->of.batch * a->of.heads, groups = a->of.batch * a->of.key_heads;
     int64_t logarithms[] = {heads, a->of.queries};
-    places p = {.buffers = {head_view(a, a->of.q, heads, a->of.queries),
-                            head_view(a, a->of.k, groups, a->of.keys),
-                            head_view(a, a->of.v, groups, a->of.keys),
-                            head_view(a, outputs[0], heads, a->of.queries)},
-                .buffer_count = 4};
-    if (group->output_count == 2)
-        p.buffers[p.buffer_count++] = tsr_gpu_view(&group->b, outputs[1], 2, logarithms);
+    places p = {.buffer_count = 0};
+    add_heads(a, &p, tsr_gpu_heads_read(group, 0), heads, a->of.queries);
+    add_heads(a, &p, tsr_gpu_heads_read(group, 1), groups, a->of.keys);
+    add_heads(a, &p, tsr_gpu_heads_read(group, 2), groups, a->of.keys);
+    add_heads(a, &p, tsr_gpu_heads_given(group, 0), heads, a->of.queries);
+    if (group->output_count == 2) {
+        MlirValue output = group->buffers[tsr_gpu_heads_given(group, 1).argument];
+        p.firsts[p.buffer_count] = -1;
+        p.buffers[p.buffer_count++] = tsr_gpu_view(&group->b, output, 2, logarithms);
+    }
     p.rings[0] = make_ring(a, QUERY_STAGES, a->rows, a->of.d);
     p.rings[1] = make_ring(a, a->tile.stages, a->tile.keys, a->of.d);
     p.rings[2] = make_ring(a, a->of.d / RESULT_COLUMNS, a->rows, RESULT_COLUMNS);
@@ -104,13 +112,16 @@ static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row)
     operands[count++] = row;
     memcpy(operands + count, p->rings, sizeof p->rings);
     count += 3;
-    tsr_attr attrs[5] = {
+    int64_t counts[] = {a->of.heads, a->of.key_heads, a->of.d};
+    tsr_attr attrs[7] = {
         {"how", tsr_attr_make_string(context, "forward")},
         {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), a->of.scale)},
         {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
     size_t attr_count = 3;
     if (a->of.causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
     if (a->tile.turns) attrs[attr_count++] = (tsr_attr){"turns", tsr_attr_make_unit(context)};
+    attr_count +=
+        tsr_gpu_heads_attributes(context, p->firsts, p->buffer_count, counts, attrs + attr_count);
     tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
                                      .operand_count = count,
                                      .operands = operands,
@@ -143,12 +154,20 @@ static void emit(attend *a) {
 }
 
 static bool is_taken(attend *a) {
+    enum { OPERANDS = 3 }; /* without a mask */
     const tsr_tile_group *group = a->of.group;
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
     return group->b.target->arch == ARCH && tsr_dtype_is_narrow(a->of.storage) &&
-           mlirValueIsNull(a->of.mask) && a->of.d == a->of.e && a->of.scale > 0 && a->of.batch &&
-           a->of.heads && a->of.queries && a->of.keys && find_tile(a, skip);
+           tsr_op_operand_count(group->root) == OPERANDS && a->of.d == a->of.e && a->of.scale > 0 &&
+           a->of.batch && a->of.heads && a->of.queries && a->of.keys && find_tile(a, skip);
+}
+
+tsr_result tsr_tile_can_attend(tsr_tile_group *group, bool *out_taken) {
+    attend a = {0};
+    TRY(group->ctx, tsr_attention_read(group, 3, &a.of));
+    *out_taken = is_taken(&a);
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken) {

@@ -13,4 +13,7 @@
 /* *out_taken false: the group is none that this family takes; nothing was written. */
 TSR_RESULT tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken);
 
+/* Would it be taken? Nothing is written. */
+TSR_RESULT tsr_tile_can_attend(tsr_tile_group *group, bool *out_taken);
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "compiler/shim/shim.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/gpu/ring.h"
 
@@ -23,17 +24,22 @@ enum {
 enum { QUERY, KEY, VALUE, RESULT, LOGARITHM, DRESULT, MASK };
 enum { DQUERY, DKEY, DVALUE, GRADIENTS };
 
+/* Buffers of tile.attend "backward". */
+enum { OPERANDS = 4, SUM_ARGUMENT = 7, DKEY_ARGUMENT = 8, BUFFERS = 10 };
+
 typedef struct plan {
     int64_t batch, heads, key_heads, size, d, step;
     double scale;
     bool causal;
     tsr_dtype storage;
+    tsr_gpu_heads read[DRESULT + 1], given[GRADIENTS]; /* of the group */
+    tsr_gpu_heads sum;                                 /* of the gradient of queries */
+    bool joined;                                       /* all gradients lie in one argument */
 } plan;
 
-static MlirValue view(tsr_tile_group *step, uint32_t argument, int64_t heads, int64_t rows,
-                      int64_t columns) {
-    int64_t dims[] = {heads, rows, columns};
-    return tsr_gpu_view(&step->b, step->buffers[argument], columns ? 3 : 2, dims);
+static MlirValue view(tsr_tile_group *step, uint32_t argument, int64_t heads, int64_t rows) {
+    int64_t dims[] = {heads, rows};
+    return tsr_gpu_view(&step->b, step->buffers[argument], 2, dims);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -84,6 +90,65 @@ static MlirValue sum_32_rows(tsr_tile_group *step, const plan *p, MlirValue at) 
     return sums;
 }
 
+/* Element 0 of a row of the head that the program's queries are of. */
+static MlirValue row_offset(tsr_tile_builder *b, const plan *p, const tsr_gpu_heads *heads,
+                            MlirValue row) {
+    if (heads->sides.first < 0) return tsr_tile_mul(b, row, p->d);
+    MlirValue head = tsr_tile_div(b, row, p->size), number = tsr_tile_rem(b, row, p->size);
+    MlirValue batch = tsr_tile_div(b, head, p->heads);
+    number = tsr_tile_add(b, tsr_tile_mul(b, batch, p->size), number);
+    MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, head, p->heads), p->d);
+    column = tsr_tile_offset(b, column, heads->sides.first);
+    return tsr_tile_add(b, tsr_tile_mul(b, number, heads->width), column);
+}
+
+/* Of the products of a row, one a lane. */
+static MlirValue multiply_row(tsr_tile_group *step, const plan *p, const MlirValue *at,
+                              int64_t number) {
+    static const uint32_t arguments[] = {0, 2}, operands[] = {RESULT, DRESULT};
+    tsr_tile_builder *b = &step->b;
+    MlirValue x[2], sum = tsr_tile_null;
+    for (int i = 0; i < 2; i++) {
+        const tsr_gpu_heads *heads = &p->read[operands[i]];
+        int64_t pitch = heads->sides.first < 0 ? p->d : heads->width;
+        uint32_t argument = arguments[i];
+        x[i] =
+            tsr_tile_load(b, step->types[argument].dtype, step->buffers[argument],
+                          tsr_tile_offset(b, at[i], number * pitch), (uint32_t)p->d, tsr_tile_null);
+    }
+    MlirValue product = tsr_tile_2(b, "arith.mulf", x[0], x[1]);
+    for (int64_t i = 0; i < p->d; i += LANES) {
+        MlirValue part = tsr_tile_slice(b, product, i, LANES);
+        sum = i ? tsr_tile_2(b, "arith.addf", sum, part) : part;
+    }
+    return sum;
+}
+
+/* x and y of two rows become what lanes with that bit, and those without, have of both. */
+static MlirValue fold_rows(tsr_tile_group *step, MlirValue x, MlirValue y, int64_t bit) {
+    tsr_tile_builder *b = &step->b;
+    MlirType i32 = mlirIntegerTypeGet(b->at.context, 32), type = tsr_tile_vector_type(i32, LANES);
+    MlirValue lane = tsr_tile_iota(b, i32, LANES), zero = tsr_tile_int(b, type, 0);
+    MlirValue mine = tsr_tile_2(b, "arith.andi", lane, tsr_tile_int(b, type, bit));
+    MlirValue second = tsr_tile_icompare(b, TSR_ICMP_NE, mine, zero);
+    MlirValue kept = tsr_tile_select(b, second, y, x), sent = tsr_tile_select(b, second, x, y);
+    tsr_attr attrs[] = {{"distance", tsr_attr_make_i64(b->at.context, bit)}, {0}};
+    MlirValue other =
+        tsr_build_value(&b->at, "tile.butterfly", &sent, 1, mlirValueGetType(sent), attrs);
+    return tsr_tile_2(b, "arith.addf", kept, other);
+}
+
+/* The same of rows that do not follow each other at once. */
+static MlirValue sum_32_rows_apart(tsr_tile_group *step, const plan *p, MlirValue row) {
+    MlirValue parts[LANES], at[] = {row_offset(&step->b, p, &p->read[RESULT], row),
+                                    row_offset(&step->b, p, &p->read[DRESULT], row)};
+    for (int64_t i = 0; i < LANES; i++) parts[i] = multiply_row(step, p, at, i);
+    for (int64_t bit = 1; bit < LANES; bit *= 2)
+        for (int64_t i = 0; i < LANES / bit / 2; i++)
+            parts[i] = fold_rows(step, parts[2 * i], parts[2 * i + 1], bit);
+    return parts[0];
+}
+
 /* A program has the queries of a step. */
 static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     enum { LOGARITHM_ARGUMENT = 1, LOGARITHMS = 3, TOTALS, COUNTS };
@@ -96,7 +161,9 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     step->grid = p->batch * p->heads * p->size / p->step;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->step), LANES, 0, NULL);
     MlirValue row = tsr_tile_add(b, first, loop.index);
-    MlirValue sums = sum_32_rows(step, p, tsr_tile_mul(b, row, p->d));
+    bool apart = p->read[RESULT].sides.first >= 0 || p->read[DRESULT].sides.first >= 0;
+    MlirValue sums =
+        apart ? sum_32_rows_apart(step, p, row) : sum_32_rows(step, p, tsr_tile_mul(b, row, p->d));
     tsr_tile_store(b, TSR_DTYPE_F32, tsr_tile_1(b, "arith.negf", sums), step->buffers[TOTALS], row,
                    tsr_tile_null);
     MlirValue logarithm = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[LOGARITHM_ARGUMENT], row,
@@ -128,20 +195,24 @@ static size_t add_rings(tsr_tile_group *step, const plan *p, MlirValue *out_ring
     return count;
 }
 
-static size_t add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buffers) {
+/* And the first column of heads of each. */
+static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buffers,
+                        int64_t *out_firsts) {
     int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
-    size_t count = 0;
-    out_buffers[count] = view(step, (uint32_t)count, heads, p->size, p->d), count++;
-    out_buffers[count] = view(step, (uint32_t)count, groups, p->size, p->d), count++;
-    out_buffers[count] = view(step, (uint32_t)count, groups, p->size, p->d), count++;
-    out_buffers[count] = view(step, (uint32_t)count, heads, p->size, p->d), count++;
-    out_buffers[count] = view(step, (uint32_t)count, heads, p->size, 0), count++;
-    out_buffers[count] = view(step, (uint32_t)count, heads, p->size, 0), count++;
-    out_buffers[count] = view(step, (uint32_t)count, heads, p->size / p->step, 0), count++;
-    out_buffers[count] = view(step, (uint32_t)count, heads, p->size, p->d), count++;
-    out_buffers[count] = view(step, (uint32_t)count, groups, p->size, p->d), count++;
-    out_buffers[count] = view(step, (uint32_t)count, groups, p->size, p->d), count++;
-    return count;
+    const tsr_gpu_heads *lie[BUFFERS] = {
+        &p->read[QUERY], &p->read[KEY],   &p->read[VALUE],  &p->read[DRESULT], NULL, NULL, NULL,
+        &p->sum,         &p->given[DKEY], &p->given[DVALUE]};
+    const int64_t counts[BUFFERS] = {heads, groups, groups, heads, 0, 0, 0, heads, groups, groups};
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        uint32_t argument = p->joined && i > DKEY_ARGUMENT ? DKEY_ARGUMENT : i;
+        out_firsts[i] = lie[i] ? lie[i]->sides.first : -1;
+        if (lie[i])
+            out_buffers[i] = tsr_gpu_heads_view(&step->b, step->buffers[argument], lie[i],
+                                                counts[i], p->size, p->d);
+    }
+    out_buffers[OPERANDS] = view(step, OPERANDS, heads, p->size);
+    out_buffers[OPERANDS + 1] = view(step, OPERANDS + 1, heads, p->size);
+    out_buffers[OPERANDS + 2] = view(step, OPERANDS + 2, heads, p->size / p->step);
 }
 
 /* A program has 128 keys; those of a head follow each other, where it is causal from its last. */
@@ -154,21 +225,25 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
     MlirValue pid = tsr_tile_program_id(b), group = tsr_tile_div(b, pid, tiles);
     MlirValue number = tsr_tile_rem(b, pid, tiles);
     if (p->causal) number = tsr_tile_sub(b, tsr_tile_index(b, tiles - 1), number);
-    size_t buffers = add_buffers(step, p, operands), count = buffers;
+    int64_t firsts[BUFFERS], counts[] = {p->heads, p->key_heads, p->d};
+    size_t count = BUFFERS;
+    add_buffers(step, p, operands, firsts);
     operands[count++] = tsr_tile_mul(b, group, p->heads / p->key_heads);
     operands[count++] = group;
     operands[count++] = tsr_tile_mul(b, number, TILE_KEYS);
     size_t rings = add_rings(step, p, operands + count);
-    int32_t sizes[] = {(int32_t)buffers, 3, (int32_t)rings};
-    tsr_attr attrs[] = {
+    int32_t sizes[] = {BUFFERS, 3, (int32_t)rings};
+    tsr_attr attrs[6] = {
         {"how", tsr_attr_make_string(context, "backward")},
         {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), p->scale)},
-        {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)},
-        {"causal", tsr_attr_make_unit(context)}};
+        {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
+    size_t attr_count = 3;
+    if (p->causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
+    attr_count += tsr_gpu_heads_attributes(context, firsts, BUFFERS, counts, attrs + attr_count);
     tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
                                      .operand_count = count + rings,
                                      .operands = operands,
-                                     .attr_count = p->causal ? 4 : 3,
+                                     .attr_count = attr_count,
                                      .attrs = attrs});
     step->grid = p->batch * p->key_heads * tiles;
     step->warps = WARPS;
@@ -179,9 +254,38 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 
+/* Rows of the sum become columns of the buffer of all gradients. */
+static void cast_joined(tsr_tile_group *step, const plan *p) {
+    enum { INPUT, OUTPUT = 2, PIECES = 4 };
+    tsr_tile_builder *b = &step->b;
+    const tsr_gpu_heads *to = &p->given[DQUERY];
+    int64_t width = p->sum.width, lanes = TSR_SPREAD_ELEMENTS;
+    while (width % lanes) lanes /= 2;
+    int64_t pieces = p->batch * p->size * width / lanes, together = PIECES;
+    while (pieces % together) together /= 2;
+    step->grid = pieces / together;
+    MlirValue first = tsr_tile_mul(b, tsr_tile_program_id(b), together);
+    for (int64_t i = 0; i < together; i++) {
+        MlirValue piece = tsr_tile_offset(b, first, i);
+        MlirValue row = tsr_tile_div(b, piece, width / lanes);
+        MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, piece, width / lanes), lanes);
+        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, to->width),
+                                    tsr_tile_offset(b, column, to->sides.first));
+        MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[INPUT],
+                                    tsr_tile_mul(b, piece, lanes), (uint32_t)lanes, tsr_tile_null);
+        x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), p->scale));
+        tsr_tile_store(b, p->storage, x, step->buffers[OUTPUT], at, tsr_tile_null);
+    }
+    tsr_tile_spread(b, b->at.block, false);
+}
+
 static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     tsr_tile_builder *b = &step->b;
+    if (p->joined) {
+        cast_joined(step, p);
+        return TSR_SUCCESS;
+    }
     step->grid = p->batch * p->heads * p->size * p->d / CAST_LANES;
     MlirValue at = tsr_tile_mul(b, tsr_tile_program_id(b), CAST_LANES);
     MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[0], at, CAST_LANES, tsr_tile_null);
@@ -197,77 +301,101 @@ static bool is_taken(const tsr_tile_group *group, const tsr_attention *of) {
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
     return group->b.target->arch == ARCH && !skip && tsr_dtype_is_narrow(of->storage) &&
-           mlirValueIsNull(of->mask) && of->d == of->e && (of->d == 64 || of->d == 128) &&
-           of->queries == of->keys && of->queries && of->queries % TILE_KEYS == 0 &&
-           of->scale > 0 && of->batch && of->key_heads && of->heads &&
-           of->heads % of->key_heads == 0 &&
+           tsr_op_operand_count(group->root) == MASK && of->d == of->e &&
+           (of->d == 64 || of->d == 128) && of->queries == of->keys && of->queries &&
+           of->queries % TILE_KEYS == 0 && of->scale > 0 && of->batch && of->key_heads &&
+           of->heads && of->heads % of->key_heads == 0 &&
            of->queries / TILE_KEYS < TILES_MAX / of->batch / of->heads;
 }
 
-/* The group's argument that is operand `index`. */
-static uint32_t argument_of(const tsr_tile_group *group, size_t index) {
-    return (uint32_t)mlirBlockArgumentGetArgNumber(tsr_op_operand(group->root, index));
-}
-
-/* The group's results are the op's, in some order. */
-static bool find_results(const tsr_tile_group *group, const uint32_t *values,
-                         tsr_tile_sequence *sequence) {
-    if (group->output_count > TSR_SEQUENCE_RESULTS_MAX) return false;
-    for (uint32_t i = 0; i < group->output_count; i++) {
-        bool found = false;
-        for (uint32_t r = 0; r < GRADIENTS; r++) {
-            if (!mlirValueEqual(group->returned[i], tsr_op_result(group->root, r))) continue;
-            sequence->results[i] = values[r];
-            found = true;
-        }
-        if (!found) return false;
+/* The group's results are the op's, in some order, or one that holds them all. */
+static bool find_results(const tsr_tile_group *group, plan *p) {
+    uint32_t found = 0;
+    for (uint32_t r = 0; r < GRADIENTS; r++) {
+        p->given[r] = tsr_gpu_heads_given(group, r);
+        found += p->given[r].argument != UINT32_MAX;
     }
-    return true;
+    p->joined = p->given[DQUERY].argument == p->given[DKEY].argument &&
+                p->given[DKEY].argument == p->given[DVALUE].argument && found;
+    return group->output_count == (p->joined ? 1 : found);
 }
 
-static void make_steps(const tsr_tile_group *group, const plan *p, tsr_tile_sequence *sequence) {
+/* A gradient's type, in f32 too; what nothing uses is dense. */
+static tsr_type gradient_type(const tsr_tile_group *group, const plan *p, uint32_t which,
+                              tsr_dtype dtype) {
+    uint32_t argument = p->given[which].argument;
+    uint64_t heads = (uint64_t)(which == DQUERY ? p->heads : p->key_heads);
+    tsr_type type = {
+        dtype, {.rank = 4, .dims = {(uint64_t)p->batch, heads, (uint64_t)p->size, (uint64_t)p->d}}};
+    if (argument != UINT32_MAX) type.shape = group->types[argument].shape;
+    return type;
+}
+
+/* The sum lies as the gradient of queries does, but alone. */
+static tsr_type place_sum(const tsr_tile_group *group, plan *p) {
+    tsr_type type = gradient_type(group, p, DQUERY, TSR_DTYPE_F32);
+    p->sum = p->given[DQUERY];
+    if (p->sum.sides.first < 0) return type;
+    p->sum.sides.first = 0;
+    p->sum.width = p->heads * p->d;
+    uint64_t dims[] = {(uint64_t)p->batch, (uint64_t)p->size, (uint64_t)p->sum.width};
+    type.shape.rank = 3;
+    memcpy(type.shape.dims, dims, sizeof dims);
+    return type;
+}
+
+static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *sequence) {
     enum { ROWS, TILES, CAST, COUNT };
     uint64_t batch = (uint64_t)p->batch, heads = (uint64_t)p->heads, size = (uint64_t)p->size;
     uint32_t made = group->input_count;
+    const tsr_gpu_heads *read = p->read;
     tsr_type row = {TSR_DTYPE_F32, {.rank = 3, .dims = {batch, heads, size}}};
     tsr_type count = {TSR_DTYPE_I32, {.rank = 3, .dims = {batch, heads, size / (uint64_t)p->step}}};
-    tsr_type query = group->types[argument_of(group, QUERY)], sum = query;
-    sum.dtype = TSR_DTYPE_F32;
-    sequence->steps[ROWS] =
-        (tsr_tile_step){.suffix = "_rows",
-                        .inputs = {argument_of(group, RESULT), argument_of(group, LOGARITHM),
-                                   argument_of(group, DRESULT)},
-                        .input_count = 3,
-                        .outputs = {row, row, count},
-                        .output_count = 3,
-                        .lower = lower_rows};
-    sequence->steps[TILES] = (tsr_tile_step){
-        .suffix = "",
-        .inputs = {argument_of(group, QUERY), argument_of(group, KEY), argument_of(group, VALUE),
-                   argument_of(group, DRESULT), made, made + 1, made + 2},
-        .input_count = 7,
-        .outputs = {sum, group->types[argument_of(group, KEY)],
-                    group->types[argument_of(group, VALUE)]},
+    sequence->steps[ROWS] = (tsr_tile_step){
+        .suffix = "_rows",
+        .inputs = {read[RESULT].argument, read[LOGARITHM].argument, read[DRESULT].argument},
+        .input_count = 3,
+        .outputs = {row, row, count},
         .output_count = 3,
-        .is_main = true,
-        .lower = lower_tiles};
-    sequence->steps[CAST] = (tsr_tile_step){.suffix = "_cast",
-                                            .inputs = {made + 3},
-                                            .input_count = 1,
-                                            .outputs = {query},
-                                            .output_count = 1,
-                                            .lower = lower_cast};
+        .lower = lower_rows};
+    sequence->steps[TILES] =
+        (tsr_tile_step){.suffix = "",
+                        .inputs = {read[QUERY].argument, read[KEY].argument, read[VALUE].argument,
+                                   read[DRESULT].argument, made, made + 1, made + 2},
+                        .input_count = SUM_ARGUMENT,
+                        .outputs = {place_sum(group, p), gradient_type(group, p, DKEY, p->storage),
+                                    gradient_type(group, p, DVALUE, p->storage)},
+                        .output_count = p->joined ? 2 : 3,
+                        .is_main = true,
+                        .lower = lower_tiles};
+    sequence->steps[CAST] =
+        (tsr_tile_step){.suffix = "_cast",
+                        .inputs = {made + 3, made + 4},
+                        .input_count = p->joined ? 2 : 1,
+                        .outputs = {gradient_type(group, p, DQUERY, p->storage)},
+                        .output_count = 1,
+                        .over = p->joined ? 2 : 0,
+                        .lower = lower_cast};
     sequence->step_count = COUNT;
+    const uint32_t values[GRADIENTS] = {made + (p->joined ? 5 : 6), made + 4, made + 5};
+    for (uint32_t r = GRADIENTS; r-- > 0;)
+        if (p->given[r].argument != UINT32_MAX)
+            sequence->results[p->given[r].argument - group->input_count] = values[r];
+}
+
+tsr_result tsr_tile_can_attend_grad(tsr_tile_group *group, bool *out_taken) {
+    tsr_attention of = {0};
+    TRY(group->ctx, tsr_attention_read(group, MASK, &of));
+    *out_taken = is_taken(group, &of);
+    return TSR_SUCCESS;
 }
 
 tsr_result tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                                      bool *out_taken) {
     tsr_attention of = {0};
-    uint32_t made = group->input_count;
-    const uint32_t values[GRADIENTS] = {made + 6, made + 4, made + 5};
     *out_taken = false;
     TRY(group->ctx, tsr_attention_read(group, MASK, &of));
-    if (!is_taken(group, &of) || !find_results(group, values, out_sequence)) return TSR_SUCCESS;
+    if (!is_taken(group, &of)) return TSR_SUCCESS;
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     *p = (plan){.batch = of.batch,
@@ -279,6 +407,8 @@ tsr_result tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *o
                 .scale = of.scale,
                 .causal = of.causal,
                 .storage = of.storage};
+    for (uint32_t i = 0; i <= DRESULT; i++) p->read[i] = tsr_gpu_heads_read(group, i);
+    if (!find_results(group, p)) return TSR_SUCCESS;
     make_steps(group, p, out_sequence);
     out_sequence->plan = p;
     *out_taken = true;

@@ -9,8 +9,9 @@
  *     tiles  tile.attend "backward"
  *     cast   the sum of the query's gradient times the scale
  *
- * Numerics: those of tile.attend; the first sum is over 8 numbers of a lane, then over lanes, as a
- * tree. The bits do not depend on when programs run.
+ * Numerics: those of tile.attend; the first sum is over 8 numbers of a lane (numbers 32 apart,
+ * where heads lie side by side), then over lanes, as a tree. The bits do not depend on when
+ * programs run.
  */
 #ifndef TSR_COMPILER_TILE_GPU_ATTENTION_GRAD_H
 #define TSR_COMPILER_TILE_GPU_ATTENTION_GRAD_H
@@ -21,5 +22,8 @@
  * what the sequence refers to lies in the group's arena. */
 TSR_RESULT tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                                      bool *out_taken);
+
+/* Would it be taken? Nothing is written. */
+TSR_RESULT tsr_tile_can_attend_grad(tsr_tile_group *group, bool *out_taken);
 
 #endif

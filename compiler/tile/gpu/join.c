@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls of attention and of its gradient take and give heads where they lie:
+ *
+ *     slice [B, S, W] -> [B, S, H D], reshape -> [B, S, H, D], turn -> [B, H, S, D], attention
+ *     attention, turn -> [B, S, H, D]
+ *     gradients, turns, reshapes, concat -> [B, S, W]
+ *
+ * are kernels, but for the reshapes; here what surrounds attention moves into its group, which is
+ * then one kernel. A group is changed where all its calls stand in the same surroundings. Where
+ * something else still needs a result as it was, it is turned back: the gradient's group takes that
+ * turn in again.
+ */
+#include "compiler/tile/gpu/attention.h"
+#include "compiler/tile/gpu/attention_grad.h"
+#include "compiler/tile/gpu/heads.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OPERANDS_MAX = 6, RESULTS_MAX = 3, ATTRIBUTES_MAX = 16, HEADS_RANK = 4 };
+
+typedef enum how {
+    AS_IT_IS,
+    TURNED, /* [B, S, H, D] */
+    SLICED, /* an operand: columns of [B, S, W] */
+    JOINED, /* a result: columns of one */
+} how;
+
+typedef struct surroundings {
+    how operands[OPERANDS_MAX], results[RESULTS_MAX];
+    MlirOperation slices[OPERANDS_MAX]; /* of their groups */
+    MlirValue values[OPERANDS_MAX];     /* what the call will take */
+    uint32_t same_as[OPERANDS_MAX];     /* the first operand of that value */
+    uint32_t operand_count, result_count;
+    uint32_t order[RESULTS_MAX]; /* JOINED: in which results stand in the concat */
+    MlirOperation concat;        /* the call of it */
+} surroundings;
+
+typedef struct joiner {
+    tsr_ctx *ctx;
+    tsr_arena *arena;
+    MlirModule module;
+    MlirOperation func; /* the group: a tsched.func */
+    MlirOperation root;
+    MlirOperation *calls;
+    surroundings *around; /* of each call */
+    size_t count;
+} joiner;
+
+/* ---- what a call is of ----------------------------------------------------------------------- */
+
+/* The one op of the group that the value's call is of, if it has but one; null: it is no such call.
+ */
+static MlirOperation moved_by(const joiner *j, MlirOperation call) {
+    MlirOperation none = {NULL};
+    if (mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")) return none;
+    const char *callee = tsr_op_string(call, "callee");
+    MlirOperation func = callee ? tsr_module_find(j->module, callee) : none;
+    if (mlirOperationIsNull(func) || !tsr_op_is(func, "tsched.func")) return none;
+    MlirOperation first = mlirBlockGetFirstOperation(tsr_op_body(func));
+    MlirOperation second = mlirOperationGetNextInBlock(first);
+    return tsr_gpu_is_move(first) && tsr_op_is(second, "tsched.return") ? first : none;
+}
+
+static MlirOperation maker_of(MlirValue value) {
+    return mlirValueIsABlockArgument(value) ? (MlirOperation){NULL} : tsr_value_owner(value);
+}
+
+/* The only op that uses the value, or null. */
+static MlirOperation only_user(MlirValue value) {
+    MlirOpOperand use = mlirValueGetFirstUse(value);
+    if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use)))
+        return (MlirOperation){NULL};
+    return mlirOpOperandGetOwner(use);
+}
+
+/* ---- surroundings ---------------------------------------------------------------------------- */
+
+static void find_operand(const joiner *j, surroundings *s, uint32_t index, MlirValue value) {
+    MlirOperation turn = maker_of(value);
+    s->operands[index] = AS_IT_IS;
+    s->values[index] = value;
+    if (!tsr_gpu_is_turn(moved_by(j, turn))) return;
+    s->operands[index] = TURNED;
+    s->values[index] = tsr_op_operand(turn, 0);
+    MlirOperation reshape = maker_of(s->values[index]);
+    if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, "tessera.reshape")) return;
+    MlirOperation call = maker_of(tsr_op_operand(reshape, 0)), slice = moved_by(j, call);
+    int64_t first = 0;
+    if (mlirOperationIsNull(slice) || !tsr_gpu_slice_columns(slice, &first)) return;
+    s->operands[index] = SLICED;
+    s->slices[index] = slice;
+    s->values[index] = tsr_op_operand(call, 0);
+}
+
+/* The concat along columns that all three results go to, each through its turn and a reshape, and
+ * nowhere else. */
+static bool find_concat(const joiner *j, surroundings *s, MlirOperation call) {
+    for (uint32_t r = 0; r < RESULTS_MAX; r++) {
+        MlirOperation turn = only_user(tsr_op_result(call, r));
+        if (!tsr_gpu_is_turn(moved_by(j, turn))) return false;
+        MlirOperation reshape = only_user(tsr_op_result(turn, 0));
+        if (mlirOperationIsNull(reshape) || !tsr_op_is(reshape, "tessera.reshape")) return false;
+        MlirValue part = tsr_op_result(reshape, 0);
+        MlirOperation joins = only_user(part), concat = moved_by(j, joins);
+        int64_t axis = 0;
+        if (mlirOperationIsNull(concat) || !tsr_op_is(concat, "tessera.concat") ||
+            tsr_op_operand_count(joins) != RESULTS_MAX || !tsr_op_i64(concat, "axis", &axis) ||
+            axis != 2 || (r && !mlirOperationEqual(joins, s->concat)))
+            return false;
+        s->concat = joins;
+        for (uint32_t i = 0; i < RESULTS_MAX; i++)
+            if (mlirValueEqual(tsr_op_operand(joins, i), part)) s->order[i] = r;
+    }
+    return true;
+}
+
+/* Some use of it turns it. */
+static bool is_turned(const joiner *j, MlirValue value) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(value); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use))
+        if (tsr_gpu_is_turn(moved_by(j, mlirOpOperandGetOwner(use)))) return true;
+    return false;
+}
+
+static void find_surroundings(const joiner *j, surroundings *s, MlirOperation call) {
+    s->operand_count = (uint32_t)tsr_op_operand_count(call);
+    s->result_count = (uint32_t)tsr_op_result_count(call);
+    for (uint32_t i = 0; i < s->operand_count; i++) {
+        find_operand(j, s, i, tsr_op_operand(call, i));
+        s->same_as[i] = i;
+        for (uint32_t k = i; k-- > 0;)
+            if (mlirValueEqual(s->values[k], s->values[i])) s->same_as[i] = k;
+    }
+    bool joined = s->result_count == RESULTS_MAX && find_concat(j, s, call);
+    for (uint32_t r = 0; r < s->result_count; r++)
+        s->results[r] = joined ? JOINED : is_turned(j, tsr_op_result(call, r)) ? TURNED : AS_IT_IS;
+    if (!joined) s->concat = (MlirOperation){NULL};
+}
+
+static bool are_equal(const surroundings *a, const surroundings *b) {
+    for (uint32_t i = 0; i < a->operand_count; i++) {
+        int64_t x = 0, y = 0;
+        if (a->operands[i] != b->operands[i] || a->same_as[i] != b->same_as[i] ||
+            !mlirTypeEqual(mlirValueGetType(a->values[i]), mlirValueGetType(b->values[i])))
+            return false;
+        if (a->operands[i] == SLICED && (!tsr_gpu_slice_columns(a->slices[i], &x) ||
+                                         !tsr_gpu_slice_columns(b->slices[i], &y) || x != y))
+            return false;
+    }
+    return memcmp(a->results, b->results, sizeof a->results) == 0 &&
+           memcmp(a->order, b->order, sizeof a->order) == 0;
+}
+
+static bool is_some(const surroundings *s) {
+    for (uint32_t i = 0; i < s->operand_count; i++)
+        if (s->operands[i] != AS_IT_IS) return true;
+    for (uint32_t r = 0; r < s->result_count; r++)
+        if (s->results[r] != AS_IT_IS) return true;
+    return false;
+}
+
+/* ---- the group ------------------------------------------------------------------------------- */
+
+static MlirValue build_turn(tsr_builder *b, MlirValue value) {
+    static const int64_t turn[] = {0, 2, 1, 3};
+    const tsr_attr attr = {"permutation", tsr_attr_make_i64s(b->context, HEADS_RANK, turn)};
+    tsr_type type = {0};
+    tsr_value_type(value, &type);
+    uint64_t rows = type.shape.dims[1];
+    type.shape.dims[1] = type.shape.dims[2];
+    type.shape.dims[2] = rows;
+    return tsr_build_value(b, "tessera.transpose", &value, 1, tsr_type_make(b->context, &type),
+                           (const tsr_attr[]){attr, {0}});
+}
+
+/* The operand as it was, of what the group takes now. */
+static MlirValue build_operand(tsr_builder *b, const surroundings *s, uint32_t index,
+                               MlirValue argument) {
+    if (s->operands[index] == AS_IT_IS) return argument;
+    if (s->operands[index] == SLICED) {
+        MlirOperation slice = mlirOperationClone(s->slices[index]);
+        mlirOperationSetOperand(slice, 0, argument);
+        mlirBlockAppendOwnedOperation(b->block, slice);
+        argument = tsr_op_result(slice, 0);
+    }
+    return argument;
+}
+
+static MlirValue build_heads(tsr_builder *b, MlirOperation root, const surroundings *s,
+                             uint32_t index, MlirValue argument) {
+    tsr_type type = {0};
+    MlirValue value = build_operand(b, s, index, argument);
+    if (s->operands[index] == AS_IT_IS) return value;
+    if (s->operands[index] == SLICED) {
+        tsr_value_type(tsr_op_operand(root, index), &type);
+        uint64_t heads = type.shape.dims[1];
+        type.shape.dims[1] = type.shape.dims[2];
+        type.shape.dims[2] = heads;
+        value = tsr_build_value(b, "tessera.reshape", &value, 1, tsr_type_make(b->context, &type),
+                                NULL);
+    }
+    return build_turn(b, value);
+}
+
+static size_t build_results(tsr_builder *b, MlirOperation root, const surroundings *s,
+                            MlirValue *out_values) {
+    for (uint32_t r = 0; r < s->result_count; r++) {
+        out_values[r] = tsr_op_result(root, r);
+        if (s->results[r] != AS_IT_IS) out_values[r] = build_turn(b, out_values[r]);
+    }
+    if (mlirOperationIsNull(s->concat)) return s->result_count;
+    MlirValue parts[RESULTS_MAX];
+    for (uint32_t i = 0; i < RESULTS_MAX; i++)
+        parts[i] = tsr_build_value(b, "tessera.reshape", &out_values[s->order[i]], 1,
+                                   mlirValueGetType(tsr_op_operand(s->concat, i)), NULL);
+    const tsr_attr axis[] = {{"axis", tsr_attr_make_i64(b->context, 2)}, {0}};
+    out_values[0] = tsr_build_value(b, "tessera.concat", parts, RESULTS_MAX,
+                                    mlirValueGetType(tsr_op_result(s->concat, 0)), axis);
+    return 1;
+}
+
+static size_t copy_attributes(MlirOperation from, bool discardable_alone, const char *but,
+                              tsr_attr *out_attrs) {
+    size_t count = 0;
+    intptr_t all = discardable_alone ? mlirOperationGetNumDiscardableAttributes(from)
+                                     : mlirOperationGetNumAttributes(from);
+    for (intptr_t i = 0; i < all && count < ATTRIBUTES_MAX; i++) {
+        MlirNamedAttribute named = discardable_alone ? mlirOperationGetDiscardableAttribute(from, i)
+                                                     : mlirOperationGetAttribute(from, i);
+        const char *name = mlirIdentifierStr(named.name).data;
+        if (strcmp(name, but) != 0) out_attrs[count++] = (tsr_attr){name, named.attribute};
+    }
+    return count;
+}
+
+/* The group anew, in its place. */
+static void rewrite_group(joiner *j) {
+    const surroundings *s = &j->around[0];
+    MlirLocation location = mlirOperationGetLocation(j->func);
+    MlirContext context = mlirOperationGetContext(j->func);
+    MlirValue operands[OPERANDS_MAX], results[RESULTS_MAX];
+    MlirType inputs[OPERANDS_MAX], outputs[RESULTS_MAX];
+    tsr_attr attrs[ATTRIBUTES_MAX + 1];
+    MlirBlock block = mlirBlockCreate(0, NULL, NULL);
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, block);
+    tsr_builder inside = tsr_builder_at_end(block, location);
+    MlirValue arguments[OPERANDS_MAX];
+    size_t input_count = 0;
+    for (uint32_t i = 0; i < s->operand_count; i++) {
+        if (s->same_as[i] != i) {
+            arguments[i] = arguments[s->same_as[i]];
+            continue;
+        }
+        inputs[input_count++] = mlirValueGetType(s->values[i]);
+        arguments[i] = mlirBlockAddArgument(block, mlirValueGetType(s->values[i]), location);
+    }
+    for (uint32_t i = 0; i < s->operand_count; i++)
+        operands[i] = build_heads(&inside, j->root, s, i, arguments[i]);
+    MlirOperation root = mlirOperationClone(j->root);
+    for (uint32_t i = 0; i < s->operand_count; i++)
+        mlirOperationSetOperand(root, (intptr_t)i, operands[i]);
+    mlirBlockAppendOwnedOperation(block, root);
+    size_t output_count = build_results(&inside, root, s, results);
+    for (size_t i = 0; i < output_count; i++) outputs[i] = mlirValueGetType(results[i]);
+    tsr_build(&inside, &(tsr_op_desc){.name = "tsched.return",
+                                      .operand_count = output_count,
+                                      .operands = results});
+    size_t attr_count = copy_attributes(j->func, false, "function_type", attrs);
+    MlirType type = mlirFunctionTypeGet(context, (intptr_t)input_count, inputs,
+                                        (intptr_t)output_count, outputs);
+    attrs[attr_count++] = (tsr_attr){"function_type", tsr_attr_make_type(type)};
+    tsr_builder at = tsr_builder_before(j->func);
+    MlirOperation made = tsr_build(&at, &(tsr_op_desc){.name = "tsched.func",
+                                                       .attr_count = attr_count,
+                                                       .attrs = attrs,
+                                                       .region_count = 1,
+                                                       .regions = &region});
+    mlirOperationDestroy(j->func);
+    j->func = made;
+}
+
+/* ---- its calls ------------------------------------------------------------------------------- */
+
+/* A group that turns values of this type: one that there is, or a new one. */
+static MlirOperation find_turn(const joiner *j, MlirType type) {
+    MlirBlock body = mlirModuleGetBody(j->module);
+    MlirContext context = mlirTypeGetContext(type);
+    TSR_FOR_EACH_OP(func, body) {
+        if (!tsr_op_is(func, "tsched.func")) continue;
+        MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
+        if (tsr_gpu_is_turn(op) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
+            tsr_op_is(mlirOperationGetNextInBlock(op), "tsched.return"))
+            return func;
+    }
+    MlirLocation location = mlirOperationGetLocation(j->func);
+    MlirBlock block = mlirBlockCreate(1, &type, &location);
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, block);
+    tsr_builder inside = tsr_builder_at_end(block, location);
+    MlirValue turned = build_turn(&inside, mlirBlockGetArgument(block, 0));
+    MlirType result = mlirValueGetType(turned);
+    tsr_build(&inside,
+              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &turned});
+    tsr_type read = {0};
+    uint64_t size = 0;
+    bool known = tsr_type_read(type, &read) && tsr_shape_size(&read.shape, read.dtype, &size);
+    TSR_ASSERT(known);
+    const char *name = tsr_arena_printf(j->arena, "%s_turn", tsr_op_symbol(j->func));
+    const tsr_attr attrs[] = {
+        {"sym_name", tsr_attr_make_string(context, name ? name : "")},
+        {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(context, 1, &type, 1, &result))},
+        {"kind", tsr_attr_make_string(context, "map")},
+        {"source", tsr_attr_make_string(context, "default")},
+        {"flops", tsr_attr_make_i64(context, 0)},
+        {"bytes", tsr_attr_make_i64(context, (int64_t)(2 * size))}};
+    tsr_builder outside = tsr_builder_at_end(body, location);
+    return tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
+                                              .attr_count = sizeof attrs / sizeof attrs[0],
+                                              .attrs = attrs,
+                                              .region_count = 1,
+                                              .regions = &region});
+}
+
+static MlirOperation build_call(tsr_builder *at, MlirOperation like, const char *callee,
+                                MlirValue *operands, size_t operand_count, MlirType *results,
+                                size_t result_count) {
+    tsr_attr attrs[ATTRIBUTES_MAX + 1];
+    size_t count = copy_attributes(like, true, "callee", attrs);
+    attrs[count++] = (tsr_attr){"callee", tsr_attr_make_symbol(at->context, callee)};
+    return tsr_build(at, &(tsr_op_desc){.name = "tsched.call",
+                                        .operand_count = operand_count,
+                                        .operands = operands,
+                                        .result_count = result_count,
+                                        .results = results,
+                                        .attr_count = count,
+                                        .attrs = attrs});
+}
+
+/* Uses of a result that is given turned now: turns are it, all else has it turned back. */
+static void replace_turned(joiner *j, tsr_builder *at, MlirOperation call, MlirValue before,
+                           MlirValue now) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(before); !mlirOpOperandIsNull(use);) {
+        MlirOperation user = mlirOpOperandGetOwner(use);
+        use = mlirOpOperandGetNextUse(use);
+        if (!tsr_gpu_is_turn(moved_by(j, user))) continue;
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(user, 0), now);
+        mlirOperationDestroy(user);
+    }
+    if (!tsr_value_is_used(before)) return;
+    MlirType type = mlirValueGetType(before);
+    MlirOperation back =
+        build_call(at, call, tsr_op_symbol(find_turn(j, mlirValueGetType(now))), &now, 1, &type, 1);
+    mlirValueReplaceAllUsesOfWith(before, tsr_op_result(back, 0));
+}
+
+static void rewrite_call(joiner *j, size_t index) {
+    const surroundings *s = &j->around[index];
+    MlirOperation call = j->calls[index];
+    MlirValue operands[OPERANDS_MAX];
+    MlirType results[RESULTS_MAX];
+    MlirOperation end = mlirBlockGetTerminator(tsr_op_body(j->func));
+    size_t operand_count = 0, result_count = tsr_op_operand_count(end);
+    for (uint32_t i = 0; i < s->operand_count; i++)
+        if (s->same_as[i] == i) operands[operand_count++] = s->values[i];
+    for (size_t i = 0; i < result_count; i++) results[i] = mlirValueGetType(tsr_op_operand(end, i));
+    tsr_builder at = tsr_builder_before(call);
+    MlirOperation made = build_call(&at, call, tsr_op_symbol(j->func), operands, operand_count,
+                                    results, result_count);
+    if (!mlirOperationIsNull(s->concat)) {
+        mlirValueReplaceAllUsesOfWith(tsr_op_result(s->concat, 0), tsr_op_result(made, 0));
+        return; /* the old call and what follows it are dead */
+    }
+    for (uint32_t r = 0; r < s->result_count; r++) {
+        MlirValue before = tsr_op_result(call, r), now = tsr_op_result(made, r);
+        if (s->results[r] == TURNED)
+            replace_turned(j, &at, call, before, now);
+        else
+            mlirValueReplaceAllUsesOfWith(before, now);
+    }
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+typedef void (*visit)(joiner *j, MlirOperation op);
+
+static void visit_ops(joiner *j, visit visitor) {
+    TSR_FOR_EACH_OP(entry, mlirModuleGetBody(j->module)) {
+        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
+        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) visitor(j, op);
+    }
+}
+
+static bool is_call_of(MlirOperation op, MlirOperation func) {
+    const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
+    return callee && strcmp(callee, tsr_op_symbol(func)) == 0;
+}
+
+static void count_call(joiner *j, MlirOperation op) { j->count += is_call_of(op, j->func); }
+
+static void note_call(joiner *j, MlirOperation op) {
+    if (is_call_of(op, j->func)) j->calls[j->count++] = op;
+}
+
+static bool is_dead(MlirOperation op) {
+    for (size_t i = 0; i < tsr_op_result_count(op); i++)
+        if (tsr_value_is_used(tsr_op_result(op, i))) return false;
+    return true;
+}
+
+/* What only moves, and the group itself: what is computed elsewhere may report faults. */
+static void drop_dead(joiner *j, MlirOperation op) {
+    bool moves = tsr_op_is(op, "tessera.reshape") || !mlirOperationIsNull(moved_by(j, op));
+    if ((!moves && !is_call_of(op, j->func)) || !is_dead(op)) return;
+    mlirOperationDestroy(op);
+    j->count++;
+}
+
+static tsr_result join_group(joiner *j) {
+    j->count = 0;
+    visit_ops(j, count_call);
+    if (!j->count) return TSR_SUCCESS;
+    j->calls = TSR_NEW(j->arena, MlirOperation, j->count);
+    j->around = TSR_NEW(j->arena, surroundings, j->count);
+    if (!j->calls || !j->around)
+        FAIL(j->ctx, TSR_MEMORY, "no memory to lower '%s'", tsr_op_symbol(j->func));
+    j->count = 0;
+    visit_ops(j, note_call);
+    for (size_t i = 0; i < j->count; i++) find_surroundings(j, &j->around[i], j->calls[i]);
+    for (size_t i = 1; i < j->count; i++)
+        if (!are_equal(&j->around[0], &j->around[i])) return TSR_SUCCESS;
+    if (!is_some(&j->around[0])) return TSR_SUCCESS;
+    rewrite_group(j);
+    for (size_t i = 0; i < j->count; i++) rewrite_call(j, i);
+    do {
+        j->count = 0;
+        visit_ops(j, drop_dead);
+    } while (j->count); /* users stand behind what they use */
+    return TSR_SUCCESS;
+}
+
+/* The group's root is `name`, and a kernel of this folder computes it. */
+static tsr_result is_joinable(joiner *j, const tsr_target *target, MlirOperation func,
+                              const char *name, bool *out_joinable) {
+    MlirOperation root = mlirBlockGetFirstOperation(tsr_op_body(func));
+    *out_joinable = false;
+    if (!tsr_op_is(root, name) || tsr_op_operand_count(root) > OPERANDS_MAX) return TSR_SUCCESS;
+    for (size_t i = 0; i < tsr_op_operand_count(root); i++) {
+        MlirValue operand = tsr_op_operand(root, i);
+        if (!mlirValueIsABlockArgument(operand) ||
+            mlirBlockArgumentGetArgNumber(operand) != (intptr_t)i)
+            return TSR_SUCCESS;
+    }
+    MlirOperation end = mlirOperationGetNextInBlock(root);
+    if (!tsr_op_is(end, "tsched.return") ||
+        tsr_op_operand_count(end) != tsr_op_result_count(root) ||
+        tsr_op_result_count(root) > RESULTS_MAX)
+        return TSR_SUCCESS;
+    for (size_t i = 0; i < tsr_op_operand_count(end); i++)
+        if (!mlirValueEqual(tsr_op_operand(end, i), tsr_op_result(root, i))) return TSR_SUCCESS;
+    tsr_tile_group group = {.ctx = j->ctx,
+                            .arena = j->arena,
+                            .name = tsr_op_symbol(func),
+                            .op = func,
+                            .body = tsr_op_body(func),
+                            .is_native = true};
+    group.b.target = target;
+    TRY(j->ctx, tsr_tile_group_read(&group));
+    j->func = func;
+    j->root = root;
+    return strcmp(name, "tessera.attention") == 0 ? tsr_tile_can_attend(&group, out_joinable)
+                                                  : tsr_tile_can_attend_grad(&group, out_joinable);
+}
+
+static void drop_unused_groups(joiner *j) {
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(j->module)) {
+        if (!tsr_op_is(func, "tsched.func") ||
+            !tsr_gpu_is_move(mlirBlockGetFirstOperation(tsr_op_body(func))))
+            continue;
+        j->func = func;
+        j->count = 0;
+        visit_ops(j, count_call);
+        if (!j->count) mlirOperationDestroy(func);
+    }
+}
+
+tsr_result tsr_gpu_join_heads(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
+                              tsr_arena *arena) {
+    static const char *const names[] = {"tessera.attention", "tessera.attention_grad"};
+    joiner j = {.ctx = ctx, .arena = arena, .module = module};
+    bool some = false;
+    for (int i = 0; i < 2; i++) TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
+            bool joinable = false;
+            if (!tsr_op_is(func, "tsched.func")) continue;
+            TRY(ctx, is_joinable(&j, target, func, names[i], &joinable));
+            if (!joinable) continue;
+            TRY(ctx, join_group(&j));
+            some = true;
+        }
+    if (some) drop_unused_groups(&j);
+    return TSR_SUCCESS;
+}
