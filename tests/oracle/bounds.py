@@ -150,10 +150,22 @@ class Interpreter:
         if op.name in PRODUCTS and results[0].dtype == np.float64:
             return [self.products(op, x, e)]
         bounds = [self.local(op, x, y) for y in results]
+        if op.name == 'reduce_prod' and x[0].dtype == np.float64:
+            bounds = [np.where(self.leaves_range(op, x[0]), np.inf, bounds[0])]
         if not moved:
             return bounds
         moves = self.shaken(op, x, e, results) if op.name in ROWS else self.stepped(op, x, e, results)
         return [a + b for a, b in zip(bounds, moves)]
+
+    @staticmethod
+    def leaves_range(op, x):
+        """Where a product of some of the factors may be no normal number, or none at all: the result hangs on their order."""
+        wide = np.float64 if op.types[0].dtype == 'f64' else np.float32
+        axes, size = tuple(op.integers('axes')), np.where(np.isfinite(x) & (x != 0), np.abs(x), 1.0)
+        with np.errstate(all='ignore'):
+            low, high = np.prod(np.minimum(size, 1), axis=axes), np.prod(np.maximum(size, 1), axis=axes)
+            grows = (high > 1) | np.any(np.isinf(x), axis=axes)
+        return ((low < np.finfo(wide).tiny) & grows) | (high > np.finfo(wide).max) & ((low < 1) | np.any(x == 0, axis=axes))
 
     def moves(self, op, x, e, results):
         if op.name == 'gather':
