@@ -6,6 +6,7 @@ tensors may be empty; shapes whose product overflows and functions that call the
 
 usage: bad_input.py TOOLS
 """
+import math
 import pathlib
 import re
 import sys
@@ -66,6 +67,32 @@ func.func @integers(%x: tensor<4xi32> {tessera.name = "x"}, %z: tensor<4xi32> {t
   %1 = "tessera.cast"(%f) : (tensor<4xf32>) -> tensor<4xi8>
   "func.return"(%0, %1) : (tensor<4xi32>, tensor<4xi8>) -> ()
 }
+func.func @divisions(%a: tensor<4xi64> {tessera.name = "a"}, %b: tensor<4xi64> {tessera.name = "b"}, %c: tensor<4xi8> {tessera.name = "c"}, %d: tensor<4xi8> {tessera.name = "d"}, %e: tensor<3xui8> {tessera.name = "e"}, %f: tensor<3xui8> {tessera.name = "f"}, %g: tensor<5xf32> {tessera.name = "g"}, %n: tensor<5xi64> {tessera.name = "n"}) -> (tensor<4xi64> {tessera.name = "r0"}, tensor<4xi8> {tessera.name = "r1"}, tensor<3xui8> {tessera.name = "r2"}, tensor<5xf32> {tessera.name = "r3"}) attributes {tessera.entry = "infer"} {
+  %0 = "tessera.div"(%a, %b) : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %1 = "tessera.div"(%c, %d) : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi8>
+  %2 = "tessera.div"(%e, %f) : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  %3 = "tessera.ipow"(%g, %n) : (tensor<5xf32>, tensor<5xi64>) -> tensor<5xf32>
+  "func.return"(%0, %1, %2, %3) : (tensor<4xi64>, tensor<4xi8>, tensor<3xui8>, tensor<5xf32>) -> ()
+}
+func.func @functions(%x: tensor<5xf32> {tessera.name = "x"}) -> (tensor<5xf32> {tessera.name = "r0"}, tensor<5xf32> {tessera.name = "r1"}, tensor<5xf32> {tessera.name = "r2"}, tensor<5xf32> {tessera.name = "r3"}, tensor<5xf32> {tessera.name = "r4"}, tensor<5xf32> {tessera.name = "r5"}) attributes {tessera.entry = "infer"} {
+  %0 = "tessera.log1p"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "tessera.expm1"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %2 = "tessera.tanh"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %3 = "tessera.sigmoid"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %4 = "tessera.erf"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %5 = "tessera.exp"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  "func.return"(%0, %1, %2, %3, %4, %5) : (tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) -> ()
+}
+func.func @in_a_loop(%x: tensor<3xf32> {tessera.name = "x"}, %i: tensor<100xi64> {tessera.name = "i"}) -> (tensor<f32> {tessera.name = "r0"}, tensor<100xf32> {tessera.name = "r1"}) attributes {tessera.entry = "infer"} {
+  %z = "tessera.constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %y:2 = "tessera.scan"(%z, %i) ({
+  ^bb0(%c: tensor<f32>, %k: tensor<i64>):
+    %a = "tessera.gather"(%x, %k) {axis = 0 : i64} : (tensor<3xf32>, tensor<i64>) -> tensor<f32>
+    %b = "tessera.add"(%a, %c) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    "tessera.yield"(%b, %a) : (tensor<f32>, tensor<f32>) -> ()
+  }) {carried = 1 : i64} : (tensor<f32>, tensor<100xi64>) -> (tensor<f32>, tensor<100xf32>)
+  "func.return"(%y#0, %y#1) : (tensor<f32>, tensor<100xf32>) -> ()
+}
 func.func @constants(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "r0"}, tensor<0x3xf32> {tessera.name = "r1"}) attributes {tessera.entry = "infer"} {
   %k = "tessera.constant"() {value = dense<[0x7F800000, 0xFF800000, 0x7FC00000]> : tensor<3xf32>} : () -> tensor<3xf32>
   %e = "tessera.constant"() {value = dense<> : tensor<0x3xf32>} : () -> tensor<0x3xf32>
@@ -103,6 +130,15 @@ CASES = [
      [[INF, -INF, NAN, -8, INF, NAN], [0, NAN, -INF, NAN, INF, NAN], [1, NAN, 0, NAN, INF, NAN], [1, 1, 1, NAN, 1, 1],
       [1, NAN, INF, NAN, 0, NAN]]),
     ('integers', [[7, MIN, -7, 7], [0, -1, 2, -2], [300, -INF, NAN, -1.9]], [[0, MIN, -3, -3], [127, -128, 0, -1]]),
+    ('divisions', [[7, -2**63, -7, 7], [0, -1, 2, -2], [7, -128, -7, 7], [0, -1, 2, -2], [7, 200, 0], [0, 3, 0], [0, 0, -INF, NAN, 2],
+                   [-1, 0, -1, 0, -126]],
+     [[0, -2**63, -3, -3], [0, -128, -3, -3], [0, 66, 0], [INF, 1, 0, 1, 2.0**-126]]),
+    ('functions', [[-1, INF, -INF, NAN, 0]],
+     [[-INF, INF, NAN, NAN, 0], [np.float32(math.expm1(-1)), INF, -1, NAN, 0], [np.float32(math.tanh(-1)), 1, -1, NAN, 0],
+      [np.float32(1 / (1 + math.e)), 1, 0, NAN, 0.5], [np.float32(math.erf(-1)), 1, -1, NAN, 0],
+      [np.float32(math.exp(-1)), INF, 0, NAN, 1]]),
+    ('in_a_loop', [[1, 2, 4], np.arange(100) % 3], [34 * 1 + 33 * 2 + 33 * 4, np.array([1, 2, 4])[np.arange(100) % 3]]),
+    ('in_a_loop', [[1, 2, 4], np.where(np.arange(100) == 70, 3, 0)], "an index[0] is 3; expected 0 to 2"),
     ('constants', [[1, 1, 1]], [[INF, -INF, NAN], np.zeros((0, 3))]),
     ('odd_constants', [[-2, 1], [3, 4], [5, 6]], [[-INF, NAN], [3, NAN], [0, NAN], [NAN, -2, 1, NAN], [3, 4]]),
 ]

@@ -2,7 +2,7 @@
 """Random graphs: 2 to 30 ops over values of any type, shapes with 0, 1, primes and numbers off the vector width."""
 import numpy as np
 
-from graph import FLOATS, NUMPY, Function, Op, Region, Type, dense
+from graph import FLOATS, NUMPY, STORED, Function, Op, Region, Type, dense
 from interpret import rounded
 
 DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
@@ -222,7 +222,7 @@ def where(g):
 
 def cast(g):
     x = g.value(FLOATS + INTEGERS + ('i1',))
-    to = g.dtype(FLOATS if g.smooth else FLOATS + INTEGERS + ('i1',))
+    to = g.only or g.dtype(FLOATS if g.smooth else FLOATS + INTEGERS + ('i1',))
     if to != g.types[x].dtype:
         g.emit('cast', [x], Type(g.types[x].shape, to))
 
@@ -439,6 +439,9 @@ def batch_norm(g):
         del g.types[f'{name}#1'], g.types[f'{name}#2']
 
 
+ATTENTIONS = ('attention', 'attention_grad')
+
+
 def attention(g):
     b, groups, s, t = g.pick([1, 2]), g.pick([1, 2]), g.size([1, 3, 8, 17]), g.size([1, 5, 16, 19])
     d, e = g.size([2, 8, 13]), g.size([1, 8, 9])
@@ -447,7 +450,16 @@ def attention(g):
     mask = [] if g.chance(0.6) else [g.stretching('i1', [b, heads, s, t]) if g.smooth else
                                      g.stretching(g.pick(['i1', dtype]), [b, heads, s, t])]
     attrs = {'causal': 'unit'} if g.chance(0.5) else {}
-    g.add(Op('attention', [q, k, v] + mask, [g.name()], [Type([b, heads, s, e], dtype)], attrs))
+    result = Type([b, heads, s, e], dtype)
+    if g.smooth or g.pick(ATTENTIONS) == 'attention':
+        g.add(Op('attention', [q, k, v] + mask, [g.name()], [result], attrs))
+        return
+    wide = Type([b, heads, s], 'f64' if dtype == 'f64' else 'f32')
+    name, gradient = g.name(), g.like(dtype, result.shape)
+    g.add(Op('attention', [q, k, v] + mask, [f'{name}#0', f'{name}#1'], [result, wide], attrs))
+    given = g.name()
+    g.add(Op('attention_grad', [q, k, v, f'{name}#0', f'{name}#1', gradient] + mask, [f'{given}#{i}' for i in range(3)],
+             [g.types[x] for x in (q, k, v)], attrs))
 
 
 def rotary(g):
@@ -517,6 +529,32 @@ def pool(g):
     if name == 'avg_pool2d' and g.chance(0.5):
         attrs['exclude_padding'] = 'unit'
     g.add(Op(name, [g.like(dtype, [n] + size + [c])], [g.name()], [Type([n] + out + [c], dtype)], attrs))
+
+
+POOL_GRADS = ('max_pool2d_grad', 'avg_pool2d_grad')
+
+
+def pool_grad(g):
+    dtype, size, window = g.dtype(FLOATS), [g.size([3, 4, 7, 9]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]
+    strides, padding, padded = spans(g, size, window)
+    out = [(padded[i] - window[i]) // strides[i] + 1 for i in range(2)]
+    n, c = g.pick([1, 2]), g.size([1, 3, 8])
+    if min(out) < 1 or not bounded([n] + size + [c]):
+        return
+    attrs = {'window': str(window), 'strides': str(strides), 'padding': str(padding)}
+    name, image = g.pick(POOL_GRADS), Type([n] + size + [c], dtype)
+    if name == 'avg_pool2d_grad' and g.chance(0.5):
+        attrs['exclude_padding'] = 'unit'
+    gradient = g.like(dtype, [n] + out + [c])
+    g.emit(name, [g.like(dtype, image.shape), gradient] if name == 'max_pool2d_grad' else [gradient], image, **attrs)
+
+
+def cross_entropy_grad(g):
+    x = g.value(FLOATS, rank=2)
+    rows, classes = g.types[x].shape
+    if classes:
+        labels = g.argument(Type([rows], 'i64'), g.random.integers(0, classes, rows))
+        g.emit('cross_entropy_grad', [x, labels, g.like(g.types[x].dtype, [rows])], g.types[x])
 
 
 def cross_entropy(g):
@@ -676,6 +714,19 @@ def noise(g):
              {'carried': '1 : i64', 'length': f'{length} : i64'}, [body]))
 
 
+PHILOX = ('uniform', 'normal')
+
+
+def philox(g):
+    """Elements, steps and seeds of more than 32 bits."""
+    shape, whole = g.shape(), Type((), 'i64')
+    element = g.argument(Type(shape, 'i64'), g.random.integers(0, 1 << 40, shape))
+    step, seed = (g.argument(whole, np.asarray(g.random.integers(0, 1 << 40), np.int64)) for _ in range(2))
+    attrs = {'stream': f'{int(g.random.integers(1 << 32))} : i64', 'draw': f'{g.pick([0, 3])} : i64'}
+    attrs.update({'normal': 'unit'} if g.pick(PHILOX) == 'normal' else {})
+    g.emit('philox', [element, step, seed], Type(shape, g.dtype(('f64', 'f32'))), **attrs)
+
+
 KINDS = {
     'unary': unary, 'gelu': gelu, 'sign': sign, 'clamp': clamp, 'binary': binary, 'pow': power, 'ipow': ipow, 'compare': compare,
     'logic': logic, 'where': where, 'cast': cast, 'matmul': matmul, 'sum': reduction(['sum'], FLOATS + INTEGERS[:2]),
@@ -686,13 +737,15 @@ KINDS = {
     'softmax': softmax, 'logsumexp': logsumexp, 'norm': norm, 'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary,
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
     'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
-    'noise': noise, 'repeat': repeat,
+    'noise': noise, 'pool_grad': pool_grad,
+    'cross_entropy_grad': cross_entropy_grad, 'philox': philox, 'repeat': repeat,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
-SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops')]
+SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'pool_grad',
+                                  'cross_entropy_grad', 'philox')]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
     'unary': UNARY, 'gelu': GELUS, 'sign': SIGNS, 'binary': BINARY, 'compare': PREDICATES, 'logic': LOGIC,
     'extremum': ('reduce_max', 'reduce_min'), 'norm': NORMS, 'batch_norm': BATCH_NORMS, 'conv_grad': CONV_GRADS, 'pool': POOLS,
-    'random': DRAWS,
+    'random': DRAWS, 'cast': tuple(STORED), 'pool_grad': POOL_GRADS, 'attention': ATTENTIONS, 'philox': PHILOX,
 }
