@@ -143,9 +143,11 @@ static bool note_slice(exporter *e, MlirOperation slice, const char *tensor) {
     tsr_deployment_shard *shard = shard_of(e, tensor, tsr_op_string(slice, "axis"));
     if (!shard) return no_memory(e);
     if ((size_t)position < shard->position_count) return true; /* read twice */
-    shard->begin[position] = shard->position_count ? shard->end[shard->position_count - 1] : 0;
-    shard->end[position] = (uint64_t)end;
-    shard->position_count = (size_t)position + 1;
+    for (; shard->position_count <= (size_t)position; shard->position_count++) {
+        size_t at = shard->position_count;
+        shard->begin[at] = at ? shard->end[at - 1] : 0;
+        shard->end[at] = at == (size_t)position ? (uint64_t)end : shard->begin[at];
+    }
     return true;
 }
 

@@ -15,6 +15,7 @@
 #include "compiler/resilience/resilience.h"
 #include "compiler/shim/shim.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -274,11 +275,33 @@ static void drop_declared(MlirBlock block) {
 
 /* ---- hints ----------------------------------------------------------------------------------- */
 
-static void note_hint(opener *o, MlirOperation op) {
+enum { HINT_TEXT_MAX = 64 };
+
+static void describe_hint(const char *policy, int64_t budget, char out[static HINT_TEXT_MAX]) {
+    if (budget < 0)
+        snprintf(out, HINT_TEXT_MAX, "\"%s\" without a budget", policy);
+    else
+        snprintf(out, HINT_TEXT_MAX, "\"%s\" with a budget of %" PRId64 " bytes", policy, budget);
+}
+
+/* Calls bring those of their functions along: they may say the same. */
+static bool note_hint(opener *o, MlirOperation op) {
+    char is[HINT_TEXT_MAX], was[HINT_TEXT_MAX];
+    const char *before = tsr_op_string(o->func, TSR_SR_HINT);
+    int64_t budget = -1;
+    tsr_op_i64(o->func, TSR_SR_HINT_BUDGET, &budget);
+    if (before && (strcmp(before, policy_text(op)) != 0 || budget != budget_of(op))) {
+        describe_hint(policy_text(op), budget_of(op), is);
+        describe_hint(before, budget, was);
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_SR_POLICY,
+                       "%s: policy is %s; the function has %s", tsr_op_name(op), is, was);
+        return false;
+    }
     tsr_op_set(o->func, TSR_SR_HINT, tsr_attr_make_string(o->context, policy_text(op)));
     if (tsr_op_has(op, "budget_bytes"))
         tsr_op_set(o->func, TSR_SR_HINT_BUDGET, tsr_attr_make_i64(o->context, budget_of(op)));
     mlirOperationDestroy(op);
+    return true;
 }
 
 static bool open_op(opener *o, MlirOperation op, tsr_sr_op id, bool *changed) {
@@ -294,8 +317,7 @@ static bool open_op(opener *o, MlirOperation op, tsr_sr_op id, bool *changed) {
     case TSR_SR_ON_RECOVERY:
         return note_handler(o->func, TSR_SR_RECOVERY_HANDLER, op);
     case TSR_SR_RECOMPUTE_HINT:
-        note_hint(o, op);
-        return true;
+        return note_hint(o, op);
     default:
         return open_shard(o, op);
     }

@@ -23,3 +23,14 @@ func.func @f(%x: tensor<4xf32>, %y: tensor<5xf32>) {
   %0 = tessera_sr.barrier %x, %y : (tensor<4xf32>, tensor<5xf32>) -> tensor<5xf32>
   return
 }
+
+// -----
+
+// One hint may come along with each call of a function; two that differ are refused.
+func.func @two(%x: tensor<4xf32>) -> tensor<4xf32> {
+  tessera_sr.recompute_hint {policy = "full"}
+  tessera_sr.recompute_hint {policy = "full"}
+  // CHECK: [[@LINE+1]]:3: error: [TSR-0601] tessera_sr.recompute_hint: policy is "full" with a budget of 64 bytes; the function has "full" without a budget
+  tessera_sr.recompute_hint {policy = "full", budget_bytes = 64 : i64}
+  return %x : tensor<4xf32>
+}
