@@ -147,6 +147,7 @@ func.func @cross_f32(%x: tensor<33x4104xf32> {tessera.name = "zx"}, %n: tensor<3
     -> (tensor<33xf32> {tessera.name = "loss"}) attributes {tessera.entry = "infer"} {
   %y = tessera.cross_entropy %x, %n : tensor<33x4104xf32>, tensor<33xi64> -> tensor<33xf32>
   return %y : tensor<33xf32>
+}
 
 // Heads that lie side by side.
 func.func @sides(%x: tensor<2x200x512xbf16> {tessera.name = "sax"})
