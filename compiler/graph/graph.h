@@ -35,7 +35,7 @@ bool tsr_graph_is_lowered_func(MlirOperation op);
     "tessera-optimizer-shard,tessera-insert-recompute,tessera-resilience-restart,"                 \
     "tessera-export-deployment-manifest,tessera-leaf-shards,tessera-local-collectives,"            \
     "tessera-decompose,"                                                                           \
-    "tessera-split-sums,tessera-fold-transposes,tessera-virtual-ranks," TSR_CANONICALIZE           \
+    "tessera-fold-transposes,tessera-virtual-ranks," TSR_CANONICALIZE                              \
     ",cse,tessera-verify,tessera-verify-lowered"
 
 /* Lowers a source module in place. Afterwards every function left is an entry (attribute

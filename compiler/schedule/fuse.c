@@ -146,6 +146,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
         if (!is_no_kernel(row)) TRY(&f->ctx, find_planned(f, e, op, &node.planned));
         node.operand_count = count;
         node.operands = operands;
+        node.fills = tsr_op_is(op, "tessera.scatter_add");
         node.on_units = f->native && node.kind == TSR_FUSE_MATMUL &&
                         tsr_dtype_size(e->nodes[operands[0]].dtype) == 2;
         tsr_rows_note(op, &node);

@@ -84,7 +84,12 @@ typedef struct description {
 
 /* A SPLAT is computed inside, unless the root reads it whole. */
 static bool is_inner_splat(const planner *p, uint32_t node, uint32_t reader) {
-    return p->nodes[node].kind == TSR_FUSE_SPLAT && p->nodes[reader].kind == TSR_FUSE_MAP;
+    const tsr_fuse_node *by = &p->nodes[reader];
+    if (p->nodes[node].kind != TSR_FUSE_SPLAT) return false;
+    if (!by->fills || by->operands[0] != node) return by->kind == TSR_FUSE_MAP;
+    for (uint32_t i = 1; i < by->operand_count; i++)
+        if (by->operands[i] == node) return false;
+    return true;
 }
 
 static bool is_member(const planner *p, uint32_t node) { return p->mark[node] == p->stamp; }

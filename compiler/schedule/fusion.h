@@ -64,6 +64,7 @@ typedef struct tsr_fuse_node {
     bool kept;         /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
+    bool fills;        /* operand 0 is copied: a SPLAT is computed inside */
     bool on_units;     /* MATMUL: nothing of its group is assigned to a tensor */
     uint32_t
         planned;  /* the group that a plan has it in, from 1; 0: none. Never merged with others. */

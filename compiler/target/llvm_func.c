@@ -359,6 +359,19 @@ static void emit_gather(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, result);
 }
 
+static void emit_scatter(tsr_emit *emit, MlirOperation op) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef value = tsr_emit_operand(emit, op, 0), buffer = tsr_emit_operand(emit, op, 1);
+    LLVMValueRef offsets = tsr_emit_operand(emit, op, 2);
+    LLVMTypeRef type = LLVMTypeOf(value), i32 = LLVMInt32TypeInContext(emit->llvm);
+    for (unsigned i = 0; i < LLVMGetVectorSize(type); i++) {
+        LLVMValueRef lane = tsr_emit_int(i32, i);
+        LLVMValueRef index = LLVMBuildExtractElement(b, offsets, lane, "");
+        LLVMValueRef to = LLVMBuildGEP2(b, tsr_emit_element(type), buffer, &index, 1, "");
+        LLVMBuildStore(b, LLVMBuildExtractElement(b, value, lane, ""), to);
+    }
+}
+
 static void emit_view(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, tsr_emit_operand(emit, op, 0));
 }
@@ -428,8 +441,8 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
     } rows[] = {{"tile.load", emit_load},         {"tile.store", emit_store},
                 {"tile.prefetch", emit_prefetch}, {"tile.local", emit_local},
                 {"tile.constant", emit_constant}, {"tile.check_index", emit_check_index},
-                {"tile.gather", emit_gather},     {"tile.view", emit_view},
-                {"tile.barrier", emit_barrier}};
+                {"tile.gather", emit_gather},     {"tile.scatter", emit_scatter},
+                {"tile.view", emit_view},         {"tile.barrier", emit_barrier}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;
         rows[i].emit(emit, op);

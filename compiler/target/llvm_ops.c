@@ -313,7 +313,7 @@ static LLVMValueRef function(const op *o) {
 }
 
 static LLVMValueRef intrinsic_1(const op *o) {
-    static const char *const names[] = {"llvm.fabs", "llvm.sqrt", "llvm.floor"};
+    static const char *const names[] = {"llvm.fabs", "llvm.sqrt", "llvm.floor", "llvm.ctpop"};
     LLVMValueRef value = x(o, 0);
     return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, &value, 1);
 }
@@ -385,6 +385,7 @@ static const row rows[] = {
     {"math.absf", intrinsic_1, 0},
     {"math.sqrt", intrinsic_1, 1},
     {"math.floor", intrinsic_1, 2},
+    {"math.ctpop", intrinsic_1, 3},
     {"math.fma", fma_, 0},
     {"math.powf", powf_, 0},
     {"math.fpowi", fpowi, 0},

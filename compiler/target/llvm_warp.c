@@ -56,10 +56,6 @@ static LLVMValueRef exchange_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRe
         args, 4);
 }
 
-static LLVMValueRef shuffle_word(tsr_emit *emit, LLVMValueRef word, LLVMValueRef lane) {
-    return exchange_word(emit, word, lane, false);
-}
-
 /* The value that lane `lane` (i32, may differ between lanes) holds; see exchange_word. */
 static LLVMValueRef exchange_value(tsr_emit *emit, LLVMValueRef value, LLVMValueRef lane,
                                    bool butterfly) {
@@ -500,22 +496,24 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
     tsr_emit_set(emit, op, result);
 }
 
-/* tile.gather */
-static void emit_scattered(tsr_emit *emit, MlirOperation op) {
-    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
-    MlirValue buffer = tsr_op_operand(op, 0);
+/* tile.gather and tile.scatter */
+static void emit_each(tsr_emit *emit, MlirOperation op) {
+    bool is_store = !tsr_op_result_count(op);
+    MlirType type = mlirValueGetType(is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0));
+    MlirValue buffer = tsr_op_operand(op, is_store);
     LLVMTypeRef llvm = tsr_emit_type(emit, type);
-    LLVMValueRef offsets = tsr_emit_operand(emit, op, 1), result = LLVMGetPoison(llvm);
-    unsigned elements = elements_of(type);
-    before_access(emit, buffer, false);
-    for (unsigned r = 0; r * lanes_of(emit) < elements; r++) {
-        LLVMValueRef from = address(emit, buffer, get_register(emit, offsets, r));
-        result = set_register(
-            emit, result,
-            load_one(emit, tsr_emit_element(llvm), from, lane_predicate(emit, elements, r, NULL)),
-            r);
+    LLVMValueRef value = is_store ? tsr_emit_operand(emit, op, 0) : LLVMGetPoison(llvm);
+    LLVMValueRef offsets = tsr_emit_operand(emit, op, is_store + 1U);
+    before_access(emit, buffer, is_store);
+    for (unsigned r = 0; r * lanes_of(emit) < elements_of(type); r++) {
+        LLVMValueRef at = address(emit, buffer, get_register(emit, offsets, r));
+        LLVMValueRef mine = lane_predicate(emit, elements_of(type), r, NULL);
+        if (is_store)
+            store_one(emit, get_register(emit, value, r), at, mine, 0);
+        else
+            value = set_register(emit, value, load_one(emit, tsr_emit_element(llvm), at, mine), r);
     }
-    tsr_emit_set(emit, op, result);
+    if (!is_store) tsr_emit_set(emit, op, value);
 }
 
 static void emit_barrier(tsr_emit *emit, MlirOperation op) {
@@ -606,7 +604,8 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
                 {"tile.store", emit_store},
                 {"tile.local", emit_local},
                 {"tile.check_index", emit_check_index},
-                {"tile.gather", emit_scattered},
+                {"tile.gather", emit_each},
+                {"tile.scatter", emit_each},
                 {"tile.barrier", emit_barrier},
                 {"tile.shuffle", emit_lane_shuffle},
                 {"tile.butterfly", emit_butterfly},
@@ -631,7 +630,8 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
 /* What each argument is used for, and how much memory local buffers take. */
 static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     TSR_FOR_EACH_OP(op, block) {
-        bool load = tsr_op_is(op, "tile.load"), store = tsr_op_is(op, "tile.store");
+        bool load = tsr_op_is(op, "tile.load") || tsr_op_is(op, "tile.gather");
+        bool store = tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.scatter");
         if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op), local_total);
         emit->sums += tsr_emit_is_reduction(op);
         if (tsr_op_is(op, "tile.local")) *local_total += local_bytes(emit, op);
@@ -752,8 +752,8 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     emit->lane =
         alone ? thread : LLVMBuildAnd(b, thread, tsr_emit_int(i32, lanes_of(emit) - 1), "lane");
     LLVMValueRef warp = LLVMBuildUDiv(b, thread, tsr_emit_int(i32, lanes_of(emit)), "");
-    warp =
-        alone ? tsr_emit_int(i64, 0) : widen(emit, shuffle_word(emit, warp, tsr_emit_int(i32, 0)));
+    warp = alone ? tsr_emit_int(i64, 0)
+                 : widen(emit, exchange_word(emit, warp, tsr_emit_int(i32, 0), false));
     LLVMValueRef block = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"));
     LLVMValueRef blocks = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"));
     LLVMValueRef programs = tsr_emit_int(i64, launch->programs);

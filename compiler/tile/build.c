@@ -295,6 +295,20 @@ void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffe
     tsr_build(&b->at, &desc);
 }
 
+MlirValue tsr_tile_gather(tsr_tile_builder *b, MlirValue buffer, MlirValue offsets,
+                          uint32_t lanes) {
+    MlirValue operands[] = {buffer, offsets};
+    MlirType type =
+        tsr_tile_vector_type(mlirShapedTypeGetElementType(mlirValueGetType(buffer)), lanes);
+    return build(b, "tile.gather", 2, operands, type, NULL, mlirAttributeGetNull());
+}
+
+void tsr_tile_scatter(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offsets) {
+    MlirValue operands[] = {value, buffer, offsets};
+    tsr_build(&b->at,
+              &(tsr_op_desc){.name = "tile.scatter", .operand_count = 3, .operands = operands});
+}
+
 MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
                         uint32_t lanes, MlirValue mask) {
     MlirValue value = tsr_tile_load_stored(b, dtype, buffer, offset, lanes, mask);

@@ -124,6 +124,9 @@ MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue b
                                MlirValue offset, uint32_t lanes, MlirValue mask);
 void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offset,
                            MlirValue mask);
+/* The same of an offset each, a vector of indices. Lanes of one offset store one value. */
+MlirValue tsr_tile_gather(tsr_tile_builder *b, MlirValue buffer, MlirValue offsets, uint32_t lanes);
+void tsr_tile_scatter(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offsets);
 /* The cache line at the offset, which need not lie in the buffer, will be read
  * soon. */
 void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);

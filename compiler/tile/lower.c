@@ -9,6 +9,8 @@
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
+#include "compiler/tile/kernels/scatter.h"
+#include "compiler/tile/reduce_parts.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
 
@@ -230,9 +232,10 @@ static tsr_result lower_kernel(tsr_tile_group *group, const family *found,
 
 static tsr_result lower_steps(tsr_tile_group *group, const tsr_tile_sequence *sequence) {
     for (uint32_t i = 0; i < sequence->step_count; i++) {
+        const tsr_tile_step *of = &sequence->steps[i];
         tsr_tile_group step;
         TRY(group->ctx, tsr_tile_step_group(group, sequence, i, &step));
-        TRY(group->ctx, lower_kernel(&step, NULL, &sequence->steps[i], sequence->plan));
+        TRY(group->ctx, lower_kernel(&step, NULL, of, of->plan ? of->plan : sequence->plan));
     }
     return tsr_tile_call_sequence(group, sequence, mlirOperationGetBlock(group->op));
 }
@@ -250,6 +253,10 @@ static tsr_result lower_group(tsr_tile_group *group) {
         if (group->is_native) TRY(ctx, tsr_tile_plan_attend_grad(group, &sequence, &is_sequence));
         if (!is_sequence) tsr_tile_plan_wide_grad(group, &sequence, &is_sequence);
     }
+    if (found->lower == tsr_tile_lower_reduce && !is_rows(group))
+        TRY(ctx, tsr_tile_plan_reduce(group, &sequence, &is_sequence));
+    if (found->lower == tsr_tile_lower_scatter_add)
+        TRY(ctx, tsr_tile_plan_scatter_add(group, &sequence, &is_sequence));
     return is_sequence ? lower_steps(group, &sequence) : lower_kernel(group, found, NULL, NULL);
 }
 

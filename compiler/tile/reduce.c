@@ -468,15 +468,14 @@ static void add_blocks(lanes_across *c) {
     add_block(c, tsr_tile_index(b, whole), (uint32_t)(r->reduced_count - whole));
 }
 
-static MlirValue reduce_lanes(lanes_across *c) {
-    uint32_t live = c->live;
+MlirValue tsr_reduction_halve(tsr_reduction *r, MlirValue *values, uint32_t count) {
     for (uint32_t half = TSR_PARTIALS / 2; half; half /= 2) {
-        if (live <= half) continue;
-        for (uint32_t k = 0; k + half < live; k++)
-            c->values[k] = tsr_reduction_combine(c->r, c->values[k], c->values[k + half]);
-        live = half;
+        if (count <= half) continue;
+        for (uint32_t k = 0; k + half < count; k++)
+            values[k] = tsr_reduction_combine(r, values[k], values[k + half]);
+        count = half;
     }
-    return c->values[0];
+    return values[0];
 }
 
 /* So many registers are there for what lies before the sum, too; and every warp is full. */
@@ -510,7 +509,7 @@ static void emit_across_warps(tsr_reduction *r) {
     for (uint32_t k = 0; k < TSR_PARTIALS; k++)
         c.values[k] = tsr_reduction_identity(r, c.point.lanes);
     add_blocks(&c);
-    tsr_reduction_finish(r, reduce_lanes(&c), &c.point);
+    tsr_reduction_finish(r, tsr_reduction_halve(r, c.values, c.live), &c.point);
     tsr_tile_loop_end(b, &items, NULL);
 }
 

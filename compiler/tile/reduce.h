@@ -47,6 +47,8 @@ MlirValue tsr_reduction_combine(tsr_reduction *r, MlirValue x, MlirValue y);
 MlirValue tsr_reduction_identity(tsr_reduction *r, uint32_t lanes);
 /* The halving tree over the lanes of a vector. */
 MlirValue tsr_reduction_tree(tsr_reduction *r, MlirValue partials, uint32_t lanes);
+/* The same over `count` values, at most TSR_PARTIALS, which it changes. */
+MlirValue tsr_reduction_halve(tsr_reduction *r, MlirValue *values, uint32_t count);
 /* Partial results as several vectors: lane i of vector k is partial result k *
  * lanes + i. A loop that goes from one to the
  * next holds less at once. */

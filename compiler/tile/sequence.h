@@ -27,6 +27,7 @@ typedef struct tsr_tile_step {
     bool is_main;  /* the group's operations count as its */
     /* Writes it: `step` is a group of these arguments. */
     tsr_result (*lower)(tsr_tile_group *step, const void *plan);
+    const void *plan; /* what it gets; NULL: the sequence's */
 } tsr_tile_step;
 
 typedef struct tsr_tile_sequence {

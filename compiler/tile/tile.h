@@ -26,8 +26,8 @@
  *
  * With numerics "native" a GPU's matrix units compute products and attention: gpu/product.h,
  * gpu/attention.h; sums and norms of rows have up to 1024 partial results, of columns in an order
- * that follows from the row's length. Sums over several leading dims, of many rows, are taken of
- * the inner ones first, then of the first one.
+ * that follows from the row's length. Reductions over many rows have 64 partial results or a power
+ * of two times as many: reduce_parts.c.
  *
  * In-place: an output may be the same memory as an input of a `map` group, or of a matmul's
  * epilogue, if both have the same shape and element size and the group holds no transpose. Other

@@ -184,6 +184,18 @@ def Tile_GatherOp : Tile_CheckedOp<"gather"> {
   let assemblyFormat = "$buffer `[` $offsets `]` attr-dict `:` type($buffer) `,` type($offsets) `->` type($result)";
 }
 
+def Tile_ScatterOp : Tile_CheckedOp<"scatter"> {
+  let summary = "elements to a flat offset each";
+  let description = [{
+    `tile.scatter %v, %x[%offsets] : vector<32xi32>, memref<256xi32>, vector<32xindex>`
+
+    Lane i becomes element `offsets[i]` of the buffer in row-major order. All offsets lie in the buffer;
+    lanes of one offset have one value.
+  }];
+  let arguments = (ins Tile_Value:$value, Arg<Tile_Buffer, "", [MemWrite]>:$buffer, VectorOfRankAndType<[1], [Index]>:$offsets);
+  let assemblyFormat = "$value `,` $buffer `[` $offsets `]` attr-dict `:` type($value) `,` type($buffer) `,` type($offsets)";
+}
+
 def Tile_StoreOp : Tile_Op<"store", [Tile_Moves<"getOperand(0)", "getOperand(1)">, Tile_Masks<"getOperand(0)", 3>]> {
   let summary = "elements to a flat offset on; see tile.load";
   let description = [{

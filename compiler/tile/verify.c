@@ -183,7 +183,8 @@ static bool look_at(contents *c, MlirOperation op) {
             c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
     }
     if (tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.local") ||
-        tsr_op_is(op, "tile.check_index") || tsr_op_is(op, "tile.prefetch"))
+        tsr_op_is(op, "tile.scatter") || tsr_op_is(op, "tile.check_index") ||
+        tsr_op_is(op, "tile.prefetch"))
         c->foreign = op;
     if (tsr_op_is(op, "tile.wait_async") && !is_released(op))
         return tsr_target_complain(op, TSR_DIAG_TILE_STAGE,
@@ -296,13 +297,15 @@ static int64_t lanes_of(MlirValue value) {
     return mlirTypeIsAVector(type) ? mlirShapedTypeGetDimSize(type, 0) : 0;
 }
 
-static bool rule_gather(MlirOperation op) {
-    if (!check_equal(op, "offsets and elements", lanes_of(tsr_op_operand(op, 1)),
-                     lanes_of(tsr_op_result(op, 0))))
-        return false;
-    MlirType buffer = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
-    MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_result(op, 0)));
-    if (mlirTypeEqual(buffer, type)) return true;
+/* tile.gather and tile.scatter */
+static bool rule_each(MlirOperation op) {
+    bool is_store = !tsr_op_result_count(op);
+    MlirValue value = is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0);
+    int64_t offsets = lanes_of(tsr_op_operand(op, is_store + 1U));
+    if (!check_equal(op, "offsets and elements", offsets, lanes_of(value))) return false;
+    MlirValue buffer = tsr_op_operand(op, is_store);
+    MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
+    if (mlirTypeEqual(type, mlirShapedTypeGetElementType(mlirValueGetType(value)))) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "elements are not of the buffer's type");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lanes of a warp exchange; each program takes 64 elements. `run` compares with NumPy.
 tile.func @lanes(%x: memref<4096xf32>, %from: memref<4096xi32>, %long: memref<4096xf64>, %shuffled: memref<4096xf32>,
-                 %crossed: memref<4096xf64>, %gathered: memref<4096xf32>, %votes: memref<192xi32>) grid 64 registers 64
-    attributes {outputs = 4 : i64} {
+                 %crossed: memref<4096xf64>, %gathered: memref<4096xf32>, %votes: memref<192xi32>, %scattered: memref<4096xf32>, %ones: memref<4096xi32>) grid 64 registers 64
+    attributes {outputs = 6 : i64} {
   %c32 = arith.constant 32 : index
   %c64 = arith.constant 64 : index
   %c3 = arith.constant 3 : index
@@ -29,6 +29,16 @@ tile.func @lanes(%x: memref<4096xf32>, %from: memref<4096xi32>, %long: memref<40
   %idx = arith.index_cast %fi : vector<64xi32> to vector<64xindex>
   %g = tile.gather %w[%idx] : memref<64xf32>, vector<64xindex> -> vector<64xf32>
   tile.store %g, %gathered[%at] : vector<64xf32>, memref<4096xf32>
+  %none = arith.constant dense<0.0> : vector<64xf32>
+  tile.store %none, %w[%zi] : vector<64xf32>, memref<64xf32>
+  tile.barrier
+  %ff = arith.sitofp %fi : vector<64xi32> to vector<64xf32>
+  tile.scatter %ff, %w[%idx] : vector<64xf32>, memref<64xf32>, vector<64xindex>
+  tile.barrier
+  %ww = tile.load %w[%zi] : memref<64xf32> -> vector<64xf32>
+  tile.store %ww, %scattered[%at] : vector<64xf32>, memref<4096xf32>
+  %o = math.ctpop %f : vector<64xi32>
+  tile.store %o, %ones[%at] : vector<64xi32>, memref<4096xi32>
   %h = tile.load %x[%at] : memref<4096xf32> -> vector<32xf32>
   %c = arith.cmpf ogt, %h, %zero : vector<32xf32>
   %d = arith.cmpf ogt, %h, %far : vector<32xf32>

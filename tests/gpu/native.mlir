@@ -28,6 +28,20 @@ func.func @batched(%a: tensor<3x200x96xf16> {tessera.name = "ba"}, %b: tensor<3x
   %y = tessera.matmul %a, %b : tensor<3x200x96xf16>, tensor<3x96x136xf16> -> tensor<3x200x136xf16>
   return %y : tensor<3x200x136xf16>
 }
+func.func @sum_rows(%x: tensor<3x1500x520xbf16> {tessera.name = "ra"}) -> (tensor<520xbf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.sum %x {axes = [0, 1]} : tensor<3x1500x520xbf16> -> tensor<520xbf16>
+  return %y : tensor<520xbf16>
+}
+func.func @sum_products(%a: tensor<5000x256xf16> {tessera.name = "pa"}, %b: tensor<5000x256xf16> {tessera.name = "pb"})
+    -> (tensor<256xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %x = tessera.cast %a : tensor<5000x256xf16> to tensor<5000x256xf32>
+  %z = tessera.cast %b : tensor<5000x256xf16> to tensor<5000x256xf32>
+  %p = tessera.mul %x, %z : tensor<5000x256xf32>, tensor<5000x256xf32> -> tensor<5000x256xf32>
+  %s = tessera.sum %p {axes = [0]} : tensor<5000x256xf32> -> tensor<256xf32>
+  %y = tessera.cast %s : tensor<256xf32> to tensor<256xf16>
+  return %y : tensor<256xf16>
+}
 func.func @deep(%a: tensor<200x5000xbf16> {tessera.name = "da"}, %b: tensor<5000x136xbf16> {tessera.name = "db"},
                 %c: tensor<136xbf16> {tessera.name = "dc"})
     -> (tensor<200x136xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {

@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernel families `gather` and `scatter_add` along an axis: x is [outer, size, inner], the indices
- * are [count], what is gathered or scattered is [outer, count, inner].
+ * Kernel families `gather` and `scatter_add` along an axis, one kernel each. On a GPU scatter.c has
+ * most of the latter.
  *
  * An index outside [0, size) sets the fault record and moves nothing. Scattering adds the updates
  * of an element in ascending order of their place, whatever the split over programs: a program has
  * some columns of `inner` to itself.
  */
-#include "compiler/tile/kernels/runs.h"
+#include "compiler/tile/kernels/gather.h"
 
-typedef struct gather {
-    tsr_tile_group *group;
-    tsr_axis axis;
-    int64_t count;
-    tsr_dtype dtype, index_dtype;
-    uint32_t input, indices; /* numbers of the arguments */
-    MlirValue valid;
-} gather;
+/* Of scatter_add, whose result has the shape of its input. */
+static MlirOperation find_fill(const tsr_tile_group *group) {
+    MlirOperation none = {NULL}, op = tsr_value_owner(tsr_op_operand(group->root, 0));
+    if (!tsr_op_is(group->root, "tessera.scatter_add") || mlirOperationIsNull(op)) return none;
+    return tsr_op_is(op, "tessera.constant") ? op : none;
+}
 
-static tsr_result read(tsr_tile_group *group, gather *g) {
+MlirValue tsr_gather_fill_value(tsr_tile_builder *b, const tsr_gather *g) {
+    return tsr_splat_value(b, &(tsr_node){.op = g->fill, .dtype = g->dtype});
+}
+
+tsr_result tsr_gather_read(tsr_tile_group *group, tsr_gather *out_gather) {
     int64_t axis = 0;
     uint64_t count = 0;
-    *g = (gather){.group = group};
-    TRY(group->ctx, tsr_runs_argument(group, 0, &g->input));
+    tsr_gather made = {.group = group}, *g = &made;
+    g->fill = find_fill(group);
+    if (mlirOperationIsNull(g->fill)) TRY(group->ctx, tsr_runs_argument(group, 0, &g->input));
     TRY(group->ctx, tsr_runs_argument(group, 1, &g->indices));
-    const tsr_type *type = &group->types[g->input], *index = &group->types[g->indices];
+    const tsr_type *index = &group->types[g->indices];
+    const tsr_type *type =
+        &group->types[mlirOperationIsNull(g->fill) ? g->input : group->input_count];
     if (!tsr_op_i64(group->root, "axis", &axis) || axis < 0 || axis >= (int64_t)type->shape.rank ||
         (index->dtype != TSR_DTYPE_I64 && index->dtype != TSR_DTYPE_I32) ||
         !tsr_shape_count(&index->shape, &count))
@@ -33,11 +38,12 @@ static tsr_result read(tsr_tile_group *group, gather *g) {
     g->count = (int64_t)count;
     g->dtype = type->dtype;
     g->index_dtype = index->dtype;
+    *out_gather = made;
     return TSR_SUCCESS;
 }
 
 /* The index at `place`, 0 where it is none. */
-static MlirValue load_index(gather *g, MlirValue place) {
+static MlirValue load_index(tsr_gather *g, MlirValue place) {
     tsr_tile_builder *b = &g->group->b;
     MlirType wide = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
     MlirValue index =
@@ -49,8 +55,8 @@ static MlirValue load_index(gather *g, MlirValue place) {
 }
 
 tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
-    gather g;
-    TRY(group->ctx, read(group, &g));
+    tsr_gather g;
+    TRY(group->ctx, tsr_gather_read(group, &g));
     if (!g.axis.outer || !g.count || !g.axis.inner) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     tsr_strip s;
@@ -72,7 +78,7 @@ tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
 /* ---- scatter_add ----------------------------------------------------------------------------- */
 
 /* Adds columns column … of one update. */
-static void add_vector(gather *g, MlirValue updates, MlirValue update, MlirValue element,
+static void add_vector(tsr_gather *g, MlirValue updates, MlirValue update, MlirValue element,
                        uint32_t lanes, MlirValue mask) {
     tsr_tile_builder *b = &g->group->b;
     MlirValue to = g->group->buffers[g->group->input_count];
@@ -81,7 +87,7 @@ static void add_vector(gather *g, MlirValue updates, MlirValue update, MlirValue
     tsr_tile_store(b, g->dtype, tsr_element_add(b, g->dtype, sum, more), to, element, mask);
 }
 
-static void add_update(gather *g, MlirValue updates, const tsr_strip *s, MlirValue place) {
+static void add_update(tsr_gather *g, MlirValue updates, const tsr_strip *s, MlirValue place) {
     tsr_tile_builder *b = &g->group->b;
     MlirValue zero = tsr_tile_index(b, 0), row = tsr_tile_mul(b, s->row, g->axis.size);
     MlirValue index = load_index(g, place);
@@ -106,29 +112,38 @@ static void add_update(gather *g, MlirValue updates, const tsr_strip *s, MlirVal
 }
 
 /* The program's columns of the input, which the updates are added to. */
-static void copy_input(gather *g, MlirValue input, const tsr_strip *s) {
+static void copy_input(tsr_gather *g, const tsr_strip *s) {
     tsr_tile_builder *b = &g->group->b;
+    MlirValue to = g->group->buffers[g->group->input_count];
+    MlirType stored = tsr_tile_storage_type(b, g->dtype);
+    MlirValue fill = tsr_tile_null;
+    if (!mlirOperationIsNull(g->fill)) fill = tsr_gather_fill_value(b, g);
+    if (!mlirOperationIsNull(g->fill) && tsr_dtype_is_narrow(g->dtype))
+        fill = tsr_tile_to(b, "arith.truncf", fill, stored);
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g->axis.size), 1, 0,
                         NULL);
     MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, s->row, g->axis.size), loop.index);
     MlirValue offset = tsr_tile_add(b, tsr_tile_mul(b, row, g->axis.inner), s->begin);
     tsr_run run = {g->dtype, tsr_tile_sub(b, s->end, s->begin), s->width};
-    tsr_run_copy(b, &run, input, offset, g->group->buffers[g->group->input_count], offset);
+    if (mlirOperationIsNull(g->fill))
+        tsr_run_copy(b, &run, g->group->buffers[g->input], offset, to, offset);
+    else
+        tsr_run_fill(b, &run, fill, to, offset);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
 tsr_result tsr_tile_lower_scatter_add(tsr_tile_group *group) {
-    gather g;
+    tsr_gather g;
     uint32_t updates = 0;
-    TRY(group->ctx, read(group, &g));
+    TRY(group->ctx, tsr_gather_read(group, &g));
     TRY(group->ctx, tsr_runs_argument(group, 2, &updates));
     if (!g.axis.outer || !g.axis.inner) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     tsr_strip s;
     int64_t bytes = (g.axis.size + 2 * g.count + 1) * (int64_t)tsr_dtype_size(g.dtype);
     tsr_strip_begin(group, g.axis.outer, g.axis.inner, bytes, false, &s);
-    if (g.axis.size) copy_input(&g, group->buffers[g.input], &s);
+    if (g.axis.size) copy_input(&g, &s);
     if (g.count) {
         tsr_tile_loop loop;
         tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, g.count), 1, 0, NULL);

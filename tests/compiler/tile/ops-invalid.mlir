@@ -219,6 +219,24 @@ tile.func @f(%x: memref<8xf32>) grid 1 {
 }
 
 // -----
+tile.func @f(%x: memref<8xf32>) grid 1 {
+  %i = arith.constant dense<0> : vector<4xindex>
+  %v = arith.constant dense<0.0> : vector<4xf64>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.scatter: elements are not of the buffer's type
+  tile.scatter %v, %x[%i] : vector<4xf64>, memref<8xf32>, vector<4xindex>
+  tile.return
+}
+
+// -----
+tile.func @f(%x: memref<8xf32>) grid 1 {
+  %i = arith.constant dense<0> : vector<8xindex>
+  %v = arith.constant dense<0.0> : vector<4xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-{{[0-9]+}}] tile.scatter: {{.*}}offsets and elements
+  tile.scatter %v, %x[%i] : vector<4xf32>, memref<8xf32>, vector<8xindex>
+  tile.return
+}
+
+// -----
 tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %t = arith.constant 1 : index

@@ -25,6 +25,8 @@ tile.func @lanes(%x: memref<256xf32>, %l: memref<256xi32>) grid 4 registers 64 {
   %i = arith.index_cast %f : vector<64xi32> to vector<64xindex>
   // CHECK: tile.gather %{{.*}}[%[[I]]] : memref<256xf32>, vector<64xindex> -> vector<64xf32>
   %g = tile.gather %x[%i] : memref<256xf32>, vector<64xindex> -> vector<64xf32>
+  // CHECK: tile.scatter %{{.*}}, %{{.*}}[%[[I]]] : vector<64xf32>, memref<256xf32>, vector<64xindex>
+  tile.scatter %g, %x[%i] : vector<64xf32>, memref<256xf32>, vector<64xindex>
   tile.return
 }
 

@@ -7,9 +7,14 @@
 // CHECK-NOT: tile.local
 // CHECK: tile.func @k1_sum(
 // CHECK: tile.local
+// Many rows are two kernels there, the first of which has 64 partial results, 256 columns of each a warp's.
+// CHECK: tile.func @k2_sum_parts({{.*}}memref<1x64x512xf32>) grid 128 registers 128
+// CHECK: tile.load {{.*}} -> vector<256xf32>
+// CHECK: tile.func @k2_sum({{.*}}memref<1x64x512xf32>, {{.*}}) grid 16
 // CHECK: tessera.target = "cpu:x86-64-v3"
 // CHECK: tile.func @k0_sum(
 // CHECK: tile.local
+// CHECK-NOT: _parts
 func.func @even(%x: tensor<1000x96xf32> {tessera.name = "x"}) -> (tensor<96xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.sum %x {axes = [0]} : tensor<1000x96xf32> -> tensor<96xf32>
   return %y : tensor<96xf32>
@@ -17,4 +22,8 @@ func.func @even(%x: tensor<1000x96xf32> {tessera.name = "x"}) -> (tensor<96xf32>
 func.func @odd(%x: tensor<1000x97xf32> {tessera.name = "x97"}) -> (tensor<97xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.sum %x {axes = [0]} : tensor<1000x97xf32> -> tensor<97xf32>
   return %y : tensor<97xf32>
+}
+func.func @many(%x: tensor<2000x512xf32> {tessera.name = "x512"}) -> (tensor<512xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.sum %x {axes = [0]} : tensor<2000x512xf32> -> tensor<512xf32>
+  return %y : tensor<512xf32>
 }

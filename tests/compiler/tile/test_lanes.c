@@ -12,8 +12,9 @@ enum { COUNT = 256, STEP = 64, WARP = 32, PROGRAMS = COUNT / STEP };
 
 static const char text[] =
     "tile.func @lanes(%x: memref<256xf32>, %from: memref<256xi32>, %shuffled: memref<256xf32>, "
-    "%crossed: memref<256xf32>, %gathered: memref<256xf32>, %votes: memref<12xi32>) grid 4 "
-    "attributes {outputs = 4 : i64} {\n"
+    "%crossed: memref<256xf32>, %gathered: memref<256xf32>, %votes: memref<12xi32>, "
+    "%scattered: memref<256xf32>, %ones: memref<256xi32>) grid 4 "
+    "attributes {outputs = 6 : i64} {\n"
     "  %c64 = arith.constant 64 : index\n  %c3 = arith.constant 3 : index\n"
     "  %c1 = arith.constant 1 : index\n  %c2 = arith.constant 2 : index\n"
     "  %zero = arith.constant dense<0.0> : vector<32xf32>\n"
@@ -33,6 +34,15 @@ static const char text[] =
     "  %idx = arith.index_cast %fi : vector<64xi32> to vector<64xindex>\n"
     "  %g = tile.gather %x[%idx] : memref<256xf32>, vector<64xindex> -> vector<64xf32>\n"
     "  tile.store %g, %gathered[%at] : vector<64xf32>, memref<256xf32>\n"
+    "  %atv = vector.broadcast %at : index to vector<64xindex>\n"
+    "  %to = arith.addi %atv, %idx : vector<64xindex>\n"
+    "  %none = arith.constant dense<0.0> : vector<64xf32>\n"
+    "  tile.store %none, %scattered[%at] : vector<64xf32>, memref<256xf32>\n"
+    "  tile.barrier\n"
+    "  %ff = arith.sitofp %fi : vector<64xi32> to vector<64xf32>\n"
+    "  tile.scatter %ff, %scattered[%to] : vector<64xf32>, memref<256xf32>, vector<64xindex>\n"
+    "  %o = math.ctpop %f : vector<64xi32>\n"
+    "  tile.store %o, %ones[%at] : vector<64xi32>, memref<256xi32>\n"
     "  %h = tile.load %x[%at] : memref<256xf32> -> vector<32xf32>\n"
     "  %c = arith.cmpf ogt, %h, %zero : vector<32xf32>\n"
     "  %d = arith.cmpf ogt, %h, %far : vector<32xf32>\n"
@@ -49,8 +59,8 @@ static const char text[] =
     "  tile.return\n}\n";
 
 typedef struct data {
-    float x[COUNT], shuffled[COUNT], crossed[COUNT], gathered[COUNT];
-    int32_t from[COUNT];
+    float x[COUNT], shuffled[COUNT], crossed[COUNT], gathered[COUNT], scattered[COUNT];
+    int32_t from[COUNT], ones[COUNT];
     uint32_t votes[3 * PROGRAMS];
 } data;
 
@@ -59,6 +69,9 @@ static void expect(data *d) {
         d->shuffled[i] = d->x[i / WARP * WARP + (d->from[i] & (WARP - 1))];
         d->crossed[i] = d->x[i ^ 17];
         d->gathered[i] = d->x[d->from[i] & (WARP - 1)];
+        d->scattered[i / STEP * STEP + (d->from[i] & (WARP - 1))] =
+            (float)(d->from[i] & (WARP - 1));
+        d->ones[i] = __builtin_popcount((unsigned)d->from[i]);
     }
     for (int p = 0; p < PROGRAMS; p++) {
         uint32_t *votes = d->votes + 3 * p;
@@ -78,17 +91,21 @@ Test(lanes, exchange) {
     static data wanted, got;
     random_fill(&random, TSR_DTYPE_F32, wanted.x, COUNT, -1, 1);
     for (int i = 0; i < STEP; i++) wanted.x[i] = 0.5f + wanted.x[i] / 4; /* all, none */
-    for (int i = 0; i < COUNT; i++) wanted.from[i] = (int32_t)(random_u64(&random) % 64);
+    for (int i = 0; i < COUNT; i++) wanted.from[i] = (int32_t)random_u64(&random);
     expect(&wanted);
     fixture_open(&f, text);
-    const argument arguments[] = {{wanted.x, sizeof wanted.x}, {wanted.from, sizeof wanted.from},
-                                  {NULL, sizeof got.shuffled}, {NULL, sizeof got.crossed},
-                                  {NULL, sizeof got.gathered}, {NULL, sizeof got.votes}};
-    void *const outputs[] = {got.shuffled, got.crossed, got.gathered, got.votes};
-    kernel_test(&f, "lanes", arguments, 6, outputs, NULL, NULL);
+    const argument arguments[] = {{wanted.x, sizeof wanted.x},  {wanted.from, sizeof wanted.from},
+                                  {NULL, sizeof got.shuffled},  {NULL, sizeof got.crossed},
+                                  {NULL, sizeof got.gathered},  {NULL, sizeof got.votes},
+                                  {NULL, sizeof got.scattered}, {NULL, sizeof got.ones}};
+    void *const outputs[] = {got.shuffled, got.crossed,   got.gathered,
+                             got.votes,    got.scattered, got.ones};
+    kernel_test(&f, "lanes", arguments, 8, outputs, NULL, NULL);
     cr_assert_arr_eq(got.shuffled, wanted.shuffled, sizeof got.shuffled);
     cr_assert_arr_eq(got.crossed, wanted.crossed, sizeof got.crossed);
     cr_assert_arr_eq(got.gathered, wanted.gathered, sizeof got.gathered);
     cr_assert_arr_eq(got.votes, wanted.votes, sizeof got.votes);
+    cr_assert_arr_eq(got.scattered, wanted.scattered, sizeof got.scattered);
+    cr_assert_arr_eq(got.ones, wanted.ones, sizeof got.ones);
     fixture_close(&f);
 }

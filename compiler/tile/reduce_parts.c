@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reductions whose last dimension is kept, of many rows, on a GPU:
+ *
+ *     parts   a warp has a partial result of up to 256 columns: of rows p, p + n, p + 2 n … in this
+ *             order, several of them loaded before they are added; it stores it
+ *     last    a warp has 32 columns, and takes their partial results as a single kernel would
+ *
+ * There are 64 partial results, as everywhere; with native numerics as many as keep the GPU busy,
+ * number p and p + 64 … of which are then added first.
+ */
+#include "compiler/tile/reduce_parts.h"
+
+#include "compiler/tile/reduce.h"
+
+#include <string.h>
+
+enum {
+    LANES = 32,
+    WIDE_LANES = 128, /* columns of a warp where they cannot be spread */
+    ROWS_MIN = 1024,
+    REGISTERS =
+        128, /* of a lane: without a limit the assembler aims at 32, and waits for each load */
+    IN_FLIGHT = 96, /* of those, for rows */
+    ROWS_AT_ONCE_MAX = 16,
+    PROGRAMS_MIN = 700, /* which keep a GPU busy */
+    CHAIN_MIN = 32,     /* rows of a partial result, at least */
+};
+
+typedef struct plan {
+    const tsr_tile_group *group;
+    int64_t partials;
+    uint32_t inputs[2][TSR_SEQUENCE_ARGUMENTS_MAX]; /* of the group, that each step reads */
+    uint32_t input_counts[2];
+} plan;
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+/* The step as the group, whose arguments it has some of. */
+static tsr_result open_step(tsr_tile_group *step, const plan *p, bool is_last, tsr_tile_group *g,
+                            tsr_reduction *out_reduction) {
+    uint32_t count = p->group->input_count + p->group->output_count;
+    *g = *p->group;
+    g->b = step->b;
+    g->buffers = TSR_NEW(step->arena, MlirValue, count);
+    if (!g->buffers) FAIL(step->ctx, TSR_MEMORY, "no memory to lower '%s'", step->name);
+    for (uint32_t i = 0; i < p->input_counts[is_last]; i++)
+        g->buffers[p->inputs[is_last][i]] = step->buffers[i];
+    for (uint32_t i = 0; is_last && i < g->output_count; i++)
+        g->buffers[g->input_count + i] = step->buffers[step->input_count + i];
+    return tsr_reduction_init(g, out_reduction);
+}
+
+/* The program's place of the outer dimensions, and first column, of programs that have `lanes`
+ * columns each and are `each` for a place; the number among those. */
+static MlirValue find_place(tsr_reduction *r, tsr_tile_group *step, int64_t each, uint32_t lanes,
+                            tsr_point *point, MlirValue *out_outer) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t last = r->space.rank - 1;
+    int64_t size = r->space.dims[last], parts = (size + lanes - 1) / lanes;
+    step->grid = r->kept_count / size * each * parts;
+    step->registers = REGISTERS;
+    MlirValue pid = tsr_tile_program_id(b), item = tsr_tile_div(b, pid, parts);
+    *out_outer = tsr_tile_div(b, item, each);
+    *point = (tsr_point){.space = &r->space, .lanes = lanes};
+    tsr_point_unflatten(b, point, r->outer, *out_outer);
+    point->index[last] = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), lanes);
+    if (size % lanes)
+        point->mask =
+            tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, size), point->index[last]), lanes);
+    return tsr_tile_rem(b, item, each);
+}
+
+/* Of partial result `number` of a place. */
+static MlirValue partial_offset(tsr_reduction *r, const plan *p, const tsr_point *point,
+                                MlirValue outer, MlirValue number) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t last = r->space.rank - 1;
+    MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, outer, p->partials), number);
+    return tsr_tile_add(b, tsr_tile_mul(b, row, r->space.dims[last]), point->index[last]);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static bool may_spread(const tsr_reduction *r) {
+    int64_t size = r->space.dims[r->space.rank - 1];
+    tsr_view partials = {.dtype = r->dtype};
+    partials.strides[r->space.rank - 1] = 1;
+    return size % TSR_SPREAD_ELEMENTS == 0 &&
+           tsr_region_spreads(&r->before, &partials, &r->space, size);
+}
+
+/* So many rows are in flight as registers hold. */
+static uint32_t rows_at_once(const tsr_reduction *r, uint32_t lanes) {
+    int64_t bytes = tsr_region_bytes(&r->before, NULL, &r->space) * lanes / LANES;
+    uint32_t rows = ROWS_AT_ONCE_MAX;
+    while (rows > 2 && rows * bytes > 4 * IN_FLIGHT) rows /= 2;
+    return rows;
+}
+
+/* `count` rows, each `step` behind the one before. */
+static MlirValue add_rows(tsr_reduction *r, tsr_point *point, MlirValue row, int64_t step,
+                          uint32_t count, MlirValue total) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue values[ROWS_AT_ONCE_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        tsr_point_unflatten(b, point, r->space.reduced, tsr_tile_offset(b, row, i * step));
+        tsr_region_emit(&r->before, 2, point);
+        values[i] = tsr_node_value(&r->before, r->before.results[0], point);
+    }
+    for (uint32_t i = 0; i < count; i++) total = tsr_reduction_combine(r, total, values[i]);
+    return total;
+}
+
+static tsr_result lower_parts(tsr_tile_group *step, const void *user) {
+    const plan *p = user;
+    tsr_tile_group g;
+    tsr_reduction r;
+    tsr_point point;
+    MlirValue outer;
+    TRY(step->ctx, open_step(step, p, false, &g, &r));
+    tsr_tile_builder *b = &g.b;
+    uint32_t last = r.space.rank - 1, lanes = TSR_SPREAD_ELEMENTS;
+    bool inner[TSR_RANK_MAX] = {false}, spreads = may_spread(&r);
+    if (!spreads) lanes = tsr_lanes_fit(WIDE_LANES, r.space.dims[last]);
+    if (lanes < LANES) lanes = LANES;
+    for (uint32_t d = 0; d <= last; d++) inner[d] = r.space.reduced[d] || d == last;
+    tsr_region_levels(&r.before, &r.space, inner);
+    MlirValue number = find_place(&r, step, p->partials, lanes, &point, &outer);
+    tsr_region_emit(&r.before, 0, &point);
+    tsr_region_emit(&r.before, 1, &point);
+    int64_t n = p->partials, rows = rows_at_once(&r, lanes), blocks = r.reduced_count / n;
+    int64_t whole = blocks - blocks % rows;
+    MlirValue total = tsr_reduction_identity(&r, lanes);
+    tsr_tile_loop most, rest;
+    tsr_tile_loop_begin(b, &most, number, tsr_tile_offset(b, number, whole * n), rows * n, 1,
+                        &total);
+    total = add_rows(&r, &point, most.index, n, (uint32_t)rows, most.carried[0]);
+    tsr_tile_loop_end(b, &most, &total);
+    total = add_rows(&r, &point, tsr_tile_offset(b, number, whole * n), n,
+                     (uint32_t)(blocks - whole), most.carried[0]);
+    tsr_tile_loop_begin(b, &rest, tsr_tile_offset(b, number, blocks * n),
+                        tsr_tile_index(b, r.reduced_count), n, 1, &total);
+    total = add_rows(&r, &point, rest.index, n, 1, rest.carried[0]);
+    tsr_tile_loop_end(b, &rest, &total);
+    tsr_tile_store(b, r.dtype, rest.carried[0], step->buffers[step->input_count],
+                   partial_offset(&r, p, &point, outer, number), point.mask);
+    if (spreads) tsr_tile_spread(b, b->at.block, false);
+    return TSR_SUCCESS;
+}
+
+/* ---- last ------------------------------------------------------------------------------------ */
+
+static tsr_result lower_last(tsr_tile_group *step, const void *user) {
+    const plan *p = user;
+    tsr_tile_group g;
+    tsr_reduction r;
+    tsr_point point;
+    MlirValue outer, values[TSR_PARTIALS];
+    TRY(step->ctx, open_step(step, p, true, &g, &r));
+    tsr_tile_builder *b = &g.b;
+    uint32_t last = r.space.rank - 1;
+    bool column[TSR_RANK_MAX] = {false};
+    column[last] = true;
+    tsr_region_levels(&r.after, &r.space, column);
+    find_place(&r, step, 1, LANES, &point, &outer);
+    tsr_region_emit(&r.after, 0, &point);
+    for (int64_t k = 0; k < p->partials; k++) {
+        MlirValue at = partial_offset(&r, p, &point, outer, tsr_tile_index(b, k));
+        MlirValue value =
+            tsr_tile_load(b, r.dtype, step->buffers[step->input_count - 1], at, LANES, point.mask);
+        MlirValue *to = &values[k % TSR_PARTIALS];
+        *to = k < TSR_PARTIALS ? value : tsr_reduction_combine(&r, *to, value);
+    }
+    tsr_reduction_finish(&r, tsr_reduction_halve(&r, values, TSR_PARTIALS), &point);
+    return TSR_SUCCESS;
+}
+
+/* ---- which, and what of it ------------------------------------------------------------------- */
+
+/* The group's arguments that a region reads. */
+static bool find_inputs(const tsr_region *region, uint32_t inputs[TSR_SEQUENCE_ARGUMENTS_MAX],
+                        uint32_t *out_count) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < region->node_count; i++) {
+        const tsr_node *node = region->nodes[i];
+        if (node->kind != TSR_NODE_VIEW) continue;
+        if (count + 1 == TSR_SEQUENCE_ARGUMENTS_MAX) return false;
+        inputs[count++] = (uint32_t)mlirBlockArgumentGetArgNumber(node->source);
+    }
+    *out_count = count;
+    return true;
+}
+
+/* All constants are of one value: others are buffers of the kernel. */
+static bool has_plain_constants(const tsr_tile_group *group) {
+    TSR_FOR_EACH_OP(op, group->body) {
+        if (!tsr_op_is(op, "tessera.constant")) continue;
+        MlirAttribute value = tsr_op_attr(op, "value");
+        if (!mlirAttributeIsADenseElements(value) || !mlirDenseElementsAttrIsSplat(value))
+            return false;
+    }
+    return true;
+}
+
+static int64_t count_partials(const tsr_tile_group *group, const tsr_reduction *r) {
+    int64_t size = r->space.dims[r->space.rank - 1], count = TSR_PARTIALS;
+    int64_t parts = (size + TSR_SPREAD_ELEMENTS - 1) / TSR_SPREAD_ELEMENTS;
+    parts *= r->kept_count / size;
+    while (group->is_native && count * parts < PROGRAMS_MIN &&
+           r->reduced_count / (2 * count) >= CHAIN_MIN)
+        count *= 2;
+    return count;
+}
+
+static void make_steps(const tsr_tile_group *group, const tsr_reduction *r, plan *p,
+                       tsr_tile_sequence *sequence) {
+    uint64_t size = (uint64_t)r->space.dims[r->space.rank - 1];
+    tsr_type partials = {
+        r->dtype,
+        {.rank = 3, .dims = {(uint64_t)r->kept_count / size, (uint64_t)p->partials, size}}};
+    tsr_tile_step *parts = &sequence->steps[0], *last = &sequence->steps[1];
+    *parts = (tsr_tile_step){.suffix = "_parts",
+                             .input_count = p->input_counts[0],
+                             .outputs = {partials},
+                             .output_count = 1,
+                             .is_main = true,
+                             .lower = lower_parts};
+    memcpy(parts->inputs, p->inputs[0], sizeof parts->inputs);
+    *last = (tsr_tile_step){.suffix = "",
+                            .input_count = p->input_counts[1] + 1,
+                            .output_count = group->output_count,
+                            .lower = lower_last};
+    memcpy(last->inputs, p->inputs[1], sizeof last->inputs);
+    last->inputs[p->input_counts[1]] = group->input_count;
+    for (uint32_t i = 0; i < group->output_count; i++) {
+        last->outputs[i] = group->types[group->input_count + i];
+        sequence->results[i] = group->input_count + 1 + i;
+    }
+    sequence->step_count = 2;
+    sequence->plan = p;
+}
+
+tsr_result tsr_tile_plan_reduce(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
+                                bool *out_taken) {
+    tsr_reduction r;
+    *out_taken = false;
+    if (!group->b.target->arch || !has_plain_constants(group) ||
+        group->output_count > TSR_SEQUENCE_RESULTS_MAX)
+        return TSR_SUCCESS;
+    TRY(group->ctx, tsr_reduction_init(group, &r));
+    if (r.along || !r.kept_count || r.reduced_count < ROWS_MIN || tsr_dtype_size(r.dtype) > 4)
+        return TSR_SUCCESS;
+    plan *p = TSR_NEW(group->arena, plan, 1);
+    if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    *p = (plan){.group = group, .partials = count_partials(group, &r)};
+    if (!find_inputs(&r.before, p->inputs[0], &p->input_counts[0]) ||
+        !find_inputs(&r.after, p->inputs[1], &p->input_counts[1]))
+        return TSR_SUCCESS;
+    make_steps(group, &r, p, out_sequence);
+    *out_taken = true;
+    return TSR_SUCCESS;
+}
