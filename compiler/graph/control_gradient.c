@@ -478,6 +478,9 @@ static void save_results(scan *s, MlirBlock block) {
     find_live(s->ad, block, &live);
     for (size_t k = s->carried; k < s->results; k++) {
         copier seen = {.arena = &s->ad->arena};
+        MlirOperation owner = tsr_value_owner(tsr_op_operand(end, k));
+        /* The copy of an inner scan gave way to one that keeps what it carries. */
+        if (mlirOperationIsNull(owner) || mlirOperationGetNumRegions(owner) > 0) continue;
         MlirValue copy = copy_of(&s->copies, tsr_op_operand(end, k));
         if (s->operand_count < TSR_RULE_OPERANDS_MAX &&
             tsr_value_map_get(&live.numbers, copy) != UINT32_MAX && is_dear(block, copy, &seen))
