@@ -3,7 +3,7 @@
 
 The numbers of all iterations are those of one tensor that holds them side by side, drawn at once: in a scan that is unrolled and in one
 that stays, in a loop within a loop, in a while, in a branch. A net trained through a scan with dropout in it has the bits of one that
-reads its mask from such a tensor. Exit code 77, skipped, without NumPy.
+reads its mask from such a tensor. Virtual ranks draw what one rank does. Exit code 77, skipped, without NumPy.
 """
 import pathlib
 import subprocess
@@ -95,6 +95,22 @@ OUTSIDE = {'MASKARG': ', %k: tensor<4x8xf32>', 'MASKTYPE': ', tensor<60x4x8xf32>
            'MASK': '''%ones = tessera.constant dense<1.0> : tensor<60x4x8xf32>
   %mask = tessera.dropout %ones {rate = 0.25, stream = 9 : i64} : tensor<60x4x8xf32> -> tensor<60x4x8xf32>''',
            'DROP': '%1 = tessera.mul %0, %k : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x8xf32>'}
+LEAVES = '''
+func.func @train(%x: tensor<8x16xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+  %u = tessera.param "u" init = #tessera.constant<1.0> : tensor<16xf32>
+  %zero = tessera.constant dense<0.0> : tensor<8x16xf32>
+  %h = tessera.scan %zero {
+  ^bb0(%c: tensor<8x16xf32>):
+    %a = tessera.mul %x, %u : tensor<8x16xf32>, tensor<16xf32> -> tensor<8x16xf32>
+    %p = tessera.dropout %a {rate = 0.5} : tensor<8x16xf32> -> tensor<8x16xf32>
+    %y = tessera.add %p, %c : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x16xf32>
+    tessera.yield %y : tensor<8x16xf32>
+  } {carried = 1 : i64, length = 60 : i64} : tensor<8x16xf32> -> tensor<8x16xf32>
+  %q = tessera.sum %h {axes = [0, 1]} : tensor<8x16xf32> -> tensor<f32>
+  tessera.minimize %q {optimizer = #tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+  return %q : tensor<f32>
+}
+'''
 FEW, MANY = 3, 200
 
 
@@ -104,10 +120,10 @@ def filled(text, values):
     return text
 
 
-def build(aot, folder, name, text):
+def build(aot, folder, name, text, *options):
     source = folder / f'{name}.mlir'
     source.write_text(text, encoding='utf-8')
-    subprocess.run([aot, 'build', source, '-o', source.with_suffix('.tsb'), '--target', 'cpu:x86-64-v2'], check=True,
+    subprocess.run([aot, 'build', source, '-o', source.with_suffix('.tsb'), '--target', 'cpu:x86-64-v2', *options], check=True,
                    stdout=subprocess.DEVNULL)
     return source.with_suffix('.tsb')
 
@@ -145,10 +161,23 @@ def trained(aot, run, folder):
     assert kept[0] == kept[1]
 
 
+def over_leaves(aot, run, folder):
+    """A loop, and with virtual ranks straight-line ops on the rows of each; all sums are exact."""
+    np.save(folder / 'x.npy', np.random.default_rng(4).integers(-8, 8, (8, 16)).astype(np.float32))
+    kept = set()
+    for leaves in ('1', '8'):
+        bundle = build(aot, folder, f'leaves{leaves}', LEAVES, '--virtual-ranks', leaves)
+        subprocess.run([run, bundle, '--steps', '3', '--seed', '11', '--data', f'x={folder / "x.npy"}', '--quiet',
+                        '--export-params', folder / 'leaves.safetensors'], check=True, stdout=subprocess.DEVNULL)
+        kept.add((folder / 'leaves.safetensors').read_bytes())
+    assert len(kept) == 1
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         forward(*sys.argv[1:3], pathlib.Path(name))
         trained(*sys.argv[1:3], pathlib.Path(name))
+        over_leaves(*sys.argv[1:3], pathlib.Path(name))
 
 
 main()
