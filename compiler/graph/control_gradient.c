@@ -532,6 +532,34 @@ static void hand_on(scan *s, MlirOperation made) {
         if (is_root(s, k)) add_to(s->ad, s->b, tsr_op_operand(s->op, k), tsr_op_result(made, at++));
 }
 
+/* What is carried gets a dim and a result more. */
+static bool check_kept(const scan *s) {
+    for (size_t k = 0; k < s->carried; k++) {
+        if (tsr_type_of(tsr_op_operand(s->op, k)).shape.rank < TSR_RANK_MAX) continue;
+        tsr_diag_error(
+            s->location, TSR_DIAG_LIMIT,
+            "%s: carried value %zu has %d dims; a gradient keeps it of each iteration, so "
+            "that it may have %d",
+            tsr_op_name(s->op), k, TSR_RANK_MAX, TSR_RANK_MAX - 1);
+        return false;
+    }
+    if (s->results + s->carried <= TSR_RULE_RESULTS_MAX) return true;
+    tsr_diag_error(s->location, TSR_DIAG_OPERANDS,
+                   "%s: carries %zu values and gives %zu; with a gradient both together may be %d",
+                   tsr_op_name(s->op), s->carried, s->results, TSR_RULE_RESULTS_MAX);
+    return false;
+}
+
+static bool check_operands(const scan *s) {
+    if (s->operand_count <= TSR_RULE_OPERANDS_MAX) return true;
+    tsr_diag_error(s->location, TSR_DIAG_OPERANDS,
+                   "%s: its gradient has %zu operands, for %zu carried values and %zu trained ones "
+                   "that the body reads; at most %d",
+                   tsr_op_name(s->op), s->operand_count, s->carried, s->x.count,
+                   TSR_RULE_OPERANDS_MAX);
+    return false;
+}
+
 static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirValue *of_results) {
     scan s = {.ad = ad,
               .b = b,
@@ -546,6 +574,7 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     find_captures(ad, region(*op, 0), &s.x);
     s.of_results = of_results;
     size_t most = s.inputs + 2 * s.results + s.carried + s.x.count + TSR_RULE_RESULTS_MAX;
+    if (!check_kept(&s)) return false;
     keep_carried(&s);
     *op = s.op;
     s.operands = new_values(ad, most);
@@ -571,6 +600,10 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     save_products(&s, block);
     drop_unread(&s, block);
     *op = s.op;
+    if (!check_operands(&s)) {
+        mlirRegionDestroy(body);
+        return false;
+    }
     MlirOperation made = build_scan(b, &s, s.summed, !tsr_op_flag(s.op, "reverse"), body,
                                     s.operand_count, s.operands, count, types);
     hand_on(&s, made);
