@@ -122,6 +122,7 @@ static bool is_settled(MlirOperation op, bool is_native) {
     if (id == TSR_GRAPH_CONCAT) return operands > 1 && operands <= TSR_CONCAT_PARTS_MAX;
     if (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD)
         return tsr_attention_is_kept(op);
+    if (id == TSR_GRAPH_GATHER) return !tsr_takes_first(op);
     if (id == TSR_GRAPH_TOP_K) return tsr_top_k_is_kept(op);
     if (id == TSR_GRAPH_CONV2D || id == TSR_GRAPH_CONV2D_GRAD_INPUT)
         return tsr_conv_is_kept(op, is_native);

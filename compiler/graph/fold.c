@@ -84,6 +84,8 @@ static int fold_to_operand(const folding *f, MlirValue *out_inner) {
     case TSR_GRAPH_WHERE:
         if (!tsr_attr_splat(f->constants[0], &condition)) return -1;
         return same_type(f, condition != 0 ? 1 : 2) ? (condition != 0 ? 1 : 2) : -1;
+    case TSR_GRAPH_GATHER:
+        return same_type(f, 0) && tsr_takes_first(f->op) ? 0 : -1;
     case TSR_GRAPH_RELU:
         inner = inner_operand(f);
         return mlirValueIsNull(inner) ? -1 : 0;

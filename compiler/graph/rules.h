@@ -43,6 +43,8 @@ MlirValue tsr_random_source(tsr_builder *b, const char *name);
 /* dropout of a train entry, random_uniform, random_normal become what they are by tessera.philox;
  * `draws` may be NULL: outside of loops. */
 bool tsr_random_lower(MlirOperation op, const tsr_draws *draws);
+/* A gather of the first elements along its axis, in their order, which is a slice. */
+bool tsr_takes_first(MlirOperation gather);
 /* The few best of contiguous lines have a kernel of their own; else all are sorted. */
 bool tsr_top_k_is_kept(MlirOperation op);
 /* Ops that only move elements, and those that have kernels for bf16 and f16: decompose.c. */

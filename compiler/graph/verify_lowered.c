@@ -11,7 +11,8 @@
 
 static bool is_lowered(tsr_graph_op op) {
     return op == TSR_GRAPH_CONCAT || op == TSR_GRAPH_ATTENTION || op == TSR_GRAPH_ATTENTION_GRAD ||
-           op == TSR_GRAPH_TOP_K || op == TSR_GRAPH_CONV2D || op == TSR_GRAPH_CONV2D_GRAD_INPUT ||
+           op == TSR_GRAPH_TOP_K || op == TSR_GRAPH_GATHER || op == TSR_GRAPH_CONV2D ||
+           op == TSR_GRAPH_CONV2D_GRAD_INPUT ||
            (op != TSR_GRAPH_NONE && tsr_graph_rules(op)->lower == tsr_lower_kept);
 }
 

@@ -256,6 +256,27 @@ static bool gather_type(tsr_rule *rule, tsr_type *out_type) {
 
 bool tsr_check_gather(tsr_rule *rule) { return gather_type(rule, &rule->results[0]); }
 
+/* Places from 0 on, in their order, all of which there are. */
+bool tsr_takes_first(MlirOperation gather) {
+    MlirOperation places = tsr_value_owner(tsr_op_operand(gather, 1));
+    tsr_type from = tsr_type_of(tsr_op_operand(gather, 0));
+    tsr_type indices = tsr_type_of(tsr_op_operand(gather, 1));
+    int64_t axis = 0;
+    return !mlirOperationIsNull(places) && tsr_graph_op_of(places) == TSR_GRAPH_IOTA &&
+           tsr_type_is_static(&from) && tsr_type_is_static(&indices) && indices.shape.rank == 1 &&
+           tsr_op_i64(gather, "axis", &axis) && indices.shape.dims[0] <= from.shape.dims[axis];
+}
+
+bool tsr_lower_gather(MlirOperation op) {
+    int64_t start[TSR_RANK_MAX] = {0}, size[TSR_RANK_MAX];
+    tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
+    tsr_builder b = tsr_builder_before(op);
+    for (uint32_t d = 0; d < shape.rank; d++) size[d] = (int64_t)shape.dims[d];
+    MlirValue taken = tsr_emit_slice(&b, tsr_op_operand(op, 0), start, size, NULL);
+    tsr_emit_replace(op, 1, &taken);
+    return true;
+}
+
 bool tsr_gradient_gather(tsr_gradient *of) {
     tsr_type type = tsr_type_of(operand(of, 0));
     MlirValue operands[] = {tsr_emit_filled(of->builder, &type, 0.0), operand(of, 1),

@@ -38,6 +38,21 @@ func.func @constants() -> (tensor<f64>, tensor<2x2xf32>) {
   return %wide, %all : tensor<f64>, tensor<2x2xf32>
 }
 
+// What is taken in its order, and whole.
+// CHECK-LABEL: func.func @taken
+// CHECK-SAME: (%[[X:.*]]: tensor<4x3xf32>)
+func.func @taken(%x: tensor<4x3xf32>) -> (tensor<4x3xf32>, tensor<2x3xf32>) {
+  // CHECK: %[[FIRST:.*]] = tessera.iota
+  %all = tessera.iota {axis = 0 : i64} : tensor<4xi32>
+  %first = tessera.iota {axis = 0 : i64} : tensor<2xi32>
+  // CHECK-NOT: tessera.gather %[[X]], %{{.*}} -> tensor<4x3xf32>
+  %0 = tessera.gather %x, %all {axis = 0 : i64} : tensor<4x3xf32>, tensor<4xi32> -> tensor<4x3xf32>
+  // CHECK: %[[HALF:.*]] = tessera.gather %[[X]], %[[FIRST]]
+  %1 = tessera.gather %x, %first {axis = 0 : i64} : tensor<4x3xf32>, tensor<2xi32> -> tensor<2x3xf32>
+  // CHECK: return %[[X]], %[[HALF]]
+  return %0, %1 : tensor<4x3xf32>, tensor<2x3xf32>
+}
+
 // What would change bits stays: x + 0 of -0, x - (-0), a stretched x * 1, 0/0.
 // CHECK-LABEL: func.func @kept
 func.func @kept(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<2x3xf32>, tensor<f32>) {

@@ -107,3 +107,14 @@ func.func @best(%x: tensor<4x300xf32>) -> (tensor<4x128xf32>, tensor<4x129xf32>,
   %c:2 = tessera.top_k %x {axis = 0, k = 2} : tensor<4x300xf32> -> tensor<2x300xf32>, tensor<2x300xi64>
   return %a#0, %b#0, %c#0 : tensor<4x128xf32>, tensor<4x129xf32>, tensor<2x300xf32>
 }
+
+// The first rows in their order are a slice; other rows are gathered.
+// CHECK-LABEL: func.func @first
+func.func @first(%x: tensor<6x3xf32>, %i: tensor<2xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %places = tessera.iota {axis = 0 : i64} : tensor<2xi32>
+  // CHECK: tessera.slice %{{.*}} {size = [2, 3], start = [0, 0]} : tensor<6x3xf32> -> tensor<2x3xf32>
+  %0 = tessera.gather %x, %places {axis = 0 : i64} : tensor<6x3xf32>, tensor<2xi32> -> tensor<2x3xf32>
+  // CHECK: tessera.gather
+  %1 = tessera.gather %x, %i {axis = 0 : i64} : tensor<6x3xf32>, tensor<2xi32> -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+}
