@@ -575,25 +575,22 @@ static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
            check_equal(op, "rings, expected and given", ATTEND_RINGS, counts[2]);
 }
 
-static int64_t dim_of(MlirOperation op, size_t buffer, intptr_t d) {
-    return tsr_attend_dim(op, buffer, d);
-}
-
 /* o is as q, v as k, l as q without the last. */
 static bool check_attend_sizes(MlirOperation op, int64_t count) {
     for (intptr_t d = 0; d < 3; d++) {
-        if (!check_count(op, "sizes of queries", dim_of(op, 0, d), 1, ATTEND_SIZE_MAX) ||
-            !check_count(op, "sizes of keys", dim_of(op, 1, d), 1, ATTEND_SIZE_MAX) ||
-            !check_equal(op, "sizes of keys and of values", dim_of(op, 1, d), dim_of(op, 2, d)) ||
-            !check_equal(op, "sizes of queries and of the result", dim_of(op, 0, d),
-                         dim_of(op, 3, d)))
+        if (!check_count(op, "sizes of queries", tsr_attend_dim(op, 0, d), 1, ATTEND_SIZE_MAX) ||
+            !check_count(op, "sizes of keys", tsr_attend_dim(op, 1, d), 1, ATTEND_SIZE_MAX) ||
+            !check_equal(op, "sizes of keys and of values", tsr_attend_dim(op, 1, d),
+                         tsr_attend_dim(op, 2, d)) ||
+            !check_equal(op, "sizes of queries and of the result", tsr_attend_dim(op, 0, d),
+                         tsr_attend_dim(op, 3, d)))
             return false;
         if (count > ATTEND_BUFFERS && d < 2 &&
-            !check_equal(op, "sizes of queries and of logarithms", dim_of(op, 0, d),
-                         dim_of(op, ATTEND_BUFFERS, d)))
+            !check_equal(op, "sizes of queries and of logarithms", tsr_attend_dim(op, 0, d),
+                         tsr_attend_dim(op, ATTEND_BUFFERS, d)))
             return false;
     }
-    return check_equal(op, "sizes of heads", dim_of(op, 0, 2), dim_of(op, 1, 2));
+    return check_equal(op, "sizes of heads", tsr_attend_dim(op, 0, 2), tsr_attend_dim(op, 1, 2));
 }
 
 /* q, k, v and o are [.., .., D] of one type of 16 bits; l is f32. */
@@ -616,7 +613,7 @@ static bool check_attend_buffers(MlirOperation op, int64_t count, MlirType *out_
                          mlirShapedTypeGetRank(type)))
             return false;
     }
-    *out_columns = dim_of(op, 0, 2);
+    *out_columns = tsr_attend_dim(op, 0, 2);
     return check_attend_sizes(op, count);
 }
 
@@ -694,10 +691,10 @@ static bool check_grad_buffer(MlirOperation op, size_t index, char like, char ki
                      mlirShapedTypeGetRank(mlirValueGetType(value))))
         return false;
     for (intptr_t d = 0; d < rank; d++) {
-        int64_t expected = dim_of(op, like == 'k' ? 1 : 0, d);
-        if (kind == 'i' && d == 1) expected /= GRAD_ELEMENTS / dim_of(op, 0, 2);
+        int64_t expected = tsr_attend_dim(op, like == 'k' ? 1 : 0, d);
+        if (kind == 'i' && d == 1) expected /= GRAD_ELEMENTS / tsr_attend_dim(op, 0, 2);
         if (!check_equal(op, "sizes of a buffer, expected and given", expected,
-                         dim_of(op, index, d)))
+                         tsr_attend_dim(op, index, d)))
             return false;
     }
     return true;
@@ -709,14 +706,15 @@ static bool check_grad_buffers(MlirOperation op) {
         if (!check_equal(op, "dimensions, expected and given", 3,
                          mlirShapedTypeGetRank(mlirValueGetType(tsr_op_operand(op, i)))))
             return false;
-    int64_t columns = dim_of(op, 0, 2), size = dim_of(op, 0, 1), heads = dim_of(op, 0, 0);
-    int64_t key_heads = dim_of(op, 1, 0);
+    int64_t columns = tsr_attend_dim(op, 0, 2), size = tsr_attend_dim(op, 0, 1),
+            heads = tsr_attend_dim(op, 0, 0);
+    int64_t key_heads = tsr_attend_dim(op, 1, 0);
     if (!check_count(op, "sizes of queries", size, GRAD_KEYS, ATTEND_SIZE_MAX) ||
         !check_multiple(op, "queries", size, GRAD_KEYS) ||
-        !check_equal(op, "queries and keys", size, dim_of(op, 1, 1)) ||
+        !check_equal(op, "queries and keys", size, tsr_attend_dim(op, 1, 1)) ||
         !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
         !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) ||
-        !check_equal(op, "sizes of heads", columns, dim_of(op, 1, 2)) ||
+        !check_equal(op, "sizes of heads", columns, tsr_attend_dim(op, 1, 2)) ||
         !check_count(op, "heads of queries", heads, 1, ATTEND_SIZE_MAX) ||
         !check_count(op, "heads of keys", key_heads, 1, heads) ||
         !check_multiple(op, "heads of queries", heads, key_heads))
@@ -758,7 +756,7 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
     if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
         return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
                                    "stands in a loop; expected the block of the tile.func");
-    int64_t columns = dim_of(op, 0, 2), step = GRAD_ELEMENTS / columns;
+    int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;
     return check_grad_ring(op, AT, 1, GRAD_KEYS, columns, 'n') &&
            check_grad_ring(op, AT + 1, 1, GRAD_KEYS, columns, 'n') &&
            check_grad_ring(op, AT + 2, GRAD_STAGES, step, columns, 'n') &&
