@@ -197,7 +197,7 @@ static bool find_rows(const planner *p, const uint32_t *members, uint32_t count,
                               .output_count = d->output_count};
     d->rows = tsr_rows_fit(&all, &d->operations);
     for (uint32_t i = count; d->rows && i-- > 0;)
-        if (p->nodes[members[i]].kind == TSR_FUSE_REDUCE) d->root = members[i];
+        if (p->nodes[members[i]].trailing) d->root = members[i];
     return d->rows;
 }
 
@@ -342,6 +342,14 @@ static bool is_map_set(const planner *p, uint32_t index) {
     return true;
 }
 
+/* A sum over rows, perhaps with what is before it. */
+static bool is_sum_set(const planner *p, uint32_t index) {
+    const set *s = &p->sets[index];
+    for (uint32_t i = 0; i < s->count; i++)
+        if (p->nodes[s->nodes[i]].sum_count) return true;
+    return false;
+}
+
 static bool is_leaf_set(const planner *p, uint32_t index) {
     return p->nodes[p->sets[index].nodes[0]].leaf;
 }
@@ -359,9 +367,12 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     }
     bool planned = p->nodes[p->sets[a].nodes[0]].planned > 0;
     bool joined = planned || reads_from(p, b, a) || reads_from(p, a, b);
-    if (!joined && (!is_map_set(p, a) || !is_map_set(p, b))) return TSR_SUCCESS;
+    bool sums = is_sum_set(p, a) || is_sum_set(p, b);
+    if (!joined && !sums && (!is_map_set(p, a) || !is_map_set(p, b))) return TSR_SUCCESS;
     uint32_t count = join(&p->sets[a], &p->sets[b], nodes);
     if (!describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
+    /* One walk over rows takes all that is read of them. */
+    joined = joined || (sums && d.rows);
     if (!joined && add_saturating(d.read_bytes, d.written_bytes) > TSR_FUSE_SIDEWAYS_BYTES_MAX)
         return TSR_SUCCESS;
     uint64_t apart = add_saturating(p->sets[a].cost, p->sets[b].cost);

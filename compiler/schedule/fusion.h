@@ -61,6 +61,9 @@ typedef struct tsr_fuse_node {
     const uint32_t *operands; /* indices of earlier nodes; borrowed */
     uint32_t weight;          /* MAP: cost units per element */
     uint32_t trailing; /* REDUCE of just so many last dims; else 0: cannot be in a rows group */
+    /* REDUCE: a sum of f32 over so many dims from this one on, the last dim not among them; 0: none
+     * that could be taken of the rows of a rows group */
+    uint32_t sum_begin, sum_count;
     bool kept;         /* returned, or assigned to a tensor */
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */

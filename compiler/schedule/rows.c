@@ -8,6 +8,7 @@ typedef struct form {
     tsr_shape full, kept;
     uint32_t trailing;
     bool found;
+    uint32_t sum_count; /* dims that sums over rows are taken over; 0: there are none */
 } form;
 
 bool tsr_rows_keep(const tsr_shape *from, const tsr_shape *to) {
@@ -41,6 +42,7 @@ static bool find_form(form *f) {
         const tsr_fuse_node *node = &set->nodes[set->members[i]];
         if (node->kind != TSR_FUSE_REDUCE) continue;
         const tsr_shape *shape = &set->nodes[node->operands[0]].shape;
+        if (!node->trailing && node->sum_count) continue;
         if (!node->trailing) return false;
         if (f->found && (node->trailing != f->trailing || !tsr_shape_equal(shape, &f->full)))
             return false;
@@ -83,7 +85,25 @@ static bool check_map(const form *f, const tsr_fuse_node *node) {
     return true;
 }
 
-static bool check_member(const form *f, const tsr_fuse_node *node) {
+static bool is_sum_over_rows(const tsr_fuse_node *node) {
+    return node->kind == TSR_FUSE_REDUCE && !node->trailing;
+}
+
+static bool check_sum(form *f, const tsr_fuse_node *node) {
+    if (f->sum_count && f->sum_count != node->sum_count) return false;
+    f->sum_count = node->sum_count;
+    const tsr_shape *from = &f->set->nodes[node->operands[0]].shape;
+    return tsr_shape_equal(from, &f->full) && node->sum_begin + node->sum_count == f->kept.rank &&
+           f->set->input_count <= TSR_ROWS_INPUTS_MAX &&
+           f->set->output_count <= TSR_ROWS_OUTPUTS_MAX;
+}
+
+static bool check_member(form *f, const tsr_fuse_node *node) {
+    for (uint32_t k = 0; k < node->operand_count; k++)
+        if (is_member(f->set, node->operands[k]) &&
+            is_sum_over_rows(&f->set->nodes[node->operands[k]]))
+            return false;
+    if (is_sum_over_rows(node)) return check_sum(f, node);
     switch (node->kind) {
     case TSR_FUSE_REDUCE:
         return !is_member(f->set, node->operands[0]) ||
@@ -103,6 +123,7 @@ static bool check_member(const form *f, const tsr_fuse_node *node) {
 static bool check_outputs(const form *f) {
     for (uint32_t i = 0; i < f->set->output_count; i++) {
         const tsr_shape *shape = &f->set->nodes[f->set->outputs[i]].shape;
+        if (is_sum_over_rows(&f->set->nodes[f->set->outputs[i]])) continue;
         if (!tsr_shape_equal(shape, &f->full) && !tsr_shape_equal(shape, &f->kept) &&
             !is_kept_with_ones(f, shape))
             return false;
@@ -154,7 +175,16 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     if (node->kind != TSR_FUSE_REDUCE || tsr_op_is(op, "tessera.argmax") ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))
         return;
-    for (size_t i = 0; i < count; i++)
-        if (axes[i] != (int64_t)(from.shape.rank - count + i)) return;
-    node->trailing = (uint32_t)count;
+    bool trailing = true, runs = count > 0;
+    for (size_t i = 0; i < count; i++) {
+        trailing = trailing && axes[i] == (int64_t)(from.shape.rank - count + i);
+        runs = runs && axes[i] == axes[0] + (int64_t)i;
+    }
+    if (trailing) {
+        node->trailing = (uint32_t)count;
+    } else if (runs && tsr_op_is(op, "tessera.sum") && from.dtype == TSR_DTYPE_F32 &&
+               axes[0] + (int64_t)count < from.shape.rank) {
+        node->sum_begin = (uint32_t)axes[0];
+        node->sum_count = (uint32_t)count;
+    }
 }

@@ -7,6 +7,9 @@
  * FULL is the shape reduced, KEPT what the reductions leave. A node lies over FULL (its rank is
  * that of FULL) or over KEPT. A reshape that adds or drops the reduced dims as dims of size 1 leads
  * from one to the other. Results have the shape FULL, KEPT, or KEPT with such dims.
+ *
+ * With native numerics sums over rows are there, too, of what is as large as FULL: all over
+ * the same last ones of the kept dims, or all of them. Nothing in the group reads them.
  */
 #ifndef TSR_COMPILER_SCHEDULE_ROWS_H
 #define TSR_COMPILER_SCHEDULE_ROWS_H
@@ -14,7 +17,12 @@
 #include "compiler/mlir.h"
 #include "compiler/schedule/fusion.h"
 
-enum { TSR_ROWS_BYTES_MAX = 512 * 1024 }; /* of a row, all arguments together */
+enum {
+    TSR_ROWS_BYTES_MAX = 512 * 1024, /* of a row, all arguments together */
+    /* Where there are sums over rows. */
+    TSR_ROWS_INPUTS_MAX = 12,
+    TSR_ROWS_OUTPUTS_MAX = 8,
+};
 
 typedef struct tsr_rows_set {
     const tsr_fuse_node *nodes;
@@ -28,7 +36,8 @@ typedef struct tsr_rows_set {
  * are not counted. */
 bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations);
 
-/* Sets what a rows group needs to know of the node of this op: `trailing`, and kind KEEP. */
+/* Sets what a rows group needs to know of the node of this op: `trailing`, `sum_begin`,
+ * `sum_count`, and kind KEEP. */
 void tsr_rows_note(MlirOperation op, tsr_fuse_node *node);
 
 /* Does a reshape from one shape to the other only add or drop last dims of size 1? */

@@ -257,6 +257,7 @@ static tsr_result lower_group(tsr_tile_group *group) {
         TRY(ctx, tsr_tile_plan_reduce(group, &sequence, &is_sequence));
     if (found->lower == tsr_tile_lower_scatter_add)
         TRY(ctx, tsr_tile_plan_scatter_add(group, &sequence, &is_sequence));
+    if (is_rows(group)) TRY(ctx, tsr_tile_plan_rows(group, &sequence, &is_sequence));
     return is_sequence ? lower_steps(group, &sequence) : lower_kernel(group, found, NULL, NULL);
 }
 

@@ -40,6 +40,9 @@ typedef struct tsr_tile_sequence {
 /* Replaces the calls of the group, in the module that holds it. */
 TSR_RESULT tsr_tile_call_sequence(tsr_tile_group *group, const tsr_tile_sequence *sequence,
                                   MlirBlock module);
+/* rows/sums.c. *out_taken false: a rows group without sums over rows, one kernel. */
+TSR_RESULT tsr_tile_plan_rows(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
+                              bool *out_taken);
 /* The arguments of step `index` as those of a group. */
 TSR_RESULT tsr_tile_step_group(const tsr_tile_group *group, const tsr_tile_sequence *sequence,
                                uint32_t index, tsr_tile_group *out_step);

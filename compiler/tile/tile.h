@@ -25,9 +25,11 @@
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
  * With numerics "native" a GPU's matrix units compute products and attention: gpu/product.h,
- * gpu/attention.h; sums and norms of rows have up to 1024 partial results, of columns in an order
- * that follows from the row's length. Reductions over many rows have 64 partial results or a power
- * of two times as many: reduce_parts.c.
+ * gpu/attention.h; sums and norms of rows are taken in an order that follows from the row's length
+ * and the target. Reductions over many rows have 64 partial results or a power of two times as
+ * many: reduce_parts.c; on every target sums of rows that a kernel goes over for their sums, too,
+ * are taken of its programs' rows first: rows/sums.c. Cross entropy has a maximum and a sum for
+ * each lane: rows/cross_entropy_lanes.c.
  *
  * In-place: an output may be the same memory as an input of a `map` group, or of a matmul's
  * epilogue, if both have the same shape and element size and the group holds no transpose. Other

@@ -246,3 +246,52 @@ func.func @sides_grad_wide(%x: tensor<1x384x784xf16> {tessera.name = "sdx"}, %g:
   %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<1x384x256xf16>, tensor<1x384x256xf16>, tensor<1x384x256xf16> -> tensor<1x384x768xf16>
   return %y : tensor<1x384x768xf16>
 }
+func.func @norm_grad(%x: tensor<603x776xbf16> {tessera.name = "vx"}, %s: tensor<776xf32> {tessera.name = "vs"}, %g: tensor<603x776xbf16> {tessera.name = "vg"}) -> (tensor<603x776xbf16> {tessera.name = "dx"}, tensor<776xf32> {tessera.name = "ds"}, tensor<776xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
+  %v1 = tessera.cast %x : tensor<603x776xbf16> to tensor<603x776xf32>
+  %v2 = tessera.cast %g : tensor<603x776xbf16> to tensor<603x776xf32>
+  %v3 = tessera.mean %v1 {axes = [1]} : tensor<603x776xf32> -> tensor<603xf32>
+  %v4 = tessera.reshape %v3 : tensor<603xf32> -> tensor<603x1xf32>
+  %v5 = tessera.sub %v1, %v4 : tensor<603x776xf32>, tensor<603x1xf32> -> tensor<603x776xf32>
+  %v6 = tessera.mul %v5, %v5 : tensor<603x776xf32>, tensor<603x776xf32> -> tensor<603x776xf32>
+  %v7 = tessera.mean %v6 {axes = [1]} : tensor<603x776xf32> -> tensor<603xf32>
+  %v8 = tessera.constant dense<1.0e-5> : tensor<f32>
+  %v9 = tessera.add %v7, %v8 : tensor<603xf32>, tensor<f32> -> tensor<603xf32>
+  %v10 = tessera.rsqrt %v9 : tensor<603xf32>
+  %v11 = tessera.reshape %v10 : tensor<603xf32> -> tensor<603x1xf32>
+  %v12 = tessera.mul %v5, %v11 : tensor<603x776xf32>, tensor<603x1xf32> -> tensor<603x776xf32>
+  %v13 = tessera.mul %v2, %s : tensor<603x776xf32>, tensor<776xf32> -> tensor<603x776xf32>
+  %v14 = tessera.mul %v13, %v12 : tensor<603x776xf32>, tensor<603x776xf32> -> tensor<603x776xf32>
+  %v15 = tessera.mean %v14 {axes = [1]} : tensor<603x776xf32> -> tensor<603xf32>
+  %v16 = tessera.reshape %v15 : tensor<603xf32> -> tensor<603x1xf32>
+  %v17 = tessera.mul %v12, %v16 : tensor<603x776xf32>, tensor<603x1xf32> -> tensor<603x776xf32>
+  %v18 = tessera.mean %v13 {axes = [1]} : tensor<603x776xf32> -> tensor<603xf32>
+  %v19 = tessera.reshape %v18 : tensor<603xf32> -> tensor<603x1xf32>
+  %v20 = tessera.sub %v13, %v19 : tensor<603x776xf32>, tensor<603x1xf32> -> tensor<603x776xf32>
+  %v21 = tessera.sub %v20, %v17 : tensor<603x776xf32>, tensor<603x776xf32> -> tensor<603x776xf32>
+  %v22 = tessera.mul %v21, %v11 : tensor<603x776xf32>, tensor<603x1xf32> -> tensor<603x776xf32>
+  %v23 = tessera.cast %v22 : tensor<603x776xf32> to tensor<603x776xbf16>
+  %v24 = tessera.mul %v2, %v12 : tensor<603x776xf32>, tensor<603x776xf32> -> tensor<603x776xf32>
+  %v25 = tessera.sum %v24 {axes = [0]} : tensor<603x776xf32> -> tensor<776xf32>
+  %v26 = tessera.sum %v2 {axes = [0]} : tensor<603x776xf32> -> tensor<776xf32>
+  return %v23, %v25, %v26 : tensor<603x776xbf16>, tensor<776xf32>, tensor<776xf32>
+}
+func.func @norm_grad_f32(%x: tensor<4x100x1000xf32> {tessera.name = "ux"}, %s: tensor<1000xf32> {tessera.name = "us"}, %g: tensor<4x100x1000xf32> {tessera.name = "ug"}) -> (tensor<4x100x1000xf32> {tessera.name = "dx"}, tensor<4x1000xf32> {tessera.name = "ds"}) attributes {tessera.entry = "infer"} {
+  %v1 = tessera.mul %x, %x : tensor<4x100x1000xf32>, tensor<4x100x1000xf32> -> tensor<4x100x1000xf32>
+  %v2 = tessera.mean %v1 {axes = [2]} : tensor<4x100x1000xf32> -> tensor<4x100xf32>
+  %v3 = tessera.constant dense<1.0e-5> : tensor<f32>
+  %v4 = tessera.add %v2, %v3 : tensor<4x100xf32>, tensor<f32> -> tensor<4x100xf32>
+  %v5 = tessera.rsqrt %v4 : tensor<4x100xf32>
+  %v6 = tessera.reshape %v5 : tensor<4x100xf32> -> tensor<4x100x1xf32>
+  %v7 = tessera.mul %x, %v6 : tensor<4x100x1000xf32>, tensor<4x100x1xf32> -> tensor<4x100x1000xf32>
+  %v8 = tessera.mul %g, %s : tensor<4x100x1000xf32>, tensor<1000xf32> -> tensor<4x100x1000xf32>
+  %v9 = tessera.mul %v8, %v7 : tensor<4x100x1000xf32>, tensor<4x100x1000xf32> -> tensor<4x100x1000xf32>
+  %v10 = tessera.mean %v9 {axes = [2]} : tensor<4x100x1000xf32> -> tensor<4x100xf32>
+  %v11 = tessera.reshape %v10 : tensor<4x100xf32> -> tensor<4x100x1xf32>
+  %v12 = tessera.mul %v7, %v11 : tensor<4x100x1000xf32>, tensor<4x100x1xf32> -> tensor<4x100x1000xf32>
+  %v13 = tessera.sub %v8, %v12 : tensor<4x100x1000xf32>, tensor<4x100x1000xf32> -> tensor<4x100x1000xf32>
+  %v14 = tessera.mul %v13, %v6 : tensor<4x100x1000xf32>, tensor<4x100x1xf32> -> tensor<4x100x1000xf32>
+  %v15 = tessera.mul %g, %v7 : tensor<4x100x1000xf32>, tensor<4x100x1000xf32> -> tensor<4x100x1000xf32>
+  %v16 = tessera.sum %v15 {axes = [1]} : tensor<4x100x1000xf32> -> tensor<4x1000xf32>
+  return %v14, %v16 : tensor<4x100x1000xf32>, tensor<4x1000xf32>
+}
+

@@ -4,7 +4,6 @@
  */
 #include "compiler/graph/rules.h"
 #include "compiler/resilience/resilience.h"
-#include "manifests/program.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -81,22 +80,12 @@ bool tsr_check_if(tsr_rule *rule) {
     return true;
 }
 
-/* Also what a program can repeat. */
-static bool check_times(const tsr_rule *rule, const char *name, int64_t times) {
-    if (times < 0)
-        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "%s is %" PRId64 ", needs at least 0", name,
-                             times);
-    if ((uint64_t)times <= TSR_PROGRAM_TIMES_MAX) return true;
-    return tsr_rule_fail(rule, TSR_DIAG_LOOP, "%s is %" PRId64 ", may be at most %" PRIu64, name,
-                         times, TSR_PROGRAM_TIMES_MAX);
-}
-
 bool tsr_check_while(tsr_rule *rule) {
     MlirBlock blocks[2];
     MlirOperation yields[2];
-    int64_t limit = -1;
-    tsr_op_i64(rule->op, "limit", &limit);
-    if (!check_times(rule, "limit", limit)) return false;
+    int64_t limit = 0;
+    if (!tsr_op_i64(rule->op, "limit", &limit) || limit < 0)
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "limit is %" PRId64 ", needs at least 0", limit);
     if (!body_of(rule, 0, "condition", &blocks[0], &yields[0]) ||
         !body_of(rule, 1, "body", &blocks[1], &yields[1]) ||
         !check_count(rule, "results", rule->result_count, rule->operand_count) ||
@@ -128,7 +117,9 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
     size_t by = rule->operand_count; /* the sequence that says the length */
     int64_t given;
     if (tsr_op_i64(rule->op, "length", &given)) {
-        if (!check_times(rule, "length", given)) return false;
+        if (given < 0)
+            return tsr_rule_fail(rule, TSR_DIAG_LOOP, "length is %" PRId64 ", needs at least 0",
+                                 given);
         length = (uint64_t)given;
     } else if (carried == rule->operand_count) {
         return tsr_rule_fail(rule, TSR_DIAG_LOOP, "has neither sequences nor a length");

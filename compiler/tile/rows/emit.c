@@ -86,7 +86,9 @@ static void emit_scalars(rows *r, uint32_t stage) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
-        if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE) continue;
+        if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE ||
+            it->kind == TSR_ROW_SUM)
+            continue;
         for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
                      : it->kind == TSR_ROW_SAME ? operands[0]
@@ -122,6 +124,20 @@ static void prefetch(rows *r) {
     }
 }
 
+/* To what the program has of a sum over rows. */
+static void add_to_sum(rows *r, item *it, MlirValue value) {
+    tsr_tile_builder *b = &r->group->b;
+    if (r->holds) {
+        MlirValue *to = &it->sums[r->chunk];
+        *to = tsr_tile_2(b, "arith.addf", *to, value);
+        return;
+    }
+    MlirValue at = tsr_tile_add(b, r->sums_at, r->point.index[r->space.rank - 1]);
+    MlirValue old = tsr_tile_load(b, TSR_DTYPE_F32, it->buffer, at, r->point.lanes, r->point.mask);
+    tsr_tile_store(b, TSR_DTYPE_F32, tsr_tile_2(b, "arith.addf", old, value), it->buffer, at,
+                   r->point.mask);
+}
+
 /* One vector of the walk: `part` of the partial results. */
 static void visit(rows *r, uint32_t stage, uint32_t part) {
     tsr_tile_builder *b = &r->group->b;
@@ -129,7 +145,9 @@ static void visit(rows *r, uint32_t stage, uint32_t part) {
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
         if (it->stage != stage) continue;
-        if (it->kind == TSR_ROW_REDUCE) {
+        if (it->kind == TSR_ROW_SUM) {
+            add_to_sum(r, it, value_of(r, it->operands[0], stage));
+        } else if (it->kind == TSR_ROW_REDUCE) {
             MlirValue value = value_of(r, it->operands[0], stage), *to = &it->partials.values[part];
             if (!mlirValueIsNull(r->point.mask))
                 value = tsr_tile_select(b, r->point.mask, value,
@@ -140,7 +158,7 @@ static void visit(rows *r, uint32_t stage, uint32_t part) {
                            it->buffer, r->point.index[r->space.rank - 1], r->point.mask);
         }
     }
-    for (uint32_t i = 0; i < r->group->output_count; i++)
+    for (uint32_t i = 0; i < r->plain_count; i++)
         if (r->whole_rows[i] && r->results[i]->stage == stage) store_result(r, i, stage);
     if (stage == r->prefetch_stage && !r->holds) prefetch(r);
 }
@@ -182,11 +200,12 @@ static uint32_t lanes_of(const rows *r, uint32_t stage, uint32_t *out_lanes) {
 }
 
 static bool has_walk(const rows *r, uint32_t stage) {
-    for (uint32_t i = 0; i < r->group->output_count; i++)
+    for (uint32_t i = 0; i < r->plain_count; i++)
         if (r->whole_rows[i] && r->results[i]->stage == stage) return true;
     for (uint32_t i = 0; i < r->item_count; i++)
         if (r->items[i]->stage == stage &&
-            (r->items[i]->kind == TSR_ROW_REDUCE || (r->items[i]->kept && !r->items[i]->in_result)))
+            (r->items[i]->kind == TSR_ROW_REDUCE || r->items[i]->kind == TSR_ROW_SUM ||
+             (r->items[i]->kept && !r->items[i]->in_result)))
             return true;
     return false;
 }
@@ -254,14 +273,18 @@ static void walk(rows *r, uint32_t stage) {
             r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, r->items[i]->scalar);
 }
 
+static void begin_row(rows *r, MlirValue row) {
+    bool outer[TSR_RANK_MAX] = {false};
+    for (uint32_t d = 0; d + 1 < r->space.rank; d++) outer[d] = true;
+    tsr_point_unflatten(&r->group->b, &r->point, outer, row);
+}
+
 static void emit_row(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
-    bool outer[TSR_RANK_MAX] = {false};
     uint32_t last = r->space.rank - 1;
-    for (uint32_t d = 0; d < last; d++) outer[d] = true;
-    tsr_point_unflatten(b, &r->point, outer, row);
+    begin_row(r, row);
     for (uint32_t i = 0; i < r->item_count; i++)
-        memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
+        if (!r->items[i]->ahead) memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
     for (uint32_t stage = 0; stage < r->stage_count; stage++) {
         emit_scalars(r, stage);
         if (has_walk(r, stage)) walk(r, stage);
@@ -269,7 +292,7 @@ static void emit_row(rows *r, MlirValue row) {
     tsr_point point = r->point;
     point.lanes = 0;
     point.mask = point.index[last] = tsr_tile_null;
-    for (uint32_t i = 0; i < r->group->output_count; i++)
+    for (uint32_t i = 0; i < r->plain_count; i++)
         if (!r->whole_rows[i])
             tsr_tile_store(b, r->outputs[i].dtype, r->results[i]->scalar, r->outputs[i].buffer,
                            tsr_point_offset(b, &point, &r->outputs[i]), tsr_tile_null);
@@ -278,7 +301,7 @@ static void emit_row(rows *r, MlirValue row) {
 /* Do all vectors along a row begin where 8 of its elements do, and does none count its places? */
 static bool may_spread(const rows *r) {
     uint32_t last = r->space.rank - 1;
-    for (uint32_t i = 0; i < r->item_count + r->group->output_count; i++) {
+    for (uint32_t i = 0; i < r->item_count + r->plain_count; i++) {
         bool is_output = i >= r->item_count;
         const item *it = is_output ? NULL : r->items[i];
         if (is_output && !r->whole_rows[i - r->item_count]) continue;
@@ -296,28 +319,158 @@ static bool may_spread(const rows *r) {
 }
 
 static bool is_narrow(const rows *r) {
-    for (uint32_t i = 0; i < r->group->output_count; i++)
+    if (r->sums) return false;
+    for (uint32_t i = 0; i < r->plain_count; i++)
         if (!tsr_dtype_is_narrow(r->outputs[i].dtype)) return false;
     return true;
 }
 
-tsr_result tsr_tile_lower_rows(tsr_tile_group *group) {
-    rows r = {.group = group};
+/* Vectors of a row: where each begins, and its mask. */
+static MlirValue begin_chunk(rows *r, int64_t begin, uint32_t lanes) {
+    tsr_tile_builder *b = &r->group->b;
+    int64_t left = r->columns - begin;
+    r->point.lanes = lanes;
+    r->point.mask =
+        left < (int64_t)lanes ? tsr_tile_mask(b, tsr_tile_index(b, left), lanes) : tsr_tile_null;
+    return tsr_tile_offset(b, r->sums_at, begin);
+}
+
+static uint32_t count_chunks(const rows *r) {
+    return (uint32_t)((r->columns - 1) / tsr_rows_chunk(r) + 1);
+}
+
+/* What lanes hold from a row to the next one, to `values` or from them: sums, and of the row what
+ * is read ahead. */
+static uint32_t carry_held(rows *r, MlirValue *values, bool from) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        MlirValue *held = it->ahead ? it->chunks : it->sums;
+        bool carried = it->ahead || it->kind == TSR_ROW_SUM;
+        for (uint32_t k = 0; carried && k < count_chunks(r); k++, count++)
+            *(from ? &held[k] : &values[count]) = from ? values[count] : held[k];
+    }
+    return count;
+}
+
+/* The sums alone, to `values`. */
+static void carry_sums(const rows *r, MlirValue *values) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        const item *it = r->items[i];
+        bool carried = it->ahead || it->kind == TSR_ROW_SUM;
+        for (uint32_t k = 0; carried && k < count_chunks(r); k++, count++)
+            if (!it->ahead) values[count] = it->sums[k];
+    }
+}
+
+/* Of a row what is read ahead, to `values` as carry_held has it. */
+static void read_ahead(rows *r, MlirValue row, MlirValue *values) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t count = 0, lanes = tsr_rows_chunk(r);
+    begin_row(r, row);
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        if (it->kind == TSR_ROW_SUM) count += count_chunks(r);
+        for (uint32_t k = 0; it->ahead && k < count_chunks(r); k++) {
+            begin_chunk(r, (int64_t)k * lanes, lanes);
+            r->point.index[r->space.rank - 1] = tsr_tile_index(b, (int64_t)k * lanes);
+            values[count++] = tsr_tile_load_stored(b, it->node.dtype, it->node.view.buffer,
+                                                   tsr_point_offset(b, &r->point, &it->node.view),
+                                                   lanes, r->point.mask);
+        }
+    }
+}
+
+/* Sums begin with zeros; where lanes do not hold them, in their buffer. */
+static void begin_sums(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t lanes = r->holds ? tsr_rows_chunk(r) : b->target->vector_bytes / 4;
+    MlirValue zero = tsr_tile_float(b, tsr_tile_value_type(b, TSR_DTYPE_F32, lanes), 0);
+    for (uint32_t i = r->plain_count; i < r->group->output_count; i++)
+        for (uint32_t k = 0; r->holds && k < TSR_ROW_CHUNKS_MAX; k++) r->results[i]->sums[k] = zero;
+    if (r->holds) return;
+    int64_t whole = r->columns - r->columns % lanes;
+    for (uint32_t i = r->plain_count; i < r->group->output_count; i++) {
+        MlirValue buffer = r->results[i]->buffer;
+        tsr_tile_loop loop;
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 0,
+                            NULL);
+        tsr_tile_store(b, TSR_DTYPE_F32, zero, buffer, tsr_tile_add(b, r->sums_at, loop.index),
+                       tsr_tile_null);
+        tsr_tile_loop_end(b, &loop, NULL);
+        MlirValue at = whole < r->columns ? begin_chunk(r, whole, lanes) : tsr_tile_null;
+        if (whole < r->columns) tsr_tile_store(b, TSR_DTYPE_F32, zero, buffer, at, r->point.mask);
+    }
+}
+
+static void store_sums(rows *r) {
+    uint32_t lanes = tsr_rows_chunk(r);
+    for (uint32_t i = r->plain_count; i < r->group->output_count; i++)
+        for (int64_t k = 0; k * lanes < r->columns; k++) {
+            MlirValue at = begin_chunk(r, k * lanes, lanes);
+            tsr_tile_store(&r->group->b, TSR_DTYPE_F32, r->results[i]->sums[k],
+                           r->results[i]->buffer, at, r->point.mask);
+        }
+}
+
+/* A program goes over its rows, and has of each sum a row of a buffer. */
+static void emit_summed(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    const tsr_rows_sums *s = r->sums;
+    MlirValue program = tsr_tile_program_id(b), carried[TSR_TILE_CARRIED_MAX];
+    r->group->grid = s->places * s->parts;
+    r->sums_at = tsr_tile_mul(b, program, r->columns);
+    MlirValue begin = tsr_tile_mul(b, tsr_tile_rem(b, program, s->parts), s->per_program);
+    MlirValue end =
+        tsr_tile_min(b, tsr_tile_offset(b, begin, s->per_program), tsr_tile_index(b, s->rows));
+    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, program, s->parts), s->rows);
+    begin_sums(r);
+    uint32_t count = r->holds ? carry_held(r, carried, false) : 0;
+    if (r->holds) read_ahead(r, tsr_tile_add(b, first, begin), carried);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, begin, end, 1, count, carried);
+    if (count) {
+        MlirValue next =
+            tsr_tile_min(b, tsr_tile_offset(b, loop.index, 1), tsr_tile_offset(b, end, -1));
+        carry_held(r, loop.carried, true);
+        read_ahead(r, tsr_tile_add(b, first, next), carried);
+    }
+    emit_row(r, tsr_tile_add(b, first, loop.index));
+    if (count) carry_sums(r, carried);
+    tsr_tile_loop_end(b, &loop, carried);
+    if (!count) return;
+    carry_held(r, loop.carried, true);
+    store_sums(r);
+}
+
+static void emit_plain(rows *r) {
+    int64_t bytes = 1;
+    for (uint32_t i = 0; i < r->item_count; i++)
+        if (r->items[i]->level == 2)
+            bytes += r->columns * (r->items[i]->kind == TSR_ROW_LEAF ? 4 : 1);
+    tsr_reduction any = {.group = r->group};
+    tsr_tile_loop loop;
+    tsr_reduction_programs(&any, r->row_count, bytes, &loop);
+    emit_row(r, loop.index);
+    tsr_tile_loop_end(&r->group->b, &loop, NULL);
+}
+
+tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
+    rows r = {.group = group, .sums = sums};
     TRY(group->ctx, tsr_rows_read(&r));
     if (!r.row_count) return TSR_SUCCESS;
     r.point.space = &r.space;
     r.even = may_spread(&r);
     tsr_rows_choose(&r);
-    int64_t bytes = 1;
-    for (uint32_t i = 0; i < r.item_count; i++)
-        if (r.items[i]->level == 2) bytes += r.columns * (r.items[i]->kind == TSR_ROW_LEAF ? 4 : 1);
-    tsr_reduction any = {.group = group};
-    tsr_tile_loop loop;
-    tsr_reduction_programs(&any, r.row_count, bytes, &loop);
-    emit_row(&r, loop.index);
-    tsr_tile_loop_end(&group->b, &loop, NULL);
+    if (sums)
+        emit_summed(&r);
+    else
+        emit_plain(&r);
     if (group->is_native && is_narrow(&r)) tsr_tile_approximate(&group->b, group->b.at.block);
     if (group->is_native && r.even)
         tsr_tile_spread(&group->b, group->b.at.block, r.columns % TSR_SPREAD_RUN == 0);
     return TSR_SUCCESS;
 }
+
+tsr_result tsr_tile_lower_rows(tsr_tile_group *group) { return tsr_rows_emit(group, NULL); }

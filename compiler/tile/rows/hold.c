@@ -36,7 +36,7 @@ static uint32_t work_of(const item *it) {
 }
 
 static bool is_result_in_full(rows *r, const item *it, uint32_t *out_output) {
-    for (uint32_t i = 0; i < r->group->output_count; i++) {
+    for (uint32_t i = 0; i < r->plain_count; i++) {
         if (r->results[i] != it || !r->whole_rows[i] || tsr_dtype_is_narrow(it->node.dtype))
             continue;
         *out_output = i;
@@ -111,19 +111,43 @@ static bool take_room(rows *r, const item *it, int64_t *room) {
 static void find_held(rows *r) {
     enum { STAGES_MAX = 31 };
     int64_t room[STAGES_MAX];
-    r->held_elements = 0;
+    int64_t sums = r->sums ? r->sums->count : 0;
+    r->held_elements = sums * r->columns;
     for (uint32_t i = 0; i < r->item_count; i++) r->items[i]->asked = r->items[i]->held = 0;
-    for (uint32_t s = 0; s < STAGES_MAX; s++) room[s] = (int64_t)HELD_ELEMENTS_MAX * r->warps;
-    for (uint32_t i = 0; i < r->group->output_count; i++)
+    for (uint32_t s = 0; s < STAGES_MAX; s++)
+        room[s] = (int64_t)HELD_ELEMENTS_MAX * r->warps - sums * r->columns;
+    for (uint32_t i = 0; i < r->plain_count; i++)
         if (r->whole_rows[i]) r->results[i]->asked |= 1U << r->results[i]->stage;
     for (uint32_t i = r->item_count; i-- > 0;) {
         item *it = r->items[i];
         bool read = it->kind == TSR_ROW_LEAF && it->node.kind == TSR_NODE_VIEW;
-        if (it->kind == TSR_ROW_REDUCE) ask_operands(it, 1U << it->stage);
+        if (it->kind == TSR_ROW_REDUCE || it->kind == TSR_ROW_SUM)
+            ask_operands(it, 1U << it->stage);
         if (it->level < 2 || !it->asked) continue;
         bool costly = it->kind == TSR_ROW_OP && work_of(it) > CHEAP;
         it->held = (read || costly) && take_room(r, it, room);
         ask_operands(it, it->held ? 1U << (uint32_t)__builtin_ctz(it->asked) : it->asked);
+    }
+}
+
+/* What each row reads of its own. */
+static bool is_of_row(const rows *r, const item *it) {
+    bool moves = false;
+    if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) return false;
+    for (uint32_t d = 0; d + 1 < r->space.rank; d++)
+        moves |= r->space.dims[d] > 1 && it->node.view.strides[d];
+    return moves && tsr_dtype_is_float(it->node.dtype);
+}
+
+/* Where a program has several rows, memory works while one of them is computed. */
+static void find_ahead(rows *r) {
+    int64_t chunks = (r->columns - 1) / tsr_rows_chunk(r) + 1, carried = r->sums->count * chunks;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        item *it = r->items[i];
+        it->ahead = is_of_row(r, it) && carried + chunks <= TSR_TILE_CARRIED_MAX;
+        if (!it->ahead) continue;
+        it->held = true;
+        carried += chunks;
     }
 }
 
@@ -132,6 +156,8 @@ static bool may_hold(const rows *r, uint32_t warps) {
     if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_SPREAD_RUN ||
         r->columns > (int64_t)HELD_ELEMENTS_MAX * warps)
         return false;
+    int64_t chunks = (r->columns - 1) / ((int64_t)TSR_SPREAD_ELEMENTS * warps) + 1;
+    if (r->sums && (!r->even || chunks * r->sums->count > TSR_TILE_CARRIED_MAX)) return false;
     if (!r->even && (warps > 1 || r->columns % TSR_SPREAD_ELEMENTS)) return false;
     for (uint32_t i = 0; i < r->item_count; i++) {
         tsr_dtype dtype = tsr_tile_compute_dtype(r->items[i]->node.dtype);
@@ -141,35 +167,68 @@ static bool may_hold(const rows *r, uint32_t warps) {
     return true;
 }
 
-/* More warps than the first choice's, and registers of a lane. The first is right where no
+/* More warps than there are at first, and registers of a lane. The first choice is right where no
  * assembler says what spills; with the last one the kernel is as it is. */
-static const struct {
+typedef struct choice {
     uint32_t times, registers;
-} choices[] = {{1, 128}, {2, 96}, {2, 128}, {4, 128}};
+} choice;
+
+enum { CHOICES = 4, FEW_WARPS = 4, WARPS_MAX = 16 };
+static const choice for_rows[CHOICES] = {{1, 128}, {2, 96}, {2, 128}, {4, 128}};
+static const choice for_sums[CHOICES] = {{1, 128}, {1, 168}, {2, 64}, {2, 128}};
+static const choice for_short_sums[CHOICES] = {{1, 80}, {1, 96}, {1, 128}, {2, 128}};
+
+uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks) {
+    enum { REGISTERS = 2048, BLOCKS_MAX = 8 }; /* of a lane of each scheduler, all programs */
+    int64_t vectors = (columns - 1) / TSR_SPREAD_ELEMENTS + 1;
+    uint32_t warps = vectors <= FEW_WARPS       ? (uint32_t)vectors
+                     : vectors <= 2 * FEW_WARPS ? FEW_WARPS
+                     : vectors <= 2 * WARPS_MAX ? WARPS_MAX / 2
+                                                : WARPS_MAX;
+    uint32_t blocks = REGISTERS / ((warps <= FEW_WARPS ? 80U : 128U) * warps);
+    *out_blocks = blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks ? blocks : 1;
+    return warps;
+}
+
+/* As few warps as hold the row in a quarter of a lane's registers. */
+static void find_warps(rows *r) {
+    enum { HELD_REGISTERS = 32 };
+    uint32_t ignored;
+    r->holds = false;
+    if (r->sums) {
+        r->warps = tsr_rows_sum_warps(r->columns, &ignored);
+        r->holds = may_hold(r, r->warps);
+        return;
+    }
+    for (r->warps = 1;; r->warps *= 2) {
+        if (may_hold(r, r->warps)) {
+            find_held(r);
+            r->holds = true;
+            int64_t lanes = (int64_t)r->warps * r->group->b.target->warp_lanes;
+            if (r->held_elements <= HELD_REGISTERS * lanes || !r->even) return;
+        }
+        if (r->warps == WARPS_MAX) return;
+    }
+}
 
 void tsr_rows_choose(rows *r) {
-    enum { HELD_REGISTERS = 32, WARPS_MAX = 16, COUNT = sizeof choices / sizeof choices[0] };
     tsr_tile_group *group = r->group;
     int64_t skip = 0;
-    tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    if (skip >= COUNT) skip = COUNT - 1;
-    r->holds = false;
-    for (r->warps = 1; r->warps <= WARPS_MAX; r->warps *= 2) {
-        if (!may_hold(r, r->warps)) continue;
-        find_held(r);
-        r->holds = true;
-        int64_t lanes = (int64_t)r->warps * group->b.target->warp_lanes;
-        if (r->held_elements <= HELD_REGISTERS * lanes || !r->even) break;
-    }
+    find_warps(r);
     if (!r->holds) {
         r->warps = 1;
         find_kept(r);
         return;
     }
-    if (r->warps > WARPS_MAX) r->warps = WARPS_MAX;
-    if (r->even) r->warps *= choices[skip].times;
+    tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
+    if (skip >= CHOICES) skip = CHOICES - 1;
+    const choice *of = !r->sums ? for_rows : r->warps > FEW_WARPS ? for_sums : for_short_sums;
+    /* With many programs on a multiprocessor some compute while others read. */
+    bool ahead = r->sums && r->warps > FEW_WARPS;
+    if (r->even) r->warps *= of[skip].times;
     find_held(r);
+    if (ahead) find_ahead(r);
     group->across = r->warps;
-    group->registers = choices[skip].registers;
-    group->has_choices = r->even && skip < COUNT - 1;
+    group->registers = of[skip].registers;
+    group->has_choices = r->even && skip < CHOICES - 1;
 }

@@ -88,6 +88,15 @@ static bool is_leaf(MlirValue value) {
            tsr_op_is(owner, "tessera.iota");
 }
 
+bool tsr_rows_is_sum(MlirOperation op) {
+    tsr_type from;
+    int64_t axes[TSR_RANK_MAX];
+    size_t count = 0;
+    return tsr_op_is(op, "tessera.sum") && tsr_value_type(tsr_op_operand(op, 0), &from) &&
+           tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count) && count &&
+           axes[count - 1] + 1 != from.shape.rank;
+}
+
 static tsr_result add_op(rows *r, MlirOperation op) {
     tsr_tile_group *group = r->group;
     const tsr_reduction_op *reduction = tsr_reduction_op_of(op);
@@ -112,9 +121,10 @@ static tsr_result add_op(rows *r, MlirOperation op) {
         TSR_ASSERT(operands[i]);
     }
     TRY(group->ctx, new_item(r,
-                             reduction ? TSR_ROW_REDUCE
-                             : same    ? TSR_ROW_SAME
-                                       : TSR_ROW_OP,
+                             tsr_rows_is_sum(op) ? TSR_ROW_SUM
+                             : reduction         ? TSR_ROW_REDUCE
+                             : same              ? TSR_ROW_SAME
+                                                 : TSR_ROW_OP,
                              tsr_op_result(op, 0), &made));
     made->operand_count = (uint32_t)count;
     memcpy(made->operands, operands, sizeof operands);
@@ -129,7 +139,7 @@ static tsr_result read_shapes(rows *r) {
     tsr_tile_group *group = r->group;
     TSR_FOR_EACH_OP(op, group->body) {
         tsr_type from, to;
-        if (!tsr_reduction_op_of(op)) continue;
+        if (!tsr_reduction_op_of(op) || tsr_rows_is_sum(op)) continue;
         bool known = tsr_value_type(tsr_op_operand(op, 0), &from) &&
                      tsr_value_type(tsr_op_result(op, 0), &to);
         TSR_ASSERT(known);
@@ -153,11 +163,17 @@ static tsr_result read_shapes(rows *r) {
 
 static tsr_result read_results(rows *r) {
     tsr_tile_group *group = r->group;
+    r->plain_count = group->output_count - (r->sums ? r->sums->count : 0);
     for (uint32_t i = 0; i < group->output_count; i++) {
         const tsr_type *type = &group->types[group->input_count + i];
+        MlirValue value = group->returned[r->sums ? r->sums->order[i] : i];
         bool over_kept = type->shape.rank != r->full.rank;
-        r->results[i] = find_item(r, group->returned[i], over_kept);
+        r->results[i] = find_item(r, value, over_kept);
         TSR_ASSERT(r->results[i]);
+        if (i >= r->plain_count) {
+            r->results[i]->buffer = group->buffers[group->input_count + i];
+            continue;
+        }
         init_view(r, &r->outputs[i], type->dtype, group->buffers[group->input_count + i],
                   &type->shape, over_kept);
         r->whole_rows[i] = !over_kept && tsr_shape_equal(&type->shape, &r->full);

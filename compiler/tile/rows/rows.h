@@ -19,7 +19,8 @@ typedef enum tsr_row_item_kind {
     TSR_ROW_LEAF,
     TSR_ROW_OP,
     TSR_ROW_SAME,
-    TSR_ROW_REDUCE
+    TSR_ROW_REDUCE,
+    TSR_ROW_SUM, /* over rows: nothing reads it */
 } tsr_row_item_kind;
 
 typedef struct tsr_row_item {
@@ -32,14 +33,25 @@ typedef struct tsr_row_item {
     MlirValue buffer; /* of what is kept; null: none */
     bool in_result;   /* buffer is a result, read at the row's place */
     bool held;        /* by lanes, all of the row: for later stages */
+    bool ahead;       /* of a row of several: read while the one before is computed */
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
     uint32_t asked;   /* bits of the stages that ask for it */
     MlirValue scalar; /* levels 0 and 1, and reductions */
     MlirValue vector; /* level 2, in the walk `walk` */
     uint32_t walk;
-    tsr_partials partials; /* REDUCE, during its walk */
-    tsr_reduction rules;   /* REDUCE */
+    MlirValue sums[TSR_ROW_CHUNKS_MAX]; /* SUM: of the program's rows, where lanes hold it */
+    tsr_partials partials;              /* REDUCE, during its walk */
+    tsr_reduction rules;                /* REDUCE */
 } tsr_row_item;
+
+/* Sums over rows: a program has `per_program` rows of one place of the dims that are not summed,
+ * `parts` programs all of them. Their sums are rows of a buffer, which are then added, first in
+ * `groups` of them. */
+typedef struct tsr_rows_sums {
+    uint32_t count;
+    uint32_t *order; /* which result of the group an output of the first kernel is, or is part of */
+    int64_t places, rows, parts, per_program, columns, groups;
+} tsr_rows_sums;
 
 typedef struct tsr_rows {
     tsr_tile_group *group;
@@ -49,9 +61,11 @@ typedef struct tsr_rows {
     int64_t row_count, columns;
     tsr_row_item **items; /* operands before users */
     uint32_t item_count, item_capacity;
-    tsr_row_item **results;
+    tsr_row_item **results; /* by output; of sums over rows their program's part */
     tsr_view *outputs;
-    bool *whole_rows; /* by output: one element per column */
+    bool *whole_rows;          /* by output: one element per column */
+    uint32_t plain_count;      /* outputs that are no sums over rows: the first ones */
+    const tsr_rows_sums *sums; /* NULL: there are none */
     uint32_t stage_count, prefetch_stage, walk;
     int64_t local_bytes, held_elements; /* held: most at a time, counted as f32 */
     bool holds;     /* the row is gone over without a loop; what later stages need, lanes hold */
@@ -59,7 +73,11 @@ typedef struct tsr_rows {
     uint32_t warps; /* of a program */
     uint32_t chunk; /* of it, in the walk */
     tsr_point point;
+    MlirValue sums_at; /* where the program's row of a buffer of sums begins */
 } tsr_rows;
+
+/* emit.c: a kernel over rows; `sums` NULL: without sums over them. */
+TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
 
 /* read.c: items, stages. Fails with TSR_INTERNAL on what has no place in rows, TSR_MEMORY. */
 TSR_RESULT tsr_rows_read(tsr_rows *r);
@@ -68,6 +86,11 @@ TSR_RESULT tsr_rows_read(tsr_rows *r);
 /* Lanes of one or several warps hold the row, or local buffers hold what is costly: sets `holds`
  * and `warps`, and of the group `across`, `registers` and `choices`. */
 void tsr_rows_choose(tsr_rows *r);
+/* Of sums over rows so long: warps of a program, and programs that a multiprocessor of a GPU has
+ * room for. */
+uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks);
+/* Of a reduction in rows: is it over rows? */
+bool tsr_rows_is_sum(MlirOperation op);
 /* What is read of 16 bits is held so, and widened in each stage anew. */
 bool tsr_row_is_packed(const tsr_row_item *it);
 /* Is this output stored past the caches? */

@@ -995,14 +995,3 @@ func.func @f(%a: tensor<0x4611686018427387904x4xf32>) {
   %0 = tessera.exp %a : tensor<0x4611686018427387904x4xf32>
   return
 }
-
-// -----
-
-func.func @f(%x: tensor<f32>) {
-  // CHECK: [TSR-0147] tessera.scan: length is 281474976710657, may be at most 281474976710656
-  %0 = tessera.scan %x {
-  ^bb0(%c: tensor<f32>):
-    tessera.yield %c : tensor<f32>
-  } {carried = 1 : i64, length = 281474976710657 : i64} : tensor<f32> -> tensor<f32>
-  return
-}

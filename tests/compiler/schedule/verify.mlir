@@ -102,9 +102,20 @@ func.func @types(%a: tensor<5xf32>) -> tensor<5xf32> {
 
 // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
 tsched.func @other_axes(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {kind = "rows"} {
-  %0 = tessera.sum %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
+  %0 = tessera.reduce_max %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
   %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
   tsched.return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A sum over rows is there when all rows have been gone over.
+// CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0413] tsched.func: its ops make no rows group
+tsched.func @summed_and_read(%a: tensor<4x4xf32>) -> (tensor<4xf32>, tensor<4x4xf32>) attributes {kind = "rows"} {
+  %0 = tessera.sum %a {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>
+  %1 = tessera.sum %a {axes = [1]} : tensor<4x4xf32> -> tensor<4xf32>
+  %2 = tessera.sub %a, %0 : tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
+  tsched.return %1, %2 : tensor<4xf32>, tensor<4x4xf32>
 }
 
 // -----

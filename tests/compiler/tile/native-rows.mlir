@@ -55,6 +55,18 @@
 // CHECK: tile.store {{.*}} {tile.spread} : vector<4096xbf16>, memref<50x9000xbf16>
 // CHECK: tile.barrier
 // CHECK: tile.store {{.*}} : bf16
+// Sums over rows are taken in the walk over them: a program has several rows, and what it has of a sum from one to the next. Those are added by
+// further kernels.
+// CHECK: tile.func @k6_{{[a-z_0-9]*}}(
+// CHECK-SAME: grid 150 registers 80
+// CHECK-SAME: tile.across = 3 : i64
+// CHECK: scf.for {{.*}} -> (vector<768xf32>, vector<768xf32>)
+// CHECK-COUNT-1: tile.load %arg0
+// CHECK-COUNT-1: vector.reduction
+// CHECK: scf.yield
+// CHECK-COUNT-2: tile.store {{.*}} {tile.spread} : vector<768xf32>, memref<150x768xf32>
+// CHECK: tile.func @k6_{{[a-z_0-9]*}}_parts({{.*}}memref<5x768xf32>) grid 120
+// CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 24
 // CHECK: ---- tile cpu:x86-64-v3
 // CPU: ---- tile cpu:x86-64-v3
 // CPU-NOT: tile.spread
@@ -88,4 +100,17 @@ func.func @cross(%x: tensor<50x9000xbf16> {tessera.name = "ex"}, %n: tensor<50xi
   %g = tessera.cross_entropy_grad %f, %n, %d : tensor<50x9000xf32>, tensor<50xi64>, tensor<50xf32> -> tensor<50x9000xf32>
   %h = tessera.cast %g : tensor<50x9000xf32> to tensor<50x9000xbf16>
   return %y, %h : tensor<50xf32>, tensor<50x9000xbf16>
+}
+func.func @norm_gradient(%x: tensor<600x768xf32> {tessera.name = "gx"}, %r: tensor<600x1xf32> {tessera.name = "gr"}, %g: tensor<600x768xbf16> {tessera.name = "gg"})
+    -> (tensor<600x768xf32> {tessera.name = "dx"}, tensor<768xf32> {tessera.name = "ds"}, tensor<768xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
+  %n = tessera.mul %x, %r : tensor<600x768xf32>, tensor<600x1xf32> -> tensor<600x768xf32>
+  %h = tessera.cast %g : tensor<600x768xbf16> to tensor<600x768xf32>
+  %p = tessera.mul %h, %n : tensor<600x768xf32>, tensor<600x768xf32> -> tensor<600x768xf32>
+  %m = tessera.mean %p {axes = [1]} : tensor<600x768xf32> -> tensor<600xf32>
+  %e = tessera.reshape %m : tensor<600xf32> -> tensor<600x1xf32>
+  %a = tessera.mul %n, %e : tensor<600x768xf32>, tensor<600x1xf32> -> tensor<600x768xf32>
+  %d = tessera.sub %h, %a : tensor<600x768xf32>, tensor<600x768xf32> -> tensor<600x768xf32>
+  %s = tessera.sum %p {axes = [0]} : tensor<600x768xf32> -> tensor<768xf32>
+  %b = tessera.sum %h {axes = [0]} : tensor<600x768xf32> -> tensor<768xf32>
+  return %d, %s, %b : tensor<600x768xf32>, tensor<768xf32>, tensor<768xf32>
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Batched products, convolutions and attention, built and run by the tools, beside PyTorch in float64.
+"""Batched products, convolutions, attention and gradients of norms, built and run by the tools, beside PyTorch in float64.
 
 usage: torch_reference.py TESSERA_AOT TESSERA_RUN [SEED]
 
@@ -27,26 +27,33 @@ def type_of(array):
     return f"tensor<{'x'.join(map(str, array.shape))}xf32>"
 
 
-def run(aot, tool, folder, op, attrs, arrays, shape):
-    types = [type_of(array) for array in arrays]
-    result = f"tensor<{'x'.join(map(str, shape))}xf32>"
-    names = [f"%i{k}" for k in range(len(arrays))]
-    arguments = ", ".join(f'{name}: {kind} {{tessera.name = "i{k}"}}'
-                          for k, (name, kind) in enumerate(zip(names, types)))
-    text = (f'module @m {{\nfunc.func @f({arguments}) -> ({result} {{tessera.name = "y"}}) '
-            f'attributes {{tessera.entry = "infer"}} {{\n'
-            f'%y = tessera.{op} {", ".join(names)} {{{attrs}}} : {", ".join(types)} -> {result}\n'
-            f'return %y : {result}\n}}\n}}\n')
+def call_entry(aot, tool, folder, body, arrays, shapes, *flags):
+    """Results of `body`, whose operands are %i0 … and results %y0 …"""
+    results = [f"tensor<{'x'.join(map(str, shape))}xf32>" for shape in shapes]
+    arguments = ", ".join(f'%i{k}: {type_of(array)} {{tessera.name = "i{k}"}}' for k, array in enumerate(arrays))
+    named = ", ".join(f'{kind} {{tessera.name = "y{k}"}}' for k, kind in enumerate(results))
+    text = (f'module @m {{\nfunc.func @f({arguments}) -> ({named}) attributes {{tessera.entry = "infer"}} {{\n{body}\n'
+            f'return {", ".join(f"%y{k}" for k in range(len(results)))} : {", ".join(results)}\n}}\n}}\n')
     source, bundle = os.path.join(folder, "m.mlir"), os.path.join(folder, "m.tsb")
     with open(source, "w", encoding="utf-8") as file:
         file.write(text)
-    subprocess.run([aot, "build", source, "-o", bundle], check=True, stdout=subprocess.DEVNULL)
-    command = [tool, bundle, "--entry", "f", "--output", f"y={folder}/y.npy"]
+    subprocess.run([aot, "build", source, "-o", bundle, *flags], check=True, stdout=subprocess.DEVNULL)
+    command = [tool, bundle, "--entry", "f"]
+    for k in range(len(results)):
+        command += ["--output", f"y{k}={folder}/y{k}.npy"]
     for k, array in enumerate(arrays):
         numpy.save(f"{folder}/i{k}.npy", array)
         command += ["--input", f"i{k}={folder}/i{k}.npy"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return numpy.load(f"{folder}/y.npy")
+    return [numpy.load(f"{folder}/y{k}.npy") for k in range(len(results))]
+
+
+def run(aot, tool, folder, op, attrs, arrays, shape):
+    types = [type_of(array) for array in arrays]
+    names = ", ".join(f"%i{k}" for k in range(len(arrays)))
+    result = f"tensor<{'x'.join(map(str, shape))}xf32>"
+    body = f'%y0 = tessera.{op} {names} {{{attrs}}} : {", ".join(types)} -> {result}'
+    return call_entry(aot, tool, folder, body, arrays, [shape])[0]
 
 
 def compare(what, got, expected):
@@ -105,6 +112,29 @@ def check_attention(draw, call):
             expected.numpy())
 
 
+def check_norm_gradient(draw, aot, tool, folder):
+    """With native numerics sums over rows are taken in the walk over them; some rows are a program's, and parts are added."""
+    places, rows, columns = draw.randint(1, 3), draw.choice((1, 3, 50, 700)), draw.randint(1, 150)
+    x, r = floats(draw, places, rows, columns), floats(draw, places, rows, 1)
+    g, s = floats(draw, places, rows, columns), floats(draw, columns)
+    full, kept = type_of(x), f"tensor<{places}x{rows}xf32>"
+    body = f"""%n = tessera.mul %i0, %i1 : {full}, {type_of(r)} -> {full}
+%h = tessera.mul %i2, %i3 : {full}, {type_of(s)} -> {full}
+%p = tessera.mul %h, %n : {full}, {full} -> {full}
+%m = tessera.mean %p {{axes = [2]}} : {full} -> {kept}
+%e = tessera.reshape %m : {kept} -> {type_of(r)}
+%a = tessera.mul %n, %e : {full}, {type_of(r)} -> {full}
+%y0 = tessera.sub %h, %a : {full}, {full} -> {full}
+%q = tessera.mul %i2, %n : {full}, {full} -> {full}
+%y1 = tessera.sum %q {{axes = [1]}} : {full} -> tensor<{places}x{columns}xf32>
+%y2 = tessera.sum %i2 {{axes = [0, 1]}} : {full} -> tensor<{columns}xf32>"""
+    results = call_entry(aot, tool, folder, body, [x, r, g, s], [x.shape, (places, columns), (columns,)], "--numerics", "native")
+    n, h = wide(x) * wide(r), wide(g) * wide(s)
+    expected = (h - n * (h * n).mean(2, keepdim=True), (wide(g) * n).sum(1), wide(g).sum((0, 1)))
+    for name, got, right in zip(("rows", "scale", "bias"), results, expected):
+        compare(f"norm gradient {x.shape}, {name}", got, right.numpy())
+
+
 def main(aot, tool, seed):
     print(f"seed {seed}")
     draw = random.Random(seed)
@@ -115,6 +145,7 @@ def main(aot, tool, seed):
             check_matmul(draw, call)
             check_conv(draw, call)
             check_attention(draw, call)
+            check_norm_gradient(draw, aot, tool, folder)
 
 
 if __name__ == "__main__":
