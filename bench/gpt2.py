@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import pathlib
+import shutil
 import statistics
 import struct
 import subprocess
@@ -250,6 +251,17 @@ def first_step(s, folder):
     return at
 
 
+def save_blocks(s, folder):
+    """How much longer than others a step is that a save is made before, as part of a step: the saves' median. Saves are rarer than
+    it takes to write one, so that none waits for the one before."""
+    every, saves = 16, 5
+    ends = [event["seconds"] for event in train(s, folder, every * (saves + 1), "--state-dir", f"{folder}/saves", "--save-every", every)]
+    shutil.rmtree(f"{folder}/saves")
+    took = {step: after - before for step, (before, after) in enumerate(zip(ends, ends[1:]), 2)}
+    plain = statistics.median(seconds for step, seconds in took.items() if step % every > 2)
+    return statistics.median(took[every * (k + 1) + 1] - plain for k in range(saves)) / plain
+
+
 def our_seconds(s, folder):
     ends = [event["seconds"] for event in train(s, folder, ROUND_STEPS)]
     return [after - before for before, after in zip(ends[1:], ends[2:])]
@@ -280,7 +292,8 @@ def measure(s, folder, weights, text):
     a, b = statistics.median(ours), statistics.median(theirs)
     starts = [first_step(s, folder) for _ in range(s.rounds)]
     print(json.dumps({**result, "step_ms": round(1e3 * a, 2), "torch_ms": round(1e3 * b, 2), "ratio": round(b / a, 3),
-                      "tokens_per_s": round(tokens / a), "first_step_s": [round(t, 3) for t in starts]}), flush=True)
+                      "tokens_per_s": round(tokens / a), "first_step_s": [round(t, 3) for t in starts],
+                      "save_blocks": round(save_blocks(s, folder), 5)}), flush=True)
     return 0
 
 

@@ -165,6 +165,32 @@ TSR_RESULT tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file
                                        const tsr_bundle_piece *pieces, size_t piece_count,
                                        unsigned threads);
 
+/* Elsewhere than to the host's memory: who takes the chunks, in windows, and hashes them. A lane is
+ * used by one thread at a time. */
+typedef struct tsr_bundle_sink {
+    unsigned lane_count; /* at most 64 */
+    size_t window_bytes;
+    /* Where the lane's next window goes (borrowed); then it lies there: `size_bytes` from
+     * `offset_bytes` of the chunk on. */
+    tsr_result (*room)(tsr_ctx *ctx, void *user, unsigned lane, void **out_room);
+    tsr_result (*take)(tsr_ctx *ctx, void *user, unsigned lane, uint64_t offset_bytes,
+                       size_t size_bytes);
+    tsr_result (*digest)(tsr_ctx *ctx, void *user, unsigned lane, size_t size_bytes,
+                         tsr_digest *out_digest);
+    /* The digest is the expected one: what is wanted of the chunk, by its offset there. */
+    tsr_result (*put)(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_piece *piece);
+    void *user; /* borrowed */
+} tsr_bundle_sink;
+/* As tsr_bundle_read_pieces and tsr_bundle_read_file_pieces, whose bytes are only addresses to the
+ * sink. Of a layer with a chunk table. */
+bool tsr_bundle_has_chunks(const tsr_bundle *bundle, const tsr_bundle_layer *layer);
+TSR_RESULT tsr_bundle_send_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
+                                  size_t piece_count, const tsr_bundle_sink *sink);
+TSR_RESULT tsr_bundle_send_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                       const tsr_bundle_piece *pieces, size_t piece_count,
+                                       const tsr_bundle_sink *sink);
+
 typedef struct tsr_bundle_verify_report {
     uint64_t blob_count, verified_bytes;
     double seconds;

@@ -8,6 +8,7 @@
 #include "bundle/internal.h"
 #include "bundle/pool.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,8 @@ typedef struct touched {
 } touched;
 
 typedef struct request {
+    const tsr_bundle_sink *sink; /* NULL: to the pieces' memory */
+    atomic_uint_least64_t busy_lanes;
     const tsr_bundle *bundle;
     const tsr_blob *blob;
     const tsr_bundle_piece *pieces;
@@ -111,9 +114,69 @@ typedef struct request {
     size_t chunk_count;
 } request;
 
+/* There is one for each thread. */
+static unsigned take_lane(request *r) {
+    uint64_t busy = atomic_load(&r->busy_lanes);
+    unsigned lane;
+    do {
+        TSR_ASSERT(~busy);
+        lane = (unsigned)__builtin_ctzll(~busy);
+        TSR_ASSERT(lane < r->sink->lane_count);
+    } while (!atomic_compare_exchange_weak(&r->busy_lanes, &busy, busy | UINT64_C(1) << lane));
+    return lane;
+}
+
+static tsr_result send_windows(tsr_ctx *ctx, const request *r, int fd, const span *part,
+                               unsigned lane, tsr_digest *out_digest) {
+    const tsr_bundle_sink *sink = r->sink;
+    for (uint64_t at = part->start, size; at < part->end; at += size) {
+        void *room = NULL;
+        size = part->end - at < sink->window_bytes ? part->end - at : sink->window_bytes;
+        TRY(ctx, sink->room(ctx, sink->user, lane, &room));
+        TRY(ctx, tsr_io_read_exact(ctx, fd, r->bundle->path, room, (size_t)size,
+                                   r->blob->offset_bytes + at));
+        TRY(ctx, sink->take(ctx, sink->user, lane, at - part->start, (size_t)size));
+    }
+    return sink->digest(ctx, sink->user, lane, (size_t)(part->end - part->start), out_digest);
+}
+
+static tsr_result put_pieces(tsr_ctx *ctx, const request *r, const touched *chunk, const span *part,
+                             unsigned lane) {
+    const tsr_bundle_sink *sink = r->sink;
+    for (size_t i = chunk->first_piece; i < r->piece_count; i++) {
+        const tsr_bundle_piece *piece = &r->pieces[i];
+        if (piece->offset_bytes >= part->end) break;
+        uint64_t from = piece->offset_bytes > part->start ? piece->offset_bytes : part->start;
+        uint64_t to = piece_end(piece) < part->end ? piece_end(piece) : part->end;
+        const tsr_bundle_piece wanted = {from - part->start, (size_t)(to - from),
+                                         (char *)piece->bytes + (from - piece->offset_bytes)};
+        if (from < to) TRY(ctx, sink->put(ctx, sink->user, lane, &wanted));
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result send_chunk(tsr_ctx *ctx, request *r, const touched *chunk, unsigned lane) {
+    const span part = span_of(r->blob, chunk->chunk);
+    tsr_digest got;
+    int fd;
+    TRY(ctx, tsr_blob_open(ctx, r->bundle, r->blob, &fd));
+    tsr_result result = send_windows(ctx, r, fd, &part, lane, &got);
+    tsr_blob_close(ctx, r->bundle, fd);
+    TRY(ctx, result);
+    TRY(ctx, tsr_blob_check_digest(ctx, r->bundle, r->blob, "digest of the chunk", part.start,
+                                   part.expected, &got));
+    return put_pieces(ctx, r, chunk, &part, lane);
+}
+
 static tsr_result run_chunk(tsr_ctx *ctx, void *user, size_t task, void *scratch) {
-    const request *r = user;
+    request *r = user;
     const touched *chunk = &r->chunks[task];
+    if (r->sink) {
+        unsigned lane = take_lane(r);
+        tsr_result result = send_chunk(ctx, r, chunk, lane);
+        atomic_fetch_and(&r->busy_lanes, ~(UINT64_C(1) << lane));
+        return result;
+    }
     span part = span_of(r->blob, chunk->chunk);
     return read_span(ctx, r->bundle, r->blob, &part, r->pieces + chunk->first_piece,
                      r->piece_count - chunk->first_piece, scratch);
@@ -152,18 +215,20 @@ static void list_chunks(request *r) {
 }
 
 static tsr_result read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
-                              const tsr_bundle_piece *pieces, size_t piece_count,
-                              unsigned threads) {
+                              const tsr_bundle_piece *pieces, size_t piece_count, unsigned threads,
+                              const tsr_bundle_sink *sink) {
     uint64_t chunks = tsr_chunk_count(blob->size_bytes);
-    request r = {.bundle = bundle, .blob = blob, .pieces = pieces, .piece_count = piece_count};
+    request r = {
+        .sink = sink, .bundle = bundle, .blob = blob, .pieces = pieces, .piece_count = piece_count};
+    TSR_ASSERT(!sink || (blob->chunks && sink->lane_count && sink->lane_count <= 64));
     TRY(ctx, check_pieces(ctx, &r));
     r.chunks = calloc((size_t)chunks + 1, sizeof *r.chunks);
     if (!r.chunks) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", bundle->path);
     list_chunks(&r);
     const tsr_pool_job job = {.task_count = r.chunk_count,
                               .size_bytes = (uint64_t)r.chunk_count * TSR_HASH_CHUNK_BYTES,
-                              .threads = threads,
-                              .scratch_bytes = TSR_BLOB_PIECE_BYTES,
+                              .threads = sink ? sink->lane_count : threads,
+                              .scratch_bytes = sink ? 0 : TSR_BLOB_PIECE_BYTES,
                               .run = run_chunk,
                               .user = &r,
                               .subject = bundle->path};
@@ -176,26 +241,49 @@ tsr_result tsr_bundle_read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
                                   const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
                                   size_t piece_count, unsigned threads) {
     return read_pieces(ctx, bundle, tsr_bundle_get_blob(bundle, layer), pieces, piece_count,
-                       threads);
+                       threads, NULL);
+}
+
+bool tsr_bundle_has_chunks(const tsr_bundle *bundle, const tsr_bundle_layer *layer) {
+    return tsr_bundle_get_blob(bundle, layer)->chunks != NULL;
+}
+
+tsr_result tsr_bundle_send_pieces(tsr_ctx *ctx, const tsr_bundle *bundle,
+                                  const tsr_bundle_layer *layer, const tsr_bundle_piece *pieces,
+                                  size_t piece_count, const tsr_bundle_sink *sink) {
+    return read_pieces(ctx, bundle, tsr_bundle_get_blob(bundle, layer), pieces, piece_count, 0,
+                       sink);
 }
 
 /* The file is a bundle's with one blob from its first byte on. */
-tsr_result tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
-                                       const tsr_bundle_piece *pieces, size_t piece_count,
-                                       unsigned threads) {
+static tsr_result read_file(tsr_ctx *ctx, const tsr_bundle_file *file,
+                            const tsr_bundle_piece *pieces, size_t piece_count, unsigned threads,
+                            const tsr_bundle_sink *sink) {
     tsr_arena arena = {0};
     char *path = tsr_arena_strdup(&arena, file->path);
     if (!path) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", file->path);
     const tsr_bundle frame = {.path = path, .fd = file->fd, .file_size_bytes = file->size_bytes};
     const tsr_blob blob = {
         .digest = file->digest, .size_bytes = file->size_bytes, .chunks = file->chunks};
-    tsr_result result = read_pieces(ctx, &frame, &blob, pieces, piece_count, threads);
+    tsr_result result = read_pieces(ctx, &frame, &blob, pieces, piece_count, threads, sink);
     tsr_arena_finish(&arena);
     if (result.code != TSR_CORRUPT) return result;
     char text[TSR_ERROR_TEXT_MAX];
     snprintf(text, sizeof text, "%s", ctx->error.text);
     FAIL(ctx, TSR_MISMATCH, "weights '%s' are not those the bundle was built with: %.800s",
          file->path, text);
+}
+
+tsr_result tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                       const tsr_bundle_piece *pieces, size_t piece_count,
+                                       unsigned threads) {
+    return read_file(ctx, file, pieces, piece_count, threads, NULL);
+}
+
+tsr_result tsr_bundle_send_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file,
+                                       const tsr_bundle_piece *pieces, size_t piece_count,
+                                       const tsr_bundle_sink *sink) {
+    return read_file(ctx, file, pieces, piece_count, 0, sink);
 }
 
 tsr_result tsr_bundle_read_range(tsr_ctx *ctx, tsr_bundle *bundle, const tsr_bundle_layer *layer,

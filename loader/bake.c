@@ -144,7 +144,7 @@ static tsr_result collect_values(tsr_ctx *ctx, baking *self) {
     }
     const char *const folders[] = {self->folder};
     return tsr_weights_load(ctx, self->bundle, 0, &kept, roles, &(tsr_weights_folders){folders, 1},
-                            data);
+                            data, NULL, NULL);
 }
 
 static bool is_kept(const tsr_bundle_layer *layer) {

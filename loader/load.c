@@ -173,7 +173,9 @@ unsigned tsr_model_get_thread_count(const tsr_model *model) {
 tsr_memory_plan tsr_model_get_memory_plan(const tsr_model *model) { return model->plan; }
 
 const tsr_tensor *tsr_model_get_state(const tsr_model *model, size_t *out_count) {
-    tsr_executor_touch(model->executor); /* the caller may write through it */
+    tsr_ctx aside = {0};
+    /* The caller may write through it. Where it cannot be fetched the next run fails, too. */
+    if (tsr_executor_claim(&aside, model->executor).code) tsr_executor_touch(model->executor);
     *out_count = model->state_count;
     return model->state;
 }

@@ -31,6 +31,7 @@ struct tsr_model {
     uint64_t resident_before;    /* memory in use before the plan's was allocated */
     bool filled;                 /* the state holds values */
     bool ignore_memory_plan;     /* as opened */
+    bool draws_there;            /* random values of what is being filled, where the device can */
     tsr_weights_folders folders; /* as opened, and the bundle's own; in the arena */
 };
 

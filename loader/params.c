@@ -10,8 +10,31 @@
 #include <math.h>
 #include <string.h>
 
+/* Fewer are drawn by the host sooner than a device has translated the kernel that does. */
+enum { DRAWN_THERE_MIN = 16 << 20 };
+
 static bool is_cleared(const tsr_config_tensor *tensor) {
     return tensor->init == TSR_INIT_CONSTANT && tensor->init_a == 0.0 && !signbit(tensor->init_a);
+}
+
+/* By the device, where that can and is worth it. */
+static bool is_drawn_there(const tsr_model *model, const tsr_config_tensor *tensor) {
+    return model->device->type->draw && model->draws_there && tensor->init == TSR_INIT_NORMAL &&
+           tensor->dtype == TSR_DTYPE_F32;
+}
+
+static tsr_result draw_there(tsr_ctx *ctx, tsr_model *model, size_t index, uint32_t seed) {
+    const tsr_config_tensor *tensor = &model->config.tensors[index];
+    const tsr_device_memory *memory = tsr_executor_get_memory(model->executor);
+    const char *at = tsr_executor_get_tensor(model->executor, index);
+    tsr_device_normals normals = {
+        .a = tensor->init_a, .b = tensor->init_b, .seed = seed, .stream = tensor->init_stream};
+    bool fits = tsr_shape_count(&tensor->shape, &normals.count);
+    TSR_ASSERT(fits); /* the executor has memory for it */
+    TRY(ctx, model->device->type->draw(ctx, model->device, memory, (uint64_t)(at - memory->host),
+                                       &normals));
+    tsr_executor_replace_there(model->executor, index);
+    return TSR_SUCCESS;
 }
 
 /* By index in the config: by its rule, or where its stored value goes: the tensor itself, or room
@@ -27,6 +50,7 @@ static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held,
         tsr_executor_clear(model->executor, index);
         return TSR_SUCCESS;
     }
+    if (!spread && is_drawn_there(model, tensor)) return draw_there(ctx, model, index, seed);
     tsr_executor_replace(model->executor, index);
     if (tensor->init != TSR_INIT_DATA) {
         if (!spread) return tsr_initialize_tensor(ctx, tensor, seed, threads, *out_data);
@@ -40,13 +64,32 @@ static tsr_result fill_one(tsr_ctx *ctx, tsr_model *model, const tsr_held *held,
     return TSR_SUCCESS;
 }
 
-static bool draws(const tsr_config *config, unsigned roles) {
+/* How many random elements there are. */
+static uint64_t count_random(const tsr_config *config, unsigned roles) {
+    uint64_t total = 0, count = 0;
     for (size_t i = 0; i < config->tensor_count; i++) {
-        tsr_init_kind init = config->tensors[i].init;
-        bool is_random = init != TSR_INIT_DATA && init != TSR_INIT_CONSTANT;
-        if (is_random && roles & 1u << config->tensors[i].role) return true;
+        const tsr_config_tensor *tensor = &config->tensors[i];
+        bool is_random = tensor->init != TSR_INIT_DATA && tensor->init != TSR_INIT_CONSTANT;
+        if (is_random && roles & 1u << tensor->role && tsr_shape_count(&tensor->shape, &count))
+            total += count;
     }
-    return false;
+    return total;
+}
+
+/* What the device takes itself is not the host's. */
+static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, void *const *data,
+                               tsr_arena *arena) {
+    const tsr_config *config = &model->config;
+    tsr_sender sender = {.device = model->device,
+                         .memory = tsr_executor_get_memory(model->executor),
+                         .bytes_min = TSR_SENDER_BYTES_MIN};
+    bool *sent = TSR_NEW(arena, bool, config->tensor_count + 1);
+    if (!sent) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
+    TRY(ctx, tsr_weights_load(ctx, model->bundle, model->target, config, roles, &model->folders,
+                              data, model->device->type->lanes ? &sender : NULL, sent));
+    for (size_t i = 0; i < config->tensor_count; i++)
+        if (sent[i]) tsr_executor_replace_there(model->executor, i);
+    return TSR_SUCCESS;
 }
 
 /* The tensors whose role is in the set (bit 1 << role): by their rule, or from the weights. */
@@ -57,7 +100,10 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
     tsr_result result = TSR_SUCCESS;
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
     tsr_threads *threads = tsr_device_cpu_get_threads(model->device), *own = NULL;
-    if (!threads && draws(config, roles)) TRY_GOTO(ctx, result, tsr_threads_create(ctx, 0, &own));
+    uint64_t random = count_random(config, roles);
+    model->draws_there = random >= DRAWN_THERE_MIN;
+    if (!threads && random && !(model->draws_there && model->device->type->draw))
+        TRY_GOTO(ctx, result, tsr_threads_create(ctx, 0, &own));
     if (!data)
         FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %zu pointers", config->tensor_count);
     for (size_t i = 0, in_state = 0; i < config->tensor_count; i++) {
@@ -68,9 +114,7 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
                               &arena));
         in_state += role != TSR_ROLE_CONSTANT;
     }
-    TRY_GOTO(
-        ctx, result,
-        tsr_weights_load(ctx, model->bundle, model->target, config, roles, &model->folders, data));
+    TRY_GOTO(ctx, result, load_weights(ctx, model, roles, data, &arena));
     for (size_t i = 0, in_state = 0; i < config->tensor_count; i++) {
         tsr_tensor_role role = config->tensors[i].role;
         if (role == TSR_ROLE_CONSTANT) continue;

@@ -633,6 +633,7 @@ static tsr_result track(tsr_ctx *ctx, session *self) {
 
 static tsr_result begin_log(tsr_ctx *ctx, session *self) {
     TRY(ctx, track(ctx, self));
+    if (self->job.compares) TRY(ctx, tsr_executor_fetch(ctx, self->model->executor));
     if (!self->options.record) return TSR_SUCCESS;
     tsr_record_header header = {.bundle_hash = tsr_model_get_digest(self->model),
                                 .numerics = self->model->numerics,

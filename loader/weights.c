@@ -128,40 +128,73 @@ static int by_offset(const void *a, const void *b) {
     return (x->offset_bytes > y->offset_bytes) - (x->offset_bytes < y->offset_bytes);
 }
 
+/* What is to be loaded, and what was. */
+typedef struct loading {
+    const tsr_config *config;
+    unsigned roles;
+    void *const *data;
+    tsr_sender *sender; /* NULL: none */
+    bool *loaded, *sent;
+} loading;
+
+static bool is_sent(const loading *l, const tsr_weights *weights, uint64_t size_bytes) {
+    return l->sender && size_bytes && size_bytes >= l->sender->bytes_min &&
+           (weights->external || tsr_bundle_has_chunks(weights->bundle, &weights->layer));
+}
+
+static tsr_result send_pieces(tsr_ctx *ctx, const loading *l, const tsr_weights *weights,
+                              const tsr_bundle_piece *pieces, size_t count) {
+    tsr_sender *sender = l->sender;
+    TRY(ctx, tsr_sender_begin(ctx, sender));
+    tsr_result result =
+        weights->external
+            ? tsr_bundle_send_file_pieces(ctx, weights->external, pieces, count, &sender->sink)
+            : tsr_bundle_send_pieces(ctx, weights->bundle, &weights->layer, pieces, count,
+                                     &sender->sink);
+    return tsr_sender_end(ctx, sender, result);
+}
+
 /* All that is wanted of one layer, in one reading of it. */
-static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const tsr_config *config,
-                             unsigned roles, void *const *data, bool *loaded, tsr_arena *arena) {
+static tsr_result load_layer(tsr_ctx *ctx, const tsr_weights *weights, const loading *l,
+                             tsr_arena *arena) {
+    const tsr_config *config = l->config;
     tsr_bundle_piece *pieces = TSR_NEW(arena, tsr_bundle_piece, config->tensor_count + 1);
+    bool *here = TSR_NEW(arena, bool, config->tensor_count + 1);
+    uint64_t size_bytes = 0;
     size_t count = 0;
-    if (!pieces) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
+    if (!pieces || !here) FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", config->tensor_count);
     for (size_t i = 0; i < config->tensor_count; i++) {
         const tsr_config_tensor *tensor = &config->tensors[i];
         const tsr_safetensors_entry *entry = NULL;
-        if (!is_wanted(tensor, roles) || loaded[i] || !find_entry(weights, tensor->name)) continue;
+        if (!is_wanted(tensor, l->roles) || l->loaded[i] || !find_entry(weights, tensor->name))
+            continue;
         TRY(ctx, tsr_weights_find(ctx, weights, tensor, TSR_CORRUPT, &entry));
         /* An empty one lies where its neighbour does; there is nothing to read. */
         if (entry->size_bytes)
             pieces[count++] =
-                (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, data[i]};
-        loaded[i] = true;
+                (tsr_bundle_piece){entry->offset_bytes, (size_t)entry->size_bytes, l->data[i]};
+        size_bytes += entry->size_bytes;
+        l->loaded[i] = here[i] = true;
     }
     if (count) qsort(pieces, count, sizeof *pieces, by_offset);
+    if (is_sent(l, weights, size_bytes)) {
+        for (size_t i = 0; i < config->tensor_count; i++) l->sent[i] = l->sent[i] || here[i];
+        return send_pieces(ctx, l, weights, pieces, count);
+    }
     if (weights->external)
         return tsr_bundle_read_file_pieces(ctx, weights->external, pieces, count, 0);
     return tsr_bundle_read_pieces(ctx, weights->bundle, &weights->layer, pieces, count, 0);
 }
 
-static bool has_missing(const tsr_config *config, unsigned roles, const bool *loaded) {
-    for (size_t i = 0; i < config->tensor_count; i++)
-        if (is_wanted(&config->tensors[i], roles) && !loaded[i]) return true;
+static bool has_missing(const loading *l) {
+    for (size_t i = 0; i < l->config->tensor_count; i++)
+        if (is_wanted(&l->config->tensors[i], l->roles) && !l->loaded[i]) return true;
     return false;
 }
 
 /* From the file that the bundle names, if it names one. */
-static tsr_result load_external(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
-                                const tsr_config *config, unsigned roles,
-                                const tsr_weights_folders *folders, void *const *data, bool *loaded,
-                                tsr_arena *arena) {
+static tsr_result load_external(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, const loading *l,
+                                const tsr_weights_folders *folders, tsr_arena *arena) {
     tsr_external external = {.file = {.fd = -1}};
     bool found = false;
     TRY(ctx, tsr_external_read(ctx, bundle, target, arena, &found, &external));
@@ -172,17 +205,16 @@ static tsr_result load_external(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                            .external = &external.file,
                            .fd = -1};
     tsr_result result = read_index(ctx, &weights, external.file.size_bytes, arena);
-    if (!result.code) result = load_layer(ctx, &weights, config, roles, data, loaded, arena);
+    if (!result.code) result = load_layer(ctx, &weights, l, arena);
     tsr_external_close(ctx, &external);
     return result;
 }
 
-static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
-                              const tsr_config *config, unsigned roles,
-                              const tsr_weights_folders *folders, void *const *data,
-                              tsr_arena *arena) {
-    bool *loaded = TSR_NEW(arena, bool, config->tensor_count + 1);
-    if (!loaded) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
+static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target, loading *l,
+                              const tsr_weights_folders *folders, tsr_arena *arena) {
+    const tsr_config *config = l->config;
+    l->loaded = TSR_NEW(arena, bool, config->tensor_count + 1);
+    if (!l->loaded) FAIL(ctx, TSR_MEMORY, "no memory for %zu flags", config->tensor_count);
     size_t layer_count = tsr_bundle_get_layer_count(bundle, target);
     for (size_t i = 0; i < layer_count; i++) {
         tsr_weights weights = {.subject = "weights blob",
@@ -194,12 +226,11 @@ static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
             strcmp(weights.layer.media_type, TSR_MEDIA_STATE) != 0)
             continue;
         TRY(ctx, read_index(ctx, &weights, weights.layer.size_bytes, arena));
-        TRY(ctx, load_layer(ctx, &weights, config, roles, data, loaded, arena));
+        TRY(ctx, load_layer(ctx, &weights, l, arena));
     }
-    if (has_missing(config, roles, loaded))
-        TRY(ctx, load_external(ctx, bundle, target, config, roles, folders, data, loaded, arena));
+    if (has_missing(l)) TRY(ctx, load_external(ctx, bundle, target, l, folders, arena));
     for (size_t i = 0; i < config->tensor_count; i++)
-        if (is_wanted(&config->tensors[i], roles) && !loaded[i])
+        if (is_wanted(&config->tensors[i], l->roles) && !l->loaded[i])
             FAIL(ctx, TSR_CORRUPT, "'%s' stores no data for tensor '%s'",
                  tsr_bundle_get_path(bundle), config->tensors[i].name);
     return TSR_SUCCESS;
@@ -207,13 +238,15 @@ static tsr_result load_layers(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
 
 tsr_result tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                             const tsr_config *config, unsigned roles,
-                            const tsr_weights_folders *folders, void *const *data) {
+                            const tsr_weights_folders *folders, void *const *data,
+                            tsr_sender *sender, bool *out_sent) {
+    loading l = {config, roles, data, sender, NULL, out_sent};
     tsr_arena arena = {0};
     size_t wanted = 0;
     for (size_t i = 0; i < config->tensor_count; i++)
         wanted += is_wanted(&config->tensors[i], roles);
     if (wanted == 0) return TSR_SUCCESS;
-    tsr_result result = load_layers(ctx, bundle, target, config, roles, folders, data, &arena);
+    tsr_result result = load_layers(ctx, bundle, target, &l, folders, &arena);
     tsr_arena_finish(&arena);
     return result;
 }

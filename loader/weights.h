@@ -7,6 +7,7 @@
 #define TSR_LOADER_WEIGHTS_H
 
 #include "bundle/bundle.h"
+#include "loader/sender.h"
 #include "loader/shards.h"
 #include "manifests/config.h"
 #include "runtime/data/array_file.h"
@@ -56,10 +57,12 @@ typedef struct tsr_weights_folders {
 
 /* Every tensor of init DATA whose role is in the set `roles` (bit 1 << role), from the weights
  * blobs of a target, or the file it names: data[i], as large as config->tensors[i]. TSR_CORRUPT
- * when one is stored nowhere or as another type. */
+ * when one is stored nowhere or as another type. With a sender (else NULL) data[i] is in the host's
+ * copy of its memory, and what is large goes to its device alone: out_sent[i] is set. */
 TSR_RESULT tsr_weights_load(tsr_ctx *ctx, tsr_bundle *bundle, size_t target,
                             const tsr_config *config, unsigned roles,
-                            const tsr_weights_folders *folders, void *const *data);
+                            const tsr_weights_folders *folders, void *const *data,
+                            tsr_sender *sender, bool *out_sent);
 
 /* `code` with both types when they differ. `subject` begins the message. */
 TSR_RESULT tsr_check_type(tsr_ctx *ctx, tsr_code code, const char *subject, const char *name,

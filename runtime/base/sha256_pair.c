@@ -7,6 +7,8 @@
  */
 #include "runtime/base/sha256_pair.h"
 
+#include "runtime/base/sha256.h"
+
 #ifdef __x86_64__
 
 #include <cpuid.h>
@@ -22,17 +24,6 @@ enum { LANES = 2, BLOCK_BYTES = 64, GROUPS = 16 }; /* a group: four rounds */
 typedef struct lane {
     __m128i abef, cdgh, words[4];
 } lane;
-
-/* FIPS 180-4 section 4.2.2 */
-static const uint32_t round_constants[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 static bool detect(void) {
     enum { LEAF_FEATURES = 7, SHA_BIT = 29 }; /* Intel SDM, CPUID: EBX of leaf 7 */
@@ -72,7 +63,7 @@ SHA_INLINE void run_group(lane *l, const unsigned char *block, int group) {
     __m128i words = group < 4 ? load_words(block + 16 * group) : next_words(l, group);
     l->words[group & 3] = words;
     words = _mm_add_epi32(
-        words, _mm_loadu_si128((const __m128i *)(const void *)(round_constants + 4 * group)));
+        words, _mm_loadu_si128((const __m128i *)(const void *)(tsr_sha256_constants + 4 * group)));
     l->cdgh = _mm_sha256rnds2_epu32(l->cdgh, l->abef, words);
     l->abef = _mm_sha256rnds2_epu32(l->abef, l->cdgh, _mm_shuffle_epi32(words, 0x0e));
 }

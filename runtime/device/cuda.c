@@ -19,8 +19,7 @@
 #include "manifests/fatbin.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
-#include "runtime/device/cuda_driver.h"
-#include "runtime/device/device.h"
+#include "runtime/device/cuda_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,31 +37,6 @@ enum {
     MEASURED_ROUNDS = 5,
 };
 
-/* Who reads memory beside runs. */
-typedef struct reader {
-    struct CUstream_st *stream;
-    void *room; /* page-locked */
-} reader;
-
-typedef struct cuda_device {
-    tsr_device base;
-    tsr_cuda cuda;
-    tsr_cuda_gpu gpu;
-    tsr_arena arena;
-    tsr_fatbin fatbin; /* its kernels lie in the arena; its images are gone after open */
-    const char *const *names;
-    uint64_t memory_max, memory_used;
-    bool retained, one_by_one;
-    struct CUctx_st *context;
-    struct CUstream_st *stream;
-    struct CUmod_st *module;
-    struct CUfunc_st **functions; /* in the arena */
-    unsigned *clusters;           /* in the arena: blocks that each runs together */
-    tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
-    reader readers[TSR_DEVICE_READERS_MAX];
-    char about[TSR_CUDA_UUID_TEXT_MAX + 160];
-} cuda_device;
-
 /* Of a list: up to the first command that writes what others may read, and from it on. */
 enum { BEFORE, BEHIND, HALVES };
 
@@ -77,21 +51,14 @@ typedef struct prepared {
     struct CUevent_st **events; /* in the arena */
 } prepared;
 
-static tsr_result enter(tsr_ctx *ctx, const cuda_device *self) {
-    return TSR_CUDA_CALL(ctx, &self->cuda, context_set, self->about, self->context);
-}
-
 /* ---- open ------------------------------------------------------------------------------------ */
 
 static void cuda_close(tsr_device *device) {
-    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
     const tsr_cuda *cuda = &self->cuda;
     if (self->retained) {
         cuda->context_set(self->context);
-        for (size_t i = 0; i < TSR_DEVICE_READERS_MAX; i++) {
-            if (self->readers[i].stream) cuda->stream_destroy(self->readers[i].stream);
-            if (self->readers[i].room) cuda->host_free(self->readers[i].room);
-        }
+        tsr_cuda_finish_readers(self);
         if (self->scratch) cuda->free(self->scratch, self->stream);
         if (self->module) cuda->module_unload(self->module);
         if (self->stream) cuda->stream_destroy(self->stream);
@@ -102,7 +69,7 @@ static void cuda_close(tsr_device *device) {
     free(self);
 }
 
-static tsr_result refuse(tsr_ctx *ctx, const cuda_device *self, const tsr_fatbin *fatbin) {
+static tsr_result refuse(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_fatbin *fatbin) {
     char list[256] = "";
     size_t at = 0;
     for (uint32_t i = 0; i < fatbin->image_count && at < sizeof list; i++) {
@@ -115,7 +82,7 @@ static tsr_result refuse(tsr_ctx *ctx, const cuda_device *self, const tsr_fatbin
          self->gpu.capability / 10, self->gpu.capability % 10, list);
 }
 
-static tsr_result load_module(tsr_ctx *ctx, cuda_device *self, const tsr_fatbin_image *image) {
+static tsr_result load_module(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_fatbin_image *image) {
     char log[LOG_BYTES] = "", about[LOG_BYTES + 256];
     tsr_cuda_enum options[] = {TSR_CUDA_JIT_ERROR_LOG_BUFFER,
                                TSR_CUDA_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -129,7 +96,7 @@ static tsr_result load_module(tsr_ctx *ctx, cuda_device *self, const tsr_fatbin_
     return tsr_cuda_check(ctx, &self->cuda, result, tsr_cuda_name_module_load, about);
 }
 
-static tsr_result find_functions(tsr_ctx *ctx, cuda_device *self) {
+static tsr_result find_functions(tsr_ctx *ctx, tsr_cuda_device *self) {
     for (uint32_t i = 0; i < self->fatbin.kernel_count; i++) {
         uint32_t shared = self->fatbin.kernels[i].shared_bytes;
         int cluster = 0;
@@ -145,7 +112,8 @@ static tsr_result find_functions(tsr_ctx *ctx, cuda_device *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_result load_code(tsr_ctx *ctx, cuda_device *self, const tsr_device_options *options) {
+static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
+                            const tsr_device_options *options) {
     TRY(ctx, tsr_fatbin_decode(ctx, options->code, options->code_size_bytes, &self->arena,
                                &self->fatbin));
     if (self->fatbin.kernel_count != options->kernel_count)
@@ -164,7 +132,7 @@ static tsr_result load_code(tsr_ctx *ctx, cuda_device *self, const tsr_device_op
 }
 
 /* Enough for every launch: they follow each other. */
-static tsr_result allocate_scratch(tsr_ctx *ctx, cuda_device *self) {
+static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
     uint64_t most = 0;
     for (uint32_t i = 0; i < self->fatbin.kernel_count; i++)
         if (self->fatbin.kernels[i].scratch_bytes > most)
@@ -175,7 +143,8 @@ static tsr_result allocate_scratch(tsr_ctx *ctx, cuda_device *self) {
                          self->stream);
 }
 
-static tsr_result open_stages(tsr_ctx *ctx, cuda_device *self, const tsr_device_options *options) {
+static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
+                              const tsr_device_options *options) {
     TRY(ctx, tsr_cuda_open(ctx, options->library, &self->cuda));
     TRY(ctx, tsr_cuda_find_gpu(ctx, &self->cuda, options->selector, &self->gpu));
     snprintf(self->about, sizeof self->about, "%s (%d, %s)", self->gpu.name, self->gpu.ordinal,
@@ -183,7 +152,7 @@ static tsr_result open_stages(tsr_ctx *ctx, cuda_device *self, const tsr_device_
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, context_retain, self->about, &self->context,
                            self->gpu.device));
     self->retained = true;
-    TRY(ctx, enter(ctx, self));
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
     TRY(ctx, load_code(ctx, self, options));
@@ -192,7 +161,7 @@ static tsr_result open_stages(tsr_ctx *ctx, cuda_device *self, const tsr_device_
 
 static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
                             tsr_device **out_device) {
-    cuda_device *self = calloc(1, sizeof *self);
+    tsr_cuda_device *self = calloc(1, sizeof *self);
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
     self->base.type = &tsr_device_cuda;
     self->names = options->kernels;
@@ -207,7 +176,7 @@ static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
 }
 
 static const char *cuda_describe(const tsr_device *device) {
-    return ((const cuda_device *)device)->about;
+    return ((const tsr_cuda_device *)device)->about;
 }
 
 tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char *library,
@@ -223,14 +192,10 @@ tsr_result tsr_device_cuda_probe(tsr_ctx *ctx, const char *selector, const char 
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static tsr_cuda_address address_of(const void *device) {
-    return (tsr_cuda_address)(uintptr_t)device;
-}
-
 static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
-    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
     self->cuda.context_set(self->context);
-    if (memory->device) self->cuda.free(address_of(memory->device), self->stream);
+    if (memory->device) self->cuda.free(tsr_cuda_address_of(memory->device), self->stream);
     if (memory->locked.size_bytes)
         self->cuda.host_unregister(memory->host + memory->locked.offset_bytes);
     if (memory->host) munmap(memory->host, (size_t)memory->size_bytes);
@@ -238,7 +203,7 @@ static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
     *memory = (tsr_device_memory){0};
 }
 
-static tsr_result check_memory(tsr_ctx *ctx, cuda_device *self, uint64_t size_bytes) {
+static tsr_result check_memory(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes) {
     size_t left = 0, total = 0;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
     if (self->memory_max && size_bytes > self->memory_max - self->memory_used)
@@ -252,7 +217,7 @@ static tsr_result check_memory(tsr_ctx *ctx, cuda_device *self, uint64_t size_by
 }
 
 /* Whole pages, with what lies on them besides. */
-static tsr_result lock_pages(tsr_ctx *ctx, cuda_device *self, tsr_device_range range,
+static tsr_result lock_pages(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_range range,
                              tsr_device_memory *memory) {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), before = range.offset_bytes % page;
     if (!range.size_bytes) return TSR_SUCCESS;
@@ -264,11 +229,11 @@ static tsr_result lock_pages(tsr_ctx *ctx, cuda_device *self, tsr_device_range r
     return TSR_SUCCESS;
 }
 
-static tsr_result allocate_both(tsr_ctx *ctx, cuda_device *self, tsr_device_range ports,
+static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_range ports,
                                 tsr_device_memory *memory) {
     uint64_t size_bytes = memory->size_bytes;
     tsr_cuda_address address = 0;
-    TRY(ctx, enter(ctx, self));
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, check_memory(ctx, self, size_bytes));
     void *host = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -289,7 +254,7 @@ static tsr_result allocate_both(tsr_ctx *ctx, cuda_device *self, tsr_device_rang
 static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
                                 tsr_device_range ports, tsr_device_memory *out_memory) {
     tsr_device_memory memory = {.size_bytes = size_bytes};
-    tsr_result result = allocate_both(ctx, (cuda_device *)device, ports, &memory);
+    tsr_result result = allocate_both(ctx, (tsr_cuda_device *)device, ports, &memory);
     if (result.code)
         cuda_release(device, &memory);
     else
@@ -297,73 +262,42 @@ static tsr_result cuda_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_
     return result;
 }
 
-static tsr_result send(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result send(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                        tsr_device_range range) {
     if (!range.size_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, upload, self->about,
-                         address_of(memory->device + range.offset_bytes),
+                         tsr_cuda_address_of(memory->device + range.offset_bytes),
                          memory->host + range.offset_bytes, range.size_bytes, self->stream);
 }
 
-static tsr_result bring(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result bring(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                         tsr_device_range range) {
     if (!range.size_bytes) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, memory->host + range.offset_bytes,
-                         address_of(memory->device + range.offset_bytes), range.size_bytes,
+                         tsr_cuda_address_of(memory->device + range.offset_bytes), range.size_bytes,
                          self->stream);
 }
 
 static tsr_result cuda_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                               tsr_device_range range) {
-    cuda_device *self = (cuda_device *)device;
-    TRY(ctx, enter(ctx, self));
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, send(ctx, self, memory, range));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
 
 static tsr_result cuda_download(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                 tsr_device_range range) {
-    cuda_device *self = (cuda_device *)device;
-    TRY(ctx, enter(ctx, self));
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, bring(ctx, self, memory, range));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
-}
-
-/* Only the reader's own thread waits: the device runs on. */
-static tsr_result cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
-                            unsigned number, tsr_device_range range, const void **out_bytes) {
-    cuda_device *self = (cuda_device *)device;
-    const reader *own = &self->readers[number];
-    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->room &&
-               range.size_bytes <= TSR_DEVICE_READ_BYTES_MAX);
-    TRY(ctx, enter(ctx, self));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, own->room,
-                           address_of(memory->device + range.offset_bytes), range.size_bytes,
-                           own->stream));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
-    *out_bytes = own->room;
-    return TSR_SUCCESS;
-}
-
-static tsr_result cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count) {
-    cuda_device *self = (cuda_device *)device;
-    TSR_ASSERT(count <= TSR_DEVICE_READERS_MAX);
-    TRY(ctx, enter(ctx, self));
-    for (reader *r = self->readers; r < self->readers + count; r++) {
-        if (r->room) continue;
-        if (!r->stream)
-            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &r->stream,
-                                   TSR_CUDA_STREAM_NON_BLOCKING));
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, self->about, &r->room,
-                               TSR_DEVICE_READ_BYTES_MAX, 0));
-    }
-    return TSR_SUCCESS;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 /* Argument `fact->argument` as the copy engine sees it. */
-static tsr_result encode_map(tsr_ctx *ctx, cuda_device *self, prepared *graph,
+static tsr_result encode_map(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
                              const tsr_device_command *command, const tsr_fatbin_map *fact,
                              struct CUtensorMap_st **out_map) {
     static const struct {
@@ -392,7 +326,7 @@ static tsr_result encode_map(tsr_ctx *ctx, cuda_device *self, prepared *graph,
 }
 
 /* A kernel may take fewer maps than there are pointers to. */
-static tsr_result add_maps(tsr_ctx *ctx, cuda_device *self, prepared *graph,
+static tsr_result add_maps(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
                            const tsr_device_command *command, void **parameters) {
     const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
     static char none[TSR_CUDA_MAP_BYTES];
@@ -406,7 +340,7 @@ static tsr_result add_maps(tsr_ctx *ctx, cuda_device *self, prepared *graph,
 }
 
 /* The driver reads as many arguments as the code says that it takes, of the sizes it says. */
-static tsr_result check_parameters(tsr_ctx *ctx, const cuda_device *self,
+static tsr_result check_parameters(tsr_ctx *ctx, const tsr_cuda_device *self,
                                    const tsr_device_command *command) {
     const char *name = self->names[command->kernel];
     size_t plain = (size_t)command->buffer_count + 3, offset = 0, size = 0, taken = 0;
@@ -427,7 +361,7 @@ static tsr_result check_parameters(tsr_ctx *ctx, const cuda_device *self,
          taken < least ? "" : "at least ", taken, least);
 }
 
-static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
+static tsr_result launch(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
                          const tsr_device_command *command, uint32_t index) {
     const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[command->kernel];
     uint64_t blocks = (command->grid - 1) / kernel->programs + 1;
@@ -457,28 +391,29 @@ static tsr_result launch(tsr_ctx *ctx, cuda_device *self, prepared *graph,
 }
 
 /* Without a graph. */
-static bool is_eager(const cuda_device *self, const tsr_device_list *list) {
+static bool is_eager(const tsr_cuda_device *self, const tsr_device_list *list) {
     return self->one_by_one || list->moves;
 }
 
 /* Event `index` of a graph that is timed. */
-static tsr_result stamp(tsr_ctx *ctx, const cuda_device *self, const tsr_device_list *list,
+static tsr_result stamp(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
                         const prepared *graph, uint32_t index) {
     if (!graph->events) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, graph->events[index],
                          self->stream, is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL);
 }
 
-static tsr_result record_command(tsr_ctx *ctx, cuda_device *self, const tsr_device_list *list,
+static tsr_result record_command(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_list *list,
                                  prepared *graph, uint32_t index) {
     const tsr_device_command *command = &list->commands[index];
     if (!command->is_copy) return launch(ctx, self, graph, command, index);
     if (!command->copy_bytes) return TSR_SUCCESS;
-    return TSR_CUDA_CALL(ctx, &self->cuda, copy, list->name, address_of(command->buffers[0]),
-                         address_of(command->buffers[1]), command->copy_bytes, self->stream);
+    return TSR_CUDA_CALL(
+        ctx, &self->cuda, copy, list->name, tsr_cuda_address_of(command->buffers[0]),
+        tsr_cuda_address_of(command->buffers[1]), command->copy_bytes, self->stream);
 }
 
-static tsr_result wait_for_command(tsr_ctx *ctx, const cuda_device *self,
+static tsr_result wait_for_command(tsr_ctx *ctx, const tsr_cuda_device *self,
                                    const tsr_device_command *command) {
     char about[TSR_ERROR_TEXT_MAX / 2];
     bool located = command->location && command->location[0];
@@ -503,7 +438,7 @@ static bool has_half(const tsr_device_list *list, int half) {
            (half == BEFORE && !list->command_count);
 }
 
-static tsr_result record_begin(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result record_begin(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                                const tsr_device_list *list, const prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     TRY(ctx, stamp(ctx, self, list, graph, 0));
@@ -513,7 +448,7 @@ static tsr_result record_begin(tsr_ctx *ctx, cuda_device *self, const tsr_device
                          self->stream);
 }
 
-static tsr_result record_end(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result record_end(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                              const tsr_device_list *list, const prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     TRY(ctx, stamp(ctx, self, list, graph, 1 + list->command_count));
@@ -525,7 +460,7 @@ static tsr_result record_end(tsr_ctx *ctx, cuda_device *self, const tsr_device_m
 }
 
 /* What a half of a run does, in the stream. */
-static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result record(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                          const tsr_device_list *list, prepared *graph, int half) {
     uint32_t begin = begin_of(list, half), end = begin_of(list, half + 1);
     if (begin == 0) TRY(ctx, record_begin(ctx, self, memory, list, graph));
@@ -537,7 +472,7 @@ static tsr_result record(tsr_ctx *ctx, cuda_device *self, const tsr_device_memor
     return end == list->command_count ? record_end(ctx, self, memory, list, graph) : TSR_SUCCESS;
 }
 
-static tsr_result capture_half(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result capture_half(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                                const tsr_device_list *list, prepared *graph, int half,
                                struct CUgraphExec_st **out_exec) {
     struct CUgraph_st *captured = NULL;
@@ -555,7 +490,7 @@ static tsr_result capture_half(tsr_ctx *ctx, cuda_device *self, const tsr_device
     return result;
 }
 
-static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result capture(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                           const tsr_device_list *list, prepared *graph,
                           struct CUgraphExec_st *out_execs[static HALVES]) {
     for (int half = 0; half < HALVES; half++)
@@ -565,7 +500,7 @@ static tsr_result capture(tsr_ctx *ctx, cuda_device *self, const tsr_device_memo
 }
 
 /* What a run does; with one_by_one, with a wait behind each command. */
-static tsr_result run_eagerly(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result run_eagerly(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                               const tsr_device_list *list, const prepared *graph, int half) {
     prepared once = *graph;
     once.arena = (tsr_arena){0};
@@ -576,8 +511,9 @@ static tsr_result run_eagerly(tsr_ctx *ctx, cuda_device *self, const tsr_device_
 }
 
 /* The graph with events, once. */
-static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
-                                const tsr_device_list *list, prepared *graph) {
+static tsr_result prepare_timed(tsr_ctx *ctx, tsr_cuda_device *self,
+                                const tsr_device_memory *memory, const tsr_device_list *list,
+                                prepared *graph) {
     bool eager = is_eager(self, list);
     if (graph->timed[BEFORE] || graph->timed[BEHIND] || (eager && graph->events))
         return TSR_SUCCESS;
@@ -594,13 +530,13 @@ static tsr_result prepare_timed(tsr_ctx *ctx, cuda_device *self, const tsr_devic
 
 static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                                tsr_device_list *list) {
-    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
     void *host = NULL;
     prepared *graph = calloc(1, sizeof *graph);
     if (!graph) FAIL(ctx, TSR_MEMORY, "no memory to prepare '%s'", list->name);
     list->prepared = graph; /* finished by the caller, also after a failure */
-    TRY(ctx, enter(ctx, self));
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     if (fault_bytes) {
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, list->name, &host, fault_bytes, 0));
         graph->host_faults = host;
@@ -613,7 +549,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
 }
 
 static void cuda_finish(tsr_device *device, tsr_device_list *list) {
-    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
     prepared *graph = list->prepared;
     self->cuda.context_set(self->context);
     for (int half = 0; half < HALVES; half++) {
@@ -630,7 +566,7 @@ static void cuda_finish(tsr_device *device, tsr_device_list *list) {
 }
 
 /* The device's clock on the host's: its last event is when the wait for it ended. */
-static tsr_result read_spans(tsr_ctx *ctx, const cuda_device *self, const tsr_device_list *list,
+static tsr_result read_spans(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_device_list *list,
                              const prepared *graph, uint64_t began_ns) {
     uint64_t ended_ns = tsr_clock_ns(), before_ns = 0;
     uint32_t count = list->command_count, last = count + 2;
@@ -654,7 +590,7 @@ static tsr_result read_spans(tsr_ctx *ctx, const cuda_device *self, const tsr_de
     return TSR_SUCCESS;
 }
 
-static tsr_result run_half(tsr_ctx *ctx, cuda_device *self, const tsr_device_memory *memory,
+static tsr_result run_half(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                            const tsr_device_list *list, const prepared *graph, int half) {
     if (!has_half(list, half)) return TSR_SUCCESS;
     if (half == BEHIND && memory->guard) memory->guard(memory->guard_user, NULL);
@@ -665,10 +601,10 @@ static tsr_result run_half(tsr_ctx *ctx, cuda_device *self, const tsr_device_mem
 
 static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                            tsr_device_list *list, tsr_fault *out_fault, uint32_t *out_command) {
-    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
     prepared *graph = list->prepared;
     out_fault->kind = TSR_FAULT_NONE;
-    TRY(ctx, enter(ctx, self));
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     if (list->spans) TRY(ctx, prepare_timed(ctx, self, memory, list, graph));
     uint64_t began_ns = list->spans ? tsr_clock_ns() : 0;
     for (int half = 0; half < HALVES; half++)
@@ -686,13 +622,13 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
 
 /* Memory alone: copies of a block larger than the caches, where there is room for two. */
 static tsr_result cuda_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits) {
-    cuda_device *self = (cuda_device *)device;
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_address blocks = 0;
     tsr_result result = TSR_SUCCESS;
     size_t left = 0, total = 0;
     uint64_t best = UINT64_MAX;
     *out_limits = (tsr_limits){0};
-    TRY(ctx, enter(ctx, self));
+    TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
     if (left / 2 < MEASURED_BYTES) return TSR_SUCCESS;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &blocks, 2 * MEASURED_BYTES,
@@ -725,8 +661,10 @@ const tsr_device_type tsr_device_cuda = {
     .release = cuda_release,
     .upload = cuda_upload,
     .download = cuda_download,
-    .ready_readers = cuda_ready_readers,
-    .read = cuda_read,
+    .ready_readers = tsr_cuda_ready_readers,
+    .read = tsr_cuda_read,
+    .lanes = &tsr_cuda_lanes,
+    .draw = tsr_cuda_draw,
     .prepare = cuda_prepare,
     .finish = cuda_finish,
     .run = cuda_run,

@@ -6,12 +6,13 @@
  *
  *     open -> allocate -> prepare a list … -> (upload) -> run -> (download) -> … -> finish -> close
  *
- * Everything but read is called from one thread at a time. Nothing is allocated between prepare and
- * finish.
+ * Everything but read and lanes is called from one thread at a time. Nothing is allocated between
+ * prepare and finish.
  */
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
 #define TSR_RUNTIME_DEVICE_DEVICE_H
 
+#include "runtime/base/hash.h"
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
 #include "runtime/threads.h"
@@ -85,6 +86,37 @@ typedef struct tsr_device_options {
     bool one_by_one;
 } tsr_device_options;
 
+/* How chunks of files, whose digests are known (runtime/base/hash.h), become tensors of a device
+ * that can hash them itself. Of one lane's chunk:
+ *
+ *     (room -> take) for each window, in order -> digest -> put what is wanted of it
+ *
+ * Lanes may be used by different threads at the same time, between begin and end. Nothing else of
+ * the device runs meanwhile. end is called also after a failure. */
+enum { TSR_DEVICE_LANES_MAX = 32, TSR_DEVICE_WINDOW_BYTES = 512 << 10 };
+typedef struct tsr_device_lanes {
+    tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device, unsigned count);
+    /* Where the next window of a chunk is to be written: TSR_DEVICE_WINDOW_BYTES. Borrowed. */
+    tsr_result (*room)(tsr_ctx *ctx, tsr_device *device, unsigned lane, void **out_room);
+    /* It holds that range of the chunk. All windows but a chunk's last one are full. */
+    tsr_result (*take)(tsr_ctx *ctx, tsr_device *device, unsigned lane, tsr_device_range range);
+    /* Of the chunk, which has so many bytes: as the device has it. */
+    tsr_result (*digest)(tsr_ctx *ctx, tsr_device *device, unsigned lane, size_t size_bytes,
+                         tsr_digest *out_digest);
+    /* What lies at `offset_bytes` of the chunk, to that range of the memory. */
+    tsr_result (*put)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                      unsigned lane, uint64_t offset_bytes, tsr_device_range to);
+    tsr_result (*end)(tsr_ctx *ctx, tsr_device *device);
+} tsr_device_lanes;
+
+/* f32 numbers a + b * n, rounded once; n are those of tsr_philox_normals with key {seed, stream}.
+ */
+typedef struct tsr_device_normals {
+    uint64_t first, count;
+    double a, b;
+    uint32_t seed, stream;
+} tsr_device_normals;
+
 /* A device type's functions. A fault ends a run: *out_fault is what the first command that met one
  * recorded, *out_command that command; kind TSR_FAULT_NONE where there was none. */
 typedef struct tsr_device_type {
@@ -108,6 +140,10 @@ typedef struct tsr_device_type {
     tsr_result (*ready_readers)(tsr_ctx *ctx, tsr_device *device, unsigned count);
     tsr_result (*read)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                        unsigned reader, tsr_device_range range, const void **out_bytes);
+    const tsr_device_lanes *lanes; /* NULL: it cannot hash */
+    /* To the device's memory, from `offset_bytes` of it on. NULL: it cannot draw. */
+    tsr_result (*draw)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                       uint64_t offset_bytes, const tsr_device_normals *normals);
     tsr_result (*prepare)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                           tsr_device_list *list);
     void (*finish)(tsr_device *device, tsr_device_list *list);

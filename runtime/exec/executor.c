@@ -124,6 +124,14 @@ void *tsr_executor_replace(tsr_executor *executor, size_t tensor) {
     return tsr_executor_get_tensor(executor, tensor);
 }
 
+void tsr_executor_replace_there(tsr_executor *executor, size_t tensor) {
+    TSR_ASSERT(!executor->device->type->shares_memory);
+    executor->copies[tensor] = (copies){.device = true};
+    executor->versions[tensor]++;
+}
+
+const tsr_device_memory *tsr_executor_get_memory(const tsr_executor *e) { return &e->memory; }
+
 void tsr_executor_clear(tsr_executor *executor, size_t tensor) {
     uint64_t size = 0;
     if (executor->copies[tensor].zero) {

@@ -75,6 +75,11 @@ void *tsr_executor_replace(tsr_executor *executor, size_t tensor);
 /* The tensor is zero, as all are at creation: nothing is written as long as it still is. */
 void tsr_executor_clear(tsr_executor *executor, size_t tensor);
 
+/* All of a tensor is about to be written to the device's memory: what the host has is not good any
+ * more. Where the memories differ. */
+void tsr_executor_replace_there(tsr_executor *executor, size_t tensor);
+const tsr_device_memory *tsr_executor_get_memory(const tsr_executor *executor); /* borrowed */
+
 /* For who reads tensors beside runs, under the guard below: `count` readers, each a thread of its
  * own; and what the tensor that `data` lies in holds there, at *out_bytes until the same reader
  * reads again. See read in runtime/device/device.h. */

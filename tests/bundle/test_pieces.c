@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,6 +71,89 @@ Test(pieces, are_what_was_written) {
     free(pieces);
 }
 
+/* ---- through lanes to somewhere else ---- */
+
+static void flip(const char *path, uint64_t offset) {
+    unsigned char byte;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    cr_assert(fd >= 0 && pread(fd, &byte, 1, (off_t)offset) == 1);
+    byte ^= 0x10;
+    cr_assert_eq(pwrite(fd, &byte, 1, (off_t)offset), 1);
+    close(fd);
+}
+
+enum { LANES = 3, WINDOW_BYTES = 256 << 10 };
+typedef struct slots {
+    char windows[LANES][WINDOW_BYTES], chunks[LANES][TSR_HASH_CHUNK_BYTES];
+    size_t sizes[LANES];
+    atomic_int puts;
+} slots;
+
+static tsr_result slot_room(tsr_ctx *ctx, void *user, unsigned lane, void **out_room) {
+    (void)ctx;
+    *out_room = ((slots *)user)->windows[lane];
+    return TSR_SUCCESS;
+}
+
+static tsr_result slot_take(tsr_ctx *ctx, void *user, unsigned lane, uint64_t offset_bytes,
+                            size_t size_bytes) {
+    slots *s = user;
+    (void)ctx;
+    cr_assert(offset_bytes == (offset_bytes ? s->sizes[lane] : 0) && size_bytes <= WINDOW_BYTES);
+    memcpy(s->chunks[lane] + offset_bytes, s->windows[lane], size_bytes);
+    s->sizes[lane] = offset_bytes + size_bytes;
+    return TSR_SUCCESS;
+}
+
+static tsr_result slot_digest(tsr_ctx *ctx, void *user, unsigned lane, size_t size_bytes,
+                              tsr_digest *out_digest) {
+    const slots *s = user;
+    (void)ctx;
+    cr_assert_eq(size_bytes, s->sizes[lane]);
+    *out_digest = tsr_hash_tree(s->chunks[lane], size_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result slot_put(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_piece *piece) {
+    slots *s = user;
+    (void)ctx;
+    memcpy(piece->bytes, s->chunks[lane] + piece->offset_bytes, piece->size_bytes);
+    s->puts++;
+    return TSR_SUCCESS;
+}
+
+Test(pieces, go_through_lanes) {
+    tsr_ctx ctx = {0};
+    uint64_t seed = 6;
+    slots *s = calloc(1, sizeof *s);
+    tsr_bundle_piece *pieces = calloc(PIECES_MAX, sizeof *pieces);
+    char *room = malloc(LAYER_BYTES);
+    tsr_bundle *bundle = open_large(&ctx, "lanes.tsb");
+    const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
+    const tsr_bundle_sink sink = {LANES,       WINDOW_BYTES, slot_room, slot_take,
+                                  slot_digest, slot_put,     s};
+    cr_assert(tsr_bundle_has_chunks(bundle, &layer));
+    for (unsigned round = 0; round < 20; round++) {
+        memset(room, 0xee, LAYER_BYTES);
+        size_t count = random_pieces(&seed, room, pieces);
+        sample_must(&ctx, tsr_bundle_send_pieces(&ctx, bundle, &layer, pieces, count, &sink));
+        check_room(room, expected, pieces, count);
+    }
+    /* Nothing of a damaged chunk is put anywhere. */
+    const tsr_bundle_piece second = {TSR_HASH_CHUNK_BYTES + 5, 8, room};
+    flip(sample_path("lanes.tsb"), layer.offset_bytes + LAYER_BYTES - 1);
+    s->puts = 0;
+    cr_assert_eq(tsr_bundle_send_pieces(&ctx, bundle, &layer, &second, 1, &sink).code, TSR_CORRUPT);
+    cr_assert_not_null(strstr(ctx.error.text, "digest of the chunk at offset"), "%s",
+                       ctx.error.text);
+    cr_assert_eq(s->puts, 0);
+    tsr_bundle_close(&ctx, bundle);
+    free(room);
+    free(pieces);
+    free(s);
+}
+
 Test(pieces, that_make_no_sense_are_refused) {
     tsr_ctx ctx = {0};
     char bytes[16];
@@ -84,15 +168,6 @@ Test(pieces, that_make_no_sense_are_refused) {
     cr_assert_eq(tsr_bundle_read_pieces(&ctx, bundle, &layer, &far, 1, 1).code, TSR_USAGE);
     sample_must(&ctx, tsr_bundle_read_pieces(&ctx, bundle, &layer, NULL, 0, 1));
     tsr_bundle_close(&ctx, bundle);
-}
-
-static void flip(const char *path, uint64_t offset) {
-    unsigned char byte;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
-    cr_assert(fd >= 0 && pread(fd, &byte, 1, (off_t)offset) == 1);
-    byte ^= 0x10;
-    cr_assert_eq(pwrite(fd, &byte, 1, (off_t)offset), 1);
-    close(fd);
 }
 
 /* Verified lazily: a damaged chunk is no matter to who does not read it. */

@@ -2,7 +2,10 @@
 #include "tests/runtime/fake_cuda.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/philox.h"
 #include "runtime/device/cuda_driver.h"
+#include "runtime/device/cuda_ptx.h"
 #include "tests/runtime/toy.h"
 
 #include <stdio.h>
@@ -24,6 +27,9 @@ enum { INVALID_VALUE = 1, NOT_FOUND = 500, DEVICE_MAX = 8, STEPS_MAX = 64, ARGUM
 
 static const unsigned argument_counts[] = {4, 3, 2}; /* of the toy's kernels */
 static const char *const kernel_names[] = {"mean", "update", "twice"};
+/* The runtime's own kernels. */
+#define LEAVES ((struct CUfunc_st *)(uintptr_t)100)
+#define NORMALS ((struct CUfunc_st *)(uintptr_t)101)
 
 /* One captured call. */
 typedef struct step {
@@ -207,6 +213,10 @@ tsr_cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st
                                     const char *name) {
     CHECK(cuModuleGetFunction);
     (void)loaded;
+    if (strcmp(name, TSR_CUDA_PTX_LEAVES) == 0 || strcmp(name, TSR_CUDA_PTX_NORMALS) == 0) {
+        *function = strcmp(name, TSR_CUDA_PTX_LEAVES) == 0 ? LEAVES : NORMALS;
+        return 0;
+    }
     for (size_t i = 0; i < 3; i++)
         if (strcmp(name, kernel_names[i]) == 0) {
             *function = (struct CUfunc_st *)(uintptr_t)(i + 1);
@@ -356,7 +366,7 @@ tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
 
 tsr_cuda_result cuEventCreate(struct CUevent_st **event, unsigned flags) {
     CHECK(cuEventCreate);
-    if (flags) return INVALID_VALUE;
+    if (flags & ~3u) return INVALID_VALUE;
     *event = calloc(1, sizeof **event);
     fake.events++;
     return 0;
@@ -366,6 +376,11 @@ tsr_cuda_result cuEventDestroy_v2(struct CUevent_st *event) {
     free(event);
     fake.events--;
     return 0;
+}
+
+tsr_cuda_result cuEventSynchronize(struct CUevent_st *event) {
+    CHECK(cuEventSynchronize);
+    return event ? 0 : INVALID_VALUE;
 }
 
 /* Within a capture, a node of the graph; that takes the flag. */
@@ -459,12 +474,37 @@ static bool has_maps(void **parameters, int kernel) {
     return map[0] == (kernel == 2 ? 0x5a : 0) && map[TSR_CUDA_MAP_BYTES - 1] == map[0];
 }
 
+static tsr_cuda_result hash_leaves(void **parameters, unsigned threads) {
+    const char *bytes = pointer(*(tsr_cuda_address *)parameters[0]);
+    tsr_digest *digests = pointer(*(tsr_cuda_address *)parameters[1]);
+    uint64_t count = *(uint64_t *)parameters[2];
+    if (!count || count > threads) return INVALID_VALUE;
+    for (uint64_t i = 0; i < count; i++)
+        digests[i] = tsr_hash(bytes + i * TSR_HASH_LEAF_BYTES, TSR_HASH_LEAF_BYTES);
+    return 0;
+}
+
+static tsr_cuda_result draw_normals(void **parameters, unsigned threads) {
+    float *to = pointer(*(tsr_cuda_address *)parameters[0]);
+    uint64_t first = *(uint64_t *)parameters[1], count = *(uint64_t *)parameters[2];
+    double a = *(double *)parameters[3], b = *(double *)parameters[4], normal;
+    const uint32_t key[2] = {*(uint32_t *)parameters[5], *(uint32_t *)parameters[6]};
+    if (!count || count > threads) return INVALID_VALUE;
+    for (uint64_t i = 0; i < count; i++) {
+        tsr_philox_normals(key, first + i, 1, &normal);
+        to[i] = (float)(a + b * normal);
+    }
+    return 0;
+}
+
 tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y,
                                unsigned grid_z, unsigned block_x, unsigned block_y,
                                unsigned block_z, unsigned shared_bytes, struct CUstream_st *s,
                                void **parameters, void **extra) {
     CHECK(cuLaunchKernel);
     (void)s, (void)shared_bytes, (void)extra;
+    if (function == LEAVES) return hash_leaves(parameters, grid_x * block_x);
+    if (function == NORMALS) return draw_normals(parameters, grid_x * block_x);
     step launch = {.kind = LAUNCH, .kernel = (int)(uintptr_t)function - 1};
     unsigned count = argument_counts[launch.kernel];
     if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_y != 1 || block_z != 1 ||

@@ -6,6 +6,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
+#include "runtime/initialize.h"
 #include "tests/runtime/fake_cuda.h"
 #include "tests/runtime/toy.h"
 
@@ -489,7 +490,112 @@ Test(device, tensors_are_read_beside_runs) {
     expect_nothing_open("at the end");
 }
 
+/* ---- drawing ---- */
+
+/* What the host draws. */
+Test(device, draws) {
+    enum { COUNT = 1003, BEGIN = 64 };
+    static float expected[COUNT];
+    const tsr_config_tensor tensor = {.name = "w",
+                                      .dtype = TSR_DTYPE_F32,
+                                      .shape = {1, {COUNT}},
+                                      .init = TSR_INIT_NORMAL,
+                                      .init_a = 0.5,
+                                      .init_b = 2,
+                                      .init_stream = 9};
+    const tsr_device_normals normals = {0, COUNT, 0.5, 2, 7, 9}, none = {.count = 0};
+    const tsr_device_range all = {0, BEGIN + sizeof expected};
+    bench b;
+    tsr_device_memory memory;
+    open_device(&b, "cuda");
+    const tsr_device_type *type = b.device->type;
+    cr_assert_eq(
+        type->allocate(&b.ctx, b.device, all.size_bytes, (tsr_device_range){0, 0}, &memory).code,
+        TSR_OK);
+    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &none).code, TSR_OK);
+    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &normals).code, TSR_OK);
+    cr_assert_eq(type->download(&b.ctx, b.device, &memory, all).code, TSR_OK);
+    cr_assert_eq(tsr_initialize_tensor(&b.ctx, &tensor, 7, NULL, expected).code, TSR_OK);
+    cr_assert_eq(memcmp(memory.host + BEGIN, expected, sizeof expected), 0);
+    for (int i = 0; i < BEGIN; i++) cr_assert_eq(memory.host[i], 0);
+    type->release(b.device, &memory);
+    close_device(&b);
+    expect_nothing_open("at the end");
+}
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* A chunk of `size` bytes through a lane; its digest. */
+static tsr_result send_chunk(bench *b, unsigned lane, const char *bytes, size_t size,
+                             tsr_digest *out_digest) {
+    const tsr_device_lanes *lanes = b->device->type->lanes;
+    for (size_t at = 0, part; at < size; at += part) {
+        void *room = NULL;
+        part = size - at < TSR_DEVICE_WINDOW_BYTES ? size - at : TSR_DEVICE_WINDOW_BYTES;
+        TRY(&b->ctx, lanes->room(&b->ctx, b->device, lane, &room));
+        memcpy(room, bytes + at, part);
+        TRY(&b->ctx, lanes->take(&b->ctx, b->device, lane, (tsr_device_range){at, part}));
+    }
+    return lanes->digest(&b->ctx, b->device, lane, size, out_digest);
+}
+
+Test(device, lanes) {
+    static const size_t sizes[] = {TSR_HASH_CHUNK_BYTES,
+                                   1,
+                                   100,
+                                   TSR_HASH_LEAF_BYTES,
+                                   TSR_HASH_LEAF_BYTES + 1,
+                                   TSR_DEVICE_WINDOW_BYTES + 7,
+                                   TSR_HASH_CHUNK_BYTES - 1};
+    static char bytes[TSR_HASH_CHUNK_BYTES];
+    bench b;
+    tsr_device_memory memory;
+    open_device(&b, "cuda");
+    const tsr_device_type *type = b.device->type;
+    fake->free_bytes = 1u << 30;
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 2654435761u >> 13);
+    cr_assert_eq(
+        type->allocate(&b.ctx, b.device, sizeof bytes, (tsr_device_range){0, 0}, &memory).code,
+        TSR_OK);
+    cr_assert_eq(type->lanes->begin(&b.ctx, b.device, 3).code, TSR_OK);
+    for (unsigned i = 0; i < 7; i++) {
+        tsr_digest got, expected = tsr_hash_tree(bytes, sizes[i]);
+        cr_assert_eq(send_chunk(&b, i % 3, bytes, sizes[i], &got).code, TSR_OK);
+        cr_assert(tsr_digest_equal(&got, &expected), "%zu bytes", sizes[i]);
+        const tsr_device_range to = {0, sizes[i] - sizes[i] / 3};
+        cr_assert_eq(type->lanes->put(&b.ctx, b.device, &memory, i % 3, sizes[i] / 3, to).code,
+                     TSR_OK);
+        cr_assert_eq(type->download(&b.ctx, b.device, &memory, to).code, TSR_OK);
+        cr_assert_eq(memcmp(memory.host, bytes + sizes[i] / 3, to.size_bytes), 0);
+    }
+    cr_assert_eq(type->lanes->end(&b.ctx, b.device).code, TSR_OK);
+    type->release(b.device, &memory);
+    close_device(&b);
+    expect_nothing_open("at the end");
+}
+
 /* ---- a driver that fails --------------------------------------------------------------------- */
+
+static tsr_result live_lanes(bench *b) {
+    static const char bytes[TSR_HASH_LEAF_BYTES + 9];
+    const tsr_device_lanes *lanes = b->device->type->lanes;
+    tsr_ctx aside = {0};
+    tsr_digest digest;
+    tsr_device_memory memory = {0};
+    tsr_result result = lanes->begin(&b->ctx, b->device, 1);
+    if (!result.code) result = send_chunk(b, 0, bytes, sizeof bytes, &digest);
+    if (!result.code)
+        result =
+            b->device->type->allocate(&b->ctx, b->device, 64, (tsr_device_range){0, 0}, &memory);
+    if (!result.code)
+        result = lanes->put(&b->ctx, b->device, &memory, 0, 0, (tsr_device_range){0, 64});
+    if (!result.code)
+        result = b->device->type->draw(&b->ctx, b->device, &memory, 0,
+                                       &(tsr_device_normals){.count = 16});
+    tsr_result ended = lanes->end(result.code ? &aside : &b->ctx, b->device);
+    if (memory.host) b->device->type->release(b->device, &memory);
+    return result.code ? result : ended;
+}
 
 /* The second step is traced. */
 static tsr_result live_traced(bench *b, const tsr_device_options *options,
@@ -498,6 +604,7 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     TRY(&b->ctx,
         tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, out_executor));
     const void *bytes = NULL;
+    TRY(&b->ctx, live_lanes(b));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
     for (uint64_t step = 1; step < 3; step++) {
         tsr_trace_step(b->ctx.trace, step);

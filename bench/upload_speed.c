@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Weights of a bundle on their way to a GPU, verified there, beside a plain copy of as many bytes
+ * from page-locked memory.
+ *
+ *     upload_speed FOLDER MIB
+ *
+ * Writes a bundle with one blob of MIB mebibytes to FOLDER (removed at the end), so that it lies in
+ * the page cache, and takes turns of
+ *   copy         cuMemcpyHtoDAsync of one page-locked block
+ *   upload       the blob to the GPU through lanes, each chunk's digest computed there
+ *   host         the blob into the host's memory, verified there, then copied from it
+ * Then what arrived is compared with what was written. Prints one JSON object: medians in GB/s (1e9
+ * bytes), the lanes' beginning and end apart, in ms. Exits with 77 where there is no GPU.
+ */
+#include "bench/median.h"
+#include "bundle/bundle.h"
+#include "loader/sender.h"
+#include "runtime/base/clock.h"
+#include "runtime/device/cuda_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROUNDS = 7, PATH_BYTES = 4096, MIB_MAX = 4000, SKIPPED = 77, PINNED_BYTES = 256 << 20 };
+
+typedef struct bench {
+    tsr_ctx *ctx;
+    char path[PATH_BYTES];
+    unsigned char *bytes;
+    size_t size_bytes;
+    tsr_bundle *bundle;
+    tsr_bundle_layer layer;
+    tsr_device *device;
+    tsr_device_memory memory;
+    void *pinned;
+    double copy[ROUNDS], upload[ROUNDS], host[ROUNDS], around[ROUNDS];
+} bench;
+
+/* A module without kernels. */
+static TSR_RESULT open_gpu(bench *b) {
+    static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n";
+    const tsr_fatbin_image image = {TSR_FATBIN_PTX, 80, false, text, sizeof text};
+    const tsr_fatbin fatbin = {NULL, 0, &image, 1};
+    tsr_arena arena = {0};
+    void *code = NULL;
+    tsr_device_options options = {.kernel_count = 0};
+    tsr_result result = tsr_fatbin_encode(b->ctx, &fatbin, &arena, &code, &options.code_size_bytes);
+    options.code = code;
+    if (!result.code) result = tsr_device_open(b->ctx, "cuda", &options, &b->device);
+    if (!result.code)
+        result = b->device->type->allocate(b->ctx, b->device, b->size_bytes,
+                                           (tsr_device_range){0, 0}, &b->memory);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+static TSR_RESULT copy(bench *b) {
+    const tsr_cuda_device *gpu = (const tsr_cuda_device *)b->device;
+    for (size_t at = 0, part; at < b->size_bytes; at += part) {
+        part = b->size_bytes - at < PINNED_BYTES ? b->size_bytes - at : PINNED_BYTES;
+        TRY(b->ctx, TSR_CUDA_CALL(b->ctx, &gpu->cuda, upload, NULL,
+                                  tsr_cuda_address_of(b->memory.device + at), b->pinned, part,
+                                  gpu->stream));
+    }
+    return TSR_CUDA_CALL(b->ctx, &gpu->cuda, stream_wait, NULL, gpu->stream);
+}
+
+/* *out_around: of that, to make lanes and to give them back. */
+static TSR_RESULT upload(bench *b, double *out_around) {
+    const tsr_bundle_piece all = {0, b->size_bytes, b->memory.host};
+    tsr_sender sender = {.device = b->device, .memory = &b->memory};
+    double start = tsr_clock_seconds();
+    TRY(b->ctx, tsr_sender_begin(b->ctx, &sender));
+    double begun = tsr_clock_seconds();
+    tsr_result result = tsr_bundle_send_pieces(b->ctx, b->bundle, &b->layer, &all, 1, &sender.sink);
+    double sent = tsr_clock_seconds();
+    result = tsr_sender_end(b->ctx, &sender, result);
+    *out_around = begun - start + (tsr_clock_seconds() - sent);
+    return result;
+}
+
+static TSR_RESULT through_host(bench *b) {
+    const tsr_bundle_piece all = {0, b->size_bytes, b->memory.host};
+    TRY(b->ctx, tsr_bundle_read_pieces(b->ctx, b->bundle, &b->layer, &all, 1, 0));
+    return b->device->type->upload(b->ctx, b->device, &b->memory,
+                                   (tsr_device_range){0, b->size_bytes});
+}
+
+static TSR_RESULT compare(bench *b) {
+    memset(b->memory.host, 0, b->size_bytes);
+    TRY(b->ctx, b->device->type->download(b->ctx, b->device, &b->memory,
+                                          (tsr_device_range){0, b->size_bytes}));
+    if (memcmp(b->memory.host, b->bytes, b->size_bytes) != 0)
+        FAIL(b->ctx, TSR_DATA, "what arrived is not what was written");
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT measure(bench *b) {
+    const tsr_cuda_device *gpu = (const tsr_cuda_device *)b->device;
+    TRY(b->ctx,
+        TSR_CUDA_CALL(b->ctx, &gpu->cuda, host_allocate, NULL, &b->pinned, PINNED_BYTES, 0));
+    memset(b->pinned, 1, PINNED_BYTES);
+    for (int i = 0; i < ROUNDS; i++) {
+        double start = tsr_clock_seconds();
+        TRY(b->ctx, copy(b));
+        b->copy[i] = tsr_clock_seconds() - start;
+        start = tsr_clock_seconds();
+        TRY(b->ctx, through_host(b));
+        b->host[i] = tsr_clock_seconds() - start;
+        /* So that nothing is there already. */
+        TRY(b->ctx, copy(b));
+        start = tsr_clock_seconds();
+        TRY(b->ctx, upload(b, &b->around[i]));
+        b->upload[i] = tsr_clock_seconds() - start;
+        TRY(b->ctx, compare(b));
+    }
+    double size = (double)b->size_bytes * 1e-9, around = median_of(b->around, ROUNDS);
+    double copied = median_of(b->copy, ROUNDS), uploaded = median_of(b->upload, ROUNDS);
+    printf("{\"mib\": %zu, \"lanes\": %u, \"copy\": %.2f, \"upload\": %.2f, \"ratio\": %.3f, "
+           "\"host\": %.2f, \"lanes_ms\": %.2f, \"ratio_without_lanes\": %.3f}\n",
+           b->size_bytes >> 20, tsr_sender_lane_count(), size / copied, size / uploaded,
+           copied / uploaded, size / median_of(b->host, ROUNDS), 1e3 * around,
+           copied / (uploaded - around));
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run(bench *b) {
+    const tsr_bundle_blob weights = {.media_type = TSR_MEDIA_WEIGHTS,
+                                     .title = "weights",
+                                     .bytes = b->bytes,
+                                     .size_bytes = b->size_bytes};
+    const tsr_bundle_target target = {.name = "cpu:x86-64-v2"};
+    const tsr_bundle_spec spec = {.size_bytes = sizeof spec,
+                                  .config = "{}",
+                                  .config_size_bytes = 2,
+                                  .blobs = &weights,
+                                  .blob_count = 1,
+                                  .targets = &target,
+                                  .target_count = 1};
+    uint64_t state = 0;
+    for (size_t i = 0; i + 8 <= b->size_bytes; i += 8) {
+        state += 0x9e3779b97f4a7c15u;
+        memcpy(b->bytes + i, &state, sizeof state);
+    }
+    TRY(b->ctx, tsr_bundle_write(b->ctx, b->path, &spec));
+    TRY(b->ctx, tsr_bundle_open(b->ctx, b->path, NULL, &b->bundle));
+    b->layer = tsr_bundle_get_layer(b->bundle, 0, 0);
+    return measure(b);
+}
+
+int main(int argc, char **argv) {
+    tsr_ctx ctx = {0};
+    static bench b;
+    char *end = NULL;
+    long mib = argc == 3 ? strtol(argv[2], &end, 10) : 0;
+    if (mib < 1 || mib > MIB_MAX || *end ||
+        snprintf(b.path, sizeof b.path, "%s/upload-speed.tsb", argv[1]) >= (int)sizeof b.path) {
+        fprintf(stderr, "usage: upload_speed FOLDER MIB (1 to %d)\n", MIB_MAX);
+        return TSR_USAGE;
+    }
+    b.ctx = &ctx;
+    b.size_bytes = (size_t)mib << 20;
+    b.bytes = malloc(b.size_bytes);
+    if (!b.bytes) {
+        fprintf(stderr, "upload_speed: no memory for %zu bytes\n", b.size_bytes);
+        return TSR_MEMORY;
+    }
+    tsr_result result = open_gpu(&b);
+    bool absent = result.code == TSR_MACHINE;
+    if (!result.code) result = run(&b);
+    if (result.code) fprintf(stderr, "upload_speed: %s\n", ctx.error.text);
+    if (b.pinned) ((tsr_cuda_device *)b.device)->cuda.host_free(b.pinned);
+    if (b.memory.host) b.device->type->release(b.device, &b.memory);
+    tsr_device_close(b.device);
+    tsr_bundle_close(&ctx, b.bundle);
+    unlink(b.path);
+    free(b.bytes);
+    return absent ? (int)SKIPPED : (int)result.code;
+}

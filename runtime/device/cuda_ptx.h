@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels of the runtime itself, as PTX that a driver translates: what has nothing to do with a
+ * model's code. Each gives the bits that the CPU's function gives.
+ */
+#ifndef TSR_RUNTIME_DEVICE_CUDA_PTX_H
+#define TSR_RUNTIME_DEVICE_CUDA_PTX_H
+
+#include "runtime/base/buffer.h"
+
+/* Threads of a block, of both. */
+enum { TSR_CUDA_PTX_THREADS = 64 };
+
+/* tsr_leaves(bytes, digests, count), all 64 bits: thread i writes the SHA-256 of leaf i, of
+ * TSR_HASH_LEAF_BYTES each, to its 32 bytes of `digests`; both are aligned to 16 bytes. */
+#define TSR_CUDA_PTX_LEAVES "tsr_leaves"
+/* tsr_normals(out, first, count, a, b, seed, stream), of 64 bits up to b (a, b: f64), then 32:
+ * thread i writes a + b * normal, rounded to f32; the normals are those of tsr_philox_normals. */
+#define TSR_CUDA_PTX_NORMALS "tsr_normals"
+
+/* Text of a module of each, with its NUL. */
+void tsr_cuda_ptx_leaves(tsr_buffer *out);
+void tsr_cuda_ptx_normals(tsr_buffer *out);
+
+#endif
