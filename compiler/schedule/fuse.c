@@ -30,7 +30,7 @@ typedef struct fuser {
     uint32_t group_count, group_capacity;
     const char **taken; /* symbols that were there before */
     size_t taken_count;
-    bool native; /* matrix units of GPUs may be used */
+    bool native; /* what suits GPUs */
 } fuser;
 
 typedef struct entry {
@@ -216,7 +216,7 @@ static uint32_t find_read(const entry *e, const char *name) {
     return TSR_FUSE_NONE;
 }
 
-static void mark_kept(entry *e) {
+static void mark_kept(entry *e, bool native) {
     for (uint32_t s = 0; s < e->sink_count; s++) {
         MlirOperation sink = e->sinks[s];
         for (size_t k = 0; k < tsr_op_operand_count(sink); k++) {
@@ -225,6 +225,9 @@ static void mark_kept(entry *e) {
             e->nodes[node].kept = true;
             if (tsr_op_is(sink, "tessera.assign"))
                 e->nodes[node].replaces = find_read(e, tsr_op_string(sink, "target"));
+            /* batch.c puts such steps into one kernel. */
+            e->nodes[node].apart = native && e->nodes[node].kind == TSR_FUSE_MAP &&
+                                   e->nodes[node].replaces != TSR_FUSE_NONE;
         }
     }
     for (uint32_t i = 0; i < e->node_count; i++) {
@@ -258,7 +261,7 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
         TRY(&f->ctx, add_node(f, e, tsr_op_result(op, 0), op, row));
         TRY(&f->ctx, add_parts(f, e, op));
     }
-    mark_kept(e);
+    mark_kept(e, f->native);
     return TSR_SUCCESS;
 }
 

@@ -240,12 +240,12 @@ static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t 
     return bytes;
 }
 
-/* A product on matrix units has its result in registers, few of which are free: what follows it has
- * none left for an optimizer's step, which reads and writes a parameter and its state. */
-static bool overwrites_on_units(const planner *p, const description *d) {
-    if (d->root == TSR_FUSE_NONE || !p->nodes[d->root].on_units) return false;
-    for (uint32_t i = 0; i < d->output_count; i++)
-        if (p->nodes[d->outputs[i]].replaces != TSR_FUSE_NONE) return true;
+/* The step of an optimizer, which reads and writes a parameter and its state, goes to those of
+ * other parameters. A product on matrix units, whose result takes most registers, has none left for
+ * it, either. */
+static bool holds_step(const planner *p, const uint32_t *members, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (p->nodes[members[i]].apart) return true;
     return false;
 }
 
@@ -263,7 +263,7 @@ static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32
         find_shape(p, members, count, d) && place_members(p, members, count, set_a, set_b, d);
     if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
         return false;
-    if (overwrites_on_units(p, d)) return false;
+    if (count > 1 && d->root != TSR_FUSE_NONE && holds_step(p, members, count)) return false;
     d->cost = add_saturating(d->read_bytes, d->written_bytes);
     d->cost = add_saturating(d->cost, d->operations);
     d->cost = add_saturating(d->cost, late_copies(p, members, count, d));
@@ -354,6 +354,11 @@ static bool is_leaf_set(const planner *p, uint32_t index) {
     return p->nodes[p->sets[index].nodes[0]].leaf;
 }
 
+static bool are_steps(const planner *p, uint32_t a, uint32_t b) {
+    return holds_step(p, p->sets[a].nodes, p->sets[a].count) &&
+           holds_step(p, p->sets[b].nodes, p->sets[b].count);
+}
+
 /* Pushes the pair if merging it saves anything. */
 static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     uint32_t nodes[2 * TSR_FUSE_NODES_MAX];
@@ -369,6 +374,7 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     bool joined = planned || reads_from(p, b, a) || reads_from(p, a, b);
     bool sums = is_sum_set(p, a) || is_sum_set(p, b);
     if (!joined && !sums && (!is_map_set(p, a) || !is_map_set(p, b))) return TSR_SUCCESS;
+    if (!joined && are_steps(p, a, b)) return TSR_SUCCESS;
     uint32_t count = join(&p->sets[a], &p->sets[b], nodes);
     if (!describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
     /* One walk over rows takes all that is read of them. */

@@ -68,7 +68,9 @@ typedef struct tsr_fuse_node {
     uint32_t replaces; /* the SOURCE (or TSR_FUSE_NONE) whose tensor it is assigned to */
     bool faults;       /* its kernel can report a bad index, which ends the step */
     bool fills;        /* operand 0 is copied: a SPLAT is computed inside */
-    bool on_units;     /* MATMUL: nothing of its group is assigned to a tensor */
+    bool on_units; /* MATMUL: what it stores last, and wider than need be, its readers compute */
+    bool apart; /* MAP: in no group with another op that is not, or that only shares inputs with it
+                 */
     uint32_t
         planned;  /* the group that a plan has it in, from 1; 0: none. Never merged with others. */
     bool casts;   /* ALONE: reads operand 0 through a cast to f32, and writes its result through one

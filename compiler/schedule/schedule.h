@@ -5,7 +5,7 @@
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
  * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`,
- * `tsched-keep`.
+ * `tsched-keep`, `tsched-batch`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -87,6 +87,18 @@ bool tsr_pass_keep(MlirModule module);
 bool tsr_is_still(MlirOperation entry, MlirValue value);
 /* The function itself, or the entry that the body of a loop runs in. */
 MlirOperation tsr_entry_of(MlirModule module, MlirOperation func);
+/* Calls of one elementwise expression on buffers of their own become one call of a group of kind
+ * "batch", of at most `arguments_max` inputs and outputs: with one launch, as a GPU likes it. */
+bool tsr_schedule_batch(MlirModule module, uint32_t arguments_max);
+bool tsr_pass_batch(MlirModule module); /* the same, as tsched-batch */
+/* What TSR_PIECES_NAME says of a group or kernel; false where it says nothing, or nothing that fits
+ * as many inputs and outputs. */
+typedef struct tsr_pieces {
+    uint32_t count, inputs, outputs; /* inputs and outputs of each */
+} tsr_pieces;
+bool tsr_pieces_read(MlirOperation op, size_t inputs, size_t outputs, tsr_pieces *out_pieces);
+/* The rule of such a group. */
+bool tsr_pieces_verify(MlirOperation func);
 enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whatever the target */
 /* The shape that a matrix has in strips: the last dim, all others together; transposed, the other
  * way round. */

@@ -22,7 +22,7 @@ typedef struct tsr_emit_slot {
 } tsr_emit_slot;
 
 enum {
-    TSR_EMIT_ARGUMENTS_MAX = 256,
+    TSR_EMIT_ARGUMENTS_MAX = 2048,
     /* How a kernel uses an argument. */
     TSR_EMIT_LOADED = 1,
     TSR_EMIT_STORED = 2,
@@ -76,6 +76,9 @@ LLVMTypeRef tsr_emit_type(tsr_emit *emit, MlirType type);
 LLVMValueRef tsr_emit_intrinsic(tsr_emit *emit, const char *name, const LLVMTypeRef *types,
                                 unsigned type_count, LLVMValueRef *args, unsigned arg_count);
 LLVMBasicBlockRef tsr_emit_block(tsr_emit *emit, const char *name);
+
+/* llvm_piece.c: tile.piece */
+void tsr_emit_piece(tsr_emit *emit, MlirOperation op);
 
 /* Element `index` of an integer DenseElementsAttr of that element type. */
 int64_t tsr_emit_int_element(MlirAttribute value, MlirType element, int64_t index);

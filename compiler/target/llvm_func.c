@@ -442,7 +442,8 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
                 {"tile.prefetch", emit_prefetch}, {"tile.local", emit_local},
                 {"tile.constant", emit_constant}, {"tile.check_index", emit_check_index},
                 {"tile.gather", emit_gather},     {"tile.scatter", emit_scatter},
-                {"tile.view", emit_view},         {"tile.barrier", emit_barrier}};
+                {"tile.view", emit_view},         {"tile.barrier", emit_barrier},
+                {"tile.piece", tsr_emit_piece}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         if (!tsr_op_is(op, rows[i].name)) continue;
         rows[i].emit(emit, op);

@@ -54,6 +54,11 @@ enum { TSR_ACROSS_MAX = 32 };
  * where that is not stored, any two such near the first. */
 #define TSR_PAIRS_NAME "tile.pairs"
 
+/* [pieces, inputs of one]: of a group or kernel that computes the same of the arguments of several
+ * pieces; inputs are those of the first piece, of the second one and so on, then those of all;
+ * outputs the same. An output lies over inputs of its own piece alone. */
+#define TSR_PIECES_NAME "tile.pieces"
+
 /* Of a tile.func with warps: 2, where a block runs two programs side by side, which take turns at
  * their one loop of products. No result depends on it. */
 #define TSR_TEAMS_NAME "tile.teams"
@@ -85,11 +90,12 @@ typedef struct tsr_target {
     const char *cpu;      /* LLVM's */
     const char *features; /* LLVM's, beyond the cpu */
     uint32_t vector_bytes;
-    bool has_fma;                               /* without: multiply, round, add */
-    bool has_f16c;                              /* conversions between f16 and f32 */
-    uint32_t warp_lanes;                        /* lanes that run one program together; 0: one */
-    uint32_t arch;                              /* GPU: 90 is compute capability 9.0; CPU: 0 */
-    bool arch_exactly;                          /* its code runs on that one alone */
+    bool has_fma;           /* without: multiply, round, add */
+    bool has_f16c;          /* conversions between f16 and f32 */
+    uint32_t warp_lanes;    /* lanes that run one program together; 0: one */
+    uint32_t arch;          /* GPU: 90 is compute capability 9.0; CPU: 0 */
+    bool arch_exactly;      /* its code runs on that one alone */
+    uint32_t arguments_max; /* GPU: buffers of a kernel, where a batch has many */
     uint32_t matmul_rows[TSR_TILE_VECTORS_MAX]; /* see targets.def */
 } tsr_target;
 

@@ -6,9 +6,9 @@
 
 static const tsr_target targets[] = {
 #define X(ID, name, triple, cpu, features, vector_bytes, has_fma, has_f16c, warp_lanes, arch,      \
-          exactly, ...)                                                                            \
+          exactly, arguments, ...)                                                                 \
     {name,     triple,     cpu,  features, vector_bytes, has_fma,                                  \
-     has_f16c, warp_lanes, arch, exactly,  __VA_ARGS__},
+     has_f16c, warp_lanes, arch, exactly,  arguments,    __VA_ARGS__},
 #include "compiler/target/targets.def"
 #undef X
 };

@@ -10,6 +10,7 @@
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
 #include "compiler/tile/kernels/scatter.h"
+#include "compiler/tile/pieces/pieces.h"
 #include "compiler/tile/reduce_parts.h"
 #include "compiler/tile/region.h"
 #include "compiler/tile/tile.h"
@@ -53,6 +54,11 @@ static bool is_attention(const tsr_tile_group *group) {
             return true;
     }
     return false;
+}
+
+static bool is_batch(const tsr_tile_group *group) {
+    const char *kind = tsr_op_string(group->op, "kind");
+    return kind && strcmp(kind, "batch") == 0;
 }
 
 tsr_result tsr_tile_group_read(tsr_tile_group *group) {
@@ -141,7 +147,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
     bool faults = false;
     if (!inputs) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     bool in_place = kind && !tsr_op_has(group->op, TSR_KEPT_NAME) &&
-                    (strcmp(kind, "map") == 0 || strcmp(kind, "matmul") == 0);
+                    (strcmp(kind, "map") == 0 || strcmp(kind, "matmul") == 0 || is_batch(group));
     if (group->over) inputs[count++] = (int64_t)group->over - 1;
     for (uint32_t i = 0; i < group->input_count && in_place && !group->over; i++)
         if (is_replaceable(group, mlirBlockGetArgument(group->body, (intptr_t)i)))
@@ -159,6 +165,8 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
         attrs[at++] = (tsr_attr){"bytes", tsr_attr_make_i64(context, count_bytes(group))};
     else if (tsr_op_has(group->op, "bytes"))
         attrs[at++] = (tsr_attr){"bytes", tsr_op_attr(group->op, "bytes")};
+    if (is_batch(group))
+        attrs[at++] = (tsr_attr){TSR_PIECES_NAME, tsr_op_attr(group->op, TSR_PIECES_NAME)};
     if ((kind && strcmp(kind, "pack") == 0) || tsr_op_has(group->op, TSR_KEPT_NAME))
         attrs[at++] = (tsr_attr){"prepares", tsr_attr_make_unit(context)};
     attrs[at] = (tsr_attr){0};
@@ -169,6 +177,7 @@ static tsr_result write_facts(const tsr_tile_group *group, tsr_attr *attrs) {
 static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     bool taken = false;
     if (is_rows(group)) return tsr_tile_lower_rows(group);
+    if (is_batch(group)) return tsr_tile_lower_batch(group);
     if (group->is_native && found->lower == tsr_tile_lower_matmul)
         TRY(group->ctx, tsr_tile_lower_product(group, &taken));
     if (group->is_native && found->lower == tsr_tile_lower_attention)
@@ -269,6 +278,8 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
         tsr_pass_keep(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
     }
+    if (target->arguments_max && !tsr_schedule_batch(module, target->arguments_max))
+        FAIL(ctx, TSR_MEMORY, "no memory to batch the calls for '%s'", target->name);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (!tsr_op_is(op, "tsched.func")) continue;
         tsr_tile_group group = {.ctx = ctx,

@@ -3,8 +3,9 @@
  * Schedule IR -> Tile IR: one tile.func in the place of each tsched.func, of the same name. Its
  * arguments are the group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its
  * `grid` is the number of independent programs. Entries stay as they are, but that weights are
- * packed (tsr_pass_pack) for targets whose vectors are no wider than a strip. The module's
- * attribute TSR_TARGET_NAME names the target.
+ * packed (tsr_pass_pack) for targets whose vectors are no wider than a strip, and that a GPU runs
+ * elementwise groups of one expression as one (tsr_schedule_batch). The module's attribute
+ * TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
@@ -31,9 +32,9 @@
  * are taken of its programs' rows first: rows/sums.c. Cross entropy has a maximum and a sum for
  * each lane: rows/cross_entropy_lanes.c.
  *
- * In-place: an output may be the same memory as an input of a `map` group, or of a matmul's
- * epilogue, if both have the same shape and element size and the group holds no transpose. Other
- * overlaps are not allowed.
+ * In-place: an output may be the same memory as an input of a `map` group, of its piece of a
+ * `batch`, or of a matmul's epilogue, if both have the same shape and element size and the group
+ * holds no transpose. Other overlaps are not allowed.
  */
 #ifndef TSR_COMPILER_TILE_TILE_H
 #define TSR_COMPILER_TILE_TILE_H
@@ -45,5 +46,8 @@
 /* A new module owned by the caller. TSR_INTERNAL names the group that has no lowering. */
 TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_target *target,
                           MlirModule *out_tile_module);
+
+/* The rule of tile.piece (pieces/verify.c); false after an error was emitted. */
+bool tsr_tile_rule_piece(MlirOperation op);
 
 #endif

@@ -784,6 +784,7 @@ static bool rule_attend(MlirOperation op) {
     return forward ? rule_forward(op, p.warps) : rule_backward(op, p.warps);
 }
 
+#define rule_piece tsr_tile_rule_piece
 bool tsr_tile_verify_op(MlirOperation op) {
     static const struct {
         const char *name;

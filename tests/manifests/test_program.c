@@ -566,7 +566,7 @@ Test(program, counts_are_limited) {
     make_example(&e);
     e.commands[0][0].argument_count = TSR_PROGRAM_ARGUMENTS_MAX + 1;
     e.commands[0][0].arguments = many;
-    check_limit(&e, "program: " AT_LAUNCH "expected at most 256 arguments, got 257");
+    check_limit(&e, "program: " AT_LAUNCH "expected at most 2048 arguments, got 2049");
 }
 
 /* The same limits in bytes, found before memory is taken or an array is filled. */
@@ -603,9 +603,10 @@ Test(program, limits_in_bytes) {
     make_example(&e);
     e.commands[0][0].argument_count = TSR_PROGRAM_ARGUMENTS_MAX + 1;
     e.commands[0][0].arguments = many;
-    check_patched(&e.program, 0, 0x50525354, /* as it is */
-                  "program: entries[0]: commands[0] at offset 359: expected at most 256 arguments, "
-                  "got 257");
+    check_patched(
+        &e.program, 0, 0x50525354, /* as it is */
+        "program: entries[0]: commands[0] at offset 359: expected at most 2048 arguments, "
+        "got 2049");
 }
 
 /* What only training may do. */

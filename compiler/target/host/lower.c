@@ -7,6 +7,7 @@
 #include "compiler/package.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/plan.h"
+#include "compiler/target/target.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static MlirAttribute kernel_type(MlirContext context, MlirOperation func, size_t
 }
 
 static TSR_RESULT declare_kernel(tsr_ctx *ctx, MlirOperation func) {
-    static const char *const facts[] = {"grid", "in_place", "faults", "prepares", "flops", "bytes"};
+    static const char *const facts[] = {"grid",     "in_place", TSR_PIECES_NAME, "faults",
+                                        "prepares", "flops",    "bytes"};
     tsr_builder at = tsr_builder_before(func);
     int64_t outputs = 0;
     size_t arguments = (size_t)mlirBlockGetNumArguments(tsr_op_body(func)), count = 2;

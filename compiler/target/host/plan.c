@@ -285,10 +285,23 @@ static void share_lives(planner *p) {
 
 /* ---- bind ---- */
 
-/* May the launch write a result over its operand `operand`? Both have one type. */
-bool tsr_planner_overwrites(const launch *l, size_t operand) {
+/* Are input and output of one piece, where the kernel has pieces? */
+static bool is_one_piece(const planner *p, const launch *l, const value *result, size_t operand) {
+    size_t outputs = tsr_op_result_count(l->call), index = 0;
+    tsr_pieces pieces;
+    if (!tsr_pieces_read(l->kernel, tsr_op_operand_count(l->call), outputs, &pieces)) return true;
+    while (index < outputs &&
+           &p->values[tsr_value_map_get(&p->numbers, tsr_op_result(l->call, index))] != result)
+        index++;
+    return pieces.inputs && operand / pieces.inputs == index / pieces.outputs;
+}
+
+/* May the launch write its `result` over its operand `operand`? Both have one type. */
+bool tsr_planner_overwrites(const planner *p, const launch *l, const value *result,
+                            size_t operand) {
     int64_t inputs[TSR_PROGRAM_ARGUMENTS_MAX];
     size_t count = 0;
+    if (!is_one_piece(p, l, result, operand)) return false;
     tsr_op_i64s(l->kernel, "in_place", TSR_PROGRAM_ARGUMENTS_MAX, inputs, &count);
     for (size_t i = 0; i < count; i++)
         if (inputs[i] == (int64_t)operand) return true;
@@ -310,7 +323,7 @@ static bool in_place(const planner *p, const value *v) {
         return false;
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        if (&p->values[operand] == old && !tsr_planner_overwrites(l, i)) return false;
+        if (&p->values[operand] == old && !tsr_planner_overwrites(p, l, v, i)) return false;
     }
     return true;
 }
@@ -440,7 +453,7 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
         if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
             !same_type(&other->buffer, &v->buffer) || is_viewed_by(p, l, operand))
             continue;
-        if (tsr_planner_overwrites(l, i)) indices[count++] = other->plan_index;
+        if (tsr_planner_overwrites(p, l, v, i)) indices[count++] = other->plan_index;
     }
     wanted->replace = indices;
     wanted->replace_count = count;

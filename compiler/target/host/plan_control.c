@@ -169,7 +169,8 @@ static bool writes_over(const planner *p, const loop_op *l, uint32_t begin, uint
     if (old->first_end > maker + 1) return false;
     for (size_t i = 0; i < tsr_op_operand_count(made_by->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(made_by->call, i));
-        if (operand == carried && !tsr_planner_overwrites(made_by, i)) return false;
+        if (operand == carried && !tsr_planner_overwrites(p, made_by, &p->values[next], i))
+            return false;
     }
     return true;
 }

@@ -125,7 +125,7 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
         return false;
     for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        if (&p->values[operand] == old && !tsr_planner_overwrites(l, i)) return false;
+        if (&p->values[operand] == old && !tsr_planner_overwrites(p, l, part, i)) return false;
     }
     return true;
 }

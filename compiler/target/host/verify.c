@@ -3,9 +3,11 @@
  * The rules of dialect tessera_target: one function per rule of ops.def.
  */
 #include "compiler/resilience/resilience.h"
+#include "compiler/schedule/schedule.h"
 #include "compiler/shim/shim.h"
 #include "compiler/target/host/host.h"
 #include "compiler/target/host/rules.h"
+#include "compiler/target/target.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -62,6 +64,17 @@ static bool check_in_place(MlirOperation op, intptr_t inputs) {
     return true;
 }
 
+static bool check_pieces(MlirOperation op, intptr_t inputs, intptr_t outputs) {
+    tsr_pieces pieces;
+    if (!tsr_op_has(op, TSR_PIECES_NAME) ||
+        tsr_pieces_read(op, (size_t)inputs, (size_t)outputs, &pieces))
+        return true;
+    return tsr_target_complain(op, TSR_DIAG_TARGET,
+                               TSR_PIECES_NAME " is not [pieces, inputs of one] for %zd inputs and "
+                                               "%zd outputs",
+                               inputs, outputs);
+}
+
 /* Where nothing is required, the widest ranges hold. */
 static bool check_config(MlirOperation op) {
     static const tsr_feature widest = {
@@ -107,9 +120,9 @@ bool tsr_rule_kernel(MlirOperation op) {
         return tsr_target_complain(op, TSR_DIAG_TARGET,
                                    "it has %zd arguments; at most %d are possible",
                                    inputs + outputs, TSR_PROGRAM_ARGUMENTS_MAX);
-    return check_in_place(op, inputs) && check_range(op, "grid", 1, INT64_MAX) &&
-           check_range(op, "flops", 0, INT64_MAX) && check_range(op, "bytes", 0, INT64_MAX) &&
-           check_config(op);
+    return check_in_place(op, inputs) && check_pieces(op, inputs, outputs) &&
+           check_range(op, "grid", 1, INT64_MAX) && check_range(op, "flops", 0, INT64_MAX) &&
+           check_range(op, "bytes", 0, INT64_MAX) && check_config(op);
 }
 
 bool tsr_rule_data(MlirOperation op) {

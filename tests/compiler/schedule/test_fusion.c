@@ -332,19 +332,36 @@ Test(fusion, an_update_waits_for_readers_and_faults, .fini = finish) {
 }
 
 /* A gradient, what follows it, and the update of a tensor. */
-Test(fusion, a_product_on_matrix_units_overwrites_nothing, .fini = finish) {
-    for (int on_units = 0; on_units < 2; on_units++) {
+Test(fusion, a_step_that_stays_apart_follows_no_product, .fini = finish) {
+    for (int apart = 0; apart < 2; apart++) {
         add(0, TSR_FUSE_SOURCE, large, 0, 0, 0);
         add(1, TSR_FUSE_SOURCE, large, 0, 0, 0); /* the tensor */
         add(2, TSR_FUSE_MATMUL, large, 2, 0, 0);
-        nodes[2].on_units = on_units;
         add(3, TSR_FUSE_MAP, large, 1, 2, 0);
         add(4, TSR_FUSE_MAP, large, 2, 3, 1); /* the update */
         nodes[4].kept = true;
+        nodes[4].apart = apart;
         nodes[4].replaces = 1;
         tsr_fuse_plan plan = plan_of(5);
-        cr_assert_eq(plan.group_count, on_units ? 2 : 1);
+        cr_assert_eq(plan.group_count, apart ? 2 : 1);
         cr_assert_eq(plan.groups[0].root, 2);
+        finish();
+    }
+}
+
+/* Two tensors, and a scalar that both updates read. */
+Test(fusion, steps_that_stay_apart_are_not_merged, .fini = finish) {
+    for (int apart = 0; apart < 2; apart++) {
+        add(0, TSR_FUSE_SOURCE, square, 0, 0, 0);
+        add(1, TSR_FUSE_SOURCE, square, 0, 0, 0);
+        add(2, TSR_FUSE_SOURCE, scalar, 0, 0, 0);
+        for (uint32_t i = 0; i < 2; i++) {
+            add(3 + i, TSR_FUSE_MAP, square, 2, i, 2);
+            nodes[3 + i].kept = true;
+            nodes[3 + i].apart = apart;
+            nodes[3 + i].replaces = i;
+        }
+        cr_assert_eq(plan_of(5).group_count, apart ? 2 : 1);
         finish();
     }
 }

@@ -38,7 +38,7 @@
 // OTHERS-NOT: tile.attend
 
 // PORTABLE-NOT: tsched.call @{{.*}}_wide
-// PORTABLE: tsched.call @k{{[0-9]+}}_cast(
+// PORTABLE: tsched.call @k{{[0-9]+}}_cast_x5(
 
 // NONE: tsched.call @k0_attention_grad_wide0(
 // NONE-NOT: tile.attend

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pass tsched-batch. Calls of groups that compute one elementwise expression, on buffers of other
+ * sizes, become one call of a group of kind "batch" that does all of it, piece by piece: as an
+ * optimizer's steps of all parameters, or casts of all weights.
+ *
+ * A call is moved to where that call stands: late, where its results only leave the entry; early,
+ * where all it reads is there from the beginning and all results are still alive at the last of
+ * these calls. Others stay. Scalars that all pieces share are inputs of all.
+ *
+ * Late steps keep gradients alive that early ones would have freed: at most all of them.
+ */
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/target.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_END = UINT32_MAX - 1, EVEN_BYTES = 16 };
+
+typedef struct member {
+    MlirOperation call, func;
+    const char *key;                      /* equal ones may be pieces of one batch */
+    uint32_t position, last_use, defined; /* defined: the last operand */
+    uint64_t count;                       /* elements */
+    bool is_late, taken;
+} member;
+
+typedef struct batcher {
+    tsr_arena arena;
+    MlirModule module;
+    MlirContext mlir;
+    uint32_t arguments_max, era; /* era: calls of two of them are not put together */
+    tsr_value_map positions, leaves;
+    member *members; /* of an entry */
+    uint32_t member_count, made;
+    bool failed; /* out of memory */
+} batcher;
+
+bool tsr_pieces_read(MlirOperation op, size_t inputs, size_t outputs, tsr_pieces *out_pieces) {
+    int64_t values[2];
+    size_t count = 0;
+    if (!tsr_op_i64s(op, TSR_PIECES_NAME, 2, values, &count) || count != 2) return false;
+    if (values[0] < 1 || values[1] < 0 || (uint64_t)values[0] > outputs ||
+        (values[1] && (uint64_t)values[1] > inputs / (uint64_t)values[0]) ||
+        outputs % (uint64_t)values[0])
+        return false;
+    *out_pieces = (tsr_pieces){.count = (uint32_t)values[0],
+                               .inputs = (uint32_t)values[1],
+                               .outputs = (uint32_t)(outputs / (size_t)values[0])};
+    return true;
+}
+
+/* ---- which ---- */
+
+static bool is_full(MlirValue value, uint64_t count) {
+    tsr_type type;
+    uint64_t own = 0;
+    return tsr_value_type(value, &type) && tsr_shape_count(&type.shape, &own) && own == count;
+}
+
+/* The number of a value of the group, of arguments or of ops behind them. */
+static uint32_t number_of(const tsr_value_map *numbers, MlirValue value) {
+    return tsr_value_map_get(numbers, value);
+}
+
+static void append(MlirStringRef text, void *user) {
+    tsr_buffer_append(user, text.data, text.length);
+}
+
+/* What an op is, apart from the shape it has; false for one whose result depends on that. */
+static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t count,
+                      tsr_buffer *text) {
+    const tsr_op_row *row = tsr_op_row_find(op);
+    double value = 0;
+    tsr_type type;
+    if (tsr_op_result_count(op) != 1 || !tsr_value_type(tsr_op_result(op, 0), &type)) return false;
+    bool is_constant = row && row->op_class == TSR_CLASS_CONSTANT;
+    if (!row || (row->op_class != TSR_CLASS_MAP && !is_constant) || tsr_op_is(op, "tessera.iota") ||
+        tsr_op_is(op, "tessera.philox"))
+        return false;
+    tsr_buffer_printf(text, "%s:%d%c", tsr_op_name(op), (int)type.dtype,
+                      is_full(tsr_op_result(op, 0), count) ? 'f' : 's');
+    if (!is_full(tsr_op_result(op, 0), count) && !is_full(tsr_op_result(op, 0), 1)) return false;
+    if (is_constant) {
+        if (!tsr_attr_splat(tsr_op_attr(op, "value"), &value)) return false;
+        tsr_buffer_printf(text, "=%a;", value);
+        return true;
+    }
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+        tsr_buffer_printf(text, ",%u", number_of(numbers, tsr_op_operand(op, i)));
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+        MlirNamedAttribute named = mlirOperationGetAttribute(op, i);
+        tsr_buffer_printf(text, " %s=", mlirIdentifierStr(named.name).data);
+        mlirAttributePrint(named.attribute, append, text);
+    }
+    tsr_buffer_text(text, ";");
+    return true;
+}
+
+/* Inputs are pieces' own where they have as many elements as the results. */
+static bool append_group(batcher *t, const member *m, tsr_buffer *text) {
+    MlirBlock block = tsr_op_body(m->func);
+    tsr_value_map numbers = {0};
+    uint32_t next = 0;
+    uint64_t smallest = EVEN_BYTES;
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++) {
+        MlirValue argument = mlirBlockGetArgument(block, i);
+        tsr_type type;
+        bool full = is_full(argument, m->count);
+        if (!tsr_value_type(argument, &type) || (!full && !is_full(argument, 1))) return false;
+        if (full && tsr_dtype_size(type.dtype) < smallest) smallest = tsr_dtype_size(type.dtype);
+        tsr_buffer_printf(text, "%d", (int)type.dtype);
+        if (full)
+            tsr_buffer_text(text, "f;");
+        else
+            tsr_buffer_printf(text, "%p;", tsr_op_operand(m->call, (size_t)i).ptr);
+        t->failed |= !tsr_value_map_set(&numbers, &t->arena, argument, next++);
+    }
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "tsched.return")) {
+            for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+                tsr_type type;
+                tsr_value_type(tsr_op_operand(op, i), &type);
+                if (tsr_dtype_size(type.dtype) < smallest) smallest = tsr_dtype_size(type.dtype);
+                tsr_buffer_printf(text, ">%u", number_of(&numbers, tsr_op_operand(op, i)));
+            }
+            break;
+        }
+        if (!append_op(op, &numbers, m->count, text)) return false;
+        t->failed |= !tsr_value_map_set(&numbers, &t->arena, tsr_op_result(op, 0), next++);
+    }
+    tsr_buffer_printf(text, "|%d%u|%d", m->is_late, t->era, m->count * smallest % EVEN_BYTES == 0);
+    return true;
+}
+
+static void find_uses(batcher *t, member *m, bool *out_leaves) {
+    *out_leaves = true;
+    m->last_use = 0;
+    for (size_t i = 0; i < tsr_op_result_count(m->call); i++)
+        for (MlirOpOperand use = mlirValueGetFirstUse(tsr_op_result(m->call, i));
+             !mlirOpOperandIsNull(use); use = mlirOpOperandGetNextUse(use)) {
+            MlirOperation owner = mlirOpOperandGetOwner(use);
+            bool sinks = tsr_op_is(owner, "tessera.assign") || tsr_op_is(owner, "func.return");
+            uint32_t at = sinks || !tsr_op_result_count(owner)
+                              ? AT_END
+                              : tsr_value_map_get(&t->positions, tsr_op_result(owner, 0));
+            *out_leaves = *out_leaves && sinks;
+            if (at > m->last_use) m->last_use = at;
+        }
+}
+
+/* Are all operands there before any kernel runs? */
+static bool reads_sources(batcher *t, member *m) {
+    bool sources = true;
+    m->defined = 0;
+    for (size_t i = 0; i < tsr_op_operand_count(m->call); i++) {
+        MlirOperation owner = tsr_value_owner(tsr_op_operand(m->call, i));
+        if (mlirOperationIsNull(owner)) continue;
+        const tsr_op_row *row = tsr_op_row_find(owner);
+        sources = sources && row &&
+                  (row->op_class == TSR_CLASS_SOURCE || row->op_class == TSR_CLASS_CONSTANT);
+        uint32_t at = tsr_value_map_get(&t->positions, tsr_op_operand(m->call, i));
+        if (at > m->defined) m->defined = at;
+    }
+    return sources;
+}
+
+/* Adds the call if it may become a piece. */
+static void consider(batcher *t, MlirOperation call, uint32_t position) {
+    const char *callee = tsr_op_string(call, "callee");
+    member m = {.call = call, .func = tsr_module_find(t->module, callee), .position = position};
+    const char *kind = tsr_op_string(m.func, "kind"), *source = tsr_op_string(m.func, "source");
+    tsr_type type;
+    tsr_buffer text = {0};
+    if (!kind || strcmp(kind, "map") != 0 || (source && strcmp(source, "user") == 0) ||
+        tsr_op_has(m.func, TSR_KEPT_NAME))
+        return;
+    if (!tsr_value_type(tsr_op_result(call, 0), &type) || !tsr_shape_count(&type.shape, &m.count) ||
+        m.count < 2)
+        return;
+    find_uses(t, &m, &m.is_late);
+    if (!reads_sources(t, &m) && !m.is_late) return;
+    bool fits = append_group(t, &m, &text);
+    if (fits) m.key = text.failed ? NULL : tsr_arena_strdup(&t->arena, text.bytes);
+    t->failed |= fits && !m.key;
+    tsr_buffer_finish(&text);
+    if (m.key) t->members[t->member_count++] = m;
+}
+
+/* Values that are there for each leaf. */
+static bool is_leaf(const batcher *t, MlirOperation op, const tsr_op_row *row) {
+    if (row && (row->op_class == TSR_CLASS_COLLECTIVE || row->op_class == TSR_CLASS_JOIN))
+        return false;
+    bool leaf = row && (row->op_class == TSR_CLASS_LEAF || row->op_class == TSR_CLASS_TAKE);
+    for (size_t i = 0; i < tsr_op_operand_count(op) && !leaf; i++)
+        leaf = tsr_value_map_get(&t->leaves, tsr_op_operand(op, i)) == 1;
+    return leaf;
+}
+
+static bool read_entry(batcher *t, MlirOperation entry) {
+    uint32_t count = 0, position = 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) count++;
+    t->members = TSR_NEW(&t->arena, member, (size_t)count + 1);
+    t->member_count = 0;
+    t->positions = t->leaves = (tsr_value_map){0};
+    if (!t->members) return false;
+    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        bool leaf = is_leaf(t, op, row);
+        position++;
+        for (size_t i = 0; i < tsr_op_result_count(op); i++) {
+            t->failed |=
+                !tsr_value_map_set(&t->positions, &t->arena, tsr_op_result(op, i), position) ||
+                !tsr_value_map_set(&t->leaves, &t->arena, tsr_op_result(op, i), leaf);
+        }
+    }
+    position = 0;
+    TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
+        const tsr_op_row *row = tsr_op_row_find(op);
+        position++;
+        t->era += row && (row->op_class == TSR_CLASS_BARRIER || row->op_class == TSR_CLASS_LOOP ||
+                          row->op_class == TSR_CLASS_COLLECTIVE);
+        if (tsr_op_is(op, "tsched.call") &&
+            tsr_value_map_get(&t->leaves, tsr_op_result(op, 0)) != 1)
+            consider(t, op, position);
+    }
+    return !t->failed;
+}
+
+/* ---- the batch ---- */
+
+/* An input that each piece has of its own. */
+static bool is_own(const member *m, size_t input) {
+    return is_full(tsr_op_operand(m->call, input), m->count);
+}
+
+static size_t count_own(const member *m) {
+    size_t count = 0;
+    for (size_t i = 0; i < tsr_op_operand_count(m->call); i++) count += is_own(m, i);
+    return count;
+}
+
+typedef struct arguments {
+    size_t own, shared, outputs; /* own: inputs of a piece; outputs the same */
+    size_t input_count, output_count;
+    MlirValue *inputs, *made, *returned; /* made: arguments of the block */
+    MlirType *types, *results;
+    MlirLocation *locations;
+} arguments;
+
+static bool collect(batcher *t, member *const *members, uint32_t count, arguments *a) {
+    const member *first = members[0];
+    size_t operands = tsr_op_operand_count(first->call);
+    a->own = count_own(first);
+    a->shared = operands - a->own;
+    a->outputs = tsr_op_result_count(first->call);
+    a->input_count = count * a->own + a->shared;
+    a->output_count = count * a->outputs;
+    a->inputs = TSR_NEW(&t->arena, MlirValue, a->input_count + 1);
+    a->returned = TSR_NEW(&t->arena, MlirValue, a->output_count);
+    a->types = TSR_NEW(&t->arena, MlirType, a->input_count + 1);
+    a->results = TSR_NEW(&t->arena, MlirType, a->output_count);
+    a->locations = TSR_NEW(&t->arena, MlirLocation, a->input_count + 1);
+    if (!a->inputs || !a->returned || !a->types || !a->results || !a->locations) return false;
+    size_t in = 0, out = 0;
+    for (uint32_t p = 0; p < count; p++)
+        for (size_t i = 0; i < operands; i++)
+            if (is_own(members[p], i)) a->inputs[in++] = tsr_op_operand(members[p]->call, i);
+    for (size_t i = 0; i < operands; i++)
+        if (!is_own(first, i)) a->inputs[in++] = tsr_op_operand(first->call, i);
+    TSR_ASSERT(in == a->input_count);
+    for (size_t i = 0; i < in; i++) {
+        a->types[i] = mlirValueGetType(a->inputs[i]);
+        a->locations[i] = mlirOperationGetLocation(first->call);
+    }
+    for (uint32_t p = 0; p < count; p++)
+        for (size_t i = 0; i < a->outputs; i++)
+            a->results[out++] = mlirValueGetType(tsr_op_result(members[p]->call, i));
+    return true;
+}
+
+/* Clones what piece `piece` computes to the end of the block. */
+static bool clone_piece(batcher *t, const member *m, uint32_t piece, MlirBlock block,
+                        arguments *a) {
+    MlirBlock from = tsr_op_body(m->func);
+    tsr_value_map numbers = {0};
+    size_t own = piece * a->own, shared = a->input_count - a->shared, count = 0;
+    TSR_FOR_EACH_OP(op, from) count += 1 + tsr_op_operand_count(op);
+    count += (size_t)mlirBlockGetNumArguments(from);
+    MlirValue *values = TSR_NEW(&t->arena, MlirValue, count);
+    uint32_t next = 0;
+    if (!values) return false;
+    for (intptr_t i = 0; i < mlirBlockGetNumArguments(from); i++) {
+        values[next] =
+            mlirBlockGetArgument(block, (intptr_t)(is_own(m, (size_t)i) ? own++ : shared++));
+        if (!tsr_value_map_set(&numbers, &t->arena, mlirBlockGetArgument(from, i), next++))
+            return false;
+    }
+    TSR_FOR_EACH_OP(op, from) {
+        bool ends = tsr_op_is(op, "tsched.return");
+        for (size_t i = 0; ends && i < a->outputs; i++)
+            a->returned[piece * a->outputs + i] =
+                values[tsr_value_map_get(&numbers, tsr_op_operand(op, i))];
+        if (ends) break;
+        MlirOperation copy = mlirOperationClone(op);
+        mlirBlockAppendOwnedOperation(block, copy);
+        for (size_t i = 0; i < tsr_op_operand_count(op); i++)
+            mlirOperationSetOperand(copy, (intptr_t)i,
+                                    values[tsr_value_map_get(&numbers, tsr_op_operand(op, i))]);
+        values[next] = tsr_op_result(copy, 0);
+        if (!tsr_value_map_set(&numbers, &t->arena, tsr_op_result(op, 0), next++)) return false;
+    }
+    return true;
+}
+
+static int64_t sum_of(member *const *members, uint32_t count, const char *name) {
+    int64_t sum = 0, value = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (tsr_op_i64(members[i]->func, name, &value) && __builtin_add_overflow(sum, value, &sum))
+            sum = INT64_MAX;
+    return sum;
+}
+
+/* "k7_mul_sub_x50": the first one's name, and how many there are. */
+static const char *free_name(batcher *t, const char *first, uint32_t count) {
+    const char *name = tsr_arena_printf(&t->arena, "%s_x%u", first, count);
+    while (name && !mlirOperationIsNull(tsr_module_find(t->module, name)))
+        name = tsr_arena_printf(&t->arena, "%s_", name);
+    return name;
+}
+
+static bool write_group(batcher *t, member *const *members, uint32_t count, arguments *a,
+                        const char *name) {
+    MlirLocation location = mlirOperationGetLocation(members[0]->call);
+    MlirBlock block = mlirBlockCreate((intptr_t)a->input_count, a->types, a->locations);
+    MlirRegion region = mlirRegionCreate();
+    mlirRegionAppendOwnedBlock(region, block);
+    for (uint32_t p = 0; p < count; p++)
+        if (!clone_piece(t, members[p], p, block, a)) {
+            mlirRegionDestroy(region);
+            return false;
+        }
+    tsr_builder inside = tsr_builder_at_end(block, location);
+    tsr_build(&inside, &(tsr_op_desc){.name = "tsched.return",
+                                      .operand_count = a->output_count,
+                                      .operands = a->returned});
+    const int64_t pieces[] = {count, (int64_t)a->own};
+    MlirType type = mlirFunctionTypeGet(t->mlir, (intptr_t)a->input_count, a->types,
+                                        (intptr_t)a->output_count, a->results);
+    const tsr_attr attrs[] = {
+        {"sym_name", tsr_attr_make_string(t->mlir, name)},
+        {"function_type", tsr_attr_make_type(type)},
+        {"kind", tsr_attr_make_string(t->mlir, "batch")},
+        {"source", tsr_attr_make_string(t->mlir, "default")},
+        {"flops", tsr_attr_make_i64(t->mlir, sum_of(members, count, "flops"))},
+        {"bytes", tsr_attr_make_i64(t->mlir, sum_of(members, count, "bytes"))},
+        {TSR_PIECES_NAME, tsr_attr_make_i64s(t->mlir, 2, pieces)}};
+    tsr_builder outside = tsr_builder_at_end(mlirModuleGetBody(t->module), location);
+    tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
+                                       .attr_count = sizeof attrs / sizeof attrs[0],
+                                       .attrs = attrs,
+                                       .region_count = 1,
+                                       .regions = &region});
+    return true;
+}
+
+/* Larger pieces first. */
+static int by_size(const void *x, const void *y) {
+    const member *a = *(member *const *)x, *b = *(member *const *)y;
+    if (a->count != b->count) return a->count > b->count ? -1 : 1;
+    return a->position < b->position ? -1 : a->position > b->position;
+}
+
+/* `members` in the order of their calls. */
+static bool write_batch(batcher *t, member **members, uint32_t count) {
+    MlirOperation place = members[members[0]->is_late ? count - 1 : 0]->call;
+    const char *name = free_name(t, tsr_op_symbol(members[0]->func), count);
+    arguments a = {0};
+    tsr_builder at = tsr_builder_before(place);
+    at.location = mlirOperationGetLocation(members[0]->call);
+    qsort(members, count, sizeof *members, by_size);
+    if (!name || !collect(t, members, count, &a) || !write_group(t, members, count, &a, name))
+        return false;
+    const tsr_attr callee = {"callee", tsr_attr_make_symbol(t->mlir, name)};
+    MlirOperation call = tsr_build(&at, &(tsr_op_desc){.name = "tsched.call",
+                                                       .operand_count = a.input_count,
+                                                       .operands = a.inputs,
+                                                       .result_count = a.output_count,
+                                                       .results = a.results,
+                                                       .attr_count = 1,
+                                                       .attrs = &callee});
+    for (uint32_t p = 0; p < count; p++) {
+        for (size_t i = 0; i < a.outputs; i++)
+            mlirValueReplaceAllUsesOfWith(tsr_op_result(members[p]->call, i),
+                                          tsr_op_result(call, p * a.outputs + i));
+        mlirOperationDestroy(members[p]->call);
+    }
+    return true;
+}
+
+/* Early calls whose results would live longer than now, or that read what comes later, stay. */
+static uint32_t keep_early(member **members, uint32_t count) {
+    uint32_t kept = 0;
+    for (bool changed = true; changed && count; count = kept) {
+        uint32_t first = members[0]->position, last = members[count - 1]->position;
+        kept = 0;
+        for (uint32_t i = 0; i < count; i++)
+            if (members[i]->last_use > last && members[i]->defined < first)
+                members[kept++] = members[i];
+        changed = kept != count;
+    }
+    return count;
+}
+
+/* All members of one key, in batches that are not too large. */
+static bool write_batches(batcher *t, member **members, uint32_t count) {
+    if (!members[0]->is_late) count = keep_early(members, count);
+    if (count < 2) return true;
+    size_t own = count_own(members[0]), outputs = tsr_op_result_count(members[0]->call);
+    size_t shared = tsr_op_operand_count(members[0]->call) - own;
+    if (shared >= t->arguments_max) return true;
+    uint32_t most = (uint32_t)((t->arguments_max - shared) / (own + outputs));
+    for (uint32_t begin = 0; begin + 1 < count && most > 1; begin += most) {
+        uint32_t part = count - begin < most ? count - begin : most;
+        if (part > 1 && !write_batch(t, members + begin, part)) return false;
+    }
+    return true;
+}
+
+static bool batch_entry(batcher *t, MlirOperation entry) {
+    if (!read_entry(t, entry)) return false;
+    member **alike = TSR_NEW(&t->arena, member *, (size_t)t->member_count + 1);
+    if (!alike) return false;
+    for (uint32_t i = 0; i < t->member_count; i++) {
+        uint32_t count = 0;
+        if (t->members[i].taken) continue;
+        for (uint32_t k = i; k < t->member_count; k++) {
+            if (t->members[k].taken || strcmp(t->members[k].key, t->members[i].key) != 0) continue;
+            t->members[k].taken = true;
+            alike[count++] = &t->members[k];
+        }
+        if (!write_batches(t, alike, count)) return false;
+    }
+    return true;
+}
+
+/* ---- what is left ---- */
+
+static bool note_used(batcher *t, tsr_value_map *used, MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        const char *names[] = {tsr_op_string(op, "callee"), tsr_op_string(op, "combine")};
+        for (size_t i = 0; i < 2; i++) {
+            MlirOperation func =
+                names[i] ? tsr_module_find(t->module, names[i]) : (MlirOperation){NULL};
+            if (mlirOperationIsNull(func) || !tsr_op_is(func, "tsched.func")) continue;
+            MlirValue key = {.ptr = func.ptr};
+            if (!tsr_value_map_set(used, &t->arena, key, 1)) return false;
+        }
+    }
+    return true;
+}
+
+/* Groups that only pieces called go. */
+static bool drop_unused(batcher *t) {
+    tsr_value_map used = {0};
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(t->module)) {
+        if (tsr_op_is(op, "func.func") && tsr_op_has_body(op) &&
+            !note_used(t, &used, tsr_op_body(op)))
+            return false;
+    }
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(t->module)) {
+        MlirValue key = {.ptr = op.ptr};
+        if (tsr_op_is(op, "tsched.func") && tsr_value_map_get(&used, key) != 1)
+            mlirOperationDestroy(op);
+    }
+    return true;
+}
+
+bool tsr_schedule_batch(MlirModule module, uint32_t arguments_max) {
+    batcher t = {
+        .module = module, .mlir = mlirModuleGetContext(module), .arguments_max = arguments_max};
+    bool done = true;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
+        if (done && tsr_op_is(op, "func.func") && tsr_op_has_body(op)) done = batch_entry(&t, op);
+    }
+    done = done && drop_unused(&t);
+    tsr_arena_finish(&t.arena);
+    return done;
+}
+
+bool tsr_pass_batch(MlirModule module) {
+    enum { ARGUMENTS_MAX = 512 };
+    if (tsr_schedule_batch(module, ARGUMENTS_MAX)) return true;
+    tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(module)), TSR_DIAG_MEMORY,
+                   "no memory to batch calls");
+    return false;
+}

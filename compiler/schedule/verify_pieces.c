@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule of groups of kind "batch": elementwise ops alone, none of which reads two pieces.
+ */
+#include "compiler/schedule/schedule.h"
+#include "compiler/target/target.h"
+
+#include <string.h>
+
+enum { NO_PIECE = UINT32_MAX - 1 }; /* what all pieces read */
+
+typedef struct checker {
+    MlirOperation func, last;
+    tsr_arena arena;
+    tsr_pieces pieces;
+    tsr_value_map owners; /* value -> piece */
+} checker;
+
+static bool complain(MlirOperation op, tsr_diag_number number, const char *text) {
+    tsr_diag_error(mlirOperationGetLocation(op), number, "%s: %s", tsr_op_name(op), text);
+    return false;
+}
+
+static bool note(checker *c, MlirValue value, uint32_t piece) {
+    return tsr_value_map_set(&c->owners, &c->arena, value, piece) ||
+           complain(c->func, TSR_DIAG_MEMORY, "no memory to verify");
+}
+
+static bool check_op(checker *c, MlirOperation op) {
+    const tsr_op_row *row = tsr_op_row_find(op);
+    uint32_t piece = NO_PIECE;
+    if (!row || (row->op_class != TSR_CLASS_MAP && row->op_class != TSR_CLASS_CONSTANT))
+        return complain(op, TSR_DIAG_GROUP_OP, "cannot stand in a group of pieces");
+    for (size_t i = 0; i < tsr_op_operand_count(op); i++) {
+        uint32_t of = tsr_value_map_get(&c->owners, tsr_op_operand(op, i));
+        if (of == NO_PIECE) continue;
+        if (piece != NO_PIECE && of != piece)
+            return complain(op, TSR_DIAG_GROUP_OP, "reads what belongs to two pieces");
+        piece = of;
+    }
+    return note(c, tsr_op_result(op, 0), piece);
+}
+
+static bool check_return(checker *c) {
+    MlirType type = mlirTypeAttrGetValue(tsr_op_attr(c->func, "function_type"));
+    size_t count = tsr_op_operand_count(c->last);
+    if ((size_t)mlirFunctionTypeGetNumResults(type) != count)
+        return complain(c->last, TSR_DIAG_GROUP_RETURN,
+                        "returns another number of values than the function declares");
+    for (size_t i = 0; i < count; i++) {
+        MlirValue value = tsr_op_operand(c->last, i);
+        if (mlirOperationIsNull(tsr_value_owner(value)) ||
+            !mlirTypeEqual(mlirValueGetType(value), mlirFunctionTypeGetResult(type, (intptr_t)i)))
+            return complain(c->last, TSR_DIAG_GROUP_RETURN,
+                            "returns an input, or another type than the function declares");
+        if (tsr_value_map_get(&c->owners, value) != i / c->pieces.outputs)
+            return complain(c->last, TSR_DIAG_GROUP_RETURN, "returns a value of another piece");
+    }
+    return true;
+}
+
+/* All of a piece stretches to the shape of its results, which have one. */
+static bool check_shapes(const checker *c) {
+    for (size_t i = 0; i < tsr_op_operand_count(c->last); i++) {
+        tsr_type type, first;
+        size_t of = i / c->pieces.outputs * c->pieces.outputs;
+        if (!tsr_value_type(tsr_op_operand(c->last, i), &type) ||
+            !tsr_value_type(tsr_op_operand(c->last, of), &first) || !tsr_type_is_static(&type))
+            return complain(c->last, TSR_DIAG_GROUP_TYPE, "output of unknown type");
+        if (!tsr_shape_equal(&type.shape, &first.shape))
+            return complain(c->last, TSR_DIAG_GROUP_SHAPE, "all outputs of a piece have one shape");
+    }
+    TSR_FOR_EACH_OP(op, tsr_op_body(c->func)) {
+        tsr_type type, wanted;
+        if (mlirOperationEqual(op, c->last)) break;
+        uint32_t piece = tsr_value_map_get(&c->owners, tsr_op_result(op, 0));
+        if (piece == NO_PIECE) continue;
+        if (!tsr_value_type(tsr_op_result(op, 0), &type) ||
+            !tsr_value_type(tsr_op_operand(c->last, piece * c->pieces.outputs), &wanted) ||
+            !tsr_shape_stretches(&type.shape, &wanted.shape))
+            return complain(op, TSR_DIAG_GROUP_SHAPE,
+                            "its shape does not stretch to the shape its piece runs over");
+    }
+    return true;
+}
+
+static bool check(checker *c) {
+    MlirBlock block = tsr_op_body(c->func);
+    size_t inputs = (size_t)mlirBlockGetNumArguments(block);
+    c->last = (MlirOperation){NULL};
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "tsched.return")) c->last = op;
+    }
+    if (mlirOperationIsNull(c->last))
+        return complain(c->func, TSR_DIAG_GROUP_RETURN, "the body must end in tsched.return");
+    if (!tsr_pieces_read(c->func, inputs, tsr_op_operand_count(c->last), &c->pieces))
+        return complain(c->func, TSR_DIAG_GROUP_KIND,
+                        TSR_PIECES_NAME " is not [pieces, inputs of one] for its arguments");
+    for (size_t i = 0; i < inputs; i++) {
+        bool own = i < (size_t)c->pieces.count * c->pieces.inputs;
+        if (!note(c, mlirBlockGetArgument(block, (intptr_t)i),
+                  own ? (uint32_t)(i / c->pieces.inputs) : NO_PIECE))
+            return false;
+    }
+    TSR_FOR_EACH_OP(op, block) {
+        if (mlirOperationEqual(op, c->last)) break;
+        if (!check_op(c, op)) return false;
+    }
+    return check_return(c) && check_shapes(c);
+}
+
+bool tsr_pieces_verify(MlirOperation func) {
+    checker c = {.func = func};
+    bool good = check(&c);
+    tsr_arena_finish(&c.arena);
+    return good;
+}
