@@ -147,9 +147,16 @@ def conv_grad(op, moved, g, image):
     return torch.autograd.grad(conv2d(op, at, moved) if image else conv2d(op, moved, at), at, g, create_graph=True)[0]
 
 
+iteration = [0]  # of the loops around, counted through
+
+
 def dropout(op, x):
-    ones = interpret.dropout(op, np.ones(tuple(x.shape)), 0, 0)
+    ones = interpret.dropout(op, np.ones(tuple(x.shape)), 0, 0, iteration[0])
     return x * torch.tensor(ones)
+
+
+def drawn(op):
+    return torch.tensor(interpret.drawn(op, 0, 0, iteration[0]))
 
 
 def max_pool(op, x):
@@ -192,6 +199,7 @@ OPS = {
     'softmax_safe': lambda op, x: F.softmax(x, op.integer('axis')), 'layernorm_safe': layernorm, 'rmsnorm_safe': rmsnorm,
     'logsumexp_safe': lambda op, x: torch.logsumexp(x, axes(op)) if axes(op) else x, 'batch_norm_train': batch_norm_train,
     'conv2d_grad_input': lambda op, f, g: conv_grad(op, f, g, True), 'dropout': dropout,
+    'random_uniform': drawn, 'random_normal': drawn,
     'conv2d_grad_filter': lambda op, x, g: conv_grad(op, x, g, False), 'ipow': lambda op, x, n: x ** int(n),
     'batch_norm': batch_norm, 'attention': attention, 'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool,
     'avg_pool2d': avg_pool, 'cross_entropy': lambda op, x, i: F.cross_entropy(x, i, reduction='none'),
@@ -239,18 +247,30 @@ def inner(region, inputs, values):
     return run(region, own)
 
 
+def counted(times):
+    """So many iterations of a loop, within those of the ones around it."""
+    outer = iteration[0]
+    for i in range(times):
+        iteration[0] = outer * times + i
+        yield i
+    iteration[0] = outer
+
+
 def loop(op, inputs, values):
-    for _ in range(op.integer('limit')):
+    outer = iteration[0]
+    for _ in counted(op.integer('limit')):
         if not inner(op.regions[0], inputs, values)[0]:
             break
         inputs = inner(op.regions[1], inputs, values)
+    iteration[0] = outer
     return inputs
 
 
 def scan(op, inputs, values):
     carried, rows = inputs[:op.integer('carried')], inputs[op.integer('carried'):]
-    order, stacked = list(range(len(rows[0]))), {}
-    for at in reversed(order) if op.flag('reverse') else order:
+    order, stacked = list(range(op.integer('length', len(rows[0]) if rows else 0))), {}
+    for i in counted(len(order)):
+        at = order[-1 - i] if op.flag('reverse') else i
         results = inner(op.regions[0], carried + [r[at] for r in rows], values)
         carried, stacked[at] = results[:len(carried)], results[len(carried):]
     return carried + [torch.stack([stacked[i][k] for i in order]) if order else torch.empty(kind.shape, dtype=torch.float64)
