@@ -124,7 +124,7 @@ class Interpreter:
             bounds = self.bounds(op, x, e, results)
             pairs = []
             for kind, y, bound in zip(op.types, results, bounds):
-                value = rounded(y, kind.dtype).reshape(kind.shape)
+                value = rounded(y, kind.dtype, once=op.name == 'cast').reshape(kind.shape)
                 pairs.append((value, self.closed(kind, value, np.broadcast_to(bound, kind.shape))))
         return pairs
 

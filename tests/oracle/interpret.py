@@ -27,7 +27,17 @@ LOCAL = {'exp': 4, 'expm1': 5, 'log': 4, 'log1p': 4, 'tanh': 5, 'erf': 5, 'sigmo
          'rsqrt': 5, 'pow': 4, 'ipow': 40, 'gelu tanh': 3000}
 
 
-def rounded(x, dtype):
+def to_odd(x):
+    """In f32; what is inexact ends with a 1, so that rounding it again is as if it were done once."""
+    single = x.astype(np.float32)
+    bits = single.view(np.uint32)
+    moved = np.isfinite(single) & (single.astype(np.float64) != x) & (bits & 1 == 0)
+    further = np.where(np.abs(single.astype(np.float64)) > np.abs(x), bits - 1, bits + 1).astype(np.uint32)
+    return np.where(moved, further, bits).view(np.float32)
+
+
+def rounded(x, dtype, once=False):
+    """To the type. What is computed is so in f32 at least and then rounded to bf16 or f16; a cast is rounded once."""
     x = np.asarray(x)
     if dtype not in FLOATS:
         return x.astype(NUMPY[dtype])
@@ -35,7 +45,7 @@ def rounded(x, dtype):
     if dtype == 'f64':
         return x
     with np.errstate(over='ignore'):
-        single = x.astype(np.float32)
+        single = to_odd(x) if once and dtype != 'f32' else x.astype(np.float32)
         if dtype == 'f16':
             return single.astype(np.float16).astype(np.float64)
     if dtype == 'bf16':
