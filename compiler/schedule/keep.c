@@ -57,11 +57,16 @@ static bool is_for_kernels(MlirValue value) {
     return true;
 }
 
+static MlirOperation find_kept(MlirModule module, MlirOperation group,
+                               char symbol[static SYMBOL_BYTES]) {
+    snprintf(symbol, SYMBOL_BYTES, "%s_kept", tsr_op_symbol(group));
+    return tsr_module_find(module, symbol);
+}
+
 static MlirOperation keep_group(MlirModule module, MlirOperation group) {
     char symbol[SYMBOL_BYTES];
     MlirContext context = mlirModuleGetContext(module);
-    snprintf(symbol, sizeof symbol, "%s_kept", tsr_op_symbol(group));
-    MlirOperation found = tsr_module_find(module, symbol);
+    MlirOperation found = find_kept(module, group, symbol);
     if (!mlirOperationIsNull(found)) return found;
     MlirOperation kept = mlirOperationClone(group);
     tsr_op_set(kept, "sym_name", tsr_attr_make_string(context, symbol));
@@ -102,7 +107,9 @@ bool tsr_pass_keep(MlirModule module) {
         if (tsr_graph_is_lowered_func(func)) keep_in(module, func);
     }
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
-        if (tsr_op_is(group, "tsched.func") && is_keepable(group) && !is_called(module, group))
+        char symbol[SYMBOL_BYTES];
+        if (tsr_op_is(group, "tsched.func") &&
+            !mlirOperationIsNull(find_kept(module, group, symbol)) && !is_called(module, group))
             mlirOperationDestroy(group);
     }
     return true;
