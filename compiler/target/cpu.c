@@ -34,26 +34,34 @@ static tsr_result read_back(tsr_ctx *ctx, int fd, tsr_buffer *out) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_cpu_link(tsr_ctx *ctx, LLVMMemoryBufferRef object, tsr_buffer *out) {
-    char path[64], messages[600];
-    int from = memfd_create("object", 0), to = memfd_create("linked", 0);
-    if (from < 0 || to < 0 || dup2(to, STDOUT_FILENO) < 0 || chdir("/proc/self"))
+enum { OBJECTS_MAX = 2, ARGS = 11 };
+
+tsr_result tsr_cpu_link(tsr_ctx *ctx, const LLVMMemoryBufferRef *objects, size_t object_count,
+                        tsr_buffer *out) {
+    char paths[OBJECTS_MAX][64], messages[600];
+    int to = memfd_create("linked", 0);
+    TSR_ASSERT(object_count <= OBJECTS_MAX);
+    if (to < 0 || dup2(to, STDOUT_FILENO) < 0 || chdir("/proc/self"))
         FAIL_ERRNO(ctx, TSR_IO, errno, "no memory files to link with");
-    TRY(ctx, write_object(ctx, object, from));
-    snprintf(path, sizeof path, "/proc/self/fd/%d", from);
-    const char *const args[] = {"ld.lld",
-                                "-shared",
-                                "--threads=1",
-                                "--no-undefined",
-                                "--strip-all",
-                                "--build-id=none",
-                                "--hash-style=gnu",
-                                "-znoexecstack",
-                                "-zmax-page-size=4096",
-                                "-o",
-                                "-",
-                                path};
-    if (!tsr_link_elf(sizeof args / sizeof args[0], args, sizeof messages, messages))
+    const char *args[ARGS + OBJECTS_MAX] = {"ld.lld",
+                                            "-shared",
+                                            "--threads=1",
+                                            "--no-undefined",
+                                            "--strip-all",
+                                            "--build-id=none",
+                                            "--hash-style=gnu",
+                                            "-znoexecstack",
+                                            "-zmax-page-size=4096",
+                                            "-o",
+                                            "-"};
+    for (size_t i = 0; i < object_count; i++) {
+        int from = memfd_create("object", 0);
+        if (from < 0) FAIL_ERRNO(ctx, TSR_IO, errno, "no memory file to link with");
+        TRY(ctx, write_object(ctx, objects[i], from));
+        snprintf(paths[i], sizeof paths[i], "/proc/self/fd/%d", from);
+        args[ARGS + i] = paths[i];
+    }
+    if (!tsr_link_elf(ARGS + object_count, args, sizeof messages, messages))
         FAIL(ctx, TSR_INTERNAL, "LLD: %s", messages);
     return read_back(ctx, to, out);
 }

@@ -9,6 +9,7 @@
 #include "compiler/target/llvm_warp.h"
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -16,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TIMEOUT_S = 300 };
+enum { TIMEOUT_S = 300, FULL_VECTOR_BYTES = 64 /* 32 registers */ };
 static const uint64_t memory_max = UINT64_C(4) << 30;
 
 /* The loops and vectors are written as they should be: passes only tidy up. */
@@ -36,12 +37,26 @@ typedef struct machine {
     char diagnostic[512]; /* the first error LLVM reported, or "" */
 } machine;
 
+/* Code of a module, in one part or several. */
+typedef struct code_parts {
+    LLVMMemoryBufferRef code[2];
+    size_t count;
+} code_parts;
+
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *user) {
     machine *m = user;
     if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || m->diagnostic[0]) return;
     char *text = LLVMGetDiagInfoDescription(info);
     snprintf(m->diagnostic, sizeof m->diagnostic, "%s", text);
     LLVMDisposeMessage(text);
+}
+
+/* LLVM orders instructions so that few values live at once. Where chains of multiply-adds wait for
+ * themselves and there are 16 registers, that costs up to a third; a spill costs little. The option
+ * is the process's, for what is generated from now on. */
+static void order_for_latency(void) {
+    static const char *const options[] = {"tessera", "-misched-regpressure=false"};
+    LLVMParseCommandLineOptions(2, options, NULL);
 }
 
 static void initialize_x86(void) {
@@ -104,6 +119,43 @@ static tsr_result generate(tsr_ctx *ctx, machine *m, LLVMCodeGenFileType kind,
     return TSR_SUCCESS;
 }
 
+/* Long chains of multiply-adds, the same for each vector. */
+static bool computes_functions(MlirBlock block) {
+    static const char *const names[] = {"math.exp",  "math.expm1", "math.log",  "math.log1p",
+                                        "math.tanh", "math.erf",   "math.powf", "tile.gelu"};
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "scf.for") && computes_functions(tsr_op_body(op))) return true;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+            if (tsr_op_is(op, names[i])) return true;
+    }
+    return false;
+}
+
+/* First the kernels that keep LLVM's order, among them all whose tiles fill the registers; then,
+ * ordered for latency, those that compute functions. */
+static tsr_result generate_cpu(tsr_ctx *ctx, machine *m, MlirModule kernels,
+                               LLVMCodeGenFileType kind, code_parts *out_parts) {
+    LLVMModuleRef modules[] = {LLVMCloneModule(m->emit.module), m->emit.module};
+    size_t counts[2] = {0};
+    bool few_registers = m->emit.target->vector_bytes < FULL_VECTOR_BYTES;
+    TSR_FOR_EACH_OP(op, mlirModuleGetBody(kernels)) {
+        if (!tsr_op_is(op, "tile.func")) continue;
+        bool waits =
+            few_registers && !tsr_op_has(op, TSR_TILE_NAME) && computes_functions(tsr_op_body(op));
+        const char *name = tsr_op_string(op, "sym_name");
+        LLVMDeleteFunction(LLVMGetNamedFunction(modules[!waits], name));
+        counts[waits]++;
+    }
+    out_parts->count = 0;
+    for (int waits = 0; waits < 2; waits++) {
+        if (!counts[waits] && (waits || counts[true])) continue; /* without kernels: one part */
+        if (waits) order_for_latency();
+        m->emit.module = modules[waits];
+        TRY(ctx, generate(ctx, m, kind, &out_parts->code[out_parts->count++]));
+    }
+    return TSR_SUCCESS;
+}
+
 static size_t count_kernels(MlirModule module) {
     size_t count = 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) count += tsr_op_is(op, "tile.func");
@@ -115,7 +167,6 @@ static tsr_result run_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_N
                           tsr_buffer *out) {
     const job *j = user;
     machine m = {0};
-    LLVMMemoryBufferRef code = NULL;
     uint32_t kernel_count = (uint32_t)count_kernels(j->module);
     tsr_fatbin_kernel *launches = calloc(kernel_count + 1, sizeof *launches);
     if (!launches) FAIL(ctx, TSR_MEMORY, "no memory for %u kernels", kernel_count);
@@ -126,15 +177,18 @@ static tsr_result run_job(tsr_ctx *ctx, void *user, char note[static TSR_CHILD_N
         tsr_buffer_text(out, LLVMPrintModuleToString(m.emit.module));
         return TSR_SUCCESS;
     }
-    bool as_text = j->text || j->target->warp_lanes; /* PTX is text */
-    TRY(ctx, generate(ctx, &m, as_text ? LLVMAssemblyFile : LLVMObjectFile, &code));
-    if (j->text)
-        tsr_buffer_append(out, LLVMGetBufferStart(code), LLVMGetBufferSize(code));
-    else if (j->target->warp_lanes)
-        return tsr_nvptx_pack(ctx, j->target, launches, kernel_count, code, out);
+    LLVMCodeGenFileType kind = j->text || j->target->warp_lanes ? LLVMAssemblyFile : LLVMObjectFile;
+    code_parts parts = {.count = 1}; /* PTX is text */
+    if (j->target->warp_lanes)
+        TRY(ctx, generate(ctx, &m, kind, &parts.code[0]));
     else
-        return tsr_cpu_link(ctx, code, out);
-    return TSR_SUCCESS;
+        TRY(ctx, generate_cpu(ctx, &m, j->module, kind, &parts));
+    for (size_t i = 0; j->text && i < parts.count; i++)
+        tsr_buffer_append(out, LLVMGetBufferStart(parts.code[i]), LLVMGetBufferSize(parts.code[i]));
+    if (j->text) return TSR_SUCCESS;
+    if (j->target->warp_lanes)
+        return tsr_nvptx_pack(ctx, j->target, launches, kernel_count, parts.code[0], out);
+    return tsr_cpu_link(ctx, parts.code, parts.count, out);
 }
 
 static tsr_result run_in_child(tsr_ctx *ctx, job *j, tsr_arena *arena, void **out_bytes,

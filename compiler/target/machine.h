@@ -11,8 +11,9 @@
 
 #include <llvm-c/Core.h>
 
-/* An object file -> an ELF shared object, by LLD. */
-TSR_RESULT tsr_cpu_link(tsr_ctx *ctx, LLVMMemoryBufferRef object, tsr_buffer *out);
+/* One or two object files -> an ELF shared object, by LLD. */
+TSR_RESULT tsr_cpu_link(tsr_ctx *ctx, const LLVMMemoryBufferRef *objects, size_t object_count,
+                        tsr_buffer *out);
 /* PTX and how its kernels are launched -> the bytes of manifests/fatbin.h, with PTX alone. */
 TSR_RESULT tsr_nvptx_pack(tsr_ctx *ctx, const tsr_target *target, const tsr_fatbin_kernel *launches,
                           uint32_t kernel_count, LLVMMemoryBufferRef ptx, tsr_buffer *out);

@@ -63,6 +63,9 @@ enum { TSR_ACROSS_MAX = 32 };
  * their one loop of products. No result depends on it. */
 #define TSR_TEAMS_NAME "tile.teams"
 
+/* Of a tile.func: the sizes of its tiles, where there was a choice. */
+#define TSR_TILE_NAME "tile"
+
 /* Of a tile.func without warps, while tiles are chosen: there are others, for fewer registers. */
 #define TSR_CHOICES_NAME "tile.choices"
 

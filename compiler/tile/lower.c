@@ -196,7 +196,7 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     size_t count = 2;
     if (group->tile_count)
         attrs[count++] =
-            (tsr_attr){"tile", tsr_attr_make_i64s(context, group->tile_count, group->tile)};
+            (tsr_attr){TSR_TILE_NAME, tsr_attr_make_i64s(context, group->tile_count, group->tile)};
     if (group->warps)
         attrs[count++] = (tsr_attr){"warps", tsr_attr_make_i64(context, group->warps)};
     if (group->registers)
