@@ -49,21 +49,38 @@ static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue word
 
 /* ---- the normal distribution ----------------------------------------------------------------- */
 
-static MlirValue polynomial(const draw *d, const double coefficients[static TSR_QUANTILE_TERMS],
-                            MlirValue x) {
-    MlirValue value = real(d, coefficients[TSR_QUANTILE_TERMS - 1]);
-    for (int i = TSR_QUANTILE_TERMS - 2; i >= 0; i--)
-        value = two(d, "arith.addf", two(d, "arith.mulf", value, x), real(d, coefficients[i]));
-    return value;
+/* Which piece of the quantile a number lies in. */
+typedef struct piece {
+    MlirValue is_middle, is_near; /* else it is far */
+} piece;
+
+static MlirValue of_piece(const draw *d, const piece *p, MlirValue center, MlirValue tail,
+                          MlirValue far) {
+    MlirValue outer = tsr_tile_select(d->b, p->is_near, tail, far);
+    return tsr_tile_select(d->b, p->is_middle, center, outer);
 }
 
-static MlirValue quotient(const draw *d, const double over[static TSR_QUANTILE_TERMS],
-                          const double under[static TSR_QUANTILE_TERMS], MlirValue x) {
-    return two(d, "arith.divf", polynomial(d, over, x), polynomial(d, under, x));
+/* Each lane's own polynomial, of as many terms: the same operations in the same order. */
+static MlirValue polynomial(const draw *d, const piece *p, const double *center, const double *tail,
+                            const double *far, MlirValue x) {
+    MlirValue value = tsr_tile_null;
+    for (int i = TSR_QUANTILE_TERMS - 1; i >= 0; i--) {
+        MlirValue c = of_piece(d, p, real(d, center[i]), real(d, tail[i]), real(d, far[i]));
+        if (!mlirValueIsNull(value)) value = two(d, "arith.mulf", value, x);
+        value = mlirValueIsNull(value) ? c : two(d, "arith.addf", value, c);
+    }
+    return value;
 }
 
 static MlirValue as(const draw *d, MlirValue x, MlirType type) {
     return tsr_tile_to(d->b, "arith.bitcast", x, type);
+}
+
+/* As a number, exactly, of -2^51 ... 2^51: in the last places of 1.5 x 2^52. CPUs have no
+ * instruction for 64-bit integers before AVX-512. */
+static MlirValue small_integer(const draw *d, MlirValue x) {
+    MlirValue placed = two(d, "arith.addi", x, integer(d, INT64_C(0x4338000000000000)));
+    return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1.8p52));
 }
 
 /* Of a normal number. */
@@ -84,42 +101,45 @@ static MlirValue log_positive(const draw *d, MlirValue x) {
     MlirValue z = two(d, "arith.mulf", s, s), tail = real(d, 2.0 / 23);
     for (int odd = 21; odd >= 3; odd -= 2)
         tail = two(d, "arith.addf", two(d, "arith.mulf", tail, z), real(d, 2.0 / odd));
-    MlirValue k = tsr_tile_to(b, "arith.sitofp", exponent, d->reals);
+    MlirValue k = small_integer(d, exponent);
     MlirValue rest = two(d, "arith.mulf", two(d, "arith.mulf", s, z), tail);
     rest = two(d, "arith.addf", rest, two(d, "arith.mulf", k, real(d, 0x1.a39ef35793c76p-33)));
     rest = two(d, "arith.addf", two(d, "arith.mulf", real(d, 2), s), rest);
     return two(d, "arith.addf", two(d, "arith.mulf", k, real(d, 0x1.62e42feep-1)), rest);
 }
 
-/* All three pieces are computed; each is finite where another is chosen. */
 static MlirValue normal_quantile(const draw *d, MlirValue u) {
     tsr_tile_builder *b = d->b;
     MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), zero = real(d, 0);
     MlirValue r = two(d, "arith.subf", real(d, 0.180625), two(d, "arith.mulf", q, q));
-    MlirValue center = two(d, "arith.mulf", q,
-                           quotient(d, tsr_quantile_center_over, tsr_quantile_center_under, r));
     MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, q, zero);
     MlirValue side = tsr_tile_select(b, below, u, two(d, "arith.subf", real(d, 1), u));
     MlirValue root = tsr_tile_1(b, "math.sqrt", tsr_tile_1(b, "arith.negf", log_positive(d, side)));
-    MlirValue tail = quotient(d, tsr_quantile_tail_over, tsr_quantile_tail_under,
-                              two(d, "arith.subf", root, real(d, 1.6)));
-    MlirValue far = quotient(d, tsr_quantile_far_over, tsr_quantile_far_under,
-                             two(d, "arith.subf", root, real(d, 5)));
-    MlirValue near = tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5));
-    MlirValue value = tsr_tile_select(b, near, tail, far);
-    value = tsr_tile_select(b, below, tsr_tile_1(b, "arith.negf", value), value);
-    MlirValue middle =
-        tsr_tile_fcompare(b, TSR_FCMP_OLE, tsr_tile_1(b, "math.absf", q), real(d, 0.425));
-    return tsr_tile_select(b, middle, center, value);
+    piece p = {tsr_tile_fcompare(b, TSR_FCMP_OLE, tsr_tile_1(b, "math.absf", q), real(d, 0.425)),
+               tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5))};
+    MlirValue x = of_piece(d, &p, r, two(d, "arith.subf", root, real(d, 1.6)),
+                           two(d, "arith.subf", root, real(d, 5)));
+    MlirValue over = polynomial(d, &p, tsr_quantile_center_over, tsr_quantile_tail_over,
+                                tsr_quantile_far_over, x);
+    MlirValue under = polynomial(d, &p, tsr_quantile_center_under, tsr_quantile_tail_under,
+                                 tsr_quantile_far_under, x);
+    MlirValue value = two(d, "arith.divf", over, under);
+    MlirValue outer = tsr_tile_select(b, below, tsr_tile_1(b, "arith.negf", value), value);
+    return tsr_tile_select(b, p.is_middle, two(d, "arith.mulf", q, value), outer);
 }
 
 /* ---- the op ---------------------------------------------------------------------------------- */
 
-/* The upper `bits` of two words, as a number. */
+/* The upper `bits` of two words. */
 static MlirValue joined(const draw *d, const MlirValue *words, int64_t bits) {
     MlirValue both = two(d, "arith.ori", two(d, "arith.shli", words[0], integer(d, 32)), words[1]);
-    return tsr_tile_to(d->b, "arith.sitofp", two(d, "arith.shrui", both, integer(d, 64 - bits)),
-                       d->reals);
+    return two(d, "arith.shrui", both, integer(d, 64 - bits));
+}
+
+/* Of 52 bits, as a number: the fraction of one from 2^52 on. */
+static MlirValue fraction(const draw *d, MlirValue x) {
+    MlirValue placed = two(d, "arith.ori", x, integer(d, INT64_C(0x4330000000000000)));
+    return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1p52));
 }
 
 MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
@@ -135,10 +155,11 @@ MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirVa
     philox(&d, operands[2], stream, words);
     MlirValue value;
     if (tsr_op_has(op, "normal")) {
-        value = two(&d, "arith.addf", joined(&d, words, 52), real(&d, 0.5));
+        value = two(&d, "arith.addf", fraction(&d, joined(&d, words, 52)), real(&d, 0.5));
         value = normal_quantile(&d, two(&d, "arith.mulf", value, real(&d, 0x1p-52)));
     } else if (dtype == TSR_DTYPE_F64) {
-        return two(&d, "arith.mulf", joined(&d, words, 53), real(&d, 0x1p-53));
+        value = tsr_tile_to(b, "arith.sitofp", joined(&d, words, 53), d.reals);
+        return two(&d, "arith.mulf", value, real(&d, 0x1p-53));
     } else {
         MlirValue word = two(&d, "arith.shrui", words[0], integer(&d, 8));
         word = tsr_tile_to(b, "arith.trunci", word, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes));
