@@ -300,6 +300,79 @@ CASES = [
 ]
 
 
+def learned(name, parameters, body, result, call, given=None):
+    """Forward and backward: parameters {name: shape}, %y computed from them; its product with %g is summed and minimized. PyTorch is
+    given the gradient of the result, and takes the same step."""
+    lines = [f'%{p} = tessera.param "{p}" init = #tessera.uniform<-1.0, 1.0> : {tensor(shape)}' for p, shape in parameters.items()]
+    body = re.sub(r'\$(\w+)', lambda m: tensor(result if m.group(1) == 'y' else parameters[m.group(1)]) if m.group(1) in (*parameters, 'y') else m.group(0),
+                  body)
+    lines += [body, f'%p = tessera.mul %y, %g : {tensor(result)}, {tensor(result)} -> {tensor(result)}',
+              f'%r = tessera.sum %p {{axes = {list(range(len(result)))}}} : {tensor(result)} -> tensor<f32>',
+              'tessera.minimize %r {optimizer = #tessera.sgd<lr = 1.0e-6, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>']
+
+    def prepare(*values):
+        values = dict(zip([*(given or {}), 'g'], values))
+        g = values.pop('g')
+        images = name.split()[1] in IMAGES
+        p = [torch.nn.Parameter((torch.rand(shape) * 2 - 1).permute(0, 3, 1, 2) if images and n == 'x' else torch.rand(shape) * 2 - 1)
+             for n, shape in parameters.items()]
+        g = g.permute(0, 3, 1, 2) if images else g
+        optimizer = torch.optim.SGD(p, lr=1e-6, foreach=True)
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            call(*p, *values.values()).backward(g)
+            optimizer.step()
+        return step
+    return Case(name, {**(given or {}), 'g': result}, '\n'.join(lines), 'tensor<f32>', prepare, 'train')
+
+
+WIDTH = {'x': (512, 768), 's': (768,), 'b': (768,)}
+LEARNED = [
+    learned('step: softmax_safe', {'x': ROWS}, '%y = tessera.softmax_safe %x {axis = 1} : $x', ROWS, lambda x: x.softmax(1)),
+    learned('step: layernorm_safe', WIDTH, '%y = tessera.layernorm_safe %x, %s, %b {axes = [1]} : $x, $s, $b -> $y', (512, 768),
+            lambda x, s, b: F.layer_norm(x, (768,), s, b)),
+    learned('step: rmsnorm_safe', {'x': (512, 768), 's': (768,)}, '%y = tessera.rmsnorm_safe %x, %s {axes = [1]} : $x, $s -> $y', (512, 768),
+            lambda x, s: F.rms_norm(x, (768,), s, 1e-5)),
+    learned('step: logsumexp_safe', {'x': ROWS}, '%y = tessera.logsumexp_safe %x {axes = [1]} : $x -> $y', ROWS[:1], lambda x: x.logsumexp(1)),
+    learned('step: gelu', {'x': WIDE}, '%y = tessera.gelu %x : $x', WIDE, F.gelu),
+    learned('step: tanh', {'x': WIDE}, '%y = tessera.tanh %x : $x', WIDE, torch.tanh),
+    learned('step: silu', {'x': WIDE}, '%y = tessera.silu %x : $x', WIDE, F.silu),
+    learned('step: reduce_max', {'x': ROWS}, '%y = tessera.reduce_max %x {axes = [1]} : $x -> $y', ROWS[:1], lambda x: x.amax(1)),
+    learned('step: reduce_prod', {'x': ROWS}, '%y = tessera.reduce_prod %x {axes = [1]} : $x -> $y', ROWS[:1], lambda x: x.prod(1)),
+    learned('step: cumsum', {'x': ROWS}, '%y = tessera.cumsum %x {axis = 1} : $x', ROWS, lambda x: x.cumsum(1)),
+    learned('step: gather', {'x': (4096, 256)}, '%y = tessera.gather %x, %i {axis = 0} : $x, $i -> $y', (COUNT, 256), lambda x, i: F.embedding(i, x),
+            {'i': (COUNT, 4096)}),
+    learned('step: sort', {'x': (256, 1000)}, '%y, %j = tessera.sort %x {axis = 1} : $x -> $y, tensor<256x1000xi64>', (256, 1000),
+            lambda x: x.sort(dim=1, stable=True)[0]),
+    learned('step: top_k', {'x': (256, 1000)}, '%y, %j = tessera.top_k %x {axis = 1, k = 5} : $x -> $y, tensor<256x5xi64>', (256, 5),
+            lambda x: x.topk(5, 1)[0]),
+    learned('step: slice stride 2', {'x': WIDE}, '%y = tessera.slice %x {start = [0, 0], size = [512, 1536], stride = [1, 2]} : $x -> $y', (512, 1536),
+            lambda x: x[:, ::2]),
+    learned('step: concat', {'x': WIDE, 'z': WIDE}, '%y = tessera.concat %x, %z {axis = 1} : $x, $z -> $y', (512, 6144), lambda x, z: torch.cat([x, z], 1)),
+    learned('step: pow', {'x': WIDE, 'z': WIDE}, '%a = tessera.abs %x : $x\n%y = tessera.pow %a, %z : $x, $z -> $y', WIDE,
+            lambda x, z: torch.pow(x.abs(), z)),
+    learned('step: div', {'x': WIDE, 'z': WIDE}, '%y = tessera.div %x, %z : $x, $z -> $y', WIDE, torch.div),
+    learned('step: cross_entropy', {'x': (256, 32768)}, '%y = tessera.cross_entropy %x, %i : $x, $i -> $y', (256,),
+            lambda x, i: F.cross_entropy(x, i, reduction='none'), {'i': (256, 32768)}),
+    learned('step: attention causal', {'q': SEQ, 'k': SEQ, 'v': SEQ}, '%y = tessera.attention %q, %k, %v {causal} : $q, $k, $v -> $y', SEQ,
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+    learned('step: rotary', {'x': SEQ}, '%y = tessera.rotary %x {axis = 2} : $x', SEQ, lambda x: rotary(x)()),
+    learned('step: batch_norm_train', {'x': IMAGE, 's': C, 'b': C}, '%m = tessera.opt.state "m" of "s" kind "m" init = #tessera.constant<0.0> : $s\n'
+            '%y, %n, %o = tessera.batch_norm_train %x, %s, %b, %m, %m {axis = 3} : $x, $s, $b, $s, $s -> $y, $s, $s', IMAGE,
+            lambda x, s, b: F.batch_norm(x, None, None, s, b, training=True)),
+    learned('step: max_pool2d', {'x': IMAGE}, '%y = tessera.max_pool2d %x {window = [3, 3], strides = [2, 2], padding = [1, 1, 1, 1]} : $x -> $y',
+            POOLED, lambda x: F.max_pool2d(x, 3, 2, 1)),
+    learned('step: conv2d stride 2', {'x': (1, 56, 56, 64), 'f': (3, 3, 64, 128)},
+            '%y = tessera.conv2d %x, %f {strides = [2, 2], padding = [1, 1, 1, 1], dilation = [1, 1]} : $x, $f -> $y', (1, 28, 28, 128),
+            lambda x, f: F.conv2d(x, f.permute(3, 2, 0, 1), stride=2, padding=1)),
+    learned('step: conv2d of one channel a group', {'x': (1, 56, 56, 96), 'f': (3, 3, 1, 96)},
+            '%y = tessera.conv2d %x, %f {strides = [1, 1], padding = [1, 1, 1, 1], dilation = [1, 1], groups = 96 : i64} : $x, $f -> $y', (1, 56, 56, 96),
+            lambda x, f: F.conv2d(x, f.permute(3, 2, 0, 1), padding=1, groups=96)),
+    learned('step: matmul', {'x': (512, 768), 'z': (768, 768)}, '%y = tessera.matmul %x, %z : $x, $z -> $y', (512, 768), torch.matmul),
+]
+
+
 def run(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -327,7 +400,7 @@ def measure(args, folder, cases):
                            *files.values()]))
     rows = {}
     for case in cases:
-        with torch.no_grad() if 'grad' not in case.name else torch.enable_grad():
+        with torch.enable_grad() if 'grad' in case.name or case in LEARNED else torch.no_grad():
             call = case.torch_call()
             theirs = statistics.median(seconds_of(call) for _ in range(ROUNDS))
         ours = line[os.path.basename(files[case.name])]
@@ -346,7 +419,7 @@ def main():
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
     torch.set_num_threads(args.threads)
-    cases = [case for case in CASES if re.search(args.only, case.name)]
+    cases = [case for case in CASES + LEARNED if re.search(args.only, case.name)]
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         for first in range(0, len(cases), FILES_MAX):
