@@ -295,3 +295,36 @@ func.func @norm_grad_f32(%x: tensor<4x100x1000xf32> {tessera.name = "ux"}, %s: t
   return %v14, %v16 : tensor<4x100x1000xf32>, tensor<4x1000xf32>
 }
 
+func.func @norm_many(%x: tensor<2200x3080xbf16> {tessera.name = "yx"}, %s: tensor<3080xf32> {tessera.name = "ys"}, %b: tensor<3080xf32> {tessera.name = "yb"})
+    -> (tensor<2200x3080xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<2200x3080xbf16> to tensor<2200x3080xf32>
+  %n = tessera.layernorm_safe %f, %s, %b {axes = [1], eps = 1.0e-5} : tensor<2200x3080xf32>, tensor<3080xf32>, tensor<3080xf32> -> tensor<2200x3080xf32>
+  %y = tessera.cast %n : tensor<2200x3080xf32> to tensor<2200x3080xbf16>
+  return %y : tensor<2200x3080xbf16>
+}
+func.func @norm_grad_odd(%x: tensor<301x1003xf32> {tessera.name = "px"}, %s: tensor<1003xf32> {tessera.name = "ps"}, %g: tensor<301x1003xf32> {tessera.name = "pg"}) -> (tensor<301x1003xf32> {tessera.name = "dx"}, tensor<1003xf32> {tessera.name = "ds"}, tensor<1003xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
+  %v1 = tessera.mean %x {axes = [1]} : tensor<301x1003xf32> -> tensor<301xf32>
+  %v2 = tessera.reshape %v1 : tensor<301xf32> -> tensor<301x1xf32>
+  %v3 = tessera.sub %x, %v2 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
+  %v4 = tessera.mul %v3, %v3 : tensor<301x1003xf32>, tensor<301x1003xf32> -> tensor<301x1003xf32>
+  %v5 = tessera.mean %v4 {axes = [1]} : tensor<301x1003xf32> -> tensor<301xf32>
+  %v6 = tessera.constant dense<1.0e-5> : tensor<f32>
+  %v7 = tessera.add %v5, %v6 : tensor<301xf32>, tensor<f32> -> tensor<301xf32>
+  %v8 = tessera.rsqrt %v7 : tensor<301xf32>
+  %v9 = tessera.reshape %v8 : tensor<301xf32> -> tensor<301x1xf32>
+  %v10 = tessera.mul %v3, %v9 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
+  %v11 = tessera.mul %g, %s : tensor<301x1003xf32>, tensor<1003xf32> -> tensor<301x1003xf32>
+  %v12 = tessera.mul %v11, %v10 : tensor<301x1003xf32>, tensor<301x1003xf32> -> tensor<301x1003xf32>
+  %v13 = tessera.mean %v12 {axes = [1]} : tensor<301x1003xf32> -> tensor<301xf32>
+  %v14 = tessera.reshape %v13 : tensor<301xf32> -> tensor<301x1xf32>
+  %v15 = tessera.mul %v10, %v14 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
+  %v16 = tessera.mean %v11 {axes = [1]} : tensor<301x1003xf32> -> tensor<301xf32>
+  %v17 = tessera.reshape %v16 : tensor<301xf32> -> tensor<301x1xf32>
+  %v18 = tessera.sub %v11, %v17 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
+  %v19 = tessera.sub %v18, %v15 : tensor<301x1003xf32>, tensor<301x1003xf32> -> tensor<301x1003xf32>
+  %v20 = tessera.mul %v19, %v9 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
+  %v21 = tessera.mul %g, %v10 : tensor<301x1003xf32>, tensor<301x1003xf32> -> tensor<301x1003xf32>
+  %v22 = tessera.sum %v21 {axes = [0]} : tensor<301x1003xf32> -> tensor<1003xf32>
+  %v23 = tessera.sum %g {axes = [0]} : tensor<301x1003xf32> -> tensor<1003xf32>
+  return %v20, %v22, %v23 : tensor<301x1003xf32>, tensor<1003xf32>, tensor<1003xf32>
+}

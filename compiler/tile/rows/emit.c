@@ -319,7 +319,7 @@ static bool may_spread(const rows *r) {
 }
 
 static bool is_narrow(const rows *r) {
-    if (r->sums) return false;
+    if (r->sums && r->sums->count) return false;
     for (uint32_t i = 0; i < r->plain_count; i++)
         if (!tsr_dtype_is_narrow(r->outputs[i].dtype)) return false;
     return true;
@@ -462,8 +462,10 @@ tsr_result tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums) {
     if (!r.row_count) return TSR_SUCCESS;
     r.point.space = &r.space;
     r.even = may_spread(&r);
+    tsr_rows_sums divided;
+    if (!sums && tsr_rows_divide(&r, &divided)) r.sums = &divided;
     tsr_rows_choose(&r);
-    if (sums)
+    if (r.sums)
         emit_summed(&r);
     else
         emit_plain(&r);

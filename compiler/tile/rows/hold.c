@@ -131,7 +131,7 @@ static void find_held(rows *r) {
 }
 
 /* What each row reads of its own. */
-static bool is_of_row(const rows *r, const item *it) {
+bool tsr_row_is_own(const rows *r, const item *it) {
     bool moves = false;
     if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) return false;
     for (uint32_t d = 0; d + 1 < r->space.rank; d++)
@@ -144,7 +144,7 @@ static void find_ahead(rows *r) {
     int64_t chunks = (r->columns - 1) / tsr_rows_chunk(r) + 1, carried = r->sums->count * chunks;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        it->ahead = is_of_row(r, it) && carried + chunks <= TSR_TILE_CARRIED_MAX;
+        it->ahead = tsr_row_is_own(r, it) && carried + chunks <= TSR_TILE_CARRIED_MAX;
         if (!it->ahead) continue;
         it->held = true;
         carried += chunks;
@@ -176,6 +176,7 @@ typedef struct choice {
 enum { CHOICES = 4, FEW_WARPS = 4, WARPS_MAX = 16 };
 static const choice for_rows[CHOICES] = {{1, 128}, {2, 96}, {2, 128}, {4, 128}};
 static const choice for_sums[CHOICES] = {{1, 128}, {1, 168}, {2, 64}, {2, 128}};
+static const choice for_parameters[CHOICES] = {{1, 128}, {1, 168}, {2, 96}, {2, 128}};
 static const choice for_short_sums[CHOICES] = {{1, 80}, {1, 96}, {1, 128}, {2, 128}};
 
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks) {
@@ -193,10 +194,9 @@ uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks) {
 /* As few warps as hold the row in a quarter of a lane's registers. */
 static void find_warps(rows *r) {
     enum { HELD_REGISTERS = 32 };
-    uint32_t ignored;
     r->holds = false;
     if (r->sums) {
-        r->warps = tsr_rows_sum_warps(r->columns, &ignored);
+        r->warps = r->sums->warps;
         r->holds = may_hold(r, r->warps);
         return;
     }
@@ -222,9 +222,12 @@ void tsr_rows_choose(rows *r) {
     }
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
     if (skip >= CHOICES) skip = CHOICES - 1;
-    const choice *of = !r->sums ? for_rows : r->warps > FEW_WARPS ? for_sums : for_short_sums;
+    const choice *of = !r->sums               ? for_rows
+                       : !r->sums->count      ? for_parameters
+                       : r->warps > FEW_WARPS ? for_sums
+                                              : for_short_sums;
     /* With many programs on a multiprocessor some compute while others read. */
-    bool ahead = r->sums && r->warps > FEW_WARPS;
+    bool ahead = r->sums && (r->warps > FEW_WARPS || !r->sums->count);
     if (r->even) r->warps *= of[skip].times;
     find_held(r);
     if (ahead) find_ahead(r);

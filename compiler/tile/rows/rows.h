@@ -48,7 +48,8 @@ typedef struct tsr_row_item {
  * `parts` programs all of them. Their sums are rows of a buffer, which are then added, first in
  * `groups` of them. */
 typedef struct tsr_rows_sums {
-    uint32_t count;
+    uint32_t count;  /* 0: the rows are divided for the sake of parameters (tsr_rows_divide) */
+    uint32_t warps;  /* of a program, on a GPU */
     uint32_t *order; /* which result of the group an output of the first kernel is, or is part of */
     int64_t places, rows, parts, per_program, columns, groups;
 } tsr_rows_sums;
@@ -89,6 +90,11 @@ void tsr_rows_choose(tsr_rows *r);
 /* Of sums over rows so long: warps of a program, and programs that a multiprocessor of a GPU has
  * room for. */
 uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks);
+/* Is this a view of the row's own? */
+bool tsr_row_is_own(const tsr_rows *r, const tsr_row_item *it);
+/* sums.c: does a GPU read much more of what is the same for all rows than of a row? Then a program
+ * that has several reads it once. */
+bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums);
 /* Of a reduction in rows: is it over rows? */
 bool tsr_rows_is_sum(MlirOperation op);
 /* What is read of 16 bits is held so, and widened in each stage anew. */

@@ -115,7 +115,7 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *plan) {
 static void divide(const tsr_target *target, tsr_rows_sums *sums) {
     int64_t programs = CPU_PROGRAMS;
     uint32_t blocks = 1;
-    tsr_rows_sum_warps(sums->columns, &blocks);
+    sums->warps = tsr_rows_sum_warps(sums->columns, &blocks);
     if (target->arch) programs = GPU_MULTIPROCESSORS * (int64_t)blocks;
     int64_t parts = programs / sums->places;
     if (parts > sums->rows / ROWS_MIN) parts = sums->rows / ROWS_MIN;
@@ -124,6 +124,26 @@ static void divide(const tsr_target *target, tsr_rows_sums *sums) {
     sums->parts = (sums->rows - 1) / sums->per_program + 1;
     int64_t groups = (sums->parts - 1) / GROUP_ROWS + 1, each = (sums->parts - 1) / groups + 1;
     sums->groups = sums->parts > 2 * GROUP_ROWS ? (sums->parts - 1) / each + 1 : 1;
+}
+
+bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums) {
+    enum { MUCH = 3, LANE_ELEMENTS = 32, BLOCKS = 16, WARPS_MAX = 16 }; /* blocks of one warp */
+    int64_t own = 0, shared = 0;
+    if (!r->group->is_native || !r->even || r->columns % TSR_SPREAD_RUN) return false;
+    for (uint32_t i = 0; i < r->item_count; i++) {
+        const tsr_row_item *it = r->items[i];
+        if (it->kind != TSR_ROW_LEAF || it->node.kind != TSR_NODE_VIEW || it->level < 2) continue;
+        *(tsr_row_is_own(r, it) ? &own : &shared) += (int64_t)tsr_dtype_size(it->node.dtype);
+    }
+    uint32_t warps = 1;
+    while (warps < WARPS_MAX && (int64_t)warps * 32 * LANE_ELEMENTS < r->columns) warps *= 2;
+    int64_t programs = (int64_t)GPU_MULTIPROCESSORS * (BLOCKS / warps);
+    if (shared < MUCH * own || r->row_count < ROWS_MIN * programs) return false;
+    *out_sums =
+        (tsr_rows_sums){.warps = warps, .places = 1, .rows = r->row_count, .columns = r->columns};
+    out_sums->per_program = (r->row_count - 1) / programs + 1;
+    out_sums->parts = (r->row_count - 1) / out_sums->per_program + 1;
+    return true;
 }
 
 static bool is_sum(const tsr_tile_group *group, uint32_t result) {

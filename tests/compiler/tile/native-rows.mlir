@@ -67,6 +67,15 @@
 // CHECK-COUNT-2: tile.store {{.*}} {tile.spread} : vector<768xf32>, memref<150x768xf32>
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}_parts({{.*}}memref<5x768xf32>) grid 120
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 24
+// Where more is read of parameters than of a row, a program has several rows, too, and reads the next one ahead.
+// CHECK: tile.func @k7_{{[a-z_0-9]*}}(
+// CHECK-SAME: grid 528 registers 128
+// CHECK-SAME: tile.across = 4 : i64
+// CHECK-COUNT-3: tile.load %arg0[{{.*}}] {tile.spread} : memref<2112x3072xbf16> -> vector<1024xbf16>
+// CHECK: scf.for {{.*}} -> (vector<1024xbf16>, vector<1024xbf16>, vector<1024xbf16>)
+// CHECK-COUNT-3: tile.load %arg0
+// CHECK-COUNT-6: tile.load %arg{{[12]}}
+// CHECK: scf.yield
 // CHECK: ---- tile cpu:x86-64-v3
 // CPU: ---- tile cpu:x86-64-v3
 // CPU-NOT: tile.spread
@@ -113,4 +122,11 @@ func.func @norm_gradient(%x: tensor<600x768xf32> {tessera.name = "gx"}, %r: tens
   %s = tessera.sum %p {axes = [0]} : tensor<600x768xf32> -> tensor<768xf32>
   %b = tessera.sum %h {axes = [0]} : tensor<600x768xf32> -> tensor<768xf32>
   return %d, %s, %b : tensor<600x768xf32>, tensor<768xf32>, tensor<768xf32>
+}
+func.func @many(%x: tensor<2112x3072xbf16> {tessera.name = "mx"}, %s: tensor<3072xf32> {tessera.name = "ms"}, %b: tensor<3072xf32> {tessera.name = "mb"})
+    -> (tensor<2112x3072xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<2112x3072xbf16> to tensor<2112x3072xf32>
+  %n = tessera.layernorm_safe %f, %s, %b {axes = [1], eps = 1.0e-5} : tensor<2112x3072xf32>, tensor<3072xf32>, tensor<3072xf32> -> tensor<2112x3072xf32>
+  %y = tessera.cast %n : tensor<2112x3072xf32> to tensor<2112x3072xbf16>
+  return %y : tensor<2112x3072xbf16>
 }
