@@ -6,9 +6,10 @@
  *         what device memory takes for all operands, read and written once
  *         rounds * (steps * the slowest of multiplying, copying and waiting + what storing adds)
  *
- * with whole rounds, because the last one takes as long as the others. Its figures were fitted to
- * times of all tiles at shapes drawn at random, on an H200 (../PERFORMANCE.md); those of a device
- * of another size follow from its sizes.
+ * with rounds nearly whole, because the last one takes hardly less than the others. What one
+ * program copies is what the largest does, what all copy the mean. Its figures were fitted to times
+ * of the tiles that are worth it at shapes drawn at random, on an H200 (../PERFORMANCE.md); those
+ * of a device of another size follow from its sizes.
  */
 #include "compiler/tile/gpu/product.h"
 
@@ -29,32 +30,39 @@ typedef struct device {
 } device;
 
 static const device devices[] = {{80, 108, 1024, 166912, 167936, 1100},
-                                 {90, 132, 2048, 232448, 233472, 2300}};
+                                 {90, 132, 2048, 232448, 233472, 1930}};
 
-/* Cycles, and bytes in one. */
+/* Cycles, and bytes in one; of A, of B. */
 static const struct {
     double start, fill, store, store_element, work_element;
     double copy, cache; /* of a multiprocessor; of all from the second-level cache, each one's */
-    double unaligned_copy, unaligned_cache; /* rows that are no whole lines count so often */
-    double latency;                         /* from asking for a stage to having it */
+    double unaligned_copy[2], unaligned_cache[2]; /* rows that are no whole lines count so often */
+    double unaligned_a;   /* from memory, so much more: a line is read by two steps */
+    double unaligned_b;   /* and this for a line, of as many as a row of the tile has */
+    double latency;       /* from asking for a stage to having it */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
-    double pair, once;    /* pairs: the same; of what one copies for both, so much counts */
+    double pair;          /* pairs: the same */
+    double once[2];       /* of what one copies for both, so much counts; of unaligned rows */
+    double part;          /* of what the last round has no programs for, so much is won */
     double well[5];       /* products run, by 64 columns */
-} cost = {.start = 5610,
-          .fill = 1500,
-          .store = 300,
-          .store_element = 0.081,
+} cost = {.start = 4790,
+          .fill = 1450,
+          .store = 287,
+          .store_element = 0.119,
           .work_element = 0.034,
-          .copy = 105,
-          .cache = 61,
-          .unaligned_copy = 2.17,
-          .unaligned_cache = 1.82,
-          .latency = 1800,
-          .sum = 1870,
-          .exchange = 11,
-          .pair = 2070,
-          .once = 0.63,
-          .well = {0, 0.73, 0.91, 0.955, 0.97}};
+          .copy = 102.7,
+          .cache = 57.5,
+          .unaligned_copy = {2.27, 2.04},
+          .unaligned_cache = {1.71, 1.97},
+          .unaligned_a = 0.739,
+          .unaligned_b = 2.48,
+          .latency = 2205,
+          .sum = 1895,
+          .exchange = 9.73,
+          .pair = 2848,
+          .once = {1.74, 0.566},
+          .part = 0.411,
+          .well = {0, 0.536, 0.799, 0.908, 1}};
 
 static const tsr_product_tile tiles[] = {
 #define X(rows_, columns_, warps_, teams_, registers_)                                             \
@@ -158,21 +166,37 @@ static bool fits_together(const device *d, const tsr_product_shape *shape,
            programs_of(shape, tile) <= slots_of(d, tile, 1);
 }
 
+static bool is_unaligned(const tsr_product_shape *shape, int64_t pitch) {
+    return pitch * shape->element_bytes % ROW_BYTES != 0;
+}
+
 /* Cycles that bytes of one step take. */
 static double copy_time(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
     double row_bytes = (double)tile->depth * shape->element_bytes;
-    double a = (double)shape->m / (double)rows_of(shape, tile) * row_bytes, a_cache = a;
-    double b = (double)shape->n / (double)columns_of(shape, tile) * row_bytes, b_cache = b;
+    double a = least_of((double)tile->rows, (double)shape->m) * row_bytes;
+    double b = least_of((double)tile->columns, (double)shape->n) * row_bytes;
+    double a_cache = (double)shape->m / (double)rows_of(shape, tile) * row_bytes;
+    double b_cache = (double)shape->n / (double)columns_of(shape, tile) * row_bytes;
     double active = least_of((double)programs_of(shape, tile), d->multiprocessors);
-    if (shape->a_pitch * shape->element_bytes % ROW_BYTES)
-        a *= cost.unaligned_copy, a_cache *= cost.unaligned_cache;
-    if (shape->b_pitch * shape->element_bytes % ROW_BYTES)
-        b *= cost.unaligned_copy, b_cache *= cost.unaligned_cache;
-    if (tile->pair == TSR_PAIR_A) a_cache *= cost.once;
-    if (tile->pair == TSR_PAIR_B) b_cache *= cost.once;
+    bool odd_a = is_unaligned(shape, shape->a_pitch), odd_b = is_unaligned(shape, shape->b_pitch);
+    if (odd_a) a *= cost.unaligned_copy[0], a_cache *= cost.unaligned_cache[0];
+    if (odd_b) b *= cost.unaligned_copy[1], b_cache *= cost.unaligned_cache[1];
+    if (tile->pair == TSR_PAIR_A) a_cache *= cost.once[odd_a];
+    if (tile->pair == TSR_PAIR_B) b_cache *= cost.once[odd_b];
     return most_of((a + b) / cost.copy,
                    (a_cache + b_cache) * active / (cost.cache * d->multiprocessors));
+}
+
+/* Of device memory; what lies around a part of a row that is no whole lines is read, too. */
+static double memory_time(const device *d, const tsr_product_shape *shape,
+                          const tsr_product_tile *tile) {
+    double m = (double)shape->m, n = (double)shape->n, k = (double)shape->k;
+    double lines = (double)(tile->columns * shape->element_bytes) / ROW_BYTES;
+    double a = is_unaligned(shape, shape->a_pitch) ? 1 + cost.unaligned_a : 1;
+    double b = is_unaligned(shape, shape->b_pitch) ? 1 + cost.unaligned_b / lines : 1;
+    return (m * k * a + k * n * b + m * n) * (double)shape->batch * shape->element_bytes /
+           d->memory_bytes;
 }
 
 static double multiply_time(const device *d, const tsr_product_shape *shape,
@@ -197,16 +221,15 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double work = most_of(multiply_time(d, shape, tile), copy_time(d, shape, tile)) * beside;
     double loop = steps * most_of(work, cost.latency / tile->stages);
     double store = store_time(shape, tile);
+    double share = (double)programs / (double)slots_of(d, tile, blocks);
     double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
+    rounds -= cost.part * (rounds - most_of(share, 1));
     double all = rounds * (loop + store);
     if (tile->teams > 1) /* one stores while the other one multiplies */
         all = rounds * loop + store + (rounds - 1) * most_of(0, store - loop) / 2;
     if (tile->parts > 1) all += cost.sum + 4 * (double)(tile->rows * tile->columns) / cost.exchange;
     if (tile->pair) all += cost.pair;
-    double bytes = ((double)shape->m * (double)shape->k + (double)shape->k * (double)shape->n +
-                    (double)shape->m * (double)shape->n) *
-                   (double)shape->batch * shape->element_bytes;
-    return cost.start + cost.fill + most_of(all, bytes / d->memory_bytes);
+    return cost.start + cost.fill + most_of(all, memory_time(d, shape, tile));
 }
 
 /* Choice number `index`: a tile, and how programs run together. */
