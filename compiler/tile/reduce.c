@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { PROGRAM_BYTES = 16 * 1024 };
+enum { PROGRAM_BYTES = 16 * 1024, WARPS = 4096 };
 
 /* ---- shared ---------------------------------------------------------------------------------- */
 
@@ -146,6 +146,8 @@ void tsr_reduction_programs(tsr_reduction *r, int64_t count, int64_t bytes_per_i
                             tsr_tile_loop *loop) {
     tsr_tile_builder *b = &r->group->b;
     int64_t items = bytes_per_item ? PROGRAM_BYTES / bytes_per_item : count;
+    /* Warps of a GPU wait less where there are more of them. */
+    if (r->group->b.target->arch && items > count / WARPS) items = count / WARPS;
     if (items < 1) items = 1;
     if (items > count) items = count;
     r->group->grid = (count + items - 1) / items;

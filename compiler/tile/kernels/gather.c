@@ -3,9 +3,9 @@
  * Kernel families `gather` and `scatter_add` along an axis, one kernel each. On a GPU scatter.c has
  * most of the latter.
  *
- * An index outside [0, size) sets the fault record and moves nothing. Scattering adds the updates
- * of an element in ascending order of their place, whatever the split over programs: a program has
- * some columns of `inner` to itself.
+ * An index outside [0, size) sets the fault record and moves nothing; on a GPU it counts as 0.
+ * Scattering adds the updates of an element in ascending order of their place, whatever the split
+ * over programs: a program has some columns of `inner` to itself.
  */
 #include "compiler/tile/kernels/gather.h"
 
@@ -54,10 +54,46 @@ static MlirValue load_index(tsr_gather *g, MlirValue place) {
     return tsr_tile_to(b, "arith.index_cast", index, tsr_tile_index_type(b));
 }
 
+/* A warp of a GPU has columns of a few rows, all of which are on their way at once. */
+static void gather_few(tsr_gather *g) {
+    enum { ROWS = 4, WARP = 32, REGISTERS = 64 };
+    tsr_tile_group *group = g->group;
+    tsr_tile_builder *b = &group->b;
+    uint32_t lanes = tsr_lanes_fit(TSR_SPREAD_ELEMENTS, g->axis.inner);
+    if (lanes < WARP) lanes = WARP;
+    int64_t rows = g->axis.outer * g->count, parts = (g->axis.inner + lanes - 1) / lanes;
+    MlirValue values[ROWS], row[ROWS], from[ROWS], mask = tsr_tile_null;
+    MlirValue pid = tsr_tile_program_id(b), last = tsr_tile_index(b, rows - 1);
+    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, pid, parts), ROWS);
+    MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), lanes);
+    if (g->axis.inner % lanes)
+        mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, g->axis.inner), column), lanes);
+    group->grid = (rows + ROWS - 1) / ROWS * parts;
+    group->registers = REGISTERS;
+    for (int64_t i = 0; i < ROWS; i++) {
+        row[i] = tsr_tile_min(b, tsr_tile_offset(b, first, i), last);
+        MlirValue index = load_index(g, tsr_tile_rem(b, row[i], g->count));
+        MlirValue table = tsr_tile_mul(b, tsr_tile_div(b, row[i], g->count), g->axis.size);
+        from[i] = tsr_tile_mul(b, tsr_tile_add(b, table, index), g->axis.inner);
+    }
+    for (int64_t i = 0; i < ROWS; i++)
+        values[i] = tsr_tile_load_stored(b, g->dtype, group->buffers[g->input],
+                                         tsr_tile_add(b, from[i], column), lanes, mask);
+    for (int64_t i = 0; i < ROWS; i++) {
+        MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row[i], g->axis.inner), column);
+        tsr_tile_store_stored(b, values[i], group->buffers[group->input_count], to, mask);
+    }
+    tsr_tile_spread(b, b->at.block, false);
+}
+
 tsr_result tsr_tile_lower_gather(tsr_tile_group *group) {
     tsr_gather g;
     TRY(group->ctx, tsr_gather_read(group, &g));
     if (!g.axis.outer || !g.count || !g.axis.inner) return TSR_SUCCESS;
+    if (group->b.target->arch && g.axis.size) {
+        gather_few(&g);
+        return TSR_SUCCESS;
+    }
     tsr_tile_builder *b = &group->b;
     tsr_strip s;
     /* A row costs its index too. */

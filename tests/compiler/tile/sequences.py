@@ -36,6 +36,11 @@ SCATTER = {
     'small': (1, 9, 7, 20, 'f32', 'i32', 'even'),  # one kernel
 }
 FILL = {'filled': 0.5, 'small': 0.0}  # a constant, which the updates are added to
+# The same without sums: rows are taken.
+GATHER = {
+    'take': (2, 300, 512, 77, 'f32', 'i32', 'even'),
+    'take_odd': (3, 10, 37, 1001, 'f16', 'i64', 'text'),
+}
 # Reductions over many rows: shape, axes, op, element type, is it of a product with another input?
 REDUCE = {
     'rows': ((3, 400, 256), [0, 1], 'sum', 'f32', True),
@@ -44,7 +49,7 @@ REDUCE = {
     'apart': ((50, 2, 30, 96), [0, 2], 'sum', 'i32', False),
     'narrow': ((1500, 512), [0], 'reduce_min', 'f16', False),
 }
-BAD = ('text', 'integers')  # which are tried with an index that is none
+BAD = ('text', 'integers', 'take')  # which are tried with an index that is none
 NUMPY = {'f64': np.float64, 'f32': np.float32, 'f16': np.float16, 'i64': np.int64, 'i32': np.int32}
 
 
@@ -67,6 +72,12 @@ def scatter_source(name, output):
     return function(name, inputs, x, body + f'  %y = tessera.scatter_add %x, %i, %u {{axis = 1 : i64}} : {x}, {i}, {u}\n', output)
 
 
+def gather_source(name, output):
+    outer, rows, columns, count, dtype, index, _ = GATHER[name]
+    x, i, y = tensor((outer, rows, columns), dtype), tensor((count,), index), tensor((outer, count, columns), dtype)
+    return function(name, (('x', x), ('i', i)), y, f'  %y = tessera.gather %x, %i {{axis = 1 : i64}} : {x}, {i} -> {y}\n', output)
+
+
 def reduce_source(name, output):
     shape, axes, op, dtype, product = REDUCE[name]
     x, y = tensor(shape, dtype), tensor([d for i, d in enumerate(shape) if i not in axes], dtype)
@@ -79,14 +90,17 @@ def reduce_source(name, output):
 
 def source(output):
     """All entries, whose one result has this name."""
-    return ''.join(scatter_source(n, output) for n in SCATTER) + ''.join(reduce_source(n, output) for n in REDUCE)
+    return ''.join(scatter_source(n, output) for n in SCATTER) + ''.join(gather_source(n, output) for n in GATHER) + \
+        ''.join(reduce_source(n, output) for n in REDUCE)
 
 
 def types_of(name):
     """{input: element type}"""
     if name in REDUCE:
         return dict.fromkeys('xz' if REDUCE[name][4] else 'x', REDUCE[name][3])
-    dtype, index = SCATTER[name][4:6]
+    dtype, index = {**SCATTER, **GATHER}[name][4:6]
+    if name in GATHER:
+        return {'x': dtype, 'i': index}
     return {'i': index, 'u': dtype} if name in FILL else {'x': dtype, 'i': index, 'u': dtype}
 
 
@@ -109,11 +123,13 @@ def make(generator, name):
     if name in REDUCE:
         shape, _, _, dtype, product = REDUCE[name]
         return {n: draw(generator, shape, dtype) for n in ('xz' if product else 'x')}, None
-    outer, rows, columns, count, dtype, index, how = SCATTER[name]
+    outer, rows, columns, count, dtype, index, how = {**SCATTER, **GATHER}[name]
     x, u = draw(generator, (outer, rows, columns), dtype), draw(generator, (outer, count, columns), dtype)
     if name in FILL:
         x[:] = FILL[name]
     i = draw_rows(generator, how, rows, count).astype(NUMPY[index])
+    if name in GATHER:
+        return {'x': x, 'i': i}, x[:, i]
     right = x.copy()
     for o in range(outer):
         np.add.at(right[o], i, u[o])
@@ -171,7 +187,8 @@ def check(tool, bundles, name, generator, folder):
         return None
     inputs['i'][len(inputs['i']) // 2] = -3
     (cpu, why), (gpu, other) = (run(tool, b, name, inputs, folder) for b in bundles)
-    expected = f'i[{len(inputs["i"]) // 2}] is -3; expected 0 to {SCATTER[name][1] - 1}'
+    rows = {**SCATTER, **GATHER}[name][1]
+    expected = f'i[{len(inputs["i"]) // 2}] is -3; expected 0 to {rows - 1}'
     if cpu is not None or gpu is not None or expected not in why or expected not in other:
         return f'a bad index: {why}, {other}'
     return None
@@ -185,7 +202,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         bundles = build(aot, folder, assembler)
-        for name in [*SCATTER, *REDUCE]:
+        for name in [*SCATTER, *GATHER, *REDUCE]:
             why = check(tool, bundles, name, generator, folder)
             failures += why is not None
             print(f'{name}: {why or "the same bits"}')
