@@ -66,14 +66,16 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
     TRY_GOTO(ctx, result,
              read_required(ctx, model, is_cpu ? TSR_MEDIA_ELF : TSR_MEDIA_FATBIN, &arena, &bytes,
                            &size));
-    tsr_device_options device = {.selector = selector ? selector + 1 : NULL,
-                                 .memory_max = options->device_memory_max,
-                                 .code = bytes,
-                                 .code_size_bytes = size,
-                                 .kernels = (const char *const *)model->program.kernels,
-                                 .kernel_count = model->program.kernel_count,
-                                 .threads = options->threads,
-                                 .one_by_one = options->one_by_one};
+    tsr_device_options device = {
+        .selector = selector ? selector + 1 : NULL,
+        .memory_max = options->device_memory_max,
+        .code = bytes,
+        .code_size_bytes = size,
+        .kernels = (const char *const *)model->program.kernels,
+        .kernel_count = model->program.kernel_count,
+        .threads = options->threads,
+        .one_by_one = options->one_by_one,
+        .draws = tsr_model_draws_there(model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE)};
     TRY_GOTO(ctx, result, tsr_device_open(ctx, target, &device, &model->device));
 done:
     tsr_arena_finish(&arena);

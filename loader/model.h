@@ -40,6 +40,9 @@ struct tsr_model {
 TSR_RESULT tsr_weights_list_folders(tsr_ctx *ctx, const char *path,
                                     const tsr_model_options *options, tsr_arena *arena,
                                     tsr_weights_folders *out_folders);
+/* Are there so many random values in tensors of these roles (bit 1 << role) that a device that can
+ * draws them sooner than the host? */
+bool tsr_model_draws_there(const tsr_model *model, unsigned roles);
 
 /* The state as this rank holds it; valid as long as the model. */
 tsr_held tsr_model_get_held(const tsr_model *model);

@@ -76,6 +76,10 @@ static uint64_t count_random(const tsr_config *config, unsigned roles) {
     return total;
 }
 
+bool tsr_model_draws_there(const tsr_model *model, unsigned roles) {
+    return count_random(&model->config, roles) >= DRAWN_THERE_MIN;
+}
+
 /* What the device takes itself is not the host's. */
 static tsr_result load_weights(tsr_ctx *ctx, tsr_model *model, unsigned roles, void *const *data,
                                tsr_arena *arena) {
@@ -101,7 +105,7 @@ static tsr_result fill(tsr_ctx *ctx, tsr_model *model, unsigned roles, uint32_t 
     void **data = TSR_NEW(&arena, void *, config->tensor_count + 1);
     tsr_threads *threads = tsr_device_cpu_get_threads(model->device), *own = NULL;
     uint64_t random = count_random(config, roles);
-    model->draws_there = random >= DRAWN_THERE_MIN;
+    model->draws_there = tsr_model_draws_there(model, roles);
     if (!threads && random && !(model->draws_there && model->device->type->draw))
         TRY_GOTO(ctx, result, tsr_threads_create(ctx, 0, &own));
     if (!data)

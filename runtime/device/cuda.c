@@ -155,6 +155,7 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
+    if (options->draws) tsr_cuda_expect_draws(ctx, self);
     TRY(ctx, load_code(ctx, self, options));
     return allocate_scratch(ctx, self);
 }

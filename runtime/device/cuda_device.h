@@ -10,6 +10,8 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/device.h"
 
+#include <pthread.h>
+
 /* Who reads memory beside runs. */
 typedef struct tsr_cuda_reader {
     struct CUstream_st *stream;
@@ -51,6 +53,11 @@ typedef struct tsr_cuda_device {
     tsr_cuda_address lanes_device;
     struct CUmod_st *leaves_module, *normals_module; /* of the runtime's own kernels */
     struct CUfunc_st *leaves, *normals;              /* NULL: not loaded yet */
+    bool translates; /* a thread loads the normals; then what it returned, its error in its context
+                      */
+    pthread_t translator;
+    tsr_ctx translator_ctx;
+    tsr_result translated;
     char about[TSR_CUDA_UUID_TEXT_MAX + 160];
 } tsr_cuda_device;
 
@@ -68,6 +75,8 @@ TSR_RESULT tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
 extern const tsr_device_lanes tsr_cuda_lanes;
 tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          uint64_t offset_bytes, const tsr_device_normals *normals);
+/* Begins to translate what tsr_cuda_draw needs, on a thread; it is done without one, if need be. */
+void tsr_cuda_expect_draws(const tsr_ctx *ctx, tsr_cuda_device *self);
 /* What the above took; before the device is closed. */
 void tsr_cuda_finish_readers(tsr_cuda_device *self);
 

@@ -78,6 +78,30 @@ done:
     return result;
 }
 
+static tsr_result load_normals(tsr_ctx *ctx, tsr_cuda_device *self) {
+    return load(ctx, self, TSR_CUDA_PTX_NORMALS, tsr_cuda_ptx_normals, &self->normals_module,
+                &self->normals);
+}
+
+static void *translate(void *user) {
+    tsr_cuda_device *self = user;
+    self->translated = tsr_cuda_enter(&self->translator_ctx, self);
+    if (!self->translated.code) self->translated = load_normals(&self->translator_ctx, self);
+    return NULL;
+}
+
+void tsr_cuda_expect_draws(const tsr_ctx *ctx, tsr_cuda_device *self) {
+    self->translator_ctx = tsr_ctx_fork(ctx);
+    self->translates = pthread_create(&self->translator, NULL, translate, self) == 0;
+}
+
+static tsr_result finish_translating(tsr_ctx *ctx, tsr_cuda_device *self) {
+    if (!self->translates) return load_normals(ctx, self);
+    self->translates = false;
+    pthread_join(self->translator, NULL);
+    return self->translated.code ? tsr_error_adopt(ctx, &self->translator_ctx) : TSR_SUCCESS;
+}
+
 tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          uint64_t offset_bytes, const tsr_device_normals *normals) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
@@ -90,8 +114,7 @@ tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
         FAIL(ctx, TSR_MEMORY, "%llu numbers are more than a launch draws",
              (unsigned long long)n.count);
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, load(ctx, self, TSR_CUDA_PTX_NORMALS, tsr_cuda_ptx_normals, &self->normals_module,
-                  &self->normals));
+    TRY(ctx, finish_translating(ctx, self));
     return TSR_CUDA_CALL(ctx, &self->cuda, launch, TSR_CUDA_PTX_NORMALS, self->normals,
                          (unsigned)blocks, 1, 1, TSR_CUDA_PTX_THREADS, 1, 1, 0, self->stream,
                          parameters, NULL);
@@ -138,6 +161,7 @@ void tsr_cuda_finish_readers(tsr_cuda_device *self) {
         if (self->readers[i].room) self->cuda.host_free(self->readers[i].room);
     }
     finish_lanes(self);
+    if (self->translates) pthread_join(self->translator, NULL);
     if (self->leaves_module) self->cuda.module_unload(self->leaves_module);
     if (self->normals_module) self->cuda.module_unload(self->normals_module);
 }

@@ -84,6 +84,7 @@ typedef struct tsr_device_options {
     uint64_t memory_max;
     /* A device that works beside the host: wait after each command, so that an error names it. */
     bool one_by_one;
+    bool draws; /* soon; see draw */
 } tsr_device_options;
 
 /* How chunks of files, whose digests are known (runtime/base/hash.h), become tensors of a device

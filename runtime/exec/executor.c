@@ -98,6 +98,8 @@ tsr_result tsr_executor_fetch(tsr_ctx *ctx, tsr_executor *executor) {
             executor->memory.guard(executor->memory.guard_user, NULL);
         TRY(ctx, type->download(ctx, executor->device, &executor->memory, range));
     }
+    /* Others may be reading the marks. */
+    if (!some) return TSR_SUCCESS;
     for (size_t i = 0; i < executor->config->tensor_count; i++) executor->copies[i].host = true;
     return TSR_SUCCESS;
 }

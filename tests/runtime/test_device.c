@@ -493,7 +493,7 @@ Test(device, tensors_are_read_beside_runs) {
 /* ---- drawing ---- */
 
 /* What the host draws. */
-Test(device, draws) {
+static void draw_on_device(bool expected_early) {
     enum { COUNT = 1003, BEGIN = 64 };
     static float expected[COUNT];
     const tsr_config_tensor tensor = {.name = "w",
@@ -505,9 +505,12 @@ Test(device, draws) {
                                       .init_stream = 9};
     const tsr_device_normals normals = {0, COUNT, 0.5, 2, 7, 9}, none = {.count = 0};
     const tsr_device_range all = {0, BEGIN + sizeof expected};
-    bench b;
+    bench b = {.device = NULL};
     tsr_device_memory memory;
-    open_device(&b, "cuda");
+    open_fake();
+    tsr_device_options options = cuda_options(&b);
+    options.draws = expected_early;
+    cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
     const tsr_device_type *type = b.device->type;
     cr_assert_eq(
         type->allocate(&b.ctx, b.device, all.size_bytes, (tsr_device_range){0, 0}, &memory).code,
@@ -521,6 +524,11 @@ Test(device, draws) {
     type->release(b.device, &memory);
     close_device(&b);
     expect_nothing_open("at the end");
+}
+
+Test(device, draws) {
+    draw_on_device(false);
+    draw_on_device(true);
 }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
