@@ -34,8 +34,8 @@ static tsr_result put(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_
 
 unsigned tsr_sender_lane_count(void) {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    if (cpus < 1) return 2;
-    return 2 * cpus < TSR_DEVICE_LANES_MAX ? 2 * (unsigned)cpus : TSR_DEVICE_LANES_MAX;
+    if (cpus < 1) return 1;
+    return cpus < TSR_DEVICE_LANES_MAX ? (unsigned)cpus : TSR_DEVICE_LANES_MAX;
 }
 
 tsr_result tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender) {

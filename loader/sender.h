@@ -19,7 +19,7 @@ typedef struct tsr_sender {
     tsr_bundle_sink sink;            /* from begin on */
 } tsr_sender;
 
-/* Two for each CPU: while one reads, what the other has read is copied and hashed. */
+/* One for each CPU. */
 unsigned tsr_sender_lane_count(void);
 /* Takes lanes of the device; after a success tsr_sender_end gives them back. */
 TSR_RESULT tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender);

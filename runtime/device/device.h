@@ -94,7 +94,7 @@ typedef struct tsr_device_options {
  *
  * Lanes may be used by different threads at the same time, between begin and end. Nothing else of
  * the device runs meanwhile. end is called also after a failure. */
-enum { TSR_DEVICE_LANES_MAX = 32, TSR_DEVICE_WINDOW_BYTES = 512 << 10 };
+enum { TSR_DEVICE_LANES_MAX = 32, TSR_DEVICE_WINDOW_BYTES = 1 << 20 };
 typedef struct tsr_device_lanes {
     tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device, unsigned count);
     /* Where the next window of a chunk is to be written: TSR_DEVICE_WINDOW_BYTES. Borrowed. */
