@@ -221,6 +221,34 @@ func.func @sides_grad(%x: tensor<2x256x320xbf16> {tessera.name = "scx"}, %g: ten
   %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<2x256x192xbf16>, tensor<2x256x64xbf16>, tensor<2x256x64xbf16> -> tensor<2x256x320xbf16>
   return %y : tensor<2x256x320xbf16>
 }
+func.func @sides_turned(%x: tensor<3x256x320xbf16> {tessera.name = "sex"}, %g: tensor<3x256x192xbf16> {tessera.name = "seg"})
+    -> (tensor<3x256x320xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %qf = tessera.slice %x {start = [0, 0, 0], size = [3, 256, 192]} : tensor<3x256x320xbf16> -> tensor<3x256x192xbf16>
+  %qs = tessera.reshape %qf : tensor<3x256x192xbf16> -> tensor<3x256x3x64xbf16>
+  %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<3x256x3x64xbf16> -> tensor<3x3x256x64xbf16>
+  %kf = tessera.slice %x {start = [0, 0, 192], size = [3, 256, 64]} : tensor<3x256x320xbf16> -> tensor<3x256x64xbf16>
+  %ks = tessera.reshape %kf : tensor<3x256x64xbf16> -> tensor<3x256x1x64xbf16>
+  %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<3x256x1x64xbf16> -> tensor<3x1x256x64xbf16>
+  %vf = tessera.slice %x {start = [0, 0, 256], size = [3, 256, 64]} : tensor<3x256x320xbf16> -> tensor<3x256x64xbf16>
+  %vs = tessera.reshape %vf : tensor<3x256x64xbf16> -> tensor<3x256x1x64xbf16>
+  %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<3x256x1x64xbf16> -> tensor<3x1x256x64xbf16>
+  %o, %l = tessera.attention %q, %k, %v {causal} : tensor<3x3x256x64xbf16>, tensor<3x1x256x64xbf16>, tensor<3x1x256x64xbf16> -> tensor<3x3x256x64xbf16>, tensor<3x3x256xf32>
+  %gg = tessera.add %g, %g : tensor<3x256x192xbf16>, tensor<3x256x192xbf16> -> tensor<3x256x192xbf16>
+  %gs = tessera.reshape %gg : tensor<3x256x192xbf16> -> tensor<3x256x3x64xbf16>
+  %gt = tessera.transpose %gs {permutation = [0, 2, 1, 3]} : tensor<3x256x3x64xbf16> -> tensor<3x3x256x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %gt {causal} : tensor<3x3x256x64xbf16>, tensor<3x1x256x64xbf16>, tensor<3x1x256x64xbf16>, tensor<3x3x256x64xbf16>, tensor<3x3x256xf32>, tensor<3x3x256x64xbf16> -> tensor<3x3x256x64xbf16>, tensor<3x1x256x64xbf16>, tensor<3x1x256x64xbf16>
+  %dqs = tessera.transpose %dq {permutation = [0, 2, 1, 3]} : tensor<3x3x256x64xbf16> -> tensor<3x256x3x64xbf16>
+  %dqf = tessera.reshape %dqs : tensor<3x256x3x64xbf16> -> tensor<3x256x192xbf16>
+  %dks = tessera.transpose %dk {permutation = [0, 2, 1, 3]} : tensor<3x1x256x64xbf16> -> tensor<3x256x1x64xbf16>
+  %dkf = tessera.reshape %dks : tensor<3x256x1x64xbf16> -> tensor<3x256x64xbf16>
+  %dvs = tessera.transpose %dv {permutation = [0, 2, 1, 3]} : tensor<3x1x256x64xbf16> -> tensor<3x256x1x64xbf16>
+  %dvf = tessera.reshape %dvs : tensor<3x256x1x64xbf16> -> tensor<3x256x64xbf16>
+  %dq2 = tessera.add %dqf, %dqf : tensor<3x256x192xbf16>, tensor<3x256x192xbf16> -> tensor<3x256x192xbf16>
+  %dk2 = tessera.add %dkf, %dkf : tensor<3x256x64xbf16>, tensor<3x256x64xbf16> -> tensor<3x256x64xbf16>
+  %dv2 = tessera.add %dvf, %dvf : tensor<3x256x64xbf16>, tensor<3x256x64xbf16> -> tensor<3x256x64xbf16>
+  %y = tessera.concat %dq2, %dk2, %dv2 {axis = 2 : i64} : tensor<3x256x192xbf16>, tensor<3x256x64xbf16>, tensor<3x256x64xbf16> -> tensor<3x256x320xbf16>
+  return %y : tensor<3x256x320xbf16>
+}
 func.func @sides_grad_wide(%x: tensor<1x384x784xf16> {tessera.name = "sdx"}, %g: tensor<1x384x256xf16> {tessera.name = "sdg"})
     -> (tensor<1x384x768xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %qf = tessera.slice %x {start = [0, 0, 16], size = [1, 384, 256]} : tensor<1x384x784xf16> -> tensor<1x384x256xf16>
