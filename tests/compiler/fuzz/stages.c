@@ -20,10 +20,10 @@ enum { CONTEXT_INPUTS = 200 }; /* a context keeps every type and name it saw */
 
 /* "any pass" is one alone, on a copy of what was read. After the last pass: what the driver does
  * besides passes, and all modules printed and parsed. */
-static const char pipeline[] =
-    "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
-    ",tsched-fuse,tessera-verify-scheduled,tessera-verify-level,tsched-pack"
-    ",tile,target,llvm,program,read again";
+static const char pipeline[] = "parse,any pass,tsched-verify,tsched-pipeline," TSR_GRAPH_PIPELINE
+                               ",tsched-fuse,tessera-verify-scheduled,tessera-verify-level,tsched-"
+                               "keep,tsched-batch,tsched-pack"
+                               ",tile,target,llvm,program,read again";
 enum { FIRST_PASS = 2, AFTER_LAST_PASS = 5 };
 static char names_text[sizeof pipeline];
 static const char *names[STAGES_MAX];
@@ -233,13 +233,20 @@ static void run_any_pass(run *r) {
     r->passed++;
 }
 
-/* Kernels for a GPU are made of what is not packed. */
+/* What some targets alone have done: kernels of others are made of the module as it was. */
+static bool is_for_some(const char *name) {
+    static const char *const some[] = {"tsched-keep", "tsched-batch", "tsched-pack"};
+    for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+        if (strcmp(name, some[i]) == 0) return true;
+    return false;
+}
+
 static bool run_passes(run *r) {
     for (; r->passed <= stages_last_pass(); r->passed++) {
         const char *name = names[r->passed];
         begin(r->s, r->passed);
         if (!has_ops(r->module)) return false;
-        if (!(strcmp(name, "tsched-pack") == 0 ? run_on_copy : run_pass)(r, name)) return false;
+        if (!(is_for_some(name) ? run_on_copy : run_pass)(r, name)) return false;
     }
     tsr_buffer json = {0};
     tsr_schedule_json(r->module, &json);
