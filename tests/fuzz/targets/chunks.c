@@ -2,7 +2,8 @@
  *
  * Chunk tables, and reading through them. The input is a list of reads, a row of bits that spoil
  * digests of the table, and bytes that are added to it. A read gives the right bytes or is refused,
- * and is refused only where it touches a chunk whose digest was spoilt.
+ * and is refused only where it touches a chunk whose digest was spoilt; so does one that sends the
+ * chunks elsewhere.
  */
 #include "bundle/bundle.h"
 #include "tests/bundle/kit.h"
@@ -66,8 +67,40 @@ static void make(subject *s, uint8_t spoilt, uint8_t more) {
     if (more >= 224) s->k.table_size_bytes = (size_t)(more - 224) * 5 + 1;
 }
 
+/* A sink that keeps a chunk of each lane in memory. */
+enum { LANES = 2, WINDOW_BYTES = 1 << 14 };
+
+static uint8_t lane_bytes[LANES][TSR_HASH_CHUNK_BYTES], lane_window[LANES][WINDOW_BYTES];
+
+static tsr_result sink_room(tsr_ctx *ctx, void *user, unsigned lane, void **out_room) {
+    (void)ctx, (void)user;
+    *out_room = lane_window[lane];
+    return TSR_SUCCESS;
+}
+
+static tsr_result sink_take(tsr_ctx *ctx, void *user, unsigned lane, uint64_t offset_bytes,
+                            size_t size_bytes) {
+    (void)ctx, (void)user;
+    memcpy(lane_bytes[lane] + offset_bytes, lane_window[lane], size_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result sink_digest(tsr_ctx *ctx, void *user, unsigned lane, size_t size_bytes,
+                              tsr_digest *out_digest) {
+    (void)ctx, (void)user;
+    *out_digest = tsr_hash_tree(lane_bytes[lane], size_bytes);
+    return TSR_SUCCESS;
+}
+
+static tsr_result sink_put(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_piece *piece) {
+    (void)ctx, (void)user;
+    memcpy(piece->bytes, lane_bytes[lane] + piece->offset_bytes, piece->size_bytes);
+    return TSR_SUCCESS;
+}
+
 /* The first chunk of the large layer takes milliseconds, so it is read for one byte in 256. */
-static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t spoilt) {
+static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t spoilt,
+                     bool elsewhere) {
     uint16_t offset, size;
     unsigned layer = at[0] % LAYERS;
     uint8_t got[1 << 16];
@@ -76,7 +109,19 @@ static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t 
     uint64_t begin = offset;
     if (layer == 2 && at[1] != SLOW_READ) begin += TSR_HASH_CHUNK_BYTES;
     tsr_bundle_layer of = tsr_bundle_get_layer(bundle, 0, layer);
-    tsr_result result = tsr_bundle_read_range(&s->k.ctx, bundle, &of, begin, got, size);
+    tsr_result result;
+    if (elsewhere) {
+        const tsr_bundle_piece piece = {begin, size, got};
+        const tsr_bundle_sink sink = {.lane_count = LANES,
+                                      .window_bytes = WINDOW_BYTES,
+                                      .room = sink_room,
+                                      .take = sink_take,
+                                      .digest = sink_digest,
+                                      .put = sink_put};
+        result = tsr_bundle_send_pieces(&s->k.ctx, bundle, &of, &piece, 1, &sink);
+    } else {
+        result = tsr_bundle_read_range(&s->k.ctx, bundle, &of, begin, got, size);
+    }
     uint64_t whole = s->k.layers[layer].size_bytes;
     if (begin > whole || size > whole - begin) {
         fuzz_require(result.code == TSR_USAGE || fuzz_faults, "a read past the end refused");
@@ -107,8 +152,10 @@ static bool run(const uint8_t *bytes, size_t size_bytes) {
     fuzz_require(!result.code || result.code == TSR_CORRUPT || fuzz_faults, "the code of damage");
     size_t reads = (size_bytes - HEAD_BYTES) / READ_BYTES;
     for (size_t i = 0; !result.code && i < reads && i < READS_MAX; i++) {
-        read_one(&s, bundle, bytes + HEAD_BYTES + i * READ_BYTES, bytes[0]);
-        tsr_error_clear(&s.k.ctx);
+        for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+            read_one(&s, bundle, bytes + HEAD_BYTES + i * READ_BYTES, bytes[0], elsewhere);
+            tsr_error_clear(&s.k.ctx);
+        }
     }
     tsr_bundle_close(&s.k.ctx, bundle);
     fuzz_require(s.k.ram.open_count == s.k.ram.close_count, "every file closed");
