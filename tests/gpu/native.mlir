@@ -42,8 +42,8 @@ func.func @sum_products(%a: tensor<5000x256xf16> {tessera.name = "pa"}, %b: tens
   %y = tessera.cast %s : tensor<256xf32> to tensor<256xf16>
   return %y : tensor<256xf16>
 }
-func.func @deep(%a: tensor<200x5000xbf16> {tessera.name = "da"}, %b: tensor<5000x136xbf16> {tessera.name = "db"},
-                %c: tensor<136xbf16> {tessera.name = "dc"})
+func.func @deep(%a: tensor<200x5000xbf16> {tessera.name = "ea"}, %b: tensor<5000x136xbf16> {tessera.name = "eb"},
+                %c: tensor<136xbf16> {tessera.name = "ec"})
     -> (tensor<200x136xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %m = tessera.matmul %a, %b : tensor<200x5000xbf16>, tensor<5000x136xbf16> -> tensor<200x136xbf16>
   %y = tessera.add %m, %c : tensor<200x136xbf16>, tensor<136xbf16> -> tensor<200x136xbf16>
@@ -274,7 +274,7 @@ func.func @sides_grad_wide(%x: tensor<1x384x784xf16> {tessera.name = "sdx"}, %g:
   %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<1x384x256xf16>, tensor<1x384x256xf16>, tensor<1x384x256xf16> -> tensor<1x384x768xf16>
   return %y : tensor<1x384x768xf16>
 }
-func.func @norm_grad(%x: tensor<603x776xbf16> {tessera.name = "vx"}, %s: tensor<776xf32> {tessera.name = "vs"}, %g: tensor<603x776xbf16> {tessera.name = "vg"}) -> (tensor<603x776xbf16> {tessera.name = "dx"}, tensor<776xf32> {tessera.name = "ds"}, tensor<776xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
+func.func @norm_grad(%x: tensor<603x776xbf16> {tessera.name = "vx"}, %s: tensor<776xf32> {tessera.name = "vs"}, %g: tensor<603x776xbf16> {tessera.name = "vg"}) -> (tensor<603x776xbf16> {tessera.name = "dx"}, tensor<776xf32> {tessera.name = "ds"}, tensor<776xf32> {tessera.name = "eb"}) attributes {tessera.entry = "infer"} {
   %v1 = tessera.cast %x : tensor<603x776xbf16> to tensor<603x776xf32>
   %v2 = tessera.cast %g : tensor<603x776xbf16> to tensor<603x776xf32>
   %v3 = tessera.mean %v1 {axes = [1]} : tensor<603x776xf32> -> tensor<603xf32>
@@ -330,7 +330,7 @@ func.func @norm_many(%x: tensor<2200x3080xbf16> {tessera.name = "yx"}, %s: tenso
   %y = tessera.cast %n : tensor<2200x3080xf32> to tensor<2200x3080xbf16>
   return %y : tensor<2200x3080xbf16>
 }
-func.func @norm_grad_odd(%x: tensor<301x1003xf32> {tessera.name = "px"}, %s: tensor<1003xf32> {tessera.name = "ps"}, %g: tensor<301x1003xf32> {tessera.name = "pg"}) -> (tensor<301x1003xf32> {tessera.name = "dx"}, tensor<1003xf32> {tessera.name = "ds"}, tensor<1003xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
+func.func @norm_grad_odd(%x: tensor<301x1003xf32> {tessera.name = "px"}, %s: tensor<1003xf32> {tessera.name = "ps"}, %g: tensor<301x1003xf32> {tessera.name = "pg"}) -> (tensor<301x1003xf32> {tessera.name = "dx"}, tensor<1003xf32> {tessera.name = "ds"}, tensor<1003xf32> {tessera.name = "eb"}) attributes {tessera.entry = "infer"} {
   %v1 = tessera.mean %x {axes = [1]} : tensor<301x1003xf32> -> tensor<301xf32>
   %v2 = tessera.reshape %v1 : tensor<301xf32> -> tensor<301x1xf32>
   %v3 = tessera.sub %x, %v2 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
