@@ -5,6 +5,7 @@
  * them.
  */
 #include "loader/model.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/io.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/array_writer.h"
@@ -30,8 +31,9 @@ typedef struct call {
     wire inputs[TSR_CONFIG_PORTS_MAX], outputs[TSR_CONFIG_PORTS_MAX];
     tsr_array_writer *writers[TSR_CONFIG_PORTS_MAX]; /* owned; one a file */
     size_t writer_count;
-    uint64_t rows;   /* of all inputs; 1 where the entry has no rows */
-    uint64_t repeat; /* calls, each with what the one before gave; 0: one alone */
+    uint64_t rows;            /* of all inputs; 1 where the entry has no rows */
+    tsr_call_options options; /* all zero: one call, and nobody is told */
+    uint64_t called_count;
     wire carried[TSR_CONFIG_PORTS_MAX]; /* of each output: the input of its name, if it repeats */
 } call;
 
@@ -171,6 +173,16 @@ static tsr_result check_complete(tsr_ctx *ctx, call *self) {
 
 /* ---- running ---- */
 
+static tsr_result run_once(tsr_ctx *ctx, call *self, uint64_t step) {
+    double start = tsr_clock_seconds();
+    TRY(ctx, tsr_executor_run(ctx, self->model->executor, self->index, step));
+    double seconds = tsr_clock_seconds() - start;
+    self->called_count++;
+    if (self->options.called)
+        self->options.called(self->options.called_user, self->called_count, seconds);
+    return TSR_SUCCESS;
+}
+
 static tsr_result read_rows(tsr_ctx *ctx, const wire *input, uint64_t row, uint64_t count,
                             uint64_t batch) {
     size_t bytes = (size_t)(count * input->row_bytes);
@@ -199,7 +211,7 @@ static tsr_result run_rows(tsr_ctx *ctx, call *self) {
         uint64_t count = self->rows - row < batch ? self->rows - row : batch;
         for (size_t i = 0; i < entry->input_count; i++)
             if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], row, count, batch));
-        tsr_result result = tsr_executor_run(ctx, self->model->executor, self->index, 0);
+        tsr_result result = run_once(ctx, self, 0);
         if (result.code && entry->rows_independent)
             return tsr_error_prefix(ctx, result, "rows %llu to %llu", (unsigned long long)row,
                                     (unsigned long long)(row + count - 1));
@@ -222,7 +234,6 @@ static void finish(tsr_ctx *ctx, call *self) {
 static tsr_result connect_carried(tsr_ctx *ctx, call *self) {
     const tsr_config_entry *entry = self->entry;
     char got[TSR_TYPE_TEXT_MAX], expected[TSR_TYPE_TEXT_MAX];
-    size_t count = 0;
     if (entry->rows_independent)
         FAIL(ctx, TSR_USAGE, "the rows of entry '%s' are independent: its calls cannot be repeated",
              entry->name);
@@ -245,12 +256,7 @@ static tsr_result connect_carried(tsr_ctx *ctx, call *self) {
             (wire){.port = to,
                    .memory = tsr_executor_get_input(self->model->executor, self->index, index),
                    .row_bytes = size};
-        count++;
     }
-    if (!count)
-        FAIL(ctx, TSR_USAGE,
-             "no output of entry '%s' has the name of an input: its calls cannot be repeated",
-             entry->name);
     return TSR_SUCCESS;
 }
 
@@ -258,13 +264,13 @@ static tsr_result run_repeated(tsr_ctx *ctx, call *self) {
     const tsr_config_entry *entry = self->entry;
     for (size_t i = 0; i < entry->input_count; i++)
         if (self->inputs[i].port) TRY(ctx, read_rows(ctx, &self->inputs[i], 0, 1, 1));
-    for (uint64_t number = 1; number <= self->repeat; number++) {
-        tsr_result result = tsr_executor_run(ctx, self->model->executor, self->index, number);
+    for (uint64_t number = 1; number <= self->options.repeat; number++) {
+        tsr_result result = run_once(ctx, self, number);
         if (result.code)
             return tsr_error_prefix(ctx, result, "call %llu", (unsigned long long)number);
         for (size_t i = 0; i < entry->output_count; i++) {
             const wire *to = &self->carried[i], *output = &self->outputs[i];
-            bool is_kept = output->port && (!to->port || number == self->repeat);
+            bool is_kept = output->port && (!to->port || number == self->options.repeat);
             if (is_kept) TRY(ctx, write_rows(ctx, output, 0, 1));
             const void *from = tsr_executor_get_output(self->model->executor, self->index, i);
             if (to->port && to->row_bytes) memcpy(to->memory, from, (size_t)to->row_bytes);
@@ -280,12 +286,12 @@ static tsr_result shape_output(tsr_ctx *ctx, const call *self, const wire *outpu
     tsr_shape *shape = &out_array->shape;
     *out_array = (tsr_tensor){port->name, port->dtype, port->shape, NULL};
     if (self->entry->rows_independent) shape->dims[0] = self->rows;
-    if (!self->repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
+    if (!self->options.repeat || self->carried[output - self->outputs].port) return TSR_SUCCESS;
     if (shape->rank == TSR_RANK_MAX)
         FAIL(ctx, TSR_USAGE, "output '%s' has %u dims: there is none left for the calls",
              port->name, shape->rank);
     memmove(shape->dims + 1, shape->dims, shape->rank * sizeof shape->dims[0]);
-    shape->dims[0] = self->repeat;
+    shape->dims[0] = self->options.repeat;
     shape->rank++;
     return TSR_SUCCESS;
 }
@@ -399,19 +405,20 @@ static tsr_result commit_outputs(tsr_ctx *ctx, const call *self) {
     return TSR_SUCCESS;
 }
 
-static tsr_result call_files(tsr_ctx *ctx, tsr_model *model, const char *entry, uint64_t repeat,
-                             const tsr_binding *inputs, size_t input_count,
-                             const tsr_binding *outputs, size_t output_count) {
-    call self = {.repeat = repeat};
+tsr_result tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                               const tsr_call_options *options, const tsr_binding *inputs,
+                               size_t input_count, const tsr_binding *outputs,
+                               size_t output_count) {
+    call self = {.options = *options};
     tsr_result result = TSR_SUCCESS;
     TRY_GOTO(ctx, result, begin(ctx, model, entry, &self));
-    if (repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
-    if (output_count == 0)
+    if (options->repeat) TRY_GOTO(ctx, result, connect_carried(ctx, &self));
+    if (output_count == 0 && !options->keeps_nothing)
         FAIL_GOTO(ctx, result, TSR_USAGE,
                   "no output of entry '%s' is asked for; nothing would be kept", self.entry->name);
     TRY_GOTO(ctx, result, connect_inputs(ctx, &self, inputs, input_count));
     TRY_GOTO(ctx, result, connect_outputs(ctx, &self, outputs, output_count));
-    TRY_GOTO(ctx, result, repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));
+    TRY_GOTO(ctx, result, options->repeat ? run_repeated(ctx, &self) : run_rows(ctx, &self));
     TRY_GOTO(ctx, result, commit_outputs(ctx, &self));
 done:
     finish(ctx, &self);
@@ -421,12 +428,7 @@ done:
 tsr_result tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
                                 const tsr_binding *inputs, size_t input_count,
                                 const tsr_binding *outputs, size_t output_count) {
-    return call_files(ctx, model, entry, 0, inputs, input_count, outputs, output_count);
-}
-
-tsr_result tsr_model_repeat_files(tsr_ctx *ctx, tsr_model *model, const char *entry, uint64_t count,
-                                  const tsr_binding *inputs, size_t input_count,
-                                  const tsr_binding *outputs, size_t output_count) {
-    if (count == 0) FAIL(ctx, TSR_USAGE, "0 calls are asked for; expected at least 1");
-    return call_files(ctx, model, entry, count, inputs, input_count, outputs, output_count);
+    const tsr_call_options once = {.size_bytes = sizeof once};
+    return tsr_model_run_files(ctx, model, entry, &once, inputs, input_count, outputs,
+                               output_count);
 }

@@ -199,15 +199,25 @@ TSR_API TSR_RESULT tsr_model_call_files(tsr_ctx *ctx, tsr_model *model, const ch
                                         const tsr_binding *inputs, size_t input_count,
                                         const tsr_binding *outputs, size_t output_count);
 
-/* Calls an entry `count` times: what it gives under the name of an input is that input of the next
- * call, and is written after the last one; of other outputs files hold all calls, as a first
- * dimension. The step that the program reads is the number of the call, from 1, so that random
- * numbers are drawn anew. TSR_USAGE where nothing is handed on, its type differs, or rows are
- * independent. */
-TSR_API TSR_RESULT tsr_model_repeat_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
-                                          uint64_t count, const tsr_binding *inputs,
-                                          size_t input_count, const tsr_binding *outputs,
-                                          size_t output_count);
+typedef struct tsr_call_options {
+    size_t size_bytes; /* sizeof(tsr_call_options) */
+    /* Calls; 0: one, or as many as the rows need. What a call gives under the name of an input is
+     * that input of the next one, and is written after the last; other inputs stay, and of other
+     * outputs files hold all calls, as a first dimension. The step that the program reads is the
+     * number of the call, from 1, so that random numbers are drawn anew. */
+    uint64_t repeat;
+    bool keeps_nothing; /* no output need be asked for */
+    /* After each call, counted from 1: what it took, inputs to the device and outputs back, but not
+     * their files. May be NULL. */
+    void (*called)(void *user, uint64_t number, double seconds);
+    void *called_user; /* borrowed */
+} tsr_call_options;
+/* The same, told how. TSR_USAGE where calls are to be repeated and rows are independent, or what is
+ * handed on has another type. */
+TSR_API TSR_RESULT tsr_model_run_files(tsr_ctx *ctx, tsr_model *model, const char *entry,
+                                       const tsr_call_options *options, const tsr_binding *inputs,
+                                       size_t input_count, const tsr_binding *outputs,
+                                       size_t output_count);
 
 /* Means of an EVAL entry's row-wise outputs over the data bound to its inputs. `entry` NULL is the
  * only one. out_report's arrays are in the arena, their names the model's. */

@@ -73,7 +73,8 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "append one JSON object an event of the state directory", 0, 0, false},
         {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
          "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
-        {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step", 0, 0, false},
+        {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step or call", 0, 0,
+         false},
         {"--entry", TSR_FLAG_TEXT, &a->entry, "NAME", "entry (default: what trains)", 0, 0, false},
         {"--input", TSR_FLAG_PAIR, &a->inputs, "NAME=PATH", "input of a call", 0, 0, false},
         {"--output", TSR_FLAG_PAIR, &a->outputs, "NAME=PATH",
@@ -160,7 +161,7 @@ static unsigned modes_of(const char *flag) {
         {"--allow-network-fs", ~(unsigned)(MODE_FSCK | MODE_LIST | MODE_EXPORT_STATE)},
         {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
         {"--eval-every", MODE_TRAIN},
-        {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_EVALUATE},
+        {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
         {"--trace", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
         {"--trace-steps", MODE_TRAIN | MODE_REPLAY},
         {"--roofline", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
@@ -414,17 +415,20 @@ static tsr_result evaluate(tsr_ctx *ctx, const arguments *a, tsr_model *model, t
     return result;
 }
 
-static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model) {
+static tsr_result call(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_report *report) {
     uint64_t step = 0;
+    const tsr_call_options options = {.size_bytes = sizeof options,
+                                      .repeat = a->repeat,
+                                      .keeps_nothing =
+                                          a->metrics || a->trace.trace || a->trace.roofline,
+                                      .called = tsr_report_called,
+                                      .called_user = report};
     tsr_binding inputs[TSR_FLAG_PAIRS_MAX], outputs[TSR_FLAG_PAIRS_MAX];
     TRY(ctx, load(ctx, a, model, &step));
     bind_pairs(&a->inputs, inputs);
     bind_pairs(&a->outputs, outputs);
-    if (a->repeat)
-        return tsr_model_repeat_files(ctx, model, a->entry, a->repeat, inputs, a->inputs.count,
-                                      outputs, a->outputs.count);
-    return tsr_model_call_files(ctx, model, a->entry, inputs, a->inputs.count, outputs,
-                                a->outputs.count);
+    return tsr_model_run_files(ctx, model, a->entry, &options, inputs, a->inputs.count, outputs,
+                               a->outputs.count);
 }
 
 static tsr_result find_entry(tsr_ctx *ctx, const tsr_config *config, const char *name,
@@ -467,7 +471,7 @@ static tsr_result run_chosen(tsr_ctx *ctx, const arguments *a, tsr_model *model,
     TRY(ctx, check_state_flags(ctx, a));
     if (mode == MODE_TRAIN || mode == MODE_REPLAY) return train(ctx, a, model, report);
     if (mode == MODE_EVALUATE) return evaluate(ctx, a, model, report);
-    if (mode == MODE_CALL) return call(ctx, a, model);
+    if (mode == MODE_CALL) return call(ctx, a, model, report);
     return load(ctx, a, model, &step);
 }
 

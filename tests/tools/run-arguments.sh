@@ -36,15 +36,15 @@ expect "entry unknown, with steps" 6 "no entry 'trian'; the bundle has evaluate,
 for flag in '--input x=y.npy' '--output y=y.npy'; do
     expect "$flag to training" 6 "${flag%% *} does not apply to training" "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3 "${flag%% *}" "${flag##* }"
 done
-for flag in '--steps 3' '--save-every 3' '--eval-every 3' '--keep 3' '--record a' '--replay a' '--metrics a' '--data images=a'; do
+for flag in '--steps 3' '--save-every 3' '--eval-every 3' '--keep 3' '--record a' '--replay a' '--data images=a'; do
     expect "$flag to a call" 6 "${flag%% *} does not apply to a call, which takes --input" "$RUN" "$BUNDLE" --entry predict "${flag%% *}" "${flag##* }"
 done
+expect "a call without an output" 6 "no output of entry 'predict' is asked for" "$RUN" "$BUNDLE" --entry predict --input "x=$DIGITS/test-images.npy"
 expect "output of an evaluation" 6 '--output does not apply to an evaluation, which takes --data' \
     "$RUN" "$BUNDLE" --entry evaluate "${TEST_DATA[@]}" --output loss=a.npy
 for flag in '--save-every 3' '--eval-every 3' '--keep 3' '--resume never'; do
     expect "$flag to a replay" 6 "${flag%% *} does not apply to a replay" "$RUN" "$BUNDLE" "${DATA[@]}" --replay a --state-dir S "${flag%% *}" "${flag##* }"
 done
-rm a
 expect "metrics of an export" 6 '--metrics does not apply to an export' "$RUN" "$BUNDLE" --export-params a --metrics b
 rm b
 expect "fsck of nothing" 6 'fsck: 0 directories are given; expected one' "$RUN" fsck

@@ -38,13 +38,14 @@ def make_slice(folder):
 
 
 def train(folder):
-    """The lines of two runs, the second one resumed."""
+    """The lines of two runs, the second one resumed, and of calls."""
     digits, log = ROOT + "/examples/digits", folder / "metrics.jsonl"
     data = [f"--data={key}={digits}/{part}-{key.split('_')[-1]}.npy" for part, keys in
             (("train", ("images", "labels")), ("test", ("test_images", "test_labels"))) for key in keys]
     for steps in ("2", "4"):
         subprocess.run([RUN, BUNDLE, *data, "--steps", steps, "--state-dir", str(folder / "S"), "--quiet", "--metrics", str(log)],
                        check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([RUN, BUNDLE, "--entry", "predict", f"--input=x={digits}/test-images.npy", "--quiet", "--metrics", str(log)], check=True)
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
 
 
@@ -108,7 +109,7 @@ def main():
     assert [v["slice"] for v in views] == [None, None, {"index": views[0]["digest"], "missingTargets": gone}]
     assert views[2]["digest"] == views[0]["digest"]
     assert f"slice of that bundle; not here: {', '.join(gone)}\n" in text, text
-    assert {d["event"] for d in lines} == {"step", "eval", "save", "resume"}, lines
+    assert {d["event"] for d in lines} == {"step", "eval", "save", "resume", "call"}, lines
     count = refuses_changes(check, good, ())
     for line in lines:
         count += refuses_changes(metrics, {**line, "outputs": {}} if "outputs" in line else line, ())

@@ -46,10 +46,15 @@ tsr_result tsr_report_finish(tsr_ctx *ctx, tsr_report *report) {
 
 /* ---- metrics: one JSON object a line, written at once ---- */
 
-static void begin_record(tsr_report *report, const char *event, uint64_t step) {
+static void begin_counted(tsr_report *report, const char *event, const char *what,
+                          uint64_t number) {
     report->line.size_bytes = 0;
-    tsr_buffer_printf(&report->line, "{\"event\":\"%s\",\"step\":%llu", event,
-                      (unsigned long long)step);
+    tsr_buffer_printf(&report->line, "{\"event\":\"%s\",\"%s\":%llu", event, what,
+                      (unsigned long long)number);
+}
+
+static void begin_record(tsr_report *report, const char *event, uint64_t step) {
+    begin_counted(report, event, "step", step);
 }
 
 /* A member of "outputs"; JSON has no NaN and no infinities. */
@@ -154,6 +159,14 @@ void tsr_report_saved(void *user, const tsr_save_status *saves) {
     begin_generation(report, "save", &saves->last_committed);
     tsr_buffer_printf(&report->line, ",\"stall_seconds\":%.9f,\"persist_seconds\":%.9f",
                       saves->stall_seconds, saves->persist_seconds);
+    end_record(report);
+}
+
+void tsr_report_called(void *user, uint64_t number, double seconds) {
+    tsr_report *report = user;
+    if (!report->metrics) return;
+    begin_counted(report, "call", "call", number);
+    tsr_buffer_printf(&report->line, ",\"seconds\":%.9f", seconds);
     end_record(report);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tessera-run tells while it trains: a progress line on stderr, results on stdout, metrics in
+ * What tessera-run tells while it runs: a progress line on stderr, results on stdout, metrics in
  * a file.
  */
 #ifndef TSR_TOOLS_RUN_REPORT_H
@@ -35,6 +35,7 @@ void tsr_report_begun(void *user, const tsr_recovery *recovery, const tsr_positi
 void tsr_report_step(void *user, const tsr_step_report *step);
 void tsr_report_eval(void *user, const tsr_eval_report *eval);
 void tsr_report_saved(void *user, const tsr_save_status *saves);
+void tsr_report_called(void *user, uint64_t number, double seconds);
 void tsr_report_ranks(void *user, uint64_t step, const tsr_rank_use *uses, uint32_t rank_count);
 /* A tsr_log_fn that does not write into an open progress line. */
 void tsr_report_log(void *user, tsr_log_level level, const char *text);
