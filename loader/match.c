@@ -45,7 +45,7 @@ void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, uns
         !tsr_cpu_parse_level(tsr_bundle_get_target_name(bundle, best)))
         explain_gpu(target == best, level, out_text);
     else if (level == 0)
-        tsr_buffer_text(out_text, "no such device here");
+        tsr_buffer_text(out_text, "needs a GPU as the device");
     else if (target == best && forced)
         tsr_buffer_text(out_text, "asked for");
     else if (target == best && level == cpu_level)

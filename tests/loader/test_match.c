@@ -144,10 +144,11 @@ Test(match, a_level_the_bundle_lacks) {
     refused(4, "x86-64-v3", TSR_TARGET,
             "has no code for 'x86-64-v3'; it has cuda:sm_80, cpu:x86-64-v4");
     chosen(4, "x86-64-v4", "cpu:x86-64-v4",
-           "cpu:x86-64-v4: asked for; not cuda:sm_80: no such device here");
+           "cpu:x86-64-v4: asked for; not cuda:sm_80: needs a GPU as the device");
     refused(4, "x86-64-v1", TSR_TARGET, "has no code for 'x86-64-v1'");
-    chosen(4, NULL, "cpu:x86-64-v4",
-           "cpu:x86-64-v4: the highest level this CPU has; not cuda:sm_80: no such device here");
+    chosen(
+        4, NULL, "cpu:x86-64-v4",
+        "cpu:x86-64-v4: the highest level this CPU has; not cuda:sm_80: needs a GPU as the device");
 }
 
 Test(match, a_cpu_above_the_bundle) {
