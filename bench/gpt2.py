@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""examples/gpt2 beside the same model in PyTorch: logits, every parameter's gradient, the loss of every step; what a step takes.
+"""examples/gpt2 beside the same model in PyTorch: logits, every parameter's gradient, steps from our states, the loss of every step; what a step takes.
 
-usage: gpt2.py TESSERA_RUN BUNDLE EXAMPLE_FOLDER [--device cpu|cuda] [--steps N] [--only CHECK] [--times] [--batch N] [--places N] …
+usage: gpt2.py TESSERA_RUN BUNDLE EXAMPLE_FOLDER [--device cpu|cuda] [--steps N] [--only CHECK] [--curve FILE] [--times] [--batch N] [--places N] …
 
 The sizes are those that BUNDLE was built with (sizes.py). Weights are random numbers of a seed, made here and given as a file of Hugging
-Face's names and shapes. Our bf16 and PyTorch's (autocast) are both compared with PyTorch in f32: of each gradient, and of the logits, our
-distance may be at most 1.5 times PyTorch's own and a rest for the smallest. The loss of each of N steps (default 20) must be within 0.5 % of PyTorch's of bf16.
-With --times it measures instead, on a GPU, in turns with torch.compile. Prints JSON objects. Exits with 77 without PyTorch.
+Face's names and shapes. Our bf16 and PyTorch's (autocast) are both compared with PyTorch in f32, the logits, each parameter's gradient, and what
+a few steps from states of ours (at 0, 1/4, 1/2, 3/4 of the steps) do: our distance may be at most 1.5 times PyTorch's own and a rest for the smallest.
+
+The loss of each of N steps (default 20) must be within 0.5 % of PyTorch's of bf16, or within 1.5 times what PyTorch parts from itself until then: in
+f32, and in bf16 with the rows of each batch in reverse, which changes nothing but the order of sums. Printed are the distances of all of these
+and the first step where each is beyond 0.5 %; --curve writes the losses.
+
+With --times it measures instead, in turns with torch.compile (on a CPU: PyTorch as it is, and small sizes are wise): a training step, the first one, a
+save, the logits of a window. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch.
 """
 import argparse
+import csv
 import json
 import math
 import pathlib
@@ -36,6 +43,8 @@ from shuffle_reference import shuffle_index  # noqa: E402
 LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 6e-4, 50, 1000, 0.1, (0.9, 0.95), 1e-8, 0.1
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
 ROUND_STEPS = 12
+KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
+SAVES, SAVE_TRIES, CALLS, WARM_CALLS = 5, 4, 40, 5
 
 
 def shapes(s):
@@ -107,7 +116,7 @@ def hidden(w, tokens, heads):
 
 
 def logits(w, tokens, heads):
-    return F.linear(hidden(w, tokens, heads), w["wte.weight"])
+    return F.linear(hidden(w, tokens, heads), w.get("head", w["wte.weight"]))
 
 
 def loss_of(w, rows, heads):
@@ -120,33 +129,42 @@ def rate(step):
 
 
 class Trainer:
-    def __init__(self, s, weights, text, compiled=False):
-        self.s, self.done = s, 0
-        self.w = {name: torch.nn.Parameter(torch.from_numpy(value).to(s.device, copy=True)) for name, value in weights.items()}
+    """state: tensors of an export of ours at step `done`, to go on from; else all begins at `weights`."""
+
+    def __init__(self, s, weights, text, kind="bf16", compiled=False, state=None, done=0):
+        self.s, self.kind, self.done = s, kind, done
+        self.w = {name: torch.nn.Parameter(torch.as_tensor(value).to(s.device, copy=True)) for name, value in weights.items()}
         self.loss = torch.compile(loss_of, dynamic=False) if compiled else loss_of
         self.rows = text[:len(text) // (s.places + 1) * (s.places + 1)].reshape(-1, s.places + 1)
         self.optimizer = torch.optim.AdamW(self.w.values(), lr=RATE, betas=BETAS, eps=EPS, weight_decay=DECAY, fused=True)
+        for name, p in self.w.items() if state else ():
+            m, v = (torch.from_numpy(np.array(state[f"{name}.{part}"])).to(s.device) for part in ("adam_m", "adam_v"))
+            self.optimizer.state[p] = {"step": torch.tensor(float(done), device=s.device), "exp_avg": m, "exp_avg_sq": v}
 
     def batch(self):
         first = self.done * self.s.batch
         rows = [shuffle_index(0, len(self.rows), first + i) for i in range(self.s.batch)]
+        rows = rows[::-1] if self.kind == "turned" else rows
         return torch.from_numpy(self.rows[rows].astype(np.int64)).to(self.s.device)
 
-    def gradients(self, is_bf16):
+    def gradients(self):
         self.optimizer.zero_grad(set_to_none=True)
         rows = self.batch()
-        with torch.autocast(self.s.device, torch.bfloat16, enabled=is_bf16):
+        with torch.autocast(self.s.device, torch.bfloat16, enabled=self.kind != "f32"):
             loss = self.loss(self.w, rows, self.s.heads)
         loss.backward()
         return loss
 
     def step(self):
-        loss = self.gradients(True)
+        loss = self.gradients()
         self.done += 1
         for group in self.optimizer.param_groups:
             group["lr"] = rate(self.done)
         self.optimizer.step()
         return loss
+
+    def steps(self, count):
+        return [self.step().item() for _ in range(count)]
 
 
 # ---- ours ----------------------------------------------------------------------------------------
@@ -160,24 +178,41 @@ def run(s, *arguments):
 
 
 def train(s, folder, steps, *more):
-    """The events of the steps."""
+    """The events, by kind."""
     metrics = pathlib.Path(folder, "metrics.jsonl")
     run(s, s.bundle, "--device", s.device, "--data", f"text={s.example}/train.tokens", "--params", f"{folder}/weights.safetensors",
         "--steps", steps, "--quiet", "--metrics", metrics, *more)
-    events = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return take_events(metrics)
+
+
+def take_events(metrics):
+    events = {}
+    for line in metrics.read_text().splitlines():
+        event = json.loads(line)
+        events.setdefault(event["event"], []).append(event)
     metrics.unlink()
-    return [event for event in events if event["event"] == "step"]
+    return events
+
+
+def losses_of(events):
+    return [event["outputs"]["loss"] for event in events.get("step", ())]
+
+
+def export(s, folder):
+    """Every tensor of the newest state."""
+    run(s, "export", f"{folder}/state", "-o", f"{folder}/state.safetensors")
+    return {name: np.array(value) for name, value in read_safetensors(f"{folder}/state.safetensors", "").items()}
 
 
 def distance(a, exact):
     return ((a.double() - exact.double()).norm() / exact.double().norm()).item()
 
 
-def judge(s, ours, theirs, exact):
+def judge(ours, theirs, exact):
     """What is further from the exact values than it may be, and the largest ratio of distances."""
     wrong, worst, most = [], (0.0, ""), (0.0, "")
     for name, value in exact.items():
-        a, b = distance(torch.from_numpy(np.array(ours[name])).to(s.device), value), distance(theirs[name], value)
+        a, b = distance(ours[name], value), distance(theirs[name], value)
         worst, most = max(worst, (a / (b + 1e-12), name)), max(most, (a, name))
         if not a <= FURTHER * b + REST:
             wrong.append(f"{name}: {a:.2e} from the exact value, PyTorch's bf16 {b:.2e}")
@@ -185,18 +220,57 @@ def judge(s, ours, theirs, exact):
 
 
 def check_gradients(s, folder, weights, text):
-    event = train(s, folder, 1, "--state-dir", f"{folder}/state")[0]
-    run(s, "export", f"{folder}/state", "-o", f"{folder}/state.safetensors")
-    moments = read_safetensors(f"{folder}/state.safetensors", ".adam_m")
+    loss, = losses_of(train(s, folder, 1, "--state-dir", f"{folder}/state"))
+    moments = {name.removesuffix(".adam_m"): value for name, value in export(s, folder).items() if name.endswith(".adam_m")}
+    shutil.rmtree(f"{folder}/state")
     if set(moments) != set(weights):
         sys.exit(f"the state has moments of {sorted(set(moments) ^ set(weights))} too many or few")
-    ours = {name: value / (1 - BETAS[0]) for name, value in moments.items()}
-    trainer, found = Trainer(s, weights, text), {}
-    for is_bf16 in (False, True):
-        loss = trainer.gradients(is_bf16).item()
-        found[is_bf16] = {name: p.grad.detach().clone() for name, p in trainer.w.items()}, loss
-    wrong, figures = judge(s, ours, found[True][0], found[False][0])
-    return wrong, {"loss": event["outputs"]["loss"], "torch_bf16": found[True][1], "torch_f32": found[False][1], **figures}
+    ours, found, losses = {name: torch.from_numpy(value).to(s.device) / (1 - BETAS[0]) for name, value in moments.items()}, {}, {}
+    for kind in ("f32", "bf16"):
+        trainer = Trainer(s, weights, text, kind)
+        losses[kind] = trainer.gradients().item()
+        found[kind] = {name: p.grad for name, p in trainer.w.items()}
+    wrong, figures = judge(ours, found["bf16"], found["f32"])
+    return wrong, {"loss": loss, "torch_bf16": losses["bf16"], "torch_f32": losses["f32"], **figures}
+
+
+def check_states(s, folder, weights, text):
+    """From states of ours PyTorch takes the next few steps, too: the losses; of each parameter the gradients of these steps, by what they
+    leave in its first moment; of all together how far they move. (Of one alone that says little: a step has the sign of a gradient that may be
+    next to nothing.)"""
+    few = max(s.steps // 20, 1)
+    wrong, rows, state = [], [], None
+    for start in sorted({s.steps * i // 4 for i in range(4)}):
+        if start:
+            train(s, folder, start, "--state-dir", f"{folder}/state")
+            state = export(s, folder)
+        begin = {name: torch.from_numpy(state[name] if state else value).to(s.device) for name, value in weights.items()}
+        before = {name: BETAS[0] ** few * torch.from_numpy(state[f"{name}.adam_m"]).to(s.device) if state else 0 for name in begin}
+        losses = {"ours": losses_of(train(s, folder, start + few, "--state-dir", f"{folder}/state"))[-few:]}
+        end = {name: torch.from_numpy(value).to(s.device) for name, value in export(s, folder).items() if value.dtype == np.float32}
+        moments, moved = {"ours": {name: end[f"{name}.adam_m"] - m for name, m in before.items()}}, {"ours": join(end, begin)}
+        for kind in ("bf16", "f32"):
+            trainer = Trainer(s, begin, text, kind, state=state, done=start)
+            losses[kind] = trainer.steps(few)
+            moments[kind] = {name: trainer.optimizer.state[p]["exp_avg"] - before[name] for name, p in trainer.w.items()}
+            moved[kind] = join({name: p.detach() for name, p in trainer.w.items()}, begin)
+        far, figures = judge(*moments.values())
+        apart = {kind: max(part(losses[kind], losses["bf16"])) for kind in ("ours", "f32")}
+        moved = {kind: distance(moved[kind], moved["f32"]) for kind in ("ours", "bf16")}
+        wrong += [f"from step {start}: {why}" for why in far]
+        if apart["ours"] > CURVE:
+            wrong.append(f"from step {start}: losses {losses['ours']}, PyTorch's {losses['bf16']}")
+        if moved["ours"] > FURTHER * moved["bf16"] + REST:
+            wrong.append(f"from step {start}: parameters move {moved['ours']:.2e} from the exact way, PyTorch's bf16 {moved['bf16']:.2e}")
+        rows.append({"from": start, "apart": round(apart["ours"], 6), "f32_apart": round(apart["f32"], 6), "moved": round(moved["ours"], 5),
+                     "torch_moved": round(moved["bf16"], 5), **figures})
+    shutil.rmtree(f"{folder}/state")
+    return wrong, {"steps": few, "states": rows}
+
+
+def join(tensors, others):
+    """The differences of all, end to end."""
+    return torch.cat([(tensors[name] - value).flatten() for name, value in others.items()])
 
 
 def check_logits(s, folder, weights, text):
@@ -210,24 +284,41 @@ def check_logits(s, folder, weights, text):
         for is_bf16 in (False, True):
             with torch.autocast(s.device, torch.bfloat16, enabled=is_bf16):
                 found[is_bf16] = {"logits": logits(w, tokens, s.heads)[0].float()}
-    return judge(s, {"logits": np.load(f"{folder}/logits.npy")}, found[True], found[False])
+    return judge({"logits": torch.from_numpy(np.load(f"{folder}/logits.npy")).to(s.device)}, found[True], found[False])
+
+
+def part(losses, others):
+    """How far each loss is from the other, as part of it."""
+    return [abs(a - b) / b for a, b in zip(losses, others)]
 
 
 def check_curve(s, folder, weights, text):
-    trainer = Trainer(s, weights, text)
-    ours = [event["outputs"]["loss"] for event in train(s, folder, s.steps)]
-    theirs = [trainer.step().item() for _ in ours]
-    apart = [abs(a - b) / b for a, b in zip(ours, theirs)]
-    worst = max(range(len(apart)), key=lambda i: apart[i])
-    figures = {"steps": len(ours), "first": ours[0], "last": ours[-1], "torch_last": round(theirs[-1], 6), "apart": round(apart[worst], 6),
-               "at_step": worst + 1}
-    good = len(ours) == s.steps and apart[worst] <= CURVE
-    return [] if good else [f"the loss of step {worst + 1} is {ours[worst]}, PyTorch's {theirs[worst]}"], figures
+    losses = {"ours": losses_of(train(s, folder, s.steps))}
+    for kind in KINDS:
+        losses[kind] = Trainer(s, weights, text, kind).steps(s.steps)
+    if s.curve:
+        with open(s.curve, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("step", *losses), *zip(range(1, s.steps + 1), *losses.values())])
+    apart = {kind: part(values, losses["bf16"]) for kind, values in losses.items() if kind != "bf16"}
+    figures, wrong, own = {"steps": len(losses["ours"])}, [], 0.0
+    for kind, parts in apart.items():
+        worst = max(range(len(parts)), key=lambda i: parts[i])
+        beyond = next((step for step, value in enumerate(parts, 1) if value > CURVE), None)
+        figures[kind] = {"apart": round(parts[worst], 6), "at_step": worst + 1, "first_beyond": beyond}
+    figures["last"] = {kind: round(values[-1], 6) for kind, values in losses.items()}
+    if len(losses["ours"]) != s.steps:
+        wrong.append(f"{len(losses['ours'])} steps are told; expected {s.steps}")
+    for step, (value, *controls) in enumerate(zip(*apart.values()), 1):
+        own = max(own, *controls)
+        if value > max(CURVE, FURTHER * own):
+            wrong.append(f"the loss of step {step} is {losses['ours'][step - 1]}, PyTorch's {losses['bf16'][step - 1]}: {value:.4f} apart, "
+                         f"PyTorch from itself {own:.4f}")
+    return wrong, figures
 
 
 def compare(s, folder, weights, text):
     failures = 0
-    for name, check in (("logits", check_logits), ("gradients", check_gradients), ("curve", check_curve)):
+    for name, check in (("logits", check_logits), ("gradients", check_gradients), ("states", check_states), ("curve", check_curve)):
         if s.only not in (None, name):
             continue
         wrong, figures = check(s, folder, weights, text)
@@ -240,7 +331,44 @@ def compare(s, folder, weights, text):
 
 # ---- times ---------------------------------------------------------------------------------------
 
-def first_step(s, folder):
+def wait(s):
+    if s.device == "cuda":
+        torch.cuda.synchronize()
+
+
+def step_seconds(s, folder, steps, *more):
+    """What each step but the first took, and the saves."""
+    events = train(s, folder, steps, *more)
+    ends = [event["seconds"] for event in events["step"]]
+    return {step: after - before for step, (before, after) in enumerate(zip(ends, ends[1:]), 2)}, events.get("save", [])
+
+
+def their_seconds(s, trainer):
+    seconds = []
+    for _ in range(ROUND_STEPS - 2):
+        start = time.perf_counter()
+        trainer.step()
+        wait(s)
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+def measure_step(s, folder, weights, text):
+    trainer = Trainer(s, weights, text, compiled=s.device == "cuda")
+    begin, ours, theirs = time.perf_counter(), [], []
+    trainer.steps(3)
+    wait(s)
+    compiled = time.perf_counter() - begin
+    for _ in range(s.rounds):
+        took, _ = step_seconds(s, folder, ROUND_STEPS)
+        ours += [seconds for step, seconds in took.items() if step > 2]
+        theirs += their_seconds(s, trainer)
+    a, b = statistics.median(ours), statistics.median(theirs)
+    return {"step_ms": round(1e3 * a, 2), "torch_ms": round(1e3 * b, 2), "ratio": round(b / a, 3), "tokens_per_s": round(s.batch * s.places / a),
+            "compile_s": round(compiled, 1)}
+
+
+def first_step(s, _folder):
     """Seconds from the start of the process to the end of its first step."""
     command = [str(s.run), str(s.bundle), "--device", s.device, "--data", f"text={s.example}/train.tokens", "--steps", "2"]
     start, at = time.perf_counter(), None
@@ -251,50 +379,103 @@ def first_step(s, folder):
     return at
 
 
-def save_blocks(s, folder):
-    """How much longer than others a step is that a save is made before, as part of a step: the saves' median. Saves are rarer than
-    it takes to write one, so that none waits for the one before."""
-    every, saves = 16, 5
-    ends = [event["seconds"] for event in train(s, folder, every * (saves + 1), "--state-dir", f"{folder}/saves", "--save-every", every)]
-    shutil.rmtree(f"{folder}/saves")
-    took = {step: after - before for step, (before, after) in enumerate(zip(ends, ends[1:]), 2)}
-    plain = statistics.median(seconds for step, seconds in took.items() if step % every > 2)
-    return statistics.median(took[every * (k + 1) + 1] - plain for k in range(saves)) / plain
+def measure_first(s, folder, _weights, _text):
+    return {"first_step_s": [round(first_step(s, folder), 3) for _ in range(s.rounds)]}
 
 
-def our_seconds(s, folder):
-    ends = [event["seconds"] for event in train(s, folder, ROUND_STEPS)]
-    return [after - before for before, after in zip(ends[1:], ends[2:])]
+def measure_save(s, folder, _weights, _text):
+    """How much longer than others a step is that a save is made before, as part of a step: the saves' median. Saves are so rare that none
+    waits for the one before: how long that is written is known when it has been."""
+    every = ROUND_STEPS
+    for _ in range(SAVE_TRIES):
+        took, saves = step_seconds(s, folder, every * (SAVES + 1), "--state-dir", f"{folder}/saves", "--save-every", every)
+        shutil.rmtree(f"{folder}/saves")
+        behind = {every * (k + 1) + 1 for k in range(SAVES)}
+        plain = statistics.median(seconds for step, seconds in took.items() if step not in behind)
+        saves.pop()  # no step follows it
+        written = max(save["persist_seconds"] for save in saves)
+        if written < every * plain / 1.5:
+            break
+        every = math.ceil(2 * written / plain)
+    longer = statistics.median(took[step] - plain for step in behind)
+    return {"save_every": every, "save_blocks": round(longer / plain, 5), "save_blocks_ms": round(1e3 * longer, 3), "persist_s": round(written, 3),
+            "stall_ms": [round(1e3 * save["stall_seconds"], 3) for save in saves]}
 
 
-def their_seconds(trainer):
-    seconds = []
-    for _ in range(ROUND_STEPS - 2):
+def our_calls(s, folder):
+    """Seconds of a call, and of its kernels alone."""
+    metrics, roofline = pathlib.Path(folder, "calls.jsonl"), pathlib.Path(folder, "calls.csv")
+    command = (s.bundle, "--device", s.device, "--entry", "predict", "--params", f"{folder}/weights.safetensors", "--input",
+               f"tokens={folder}/window.npy", "--quiet", "--repeat", CALLS)
+    run(s, *command, "--metrics", metrics)
+    run(s, *command, "--roofline", roofline)
+    seconds = [event["seconds"] for event in take_events(metrics)["call"]]
+    with open(roofline, encoding="utf-8", newline="") as file:
+        kernels = [row for row in csv.DictReader(file) if row["kernel"] != "(machine)"]
+    return seconds[WARM_CALLS:], sum(float(row["seconds"]) for row in kernels) / CALLS
+
+
+class Reader:
+    """PyTorch's logits of a window: weights of products are cast once, the logits come to memory of the host as f32, as ours do."""
+
+    def __init__(self, s, weights, window):
+        self.s, self.tokens = s, torch.from_numpy(window)[None]
+        w = {name: torch.from_numpy(value).to(s.device) for name, value in weights.items()}
+        self.w = {name: value.bfloat16() if name.startswith("h.") and ".ln_" not in name else value for name, value in w.items()}
+        self.w["head"] = w["wte.weight"].bfloat16()
+        self.read = torch.compile(self.compute, dynamic=False, mode="reduce-overhead") if s.device == "cuda" else self.compute
+        self.host = torch.empty((len(window), s.vocabulary), pin_memory=s.device == "cuda")
+
+    def compute(self, tokens):
+        with torch.no_grad(), torch.autocast(self.s.device, torch.bfloat16):
+            return logits(self.w, tokens, self.s.heads)[0].float()
+
+    def call(self):
         start = time.perf_counter()
-        trainer.step()
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - start)
-    return seconds
+        self.host.copy_(self.read(self.tokens.to(self.s.device)), non_blocking=True)
+        wait(self.s)
+        return time.perf_counter() - start
+
+    def kernels(self):
+        """Of many, one behind the other."""
+        tokens = self.tokens.to(self.s.device)
+        wait(self.s)
+        start = time.perf_counter()
+        for _ in range(CALLS):
+            self.read(tokens)
+        wait(self.s)
+        return (time.perf_counter() - start) / CALLS
+
+
+def measure_forward(s, folder, weights, text):
+    window = text[:s.window].astype(np.int64)
+    np.save(f"{folder}/window.npy", window)
+    reader, ours, theirs, kernels = Reader(s, weights, window), [], [], []
+    for _ in range(WARM_CALLS):
+        reader.call()
+    for _ in range(s.rounds):
+        seconds, alone = our_calls(s, folder)
+        ours += seconds
+        theirs += [reader.call() for _ in range(CALLS)]
+        kernels.append((alone, reader.kernels()))
+    a, b = statistics.median(ours), statistics.median(theirs)
+    c, d = (statistics.median(column) for column in zip(*kernels))
+    return {"tokens": s.window, "call_us": round(1e6 * a, 1), "torch_call_us": round(1e6 * b, 1), "call_ratio": round(b / a, 3),
+            "kernels_us": round(1e6 * c, 1), "torch_us": round(1e6 * d, 1), "ratio": round(d / c, 3)}
 
 
 def measure(s, folder, weights, text):
-    trainer = Trainer(s, weights, text, True)
-    begin = time.perf_counter()
-    for _ in range(3):
-        trainer.step()
-    torch.cuda.synchronize()
-    result = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(), "compile_s": round(time.perf_counter() - begin, 1)}
-    ours, theirs = [], []
-    for _ in range(s.rounds):
-        ours += our_seconds(s, folder)
-        theirs += their_seconds(trainer)
-    tokens = s.batch * s.places
-    a, b = statistics.median(ours), statistics.median(theirs)
-    starts = [first_step(s, folder) for _ in range(s.rounds)]
-    print(json.dumps({**result, "step_ms": round(1e3 * a, 2), "torch_ms": round(1e3 * b, 2), "ratio": round(b / a, 3),
-                      "tokens_per_s": round(tokens / a), "first_step_s": [round(t, 3) for t in starts],
-                      "save_blocks": round(save_blocks(s, folder), 5)}), flush=True)
-    return 0
+    failures = 0
+    print(json.dumps({"torch": torch.__version__, "device": torch.cuda.get_device_name() if s.device == "cuda" else "cpu"}), flush=True)
+    for name, of in (("step", measure_step), ("first", measure_first), ("save", measure_save), ("forward", measure_forward)):
+        if s.only not in (None, name):
+            continue
+        try:
+            print(json.dumps({"times": name, **of(s, folder, weights, text)}), flush=True)
+        except (Exception, SystemExit) as error:  # what was measured before and is measured behind stays
+            print(f"FAILED: {name}: {error!r}", flush=True)
+            failures += 1
+    return failures
 
 
 def main():
@@ -307,7 +488,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", choices=("logits", "gradients", "curve"))
+    parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "step", "first", "save", "forward"))
+    parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N")
     s = parser.parse_args()
