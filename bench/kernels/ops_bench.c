@@ -3,10 +3,12 @@
  * Convolution and attention beside oneDNN, taking turns, and beside the FMA peak.
  *
  *     ops_bench --aot=PATH --dnnl=MODULE [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
- *               [--best]
+ *               [--best] [--random=COUNT] [--seed=N]
+ *               [--conv=N,H,W,C,F,KH,KW,GROUPS,STRIDE,PADDING]...
  *
  * Convolutions are those of ResNet-50 and MobileNet at batch 1, filters as parameters of the entry,
- * in oneDNN packed before; attention is beside matmul, softmax and matmul (without the scale).
+ * in oneDNN packed before; attention is beside matmul, softmax and matmul (without the scale). With
+ * --random or --conv those convolutions alone.
  * Figures are medians over the rounds, or the best with --best, for a machine that has other work
  * (one thread: in CPU time).
  * Prints a row a case, then one JSON object. Without the module it measures ours alone.
@@ -22,10 +24,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CONVS_MAX = 256 };
+
 typedef struct bench {
     bench_options options;
     const char *dnnl;
-    unsigned rounds;
+    unsigned rounds, random_count;
+    uint64_t seed;
+    dnnl_conv convs[CONVS_MAX];
+    size_t conv_count;
     bool best;
     dnnl_job *(*conv)(const dnnl_conv *conv);
     dnnl_job *(*attention)(const dnnl_attention *attention);
@@ -71,7 +78,7 @@ static double compare(bench *b, const char *name, double flops, bench_program *p
         if (b->options.threads > 1) measure_wait_idle();
     }
     double ours = settle(b, b->seconds[0]), theirs = job ? settle(b, b->seconds[1]) : NAN;
-    printf("%-34s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx\n", name, ours * 1e6,
+    printf("%-42s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx\n", name, ours * 1e6,
            flops / ours * 1e-9, 100 * flops / ours * settle(b, b->seconds[2]), theirs * 1e6,
            theirs / ours);
     fflush(stdout);
@@ -107,8 +114,8 @@ static double run_conv(bench *b, dnnl_conv c) {
     c.filter = bench_program_param(program, "w");
     c.result = y;
     dnnl_job *job = b->conv ? b->conv(&c) : NULL;
-    snprintf(name, sizeof name, "conv %ldx%ldx%ld %ldx%ld to %ld /%ld g%ld", c.h, c.w, c.c, c.kh,
-             c.kw, c.f, c.stride, c.groups);
+    snprintf(name, sizeof name, "conv %ldx%ldx%ldx%ld %ldx%ld to %ld /%ld +%ld g%ld", c.n, c.h, c.w,
+             c.c, c.kh, c.kw, c.f, c.stride, c.padding, c.groups);
     double flops = 2.0 * (double)(oh * ow * c.f * c.kh * c.kw) * (double)(gc * c.n);
     double ratio = compare(b, name, flops, program, job, y, results, 1e-3);
     if (job) b->release(job);
@@ -153,6 +160,49 @@ static double run_attention(bench *b, const attention_case *a) {
     return ratio;
 }
 
+/* low ... high, each magnitude as likely. */
+static int64_t spread(uint64_t *state, double low, double high) {
+    double unit = (double)(measure_random(state) >> 11) * 0x1p-53;
+    return (int64_t)(low * pow(high / low, unit) + 0.5);
+}
+
+/* Of 20 to 1000 million operations. */
+static dnnl_conv draw_conv(uint64_t *state) {
+    static const int64_t taps[] = {1, 2, 3, 3, 3, 4, 5, 7}, channels[] = {1, 3, 4};
+    for (;;) {
+        int64_t k = taps[measure_random(state) % 8], few = (int64_t)(measure_random(state) % 4);
+        dnnl_conv c = {.n = spread(state, 1, 4),
+                       .h = spread(state, 7, 256),
+                       .c = few < 3 ? spread(state, 5, 512) : channels[measure_random(state) % 3],
+                       .f = spread(state, 8, 512),
+                       .kh = k,
+                       .kw = measure_random(state) % 8 ? k : taps[measure_random(state) % 8],
+                       .groups = 1,
+                       .stride = measure_random(state) % 3 ? 1 : 2};
+        c.w = measure_random(state) % 2 ? c.h : spread(state, 7, 256);
+        c.padding = measure_random(state) % 4 ? k / 2 : 0;
+        int64_t oh = (c.h + 2 * c.padding - c.kh) / c.stride + 1;
+        int64_t ow = (c.w + 2 * c.padding - c.kw) / c.stride + 1;
+        if (c.h + 2 * c.padding < c.kh || c.w + 2 * c.padding < c.kw) continue;
+        double flops = 2.0 * (double)(c.n * oh * ow * c.f) * (double)(c.kh * c.kw * c.c);
+        if (flops >= 20e6 && flops <= 1000e6) return c;
+    }
+}
+
+static bool parse_conv(bench *b, const char *text) {
+    dnnl_conv c = {0};
+    int64_t *to[] = {&c.n, &c.h, &c.w, &c.c, &c.f, &c.kh, &c.kw, &c.groups, &c.stride, &c.padding};
+    if (b->conv_count == CONVS_MAX) return false;
+    for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+        char *end = NULL;
+        *to[i] = strtoll(text, &end, 10);
+        if (end == text || *end != (i + 1 < sizeof to / sizeof *to ? ',' : '\0')) return false;
+        text = end + 1;
+    }
+    b->convs[b->conv_count++] = c;
+    return true;
+}
+
 static void *find(void *module, const char *name) {
     void *symbol = module ? dlsym(module, name) : NULL;
     return symbol;
@@ -173,10 +223,11 @@ static void open_dnnl(bench *b) {
 }
 
 static bool parse(bench *b, int argc, char **argv) {
-    static const struct option options[] = {{"aot", 1, NULL, 'a'},    {"folder", 1, NULL, 'f'},
-                                            {"dnnl", 1, NULL, 'd'},   {"threads", 1, NULL, 't'},
-                                            {"rounds", 1, NULL, 'r'}, {"cpu", 1, NULL, 'c'},
-                                            {"best", 0, NULL, 'b'},   {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"aot", 1, NULL, 'a'},  {"folder", 1, NULL, 'f'},  {"dnnl", 1, NULL, 'd'},
+        {"cpu", 1, NULL, 'c'},  {"threads", 1, NULL, 't'}, {"rounds", 1, NULL, 'r'},
+        {"best", 0, NULL, 'b'}, {"random", 1, NULL, 'n'},  {"seed", 1, NULL, 's'},
+        {"conv", 1, NULL, 'x'}, {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'a')
             b->options.aot = optarg;
@@ -192,17 +243,38 @@ static bool parse(bench *b, int argc, char **argv) {
             b->options.cpu = optarg;
         else if (option == 'b')
             b->best = true;
-        else
+        else if (option == 'n')
+            b->random_count = (unsigned)atoi(optarg);
+        else if (option == 's')
+            b->seed = strtoull(optarg, NULL, 10);
+        else if (option != 'x' || !parse_conv(b, optarg))
             return false;
     }
-    return b->options.aot && b->options.threads && b->rounds && b->rounds <= MEASURE_ROUNDS_MAX;
+    return b->random_count + b->conv_count <= CONVS_MAX && b->options.aot && b->options.threads &&
+           b->rounds && b->rounds <= MEASURE_ROUNDS_MAX;
+}
+
+/* Those that are asked for, else all there are. */
+static void choose_convs(bench *b) {
+    uint64_t state = b->seed;
+    enum { CONVS = sizeof convolutions / sizeof convolutions[0] };
+    for (unsigned i = 0; i < b->random_count; i++) b->convs[b->conv_count++] = draw_conv(&state);
+    if (b->conv_count) return;
+    memcpy(b->convs, convolutions, sizeof convolutions);
+    b->conv_count = CONVS;
+}
+
+static double least_of(const double *values, size_t count) {
+    double least = INFINITY;
+    for (size_t i = 0; i < count; i++) least = fmin(least, values[i]);
+    return least;
 }
 
 int main(int argc, char **argv) {
     static bench b = {.options = {.folder = "/tmp", .threads = 1}, .rounds = 7};
-    enum { CONVS = sizeof convolutions / sizeof convolutions[0] };
     enum { ATTENTIONS = sizeof attentions / sizeof attentions[0] };
-    double convs[CONVS], others[ATTENTIONS], worst[2] = {INFINITY, INFINITY};
+    double convs[CONVS_MAX], others[ATTENTIONS];
+    b.seed = (uint64_t)(measure_now() * 1e6);
     if (!parse(&b, argc, argv)) {
         fprintf(stderr, "usage: see the head of ops_bench.c\n");
         return 2;
@@ -211,17 +283,19 @@ int main(int argc, char **argv) {
     if (!measure_pin(b.options.threads)) fprintf(stderr, "not pinned: too few CPUs\n");
     setenv("GOMP_SPINCOUNT", "10000", 0);
     open_dnnl(&b);
-    for (size_t i = 0; i < CONVS; i++) convs[i] = run_conv(&b, convolutions[i]);
-    for (size_t i = 0; i < ATTENTIONS; i++) others[i] = run_attention(&b, &attentions[i]);
-    for (size_t i = 0; i < CONVS; i++) worst[0] = fmin(worst[0], convs[i]);
-    for (size_t i = 0; i < ATTENTIONS; i++) worst[1] = fmin(worst[1], others[i]);
-    if (!b.conv) {
-        printf("{\"threads\": %u}\n", b.options.threads);
-        return 0;
-    }
-    printf("{\"threads\": %u, \"conv_mean\": %.3f, \"conv_worst\": %.3f, \"attention_mean\": %.3f, "
-           "\"attention_worst\": %.3f}\n",
-           b.options.threads, measure_geometric_mean(convs, CONVS), worst[0],
-           measure_geometric_mean(others, ATTENTIONS), worst[1]);
+    if (b.random_count) printf("seed %llu\n", (unsigned long long)b.seed);
+    size_t attention_count = b.random_count || b.conv_count ? 0 : ATTENTIONS;
+    choose_convs(&b);
+    for (size_t i = 0; i < b.conv_count; i++) convs[i] = run_conv(&b, b.convs[i]);
+    for (size_t i = 0; i < attention_count; i++) others[i] = run_attention(&b, &attentions[i]);
+    printf("{\"threads\": %u", b.options.threads);
+    if (b.random_count) printf(", \"seed\": %llu", (unsigned long long)b.seed);
+    if (b.conv)
+        printf(", \"conv_mean\": %.3f, \"conv_worst\": %.3f",
+               measure_geometric_mean(convs, b.conv_count), least_of(convs, b.conv_count));
+    if (b.conv && attention_count)
+        printf(", \"attention_mean\": %.3f, \"attention_worst\": %.3f",
+               measure_geometric_mean(others, attention_count), least_of(others, attention_count));
+    printf("}\n");
     return 0;
 }
