@@ -11,7 +11,7 @@
  * A program has one tap, a block of channels and a few panels of filters, and their sums on its
  * stack. Each element is one chain over image, row and column of the windows, ascending.
  */
-#include "compiler/tile/conv.h"
+#include "compiler/tile/conv/conv.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * inside; for the gradient of the filter each tap is a sum over the windows in which it lies
  * inside. Order and numerics are those of the other convolutions.
  */
-#include "compiler/tile/conv.h"
+#include "compiler/tile/conv/conv.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  *
  * Images are [N, H, W, C], filters [KH, KW, C / groups, F], results [N, OH, OW, F].
  */
-#ifndef TSR_COMPILER_TILE_CONV_H
-#define TSR_COMPILER_TILE_CONV_H
+#ifndef TSR_COMPILER_TILE_CONV_CONV_H
+#define TSR_COMPILER_TILE_CONV_CONV_H
 
 #include "compiler/tile/gemm.h"
 

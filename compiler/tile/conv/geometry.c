@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compiler/tile/conv.h"
+#include "compiler/tile/conv/conv.h"
 
 #include <string.h>
 

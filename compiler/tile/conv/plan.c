@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a convolution is divided: tiles, blocks of channels, taps and places, programs.
+ */
+#include "compiler/tile/conv/product.h"
+
+#include <inttypes.h>
+
+enum {
+    K_MAX = 736,                     /* taps times channels of a block */
+    PANEL_ELEMENTS = 48 * 1024,      /* of the filter on the stack */
+    PATCH_ELEMENTS = 40 * 1024,      /* of the image on the stack */
+    SCRATCH_ELEMENTS = 24 * 1024,    /* of partial sums */
+    STACK_ELEMENT_BYTES = 4,         /* elements are counted as f32; f64 gets half */
+    FLAT_WASTE = 16,                 /* of a row: a part of it from which on blocks are flat */
+    FLAT_ROWS_MAX = 8,               /* of such a tile: each has an address in a register */
+    STRIP_VECTORS = 2,               /* of a tile that reads strips */
+    PROGRAM_FLOPS = 8 * 1000 * 1000, /* a program does at least so much, if there is so much */
+    PROGRAMS = 32,                   /* and there are so many of them, if there is so much */
+};
+static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEMENT_BYTES <=
+                  TSR_TARGET_STACK_MAX - 32768,
+              "the local buffers fit the stack");
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
+
+static int64_t room(const tsr_conv_product *p, int64_t elements) {
+    return elements * STACK_ELEMENT_BYTES / (int64_t)tsr_dtype_size(p->conv.compute);
+}
+
+/* Places of A that `places` places of the result reach. */
+static int64_t reach(const tsr_conv_product *p, int axis, int64_t places) {
+    const tsr_conv_walk *walk = &p->walks[axis];
+    return (places - 1) * walk->stride + (most(walk->taps, 1) - 1) * walk->step + 1;
+}
+
+/* From the shapes alone: the order of each chain depends on it. */
+static void plan_channels(tsr_conv_product *p) {
+    int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1), limit = most(K_MAX / taps, 1);
+    if (limit > 16) limit = limit / 16 * 16;
+    p->channel_block = most(tsr_gemm_part(p->a_channels, limit, limit >= 16 ? 16 : 1), 1);
+    p->channel_blocks = most(divide_up(p->a_channels, p->channel_block), 1);
+}
+
+static bool covers(const tsr_conv_walk *walk) {
+    return walk->phases == 1 && walk->first[0] >= 0 &&
+           walk->first[0] + (walk->places - 1) * walk->stride + (walk->taps - 1) * walk->step <
+               walk->a_places;
+}
+
+/* Rows of a block of x places each, as many as partial sums have room for. */
+static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
+    int64_t places = room(p, SCRATCH_ELEMENTS) / p->width;
+    return p->partial ? (places - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
+}
+
+int64_t tsr_conv_scratch_places(const tsr_conv_product *p) {
+    int64_t places = p->block[0] * p->block[1];
+    return p->flat ? divide_up(places, p->tile_rows) * p->tile_rows : places;
+}
+
+/* Half as many places, of whole tiles. */
+static int64_t halve(const tsr_conv_product *p, int64_t x) {
+    return divide_up(x / 2, p->tile_rows) * p->tile_rows;
+}
+
+/* Places of a block along W, then along H, so that patch and partial sums fit. */
+static bool plan_patch(tsr_conv_product *p) {
+    int64_t limit = room(p, PATCH_ELEMENTS), x = tsr_conv_points(p, 1), y = tsr_conv_points(p, 0);
+    if (!p->flat) x = divide_up(x, p->tile_rows) * p->tile_rows;
+    while (x > p->tile_rows &&
+           (reach(p, 1, x) * reach(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
+        x = halve(p, x);
+    int64_t row = reach(p, 1, x) * p->channel_block;
+    if (reach(p, 0, 1) * row > limit) return false;
+    int64_t rows = (limit / row - reach(p, 0, 1)) / p->walks[0].stride + 1;
+    p->block[1] = x;
+    p->block[0] = tsr_gemm_part(y, least(rows, scratch_rows(p, x)), 1);
+    for (int i = 0; i < 2; i++) p->patch[i] = reach(p, i, p->block[i]);
+    return true;
+}
+
+static void plan_source(tsr_conv_product *p) {
+    const tsr_conv_walk *y = &p->walks[0], *x = &p->walks[1];
+    int64_t c = p->channel_block, pixels;
+    bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
+    if (as_is && covers(y) && covers(x) && (p->flat || x->places % p->tile_rows == 0)) {
+        p->source = TSR_CONV_DIRECT;
+        p->block[1] = x->places;
+        while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
+        p->block[0] = tsr_gemm_part(y->places, scratch_rows(p, p->block[1]), 1);
+        c = p->a_total;
+        pixels = x->a_places;
+    } else if (plan_patch(p)) {
+        p->source = TSR_CONV_PATCH;
+        pixels = p->patch[1];
+    } else {
+        p->source = TSR_CONV_TAPS;
+        p->block[0] = 1;
+        p->block[1] = p->tile_rows;
+        p->patch[0] = most(y->taps, 1);
+        p->patch[1] = most(x->taps, 1) * p->tile_rows;
+        p->place_step[0] = 0;
+        p->place_step[1] = c;
+        p->tap_step[0] = p->patch[1] * c;
+        p->tap_step[1] = p->tile_rows * c;
+        return;
+    }
+    p->place_step[0] = y->stride * pixels * c;
+    p->place_step[1] = x->stride * c;
+    p->tap_step[0] = y->step * pixels * c;
+    p->tap_step[1] = x->step * c;
+}
+
+/* Stores of whole tiles need no mask. In the last block of a row there must be room for one. */
+static bool can_slide(const tsr_conv_product *p) {
+    if (p->flat) return true;
+    int64_t points = tsr_conv_points(p, 1), last = points % p->block[1];
+    return p->walks[1].phases == 1 && points >= p->tile_rows && (last == 0 || last >= p->tile_rows);
+}
+
+static void plan_tile(tsr_conv_product *p) {
+    const tsr_target *target = p->conv.group->b.target;
+    int64_t size = (int64_t)tsr_dtype_size(p->conv.compute), strip = p->conv.strip;
+    bool direct = covers(&p->walks[0]) && covers(&p->walks[1]);
+    tsr_gemm_shape shape = {.element_bytes = size,
+                            .m = tsr_conv_points(p, 1) * (p->flat ? tsr_conv_points(p, 0) : 1),
+                            .n = p->columns,
+                            /* Wider tiles of fewer rows would ask the second level for more than
+                             * it gives. */
+                            .width = strip ? STRIP_VECTORS * target->vector_bytes / size : 0,
+                            .strip = strip,
+                            .row_bytes = direct ? p->walks[1].stride * p->a_total * size : 0};
+    tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
+    /* Behind the last strip there is none to read. */
+    if (strip && divide_up(p->columns, strip) * strip % ((int64_t)p->lanes * p->vectors)) {
+        shape.width = strip;
+        tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
+    }
+    p->width = (int64_t)p->lanes * p->vectors;
+    p->panels = divide_up(p->columns, p->width);
+}
+
+/* Of a panel on the stack as many as there is room for; all of strips. */
+static tsr_result plan_taps(tsr_conv_product *p) {
+    int64_t row = most(p->walks[1].taps, 1) * p->channel_block, taps = most(p->walks[0].taps, 1);
+    p->tap_rows = taps;
+    if (p->conv.strip) return TSR_SUCCESS;
+    p->tap_rows = (room(p, PANEL_ELEMENTS) / p->width - (int64_t)p->lanes) / row;
+    if (p->tap_rows < 1)
+        FAIL(p->conv.group->ctx, TSR_COMPILE,
+             "'%s': a filter of %" PRId64 " taps in a row is too wide", p->conv.group->name,
+             p->walks[1].taps);
+    p->tap_rows = tsr_gemm_part(taps, p->tap_rows, 1);
+    return TSR_SUCCESS;
+}
+
+static tsr_result plan_blocks(tsr_conv_product *p) {
+    plan_tile(p);
+    plan_channels(p);
+    TRY(p->conv.group->ctx, plan_taps(p));
+    int64_t tap_blocks = divide_up(most(p->walks[0].taps, 1), p->tap_rows);
+    p->partial = p->channel_blocks > 1 || tap_blocks > 1;
+    plan_source(p);
+    return TSR_SUCCESS;
+}
+
+/* Much of the tiles of a row would be computed twice. */
+static bool wants_flat(const tsr_conv_product *p) {
+    int64_t x = tsr_conv_points(p, 1), tiles = divide_up(x, p->tile_rows);
+    return p->walks[0].phases == 1 && p->walks[1].phases == 1 && tsr_conv_points(p, 0) > 1 &&
+           !p->conv.group->b.target->warp_lanes && (tiles * p->tile_rows - x) * FLAT_WASTE > x;
+}
+
+/* Whole rows in each block, also in the last, and a tile in them. */
+static bool can_be_flat(const tsr_conv_product *p) {
+    int64_t x = tsr_conv_points(p, 1), last = tsr_conv_points(p, 0) % p->block[0];
+    return p->source != TSR_CONV_TAPS && p->block[1] == x && p->tile_rows <= FLAT_ROWS_MAX &&
+           (last ? last : p->block[0]) * x >= p->tile_rows;
+}
+
+tsr_result tsr_conv_plan(tsr_conv_product *p) {
+    tsr_tile_group *group = p->conv.group;
+    p->strip_rows = p->walks[0].taps * p->walks[1].taps * p->a_channels;
+    TRY(group->ctx, plan_blocks(p));
+    if (wants_flat(p)) {
+        p->flat = true;
+        TRY(group->ctx, plan_blocks(p));
+        p->flat = can_be_flat(p);
+        if (!p->flat) TRY(group->ctx, plan_blocks(p));
+    }
+    p->slides = can_slide(p);
+    bool even = p->a_channels % p->channel_block == 0;
+    p->whole_runs =
+        even && p->tap_step[1] == p->channel_block && (!p->conv.strip || p->channel_blocks == 1);
+    int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1);
+    double flops =
+        2.0 * (double)(tsr_conv_points(p, 1) * taps) * (double)(p->a_channels * p->width);
+    int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1, y = tsr_conv_points(p, 0);
+    int64_t others =
+        p->conv.images * p->conv.groups * p->panels * p->walks[0].phases * p->walks[1].phases;
+    rows = most(rows, divide_up(y * others, PROGRAMS));
+    p->program_rows = rows >= y ? y : divide_up(rows, p->block[0]) * p->block[0];
+    group->tile[0] = p->tile_rows;
+    group->tile[1] = p->width;
+    group->tile[2] = p->block[0];
+    group->tile[3] = p->block[1];
+    group->tile[4] = p->channel_block;
+    group->tile_count = 5;
+    return TSR_SUCCESS;
+}

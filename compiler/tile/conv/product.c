@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel families `conv2d` and `conv2d_grad_input`: a matrix product whose rows of A are gathered
+ * from an image.
+ *
+ *     for each block of result rows of the program
+ *         for each block of channels
+ *             copy what the block's taps reach to the stack, with zeros around it: the patch
+ *             for each block of taps
+ *                 copy the filter's panel to the stack, where it does not lie in strips already
+ *                 for each tile of places in a row
+ *                     accumulators = 0, or what the last block left
+ *                     for each tap, channel: fma, A read from the patch
+ *                     store, or leave them for the next block
+ *
+ * Nothing is expanded: the patch holds each image element once, and a tile's rows lie evenly apart
+ * in it. Where the taps lie so far apart that no patch fits, it holds one copy for each tap of one
+ * tile instead; where no zeros are needed, A is read from the image itself. The gradient of an
+ * image under a stride has a phase for each remainder: places that the same taps reach.
+ *
+ * Where rows of the result are no whole tiles, a block is flat: its places are numbered through,
+ * and a tile's rows of A lie where they do.
+ *
+ * Each element is one chain: blocks of channels, then taps, then channels, ascending (taps of the
+ * gradient descending). A place outside the image is a zero. The size of a block of channels
+ * follows from the shapes alone, so that every target and blocking gives the same bits.
+ */
+#include "compiler/tile/conv/product.h"
+
+#include <string.h>
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
+
+/* ---- a block of K ---------------------------------------------------------------------------- */
+
+typedef struct k_block {
+    MlirValue channel, channels; /* first, and how many */
+    MlirValue tap, taps;         /* first row of taps, and how many */
+} k_block;
+
+/* Rows of the filter for one tap, or a row of taps. */
+static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, const k_block *k,
+                     MlirValue count, MlirValue to) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    const tsr_conv *conv = &p->conv;
+    bool forward = p->kind == TSR_CONV_FORWARD;
+    MlirValue tap = tsr_tile_add(b, tsr_tile_mul(b, tap_y, conv->axes[1].taps), tap_x);
+    MlirValue row = tsr_tile_mul(b, tap, conv->group_channels);
+    MlirValue from =
+        tsr_tile_mul(b, tsr_tile_add(b, row, forward ? k->channel : p->column), conv->filters);
+    from = tsr_tile_add(b, from, tsr_tile_mul(b, p->group, conv->group_filters));
+    from = tsr_tile_add(b, from, forward ? p->column : k->channel);
+    tsr_gemm_pack pack = {.from_dtype = conv->dtype,
+                          .to_dtype = conv->compute,
+                          .lanes = p->lanes,
+                          .vectors = p->vectors,
+                          .from = forward ? conv->b : conv->a,
+                          .to = p->panel,
+                          .from_at = from,
+                          .to_at = tsr_tile_mul(b, to, p->width),
+                          .from_step = conv->filters,
+                          .to_step = p->width,
+                          .count = count};
+    if (p->columns % p->width)
+        pack.columns = tsr_tile_sub(b, tsr_tile_index(b, p->columns), p->column);
+    (forward ? tsr_gemm_pack_rows : tsr_gemm_pack_columns)(b, &pack);
+}
+
+static MlirValue multiply_values(tsr_tile_builder *b, MlirValue x, MlirValue y) {
+    int64_t known = 0;
+    if (tsr_tile_index_known(y, &known)) return tsr_tile_mul(b, x, known);
+    if (tsr_tile_index_known(x, &known)) return tsr_tile_mul(b, y, known);
+    return tsr_tile_2(b, "arith.muli", x, y);
+}
+
+static MlirValue tap_of(tsr_conv_product *p, int axis, MlirValue index) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    return tsr_tile_add(b, p->tap_first[axis], tsr_tile_mul(b, index, p->walks[axis].tap_step));
+}
+
+static void pack_panel(tsr_conv_product *p, const k_block *k) {
+    if (p->conv.strip) return;
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    MlirValue row_size = multiply_values(b, p->taps[1], k->channels);
+    tsr_tile_loop rows, columns;
+    tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, 0, NULL);
+    MlirValue tap_y = tap_of(p, 0, tsr_tile_add(b, k->tap, rows.index));
+    MlirValue to = multiply_values(b, rows.index, row_size);
+    /* Forward, the taps of a row follow one another in the filter too. */
+    if (p->kind == TSR_CONV_FORWARD && p->channel_blocks == 1) {
+        pack_run(p, tap_y, zero, k, row_size, to);
+    } else {
+        tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, 0, NULL);
+        pack_run(p, tap_y, tap_of(p, 1, columns.index), k, k->channels,
+                 tsr_tile_add(b, to, multiply_values(b, columns.index, k->channels)));
+        tsr_tile_loop_end(b, &columns, NULL);
+    }
+    tsr_tile_loop_end(b, &rows, NULL);
+}
+
+/* Of place (y, x), counted from the block's first, the offset of A at the first tap. */
+static MlirValue a_place(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue at = tsr_tile_index(b, 0);
+    if (p->source == TSR_CONV_DIRECT) {
+        MlirValue place[2];
+        for (int i = 0; i < 2; i++)
+            place[i] =
+                tsr_tile_add(b, p->first[i], tsr_tile_mul(b, p->begin[i], p->walks[i].stride));
+        MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), place[0]);
+        at = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), place[1]);
+        at = tsr_tile_add(b, tsr_tile_mul(b, at, p->a_total),
+                          tsr_tile_mul(b, p->group, p->a_channels));
+        at = tsr_tile_add(b, at, k->channel);
+    }
+    at = tsr_tile_add(b, at, tsr_tile_mul(b, y, p->place_step[0]));
+    return tsr_tile_add(b, at, tsr_tile_mul(b, x, p->place_step[1]));
+}
+
+/* The block's places: rows of it that are there, times their length. */
+static MlirValue flat_end(tsr_conv_product *p) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue rows =
+        tsr_tile_min(b, tsr_tile_index(b, p->block[0]), tsr_tile_sub(b, p->points[0], p->begin[0]));
+    return tsr_tile_mul(b, rows, p->block[1]);
+}
+
+/* Of the tile at place x of a flat block: a row beyond the last place is the last one again. */
+static void find_rows(tsr_conv_product *p, const k_block *k, MlirValue x, MlirValue *out_rows) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue last = tsr_tile_offset(b, flat_end(p), -1);
+    for (int64_t i = 0; i < p->tile_rows; i++) {
+        MlirValue place = tsr_tile_min(b, tsr_tile_offset(b, x, i), last);
+        out_rows[i] =
+            a_place(p, k, tsr_tile_div(b, place, p->block[1]), tsr_tile_rem(b, place, p->block[1]));
+    }
+}
+
+/* Where A is read for the tap that lies `tap` further. */
+static void move_rows(tsr_conv_product *p, tsr_gemm_tile *tile, const MlirValue *rows, MlirValue at,
+                      MlirValue tap, MlirValue *out_rows) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    tile->a_at = p->flat ? at : tsr_tile_add(b, at, tap);
+    for (int64_t i = 0; p->flat && i < p->tile_rows; i++)
+        out_rows[i] = tsr_tile_add(b, rows[i], tap);
+    tile->a_rows = p->flat ? out_rows : NULL;
+}
+
+/* A tile's products over the block of K; places (y, x) count from the block's first. */
+static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x,
+                     MlirValue *accumulators) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    uint32_t count = (uint32_t)p->tile_rows * p->vectors;
+    bool direct = p->source == TSR_CONV_DIRECT, forward = p->kind == TSR_CONV_FORWARD;
+    MlirValue zero = tsr_tile_index(b, 0), a_at = zero;
+    MlirValue a_rows[TSR_GEMM_ROWS_MAX], moved[TSR_GEMM_ROWS_MAX];
+    if (p->flat)
+        find_rows(p, k, x, a_rows);
+    else
+        a_at = a_place(p, k, y, x);
+    int64_t strip = p->conv.strip, step = strip ? strip : p->width, b_vectors[TSR_TILE_VECTORS_MAX];
+    tsr_gemm_tile tile = {.a_dtype = direct ? p->conv.dtype : p->conv.compute,
+                          .b_dtype = strip ? p->conv.dtype : p->conv.compute,
+                          .lanes = p->lanes,
+                          .vectors = p->vectors,
+                          .rows = p->tile_rows,
+                          .a = !direct   ? p->patch_local
+                               : forward ? p->conv.a
+                                         : p->conv.b,
+                          .b = strip ? p->conv.b : p->panel,
+                          .a_row = p->place_step[1],
+                          .a_step = 1,
+                          .b_step = step,
+                          .b_vectors = strip ? b_vectors : NULL};
+    if (strip) tsr_gemm_strip_vectors(strip, p->strip_rows, p->lanes, p->vectors, b_vectors);
+    /* From one tap to the next in what B lies in. */
+    MlirValue tap_size = strip ? tsr_tile_index(b, p->a_channels) : k->channels;
+    MlirValue run = multiply_values(b, p->taps[1], k->channels);
+    tsr_tile_loop rows, columns;
+    tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, count, accumulators);
+    MlirValue next[TSR_GEMM_TILE_MAX];
+    memcpy(next, rows.carried, count * sizeof *next);
+    MlirValue a_tap = tsr_tile_mul(b, tsr_tile_add(b, k->tap, rows.index), p->tap_step[0]);
+    MlirValue b_begin = zero;
+    MlirValue b_row = multiply_values(b, rows.index, multiply_values(b, p->taps[1], tap_size));
+    if (strip) {
+        MlirValue tap = tsr_tile_mul(b, k->tap, p->walks[1].taps * p->a_channels);
+        b_begin =
+            tsr_gemm_strip_at(b, strip, p->strip_rows, p->column, tsr_tile_add(b, tap, k->channel));
+    }
+    if (p->whole_runs) {
+        move_rows(p, &tile, a_rows, a_at, a_tap, moved);
+        tile.b_at = tsr_tile_add(b, b_begin, tsr_tile_mul(b, b_row, step));
+        tsr_gemm_multiply(b, &tile, run, next);
+    } else {
+        tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, count, next);
+        memcpy(next, columns.carried, count * sizeof *next);
+        MlirValue a_column = tsr_tile_mul(b, columns.index, p->tap_step[1]);
+        move_rows(p, &tile, a_rows, a_at, tsr_tile_add(b, a_tap, a_column), moved);
+        MlirValue tap = tsr_tile_add(b, b_row, multiply_values(b, columns.index, tap_size));
+        tile.b_at = tsr_tile_add(b, b_begin, tsr_tile_mul(b, tap, step));
+        tsr_gemm_multiply(b, &tile, k->channels, next);
+        tsr_tile_loop_end(b, &columns, next);
+        memcpy(next, columns.carried, count * sizeof *next);
+    }
+    tsr_tile_loop_end(b, &rows, next);
+    memcpy(accumulators, rows.carried, count * sizeof *accumulators);
+}
+
+/* ---- tiles ----------------------------------------------------------------------------------- */
+
+static MlirValue scratch_at(tsr_conv_product *p, MlirValue y, MlirValue x, int64_t row,
+                            uint32_t vector) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, y, p->block[1]), tsr_tile_offset(b, x, row));
+    return tsr_tile_offset(b, tsr_tile_mul(b, place, p->width), vector * p->lanes);
+}
+
+static void store_tile(tsr_conv_product *p, MlirValue y, MlirValue x,
+                       const MlirValue *accumulators) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    bool overhang = !p->slides && (p->walks[1].places % (p->walks[1].phases * p->tile_rows) != 0 ||
+                                   tsr_conv_points(p, 1) % p->block[1] != 0);
+    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->columns), p->column);
+    MlirValue row = tsr_tile_add(b, tsr_tile_add(b, p->begin[0], y), tsr_tile_index(b, 0));
+    row = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[0].phases), p->phase[0]);
+    row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].places), row);
+    for (int64_t i = 0; i < p->tile_rows; i++) {
+        MlirValue point = tsr_tile_offset(b, tsr_tile_add(b, p->begin[1], x), i), count = left;
+        if (overhang)
+            count = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SLT, point, p->points[1]),
+                                    left, tsr_tile_index(b, 0));
+        MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, point, p->walks[1].phases), p->phase[1]);
+        MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].places), place);
+        to = tsr_tile_add(b, tsr_tile_mul(b, to, p->total), tsr_tile_mul(b, p->group, p->columns));
+        to = tsr_tile_add(b, to, p->column);
+        for (uint32_t v = 0; v < p->vectors; v++) {
+            MlirValue mask = tsr_tile_null;
+            if (overhang || p->columns % p->width)
+                mask =
+                    tsr_tile_mask(b, tsr_tile_offset(b, count, -(int64_t)(v * p->lanes)), p->lanes);
+            tsr_tile_store(b, p->conv.dtype, accumulators[i * p->vectors + v], p->conv.result,
+                           tsr_tile_offset(b, to, v * p->lanes), mask);
+        }
+    }
+}
+
+typedef void (*tile_fn)(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x);
+
+static void load_scratch(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue *accumulators) {
+    for (int64_t i = 0; i < p->tile_rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            accumulators[i * p->vectors + v] =
+                tsr_tile_load(&p->conv.group->b, p->conv.compute, p->scratch,
+                              scratch_at(p, y, x, i, v), p->lanes, tsr_tile_null);
+}
+
+/* The only block of K. */
+static void whole_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+    MlirValue accumulators[TSR_GEMM_TILE_MAX];
+    MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
+    for (int64_t i = 0; i < p->tile_rows * p->vectors; i++) accumulators[i] = zero;
+    multiply(p, k, y, x, accumulators);
+    store_tile(p, y, x, accumulators);
+}
+
+static void partial_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+    MlirValue accumulators[TSR_GEMM_TILE_MAX];
+    load_scratch(p, y, x, accumulators);
+    multiply(p, k, y, x, accumulators);
+    for (int64_t i = 0; i < p->tile_rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            tsr_tile_store(&p->conv.group->b, p->conv.compute, accumulators[i * p->vectors + v],
+                           p->scratch, scratch_at(p, y, x, i, v), tsr_tile_null);
+}
+
+static void clear_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_element_zero(b, p->conv.compute, p->lanes);
+    (void)k;
+    for (int64_t i = 0; i < p->tile_rows; i++)
+        for (uint32_t v = 0; v < p->vectors; v++)
+            tsr_tile_store(b, p->conv.compute, zero, p->scratch, scratch_at(p, y, x, i, v),
+                           tsr_tile_null);
+}
+
+static void final_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+    MlirValue accumulators[TSR_GEMM_TILE_MAX];
+    (void)k;
+    load_scratch(p, y, x, accumulators);
+    store_tile(p, y, x, accumulators);
+}
+
+/* All tiles of the block. Tiles that store results, and add to nothing, may overlap. */
+static void walk_tiles(tsr_conv_product *p, const k_block *k, tile_fn visit) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_tile_index(b, 0), end[2];
+    for (int i = 0; i < 2; i++)
+        end[i] = tsr_tile_min(b, tsr_tile_index(b, p->block[i]),
+                              tsr_tile_sub(b, p->points[i], p->begin[i]));
+    if (p->flat) {
+        end[0] = tsr_tile_index(b, 1);
+        end[1] = flat_end(p);
+    }
+    tsr_tile_loop rows, columns;
+    tsr_tile_loop_begin(b, &rows, zero, end[0], 1, 0, NULL);
+    tsr_tile_loop_begin(b, &columns, zero, end[1], p->tile_rows, 0, NULL);
+    MlirValue x = columns.index;
+    if (p->slides && (visit == whole_tile || visit == final_tile))
+        x = tsr_tile_min(b, x, tsr_tile_offset(b, end[1], -p->tile_rows));
+    visit(p, k, rows.index, x);
+    tsr_tile_loop_end(b, &columns, NULL);
+    tsr_tile_loop_end(b, &rows, NULL);
+}
+
+/* ---- a program ------------------------------------------------------------------------------- */
+
+static void emit_partial_block(tsr_conv_product *p) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    tsr_tile_loop channels, taps;
+    k_block k = {.channels = tsr_tile_index(b, p->channel_block)};
+    walk_tiles(p, &k, clear_tile);
+    tsr_tile_loop_begin(b, &channels, zero, tsr_tile_index(b, p->channel_blocks), 1, 0, NULL);
+    k.channel = tsr_tile_mul(b, channels.index, p->channel_block);
+    if (p->a_channels % p->channel_block)
+        k.channels = tsr_tile_min(b, k.channels,
+                                  tsr_tile_sub(b, tsr_tile_index(b, p->a_channels), k.channel));
+    if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, k.channel);
+    tsr_tile_loop_begin(b, &taps, zero, p->taps[0], p->tap_rows, 0, NULL);
+    k.tap = taps.index;
+    k.taps = tsr_tile_min(b, tsr_tile_index(b, p->tap_rows), tsr_tile_sub(b, p->taps[0], k.tap));
+    pack_panel(p, &k);
+    walk_tiles(p, &k, partial_tile);
+    tsr_tile_loop_end(b, &taps, NULL);
+    tsr_tile_loop_end(b, &channels, NULL);
+    walk_tiles(p, &k, final_tile);
+}
+
+static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue zero = tsr_tile_index(b, 0);
+    k_block k = {.channel = zero,
+                 .channels = tsr_tile_index(b, p->a_channels),
+                 .tap = zero,
+                 .taps = p->taps[0]};
+    tsr_tile_loop rows, columns;
+    if (!p->partial) pack_panel(p, &k);
+    tsr_tile_loop_begin(b, &rows, y_begin, y_end, p->block[0], 0, NULL);
+    tsr_tile_loop_begin(b, &columns, zero, p->points[1], p->block[1], 0, NULL);
+    p->begin[0] = rows.index;
+    p->begin[1] = columns.index;
+    if (p->partial) {
+        emit_partial_block(p);
+    } else {
+        if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, zero);
+        walk_tiles(p, &k, whole_tile);
+    }
+    tsr_tile_loop_end(b, &columns, NULL);
+    tsr_tile_loop_end(b, &rows, NULL);
+}
+
+static MlirValue take(tsr_conv_product *p, MlirValue *rest, int64_t count) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue part = count == 1 ? tsr_tile_index(b, 0) : tsr_tile_rem(b, *rest, count);
+    *rest = tsr_tile_div(b, *rest, count);
+    return part;
+}
+
+static void enter_phase(tsr_conv_product *p, int axis, MlirValue phase) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    const tsr_conv_walk *walk = &p->walks[axis];
+    p->phase[axis] = phase;
+    p->first[axis] = tsr_conv_lookup(&p->conv, walk->first, walk->phases, phase);
+    p->taps[axis] = tsr_conv_lookup(&p->conv, walk->tap_count, walk->phases, phase);
+    p->tap_first[axis] = tsr_conv_lookup(&p->conv, walk->tap_first, walk->phases, phase);
+    p->points[axis] = tsr_tile_index(b, tsr_conv_points(p, axis));
+    if (walk->places % walk->phases)
+        p->points[axis] = tsr_tile_div(
+            b, tsr_tile_sub(b, tsr_tile_index(b, walk->places + walk->phases - 1), phase),
+            walk->phases);
+}
+
+static void emit(tsr_conv_product *p) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    const tsr_conv *conv = &p->conv;
+    int64_t panel_rows = p->tap_rows * most(p->walks[1].taps, 1) * p->channel_block + p->lanes;
+    if (!conv->strip) p->panel = tsr_tile_local(b, conv->storage, panel_rows * p->width);
+    if (p->source != TSR_CONV_DIRECT)
+        p->patch_local =
+            tsr_tile_local(b, conv->storage, p->patch[0] * p->patch[1] * p->channel_block);
+    if (p->partial)
+        p->scratch = tsr_tile_local(b, conv->storage, tsr_conv_scratch_places(p) * p->width);
+    int64_t parts = divide_up(tsr_conv_points(p, 0), p->program_rows);
+    conv->group->grid =
+        conv->images * conv->groups * p->panels * p->walks[0].phases * p->walks[1].phases * parts;
+    MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    MlirValue part = take(p, &rest, parts);
+    MlirValue x_phase = take(p, &rest, p->walks[1].phases);
+    MlirValue y_phase = take(p, &rest, p->walks[0].phases);
+    p->column = tsr_tile_mul(b, take(p, &rest, p->panels), p->width);
+    p->group = take(p, &rest, conv->groups);
+    p->image = take(p, &rest, conv->images);
+    enter_phase(p, 0, y_phase);
+    enter_phase(p, 1, x_phase);
+    MlirValue begin = tsr_tile_mul(b, part, p->program_rows);
+    emit_blocks(p, begin,
+                tsr_tile_min(b, tsr_tile_offset(b, begin, p->program_rows), p->points[0]));
+}
+
+static tsr_result lower(tsr_tile_group *group, tsr_conv_kind kind) {
+    tsr_conv_product p = {.kind = kind};
+    bool forward = kind == TSR_CONV_FORWARD;
+    TRY(group->ctx, tsr_conv_read(group, kind, &p.conv));
+    if (tsr_conv_is_empty(&p.conv)) return TSR_SUCCESS;
+    if (tsr_conv_is_depthwise(&p.conv)) return tsr_conv_depthwise(&p.conv, kind);
+    if (tsr_conv_is_pointwise(&p.conv)) tsr_conv_flatten(&p.conv);
+    for (int i = 0; i < 2; i++)
+        TRY(group->ctx, tsr_conv_walk_make(&p.conv, &p.conv.axes[i], kind, &p.walks[i]));
+    p.a_channels = forward ? p.conv.group_channels : p.conv.group_filters;
+    p.a_total = forward ? p.conv.channels : p.conv.filters;
+    p.columns = forward ? p.conv.group_filters : p.conv.group_channels;
+    p.total = forward ? p.conv.filters : p.conv.channels;
+    TRY(group->ctx, tsr_conv_plan(&p));
+    emit(&p);
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_tile_lower_conv2d(tsr_tile_group *group) { return lower(group, TSR_CONV_FORWARD); }
+
+tsr_result tsr_tile_lower_conv2d_grad_input(tsr_tile_group *group) {
+    return lower(group, TSR_CONV_OF_INPUT);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of families `conv2d` and `conv2d_grad_input` share.
+ */
+#ifndef TSR_COMPILER_TILE_CONV_PRODUCT_H
+#define TSR_COMPILER_TILE_CONV_PRODUCT_H
+
+#include "compiler/tile/conv/conv.h"
+
+typedef enum tsr_conv_source { TSR_CONV_PATCH, TSR_CONV_TAPS, TSR_CONV_DIRECT } tsr_conv_source;
+
+typedef struct tsr_conv_product {
+    tsr_conv conv;
+    tsr_conv_kind kind;
+    tsr_conv_walk walks[2];
+    int64_t a_channels, a_total; /* of one group; of A */
+    int64_t columns, total;      /* of one group; of the result */
+    /* the plan */
+    uint32_t lanes, vectors;
+    int64_t width, panels, tile_rows;
+    int64_t channel_block, channel_blocks;
+    int64_t strip_rows; /* of the filter, where it lies in strips */
+    int64_t tap_rows;   /* of a block of taps */
+    bool whole_runs;    /* taps of a row and channels are one run of A and of the panel */
+    tsr_conv_source source;
+    int64_t block[2];     /* places of a block */
+    int64_t patch[2];     /* rows and columns of the patch */
+    int64_t program_rows; /* places of a program along H */
+    bool partial;         /* several blocks of K */
+    bool slides;          /* a tile that would reach beyond its row begins earlier instead */
+    bool flat;            /* places of a block are one row */
+    /* strides of A as tiles read it, in elements */
+    int64_t place_step[2], tap_step[2];
+    /* emission */
+    MlirValue patch_local, panel, scratch;
+    MlirValue image, group, phase[2]; /* of the program */
+    MlirValue first[2], taps[2], tap_first[2];
+    MlirValue points[2]; /* of the phase */
+    MlirValue begin[2];  /* of the block */
+    MlirValue column;    /* first of the panel */
+} tsr_conv_product;
+
+/* Places of a phase, the one that has most. */
+static inline int64_t tsr_conv_points(const tsr_conv_product *p, int axis) {
+    const tsr_conv_walk *walk = &p->walks[axis];
+    return (walk->places + walk->phases - 1) / walk->phases;
+}
+
+/* TSR_COMPILE where a row of the filter's taps is too wide. */
+TSR_RESULT tsr_conv_plan(tsr_conv_product *p);
+/* Places of a block that partial sums are kept for. */
+int64_t tsr_conv_scratch_places(const tsr_conv_product *p);
+
+/* What the taps of the block reach, channels `channel` … of the block, to the patch. */
+void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel);
+
+#endif
