@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The patch: what a block's taps reach of the image, with zeros around it.
+ *
+ *     for each row: zeros, what lies inside the image, zeros
+ *
+ * It is written in order, in whole vectors: what a vector is too long, the next one writes over,
+ * and behind the last there is room. So no store has a mask, which takes AVX2 a dozen cycles.
  */
 #include "compiler/tile/conv/product.h"
+
+enum { INLINE_VECTORS = 8 }; /* of a place, without a loop */
+
+static MlirValue largest(tsr_tile_builder *b, MlirValue x, MlirValue y) {
+    return tsr_tile_2(b, "arith.maxsi", x, y);
+}
 
 static MlirValue inside(tsr_conv_product *p, MlirValue place, int64_t limit) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -10,97 +21,159 @@ static MlirValue inside(tsr_conv_product *p, MlirValue place, int64_t limit) {
     return tsr_tile_icompare(b, TSR_ICMP_ULT, place, tsr_tile_index(b, limit));
 }
 
-/* `count` channels of the place, zeros where it is outside, to patch_local[to ...]. */
-static void copy_pixel(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
-                       MlirValue to) {
+static uint32_t lanes_of(const tsr_conv_product *p, int64_t count) {
+    uint32_t size = (uint32_t)tsr_dtype_size(p->conv.compute);
+    return tsr_lanes_fit(p->conv.group->b.target->vector_bytes / size, count);
+}
+
+int64_t tsr_conv_patch_size(const tsr_conv_product *p) {
+    int64_t room = p->conv.group->b.target->vector_bytes / (int64_t)tsr_dtype_size(p->conv.compute);
+    return p->patch[0] * p->patch[1] * p->channel_block + room;
+}
+
+/* One vector; mask null: all lanes. */
+static void copy_vector(tsr_conv_product *p, MlirValue from, MlirValue to, uint32_t lanes,
+                        MlirValue mask) {
     tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue there = tsr_tile_2(b, "arith.andi", inside(p, y, p->walks[0].a_places),
-                                 inside(p, x, p->walks[1].a_places));
-    MlirValue zero = tsr_tile_index(b, 0), block = tsr_tile_index(b, p->channel_block);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->a_channels), channel);
-    MlirValue count = tsr_tile_select(b, there, tsr_tile_min(b, left, block), zero);
-    MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), y);
-    MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), x);
-    from = tsr_tile_add(b, tsr_tile_mul(b, from, p->a_total),
-                        tsr_tile_mul(b, p->group, p->a_channels));
-    from = tsr_tile_add(b, from, channel);
-    uint32_t lanes = tsr_lanes_fit(
-        b->target->vector_bytes / (uint32_t)tsr_dtype_size(p->conv.compute), p->channel_block);
+    const tsr_conv *conv = &p->conv;
+    MlirValue image = p->kind == TSR_CONV_FORWARD ? conv->a : conv->b;
+    MlirValue value = tsr_tile_load(b, conv->dtype, image, from, lanes, mask);
+    tsr_tile_store(b, conv->compute, value, p->patch_local, to, tsr_tile_null);
+}
+
+/* Elements begin ... end - 1 of a row, which begins at `from` and at `to`. */
+static void copy_run(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue begin,
+                     MlirValue end, uint32_t lanes) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue count = tsr_tile_sub(b, end, begin), rest = tsr_tile_rem(b, count, lanes);
+    MlirValue whole = tsr_tile_sub(b, end, rest);
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, block, lanes, 0, NULL);
-    MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
-    MlirValue value =
-        tsr_tile_load(b, p->conv.dtype, p->kind == TSR_CONV_FORWARD ? p->conv.a : p->conv.b,
-                      tsr_tile_add(b, from, loop.index), lanes, mask);
-    MlirValue room_mask = p->channel_block % lanes == 0
-                              ? tsr_tile_null
-                              : tsr_tile_mask(b, tsr_tile_sub(b, block, loop.index), lanes);
-    tsr_tile_store(b, p->conv.compute, value, p->patch_local, tsr_tile_add(b, to, loop.index),
-                   room_mask);
+    tsr_tile_loop_begin(b, &loop, begin, whole, lanes, 0, NULL);
+    copy_vector(p, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index), lanes,
+                tsr_tile_null);
+    tsr_tile_loop_end(b, &loop, NULL);
+    copy_vector(p, tsr_tile_add(b, from, whole), tsr_tile_add(b, to, whole), lanes,
+                tsr_tile_mask(b, rest, lanes));
+}
+
+static void clear_run(tsr_conv_product *p, MlirValue to, MlirValue begin, MlirValue end,
+                      uint32_t lanes) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, begin, end, lanes, 0, NULL);
+    tsr_tile_store(b, p->conv.compute, tsr_element_zero(b, p->conv.compute, lanes), p->patch_local,
+                   tsr_tile_add(b, to, loop.index), tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* One row of the patch where the channels of A are all in it: places are one run in memory. */
-static void copy_run(tsr_conv_product *p, MlirValue y, MlirValue to) {
+/* Of the place at row y, column x, the first element of the block of channels. */
+static MlirValue image_at(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
-    int64_t c = p->channel_block, count = p->patch[1] * c;
-    uint32_t lanes =
-        tsr_lanes_fit(b->target->vector_bytes / (uint32_t)tsr_dtype_size(p->conv.compute), count);
-    MlirValue zero = tsr_tile_index(b, 0);
-    MlirValue first =
-        tsr_tile_add(b, p->first[1], tsr_tile_mul(b, p->begin[1], p->walks[1].stride));
-    MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), y);
-    MlirValue from =
-        tsr_tile_mul(b, tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), first), c);
-    /* Elements low ... high - 1 of the run are inside. */
-    MlirValue low = tsr_tile_mul(b, tsr_tile_sub(b, zero, first), c);
-    MlirValue high = tsr_tile_offset(b, low, p->walks[1].a_places * c);
-    high = tsr_tile_select(b, inside(p, y, p->walks[0].a_places), high, zero);
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), y);
+    at = tsr_tile_add(b, tsr_tile_mul(b, at, p->walks[1].a_places), x);
+    at = tsr_tile_add(b, tsr_tile_mul(b, at, p->a_total), channel);
+    return tsr_tile_add(b, at, tsr_tile_mul(b, p->group, p->a_channels));
+}
+
+/* The first `count` channels of a place, zeros behind them. */
+static void copy_counted(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue count) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    uint32_t lanes = lanes_of(p, p->channel_block);
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, count), lanes, 0, NULL);
-    MlirValue above = tsr_tile_mask(b, tsr_tile_sub(b, low, loop.index), lanes);
-    MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, high, loop.index), lanes);
-    MlirValue all = tsr_tile_int(b, mlirValueGetType(mask), 1);
-    mask = tsr_tile_2(b, "arith.andi", mask, tsr_tile_2(b, "arith.xori", above, all));
-    MlirValue value =
-        tsr_tile_load(b, p->conv.dtype, p->kind == TSR_CONV_FORWARD ? p->conv.a : p->conv.b,
-                      tsr_tile_add(b, from, loop.index), lanes, mask);
-    MlirValue room_mask =
-        count % lanes == 0
-            ? tsr_tile_null
-            : tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, count), loop.index), lanes);
-    tsr_tile_store(b, p->conv.compute, value, p->patch_local, tsr_tile_add(b, to, loop.index),
-                   room_mask);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->channel_block), lanes,
+                        0, NULL);
+    MlirValue mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
+    copy_vector(p, tsr_tile_add(b, from, loop.index), tsr_tile_add(b, to, loop.index), lanes, mask);
     tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static MlirValue channels_left(tsr_conv_product *p, MlirValue channel) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    return tsr_tile_min(b, tsr_tile_sub(b, tsr_tile_index(b, p->a_channels), channel),
+                        tsr_tile_index(b, p->channel_block));
+}
+
+/* The block's channels of a place. */
+static void copy_place(tsr_conv_product *p, MlirValue from, MlirValue to, MlirValue channel) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    uint32_t lanes = lanes_of(p, p->channel_block);
+    int64_t block = p->channel_block, whole = block - block % lanes;
+    if (p->a_channels % block) {
+        copy_counted(p, from, to, channels_left(p, channel));
+    } else if (whole > INLINE_VECTORS * (int64_t)lanes) {
+        copy_run(p, from, to, tsr_tile_index(b, 0), tsr_tile_index(b, block), lanes);
+    } else {
+        for (int64_t i = 0; i < block; i += lanes)
+            copy_vector(p, tsr_tile_offset(b, from, i), tsr_tile_offset(b, to, i), lanes,
+                        i < whole ? tsr_tile_null
+                                  : tsr_tile_mask(b, tsr_tile_index(b, block - whole), lanes));
+    }
+}
+
+/* Row y of the image from column x on, to patch_local[to ...]. */
+static void fill_row(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
+                     MlirValue to) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    bool is_run = p->a_total == p->channel_block;
+    int64_t c = p->channel_block;
+    MlirValue zero = tsr_tile_index(b, 0), count = tsr_tile_index(b, p->patch[1]);
+    /* Places low ... high - 1 are inside. */
+    MlirValue high = tsr_tile_sub(b, tsr_tile_index(b, p->walks[1].a_places), x);
+    high = largest(b, tsr_tile_min(b, high, count), zero);
+    high = tsr_tile_select(b, inside(p, y, p->walks[0].a_places), high, zero);
+    MlirValue low = tsr_tile_min(b, largest(b, tsr_tile_sub(b, zero, x), zero), high);
+    MlirValue begin = tsr_tile_mul(b, low, c), end = tsr_tile_mul(b, high, c);
+    uint32_t lanes = lanes_of(p, p->patch[1] * c);
+    MlirValue from = image_at(p, y, x, channel);
+    clear_run(p, to, zero, begin, lanes);
+    if (is_run) {
+        copy_run(p, from, to, begin, end, lanes);
+    } else {
+        tsr_tile_loop places;
+        tsr_tile_loop_begin(b, &places, low, high, 1, 0, NULL);
+        copy_place(p, tsr_tile_add(b, from, tsr_tile_mul(b, places.index, p->a_total)),
+                   tsr_tile_add(b, to, tsr_tile_mul(b, places.index, c)), channel);
+        tsr_tile_loop_end(b, &places, NULL);
+    }
+    clear_run(p, to, end, tsr_tile_mul(b, count, c), lanes);
+}
+
+/* Of one tap of a row, each place of a tile, from column x on. */
+static void fill_tap(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue channel,
+                     MlirValue to) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    tsr_tile_loop places;
+    tsr_tile_loop_begin(b, &places, tsr_tile_index(b, 0), tsr_tile_index(b, p->tile_rows), 1, 0,
+                        NULL);
+    MlirValue column = tsr_tile_add(b, x, tsr_tile_mul(b, places.index, p->walks[1].stride));
+    MlirValue there = tsr_tile_2(b, "arith.andi", inside(p, y, p->walks[0].a_places),
+                                 inside(p, column, p->walks[1].a_places));
+    MlirValue count = tsr_tile_select(b, there, channels_left(p, channel), tsr_tile_index(b, 0));
+    copy_counted(p, image_at(p, y, column, channel),
+                 tsr_tile_add(b, to, tsr_tile_mul(b, places.index, p->channel_block)), count);
+    tsr_tile_loop_end(b, &places, NULL);
 }
 
 void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel) {
     tsr_tile_builder *b = &p->conv.group->b;
-    tsr_tile_loop rows, columns, places;
+    bool by_tap = p->source == TSR_CONV_TAPS;
+    tsr_tile_loop rows, columns;
     MlirValue zero = tsr_tile_index(b, 0), start[2];
     for (int i = 0; i < 2; i++)
         start[i] = tsr_tile_add(b, p->first[i], tsr_tile_mul(b, p->begin[i], p->walks[i].stride));
     tsr_tile_loop_begin(b, &rows, zero, tsr_tile_index(b, p->patch[0]), 1, 0, NULL);
-    bool by_tap = p->source == TSR_CONV_TAPS;
     MlirValue y =
         tsr_tile_add(b, start[0], tsr_tile_mul(b, rows.index, by_tap ? p->walks[0].step : 1));
     MlirValue to = tsr_tile_mul(b, rows.index, p->patch[1] * p->channel_block);
-    if (!by_tap && p->a_total == p->channel_block) {
-        copy_run(p, y, to);
-    } else if (!by_tap) {
-        tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, p->patch[1]), 1, 0, NULL);
-        copy_pixel(p, y, tsr_tile_add(b, start[1], columns.index), channel,
-                   tsr_tile_add(b, to, tsr_tile_mul(b, columns.index, p->channel_block)));
-        tsr_tile_loop_end(b, &columns, NULL);
+    if (!by_tap) {
+        fill_row(p, y, start[1], channel, to);
     } else {
         tsr_tile_loop_begin(b, &columns, zero, tsr_tile_index(b, p->patch[1] / p->tile_rows), 1, 0,
                             NULL);
-        tsr_tile_loop_begin(b, &places, zero, tsr_tile_index(b, p->tile_rows), 1, 0, NULL);
         MlirValue x = tsr_tile_add(b, start[1], tsr_tile_mul(b, columns.index, p->walks[1].step));
-        MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, columns.index, p->tile_rows), places.index);
-        copy_pixel(p, y, tsr_tile_add(b, x, tsr_tile_mul(b, places.index, p->walks[1].stride)),
-                   channel, tsr_tile_add(b, to, tsr_tile_mul(b, at, p->channel_block)));
-        tsr_tile_loop_end(b, &places, NULL);
+        fill_tap(
+            p, y, x, channel,
+            tsr_tile_add(b, to, tsr_tile_mul(b, columns.index, p->tile_rows * p->channel_block)));
         tsr_tile_loop_end(b, &columns, NULL);
     }
     tsr_tile_loop_end(b, &rows, NULL);

@@ -389,8 +389,7 @@ static void emit(tsr_conv_product *p) {
     int64_t panel_rows = p->tap_rows * most(p->walks[1].taps, 1) * p->channel_block + p->lanes;
     if (!conv->strip) p->panel = tsr_tile_local(b, conv->storage, panel_rows * p->width);
     if (p->source != TSR_CONV_DIRECT)
-        p->patch_local =
-            tsr_tile_local(b, conv->storage, p->patch[0] * p->patch[1] * p->channel_block);
+        p->patch_local = tsr_tile_local(b, conv->storage, tsr_conv_patch_size(p));
     if (p->partial)
         p->scratch = tsr_tile_local(b, conv->storage, tsr_conv_scratch_places(p) * p->width);
     int64_t parts = divide_up(tsr_conv_points(p, 0), p->program_rows);

@@ -51,6 +51,8 @@ TSR_RESULT tsr_conv_plan(tsr_conv_product *p);
 /* Places of a block that partial sums are kept for. */
 int64_t tsr_conv_scratch_places(const tsr_conv_product *p);
 
+/* Elements of the patch, with what the last vector is too long. */
+int64_t tsr_conv_patch_size(const tsr_conv_product *p);
 /* What the taps of the block reach, channels `channel` … of the block, to the patch. */
 void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel);
 
