@@ -17,6 +17,9 @@ enum {
     STRIP_VECTORS = 2,               /* of a tile that reads strips */
     PROGRAM_FLOPS = 8 * 1000 * 1000, /* a program does at least so much, if there is so much */
     PROGRAMS = 32,                   /* and there are so many of them, if there is so much */
+    SHARED_PANELS = 4,               /* of a program, that share a patch ... */
+    SHARED_PROGRAMS = 16,            /* ... if there are still so many ... */
+    SHARED_PLACES = 256,             /* ... of so many places */
 };
 static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEMENT_BYTES <=
                   TSR_TARGET_STACK_MAX - 32768,
@@ -52,7 +55,9 @@ static bool covers(const tsr_conv_walk *walk) {
 
 /* Rows of a block of x places each, as many as partial sums have room for. */
 static int64_t scratch_rows(const tsr_conv_product *p, int64_t x) {
-    int64_t places = room(p, SCRATCH_ELEMENTS) / p->width;
+    /* Strips leave the panel's part of the stack. */
+    int64_t elements = SCRATCH_ELEMENTS + (p->conv.strip ? PANEL_ELEMENTS : 0);
+    int64_t places = room(p, elements) / (p->width * p->program_panels);
     return p->partial ? (places - (p->flat ? p->tile_rows : 0)) / x : tsr_conv_points(p, 0);
 }
 
@@ -68,7 +73,7 @@ static int64_t halve(const tsr_conv_product *p, int64_t x) {
 
 /* Places of a block along W, then along H, so that patch and partial sums fit. */
 static bool plan_patch(tsr_conv_product *p) {
-    int64_t limit = room(p, PATCH_ELEMENTS), x = tsr_conv_points(p, 1), y = tsr_conv_points(p, 0);
+    int64_t limit = room(p, PATCH_ELEMENTS), x = tsr_conv_points(p, 1);
     if (!p->flat) x = divide_up(x, p->tile_rows) * p->tile_rows;
     while (x > p->tile_rows &&
            (reach(p, 1, x) * reach(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
@@ -77,7 +82,7 @@ static bool plan_patch(tsr_conv_product *p) {
     if (reach(p, 0, 1) * row > limit) return false;
     int64_t rows = (limit / row - reach(p, 0, 1)) / p->walks[0].stride + 1;
     p->block[1] = x;
-    p->block[0] = tsr_gemm_part(y, least(rows, scratch_rows(p, x)), 1);
+    p->block[0] = tsr_gemm_part(p->program_rows, least(rows, scratch_rows(p, x)), 1);
     for (int i = 0; i < 2; i++) p->patch[i] = reach(p, i, p->block[i]);
     return true;
 }
@@ -90,7 +95,7 @@ static void plan_source(tsr_conv_product *p) {
         p->source = TSR_CONV_DIRECT;
         p->block[1] = x->places;
         while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
-        p->block[0] = tsr_gemm_part(y->places, scratch_rows(p, p->block[1]), 1);
+        p->block[0] = tsr_gemm_part(p->program_rows, scratch_rows(p, p->block[1]), 1);
         c = p->a_total;
         pixels = x->a_places;
     } else if (plan_patch(p)) {
@@ -134,13 +139,9 @@ static void plan_tile(tsr_conv_product *p) {
                             .strip = strip,
                             .row_bytes = direct ? p->walks[1].stride * p->a_total * size : 0};
     tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
-    /* Behind the last strip there is none to read. */
-    if (strip && divide_up(p->columns, strip) * strip % ((int64_t)p->lanes * p->vectors)) {
-        shape.width = strip;
-        tsr_gemm_plan_tile(target, &shape, &p->lanes, &p->vectors, &p->tile_rows);
-    }
     p->width = (int64_t)p->lanes * p->vectors;
     p->panels = divide_up(p->columns, p->width);
+    p->edge = p->columns % p->width;
 }
 
 /* Of a panel on the stack as many as there is room for; all of strips. */
@@ -157,13 +158,34 @@ static tsr_result plan_taps(tsr_conv_product *p) {
     return TSR_SUCCESS;
 }
 
+/* Panels and rows of a program. */
+static void plan_program(tsr_conv_product *p) {
+    int64_t x = tsr_conv_points(p, 1), y = tsr_conv_points(p, 0), stride = p->walks[0].stride;
+    int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1);
+    int64_t others = p->conv.images * p->conv.groups * p->walks[0].phases * p->walks[1].phases;
+    bool shares = p->conv.strip && !p->conv.group->b.target->warp_lanes;
+    int64_t panels = shares ? least(p->panels, SHARED_PANELS) : 1;
+    while (panels > 1 && others * divide_up(p->panels, panels) * divide_up(x * y, SHARED_PLACES) <
+                             SHARED_PROGRAMS)
+        panels /= 2;
+    double flops = 2.0 * (double)(x * taps) * (double)(p->a_channels * p->width * panels);
+    int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1;
+    rows = most(rows, divide_up(y * others * divide_up(p->panels, panels), PROGRAMS));
+    /* At least as many rows of A as the next program reads again. */
+    rows = most(rows, divide_up(reach(p, 0, 1), stride));
+    p->program_rows = least(rows, y);
+    p->program_panels = panels;
+}
+
 static tsr_result plan_blocks(tsr_conv_product *p) {
     plan_tile(p);
     plan_channels(p);
     TRY(p->conv.group->ctx, plan_taps(p));
     int64_t tap_blocks = divide_up(most(p->walks[0].taps, 1), p->tap_rows);
     p->partial = p->channel_blocks > 1 || tap_blocks > 1;
+    plan_program(p);
     plan_source(p);
+    p->program_rows = divide_up(p->program_rows, p->block[0]) * p->block[0];
     return TSR_SUCCESS;
 }
 
@@ -195,14 +217,6 @@ tsr_result tsr_conv_plan(tsr_conv_product *p) {
     bool even = p->a_channels % p->channel_block == 0;
     p->whole_runs =
         even && p->tap_step[1] == p->channel_block && (!p->conv.strip || p->channel_blocks == 1);
-    int64_t taps = most(p->walks[0].taps * p->walks[1].taps, 1);
-    double flops =
-        2.0 * (double)(tsr_conv_points(p, 1) * taps) * (double)(p->a_channels * p->width);
-    int64_t rows = (int64_t)(PROGRAM_FLOPS / flops) + 1, y = tsr_conv_points(p, 0);
-    int64_t others =
-        p->conv.images * p->conv.groups * p->panels * p->walks[0].phases * p->walks[1].phases;
-    rows = most(rows, divide_up(y * others, PROGRAMS));
-    p->program_rows = rows >= y ? y : divide_up(rows, p->block[0]) * p->block[0];
     group->tile[0] = p->tile_rows;
     group->tile[1] = p->width;
     group->tile[2] = p->block[0];

@@ -7,11 +7,12 @@
  *         for each block of channels
  *             copy what the block's taps reach to the stack, with zeros around it: the patch
  *             for each block of taps
- *                 copy the filter's panel to the stack, where it does not lie in strips already
- *                 for each tile of places in a row
- *                     accumulators = 0, or what the last block left
- *                     for each tap, channel: fma, A read from the patch
- *                     store, or leave them for the next block
+ *                 for each panel of the program
+ *                     copy the filter's panel to the stack, where it does not lie in strips already
+ *                     for each tile of places in a row
+ *                         accumulators = 0, or what the last block left
+ *                         for each tap, channel: fma, A read from the patch
+ *                         store, or leave them for the next block
  *
  * Nothing is expanded: the patch holds each image element once, and a tile's rows lie evenly apart
  * in it. Where the taps lie so far apart that no patch fits, it holds one copy for each tap of one
@@ -54,7 +55,7 @@ static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, cons
     tsr_gemm_pack pack = {.from_dtype = conv->dtype,
                           .to_dtype = conv->compute,
                           .lanes = p->lanes,
-                          .vectors = p->vectors,
+                          .vectors = p->panel_vectors,
                           .from = forward ? conv->b : conv->a,
                           .to = p->panel,
                           .from_at = from,
@@ -62,8 +63,7 @@ static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, cons
                           .from_step = conv->filters,
                           .to_step = p->width,
                           .count = count};
-    if (p->columns % p->width)
-        pack.columns = tsr_tile_sub(b, tsr_tile_index(b, p->columns), p->column);
+    if (p->panel_edge) pack.columns = tsr_tile_index(b, p->panel_edge);
     (forward ? tsr_gemm_pack_rows : tsr_gemm_pack_columns)(b, &pack);
 }
 
@@ -80,7 +80,6 @@ static MlirValue tap_of(tsr_conv_product *p, int axis, MlirValue index) {
 }
 
 static void pack_panel(tsr_conv_product *p, const k_block *k) {
-    if (p->conv.strip) return;
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     MlirValue row_size = multiply_values(b, p->taps[1], k->channels);
@@ -152,7 +151,7 @@ static void move_rows(tsr_conv_product *p, tsr_gemm_tile *tile, const MlirValue 
 static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x,
                      MlirValue *accumulators) {
     tsr_tile_builder *b = &p->conv.group->b;
-    uint32_t count = (uint32_t)p->tile_rows * p->vectors;
+    uint32_t count = (uint32_t)p->tile_rows * p->panel_vectors;
     bool direct = p->source == TSR_CONV_DIRECT, forward = p->kind == TSR_CONV_FORWARD;
     MlirValue zero = tsr_tile_index(b, 0), a_at = zero;
     MlirValue a_rows[TSR_GEMM_ROWS_MAX], moved[TSR_GEMM_ROWS_MAX];
@@ -164,7 +163,7 @@ static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirVal
     tsr_gemm_tile tile = {.a_dtype = direct ? p->conv.dtype : p->conv.compute,
                           .b_dtype = strip ? p->conv.dtype : p->conv.compute,
                           .lanes = p->lanes,
-                          .vectors = p->vectors,
+                          .vectors = p->panel_vectors,
                           .rows = p->tile_rows,
                           .a = !direct   ? p->patch_local
                                : forward ? p->conv.a
@@ -174,7 +173,7 @@ static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirVal
                           .a_step = 1,
                           .b_step = step,
                           .b_vectors = strip ? b_vectors : NULL};
-    if (strip) tsr_gemm_strip_vectors(strip, p->strip_rows, p->lanes, p->vectors, b_vectors);
+    if (strip) tsr_gemm_strip_vectors(strip, p->strip_rows, p->lanes, p->panel_vectors, b_vectors);
     /* From one tap to the next in what B lies in. */
     MlirValue tap_size = strip ? tsr_tile_index(b, p->a_channels) : k->channels;
     MlirValue run = multiply_values(b, p->taps[1], k->channels);
@@ -215,6 +214,7 @@ static MlirValue scratch_at(tsr_conv_product *p, MlirValue y, MlirValue x, int64
                             uint32_t vector) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, y, p->block[1]), tsr_tile_offset(b, x, row));
+    place = tsr_tile_add(b, place, tsr_tile_mul(b, p->panel_index, tsr_conv_scratch_places(p)));
     return tsr_tile_offset(b, tsr_tile_mul(b, place, p->width), vector * p->lanes);
 }
 
@@ -223,25 +223,25 @@ static void store_tile(tsr_conv_product *p, MlirValue y, MlirValue x,
     tsr_tile_builder *b = &p->conv.group->b;
     bool overhang = !p->slides && (p->walks[1].places % (p->walks[1].phases * p->tile_rows) != 0 ||
                                    tsr_conv_points(p, 1) % p->block[1] != 0);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, p->columns), p->column);
+    MlirValue columns = tsr_tile_index(b, p->panel_edge ? p->panel_edge : p->width);
     MlirValue row = tsr_tile_add(b, tsr_tile_add(b, p->begin[0], y), tsr_tile_index(b, 0));
     row = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[0].phases), p->phase[0]);
     row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].places), row);
     for (int64_t i = 0; i < p->tile_rows; i++) {
-        MlirValue point = tsr_tile_offset(b, tsr_tile_add(b, p->begin[1], x), i), count = left;
+        MlirValue point = tsr_tile_offset(b, tsr_tile_add(b, p->begin[1], x), i), count = columns;
         if (overhang)
             count = tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SLT, point, p->points[1]),
-                                    left, tsr_tile_index(b, 0));
+                                    columns, tsr_tile_index(b, 0));
         MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, point, p->walks[1].phases), p->phase[1]);
         MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].places), place);
         to = tsr_tile_add(b, tsr_tile_mul(b, to, p->total), tsr_tile_mul(b, p->group, p->columns));
         to = tsr_tile_add(b, to, p->column);
-        for (uint32_t v = 0; v < p->vectors; v++) {
+        for (uint32_t v = 0; v < p->panel_vectors; v++) {
             MlirValue mask = tsr_tile_null;
-            if (overhang || p->columns % p->width)
+            if (overhang || (p->panel_edge && (v + 1) * (int64_t)p->lanes > p->panel_edge))
                 mask =
                     tsr_tile_mask(b, tsr_tile_offset(b, count, -(int64_t)(v * p->lanes)), p->lanes);
-            tsr_tile_store(b, p->conv.dtype, accumulators[i * p->vectors + v], p->conv.result,
+            tsr_tile_store(b, p->conv.dtype, accumulators[i * p->panel_vectors + v], p->conv.result,
                            tsr_tile_offset(b, to, v * p->lanes), mask);
         }
     }
@@ -251,8 +251,8 @@ typedef void (*tile_fn)(tsr_conv_product *p, const k_block *k, MlirValue y, Mlir
 
 static void load_scratch(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue *accumulators) {
     for (int64_t i = 0; i < p->tile_rows; i++)
-        for (uint32_t v = 0; v < p->vectors; v++)
-            accumulators[i * p->vectors + v] =
+        for (uint32_t v = 0; v < p->panel_vectors; v++)
+            accumulators[i * p->panel_vectors + v] =
                 tsr_tile_load(&p->conv.group->b, p->conv.compute, p->scratch,
                               scratch_at(p, y, x, i, v), p->lanes, tsr_tile_null);
 }
@@ -261,7 +261,7 @@ static void load_scratch(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValu
 static void whole_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
-    for (int64_t i = 0; i < p->tile_rows * p->vectors; i++) accumulators[i] = zero;
+    for (int64_t i = 0; i < p->tile_rows * p->panel_vectors; i++) accumulators[i] = zero;
     multiply(p, k, y, x, accumulators);
     store_tile(p, y, x, accumulators);
 }
@@ -271,9 +271,10 @@ static void partial_tile(tsr_conv_product *p, const k_block *k, MlirValue y, Mli
     load_scratch(p, y, x, accumulators);
     multiply(p, k, y, x, accumulators);
     for (int64_t i = 0; i < p->tile_rows; i++)
-        for (uint32_t v = 0; v < p->vectors; v++)
-            tsr_tile_store(&p->conv.group->b, p->conv.compute, accumulators[i * p->vectors + v],
-                           p->scratch, scratch_at(p, y, x, i, v), tsr_tile_null);
+        for (uint32_t v = 0; v < p->panel_vectors; v++)
+            tsr_tile_store(&p->conv.group->b, p->conv.compute,
+                           accumulators[i * p->panel_vectors + v], p->scratch,
+                           scratch_at(p, y, x, i, v), tsr_tile_null);
 }
 
 static void clear_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
@@ -281,7 +282,7 @@ static void clear_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirV
     MlirValue zero = tsr_element_zero(b, p->conv.compute, p->lanes);
     (void)k;
     for (int64_t i = 0; i < p->tile_rows; i++)
-        for (uint32_t v = 0; v < p->vectors; v++)
+        for (uint32_t v = 0; v < p->panel_vectors; v++)
             tsr_tile_store(b, p->conv.compute, zero, p->scratch, scratch_at(p, y, x, i, v),
                            tsr_tile_null);
 }
@@ -293,7 +294,7 @@ static void final_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirV
     store_tile(p, y, x, accumulators);
 }
 
-/* All tiles of the block. Tiles that store results, and add to nothing, may overlap. */
+/* All tiles of the panel and block. Tiles that store results, and add to nothing, may overlap. */
 static void walk_tiles(tsr_conv_product *p, const k_block *k, tile_fn visit) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0), end[2];
@@ -315,6 +316,30 @@ static void walk_tiles(tsr_conv_product *p, const k_block *k, tile_fn visit) {
     tsr_tile_loop_end(b, &rows, NULL);
 }
 
+/* Panels of the program: whole ones, then the edge of the matrix. visit null: brings the filter. */
+static void walk_panels(tsr_conv_product *p, const k_block *k, tile_fn visit) {
+    tsr_tile_builder *b = &p->conv.group->b;
+    MlirValue end = tsr_tile_offset(b, p->first_panel, p->program_panels);
+    int64_t whole = p->panels - (p->edge != 0);
+    for (int part = 0; part < 2; part++) {
+        tsr_tile_loop panels;
+        MlirValue limit = tsr_tile_min(b, end, tsr_tile_index(b, part ? p->panels : whole));
+        MlirValue begin = p->first_panel;
+        if (part) begin = tsr_tile_2(b, "arith.maxsi", begin, tsr_tile_index(b, whole));
+        if (part ? !p->edge : !whole) continue;
+        tsr_tile_loop_begin(b, &panels, begin, limit, 1, 0, NULL);
+        p->panel_index = tsr_tile_sub(b, panels.index, p->first_panel);
+        p->column = tsr_tile_mul(b, part ? tsr_tile_index(b, whole) : panels.index, p->width);
+        p->panel_edge = part ? p->edge : 0;
+        p->panel_vectors = part ? (uint32_t)divide_up(p->edge, p->lanes) : p->vectors;
+        if (visit)
+            walk_tiles(p, k, visit);
+        else
+            pack_panel(p, k);
+        tsr_tile_loop_end(b, &panels, NULL);
+    }
+}
+
 /* ---- a program ------------------------------------------------------------------------------- */
 
 static void emit_partial_block(tsr_conv_product *p) {
@@ -322,7 +347,7 @@ static void emit_partial_block(tsr_conv_product *p) {
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop channels, taps;
     k_block k = {.channels = tsr_tile_index(b, p->channel_block)};
-    walk_tiles(p, &k, clear_tile);
+    walk_panels(p, &k, clear_tile);
     tsr_tile_loop_begin(b, &channels, zero, tsr_tile_index(b, p->channel_blocks), 1, 0, NULL);
     k.channel = tsr_tile_mul(b, channels.index, p->channel_block);
     if (p->a_channels % p->channel_block)
@@ -332,11 +357,11 @@ static void emit_partial_block(tsr_conv_product *p) {
     tsr_tile_loop_begin(b, &taps, zero, p->taps[0], p->tap_rows, 0, NULL);
     k.tap = taps.index;
     k.taps = tsr_tile_min(b, tsr_tile_index(b, p->tap_rows), tsr_tile_sub(b, p->taps[0], k.tap));
-    pack_panel(p, &k);
-    walk_tiles(p, &k, partial_tile);
+    if (!p->conv.strip) walk_panels(p, &k, NULL);
+    walk_panels(p, &k, partial_tile);
     tsr_tile_loop_end(b, &taps, NULL);
     tsr_tile_loop_end(b, &channels, NULL);
-    walk_tiles(p, &k, final_tile);
+    walk_panels(p, &k, final_tile);
 }
 
 static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end) {
@@ -347,7 +372,7 @@ static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end)
                  .tap = zero,
                  .taps = p->taps[0]};
     tsr_tile_loop rows, columns;
-    if (!p->partial) pack_panel(p, &k);
+    if (!p->partial && !p->conv.strip) walk_panels(p, &k, NULL);
     tsr_tile_loop_begin(b, &rows, y_begin, y_end, p->block[0], 0, NULL);
     tsr_tile_loop_begin(b, &columns, zero, p->points[1], p->block[1], 0, NULL);
     p->begin[0] = rows.index;
@@ -356,7 +381,7 @@ static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end)
         emit_partial_block(p);
     } else {
         if (p->source != TSR_CONV_DIRECT) tsr_conv_fill_patch(p, zero);
-        walk_tiles(p, &k, whole_tile);
+        walk_panels(p, &k, whole_tile);
     }
     tsr_tile_loop_end(b, &columns, NULL);
     tsr_tile_loop_end(b, &rows, NULL);
@@ -391,15 +416,17 @@ static void emit(tsr_conv_product *p) {
     if (p->source != TSR_CONV_DIRECT)
         p->patch_local = tsr_tile_local(b, conv->storage, tsr_conv_patch_size(p));
     if (p->partial)
-        p->scratch = tsr_tile_local(b, conv->storage, tsr_conv_scratch_places(p) * p->width);
-    int64_t parts = divide_up(tsr_conv_points(p, 0), p->program_rows);
+        p->scratch = tsr_tile_local(b, conv->storage,
+                                    tsr_conv_scratch_places(p) * p->width * p->program_panels);
+    int64_t panel_parts = divide_up(p->panels, p->program_panels),
+            parts = divide_up(tsr_conv_points(p, 0), p->program_rows);
     conv->group->grid =
-        conv->images * conv->groups * p->panels * p->walks[0].phases * p->walks[1].phases * parts;
+        conv->images * conv->groups * panel_parts * p->walks[0].phases * p->walks[1].phases * parts;
     MlirValue rest = conv->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue part = take(p, &rest, parts);
     MlirValue x_phase = take(p, &rest, p->walks[1].phases);
     MlirValue y_phase = take(p, &rest, p->walks[0].phases);
-    p->column = tsr_tile_mul(b, take(p, &rest, p->panels), p->width);
+    p->first_panel = tsr_tile_mul(b, take(p, &rest, panel_parts), p->program_panels);
     p->group = take(p, &rest, conv->groups);
     p->image = take(p, &rest, conv->images);
     enter_phase(p, 0, y_phase);

@@ -18,6 +18,8 @@ typedef struct tsr_conv_product {
     /* the plan */
     uint32_t lanes, vectors;
     int64_t width, panels, tile_rows;
+    int64_t edge;           /* columns of the last panel; 0: as wide as all */
+    int64_t program_panels; /* of a program: they share its patch */
     int64_t channel_block, channel_blocks;
     int64_t strip_rows; /* of the filter, where it lies in strips */
     int64_t tap_rows;   /* of a block of taps */
@@ -35,9 +37,12 @@ typedef struct tsr_conv_product {
     MlirValue patch_local, panel, scratch;
     MlirValue image, group, phase[2]; /* of the program */
     MlirValue first[2], taps[2], tap_first[2];
-    MlirValue points[2]; /* of the phase */
-    MlirValue begin[2];  /* of the block */
-    MlirValue column;    /* first of the panel */
+    MlirValue points[2];           /* of the phase */
+    MlirValue begin[2];            /* of the block */
+    MlirValue first_panel;         /* of the program */
+    MlirValue panel_index, column; /* of the panel: counted from the first; where it begins */
+    uint32_t panel_vectors;        /* of a row of its tiles */
+    int64_t panel_edge;            /* columns it has; 0: its width */
 } tsr_conv_product;
 
 /* Places of a phase, the one that has most. */
