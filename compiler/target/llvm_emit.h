@@ -60,8 +60,8 @@ typedef struct tsr_emit {
 TSR_RESULT tsr_emit_module(tsr_emit *emit, MlirModule module, char *note, size_t note_size,
                            tsr_fatbin_kernel *launches);
 void tsr_emit_finish(tsr_emit *emit);
-/* After the passes: masked stores that plain ones do better (llvm_masked.c). */
-void tsr_emit_split_stores(tsr_emit *emit);
+/* After the passes: masked loads and stores that plain ones do better (llvm_masked.c). */
+void tsr_emit_split_masked(tsr_emit *emit);
 
 /* ---- for the other emitter files ---- */
 

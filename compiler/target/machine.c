@@ -106,7 +106,7 @@ static tsr_result optimize(tsr_ctx *ctx, machine *m) {
     if (!error) error = LLVMRunPasses(m->emit.module, passes, m->target, options);
     LLVMDisposePassBuilderOptions(options);
     if (error) FAIL(ctx, TSR_INTERNAL, "LLVM's passes: %s", LLVMGetErrorMessage(error));
-    tsr_emit_split_stores(&m->emit);
+    tsr_emit_split_masked(&m->emit);
     return TSR_SUCCESS;
 }
 
