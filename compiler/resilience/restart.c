@@ -45,7 +45,11 @@ static bool fail(MlirOperation op, const char *text) {
     return false;
 }
 
-static bool no_memory(MlirOperation op) { return fail(op, "there is no memory to order it"); }
+static bool no_memory(MlirOperation op) {
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_MEMORY, "no memory to order '%s'",
+                   tsr_op_name(op));
+    return false;
+}
 
 /* ---- uses ------------------------------------------------------------------------------------ */
 
@@ -100,14 +104,15 @@ static void replace_in(threader *t, size_t count, MlirValue from, MlirValue to) 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
 /* An op of the dialect: `count` values, then tokens; the results' types are those of the first
- * `results` values, and perhaps a token. */
+ * `results` values, and perhaps a token. The rules of the ops say how many it can have at most. */
 static MlirOperation build(threader *t, tsr_builder *b, const char *op, const MlirValue *values,
                            size_t count, const MlirValue *tokens, size_t token_count,
                            size_t results, bool gives_token, const tsr_attr *attrs,
                            size_t attr_count) {
-    MlirValue *operands = TSR_NEW(&t->arena, MlirValue, count + token_count + 1);
-    MlirType *types = TSR_NEW(&t->arena, MlirType, results + 1);
-    TSR_ASSERT(operands && types);
+    MlirValue operands[3 * TSR_SR_VALUES_MAX]; /* an export has two of each value, and a token */
+    MlirType types[TSR_SR_VALUES_MAX + 1];
+    TSR_ASSERT(count + token_count <= sizeof operands / sizeof operands[0] &&
+               results <= TSR_SR_VALUES_MAX);
     for (size_t i = 0; i < count; i++) operands[i] = values[i];
     for (size_t i = 0; i < token_count; i++) operands[count + i] = tokens[i];
     for (size_t i = 0; i < results; i++) types[i] = mlirValueGetType(values[i]);
