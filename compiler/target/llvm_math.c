@@ -540,15 +540,23 @@ LLVMValueRef tsr_emit_pow(tsr_emit *emit, LLVMValueRef x, LLVMValueRef y) {
     return choose(&m, LLVMRealOEQ, x, 1, number(&m, 1), result);
 }
 
-/* By squaring, from the lowest bit of |exponent| up; a negative exponent inverts the result. */
+/* x^-n from p = x^(n / 2): where x^n is beyond the largest number, its inverse may be none that is
+ * 0. What is denormal is so by the last division alone. */
+static LLVMValueRef inverse_of_halves(const maths *m, LLVMValueRef x, LLVMValueRef p,
+                                      LLVMValueRef odd) {
+    LLVMValueRef first = divide(m, number(m, 1), p);
+    return divide(m, LLVMBuildSelect(m->b, odd, divide(m, first, x), first, ""), p);
+}
+
+/* By squaring, from the lowest bit of |exponent| up; of half of it where it is negative. */
 LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponent) {
     maths m = begin(emit, x);
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef itype = LLVMTypeOf(exponent), one_bit = LLVMInt1TypeInContext(emit->llvm);
     LLVMValueRef zero = tsr_emit_int(itype, 0), one = tsr_emit_int(itype, 1);
     LLVMValueRef negative = LLVMBuildICmp(b, LLVMIntSLT, exponent, zero, "");
-    LLVMValueRef size =
-        LLVMBuildSelect(b, negative, LLVMBuildSub(b, zero, exponent, ""), exponent, "");
+    LLVMValueRef half = LLVMBuildLShr(b, LLVMBuildSub(b, zero, exponent, ""), one, "");
+    LLVMValueRef size = LLVMBuildSelect(b, negative, half, exponent, "");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "power"), done = tsr_emit_block(emit, "powered");
     LLVMBuildBr(b, loop);
@@ -574,6 +582,7 @@ LLVMValueRef tsr_emit_power(tsr_emit *emit, LLVMValueRef x, LLVMValueRef exponen
         LLVMAddIncoming(phis[i], values, from, 2);
     }
     LLVMPositionBuilderAtEnd(b, done);
-    LLVMValueRef inverse = LLVMBuildFDiv(b, number(&m, 1), next_product, "");
+    odd = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, exponent, one, ""), zero, "");
+    LLVMValueRef inverse = inverse_of_halves(&m, x, next_product, odd);
     return LLVMBuildSelect(b, negative, inverse, next_product, "");
 }

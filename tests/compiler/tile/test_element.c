@@ -267,13 +267,18 @@ Test(element, powers) {
     n[1] = 100000;
     x[2] = 1;
     n[2] = INT64_MIN;
+    x[3] = 2, n[3] = -1074; /* the smallest number, whose inverse is none */
+    x[4] = -2, n[4] = -1073;
+    x[5] = -0.0, n[5] = -3;
+    x[6] = -INFINITY, n[6] = -3;
+    x[7] = 0.5, n[7] = -1024;
     void *outs[] = {y}, *scalar_outs[] = {&z};
     argument arguments[] = {{x, 400}, {n, 400}, {NULL, 400}};
     kernel_test(&f, "v", arguments, 3, outs, NULL, NULL);
     for (size_t i = 0; i < 50; i++) {
         double expected = pow(x[i], (double)n[i]);
-        cr_assert(fabs(y[i] - expected) <= 1e-10 * fabs(expected), "%a ^ %lld: %a, not %a", x[i],
-                  (long long)n[i], y[i], expected);
+        cr_assert(y[i] == expected || fabs(y[i] - expected) <= 1e-10 * fabs(expected),
+                  "%a ^ %lld: %a, not %a", x[i], (long long)n[i], y[i], expected);
         argument scalars[] = {{&x[i], 8}, {&n[i], 8}, {NULL, 8}};
         kernel_test(&f, "s", scalars, 3, scalar_outs, NULL, NULL);
         cr_assert(memcmp(&z, &y[i], sizeof z) == 0);
