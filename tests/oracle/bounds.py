@@ -14,6 +14,7 @@ EXACT = {'add', 'sub', 'mul', 'div', 'max', 'min', 'neg', 'relu', 'abs', 'sign',
 MOVES = {'reshape', 'transpose', 'broadcast', 'slice', 'concat', 'split', 'gather', 'pad', 'rotary'}
 ROWS = {'softmax_safe', 'logsumexp_safe', 'layernorm_safe', 'rmsnorm_safe', 'batch_norm', 'batch_norm_train', 'attention',
         'attention_grad', 'max_pool2d_grad', 'cross_entropy', 'cross_entropy_grad', 'reduce_prod', 'scatter_add'}
+CENTRED = {'layernorm_safe', 'batch_norm', 'batch_norm_train'}
 SUMS = {'sum', 'mean', 'cumsum', 'avg_pool2d', 'avg_pool2d_grad'}
 PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
 
@@ -28,8 +29,7 @@ class Interpreter:
 
     def run(self, function, arguments, tensors=None):
         """[(value, bound)] of what the function returns. Arguments are arrays."""
-        self.tensors = tensors or {}
-        self.gradients = {}
+        self.tensors, self.assigned = tensors or {}, {}
         values = {n: (np.asarray(a), np.zeros(np.shape(a))) for (n, _), a in zip(function.arguments, arguments)}
         return self.region(function, values)
 
@@ -45,17 +45,15 @@ class Interpreter:
         if op.regions:
             return self.control(op, inputs, values)
         if op.name in ('param', 'opt.state'):
-            value = self.tensors.get(op.text('name'), np.zeros(op.types[0].shape))
-            return [(value, np.zeros(value.shape))]
+            return [self.tensors.get(op.text('name'), (np.zeros(op.types[0].shape), np.zeros(op.types[0].shape)))]
         if op.name in ('step', 'seed'):
             return [(np.int64(self.step if op.name == 'step' else self.seed), np.zeros(()))]
         if op.name in ('random_uniform', 'random_normal'):
             return self.drawn(op)
         if op.name == 'dropout':
-            return [(interpret.dropout(op, inputs[0][0], self.step, self.seed, self.iteration), inputs[0][1])] if self.train else inputs
-        if op.name in ('sgd', 'adamw'):
-            self.gradients[op.operands[0]] = inputs[1][0]
-            return [(inputs[0][0], inputs[0][1])] * len(op.types)
+            return [self.dropped(op, *inputs[0])] if self.train else inputs
+        if op.name == 'assign':
+            self.assigned[op.text('target')] = inputs[0]
         if op.name in ('assign', 'minimize'):
             return []
         return self.simple(op, inputs)
@@ -66,6 +64,15 @@ class Interpreter:
         value = interpret.drawn(op, self.step, self.seed, self.iteration)
         bound = self.of_quantile(value, kind.dtype)
         return [(rounded(value, kind.dtype), self.closed(kind, rounded(value, kind.dtype), bound))]
+
+    def dropped(self, op, x, e):
+        """Two roundings: of the factor, and of the product with it."""
+        value = interpret.dropout(op, x, self.step, self.seed, self.iteration)
+        if not self.rounding:
+            return value, e
+        kind, value = op.types[0], rounded(value, op.types[0].dtype)
+        wide = interpret.dropout(op, e, self.step, self.seed, self.iteration)
+        return value, self.closed(kind, value, wide + np.where(np.isfinite(value), 4 * UNIT[kind.dtype] * np.abs(value), 0))
 
     @staticmethod
     def of_quantile(value, dtype):
@@ -149,7 +156,7 @@ class Interpreter:
             return [self.sums(op, x[0], e[0])]
         if op.name in PRODUCTS and results[0].dtype == np.float64:
             return [self.products(op, x, e)]
-        bounds = [self.local(op, x, y) for y in results]
+        bounds = self.optimized(op, x) if op.name in ('adamw', 'sgd') else [self.local(op, x, y) for y in results]
         if op.name == 'reduce_prod' and x[0].dtype == np.float64:
             bounds = [np.where(self.leaves_range(op, x[0]), np.inf, bounds[0])]
         if not moved:
@@ -227,12 +234,40 @@ class Interpreter:
                 reach = 8 * np.max(np.abs(logits[np.isfinite(logits)]), initial=0) + reach
             floor = 1 if 'entropy' in op.name or 'logsum' in op.name else 0
             known = np.where(self.spread(op, x[0]), np.inf, 0) if op.name == 'reduce_prod' else 0
+            if op.name in CENTRED:
+                known = known + unit * terms * self.cancelled(op, x)
             return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
         name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
         steps = 4.0
         if op.name == 'gelu':  # x times a fraction of which the last step may be all that is left
             steps = steps + np.where(np.isfinite(x[0]), np.abs(x[0]), 0) / 2
         return 2 * LOCAL[name] * unit * size + (TINY[dtype] * steps if dtype in ('f64', 'f32') else 0)
+
+    @staticmethod
+    def optimized(op, x):
+        """Some roundings of each term; unknown where a square overflows."""
+        of, (x, g, *state), dtype = op.numbers('optimizer'), [np.abs(v) for v in x], op.types[0].dtype
+        g = g * (state[-1] if len(state) == (4 if op.name == 'adamw' else 2) else 1)
+        if op.name == 'sgd':
+            velocity = state[0] + g + of['weight_decay'] * x
+            sizes = [x + of['lr'] * 2 * velocity, velocity]
+        else:
+            m, v = state[0] + g, state[1] * of['beta2'] + (1 - of['beta2']) * g * g
+            root = np.sqrt(1 - of['beta2'] ** float(state[2]))
+            sizes = [x + of['lr'] / (1 - of['beta1'] ** float(state[2])) * m / (np.sqrt(v) / root + of['eps']), m, v]
+            sizes = [np.where(v + m > LARGEST[dtype], np.inf, size) for size in sizes]
+        return [16 * UNIT[dtype] * size + 4 * TINY[dtype] for size in sizes]
+
+    @staticmethod
+    def cancelled(op, x):
+        """What the mean is taken from may all but vanish with it: what is left of equal elements is the rounding of their mean,
+        divided by the deviation, which is that of eps alone."""
+        axes = op.integers('axes') or tuple(i for i in range(x[0].ndim) if i != op.integer('axis'))
+        spread = x[4] if op.name == 'batch_norm' else np.var(x[0], axis=axes)
+        least = np.min(spread[np.isfinite(spread)], initial=np.inf)
+        reach, scale = (max((np.max(np.abs(v[np.isfinite(v)]), initial=0) for v in some), default=1) for some in (x, x[1:2]))
+        gain = max(1.0, scale) / np.sqrt(least + op.number('eps', 1e-5))
+        return reach * max(1.0, reach, gain)
 
     def spread(self, op, x):
         """Products some order of whose factors overflows, and then meets a 0 or vanishes."""

@@ -41,17 +41,21 @@ class Checker:
             if why:
                 return f'{target}: {why}'
             for i, (kind, (value, bound), mine) in enumerate(zip(kinds, expected, got)):
-                wrong = differ(kind, np.asarray(value), bound, mine)
+                wrong = self.compare(kind, value, bound, mine)
                 if wrong:
                     return f'{target}: result {i} ({function.ops[-1].operands[i]}, {kind}) {wrong}'
-                self.compared += int(np.sum(np.isfinite(bound)))
-                self.unknown += int(np.sum(~np.isfinite(bound)))
             bits[target] = got
         if 'x86-64-v3' in bits and 'x86-64-v4' in bits:
             for i, (a, b) in enumerate(zip(bits['x86-64-v3'], bits['x86-64-v4'])):
                 if not np.array_equal(a, b, equal_nan=a.dtype == np.float64):
                     return f'result {i} ({function.ops[-1].operands[i]}): x86-64-v3 and x86-64-v4 differ in bits'
         return None
+
+    def compare(self, kind, value, bound, mine):
+        """What is wrong with a tensor, or None; counts its elements."""
+        self.compared += int(np.sum(np.isfinite(bound)))
+        self.unknown += int(np.sum(~np.isfinite(bound)))
+        return differ(kind, np.asarray(value), bound, mine)
 
     def fails(self, function, data):
         """Does this graph fail, to build or to compute?"""
@@ -60,14 +64,15 @@ class Checker:
 
     # ---- reduction ------------------------------------------------------------------------------------------------------------
 
-    def reduced(self, function, data):
-        """The smallest graph found that fails; and why."""
-        why = self.fails(function, data)
+    def reduced(self, function, data, fails=None):
+        """The smallest graph found that fails; and why. `fails` says what is wrong with a graph, or None."""
+        fails = fails or self.fails
+        why = fails(function, data)
         if not why:
             return function, data, 'passes alone'
         for result in function.ops[-1].operands:
             smaller = keep(function, data, [result])
-            reason = self.fails(*smaller)
+            reason = fails(*smaller)
             if reason:
                 (function, data), why = smaller, reason
                 break
@@ -76,7 +81,7 @@ class Checker:
             changed = False
             for op in [o for o in function.ops[:-1] if o.name != 'constant']:
                 smaller = cut(function, data, op)
-                reason = smaller and self.fails(*smaller)
+                reason = smaller and fails(*smaller)
                 if reason:
                     (function, data), why, changed = smaller, reason, True
                     break

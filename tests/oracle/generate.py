@@ -2,7 +2,8 @@
 """Random graphs: 2 to 30 ops over values of any type, shapes with 0, 1, primes and numbers off the vector width."""
 import numpy as np
 
-from graph import FLOATS, NUMPY, STORED, Function, Op, Region, Type, dense
+from generate_control import branch, call, loops, noise, recurrent, repeat, scan, while_
+from graph import FLOATS, NUMPY, STORED, Function, Op, Type, dense
 from interpret import rounded
 
 DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
@@ -68,6 +69,9 @@ class Generator:
         if kind.dtype == 'i1':
             return self.random.integers(0, 2, kind.shape).astype(np.bool_)
         if kind.dtype not in FLOATS:
+            if self.odd and self.chance(0.5):
+                range_ = np.iinfo(NUMPY[kind.dtype])
+                return self.random.integers(range_.min, range_.max, kind.shape, NUMPY[kind.dtype], endpoint=True)
             low = 0 if kind.dtype == 'ui8' else -9
             return self.random.integers(low, 10, kind.shape).astype(NUMPY[kind.dtype])
         x = self.random.standard_normal(kind.shape)
@@ -170,7 +174,8 @@ def sign(g):
 
 def clamp(g):
     x = g.value(FLOATS)
-    g.emit('clamp', [x], g.types[x], low='-0.5 : f64', high='1.25 : f64')
+    low, high = g.pick([('-0.5', '1.25'), ('0.0', '0.0'), ('-3.0e38', '1.0e300'), ('0xFFF0000000000000', '0.3')])
+    g.emit('clamp', [x], g.types[x], low=f'{low} : f64', high=f'{high} : f64')
 
 
 def pair(g, dtypes):
@@ -197,12 +202,16 @@ def power(g):
 
 def ipow(g):
     x = g.value(FLOATS)
+    if not g.smooth and g.chance(0.3):
+        n = g.stretching('i64', g.types[x].shape)
+        g.emit('ipow', [x, n], g.types[x])
+        return
     n = g.add(Op('constant', [], [g.name()], [Type((), 'i64')], {'value': f'dense<{g.pick([-2, -1, 0, 1, 2, 3])}> : tensor<i64>'}))
     g.emit('ipow', [x, n], g.types[x])
 
 
 def compare(g):
-    operands, kind = pair(g, FLOATS + INTEGERS)
+    operands, kind = pair(g, ANY)
     g.emit('compare', operands, Type(kind.shape, 'i1'), predicate=f'{PREDICATES.index(g.pick(PREDICATES))} : i32')
 
 
@@ -216,7 +225,7 @@ def logic(g):
 
 
 def where(g):
-    operands, kind = pair(g, FLOATS + INTEGERS)
+    operands, kind = pair(g, ANY)
     g.emit('where', [g.stretching('i1', kind.shape)] + operands, kind)
 
 
@@ -429,7 +438,9 @@ def batch_norm(g):
     scale, bias, mean = (g.like(kind.dtype, channels) for _ in range(3))
     variance = g.argument(Type(channels, kind.dtype), rounded(g.random.uniform(0.5, 2, channels), kind.dtype))
     operands, attrs = [x, scale, bias, mean, variance], {'axis': f'{axis} : i64', 'eps': '1.0e-3 : f64'}
-    if g.pick(BATCH_NORMS) == 'batch_norm':
+    form = g.pick(BATCH_NORMS)
+    attrs.update({'momentum': '0.25 : f64'} if form != 'batch_norm' and g.chance(0.5) else {})
+    if form == 'batch_norm':
         g.add(Op('batch_norm', operands, [g.name()], [kind], attrs))
         return
     name = g.name()
@@ -450,11 +461,13 @@ def attention(g):
     mask = [] if g.chance(0.6) else [g.stretching('i1', [b, heads, s, t]) if g.smooth else
                                      g.stretching(g.pick(['i1', dtype]), [b, heads, s, t])]
     attrs = {'causal': 'unit'} if g.chance(0.5) else {}
-    result = Type([b, heads, s, e], dtype)
+    attrs.update({'scale': '0.3 : f64'} if g.chance(0.3) else {})
+    result, wide = Type([b, heads, s, e], dtype), Type([b, heads, s], 'f64' if dtype == 'f64' else 'f32')
     if g.smooth or g.pick(ATTENTIONS) == 'attention':
-        g.add(Op('attention', [q, k, v] + mask, [g.name()], [result], attrs))
+        name, sums = g.name(), not g.smooth and g.chance(0.3)
+        results = [f'{name}#0', f'{name}#1'] if sums else [name]
+        g.add(Op('attention', [q, k, v] + mask, results, [result, wide][:len(results)], attrs))
         return
-    wide = Type([b, heads, s], 'f64' if dtype == 'f64' else 'f32')
     name, gradient = g.name(), g.like(dtype, result.shape)
     g.add(Op('attention', [q, k, v] + mask, [f'{name}#0', f'{name}#1'], [result, wide], attrs))
     given = g.name()
@@ -467,7 +480,8 @@ def rotary(g):
     shape = list(g.shape(g.pick([2, 3, 4])))
     shape[-1] += shape[-1] % 2
     attrs = {'axis': f'{len(shape) - 2} : i64', 'offset': f'{g.pick([0, 7])} : i64'}
-    attrs.update({'interleaved': 'unit'} if g.chance(0.5) else {})
+    for name, value in (('interleaved', 'unit'), ('inverse', 'unit'), ('base', '500.0 : f64')):
+        attrs.update({name: value} if g.chance(0.5) else {})
     g.add(Op('rotary', [g.like(dtype, shape)], [g.name()], [Type(shape, dtype)], attrs))
 
 
@@ -565,108 +579,37 @@ def cross_entropy(g):
         g.emit('cross_entropy', [x, labels], Type([rows], g.types[x].dtype))
 
 
-def call(g):
-    """A function of its own that squares, and one that the function calls."""
-    x = g.value(FLOATS)
-    kind = g.types[x]
-    a, b, c, d, e = (g.name() for _ in range(5))
-    inner = Region([(a, kind)], [Op('mul', [a, a], [b], [kind]), Op('return', [b], [], [])])
-    outer = Region([(c, kind)], [Op('call', [c], [d], [kind], regions=[inner]), Op('tanh', [d], [e], [kind]),
-                                 Op('return', [e, d], [], [])])
-    name = g.name()
-    g.add(Op('call', [x], [f'{name}#0', f'{name}#1'], [kind, kind], regions=[outer]))
-
-
 def dropout(g):
     x, stream = g.value(FLOATS), int(g.random.integers(1 << 32))
     g.emit('dropout', [x], g.types[x], rate=f'{g.pick(["0.25", "0.5", "0.9"])} : f64', stream=f'{stream} : i64')
 
 
-def branch(g):
-    x = g.value(FLOATS)
-    kind, condition = g.types[x], g.like('i1', ())
-    regions = []
-    for name in (g.pick(['log', 'sqrt', 'rsqrt']), g.pick(['tanh', 'neg'])):
-        inner, last = g.name(), g.name()
-        regions.append(Region([], [Op(name, [x], [inner], [kind]), Op('mul', [inner, x], [last], [kind]),
-                                   Op('yield', [last], [], [])]))
-    g.add(Op('if', [condition], [g.name()], [kind], regions=regions))
+OPTIMIZERS = {
+    'adamw': '#tessera.adamw<lr = {}, beta1 = 0.75, beta2 = 0.875, eps = 1.0e-3, weight_decay = {}>',
+    'sgd': '#tessera.sgd<lr = {}, momentum = {}, weight_decay = {}>',
+    'nesterov': '#tessera.nesterov<lr = {}, momentum = {}, weight_decay = {}>',
+}
 
 
-def scan(g):
-    dtype, rest, length = g.dtype(FLOATS), g.shape(g.pick([0, 1, 2])), g.pick([0, 1, 2, 5, 90])
-    start, rows = g.like(dtype, rest), g.like(dtype, (length,) + tuple(rest))
-    kind, c, r, s, t = Type(rest, dtype), *(g.name() for _ in range(4))
-    body = Region([(c, kind), (r, kind)], [Op('mul', [c, r], [s], [kind]), Op('tanh', [s], [t], [kind]),
-                                           Op('yield', [t, s], [], [])])
-    attrs = {'carried': '1 : i64'}
-    attrs.update({'reverse': 'unit'} if g.chance(0.4) else {})
-    name = g.name()
-    g.add(Op('scan', [start, rows], [f'{name}#0', f'{name}#1'], [kind, Type((length,) + tuple(rest), dtype)], attrs, [body]))
+def optimizer(g):
+    """As attribute, and its name."""
+    name = g.pick(tuple(OPTIMIZERS))
+    rates = [g.pick(['0.125', '0.01']), g.pick(['0.0', '0.3'])] + ([g.pick(['0.0', '0.1'])] if name != 'adamw' else [])
+    return OPTIMIZERS[name].format(*rates), name
 
 
-def while_(g):
-    """Counts to 3 from a number that is below 4."""
-    dtype, shape = g.dtype(FLOATS), g.shape(g.pick([0, 1, 2]))
-    kind, whole = Type(shape, dtype), Type((), 'i64')
-    start = g.argument(whole, np.asarray(g.random.integers(-2, 4), np.int64))
-    n, x, m, y, limit, less, one, next_, last = (g.name() for _ in range(9))
-    condition = Region([(n, whole), (x, kind)], [
-        Op('constant', [], [limit], [whole], {'value': f'dense<3> : {whole}'}),
-        Op('compare', [n, limit], [less], [Type((), 'i1')], {'predicate': '2 : i32'}), Op('yield', [less], [], [])])
-    body = Region([(m, whole), (y, kind)], [
-        Op('constant', [], [one], [whole], {'value': f'dense<1> : {whole}'}), Op('add', [m, one], [next_], [whole]),
-        Op('tanh', [y], [last], [kind]), Op('yield', [next_, last], [], [])])
-    name = g.name()
-    g.add(Op('while', [start, g.like(dtype, shape)], [f'{name}#0', f'{name}#1'], [whole, kind], {'limit': '6 : i64'},
-             [condition, body]))
-
-
-def loops(g):
-    """What stays a loop: up to 40 times a scan, carried values that change places, and one of two products at its end."""
-    dtype, size, length = g.dtype(FLOATS), g.pick([1, 3, 17]), g.pick([1, 2, 70])
-    kind, whole, rows = Type((size, size), dtype), Type((), 'i64'), Type((length, size, size), dtype)
-    condition, start = g.like('i1', ()), g.argument(whole, np.asarray(g.random.integers(0, 43), np.int64))
-    x, w, sequence = g.like(dtype, (size, size)), g.like(dtype, (size, size)), g.like(dtype, rows.shape)
-    c, r, s, t, u = (g.name() for _ in range(5))
-    step = Region([(c, kind), (u, kind), (r, kind)], [
-        Op('mul', [c, r], [s], [kind]), Op('tanh', [s], [t], [kind]), Op('yield', [u, t, t], [], [])])
-    n, a, m, b, limit, less, one, next_, inner = (g.name() for _ in range(9))
-    test = Region([(n, whole), (a, kind)], [
-        Op('constant', [], [limit], [whole], {'value': f'dense<40> : {whole}'}),
-        Op('compare', [n, limit], [less], [Type((), 'i1')], {'predicate': '2 : i32'}), Op('yield', [less], [], [])])
-    body = Region([(m, whole), (b, kind)], [
-        Op('constant', [], [one], [whole], {'value': f'dense<1> : {whole}'}), Op('add', [m, one], [next_], [whole]),
-        Op('scan', [b, x, sequence], [f'{inner}#0', f'{inner}#1', f'{inner}#2'], [kind, kind, rows], {'carried': '2 : i64'}, [step]),
-        Op('yield', [next_, f'{inner}#1'], [], [])])
-    name = g.name()
-    g.add(Op('while', [start, x], [f'{name}#0', f'{name}#1'], [whole, kind], {'limit': '1000000 : i64'}, [test, body]))
-    branches = []
-    for k in range(2):
-        p, q = g.name(), g.name()
-        branches.append(Region([], [
-            Op('matmul', [f'{name}#1', w], [p], [kind], {'transpose_b': 'true'} if k else {}),
-            Op('tanh', [p], [q], [kind]), Op('yield', [q], [], [])]))
-    g.add(Op('if', [condition], [g.name()], [kind], regions=branches))
-
-
-def recurrent(g):
-    """A loop whose gradient is one: a product with what is outside, a branch, results of all iterations and of the last."""
-    dtype, size, length = g.dtype(FLOATS), g.pick([1, 2, 3]), 20
-    kind, rows = Type((size, size), dtype), Type((length, size, size), dtype)
-    start, w, sequence, condition = (g.like(dtype, (size, size)), g.like(dtype, (size, size)), g.like(dtype, rows.shape),
-                                     g.like('i1', ()))
-    c, r, p, s, t, u, a, b, last = (g.name() for _ in range(9))
-    branches = [Region([], [Op('matmul', [t, w], [a], [kind]), Op('yield', [a], [], [])]),
-                Region([], [Op('mul', [t, c], [b], [kind]), Op('yield', [b], [], [])])]
-    body = Region([(c, kind), (r, kind)], [
-        Op('matmul', [c, w], [p], [kind]), Op('add', [p, r], [s], [kind]), Op('tanh', [s], [t], [kind]),
-        Op('if', [condition], [u], [kind], regions=branches), Op('tanh', [u], [last], [kind]), Op('mul', [last, w], [g.name()], [kind]),
-        Op('yield', [last, t], [], [])])
-    attrs = {'carried': '1 : i64'}
-    attrs.update({'reverse': 'unit'} if g.chance(0.4) else {})
-    name = g.name()
-    g.add(Op('scan', [start, sequence], [f'{name}#0', f'{name}#1'], [kind, rows], attrs, [body]))
+def optimize(g):
+    """A step of a parameter, as `minimize` becomes it; the second moment is not below 0."""
+    attr, name = optimizer(g)
+    parameter = g.value(('f64', 'f32'))
+    kind, made = g.types[parameter], g.name()
+    operands = [parameter] + [g.like(kind.dtype, kind.shape) for _ in range(2)]
+    if name == 'adamw':
+        operands.append(g.argument(kind, np.abs(g.draw(kind))))
+        operands.append(g.argument(Type((), 'i64'), np.asarray(g.random.integers(1, 2000), np.int64)))
+    operands += [g.like(kind.dtype, ())] if g.chance(0.4) else []
+    count = 3 if name == 'adamw' else 2
+    g.add(Op('adamw' if name == 'adamw' else 'sgd', operands, [f'{made}#{i}' for i in range(count)], [kind] * count, {'optimizer': attr}))
 
 
 DRAWS = ('random_uniform', 'random_normal')
@@ -679,39 +622,6 @@ def draw(g):
     attrs = {'low': '-1.0 : f64', 'high': '3.0 : f64'} if name == 'random_uniform' else {
         'mean': '0.5 : f64', 'deviation': '2.0 : f64'}
     g.emit(name, [], kind, stream=f'{stream} : i64', **attrs)
-
-
-def repeat(g):
-    """A while whose gradient is a loop: a product with what is outside; it ends at its condition, or at its limit."""
-    dtype, size = g.dtype(FLOATS), g.pick([1, 2, 3])
-    kind, whole = Type((size, size), dtype), Type((), 'i64')
-    start = g.argument(whole, np.asarray(g.random.integers(-2, 32), np.int64))
-    w, y = g.like(dtype, (size, size)), g.like(dtype, (size, size))
-    n, x, m, c, top, less, one, next_, p, s, t, name = (g.name() for _ in range(12))
-    test = Region([(n, whole), (x, kind)], [
-        Op('constant', [], [top], [whole], {'value': f'dense<30> : {whole}'}),
-        Op('compare', [n, top], [less], [Type((), 'i1')], {'predicate': '2 : i32'}), Op('yield', [less], [], [])])
-    body = Region([(m, whole), (c, kind)], [
-        Op('constant', [], [one], [whole], {'value': f'dense<1> : {whole}'}), Op('add', [m, one], [next_], [whole]),
-        Op('matmul', [c, w], [p], [kind]), Op('add', [p, y], [s], [kind]), Op('tanh', [s], [t], [kind]), Op('yield', [next_, t], [], [])])
-    g.add(Op('while', [start, g.like(dtype, (size, size))], [f'{name}#0', f'{name}#1'], [whole, kind], {'limit': '25 : i64'}, [test, body]))
-
-
-def noise(g):
-    """Draws in a loop, which stays one where it is long, and in one within it."""
-    dtype, size, length, inside = g.dtype(FLOATS), g.pick([1, 3, 17]), g.pick([2, 20]), g.pick([2, 3])
-    kind, rows = Type((size,), dtype), Type((length, size), dtype)
-    streams = [f'{int(g.random.integers(1 << 32))} : i64' for _ in range(3)]
-    c, n, s, d, t, e, m, u, name, inner = (g.name() for _ in range(10))
-    within = Region([(e, kind)], [Op('random_normal', [], [m], [kind], {'stream': streams[2]}), Op('mul', [e, m], [u], [kind]),
-                                  Op('yield', [u], [], [])])
-    body = Region([(c, kind)], [
-        Op('random_uniform', [], [n], [kind], {'stream': streams[0]}), Op('add', [c, n], [s], [kind]),
-        Op('dropout', [s], [d], [kind], {'rate': '0.25 : f64', 'stream': streams[1]}),
-        Op('scan', [d], [inner], [kind], {'carried': '1 : i64', 'length': f'{inside} : i64'}, [within]), Op('tanh', [inner], [t], [kind]),
-        Op('yield', [t, n], [], [])])
-    g.add(Op('scan', [g.like(dtype, kind.shape)], [f'{name}#0', f'{name}#1'], [kind, rows],
-             {'carried': '1 : i64', 'length': f'{length} : i64'}, [body]))
 
 
 PHILOX = ('uniform', 'normal')
@@ -738,14 +648,15 @@ KINDS = {
     'conv2d': conv2d, 'conv_grad': conv_grad, 'pool': pool, 'cross_entropy': cross_entropy, 'call': call, 'if': branch, 'scan': scan,
     'while': while_, 'loops': loops, 'recurrent': recurrent, 'dropout': dropout, 'random': draw,
     'noise': noise, 'pool_grad': pool_grad,
-    'cross_entropy_grad': cross_entropy_grad, 'philox': philox, 'repeat': repeat,
+    'cross_entropy_grad': cross_entropy_grad, 'philox': philox, 'repeat': repeat, 'optimize': optimize,
 }
 # Kinds whose result changes smoothly with float operands, save at kinks: those that gradients are checked of.
 SMOOTH = [k for k in KINDS if k not in ('compare', 'logic', 'argmax', 'one_hot', 'iota', 'random', 'loops', 'pool_grad',
-                                  'cross_entropy_grad', 'philox')]
+                                  'cross_entropy_grad', 'philox', 'optimize')]
 # What a kind chooses from: as many ops, or forms of one.
 VARIANTS = {
     'unary': UNARY, 'gelu': GELUS, 'sign': SIGNS, 'binary': BINARY, 'compare': PREDICATES, 'logic': LOGIC,
     'extremum': ('reduce_max', 'reduce_min'), 'norm': NORMS, 'batch_norm': BATCH_NORMS, 'conv_grad': CONV_GRADS, 'pool': POOLS,
     'random': DRAWS, 'cast': tuple(STORED), 'pool_grad': POOL_GRADS, 'attention': ATTENTIONS, 'philox': PHILOX,
+    'optimize': tuple(OPTIMIZERS),
 }

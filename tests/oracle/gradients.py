@@ -12,6 +12,8 @@ from bounds import Interpreter
 from graph import FLOATS, Function, Op, Type, callees, dense, parse, write_entry
 
 OPTIMIZER = '#tessera.sgd<lr = 1.0, momentum = 0.0, weight_decay = 0.0>'
+PASSES = ('-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries', '-tessera-count-draws', '-tessera-flatten',
+          '-tessera-autodiff')
 STEPS = (1e-5, 4e-6)
 TOLERANCE = 2e-5  # of the larger of 1 and the derivative: the error of a difference is about h^2, and 1e-16 / h
 
@@ -52,10 +54,7 @@ def differentiated(product, function, loss):
         if kind.dtype in FLOATS:
             params += parameter(name[1:], kind)
             body = replace_uses(body, name, f'%x_{name[1:]}')
-    text = head + '{\n' + params + body + minimize + source[end:] + called
-    flat = product.opt(text, '-tessera-name-calls', '-inline', '-tessera-streams', '-tessera-keep-entries',
-                       '-tessera-count-draws', '-tessera-flatten', '-tessera-autodiff')
-    graph, = parse(flat).values()
+    graph, = parse(product.opt(head + '{\n' + params + body + minimize + source[end:] + called, *PASSES)).values()
     return returning_gradients(graph, function)
 
 
@@ -107,10 +106,8 @@ def check(product, checker, function, data, random):
     if not gradients:
         return None
     why = differences(whole, data, graph, inputs, list(gradients), random)
-    if why:
-        return why
-    why = product.build([graph], 'gradients')
-    return why or checker.problem(graph, inputs, 'gradients')
+    why = why or product.build([graph], 'gradients') or checker.problem(graph, inputs, 'gradients')
+    return why
 
 
 def differences(whole, data, graph, inputs, names, random):

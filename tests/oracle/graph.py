@@ -72,6 +72,10 @@ class Op:
             return otherwise
         return tuple(int(i) for i in re.findall(r'-?\d+', re.sub(r'i64', '', self.attrs[name])))
 
+    def numbers(self, name):
+        """Of an attribute like #tessera.sgd<lr = 0.1, ...>."""
+        return {key: float(value) for key, value in re.findall(r'(\w+) = ([-+.\w]+)', self.attrs[name])}
+
     def number(self, name, otherwise=None):
         return scalar(self.attrs[name].split(' :')[0], 'f64') if name in self.attrs else otherwise
 

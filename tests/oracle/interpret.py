@@ -356,6 +356,22 @@ def cross_entropy_grad(logits, labels, dlosses):
     return p * dlosses[:, None]
 
 
+def adamw(op, x, g, m, v, step, scale=1.0):
+    """torch.optim.AdamW, after Loshchilov and Hutter 2019, algorithm 2."""
+    of, g = op.numbers('optimizer'), g * scale
+    m, v = m + (g - m) * (1 - of['beta1']), v * of['beta2'] + (1 - of['beta2']) * g * g
+    rate, root = of['lr'] / (1 - of['beta1'] ** float(step)), np.sqrt(1 - of['beta2'] ** float(step))
+    return x * (1 - of['lr'] * of['weight_decay']) - rate * m / (np.sqrt(v) / root + of['eps']), m, v
+
+
+def sgd(op, x, g, velocity, scale=1.0):
+    """torch.optim.SGD without dampening."""
+    of = op.numbers('optimizer')
+    g = g * scale + of['weight_decay'] * x
+    velocity = of['momentum'] * velocity + g
+    return x - of['lr'] * (g + of['momentum'] * velocity if 'nesterov' in op.attrs['optimizer'] else velocity), velocity
+
+
 erfc = np.vectorize(math.erfc, otypes=[np.float64])
 erf = np.vectorize(math.erf, otypes=[np.float64])
 quantile = np.vectorize(statistics.NormalDist().inv_cdf, otypes=[np.float64])
@@ -434,7 +450,7 @@ WITH_OP = {
     'conv2d_grad_input': lambda op, f, g: adjoint(op, lambda x: conv2d(op, x, f), op.types[0].shape, g),
     'conv2d_grad_filter': lambda op, x, g: adjoint(op, lambda f: conv2d(op, x, f), op.types[0].shape, g),
     'avg_pool2d_grad': lambda op, g: adjoint(op, lambda x: avg_pool(op, x), op.types[0].shape, g),
-    'constant': lambda op: elements(op.attrs['value']),
+    'constant': lambda op: elements(op.attrs['value']), 'adamw': adamw, 'sgd': sgd,
 }
 
 

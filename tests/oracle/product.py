@@ -40,8 +40,8 @@ def load(path):
 
 
 class Product:
-    def __init__(self, tools, work, targets):
-        self.tools, self.work, self.targets = pathlib.Path(tools), pathlib.Path(work), targets
+    def __init__(self, tools, work, targets, numerics='portable'):
+        self.tools, self.work, self.targets, self.numerics = pathlib.Path(tools), pathlib.Path(work), targets, numerics
         self.work.mkdir(parents=True, exist_ok=True)
         self.code = 0  # of the last run
 
@@ -62,7 +62,7 @@ class Product:
         """None, or why it failed."""
         source = self.work / f'{name}.mlir'
         source.write_text('\n'.join(write(f) for f in functions), encoding='utf-8')
-        done = self.call('tessera-aot', 'build', source, '-o', self.work / f'{name}.tsb', '--target',
+        done = self.call('tessera-aot', 'build', source, '-o', self.work / f'{name}.tsb', '--numerics', self.numerics, '--target',
                          ','.join(f'cpu:{t}' for t in self.targets))
         return done.stderr.strip() or f'exit code {done.returncode}' if done.returncode else None
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every op that has a gradient, by itself: its gradient rule against central differences and against PyTorch's autograd. An op of
-ops.def with a gradient that no graph holds is an error.
+ops.def with a gradient that no graph holds is an error, and so is one without, for which NO_GRADIENT gives no reason.
 
 usage: torch_gradients.py TESSERA_OPT OPS_DEF [SEED]
 
@@ -31,6 +31,15 @@ from product import Product
 
 TOLERANCE, GRAPHS, TRIES = 1e-9, 6, 60
 # PyTorch draws other numbers; what holds random numbers is compared with central differences in `run`.
+NO_GRADIENT = {
+    **dict.fromkeys(('param', 'opt.state', 'assign', 'minimize', 'adamw', 'sgd'), 'parameters and steps: what gradients are made for'),
+    **dict.fromkeys(('step', 'seed', 'iota', 'one_hot', 'argmax', 'compare', 'and', 'or', 'xor', 'not'), 'gives or takes whole numbers'),
+    **dict.fromkeys(('sign', 'floor'), 'constant between its steps'), 'constant': 'reads nothing',
+    **dict.fromkeys(('random_uniform', 'random_normal', 'philox'), 'draws do not depend on a float'),
+    **dict.fromkeys(('cross_entropy_grad', 'attention_grad', 'max_pool2d_grad', 'avg_pool2d_grad'), 'gradients, refused a second time'),
+    **dict.fromkeys(('yield', 'loop'), 'parts of ops with regions, and what those become after autodiff'),
+}
+CONTROL = ('if', 'while', 'scan')  # control_gradient.c differentiates them, not a rule of the table
 PLAIN = [kind for kind in SMOOTH if kind != 'noise']
 
 
@@ -126,7 +135,7 @@ def rotary(op, x):
     axis, size = op.integer('axis'), x.shape[-1]
     angle = torch.outer(torch.arange(x.shape[axis], dtype=x.dtype) + op.integer('offset', 0),
                         op.number('base', 1e4) ** (-2 * torch.arange(size // 2, dtype=x.dtype) / size))
-    angle = angle.reshape([x.shape[axis]] + [1] * (x.ndim - 2 - axis) + [size // 2])
+    angle = angle.reshape([x.shape[axis]] + [1] * (x.ndim - 2 - axis) + [size // 2]) * (-1 if op.flag('inverse') else 1)
     pairs = x.unflatten(-1, (-1, 2)) if op.flag('interleaved') else x.unflatten(-1, (2, -1)).mT
     turned = torch.view_as_real(torch.view_as_complex(pairs.contiguous()) * torch.polar(torch.ones_like(angle), angle))
     return (turned if op.flag('interleaved') else turned.mT).flatten(-2)
@@ -290,9 +299,12 @@ def names_of(ops):
 
 
 def differentiable(table):
-    """The ops that have a gradient, by ops.def."""
-    rows = re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+\)$', table, re.MULTILINE)
-    return {name for name, gradient in rows if gradient not in ('none', 'unsupported')}
+    """The ops that have a gradient, by ops.def; what is wrong with the reasons of the others."""
+    rows = dict(re.findall(r'^X\(\w+, "([\w.]+)", \w+, \w+, \w+, (\w+), \w+\)$', table, re.MULTILINE))
+    wanted = {name for name, gradient in rows.items() if gradient not in ('none', 'unsupported') or name in CONTROL}
+    wrong = [f'{name} has no gradient, and no reason is given' for name in rows if name not in wanted and name not in NO_GRADIENT]
+    wrong += [f'{name} is no op without a gradient' for name in NO_GRADIENT if name in wanted or name not in rows]
+    return wanted, wrong
 
 
 def chosen(seed, wanted):
@@ -342,9 +354,10 @@ def main():
     torch.set_num_threads(1)
     opt = pathlib.Path(sys.argv[1]).resolve()
     product = Product(opt.parent, pathlib.Path.cwd(), [])
-    wanted = differentiable(pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'))
+    wanted, wrong = differentiable(pathlib.Path(sys.argv[2]).read_text(encoding='utf-8'))
     graphs, missing = chosen(seed, wanted)
-    failed = len(missing)
+    failed = len(missing) + len(wrong)
+    print(''.join(f'{line}\n' for line in wrong), end='')
     if missing:
         print(f'no graph holds {", ".join(missing)}')
     for kind, at in graphs:
