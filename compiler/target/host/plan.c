@@ -297,8 +297,8 @@ static bool is_one_piece(const planner *p, const launch *l, const value *result,
 }
 
 /* May the launch write its `result` over its operand `operand`? Both have one type. */
-bool tsr_planner_overwrites(const planner *p, const launch *l, const value *result,
-                            size_t operand) {
+static bool overwrites_operand(const planner *p, const launch *l, const value *result,
+                               size_t operand) {
     int64_t inputs[TSR_PROGRAM_ARGUMENTS_MAX];
     size_t count = 0;
     if (!is_one_piece(p, l, result, operand)) return false;
@@ -306,6 +306,17 @@ bool tsr_planner_overwrites(const planner *p, const launch *l, const value *resu
     for (size_t i = 0; i < count; i++)
         if (inputs[i] == (int64_t)operand) return true;
     return false;
+}
+
+bool tsr_planner_overwrites(const planner *p, const launch *l, const value *result,
+                            uint32_t number) {
+    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
+        uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
+        if (p->values[operand].view_of == number ||
+            (operand == number && !overwrites_operand(p, l, result, i)))
+            return false;
+    }
+    return true;
 }
 
 static bool same_type(const tsr_program_buffer *a, const tsr_program_buffer *b) {
@@ -317,15 +328,11 @@ static bool in_place(const planner *p, const value *v) {
     if (v->maker < p->left || p->launches[v->maker].kind != KIND_LAUNCH) return false;
     if (p->last_fault != NONE && v->maker <= p->last_fault) return false;
     if (p->tensor_value[v->next_of] == NONE) return true;
-    const value *old = &p->values[p->tensor_value[v->next_of]];
-    const launch *l = &p->launches[v->maker];
-    if (old->read_at_end || old->first_end > v->maker + 1 || !same_type(&old->buffer, &v->buffer))
-        return false;
-    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
-        uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        if (&p->values[operand] == old && !tsr_planner_overwrites(p, l, v, i)) return false;
-    }
-    return true;
+    uint32_t number = p->tensor_value[v->next_of];
+    const value *old = &p->values[number];
+    return !old->read_at_end && old->first_end <= v->maker + 1 &&
+           same_type(&old->buffer, &v->buffer) &&
+           tsr_planner_overwrites(p, &p->launches[v->maker], v, number);
 }
 
 static TSR_RESULT copy_add(planner *p, uint32_t to, uint32_t from) {
@@ -431,14 +438,6 @@ static TSR_RESULT plan_copies(planner *p) {
 
 /* ---- place ---- */
 
-/* Does the launch read the value `root` through a view? */
-static bool is_viewed_by(const planner *p, const launch *l, uint32_t root) {
-    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++)
-        if (p->values[tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i))].view_of == root)
-            return true;
-    return false;
-}
-
 /* Operands of the value's launch that it may lie over, by their index in the workspace plan. */
 static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_value *wanted) {
     uint32_t count = 0;
@@ -451,9 +450,9 @@ static TSR_RESULT find_replaceable(const planner *p, const value *v, tsr_plan_va
         uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
         const value *other = &p->values[operand];
         if (other->plan_index == NONE || other->buffer.space != v->buffer.space ||
-            !same_type(&other->buffer, &v->buffer) || is_viewed_by(p, l, operand))
+            !same_type(&other->buffer, &v->buffer))
             continue;
-        if (tsr_planner_overwrites(p, l, v, i)) indices[count++] = other->plan_index;
+        if (tsr_planner_overwrites(p, l, v, operand)) indices[count++] = other->plan_index;
     }
     wanted->replace = indices;
     wanted->replace_count = count;

@@ -165,14 +165,8 @@ static bool writes_over(const planner *p, const loop_op *l, uint32_t begin, uint
     for (size_t k = 0; k < l->carried; k++)
         if (all[k] == carried) return false;
     uint32_t maker = p->values[next].maker;
-    const launch *made_by = &p->launches[maker];
-    if (old->first_end > maker + 1) return false;
-    for (size_t i = 0; i < tsr_op_operand_count(made_by->call); i++) {
-        uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(made_by->call, i));
-        if (operand == carried && !tsr_planner_overwrites(p, made_by, &p->values[next], i))
-            return false;
-    }
-    return true;
+    return old->first_end <= maker + 1 &&
+           tsr_planner_overwrites(p, &p->launches[maker], &p->values[next], carried);
 }
 
 /* Carried values become `next`, as at once. */

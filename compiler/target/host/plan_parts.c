@@ -119,15 +119,9 @@ static bool part_in_place(const planner *p, const value *part, uint32_t tensor) 
         if (whole->read_at_end || whole->first_end > p->loops[l->loop].begin) return false;
     }
     if (p->part_value[tensor] == NONE) return true;
-    const value *old = &p->values[p->part_value[tensor]];
-    if (old->first_end > part->maker + 1 ||
-        is_gathered_in(p, &p->loops[l->loop], p->part_value[tensor]))
-        return false;
-    for (size_t i = 0; i < tsr_op_operand_count(l->call); i++) {
-        uint32_t operand = tsr_value_map_get(&p->numbers, tsr_op_operand(l->call, i));
-        if (&p->values[operand] == old && !tsr_planner_overwrites(p, l, part, i)) return false;
-    }
-    return true;
+    uint32_t old = p->part_value[tensor];
+    return p->values[old].first_end <= part->maker + 1 &&
+           !is_gathered_in(p, &p->loops[l->loop], old) && tsr_planner_overwrites(p, l, part, old);
 }
 
 void tsr_planner_bind_parts(planner *p) {

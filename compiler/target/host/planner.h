@@ -116,9 +116,12 @@ void tsr_planner_emit_mark(const planner *p, tsr_builder *b, mark *m, const Mlir
 
 /* plan.c: the value that stands for `mlir`; it must be known. */
 TSR_RESULT tsr_planner_find(planner *p, MlirValue mlir, value **out_value);
-/* plan.c: a value of the type of `mlir`; may the launch write a result over its operand? */
+/* plan.c: a value of the type of `mlir`. */
 TSR_RESULT tsr_planner_add_value(planner *p, MlirValue mlir, value item, uint32_t *out_number);
-bool tsr_planner_overwrites(const planner *p, const launch *l, const value *result, size_t operand);
+/* plan.c: may the launch write its result over the value `number`, of the same type, wherever among
+ * its operands that stands? */
+bool tsr_planner_overwrites(const planner *p, const launch *l, const value *result,
+                            uint32_t number);
 /* plan.c: the next launch, perhaps with a kernel. */
 TSR_RESULT tsr_planner_add_launch(planner *p, MlirOperation op, launch_kind kind,
                                   const char *callee, launch **out_launch);
