@@ -119,6 +119,7 @@ static TSR_RESULT add_node(fuser *f, entry *e, MlirValue value, MlirOperation op
                           .leaf = row && row->op_class == TSR_CLASS_LEAF,
                           .casts = row && row->op_class == TSR_CLASS_WIDE,
                           .is_cast = row && tsr_op_is_width_cast(op),
+                          .no_kernel = is_no_kernel(row),
                           .replaces = TSR_FUSE_NONE};
     tsr_type type;
     if (tsr_sr_is_token(mlirValueGetType(value)))
@@ -192,9 +193,12 @@ static TSR_RESULT entry_alloc(fuser *f, entry *e) {
         count += results ? results : 1;
     }
     count += (size_t)mlirBlockGetNumArguments(block);
-    if (count > ENTRY_OPS_MAX)
-        FAIL(&f->ctx, TSR_COMPILE, "@%s has %zu ops; at most %d can be scheduled",
-             tsr_op_symbol(e->func), count, ENTRY_OPS_MAX);
+    if (count > ENTRY_OPS_MAX) {
+        tsr_diag_error(mlirOperationGetLocation(e->func), TSR_DIAG_PASS,
+                       "@%s has %zu ops; at most %d can be scheduled", tsr_op_symbol(e->func),
+                       count, ENTRY_OPS_MAX);
+        FAIL(&f->ctx, TSR_COMPILE, "too many ops");
+    }
     e->nodes = TSR_NEW(&f->arena, tsr_fuse_node, count + 1);
     e->rows = TSR_NEW(&f->arena, const tsr_op_row *, count + 1);
     e->ops = TSR_NEW(&f->arena, MlirOperation, count + 1);
@@ -239,6 +243,22 @@ static void mark_kept(entry *e, bool native) {
     }
 }
 
+/* The op at the end of the nodes, with its parts, is a kernel at least by itself. */
+static TSR_RESULT check_arguments(fuser *f, const entry *e, MlirOperation op) {
+    size_t results = tsr_op_result_count(op), count = results;
+    const tsr_fuse_node *node = &e->nodes[e->node_count - results];
+    for (uint32_t i = 0; i < node->operand_count && !node->no_kernel; i++) {
+        uint32_t k = 0;
+        while (k < i && node->operands[k] != node->operands[i]) k++;
+        count += k == i;
+    }
+    if (count <= TSR_FUSE_ARGUMENTS_MAX || node->no_kernel) return TSR_SUCCESS;
+    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_NO_KERNEL,
+                   "%s: has %zu operands and results; a kernel has at most %d", tsr_op_name(op),
+                   count, TSR_FUSE_ARGUMENTS_MAX);
+    FAIL(&f->ctx, TSR_COMPILE, "no kernel can compute %s", tsr_op_name(op));
+}
+
 static TSR_RESULT entry_read(fuser *f, entry *e) {
     MlirBlock block = tsr_op_body(e->func);
     TRY(&f->ctx, entry_alloc(f, e));
@@ -260,6 +280,7 @@ static TSR_RESULT entry_read(fuser *f, entry *e) {
         }
         TRY(&f->ctx, add_node(f, e, tsr_op_result(op, 0), op, row));
         TRY(&f->ctx, add_parts(f, e, op));
+        TRY(&f->ctx, check_arguments(f, e, op));
     }
     mark_kept(e, f->native);
     return TSR_SUCCESS;

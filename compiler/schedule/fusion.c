@@ -692,10 +692,9 @@ static TSR_RESULT prepare(planner *p) {
     }
     for (uint32_t i = 0; i < p->node_count; i++) {
         description d;
-        if (p->sets[i].count == 0) continue;
+        if (p->sets[i].count == 0 || p->nodes[i].no_kernel) continue;
         if (!describe(p, &own[i], p->sets[i].count, i, i, &d))
-            FAIL(p->ctx, TSR_COMPILE, "op %u cannot be made a kernel: more than %d operands", i,
-                 TSR_FUSE_ARGUMENTS_MAX);
+            FAIL(p->ctx, TSR_INTERNAL, "op %u cannot be made a kernel", i);
         p->sets[i].cost = d.cost;
     }
     return TSR_SUCCESS;
@@ -704,6 +703,27 @@ static TSR_RESULT prepare(planner *p) {
 static int ascending(const void *a, const void *b) {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
     return x < y ? -1 : x > y;
+}
+
+/* What is no kernel: it reads its operands and makes all of its results. */
+static TSR_RESULT emit_as_is(planner *p, uint32_t index, tsr_fuse_group *group) {
+    const set *s = &p->sets[index];
+    const tsr_fuse_node *node = &p->nodes[index];
+    *group =
+        (tsr_fuse_group){.nodes = s->nodes,
+                         .node_count = s->count,
+                         .root = index,
+                         .inputs = TSR_NEW(p->arena, uint32_t, (size_t)node->operand_count + 1),
+                         .outputs = s->nodes,
+                         .output_count = s->count};
+    if (!group->inputs) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
+    p->stamp++;
+    for (uint32_t k = 0; k < node->operand_count; k++) {
+        if (is_member(p, node->operands[k])) continue;
+        p->mark[node->operands[k]] = p->stamp;
+        group->inputs[group->input_count++] = node->operands[k];
+    }
+    return TSR_SUCCESS;
 }
 
 static TSR_RESULT emit(planner *p, uint32_t index, tsr_fuse_group *group) {
@@ -756,7 +776,9 @@ tsr_result tsr_fuse_plan_build(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_
     if (!plan.groups) FAIL(ctx, TSR_MEMORY, "no memory for %u groups", plan.group_count);
     plan.group_count = 0;
     for (uint32_t i = 0; i < node_count; i++)
-        if (p.sets[i].count) TRY(ctx, emit(&p, i, &plan.groups[plan.group_count++]));
+        if (p.sets[i].count)
+            TRY(ctx,
+                (nodes[i].no_kernel ? emit_as_is : emit)(&p, i, &plan.groups[plan.group_count++]));
     TRY(ctx, tsr_fuse_plan_order(ctx, nodes, node_count, arena, &plan));
     *out_plan = plan;
     return TSR_SUCCESS;

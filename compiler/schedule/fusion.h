@@ -11,7 +11,7 @@
  *   rows     reductions over the same last dims with what lies around them (rows.h);
  *   alone    a single node of any other kind, with the PARTs that are its further results; where
  *            it `casts`, perhaps with a cast of its operand 0 before it, and one of its result
- *            behind it.
+ *            behind it. What is no kernel at all, as a loop, is alone, too.
  *
  * Method: every node begins as its own group; the pair of groups whose merger saves most by the
  * cost model is merged, again and again (Jangda & Guha's and XLA's priority fusion work alike).
@@ -77,6 +77,7 @@ typedef struct tsr_fuse_node {
                      to 16 bits, where there are */
     bool is_cast; /* MAP: widens 16 bits to f32, or narrows f32 to 16 bits */
     bool leaf;    /* runs for each leaf of the virtual ranks: never merged with what does not */
+    bool no_kernel; /* ALONE: stays as it is, with any number of operands and PARTs */
 } tsr_fuse_node;
 
 typedef struct tsr_fuse_group {
@@ -97,7 +98,9 @@ typedef struct tsr_fuse_plan {
     uint32_t group_count;
 } tsr_fuse_plan;
 
-/* Nodes that nothing reads are left out. Everything is in the arena. Fails with TSR_MEMORY. */
+/* Nodes that nothing reads are left out. Everything is in the arena. A node with its PARTs has at
+ * most TSR_FUSE_ARGUMENTS_MAX operands and results, unless it is `no_kernel`. Fails with
+ * TSR_MEMORY. */
 TSR_RESULT tsr_fuse_plan_build(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_t node_count,
                                tsr_arena *arena, tsr_fuse_plan *out_plan);
 
