@@ -3,13 +3,17 @@
  * Matrix products beside the fastest of OpenBLAS, BLIS and oneDNN, and beside the FMA peak.
  *
  *     matmul_bench --aot=PATH [--folder=DIR] [--dnnl=MODULE] [--threads=N] [--rounds=N]
- *                  [--random=COUNT] [--seed=N] [--cpu=NAME] [--best] [--shape=MxNxK]...
+ *                  [--random=COUNT] [--seed=N] [--cpu=NAME] [--best] [--bf16] [--native]
+ *                  [--shape=MxNxK]...
  *
  * Each shape is measured twice: B an argument of the entry, beside the libraries that get A, B and
  * C as they are; and B a parameter, beside the same and those that packed it before. All
  * contestants of a shape take turns within a round, the peak among them; figures are medians over
  * the rounds. Libraries far behind on a first shape do not go on. Prints a row a shape, then one
  * JSON object.
+ *
+ * With --bf16 A, B and C are bf16. oneDNN gets the same where the CPU has what it needs for bf16;
+ * all libraries get the numbers as f32. --native: numerics of the bundle.
  */
 #include "bench/kernels/measure.h"
 #include "bench/kernels/peers.h"
@@ -33,7 +37,8 @@ typedef struct bench {
     const char *dnnl;
     unsigned rounds, random_count;
     uint64_t seed;
-    bool best; /* of the rounds; else their median: for a machine with other work */
+    bool best;   /* of the rounds; else their median: for a machine with other work */
+    bool narrow; /* bf16 */
     peer peers[PEERS_MAX];
     bool out[PEERS_MAX]; /* too slow to go on */
     size_t peer_count;
@@ -48,6 +53,23 @@ static const shape standard[] = {
     {2048, 2048, 2048}, {512, 768, 768}, {512, 3072, 768}, {512, 768, 3072}, {1, 768, 768},
 };
 
+/* ---- bf16: the upper half of an f32 ---- */
+
+static void narrow(const float *values, size_t count, uint16_t *out_values) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        out_values[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+
+static void widen(const uint16_t *values, size_t count, float *out_values) {
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)values[i] << 16;
+        memcpy(&out_values[i], &bits, sizeof bits);
+    }
+}
+
 /* ---- one shape ---- */
 
 typedef struct contest {
@@ -55,16 +77,19 @@ typedef struct contest {
     shape s;
     bool weights;
     bench_program *program;
+    uint16_t *a_narrow, *b_narrow, *c_narrow; /* of peers; NULL: f32 */
+    float *a_wide, *b_wide, *c_wide;          /* the same numbers */
+    float *ours;                              /* our result, widened where it is bf16 */
     void *prepared[PEERS_MAX];
     double seconds[PEERS_MAX + 1][MEASURE_ROUNDS_MAX]; /* the last: ours */
     double peak[MEASURE_ROUNDS_MAX];
 } contest;
 
-static void make_text(const shape *s, bool weights, char *text, size_t size) {
+static void make_text(const shape *s, bool weights, const char *dtype, char *text, size_t size) {
     char a[64], b[64], c[64];
-    snprintf(a, sizeof a, "tensor<%zux%zuxf32>", s->m, s->k);
-    snprintf(b, sizeof b, "tensor<%zux%zuxf32>", s->k, s->n);
-    snprintf(c, sizeof c, "tensor<%zux%zuxf32>", s->m, s->n);
+    snprintf(a, sizeof a, "tensor<%zux%zux%s>", s->m, s->k, dtype);
+    snprintf(b, sizeof b, "tensor<%zux%zux%s>", s->k, s->n, dtype);
+    snprintf(c, sizeof c, "tensor<%zux%zux%s>", s->m, s->n, dtype);
     snprintf(text, size,
              "module @f {\nfunc.func @f(%%a: %s {tessera.name = \"a\"}%s%s%s) -> (%s "
              "{tessera.name = \"c\"}) attributes {tessera.entry = \"infer\"} {\n%s%s%s"
@@ -117,7 +142,21 @@ static void drop_slow(contest *c, double best) {
         if (c->prepared[i] && settle(c->b, c->seconds[i]) > 2 * best) c->b->out[i] = true;
 }
 
-static double report(contest *c, const float *expected) {
+/* What a library says, and what is ours. */
+static double find_difference(contest *c) {
+    bench *b = c->b;
+    size_t count = c->s.m * c->s.n, i = 0;
+    while (i < b->peer_count && !c->prepared[i]) i++;
+    if (i == b->peer_count) return 0;
+    b->peers[i].run(c->prepared[i]);
+    if (b->peers[i].is_narrow) widen(c->c_narrow, count, c->c_wide);
+    if (b->narrow)
+        widen((const uint16_t *)(const void *)bench_program_output(c->program, 0), count, c->ours);
+    return measure_difference(b->narrow ? c->ours : bench_program_output(c->program, 0), c->c_wide,
+                              count);
+}
+
+static double report(contest *c) {
     bench *b = c->b;
     const shape *s = &c->s;
     double flops = 2.0 * (double)s->m * (double)s->n * (double)s->k, theirs;
@@ -125,50 +164,85 @@ static double report(contest *c, const float *expected) {
     double ours = settle(b, c->seconds[PEERS_MAX]);
     double peak = 1 / settle(b, c->peak);
     const char *name = best == PEERS_MAX ? "none" : b->peers[best].name;
-    double error = measure_difference(bench_program_output(c->program, 0), expected, s->m * s->n);
+    double error = find_difference(c), allowed = b->narrow ? 1e-2 : 1e-3;
     char text[64];
     snprintf(text, sizeof text, "%zux%zux%zu", s->m, s->n, s->k);
     printf("%-16s %-7s %10.2f us %7.1f GF %5.1f %% of peak  %10.2f us %s  %.3fx\n", text,
            c->weights ? "weights" : "given", ours * 1e6, flops / ours * 1e-9,
            100 * flops / ours / peak, theirs * 1e6, name, theirs / ours);
     fflush(stdout);
-    if (!(error < 1e-3)) {
-        fprintf(stderr, "wrong result: relative error %g\n", error);
+    if (!(error < allowed)) {
+        fprintf(stderr, "wrong result: relative error %g, allowed is %g\n", error, allowed);
         exit(5);
     }
     if (!c->weights && flops > 3e7) drop_slow(c, theirs);
     return theirs / ours;
 }
 
+/* Random numbers in A, and in B where it is given; what the libraries get are the same numbers. */
+static void fill_operands(contest *c) {
+    const shape *s = &c->s;
+    uint64_t state = c->b->seed + s->m * 31 + s->n * 17 + s->k;
+    size_t a_count = s->m * s->k, b_count = s->k * s->n, c_count = s->m * s->n;
+    size_t size = c->b->narrow ? sizeof(uint16_t) : sizeof(float);
+    c->a_wide = measure_floats(&state, a_count);
+    c->b_wide = measure_floats(&state, b_count);
+    c->c_wide = measure_floats(&state, c_count);
+    const void *a = c->a_wide, *b = c->b_wide;
+    if (c->b->narrow) {
+        c->a_narrow = (void *)measure_floats(&state, a_count / 2 + 1);
+        c->b_narrow = (void *)measure_floats(&state, b_count / 2 + 1);
+        c->c_narrow = (void *)measure_floats(&state, c_count / 2 + 1);
+        c->ours = measure_floats(&state, c_count);
+        narrow(c->a_wide, a_count, c->a_narrow);
+        narrow(c->b_wide, b_count, c->b_narrow);
+        a = c->a_narrow;
+        b = c->b_narrow;
+    }
+    memcpy(bench_program_input(c->program, 0), a, a_count * size);
+    if (!c->weights)
+        memcpy(bench_program_input(c->program, 1), b, b_count * size);
+    else
+        memcpy((void *)b, bench_program_param(c->program, "b"), b_count * size);
+    if (!c->b->narrow) return;
+    widen(c->a_narrow, a_count, c->a_wide);
+    widen(c->b_narrow, b_count, c->b_wide);
+}
+
+static void drop_operands(contest *c) {
+    void *const all[] = {c->a_wide,   c->b_wide,   c->c_wide, c->a_narrow,
+                         c->b_narrow, c->c_narrow, c->ours};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) free(all[i]);
+}
+
 static double run_shape(bench *b, const shape *s, bool weights) {
     static char text[2048];
     contest *c = calloc(1, sizeof *c);
-    uint64_t state = b->seed + s->m * 31 + s->n * 17 + s->k;
     if (!c) exit(5);
     *c = (contest){.b = b, .s = *s, .weights = weights};
-    make_text(s, weights, text, sizeof text);
+    make_text(s, weights, b->narrow ? "bf16" : "f32", text, sizeof text);
     c->program = bench_program_open(&b->options, text);
     b->compile_seconds += bench_program_compile_seconds(c->program);
     b->programs++;
-    float *a = measure_floats(&state, s->m * s->k), *bs = measure_floats(&state, s->k * s->n);
-    float *out = measure_floats(&state, s->m * s->n);
-    memcpy(bench_program_input(c->program, 0), a, s->m * s->k * sizeof *a);
-    if (weights)
-        memcpy(bs, bench_program_param(c->program, "b"), s->k * s->n * sizeof *bs);
-    else
-        memcpy(bench_program_input(c->program, 1), bs, s->k * s->n * sizeof *bs);
-    peer_matmul problem = {.m = s->m, .n = s->n, .k = s->k, .a = a, .b = bs, .c = out};
+    fill_operands(c);
+    peer_matmul problem = {.m = s->m,
+                           .n = s->n,
+                           .k = s->k,
+                           .a = c->a_wide,
+                           .b = c->b_wide,
+                           .c = c->c_wide,
+                           .a_narrow = c->a_narrow,
+                           .b_narrow = c->b_narrow,
+                           .c_narrow = c->c_narrow};
     for (size_t i = 0; i < b->peer_count; i++)
         if (!b->out[i] && (weights || !b->peers[i].prepacks))
             c->prepared[i] = b->peers[i].prepare(&b->peers[i], &problem);
     run_rounds(c);
-    double ratio = report(c, out);
+    double ratio = report(c);
     for (size_t i = 0; i < b->peer_count; i++)
         if (c->prepared[i]) b->peers[i].release(c->prepared[i]);
     bench_program_close(c->program);
-    free(a);
-    free(bs);
-    free(out);
+    drop_operands(c);
     free(c);
     return ratio;
 }
@@ -197,7 +271,8 @@ static bool parse(bench *b, int argc, char **argv) {
         {"aot", 1, NULL, 'a'},     {"folder", 1, NULL, 'f'}, {"dnnl", 1, NULL, 'd'},
         {"threads", 1, NULL, 't'}, {"rounds", 1, NULL, 'r'}, {"random", 1, NULL, 'n'},
         {"seed", 1, NULL, 's'},    {"cpu", 1, NULL, 'c'},    {"shape", 1, NULL, 'x'},
-        {"best", 0, NULL, 'b'},    {NULL, 0, NULL, 0}};
+        {"best", 0, NULL, 'b'},    {"bf16", 0, NULL, 'h'},   {"native", 0, NULL, 'i'},
+        {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         shape s;
         switch (option) {
@@ -227,6 +302,12 @@ static bool parse(bench *b, int argc, char **argv) {
             break;
         case 'b':
             b->best = true;
+            break;
+        case 'h':
+            b->narrow = true;
+            break;
+        case 'i':
+            b->options.numerics = "native";
             break;
         case 'x':
             if (sscanf(optarg, "%zux%zux%zu", &s.m, &s.n, &s.k) != 3 ||
@@ -281,8 +362,9 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < b.shape_count; i++)
         for (int weights = 0; weights < 2; weights++)
             b.ratios[weights][i] = run_shape(&b, &b.shapes[i], weights);
-    printf("{\"threads\": %u, \"seed\": %llu, \"compile_ms\": %.1f", b.options.threads,
-           (unsigned long long)b.seed, 1e3 * b.compile_seconds / (double)b.programs);
+    printf("{\"dtype\": \"%s\", \"threads\": %u, \"seed\": %llu, \"compile_ms\": %.1f",
+           b.narrow ? "bf16" : "f32", b.options.threads, (unsigned long long)b.seed,
+           1e3 * b.compile_seconds / (double)b.programs);
     for (int weights = 0; weights < 2 && b.peer_count; weights++) {
         summarize(names[0][weights], b.ratios[weights], b.fixed_count);
         summarize(names[1][weights], b.ratios[weights] + b.fixed_count,

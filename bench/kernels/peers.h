@@ -8,19 +8,24 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { PEERS_MAX = 40 };
 
-/* C = A B, all dense and row-major, f32. */
+/* C = A B, all dense and row-major. */
 typedef struct peer_matmul {
     size_t m, n, k;
     const float *a, *b;
     float *c;
+    /* The same numbers as bf16, and room for the result; NULL where f32 is measured. */
+    const uint16_t *a_narrow, *b_narrow;
+    uint16_t *c_narrow;
 } peer_matmul;
 
 typedef struct peer {
     char name[64];
-    bool prepacks; /* B is brought into the library's own form before `run` */
+    bool prepacks;  /* B is brought into the library's own form before `run` */
+    bool is_narrow; /* of bf16 alone, and writes c_narrow */
     /* What one problem needs; NULL when the library cannot. Borrows the struct and its arrays. */
     void *(*prepare)(const struct peer *self, const peer_matmul *problem);
     void (*run)(void *prepared);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * oneDNN 2.6: sgemm, the matmul primitive on plain memory, and the same with the weights in the
- * form the primitive asks for. A module of its own, so that the benchmarks run without it.
+ * form the primitive asks for; that in bf16, too, where the CPU has what oneDNN needs for it. A
+ * module of its own, so that the benchmarks run without it.
  */
 #include "bench/kernels/peers.h"
 
@@ -59,13 +60,13 @@ static bool make_primitive(prepared *p, const dnnl_memory_desc_t *descs) {
 }
 
 /* The weights in the form the primitive chose. */
-static bool pack_weights(prepared *p, const dnnl_memory_desc_t *plain) {
+static bool pack_weights(prepared *p, const dnnl_memory_desc_t *plain, const void *b) {
     const dnnl_memory_desc_t *wanted =
         dnnl_primitive_desc_query_md(p->desc, dnnl_query_weights_md, 0);
     dnnl_memory_t from = NULL;
     dnnl_primitive_desc_t reorder_desc = NULL;
     dnnl_primitive_t reorder = NULL;
-    bool done = dnnl_memory_create(&from, plain, p->engine, (void *)p->problem.b) == dnnl_success &&
+    bool done = dnnl_memory_create(&from, plain, p->engine, (void *)b) == dnnl_success &&
                 dnnl_memory_create(&p->memories[1], wanted, p->engine, DNNL_MEMORY_ALLOCATE) ==
                     dnnl_success &&
                 dnnl_reorder_primitive_desc_create(&reorder_desc, plain, p->engine, wanted,
@@ -82,25 +83,27 @@ static bool pack_weights(prepared *p, const dnnl_memory_desc_t *plain) {
     return done;
 }
 
-static bool fill(prepared *p, bool packed) {
+static bool fill(prepared *p, bool packed, bool narrow) {
     const peer_matmul *q = &p->problem;
+    dnnl_data_type_t type = narrow ? dnnl_bf16 : dnnl_f32;
+    const void *a = narrow ? (const void *)q->a_narrow : q->a;
+    const void *b = narrow ? (const void *)q->b_narrow : q->b;
+    void *c = narrow ? (void *)q->c_narrow : q->c;
     dnnl_dim_t m = (dnnl_dim_t)q->m, n = (dnnl_dim_t)q->n, k = (dnnl_dim_t)q->k;
     dnnl_dims_t dims[3] = {{m, k}, {k, n}, {m, n}};
     dnnl_memory_desc_t descs[3], plain;
-    for (int i = 0; i < 3; i++)
-        dnnl_memory_desc_init_by_tag(&descs[i], 2, dims[i], dnnl_f32, dnnl_ab);
+    for (int i = 0; i < 3; i++) dnnl_memory_desc_init_by_tag(&descs[i], 2, dims[i], type, dnnl_ab);
     plain = descs[1];
-    if (packed) dnnl_memory_desc_init_by_tag(&descs[1], 2, dims[1], dnnl_f32, dnnl_format_tag_any);
+    if (packed) dnnl_memory_desc_init_by_tag(&descs[1], 2, dims[1], type, dnnl_format_tag_any);
     if (dnnl_engine_create(&p->engine, dnnl_cpu, 0) != dnnl_success ||
         dnnl_stream_create(&p->stream, p->engine, dnnl_stream_default_flags) != dnnl_success ||
         !make_primitive(p, descs))
         return false;
-    if (dnnl_memory_create(&p->memories[0], &descs[0], p->engine, (void *)q->a) != dnnl_success ||
-        dnnl_memory_create(&p->memories[2], &descs[2], p->engine, q->c) != dnnl_success)
+    if (dnnl_memory_create(&p->memories[0], &descs[0], p->engine, (void *)a) != dnnl_success ||
+        dnnl_memory_create(&p->memories[2], &descs[2], p->engine, c) != dnnl_success)
         return false;
-    if (packed
-            ? !pack_weights(p, &plain)
-            : dnnl_memory_create(&p->memories[1], &plain, p->engine, (void *)q->b) != dnnl_success)
+    if (packed ? !pack_weights(p, &plain, b)
+               : dnnl_memory_create(&p->memories[1], &plain, p->engine, (void *)b) != dnnl_success)
         return false;
     static const int names[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     for (int i = 0; i < 3; i++) p->arguments[i] = (dnnl_exec_arg_t){names[i], p->memories[i]};
@@ -111,16 +114,19 @@ static void *prepare_primitive(const peer *self, const peer_matmul *problem) {
     prepared *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->problem = *problem;
-    if (fill(p, self->prepacks)) return p;
+    if ((!self->is_narrow || problem->a_narrow) && fill(p, self->prepacks, self->is_narrow))
+        return p;
     release(p);
     return NULL;
 }
 
 __attribute__((visibility("default"))) size_t peers_open_dnnl(peer *peers, size_t room) {
     static const peer rows[] = {
-        {"oneDNN sgemm", false, prepare_sgemm, run_sgemm, release, NULL},
-        {"oneDNN matmul", false, prepare_primitive, run_primitive, release, NULL},
-        {"oneDNN matmul, packed", true, prepare_primitive, run_primitive, release, NULL},
+        {"oneDNN sgemm", false, false, prepare_sgemm, run_sgemm, release, NULL},
+        {"oneDNN matmul", false, false, prepare_primitive, run_primitive, release, NULL},
+        {"oneDNN matmul, packed", true, false, prepare_primitive, run_primitive, release, NULL},
+        {"oneDNN bf16", false, true, prepare_primitive, run_primitive, release, NULL},
+        {"oneDNN bf16, packed", true, true, prepare_primitive, run_primitive, release, NULL},
     };
     size_t count = sizeof rows / sizeof rows[0] < room ? sizeof rows / sizeof rows[0] : room;
     memcpy(peers, rows, count * sizeof *peers);

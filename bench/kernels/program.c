@@ -31,8 +31,10 @@ static void must(bench_program *program, tsr_result result) {
 static void compile(const bench_options *options, const char *source, const char *bundle) {
     char target[64] = "--target=cpu:x86-64-v4,cpu:x86-64-v3";
     if (options->cpu) snprintf(target, sizeof target, "--target=cpu:%s", options->cpu);
+    const char *numerics = options->numerics ? options->numerics : "portable";
     char *argv[] = {
-        (char *)options->aot, "build", (char *)source, "-o", (char *)bundle, target, NULL};
+        (char *)options->aot, "build", (char *)source, "-o", (char *)bundle, target, "--numerics",
+        (char *)numerics,     NULL};
     pid_t child = 0;
     int status = 0;
     posix_spawn_file_actions_t actions;

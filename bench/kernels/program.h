@@ -13,9 +13,10 @@
 typedef struct bench_program bench_program;
 
 typedef struct bench_options {
-    const char *aot;    /* path of tessera-aot */
-    const char *folder; /* for bundles; exists */
-    const char *cpu;    /* "x86-64-v4"; NULL: the highest of this CPU */
+    const char *aot;      /* path of tessera-aot */
+    const char *folder;   /* for bundles; exists */
+    const char *cpu;      /* "x86-64-v4"; NULL: the highest of this CPU */
+    const char *numerics; /* "native"; NULL: portable */
     unsigned threads;
 } bench_options;
 
