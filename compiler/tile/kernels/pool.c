@@ -314,13 +314,20 @@ static void give_share(pool *p, MlirValue at, MlirValue *carried) {
     for (uint32_t v = 0; v < p->vectors; v++) give(p, carried[v], at, v);
 }
 
+/* The largest of its window, which is NaN where some element is; then the first of these. */
+static MlirValue is_largest(pool *p, MlirValue element, MlirValue largest) {
+    tsr_tile_builder *b = &p->group->b;
+    return tsr_tile_2(b, "arith.ori", tsr_tile_fcompare(b, TSR_FCMP_OEQ, element, largest),
+                      tsr_tile_fcompare(b, TSR_FCMP_UNO, element, element));
+}
+
 /* carried: the largest elements, then the gradients, 0 once they are given. */
 static void give_first(pool *p, MlirValue at, MlirValue *carried) {
     tsr_tile_builder *b = &p->group->b;
     MlirValue zero = all(p, 0);
     for (uint32_t v = 0; v < p->vectors; v++) {
         MlirValue *left = &carried[p->vectors + v];
-        MlirValue is = tsr_tile_fcompare(b, TSR_FCMP_OEQ, load(p, p->image, at, v), carried[v]);
+        MlirValue is = is_largest(p, load(p, p->image, at, v), carried[v]);
         give(p, tsr_tile_select(b, is, *left, zero), at, v);
         *left = tsr_tile_select(b, is, zero, *left);
     }
@@ -332,7 +339,7 @@ static void pass_first(pool *p, MlirValue at, MlirValue *carried) {
     tsr_tile_builder *b = &p->group->b;
     for (uint32_t v = 0; v < p->vectors; v++) {
         MlirValue *left = &carried[p->vectors + v];
-        MlirValue is = tsr_tile_fcompare(b, TSR_FCMP_OEQ, load(p, p->image, at, v), carried[v]);
+        MlirValue is = is_largest(p, load(p, p->image, at, v), carried[v]);
         *left = tsr_tile_select(b, is, all(p, 0), *left);
     }
 }
