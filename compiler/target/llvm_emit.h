@@ -65,6 +65,9 @@ void tsr_emit_split_masked(tsr_emit *emit);
 
 /* ---- for the other emitter files ---- */
 
+/* Of memory that values of the type, or vectors of it, lie in: elements are aligned, vectors need
+ * not be. */
+unsigned tsr_emit_align(LLVMTypeRef type);
 LLVMValueRef tsr_emit_get(tsr_emit *emit, MlirValue value);
 bool tsr_emit_has(tsr_emit *emit, MlirValue value);
 void tsr_emit_bind(tsr_emit *emit, MlirValue value, LLVMValueRef llvm);

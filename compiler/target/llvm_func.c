@@ -164,8 +164,7 @@ static LLVMValueRef address(tsr_emit *emit, MlirValue buffer, MlirValue offset) 
                          &index, 1, "");
 }
 
-/* Elements are aligned, vectors need not be. */
-static unsigned align_of(LLVMTypeRef type) {
+unsigned tsr_emit_align(LLVMTypeRef type) {
     LLVMTypeRef element = tsr_emit_element(type);
     switch (LLVMGetTypeKind(element)) {
     case LLVMDoubleTypeKind:
@@ -187,7 +186,7 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
         value = tsr_emit_intrinsic(emit, "llvm.masked.load", types, 2, args, 3);
     } else {
         value = LLVMBuildLoad2(emit->builder, type, from, "");
-        LLVMSetAlignment(value, align_of(type));
+        LLVMSetAlignment(value, tsr_emit_align(type));
     }
     tsr_emit_set(emit, op, value);
 }
@@ -197,7 +196,7 @@ static void mark_streamed(tsr_emit *emit, LLVMValueRef store, LLVMTypeRef type) 
     static const char name[] = "nontemporal";
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
     LLVMMetadataRef one = LLVMValueAsMetadata(LLVMConstInt(i32, 1, false));
-    unsigned lanes = tsr_emit_lanes(type), size = (lanes ? lanes : 1) * align_of(type);
+    unsigned lanes = tsr_emit_lanes(type), size = (lanes ? lanes : 1) * tsr_emit_align(type);
     if (strncmp(emit->target->triple, "x86_64-", strlen("x86_64-")) != 0) return;
     LLVMSetAlignment(store, size < ALIGN_MAX ? size : ALIGN_MAX);
     LLVMSetMetadata(store, LLVMGetMDKindIDInContext(emit->llvm, name, sizeof name - 1),
@@ -227,7 +226,7 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
         return;
     }
     LLVMValueRef store = LLVMBuildStore(emit->builder, value, to);
-    LLVMSetAlignment(store, align_of(type));
+    LLVMSetAlignment(store, tsr_emit_align(type));
     keep_whole(emit, store, value);
     if (tsr_op_has(op, "streamed")) mark_streamed(emit, store, type);
 }
@@ -264,7 +263,7 @@ static void emit_local(tsr_emit *emit, MlirOperation op) {
 /* Of elements that are all equal MLIR holds one. */
 static LLVMValueRef constant_array(LLVMTypeRef element, MlirAttribute value, size_t count) {
     const char *data = mlirDenseElementsAttrGetRawData(value);
-    size_t width = align_of(element);
+    size_t width = tsr_emit_align(element);
     if (!mlirDenseElementsAttrIsSplat(value))
         return LLVMConstDataArray(element, data, count * width);
     char *repeated = calloc(count, width);

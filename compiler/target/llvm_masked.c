@@ -50,17 +50,6 @@ static LLVMValueRef take_lanes(tsr_emit *emit, LLVMValueRef value, unsigned firs
                                   LLVMConstVector(lanes, count), "");
 }
 
-static unsigned element_bytes(LLVMTypeRef element) {
-    switch (LLVMGetTypeKind(element)) {
-    case LLVMDoubleTypeKind:
-        return 8;
-    case LLVMFloatTypeKind:
-        return 4;
-    default:
-        return LLVMGetIntTypeWidth(element) / 8;
-    }
-}
-
 static bool has_slow_masks(const tsr_emit *emit) {
     return !emit->target->warp_lanes && emit->target->vector_bytes < FAST_MASKS_BYTES;
 }
@@ -98,7 +87,7 @@ static void replace_load(tsr_emit *emit, LLVMValueRef load) {
         LLVMValueRef at = LLVMBuildGEP2(emit->builder, element, from, &index, 1, "");
         LLVMTypeRef loaded = part == 1 ? element : LLVMVectorType(element, part);
         LLVMValueRef some = LLVMBuildLoad2(emit->builder, loaded, at, "");
-        LLVMSetAlignment(some, element_bytes(element));
+        LLVMSetAlignment(some, tsr_emit_align(element));
         value = part == lanes ? some : put_lanes(emit, value, some, first);
         first += part;
     }
@@ -109,7 +98,7 @@ static void replace_load(tsr_emit *emit, LLVMValueRef load) {
 static void replace_store(tsr_emit *emit, LLVMValueRef store) {
     LLVMValueRef value = LLVMGetOperand(store, 0), to = LLVMGetOperand(store, 1);
     LLVMTypeRef type = LLVMTypeOf(value), element = tsr_emit_element(type);
-    unsigned first = 0, count = 0, bytes = element_bytes(element);
+    unsigned first = 0, count = 0, bytes = tsr_emit_align(element);
     if (!find_lanes(LLVMGetOperand(store, 2), tsr_emit_lanes(type), &first, &count)) return;
     if (!(has_slow_masks(emit) && !first) && !(count == 1 && bytes < sizeof(float))) return;
     LLVMPositionBuilderBefore(emit->builder, store);
