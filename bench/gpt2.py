@@ -180,7 +180,7 @@ def run(s, *arguments):
 def train(s, folder, steps, *more):
     """The events, by kind."""
     metrics = pathlib.Path(folder, "metrics.jsonl")
-    run(s, s.bundle, "--device", s.device, "--data", f"text={s.example}/train.tokens", "--params", f"{folder}/weights.safetensors",
+    run(s, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--params", f"{folder}/weights.safetensors",
         "--steps", steps, "--quiet", "--metrics", metrics, *more)
     return take_events(metrics)
 
@@ -370,7 +370,7 @@ def measure_step(s, folder, weights, text):
 
 def first_step(s, _folder):
     """Seconds from the start of the process to the end of its first step."""
-    command = [str(s.run), str(s.bundle), "--device", s.device, "--data", f"text={s.example}/train.tokens", "--steps", "2"]
+    command = [str(s.run), str(s.bundle), "--device", s.device, "--data", f"text={s.text}", "--steps", "2"]
     start, at = time.perf_counter(), None
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         for line in process.stderr:
@@ -416,14 +416,15 @@ def our_calls(s, folder):
 
 
 class Reader:
-    """PyTorch's logits of a window: weights of products are cast once, the logits come to memory of the host as f32, as ours do."""
+    """PyTorch's logits of a window: weights of products are cast once, the logits come to memory of the host as f32, as ours do. `mode` is
+    torch.compile's; None: not compiled."""
 
-    def __init__(self, s, weights, window):
+    def __init__(self, s, weights, window, mode):
         self.s, self.tokens = s, torch.from_numpy(window)[None]
         w = {name: torch.from_numpy(value).to(s.device) for name, value in weights.items()}
         self.w = {name: value.bfloat16() if name.startswith("h.") and ".ln_" not in name else value for name, value in w.items()}
         self.w["head"] = w["wte.weight"].bfloat16()
-        self.read = torch.compile(self.compute, dynamic=False, mode="reduce-overhead") if s.device == "cuda" else self.compute
+        self.read = torch.compile(self.compute, dynamic=False, mode=mode) if mode else self.compute
         self.host = torch.empty((len(window), s.vocabulary), pin_memory=s.device == "cuda")
 
     def compute(self, tokens):
@@ -448,20 +449,30 @@ class Reader:
 
 
 def measure_forward(s, folder, weights, text):
+    """Ours beside torch.compile as it is, and with CUDA graphs ("graphs"), which takes what launches cost from it."""
     window = text[:s.window].astype(np.int64)
     np.save(f"{folder}/window.npy", window)
-    reader, ours, theirs, kernels = Reader(s, weights, window), [], [], []
-    for _ in range(WARM_CALLS):
-        reader.call()
+    modes = {"torch": "default", "graphs": "reduce-overhead"} if s.device == "cuda" else {"torch": None}
+    readers = {name: Reader(s, weights, window, mode) for name, mode in modes.items()}
+    calls, kernels = {name: [] for name in ("ours", *modes)}, {name: [] for name in ("ours", *modes)}
+    for reader in readers.values():
+        for _ in range(WARM_CALLS):
+            reader.call()
     for _ in range(s.rounds):
         seconds, alone = our_calls(s, folder)
-        ours += seconds
-        theirs += [reader.call() for _ in range(CALLS)]
-        kernels.append((alone, reader.kernels()))
-    a, b = statistics.median(ours), statistics.median(theirs)
-    c, d = (statistics.median(column) for column in zip(*kernels))
-    return {"tokens": s.window, "call_us": round(1e6 * a, 1), "torch_call_us": round(1e6 * b, 1), "call_ratio": round(b / a, 3),
-            "kernels_us": round(1e6 * c, 1), "torch_us": round(1e6 * d, 1), "ratio": round(d / c, 3)}
+        calls["ours"] += seconds
+        kernels["ours"].append(alone)
+        for name, reader in readers.items():
+            calls[name] += [reader.call() for _ in range(CALLS)]
+            kernels[name].append(reader.kernels())
+    figures = {"tokens": s.window}
+    for what, times in (("call", calls), ("kernels", kernels)):
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        for name, value in medians.items():
+            figures[f"{what}_{name}_us"] = round(1e6 * value, 1)
+            if name != "ours":
+                figures[f"{what}_of_{name}"] = round(value / medians["ours"], 3)
+    return figures
 
 
 def measure(s, folder, weights, text):
@@ -489,6 +500,7 @@ def main():
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "step", "first", "save", "forward"))
+    parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each, instead of the example's")
     parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
         parser.add_argument(f"--{name}", type=int, default=value, metavar="N")
@@ -498,7 +510,8 @@ def main():
         return 77
     if s.device == "cpu":
         torch.set_num_threads(1)
-    text, weights = np.fromfile(s.example / "train.tokens", "<u2"), draw(s, s.seed)
+    s.text = s.text or s.example / "train.tokens"
+    text, weights = np.fromfile(s.text, "<u2"), draw(s, s.seed)
     with tempfile.TemporaryDirectory() as folder:
         write_safetensors(f"{folder}/weights.safetensors", weights)
         return (measure if s.times else compare)(s, folder, weights, text) != 0
