@@ -3,8 +3,9 @@
  * Pass tessera-count-draws: what random ops in loops draw hangs on the iteration. A scan or while
  * that holds some carries one value more, its iterations so far, times those of the loop within
  * which it stands; its random ops become what they are by tessera.philox, at elements that many
- * times their size further. So the numbers are those of one tensor with the slices of all
- * iterations, whether the loop is unrolled or stays one, and no two are the same.
+ * times their size further (attention that drops weights is told where they begin). So the numbers
+ * are those of one tensor with the slices of all iterations, whether the loop is unrolled or stays
+ * one, and no two are the same.
  */
 #include "compiler/graph/rules.h"
 #include "compiler/passes.h"
@@ -24,7 +25,7 @@ static MlirBlock region(MlirOperation op, intptr_t index) {
 static bool is_random(MlirOperation op, bool trains) {
     tsr_graph_op id = tsr_graph_op_of(op);
     return id == TSR_GRAPH_RANDOM_UNIFORM || id == TSR_GRAPH_RANDOM_NORMAL ||
-           (trains && id == TSR_GRAPH_DROPOUT);
+           (trains && (id == TSR_GRAPH_DROPOUT || tsr_attention_will_draw(op)));
 }
 
 static bool holds_random(MlirOperation op, bool trains) {
@@ -111,9 +112,8 @@ static MlirOperation widen(MlirOperation op, size_t at, MlirValue first) {
 
 /* Of philox's 64 bits as many as a constant of ours is exact in. */
 static bool check_elements(const counting *c, MlirOperation op) {
-    tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
     uint64_t count, all;
-    if (tsr_shape_count(&shape, &count) && !__builtin_mul_overflow(count, c->times, &all) &&
+    if (tsr_random_count(op, &count) && !__builtin_mul_overflow(count, c->times, &all) &&
         all <= UINT64_C(1) << 53)
         return true;
     tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_DRAWS,

@@ -14,8 +14,11 @@
 #include "compiler/graph/ops.def"
 #undef X
 
-/* A kernel of its own computes this attention; else it becomes simpler ops. */
+/* A kernel of its own computes this attention; else it becomes simpler ops. What drops weights is
+ * none before it has what it draws with. */
 bool tsr_attention_is_kept(MlirOperation op);
+/* Has attribute `dropout`, and nothing yet that it draws with. */
+bool tsr_attention_will_draw(MlirOperation op);
 /* `lr_schedule` of an optimizer's op, which need not be there; the rate of step `step`, in f64. */
 bool tsr_lr_schedule_check(const tsr_rule *rule);
 bool tsr_lr_schedule_is_given(MlirOperation op);
@@ -40,9 +43,21 @@ typedef struct tsr_draws {
 } tsr_draws;
 /* Scalars i64: "tessera.step", "tessera.seed". */
 MlirValue tsr_random_source(tsr_builder *b, const char *name);
-/* dropout of a train entry, random_uniform, random_normal become what they are by tessera.philox;
- * `draws` may be NULL: outside of loops. */
+/* dropout of a train entry, random_uniform, random_normal become what they are by tessera.philox,
+ * attention that drops weights gets what it draws with; `draws` may be NULL: outside of loops. */
 bool tsr_random_lower(MlirOperation op, const tsr_draws *draws);
+/* The same of attention alone. */
+bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws);
+/* How many numbers the op draws, false where that is no 64-bit number. */
+bool tsr_random_count(MlirOperation op, uint64_t *out_count);
+/* Of the entry that the op stands in, or whose branch it stands in: does it train? */
+bool tsr_random_trains(MlirOperation op);
+/* i64: the place of each element in a tensor of this shape, of as many dims or 1 where it has 1. */
+MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape);
+/* x / (1 - rate), or 0 with probability `rate`, by the numbers that the op's stream has at
+ * `elements`. */
+MlirValue tsr_random_drop(tsr_builder *b, MlirValue x, double rate, int64_t stream,
+                          MlirValue elements, MlirValue step, MlirValue seed);
 /* A gather of the first elements along its axis, in their order, which is a slice. */
 bool tsr_takes_first(MlirOperation gather);
 /* The few best of contiguous lines have a kernel of their own; else all are sorted. */

@@ -23,6 +23,8 @@ static bool is_random(MlirOperation op) {
     case TSR_GRAPH_RANDOM_UNIFORM:
     case TSR_GRAPH_RANDOM_NORMAL:
         return true;
+    case TSR_GRAPH_ATTENTION:
+        return tsr_op_has(op, "dropout");
     default:
         return false;
     }

@@ -131,12 +131,18 @@ static bool split_filter_gradient(tsr_split *s) {
     return tsr_split_sums(s->result_types[0].dtype);
 }
 
-/* Operands before `mask` all have the batch as dim 0. */
+/* Operands before `mask` all have the batch as dim 0, and so have the numbers of the first elements
+ * that weights are dropped by, if they are; the step and the seed are scalars. */
 static bool split_attention(tsr_split *s, size_t mask) {
-    for (size_t i = 0; i < s->operand_count; i++)
-        if (s->operands[i] > 0 && i < mask) return false;
-    for (size_t i = 0; i < s->operand_count && i < mask; i++) s->operands[i] = 0;
-    if (s->operand_count > mask) s->operands[mask] = stretched(s, mask, 4, 0);
+    size_t count = s->operand_count;
+    if (tsr_op_has(s->op, "dropout")) {
+        count -= 3;
+        s->operands[count] = 0;
+    }
+    for (size_t i = 0; i < count && i < mask; i++)
+        if (s->operands[i] > 0) return false;
+    for (size_t i = 0; i < count && i < mask; i++) s->operands[i] = 0;
+    if (count > mask) s->operands[mask] = stretched(s, mask, 4, 0);
     for (size_t i = 0; i < s->result_count; i++) s->results[i] = 0;
     return true;
 }

@@ -14,7 +14,15 @@ bool tsr_element_is(MlirOperation op); /* is it elementwise (broadcast is) */
 /* The op on operands that all have `lanes` lanes (0: scalars). The op must be elementwise. */
 MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands);
 
-/* tessera.philox (philox.c); `dtype` is the result's */
+/* What tessera.philox draws (philox.c). operands: element, step, seed, as i64; `dtype` is the
+ * result's: f64 or f32. */
+typedef struct tsr_philox {
+    int64_t stream, draw;
+    bool normal;
+} tsr_philox;
+MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const MlirValue *operands,
+                           uint32_t lanes, tsr_dtype dtype);
+/* The same of such an op. */
 MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
                              uint32_t lanes, tsr_dtype dtype);
 

@@ -142,19 +142,16 @@ static MlirValue fraction(const draw *d, MlirValue x) {
     return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1p52));
 }
 
-MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
-                             uint32_t lanes, tsr_dtype dtype) {
+MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const MlirValue *operands,
+                           uint32_t lanes, tsr_dtype dtype) {
     draw d = {b, tsr_tile_value_type(b, TSR_DTYPE_I64, lanes),
               tsr_tile_value_type(b, TSR_DTYPE_F64, lanes)};
     MlirType result = tsr_tile_value_type(b, dtype, lanes);
-    int64_t stream = 0, number = 0;
-    bool known = tsr_op_i64(op, "stream", &stream) && tsr_op_i64(op, "draw", &number);
-    TSR_ASSERT(known);
     MlirValue words[4] = {low_word(&d, operands[1]), low_word(&d, operands[0]),
-                          high_word(&d, operands[0]), integer(&d, number & 0xffffffff)};
-    philox(&d, operands[2], stream, words);
+                          high_word(&d, operands[0]), integer(&d, how->draw & 0xffffffff)};
+    philox(&d, operands[2], how->stream, words);
     MlirValue value;
-    if (tsr_op_has(op, "normal")) {
+    if (how->normal) {
         value = two(&d, "arith.addf", fraction(&d, joined(&d, words, 52)), real(&d, 0.5));
         value = normal_quantile(&d, two(&d, "arith.mulf", value, real(&d, 0x1p-52)));
     } else if (dtype == TSR_DTYPE_F64) {
@@ -167,4 +164,12 @@ MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirVa
         return tsr_tile_2(b, "arith.mulf", value, tsr_tile_float(b, result, 0x1p-24));
     }
     return dtype == TSR_DTYPE_F64 ? value : tsr_tile_to(b, "arith.truncf", value, result);
+}
+
+MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
+                             uint32_t lanes, tsr_dtype dtype) {
+    tsr_philox how = {.normal = tsr_op_has(op, "normal")};
+    bool known = tsr_op_i64(op, "stream", &how.stream) && tsr_op_i64(op, "draw", &how.draw);
+    TSR_ASSERT(known);
+    return tsr_philox_build(b, &how, operands, lanes, dtype);
 }

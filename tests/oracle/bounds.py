@@ -229,9 +229,10 @@ class Interpreter:
             terms = max((d for v in x for d in v.shape), default=1) / 16 + 32
             reach = max((np.max(np.abs(v[np.isfinite(v)]), initial=0) for v in x[:3] if v.dtype == np.float64), default=0)
             if op.name.startswith('attention'):
-                masks = x[3:] if op.name == 'attention' else x[6:]
-                logits = interpret.attention_logits(op, x[0], x[1], masks[0] if masks else None)
+                mask, _ = interpret.attention_parts(op, x[3:] if op.name == 'attention' else x[6:])
+                logits = interpret.attention_logits(op, x[0], x[1], mask)
                 reach = 8 * np.max(np.abs(logits[np.isfinite(logits)]), initial=0) + reach
+                reach = reach / (1 - op.number('dropout', 0.0))
             floor = 1 if 'entropy' in op.name or 'logsum' in op.name else 0
             known = np.where(self.spread(op, x[0]), np.inf, 0) if op.name == 'reduce_prod' else 0
             if op.name in CENTRED:

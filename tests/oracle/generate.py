@@ -462,6 +462,11 @@ def attention(g):
                                      g.stretching(g.pick(['i1', dtype]), [b, heads, s, t])]
     attrs = {'causal': 'unit'} if g.chance(0.5) else {}
     attrs.update({'scale': '0.3 : f64'} if g.chance(0.3) else {})
+    if g.chance(0.3):  # which weights fall, by numbers that are given: outside of training, too
+        whole = Type((), 'i64')
+        mask.append(g.argument(Type([b], 'i64'), g.random.integers(0, 1 << 40, b)))
+        mask += [g.argument(whole, np.asarray(g.random.integers(0, 1 << 40), np.int64)) for _ in range(2)]
+        attrs.update({'dropout': f'{g.pick([0.1, 0.5])} : f64', 'stream': f'{int(g.random.integers(1 << 32))} : i64'})
     result, wide = Type([b, heads, s, e], dtype), Type([b, heads, s], 'f64' if dtype == 'f64' else 'f32')
     if g.smooth or g.pick(ATTENTIONS) == 'attention':
         name, sums = g.name(), not g.smooth and g.chance(0.3)

@@ -264,22 +264,43 @@ def attention_logits(op, q, k, mask):
     return logits
 
 
-def attention(op, q, k, v, mask=None):
+def attention_parts(op, behind):
+    """(the mask or None, (elements, step, seed) or None), of the operands behind the others."""
+    count = len(behind) - (3 if 'dropout' in op.attrs else 0)
+    return behind[0] if count else None, behind[count:] or None
+
+
+def left(op, shape, draws):
+    """What weights are multiplied by: 0, or 1 / (1 - dropout)."""
+    if not draws:
+        return 1.0
+    elements, step, seed = draws
+    wide = 'f64' if op.types[0].dtype == 'f64' else 'f32'
+    places = elements[:, None, None, None] + np.arange(math.prod(shape[1:])).reshape(1, *shape[1:])
+    u = philox(Op('philox', [], [], [Type(shape, wide)], {'stream': op.attrs['stream']}), places, step, seed)
+    rate = op.number('dropout')
+    return np.where(u >= float(rounded(rate, wide)), 1 / (1 - rate), 0.0)
+
+
+def attention(op, q, k, v, *behind):
+    mask, draws = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
-    out = softmax(logits, -1) @ np.repeat(v, q.shape[1] // max(v.shape[1], 1), axis=1)
+    chances = softmax(logits, -1) * left(op, logits.shape, draws)
+    out = chances @ np.repeat(v, q.shape[1] // max(v.shape[1], 1), axis=1)
     return (out, logsumexp(logits, (3,))) if len(op.types) == 2 else out
 
 
-def attention_grad(op, q, k, v, out, lse, dout, mask=None):
+def attention_grad(op, q, k, v, out, lse, dout, *behind):
+    mask, draws = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
-    chances, heads = softmax(logits, -1), max(k.shape[1], 1)
+    chances, heads, kept = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, draws)
     wide = [np.repeat(x, q.shape[1] // heads, axis=1) for x in (k, v)]
-    dlogits = chances * (dout @ np.swapaxes(wide[1], -1, -2) - (dout * out).sum(-1, keepdims=True))
+    dlogits = chances * (kept * (dout @ np.swapaxes(wide[1], -1, -2)) - (dout * out).sum(-1, keepdims=True))
     dlogits = dlogits * op.number('scale', 1 / math.sqrt(q.shape[3]))
 
     def grouped(x):
         return x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
-    return (dlogits @ wide[0], grouped(np.swapaxes(dlogits, -1, -2) @ q), grouped(np.swapaxes(chances, -1, -2) @ dout))
+    return (dlogits @ wide[0], grouped(np.swapaxes(dlogits, -1, -2) @ q), grouped(np.swapaxes(chances * kept, -1, -2) @ dout))
 
 
 def rotary(op, x):

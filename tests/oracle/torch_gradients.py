@@ -117,7 +117,8 @@ def batch_norm_train(op, x, scale, bias, mean, variance):
     return [batch_norm(op, x, scale, bias, m, v), mean + (m - mean) * momentum, variance + (unbiased - variance) * momentum]
 
 
-def attention(op, q, k, v, mask=None):
+def attention(op, q, k, v, *behind):
+    mask, draws = interpret.attention_parts(op, behind)
     heads = q.shape[1] // k.shape[1]
     k, v = (y.repeat_interleave(heads, 1) for y in (k, v))
     s, t = q.shape[2], k.shape[2]
@@ -128,7 +129,9 @@ def attention(op, q, k, v, mask=None):
         allowed = allowed + (torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask)
     logits = q @ k.mT * op.number('scale', 1 / math.sqrt(q.shape[3])) + allowed
     seen = torch.isfinite(logits).any(-1, keepdim=True)
-    return torch.where(seen, F.softmax(torch.where(seen, logits, 0.0), -1), 0.0) @ v
+    chances = torch.where(seen, F.softmax(torch.where(seen, logits, 0.0), -1), 0.0)
+    kept = interpret.left(op, tuple(logits.shape), draws and tuple(y.numpy() for y in draws))
+    return (chances * torch.as_tensor(kept, dtype=q.dtype)) @ v
 
 
 def rotary(op, x):

@@ -8,6 +8,26 @@
 #include <math.h>
 
 enum { QUERY, KEY, VALUE, MASK, RESULT = 3, LOGSUMEXP, DRESULT, GRAD_MASK };
+/* What weights are dropped by, behind all other operands: the number of the first element of each
+ * item of the batch, the step, the seed. */
+enum { ELEMENTS, STEP, SEED, DRAWS, OPERANDS_MAX = GRAD_MASK + 1 + DRAWS, RESULTS_MAX = 3 };
+
+/* Where the mask stands, or would. */
+static size_t mask_of(MlirOperation op) {
+    return tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION ? MASK : GRAD_MASK;
+}
+
+static bool has_draws(MlirOperation op) {
+    return tsr_op_has(op, "dropout") && tsr_op_operand_count(op) >= mask_of(op) + DRAWS;
+}
+
+static bool has_mask(MlirOperation op) {
+    return tsr_op_operand_count(op) - (has_draws(op) ? DRAWS : 0) > mask_of(op);
+}
+
+static MlirValue draws_operand(MlirOperation op, size_t index) {
+    return tsr_op_operand(op, tsr_op_operand_count(op) - DRAWS + index);
+}
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
@@ -37,11 +57,12 @@ static bool check_qkv(const tsr_rule *rule) {
     return tsr_rule_f64(rule, "scale", 1.0, &scale);
 }
 
-static bool check_mask(const tsr_rule *rule, size_t index) {
+static bool check_mask(const tsr_rule *rule) {
+    size_t index = mask_of(rule->op);
     const tsr_type *mask = &rule->operands[index];
     tsr_type logits = {.dtype = rule->operands[QUERY].dtype, .shape = rule->operands[QUERY].shape};
     char is[TSR_TYPE_TEXT_MAX], must[TSR_TYPE_TEXT_MAX];
-    if (rule->operand_count <= index) return true;
+    if (!has_mask(rule->op)) return true;
     if (mask->dtype != TSR_DTYPE_I1 && mask->dtype != logits.dtype)
         return tsr_rule_fail(rule, TSR_DIAG_MASK, "element type of the mask is %s, needs i1 or %s",
                              tsr_dtype_name(mask->dtype), tsr_dtype_name(logits.dtype));
@@ -69,9 +90,31 @@ static tsr_type logsumexp_type(const tsr_rule *rule) {
     return type;
 }
 
+/* Also how many operands there are. */
+static bool check_dropout(const tsr_rule *rule) {
+    size_t low = mask_of(rule->op), first = rule->operand_count - DRAWS;
+    double rate = 0;
+    int64_t stream = 0;
+    if (!tsr_rule_f64(rule, "dropout", 0.0, &rate)) return false;
+    if (!(rate >= 0 && rate < 1))
+        return tsr_rule_fail(rule, TSR_DIAG_RATE, "dropout is %g, needs 0 <= dropout < 1", rate);
+    tsr_op_i64(rule->op, "stream", &stream);
+    if (stream < 0 || stream > UINT32_MAX)
+        return tsr_rule_fail(rule, TSR_DIAG_STREAM,
+                             "stream is %" PRId64 "; it is of unsigned 32 bits", stream);
+    if (!has_draws(rule->op)) return tsr_rule_operand_count(rule, low, low + 1);
+    return tsr_rule_operand_count(rule, low + DRAWS, low + 1 + DRAWS) &&
+           tsr_rule_dtype(rule, first + ELEMENTS, "elements", TSR_DTYPES_I64) &&
+           tsr_rule_rank(rule, first + ELEMENTS, "elements", 1) &&
+           tsr_rule_same_dim(rule, QUERY, "query", 0, first + ELEMENTS, "elements", 0, "batches") &&
+           tsr_rule_dtype(rule, first + STEP, "step", TSR_DTYPES_I64) &&
+           tsr_rule_rank(rule, first + STEP, "step", 0) &&
+           tsr_rule_dtype(rule, first + SEED, "seed", TSR_DTYPES_I64) &&
+           tsr_rule_rank(rule, first + SEED, "seed", 0);
+}
+
 bool tsr_check_attention(tsr_rule *rule) {
-    if (!tsr_rule_operand_count(rule, 3, 4) || !check_qkv(rule) || !check_mask(rule, MASK))
-        return false;
+    if (!check_dropout(rule) || !check_qkv(rule) || !check_mask(rule)) return false;
     if (rule->result_count < 1 || rule->result_count > 2)
         return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu results, needs 1 or 2",
                              rule->result_count);
@@ -81,8 +124,7 @@ bool tsr_check_attention(tsr_rule *rule) {
 }
 
 bool tsr_check_attention_grad(tsr_rule *rule) {
-    if (!tsr_rule_operand_count(rule, 6, 7) || !check_qkv(rule) || !check_mask(rule, GRAD_MASK))
-        return false;
+    if (!check_dropout(rule) || !check_qkv(rule) || !check_mask(rule)) return false;
     tsr_type result = result_type(rule), logsumexp = logsumexp_type(rule);
     if (!tsr_rule_shape(rule, RESULT, "the result", &result.shape) ||
         !tsr_rule_shape(rule, LOGSUMEXP, "the logsumexp", &logsumexp.shape) ||
@@ -152,7 +194,7 @@ static MlirValue causal(const parts *p, MlirValue logits) {
     return tsr_emit_where(b, seen, logits, splat_like(p, logits, -(double)INFINITY));
 }
 
-static parts parts_of(tsr_builder *b, MlirOperation op, size_t mask) {
+static parts parts_of(tsr_builder *b, MlirOperation op) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
     tsr_shape k = tsr_type_of(tsr_op_operand(op, KEY)).shape;
     parts p = {.b = b,
@@ -169,7 +211,7 @@ static parts parts_of(tsr_builder *b, MlirOperation op, size_t mask) {
     p.value = grouped(&p, tsr_op_operand(op, VALUE), 1);
     p.logits = tsr_emit_matmul(b, p.query, p.key, false, true);
     p.logits = tsr_emit_mul(b, p.logits, splat_like(&p, p.logits, p.scale));
-    if (tsr_op_operand_count(op) > mask) p.logits = masked(&p, p.logits, tsr_op_operand(op, mask));
+    if (has_mask(op)) p.logits = masked(&p, p.logits, tsr_op_operand(op, mask_of(op)));
     if (tsr_op_flag(op, "causal")) p.logits = causal(&p, p.logits);
     return p;
 }
@@ -199,8 +241,97 @@ static MlirValue powers(const parts *p, MlirValue shift) {
     return tsr_emit_unary(p->b, TSR_GRAPH_NAME("exp"), tsr_emit_sub(p->b, p->logits, shift));
 }
 
+/* ---- dropout --------------------------------------------------------------------------------- */
+
+static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 4]) {
+    size_t count = 0;
+    static const char *const names[] = {"causal", "scale", "dropout", "stream"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (tsr_op_has(op, names[i]))
+            attrs[count++] = (tsr_attr){names[i], tsr_op_attr(op, names[i])};
+    return count;
+}
+
+bool tsr_attention_will_draw(MlirOperation op) {
+    double rate = 0;
+    tsr_graph_op id = tsr_graph_op_of(op);
+    return (id == TSR_GRAPH_ATTENTION || id == TSR_GRAPH_ATTENTION_GRAD) &&
+           tsr_op_f64(op, "dropout", &rate) && !has_draws(op);
+}
+
+/* Weights lie as [B, H, S, T], an iteration's behind those of the one before. */
+static MlirValue number_batches(tsr_builder *b, MlirOperation op, const tsr_draws *draws) {
+    tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
+    double size = (double)(q.dims[1] * q.dims[2]) *
+                  (double)tsr_type_of(tsr_op_operand(op, KEY)).shape.dims[2];
+    tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
+    MlirValue elements = tsr_emit_mul(b, tsr_emit_places(b, &batches, 0, TSR_DTYPE_I64),
+                                      tsr_emit_constant(b, TSR_DTYPE_I64, size));
+    if (draws) {
+        MlirValue all = tsr_emit_constant(b, TSR_DTYPE_I64, size * (double)q.dims[0]);
+        elements = tsr_emit_add(b, elements, tsr_emit_mul(b, draws->iteration, all));
+    }
+    return elements;
+}
+
+bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws) {
+    tsr_builder b = tsr_builder_before(op);
+    MlirValue operands[OPERANDS_MAX], results[RESULTS_MAX];
+    MlirType types[RESULTS_MAX];
+    tsr_attr attrs[4];
+    size_t count = tsr_op_operand_count(op), result_count = tsr_op_result_count(op);
+    if (!tsr_op_has(op, "stream")) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
+                       "%s: has no stream; pass tessera-streams gives it one", tsr_op_name(op));
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) operands[i] = tsr_op_operand(op, i);
+    for (size_t i = 0; i < result_count; i++) types[i] = mlirValueGetType(tsr_op_result(op, i));
+    operands[count + ELEMENTS] = number_batches(&b, op, draws);
+    operands[count + STEP] = draws ? draws->step : tsr_random_source(&b, TSR_GRAPH_NAME("step"));
+    operands[count + SEED] = draws ? draws->seed : tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
+    MlirOperation made = tsr_build(&b, &(tsr_op_desc){.name = tsr_op_name(op),
+                                                      .operand_count = count + DRAWS,
+                                                      .operands = operands,
+                                                      .result_count = result_count,
+                                                      .results = types,
+                                                      .attr_count = copy_attrs(op, attrs),
+                                                      .attrs = attrs});
+    for (size_t i = 0; i < result_count; i++) results[i] = tsr_op_result(made, i);
+    tsr_emit_replace(op, result_count, results);
+    return true;
+}
+
+/* What drops nothing has no rate. */
+static bool settle_dropout(MlirOperation op) {
+    double rate = 0;
+    tsr_op_f64(op, "dropout", &rate);
+    if (rate > 0 && tsr_random_trains(op)) return tsr_attention_draw(op, NULL);
+    mlirOperationRemoveAttributeByName(op, tsr_ref("dropout"));
+    mlirOperationRemoveAttributeByName(op, tsr_ref("stream"));
+    return true;
+}
+
+/* [B, G, R, S, T] */
+static MlirValue dropped(const parts *p, MlirValue weights) {
+    double rate = 0;
+    int64_t stream = 0;
+    if (!has_draws(p->op)) return weights;
+    tsr_op_f64(p->op, "dropout", &rate);
+    tsr_op_i64(p->op, "stream", &stream);
+    tsr_shape all = tsr_type_of(weights).shape, item = all;
+    tsr_shape first = {.rank = 5, .dims = {p->batch, 1, 1, 1, 1}};
+    item.dims[0] = 1;
+    MlirValue elements = tsr_emit_reshape(p->b, draws_operand(p->op, ELEMENTS), &first);
+    elements = tsr_emit_add(p->b, elements, tsr_random_places(p->b, &item));
+    elements = tsr_emit_broadcast(p->b, elements, &all);
+    return tsr_random_drop(p->b, weights, rate, stream, elements, draws_operand(p->op, STEP),
+                           draws_operand(p->op, SEED));
+}
+
 bool tsr_attention_is_kept(MlirOperation op) {
     enum { HEAD_MAX = 256 }; /* what the kernel has room for */
+    if (tsr_attention_will_draw(op)) return false;
     tsr_type query = tsr_type_of(tsr_op_operand(op, QUERY));
     tsr_type value = tsr_type_of(tsr_op_operand(op, VALUE));
     return tsr_type_is_static(&query) && tsr_type_is_static(&value) &&
@@ -208,13 +339,14 @@ bool tsr_attention_is_kept(MlirOperation op) {
 }
 
 bool tsr_lower_attention(MlirOperation op) {
+    if (tsr_attention_will_draw(op)) return settle_dropout(op);
     tsr_builder b = tsr_builder_before(op);
-    parts p = parts_of(&b, op, MASK);
+    parts p = parts_of(&b, op);
     MlirValue largest = along_keys(&p, TSR_GRAPH_NAME("reduce_max"), p.logits);
     largest = unless_equal(&p, largest, -(double)INFINITY, 0.0);
     MlirValue power = powers(&p, largest);
     MlirValue sum = along_keys(&p, TSR_GRAPH_NAME("sum"), power);
-    MlirValue values[2] = {tsr_emit_matmul(&b, power, p.value, false, false)};
+    MlirValue values[2] = {tsr_emit_matmul(&b, dropped(&p, power), p.value, false, false)};
     values[0] = tsr_emit_div(&b, values[0], unless_equal(&p, sum, 0.0, 1.0));
     values[0] = shaped_as(&p, values[0], tsr_op_result(op, 0));
     if (tsr_op_result_count(op) == 2) {
@@ -227,21 +359,23 @@ bool tsr_lower_attention(MlirOperation op) {
 
 /* With P = exp(logits - logsumexp), dP = dO V^T and t = sum of dO O per query (Dao et al. 2022,
  * appendix B.2): dV = P^T dO, dS = P (dP - t) scale, dQ = dS K, dK = dS^T Q; keys and values summed
- * over the heads of their group. */
+ * over the heads of their group. Dropout is linear: dV takes the weights that are left, and dP what
+ * is left of dO V^T. */
 bool tsr_lower_attention_grad(MlirOperation op) {
+    if (tsr_attention_will_draw(op)) return settle_dropout(op);
     tsr_builder b = tsr_builder_before(op);
-    parts p = parts_of(&b, op, GRAD_MASK);
+    parts p = parts_of(&b, op);
     MlirValue logsumexp = grouped(&p, tsr_op_operand(op, LOGSUMEXP), p.per_group);
     MlirValue chances = powers(&p, unless_equal(&p, logsumexp, -(double)INFINITY, 0.0));
     MlirValue result = grouped(&p, tsr_op_operand(op, RESULT), p.per_group);
     MlirValue dresult = grouped(&p, tsr_op_operand(op, DRESULT), p.per_group);
     MlirValue total = along_keys(&p, TSR_GRAPH_NAME("sum"), tsr_emit_mul(&b, dresult, result));
-    MlirValue dchances = tsr_emit_matmul(&b, dresult, p.value, false, true);
+    MlirValue dchances = dropped(&p, tsr_emit_matmul(&b, dresult, p.value, false, true));
     MlirValue dlogits = tsr_emit_mul(&b, chances, tsr_emit_sub(&b, dchances, total));
     dlogits = tsr_emit_mul(&b, dlogits, splat_like(&p, dlogits, p.scale));
     MlirValue values[] = {tsr_emit_matmul(&b, dlogits, p.key, false, false),
                           tsr_emit_matmul(&b, dlogits, p.query, true, false),
-                          tsr_emit_matmul(&b, chances, dresult, true, false)};
+                          tsr_emit_matmul(&b, dropped(&p, chances), dresult, true, false)};
     tsr_shape key = tsr_type_of(p.key).shape, value = tsr_type_of(p.value).shape;
     values[1] = tsr_emit_sum_to(&b, values[1], &key);
     values[2] = tsr_emit_sum_to(&b, values[2], &value);
@@ -252,21 +386,12 @@ bool tsr_lower_attention_grad(MlirOperation op) {
 
 /* ---- gradient -------------------------------------------------------------------------------- */
 
-static size_t copy_attrs(MlirOperation op, tsr_attr attrs[static 2]) {
-    size_t count = 0;
-    static const char *const names[] = {"causal", "scale"};
-    for (size_t i = 0; i < 2; i++)
-        if (tsr_op_has(op, names[i]))
-            attrs[count++] = (tsr_attr){names[i], tsr_op_attr(op, names[i])};
-    return count;
-}
-
 /* The same attention with its logsumexp; takes the op's place. */
 static MlirOperation with_logsumexp(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     tsr_rule rule;
-    tsr_attr attrs[2];
-    MlirValue operands[4];
+    tsr_attr attrs[4];
+    MlirValue operands[OPERANDS_MAX];
     size_t count = tsr_op_operand_count(op);
     TSR_ASSERT(tsr_graph_check(op, &rule));
     tsr_type logsumexp = logsumexp_type(&rule);
@@ -286,27 +411,31 @@ static MlirOperation with_logsumexp(MlirOperation op) {
 
 bool tsr_gradient_attention(tsr_gradient *of) {
     MlirOperation op = of->op;
-    size_t count = tsr_op_operand_count(op);
-    tsr_attr attrs[2];
-    if (!mlirValueIsNull(of->of_results[1]) || (count > MASK && of->wanted[MASK])) {
+    bool is_masked = has_mask(op);
+    tsr_attr attrs[4];
+    if (!mlirValueIsNull(of->of_results[1]) || (is_masked && of->wanted[MASK])) {
         tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_GRADIENT_PATH,
                        "%s: no gradient passes to the mask or through the logsumexp",
                        tsr_op_name(op));
         return false;
     }
+    if (tsr_op_has(op, "dropout") && !tsr_op_has(op, "stream")) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_STREAM_MISSING,
+                       "%s: has no stream yet; run -tessera-streams first", tsr_op_name(op));
+        return false;
+    }
     if (tsr_op_result_count(op) == 1) op = with_logsumexp(op);
-    MlirValue operands[] = {tsr_op_operand(op, 0),
-                            tsr_op_operand(op, 1),
-                            tsr_op_operand(op, 2),
-                            tsr_op_result(op, 0),
-                            tsr_op_result(op, 1),
-                            of->of_result,
-                            count > MASK ? tsr_op_operand(op, MASK) : (MlirValue){NULL}};
+    MlirValue operands[OPERANDS_MAX] = {tsr_op_operand(op, 0), tsr_op_operand(op, 1),
+                                        tsr_op_operand(op, 2), tsr_op_result(op, 0),
+                                        tsr_op_result(op, 1),  of->of_result};
+    size_t count = GRAD_MASK;
+    for (size_t i = MASK; i < tsr_op_operand_count(op); i++)
+        operands[count++] = tsr_op_operand(op, i);
     MlirType types[] = {mlirValueGetType(operands[0]), mlirValueGetType(operands[1]),
                         mlirValueGetType(operands[2])};
     MlirOperation grad =
         tsr_build(of->builder, &(tsr_op_desc){.name = TSR_GRAPH_NAME("attention_grad"),
-                                              .operand_count = count > MASK ? 7 : 6,
+                                              .operand_count = count,
                                               .operands = operands,
                                               .result_count = 3,
                                               .results = types,

@@ -101,8 +101,7 @@ MlirValue tsr_random_source(tsr_builder *b, const char *name) {
     return tsr_build_value(b, name, NULL, 0, tsr_type_make(b->context, &type), NULL);
 }
 
-/* i64, in this shape: an iteration's elements follow those of the one before. */
-static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape, const tsr_draws *draws) {
+MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape) {
     MlirValue element = tsr_emit_constant(b, TSR_DTYPE_I64, 0.0);
     uint64_t step = 1;
     for (uint32_t i = shape->rank; i-- > 0; step *= shape->dims[i]) {
@@ -111,11 +110,30 @@ static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape, const t
         MlirValue factor = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
         element = tsr_emit_add(b, element, tsr_emit_mul(b, place, factor));
     }
+    return element;
+}
+
+/* i64, in this shape: an iteration's elements follow those of the one before. */
+static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape, const tsr_draws *draws) {
+    MlirValue element = tsr_random_places(b, shape);
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < shape->rank; i++) count *= shape->dims[i];
     if (draws) {
-        MlirValue size = tsr_emit_constant(b, TSR_DTYPE_I64, (double)step);
+        MlirValue size = tsr_emit_constant(b, TSR_DTYPE_I64, (double)count);
         element = tsr_emit_add(b, element, tsr_emit_mul(b, draws->iteration, size));
     }
     return tsr_emit_broadcast(b, element, shape);
+}
+
+/* operands: element, step, seed. */
+static MlirValue draw_at(tsr_builder *b, tsr_dtype dtype, int64_t stream, bool normal,
+                         const MlirValue *operands) {
+    tsr_type type = {.dtype = dtype == TSR_DTYPE_F64 ? dtype : TSR_DTYPE_F32,
+                     .shape = tsr_type_of(operands[0]).shape};
+    tsr_attr attrs[3] = {{"stream", tsr_attr_make_i64(b->context, stream)}};
+    if (normal) attrs[1] = (tsr_attr){"normal", tsr_attr_make_unit(b->context)};
+    return tsr_build_value(b, TSR_GRAPH_NAME("philox"), operands, 3,
+                           tsr_type_make(b->context, &type), attrs);
 }
 
 /* Numbers of the op's stream in the shape of its result: f64 for f64, else f32. */
@@ -131,11 +149,7 @@ static bool draw(tsr_builder *b, MlirOperation op, const tsr_draws *draws, bool 
     MlirValue operands[] = {number_elements(b, &type.shape, draws),
                             draws ? draws->step : tsr_random_source(b, TSR_GRAPH_NAME("step")),
                             draws ? draws->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"))};
-    if (type.dtype != TSR_DTYPE_F64) type.dtype = TSR_DTYPE_F32;
-    tsr_attr attrs[3] = {{"stream", tsr_attr_make_i64(b->context, stream)}};
-    if (normal) attrs[1] = (tsr_attr){"normal", tsr_attr_make_unit(b->context)};
-    *out_drawn = tsr_build_value(b, TSR_GRAPH_NAME("philox"), operands, 3,
-                                 tsr_type_make(b->context, &type), attrs);
+    *out_drawn = draw_at(b, type.dtype, stream, normal, operands);
     return true;
 }
 
@@ -169,6 +183,20 @@ static bool lower_normal(MlirOperation op, const tsr_draws *draws) {
     return lower_drawn(op, draws, true, mean, deviation);
 }
 
+/* x, or nothing: by numbers of [0, 1). */
+static MlirValue drop(tsr_builder *b, MlirValue x, MlirValue drawn, double rate) {
+    MlirValue kept = tsr_emit_compare(b, TSR_PREDICATE_GE, drawn, tsr_emit_number(b, drawn, rate));
+    x = tsr_emit_wide(b, x);
+    x = tsr_emit_mul(b, x, tsr_emit_number(b, x, 1.0 / (1.0 - rate)));
+    return tsr_emit_where(b, kept, x, tsr_emit_number(b, x, 0.0));
+}
+
+MlirValue tsr_random_drop(tsr_builder *b, MlirValue x, double rate, int64_t stream,
+                          MlirValue elements, MlirValue step, MlirValue seed) {
+    MlirValue operands[] = {elements, step, seed};
+    return drop(b, x, draw_at(b, tsr_type_of(x).dtype, stream, false, operands), rate);
+}
+
 static bool lower_dropped(MlirOperation op, const tsr_draws *draws) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue x = tsr_op_operand(op, 0), drawn;
@@ -176,11 +204,7 @@ static bool lower_dropped(MlirOperation op, const tsr_draws *draws) {
     tsr_op_f64(op, "rate", &rate);
     if (rate == 0.0) return finish(op, &b, x);
     if (!draw(&b, op, draws, false, &drawn)) return false;
-    MlirValue kept =
-        tsr_emit_compare(&b, TSR_PREDICATE_GE, drawn, tsr_emit_number(&b, drawn, rate));
-    x = tsr_emit_wide(&b, x);
-    x = tsr_emit_mul(&b, x, tsr_emit_number(&b, x, 1.0 / (1.0 - rate)));
-    return finish(op, &b, tsr_emit_where(&b, kept, x, tsr_emit_number(&b, x, 0.0)));
+    return finish(op, &b, drop(&b, x, drawn, rate));
 }
 
 bool tsr_random_lower(MlirOperation op, const tsr_draws *draws) {
@@ -189,17 +213,27 @@ bool tsr_random_lower(MlirOperation op, const tsr_draws *draws) {
         return lower_uniform(op, draws);
     case TSR_GRAPH_RANDOM_NORMAL:
         return lower_normal(op, draws);
+    case TSR_GRAPH_ATTENTION:
+        return tsr_attention_draw(op, draws);
     default:
         return lower_dropped(op, draws);
     }
+}
+
+bool tsr_random_count(MlirOperation op, uint64_t *out_count) {
+    tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
+    if (tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION) { /* the scores */
+        shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
+        shape.dims[3] = tsr_type_of(tsr_op_operand(op, 1)).shape.dims[2];
+    }
+    return tsr_shape_count(&shape, out_count);
 }
 
 bool tsr_lower_random_uniform(MlirOperation op) { return tsr_random_lower(op, NULL); }
 
 bool tsr_lower_random_normal(MlirOperation op) { return tsr_random_lower(op, NULL); }
 
-/* Of the entry that the op stands in, or whose branch it stands in. */
-static bool is_training(MlirOperation op) {
+bool tsr_random_trains(MlirOperation op) {
     MlirOperation func = mlirOperationGetParentOperation(op);
     const char *body = tsr_op_string(func, TSR_BODY_NAME);
     tsr_entry_kind kind;
@@ -212,5 +246,6 @@ static bool is_training(MlirOperation op) {
 
 bool tsr_lower_dropout(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
-    return is_training(op) ? tsr_random_lower(op, NULL) : finish(op, &b, tsr_op_operand(op, 0));
+    return tsr_random_trains(op) ? tsr_random_lower(op, NULL)
+                                 : finish(op, &b, tsr_op_operand(op, 0));
 }

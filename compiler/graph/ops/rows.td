@@ -80,11 +80,16 @@ def Tessera_AttentionOp : Tessera_Op<"attention", [Pure]> {
     key head h / (H / G). With `causal` query i sees the keys j <= i + T - S. The default scale is
     1 / sqrt(D). A query that sees no key gives 0.
 
+    With `dropout` = p, in train entries, each weight of the softmax becomes 0 with probability p, else it is divided by 1 - p (Srivastava
+    et al. 2014, section 4, scaled in training); 0 <= p < 1. The weight of [b, h, i, j] falls where the element of that place of a
+    tessera.dropout of the same `stream` would. Pass tessera-streams sets `stream` from the call path. Later on three operands come
+    behind the others: i64 [B], the number of the first element of each b; the step; the seed.
+
     Results: [B, H, S, E], and perhaps [B, H, S] of f32 (f64 for f64): the log of the sum of
     exponentials of each query, which the gradient needs.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, UnitAttr:$causal,
-      OptionalAttr<F64Attr>:$scale);
+      OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$stream);
   let results = (outs Variadic<Tessera_Tensor>:$results);
   let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($results)";
 }
@@ -93,10 +98,10 @@ def Tessera_AttentionGradOp : Tessera_Op<"attention_grad", [Pure]> {
   let summary = "gradients of q, k and v";
   let description = [{
     Operands: those of attention without the mask, its result, its logsumexp, the gradient of the
-    result, and perhaps the mask.
+    result, and perhaps the mask, and what attention draws with. The same weights fall, by `stream`.
   }];
   let arguments = (ins Variadic<Tessera_Tensor>:$inputs, UnitAttr:$causal,
-      OptionalAttr<F64Attr>:$scale);
+      OptionalAttr<F64Attr>:$scale, OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$stream);
   let results = (outs Tessera_Tensor:$of_query, Tessera_Tensor:$of_key, Tessera_Tensor:$of_value);
   let assemblyFormat = [{
     $inputs attr-dict `:` type($inputs) `->` type($of_query) `,` type($of_key) `,` type($of_value)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attention and its gradient share: the operands, and what happens to a score before its
- * exponential is taken.
+ * What attention and its gradient share: the operands, what happens to a score before its
+ * exponential is taken, and which weights fall.
  */
 #ifndef TSR_COMPILER_TILE_ATTENTION_H
 #define TSR_COMPILER_TILE_ATTENTION_H
@@ -10,6 +10,9 @@
 
 enum { TSR_ATTENTION_STACK_BYTES = 440 * 1024 }; /* of all local buffers */
 static_assert(TSR_ATTENTION_STACK_BYTES <= TSR_TARGET_STACK_MAX - 65536, "they fit the stack");
+
+/* Operands behind all others, where weights fall. */
+enum { TSR_ATTENTION_DRAWS = 3 };
 
 typedef struct tsr_attention {
     tsr_tile_group *group;
@@ -23,6 +26,11 @@ typedef struct tsr_attention {
     MlirValue q, k, v, mask; /* buffers; mask null: none */
     tsr_view mask_view;
     tsr_space mask_space; /* [B, H, S, T] */
+    double dropout;       /* 0: no weight falls */
+    int64_t stream;
+    MlirValue draws[TSR_ATTENTION_DRAWS]; /* buffers: the first element of each item of the batch;
+                                             step; seed */
+    MlirValue drawn[TSR_ATTENTION_DRAWS]; /* of the item at hand: what is in them */
     /* where the kernel is: the head, the first query and key of the block at hand */
     MlirValue batch_index, head_index, query, key;
 } tsr_attention;
@@ -44,6 +52,15 @@ MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row,
 /* Of gradients in bf16 or f16, which are computed in f32; *out_taken false: these are not. */
 void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                              bool *out_taken);
+
+/* Reads what weights are dropped by; batch_index must be set. */
+void tsr_attention_begin_draws(tsr_attention *a);
+/* Which weights of the query `row` of the block stay, of `lanes` keys of the block from `column`
+ * on; null: all. */
+MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue column,
+                             uint32_t lanes);
+/* x / (1 - dropout) where it is kept, else 0. */
+MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x);
 
 /* 0 where x, a scalar, is -inf. */
 MlirValue tsr_attention_unless_lowest(const tsr_attention *a, MlirValue x);

@@ -7,7 +7,7 @@
  *             scores = q k^T, the keys' transpose packed to the stack
  *             per query: m' = max(m, largest score), p = exp(score - m'), a = exp(m - m'),
  *                        l = l a + sum of p, o = o a, m = m'
- *             o = o + p v
+ *             o = o + p v                         (p without what is dropped)
  *         o / l is the result, m + log l the logarithm of the sum of exponentials
  *
  * The method is that of Dao et al., "FlashAttention", 2022, after Milakov and Gimelshein, "Online
@@ -223,8 +223,8 @@ static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* One walk over the scores of one query: masks them for the maximum, or takes
- * exponentials. */
+/* One walk over the scores of one query: masks them for the maximum, or takes exponentials, of
+ * which all are summed up and those that are not dropped stay. */
 static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirValue limit,
                           MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
@@ -246,7 +246,10 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
         else
             x = tsr_tile_exp_shifted(
                 b, tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes)));
-        tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
+        MlirValue kept =
+            how == &a->max ? tsr_tile_null : tsr_attention_kept(&a->of, row, column, lanes);
+        tsr_tile_store(b, a->of.dtype, tsr_attention_drop(&a->of, kept, x), a->scores, at,
+                       tsr_tile_null);
         partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
     }
     tsr_tile_loop_end(b, &loop, partials.values);
@@ -383,6 +386,7 @@ static void emit(attention *a) {
     MlirValue head = tsr_tile_div(b, pid, parts);
     a->of.batch_index = tsr_tile_div(b, head, a->of.heads);
     a->of.head_index = tsr_tile_rem(b, head, a->of.heads);
+    tsr_attention_begin_draws(&a->of);
     MlirValue key_head = tsr_tile_div(b, a->of.head_index, a->of.heads / a->of.key_heads);
     key_head = tsr_tile_add(b, tsr_tile_mul(b, a->of.batch_index, a->of.key_heads), key_head);
     a->row_at = tsr_tile_mul(b, head, a->of.queries);

@@ -7,8 +7,8 @@
  *         for each query head that reads it, for each block of queries that see a key of the block
  *             s = q k^T, c = do v^T               the transposes of k and v packed to the stack
  *             p = exp(scale * s + mask - logsumexp), t = sum of do * o per query
- *             s = p, c = p (c - t) scale
- *             dv += p^T do, dk += c^T q, dq += c k
+ *             s = drop p, c = p (drop c - t) scale     (drop x is x where no weights are dropped)
+ *             dv += s^T do, dk += c^T q, dq += c k
  *
  * The method is that of Dao, "FlashAttention-2", 2023, section 3.1.2 (backward pass). A program has
  * a key head to itself, so every element of a gradient is one chain in an order of its own: keys
@@ -320,10 +320,12 @@ static void emit_row(gradient *g, MlirValue row) {
     MlirValue x = tsr_tile_load(b, dtype, g->chances, at, lanes, tsr_tile_null);
     x = tsr_attention_mask(&g->of, x, row, loop.index, limit, lanes);
     x = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", x, shift));
+    MlirValue kept = tsr_attention_kept(&g->of, row, loop.index, lanes);
     MlirValue y = tsr_tile_load(b, dtype, g->dlogits, at, lanes, tsr_tile_null);
+    y = tsr_attention_drop(&g->of, kept, y);
     y = tsr_tile_2(b, "arith.mulf", x, tsr_tile_2(b, "arith.subf", y, total));
     y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), g->of.scale));
-    tsr_tile_store(b, dtype, x, g->chances, at, tsr_tile_null);
+    tsr_tile_store(b, dtype, tsr_attention_drop(&g->of, kept, x), g->chances, at, tsr_tile_null);
     tsr_tile_store(b, dtype, y, g->dlogits, at, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
 }
@@ -415,6 +417,7 @@ static void emit(gradient *g) {
     MlirValue pid = of->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     MlirValue first_head = tsr_tile_mul(b, tsr_tile_rem(b, pid, of->key_heads), per_group);
     of->batch_index = tsr_tile_div(b, pid, of->key_heads);
+    tsr_attention_begin_draws(of);
     g->key_row_at = tsr_tile_mul(b, pid, of->keys);
     int64_t queries = per_group * of->queries * of->d;
     clear(g, g->dq, tsr_tile_mul(b, pid, queries), tsr_tile_index(b, queries), queries % 64 == 0);

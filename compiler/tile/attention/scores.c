@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/element.h"
 #include "compiler/tile/gpu/heads.h"
 
 #include <math.h>
@@ -44,7 +45,15 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     tsr_op_f64(group->root, "scale", &a.scale);
     a.causal = tsr_op_has(group->root, "causal");
     a.mask_space = (tsr_space){.rank = 4, .dims = {a.batch, a.heads, a.queries, a.keys}};
-    if (tsr_op_operand_count(group->root) > mask_index) {
+    size_t count = tsr_op_operand_count(group->root);
+    if (tsr_op_f64(group->root, "dropout", &a.dropout)) {
+        count -= TSR_ATTENTION_DRAWS;
+        if (!tsr_op_i64(group->root, "stream", &a.stream) || count < mask_index)
+            FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
+        for (size_t i = 0; i < TSR_ATTENTION_DRAWS; i++)
+            TRY(group->ctx, tsr_attention_operand(&a, count + i, &a.draws[i], &mask));
+    }
+    if (count > mask_index) {
         TRY(group->ctx, tsr_attention_operand(&a, mask_index, &a.mask, &mask));
         tsr_view_init(&a.mask_view, mask->dtype, a.mask, &mask->shape, &a.mask_space, NULL);
     }
@@ -85,4 +94,41 @@ MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row,
                                                : tsr_tile_2(b, "arith.addf", x, mask);
     }
     return mlirValueIsNull(valid) ? x : tsr_tile_select(b, valid, x, lowest);
+}
+
+void tsr_attention_begin_draws(tsr_attention *a) {
+    tsr_tile_builder *b = &a->group->b;
+    if (!a->dropout) return;
+    for (size_t i = 0; i < TSR_ATTENTION_DRAWS; i++)
+        a->drawn[i] = tsr_tile_load(b, TSR_DTYPE_I64, a->draws[i],
+                                    i ? tsr_tile_index(b, 0) : a->batch_index, 0, tsr_tile_null);
+}
+
+/* Weights lie as [B, H, S, T]. */
+MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue column,
+                             uint32_t lanes) {
+    tsr_tile_builder *b = &a->group->b;
+    if (!a->dropout) return tsr_tile_null;
+    MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, a->head_index, a->queries), a->query);
+    place = tsr_tile_mul(b, tsr_tile_add(b, place, row), a->keys);
+    place = tsr_tile_add(b, place, tsr_tile_add(b, a->key, column));
+    place =
+        tsr_tile_2(b, "arith.addi", tsr_tile_to(b, "arith.index_cast", place, i64), a->drawn[0]);
+    MlirValue lane = tsr_tile_iota(b, i64, lanes);
+    MlirValue operands[TSR_ATTENTION_DRAWS] = {
+        tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, place, lanes), lane),
+        tsr_tile_splat(b, a->drawn[1], lanes), tsr_tile_splat(b, a->drawn[2], lanes)};
+    tsr_philox how = {.stream = a->stream};
+    MlirValue drawn = tsr_philox_build(b, &how, operands, lanes, a->dtype);
+    MlirValue rate = tsr_tile_float(b, mlirValueGetType(drawn), a->dropout);
+    return tsr_tile_fcompare(b, TSR_FCMP_OGE, drawn, rate);
+}
+
+MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirType type = mlirValueGetType(x);
+    if (mlirValueIsNull(kept)) return x;
+    x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, type, 1 / (1 - a->dropout)));
+    return tsr_tile_select(b, kept, x, tsr_tile_float(b, type, 0));
 }

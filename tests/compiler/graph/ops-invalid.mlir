@@ -812,6 +812,38 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tensor<7x5xi1
 
 // -----
 
+func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
+  // CHECK: [TSR-0129] tessera.attention: dropout is 1, needs 0 <= dropout < 1
+  %0 = tessera.attention %q, %q, %q {dropout = 1.0} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
+  // CHECK: [TSR-0132] tessera.attention: stream is -1; it is of unsigned 32 bits
+  %0 = tessera.attention %q, %q, %q {dropout = 0.5, stream = -1 : i64} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
+  // CHECK: [TSR-0102] tessera.attention: batches differ: query dim 0 is 2, elements dim 0 is 3; they must be equal
+  %0 = tessera.attention %q, %q, %q, %e, %s, %s {dropout = 0.5, stream = 1 : i64} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64> -> tensor<2x2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
+  // CHECK: [TSR-0117] tessera.attention: has 6 operands, needs 3 to 4
+  %0 = tessera.attention %q, %q, %q, %e, %s, %s {causal} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64> -> tensor<2x2x5x8xf32>
+  return
+}
+
+// -----
+
 func.func @logsumexp_of_flags(%q: tensor<2x2x5x8xbf16>, %l: tensor<2x2x5xi1>) {
   // CHECK: [TSR-0111] tessera.attention_grad: the logsumexp is of i1, needs f32
   %0:3 = tessera.attention_grad %q, %q, %q, %q, %l, %q : tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5xi1>, tensor<2x2x5x8xbf16> -> tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>, tensor<2x2x5x8xbf16>

@@ -52,6 +52,8 @@ func.func @attention(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x7x8xf32>, %m: tenso
   %1:2 = tessera.attention %q, %k, %k, %m {scale = 0.5} : tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<5x7xi1> -> tensor<2x4x5x8xf32>, tensor<2x4x5xf32>
   // CHECK: tessera.attention_grad
   %2:3 = tessera.attention_grad %q, %k, %k, %1#0, %1#1, %g, %m {scale = 0.5} : tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<2x4x5x8xf32>, tensor<2x4x5xf32>, tensor<2x4x5x8xf32>, tensor<5x7xi1> -> tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>
+  // CHECK: tessera.attention %{{.*}} {dropout = 1.000000e-01 : f64, stream = 7 : i64}
+  %4 = tessera.attention %q, %k, %k, %m {dropout = 0.1, stream = 7 : i64} : tensor<2x4x5x8xf32>, tensor<2x2x7x8xf32>, tensor<2x2x7x8xf32>, tensor<5x7xi1> -> tensor<2x4x5x8xf32>
   // CHECK: tessera.rotary
   %3 = tessera.rotary %q {axis = 2, interleaved} : tensor<2x4x5x8xf32>
   return

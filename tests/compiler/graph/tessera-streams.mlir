@@ -33,3 +33,19 @@ func.func @train(%x: tensor<4xf32> {tessera.name = "x"}) -> (tensor<4xf32> {tess
   %3 = tessera.random_uniform {stream = 7 : i64} : tensor<4xf32>
   return %1 : tensor<4xf32>
 }
+
+// -----
+
+// Attention that drops weights draws, too; what drops none does not.
+// CHECK-LABEL: func.func @drop
+func.func @drop(%x: tensor<2x2x5x8xf32> {tessera.name = "x"}) -> (tensor<2x2x5x8xf32> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
+  // drop/attention#0
+  // CHECK: tessera.attention %{{.*}} {dropout = 1.000000e-01 : f64, stream = 912376175 : i64}
+  // drop/attention#1
+  // CHECK: tessera.attention %{{.*}} {dropout = 1.000000e-01 : f64, stream = 845438027 : i64}
+  // CHECK: tessera.attention %{{[^{]*}} : 
+  %0 = tessera.attention %x, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  %1 = tessera.attention %0, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  %2 = tessera.attention %1, %x, %x : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
+  return %2 : tensor<2x2x5x8xf32>
+}
