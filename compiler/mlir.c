@@ -510,6 +510,16 @@ bool tsr_attr_elements(MlirAttribute attr, tsr_arena *arena, tsr_type *out_type,
     return true;
 }
 
+MlirAttribute tsr_attr_splat_element(MlirAttribute attr) {
+    bool splat = is_dense(attr) && mlirDenseElementsAttrIsSplat(attr);
+    return splat ? mlirDenseElementsAttrGetSplatValue(attr) : (MlirAttribute){NULL};
+}
+
+/* Of 2^63, a double, there is no i64 to compare with. */
+static bool is_exact(int64_t value) {
+    return (double)value < 0x1p63 && (int64_t)(double)value == value;
+}
+
 bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
     tsr_type type;
     if (!is_dense(attr) || !mlirDenseElementsAttrIsSplat(attr) ||
@@ -518,6 +528,11 @@ bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
     _Alignas(double) unsigned char value[sizeof(double)] = {0};
     if (type.dtype == TSR_DTYPE_NONE) return false;
     read_scalar(attr, type.dtype, 0, value);
+    if (type.dtype == TSR_DTYPE_I64) {
+        int64_t integer;
+        memcpy(&integer, value, sizeof integer);
+        if (!is_exact(integer)) return false;
+    }
     *out_value = tsr_dtype_read(type.dtype, value, 0);
     return true;
 }

@@ -104,7 +104,10 @@ MlirAttribute tsr_attr_make_splat(MlirContext context, const tsr_type *type, dou
 /* Elements of a dense attribute, row-major, in our layout (i1 one byte), in the arena. False if the
  * attribute is not dense elements of one of our types. */
 bool tsr_attr_elements(MlirAttribute attr, tsr_arena *arena, tsr_type *out_type, void **out_data);
-/* True if every element is the same; *out_value as double. */
+/* The element that all elements are, an attribute of its own; null if there is none. Equal elements
+ * of one type are one attribute. */
+MlirAttribute tsr_attr_splat_element(MlirAttribute attr);
+/* True if every element is the same, and a double holds it: not each i64 beyond 2^53 is one. */
 bool tsr_attr_splat(MlirAttribute attr, double *out_value);
 /* dense<…> from elements in our layout. */
 MlirAttribute tsr_attr_make_elements(MlirContext context, const tsr_type *type, const void *data);

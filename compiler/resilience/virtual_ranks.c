@@ -192,6 +192,12 @@ static MlirValue part_of_map(splitter *s, tsr_builder *b, MlirOperation op, cons
     return tsr_op_result(clone_with(b, op, operands, part), 0);
 }
 
+static MlirValue fill(tsr_builder *b, const tsr_type *type, MlirAttribute element) {
+    MlirType shaped = tsr_type_make(b->context, type);
+    const tsr_attr attrs[] = {{"value", mlirDenseElementsAttrSplatGet(shaped, element)}, {0}};
+    return tsr_build_value(b, TSR_GRAPH_NAME("constant"), NULL, 0, shaped, attrs);
+}
+
 /* Of a value that is whole. */
 static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim, int depth) {
     tsr_type type = tsr_type_of(value), part = divided(type, dim, s->parts);
@@ -199,9 +205,10 @@ static MlirValue make_part(splitter *s, tsr_builder *b, MlirValue value, int dim
     const tsr_op_row *row = mlirOperationIsNull(op) ? NULL : tsr_op_row_find(op);
     uint64_t size = part.shape.dims[dim];
     int64_t axis = 0;
-    double splat;
-    if (tsr_op_is(op, "tessera.constant") && tsr_attr_splat(tsr_op_attr(op, "value"), &splat))
-        return tsr_emit_filled(b, &part, splat);
+    if (tsr_op_is(op, "tessera.constant")) {
+        MlirAttribute element = tsr_attr_splat_element(tsr_op_attr(op, "value"));
+        if (!mlirAttributeIsNull(element)) return fill(b, &part, element);
+    }
     if (tsr_op_is(op, "tessera.iota") && tsr_op_i64(op, "axis", &axis)) {
         MlirValue places = tsr_op_result(clone_with(b, op, NULL, &part), 0);
         return axis == dim ? tsr_emit_add(b, places, leaf_begin(s, b, size, type.dtype)) : places;

@@ -73,7 +73,6 @@ static void append(MlirStringRef text, void *user) {
 static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t count,
                       tsr_buffer *text) {
     const tsr_op_row *row = tsr_op_row_find(op);
-    double value = 0;
     tsr_type type;
     if (tsr_op_result_count(op) != 1 || !tsr_value_type(tsr_op_result(op, 0), &type)) return false;
     bool is_constant = row && row->op_class == TSR_CLASS_CONSTANT;
@@ -84,9 +83,9 @@ static bool append_op(MlirOperation op, const tsr_value_map *numbers, uint64_t c
                       is_full(tsr_op_result(op, 0), count) ? 'f' : 's');
     if (!is_full(tsr_op_result(op, 0), count) && !is_full(tsr_op_result(op, 0), 1)) return false;
     if (is_constant) {
-        if (!tsr_attr_splat(tsr_op_attr(op, "value"), &value)) return false;
-        tsr_buffer_printf(text, "=%a;", value);
-        return true;
+        MlirAttribute element = tsr_attr_splat_element(tsr_op_attr(op, "value"));
+        tsr_buffer_printf(text, "=%p;", element.ptr);
+        return !mlirAttributeIsNull(element);
     }
     for (size_t i = 0; i < tsr_op_operand_count(op); i++)
         tsr_buffer_printf(text, ",%u", number_of(numbers, tsr_op_operand(op, i)));

@@ -52,7 +52,6 @@ typedef struct entry {
 /* ---- read ---- */
 
 static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
-    double ignored;
     switch (row->op_class) {
     case TSR_CLASS_MAP:
         return TSR_FUSE_MAP;
@@ -70,8 +69,9 @@ static tsr_fuse_kind kind_of(const tsr_op_row *row, MlirOperation op) {
     case TSR_CLASS_JOIN:
         return TSR_FUSE_ALONE;
     case TSR_CLASS_CONSTANT:
-        return tsr_attr_splat(tsr_op_attr(op, "value"), &ignored) ? TSR_FUSE_SPLAT
-                                                                  : TSR_FUSE_SOURCE;
+        return mlirAttributeIsNull(tsr_attr_splat_element(tsr_op_attr(op, "value")))
+                   ? TSR_FUSE_SOURCE
+                   : TSR_FUSE_SPLAT;
     default:
         return TSR_FUSE_SOURCE;
     }

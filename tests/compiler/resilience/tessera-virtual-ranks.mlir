@@ -120,3 +120,16 @@ module @region attributes {tessera.virtual_ranks = 2 : i64} {
     return %y : tensor<f32>
   }
 }
+
+// -----
+// A leaf's part of a constant is one, of any integer.
+module attributes {tessera.mesh = {data = 4}} {
+  // CHECK-LABEL: func.func @wide
+  func.func @wide(%x: tensor<8xi64> {tessera.data = "x"}) -> (tensor<i64> {tessera.name = "y"}) attributes {tessera.entry = "train"} {
+    // CHECK-DAG: tessera.constant dense<9007199254740993> : tensor<2xi64>
+    %k = tessera.constant dense<9007199254740993> : tensor<8xi64>
+    %y = tessera.sub %x, %k : tensor<8xi64>, tensor<8xi64> -> tensor<8xi64>
+    %sum = tessera.sum %y {axes = [0]} : tensor<8xi64> -> tensor<i64>
+    return %sum : tensor<i64>
+  }
+}

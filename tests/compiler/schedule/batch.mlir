@@ -66,3 +66,20 @@ func.func @early(%x: tensor<64x512xbf16> {tessera.name = "x"}) -> (tensor<64x512
   %y = tessera.matmul %cx, %bn : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
   return %y : tensor<64x512xbf16>
 }
+
+// -----
+
+// Constants that one double stands for are not equal.
+// CHECK-LABEL: func.func @numbers
+// CHECK-DAG: tsched.call @{{k[0-9]+_add}}_x2(%arg0, %arg2)
+// CHECK-DAG: tsched.call @{{k[0-9]+_add}}(%arg1)
+// CHECK: return
+func.func @numbers(%a: tensor<64x16xi64> {tessera.name = "a"}, %b: tensor<512xi64> {tessera.name = "b"}, %c: tensor<512xi64> {tessera.name = "c"})
+    -> (tensor<64x16xi64> {tessera.name = "x"}, tensor<512xi64> {tessera.name = "y"}, tensor<512xi64> {tessera.name = "z"}) attributes {tessera.entry = "infer"} {
+  %even = tessera.constant dense<9007199254740992> : tensor<i64>
+  %odd = tessera.constant dense<9007199254740993> : tensor<i64>
+  %x = tessera.add %a, %even : tensor<64x16xi64>, tensor<i64> -> tensor<64x16xi64>
+  %y = tessera.add %b, %odd : tensor<512xi64>, tensor<i64> -> tensor<512xi64>
+  %z = tessera.add %c, %even : tensor<512xi64>, tensor<i64> -> tensor<512xi64>
+  return %x, %y, %z : tensor<64x16xi64>, tensor<512xi64>, tensor<512xi64>
+}
