@@ -10,10 +10,7 @@
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
 
-#include <stdio.h>
 #include <string.h>
-
-enum { SYMBOL_BYTES = 512 };
 
 static bool is_assigned(MlirOperation entry, const char *name) {
     TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
@@ -36,10 +33,12 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
     return name ? tsr_module_find(module, name) : func;
 }
 
-/* Elementwise, of one argument, with one result. */
+/* Elementwise, of one argument, with one result; not kept already. */
 static bool is_keepable(MlirOperation group) {
     const char *kind = tsr_op_string(group, "kind");
-    if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0) return false;
+    if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0 ||
+        tsr_op_has(group, TSR_KEPT_NAME))
+        return false;
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
         const tsr_op_row *row = tsr_op_row_find(op);
         bool computes =
@@ -57,21 +56,12 @@ static bool is_for_kernels(MlirValue value) {
     return true;
 }
 
-static MlirOperation find_kept(MlirModule module, MlirOperation group,
-                               char symbol[static SYMBOL_BYTES]) {
-    snprintf(symbol, SYMBOL_BYTES, "%s_kept", tsr_op_symbol(group));
-    return tsr_module_find(module, symbol);
-}
-
 static MlirOperation keep_group(MlirModule module, MlirOperation group) {
-    char symbol[SYMBOL_BYTES];
-    MlirContext context = mlirModuleGetContext(module);
-    MlirOperation found = find_kept(module, group, symbol);
-    if (!mlirOperationIsNull(found)) return found;
-    MlirOperation kept = mlirOperationClone(group);
-    tsr_op_set(kept, "sym_name", tsr_attr_make_string(context, symbol));
-    tsr_op_set(kept, TSR_KEPT_NAME, tsr_attr_make_unit(context));
-    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, kept);
+    MlirOperation kept = tsr_twin_find(module, group);
+    if (!mlirOperationIsNull(kept)) return kept;
+    kept = mlirOperationClone(group);
+    tsr_op_set(kept, TSR_KEPT_NAME, tsr_attr_make_unit(mlirModuleGetContext(module)));
+    tsr_twin_add(module, group, kept, "kept");
     return kept;
 }
 
@@ -91,26 +81,11 @@ static void keep_in(MlirModule module, MlirOperation func) {
     }
 }
 
-static bool is_called(MlirModule module, MlirOperation group) {
-    TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
-            if (callee && strcmp(callee, tsr_op_symbol(group)) == 0) return true;
-        }
-    }
-    return false;
-}
-
 bool tsr_pass_keep(MlirModule module) {
+    tsr_twins_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (tsr_graph_is_lowered_func(func)) keep_in(module, func);
     }
-    TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
-        char symbol[SYMBOL_BYTES];
-        if (tsr_op_is(group, "tsched.func") &&
-            !mlirOperationIsNull(find_kept(module, group, symbol)) && !is_called(module, group))
-            mlirOperationDestroy(group);
-    }
+    tsr_twins_end(module);
     return true;
 }

@@ -22,7 +22,6 @@
 enum {
     NEAR_BYTES = 16 * 1024, /* a matrix that stays in the first-level cache lies well as it is */
     NARROW_ROWS_MAX = 16,   /* of bf16 and f16; more pay for widening the strips once a product */
-    SYMBOL_BYTES = 512,
 };
 
 typedef struct packer {
@@ -177,7 +176,7 @@ static MlirOperation find_pack_group(packer *p, const job *j) {
 }
 
 /* The product's group with the matrix in strips. */
-static MlirOperation make_product_group(packer *p, const job *j, const char *symbol) {
+static MlirOperation make_product_group(packer *p, const job *j) {
     MlirOperation group = mlirOperationClone(j->group);
     MlirOperation product = find_product(group);
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(group), (intptr_t)j->operand);
@@ -200,23 +199,16 @@ static MlirOperation make_product_group(packer *p, const job *j, const char *sym
         tsr_build_value(&at, "tsched.unpack", &argument, 1, tsr_type_make(p->mlir, &matrix), NULL);
     mlirOperationSetOperand(product, 1, view);
     if (j->transposed) tsr_op_set(product, "transpose_b", tsr_attr_make_bool(p->mlir, false));
-    tsr_op_set(group, "sym_name", tsr_attr_make_string(p->mlir, symbol));
     tsr_op_set(group, "function_type",
                tsr_attr_make_type(
                    mlirFunctionTypeGet(p->mlir, input_count, inputs, result_count, results)));
-    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(p->module), j->group, group);
+    tsr_twin_add(p->module, j->group, group, "packed");
     return group;
 }
 
-static void packed_symbol(MlirOperation group, char symbol[static SYMBOL_BYTES]) {
-    snprintf(symbol, SYMBOL_BYTES, "%s_packed", tsr_op_symbol(group));
-}
-
 static MlirOperation find_product_group(packer *p, const job *j) {
-    char symbol[SYMBOL_BYTES];
-    packed_symbol(j->group, symbol);
-    MlirOperation found = tsr_module_find(p->module, symbol);
-    return mlirOperationIsNull(found) ? make_product_group(p, j, symbol) : found;
+    MlirOperation found = tsr_twin_find(p->module, j->group);
+    return mlirOperationIsNull(found) ? make_product_group(p, j) : found;
 }
 
 /* ---- the calls ---- */
@@ -237,17 +229,6 @@ static MlirValue find_strips(packer *p, MlirOperation entry, const job *j) {
                            attrs);
 }
 
-static bool is_called(const packer *p, const char *symbol) {
-    TSR_FOR_EACH_OP(entry, mlirModuleGetBody(p->module)) {
-        if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
-            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
-            if (callee && strcmp(callee, symbol) == 0) return true;
-        }
-    }
-    return false;
-}
-
 static void pack_entry(packer *p, MlirOperation func) {
     MlirOperation entry = tsr_entry_of(p->module, func);
     if (mlirOperationIsNull(entry) || !tsr_graph_is_lowered_func(entry)) return;
@@ -260,25 +241,14 @@ static void pack_entry(packer *p, MlirOperation func) {
     }
 }
 
-/* Groups that stand there packed and are not called any more. */
-static void drop_replaced(packer *p) {
-    TSR_FOR_EACH_OP(op, mlirModuleGetBody(p->module)) {
-        char symbol[SYMBOL_BYTES];
-        if (!tsr_op_is(op, "tsched.func") || mlirOperationIsNull(find_product(op))) continue;
-        packed_symbol(op, symbol);
-        if (!mlirOperationIsNull(tsr_module_find(p->module, symbol)) &&
-            !is_called(p, tsr_op_symbol(op)))
-            mlirOperationDestroy(op);
-    }
-}
-
 bool tsr_pass_pack(MlirModule module) {
     packer p = {.module = module, .mlir = mlirModuleGetContext(module)};
     const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
     if (numerics && strcmp(numerics, "native") == 0) return true; /* matrix units: as they are */
+    tsr_twins_begin(module);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (tsr_graph_is_lowered_func(op)) pack_entry(&p, op);
     }
-    drop_replaced(&p);
+    tsr_twins_end(module);
     return true;
 }

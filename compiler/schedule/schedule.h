@@ -83,6 +83,13 @@ bool tsr_pass_pack(MlirModule module);
 /* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it
  * is, is computed once. For the native numerics of GPUs, after tsched-fuse. */
 bool tsr_pass_keep(MlirModule module);
+/* Between begin and end a pass replaces groups by others, their twins: `add` names the twin (the
+ * group's name and `suffix`, or what of that is free) and puts it behind its group; `find` gives it
+ * again, null where there is none; `end` drops groups that have one and are not called any more. */
+void tsr_twins_begin(MlirModule module);
+MlirOperation tsr_twin_find(MlirModule module, MlirOperation group);
+void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, const char *suffix);
+void tsr_twins_end(MlirModule module);
 /* A tensor of the program that stays as it is while the entry runs. */
 bool tsr_is_still(MlirOperation entry, MlirValue value);
 /* The function itself, or the entry that the body of a loop runs in. */

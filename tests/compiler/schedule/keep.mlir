@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an entry computes element by element of one tensor that it only reads becomes a group that runs once.
-// RUN: tessera-opt -tsched-keep %s | FileCheck %s
+// RUN: tessera-opt -tsched-keep -split-input-file %s | FileCheck %s
+// What is kept already stays as it is.
+// RUN: tessera-opt -tsched-keep -split-input-file %s >%t.1
+// RUN: tessera-opt -tsched-keep -split-input-file %t.1 | diff %t.1 -
 
 // CHECK-NOT: tsched.func @k0_cast(
 // CHECK: tsched.func @k0_cast_kept({{.*}} tsched.kept
@@ -58,4 +61,25 @@ func.func @change() -> (tensor<4xbf16> {tessera.name = "y"}) attributes {tessera
   %v16 = tsched.call @k1_cast(%v) : (tensor<4xf32>) -> tensor<4xbf16>
   tessera.assign %v to "v" : tensor<4xf32>
   return %v16 : tensor<4xbf16>
+}
+
+// -----
+
+// A name that the program has taken already.
+tsched.func @k0_cast(%w: tensor<8x4xf32>) -> tensor<8x4xbf16> attributes {bytes = 192 : i64, flops = 32 : i64, kind = "map", source = "default"} {
+  %0 = tessera.cast %w : tensor<8x4xf32> to tensor<8x4xbf16>
+  tsched.return %0 : tensor<8x4xbf16>
+}
+// CHECK: tsched.func @k0_cast_kept_2({{.*}} tsched.kept
+tsched.func @k1_matmul(%x: tensor<2x8xbf16>, %w: tensor<8x4xbf16>) -> tensor<2x4xbf16> attributes {bytes = 112 : i64, flops = 128 : i64, kind = "matmul", source = "default"} {
+  %0 = tessera.matmul %x, %w : tensor<2x8xbf16>, tensor<8x4xbf16> -> tensor<2x4xbf16>
+  tsched.return %0 : tensor<2x4xbf16>
+}
+// CHECK: func.func @k0_cast_kept(
+// CHECK: tsched.call @k0_cast_kept_2(
+func.func @k0_cast_kept(%x: tensor<2x8xbf16> {tessera.name = "x"}) -> (tensor<2x4xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %w = tessera.param "w" init = #tessera.constant<1.0> : tensor<8x4xf32>
+  %w16 = tsched.call @k0_cast(%w) : (tensor<8x4xf32>) -> tensor<8x4xbf16>
+  %y = tsched.call @k1_matmul(%x, %w16) : (tensor<2x8xbf16>, tensor<8x4xbf16>) -> tensor<2x4xbf16>
+  return %y : tensor<2x4xbf16>
 }

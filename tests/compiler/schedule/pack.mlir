@@ -91,3 +91,24 @@ func.func @images(%x: tensor<1x8x8x32xf32> {tessera.data = "x"}, %y: tensor<1x8x
   %d = tessera.conv2d %z, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xbf16>, tensor<3x3x32x48xbf16> -> tensor<1x6x6x48xbf16>
   return %a, %b, %c, %d : tensor<1x6x6x48xf32>, tensor<1x8x8x96xf32>, tensor<1x6x6x192xf32>, tensor<1x6x6x48xbf16>
 }
+
+// -----
+
+// Names that a program has taken already.
+// CHECK-LABEL: func.func @k0_matmul_packed
+// CHECK: tsched.call @p1_pack(
+// CHECK: tsched.call @k0_matmul_packed_3(
+// CHECK: tsched.call @k0_matmul_packed_3(
+// CHECK: tsched.func @k0_matmul_packed_3(
+func.func @k0_matmul_packed(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %w = tessera.param "w" init = #tessera.normal<0.0, 1.0> : tensor<96x96xf32>
+  %a = tessera.matmul %x, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  %b = tessera.matmul %a, %w : tensor<8x96xf32>, tensor<96x96xf32> -> tensor<8x96xf32>
+  return %b : tensor<8x96xf32>
+}
+func.func @k0_matmul_packed_2(%x: tensor<8xf32> {tessera.data = "z"}) -> (tensor<8xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  return %x : tensor<8xf32>
+}
+func.func @p0_pack(%x: tensor<8xf32> {tessera.data = "z"}) -> (tensor<8xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  return %x : tensor<8xf32>
+}
