@@ -239,10 +239,12 @@ class Interpreter:
                 known = known + unit * terms * self.cancelled(op, x)
             return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
         name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
-        steps = 4.0
+        last, steps = 2.0 * LOCAL[name], 4.0
+        if op.name == 'ipow':  # a rounding of x^k is in x^n n / k times
+            last = last + np.where(np.abs(x[0]) == 1, 0, 2 * np.abs(x[1].astype(np.float64)))
         if op.name == 'gelu':  # x times a fraction of which the last step may be all that is left
             steps = steps + np.where(np.isfinite(x[0]), np.abs(x[0]), 0) / 2
-        return 2 * LOCAL[name] * unit * size + (TINY[dtype] * steps if dtype in ('f64', 'f32') else 0)
+        return last * unit * size + (TINY[dtype] * steps if dtype in ('f64', 'f32') else 0)
 
     @staticmethod
     def optimized(op, x):

@@ -372,7 +372,9 @@ def cross_entropy(logits, labels):
 
 
 def cross_entropy_grad(logits, labels, dlosses):
+    """Of a row of -inf the loss is NaN, and so is this, as PyTorch has it: only softmax_safe is safe."""
     p = softmax(logits, 1)
+    p[np.max(logits, axis=1, initial=-np.inf) == -np.inf] = np.nan
     p[np.arange(len(labels)), labels] -= 1
     return p * dlosses[:, None]
 
