@@ -5,6 +5,8 @@
  */
 #include "compiler/guard.h"
 
+#include "compiler/shim/shim.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,6 +25,7 @@
 typedef struct board {
     char note[128];
     bool ended, failed; /* as `work` did */
+    bool memory;        /* was short; the child ended for that */
     tsr_error error;    /* its frames name files by addresses that both have */
 } board;
 
@@ -69,6 +72,12 @@ void tsr_guard_send(uint32_t kind, const void *bytes, size_t size_bytes) {
     }
 }
 
+void tsr_guard_end_memory(void) {
+    if (!own) abort();
+    own->memory = true;
+    _exit(TSR_MEMORY);
+}
+
 /* The caller's own functions have no say in how a child dies. */
 static void drop_handlers(void) {
     struct sigaction is;
@@ -104,6 +113,7 @@ static _Noreturn void run_child(tsr_ctx *ctx, guarded *g,
     else
         drop_handlers();
     widen_pages();
+    tsr_shim_on_no_memory(tsr_guard_end_memory);
     tsr_result result = work(ctx, user);
     if (g->options->owns_process && fflush(stdout) != 0 && !result.code)
         result = tsr_fail_(ctx, TSR_IO, errno, __FILE__, __LINE__,
@@ -126,12 +136,9 @@ static void pass_on(int number) {
     if (child > 0) kill(child, number);
 }
 
-static tsr_result report(tsr_ctx *ctx, const guarded *g, int number) {
-    const char *name = sigabbrev_np(number);
-    tsr_result result = tsr_fail_(ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
-                                  "the compiler died of signal %d (%s) in %s", number,
-                                  name ? name : "?", g->board->note);
-    const tsr_diag diag = {.number = TSR_DIAG_CRASH,
+static tsr_result report(tsr_ctx *ctx, const guarded *g, tsr_diag_number number,
+                         tsr_result result) {
+    const tsr_diag diag = {.number = number,
                            .severity = TSR_SEVERITY_ERROR,
                            .file = g->options->source,
                            .line = 1,
@@ -139,6 +146,20 @@ static tsr_result report(tsr_ctx *ctx, const guarded *g, int number) {
                            .text = ctx->error.text};
     if (g->options->on_diag) g->options->on_diag(g->options->user, &diag);
     return result;
+}
+
+static tsr_result report_signal(tsr_ctx *ctx, const guarded *g, int number) {
+    const char *name = sigabbrev_np(number);
+    return report(ctx, g, TSR_DIAG_CRASH,
+                  tsr_fail_(ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
+                            "the compiler died of signal %d (%s) in %s", number, name ? name : "?",
+                            g->board->note));
+}
+
+static tsr_result report_memory(tsr_ctx *ctx, const guarded *g) {
+    return report(
+        ctx, g, TSR_DIAG_MEMORY,
+        tsr_fail_(ctx, TSR_MEMORY, 0, __FILE__, __LINE__, "out of memory in %s", g->board->note));
 }
 
 /* Stopped from outside: so is a tool, as nothing is wrong with the input. */
@@ -166,6 +187,7 @@ static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
     pid_t got = reap(g, &status);
     int error = errno;
     g->board->note[sizeof g->board->note - 1] = '\0'; /* it may have died of writing anywhere */
+    if (b->memory) return report_memory(ctx, g);
     if (b->ended && b->failed) {
         ctx->error = b->error;
         return (tsr_result){b->error.code};
@@ -178,7 +200,7 @@ static tsr_result wait_for(tsr_ctx *ctx, const guarded *g) {
              WEXITSTATUS(status), b->note);
     for (size_t i = 0; i < PASSED_ON_COUNT; i++)
         if (WTERMSIG(status) == passed_on[i]) return stop(ctx, g, passed_on[i]);
-    return report(ctx, g, WTERMSIG(status));
+    return report_signal(ctx, g, WTERMSIG(status));
 }
 
 /* False at the end, and where it comes too early. */

@@ -442,7 +442,7 @@ MlirAttribute tsr_attr_make_unit(MlirContext context) { return mlirUnitAttrGet(c
 
 MlirAttribute tsr_attr_make_i64s(MlirContext context, size_t count, const int64_t *values) {
     MlirAttribute *elements = calloc(count + 1, sizeof *elements);
-    TSR_ASSERT(elements);
+    TSR_NEED(elements);
     for (size_t i = 0; i < count; i++) elements[i] = tsr_attr_make_i64(context, values[i]);
     MlirAttribute made = mlirArrayAttrGet(context, (intptr_t)count, elements);
     free(elements);
@@ -539,7 +539,7 @@ bool tsr_attr_splat(MlirAttribute attr, double *out_value) {
 
 static MlirAttribute make_bools(MlirType shaped, uint64_t count, const uint8_t *data) {
     int *bools = calloc(count + 1, sizeof *bools);
-    TSR_ASSERT(bools);
+    TSR_NEED(bools);
     for (uint64_t i = 0; i < count; i++) bools[i] = data[i] != 0;
     MlirAttribute made = mlirDenseElementsAttrBoolGet(shaped, (intptr_t)count, bools);
     free(bools);

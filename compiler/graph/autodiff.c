@@ -12,6 +12,7 @@
 #include "compiler/graph/autodiff.h"
 
 #include "compiler/graph/rules.h"
+#include "compiler/guard.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 
@@ -43,7 +44,7 @@ void tsr_autodiff_collect(autodiff *ad, size_t others) {
     ad->slots = TSR_NEW(&ad->arena, slot, ad->capacity);
     ad->ops = TSR_NEW(&ad->arena, MlirOperation, ad->op_count + 1);
     ad->params = TSR_NEW(&ad->arena, trained, ad->op_count + 1);
-    TSR_ASSERT(ad->slots && ad->ops && ad->params);
+    TSR_NEED(ad->slots && ad->ops && ad->params);
     size_t count = 0;
     TSR_FOR_EACH_OP(op, ad->block) {
         if (mlirOperationEqual(op, ad->minimize)) break;
@@ -218,7 +219,7 @@ static MlirOperation step_op(autodiff *ad, tsr_builder *builder, const char *nam
 /* "NAME.KIND" */
 static const char *state_name(autodiff *ad, const trained *param, const char *kind) {
     const char *name = tsr_arena_printf(&ad->arena, "%s.%s", param->name, kind);
-    TSR_ASSERT(name);
+    TSR_NEED(name);
     return name;
 }
 
@@ -280,7 +281,7 @@ static bool clip(autodiff *ad, tsr_builder *builder) {
     if (!reports && !clips) return true;
     if (!tsr_sr_find_virtual_ranks(ad->module, &parts)) return false;
     MlirValue *gradients = TSR_NEW(&ad->arena, MlirValue, ad->param_count);
-    TSR_ASSERT(gradients);
+    TSR_NEED(gradients);
     for (size_t i = 0; i < ad->param_count; i++)
         gradients[i] = ad->params[ad->param_count - 1 - i].gradient;
     MlirValue norm = tsr_global_norm_emit(builder, ad->param_count, gradients, parts,

@@ -13,6 +13,7 @@
  * for what the first scan's products and the like give (choose_saved): they are stacked, too.
  */
 #include "compiler/graph/autodiff.h"
+#include "compiler/guard.h"
 #include "compiler/schedule/schedule.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static MlirValue zeros(tsr_builder *b, MlirValue like) {
 
 static MlirValue *new_values(autodiff *ad, size_t count) {
     MlirValue *values = TSR_NEW(&ad->arena, MlirValue, count + 1);
-    TSR_ASSERT(values);
+    TSR_NEED(values);
     return values;
 }
 
@@ -89,13 +90,13 @@ static void stand_for(copier *c, MlirValue from, MlirValue to) {
     if (c->count == c->capacity) {
         c->capacity = c->capacity ? 2 * c->capacity : 64;
         MlirValue *larger = TSR_NEW(c->arena, MlirValue, c->capacity);
-        TSR_ASSERT(larger);
+        TSR_NEED(larger);
         if (c->count) memcpy(larger, c->values, c->count * sizeof *larger);
         c->values = larger;
     }
     c->values[c->count] = to;
     bool set = tsr_value_map_set(&c->numbers, c->arena, from, c->count++);
-    TSR_ASSERT(set);
+    TSR_NEED(set);
 }
 
 static MlirValue copy_of(const copier *c, MlirValue value) {
@@ -176,7 +177,7 @@ static bool reverse_if(autodiff *ad, tsr_builder *b, MlirOperation op) {
         gradients[k] = tsr_autodiff_slot(ad, tsr_op_result(op, k))->gradient;
     MlirValue *out = new_values(ad, x.count), *seeds = new_values(ad, results);
     MlirType *types = TSR_NEW(&ad->arena, MlirType, x.count + 1);
-    TSR_ASSERT(types);
+    TSR_NEED(types);
     for (intptr_t i = 0; i < 2; i++) {
         MlirBlock from = region(op, i), block = mlirBlockCreate(0, NULL, NULL);
         MlirOperation end = mlirBlockGetTerminator(from);
@@ -277,7 +278,7 @@ static void keep(scan *s, const MlirValue *values, size_t count) {
     size_t results = tsr_op_result_count(old), all = results + count;
     MlirValue *yields = new_values(s->ad, all), *operands = new_values(s->ad, s->inputs);
     MlirType *types = TSR_NEW(&s->ad->arena, MlirType, all + 1);
-    TSR_ASSERT(types);
+    TSR_NEED(types);
     for (size_t i = 0; i < s->inputs; i++) operands[i] = tsr_op_operand(old, i);
     for (size_t i = 0; i < results; i++) {
         yields[i] = tsr_op_operand(end, i);
@@ -408,7 +409,7 @@ static MlirOperation *list_ops(autodiff *ad, MlirBlock block, size_t *out_count)
     size_t count = 0;
     TSR_FOR_EACH_OP(op, block) count++;
     MlirOperation *ops = TSR_NEW(&ad->arena, MlirOperation, count + 1);
-    TSR_ASSERT(ops);
+    TSR_NEED(ops);
     *out_count = 0;
     TSR_FOR_EACH_OP(op, block) ops[(*out_count)++] = op;
     return ops;
@@ -582,7 +583,7 @@ static bool reverse_scan(autodiff *ad, tsr_builder *b, MlirOperation *op, MlirVa
     MlirValue *out = new_values(ad, most), *seeds = new_values(ad, s.results);
     MlirValue *yields = new_values(ad, most);
     MlirType *types = TSR_NEW(&ad->arena, MlirType, most + 1);
-    TSR_ASSERT(types);
+    TSR_NEED(types);
     MlirBlock block = mlirBlockCreate(0, NULL, NULL), from = region(s.op, 0);
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
@@ -641,7 +642,7 @@ static MlirRegion yield_region(MlirLocation location, const MlirValue *values, s
 static MlirOperation choose(autodiff *ad, tsr_builder *b, MlirValue condition, MlirBlock from,
                             const MlirValue *arguments, const MlirValue *other, size_t count) {
     MlirType *types = TSR_NEW(&ad->arena, MlirType, count + 1);
-    TSR_ASSERT(types);
+    TSR_NEED(types);
     for (size_t k = 0; k < count; k++) types[k] = mlirValueGetType(other[k]);
     MlirRegion regions[] = {copy_region(ad, from, arguments),
                             yield_region(b->location, other, count)};
@@ -663,7 +664,7 @@ static MlirOperation make_scan(autodiff *ad, MlirOperation op) {
     MlirRegion body = mlirRegionCreate();
     MlirValue *operands = new_values(ad, count + 1), *inside = new_values(ad, count + 1);
     MlirType *types = TSR_NEW(&ad->arena, MlirType, count + 1);
-    TSR_ASSERT(types);
+    TSR_NEED(types);
     bool known = tsr_op_i64(op, "limit", &s.length);
     TSR_ASSERT(known);
     mlirRegionAppendOwnedBlock(body, block);

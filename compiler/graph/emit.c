@@ -2,6 +2,7 @@
 #include "compiler/graph/emit.h"
 
 #include "compiler/graph/rule.h"
+#include "compiler/guard.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -238,7 +239,8 @@ MlirValue tsr_emit_concat(tsr_builder *builder, size_t count, const MlirValue *p
                           uint32_t axis) {
     tsr_arena arena = {0};
     MlirValue *level = tsr_arena_memdup(&arena, parts, count * sizeof *parts);
-    TSR_ASSERT(level && count > 0);
+    TSR_ASSERT(count > 0);
+    TSR_NEED(level);
     while (count > 1) {
         size_t runs = 0;
         for (size_t i = 0; i < count; i += TSR_CONCAT_PARTS_MAX) {

@@ -9,6 +9,7 @@
  * the body, gated by it; `where`. scan   one copy of the body for each slice.
  */
 #include "compiler/graph/rule.h"
+#include "compiler/guard.h"
 #include "compiler/passes.h"
 #include "compiler/schedule/schedule.h"
 
@@ -32,13 +33,13 @@ static void map(copier *c, MlirValue from, MlirValue to) {
     if (c->value_count == c->value_capacity) {
         uint32_t capacity = c->value_capacity ? 2 * c->value_capacity : 64;
         MlirValue *larger = TSR_NEW(&c->arena, MlirValue, capacity);
-        TSR_ASSERT(larger);
+        TSR_NEED(larger);
         if (c->value_count) memcpy(larger, c->values, c->value_count * sizeof *larger);
         c->values = larger;
         c->value_capacity = capacity;
     }
     c->values[c->value_count] = to;
-    TSR_ASSERT(tsr_value_map_set(&c->numbers, &c->arena, from, c->value_count++));
+    TSR_NEED(tsr_value_map_set(&c->numbers, &c->arena, from, c->value_count++));
 }
 
 static void begin_copy(copier *c) {
@@ -235,7 +236,7 @@ static bool flatten_scan(copier *c, MlirOperation op) {
     if (!check_copies(op, length, count_ops(body) + 2 * (inputs + count))) return false;
     tsr_arena arena = {0};
     MlirValue *parts = TSR_NEW(&arena, MlirValue, (count - carried) * length + 1);
-    TSR_ASSERT(parts);
+    TSR_NEED(parts);
     for (size_t k = 0; k < carried; k++) values[k] = tsr_op_operand(op, k);
     for (uint64_t i = 0; i < length; i++) {
         uint64_t at = tsr_op_flag(op, "reverse") ? length - 1 - i : i;

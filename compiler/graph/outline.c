@@ -12,6 +12,7 @@
  * to them. And what stays a loop: tsr_graph_loop_stays.
  */
 #include "compiler/graph/rule.h"
+#include "compiler/guard.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
@@ -156,7 +157,7 @@ static void add_capture(outliner *o, MlirValue value) {
     if (o->capture_count == o->capture_capacity) {
         size_t capacity = o->capture_capacity ? 2 * o->capture_capacity : 16;
         MlirValue *larger = TSR_NEW(&o->arena, MlirValue, capacity);
-        TSR_ASSERT(larger);
+        TSR_NEED(larger);
         if (o->capture_count) memcpy(larger, o->captures, o->capture_count * sizeof *larger);
         o->captures = larger;
         o->capture_capacity = capacity;
@@ -196,7 +197,7 @@ static const char *body_name(outliner *o) {
     const char *name = NULL;
     do {
         name = tsr_arena_printf(&o->arena, "%s.%u", tsr_op_symbol(o->func), o->count++);
-        TSR_ASSERT(name);
+        TSR_NEED(name);
     } while (!mlirOperationIsNull(tsr_module_find(o->module, name)));
     return name;
 }
@@ -213,7 +214,7 @@ static MlirAttribute make_body(outliner *o, MlirBlock block, MlirLocation locati
     intptr_t arguments = mlirBlockGetNumArguments(block);
     MlirType *types = TSR_NEW(&o->arena, MlirType, (size_t)(arguments + results) + 1);
     MlirValue *values = TSR_NEW(&o->arena, MlirValue, (size_t)results + 1);
-    TSR_ASSERT(types && values);
+    TSR_NEED(types && values);
     for (intptr_t i = 0; i < arguments; i++)
         types[i] = mlirValueGetType(mlirBlockGetArgument(block, i));
     for (intptr_t i = 0; i < results; i++) {
@@ -259,7 +260,7 @@ static void outline_op(outliner *o, MlirOperation op) {
     MlirValue *operands = TSR_NEW(&o->arena, MlirValue, inputs + o->capture_count + 1);
     MlirValue *values = TSR_NEW(&o->arena, MlirValue, results + 1);
     MlirType *types = TSR_NEW(&o->arena, MlirType, results + 1);
-    TSR_ASSERT(operands && values && types);
+    TSR_NEED(operands && values && types);
     for (size_t i = 0; i < inputs; i++) operands[i] = tsr_op_operand(op, i);
     if (o->capture_count)
         memcpy(operands + inputs, o->captures, o->capture_count * sizeof *operands);

@@ -8,6 +8,7 @@
  *   entries    ports named, batch dims equal
  */
 #include "compiler/graph/graph.h"
+#include "compiler/guard.h"
 #include "compiler/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/schedule/schedule.h"
@@ -379,7 +380,7 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
         return false;
     }
     if (!check_port_attrs(func)) return false;
-    TSR_ASSERT(tsr_graph_entry_read(func, arena, &entry));
+    TSR_NEED(tsr_graph_entry_read(func, arena, &entry));
     return check_ports(func, "argument", entry.inputs, entry.input_count) &&
            check_ports(func, "result", entry.outputs, entry.output_count) && check_rows(&entry);
 }

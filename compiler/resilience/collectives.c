@@ -6,6 +6,7 @@
  * those of a leaf's part are left to tessera-virtual-ranks.
  */
 #include "compiler/graph/emit.h"
+#include "compiler/guard.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 
@@ -42,7 +43,7 @@ static MlirValue joined(tsr_builder *b, MlirOperation op, tsr_arena *arena) {
     size_t count = tsr_op_operand_count(op);
     tsr_type type = tsr_type_of(tsr_op_result(op, 0));
     MlirValue *parts = TSR_NEW(arena, MlirValue, count + 1);
-    TSR_ASSERT(parts);
+    TSR_NEED(parts);
     for (size_t i = 0; i < count; i++) parts[i] = tsr_op_operand(op, i);
     MlirValue line = count == 1 ? parts[0] : tsr_emit_concat(b, count, parts, 0);
     return type.shape.rank == 1 ? line : tsr_emit_reshape(b, line, &type.shape);

@@ -12,6 +12,7 @@
  *   tessera_sr.leaf_gather  all rows, for ops that need them; the first dim
  */
 #include "compiler/graph/emit.h"
+#include "compiler/guard.h"
 #include "compiler/resilience/passes.h"
 #include "compiler/resilience/resilience.h"
 #include "compiler/resilience/split_rules.h"
@@ -92,7 +93,7 @@ static uint32_t spread_add(splitter *s, MlirValue value, int state, MlirValue lo
     s->spreads[s->count] = (spread){.state = state, .local = local};
     if (state == TSR_SPLIT_WHOLE) s->spreads[s->count].whole = local;
     bool set = tsr_value_map_set(&s->numbers, &s->arena, value, s->count);
-    TSR_ASSERT(set);
+    TSR_NEED(set);
     return s->count++;
 }
 
@@ -490,7 +491,7 @@ static bool split_entry(splitter *s) {
     MlirBlock block = tsr_op_body(s->func);
     MlirOperation first = mlirBlockGetFirstOperation(block);
     bool ready = splitter_init(s);
-    TSR_ASSERT(ready);
+    TSR_NEED(ready);
     for (intptr_t i = 0; i < mlirBlockGetNumArguments(block); i++)
         if (!split_argument(s, (size_t)i)) return false;
     for (MlirOperation op = first, next; !mlirOperationIsNull(op); op = next) {

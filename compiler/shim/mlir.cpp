@@ -4,6 +4,7 @@
 #include "compiler/shim/read.h"
 #include "compiler/shim/shim.h"
 
+#include <llvm/Support/ErrorHandling.h>
 #include <mlir/CAPI/IR.h>
 #include <mlir/CAPI/Support.h>
 #include <mlir/Dialect/Func/Extensions/InlinerExtension.h>
@@ -13,6 +14,7 @@
 #include <mlir/Parser/Parser.h>
 
 #include <cassert>
+#include <new>
 
 static MlirModule parse(MlirContext context, llvm::StringRef text, MlirStringRef name,
                         bool verify) {
@@ -68,4 +70,14 @@ void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user)
 
 void tsr_shim_allow_inlining(MlirDialectRegistry registry) {
     mlir::func::registerInlinerExtension(*unwrap(registry));
+}
+
+static void (*on_no_memory)(void);
+
+void tsr_shim_on_no_memory(void (*handler)(void)) {
+    on_no_memory = handler;
+    std::set_new_handler(handler);
+    llvm::remove_bad_alloc_error_handler();
+    llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { on_no_memory(); },
+                                          nullptr);
 }

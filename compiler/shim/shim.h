@@ -40,6 +40,10 @@ void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user)
 /* Lets the inliner inline calls to functions that hold only ops of registered dialects. */
 void tsr_shim_allow_inlining(MlirDialectRegistry registry);
 
+/* Where neither C++ nor LLVM gets the memory it asks for, `handler` is called, which ends the
+ * process. */
+void tsr_shim_on_no_memory(void (*handler)(void));
+
 /* ---- pass.cpp ---- */
 /* Puts a pass over modules into the global registry; `run` is false after an error. The strings are
  * borrowed for ever. */

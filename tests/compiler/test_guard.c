@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/guard.h"
 
+#include <mlir-c/BuiltinAttributes.h>
+
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -125,3 +127,45 @@ Test(guard, an_exit_is_an_internal_error) {
     cr_assert_eq(tsr_guard_run(&ctx, &options, leave, &status).code, TSR_INTERNAL);
     cr_assert(strstr(ctx.error.text, "status 3"));
 }
+
+static void expect_memory(tsr_result (*work)(tsr_ctx *ctx, void *user)) {
+    tsr_ctx ctx = {0};
+    seen s = {0};
+    const tsr_guard_options options = {.source = "a.mlir", .on_diag = keep, .user = &s};
+    cr_assert_eq(tsr_guard_run(&ctx, &options, work, NULL).code, TSR_MEMORY);
+    cr_assert_eq(s.count, 1);
+    cr_assert_eq(s.last.number, TSR_DIAG_MEMORY);
+    cr_assert_eq(s.last.severity, TSR_SEVERITY_ERROR);
+    cr_assert_str_eq(s.text, "out of memory in a pass");
+    cr_assert_str_eq(ctx.error.text, "out of memory in a pass");
+}
+
+static tsr_result need(tsr_ctx *ctx, void *user) {
+    (void)ctx;
+    tsr_guard_note("a pass");
+    TSR_NEED(ctx);
+    TSR_NEED(user);
+    return TSR_SUCCESS;
+}
+
+Test(guard, a_shortage_of_memory_is_a_diagnostic) { expect_memory(need); }
+
+/* Takes all the memory there is, and leaves MLIR to ask for more. */
+static tsr_result fill_mlir(tsr_ctx *ctx, void *user) {
+    enum { TEXT_BYTES = 1 << 20, LARGEST_BYTES = 1 << 28 };
+    static char text[TEXT_BYTES];
+    const struct rlimit none = {0, 0};
+    MlirContext context = mlirContextCreateWithThreading(false);
+    (void)user;
+    tsr_guard_note("a pass");
+    if (setrlimit(RLIMIT_DATA, &none)) FAIL(ctx, TSR_IO, "no limit of memory");
+    for (size_t size = LARGEST_BYTES; size >= TEXT_BYTES / 2; size /= 2) {
+        void *volatile taken;
+        do taken = malloc(size);
+        while (taken);
+    }
+    mlirStringAttrGet(context, mlirStringRefCreate(text, sizeof text));
+    FAIL(ctx, TSR_INTERNAL, "more memory than there is");
+}
+
+Test(guard, so_is_that_of_mlir) { expect_memory(fill_mlir); }

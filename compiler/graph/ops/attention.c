@@ -3,6 +3,7 @@
  * Attention and rotary embedding: shape rules, gradients, and what they are by simpler ops.
  */
 #include "compiler/graph/rules.h"
+#include "compiler/guard.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -503,7 +504,7 @@ static MlirValue table(tsr_builder *b, MlirOperation op, const tsr_shape *shape,
     tsr_arena arena = {0};
     size_t width = tsr_dtype_size(dtype);
     char *data = TSR_NEW(&arena, char, places *pairs *width + 1);
-    TSR_ASSERT(data);
+    TSR_NEED(data);
     for (uint64_t place = 0; place < places; place++)
         for (uint64_t pair = 0; pair < pairs; pair++) {
             double turn = pow(base, -(double)pair / (double)pairs);
