@@ -107,6 +107,11 @@ def gelu(op, x):
     return 0.5 * x * erfc(z) * np.where((z > 0) & (z < 40), np.exp(-2 * z * low), 1.0)
 
 
+def ipow(x, n):
+    """The sign is that of an odd exponent, which a float64 may not tell from an even one."""
+    return np.power(np.abs(x), n.astype(np.float64)) * np.where(np.signbit(x) & (n % 2 == 1), -1.0, 1.0)
+
+
 def clamp(op, x):
     return np.where(x < op.number('low'), op.number('low'), np.where(x > op.number('high'), op.number('high'), x))
 
@@ -451,7 +456,7 @@ SIMPLE = {
     'log1p': np.log1p, 'tanh': np.tanh, 'sqrt': np.sqrt, 'rsqrt': lambda x: 1 / np.sqrt(x), 'abs': np.abs, 'sign': np.sign,
     'erf': erf, 'floor': np.floor, 'sigmoid': sigmoid, 'silu': lambda x: sigmoid(x, at_least(x)),
     'softplus': lambda x: np.logaddexp(x, 0.0),
-    'pow': np.power, 'ipow': lambda x, n: np.power(x, n.astype(np.float64)), 'and': np.logical_and, 'or': np.logical_or,
+    'pow': np.power, 'ipow': ipow, 'and': np.logical_and, 'or': np.logical_or,
     'xor': np.logical_xor, 'not': np.logical_not, 'where': np.where, 'cross_entropy': cross_entropy,
     'cross_entropy_grad': cross_entropy_grad,
 }
