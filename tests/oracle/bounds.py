@@ -209,7 +209,7 @@ class Interpreter:
 
     def products(self, op, x, e):
         if 'grad' in op.name and not all(np.all(np.isfinite(v)) for v in x):
-            return np.full(op.types[0].shape, np.inf)  # the adjoint, element by element, spreads NaN too far
+            return np.full(op.types[0].shape, np.inf)  # whether padding's zeros meet a NaN hangs on the kernel
         sizes = [np.abs(v) for v in x]
         terms = max(x[0].shape) * 4 + 16
         if op.name != 'matmul':

@@ -338,26 +338,65 @@ def conv2d(op, x, f):
     return np.concatenate(parts, 3)
 
 
-def adjoint(op, linear, shape, g):
-    """Of a linear map, element by element: slow and sure."""
-    result, basis = np.zeros(shape), np.zeros(shape)
-    for at in np.ndindex(*shape):
-        basis[at] = 1
-        result[at] = (linear(basis) * g).sum()
-        basis[at] = 0
+def taps(op, size, out, dilation=(1, 1)):
+    """For each element of a window: its place in it, and where in the padded image it is read for all results."""
+    sh, sw = op.integers('strides')
+    for i, j in np.ndindex(*size):
+        top, left = i * dilation[0], j * dilation[1]
+        yield i, j, (slice(None), slice(top, top + (out[0] - 1) * sh + 1, sh), slice(left, left + (out[1] - 1) * sw + 1, sw))
+
+
+def unpadded(op, shape, fill):
+    """An image of this shape, which `fill` gets with its padding, as zeros."""
+    top, bottom, left, right = op.integers('padding')
+    whole = np.zeros((shape[0], shape[1] + top + bottom, shape[2] + left + right, shape[3]))
+    fill(whole)
+    return whole[:, top:top + shape[1], left:left + shape[2]]
+
+
+def conv2d_grad_input(op, f, g):
+    def fill(image):
+        groups = op.integer('groups', 1)
+        for i, j, place in taps(op, f.shape[:2], g.shape[1:3], op.integers('dilation')):
+            parts = [np.einsum('nhwf,cf->nhwc', a, b) for a, b in zip(np.split(g, groups, 3), np.split(f[i, j], groups, 1))]
+            image[place] += np.concatenate(parts, 3)
+    return unpadded(op, op.types[0].shape, fill)
+
+
+def conv2d_grad_filter(op, x, g):
+    top, bottom, left, right = op.integers('padding')
+    x = np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    result, groups = np.zeros(op.types[0].shape), op.integer('groups', 1)
+    for i, j, place in taps(op, result.shape[:2], g.shape[1:3], op.integers('dilation')):
+        parts = [np.einsum('nhwc,nhwf->cf', a, b) for a, b in zip(np.split(x[place], groups, 3), np.split(g, groups, 3))]
+        result[i, j] = np.concatenate(parts, 1)
     return result
+
+
+def avg_pool_grad(op, g):
+    size = op.integers('window')
+    shape = op.types[0].shape
+
+    def fill(image):
+        for _, _, place in taps(op, size, g.shape[1:3]):
+            image[place] += g / pooled(op, shape, size)
+    return unpadded(op, shape, fill)
 
 
 def max_pool(op, x):
     return windows(op, x, op.integers('window'), fill=-np.inf).max(axis=(3, 4))
 
 
+def pooled(op, shape, size):
+    """How many elements each window counts."""
+    if not op.flag('exclude_padding'):
+        return size[0] * size[1]
+    return windows(op, np.ones((1,) + shape[1:3] + (1,)), size).sum(axis=(3, 4))
+
+
 def avg_pool(op, x):
     size = op.integers('window')
-    count = size[0] * size[1]
-    if op.flag('exclude_padding'):
-        count = windows(op, np.ones((1,) + x.shape[1:3] + (1,)), size).sum(axis=(3, 4))
-    return windows(op, x, size).sum(axis=(3, 4)) / count
+    return windows(op, x, size).sum(axis=(3, 4)) / pooled(op, x.shape, size)
 
 
 def max_pool_grad(op, x, g):
@@ -475,9 +514,7 @@ WITH_OP = {
     'layernorm_safe': lambda op, x, *a: norm(op, x, True, a), 'rmsnorm_safe': lambda op, x, *a: norm(op, x, False, a),
     'batch_norm': batch_norm, 'batch_norm_train': batch_norm_train, 'attention': attention, 'attention_grad': attention_grad,
     'rotary': rotary, 'conv2d': conv2d, 'max_pool2d': max_pool, 'avg_pool2d': avg_pool, 'max_pool2d_grad': max_pool_grad,
-    'conv2d_grad_input': lambda op, f, g: adjoint(op, lambda x: conv2d(op, x, f), op.types[0].shape, g),
-    'conv2d_grad_filter': lambda op, x, g: adjoint(op, lambda f: conv2d(op, x, f), op.types[0].shape, g),
-    'avg_pool2d_grad': lambda op, g: adjoint(op, lambda x: avg_pool(op, x), op.types[0].shape, g),
+    'conv2d_grad_input': conv2d_grad_input, 'conv2d_grad_filter': conv2d_grad_filter, 'avg_pool2d_grad': avg_pool_grad,
     'constant': lambda op: elements(op.attrs['value']), 'adamw': adamw, 'sgd': sgd,
 }
 
