@@ -352,8 +352,11 @@ bool tsr_op_has(MlirOperation op, const char *name) {
     return !mlirAttributeIsNull(tsr_op_attr(op, name));
 }
 
-/* MLIR ends the strings it stores with a NUL, but the empty one may be NULL. */
-static const char *text_of(MlirStringRef ref) { return ref.length ? ref.data : ""; }
+/* MLIR ends the strings it stores with a NUL, but the empty one may be NULL. One with a NUL inside
+ * is no text: what stands before it is another name. */
+static const char *text_of(MlirStringRef ref) {
+    return ref.length && !memchr(ref.data, '\0', ref.length) ? ref.data : "";
+}
 
 const char *tsr_attr_string(MlirAttribute attr) {
     if (mlirAttributeIsNull(attr)) return NULL;

@@ -87,7 +87,7 @@ bool tsr_op_f64(MlirOperation op, const char *name, double *out_value); /* of an
  * than `limit`. */
 bool tsr_op_i64s(MlirOperation op, const char *name, size_t limit, int64_t *out_values,
                  size_t *out_count);
-const char *tsr_attr_string(MlirAttribute attr);
+const char *tsr_attr_string(MlirAttribute attr); /* empty where it holds a NUL */
 bool tsr_attr_i64(MlirAttribute attr, int64_t *out_value);
 void tsr_op_set(MlirOperation op, const char *name, MlirAttribute value);
 

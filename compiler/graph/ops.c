@@ -178,8 +178,9 @@ bool tsr_rule_i64s(const tsr_rule *rule, const char *name, uint32_t count, int64
     for (uint32_t i = 0; i < count; i++)
         if (out_values[i] < low || out_values[i] > INT64_MAX / 4)
             return tsr_rule_fail(rule, TSR_DIAG_INTEGER_LOW,
-                                 "%s entry %" PRIu32 " is %" PRId64 ", needs at least %" PRId64,
-                                 name, i, out_values[i], low);
+                                 "%s entry %" PRIu32 " is %" PRId64 ", needs %s %" PRId64, name, i,
+                                 out_values[i], out_values[i] < low ? "at least" : "at most",
+                                 out_values[i] < low ? low : INT64_MAX / 4);
     return true;
 }
 

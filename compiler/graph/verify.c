@@ -299,10 +299,10 @@ static bool port_error(MlirOperation func, tsr_diag_number number, const char *w
 
 static bool check_ports(MlirOperation func, const char *what, const tsr_graph_port *ports,
                         size_t count) {
+    char text[64];
+    snprintf(text, sizeof text, "needs a name of 1 to %d bytes of printable UTF-8", TSR_NAME_MAX);
     for (size_t i = 0; i < count; i++) {
-        if (!is_name(ports[i].name))
-            return port_error(func, TSR_DIAG_PORT_NAME, what, i,
-                              "needs a printable, non-empty name");
+        if (!is_name(ports[i].name)) return port_error(func, TSR_DIAG_PORT_NAME, what, i, text);
         for (size_t k = 0; k < i; k++)
             if (strcmp(ports[i].name, ports[k].name) == 0)
                 return port_error(func, TSR_DIAG_PORT_TAKEN, what, i,
@@ -339,6 +339,12 @@ static bool check_rows(const tsr_graph_entry *entry) {
     return true;
 }
 
+/* No memref or vector, and no encoding, which says that elements lie otherwise. */
+static bool is_plain_tensor(MlirType type) {
+    return mlirTypeIsARankedTensor(type) &&
+           mlirAttributeIsNull(mlirRankedTensorTypeGetEncoding(type));
+}
+
 static bool check_port_attrs(MlirOperation func) {
     MlirType type = mlirTypeAttrGetValue(tsr_op_attr(func, "function_type"));
     size_t inputs = (size_t)mlirFunctionTypeGetNumInputs(type);
@@ -351,12 +357,14 @@ static bool check_port_attrs(MlirOperation func) {
         return false;
     }
     for (size_t i = 0; i < inputs; i++)
-        if (!tsr_graph_input_read(func, i, &port))
+        if (!tsr_graph_input_read(func, i, &port) ||
+            !is_plain_tensor(mlirFunctionTypeGetInput(type, (intptr_t)i)))
             return port_error(func, TSR_DIAG_PORT, "argument", i,
                               "needs one of tessera.data and tessera.name, and a tensor type of "
                               "a known element type");
     for (size_t i = 0; i < outputs; i++)
-        if (!tsr_graph_output_read(func, i, &port))
+        if (!tsr_graph_output_read(func, i, &port) ||
+            !is_plain_tensor(mlirFunctionTypeGetResult(type, (intptr_t)i)))
             return port_error(func, TSR_DIAG_PORT, "result", i,
                               "needs tessera.name, and a tensor type of a known element type");
     return true;
@@ -368,10 +376,17 @@ static bool check_entry(MlirOperation func, tsr_arena *arena) {
     if (!tsr_op_has(func, "tessera.entry")) return true;
     if (!tsr_graph_entry_kind(func, &kind)) {
         const char *is = tsr_op_string(func, "tessera.entry");
+        const char *quote = is ? "\"" : "";
         tsr_diag_error(where(func), TSR_DIAG_ENTRY,
-                       "entry '@%s': tessera.entry is \"%s\", must be \"train\", \"eval\" or "
+                       "entry '@%s': tessera.entry is %s%s%s, must be \"train\", \"eval\" or "
                        "\"infer\"",
-                       tsr_op_symbol(func), is ? is : "no string");
+                       tsr_op_symbol(func), quote, is ? is : "no string", quote);
+        return false;
+    }
+    if (!is_name(tsr_op_symbol(func))) {
+        tsr_diag_error(where(func), TSR_DIAG_NAME_MISSING,
+                       "entry '@%s': needs a name of 1 to %d bytes of printable UTF-8",
+                       tsr_op_symbol(func), TSR_NAME_MAX);
         return false;
     }
     if (strcmp(tsr_op_symbol(func), TSR_DEVICE_NAME) == 0) {

@@ -4,6 +4,7 @@
  */
 #include "compiler/graph/rules.h"
 #include "compiler/resilience/resilience.h"
+#include "manifests/program.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -80,12 +81,18 @@ bool tsr_check_if(tsr_rule *rule) {
     return true;
 }
 
+/* Of iterations. */
+static bool is_count(int64_t value) {
+    return value >= 0 && (uint64_t)value <= TSR_PROGRAM_TIMES_MAX;
+}
+
 bool tsr_check_while(tsr_rule *rule) {
     MlirBlock blocks[2];
     MlirOperation yields[2];
     int64_t limit = 0;
-    if (!tsr_op_i64(rule->op, "limit", &limit) || limit < 0)
-        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "limit is %" PRId64 ", needs at least 0", limit);
+    if (!tsr_op_i64(rule->op, "limit", &limit) || !is_count(limit))
+        return tsr_rule_fail(rule, TSR_DIAG_LOOP, "limit is %" PRId64 ", needs 0 to %" PRIu64,
+                             limit, TSR_PROGRAM_TIMES_MAX);
     if (!body_of(rule, 0, "condition", &blocks[0], &yields[0]) ||
         !body_of(rule, 1, "body", &blocks[1], &yields[1]) ||
         !check_count(rule, "results", rule->result_count, rule->operand_count) ||
@@ -117,9 +124,9 @@ static bool scan_length(const tsr_rule *rule, size_t carried, uint64_t *out_leng
     size_t by = rule->operand_count; /* the sequence that says the length */
     int64_t given;
     if (tsr_op_i64(rule->op, "length", &given)) {
-        if (given < 0)
-            return tsr_rule_fail(rule, TSR_DIAG_LOOP, "length is %" PRId64 ", needs at least 0",
-                                 given);
+        if (!is_count(given))
+            return tsr_rule_fail(rule, TSR_DIAG_LOOP, "length is %" PRId64 ", needs 0 to %" PRIu64,
+                                 given, TSR_PROGRAM_TIMES_MAX);
         length = (uint64_t)given;
     } else if (carried == rule->operand_count) {
         return tsr_rule_fail(rule, TSR_DIAG_LOOP, "has neither sequences nor a length");

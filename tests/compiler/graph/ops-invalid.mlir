@@ -725,6 +725,25 @@ func.func @f(%a: tensor<4x6xf32>) {
 // -----
 
 func.func @f(%a: tensor<4x6xf32>) {
+  // CHECK: [TSR-0120] tessera.slice: start entry 1 is 9223372036854775807, needs at most 2305843009213693951
+  %0 = tessera.slice %a {start = [0, 9223372036854775807], size = [4, 3]} : tensor<4x6xf32> -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<f32>) {
+  // CHECK: [TSR-0147] tessera.scan: length is 281474976710657, needs 0 to 281474976710656
+  %0 = "tessera.scan"(%a) ({
+  ^bb0(%x: tensor<f32>):
+    tessera.yield %x : tensor<f32>
+  }) {carried = 1 : i64, length = 281474976710657 : i64} : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x6xf32>) {
   // CHECK: [TSR-0120] tessera.pad: low entry 1 is -1, needs at least 0
   %0 = tessera.pad %a {low = [0, -1], high = [0, 0]} : tensor<4x6xf32> -> tensor<4x5xf32>
   return

@@ -113,6 +113,50 @@ func.func @f() attributes {tessera.entry = "learn"} {
 
 // -----
 
+// CHECK: [[@LINE+1]]:1: error: [TSR-0204] entry '@f': tessera.entry is no string, must be "train", "eval" or "infer"
+func.func @f() attributes {tessera.entry = 3} {
+  return
+}
+
+// -----
+
+// What stands before a NUL would be another name.
+// CHECK: [[@LINE+1]]:1: error: [TSR-0216] entry '@f': argument 0 needs a name of 1 to 255 bytes of printable UTF-8
+func.func @f(%x: tensor<2xf32> {tessera.name = "x\00y"}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0201] entry '@': needs a name of 1 to 255 bytes of printable UTF-8
+func.func @"a\00b"() attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type
+func.func @f(%x: memref<2xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type
+func.func @f(%x: vector<2xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
+// An encoding would say that elements lie otherwise.
+// CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type
+func.func @f(%x: tensor<2xf32, "sparse"> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {
+  return
+}
+
+// -----
+
 // CHECK: [[@LINE+1]]:1: error: [TSR-0209] entry '@f': argument 0 needs one of tessera.data and tessera.name
 func.func @f(%x: tensor<2xf32>) attributes {tessera.entry = "infer"} {
   return
@@ -141,7 +185,7 @@ func.func @f(%x: tensor<2xf32> {tessera.name = "x"}, %y: tensor<2xf32> {tessera.
 
 // -----
 
-// CHECK: [[@LINE+1]]:1: error: [TSR-0216] entry '@f': argument 0 needs a printable, non-empty name
+// CHECK: [[@LINE+1]]:1: error: [TSR-0216] entry '@f': argument 0 needs a name of 1 to 255 bytes of printable UTF-8
 func.func @f(%x: tensor<2xf32> {tessera.name = ""}) attributes {tessera.entry = "infer"} {
   return
 }
