@@ -401,8 +401,9 @@ def avg_pool(op, x):
 
 def max_pool_grad(op, x, g):
     size = op.integers('window')
-    view = windows(op, x, size, fill=-np.inf)
-    place = view.reshape(view.shape[:3] + (size[0] * size[1], -1)).argmax(axis=3)
+    view, inside = windows(op, x, size, fill=-np.inf), windows(op, np.ones(x.shape), size)
+    view, inside = (v.reshape(v.shape[:3] + (size[0] * size[1], -1)) for v in (view, inside))
+    place = np.where(view.max(axis=3) == -np.inf, inside.argmax(axis=3), view.argmax(axis=3))  # padding is never chosen
     top, _, left, _ = op.integers('padding')
     strides, result = op.integers('strides'), np.zeros(x.shape)
     for n, i, j, c in np.ndindex(*g.shape):
