@@ -22,7 +22,7 @@ from graph import parse
 from product import Product
 
 INF, NAN = np.inf, np.nan
-DATA, INPUT = 8, 9  # exit codes: docs/exit-codes.md
+DATA, INPUT, MEMORY = 8, 9, 15  # exit codes: docs/exit-codes.md
 SOURCE = '''
 func.func @gather(%x: tensor<3x2xf32> {tessera.name = "x"}, %i: tensor<4xi64> {tessera.name = "i"}) -> (tensor<4x2xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
   %y = "tessera.gather"(%x, %i) {axis = 0 : i64} : (tensor<3x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
@@ -43,6 +43,29 @@ func.func @label(%x: tensor<2x3xf32> {tessera.name = "x"}, %i: tensor<2xi64> {te
 func.func @empty(%x: tensor<0x2xf32> {tessera.name = "x"}, %i: tensor<1xi64> {tessera.name = "i"}) -> (tensor<1x2xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
   %y = "tessera.gather"(%x, %i) {axis = 0 : i64} : (tensor<0x2xf32>, tensor<1xi64>) -> tensor<1x2xf32>
   "func.return"(%y) : (tensor<1x2xf32>) -> ()
+}
+func.func @no_classes(%x: tensor<1x0xf32> {tessera.name = "x"}, %i: tensor<1xi64> {tessera.name = "i"}) -> (tensor<1xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
+  %y = "tessera.cross_entropy"(%x, %i) : (tensor<1x0xf32>, tensor<1xi64>) -> tensor<1xf32>
+  "func.return"(%y) : (tensor<1xf32>) -> ()
+}
+func.func @label_grad(%x: tensor<2x3xf32> {tessera.name = "x"}, %i: tensor<2xi64> {tessera.name = "i"}, %g: tensor<2xf32> {tessera.name = "g"}) -> (tensor<2x3xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
+  %y = "tessera.cross_entropy_grad"(%x, %i, %g) : (tensor<2x3xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<2x3xf32>
+  "func.return"(%y) : (tensor<2x3xf32>) -> ()
+}
+func.func @hot(%i: tensor<4xi64> {tessera.name = "i"}) -> (tensor<4x2xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
+  %y = "tessera.one_hot"(%i) {axis = 1 : i64} : (tensor<4xi64>) -> tensor<4x2xf32>
+  "func.return"(%y) : (tensor<4x2xf32>) -> ()
+}
+func.func @nothing(%x: tensor<2x0xf32> {tessera.name = "x"}) -> (tensor<2xf32> {tessera.name = "r0"}, tensor<2xf32> {tessera.name = "r1"}, tensor<2xf32> {tessera.name = "r2"}, tensor<2xf32> {tessera.name = "r3"}, tensor<2xf32> {tessera.name = "r4"}, tensor<2xf32> {tessera.name = "r5"}, tensor<2x2xf32> {tessera.name = "r6"}, tensor<2x0xf32> {tessera.name = "r7"}) attributes {tessera.entry = "infer"} {
+  %0 = "tessera.sum"(%x) {axes = [1]} : (tensor<2x0xf32>) -> tensor<2xf32>
+  %1 = "tessera.mean"(%x) {axes = [1]} : (tensor<2x0xf32>) -> tensor<2xf32>
+  %2 = "tessera.reduce_max"(%x) {axes = [1]} : (tensor<2x0xf32>) -> tensor<2xf32>
+  %3 = "tessera.reduce_min"(%x) {axes = [1]} : (tensor<2x0xf32>) -> tensor<2xf32>
+  %4 = "tessera.reduce_prod"(%x) {axes = [1]} : (tensor<2x0xf32>) -> tensor<2xf32>
+  %5 = "tessera.logsumexp_safe"(%x) {axes = [1]} : (tensor<2x0xf32>) -> tensor<2xf32>
+  %6 = "tessera.matmul"(%x, %x) {transpose_a = false, transpose_b = true} : (tensor<2x0xf32>, tensor<2x0xf32>) -> tensor<2x2xf32>
+  %7 = "tessera.softmax_safe"(%x) {axis = 1 : i64} : (tensor<2x0xf32>) -> tensor<2x0xf32>
+  "func.return"(%0, %1, %2, %3, %4, %5, %6, %7) : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2x2xf32>, tensor<2x0xf32>) -> ()
 }
 func.func @branch(%c: tensor<i1> {tessera.name = "c"}, %x: tensor<3xf32> {tessera.name = "x"}, %i: tensor<2xi64> {tessera.name = "i"}) -> (tensor<2xf32> {tessera.name = "r0"}) attributes {tessera.entry = "infer"} {
   %y = "tessera.if"(%c) ({
@@ -123,6 +146,15 @@ CASES = [
     ('scatter', [[1, 2, 3], [0, 3], [1, 1]], "i[1] is 3; expected 0 to 2"),
     ('scatter', [[1, 2, 3], [2, 2], [1, 4]], [[1, 2, 8]]),
     ('label', [np.zeros((2, 3)), [1, 3]], "i[1] is 3; expected 0 to 2"),
+    ('scatter', [[1, 2, 3], [0, -1], [1, 1]], "i[1] is -1; expected 0 to 2"),
+    ('label', [np.zeros((2, 3)), [-1, 0]], "i[0] is -1; expected 0 to 2"),
+    ('label', [np.zeros((2, 3)), [2, 0]], [[np.float32(math.log(3))] * 2]),
+    ('label_grad', [np.zeros((2, 3)), [2, 3], [1, 1]], "i[1] is 3; expected 0 to 2"),
+    ('label_grad', [np.zeros((2, 3)), [-2**63, 0], [1, 1]], "i[0] is -9223372036854775808; expected 0 to 2"),
+    ('no_classes', [np.zeros((1, 0)), [0]], "i[0] is 0; expected 0 to -1"),
+    ('gather_small', [X, [0, 1, -2**31, 0]], "i[2] is -2147483648; expected 0 to 1"),
+    ('hot', [[0, 1, 2, -1]], [[[1, 0], [0, 1], [0, 0], [0, 0]]]),
+    ('nothing', [np.zeros((2, 0))], [[0, 0], [NAN, NAN], [-INF, -INF], [INF, INF], [1, 1], [-INF, -INF], np.zeros((2, 2)), np.zeros((2, 0))]),
     ('empty', [np.zeros((0, 2)), [0]], "i[0] is 0; expected 0 to -1"),
     ('branch', [np.bool_(False), [1, 2, 3], [9, -9]], [[2, 3]]),
     ('branch', [np.bool_(True), [1, 2, 3], [2, 0]], [[3, 1]]),
@@ -155,6 +187,10 @@ def of_one(op, kind, attrs='', result=None):
             f'  "func.return"(%y) : ({result}) -> ()\n}}\n')
 
 
+def of_none(op, attrs, kind='tensor<3xf32>'):
+    return of_one(op, kind, attrs).replace(f'(%x) {{{attrs}}} : ({kind})', f'() {{{attrs}}} : ()')
+
+
 def calling(name, body, kind='tensor<3xf32>'):
     return (f'func.func {name}(%x: {kind}) -> {kind} {{\n  %y = func.call @{body}(%x) : ({kind}) -> {kind}\n'
             f'  return %y : {kind}\n}}\n')
@@ -162,6 +198,15 @@ def calling(name, body, kind='tensor<3xf32>'):
 
 CALLER = ('func.func @f(%x: tensor<3xf32> {tessera.name = "x"}) -> (tensor<3xf32> {tessera.name = "y"}) attributes '
           '{tessera.entry = "infer"} {\n  %y = func.call @CALLEE(%x) : (tensor<3xf32>) -> tensor<3xf32>\n  return %y : tensor<3xf32>\n}\n')
+IN_A_LOOP = '''func.func private @g(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %s = "tessera.scan"(%x) ({
+  ^bb0(%a: tensor<3xf32>):
+    %b = func.call @g(%a) : (tensor<3xf32>) -> tensor<3xf32>
+    "tessera.yield"(%b) : (tensor<3xf32>) -> ()
+  }) {carried = 1 : i64, length = 3 : i64} : (tensor<3xf32>) -> tensor<3xf32>
+  return %s : tensor<3xf32>
+}
+'''
 # source, and how it is refused
 REFUSED = [
     (of_one('neg', HUGE), f'tessera.neg: operand 0 has more than 2^63 bytes: {HUGE[7:-1]}'),
@@ -176,10 +221,47 @@ REFUSED = [
      'tessera.pad: value is inf, which i32 cannot hold'),
     (of_one('rotary', 'tensor<2x4xf32>', 'axis = 0 : i64, base = 0x7FF8000000000000 : f64'),
      'tessera.rotary: base is not finite'),
+    (of_one('dropout', 'tensor<3xf32>', 'rate = 0x7FF8000000000000 : f64, stream = 1 : i64'), 'tessera.dropout: rate is not finite'),
+    (of_one('dropout', 'tensor<3xf32>', 'rate = 1.0 : f64, stream = 1 : i64'), 'tessera.dropout: rate is 1, needs 0 <= rate < 1'),
+    (of_one('layernorm_safe', 'tensor<3xf32>', 'axes = [0], eps = 0x7FF8000000000000 : f64'), 'tessera.layernorm_safe: eps is not finite'),
+    (of_none('random_uniform', 'low = 0.0 : f64, high = 0x7FF0000000000000 : f64, stream = 1 : i64'),
+     'tessera.random_uniform: high is not finite'),
+    (of_none('param', 'name = "w", init = #tessera.constant<0xFFF0000000000000>'), 'tessera.param: init has a number that is not finite'),
+    (of_none('param', 'name = "w", init = #tessera.normal<0.0, 0x7FF8000000000000>'), 'tessera.param: init has a number that is not finite'),
+    (of_one('one_hot', 'tensor<3000000000xi64>', 'axis = 1 : i64', 'tensor<3000000000x4000000000xf32>'),
+     'tessera.one_hot: result 0 has more than 2^63 bytes'),
+    (of_one('argmax', 'tensor<3x0xf32>', 'axis = 1 : i64', 'tensor<3xi64>'), 'tessera.argmax: dim 1 is 0: nothing is largest'),
+    (of_one('add', 'tensor<3xi1>').replace('(%x) {} : (tensor<3xi1>)', '(%x, %x) : (tensor<3xi1>, tensor<3xi1>)'),
+     'tessera.add: element type of lhs is i1'),
+    ('func.func @f(%x: memref<3xf32> {tessera.name = "x"}) attributes {tessera.entry = "infer"} {\n  return\n}\n', "entry '@f': argument 0 needs one of tessera.data and tessera.name, and a tensor type of a known element type"),
+    (CALLER.replace('CALLEE', 'g') + IN_A_LOOP, "func.call: '@g' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'f'), "func.call: '@f' calls itself or was not inlined"),
     (CALLER.replace('CALLEE', 'g') + calling('private @g', 'h') + calling('private @h', 'g'),
      "func.call: '@g' calls itself or was not inlined"),
 ]
+
+
+def large(rows):
+    """An entry whose inner tensors have so many rows of a million."""
+    kind = f'tensor<{rows}x1000000xf32>'
+    return (f'func.func @f(%x: tensor<1000000xf32> {{tessera.name = "x"}}) -> (tensor<1000000xf32> {{tessera.name = "y"}}) attributes '
+            f'{{tessera.entry = "infer"}} {{\n  %a = "tessera.broadcast"(%x) : (tensor<1000000xf32>) -> {kind}\n'
+            f'  %b:2 = "tessera.sort"(%a) {{axis = 0 : i64}} : ({kind}) -> ({kind}, {kind.replace("f32", "i64")})\n'
+            f'  %y = "tessera.sum"(%b#0) {{axes = [0]}} : ({kind}) -> tensor<1000000xf32>\n  "func.return"(%y) : (tensor<1000000xf32>) -> ()\n}}\n')
+
+
+def check_large(product, folder):
+    """What is planned is more than any machine has: said before anything runs."""
+    path = pathlib.Path(folder) / 'large.mlir'
+    path.write_text(large(10**9), encoding='utf-8')
+    built = product.call('tessera-aot', 'build', path, '-o', path.with_suffix('.tsb'), '--target', 'cpu:x86-64-v2')
+    np.save(path.with_suffix('.npy'), np.zeros(10**6, np.float32))
+    done = product.call('tessera-run', path.with_suffix('.tsb'), '--quiet', '--entry', 'f', '--input', f'x={path.with_suffix(".npy")}',
+                        '--output', f'y={path.with_suffix(".out")}')
+    if built.returncode == 0 and done.returncode == MEMORY and re.search(r'plans \d{17} bytes of memory; \d+ are available', done.stderr):
+        return 0
+    print(f'exit codes {built.returncode}, {done.returncode}, {built.stderr!r}, {done.stderr!r}; expected 0, {MEMORY}, the plan')
+    return 1
 
 
 def check_refused(product, folder):
@@ -223,8 +305,8 @@ def main():
             if problem:
                 failed += 1
                 print(f'{entry}: {problem}')
-        failed += check_refused(product, folder)
-    print(f'{len(CASES) + len(REFUSED)} cases, {failed} failed')
+        failed += check_refused(product, folder) + check_large(product, folder)
+    print(f'{len(CASES) + len(REFUSED) + 1} cases, {failed} failed')
     sys.exit(1 if failed else 0)
 
 

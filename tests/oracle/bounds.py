@@ -266,7 +266,7 @@ class Interpreter:
         """What the mean is taken from may all but vanish with it: what is left of equal elements is the rounding of their mean,
         divided by the deviation, which is that of eps alone."""
         axes = op.integers('axes') or tuple(i for i in range(x[0].ndim) if i != op.integer('axis'))
-        spread = x[4] if op.name == 'batch_norm' else np.var(x[0], axis=axes)
+        spread = x[4] if op.name == 'batch_norm' else np.var(x[0], axis=axes) if x[0].size else np.zeros(0)
         least = np.min(spread[np.isfinite(spread)], initial=np.inf)
         reach, scale = (max((np.max(np.abs(v[np.isfinite(v)]), initial=0) for v in some), default=1) for some in (x, x[1:2]))
         gain = max(1.0, scale) / np.sqrt(least + op.number('eps', 1e-5))
