@@ -351,6 +351,49 @@ def check(product, kind, seed, at):
     return None, whole
 
 
+POINTS = (0.0, -0.0, 1.0, -1.0, -0.5, 2.0, np.inf, -np.inf, np.nan)
+CORNERS = [(name, 1, {}) for name in ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'softplus', 'relu', 'abs',
+                                      'neg')]
+CORNERS += [('gelu', 1, {'approximate': '"none"'}), ('gelu', 1, {'approximate': '"tanh"'}),
+            ('clamp', 1, {'low': '-0.5 : f64', 'high': '1.0 : f64'})]
+CORNERS += [(name, 2, {}) for name in ('add', 'sub', 'mul', 'div', 'max', 'min', 'pow')]
+# Where we choose otherwise, of several slopes that would do. Given the operands.
+KINKS = {
+    'relu': lambda x: np.isnan(x), 'clamp': lambda x: (x == -0.5) | (x == 1.0),
+    'max': lambda a, b: (a == b) | np.isnan(a) | np.isnan(b), 'min': lambda a, b: (a == b) | np.isnan(a) | np.isnan(b),
+}
+
+
+def weighted(name, count, attrs, size):
+    """The sum of an op's elements, each times a weight: the gradient that it is given."""
+    kind = Type((size,), 'f64')
+    operands = [f'%x{i}' for i in range(count)]
+    ops = [Op(name, operands, ['%y'], [kind], attrs), Op('mul', ['%y', '%g'], ['%p'], [kind]),
+           Op('sum', ['%p'], ['%s'], [Type((), 'f64')], {'axes': '[0]'}), Op('return', ['%s'], [], [])]
+    return Function('f', [(o, kind) for o in operands + ['%g']], ops)
+
+
+def at_corners(product):
+    """How many gradients at corners are not PyTorch's. Those it is given are 0, as behind a mask, and 1."""
+    failed = 0
+    for name, count, attrs in CORNERS:
+        data = np.array(np.meshgrid(*[POINTS] * count, [0.0, 1.0])).reshape(count + 1, -1)
+        function = weighted(name, count, attrs, data.shape[1])
+        names, graph, order = gradients.differentiated(product, function, '%s')
+        by_name = {n[1:]: d for (n, _), d in zip(function.arguments, data)}
+        got = dict(zip(names, (np.asarray(v) for v, _ in Interpreter(rounding=False).run(graph, [by_name[n] for n in order]))))
+        expected = torch_gradients(function, list(data))
+        free = KINKS.get(name, lambda *x: np.zeros(x[0].shape, bool))(*data[:count])
+        for i in range(count):
+            mine, right = got[f'x{i}'], expected[f'x{i}']
+            with np.errstate(invalid='ignore'):
+                same = (mine == right) | np.isnan(mine) & np.isnan(right) | (np.abs(mine - right) <= TOLERANCE)
+            for k in np.flatnonzero(~same & ~free):
+                failed += 1
+                print(f'{name} at {data[:count, k]}, given {data[count, k]}: gradient of operand {i} is {mine[k]!r}, PyTorch says {right[k]!r}')
+    return failed
+
+
 def main():
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.SystemRandom().randrange(1 << 32)
     print(f'seed {seed}')
@@ -363,6 +406,7 @@ def main():
     print(''.join(f'{line}\n' for line in wrong), end='')
     if missing:
         print(f'no graph holds {", ".join(missing)}')
+    failed += at_corners(product)
     for kind, at in graphs:
         try:
             why, graph = check(product, kind, seed, at)
@@ -371,7 +415,7 @@ def main():
         if why:
             failed += 1
             print(f'{kind} {at}: {why}\n{re.sub(chr(34) + "0x[0-9A-F]{64,}", chr(34) + "0x...", write(graph)) if graph else ""}')
-    print(f'{len(graphs)} graphs of {len(PLAIN)} kinds, {len(wanted)} ops with a gradient; {failed} failed')
+    print(f'{len(graphs)} graphs of {len(PLAIN)} kinds, {len(wanted)} ops with a gradient, {len(CORNERS)} at corners; {failed} failed')
     sys.exit(1 if failed else 0)
 
 

@@ -113,6 +113,8 @@ bool tsr_check_float_arithmetic(tsr_rule *rule) {
 }
 
 /* b a^(b-1), and 0 for b = 0; y log a, and 0 for a = 0. */
+/* 0^b is 0 or 1 for all b near one that is not negative: its slope there is 0, not 0 times log 0.
+ */
 bool tsr_gradient_pow(tsr_gradient *of) {
     MlirValue a = operand(of, 0), b = operand(of, 1), zero = number(of, 0.0);
     if (of->wanted[0]) {
@@ -124,7 +126,8 @@ bool tsr_gradient_pow(tsr_gradient *of) {
     if (of->wanted[1]) {
         MlirValue slope = mul(of, result(of), unary(of, TSR_GRAPH_NAME("log"), a));
         MlirValue g = mul(of, of->of_result, slope);
-        give(of, 1, choose(of, TSR_PREDICATE_EQ, a, zero, zero, g));
+        MlirValue still = choose(of, TSR_PREDICATE_GE, b, zero, zero, g);
+        give(of, 1, choose(of, TSR_PREDICATE_EQ, a, zero, still, g));
     }
     return true;
 }
