@@ -20,10 +20,11 @@ PRODUCTS = {'matmul', 'conv2d', 'conv2d_grad_input', 'conv2d_grad_filter'}
 
 
 class Interpreter:
-    """`rounding` off: plain float64, no bounds (for derivatives). `train`: dropout drops."""
+    """`rounding` off: plain float64, no bounds (for derivatives). `train`: dropout drops. `native`: instructions for bf16 and f16 may
+    take denormals of f32 for 0, and give none."""
 
-    def __init__(self, rounding=True, step=0, seed=0, train=False):
-        self.rounding, self.step, self.seed, self.train = rounding, step, seed, train
+    def __init__(self, rounding=True, step=0, seed=0, train=False, native=False):
+        self.rounding, self.step, self.seed, self.train, self.native = rounding, step, seed, train, native
         self.random = np.random.default_rng(1)
         self.iteration = 0  # of the loops around, counted through
 
@@ -215,10 +216,14 @@ class Interpreter:
         if op.name != 'matmul':
             terms = x[0].size // max(x[0].shape[0], 1) * 4 + 16
         whole = evaluate(op, sizes)[0]
-        bound = terms * UNIT[op.types[0].dtype] * whole
+        bound = terms * UNIT[op.types[0].dtype] * whole + self.flushed(op, terms)
         if any(np.any(b > 0) for b in e):
             bound = bound + evaluate(op, [e[0], sizes[1]])[0] + evaluate(op, [sizes[0] + e[0], e[1]])[0]
         return bound
+
+    def flushed(self, op, terms):
+        """What native products of bf16 and f16 may lose beside their roundings: each term, where it is a denormal of f32."""
+        return terms * 2.0**-126 if self.native and op.types[0].dtype in ('bf16', 'f16') else 0.0
 
     def local(self, op, x, y):
         if op.name in EXACT or y.dtype != np.float64 or op.name in ('constant', 'iota', 'one_hot'):
@@ -237,7 +242,7 @@ class Interpreter:
             known = np.where(self.spread(op, x[0]), np.inf, 0) if op.name == 'reduce_prod' else 0
             if op.name in CENTRED:
                 known = known + unit * terms * self.cancelled(op, x)
-            return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach)
+            return known + unit * terms * (size + np.max(size, initial=0) + floor) * max(1.0, reach) + self.flushed(op, terms)
         name = 'gelu tanh' if op.attrs.get('approximate') == '"tanh"' else op.name
         last, steps = 2.0 * LOCAL[name], 4.0
         if op.name == 'ipow':  # a rounding of x^k is in x^n n / k times

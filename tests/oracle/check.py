@@ -32,7 +32,7 @@ class Checker:
 
     def problem(self, function, data, name='graphs'):
         """What is wrong with a graph that was built, or None."""
-        expected = Interpreter().run(function, data)
+        expected = Interpreter(native=self.product.numerics == 'native').run(function, data)
         types = dict(function.arguments)
         types.update((r, t) for op in function.ops for r, t in zip(op.results, op.types))
         kinds, bits = [types[o] for o in function.ops[-1].operands], {}
