@@ -31,7 +31,7 @@ typedef struct exporter {
 } exporter;
 
 static bool no_memory(const exporter *e) {
-    tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(e->module)), TSR_DIAG_PASS,
+    tsr_diag_error(mlirOperationGetLocation(mlirModuleGetOperation(e->module)), TSR_DIAG_MEMORY,
                    "no memory for the deployment manifest");
     return false;
 }

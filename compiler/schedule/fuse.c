@@ -697,14 +697,18 @@ static bool is_scheduled(MlirOperation func) {
 bool tsr_pass_fuse(MlirModule module) {
     fuser f = {.module = module, .mlir = mlirModuleGetContext(module)};
     const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    MlirOperation at = mlirModuleGetOperation(module);
     tsr_result result = note_taken(&f);
     f.native = numerics && strcmp(numerics, "native") == 0;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (result.code || !tsr_graph_is_lowered_func(op) || is_scheduled(op)) continue;
+        at = op;
         result = fuse_entry(&f, op);
-        if (result.code && result.code != TSR_COMPILE)
-            tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_PASS, "%s", f.ctx.error.text);
     }
+    if (result.code && result.code != TSR_COMPILE)
+        tsr_diag_error(mlirOperationGetLocation(at),
+                       result.code == TSR_MEMORY ? TSR_DIAG_MEMORY : TSR_DIAG_PASS, "%s",
+                       f.ctx.error.text);
     tsr_arena_finish(&f.arena);
     return result.code == TSR_OK;
 }

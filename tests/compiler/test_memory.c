@@ -215,3 +215,18 @@ static const char gathered[] =
 Test(memory, collectives_are_local_or_not_at_all) {
     cr_assert_gt(guard_each(gathered, ARENAS, tsr_pass_local_collectives), 0u);
 }
+
+static const char lowered[] =
+    "func.func @f(%x: tensor<4x4xf32> {tessera.name = \"x\"}) -> (tensor<4xf32> {tessera.name = "
+    "\"y\"}) attributes {tessera.entry = \"infer\"} {\n"
+    "  %k = tessera.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>\n"
+    "  %a = tessera.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>\n"
+    "  %b = tessera.exp %a : tensor<4x4xf32>\n"
+    "  %c = tessera.sum %b {axes = [0]} : tensor<4x4xf32> -> tensor<4xf32>\n"
+    "  %y = tessera.mul %c, %k : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>\n"
+    "  return %y : tensor<4xf32>\n"
+    "}\n";
+
+Test(memory, ops_are_fused_or_not_at_all) {
+    cr_assert_gt(fail_each(lowered, ARENAS, tsr_pass_fuse), 10u);
+}
