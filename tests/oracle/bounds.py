@@ -25,6 +25,7 @@ class Interpreter:
 
     def __init__(self, rounding=True, step=0, seed=0, train=False, native=False):
         self.rounding, self.step, self.seed, self.train, self.native = rounding, step, seed, train, native
+        self.singular = False  # an op met a place where it or its slope is not finite
         self.random = np.random.default_rng(1)
         self.iteration = 0  # of the loops around, counted through
 
@@ -127,6 +128,7 @@ class Interpreter:
         x, e = [np.asarray(v) for v, _ in inputs], [b for _, b in inputs]
         results = evaluate(op, x)
         if not self.rounding:
+            self.singular = self.singular or steep(op, x, results)
             return [(np.asarray(r), np.zeros(np.shape(r))) for r in results]
         with np.errstate(all='ignore'):
             bounds = self.bounds(op, x, e, results)
@@ -318,6 +320,14 @@ class Interpreter:
                 worst[i] = max(worst[i], np.max(np.where(np.isnan(change), np.inf, change), initial=0))
         terms = np.sqrt(max(v.size for v in x)) + 4
         return [np.full(np.shape(y), w * terms) for y, w in zip(results, worst)]
+
+
+def steep(op, x, results):
+    """Is a result, or the slope that it has there, not finite anywhere?"""
+    at = np.zeros(1, bool)
+    if op.name in ('sqrt', 'pow'):
+        at = (x[0] == 0) & (x[1] < 1 if op.name == 'pow' else True)
+    return bool(np.any(at)) or any(np.asarray(r).dtype == np.float64 and not np.all(np.isfinite(r)) for r in results)
 
 
 def fits(bound, shape):

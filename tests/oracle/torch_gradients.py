@@ -202,7 +202,7 @@ OPS = {
     'silu': lambda op, x: F.silu(x), 'softplus': lambda op, x: F.softplus(x, threshold=1e9),
     'gelu': lambda op, x: F.gelu(x, approximate=op.text('approximate')),
     'clamp': lambda op, x: x.clamp(op.number('low'), op.number('high')), 'pow': lambda op, a, b: a ** b, 'matmul': matmul,
-    'where': lambda op, c, a, b: torch.where(c, a, b), 'cast': lambda op, x: x, 'sum': reduce(lambda x, a: x.sum(a)),
+    'where': lambda op, c, a, b: torch.where(c, a, b), 'cast': lambda op, x: x.double() if op.types[0].dtype in FLOATS else x, 'sum': reduce(lambda x, a: x.sum(a)),
     'mean': reduce(lambda x, a: x.mean(a)), 'reduce_max': lambda op, x: x.amax(axes(op)) if axes(op) else x,
     'reduce_min': lambda op, x: x.amin(axes(op)) if axes(op) else x, 'reduce_prod': reduce(lambda x, a: x.prod(a)),
     'reshape': lambda op, x: x.reshape(op.types[0].shape), 'transpose': lambda op, x: x.permute(op.integers('permutation')),
@@ -419,4 +419,5 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-main()
+if __name__ == '__main__':
+    main()
