@@ -11,6 +11,7 @@ enum {
     TSR_MLIR_STRING_MAX = 1 << 24, /* bytes of a string in a text, unless it is hexadecimal data */
     TSR_MLIR_ELEMENTS_MAX = 1 << 24,    /* commas between two brackets */
     TSR_MLIR_SYMBOLS_MAX = 65536,       /* functions, groups, kernels of a module */
+    TSR_MLIR_CALLED_OPS_MAX = 1 << 22,  /* ops of a function, and of all that it calls */
     TSR_MLIR_BYTECODE_SECONDS_MAX = 10, /* to read a MiB of bytecode */
     TSR_MLIR_BYTECODE_MEMORY_MAX = 256, /* bytes of memory for one of bytecode, beyond 1 GiB */
 };

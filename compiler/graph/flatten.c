@@ -25,7 +25,7 @@ typedef struct copier {
     MlirValue gate;    /* i1; null: none */
     bool gate_open;    /* passes where the gate is true, else where it is false */
     int64_t iteration; /* -1: none */
-    uint64_t copies;
+    uint64_t made;     /* ops of all loops of the function */
     bool failed;
 } copier;
 
@@ -116,7 +116,6 @@ static void copy_block(copier *c, MlirBlock block, MlirValue *out_values) {
         MlirOperation copy = mlirOperationClone(op);
         rewire(c, copy); /* gates stand before it */
         mlirBlockInsertOwnedOperationBefore(c->b.block, c->b.before, copy);
-        c->copies++;
         for (size_t i = 0; i < tsr_op_result_count(op); i++) {
             MlirValue result = tsr_op_result(copy, i);
             if (tsr_graph_op_of(op) == TSR_GRAPH_PARAM) result = gated(c, result);
@@ -139,14 +138,23 @@ static size_t count_ops(MlirBlock block) {
     return count;
 }
 
-static bool check_copies(MlirOperation op, uint64_t times, size_t each) {
+/* Of one loop, and of all in the function: those in what was made count again. */
+static bool check_copies(copier *c, MlirOperation op, uint64_t times, size_t each) {
     uint64_t copies;
-    if (!__builtin_mul_overflow(times, (uint64_t)each, &copies) &&
-        copies <= TSR_UNROLLED_COPIES_MAX)
-        return true;
-    tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
-                   "%s: %" PRIu64 " iterations of %zu ops; at most %d ops can be made of one loop",
-                   tsr_op_name(op), times, each, TSR_UNROLLED_COPIES_MAX);
+    if (__builtin_mul_overflow(times, (uint64_t)each, &copies) ||
+        copies > TSR_UNROLLED_COPIES_MAX) {
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
+                       "%s: %" PRIu64
+                       " iterations of %zu ops; at most %d ops can be made of one loop",
+                       tsr_op_name(op), times, each, TSR_UNROLLED_COPIES_MAX);
+        return false;
+    }
+    c->made += copies;
+    if (c->made <= TSR_UNROLLED_ALL_MAX) return true;
+    tsr_diag_error(
+        mlirOperationGetLocation(op), TSR_DIAG_UNROLL,
+        "%s: the loops of one function, and those in them, would become more than %d ops",
+        tsr_op_name(op), TSR_UNROLLED_ALL_MAX);
     return false;
 }
 
@@ -173,7 +181,7 @@ static bool flatten_while(copier *c, MlirOperation op) {
     int64_t limit = 0;
     bool read = tsr_op_i64(op, "limit", &limit);
     TSR_ASSERT(read);
-    if (!check_copies(op, (uint64_t)limit,
+    if (!check_copies(c, op, (uint64_t)limit,
                       count_ops(region(op, 0)) + count_ops(region(op, 1)) + count))
         return false;
     for (size_t k = 0; k < count; k++) carried[k] = tsr_op_operand(op, k);
@@ -233,7 +241,7 @@ static bool flatten_scan(copier *c, MlirOperation op) {
         return false;
     }
     uint64_t length = (uint64_t)known;
-    if (!check_copies(op, length, count_ops(body) + 2 * (inputs + count))) return false;
+    if (!check_copies(c, op, length, count_ops(body) + 2 * (inputs + count))) return false;
     tsr_arena arena = {0};
     MlirValue *parts = TSR_NEW(&arena, MlirValue, (count - carried) * length + 1);
     TSR_NEED(parts);
@@ -262,8 +270,8 @@ static bool flatten_scan(copier *c, MlirOperation op) {
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static bool flatten_op(MlirOperation op) {
-    copier c = {.b = tsr_builder_before(op), .iteration = -1};
+static bool flatten_op(MlirOperation op, uint64_t *made) {
+    copier c = {.b = tsr_builder_before(op), .iteration = -1, .made = *made};
     bool done;
     switch (tsr_graph_op_of(op)) {
     case TSR_GRAPH_IF:
@@ -277,6 +285,7 @@ static bool flatten_op(MlirOperation op) {
         break;
     }
     tsr_arena_finish(&c.arena);
+    *made = c.made;
     return done;
 }
 
@@ -289,11 +298,12 @@ static bool has_regions(MlirOperation op) {
 bool tsr_pass_flatten(MlirModule module) {
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         bool changed = tsr_op_is(func, "func.func") && tsr_op_has_body(func);
+        uint64_t made = 0;
         while (changed) {
             changed = false;
             TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
                 if (!has_regions(op) || tsr_graph_loop_stays(op)) continue;
-                if (!flatten_op(op)) return false;
+                if (!flatten_op(op, &made)) return false;
                 changed = true;
             }
         }

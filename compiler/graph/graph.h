@@ -127,6 +127,8 @@ bool tsr_graph_input_read(MlirOperation func, size_t index, tsr_graph_port *out_
 bool tsr_graph_output_read(MlirOperation func, size_t index, tsr_graph_port *out_port);
 bool tsr_graph_entry_kind(MlirOperation func, tsr_entry_kind *out_kind);
 bool tsr_graph_entry_read(MlirOperation func, tsr_arena *arena, tsr_graph_entry *out_entry);
+/* called.c, of tsr_pass_verify: no function comes to too many ops with all that it calls. */
+bool tsr_graph_check_called(MlirModule module);
 /* Every entry of a verified module in the order of the text; in the arena. */
 TSR_RESULT tsr_graph_entries(tsr_ctx *ctx, MlirModule module, tsr_arena *arena,
                              tsr_graph_entry **out_entries, size_t *out_count);

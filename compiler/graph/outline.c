@@ -125,7 +125,8 @@ bool tsr_graph_scan_length(MlirOperation op, int64_t *out_length) {
 
 typedef struct outliner {
     MlirModule module;
-    MlirOperation func; /* the entry */
+    MlirSymbolTable taken; /* before the pass: what it makes of each entry has names of its own */
+    MlirOperation func;    /* the entry */
     tsr_arena arena;
     uint32_t count; /* of its bodies */
     MlirValue *captures;
@@ -198,7 +199,7 @@ static const char *body_name(outliner *o) {
     do {
         name = tsr_arena_printf(&o->arena, "%s.%u", tsr_op_symbol(o->func), o->count++);
         TSR_NEED(name);
-    } while (!mlirOperationIsNull(tsr_module_find(o->module, name)));
+    } while (!mlirOperationIsNull(mlirSymbolTableLookup(o->taken, tsr_ref(name))));
     return name;
 }
 
@@ -305,11 +306,13 @@ static void outline_block(outliner *o, MlirBlock block) {
 }
 
 bool tsr_pass_outline(MlirModule module) {
+    MlirSymbolTable taken = mlirSymbolTableCreate(mlirModuleGetOperation(module));
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_graph_is_lowered_func(func) || tsr_op_has(func, TSR_BODY_NAME)) continue;
-        outliner o = {.module = module, .func = func};
+        outliner o = {.module = module, .taken = taken, .func = func};
         outline_block(&o, tsr_op_body(func));
         tsr_arena_finish(&o.arena);
     }
+    mlirSymbolTableDestroy(taken);
     return true;
 }

@@ -15,7 +15,10 @@ enum { TSR_RULE_OPERANDS_MAX = 64, TSR_RULE_RESULTS_MAX = 64 };
  * straight-line: where it is small, or stands in a function with leaves or regions of resilience.
  */
 bool tsr_graph_loop_stays(MlirOperation op);
-enum { TSR_UNROLLED_COPIES_MAX = 1 << 16 }; /* ops made of one loop */
+enum {
+    TSR_UNROLLED_COPIES_MAX = 1 << 16, /* ops made of one loop */
+    TSR_UNROLLED_ALL_MAX = 1 << 20,    /* of all loops of a function */
+};
 /* Iterations of a scan; false where they are not known. */
 bool tsr_graph_scan_length(MlirOperation op, int64_t *out_length);
 

@@ -435,7 +435,9 @@ static bool verify(MlirModule module, bool scheduled) {
     return done;
 }
 
-bool tsr_pass_verify(MlirModule module) { return verify(module, false); }
+bool tsr_pass_verify(MlirModule module) {
+    return verify(module, false) && tsr_graph_check_called(module);
+}
 
 bool tsr_pass_verify_scheduled(MlirModule module) {
     return verify(module, true) && tsr_schedule_verify_entries(module);

@@ -6,7 +6,7 @@ check.py OPT ROOT            compares; every number of diag.def has one to three
 check.py OPT ROOT --update   writes the .txt files and docs/diagnostics.md anew
 
 A module's comments may say more: `// run: -tessera-verify` passes to run, `// expand: N text` stands for N lines of the text, with
-the line's number for {i}; `// fill: N text` says what {fill} stands for, N times; `// nest: N open close` what {nest} stands for, N times open, then N
+the line's number for {i}, and the next one for {i+1}; `// fill: N text` says what {fill} stands for, N times; `// nest: N open close` what {nest} stands for, N times open, then N
 times close; {n+1} is one more than the N of these; `// base64: …` is the whole input. `// one fewer is accepted` says that N is one beyond a limit.
 """
 import base64
@@ -58,7 +58,7 @@ def expand(text, fewer=0):
         return text.encode()
     kind, count, by = sized.group(1), int(sized.group(2)) - fewer, sized.group(3)
     if kind == 'expand':
-        text = text.replace(sized.group(0), '\n'.join(by.replace('{i}', str(i)) for i in range(count)))
+        text = text.replace(sized.group(0), '\n'.join(by.replace('{i}', str(i)).replace('{i+1}', str(i + 1)) for i in range(count)))
     elif kind == 'fill':
         text = text.replace('{fill}', count * by)
     else:
