@@ -102,7 +102,19 @@ static LLVMValueRef over_warp(tsr_emit *emit, const how *h, LLVMValueRef vector)
     return over_lanes(emit, h, values[0], WARP);
 }
 
+void tsr_emit_block_barrier(tsr_emit *emit) {
+    LLVMValueRef all = number(emit, 0);
+    tsr_emit_intrinsic(emit, "llvm.nvvm.barrier.cta.sync.aligned.all", NULL, 0, &all, 1);
+}
+
+/* Of several programs in a block each has a barrier of its own; number 0 is the block's. */
 void tsr_emit_program_barrier(tsr_emit *emit) {
+    if (warps_of(emit) > 1 && emit->beside > 1) {
+        LLVMValueRef args[] = {LLVMBuildAdd(emit->builder, emit->side, number(emit, 1), ""),
+                               number(emit, emit->lanes)};
+        tsr_emit_intrinsic(emit, "llvm.nvvm.barrier.cta.sync.aligned.count", NULL, 0, args, 2);
+        return;
+    }
     LLVMValueRef all = number(emit, warps_of(emit) > 1 ? 0 : -1);
     tsr_emit_intrinsic(emit,
                        warps_of(emit) > 1 ? "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -114,6 +126,10 @@ void tsr_emit_program_barrier(tsr_emit *emit) {
 static LLVMValueRef word_at(tsr_emit *emit, unsigned slot, LLVMValueRef at) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm);
     LLVMValueRef index = LLVMBuildAdd(emit->builder, number(emit, slot * TSR_ACROSS_MAX), at, "");
+    LLVMValueRef before = number(emit, emit->sums * TSR_ACROSS_MAX);
+    if (emit->beside > 1)
+        index = LLVMBuildAdd(emit->builder, index,
+                             LLVMBuildMul(emit->builder, emit->side, before, ""), "");
     return LLVMBuildInBoundsGEP2(emit->builder, f32, emit->shared, &index, 1, "");
 }
 
@@ -173,8 +189,8 @@ void tsr_emit_reduction(tsr_emit *emit, MlirOperation op) {
 
 void tsr_emit_make_shared(tsr_emit *emit) {
     if (warps_of(emit) <= 1 || !emit->sums) return;
-    LLVMTypeRef type =
-        LLVMArrayType2(LLVMFloatTypeInContext(emit->llvm), emit->sums * TSR_ACROSS_MAX);
+    LLVMTypeRef type = LLVMArrayType2(LLVMFloatTypeInContext(emit->llvm),
+                                      emit->beside * emit->sums * TSR_ACROSS_MAX);
     emit->shared = LLVMAddGlobalInAddressSpace(emit->module, type, "words", 3);
     LLVMSetInitializer(emit->shared, LLVMGetUndef(type));
     LLVMSetLinkage(emit->shared, LLVMInternalLinkage);

@@ -4,7 +4,8 @@
  * accesses; llvm_ops.c the ops of arith, vector and math; llvm_math.c the functions; llvm_narrow.c
  * conversions of 16-bit floats.
  *
- * No fast-math flag is ever set: what is written separately stays separate. Ops that LLVM leaves
+ * No fast-math flag is set but where TSR_CONTRACT_NAME says so: what is written separately stays
+ * separate. Ops that LLVM leaves
  * undefined get a meaning: arith.fptosi saturates, NaN gives 0.
  */
 #ifndef TSR_COMPILER_TARGET_LLVM_EMIT_H
@@ -39,16 +40,21 @@ typedef struct tsr_emit {
     /* of the kernel being emitted */
     const char *kernel;
     LLVMValueRef function, program, fault;
-    bool streams; /* it has stores past the caches */
+    bool streams;   /* it has stores past the caches */
+    bool contracts; /* TSR_CONTRACT_NAME */
     LLVMBasicBlockRef entry;
     tsr_emit_slot *slots; /* open addressing, capacity a power of two */
     size_t slot_count, slot_capacity;
     /* on the lanes of a warp: llvm_warp.c */
     unsigned lanes;                /* that run a program together; 0: a CPU */
+    unsigned beside;               /* TSR_BESIDE_NAME; else 1 */
+    LLVMValueRef side;             /* i32: which of the block's programs this is */
     LLVMValueRef lane, local_base; /* i32; where local buffers begin */
     LLVMValueRef shared;           /* of several warps: what they exchange sums through */
     unsigned sums, sums_emitted;   /* of the kernel, over lanes; those emitted */
+    bool fetches;                  /* the kernel has copies to local buffers */
     uint64_t local_used;           /* bytes of them */
+    uint64_t local_each;           /* of one program that fetches */
     unsigned char argument_use[TSR_EMIT_ARGUMENTS_MAX];
     bool loaded, stored;     /* memory lanes exchange values through, since the last barrier */
     struct tsr_block *block; /* of a program that a block runs: block/block.h; else NULL */

@@ -64,8 +64,31 @@ static LLVMValueRef widen_f16(const narrow *n, LLVMValueRef bits) {
     return as(n, LLVMBuildOr(n->b, value, sign, ""), n->f32);
 }
 
+/* Two words of each pair of neighbours, an instruction each. */
+static LLVMValueRef widen_pairs(const narrow *n, LLVMValueRef bits) {
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(n->emit->llvm);
+    unsigned count = LLVMGetVectorSize(n->i16);
+    LLVMTypeRef pair = LLVMVectorType(LLVMInt16TypeInContext(n->emit->llvm), 2);
+    LLVMValueRef result = LLVMGetPoison(n->i32);
+    for (unsigned i = 0; i < count; i += 2) {
+        LLVMValueRef two = LLVMGetPoison(pair), word;
+        for (unsigned k = 0; k < 2; k++)
+            two = LLVMBuildInsertElement(
+                n->b, two, LLVMBuildExtractElement(n->b, bits, tsr_emit_int(i32, i + k), ""),
+                tsr_emit_int(i32, k), "");
+        word = LLVMBuildBitCast(n->b, two, i32, "");
+        LLVMValueRef low = LLVMBuildShl(n->b, word, tsr_emit_int(i32, 16), "");
+        LLVMValueRef high = LLVMBuildAnd(n->b, word, tsr_emit_int(i32, INT64_C(0xffff0000)), "");
+        result = LLVMBuildInsertElement(n->b, result, low, tsr_emit_int(i32, i), "");
+        result = LLVMBuildInsertElement(n->b, result, high, tsr_emit_int(i32, i + 1), "");
+    }
+    return as(n, result, n->f32);
+}
+
 LLVMValueRef tsr_emit_widen(tsr_emit *emit, LLVMValueRef bits, bool bf16) {
     narrow n = make(emit, bits);
+    if (bf16 && emit->target->arch && tsr_emit_lanes(n.i16) && tsr_emit_lanes(n.i16) % 2 == 0)
+        return widen_pairs(&n, bits);
     if (!bf16 && emit->target->has_f16c) {
         LLVMTypeRef half = tsr_emit_like(LLVMHalfTypeInContext(emit->llvm), n.i16);
         return LLVMBuildFPExt(n.b, as(&n, bits, half), n.f32, "");

@@ -25,8 +25,12 @@ static LLVMValueRef x(const op *o, size_t index) {
 
 /* ---- arith ----------------------------------------------------------------------------------- */
 
+/* Where the kernel says so a product and a sum may be one FMA. */
 static LLVMValueRef binary(const op *o) {
-    return LLVMBuildBinOp(o->b, (LLVMOpcode)o->how, x(o, 0), x(o, 1), "");
+    LLVMValueRef value = LLVMBuildBinOp(o->b, (LLVMOpcode)o->how, x(o, 0), x(o, 1), "");
+    if (o->emit->contracts && LLVMCanValueUseFastMathFlags(value))
+        LLVMSetFastMathFlags(value, LLVMFastMathAllowContract);
+    return value;
 }
 
 static LLVMValueRef conversion(const op *o) {
@@ -93,6 +97,11 @@ static LLVMValueRef integer_extremum(const op *o) {
     static const char *const names[] = {"llvm.smax", "llvm.smin", "llvm.umax", "llvm.umin"};
     LLVMValueRef args[] = {x(o, 0), x(o, 1)};
     return tsr_emit_intrinsic(o->emit, names[o->how], &o->type, 1, args, 2);
+}
+
+static LLVMValueRef largest_number(const op *o) {
+    LLVMValueRef args[] = {x(o, 0), x(o, 1)};
+    return tsr_emit_intrinsic(o->emit, "llvm.maxnum", &o->type, 1, args, 2);
 }
 
 static LLVMValueRef cmpi(const op *o) {
@@ -354,6 +363,7 @@ static const row rows[] = {
     {"arith.minsi", integer_extremum, 1},
     {"arith.maxui", integer_extremum, 2},
     {"arith.minui", integer_extremum, 3},
+    {"arith.maxnumf", largest_number, 0},
     {"arith.cmpi", cmpi, 0},
     {"arith.cmpf", cmpf, 0},
     {"arith.select", select_, 0},

@@ -4,7 +4,7 @@
  *         for (program = block * P + warp; program < grid; program += blocks * P) body
  *     }
  *
- * Local buffers lie in shared memory; where they do not fit, in the scratch memory of the block.
+ * Local buffers: llvm_local.c.
  */
 #include "compiler/target/llvm_warp.h"
 
@@ -14,7 +14,6 @@
 #include <string.h>
 
 enum {
-    LOCAL_ALIGN_BYTES = 64,
     REGISTERS_MAX = 256, /* of a lane, for a vector */
     ELEMENTS_MAX = REGISTERS_MAX * 32,
     FAULT_FIELDS = 5,
@@ -289,8 +288,16 @@ static LLVMValueRef element_number(tsr_emit *emit, unsigned r) {
                         tsr_emit_int(i64_of(emit), (int64_t)r * lanes_of(emit)), "");
 }
 
+static void emit_step(tsr_emit *emit, MlirOperation op) {
+    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+    LLVMValueRef result = LLVMGetPoison(tsr_emit_type(emit, type));
+    for (unsigned r = 0; r * lanes_of(emit) < elements_of(type); r++)
+        result = set_register(emit, result, element_number(emit, r), r);
+    tsr_emit_set(emit, op, result);
+}
+
 /* The same where elements are spread. */
-static LLVMValueRef spread_number(tsr_emit *emit, unsigned r) {
+LLVMValueRef tsr_emit_spread_number(tsr_emit *emit, unsigned r) {
     int64_t whole = (int64_t)lanes_of(emit) * TSR_SPREAD_RUN;
     int64_t part = (int64_t)r / TSR_SPREAD_RUN * whole + r % TSR_SPREAD_RUN;
     LLVMValueRef lane = LLVMBuildZExt(emit->builder, emit->lane, i64_of(emit), "");
@@ -308,7 +315,8 @@ static void emit_create_mask(tsr_emit *emit, MlirOperation op) {
         result = set_register(
             emit, result,
             LLVMBuildICmp(emit->builder, LLVMIntSLT,
-                          spread ? spread_number(emit, r) : element_number(emit, r), count, ""),
+                          spread ? tsr_emit_spread_number(emit, r) : element_number(emit, r), count,
+                          ""),
             r);
     tsr_emit_set(emit, op, result);
 }
@@ -323,7 +331,7 @@ static void warp_barrier(tsr_emit *emit) {
  * both loads and stores. */
 static bool is_exchanged(const tsr_emit *emit, MlirValue buffer) {
     if (!mlirValueIsABlockArgument(buffer))
-        return tsr_op_is(mlirOpResultGetOwner(buffer), "tile.local");
+        return tsr_op_is(mlirOpResultGetOwner(buffer), "tile.local") && !tsr_emit_is_own(buffer);
     intptr_t index = mlirBlockArgumentGetArgNumber(buffer);
     return (emit->argument_use[index] & TSR_EMIT_BOTH) == TSR_EMIT_BOTH;
 }
@@ -393,10 +401,11 @@ enum { SPREAD_BYTES = 16 };
 
 static LLVMValueRef spread_address(tsr_emit *emit, MlirValue buffer, LLVMValueRef offset,
                                    unsigned r) {
-    return address(emit, buffer, LLVMBuildAdd(emit->builder, offset, spread_number(emit, r), ""));
+    return address(emit, buffer,
+                   LLVMBuildAdd(emit->builder, offset, tsr_emit_spread_number(emit, r), ""));
 }
 
-static unsigned element_bytes(MlirValue buffer) {
+unsigned tsr_emit_element_bytes(MlirValue buffer) {
     MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     if (mlirTypeIsABF16(element) || mlirTypeIsAF16(element)) return 2;
     if (mlirTypeIsAF32(element)) return 4;
@@ -405,7 +414,7 @@ static unsigned element_bytes(MlirValue buffer) {
 
 /* Elements that a lane moves at a time. */
 static unsigned spread_count(MlirValue buffer) {
-    unsigned count = SPREAD_BYTES / element_bytes(buffer);
+    unsigned count = SPREAD_BYTES / tsr_emit_element_bytes(buffer);
     return count < TSR_SPREAD_RUN ? count : TSR_SPREAD_RUN;
 }
 
@@ -438,7 +447,7 @@ static LLVMValueRef load_run(tsr_emit *emit, MlirValue buffer, LLVMTypeRef type,
     LLVMValueRef inside = mask ? get_register(emit, mask, r) : NULL;
     if (inside) from = LLVMBuildSelect(b, inside, from, address(emit, buffer, offset), "");
     LLVMValueRef loaded = LLVMBuildLoad2(b, type, from, "");
-    LLVMSetAlignment(loaded, spread_count(buffer) * element_bytes(buffer));
+    LLVMSetAlignment(loaded, spread_count(buffer) * tsr_emit_element_bytes(buffer));
     set_invariant(emit, buffer, loaded);
     return inside ? LLVMBuildSelect(b, inside, loaded, LLVMConstNull(type), "") : loaded;
 }
@@ -465,7 +474,8 @@ static void store_spread(tsr_emit *emit, LLVMValueRef value, MlirValue buffer, L
         for (unsigned i = 0; i < count; i++)
             part = set_register(emit, part, get_register(emit, value, r + i), i);
         store_one(emit, part, spread_address(emit, buffer, offset, r),
-                  mask ? get_register(emit, mask, r) : NULL, count * element_bytes(buffer));
+                  mask ? get_register(emit, mask, r) : NULL,
+                  count * tsr_emit_element_bytes(buffer));
     }
 }
 
@@ -479,6 +489,10 @@ static void emit_load(tsr_emit *emit, MlirOperation op) {
     before_access(emit, buffer, false);
     if (!elements) {
         tsr_emit_set(emit, op, load_one(emit, llvm, address(emit, buffer, offset), NULL));
+        return;
+    }
+    if (tsr_emit_is_own(buffer)) {
+        tsr_emit_set(emit, op, tsr_emit_load_own(emit, buffer, llvm, offset));
         return;
     }
     if (is_spread(emit, op, elements)) {
@@ -545,27 +559,6 @@ static void emit_store(tsr_emit *emit, MlirOperation op) {
     }
 }
 
-static uint64_t local_bytes(tsr_emit *emit, MlirOperation op) {
-    MlirType type = mlirValueGetType(tsr_op_result(op, 0));
-    uint64_t count = 1;
-    for (int64_t d = 0; d < mlirShapedTypeGetRank(type); d++)
-        count *= (uint64_t)mlirShapedTypeGetDimSize(type, d);
-    LLVMTypeRef element = tsr_emit_type(emit, mlirShapedTypeGetElementType(type));
-    LLVMTypeKind kind = LLVMGetTypeKind(element);
-    uint64_t width = kind == LLVMDoubleTypeKind  ? 8
-                     : kind == LLVMFloatTypeKind ? 4
-                                                 : LLVMGetIntTypeWidth(element) / 8;
-    return (count * width + LOCAL_ALIGN_BYTES - 1) / LOCAL_ALIGN_BYTES * LOCAL_ALIGN_BYTES;
-}
-
-static void emit_local(tsr_emit *emit, MlirOperation op) {
-    LLVMValueRef offset = tsr_emit_int(i64_of(emit), (int64_t)emit->local_used);
-    emit->local_used += local_bytes(emit, op);
-    tsr_emit_set(emit, op,
-                 LLVMBuildGEP2(emit->builder, LLVMInt8TypeInContext(emit->llvm), emit->local_base,
-                               &offset, 1, "local"));
-}
-
 /* The first fault of a launch is kept: the lane that finds the record empty fills it. */
 static void emit_check_index(tsr_emit *emit, MlirOperation op) {
     LLVMBuilderRef b = emit->builder;
@@ -602,7 +595,10 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
         void (*emit)(tsr_emit *emit, MlirOperation op);
     } rows[] = {{"tile.load", emit_load},
                 {"tile.store", emit_store},
-                {"tile.local", emit_local},
+                {"tile.local", tsr_emit_local},
+                {"tile.fetch", tsr_emit_fetch},
+                {"tile.fetched", tsr_emit_fetched},
+                {"tile.add_beside", tsr_emit_add_beside},
                 {"tile.check_index", emit_check_index},
                 {"tile.gather", emit_each},
                 {"tile.scatter", emit_each},
@@ -614,6 +610,7 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
                 {"vector.shuffle", emit_shuffle},
                 {"vector.extract", emit_extract},
                 {"vector.extract_strided_slice", emit_slice},
+                {"vector.step", emit_step},
                 {"vector.create_mask", emit_create_mask}};
     *out_known = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !*out_known; i++) {
@@ -630,11 +627,13 @@ tsr_result tsr_emit_warp_op(tsr_emit *emit, MlirOperation op, bool *out_known) {
 /* What each argument is used for, and how much memory local buffers take. */
 static void scan(tsr_emit *emit, MlirBlock block, uint64_t *local_total) {
     TSR_FOR_EACH_OP(op, block) {
-        bool load = tsr_op_is(op, "tile.load") || tsr_op_is(op, "tile.gather");
+        bool load = tsr_op_is(op, "tile.load") || tsr_op_is(op, "tile.gather") ||
+                    tsr_op_is(op, "tile.fetch");
         bool store = tsr_op_is(op, "tile.store") || tsr_op_is(op, "tile.scatter");
         if (tsr_op_is(op, "scf.for")) scan(emit, tsr_op_body(op), local_total);
         emit->sums += tsr_emit_is_reduction(op);
-        if (tsr_op_is(op, "tile.local")) *local_total += local_bytes(emit, op);
+        emit->fetches |= tsr_op_is(op, "tile.fetch");
+        if (tsr_op_is(op, "tile.local")) *local_total += tsr_emit_local_bytes(emit, op);
         if (!load && !store) continue;
         MlirValue buffer = tsr_op_operand(op, load ? 0 : 1);
         if (mlirValueIsABlockArgument(buffer))
@@ -654,12 +653,15 @@ static void mark_replaced(tsr_emit *emit, MlirOperation func) {
 }
 
 static tsr_result plan_launch(tsr_emit *emit, uint64_t local_total, tsr_fatbin_kernel *launch) {
-    uint32_t programs = lanes_of(emit) > emit->target->warp_lanes ? 1 : TSR_WARP_PROGRAMS;
-    while (programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
+    bool one = lanes_of(emit) > emit->target->warp_lanes || emit->fetches || emit->beside > 1;
+    uint32_t programs = one ? emit->beside : TSR_WARP_PROGRAMS;
+    while (!one && programs > 1 && programs * local_total > TSR_WARP_SHARED_MAX) programs /= 2;
     *launch = (tsr_fatbin_kernel){.programs = programs};
-    if (local_total > TSR_WARP_SHARED_MAX) {
-        launch->programs = TSR_WARP_PROGRAMS;
-        if (launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX) launch->programs = 1;
+    if (emit->fetches) { /* a block has as much as it asks for: tile families see to that */
+        launch->shared_bytes = (uint32_t)(programs * local_total);
+    } else if (local_total > TSR_WARP_SHARED_MAX) {
+        launch->programs = one ? programs : TSR_WARP_PROGRAMS;
+        if (!one && launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX) launch->programs = 1;
         if (launch->programs * local_total > TSR_FATBIN_SCRATCH_MAX)
             FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %llu bytes of local buffers; at most %d",
                  emit->kernel, (unsigned long long)local_total, TSR_FATBIN_SCRATCH_MAX);
@@ -678,33 +680,6 @@ static void set_text(tsr_emit *emit, const char *name, const char *value) {
 
 static LLVMValueRef widen(tsr_emit *emit, LLVMValueRef x) {
     return LLVMBuildZExt(emit->builder, x, i64_of(emit), "");
-}
-
-/* Where this program's local buffers begin. */
-static void find_locals(tsr_emit *emit, const tsr_fatbin_kernel *launch, LLVMValueRef warp,
-                        LLVMValueRef block, LLVMValueRef scratch) {
-    LLVMBuilderRef b = emit->builder;
-    LLVMTypeRef i8 = LLVMInt8TypeInContext(emit->llvm);
-    uint64_t total = launch->scratch_bytes ? launch->scratch_bytes : launch->static_bytes;
-    LLVMValueRef base = scratch;
-    emit->local_used = 0;
-    emit->local_base = LLVMConstPointerNull(LLVMPointerTypeInContext(emit->llvm, 0));
-    if (!total) return; /* buffers of nothing lie anywhere */
-    LLVMValueRef offset =
-        LLVMBuildMul(b, warp, tsr_emit_int(i64_of(emit), (int64_t)(total / launch->programs)), "");
-    if (launch->scratch_bytes) {
-        LLVMValueRef before =
-            LLVMBuildMul(b, block, tsr_emit_int(i64_of(emit), (int64_t)total), "");
-        offset = LLVMBuildAdd(b, offset, before, "");
-    } else {
-        LLVMTypeRef type = LLVMArrayType2(i8, total);
-        LLVMValueRef shared = LLVMAddGlobalInAddressSpace(emit->module, type, "local", 3);
-        LLVMSetInitializer(shared, LLVMGetUndef(type));
-        LLVMSetLinkage(shared, LLVMInternalLinkage);
-        LLVMSetAlignment(shared, 128);
-        base = LLVMBuildAddrSpaceCast(b, shared, LLVMPointerTypeInContext(emit->llvm, 0), "");
-    }
-    emit->local_base = LLVMBuildGEP2(b, i8, base, &offset, 1, "locals");
 }
 
 static tsr_result make_function(tsr_emit *emit, MlirOperation func,
@@ -750,17 +725,18 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
     LLVMValueRef thread = special(emit, "llvm.nvvm.read.ptx.sreg.tid.x");
     bool alone = launch->programs == 1;
     emit->lane =
-        alone ? thread : LLVMBuildAnd(b, thread, tsr_emit_int(i32, lanes_of(emit) - 1), "lane");
+        alone ? thread : LLVMBuildURem(b, thread, tsr_emit_int(i32, lanes_of(emit)), "lane");
     LLVMValueRef warp = LLVMBuildUDiv(b, thread, tsr_emit_int(i32, lanes_of(emit)), "");
-    warp = alone ? tsr_emit_int(i64, 0)
-                 : widen(emit, exchange_word(emit, warp, tsr_emit_int(i32, 0), false));
+    emit->side =
+        alone ? tsr_emit_int(i32, 0) : exchange_word(emit, warp, tsr_emit_int(i32, 0), false);
+    warp = widen(emit, emit->side);
     LLVMValueRef block = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.ctaid.x"));
     LLVMValueRef blocks = widen(emit, special(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x"));
     LLVMValueRef programs = tsr_emit_int(i64, launch->programs);
     LLVMValueRef begin = LLVMBuildAdd(b, LLVMBuildMul(b, block, programs, ""), warp, "");
     LLVMValueRef step = LLVMBuildMul(b, blocks, programs, "");
     LLVMValueRef end = LLVMGetParam(emit->function, count + 2);
-    find_locals(emit, launch, warp, block, LLVMGetParam(emit->function, count + 1));
+    tsr_emit_find_locals(emit, launch, warp, block, LLVMGetParam(emit->function, count + 1));
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, end, ""), loop, done);
     LLVMPositionBuilderAtEnd(b, loop);
     emit->program = LLVMBuildPhi(b, i64, "program");
@@ -780,14 +756,18 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
 tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
     MlirBlock body = tsr_op_body(func);
     uint64_t local_total = 0;
-    int64_t across = 1;
+    int64_t across = 1, beside = 1;
     emit->lanes = emit->target->warp_lanes;
+    tsr_op_i64(func, TSR_BESIDE_NAME, &beside);
+    emit->beside = (unsigned)beside;
+    emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);
     if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);
     if (mlirBlockGetNumArguments(body) > TSR_EMIT_ARGUMENTS_MAX)
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' has %zd arguments; at most %d", emit->kernel,
              mlirBlockGetNumArguments(body), TSR_EMIT_ARGUMENTS_MAX);
     memset(emit->argument_use, 0, sizeof emit->argument_use);
     emit->sums = emit->sums_emitted = 0;
+    emit->fetches = false;
     tsr_op_i64(func, TSR_ACROSS_NAME, &across);
     emit->lanes = emit->target->warp_lanes * (unsigned)across;
     scan(emit, body, &local_total);

@@ -29,6 +29,9 @@
 /* Of an op of dialect math: the device's own approximation will do. */
 #define TSR_APPROXIMATE_NAME "tile.approximate"
 
+/* Of a tile.func without warps, on a GPU: a product and the sum it goes into may be one FMA. */
+#define TSR_CONTRACT_NAME "tile.contract"
+
 /* Of an arith.extf: any number. It is done here, again if need be: what lanes hold is its operand.
  */
 #define TSR_AGAIN_NAME "tile.again"
@@ -43,12 +46,21 @@
 #define TSR_SPREAD_NAME "tile.spread"
 enum { TSR_SPREAD_ELEMENTS = 256, TSR_SPREAD_RUN = 8 };
 
+/* Of a tile.local of a GPU: its lanes have parts of their own, which tile.fetch fills and a spread
+ * tile.load, of a vector that begins where one of its size can, reads. */
+#define TSR_OWN_NAME "tile.own"
+
 /* Of a tile.func without warps, on a GPU: W = 2 to 32, where W warps run one program together. Then
  * what is said of a warp's 32 lanes holds of 32 W: a spread vector has whole multiples of 256 W
- * elements. Elements stay where they are but in vector.reduction, and there are no local buffers.
+ * elements. Elements stay where they are but in vector.reduction, and local buffers are lanes' own.
  */
 #define TSR_ACROSS_NAME "tile.across"
 enum { TSR_ACROSS_MAX = 32 };
+
+/* Of a tile.func without warps, on a GPU: n = 2 to 15, which divides its grid. Programs n i to
+ * n i + n - 1 share a block, and may exchange what tile.add_beside says. */
+#define TSR_BESIDE_NAME "tile.beside"
+enum { TSR_BESIDE_MAX = 15 };
 
 /* Of a tile.gather in tile.map: what a lane gathers are elements 2 i and 2 i + 1 of the buffer, or,
  * where that is not stored, any two such near the first. */
@@ -123,6 +135,8 @@ enum { TSR_HEADS_UNIT = 8 }; /* elements: where columns begin, how long rows are
 TSR_RESULT tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **out_target);
 size_t tsr_target_count(void);
 const tsr_target *tsr_target_get(size_t index); /* weakest first */
+/* Bytes of shared memory that one program of a GPU may have; 0: a CPU. */
+int64_t tsr_target_shared_bytes(const tsr_target *target);
 
 /* Compiles a module of tile.func. The ELF bytes lie in the arena. */
 TSR_RESULT tsr_target_compile(tsr_ctx *ctx, MlirModule tile_module, const tsr_target *target,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/target/host/rules.h"
 #include "compiler/target/target.h"
 #include "runtime/base/buffer.h"
 
@@ -35,4 +36,9 @@ tsr_result tsr_target_find(tsr_ctx *ctx, const char *name, const tsr_target **ou
         }
     }
     FAIL(ctx, TSR_USAGE, "unknown target '%s'; there are %s", name, names);
+}
+
+int64_t tsr_target_shared_bytes(const tsr_target *target) {
+    const tsr_feature *has = target->arch ? tsr_feature_find(target->cpu) : NULL;
+    return has ? has->shared_bytes : 0;
 }

@@ -236,6 +236,11 @@ MlirValue tsr_tile_iota(tsr_tile_builder *b, MlirType element, uint32_t lanes) {
     return build(b, "arith.constant", 0, NULL, type, "value", value);
 }
 
+MlirValue tsr_tile_step_vector(tsr_tile_builder *b, uint32_t lanes) {
+    MlirType type = tsr_tile_vector_type(tsr_tile_index_type(b), lanes);
+    return build(b, "vector.step", 0, NULL, type, NULL, mlirAttributeGetNull());
+}
+
 MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes) {
     return tsr_tile_to(b, "vector.create_mask", count, tsr_tile_value_type(b, TSR_DTYPE_I1, lanes));
 }
@@ -268,6 +273,11 @@ MlirValue tsr_tile_reduction(tsr_tile_builder *b, const char *kind, MlirValue ve
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+MlirValue tsr_tile_butterfly(tsr_tile_builder *b, MlirValue x, int64_t distance) {
+    return build(b, "tile.butterfly", 1, &x, mlirValueGetType(x), "distance",
+                 tsr_attr_make_i64(b->at.context, distance));
+}
+
 MlirValue tsr_tile_program_id(tsr_tile_builder *b) {
     return build(b, "tile.program_id", 0, NULL, tsr_tile_index_type(b), NULL,
                  mlirAttributeGetNull());
@@ -276,6 +286,34 @@ MlirValue tsr_tile_program_id(tsr_tile_builder *b) {
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count) {
     MlirType type = tsr_tile_buffer_type(element, 1, &count);
     return build(b, "tile.local", 0, NULL, type, NULL, mlirAttributeGetNull());
+}
+
+MlirValue tsr_tile_local_own(tsr_tile_builder *b, MlirType element, int64_t count) {
+    MlirValue local = tsr_tile_local(b, element, count);
+    tsr_op_set(tsr_value_owner(local), TSR_OWN_NAME, tsr_attr_make_unit(b->at.context));
+    return local;
+}
+
+void tsr_tile_fetch(tsr_tile_builder *b, MlirValue from, MlirValue offset, MlirValue to,
+                    MlirValue at, int64_t elements, MlirValue mask) {
+    MlirValue operands[] = {from, offset, to, at, mask};
+    tsr_attr attrs[] = {{"elements", tsr_attr_make_i64(b->at.context, elements)}, {0}};
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.fetch",
+                                     .operand_count = mlirValueIsNull(mask) ? 4 : 5,
+                                     .operands = operands,
+                                     .attr_count = 1,
+                                     .attrs = attrs});
+}
+
+void tsr_tile_fetched(tsr_tile_builder *b, int64_t but) {
+    tsr_attr attrs[] = {{"but", tsr_attr_make_i64(b->at.context, but)}, {0}};
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.fetched", .attr_count = 1, .attrs = attrs});
+}
+
+MlirValue tsr_tile_add_beside(tsr_tile_builder *b, MlirValue value, MlirValue local) {
+    MlirValue operands[] = {value, local};
+    return build(b, "tile.add_beside", 2, operands, mlirValueGetType(value), NULL,
+                 mlirAttributeGetNull());
 }
 
 MlirValue tsr_tile_load_stored(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,

@@ -98,6 +98,8 @@ MlirValue tsr_tile_shuffle(tsr_tile_builder *b, MlirValue x, MlirValue y, uint32
                            const int64_t *lanes);
 /* 0, 1, 2 … of an integer element type. */
 MlirValue tsr_tile_iota(tsr_tile_builder *b, MlirType element, uint32_t lanes);
+/* 0, 1, 2 … of type index, on a GPU alone. */
+MlirValue tsr_tile_step_vector(tsr_tile_builder *b, uint32_t lanes);
 /* The first `count` lanes; any count, also negative. */
 MlirValue tsr_tile_mask(tsr_tile_builder *b, MlirValue count, uint32_t lanes);
 /* Transposes `lanes` vectors of `lanes` lanes (a power of two) in place. */
@@ -107,9 +109,21 @@ void tsr_tile_transpose(tsr_tile_builder *b, uint32_t lanes, MlirValue *rows);
  * of dialect vector. */
 MlirValue tsr_tile_reduction(tsr_tile_builder *b, const char *kind, MlirValue vector);
 
+/* Element i of each warp's 32 is element i xor `distance`. */
+MlirValue tsr_tile_butterfly(tsr_tile_builder *b, MlirValue x, int64_t distance);
+
 /* ---- memory ---- */
 MlirValue tsr_tile_program_id(tsr_tile_builder *b);
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
+/* Of a GPU: lanes' own (TSR_OWN_NAME), which tile.fetch fills. */
+MlirValue tsr_tile_local_own(tsr_tile_builder *b, MlirType element, int64_t count);
+/* Begins to copy `elements` to such a buffer; then all copies begun are there, but those since the
+ * last `but` calls. */
+void tsr_tile_fetch(tsr_tile_builder *b, MlirValue from, MlirValue offset, MlirValue to,
+                    MlirValue at, int64_t elements, MlirValue mask);
+void tsr_tile_fetched(tsr_tile_builder *b, int64_t but);
+/* The sum over the programs of a block; `local`: own, as long as the vector. */
+MlirValue tsr_tile_add_beside(tsr_tile_builder *b, MlirValue value, MlirValue local);
 /* Lanes 0: a scalar. mask: null for none. Converts between storage and value type of `dtype`. */
 MlirValue tsr_tile_load(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer, MlirValue offset,
                         uint32_t lanes, MlirValue mask);

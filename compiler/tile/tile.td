@@ -236,6 +236,50 @@ def Tile_PrefetchOp : Tile_Op<"prefetch"> {
   let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
 }
 
+def Tile_FetchOp : Tile_Op<"fetch", [PredOpTrait<"elements of both buffers are of one type",
+    CPred<"::mlir::cast<::mlir::MemRefType>($_op.getOperand(0).getType()).getElementType() == "
+          "::mlir::cast<::mlir::MemRefType>($_op.getOperand(2).getType()).getElementType()">>]> {
+  let summary = "begins to copy elements to a local buffer";
+  let description = [{
+    `tile.fetch %x[%offset] to %l[%at] elements 2048 : memref<64x2048xbf16>, memref<4096xbf16>`
+
+    On a GPU. What comes next goes on meanwhile; the elements are there after tile.fetched. The local
+    buffer has `tile.own`: each lane copies what it will load itself, and only a load of as many
+    elements at the same place finds them. Elements whose mask bit is off become zero, and their
+    memory is not touched.
+  }];
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$from, Index:$offset, Arg<Tile_Buffer, "", [MemWrite]>:$to, Index:$at,
+      Optional<Tile_Mask>:$mask, ConfinedAttr<I64Attr, [IntPositive]>:$elements);
+  let assemblyFormat = [{
+    $from `[` $offset `]` `to` $to `[` $at `]` (`mask` $mask^ `:` type($mask))? `elements` $elements attr-dict `:`
+    type($from) `,` type($to)
+  }];
+}
+
+def Tile_FetchedOp : Tile_Op<"fetched", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "what tile.fetch began to copy is there, but for the last ones";
+  let description = [{
+    `tile.fetched but 2`: what was begun before the last two tile.fetched, this one is the first of
+    them, may still be on its way. 0: nothing is.
+  }];
+  let arguments = (ins ConfinedAttr<I64Attr, [IntNonNegative]>:$but);
+  let assemblyFormat = "`but` $but attr-dict";
+}
+
+def Tile_AddBesideOp : Tile_Op<"add_beside", [AllTypesMatch<["value", "result"]>]> {
+  let summary = "the sum over the programs that run side by side";
+  let description = [{
+    `tile.add_beside %v by %l : vector<768xf32>, memref<768xf32>`
+
+    On a GPU, of a kernel with `tile.beside`: each of its programs that share a block has the sum of
+    what they have, in their order. All of them come to it. The local buffer has `tile.own`, as many
+    elements as the vector, and nothing else in it.
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [F32]>:$value, Arg<Tile_Buffer, "", [MemRead, MemWrite]>:$local);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = "$value `by` $local attr-dict `:` type($value) `,` type($local)";
+}
+
 def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "x times the normal distribution's cumulative function at x";
   let description = [{
