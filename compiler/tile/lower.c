@@ -191,7 +191,7 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
     MlirRegion body = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(body, block);
     MlirContext context = group->b.at.context;
-    tsr_attr attrs[16] = {{"sym_name", tsr_attr_make_string(context, group->name)},
+    tsr_attr attrs[20] = {{"sym_name", tsr_attr_make_string(context, group->name)},
                           {"grid", tsr_attr_make_i64(context, group->grid)}};
     size_t count = 2;
     if (group->tile_count)
@@ -205,6 +205,10 @@ static tsr_result write_func(tsr_tile_group *group, MlirBlock block) {
         attrs[count++] = (tsr_attr){TSR_TEAMS_NAME, tsr_attr_make_i64(context, group->teams)};
     if (group->has_choices)
         attrs[count++] = (tsr_attr){TSR_CHOICES_NAME, tsr_attr_make_unit(context)};
+    if (group->beside > 1)
+        attrs[count++] = (tsr_attr){TSR_BESIDE_NAME, tsr_attr_make_i64(context, group->beside)};
+    if (group->contracts)
+        attrs[count++] = (tsr_attr){TSR_CONTRACT_NAME, tsr_attr_make_unit(context)};
     if (group->across > 1)
         attrs[count++] = (tsr_attr){TSR_ACROSS_NAME, tsr_attr_make_i64(context, group->across)};
     if (group->together > 1)

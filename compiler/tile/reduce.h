@@ -12,6 +12,7 @@ enum {
     TSR_PARTIALS = 64,
     TSR_NATIVE_LANES = 1024, /* partial results of a row, where numerics are native */
     TSR_PARTIAL_VECTORS_MAX = 32,
+    TSR_GPU_MULTIPROCESSORS = 132, /* that programs of several rows are made for */
 };
 
 /* How two partial results become one, and what partial results start with. */

@@ -224,7 +224,10 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     tsr_point point = {.space = &space};
     tsr_region_levels(&scale, &space, inner);
     tsr_region_emit(&scale, 0, &point);
-    tsr_reduction_programs(&r.sum, r.count, row_bytes(&r), &loop);
+    if (r.by_lanes)
+        tsr_cross_entropy_begin_lanes(&r, &loop);
+    else
+        tsr_reduction_programs(&r.sum, r.count, row_bytes(&r), &loop);
     begin_row(&r, loop.index);
     point.index[0] = loop.index;
     tsr_region_emit(&scale, 1, &point);

@@ -24,6 +24,8 @@ typedef struct tsr_cross_entropy {
     bool streamed;            /* the gradient is stored past the caches */
     MlirValue scale;          /* dloss */
     bool by_lanes;
+    MlirValue held; /* a row's logits, in shared memory; null: they are read again */
+    MlirValue next; /* the offset of the next row's; null: there is none */
 } tsr_cross_entropy;
 
 /* x at the label, or in the first column where that is none, minus m; *out_at: its offset. */
@@ -31,6 +33,8 @@ MlirValue tsr_cross_entropy_picked(tsr_cross_entropy *r, MlirValue *out_at);
 
 /* cross_entropy_lanes.c: lanes of several warps go over a row. */
 bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r);
+/* Begins the program's loop over rows; where shared memory holds one, the first is fetched. */
+void tsr_cross_entropy_begin_lanes(tsr_cross_entropy *r, tsr_tile_loop *loop);
 /* Sets m and s. */
 void tsr_cross_entropy_walk_lanes(tsr_cross_entropy *r);
 /* Needs m, s and dloss. */

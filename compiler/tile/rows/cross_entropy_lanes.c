@@ -7,8 +7,10 @@
  *     m' = max(m, x…), s' = s exp(m - m') + sum of exp(x - m')
  *
  * (Milakov, Gimelshein: Online normalizer calculation for softmax, section 3), so that a row is
- * read once for the loss. The gradient goes over it a second time, when it is in the second-level
- * cache. m begins with the lowest finite number: -inf - m is then no NaN.
+ * read once for the loss. The gradient goes over it a second time: in shared memory, where that has
+ * room for the rows of two programs. While it is gone over there the next row comes, vector by
+ * vector to where one has just been read. Else it is read again, from the second-level cache. m
+ * begins with the lowest finite number: -inf - m is then no NaN.
  *
  * The gradient is stored as if there were no label; then the label's element is stored again.
  */
@@ -21,11 +23,15 @@
 enum {
     PARTS = TSR_SPREAD_RUN, /* of a vector: as many elements as lanes */
     /* Few rows on their way at a time, so that they stay in the second-level cache between the
-     * gradient's two walks. */
+     * gradient's two walks where shared memory has no room. */
     LOSS_WARPS = 8,
     GRADIENT_WARPS = 16,
     LOSS_REGISTERS = 48,
     GRADIENT_REGISTERS = 48,
+    HELD_REGISTERS = 64,
+    HELD_PROGRAMS = 2,  /* of a multiprocessor */
+    BLOCK_BYTES = 1024, /* of shared memory: what the system takes of each program */
+    EXCHANGE_BYTES = 1024,
 };
 
 typedef struct lanes {
@@ -51,13 +57,26 @@ static MlirValue mask_of(lanes *l, int64_t left) {
     return left < l->vector ? tsr_tile_mask(b, tsr_tile_index(b, left), l->vector) : tsr_tile_null;
 }
 
-/* Its parts; what the mask leaves out is the lowest number. */
-static void load_parts(lanes *l, MlirValue column, int64_t left, MlirValue *out_parts) {
+static MlirValue load_vector(lanes *l, MlirValue column, MlirValue mask) {
     tsr_cross_entropy *r = l->r;
     tsr_tile_builder *b = &r->group->b;
-    MlirValue mask = mask_of(l, left);
-    MlirValue x =
-        tsr_tile_load(b, r->from, r->logits, tsr_tile_add(b, r->start, column), l->vector, mask);
+    if (mlirValueIsNull(r->held))
+        return tsr_tile_load(b, r->from, r->logits, tsr_tile_add(b, r->start, column), l->vector,
+                             mask);
+    return tsr_tile_load(b, r->from, r->held, column, l->vector, tsr_tile_null);
+}
+
+/* Of the row that begins at `start`. */
+static void fetch_vector(lanes *l, MlirValue start, MlirValue column, MlirValue mask) {
+    tsr_tile_builder *b = &l->r->group->b;
+    tsr_tile_fetch(b, l->r->logits, tsr_tile_add(b, start, column), l->r->held, column, l->vector,
+                   mask);
+}
+
+/* Its parts; what the mask leaves out is the lowest number. */
+static void load_parts(lanes *l, MlirValue column, int64_t left, MlirValue *out_parts) {
+    tsr_tile_builder *b = &l->r->group->b;
+    MlirValue mask = mask_of(l, left), x = load_vector(l, column, mask);
     if (!mlirValueIsNull(mask))
         x = tsr_tile_select(b, mask, x, tsr_tile_float(b, mlirValueGetType(x), -FLT_MAX));
     for (uint32_t i = 0; i < PARTS; i++)
@@ -70,10 +89,11 @@ static MlirValue power_of(lanes *l, MlirValue x, MlirValue highest) {
 }
 
 /* values[0] op values[1] op …, in halves */
-static MlirValue combine_all(tsr_reduction *how, MlirValue *values, uint32_t count) {
+static MlirValue combine_all(tsr_tile_builder *b, const char *op, MlirValue *values,
+                             uint32_t count) {
     for (; count > 1; count = (count + 1) / 2)
         for (uint32_t i = 0; i < count / 2; i++)
-            values[i] = tsr_reduction_combine(how, values[i], values[i + (count + 1) / 2]);
+            values[i] = tsr_tile_2(b, op, values[i], values[i + (count + 1) / 2]);
     return values[0];
 }
 
@@ -83,9 +103,9 @@ static void add_vector(lanes *l, MlirValue column, int64_t left) {
     load_parts(l, column, left, parts);
     memcpy(work, parts, sizeof work);
     MlirValue highest =
-        tsr_reduction_combine(&l->r->max, combine_all(&l->r->max, work, PARTS), l->highest);
+        tsr_tile_2(b, "arith.maxnumf", combine_all(b, "arith.maxnumf", work, PARTS), l->highest);
     for (uint32_t i = 0; i < PARTS; i++) work[i] = power_of(l, parts[i], highest);
-    MlirValue sum = combine_all(&l->r->sum, work, PARTS);
+    MlirValue sum = combine_all(b, "arith.addf", work, PARTS);
     l->total = tsr_tile_3(b, "math.fma", l->total, power_of(l, l->highest, highest), sum);
     l->highest = highest;
 }
@@ -101,11 +121,48 @@ static void finish_walk(lanes *l) {
     r->highest = tsr_tile_select(b, none, tsr_tile_float(b, type, -(double)INFINITY), highest);
 }
 
+/* Bytes of a row in shared memory; 0: there is no room. */
+static int64_t held_bytes(const lanes *l) {
+    const tsr_cross_entropy *r = l->r;
+    int64_t vectors = (r->classes - 1) / l->vector + 1;
+    int64_t bytes = vectors * l->vector * (int64_t)tsr_dtype_size(r->from);
+    int64_t room = tsr_target_shared_bytes(r->group->b.target) + BLOCK_BYTES;
+    return bytes + BLOCK_BYTES + EXCHANGE_BYTES <= room / HELD_PROGRAMS ? bytes : 0;
+}
+
+/* The whole row, where the program has read none. */
+static void fetch_row(lanes *l, MlirValue start) {
+    tsr_tile_builder *b = &l->r->group->b;
+    for (int64_t at = 0; at < l->r->classes; at += l->vector)
+        fetch_vector(l, start, tsr_tile_index(b, at), mask_of(l, l->r->classes - at));
+}
+
+void tsr_cross_entropy_begin_lanes(tsr_cross_entropy *r, tsr_tile_loop *loop) {
+    lanes l = lanes_of(r);
+    tsr_tile_builder *b = &r->group->b;
+    int64_t bytes = is_gradient(r) ? held_bytes(&l) : 0;
+    int64_t programs = bytes ? (int64_t)HELD_PROGRAMS * TSR_GPU_MULTIPROCESSORS : r->count;
+    if (programs > r->count) programs = r->count;
+    r->group->grid = programs;
+    MlirValue begin = tsr_tile_program_id(b), end = tsr_tile_index(b, r->count);
+    if (bytes) {
+        r->held = tsr_tile_local_own(b, tsr_tile_storage_type(b, r->from),
+                                     bytes / (int64_t)tsr_dtype_size(r->from));
+        fetch_row(&l, tsr_tile_mul(b, begin, r->classes));
+    }
+    tsr_tile_loop_begin(b, loop, begin, end, programs, 0, NULL);
+    if (!bytes || programs == r->count) return;
+    MlirValue next =
+        tsr_tile_min(b, tsr_tile_offset(b, loop->index, programs), tsr_tile_offset(b, end, -1));
+    r->next = tsr_tile_mul(b, next, r->classes);
+}
+
 void tsr_cross_entropy_walk_lanes(tsr_cross_entropy *r) {
     lanes l = lanes_of(r);
     tsr_tile_builder *b = &r->group->b;
     MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, l.width);
     int64_t whole = r->classes - r->classes % l.vector;
+    if (!mlirValueIsNull(r->held)) tsr_tile_fetched(b, 0);
     MlirValue carried[] = {tsr_tile_float(b, type, -FLT_MAX), tsr_tile_float(b, type, 0)};
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), l.vector, 2,
@@ -125,7 +182,8 @@ static void store_vector(lanes *l, MlirValue column, int64_t left) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue to = r->group->buffers[r->group->input_count], mask = mask_of(l, left);
     MlirValue at = tsr_tile_add(b, r->start, column);
-    MlirValue x = tsr_tile_load(b, r->from, r->logits, at, l->vector, mask);
+    MlirValue x = load_vector(l, column, mask);
+    if (!mlirValueIsNull(r->next)) fetch_vector(l, r->next, column, mask);
     MlirValue power = power_of(l, x, tsr_tile_splat(b, r->highest, l->vector));
     MlirValue gradient = tsr_tile_2(b, "arith.mulf", power, tsr_tile_splat(b, r->share, l->vector));
     tsr_tile_store(b, r->into, gradient, to, at, mask);
@@ -158,8 +216,11 @@ bool tsr_cross_entropy_by_lanes(tsr_cross_entropy *r) {
 
 void tsr_cross_entropy_end_lanes(tsr_cross_entropy *r) {
     tsr_tile_group *group = r->group;
+    if (!mlirValueIsNull(r->held)) tsr_tile_fetched(&group->b, 0);
     group->across = lanes_of(r).warps;
-    group->registers = is_gradient(r) ? GRADIENT_REGISTERS : LOSS_REGISTERS;
+    group->registers = !is_gradient(r)            ? LOSS_REGISTERS
+                       : mlirValueIsNull(r->held) ? GRADIENT_REGISTERS
+                                                  : HELD_REGISTERS;
     if (tsr_dtype_is_narrow(r->from)) tsr_tile_approximate(&group->b, group->b.at.block);
     tsr_tile_spread(&group->b, group->b.at.block, true);
 }

@@ -36,6 +36,7 @@ static MlirValue leaf_value(rows *r, const item *it, const tsr_point *point) {
     tsr_tile_builder *b = &r->group->b;
     if (it->node.kind == TSR_NODE_SPLAT) return tsr_splat_value(b, &it->node);
     if (it->node.kind == TSR_NODE_PLACE) return tsr_place_value(b, &it->node, point);
+    if (it->ahead) return tsr_rows_load_ahead(r, it);
     return tsr_tile_load(b, it->node.dtype, it->node.view.buffer,
                          tsr_point_offset(b, point, &it->node.view), point->lanes, point->mask);
 }
@@ -45,9 +46,10 @@ static MlirValue packed_value(rows *r, item *it, uint32_t stage) {
     MlirValue *chunk = &it->chunks[r->chunk];
     bool first = mlirValueIsNull(*chunk);
     if (first)
-        *chunk = tsr_tile_load_stored(b, it->node.dtype, it->node.view.buffer,
-                                      tsr_point_offset(b, &r->point, &it->node.view),
-                                      r->point.lanes, r->point.mask);
+        *chunk = it->ahead ? tsr_rows_load_ahead(r, it)
+                           : tsr_tile_load_stored(b, it->node.dtype, it->node.view.buffer,
+                                                  tsr_point_offset(b, &r->point, &it->node.view),
+                                                  r->point.lanes, r->point.mask);
     MlirType type = tsr_tile_value_type(b, TSR_DTYPE_F32, r->point.lanes);
     tsr_attr attrs[] = {{TSR_AGAIN_NAME, tsr_attr_make_i64(b->at.context, stage)}, {0}};
     return tsr_build_value(&b->at, "arith.extf", chunk, 1, type, first ? NULL : attrs);
@@ -87,7 +89,7 @@ static void emit_scalars(rows *r, uint32_t stage) {
         item *it = r->items[i];
         MlirValue operands[TSR_ELEMENT_OPERANDS_MAX];
         if (it->level == 2 || it->stage != stage || it->kind == TSR_ROW_REDUCE ||
-            it->kind == TSR_ROW_SUM)
+            it->kind == TSR_ROW_SUM || it->ahead)
             continue;
         for (uint32_t k = 0; k < it->operand_count; k++) operands[k] = it->operands[k]->scalar;
         it->scalar = it->kind == TSR_ROW_LEAF   ? leaf_value(r, it, &point)
@@ -273,7 +275,7 @@ static void walk(rows *r, uint32_t stage) {
             r->items[i]->scalar = tsr_tile_round(b, r->items[i]->node.dtype, r->items[i]->scalar);
 }
 
-static void begin_row(rows *r, MlirValue row) {
+void tsr_rows_place(rows *r, MlirValue row) {
     bool outer[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d + 1 < r->space.rank; d++) outer[d] = true;
     tsr_point_unflatten(&r->group->b, &r->point, outer, row);
@@ -282,9 +284,9 @@ static void begin_row(rows *r, MlirValue row) {
 static void emit_row(rows *r, MlirValue row) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1;
-    begin_row(r, row);
+    tsr_rows_place(r, row);
     for (uint32_t i = 0; i < r->item_count; i++)
-        if (!r->items[i]->ahead) memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
+        memset(r->items[i]->chunks, 0, sizeof r->items[i]->chunks);
     for (uint32_t stage = 0; stage < r->stage_count; stage++) {
         emit_scalars(r, stage);
         if (has_walk(r, stage)) walk(r, stage);
@@ -339,47 +341,16 @@ static uint32_t count_chunks(const rows *r) {
     return (uint32_t)((r->columns - 1) / tsr_rows_chunk(r) + 1);
 }
 
-/* What lanes hold from a row to the next one, to `values` or from them: sums, and of the row what
- * is read ahead. */
+/* What goes from a row to the next one, to `values` or from them: sums that lanes hold, and what is
+ * ahead. */
 static uint32_t carry_held(rows *r, MlirValue *values, bool from) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < r->item_count; i++) {
         item *it = r->items[i];
-        MlirValue *held = it->ahead ? it->chunks : it->sums;
-        bool carried = it->ahead || it->kind == TSR_ROW_SUM;
-        for (uint32_t k = 0; carried && k < count_chunks(r); k++, count++)
-            *(from ? &held[k] : &values[count]) = from ? values[count] : held[k];
+        for (uint32_t k = 0; it->kind == TSR_ROW_SUM && k < count_chunks(r); k++, count++)
+            *(from ? &it->sums[k] : &values[count]) = from ? values[count] : it->sums[k];
     }
-    return count;
-}
-
-/* The sums alone, to `values`. */
-static void carry_sums(const rows *r, MlirValue *values) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < r->item_count; i++) {
-        const item *it = r->items[i];
-        bool carried = it->ahead || it->kind == TSR_ROW_SUM;
-        for (uint32_t k = 0; carried && k < count_chunks(r); k++, count++)
-            if (!it->ahead) values[count] = it->sums[k];
-    }
-}
-
-/* Of a row what is read ahead, to `values` as carry_held has it. */
-static void read_ahead(rows *r, MlirValue row, MlirValue *values) {
-    tsr_tile_builder *b = &r->group->b;
-    uint32_t count = 0, lanes = tsr_rows_chunk(r);
-    begin_row(r, row);
-    for (uint32_t i = 0; i < r->item_count; i++) {
-        item *it = r->items[i];
-        if (it->kind == TSR_ROW_SUM) count += count_chunks(r);
-        for (uint32_t k = 0; it->ahead && k < count_chunks(r); k++) {
-            begin_chunk(r, (int64_t)k * lanes, lanes);
-            r->point.index[r->space.rank - 1] = tsr_tile_index(b, (int64_t)k * lanes);
-            values[count++] = tsr_tile_load_stored(b, it->node.dtype, it->node.view.buffer,
-                                                   tsr_point_offset(b, &r->point, &it->node.view),
-                                                   lanes, r->point.mask);
-        }
-    }
+    return tsr_rows_carry_ahead(r, values, count, from);
 }
 
 /* Sums begin with zeros; where lanes do not hold them, in their buffer. */
@@ -404,13 +375,25 @@ static void begin_sums(rows *r) {
     }
 }
 
+/* Where programs share a block its first one stores what all of them have. */
 static void store_sums(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
     uint32_t lanes = tsr_rows_chunk(r);
+    MlirValue zero = tsr_tile_index(b, 0), is_first = tsr_tile_null, local = tsr_tile_null;
+    if (r->beside > 1) {
+        MlirValue side = tsr_tile_rem(b, tsr_tile_program_id(b), r->beside);
+        is_first = tsr_tile_icompare(b, TSR_ICMP_EQ, side, zero);
+        local = tsr_tile_local_own(b, tsr_tile_storage_type(b, TSR_DTYPE_F32), lanes);
+    }
     for (uint32_t i = r->plain_count; i < r->group->output_count; i++)
         for (int64_t k = 0; k * lanes < r->columns; k++) {
-            MlirValue at = begin_chunk(r, k * lanes, lanes);
-            tsr_tile_store(&r->group->b, TSR_DTYPE_F32, r->results[i]->sums[k],
-                           r->results[i]->buffer, at, r->point.mask);
+            MlirValue at = begin_chunk(r, k * lanes, lanes), sum = r->results[i]->sums[k];
+            if (r->beside > 1) {
+                MlirValue left = tsr_tile_index(b, r->columns - k * lanes);
+                sum = tsr_tile_add_beside(b, sum, local);
+                r->point.mask = tsr_tile_mask(b, tsr_tile_select(b, is_first, left, zero), lanes);
+            }
+            tsr_tile_store(b, TSR_DTYPE_F32, sum, r->results[i]->buffer, at, r->point.mask);
         }
 }
 
@@ -419,26 +402,30 @@ static void emit_summed(rows *r) {
     tsr_tile_builder *b = &r->group->b;
     const tsr_rows_sums *s = r->sums;
     MlirValue program = tsr_tile_program_id(b), carried[TSR_TILE_CARRIED_MAX];
-    r->group->grid = s->places * s->parts;
-    r->sums_at = tsr_tile_mul(b, program, r->columns);
-    MlirValue begin = tsr_tile_mul(b, tsr_tile_rem(b, program, s->parts), s->per_program);
-    MlirValue end =
-        tsr_tile_min(b, tsr_tile_offset(b, begin, s->per_program), tsr_tile_index(b, s->rows));
-    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, program, s->parts), s->rows);
-    begin_sums(r);
-    uint32_t count = r->holds ? carry_held(r, carried, false) : 0;
-    if (r->holds) read_ahead(r, tsr_tile_add(b, first, begin), carried);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, begin, end, 1, count, carried);
-    if (count) {
-        MlirValue next =
-            tsr_tile_min(b, tsr_tile_offset(b, loop.index, 1), tsr_tile_offset(b, end, -1));
-        carry_held(r, loop.carried, true);
-        read_ahead(r, tsr_tile_add(b, first, next), carried);
+    r->group->grid = s->places * s->parts * r->beside;
+    r->sums_at = tsr_tile_mul(b, tsr_tile_div(b, program, r->beside), r->columns);
+    int64_t programs = s->parts * r->beside; /* of a place */
+    MlirValue part = tsr_tile_rem(b, program, programs), all = tsr_tile_index(b, s->rows);
+    tsr_rows_span span = {.first = tsr_tile_mul(b, tsr_tile_div(b, program, programs), s->rows),
+                          .begin = part,
+                          .end = all,
+                          .step = programs};
+    if (!b->target->arch) {
+        span.begin = tsr_tile_mul(b, part, s->per_program);
+        span.end = tsr_tile_min(b, tsr_tile_offset(b, span.begin, s->per_program), all);
+        span.step = 1;
     }
-    emit_row(r, tsr_tile_add(b, first, loop.index));
-    if (count) carry_sums(r, carried);
+    begin_sums(r);
+    tsr_rows_begin_ahead(r, &span);
+    uint32_t count = r->holds ? carry_held(r, carried, false) : 0;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, span.begin, span.end, span.step, count, carried);
+    if (count) carry_held(r, loop.carried, true);
+    tsr_rows_fetch_ahead(r, &span, loop.index);
+    emit_row(r, tsr_tile_add(b, span.first, loop.index));
+    if (count) carry_held(r, carried, false);
     tsr_tile_loop_end(b, &loop, carried);
+    if (r->stages) tsr_tile_fetched(b, 0); /* the last ones, which nothing reads */
     if (!count) return;
     carry_held(r, loop.carried, true);
     store_sums(r);

@@ -139,18 +139,6 @@ bool tsr_row_is_own(const rows *r, const item *it) {
     return moves && tsr_dtype_is_float(it->node.dtype);
 }
 
-/* Where a program has several rows, memory works while one of them is computed. */
-static void find_ahead(rows *r) {
-    int64_t chunks = (r->columns - 1) / tsr_rows_chunk(r) + 1, carried = r->sums->count * chunks;
-    for (uint32_t i = 0; i < r->item_count; i++) {
-        item *it = r->items[i];
-        it->ahead = tsr_row_is_own(r, it) && carried + chunks <= TSR_TILE_CARRIED_MAX;
-        if (!it->ahead) continue;
-        it->held = true;
-        carried += chunks;
-    }
-}
-
 /* Lanes of so many warps can hold the row. */
 static bool may_hold(const rows *r, uint32_t warps) {
     if (!r->group->is_native || r->stage_count > 8 || r->columns % TSR_SPREAD_RUN ||
@@ -175,18 +163,26 @@ typedef struct choice {
 
 enum { CHOICES = 4, FEW_WARPS = 4, WARPS_MAX = 16 };
 static const choice for_rows[CHOICES] = {{1, 128}, {2, 96}, {2, 128}, {4, 128}};
-static const choice for_sums[CHOICES] = {{1, 128}, {1, 168}, {2, 64}, {2, 128}};
+/* Rows with sums: by what of them a lane holds. */
+static const choice for_sums[][CHOICES] = {{{1, 64}, {1, 80}, {1, 128}, {2, 128}},
+                                           {{1, 128}, {1, 168}, {2, 64}, {2, 128}}};
 static const choice for_parameters[CHOICES] = {{1, 128}, {1, 168}, {2, 96}, {2, 128}};
 static const choice for_short_sums[CHOICES] = {{1, 80}, {1, 96}, {1, 128}, {2, 128}};
 
-uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks) {
-    enum { REGISTERS = 2048, BLOCKS_MAX = 8 }; /* of a lane of each scheduler, all programs */
-    int64_t vectors = (columns - 1) / TSR_SPREAD_ELEMENTS + 1;
-    uint32_t warps = vectors <= FEW_WARPS       ? (uint32_t)vectors
-                     : vectors <= 2 * FEW_WARPS ? FEW_WARPS
-                     : vectors <= 2 * WARPS_MAX ? WARPS_MAX / 2
-                                                : WARPS_MAX;
-    uint32_t blocks = REGISTERS / ((warps <= FEW_WARPS ? 80U : 128U) * warps);
+/* A lane holds so much of a row: more than one vector? */
+static bool is_much(int64_t columns, uint32_t warps) {
+    return columns > (int64_t)TSR_SPREAD_ELEMENTS * warps;
+}
+
+/* As few as leave a lane SUMS numbers of sums, of long rows a power of two. */
+uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks) {
+    enum { REGISTERS = 2048, BLOCKS_MAX = 8, SUMS = 16 }; /* of a lane of each scheduler */
+    int64_t vectors = (columns - 1) / TSR_SPREAD_ELEMENTS + 1, least = columns * sums / (SUMS * 32);
+    uint32_t warps = FEW_WARPS;
+    while (warps < WARPS_MAX && warps < least) warps *= 2;
+    if (vectors <= FEW_WARPS) warps = (uint32_t)vectors;
+    uint32_t registers = warps <= FEW_WARPS ? 80 : is_much(columns, warps) ? 128 : 64;
+    uint32_t blocks = REGISTERS / (registers * warps);
     *out_blocks = blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks ? blocks : 1;
     return warps;
 }
@@ -214,6 +210,7 @@ static void find_warps(rows *r) {
 void tsr_rows_choose(rows *r) {
     tsr_tile_group *group = r->group;
     int64_t skip = 0;
+    r->beside = 1;
     find_warps(r);
     if (!r->holds) {
         r->warps = 1;
@@ -224,14 +221,18 @@ void tsr_rows_choose(rows *r) {
     if (skip >= CHOICES) skip = CHOICES - 1;
     const choice *of = !r->sums               ? for_rows
                        : !r->sums->count      ? for_parameters
-                       : r->warps > FEW_WARPS ? for_sums
+                       : r->warps > FEW_WARPS ? for_sums[is_much(r->columns, r->warps)]
                                               : for_short_sums;
-    /* With many programs on a multiprocessor some compute while others read. */
-    bool ahead = r->sums && (r->warps > FEW_WARPS || !r->sums->count);
     if (r->even) r->warps *= of[skip].times;
     find_held(r);
-    if (ahead) find_ahead(r);
+    if (r->sums) {
+        r->beside = r->sums->beside;
+        tsr_rows_find_ahead(r);
+        if (!r->stages) r->beside = 1;
+        group->beside = r->beside;
+    }
     group->across = r->warps;
     group->registers = of[skip].registers;
+    group->contracts = r->even;
     group->has_choices = r->even && skip < CHOICES - 1;
 }

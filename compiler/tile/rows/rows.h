@@ -33,7 +33,9 @@ typedef struct tsr_row_item {
     MlirValue buffer; /* of what is kept; null: none */
     bool in_result;   /* buffer is a result, read at the row's place */
     bool held;        /* by lanes, all of the row: for later stages */
-    bool ahead;       /* of a row of several: read while the one before is computed */
+    bool ahead;       /* of a row of several: on its way while those before are computed */
+    MlirValue ring;   /* a local buffer of such rows; null: a scalar, read one row ahead */
+    MlirValue next;   /* that scalar, of the next row */
     MlirValue chunks[TSR_ROW_CHUNKS_MAX];
     uint32_t asked;   /* bits of the stages that ask for it */
     MlirValue scalar; /* levels 0 and 1, and reductions */
@@ -44,14 +46,17 @@ typedef struct tsr_row_item {
     tsr_reduction rules;                /* REDUCE */
 } tsr_row_item;
 
-/* Sums over rows: a program has `per_program` rows of one place of the dims that are not summed,
- * `parts` programs all of them. Their sums are rows of a buffer, which are then added, first in
- * `groups` of them. */
+/* Sums over rows: a program has `per_program` rows, or one fewer, of one place of the dims that are
+ * not summed, `parts` times `beside` programs all of them. On a CPU they are neighbours; on a GPU
+ * programs have rows in turn: what all of them read at a time lies together. Their sums are rows of
+ * a buffer, `parts` of each place, which a second kernel adds. */
 typedef struct tsr_rows_sums {
     uint32_t count;  /* 0: the rows are divided for the sake of parameters (tsr_rows_divide) */
     uint32_t warps;  /* of a program, on a GPU */
+    uint32_t blocks; /* programs that a multiprocessor has at a time */
+    uint32_t beside; /* of them, in a block: their sums are one part */
     uint32_t *order; /* which result of the group an output of the first kernel is, or is part of */
-    int64_t places, rows, parts, per_program, columns, groups;
+    int64_t places, rows, parts, per_program, columns;
 } tsr_rows_sums;
 
 typedef struct tsr_rows {
@@ -74,11 +79,35 @@ typedef struct tsr_rows {
     uint32_t warps; /* of a program */
     uint32_t chunk; /* of it, in the walk */
     tsr_point point;
-    MlirValue sums_at; /* where the program's row of a buffer of sums begins */
+    MlirValue sums_at;         /* where the program's row of a buffer of sums begins */
+    uint32_t beside;           /* programs of a block whose sums are added */
+    uint32_t stages;           /* rows that rings hold; 0: none is fetched */
+    MlirValue slot, next_slot; /* which of them this row is, and the next one */
 } tsr_rows;
+
+/* A program's rows: begin, begin + step … below end, all of them behind row `first`. */
+typedef struct tsr_rows_span {
+    MlirValue first, begin, end;
+    int64_t step;
+} tsr_rows_span;
 
 /* emit.c: a kernel over rows; `sums` NULL: without sums over them. */
 TSR_RESULT tsr_rows_emit(tsr_tile_group *group, const tsr_rows_sums *sums);
+
+/* The rows of the kept dims, one number, as the point. */
+void tsr_rows_place(tsr_rows *r, MlirValue row);
+
+/* ahead.c: a program that has several rows fetches the next ones while it computes. */
+/* What is fetched, and so held; sets `stages`. */
+void tsr_rows_find_ahead(tsr_rows *r);
+/* Before the rows: fetches the first ones. */
+void tsr_rows_begin_ahead(tsr_rows *r, const tsr_rows_span *span);
+/* At the begin of row `row`: the last one of the ring is fetched, this one is there. */
+void tsr_rows_fetch_ahead(tsr_rows *r, const tsr_rows_span *span, MlirValue row);
+/* What goes from a row to the next one behind values[count], or from there; returns the count. */
+uint32_t tsr_rows_carry_ahead(tsr_rows *r, MlirValue *values, uint32_t count, bool from);
+/* The vector of the walk, as it lies in memory. */
+MlirValue tsr_rows_load_ahead(tsr_rows *r, const tsr_row_item *it);
 
 /* read.c: items, stages. Fails with TSR_INTERNAL on what has no place in rows, TSR_MEMORY. */
 TSR_RESULT tsr_rows_read(tsr_rows *r);
@@ -87,9 +116,9 @@ TSR_RESULT tsr_rows_read(tsr_rows *r);
 /* Lanes of one or several warps hold the row, or local buffers hold what is costly: sets `holds`
  * and `warps`, and of the group `across`, `registers` and `choices`. */
 void tsr_rows_choose(tsr_rows *r);
-/* Of sums over rows so long: warps of a program, and programs that a multiprocessor of a GPU has
- * room for. */
-uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t *out_blocks);
+/* Of so many sums over rows so long: warps of a program, and programs that a multiprocessor of a
+ * GPU has room for. */
+uint32_t tsr_rows_sum_warps(int64_t columns, uint32_t sums, uint32_t *out_blocks);
 /* Is this a view of the row's own? */
 bool tsr_row_is_own(const tsr_rows *r, const tsr_row_item *it);
 /* sums.c: does a GPU read much more of what is the same for all rows than of a row? Then a program

@@ -14,18 +14,15 @@
 enum {
     ROWS_MIN = 4, /* of a program */
     CPU_PROGRAMS = 64,
-    GPU_MULTIPROCESSORS = 132,
-    UNROLLED = 8,    /* rows that are added at a time */
-    GROUP_ROWS = 32, /* where there are more than twice as many they are added in groups */
+    UNROLLED = 8, /* rows that are added at a time */
 };
 
-/* ---- adding ---------------------------------------------------------------------------------- */
+/* ---- adding, on a CPU ------------------------------------------------------------------------ */
 
-/* A program adds rows of one group of one place, a vector of columns. */
+/* A program adds the parts of one place, a vector of columns. */
 typedef struct adding {
     tsr_tile_group *group;
     const tsr_rows_sums *sums;
-    int64_t parts, groups; /* rows of a place; what they are divided in */
     uint32_t lanes;
     MlirValue column, mask;
 } adding;
@@ -63,45 +60,139 @@ static void store_sum(const adding *a, uint32_t sum, MlirValue row, MlirValue *v
                    a->mask);
 }
 
-static tsr_result lower_adding(adding *a) {
-    tsr_tile_builder *b = &a->group->b;
-    int64_t columns = a->sums->columns, each = (a->parts - 1) / a->groups + 1;
-    a->lanes = b->target->vector_bytes / 4;
-    int64_t slices = (columns - 1) / a->lanes + 1;
-    MlirValue program = tsr_tile_program_id(b), row = tsr_tile_div(b, program, slices);
+static tsr_result lower_adding(tsr_tile_group *step, const void *plan) {
+    const tsr_rows_sums *sums = plan;
+    tsr_tile_builder *b = &step->b;
+    adding a = {.group = step, .sums = sums, .lanes = b->target->vector_bytes / 4};
+    int64_t slices = (sums->columns - 1) / a.lanes + 1;
+    MlirValue program = tsr_tile_program_id(b), place = tsr_tile_div(b, program, slices);
     MlirValue values[TSR_ROWS_OUTPUTS_MAX * UNROLLED];
-    a->group->grid = a->sums->places * a->groups * slices;
-    a->column = tsr_tile_mul(b, tsr_tile_rem(b, program, slices), a->lanes);
-    if (columns % a->lanes)
-        a->mask =
-            tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, columns), a->column), a->lanes);
-    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, row, a->groups), a->parts);
-    MlirValue at = tsr_tile_mul(b, tsr_tile_rem(b, row, a->groups), each);
-    MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, a->parts), at);
-    MlirValue count = tsr_tile_min(b, left, tsr_tile_index(b, each));
-    MlirValue begin = tsr_tile_add(b, first, at), end = tsr_tile_add(b, begin, count);
-    MlirValue whole = tsr_tile_sub(b, end, tsr_tile_rem(b, count, UNROLLED));
-    for (uint32_t i = 0; i < a->sums->count * UNROLLED; i++)
-        values[i] = tsr_tile_float(b, tsr_tile_value_type(b, TSR_DTYPE_F32, a->lanes), 0);
-    add_rows(a, begin, whole, UNROLLED, values);
-    add_rows(a, whole, end, 1, values);
-    for (uint32_t s = 0; s < a->sums->count; s++) store_sum(a, s, row, values + s * UNROLLED);
+    step->grid = sums->places * slices;
+    a.column = tsr_tile_mul(b, tsr_tile_rem(b, program, slices), a.lanes);
+    if (sums->columns % a.lanes)
+        a.mask =
+            tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, sums->columns), a.column), a.lanes);
+    MlirValue begin = tsr_tile_mul(b, place, sums->parts);
+    MlirValue whole = tsr_tile_offset(b, begin, sums->parts / UNROLLED * UNROLLED);
+    MlirValue end = tsr_tile_offset(b, begin, sums->parts);
+    for (uint32_t i = 0; i < sums->count * UNROLLED; i++)
+        values[i] = tsr_tile_float(b, tsr_tile_value_type(b, TSR_DTYPE_F32, a.lanes), 0);
+    add_rows(&a, begin, whole, UNROLLED, values);
+    add_rows(&a, whole, end, 1, values);
+    for (uint32_t s = 0; s < sums->count; s++) store_sum(&a, s, place, values + s * UNROLLED);
     return TSR_SUCCESS;
 }
 
-static tsr_result lower_groups(tsr_tile_group *step, const void *plan) {
-    const tsr_rows_sums *sums = plan;
-    adding a = {.group = step, .sums = sums, .parts = sums->parts, .groups = sums->groups};
-    return lower_adding(&a);
+/* ---- adding, on a GPU ------------------------------------------------------------------------ */
+
+/* All parts at once, by several warps: a lane adds rows at equal distances of one column; then
+ * lanes of a column add what they have. */
+typedef struct together {
+    tsr_tile_group *group;
+    const tsr_rows_sums *sums;
+    uint32_t warps, lanes, width; /* of all warps; columns of a program */
+    MlirValue row, offset;        /* of each lane: its row, and where its first element lies */
+    MlirValue top;                /* its column's element in the first row */
+} together;
+
+enum { LANES = 32, WIDTH_MIN = 8, FEW_PARTS = 512, SLICES = 96, IN_FLIGHT = 16, REGISTERS = 64 };
+
+/* Narrow slices where there are few columns: many programs read at a time. */
+static together begin_together(tsr_tile_group *group, const tsr_rows_sums *sums) {
+    tsr_tile_builder *b = &group->b;
+    together t = {.group = group, .sums = sums, .width = LANES};
+    while (t.width > WIDTH_MIN && sums->places * sums->columns / t.width < SLICES) t.width /= 2;
+    t.warps = sums->parts > FEW_PARTS ? 32 : 16;
+    t.lanes = t.warps * LANES;
+    int64_t slices = (sums->columns - 1) / t.width + 1;
+    group->grid = sums->places * slices;
+    group->across = t.warps;
+    group->registers = REGISTERS;
+    MlirValue program = tsr_tile_program_id(b), width = tsr_tile_index(b, t.width);
+    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, program, slices), sums->parts);
+    MlirValue column = tsr_tile_mul(b, tsr_tile_rem(b, program, slices), t.width);
+    MlirValue lane = tsr_tile_step_vector(b, t.lanes);
+    width = tsr_tile_splat(b, width, t.lanes);
+    t.row = tsr_tile_2(b, "arith.divui", lane, width);
+    MlirValue mine = tsr_tile_2(b, "arith.remui", lane, width);
+    mine = tsr_tile_2(b, "arith.addi", mine, tsr_tile_splat(b, column, t.lanes));
+    MlirValue last = tsr_tile_splat(b, tsr_tile_index(b, sums->columns - 1), t.lanes);
+    if (sums->columns % t.width) mine = tsr_tile_2(b, "arith.minui", mine, last);
+    MlirValue columns = tsr_tile_splat(b, tsr_tile_index(b, sums->columns), t.lanes);
+    first = tsr_tile_splat(b, tsr_tile_mul(b, first, sums->columns), t.lanes);
+    t.top = tsr_tile_2(b, "arith.addi", first, mine);
+    t.offset = tsr_tile_2(b, "arith.addi", tsr_tile_2(b, "arith.muli", t.row, columns), t.top);
+    return t;
 }
 
-static tsr_result lower_last(tsr_tile_group *step, const void *plan) {
+/* Rows from `at` on, one for each lane of a column; of those beyond the last one zeros. */
+static MlirValue read_part(const together *t, uint32_t sum, MlirValue at, MlirValue mask) {
+    tsr_tile_builder *b = &t->group->b;
+    MlirValue behind = tsr_tile_splat(b, tsr_tile_mul(b, at, t->sums->columns), t->lanes);
+    MlirValue offset = tsr_tile_2(b, "arith.addi", t->offset, behind);
+    if (!mlirValueIsNull(mask)) offset = tsr_tile_select(b, mask, offset, t->top);
+    MlirValue value = tsr_tile_gather(b, t->group->buffers[sum], offset, t->lanes);
+    MlirValue zero = tsr_tile_float(b, mlirValueGetType(value), 0);
+    return mlirValueIsNull(mask) ? value : tsr_tile_select(b, mask, value, zero);
+}
+
+/* What lanes have of a sum; several rows are on their way at a time. */
+static MlirValue sum_of_lanes(const together *t, uint32_t sum) {
+    tsr_tile_builder *b = &t->group->b;
+    int64_t rows = t->lanes / t->width, whole = t->sums->parts / rows;
+    MlirValue zero = tsr_tile_float(b, tsr_tile_value_type(b, TSR_DTYPE_F32, t->lanes), 0);
+    MlirValue values[IN_FLIGHT], carried = zero;
+    if (whole >= IN_FLIGHT) {
+        tsr_tile_loop loop;
+        int64_t step = rows * IN_FLIGHT;
+        tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0),
+                            tsr_tile_index(b, whole / IN_FLIGHT * step), step, 1, &carried);
+        for (int64_t i = 0; i < IN_FLIGHT; i++)
+            values[i] = read_part(t, sum, tsr_tile_offset(b, loop.index, i * rows), tsr_tile_null);
+        carried = loop.carried[0];
+        for (int64_t i = 0; i < IN_FLIGHT; i++)
+            carried = tsr_tile_2(b, "arith.addf", carried, values[i]);
+        tsr_tile_loop_end(b, &loop, &carried);
+        carried = loop.carried[0];
+    }
+    for (int64_t i = whole / IN_FLIGHT * IN_FLIGHT; i < whole; i++)
+        carried = tsr_tile_2(b, "arith.addf", carried,
+                             read_part(t, sum, tsr_tile_index(b, i * rows), tsr_tile_null));
+    if (t->sums->parts == whole * rows) return carried;
+    MlirValue left = tsr_tile_index(b, t->sums->parts - whole * rows);
+    MlirValue mask = tsr_tile_icompare(b, TSR_ICMP_ULT, t->row, tsr_tile_splat(b, left, t->lanes));
+    return tsr_tile_2(b, "arith.addf", carried,
+                      read_part(t, sum, tsr_tile_index(b, whole * rows), mask));
+}
+
+static tsr_result lower_together(tsr_tile_group *step, const void *plan) {
     const tsr_rows_sums *sums = plan;
-    adding a = {.group = step,
-                .sums = sums,
-                .parts = sums->groups > 1 ? sums->groups : sums->parts,
-                .groups = 1};
-    return lower_adding(&a);
+    tsr_tile_builder *b = &step->b;
+    together t = begin_together(step, sums);
+    MlirValue parts[TSR_ROWS_OUTPUTS_MAX], locals[TSR_ROWS_OUTPUTS_MAX];
+    for (uint32_t s = 0; s < sums->count; s++) parts[s] = sum_of_lanes(&t, s);
+    for (uint32_t s = 0; s < sums->count; s++) {
+        for (uint32_t d = LANES / 2; d >= t.width; d /= 2)
+            parts[s] = tsr_tile_2(b, "arith.addf", parts[s], tsr_tile_butterfly(b, parts[s], d));
+        locals[s] = tsr_tile_local(b, tsr_tile_storage_type(b, TSR_DTYPE_F32), t.lanes);
+        tsr_tile_store(b, TSR_DTYPE_F32, parts[s], locals[s], tsr_tile_index(b, 0), tsr_tile_null);
+    }
+    int64_t slices = (sums->columns - 1) / t.width + 1;
+    MlirValue program = tsr_tile_program_id(b);
+    MlirValue at = tsr_tile_mul(b, tsr_tile_rem(b, program, slices), t.width), mask = tsr_tile_null;
+    if (sums->columns % t.width)
+        mask = tsr_tile_mask(b, tsr_tile_sub(b, tsr_tile_index(b, sums->columns), at), t.width);
+    at = tsr_tile_add(b, at, tsr_tile_mul(b, tsr_tile_div(b, program, slices), sums->columns));
+    for (uint32_t s = 0; s < sums->count; s++) {
+        MlirValue sum = tsr_tile_null;
+        for (uint32_t w = 0; w < t.warps; w++) {
+            MlirValue one = tsr_tile_load(b, TSR_DTYPE_F32, locals[s], tsr_tile_index(b, w * LANES),
+                                          t.width, tsr_tile_null);
+            sum = w ? tsr_tile_2(b, "arith.addf", sum, one) : one;
+        }
+        tsr_tile_store(b, TSR_DTYPE_F32, sum, step->buffers[sums->count + s], at, mask);
+    }
+    return TSR_SUCCESS;
 }
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -113,17 +204,20 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *plan) {
 /* So many programs that every multiprocessor has some, and few enough that what they leave to be
  * added is little. */
 static void divide(const tsr_target *target, tsr_rows_sums *sums) {
+    enum { BESIDE = 4, BESIDE_WARPS_MAX = 4 };
     int64_t programs = CPU_PROGRAMS;
-    uint32_t blocks = 1;
-    sums->warps = tsr_rows_sum_warps(sums->columns, &blocks);
-    if (target->arch) programs = GPU_MULTIPROCESSORS * (int64_t)blocks;
+    sums->warps = tsr_rows_sum_warps(sums->columns, sums->count, &sums->blocks);
+    if (target->arch) programs = TSR_GPU_MULTIPROCESSORS * (int64_t)sums->blocks;
     int64_t parts = programs / sums->places;
     if (parts > sums->rows / ROWS_MIN) parts = sums->rows / ROWS_MIN;
     if (parts < 1) parts = 1;
+    bool shares =
+        target->arch && sums->warps <= BESIDE_WARPS_MAX && sums->columns % TSR_SPREAD_RUN == 0;
+    sums->beside = shares && parts >= BESIDE ? BESIDE : 1;
+    while (sums->blocks % sums->beside) sums->beside /= 2;
+    parts /= sums->beside;
     sums->per_program = (sums->rows - 1) / parts + 1;
-    sums->parts = (sums->rows - 1) / sums->per_program + 1;
-    int64_t groups = (sums->parts - 1) / GROUP_ROWS + 1, each = (sums->parts - 1) / groups + 1;
-    sums->groups = sums->parts > 2 * GROUP_ROWS ? (sums->parts - 1) / each + 1 : 1;
+    sums->parts = target->arch ? parts : (sums->rows - 1) / sums->per_program + 1;
 }
 
 bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums) {
@@ -137,12 +231,16 @@ bool tsr_rows_divide(const tsr_rows *r, tsr_rows_sums *out_sums) {
     }
     uint32_t warps = 1;
     while (warps < WARPS_MAX && (int64_t)warps * 32 * LANE_ELEMENTS < r->columns) warps *= 2;
-    int64_t programs = (int64_t)GPU_MULTIPROCESSORS * (BLOCKS / warps);
+    int64_t blocks = BLOCKS / warps, programs = TSR_GPU_MULTIPROCESSORS * blocks;
     if (shared < MUCH * own || r->row_count < ROWS_MIN * programs) return false;
-    *out_sums =
-        (tsr_rows_sums){.warps = warps, .places = 1, .rows = r->row_count, .columns = r->columns};
+    *out_sums = (tsr_rows_sums){.warps = warps,
+                                .beside = 1,
+                                .blocks = (uint32_t)blocks,
+                                .places = 1,
+                                .rows = r->row_count,
+                                .columns = r->columns};
     out_sums->per_program = (r->row_count - 1) / programs + 1;
-    out_sums->parts = (r->row_count - 1) / out_sums->per_program + 1;
+    out_sums->parts = programs;
     return true;
 }
 
@@ -180,21 +278,6 @@ static tsr_type rows_type(const tsr_rows_sums *sums, int64_t rows) {
                       .shape = {.rank = 2, .dims = {(uint64_t)rows, (uint64_t)sums->columns}}};
 }
 
-/* A step that adds what values `first` … are; returns the first of those it makes. */
-static uint32_t push_adding(const tsr_rows_sums *sums, tsr_tile_sequence *sequence, uint32_t first,
-                            uint32_t made, bool is_last) {
-    tsr_tile_step *step = &sequence->steps[sequence->step_count++];
-    *step = (tsr_tile_step){.suffix = is_last ? "_sums" : "_parts",
-                            .input_count = sums->count,
-                            .output_count = sums->count,
-                            .lower = is_last ? lower_last : lower_groups};
-    for (uint32_t i = 0; i < sums->count; i++) {
-        step->inputs[i] = first + i;
-        step->outputs[i] = rows_type(sums, sums->places * sums->groups);
-    }
-    return made;
-}
-
 static void make_steps(const tsr_tile_group *group, tsr_rows_sums *sums,
                        tsr_tile_sequence *sequence) {
     uint32_t plain = group->output_count - sums->count, at[2] = {0, plain};
@@ -214,17 +297,16 @@ static void make_steps(const tsr_tile_group *group, tsr_rows_sums *sums,
                                 : group->types[group->input_count + i];
         sequence->results[i] = first + to;
     }
-    uint32_t last = first + plain;
-    if (sums->groups > 1) {
-        last = push_adding(sums, sequence, last, made, false);
-        made += sums->count;
-    }
-    last = push_adding(sums, sequence, last, made, true);
-    tsr_tile_step *adds = &sequence->steps[sequence->step_count - 1];
+    tsr_tile_step *adds = &sequence->steps[sequence->step_count++];
+    *adds = (tsr_tile_step){.suffix = "_sums",
+                            .input_count = sums->count,
+                            .output_count = sums->count,
+                            .lower = group->is_native ? lower_together : lower_adding};
     for (uint32_t i = 0; i < sums->count; i++) {
         uint32_t result = sums->order[plain + i];
+        adds->inputs[i] = first + plain + i;
         adds->outputs[i] = group->types[group->input_count + result];
-        sequence->results[result] = last + i;
+        sequence->results[result] = made + i;
     }
     sequence->plan = sums;
 }

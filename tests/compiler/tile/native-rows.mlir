@@ -52,28 +52,51 @@
 // CHECK: math.log
 // CHECK: tile.func @k5_cast_cross_entropy_grad_cast(
 // CHECK-SAME: tile.across = 16 : i64
+// The row lies in shared memory between its walks.
+// CHECK: tile.local {tile.own} : memref<12288xbf16>
+// CHECK-COUNT-3: tile.fetch %arg0
+// CHECK: scf.for
+// CHECK: tile.fetched but 0
+// CHECK-NOT: tile.load %arg0[{{.*}}] {tile.spread}
+// CHECK-NOT: tile.fetch %arg0
 // CHECK: tile.store {{.*}} {tile.spread} : vector<4096xbf16>, memref<50x9000xbf16>
 // CHECK: tile.barrier
 // CHECK: tile.store {{.*}} : bf16
 // Sums over rows are taken in the walk over them: a program has several rows, and what it has of a sum from one to the next. Those are added by
-// further kernels.
+// a further kernel. The next row is fetched meanwhile, its scalars are read. Four programs share a block and leave one part of each sum.
 // CHECK: tile.func @k6_{{[a-z_0-9]*}}(
-// CHECK-SAME: grid 150 registers 80
-// CHECK-SAME: tile.across = 3 : i64
-// CHECK: scf.for {{.*}} -> (vector<768xf32>, vector<768xf32>)
-// CHECK-COUNT-1: tile.load %arg0
+// CHECK-SAME: grid 148 registers 80
+// CHECK-SAME: tile.across = 3 : i64, tile.beside = 4 : i64
+// CHECK-SAME: tile.contract
+// CHECK-COUNT-2: tile.fetch %arg{{[02]}}[{{.*}}] to %{{.*}} elements 768
+// CHECK: tile.fetched but 1
+// CHECK: tile.load %arg1[{{.*}}] : memref<600x1xf32> -> f32
+// CHECK: scf.for {{.*}} -> (vector<768xf32>, vector<768xf32>, index, f32)
+// CHECK-COUNT-2: tile.fetch %arg{{[02]}}[{{.*}}] to %{{.*}} elements 768
+// CHECK: tile.fetched but 1
+// CHECK: tile.load %arg1[{{.*}}] : memref<600x1xf32> -> f32
+// CHECK-NOT: tile.load %arg
 // CHECK-COUNT-1: vector.reduction
 // CHECK: scf.yield
-// CHECK-COUNT-2: tile.store {{.*}} {tile.spread} : vector<768xf32>, memref<150x768xf32>
-// CHECK: tile.func @k6_{{[a-z_0-9]*}}_parts({{.*}}memref<5x768xf32>) grid 120
-// CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 24
-// Where more is read of parameters than of a row, a program has several rows, too, and reads the next one ahead.
+// CHECK: tile.fetched but 0
+// CHECK: tile.add_beside
+// CHECK: tile.store {{.*}} mask {{.*}} {tile.spread} : vector<768xf32>, memref<37x768xf32>
+// CHECK: tile.add_beside
+// CHECK: tile.store {{.*}} mask {{.*}} {tile.spread} : vector<768xf32>, memref<37x768xf32>
+// CHECK: tile.func @k6_{{[a-z_0-9]*}}_sums({{.*}}memref<768xf32>) grid 96
+// CHECK-SAME: tile.across = 16 : i64
+// CHECK: vector.step
+// CHECK-COUNT-2: tile.gather
+// CHECK-COUNT-4: tile.butterfly
+// CHECK-COUNT-2: tile.store {{.*}} : vector<8xf32>, memref<768xf32>
+// Where more is read of parameters than of a row, a program has several rows, too, and fetches the next one.
 // CHECK: tile.func @k7_{{[a-z_0-9]*}}(
 // CHECK-SAME: grid 528 registers 128
 // CHECK-SAME: tile.across = 4 : i64
-// CHECK-COUNT-3: tile.load %arg0[{{.*}}] {tile.spread} : memref<2112x3072xbf16> -> vector<1024xbf16>
-// CHECK: scf.for {{.*}} -> (vector<1024xbf16>, vector<1024xbf16>, vector<1024xbf16>)
-// CHECK-COUNT-3: tile.load %arg0
+// CHECK-COUNT-3: tile.fetch %arg0[{{.*}}] to %{{.*}} elements 1024 : memref<2112x3072xbf16>
+// CHECK: scf.for {{.*}} -> (index)
+// CHECK-COUNT-3: tile.fetch %arg0
+// CHECK-NOT: tile.load %arg0
 // CHECK-COUNT-6: tile.load %arg{{[12]}}
 // CHECK: scf.yield
 // CHECK: ---- tile cpu:x86-64-v3
