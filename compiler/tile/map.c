@@ -4,7 +4,8 @@
  *
  * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
  * 0; vectors go along it. A program takes whole rows of it, or a part of one row if rows are long.
- * On a warp, lanes move 16 bytes at a time where all runs begin at such places.
+ * On a warp, lanes move 16 bytes at a time where all runs begin at such places. With native
+ * numerics functions are the unit's approximations where all results have 16 bits.
  */
 #include "compiler/tile/region.h"
 
@@ -132,9 +133,19 @@ void tsr_tile_emit_map(tsr_tile_group *group, const tsr_region *region, tsr_view
     if (m.spread) tsr_tile_spread(&group->b, group->b.at.block, false);
 }
 
+/* Are all results of 16 bits? */
+static bool is_narrow(const tsr_tile_group *group) {
+    for (uint32_t i = 0; i < group->output_count; i++)
+        if (!tsr_dtype_is_narrow(group->types[group->input_count + i].dtype)) return false;
+    return true;
+}
+
 tsr_result tsr_tile_lower_map(tsr_tile_group *group) {
     map m = {.group = group};
+    bool approximates = group->is_native && is_narrow(group);
     TRY(group->ctx, prepare(&m));
+    group->b.approximate = approximates;
     tsr_tile_emit_map(group, &m.region, m.outputs, &m.space);
+    if (approximates) tsr_tile_approximate(&group->b, group->b.at.block);
     return TSR_SUCCESS;
 }
