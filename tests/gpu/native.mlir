@@ -274,7 +274,7 @@ func.func @sides_grad_wide(%x: tensor<1x384x784xf16> {tessera.name = "sdx"}, %g:
   %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<1x384x256xf16>, tensor<1x384x256xf16>, tensor<1x384x256xf16> -> tensor<1x384x768xf16>
   return %y : tensor<1x384x768xf16>
 }
-func.func @norm_grad(%x: tensor<603x776xbf16> {tessera.name = "vx"}, %s: tensor<776xf32> {tessera.name = "vs"}, %g: tensor<603x776xbf16> {tessera.name = "vg"}) -> (tensor<603x776xbf16> {tessera.name = "dx"}, tensor<776xf32> {tessera.name = "ds"}, tensor<776xf32> {tessera.name = "eb"}) attributes {tessera.entry = "infer"} {
+func.func @norm_grad(%x: tensor<603x776xbf16> {tessera.name = "vx"}, %s: tensor<776xf32> {tessera.name = "vs"}, %g: tensor<603x776xbf16> {tessera.name = "vg"}) -> (tensor<603x776xbf16> {tessera.name = "dx"}, tensor<776xf32> {tessera.name = "ds"}, tensor<776xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
   %v1 = tessera.cast %x : tensor<603x776xbf16> to tensor<603x776xf32>
   %v2 = tessera.cast %g : tensor<603x776xbf16> to tensor<603x776xf32>
   %v3 = tessera.mean %v1 {axes = [1]} : tensor<603x776xf32> -> tensor<603xf32>
@@ -330,7 +330,7 @@ func.func @norm_many(%x: tensor<2200x3080xbf16> {tessera.name = "yx"}, %s: tenso
   %y = tessera.cast %n : tensor<2200x3080xf32> to tensor<2200x3080xbf16>
   return %y : tensor<2200x3080xbf16>
 }
-func.func @norm_grad_odd(%x: tensor<301x1003xf32> {tessera.name = "px"}, %s: tensor<1003xf32> {tessera.name = "ps"}, %g: tensor<301x1003xf32> {tessera.name = "pg"}) -> (tensor<301x1003xf32> {tessera.name = "dx"}, tensor<1003xf32> {tessera.name = "ds"}, tensor<1003xf32> {tessera.name = "eb"}) attributes {tessera.entry = "infer"} {
+func.func @norm_grad_odd(%x: tensor<301x1003xf32> {tessera.name = "px"}, %s: tensor<1003xf32> {tessera.name = "ps"}, %g: tensor<301x1003xf32> {tessera.name = "pg"}) -> (tensor<301x1003xf32> {tessera.name = "dx"}, tensor<1003xf32> {tessera.name = "ds"}, tensor<1003xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
   %v1 = tessera.mean %x {axes = [1]} : tensor<301x1003xf32> -> tensor<301xf32>
   %v2 = tessera.reshape %v1 : tensor<301xf32> -> tensor<301x1xf32>
   %v3 = tessera.sub %x, %v2 : tensor<301x1003xf32>, tensor<301x1xf32> -> tensor<301x1003xf32>
@@ -355,4 +355,49 @@ func.func @norm_grad_odd(%x: tensor<301x1003xf32> {tessera.name = "px"}, %s: ten
   %v22 = tessera.sum %v21 {axes = [0]} : tensor<301x1003xf32> -> tensor<1003xf32>
   %v23 = tessera.sum %g {axes = [0]} : tensor<301x1003xf32> -> tensor<1003xf32>
   return %v20, %v22, %v23 : tensor<301x1003xf32>, tensor<1003xf32>, tensor<1003xf32>
+}
+func.func @norm_grad_wide(%x: tensor<1100x4096xbf16> {tessera.name = "ix"}, %s: tensor<4096xf32> {tessera.name = "is"}, %g: tensor<1100x4096xbf16> {tessera.name = "ig"}) -> (tensor<1100x4096xbf16> {tessera.name = "dx"}, tensor<4096xf32> {tessera.name = "ds"}, tensor<4096xf32> {tessera.name = "db"}) attributes {tessera.entry = "infer"} {
+  %v1 = tessera.cast %x : tensor<1100x4096xbf16> to tensor<1100x4096xf32>
+  %v2 = tessera.cast %g : tensor<1100x4096xbf16> to tensor<1100x4096xf32>
+  %v3 = tessera.mean %v1 {axes = [1]} : tensor<1100x4096xf32> -> tensor<1100xf32>
+  %v4 = tessera.reshape %v3 : tensor<1100xf32> -> tensor<1100x1xf32>
+  %v5 = tessera.sub %v1, %v4 : tensor<1100x4096xf32>, tensor<1100x1xf32> -> tensor<1100x4096xf32>
+  %v6 = tessera.mul %v5, %v5 : tensor<1100x4096xf32>, tensor<1100x4096xf32> -> tensor<1100x4096xf32>
+  %v7 = tessera.mean %v6 {axes = [1]} : tensor<1100x4096xf32> -> tensor<1100xf32>
+  %v8 = tessera.constant dense<1.0e-5> : tensor<f32>
+  %v9 = tessera.add %v7, %v8 : tensor<1100xf32>, tensor<f32> -> tensor<1100xf32>
+  %v10 = tessera.rsqrt %v9 : tensor<1100xf32>
+  %v11 = tessera.reshape %v10 : tensor<1100xf32> -> tensor<1100x1xf32>
+  %v12 = tessera.mul %v5, %v11 : tensor<1100x4096xf32>, tensor<1100x1xf32> -> tensor<1100x4096xf32>
+  %v13 = tessera.mul %v2, %s : tensor<1100x4096xf32>, tensor<4096xf32> -> tensor<1100x4096xf32>
+  %v14 = tessera.mul %v13, %v12 : tensor<1100x4096xf32>, tensor<1100x4096xf32> -> tensor<1100x4096xf32>
+  %v15 = tessera.mean %v14 {axes = [1]} : tensor<1100x4096xf32> -> tensor<1100xf32>
+  %v16 = tessera.reshape %v15 : tensor<1100xf32> -> tensor<1100x1xf32>
+  %v17 = tessera.mul %v12, %v16 : tensor<1100x4096xf32>, tensor<1100x1xf32> -> tensor<1100x4096xf32>
+  %v18 = tessera.mean %v13 {axes = [1]} : tensor<1100x4096xf32> -> tensor<1100xf32>
+  %v19 = tessera.reshape %v18 : tensor<1100xf32> -> tensor<1100x1xf32>
+  %v20 = tessera.sub %v13, %v19 : tensor<1100x4096xf32>, tensor<1100x1xf32> -> tensor<1100x4096xf32>
+  %v21 = tessera.sub %v20, %v17 : tensor<1100x4096xf32>, tensor<1100x4096xf32> -> tensor<1100x4096xf32>
+  %v22 = tessera.mul %v21, %v11 : tensor<1100x4096xf32>, tensor<1100x1xf32> -> tensor<1100x4096xf32>
+  %v23 = tessera.cast %v22 : tensor<1100x4096xf32> to tensor<1100x4096xbf16>
+  %v24 = tessera.mul %v2, %v12 : tensor<1100x4096xf32>, tensor<1100x4096xf32> -> tensor<1100x4096xf32>
+  %v25 = tessera.sum %v24 {axes = [0]} : tensor<1100x4096xf32> -> tensor<4096xf32>
+  %v26 = tessera.sum %v2 {axes = [0]} : tensor<1100x4096xf32> -> tensor<4096xf32>
+  return %v23, %v25, %v26 : tensor<1100x4096xbf16>, tensor<4096xf32>, tensor<4096xf32>
+}
+func.func @cross_many(%x: tensor<600x4104xbf16> {tessera.name = "jx"}, %n: tensor<600xi64> {tessera.name = "jn"}, %d: tensor<600xf32> {tessera.name = "jd"})
+    -> (tensor<600xf32> {tessera.name = "loss"}, tensor<600x4104xbf16> {tessera.name = "dx"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<600x4104xbf16> to tensor<600x4104xf32>
+  %y = tessera.cross_entropy %f, %n : tensor<600x4104xf32>, tensor<600xi64> -> tensor<600xf32>
+  %g = tessera.cross_entropy_grad %f, %n, %d : tensor<600x4104xf32>, tensor<600xi64>, tensor<600xf32> -> tensor<600x4104xf32>
+  %h = tessera.cast %g : tensor<600x4104xf32> to tensor<600x4104xbf16>
+  return %y, %h : tensor<600xf32>, tensor<600x4104xbf16>
+}
+func.func @unit_gelu(%x: tensor<300x264xbf16> {tessera.name = "kx"}, %b: tensor<264xf32> {tessera.name = "kb"}) -> (tensor<300x264xbf16> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %f = tessera.cast %x : tensor<300x264xbf16> to tensor<300x264xf32>
+  %s = tessera.add %f, %b : tensor<300x264xf32>, tensor<264xf32> -> tensor<300x264xf32>
+  %g = tessera.gelu %s {approximate = "tanh"} : tensor<300x264xf32>
+  %y = tessera.cast %g : tensor<300x264xf32> to tensor<300x264xbf16>
+  return %y : tensor<300x264xbf16>
 }
