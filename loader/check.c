@@ -169,6 +169,7 @@ static tsr_result check_stages(tsr_ctx *ctx, check *self, const char *path) {
     tsr_bundle_open_options options = {
         .size_bytes = sizeof options, .strict = self->options.strict, .defer_blobs = true};
     self->report->cpu_level = tsr_cpu_get_level();
+    self->report->cpu = tsr_cpu_level_name(self->report->cpu_level);
     TRY(ctx, tsr_bundle_open(ctx, path, &options, &self->bundle));
     self->report->digest = tsr_bundle_get_digest(self->bundle);
     TRY(ctx, check_signature(ctx, self));
@@ -190,9 +191,9 @@ static const char *advise(const check *self, tsr_code code) {
             return "build it with a --target=cuda:… for this GPU or an older one, or leave "
                    "--device out to run it on the CPU";
         return tsr_arena_printf(arena,
-                                "build it with --target=cpu:x86-64-v%u, or run it on a machine "
+                                "build it with --target=cpu:%s, or run it on a machine "
                                 "that one of its targets is for",
-                                self->report->cpu_level);
+                                self->report->cpu);
     case TSR_MACHINE:
         if (on_gpu)
             return "install or renew the NVIDIA driver, or leave --device out to run it on the CPU";

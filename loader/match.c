@@ -51,11 +51,10 @@ void tsr_match_explain(const tsr_bundle *bundle, size_t target, size_t best, uns
     else if (target == best && level == cpu_level)
         tsr_buffer_text(out_text, "the highest level this CPU has");
     else if (target == best)
-        tsr_buffer_printf(out_text,
-                          "the highest level that the bundle shares with this CPU (x86-64-v%u)",
-                          cpu_level);
+        tsr_buffer_printf(out_text, "the highest level that the bundle shares with this CPU (%s)",
+                          tsr_cpu_level_name(cpu_level));
     else if (level > cpu_level)
-        tsr_buffer_printf(out_text, "this CPU has x86-64-v%u", cpu_level);
+        tsr_buffer_printf(out_text, "this CPU has %s", tsr_cpu_level_name(cpu_level));
     else if (level < 2)
         tsr_buffer_text(out_text, "at least x86-64-v2 is needed");
     else
@@ -76,18 +75,20 @@ static void explain(const tsr_bundle *bundle, size_t best, unsigned cpu_level, b
 
 static tsr_result refuse(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
                          const char *forced, const char *targets) {
+    const char *level = tsr_cpu_level_name(cpu_level);
     if (cpu_level < 2)
-        FAIL(ctx, TSR_MACHINE, "this CPU has x86-64-v%u; at least x86-64-v2 is needed", cpu_level);
+        FAIL(ctx, TSR_MACHINE, "this CPU has %s; at least x86-64-v2 is needed", level);
     if (forced && !tsr_cpu_parse_level(forced))
-        FAIL(ctx, TSR_USAGE, "'%s' is no CPU level; expected x86-64-v2, x86-64-v3 or x86-64-v4",
+        FAIL(ctx, TSR_USAGE,
+             "'%s' is no CPU level; expected x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-bf16",
              forced);
     if (forced && tsr_cpu_parse_level(forced) > cpu_level)
-        FAIL(ctx, TSR_MACHINE, "'%s' was asked for; this CPU has x86-64-v%u", forced, cpu_level);
+        FAIL(ctx, TSR_MACHINE, "'%s' was asked for; this CPU has %s", forced, level);
     if (forced)
         FAIL(ctx, TSR_TARGET, "'%s' has no code for '%s'; it has %s", tsr_bundle_get_path(bundle),
              forced, targets);
-    FAIL(ctx, TSR_TARGET, "'%s' has no code for this CPU (x86-64-v%u); it has %s",
-         tsr_bundle_get_path(bundle), cpu_level, targets);
+    FAIL(ctx, TSR_TARGET, "'%s' has no code for this CPU (%s); it has %s",
+         tsr_bundle_get_path(bundle), level, targets);
 }
 
 tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
@@ -116,8 +117,9 @@ tsr_result tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu
 
 const char *tsr_match_numerics(const char *target, const char *numerics, tsr_arena *arena) {
     bool is_gpu = strncmp(target, "cuda:", 5) == 0;
-    bool has_fma = is_gpu || tsr_cpu_parse_level(target) >= 3;
-    if (is_gpu && strcmp(numerics, "portable") != 0)
+    unsigned level = tsr_cpu_parse_level(target);
+    bool has_fma = is_gpu || level >= 3, has_own = is_gpu || level == TSR_CPU_LEVEL_V4_BF16;
+    if (has_own && strcmp(numerics, "portable") != 0)
         return tsr_arena_printf(arena, "%s+%s", numerics, target);
     return tsr_arena_printf(arena, "portable%s", has_fma ? "+fma" : "");
 }

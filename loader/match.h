@@ -9,7 +9,7 @@
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 
-/* The highest x86-64 level the bundle has and a CPU of `cpu_level` (1 … 4) can run, or the one
+/* The highest x86-64 level the bundle has and a CPU of `cpu_level` (runtime/cpu.h) can run, or the one
  * `forced` names (NULL: none). *out_reason (in the arena) says why it was chosen and why each other
  * lost. TSR_MACHINE for a CPU below v2 or a forced level the CPU lacks (both levels); TSR_USAGE for
  * a `forced` that is no level; TSR_TARGET, listing what there is, when the bundle has nothing
@@ -30,8 +30,8 @@ TSR_RESULT tsr_match_options(tsr_ctx *ctx, const tsr_bundle *bundle,
                              const char **out_reason);
 
 /* Equal texts, equal bits. `numerics` is the bundle's. "portable+fma": products and sums are
- * rounded once; "native+cuda:sm_90a": those of this target's matrix units. In the arena; NULL for
- * want of memory. */
+ * rounded once; "native+cuda:sm_90a": those of this target's matrix units, or of its dot products.
+ * In the arena; NULL for want of memory. */
 const char *tsr_match_numerics(const char *target, const char *numerics, tsr_arena *arena);
 
 /* Why a target is the one that runs ("the highest level this CPU has"), or why it is not; `best` is

@@ -131,7 +131,8 @@ typedef struct tsr_check_report {
     const char *advice;       /* what to do about it; NULL when it runs */
     tsr_digest digest;        /* of the bundle */
     bool is_signed;           /* there is a signature, and it is not wrong */
-    unsigned cpu_level;       /* of this machine: 3 for x86-64-v3 */
+    unsigned cpu_level;       /* of this machine: 3 for x86-64-v3, 5 for x86-64-v4-bf16 */
+    const char *cpu;          /* the same: "x86-64-v3" */
     const char *numerics;     /* of the chosen target; NULL without one */
     const tsr_config *config; /* entries and what they need: NULL when not even that is readable */
     size_t target_count;

@@ -17,20 +17,32 @@ struct tsr_code_object {
     int fd;
 };
 
+static const char *const levels[TSR_CPU_LEVELS] = {[1] = "x86-64-v1",
+                                                   [2] = "x86-64-v2",
+                                                   [3] = "x86-64-v3",
+                                                   [4] = "x86-64-v4",
+                                                   [TSR_CPU_LEVEL_V4_BF16] = "x86-64-v4-bf16"};
+
 unsigned tsr_cpu_get_level(void) {
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("x86-64-v4")) return 4;
+    bool has_v4 = __builtin_cpu_supports("x86-64-v4");
+    if (has_v4 && __builtin_cpu_supports("avx512bf16")) return TSR_CPU_LEVEL_V4_BF16;
+    if (has_v4) return 4;
     if (__builtin_cpu_supports("x86-64-v3")) return 3;
     if (__builtin_cpu_supports("x86-64-v2")) return 2;
     return 1;
 }
 
 unsigned tsr_cpu_parse_level(const char *target) {
-    static const char prefix[] = "x86-64-v";
     if (strncmp(target, "cpu:", 4) == 0) target += 4;
-    if (strncmp(target, prefix, sizeof prefix - 1) != 0) return 0;
-    const char *digit = target + sizeof prefix - 1;
-    return digit[0] >= '1' && digit[0] <= '4' && digit[1] == 0 ? (unsigned)(digit[0] - '0') : 0;
+    for (unsigned level = 1; level < TSR_CPU_LEVELS; level++)
+        if (strcmp(target, levels[level]) == 0) return level;
+    return 0;
+}
+
+const char *tsr_cpu_level_name(unsigned level) {
+    TSR_ASSERT(level > 0 && level < TSR_CPU_LEVELS);
+    return levels[level];
 }
 
 static tsr_result write_sealed(tsr_ctx *ctx, const void *bytes, size_t size_bytes, int fd) {

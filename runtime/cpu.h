@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The CPU device: which x86-64 level this machine has (the levels of the psABI: v2 SSE4.2, v3
- * AVX2+FMA, v4 AVX-512), and loading generated code objects.
+ * AVX2+FMA, v4 AVX-512; v4-bf16: with dot products of bf16, too), and loading generated code
+ * objects.
  */
 #ifndef TSR_RUNTIME_CPU_H
 #define TSR_RUNTIME_CPU_H
@@ -9,10 +10,15 @@
 #include "runtime/base/kernel.h"
 #include "runtime/base/result.h"
 
-/* 1 … 4. Counts only what the operating system enabled too. */
+/* Levels are in order: a CPU runs the code of its own and of all below. */
+enum { TSR_CPU_LEVEL_V4_BF16 = 5, TSR_CPU_LEVELS };
+
+/* 1 … 4, TSR_CPU_LEVEL_V4_BF16. Counts only what the operating system enabled too. */
 unsigned tsr_cpu_get_level(void);
 /* "cpu:x86-64-v3" -> 3 (also without "cpu:"); 0 if `target` names no x86-64 level. */
 unsigned tsr_cpu_parse_level(const char *target);
+/* 3 -> "x86-64-v3"; of 1 to TSR_CPU_LEVELS - 1. */
+const char *tsr_cpu_level_name(unsigned level);
 
 typedef struct tsr_code_object tsr_code_object;
 

@@ -88,7 +88,7 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--export-params", TSR_FLAG_TEXT, &a->export_params, "FILE",
          "write the parameters as safetensors", 0, 0, false},
         {"--cpu", TSR_FLAG_TEXT, &a->cpu, "LEVEL",
-         "force a variant: x86-64-v2, x86-64-v3, x86-64-v4", 0, 0, false},
+         "force a variant: x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4-bf16", 0, 0, false},
         {"--device", TSR_FLAG_TEXT, &a->device, "DEVICE",
          "cpu (default), cuda, cuda:N, cuda:GPU-UUID, or auto: a GPU if there is one", 0, 0, false},
         {"--device-memory", TSR_FLAG_COUNT, &a->device_memory, "MIB",

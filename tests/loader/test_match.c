@@ -3,6 +3,7 @@
  * Which target of a bundle runs on which CPU, and what is said about it.
  */
 #include "loader/match.h"
+#include "runtime/cpu.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -98,11 +99,14 @@ Test(match, gpus) {
 
 /* Equal texts, equal bits: matrix units have their own. */
 Test(match, numerics) {
-    static const char *const rows[][3] = {{"cuda:sm_80", "portable", "portable+fma"},
-                                          {"cpu:x86-64-v3", "portable", "portable+fma"},
-                                          {"cpu:x86-64-v2", "portable", "portable"},
-                                          {"cpu:x86-64-v3", "native", "portable+fma"},
-                                          {"cuda:sm_80", "native", "native+cuda:sm_80"}};
+    static const char *const rows[][3] = {
+        {"cuda:sm_80", "portable", "portable+fma"},
+        {"cpu:x86-64-v3", "portable", "portable+fma"},
+        {"cpu:x86-64-v2", "portable", "portable"},
+        {"cpu:x86-64-v3", "native", "portable+fma"},
+        {"cpu:x86-64-v4-bf16", "portable", "portable+fma"},
+        {"cpu:x86-64-v4-bf16", "native", "native+cpu:x86-64-v4-bf16"},
+        {"cuda:sm_80", "native", "native+cuda:sm_80"}};
     tsr_arena names = {0};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         cr_assert_str_eq(tsr_match_numerics(rows[i][0], rows[i][1], &names), rows[i][2]);
@@ -131,10 +135,11 @@ Test(match, a_forced_level) {
     chosen(3, "cpu:x86-64-v2", "cpu:x86-64-v2", reason);
     refused(3, "x86-64-v4", TSR_MACHINE, "'x86-64-v4' was asked for; this CPU has x86-64-v3");
     for (const char *const *wrong =
-             (const char *const[]){"", "v3", "x86-64-v0", "x86-64-v5", "x86-64-v33", "cpu:", NULL};
+             (const char *const[]){"", "v3", "x86-64-v0", "x86-64-v5", "x86-64-v33", "x86-64-v4-",
+                                   "x86-64-v3-bf16", "cpu:", NULL};
          *wrong; wrong++)
         refused(3, *wrong, TSR_USAGE,
-                "is no CPU level; expected x86-64-v2, x86-64-v3 or x86-64-v4");
+                "is no CPU level; expected x86-64-v2, x86-64-v3, x86-64-v4 or x86-64-v4-bf16");
 }
 
 Test(match, a_level_the_bundle_lacks) {
@@ -156,6 +161,32 @@ Test(match, a_cpu_above_the_bundle) {
     chosen(4, NULL, "cpu:x86-64-v3",
            "cpu:x86-64-v3: the highest level that the bundle shares with this CPU (x86-64-v4); not "
            "cpu:x86-64-v2: a lower level");
+}
+
+/* Code for dot products of bf16 is above all of v4, and runs nowhere else. */
+Test(match, dot_products) {
+    cr_assert_eq(tsr_cpu_parse_level("cpu:x86-64-v4-bf16"), TSR_CPU_LEVEL_V4_BF16);
+    for (unsigned level = 1; level < TSR_CPU_LEVELS; level++)
+        cr_assert_eq(tsr_cpu_parse_level(tsr_cpu_level_name(level)), level);
+    open_bundle(
+        (const char *const[]){"cpu:x86-64-v3", "cpu:x86-64-v4-bf16", "cpu:x86-64-v4", NULL});
+    chosen(TSR_CPU_LEVEL_V4_BF16, NULL, "cpu:x86-64-v4-bf16",
+           "cpu:x86-64-v4-bf16: the highest level this CPU has; not cpu:x86-64-v4: a lower level; "
+           "not cpu:x86-64-v3: a lower level");
+    chosen(4, NULL, "cpu:x86-64-v4",
+           "cpu:x86-64-v4: the highest level this CPU has; not cpu:x86-64-v4-bf16: this CPU has "
+           "x86-64-v4; not cpu:x86-64-v3: a lower level");
+    chosen(TSR_CPU_LEVEL_V4_BF16, "x86-64-v4", "cpu:x86-64-v4",
+           "cpu:x86-64-v4: asked for; not cpu:x86-64-v4-bf16: not asked for; not cpu:x86-64-v3: "
+           "not asked for");
+    refused(4, "x86-64-v4-bf16", TSR_MACHINE,
+            "'x86-64-v4-bf16' was asked for; this CPU has x86-64-v4");
+}
+
+Test(match, dot_products_alone) {
+    open_bundle((const char *const[]){"cpu:x86-64-v4-bf16", NULL});
+    refused(4, NULL, TSR_TARGET, "has no code for this CPU (x86-64-v4); it has cpu:x86-64-v4-bf16");
+    refused(3, NULL, TSR_TARGET, "has no code for this CPU (x86-64-v3)");
 }
 
 Test(match, a_cpu_below_v2) {

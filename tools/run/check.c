@@ -37,7 +37,7 @@ static bool is_needed(const tsr_config_port *port) { return !tsr_port_is_filled(
 /* ---- for people ---- */
 
 static void text_targets(const tsr_check_report *report, tsr_buffer *out) {
-    tsr_buffer_printf(out, "targets (this CPU: x86-64-v%u)\n", report->cpu_level);
+    tsr_buffer_printf(out, "targets (this CPU: %s)\n", report->cpu);
     for (size_t i = 0; i < report->target_count; i++) {
         const tsr_check_target *target = &report->targets[i];
         tsr_buffer_printf(out, "  %s %-20s %s%s", target->chosen ? "*" : " ", target->name,
@@ -176,10 +176,9 @@ static void json_entries(const tsr_check_report *report, tsr_buffer *out) {
 }
 
 static void show_json(const tsr_check_report *report, const char *path, tsr_buffer *out) {
-    char digest[sizeof "sha256:" + TSR_DIGEST_HEX] = "sha256:", cpu[32];
+    char digest[sizeof "sha256:" + TSR_DIGEST_HEX] = "sha256:";
     const tsr_check_target *target = chosen(report);
     tsr_digest_format(&report->digest, digest + sizeof "sha256:" - 1);
-    snprintf(cpu, sizeof cpu, "x86-64-v%u", report->cpu_level);
     tsr_buffer_text(out, "{");
     json_text(out, "file", path);
     tsr_buffer_printf(out, ",\"runs\":%s,\"exitCode\":%d,\"code\":\"%s\",",
@@ -191,7 +190,7 @@ static void show_json(const tsr_check_report *report, const char *path, tsr_buff
     tsr_buffer_text(out, ",");
     json_text(out, "digest", report->config ? digest : NULL);
     tsr_buffer_printf(out, ",\"signed\":%s,", report->is_signed ? "true" : "false");
-    json_text(out, "cpu", cpu);
+    json_text(out, "cpu", report->cpu);
     tsr_buffer_text(out, ",");
     json_text(out, "numerics", report->numerics);
     tsr_buffer_text(out, ",\"drivers\":[");
