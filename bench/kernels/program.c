@@ -29,9 +29,10 @@ static void must(bench_program *program, tsr_result result) {
 }
 
 static void compile(const bench_options *options, const char *source, const char *bundle) {
-    char target[64] = "--target=cpu:x86-64-v4,cpu:x86-64-v3";
-    if (options->cpu) snprintf(target, sizeof target, "--target=cpu:%s", options->cpu);
+    char target[80] = "--target=cpu:x86-64-v4,cpu:x86-64-v3";
     const char *numerics = options->numerics ? options->numerics : "portable";
+    if (strcmp(numerics, "native") == 0) strcat(target, ",cpu:x86-64-v4-bf16");
+    if (options->cpu) snprintf(target, sizeof target, "--target=cpu:%s", options->cpu);
     char *argv[] = {
         (char *)options->aot, "build", (char *)source, "-o", (char *)bundle, target, "--numerics",
         (char *)numerics,     NULL};

@@ -9,8 +9,9 @@
  *     %y = tsched.call @k1_matmul(%x, %w)       %p = tsched.call @p0_pack(%w)
  *                                               %y = tsched.call @k1_matmul_packed(%x, %p)
  *
- * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE). With numerics
- * "native" nothing is packed: matrix units of GPUs take tensors as they are.
+ * The host program runs the pack only when the tensor has changed (TSR_OP_PREPARE). Strips of bf16
+ * and f16 that many rows read are of f32: they are widened once, not at each product. Where dot
+ * products of bf16 read them, they are of pairs.
  */
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/fusion.h"
@@ -21,29 +22,33 @@
 
 enum {
     NEAR_BYTES = 16 * 1024, /* a matrix that stays in the first-level cache lies well as it is */
-    NARROW_ROWS_MAX = 16,   /* of bf16 and f16; more pay for widening the strips once a product */
+    NARROW_ROWS_MAX = 16,   /* of bf16 and f16: reading less is worth widening again */
 };
 
 typedef struct packer {
     MlirModule module;
     MlirContext mlir;
     uint32_t pack_count;
+    bool pairs; /* of bf16 */
 } packer;
 
 /* What is to be packed for one call. */
 typedef struct job {
     MlirOperation call, group, product;
     size_t operand; /* of the call: the matrix */
-    bool transposed;
+    bool transposed, pairs;
     tsr_type matrix, strips;
+    tsr_dtype dtype; /* that the product takes the matrix for */
 } job;
 
-tsr_shape tsr_pack_shape(const tsr_type *matrix, bool transposed) {
-    uint64_t width = TSR_STRIP_BYTES / tsr_dtype_size(matrix->dtype), above = 1;
+tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transposed, bool pairs) {
+    uint64_t line = TSR_STRIP_BYTES / tsr_dtype_size(dtype), width = pairs ? line / 2 : line;
+    uint64_t above = 1;
     uint64_t last = matrix->shape.dims[matrix->shape.rank - 1];
     for (uint32_t d = 0; d + 1 < matrix->shape.rank; d++) above *= matrix->shape.dims[d];
     uint64_t rows = transposed ? last : above, columns = transposed ? above : last;
-    return (tsr_shape){.rank = 3, .dims = {(columns + width - 1) / width, rows, width}};
+    if (pairs) rows = rows / 2 + rows % 2;
+    return (tsr_shape){.rank = 3, .dims = {(columns + width - 1) / width, rows, line}};
 }
 
 /* ---- which ---- */
@@ -86,15 +91,36 @@ static uint64_t product_rows(MlirOperation product) {
     return rows;
 }
 
+static bool is_narrow(const job *j) { return tsr_dtype_size(j->matrix.dtype) < sizeof(float); }
+
 static bool is_worth(const job *j) {
-    uint64_t size = 0, packed = 0, rows = product_rows(j->product);
-    bool narrow = tsr_dtype_size(j->matrix.dtype) < sizeof(float);
-    if (!tsr_shape_size(&j->matrix.shape, j->matrix.dtype, &size) ||
-        !tsr_shape_size(&j->strips.shape, j->strips.dtype, &packed))
+    uint64_t size = 0, packed = 0, bytes = 0, rows = product_rows(j->product);
+    if (!tsr_shape_count(&j->matrix.shape, &size) || !tsr_shape_count(&j->strips.shape, &packed) ||
+        !tsr_shape_size(&j->strips.shape, j->strips.dtype, &bytes) ||
+        (is_convolution(j->product) && is_narrow(j)))
         return false;
-    /* Few columns would be mostly zeros. */
-    return rows > 0 && size > NEAR_BYTES && packed - size <= size / 4 &&
-           (!narrow || (rows <= NARROW_ROWS_MAX && !is_convolution(j->product)));
+    /* Few columns would be mostly zeros. Pairs never lie as the matrix does. */
+    return rows > 0 && (j->pairs || bytes > NEAR_BYTES) && packed - size <= size / 4;
+}
+
+/* How the strips lie. */
+static void choose_strips(const packer *p, job *j) {
+    bool product = !is_convolution(j->product);
+    j->pairs =
+        p->pairs && product && j->matrix.dtype == TSR_DTYPE_BF16 && j->dtype == j->matrix.dtype;
+    j->strips.dtype = j->matrix.dtype;
+    if (is_narrow(j) && product && !j->pairs && product_rows(j->product) > NARROW_ROWS_MAX)
+        j->strips.dtype = TSR_DTYPE_F32;
+    j->strips.shape = tsr_pack_shape(&j->matrix, j->strips.dtype, j->transposed, j->pairs);
+}
+
+/* The second operand, which may be widened before the product. */
+static MlirValue find_argument(MlirOperation product) {
+    MlirValue value = tsr_op_operand(product, 1);
+    MlirOperation owner = tsr_value_owner(value);
+    bool widened = !mlirOperationIsNull(owner) && tsr_op_is(owner, "tessera.cast") &&
+                   tsr_op_is(product, "tessera.matmul");
+    return widened ? tsr_op_operand(owner, 0) : value;
 }
 
 static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, job *j) {
@@ -107,15 +133,20 @@ static bool find_job(const packer *p, MlirOperation entry, MlirOperation call, j
     if (mlirOperationIsNull(j->group)) return false;
     j->product = find_product(j->group);
     if (mlirOperationIsNull(j->product)) return false;
-    MlirValue argument = tsr_op_operand(j->product, 1);
-    if (!mlirValueIsABlockArgument(argument) || !is_read_once(j->group, argument)) return false;
+    MlirValue argument = find_argument(j->product);
+    tsr_type read;
+    if (!mlirValueIsABlockArgument(argument) || !is_read_once(j->group, argument) ||
+        !is_read_once(j->group, tsr_op_operand(j->product, 1)) ||
+        !tsr_value_type(tsr_op_operand(j->product, 1), &read))
+        return false;
     j->operand = (size_t)mlirBlockArgumentGetArgNumber(argument);
     j->transposed = tsr_op_flag(j->product, "transpose_b");
     if (!tsr_value_type(argument, &j->matrix) ||
         !(is_one_matrix(&j->matrix.shape) || is_convolution(j->product)) ||
         !tsr_is_still(entry, tsr_op_operand(call, j->operand)))
         return false;
-    j->strips = (tsr_type){j->matrix.dtype, tsr_pack_shape(&j->matrix, j->transposed)};
+    j->dtype = read.dtype;
+    choose_strips(p, j);
     return tsr_op_operand_count(call) <= TSR_FUSE_ARGUMENTS_MAX &&
            tsr_op_result_count(call) <= TSR_FUSE_ARGUMENTS_MAX && is_worth(j);
 }
@@ -150,7 +181,8 @@ static MlirOperation make_pack_group(packer *p, const job *j, const char *symbol
     MlirBlock block = mlirBlockCreate(1, &from, &location);
     tsr_builder at = tsr_builder_at_end(block, location);
     MlirValue argument = mlirBlockGetArgument(block, 0);
-    const tsr_attr attrs[] = {{"transpose", tsr_attr_make_bool(p->mlir, j->transposed)}, {0}};
+    tsr_attr attrs[] = {{"transpose", tsr_attr_make_bool(p->mlir, j->transposed)}, {0}, {0}};
+    if (j->pairs) attrs[1] = (tsr_attr){"pairs", tsr_attr_make_bool(p->mlir, true)};
     MlirValue strips = tsr_build_value(&at, "tsched.pack", &argument, 1, to, attrs);
     tsr_build(&at,
               &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &strips});
@@ -159,10 +191,11 @@ static MlirOperation make_pack_group(packer *p, const job *j, const char *symbol
 
 static bool is_pack_group(MlirOperation group, const job *j) {
     MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(group));
-    tsr_type type;
+    tsr_type type, strips;
     return tsr_op_is(op, "tsched.pack") && tsr_op_flag(op, "transpose") == j->transposed &&
-           tsr_value_type(tsr_op_operand(op, 0), &type) && type.dtype == j->matrix.dtype &&
-           tsr_shape_equal(&type.shape, &j->matrix.shape);
+           tsr_op_flag(op, "pairs") == j->pairs && tsr_value_type(tsr_op_operand(op, 0), &type) &&
+           tsr_value_type(tsr_op_result(op, 0), &strips) && type.dtype == j->matrix.dtype &&
+           strips.dtype == j->strips.dtype && tsr_shape_equal(&type.shape, &j->matrix.shape);
 }
 
 static MlirOperation find_pack_group(packer *p, const job *j) {
@@ -187,17 +220,20 @@ static MlirOperation make_product_group(packer *p, const job *j) {
     for (intptr_t i = 0; i < input_count; i++) inputs[i] = mlirFunctionTypeGetInput(type, i);
     for (intptr_t i = 0; i < result_count; i++) results[i] = mlirFunctionTypeGetResult(type, i);
     inputs[j->operand] = tsr_type_make(p->mlir, &j->strips);
-    tsr_type matrix = j->matrix;
+    tsr_type matrix = {j->dtype, j->matrix.shape};
     uint64_t *dims = matrix.shape.dims + matrix.shape.rank - 2, rows = dims[0];
     if (j->transposed) {
         dims[0] = dims[1];
         dims[1] = rows;
     }
     tsr_builder at = tsr_builder_before(product);
+    const tsr_attr pairs[] = {{"pairs", tsr_attr_make_bool(p->mlir, true)}, {0}};
+    MlirOperation cast = tsr_value_owner(tsr_op_operand(product, 1));
     mlirValueSetType(argument, inputs[j->operand]);
-    MlirValue view =
-        tsr_build_value(&at, "tsched.unpack", &argument, 1, tsr_type_make(p->mlir, &matrix), NULL);
+    MlirValue view = tsr_build_value(&at, "tsched.unpack", &argument, 1,
+                                     tsr_type_make(p->mlir, &matrix), j->pairs ? pairs : NULL);
     mlirOperationSetOperand(product, 1, view);
+    if (!mlirOperationIsNull(cast)) mlirOperationDestroy(cast);
     if (j->transposed) tsr_op_set(product, "transpose_b", tsr_attr_make_bool(p->mlir, false));
     tsr_op_set(group, "function_type",
                tsr_attr_make_type(
@@ -241,10 +277,8 @@ static void pack_entry(packer *p, MlirOperation func) {
     }
 }
 
-bool tsr_pass_pack(MlirModule module) {
-    packer p = {.module = module, .mlir = mlirModuleGetContext(module)};
-    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
-    if (numerics && strcmp(numerics, "native") == 0) return true; /* matrix units: as they are */
+bool tsr_schedule_pack(MlirModule module, bool pairs) {
+    packer p = {.module = module, .mlir = mlirModuleGetContext(module), .pairs = pairs};
     tsr_twins_begin(module);
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
         if (tsr_graph_is_lowered_func(op)) pack_entry(&p, op);
@@ -252,3 +286,5 @@ bool tsr_pass_pack(MlirModule module) {
     tsr_twins_end(module);
     return true;
 }
+
+bool tsr_pass_pack(MlirModule module) { return tsr_schedule_pack(module, false); }

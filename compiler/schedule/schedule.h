@@ -5,7 +5,7 @@
  * Equal groups of different entries share one function. Group names are valid C identifiers.
  *
  * As passes: `tsched-verify`, `tsched-apply`, `tsched-pipeline`, `tsched-fuse`, `tsched-pack`,
- * `tsched-keep`, `tsched-batch`.
+ * `tsched-narrow`, `tsched-keep`, `tsched-batch`.
  */
 #ifndef TSR_COMPILER_SCHEDULE_SCHEDULE_H
 #define TSR_COMPILER_SCHEDULE_SCHEDULE_H
@@ -78,6 +78,11 @@ bool tsr_pass_fuse(MlirModule module);
  * is is packed by a group of its own (kind "pack"), which runs only when the tensor has changed.
  * No pass of the stage: tsr_tile_lower runs it for targets whose vectors fit a strip. */
 bool tsr_pass_pack(MlirModule module);
+/* The same; `pairs`: products of bf16 take pairs of rows. */
+bool tsr_schedule_pack(MlirModule module, bool pairs);
+/* Pass tsched-narrow: a matmul takes a matrix of bf16 or f16 that another group widens for it as it
+ * is. Before tsched-pack, for CPUs. */
+bool tsr_pass_narrow(MlirModule module);
 /* Of a tsched.func: what it makes of its argument, a tensor, is kept from run to run. */
 #define TSR_KEPT_NAME "tsched.kept"
 /* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it
@@ -107,9 +112,9 @@ bool tsr_pieces_read(MlirOperation op, size_t inputs, size_t outputs, tsr_pieces
 /* The rule of such a group. */
 bool tsr_pieces_verify(MlirOperation func);
 enum { TSR_STRIP_BYTES = 64 }; /* a row of a strip: one line of the cache, whatever the target */
-/* The shape that a matrix has in strips: the last dim, all others together; transposed, the other
- * way round. */
-tsr_shape tsr_pack_shape(const tsr_type *matrix, bool transposed);
+/* The shape that a matrix has in strips of elements of this type: the last dim, all others
+ * together; transposed, the other way round. `pairs`: of rows. */
+tsr_shape tsr_pack_shape(const tsr_type *matrix, tsr_dtype dtype, bool transposed, bool pairs);
 
 /* Runs every pass of this stage. TSR_COMPILE on error; the diagnostics are in the list. */
 TSR_RESULT tsr_schedule_lower(tsr_ctx *ctx, MlirModule module, tsr_diag_list *list);

@@ -75,8 +75,14 @@ def Tsched_PackOp : Op<Tsched_Dialect, "pack", [Pure, HasParent<"FuncOp">]> {
     matrix[s * width + c][k] with `transpose`. All dims before the last are one.
 
     `%p = tsched.pack %w : tensor<768x100xf32> -> tensor<7x768x16xf32>`
+
+    pairs  of rows, for dot products of bf16: result[s][k][2 c + i] = matrix[2 k + i][s * width + c] where
+           64 bytes hold `width` pairs; a zero stands for the row behind an odd last one.
+
+    Strips of f32 hold what a matrix of bf16 or f16 is in f32.
   }];
-  let arguments = (ins AnyRankedTensor:$matrix, DefaultValuedAttr<BoolAttr, "false">:$transpose);
+  let arguments = (ins AnyRankedTensor:$matrix, DefaultValuedAttr<BoolAttr, "false">:$transpose,
+      DefaultValuedAttr<BoolAttr, "false">:$pairs);
   let results = (outs AnyRankedTensor:$strips);
   let assemblyFormat = "$matrix attr-dict `:` type($matrix) `->` type($strips)";
 }
@@ -88,8 +94,10 @@ def Tsched_UnpackOp : Op<Tsched_Dialect, "unpack", [Pure, HasParent<"FuncOp">]> 
     nothing else, so that nothing is ever moved back.
 
     `%w = tsched.unpack %p : tensor<7x768x16xf32> -> tensor<768x100xf32>`
+
+    A matmul's matrix may be of bf16 or f16 and lie in strips of f32, or the other way round.
   }];
-  let arguments = (ins AnyRankedTensor:$strips);
+  let arguments = (ins AnyRankedTensor:$strips, DefaultValuedAttr<BoolAttr, "false">:$pairs);
   let results = (outs AnyRankedTensor:$matrix);
   let assemblyFormat = "$strips attr-dict `:` type($strips) `->` type($matrix)";
 }

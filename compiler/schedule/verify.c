@@ -196,6 +196,16 @@ static bool check_cast(const body *b, MlirOperation op) {
     return complain(op, TSR_DIAG_GROUP_OP, "is no cast around the op that stands alone");
 }
 
+/* A matmul widens its second operand, an argument, as it reads it. */
+static bool is_widened_matrix(const body *b, MlirOperation op) {
+    tsr_type type;
+    return b->row->op_class == TSR_CLASS_MATMUL && tsr_op_is_width_cast(op) &&
+           mlirValueEqual(tsr_op_operand(b->root, 1), tsr_op_result(op, 0)) &&
+           !mlirValueEqual(tsr_op_operand(b->root, 0), tsr_op_result(op, 0)) &&
+           mlirValueIsABlockArgument(tsr_op_operand(op, 0)) &&
+           tsr_value_type(tsr_op_result(op, 0), &type) && type.dtype == TSR_DTYPE_F32;
+}
+
 /* Elementwise ops before a reduction run over its input's shape and are gone after it; all others
  * run over the outputs' shape. */
 static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOperation op,
@@ -203,6 +213,7 @@ static bool check_op_shape(const body *b, const tsr_value_map *before, MlirOpera
     bool has_root = !mlirOperationIsNull(b->root);
     bool is_before = tsr_value_map_get(before, tsr_op_result(op, 0)) == 1;
     if (is_before && b->row->op_class == TSR_CLASS_WIDE) return check_cast(b, op);
+    if (is_before && is_widened_matrix(b, op)) return true;
     if (is_before && b->row->op_class != TSR_CLASS_REDUCE)
         return complain(op, TSR_DIAG_GROUP_OP, "only a reduction takes elementwise ops before it");
     for (size_t i = 0; i < tsr_op_operand_count(op) && has_root && !is_before; i++) {
@@ -319,15 +330,31 @@ static bool check_rows(const body *b) {
 
 /* ---- strips ---- */
 
+static bool is_narrow(tsr_dtype dtype) { return dtype == TSR_DTYPE_BF16 || dtype == TSR_DTYPE_F16; }
+
+/* Elements of the first type may lie as the second. */
+static bool lies_as(tsr_dtype dtype, tsr_dtype other) {
+    return dtype == other || (is_narrow(dtype) && other == TSR_DTYPE_F32);
+}
+
 static bool check_strips(MlirOperation op, MlirValue matrix, bool transposed, MlirValue strips) {
     tsr_type from, to;
     if (!tsr_value_type(matrix, &from) || !tsr_value_type(strips, &to) || from.shape.rank < 2)
         return complain(op, TSR_DIAG_GROUP_SHAPE, "expected a matrix");
-    tsr_shape shape = tsr_pack_shape(&from, transposed);
-    if (from.dtype != to.dtype || !tsr_shape_equal(&shape, &to.shape))
+    bool pairs = tsr_op_flag(op, "pairs"), view = tsr_op_is(op, "tsched.unpack");
+    tsr_shape shape = tsr_pack_shape(&from, to.dtype, transposed, pairs);
+    bool fits = pairs ? from.dtype == TSR_DTYPE_BF16 && to.dtype == from.dtype
+                      : lies_as(from.dtype, to.dtype) || (view && lies_as(to.dtype, from.dtype));
+    if (!fits || !tsr_shape_equal(&shape, &to.shape))
         return complain(op, TSR_DIAG_GROUP_SHAPE,
                         "its types are not those of a matrix and its strips");
     return true;
+}
+
+static bool lies_as_it_is(MlirOperation view) {
+    tsr_type strips, matrix;
+    return tsr_value_type(tsr_op_operand(view, 0), &strips) &&
+           tsr_value_type(tsr_op_result(view, 0), &matrix) && strips.dtype == matrix.dtype;
 }
 
 /* A product of one matrix, or a convolution without groups. */
@@ -336,7 +363,8 @@ static bool takes_strips(const body *b) {
     tsr_type matrix;
     if (mlirOperationIsNull(b->root)) return false;
     tsr_op_i64(b->root, "groups", &groups);
-    if (tsr_op_is(b->root, "tessera.conv2d")) return groups == 1;
+    if (tsr_op_is(b->root, "tessera.conv2d"))
+        return groups == 1 && !tsr_op_flag(b->view, "pairs") && lies_as_it_is(b->view);
     if (b->row->op_class != TSR_CLASS_MATMUL || tsr_op_flag(b->root, "transpose_b") ||
         !tsr_value_type(tsr_op_operand(b->root, 1), &matrix))
         return false;

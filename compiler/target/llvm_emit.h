@@ -108,6 +108,9 @@ LLVMValueRef tsr_emit_fma(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMVa
 LLVMValueRef tsr_emit_widen(tsr_emit *emit, LLVMValueRef bits, bool bf16);
 LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16);
 
+/* tile.dot (llvm_dot.c) */
+LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum);
+
 /* Ops of arith, vector and math. *out_known false: not one of them. */
 TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);
 

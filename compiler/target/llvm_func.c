@@ -596,6 +596,7 @@ static const char *why_no_element(MlirOperation op) {
 static const char *why_not(const tsr_emit *emit, MlirOperation op) {
     bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
     if (computes_small(op)) return "computes in bf16 or f16; expected f32";
+    if (tsr_op_is(op, "tile.dot") && emit->target->warp_lanes) return "is for CPUs";
     if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > CARRIED_MAX)
         return "carries more than 64 values";
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {

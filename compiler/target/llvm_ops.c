@@ -329,6 +329,8 @@ static LLVMValueRef intrinsic_1(const op *o) {
 
 static LLVMValueRef fma_(const op *o) { return tsr_emit_fma(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
 
+static LLVMValueRef dot(const op *o) { return tsr_emit_dot(o->emit, x(o, 0), x(o, 1), x(o, 2)); }
+
 static LLVMValueRef powf_(const op *o) { return tsr_emit_pow(o->emit, x(o, 0), x(o, 1)); }
 
 static LLVMValueRef fpowi(const op *o) { return tsr_emit_power(o->emit, x(o, 0), x(o, 1)); }
@@ -397,6 +399,7 @@ static const row rows[] = {
     {"math.floor", intrinsic_1, 2},
     {"math.ctpop", intrinsic_1, 3},
     {"math.fma", fma_, 0},
+    {"tile.dot", dot, 0},
     {"math.powf", powf_, 0},
     {"math.fpowi", fpowi, 0},
 };

@@ -107,6 +107,7 @@ typedef struct tsr_target {
     uint32_t vector_bytes;
     bool has_fma;           /* without: multiply, round, add */
     bool has_f16c;          /* conversions between f16 and f32 */
+    bool has_dot;           /* dot products of bf16: tile.dot is one instruction */
     uint32_t warp_lanes;    /* lanes that run one program together; 0: one */
     uint32_t arch;          /* GPU: 90 is compute capability 9.0; CPU: 0 */
     bool arch_exactly;      /* its code runs on that one alone */

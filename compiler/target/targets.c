@@ -6,10 +6,10 @@
 #include <string.h>
 
 static const tsr_target targets[] = {
-#define X(ID, name, triple, cpu, features, vector_bytes, has_fma, has_f16c, warp_lanes, arch,      \
-          exactly, arguments, ...)                                                                 \
-    {name,     triple,     cpu,  features, vector_bytes, has_fma,                                  \
-     has_f16c, warp_lanes, arch, exactly,  arguments,    __VA_ARGS__},
+#define X(ID, name, triple, cpu, features, vector_bytes, has_fma, has_f16c, has_dot, warp_lanes,   \
+          arch, exactly, arguments, ...)                                                           \
+    {name,    triple,     cpu,  features, vector_bytes, has_fma,    has_f16c,                      \
+     has_dot, warp_lanes, arch, exactly,  arguments,    __VA_ARGS__},
 #include "compiler/target/targets.def"
 #undef X
 };

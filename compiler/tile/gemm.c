@@ -193,6 +193,41 @@ int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {
     return ((x + parts - 1) / parts + unit - 1) / unit * unit;
 }
 
+/* ---- operands -------------------------------------------------------------------------------- */
+
+static bool is_widened(MlirOperation cast, tsr_dtype from) {
+    tsr_type to;
+    return tsr_op_is(cast, "tessera.cast") && tsr_dtype_is_narrow(from) &&
+           tsr_value_type(tsr_op_result(cast, 0), &to) && to.dtype == TSR_DTYPE_F32;
+}
+
+tsr_result tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
+                                 tsr_gemm_operand *out_operand) {
+    MlirValue value = tsr_op_operand(group->root, index), from = value;
+    MlirOperation view = tsr_value_owner(value);
+    if (!mlirOperationIsNull(view) && tsr_op_operand_count(view)) from = tsr_op_operand(view, 0);
+    if (!mlirValueIsABlockArgument(from))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu of %s is not an argument", group->name,
+             index, tsr_op_name(group->root));
+    intptr_t number = mlirBlockArgumentGetArgNumber(from);
+    const tsr_type *type = &group->types[number];
+    tsr_gemm_operand operand = {.buffer = group->buffers[number], .dtype = type->dtype};
+    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
+    bool known = tsr_value_type(value, &operand.matrix);
+    if (!known || operand.matrix.shape.rank < 2 || !tsr_dtype_is_float(type->dtype) ||
+        (!mlirOperationIsNull(view) && !unpacks && !is_widened(view, type->dtype)))
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed operand %zu of %s", group->name, index,
+             tsr_op_name(group->root));
+    if (unpacks) {
+        operand.line = (int64_t)type->shape.dims[2];
+        operand.pairs = tsr_op_flag(view, "pairs");
+        TRY(group->ctx, tsr_gemm_check_strip(group, operand.line / (operand.pairs ? 2 : 1),
+                                             tsr_tile_compute_dtype(type->dtype)));
+    }
+    *out_operand = operand;
+    return TSR_SUCCESS;
+}
+
 /* ---- strips ---------------------------------------------------------------------------------- */
 
 tsr_result tsr_gemm_check_strip(const tsr_tile_group *group, int64_t strip, tsr_dtype compute) {

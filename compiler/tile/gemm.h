@@ -34,6 +34,10 @@ typedef struct tsr_gemm_tile {
     /* From b_at to each vector, where they do not follow one another; else NULL. */
     const int64_t *b_vectors;
     const MlirValue *masks; /* of B's vectors, null ones are none; NULL: none at all */
+    /* Of tsr_dot_multiply alone: */
+    bool odd;      /* the last step has one element of K ... */
+    bool a_padded; /* ... and A has a zero beside it */
+    int64_t b_row; /* from a row of B to the next, where pairs do not lie together; else 0 */
 } tsr_gemm_tile;
 
 /* The loop over k = 0 ... count - 1; `accumulators`, row by row, in and out. */
@@ -77,6 +81,18 @@ typedef struct tsr_gemm_pack_tiles {
 int64_t tsr_gemm_tile_size(tsr_dtype dtype, int64_t rows, int64_t count);
 /* Rows from rows_left on are zero. */
 void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *pack);
+
+/* An operand of a product. */
+typedef struct tsr_gemm_operand {
+    MlirValue buffer;
+    tsr_dtype dtype; /* of the buffer's elements; they are widened as they are read */
+    tsr_type matrix; /* that the product takes it for */
+    int64_t line;    /* it lies in strips, of lines of so many elements; 0: it does not */
+    bool pairs;      /* of pairs of rows */
+} tsr_gemm_operand;
+/* A cast that widens, or tsched.unpack, may stand between the group's argument and its root. */
+TSR_RESULT tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
+                                 tsr_gemm_operand *out_operand);
 
 /* What a tile is chosen for: m rows and n columns. */
 typedef struct tsr_gemm_shape {

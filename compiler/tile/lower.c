@@ -115,13 +115,21 @@ static tsr_result make_block(tsr_tile_group *group, MlirBlock *out_block) {
     return TSR_SUCCESS;
 }
 
+/* Does a root read the argument, as it lies or as it widens it? */
+static bool is_read(MlirValue operand, MlirValue argument) {
+    MlirOperation cast = tsr_value_owner(operand);
+    if (mlirValueEqual(operand, argument)) return true;
+    return !mlirOperationIsNull(cast) && tsr_op_is(cast, "tessera.cast") &&
+           mlirValueEqual(tsr_op_operand(cast, 0), argument);
+}
+
 /* Only elementwise ops read the argument, so an output of its type may lie over it. */
 static bool is_replaceable(const tsr_tile_group *group, MlirValue argument) {
     TSR_FOR_EACH_OP(op, group->body) {
         const tsr_op_row *row = tsr_op_row_find(op);
         if (!row || row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT) continue;
         for (size_t i = 0; i < tsr_op_operand_count(op); i++)
-            if (mlirValueEqual(tsr_op_operand(op, i), argument)) return false;
+            if (is_read(tsr_op_operand(op, i), argument)) return false;
     }
     return true;
 }
@@ -274,11 +282,15 @@ static tsr_result lower_group(tsr_tile_group *group) {
     return is_sequence ? lower_steps(group, &sequence) : lower_kernel(group, found, NULL, NULL);
 }
 
+static bool is_native(MlirModule module) {
+    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
+    return numerics && strcmp(numerics, "native") == 0;
+}
+
 static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModule module,
                                tsr_arena *arena) {
-    const char *numerics = tsr_op_string(mlirModuleGetOperation(module), TSR_NUMERICS_NAME);
-    bool is_native = target->arch && numerics && strcmp(numerics, "native") == 0;
-    if (is_native) {
+    bool native = is_native(module);
+    if (native && target->arch) {
         tsr_pass_keep(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
     }
@@ -291,7 +303,8 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
                                 .name = tsr_op_symbol(op),
                                 .op = op,
                                 .body = tsr_op_body(op),
-                                .is_native = is_native};
+                                .is_native = native && target->arch,
+                                .has_dot = native && target->has_dot};
         group.b.target = target;
         group.b.at.context = mlirOperationGetContext(op);
         group.b.at.location = mlirOperationGetLocation(op);
@@ -319,7 +332,9 @@ tsr_result tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_ta
     MlirModule module = mlirModuleFromOperation(op);
     tsr_op_set(op, TSR_TARGET_NAME,
                tsr_attr_make_string(mlirOperationGetContext(op), target->name));
-    if (target->vector_bytes <= TSR_STRIP_BYTES) tsr_pass_pack(module);
+    if (!target->warp_lanes) tsr_pass_narrow(module);
+    if (target->vector_bytes <= TSR_STRIP_BYTES)
+        tsr_schedule_pack(module, target->has_dot && is_native(module));
     tsr_result result = lower_groups(ctx, target, module, &arena);
     if (!result.code &&
         (!mlirOperationVerify(mlirModuleGetOperation(module)) || !share_values(module)))

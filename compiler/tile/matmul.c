@@ -22,7 +22,7 @@
  * read where they are. The method is that of Goto and van de Geijn, "Anatomy of High-Performance
  * Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
  */
-#include "compiler/tile/gemm.h"
+#include "compiler/tile/dot.h"
 
 #include <math.h>
 #include <string.h>
@@ -70,15 +70,15 @@ typedef struct matmul {
     tsr_node *given;
     tsr_view *outputs;
     tsr_space space;          /* of the result: [batch ..., M, N] */
-    tsr_dtype dtype, compute; /* of A and B; of what they are computed with, and of locals */
-    MlirValue a, b;           /* buffers */
-    int64_t m, n, k, batch;
-    int64_t a_row, a_k; /* strides of A */
+    tsr_dtype dtype, compute; /* of the result; of what is computed with, and of locals */
+    tsr_gemm_operand a, b;
+    int64_t m, n, k, batch; /* k: steps, of ... */
+    int64_t unit, depth;    /* ... 2 elements of K where dot.h computes, else 1; of K itself */
+    int64_t a_row, a_k;     /* strides of A; of a step */
     int64_t a_batch[TSR_RANK_MAX],
         b_batch[TSR_RANK_MAX]; /* of the batch's dimensions; 0: broadcast */
     bool b_transposed;
     int64_t strip; /* B lies in strips so wide; 0: it does not */
-    tsr_type b_matrix;
     /* the plan */
     sizes size;
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
@@ -99,31 +99,6 @@ static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 static uint32_t batch_rank(const matmul *mm) { return mm->space.rank - 2; }
 
 /* ---- what is to be computed ------------------------------------------------------------------ */
-
-static tsr_result find_operand(matmul *mm, size_t index, MlirValue *out_buffer,
-                               const tsr_shape **out_shape) {
-    tsr_tile_group *group = mm->group;
-    MlirValue operand = tsr_op_operand(group->root, index);
-    MlirOperation view = tsr_value_owner(operand);
-    bool unpacks = !mlirOperationIsNull(view) && tsr_op_is(view, "tsched.unpack");
-    if (unpacks) operand = tsr_op_operand(view, 0);
-    if (!mlirValueIsABlockArgument(operand))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': operand %zu of the matmul is not an argument",
-             group->name, index);
-    intptr_t number = mlirBlockArgumentGetArgNumber(operand);
-    *out_buffer = group->buffers[number];
-    *out_shape = &group->types[number].shape;
-    mm->dtype = group->types[number].dtype;
-    if (unpacks) {
-        mm->strip = (int64_t)(*out_shape)->dims[2];
-        TRY(group->ctx, tsr_gemm_check_strip(group, mm->strip, tsr_tile_compute_dtype(mm->dtype)));
-        tsr_value_type(tsr_op_result(view, 0), &mm->b_matrix);
-        *out_shape = &mm->b_matrix.shape;
-    }
-    if ((*out_shape)->rank < 2 || !tsr_dtype_is_float(mm->dtype))
-        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
-    return TSR_SUCCESS;
-}
 
 /* Elements between neighbours along each dimension of the batch. */
 static void batch_strides(const matmul *mm, const tsr_shape *shape, int64_t *strides) {
@@ -190,7 +165,7 @@ static void merge_batch(matmul *mm) {
                 return;
         for (uint32_t i = 0; i < mm->group->output_count; i++)
             if (!rows_follow(mm, &mm->outputs[i])) return;
-        if (mm->a_batch[d] != mm->m * mm->k) return;
+        if (mm->a_batch[d] != mm->m * mm->depth) return;
         for (uint32_t i = 0; i < mm->after.node_count; i++)
             if (mm->after.nodes[i]->kind == TSR_NODE_VIEW)
                 drop_stride(mm, &mm->after.nodes[i]->view);
@@ -205,19 +180,26 @@ static void merge_batch(matmul *mm) {
 
 static tsr_result read_matmul(matmul *mm) {
     tsr_tile_group *group = mm->group;
-    const tsr_shape *a = NULL, *b = NULL;
-    TRY(group->ctx, find_operand(mm, 0, &mm->a, &a));
-    TRY(group->ctx, find_operand(mm, 1, &mm->b, &b));
+    TRY(group->ctx, tsr_gemm_find_operand(group, 0, &mm->a));
+    TRY(group->ctx, tsr_gemm_find_operand(group, 1, &mm->b));
+    const tsr_shape *a = &mm->a.matrix.shape, *b = &mm->b.matrix.shape;
+    mm->dtype = mm->a.matrix.dtype;
+    mm->unit = tsr_dot_takes(group, &mm->a, &mm->b) ? TSR_DOT_PAIR : 1;
+    mm->strip = mm->b.line / mm->unit;
+    if (mm->b.pairs && mm->unit == 1)
+        FAIL(group->ctx, TSR_COMPILE, "'%s': there are no dot products for strips of pairs",
+             group->name);
     bool at = tsr_op_flag(group->root, "transpose_a"), bt = tsr_op_flag(group->root, "transpose_b");
     const uint64_t *a_dims = a->dims + a->rank - 2, *b_dims = b->dims + b->rank - 2;
     if (a_dims[!at] != b_dims[bt])
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed matmul", group->name);
     mm->compute = tsr_tile_compute_dtype(mm->dtype);
     mm->m = (int64_t)a_dims[at];
-    mm->k = (int64_t)a_dims[!at];
+    mm->depth = (int64_t)a_dims[!at];
+    mm->k = divide_up(mm->depth, mm->unit);
     mm->n = (int64_t)b_dims[!bt];
-    mm->a_row = at ? 1 : mm->k;
-    mm->a_k = at ? mm->m : 1;
+    mm->a_row = at && mm->m > 1 ? 1 : mm->depth;
+    mm->a_k = (at ? mm->m : 1) * mm->unit;
     mm->b_transposed = bt;
     TRY(group->ctx, read_space(mm));
     batch_strides(mm, a, mm->a_batch);
@@ -263,7 +245,7 @@ static void plan_tile(matmul *mm) {
                             .n = mm->n,
                             .width = mm->size.width,
                             .strip = mm->strip,
-                            .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size};
+                            .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
     tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
     if (is_wide(mm)) mm->lanes *= WIDE;
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
@@ -276,8 +258,8 @@ static void plan_packing(matmul *mm) {
     int64_t tiles = divide_up(mm->m, mm->size.rows);
     bool large = b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width;
     mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
-    mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 && mm->size.rows > 1 &&
-                   mm->panels > A_PANELS_LEAST;
+    mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 &&
+                   ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
 }
 
 static void plan_k(matmul *mm) {
@@ -382,44 +364,51 @@ typedef struct panel {
     MlirValue masks[TSR_TILE_VECTORS_MAX]; /* null: all lanes */
 } panel;
 
+/* A zero stands beside the last element of K. */
+static bool is_odd(const matmul *mm, const block *at) { return at->last && mm->depth % mm->unit; }
+
 static void pack_b(matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
-    int64_t column_stride = mm->b_transposed ? mm->k : 1, k_stride = mm->b_transposed ? 1 : mm->n;
+    int64_t column_stride = mm->b_transposed ? mm->depth : 1;
+    int64_t k_stride = mm->b_transposed ? 1 : mm->n;
     MlirValue from = tsr_tile_add(b, tsr_tile_mul(b, p->column, column_stride),
-                                  tsr_tile_mul(b, at->k0, k_stride));
-    tsr_gemm_pack pack = {.from_dtype = mm->dtype,
+                                  tsr_tile_mul(b, at->k0, k_stride * mm->unit));
+    tsr_gemm_pack pack = {.from_dtype = mm->b.dtype,
                           .to_dtype = mm->compute,
                           .lanes = mm->lanes,
                           .vectors = p->vectors,
-                          .from = mm->b,
+                          .from = mm->b.buffer,
                           .to = mm->panel,
                           .from_at = tsr_tile_add(b, mm->b_base, from),
                           .to_at = tsr_tile_index(b, 0),
                           .from_step = mm->b_transposed ? column_stride : k_stride,
-                          .to_step = mm->size.width,
+                          .to_step = mm->size.width * mm->unit,
                           .count = tsr_tile_index(b, at->k_count),
                           .columns = p->edge ? tsr_tile_index(b, p->edge) : tsr_tile_null};
-    (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
+    if (mm->unit > 1)
+        (mm->b_transposed ? tsr_dot_pack_columns : tsr_dot_pack_rows)(b, &pack, is_odd(mm, at));
+    else
+        (mm->b_transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
 }
 
 /* a_local[tile of the block][k][row of the tile], from A transposed. */
 static void pack_a(matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue from = tsr_tile_add(b, at->row, tsr_tile_mul(b, at->k0, mm->a_k));
-    tsr_gemm_pack_tiles pack = {.from_dtype = mm->dtype,
+    tsr_gemm_pack_tiles pack = {.from_dtype = mm->a.dtype,
                                 .to_dtype = mm->compute,
                                 .lanes = b->target->vector_bytes / (uint32_t)element_size(mm),
                                 .rows = mm->size.rows,
-                                .from = mm->a,
+                                .from = mm->a.buffer,
                                 .to = mm->a_local,
                                 .from_at = tsr_tile_add(b, mm->a_base, from),
-                                .from_step = mm->a_k,
-                                .to_tile = packed_tile(mm),
+                                .from_step = mm->a_k / mm->unit,
+                                .to_tile = packed_tile(mm) * mm->unit,
                                 .count = tsr_tile_index(b, at->k_count),
                                 .row_count = at->row_count,
                                 .rows_left = tsr_tile_sub(b, tsr_tile_index(b, mm->m), at->row)};
-    tsr_gemm_pack_a(b, &pack);
+    mm->unit > 1 ? tsr_dot_pack_a(b, &pack, is_odd(mm, at)) : tsr_gemm_pack_a(b, &pack);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
@@ -457,20 +446,23 @@ static void store_scratch(matmul *mm, const tile *t, const MlirValue *accumulato
 static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *gemm) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue k0 = p->block->k0;
-    gemm->b = mm->b;
+    gemm->b = mm->b.buffer;
     if (mm->b_packed) {
         gemm->b = mm->panel;
         gemm->b_at = tsr_tile_index(b, 0);
-        gemm->b_step = mm->size.width;
+        gemm->b_step = mm->size.width * mm->unit;
     } else if (mm->strip) {
         gemm->b_at = tsr_gemm_strip_at(b, mm->strip, mm->k, p->column, k0);
-        gemm->b_step = mm->strip;
+        gemm->b_at = tsr_tile_mul(b, gemm->b_at, mm->unit);
+        gemm->b_step = mm->strip * mm->unit;
         gemm->b_vectors = vectors;
         tsr_gemm_strip_vectors(mm->strip, mm->k, mm->lanes, (uint32_t)p->vectors, vectors);
+        for (uint32_t v = 0; v < p->vectors; v++) vectors[v] *= mm->unit;
     } else {
-        gemm->b_at = tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n), p->column);
+        gemm->b_at = tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n * mm->unit), p->column);
         gemm->b_at = tsr_tile_add(b, mm->b_base, gemm->b_at);
-        gemm->b_step = mm->n;
+        gemm->b_step = mm->n * mm->unit;
+        gemm->b_row = mm->n;
         gemm->masks = p->masks;
     }
 }
@@ -481,18 +473,24 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     int64_t vectors[TSR_TILE_VECTORS_MAX];
     MlirValue a_at =
         tsr_tile_add(b, tsr_tile_mul(b, t->row, mm->a_row), tsr_tile_mul(b, at->k0, mm->a_k));
-    tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->dtype,
-                          .b_dtype = mm->b_packed ? mm->compute : mm->dtype,
+    tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->a.dtype,
+                          .b_dtype = mm->b_packed ? mm->compute : mm->b.dtype,
                           .lanes = mm->lanes,
                           .vectors = t->panel->vectors,
                           .rows = t->rows,
-                          .a = mm->a_packed ? mm->a_local : mm->a,
+                          .a = mm->a_packed ? mm->a_local : mm->a.buffer,
                           .a_at = tsr_tile_add(b, mm->a_base, a_at),
-                          .a_row = mm->a_row,
-                          .a_step = mm->a_packed ? mm->size.rows : mm->a_k};
-    if (mm->a_packed) gemm.a_at = tsr_tile_mul(b, t->local, packed_tile(mm) / mm->size.rows);
+                          .a_row = mm->a_packed ? mm->unit : mm->a_row,
+                          .a_step = mm->a_packed ? mm->size.rows * mm->unit : mm->a_k,
+                          .odd = is_odd(mm, at),
+                          .a_padded = mm->a_packed};
+    if (mm->a_packed)
+        gemm.a_at = tsr_tile_mul(b, t->local, packed_tile(mm) / mm->size.rows * mm->unit);
     find_b(mm, t->panel, vectors, &gemm);
-    tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
+    if (mm->unit > 1)
+        tsr_dot_multiply(b, &gemm, at->k_count, accumulators);
+    else
+        tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
 }
 
 /* All values are computed before any is stored: outputs may lie over operands of the epilogue. */
@@ -540,9 +538,11 @@ static void prefetch_panel(matmul *mm, const tile *t) {
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, share), 1, 0, NULL);
     MlirValue k = tsr_tile_add(b, tsr_tile_add(b, at->k0, first), loop.index);
-    MlirValue from =
-        tsr_tile_add(b, tsr_tile_add(b, mm->b_base, column), tsr_tile_mul(b, k, mm->n));
-    tsr_tile_prefetch_vector(b, mm->dtype, mm->b, from, (uint32_t)mm->size.width);
+    for (int64_t i = 0; i < mm->unit; i++) {
+        MlirValue row = tsr_tile_offset(b, tsr_tile_mul(b, k, mm->unit * mm->n), i * mm->n);
+        MlirValue from = tsr_tile_add(b, tsr_tile_add(b, mm->b_base, column), row);
+        tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer, from, (uint32_t)mm->size.width);
+    }
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
@@ -725,14 +725,14 @@ static tsr_result emit_matrix(matmul *mm, MlirValue pid, int64_t blocks) {
 static void make_locals(matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     const sizes *s = &mm->size;
-    MlirType type = tsr_tile_storage_type(b, mm->compute);
-    if (mm->b_packed)
-        mm->panel =
-            tsr_tile_local(b, type, divide_up(s->k_block, mm->lanes) * mm->lanes * s->width);
-    if (mm->a_packed)
-        mm->a_local = tsr_tile_local(b, type, packed_tile(mm) * divide_up(s->block_rows, s->rows));
+    MlirType type = tsr_tile_storage_type(b, mm->unit > 1 ? mm->dtype : mm->compute);
+    int64_t steps = divide_up(s->k_block, mm->lanes) * mm->lanes * mm->unit;
+    int64_t tiles = divide_up(s->block_rows, s->rows) * mm->unit;
+    if (mm->b_packed) mm->panel = tsr_tile_local(b, type, steps * s->width);
+    if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, packed_tile(mm) * tiles);
     if (mm->k_blocks > 1)
-        mm->scratch = tsr_tile_local(b, type, s->program_panels * s->block_rows * s->width);
+        mm->scratch = tsr_tile_local(b, tsr_tile_storage_type(b, mm->compute),
+                                     s->program_panels * s->block_rows * s->width);
 }
 
 static tsr_result emit(matmul *mm) {

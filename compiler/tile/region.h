@@ -27,6 +27,7 @@ typedef struct tsr_tile_group {
     tsr_type *types;                  /* of them, as tensors */
     const MlirValue *returned;        /* operands of tsched.return */
     bool is_native;                   /* matrix units and their numerics may be used */
+    bool has_dot;                     /* dot products of bf16 and their numerics: dot.h */
     bool is_aside;                    /* a step of a sequence that is not the main one */
     uint32_t over;                    /* of a step: see sequence.h */
     MlirOperation root;               /* the op that is not elementwise; null in a map group */

@@ -2,10 +2,10 @@
  *
  * Schedule IR -> Tile IR: one tile.func in the place of each tsched.func, of the same name. Its
  * arguments are the group's inputs, then its outputs, as memrefs (ui8 and i1 are stored as i8); its
- * `grid` is the number of independent programs. Entries stay as they are, but that weights are
- * packed (tsr_pass_pack) for targets whose vectors are no wider than a strip, and that a GPU runs
- * elementwise groups of one expression as one (tsr_schedule_batch). The module's attribute
- * TSR_TARGET_NAME names the target.
+ * `grid` is the number of independent programs. Entries stay as they are, but that on a CPU
+ * matrices of bf16 and f16 are widened by the products (tsr_pass_narrow) and weights are packed
+ * (tsr_schedule_pack), and that a GPU runs elementwise groups of one expression as one
+ * (tsr_schedule_batch). The module's attribute TSR_TARGET_NAME names the target.
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
@@ -25,12 +25,13 @@
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
- * With numerics "native" a GPU's matrix units compute products and attention: gpu/product.h,
- * gpu/attention.h; sums and norms of rows are taken in an order that follows from the row's length
- * and the target. Reductions over many rows have 64 partial results or a power of two times as
- * many: reduce_parts.c; on every target sums of rows that a kernel goes over for their sums, too,
- * are taken of its programs' rows first: rows/sums.c. Cross entropy has a maximum and a sum for
- * each lane: rows/cross_entropy_lanes.c.
+ * With numerics "native" products of bf16 are dot products on CPUs that have them: dot.h; those of
+ * other CPUs, and of f16, are as above. A GPU's matrix units compute products and attention:
+ * gpu/product.h, gpu/attention.h; sums and norms of rows are taken in an order that follows from
+ * the row's length and the target. Reductions over many rows have 64 partial results or a power of
+ * two times as many: reduce_parts.c; on every target sums of rows that a kernel goes over for their
+ * sums, too, are taken of its programs' rows first: rows/sums.c. Cross entropy has a maximum and a
+ * sum for each lane: rows/cross_entropy_lanes.c.
  *
  * In-place: an output may be the same memory as an input of a `map` group, of its piece of a
  * `batch`, or of a matmul's epilogue, if both have the same shape and element size and the group
@@ -49,5 +50,6 @@ TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_ta
 
 /* The rule of tile.piece (pieces/verify.c); false after an error was emitted. */
 bool tsr_tile_rule_piece(MlirOperation op);
+bool tsr_tile_rule_dot(MlirOperation op); /* of tile.dot: dot.c */
 
 #endif

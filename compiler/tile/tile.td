@@ -291,6 +291,22 @@ def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 
+def Tile_DotOp : Tile_CheckedOp<"dot", [Pure, AllTypesMatch<["sum", "result"]>]> {
+  let summary = "sums, and the products of two pairs of bf16 added to each";
+  let description = [{
+    `%r = tile.dot %a, %b, %sum : vector<2xbf16>, vector<32xbf16>, vector<16xf32>`
+
+    Lane i is fma(a[2 i], b[2 i], fma(a[2 i + 1], b[2 i + 1], sum[i])), each rounded to f32 once, to
+    nearest. An `a` of two elements is the pair of every lane. A machine that has an instruction for
+    it (has_dot of a target) takes denormal numbers for zero, in what is given and in either sum.
+    For CPUs.
+  }];
+  let arguments = (ins VectorOfRankAndType<[1], [BF16]>:$a, VectorOfRankAndType<[1], [BF16]>:$b,
+      VectorOfRankAndType<[1], [F32]>:$sum);
+  let results = (outs VectorOfRankAndType<[1], [F32]>:$result);
+  let assemblyFormat = "$a `,` $b `,` $sum attr-dict `:` type($a) `,` type($b) `,` type($sum)";
+}
+
 def Tile_CheckIndexOp : Tile_Op<"check_index"> {
   let summary = "i1: is 0 <= value < limit; if not, the fault record is set";
   let description = [{

@@ -75,8 +75,6 @@ static bool check_vectors(MlirOperation op) {
         "stands in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
 }
 
-/* ---- types ----------------------------------------------------------------------------------- */
-
 typedef struct matrix {
     int64_t stages, rows, columns; /* stages 0: a fragment */
     MlirType element;
@@ -785,6 +783,7 @@ static bool rule_attend(MlirOperation op) {
 }
 
 #define rule_piece tsr_tile_rule_piece
+#define rule_dot tsr_tile_rule_dot
 bool tsr_tile_verify_op(MlirOperation op) {
     static const struct {
         const char *name;

@@ -23,8 +23,9 @@ expect "more memory planned than there is" 15 'plans 1407375[0-9]+ bytes of memo
 check "targets v2 and v3" "$AOT" build "$DIGITS/digits.mlir" -o two.tsb --target=cpu:x86-64-v2,cpu:x86-64-v3
 check "target v4" "$AOT" build "$DIGITS/digits.mlir" -o four.tsb --target=cpu:x86-64-v4
 check "target v2" "$AOT" build "$DIGITS/digits.mlir" -o one.tsb --target=cpu:x86-64-v2
+check "target v4 with dot products" "$AOT" build "$DIGITS/digits.mlir" -o dots.tsb --target=cpu:x86-64-v4-bf16
 if grep -qw avx512vl /proc/cpuinfo; then
-    expect "the CPU has more than the bundle" 0 'cpu:x86-64-v3: the highest level that the bundle shares with this CPU .x86-64-v4.; not cpu:x86-64-v2' \
+    expect "the CPU has more than the bundle" 0 'cpu:x86-64-v3: the highest level that the bundle shares with this CPU .x86-64-v4(-bf16)?.; not cpu:x86-64-v2' \
         "$RUN" two.tsb "${DATA[@]}" --steps 3
     expect "v4 is chosen" 0 'cpu:x86-64-v4: the highest level' "$RUN" "$BUNDLE" "${DATA[@]}" --steps 3
     v4=$(state_of .out)
@@ -45,5 +46,7 @@ v3=$(state_of .out)
 expect "a v3 CPU, a v2 bundle" 0 'cpu:x86-64-v2: the highest level that the bundle shares with this CPU .x86-64-v3.' emulate Haswell one.tsb
 [ -z "${v4-}" ] || [ "$v3" = "$v4" ] || fail "v3 on an emulated CPU: another state than v4 here"
 expect "a level the CPU lacks" 17 "'x86-64-v3' was asked for; this CPU has x86-64-v2" emulate Nehalem "$BUNDLE" --cpu x86-64-v3
+expect "dot products that the CPU lacks" 5 'has no code for this CPU \(x86-64-v3\); it has cpu:x86-64-v4-bf16' emulate Haswell dots.tsb
+expect "what it would need" 5 'cpu:x86-64-v4-bf16 +not: this CPU has x86-64-v3' qemu-x86_64 -cpu Haswell "$RUN" --check dots.tsb
 expect "nothing for this CPU" 5 'has no code for this CPU \(x86-64-v2\); it has cpu:x86-64-v4' emulate Nehalem four.tsb
 finish

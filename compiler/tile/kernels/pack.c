@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `pack`: strips[s][k][c] = matrix[k][s * width + c], zeros beyond the last column;
- * all dims of the matrix before the last are one.
- * Strips are split over the programs.
+ * all dims of the matrix before the last are one. With `pairs` [s][k][2 c + i] = matrix[2 k +
+ * i][...]. Strips are split over the programs.
  */
-#include "compiler/tile/gemm.h"
+#include "compiler/tile/dot.h"
 
 enum { PROGRAM_BYTES = 256 * 1024 };
 
 typedef struct strips {
-    tsr_dtype dtype;
+    tsr_dtype dtype, to_dtype;
     int64_t rows, columns, width, count; /* of the matrix; of a strip; strips */
+    int64_t unit, steps;                 /* rows in a line of a strip; lines of it */
     uint32_t lanes;
     bool transposed;
 } strips;
@@ -18,17 +19,22 @@ typedef struct strips {
 static tsr_result read_strips(const tsr_tile_group *group, strips *out_strips) {
     const tsr_shape *from = &group->types[0].shape, *to = &group->types[1].shape;
     bool transposed = tsr_op_flag(group->root, "transpose");
+    int64_t unit = tsr_op_flag(group->root, "pairs") ? TSR_DOT_PAIR : 1;
     if (group->input_count != 1 || group->output_count != 1 || from->rank < 2 || to->rank != 3)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed pack", group->name);
     tsr_dtype dtype = group->types[0].dtype;
-    int64_t width = (int64_t)to->dims[2], last = (int64_t)from->dims[from->rank - 1], above = 1;
+    int64_t width = (int64_t)to->dims[2] / unit, last = (int64_t)from->dims[from->rank - 1],
+            above = 1;
     for (uint32_t d = 0; d + 1 < from->rank; d++) above *= (int64_t)from->dims[d];
     *out_strips =
         (strips){.dtype = dtype,
+                 .to_dtype = group->types[1].dtype,
                  .rows = transposed ? last : above,
                  .columns = transposed ? above : last,
                  .width = width,
                  .count = (int64_t)to->dims[0],
+                 .unit = unit,
+                 .steps = (int64_t)to->dims[1],
                  .lanes = tsr_lanes_fit(group->b.target->vector_bytes /
                                             (uint32_t)tsr_dtype_size(tsr_tile_compute_dtype(dtype)),
                                         width),
@@ -44,19 +50,23 @@ static void emit_strip(tsr_tile_group *group, const strips *s, MlirValue strip) 
         MlirValue first = tsr_tile_offset(b, column, at);
         tsr_gemm_pack pack = {
             .from_dtype = s->dtype,
-            .to_dtype = s->dtype,
+            .to_dtype = s->to_dtype,
             .lanes = s->lanes,
             .vectors = 1,
             .from = group->buffers[0],
             .to = group->buffers[1],
             .from_at = tsr_tile_mul(b, first, s->transposed ? s->rows : 1),
-            .to_at = tsr_tile_offset(b, tsr_tile_mul(b, strip, s->rows * s->width), at),
+            .to_at = tsr_tile_offset(b, tsr_tile_mul(b, strip, s->steps * s->width * s->unit),
+                                     at * s->unit),
             .from_step = s->transposed ? s->rows : s->columns,
-            .to_step = s->width,
-            .count = tsr_tile_index(b, s->rows),
+            .to_step = s->width * s->unit,
+            .count = tsr_tile_index(b, s->steps),
             .columns = s->columns % s->width ? tsr_tile_offset(b, left, -at) : tsr_tile_null,
             .exact = true};
-        (s->transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
+        if (s->unit > 1)
+            (s->transposed ? tsr_dot_pack_columns : tsr_dot_pack_rows)(b, &pack, s->rows % 2);
+        else
+            (s->transposed ? tsr_gemm_pack_columns : tsr_gemm_pack_rows)(b, &pack);
     }
 }
 
@@ -66,7 +76,7 @@ tsr_result tsr_tile_lower_pack(tsr_tile_group *group) {
     tsr_tile_loop loop;
     TRY(group->ctx, read_strips(group, &s));
     if (!s.rows || !s.columns) return TSR_SUCCESS;
-    int64_t bytes = s.rows * s.width * (int64_t)tsr_dtype_size(s.dtype);
+    int64_t bytes = s.rows * s.width * (int64_t)tsr_dtype_size(s.to_dtype);
     int64_t each = PROGRAM_BYTES / bytes + 1;
     if (each > s.count) each = s.count;
     group->grid = (s.count + each - 1) / each;

@@ -47,13 +47,17 @@ func.func @train(%x: tensor<8x96xf32> {tessera.data = "x"}) -> (tensor<8x96xf32>
 // -----
 
 // Left as they are: a matrix that stays in the cache, one of few columns, one that is also added,
-// one that is computed, and bf16 where many rows read it.
+// and one that is computed. A matrix of bf16 that many rows read lies in strips of f32, that few
+// rows read as it is.
 // CHECK-LABEL: func.func @small
 // CHECK-NOT: _pack
+// CHECK: tsched.call @p0_pack(%{{.*}}) : (tensor<512x512xbf16>) -> tensor<32x512x16xf32>
+// CHECK: tsched.call @p1_pack(%{{.*}}) : (tensor<512x512xbf16>) -> tensor<16x512x32xbf16>
+// CHECK-NOT: _pack(
 // CHECK: return
-func.func @small(%x: tensor<64x512xf32> {tessera.data = "x"}, %z: tensor<64x512xbf16> {tessera.data = "z"})
+func.func @small(%x: tensor<64x512xf32> {tessera.data = "x"}, %z: tensor<64x512xbf16> {tessera.data = "z"}, %y: tensor<4x512xbf16> {tessera.data = "y"})
     -> (tensor<64x8xf32> {tessera.name = "a"}, tensor<64x17xf32> {tessera.name = "b"}, tensor<64x512xf32> {tessera.name = "c"},
-        tensor<64x512xbf16> {tessera.name = "d"}) attributes {tessera.entry = "infer"} {
+        tensor<64x512xbf16> {tessera.name = "d"}, tensor<4x512xbf16> {tessera.name = "e"}) attributes {tessera.entry = "infer"} {
   %s = tessera.param "s" init = #tessera.normal<0.0, 1.0> : tensor<512x8xf32>
   %f = tessera.param "f" init = #tessera.normal<0.0, 1.0> : tensor<512x17xf32>
   %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<512x512xf32>
@@ -63,7 +67,8 @@ func.func @small(%x: tensor<64x512xf32> {tessera.data = "x"}, %z: tensor<64x512x
   %k = tessera.exp %g : tensor<512x512xf32>
   %c = tessera.matmul %x, %k : tensor<64x512xf32>, tensor<512x512xf32> -> tensor<64x512xf32>
   %d = tessera.matmul %z, %h : tensor<64x512xbf16>, tensor<512x512xbf16> -> tensor<64x512xbf16>
-  return %a, %b, %c, %d : tensor<64x8xf32>, tensor<64x17xf32>, tensor<64x512xf32>, tensor<64x512xbf16>
+  %e = tessera.matmul %y, %h : tensor<4x512xbf16>, tensor<512x512xbf16> -> tensor<4x512xbf16>
+  return %a, %b, %c, %d, %e : tensor<64x8xf32>, tensor<64x17xf32>, tensor<64x512xf32>, tensor<64x512xbf16>, tensor<4x512xbf16>
 }
 
 // -----

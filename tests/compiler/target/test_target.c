@@ -66,8 +66,8 @@ Test(target, find) {
     }
     cr_assert(tsr_target_find(&ctx, "cpu:z80", &target).code == TSR_USAGE);
     cr_assert_str_eq(ctx.error.text, "unknown target 'cpu:z80'; there are cpu:x86-64-v2, "
-                                     "cpu:x86-64-v3, cpu:x86-64-v4, cuda:sm_80, cuda:sm_90a, "
-                                     "cuda:sm_100a");
+                                     "cpu:x86-64-v3, cpu:x86-64-v4, cpu:x86-64-v4-bf16, "
+                                     "cuda:sm_80, cuda:sm_90a, cuda:sm_100a");
 }
 
 /* Walks the dynamic section and the program headers: nothing imported, stack not executable. */
@@ -160,6 +160,42 @@ Test(target, dump) {
         cr_assert((strstr(code, "%zmm") != NULL) == (target->vector_bytes == 64));
         cr_assert(!strstr(code, "callq\tfma") && !strstr(llvm, "fast"));
     }
+    close_module(&f);
+}
+
+/* One instruction where there is one. Rounding to bf16 is never the CPU's, which flushes denormal
+ * numbers. */
+Test(target, dot) {
+    static const char text[] =
+        "module {\n"
+        "tile.func @dot(%x: memref<64xbf16>, %y: memref<32xf32>, %z: memref<16xbf16>) grid 1 {\n"
+        "  %0 = arith.constant 0 : index\n"
+        "  %a = tile.load %x[%0] : memref<64xbf16> -> vector<2xbf16>\n"
+        "  %b = tile.load %x[%0] : memref<64xbf16> -> vector<32xbf16>\n"
+        "  %s = tile.load %y[%0] : memref<32xf32> -> vector<16xf32>\n"
+        "  %d = tile.dot %a, %b, %s : vector<2xbf16>, vector<32xbf16>, vector<16xf32>\n"
+        "  %n = arith.truncf %d : vector<16xf32> to vector<16xbf16>\n"
+        "  tile.store %n, %z[%0] : vector<16xbf16>, memref<16xbf16>\n"
+        "  tile.return\n"
+        "}\n"
+        "}\n";
+    char *code = NULL;
+    fixture f = {0};
+    open_module(&f, text);
+    for (size_t i = 0; i < cpu_count(); i++) {
+        const tsr_target *target = tsr_target_get(i);
+        tsr_result result =
+            tsr_target_dump(&f.ctx, f.module, target, TSR_TARGET_ASM, &f.arena, &code);
+        cr_assert(result.code == TSR_OK, "%s", f.ctx.error.text);
+        cr_assert((strstr(code, "vdpbf16ps") != NULL) == target->has_dot, "%s", code);
+        cr_assert((strstr(code, "vfmadd") != NULL) == (target->has_fma && !target->has_dot));
+        cr_assert(!strstr(code, "vcvtne"), "%s", code);
+    }
+    const tsr_target *gpu = NULL;
+    cr_assert(!tsr_target_find(&f.ctx, "cuda:sm_90a", &gpu).code);
+    tsr_result result = tsr_target_dump(&f.ctx, f.module, gpu, TSR_TARGET_LLVM, &f.arena, &code);
+    cr_assert(result.code == TSR_COMPILE && strstr(f.ctx.error.text, "tile.dot is for CPUs"), "%s",
+              f.ctx.error.text);
     close_module(&f);
 }
 

@@ -16,6 +16,8 @@ static bool host_has(const tsr_target *target) {
     if (strcmp(target->name, "cpu:x86-64-v2") == 0) return __builtin_cpu_supports("x86-64-v2");
     if (strcmp(target->name, "cpu:x86-64-v3") == 0) return __builtin_cpu_supports("x86-64-v3");
     if (strcmp(target->name, "cpu:x86-64-v4") == 0) return __builtin_cpu_supports("x86-64-v4");
+    if (strcmp(target->name, "cpu:x86-64-v4-bf16") == 0)
+        return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16");
     if (target->arch) return false; /* a GPU */
     cr_assert(false, "the test does not know target %s", target->name);
     return false;
@@ -36,22 +38,24 @@ static void print_diag(void *user, const tsr_diag *diag) {
     fprintf(stderr, "%s:%u: %s\n", diag->file, diag->line, diag->text);
 }
 
-void fixture_open(fixture *f, const char *text) {
+/* `lowered`: the target that Tile IR is made for; NULL: each its own. */
+static void open_for(fixture *f, const char *attributes, const char *text,
+                     const tsr_target *lowered) {
     MlirModule module;
     f->diags.on_diag = print_diag;
     tsr_result result = tsr_mlir_context_create(&f->ctx, &f->diags, &f->mlir);
     cr_assert(result.code == TSR_OK, "%s", f->ctx.error.text);
-    size_t size = strlen(text) + 32;
+    size_t size = strlen(text) + strlen(attributes) + 32;
     char *source = tsr_arena_alloc(&f->arena, size, 1, 1);
-    snprintf(source, size, "module {\n%s\n}\n", text);
+    snprintf(source, size, "module %s {\n%s\n}\n", attributes, text);
     result =
         tsr_mlir_parse(&f->ctx, f->mlir, &f->diags, source, strlen(source), "test.mlir", &module);
     cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
     for (size_t i = 0; i < tsr_target_count(); i++) {
         built *b = &f->built[f->built_count];
         b->target = tsr_target_get(i);
-        if (!host_has(b->target)) continue;
-        result = tsr_tile_lower(&f->ctx, module, b->target, &b->tile);
+        if (!host_has(b->target) || (lowered && !b->target->has_fma)) continue;
+        result = tsr_tile_lower(&f->ctx, module, lowered ? lowered : b->target, &b->tile);
         cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
         result = tsr_target_compile(&f->ctx, b->tile, b->target, &f->arena, &b->elf, &b->elf_size);
         cr_assert(result.code == TSR_OK, "%s\n%s", f->ctx.error.text, text);
@@ -60,6 +64,15 @@ void fixture_open(fixture *f, const char *text) {
     }
     cr_assert(f->built_count > 0);
     mlirModuleDestroy(module);
+}
+
+void fixture_open(fixture *f, const char *text) { open_for(f, "", text, NULL); }
+
+void fixture_open_dots(fixture *f, const char *text) {
+    const tsr_target *target = NULL;
+    tsr_result result = tsr_target_find(&f->ctx, "cpu:x86-64-v4-bf16", &target);
+    cr_assert(result.code == TSR_OK && target->has_dot);
+    open_for(f, "attributes {tessera.numerics = \"native\"}", text, target);
 }
 
 void fixture_close(fixture *f) {

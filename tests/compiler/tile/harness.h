@@ -32,6 +32,8 @@ typedef struct fixture {
 
 /* `text`: the inside of a module. Zero-initialise the fixture first. */
 void fixture_open(fixture *f, const char *text);
+/* Kernels as they are for dot products of bf16 under numerics "native", for every CPU with FMA. */
+void fixture_open_dots(fixture *f, const char *text);
 void fixture_close(fixture *f);
 
 typedef enum guard { GUARD_END, GUARD_START } guard; /* which end touches a forbidden page */

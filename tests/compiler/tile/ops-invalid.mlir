@@ -405,3 +405,34 @@ tile.func @f(%c: memref<512x256xbf16>) grid 1 warps 4 {
   tile.store_fragment %acc, %c[%s, %s] through %ring : !tile.fragment<64x64xf32, acc>, memref<512x256xbf16>, !tile.shared<2x64x64xbf16>
   tile.return
 }
+
+// -----
+// CHECK: [[@LINE+5]]:8: error: {{.*}}tile.dot: 16 elements and 16 sums; expected two for each sum
+tile.func @sums(%x: memref<32xbf16>, %y: memref<16xf32>) grid 1 {
+  %p = tile.program_id
+  %a = tile.load %x[%p] : memref<32xbf16> -> vector<16xbf16>
+  %s = tile.load %y[%p] : memref<16xf32> -> vector<16xf32>
+  %d = tile.dot %a, %a, %s : vector<16xbf16>, vector<16xbf16>, vector<16xf32>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+6]]:8: error: {{.*}}tile.dot: 4 elements and 16 sums; expected one pair, or one for each
+tile.func @pairs(%x: memref<32xbf16>, %y: memref<16xf32>) grid 1 {
+  %p = tile.program_id
+  %a = tile.load %x[%p] : memref<32xbf16> -> vector<4xbf16>
+  %b = tile.load %x[%p] : memref<32xbf16> -> vector<32xbf16>
+  %s = tile.load %y[%p] : memref<16xf32> -> vector<16xf32>
+  %d = tile.dot %a, %b, %s : vector<4xbf16>, vector<32xbf16>, vector<16xf32>
+  tile.return
+}
+
+// -----
+// CHECK: [[@LINE+5]]:8: error: {{.*}}'tile.dot' op operand #0 must be {{.*}}bfloat16
+tile.func @halves(%x: memref<32xf16>, %y: memref<16xf32>) grid 1 {
+  %p = tile.program_id
+  %a = tile.load %x[%p] : memref<32xf16> -> vector<32xf16>
+  %s = tile.load %y[%p] : memref<16xf32> -> vector<16xf32>
+  %d = tile.dot %a, %a, %s : vector<32xf16>, vector<32xf16>, vector<16xf32>
+  tile.return
+}

@@ -240,6 +240,80 @@ Test(matmul, tiles) {
     }
 }
 
+/* ---- B of 16 bits -----------------------------------------------------------------------------
+ */
+
+/* B is widened as it is read, or lies in strips, of f32 or as it is: the chain of the same numbers
+ * in f32. */
+typedef enum lie { LIES_PLAIN, LIES_NARROW, LIES_WIDE } lie;
+
+static void narrow_text(char *text, size_t size, shape s, bool tb, const char *dtype, lie how) {
+    char b[64], wide[64], strips[64] = "";
+    size_t width = how == LIES_WIDE ? 16 : 32;
+    const char *as = how == LIES_WIDE ? "f32" : dtype, *t = tb ? "true" : "false";
+    matrix_type(b, dtype, s.k, s.n, tb);
+    matrix_type(wide, "f32", s.k, s.n, tb && how == LIES_PLAIN);
+    snprintf(strips, sizeof strips, "tensor<%zux%zux%zux%s>", (s.n + width - 1) / width, s.k, width,
+             as);
+    int used = 0;
+    if (how != LIES_PLAIN)
+        used = snprintf(text, size,
+                        "tsched.func @pk(%%b: %s) -> %s attributes {kind = \"pack\"} {\n"
+                        "%%p = tsched.pack %%b {transpose = %s} : %s -> %s\n"
+                        "tsched.return %%p : %s\n}\n",
+                        b, strips, t, b, strips, strips);
+    snprintf(text + used, size - (size_t)used,
+             "tsched.func @mm(%%a: tensor<%zux%zuxf32>, %%b: %s) -> tensor<%zux%zuxf32> attributes "
+             "{kind = \"matmul\"} {\n%%w = %s %%b : %s %s %s\n"
+             "%%c = tessera.matmul %%a, %%w {transpose_b = %s} : tensor<%zux%zuxf32>, %s -> "
+             "tensor<%zux%zuxf32>\ntsched.return %%c : tensor<%zux%zuxf32>\n}",
+             s.m, s.k, how == LIES_PLAIN ? b : strips, s.m, s.n,
+             how == LIES_PLAIN ? "tessera.cast" : "tsched.unpack", how == LIES_PLAIN ? b : strips,
+             how == LIES_PLAIN ? "to" : "->", wide, tb && how == LIES_PLAIN ? "true" : "false", s.m,
+             s.k, wide, s.m, s.n, s.m, s.n);
+}
+
+static void test_narrow(shape s, bool tb, tsr_dtype dtype, lie how) {
+    char text[2048];
+    random_state random = {s.m * 7919 + s.n * 104729 + s.k};
+    size_t count = s.k * s.n, width = how == LIES_WIDE ? 16 : 32;
+    size_t strips_size = (s.n + width - 1) / width * s.k * 64;
+    void *a = make(&random, false, s.m * s.k), *narrow = make(&random, false, count);
+    float *wide = make(&random, false, count);
+    for (size_t i = 0; i < count; i++) {
+        tsr_dtype_write(dtype, (double)wide[i], narrow, i);
+        wide[i] = (float)element_get(dtype, narrow, i);
+    }
+    problem p = {.s = s, .tb = tb, .a = a, .b = wide};
+    void *outs[] = {malloc(s.m * s.n * 4 + 1)}, *packed[] = {malloc(strips_size + 1)};
+    narrow_text(text, sizeof text, s, tb, tsr_dtype_name(dtype), how);
+    fixture f = {0};
+    fixture_open(&f, text);
+    argument pack[] = {{narrow, count * 2}, {NULL, strips_size}};
+    argument multiply[] = {{a, s.m * s.k * 4}, {narrow, count * 2}, {NULL, s.m * s.n * 4}};
+    if (how != LIES_PLAIN) {
+        kernel_test(&f, "pk", pack, 2, packed, NULL, NULL);
+        multiply[1] = (argument){packed[0], strips_size};
+    }
+    kernel_test(&f, "mm", multiply, 3, outs, check_plain, &p);
+    free(a);
+    free(narrow);
+    free(wide);
+    free(outs[0]);
+    free(packed[0]);
+    fixture_close(&f);
+}
+
+Test(matmul, narrow) {
+    static const shape shapes[] = {{1, 200, 70}, {7, 33, 65}, {45, 101, 67}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int how = 0; how < 3; how++) {
+            test_narrow(shapes[i], how & 1, TSR_DTYPE_BF16, (lie)how);
+            test_narrow(shapes[i], !(how & 1), TSR_DTYPE_F16, (lie)how);
+        }
+    test_narrow((shape){1, 1100, 300}, false, TSR_DTYPE_BF16, LIES_PLAIN); /* streamed */
+}
+
 /* ---- epilogue -------------------------------------------------------------------------------- */
 
 static void check_epilogue(const tsr_target *target, void *const *outs, void *user) {
