@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tile.dot: the machine's instruction in vectors of 16, 8 or 4 sums, or two multiply-adds of the
- * elements widened to f32.
+ * elements widened to f32. And the instruction that rounds to bf16, which flushes denormal numbers,
+ * where there are none.
  */
 #include "compiler/target/llvm_emit.h"
 
@@ -85,13 +86,34 @@ static LLVMValueRef widen(const dot *d, LLVMValueRef words, bool upper) {
     return LLVMBuildBitCast(d->b, bits, LLVMVectorType(d->f32, d->lanes), "");
 }
 
+static dot make(tsr_emit *emit, LLVMValueRef like) {
+    return (dot){.emit = emit,
+                 .b = emit->builder,
+                 .i32 = LLVMInt32TypeInContext(emit->llvm),
+                 .f32 = LLVMFloatTypeInContext(emit->llvm),
+                 .bf16 = LLVMBFloatTypeInContext(emit->llvm),
+                 .lanes = LLVMGetVectorSize(LLVMTypeOf(like))};
+}
+
+LLVMValueRef tsr_emit_narrow_normal(tsr_emit *emit, LLVMValueRef value) {
+    dot d = make(emit, value);
+    LLVMTypeRef i16 = LLVMVectorType(LLVMInt16TypeInContext(emit->llvm), PART_MAX);
+    LLVMValueRef done = NULL;
+    for (unsigned at = 0; at < d.lanes; at += PART_MAX) {
+        LLVMValueRef part = part_of(&d, value, at, PART_MAX);
+        part = tsr_emit_intrinsic(emit, "llvm.x86.avx512bf16.cvtneps2bf16.512", NULL, 0, &part, 1);
+        part = LLVMBuildBitCast(d.b, part, i16, "");
+        unsigned count = d.lanes - at < PART_MAX ? d.lanes - at : PART_MAX;
+        done = at ? join(&d, done, at, part, count) : part;
+    }
+    if (d.lanes >= PART_MAX) return done;
+    dot all = d;
+    all.lanes = PART_MAX;
+    return part_of(&all, done, 0, d.lanes);
+}
+
 LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum) {
-    dot d = {.emit = emit,
-             .b = emit->builder,
-             .i32 = LLVMInt32TypeInContext(emit->llvm),
-             .f32 = LLVMFloatTypeInContext(emit->llvm),
-             .bf16 = LLVMBFloatTypeInContext(emit->llvm),
-             .lanes = LLVMGetVectorSize(LLVMTypeOf(sum))};
+    dot d = make(emit, sum);
     a = as_words(&d, a);
     b = as_words(&d, b);
     if (emit->target->has_dot) return in_parts(&d, a, b, sum);

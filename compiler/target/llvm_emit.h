@@ -110,6 +110,8 @@ LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16);
 
 /* tile.dot (llvm_dot.c) */
 LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum);
+/* To bf16, as tsr_emit_narrow, of a vector without denormal numbers, where the target has_dot. */
+LLVMValueRef tsr_emit_narrow_normal(tsr_emit *emit, LLVMValueRef value);
 
 /* Ops of arith, vector and math. *out_known false: not one of them. */
 TSR_RESULT tsr_emit_op(tsr_emit *emit, MlirOperation op, bool *out_known);

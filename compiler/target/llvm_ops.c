@@ -77,6 +77,9 @@ static LLVMValueRef float_conversion(const op *o) {
     LLVMValueRef value = x(o, 0);
     if (widen && o->emit->target->arch && tsr_op_has(o->mlir, TSR_AGAIN_NAME))
         value = forget(o, value);
+    if (!widen && bf16 && o->emit->target->has_dot && tsr_op_has(o->mlir, TSR_NORMAL_NAME) &&
+        tsr_emit_lanes(o->type))
+        return tsr_emit_narrow_normal(o->emit, value);
     return (widen ? tsr_emit_widen : tsr_emit_narrow)(o->emit, value, bf16);
 }
 

@@ -32,6 +32,9 @@
 /* Of a tile.func without warps, on a GPU: a product and the sum it goes into may be one FMA. */
 #define TSR_CONTRACT_NAME "tile.contract"
 
+/* Of an arith.truncf from f32: its operand is no denormal number. Changes no bit of the result. */
+#define TSR_NORMAL_NAME "tile.normal"
+
 /* Of an arith.extf: any number. It is done here, again if need be: what lanes hold is its operand.
  */
 #define TSR_AGAIN_NAME "tile.again"

@@ -95,6 +95,15 @@ void tsr_dot_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, int64_t count
     if (t->odd) one_step(b, t, tsr_tile_index(b, whole), true, loop.carried, accumulators);
 }
 
+MlirValue tsr_dot_round(tsr_tile_builder *b, MlirValue sums) {
+    MlirValue value = tsr_tile_round(b, TSR_DTYPE_BF16, sums);
+    MlirOperation widens = tsr_value_owner(value);
+    if (tsr_op_is(widens, "arith.extf")) /* the instruction leaves no denormal number */
+        tsr_op_set(tsr_value_owner(tsr_op_operand(widens, 0)), TSR_NORMAL_NAME,
+                   tsr_attr_make_unit(b->at.context));
+    return value;
+}
+
 /* ---- B in pairs ------------------------------------------------------------------------------ */
 
 /* `vectors` vectors from the first one on, all of one step. */

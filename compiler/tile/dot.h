@@ -29,6 +29,9 @@ bool tsr_dot_takes(const tsr_tile_group *group, const tsr_gemm_operand *a,
 void tsr_dot_multiply(tsr_tile_builder *b, const tsr_gemm_tile *tile, int64_t count,
                       MlirValue *accumulators);
 
+/* Sums as tsr_dot_multiply leaves them, rounded to bf16. */
+MlirValue tsr_dot_round(tsr_tile_builder *b, MlirValue sums);
+
 /* As the functions of gemm.h, of bf16 to pairs of it: `count` and `to_step` are of steps, to_step
  * and to_tile in elements, from_step of single rows, or columns. `odd`: the last step has one row.
  */

@@ -256,7 +256,7 @@ static void plan_tile(matmul *mm) {
 
 static void plan_packing(matmul *mm) {
     int64_t tiles = divide_up(mm->m, mm->size.rows);
-    bool large = b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width;
+    bool large = (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || mm->unit > 1;
     mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
     mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 &&
                    ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
@@ -511,7 +511,9 @@ static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumu
             for (uint32_t v = 0; v < p->vectors; v++) {
                 point.index[rank - 1] = tsr_tile_offset(b, p->column, v * mm->lanes);
                 point.mask = p->masks[v];
-                mm->given->value = tsr_tile_round(b, mm->dtype, accumulators[i * p->vectors + v]);
+                MlirValue sums = accumulators[i * p->vectors + v];
+                mm->given->value =
+                    mm->unit > 1 ? tsr_dot_round(b, sums) : tsr_tile_round(b, mm->dtype, sums);
                 if (pass == 0) tsr_region_emit(&mm->after, 2, &point);
                 for (uint32_t o = 0; o < outputs; o++, value++) {
                     const tsr_view *to = &mm->outputs[o];

@@ -116,6 +116,51 @@ Test(dot, op) {
     }
 }
 
+/* By the CPU's instruction or not: the same bits of all that are no denormal numbers. */
+static void test_rounding(unsigned lanes) {
+    static float values[LANES_MAX];
+    static uint16_t by_cpu[LANES_MAX], plain[LANES_MAX];
+    char text[1024];
+    random_state random = {lanes};
+    snprintf(text, sizeof text,
+             "tile.func @round(%%x: memref<%uxf32>, %%y: memref<%uxbf16>, %%z: memref<%uxbf16>) "
+             "grid 1 attributes {outputs = 2 : i64} {\n%%0 = arith.constant 0 : index\n"
+             "%%v = tile.load %%x[%%0] : memref<%uxf32> -> vector<%uxf32>\n"
+             "%%a = arith.truncf %%v {tile.normal} : vector<%uxf32> to vector<%uxbf16>\n"
+             "%%b = arith.truncf %%v : vector<%uxf32> to vector<%uxbf16>\n"
+             "tile.store %%a, %%y[%%0] : vector<%uxbf16>, memref<%uxbf16>\n"
+             "tile.store %%b, %%z[%%0] : vector<%uxbf16>, memref<%uxbf16>\ntile.return\n}",
+             lanes, lanes, lanes, lanes, lanes, lanes, lanes, lanes, lanes, lanes, lanes, lanes,
+             lanes);
+    fixture f = {0};
+    fixture_open(&f, text);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (unsigned i = 0; i < lanes; i++) {
+            uint32_t bits = (uint32_t)random_u64(&random);
+            if (bits % 4 == 0) bits = bits << 8 | 0x8000;   /* ties */
+            if (bits % 4 == 1) bits |= 0x7f800000;          /* NaN */
+            if (bits % 64 == 2) bits = bits & 0x80000000;   /* zeros */
+            if (bits % 64 == 3) bits = (bits | 0x7f7fffff); /* the largest, NaN */
+            if (!(bits & 0x7f800000)) bits &= 0x80000000;
+            memcpy(&values[i], &bits, sizeof bits);
+        }
+        const argument arguments[] = {{values, lanes * 4}, {NULL, lanes * 2}, {NULL, lanes * 2}};
+        void *outs[] = {by_cpu, plain};
+        for (size_t t = 0; t < f.built_count; t++) {
+            kernel_run(&f.built[t], "round", arguments, 3, SPLIT_WHOLE, GUARD_END, outs);
+            for (unsigned i = 0; i < lanes; i++)
+                cr_assert(by_cpu[i] == plain[i], "%s, %u lanes: %a becomes %x, expected %x",
+                          f.built[t].target->name, lanes, (double)values[i], by_cpu[i], plain[i]);
+        }
+    }
+    fixture_close(&f);
+}
+
+Test(dot, rounding) {
+    static const unsigned lanes[] = {1, 4, 6, 16, 20, 32, 64};
+    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) test_rounding(lanes[i]);
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct problem {
