@@ -9,11 +9,11 @@
 #include "loader/tessera.h"
 #include "runtime/base/buffer.h"
 
-/* The highest x86-64 level the bundle has and a CPU of `cpu_level` (runtime/cpu.h) can run, or the one
- * `forced` names (NULL: none). *out_reason (in the arena) says why it was chosen and why each other
- * lost. TSR_MACHINE for a CPU below v2 or a forced level the CPU lacks (both levels); TSR_USAGE for
- * a `forced` that is no level; TSR_TARGET, listing what there is, when the bundle has nothing
- * suitable. */
+/* The highest x86-64 level the bundle has and a CPU of `cpu_level` (runtime/cpu.h) can run, or the
+ * one `forced` names (NULL: none). *out_reason (in the arena) says why it was chosen and why each
+ * other lost. TSR_MACHINE for a CPU below v2 or a forced level the CPU lacks (both levels);
+ * TSR_USAGE for a `forced` that is no level; TSR_TARGET, listing what there is, when the bundle has
+ * nothing suitable. */
 TSR_RESULT tsr_match_target(tsr_ctx *ctx, const tsr_bundle *bundle, unsigned cpu_level,
                             const char *forced, tsr_arena *arena, size_t *out_target,
                             const char **out_reason);

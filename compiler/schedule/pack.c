@@ -99,8 +99,10 @@ static bool is_worth(const job *j) {
         !tsr_shape_size(&j->strips.shape, j->strips.dtype, &bytes) ||
         (is_convolution(j->product) && is_narrow(j)))
         return false;
-    /* Few columns would be mostly zeros. Pairs never lie as the matrix does. */
-    return rows > 0 && (j->pairs || bytes > NEAR_BYTES) && packed - size <= size / 4;
+    /* Few columns would be mostly zeros. Pairs never lie as the matrix does: they are made anyway.
+     */
+    return rows > 0 && (j->pairs || bytes > NEAR_BYTES) &&
+           packed - size <= (j->pairs ? size : size / 4);
 }
 
 /* How the strips lie. */

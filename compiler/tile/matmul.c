@@ -256,7 +256,8 @@ static void plan_tile(matmul *mm) {
 
 static void plan_packing(matmul *mm) {
     int64_t tiles = divide_up(mm->m, mm->size.rows);
-    bool large = (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || mm->unit > 1;
+    bool as_it_is = mm->unit == 1 && mm->b.dtype == mm->compute;
+    bool large = (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || !as_it_is;
     mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
     mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 &&
                    ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
