@@ -14,7 +14,8 @@
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
  *                 epilogue and store, or leave them for the next block of K
  *
- * Every element is one chain over ascending k, whatever the sizes. The plan is a model of the
+ * Every element is one chain over ascending k, whatever the sizes; of pairs of k where dot products
+ * compute it (dot.h): then k counts pairs. The plan is a model of the
  * caches: a block of A and of a panel of B share the second level; a program's partial sums lie
  * beside them; with few rows B is streamed once, some rows of it at a time, because reading it is
  * all the time there is. It stands in the kernel's attribute `tile`, and `tile` of the schedule
@@ -256,8 +257,9 @@ static void plan_tile(matmul *mm) {
 
 static void plan_packing(matmul *mm) {
     int64_t tiles = divide_up(mm->m, mm->size.rows);
-    bool as_it_is = mm->unit == 1 && mm->b.dtype == mm->compute;
-    bool large = (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || !as_it_is;
+    bool changes = mm->unit > 1 || mm->b.dtype != mm->compute; /* better once than in each tile */
+    bool large = (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) ||
+                 (changes && !mm->group->b.target->warp_lanes);
     mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
     mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 &&
                    ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
