@@ -12,6 +12,7 @@
 #include "runtime/base/options.h"
 #include "runtime/data/array_file.h"
 #include "runtime/data/shuffle.h"
+#include "runtime/exec/look.h"
 #include "runtime/train.h"
 #include "runtime/transport/collective.h"
 
@@ -547,7 +548,7 @@ static tsr_result agree_on_params(tsr_ctx *ctx, const session *self) {
     if (!from_files || !several_ranks(self)) return TSR_SUCCESS;
     tsr_held held = tsr_model_get_held(self->model);
     tsr_digest state;
-    TRY(ctx, tsr_held_hash(ctx, &held, &state));
+    TRY(ctx, tsr_look_hash(ctx, self->model->executor, &held, &state));
     return tsr_agree(ctx, self->model->transport, "states at the beginning", &state, sizeof state);
 }
 

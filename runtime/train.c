@@ -4,9 +4,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/trace.h"
 #include "runtime/data/shuffle.h"
+#include "runtime/exec/look.h"
 #include "runtime/transport/collective.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct run {
@@ -17,9 +19,11 @@ typedef struct run {
     const char *eval_names[TSR_CONFIG_PORTS_MAX];
     uint64_t steps_timed, deadline_ns; /* by ranks */
     uint64_t saves_reported;
-    bool whole;          /* the state is that of summary->position */
-    bool together;       /* all ranks end here, with whole states of the same step */
-    uint64_t sent_bytes; /* by the last step */
+    bool whole;              /* the state is that of summary->position */
+    bool together;           /* all ranks end here, with whole states of the same step */
+    uint64_t sent_bytes;     /* by the last step */
+    tsr_digest *digests;     /* owned; of the last state's tensors; NULL: not looked at yet */
+    tsr_nonfinite nonfinite; /* of it */
     double began;
     double waited; /* before the last save: for the one before it */
 } run;
@@ -346,18 +350,28 @@ static tsr_result run_step(tsr_ctx *ctx, run *self) {
     return TSR_SUCCESS;
 }
 
-/* What this rank holds of it. */
-static tsr_result check_state(tsr_ctx *ctx, const run *self) {
+/* What this rank holds of it, once nothing changes it any more. */
+static tsr_result look_at_state(tsr_ctx *ctx, run *self) {
     tsr_held held = held_of(self->job);
-    for (size_t i = 0; i < held.count; i++) {
-        tsr_tensor view = tsr_held_view(&held, i);
-        tsr_nonfinite found = {.tensor = view.name, .step = self->summary->position.step};
-        found.element = tsr_tensor_find_nonfinite(&view, &found.value);
-        if (found.element == UINT64_MAX) continue;
-        found.element += tsr_held_range(&held, i).first;
-        return refuse_nonfinite(ctx, "tensor", held.tensors[i].shape.rank == 0, &found);
-    }
-    return TSR_SUCCESS;
+    if (self->digests) return TSR_SUCCESS;
+    tsr_digest *digests = calloc(held.count + 1, sizeof *digests);
+    if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", held.count);
+    tsr_result result = tsr_look(ctx, self->job->executor, &held, digests, &self->nonfinite);
+    if (result.code)
+        free(digests);
+    else
+        self->digests = digests;
+    return result;
+}
+
+static tsr_result check_state(tsr_ctx *ctx, run *self) {
+    TRY(ctx, look_at_state(ctx, self));
+    if (!self->nonfinite.found) return TSR_SUCCESS;
+    const tsr_train_job *job = self->job;
+    const tsr_tensor *tensor =
+        tsr_tensor_find(job->state, job->state_count, self->nonfinite.tensor);
+    self->nonfinite.step = self->summary->position.step;
+    return refuse_nonfinite(ctx, "tensor", tensor && tensor->shape.rank == 0, &self->nonfinite);
 }
 
 /* A step and what belongs to it. */
@@ -406,7 +420,6 @@ static tsr_result run_steps(tsr_ctx *ctx, run *self) {
         TRY(ctx, run_traced(ctx, self));
         if (self->summary->stopped) break;
     }
-    TRY(ctx, tsr_executor_fetch(ctx, job->executor));
     if (job->store)
         TRY(ctx, save_last(ctx, self));
     else
@@ -470,6 +483,18 @@ static tsr_result tell_uses(tsr_ctx *ctx, const run *self) {
     return TSR_SUCCESS;
 }
 
+/* All ranks end with the same one. */
+static tsr_result finish_state(tsr_ctx *ctx, run *self) {
+    const tsr_train_job *job = self->job;
+    tsr_held held = held_of(job);
+    tsr_digest *hash = &self->summary->state_hash;
+    TRY(ctx, look_at_state(ctx, self));
+    TRY(ctx, tell_uses(ctx, self));
+    TRY(ctx, tsr_held_hash(ctx, &held, self->digests, hash));
+    if (!job->transport) return TSR_SUCCESS;
+    return tsr_agree(ctx, job->transport, "states at the end", hash, sizeof *hash);
+}
+
 /* A tensor of the state is about to be overwritten. */
 static void finish_copy(void *user, const void *tensor) { tsr_store_wait_copied(user, tensor); }
 
@@ -489,13 +514,8 @@ tsr_result tsr_train_run(tsr_ctx *ctx, const tsr_train_job *job, tsr_train_summa
         tsr_executor_set_guard(job->executor, NULL, NULL);
     }
     out_summary->seconds = tsr_clock_seconds() - self.began;
-    if (!result.code) result = tsr_executor_fetch(ctx, job->executor);
-    tsr_held held = held_of(job);
-    if (!result.code) result = tell_uses(ctx, &self);
-    if (!result.code) result = tsr_held_hash(ctx, &held, &out_summary->state_hash);
-    if (!result.code && job->transport)
-        result = tsr_agree(ctx, job->transport, "states at the end", &out_summary->state_hash,
-                           sizeof out_summary->state_hash);
+    if (!result.code) result = finish_state(ctx, &self);
+    free(self.digests);
     return result;
 }
 

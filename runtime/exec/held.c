@@ -82,27 +82,16 @@ static tsr_result hash_spread(tsr_ctx *ctx, const tsr_held *held, size_t tensor,
     return TSR_SUCCESS;
 }
 
-static tsr_result hash_all(tsr_ctx *ctx, const tsr_held *held, char *room, tsr_digest *digests) {
-    for (size_t i = 0; i < held->count; i++) {
-        const tsr_tensor *of = &held->tensors[i];
-        if (tsr_held_is_spread(held, i))
-            TRY(ctx, hash_spread(ctx, held, i, room, &digests[i]));
-        else
-            digests[i] = tsr_hash_tree(of->data, (size_t)count_of(of) * tsr_dtype_size(of->dtype));
-    }
-    return TSR_SUCCESS;
-}
-
-tsr_result tsr_held_hash(tsr_ctx *ctx, const tsr_held *held, tsr_digest *out_hash) {
+tsr_result tsr_held_hash(tsr_ctx *ctx, const tsr_held *held, tsr_digest *digests,
+                         tsr_digest *out_hash) {
     tsr_result result = TSR_SUCCESS;
-    tsr_digest *digests = malloc((held->count + 1) * sizeof *digests);
     char *room = malloc(PIECE_BYTES);
-    if (!digests || !room)
-        FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory to hash %zu tensors", held->count);
-    TRY_GOTO(ctx, result, hash_all(ctx, held, room, digests));
+    if (!room) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", held->count);
+    for (size_t i = 0; i < held->count; i++)
+        if (tsr_held_is_spread(held, i))
+            TRY_GOTO(ctx, result, hash_spread(ctx, held, i, room, &digests[i]));
     *out_hash = tsr_state_hash_digests(held->tensors, digests, held->count);
 done:
-    free(digests);
     free(room);
     return result;
 }

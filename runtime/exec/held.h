@@ -29,7 +29,9 @@ tsr_tensor tsr_held_view(const tsr_held *held, size_t tensor);
 void tsr_held_take(const tsr_held *held, size_t tensor, const void *whole);
 /* Of all ranks: the whole, row-major, on each of them. */
 TSR_RESULT tsr_held_gather(tsr_ctx *ctx, const tsr_held *held, size_t tensor, void *out_whole);
-/* Of all ranks: tsr_state_hash of the whole tensors. Takes a megabyte, whatever they take. */
-TSR_RESULT tsr_held_hash(tsr_ctx *ctx, const tsr_held *held, tsr_digest *out_hash);
+/* Of all ranks: tsr_state_hash of the whole tensors. `digests`, by tensor, has those of what is not
+ * spread, and gets the others. Takes a megabyte, whatever they take. */
+TSR_RESULT tsr_held_hash(tsr_ctx *ctx, const tsr_held *held, tsr_digest *digests,
+                         tsr_digest *out_hash);
 
 #endif

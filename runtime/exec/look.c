@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chunk after chunk, by whoever is free; each is looked at while it is in that thread's cache. What
+ * was found lies in order, so that nothing depends on who found it when.
+ */
+#include "runtime/exec/look.h"
+
+#include "runtime/exec/bound.h"
+#include "runtime/threads.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { ONE_THREAD_BYTES = 8 << 20 /* below, starting threads takes longer */ };
+static_assert((int)TSR_DEVICE_READ_BYTES_MAX >= (int)TSR_HASH_CHUNK_BYTES,
+              "a chunk is read at once");
+
+typedef struct chunk {
+    size_t tensor;
+    const char *at;       /* in the host's memory */
+    uint64_t first_bytes; /* in what is held of the tensor */
+    size_t size_bytes;
+    tsr_digest digest;
+    uint64_t nonfinite; /* an element of the chunk; UINT64_MAX: none */
+    double value;
+} chunk;
+
+typedef struct look {
+    tsr_executor *executor;
+    const tsr_held *held;
+    chunk *chunks;
+    size_t chunk_count;
+    atomic_size_t next;
+    atomic_bool failed;
+    tsr_ctx *contexts; /* of readers */
+    tsr_result *results;
+} look;
+
+static uint64_t held_bytes(const tsr_held *held, size_t tensor) {
+    return tsr_held_range(held, tensor).count * tsr_dtype_size(held->tensors[tensor].dtype);
+}
+
+static uint64_t chunks_of(uint64_t size_bytes) {
+    return size_bytes / TSR_HASH_CHUNK_BYTES + (size_bytes % TSR_HASH_CHUNK_BYTES != 0);
+}
+
+static void list_chunks(look *l) {
+    size_t count = 0;
+    for (size_t i = 0; i < l->held->count; i++) {
+        uint64_t size = held_bytes(l->held, i);
+        for (uint64_t at = 0; at < size; at += TSR_HASH_CHUNK_BYTES) {
+            uint64_t left = size - at;
+            l->chunks[count++] = (chunk){
+                .tensor = i,
+                .at = (const char *)l->held->tensors[i].data + at,
+                .first_bytes = at,
+                .size_bytes = left < TSR_HASH_CHUNK_BYTES ? (size_t)left : TSR_HASH_CHUNK_BYTES};
+        }
+    }
+    l->chunk_count = count;
+}
+
+static tsr_result look_at(tsr_ctx *ctx, look *l, unsigned reader, chunk *c) {
+    const tsr_dtype dtype = l->held->tensors[c->tensor].dtype;
+    const void *bytes = NULL;
+    TRY(ctx, tsr_executor_read(ctx, l->executor, reader, c->at, c->size_bytes, &bytes));
+    c->nonfinite =
+        tsr_dtype_find_nonfinite(dtype, bytes, c->size_bytes / tsr_dtype_size(dtype), &c->value);
+    if (!tsr_held_is_spread(l->held, c->tensor)) c->digest = tsr_hash_tree(bytes, c->size_bytes);
+    return TSR_SUCCESS;
+}
+
+/* A program is a reader. */
+static void work(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    look *l = args->buffers[0];
+    for (int64_t reader = begin; reader < end; reader++) {
+        tsr_result *result = &l->results[reader];
+        for (size_t i; !result->code && !atomic_load(&l->failed) &&
+                       (i = atomic_fetch_add(&l->next, 1)) < l->chunk_count;)
+            *result = look_at(&l->contexts[reader], l, (unsigned)reader, &l->chunks[i]);
+        if (result->code) atomic_store(&l->failed, true);
+    }
+}
+
+static tsr_result look_together(tsr_ctx *ctx, look *l, tsr_threads *threads, unsigned readers) {
+    void *user = l;
+    tsr_fault fault;
+    l->contexts = calloc(readers, sizeof *l->contexts);
+    l->results = calloc(readers, sizeof *l->results);
+    if (!l->contexts || !l->results)
+        FAIL(ctx, TSR_MEMORY, "no memory for %u readers of a state", readers);
+    for (unsigned i = 0; i < readers; i++) l->contexts[i] = tsr_ctx_fork(ctx);
+    TRY(ctx, tsr_executor_ready_readers(ctx, l->executor, readers));
+    if (threads)
+        tsr_threads_launch(threads, work, &user, readers, UINT64_MAX, &fault);
+    else
+        work(&(tsr_kernel_args){&user, &fault}, 0, readers);
+    for (unsigned i = 0; i < readers; i++)
+        if (l->results[i].code) return tsr_error_adopt(ctx, &l->contexts[i]);
+    return TSR_SUCCESS;
+}
+
+static unsigned count_readers(const look *l, const tsr_threads *threads) {
+    size_t count = threads ? tsr_threads_get_count(threads) : 1;
+    bool shares = l->executor->device->type->shares_memory;
+    if (!shares && count > TSR_DEVICE_READERS_MAX) count = TSR_DEVICE_READERS_MAX;
+    if (count > l->chunk_count) count = l->chunk_count;
+    return count ? (unsigned)count : 1;
+}
+
+/* The digest of each tensor that is whole, from those of its chunks, which lie in order. */
+static void collect(const look *l, tsr_digest *out_digests) {
+    const chunk *at = l->chunks;
+    for (size_t i = 0; i < l->held->count; i++) {
+        uint64_t count = chunks_of(held_bytes(l->held, i));
+        tsr_hasher range;
+        if (tsr_held_is_spread(l->held, i)) {
+            at += count;
+            continue;
+        }
+        tsr_hasher_init(&range);
+        for (uint64_t k = 0; k < count; k++)
+            tsr_hasher_update(&range, &at[k].digest, sizeof at[k].digest);
+        out_digests[i] = count == 1 ? at->digest : tsr_hasher_finish(&range);
+        at += count;
+    }
+}
+
+static void find_first(const look *l, tsr_nonfinite *out_nonfinite) {
+    *out_nonfinite = (tsr_nonfinite){.found = false};
+    for (const chunk *c = l->chunks; c < l->chunks + l->chunk_count; c++) {
+        const tsr_tensor *tensor = &l->held->tensors[c->tensor];
+        if (c->nonfinite == UINT64_MAX) continue;
+        out_nonfinite->found = true;
+        out_nonfinite->tensor = tensor->name;
+        out_nonfinite->value = c->value;
+        out_nonfinite->element = tsr_held_range(l->held, c->tensor).first +
+                                 c->first_bytes / tsr_dtype_size(tensor->dtype) + c->nonfinite;
+        return;
+    }
+}
+
+tsr_result tsr_look(tsr_ctx *ctx, tsr_executor *executor, const tsr_held *held,
+                    tsr_digest *out_digests, tsr_nonfinite *out_nonfinite) {
+    look l = {.executor = executor, .held = held};
+    tsr_threads *threads = tsr_device_cpu_get_threads(executor->device), *own = NULL;
+    tsr_result result = TSR_SUCCESS;
+    uint64_t count = 0, size_bytes = 0;
+    for (size_t i = 0; i < held->count; i++) {
+        count += chunks_of(held_bytes(held, i));
+        size_bytes += held_bytes(held, i);
+    }
+    l.chunks = calloc((size_t)count + 1, sizeof *l.chunks);
+    if (!l.chunks) FAIL(ctx, TSR_MEMORY, "no memory to look at %zu tensors", held->count);
+    list_chunks(&l);
+    if (size_bytes < ONE_THREAD_BYTES)
+        threads = NULL;
+    else if (!threads)
+        TRY_GOTO(ctx, result, tsr_threads_create(ctx, 0, &own));
+    if (own) threads = own;
+    TRY_GOTO(ctx, result, look_together(ctx, &l, threads, count_readers(&l, threads)));
+    collect(&l, out_digests);
+    find_first(&l, out_nonfinite);
+done:
+    tsr_threads_destroy(own);
+    free(l.chunks);
+    free(l.contexts);
+    free(l.results);
+    return result;
+}
+
+tsr_result tsr_look_hash(tsr_ctx *ctx, tsr_executor *executor, const tsr_held *held,
+                         tsr_digest *out_hash) {
+    tsr_nonfinite nonfinite;
+    tsr_digest *digests = calloc(held->count + 1, sizeof *digests);
+    if (!digests) FAIL(ctx, TSR_MEMORY, "no memory to hash %zu tensors", held->count);
+    tsr_result result = tsr_look(ctx, executor, held, digests, &nonfinite);
+    if (!result.code) result = tsr_held_hash(ctx, held, digests, out_hash);
+    free(digests);
+    return result;
+}
