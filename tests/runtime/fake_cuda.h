@@ -3,7 +3,7 @@
  * A CUDA driver without a GPU, as a library: memory of the device is memory of the process, a
  * kernel is one of toy.c, a stream works at once and a graph is the list of what was captured. It
  * counts what is open, and fails the call it is told to: by the struct, or from outside by
- * FAKE_CUDA_TOLD="version=11080 devices=0 free=400 major=7 fail=cuGraphLaunch at=3 code=700".
+ * FAKE_CUDA_TOLD="version=11080 devices=0 free=400 major=7 any=1 fail=cuGraphLaunch at=3 code=700".
  */
 #ifndef TSR_TESTS_RUNTIME_FAKE_CUDA_H
 #define TSR_TESTS_RUNTIME_FAKE_CUDA_H
@@ -24,11 +24,14 @@ typedef struct fake_cuda {
     unsigned stuck;            /* with what; 0: nothing yet */
     int captures;              /* begun so far */
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
-    int launches;         /* so far, of kernels */
-    int more;             /* parameters that each kernel takes beyond those it has */
-    unsigned first_bytes; /* of each kernel's first parameter; 0: 8 */
-    int64_t toy_limit;    /* of the kernels here */
-    char image_begin[8];  /* of the image that was loaded last */
+    int launches;              /* so far, of kernels */
+    int copies;                /* so far, within the device, that no graph makes */
+    void (*in_download)(void); /* called once in the next one, when the half of it is there */
+    int more;                  /* parameters that each kernel takes beyond those it has */
+    unsigned first_bytes;      /* of each kernel's first parameter; 0: 8 */
+    int64_t toy_limit;         /* of the kernels here */
+    bool any_kernel;           /* has those of other names, too, for what ends before they run */
+    char image_begin[8];       /* of the image that was loaded last */
 } fake_cuda;
 
 #endif

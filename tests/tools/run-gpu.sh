@@ -69,6 +69,23 @@ refused "too little memory" 'free=400' 15 \
 refused "no memory" 'fail=cuMemAllocAsync at=1 code=2' 15 'cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY \(2\): '
 DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
 refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
+cat >net.mlir <<'EOF'
+module @net {
+  func.func @train(%x: tensor<4x600xf32> {tessera.data = "x"}) -> (tensor<f32> {tessera.name = "loss"}) attributes {tessera.entry = "train"} {
+    %w = tessera.param "w" init = #tessera.uniform<-1.0, 1.0> : tensor<600x600xf32>
+    %y = tessera.matmul %x, %w : tensor<4x600xf32>, tensor<600x600xf32> -> tensor<4x600xf32>
+    %loss = tessera.mean %y {axes = [0, 1]} : tensor<4x600xf32> -> tensor<f32>
+    tessera.minimize %loss {optimizer = #tessera.sgd<lr = 1.0e-2, momentum = 0.0, weight_decay = 0.0>} : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+EOF
+check "a larger program" "$AOT" build net.mlir -o net.tsb --target=cuda:sm_90a
+expect "more than --device-memory" 15 \
+    "'net' plans [0-9]+ bytes, of them 1440000 for tensors: w \(1440000\): [0-9]+ bytes of device memory are needed; 1048576 are allowed" \
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='any=1 free=1000000000' "$RUN" net.tsb --device cuda --device-memory 1 --data x=x.bin \
+    --steps 9 --state-dir N
+check "more than --device-memory: nothing is saved" sh -c '! ls N/MANIFEST.* 2>/dev/null'
 expect "no driver" 17 'there is no NVIDIA driver here: .*libcuda.so.1' \
     env LD_LIBRARY_PATH=none "$RUN" toy.tsb --device cuda --data x=x.bin --steps 9 --state-dir S
 check "no driver: step 8 stays" newest_is 8
@@ -106,6 +123,10 @@ expect "auto takes the GPU" 0 'notice: cuda:sm_90a: for compute capability 9.0' 
     env LD_LIBRARY_PATH=fake "$RUN" toy.tsb --device auto --data x=x.bin --steps 1
 expect "auto takes the CPU" 0 'no GPU: the NVIDIA driver shows no device' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
+expect "auto without a driver" 0 'no GPU: there is no NVIDIA driver here' \
+    env LD_LIBRARY_PATH=none "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
+expect "auto with an old one" 0 'no GPU: the NVIDIA driver is for CUDA 11.8' \
+    env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='version=11080' "$RUN" "$BUNDLE" --device auto "${DATA[@]}" --steps 1
 expect "a GPU is asked for" 17 'the NVIDIA driver shows no device' \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='devices=0' "$RUN" "$BUNDLE" --device cuda "${DATA[@]}" --steps 1
 
