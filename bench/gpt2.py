@@ -44,7 +44,8 @@ LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 6e-4, 50, 1000, 0.1,
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
 ROUND_STEPS = 12
 KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
-SAVES, SAVE_TRIES, CALLS, WARM_CALLS = 5, 4, 40, 5
+SAVES, SAVE_TRIES, CALLS, WARM_CALLS = 9, 4, 40, 5
+AROUND = (-4, -3, -2, -1, 1, 2, 3, 4)  # steps
 
 
 def shapes(s):
@@ -384,8 +385,9 @@ def measure_first(s, folder, _weights, _text):
 
 
 def measure_save(s, folder, _weights, _text):
-    """How much longer than others a step is that a save is made before, as part of a step: the saves' median. Saves are so rare that none
-    waits for the one before: how long that is written is known when it has been."""
+    """How much longer than those around it a step is that a save is made before, as part of a step: the saves' median. (All others would not
+    do: the speed of a GPU drifts by more than that.) Saves are so rare that none waits for the one before: how long that is written is
+    known when it has been."""
     every = ROUND_STEPS
     for _ in range(SAVE_TRIES):
         took, saves = step_seconds(s, folder, every * (SAVES + 1), "--state-dir", f"{folder}/saves", "--save-every", every)
@@ -397,7 +399,7 @@ def measure_save(s, folder, _weights, _text):
         if written < every * plain / 1.5:
             break
         every = math.ceil(2 * written / plain)
-    longer = statistics.median(took[step] - plain for step in behind)
+    longer = statistics.median(took[step] - statistics.mean(took[step + d] for d in AROUND) for step in behind)
     return {"save_every": every, "save_blocks": round(longer / plain, 5), "save_blocks_ms": round(1e3 * longer, 3), "persist_s": round(written, 3),
             "stall_ms": [round(1e3 * save["stall_seconds"], 3) for save in saves]}
 

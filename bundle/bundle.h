@@ -165,20 +165,21 @@ TSR_RESULT tsr_bundle_read_file_pieces(tsr_ctx *ctx, const tsr_bundle_file *file
                                        const tsr_bundle_piece *pieces, size_t piece_count,
                                        unsigned threads);
 
-/* Elsewhere than to the host's memory: who takes the chunks, in windows, and hashes them. A lane is
- * used by one thread at a time. */
+/* Elsewhere than to the host's memory: who takes the chunks and hashes them. They are numbered from
+ * 0 on; of each room, take, digest and put are called in this order, by whatever threads; room of a
+ * chunk after take of that `window_count` before, take after all of that `depth` before. */
+enum { TSR_BUNDLE_WINDOWS_MAX = 64 };
 typedef struct tsr_bundle_sink {
-    unsigned lane_count; /* at most 64 */
-    size_t window_bytes;
-    /* Where the lane's next window goes (borrowed); then it lies there: `size_bytes` from
-     * `offset_bytes` of the chunk on. */
-    tsr_result (*room)(tsr_ctx *ctx, void *user, unsigned lane, void **out_room);
-    tsr_result (*take)(tsr_ctx *ctx, void *user, unsigned lane, uint64_t offset_bytes,
-                       size_t size_bytes);
-    tsr_result (*digest)(tsr_ctx *ctx, void *user, unsigned lane, size_t size_bytes,
+    unsigned threads_max;         /* of those that read, one for each CPU */
+    unsigned window_count, depth; /* depth: a multiple of the other */
+    /* Where the chunk is read to, in parts by many threads (borrowed; TSR_HASH_CHUNK_BYTES); then
+     * it lies there. */
+    tsr_result (*room)(tsr_ctx *ctx, void *user, uint64_t number, void **out_room);
+    tsr_result (*take)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes);
+    tsr_result (*digest)(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest);
     /* The digest is the expected one: what is wanted of the chunk, by its offset there. */
-    tsr_result (*put)(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_piece *piece);
+    tsr_result (*put)(tsr_ctx *ctx, void *user, uint64_t number, const tsr_bundle_piece *piece);
     void *user; /* borrowed */
 } tsr_bundle_sink;
 /* As tsr_bundle_read_pieces and tsr_bundle_read_file_pieces, whose bytes are only addresses to the

@@ -8,6 +8,8 @@
 #include "bundle/internal.h"
 #include "bundle/pool.h"
 
+#include <immintrin.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,83 +105,151 @@ typedef struct touched {
     size_t first_piece; /* that ends behind the chunk's start */
 } touched;
 
+/* Where a chunk on its way to a sink is; by numbers of chunks, plus 1. */
+typedef struct window {
+    atomic_uint_least64_t open, taken;
+    atomic_uint parts; /* that are read */
+    char *room;
+} window;
+
 typedef struct request {
-    const tsr_bundle_sink *sink; /* NULL: to the pieces' memory */
-    atomic_uint_least64_t busy_lanes;
     const tsr_bundle *bundle;
     const tsr_blob *blob;
     const tsr_bundle_piece *pieces;
     size_t piece_count;
     touched *chunks; /* owned */
     size_t chunk_count;
+    const tsr_bundle_sink *sink; /* NULL: to the pieces' memory; what follows is of it */
+    window windows[TSR_BUNDLE_WINDOWS_MAX];
+    atomic_size_t next_part;
+    atomic_bool failed;
 } request;
 
-/* There is one for each thread. */
-static unsigned take_lane(request *r) {
-    uint64_t busy = atomic_load(&r->busy_lanes);
-    unsigned lane;
-    do {
-        TSR_ASSERT(~busy);
-        lane = (unsigned)__builtin_ctzll(~busy);
-        TSR_ASSERT(lane < r->sink->lane_count);
-    } while (!atomic_compare_exchange_weak(&r->busy_lanes, &busy, busy | UINT64_C(1) << lane));
-    return lane;
+static tsr_result run_chunk(tsr_ctx *ctx, void *user, size_t task, void *scratch) {
+    const request *r = user;
+    const touched *chunk = &r->chunks[task];
+    const span part = span_of(r->blob, chunk->chunk);
+    return read_span(ctx, r->bundle, r->blob, &part, r->pieces + chunk->first_piece,
+                     r->piece_count - chunk->first_piece, scratch);
 }
 
-static tsr_result send_windows(tsr_ctx *ctx, const request *r, int fd, const span *part,
-                               unsigned lane, tsr_digest *out_digest) {
-    const tsr_bundle_sink *sink = r->sink;
-    for (uint64_t at = part->start, size; at < part->end; at += size) {
-        void *room = NULL;
-        size = part->end - at < sink->window_bytes ? part->end - at : sink->window_bytes;
-        TRY(ctx, sink->room(ctx, sink->user, lane, &room));
-        TRY(ctx, tsr_io_read_exact(ctx, fd, r->bundle->path, room, (size_t)size,
-                                   r->blob->offset_bytes + at));
-        TRY(ctx, sink->take(ctx, sink->user, lane, at - part->start, (size_t)size));
+/* ---- to a sink ---- */
+
+/* Parts of a chunk; those behind its end are empty. */
+enum { PARTS = TSR_HASH_CHUNK_BYTES / TSR_BLOB_PIECE_BYTES, PAUSES = 4000 };
+
+/* It takes microseconds where there are enough CPUs. False: something failed. */
+static bool wait_until(const request *r, const atomic_uint_least64_t *at, uint64_t value) {
+    for (unsigned i = 0; atomic_load(at) != value; i++) {
+        if (atomic_load(&r->failed)) return false;
+        if (i < PAUSES)
+            _mm_pause();
+        else
+            sched_yield();
     }
-    return sink->digest(ctx, sink->user, lane, (size_t)(part->end - part->start), out_digest);
+    return true;
 }
 
-static tsr_result put_pieces(tsr_ctx *ctx, const request *r, const touched *chunk, const span *part,
-                             unsigned lane) {
+static tsr_result put_pieces(tsr_ctx *ctx, const request *r, size_t number, const span *part) {
     const tsr_bundle_sink *sink = r->sink;
-    for (size_t i = chunk->first_piece; i < r->piece_count; i++) {
+    for (size_t i = r->chunks[number].first_piece; i < r->piece_count; i++) {
         const tsr_bundle_piece *piece = &r->pieces[i];
         if (piece->offset_bytes >= part->end) break;
         uint64_t from = piece->offset_bytes > part->start ? piece->offset_bytes : part->start;
         uint64_t to = piece_end(piece) < part->end ? piece_end(piece) : part->end;
         const tsr_bundle_piece wanted = {from - part->start, (size_t)(to - from),
                                          (char *)piece->bytes + (from - piece->offset_bytes)};
-        if (from < to) TRY(ctx, sink->put(ctx, sink->user, lane, &wanted));
+        if (from < to) TRY(ctx, sink->put(ctx, sink->user, number, &wanted));
     }
     return TSR_SUCCESS;
 }
 
-static tsr_result send_chunk(tsr_ctx *ctx, request *r, const touched *chunk, unsigned lane) {
-    const span part = span_of(r->blob, chunk->chunk);
+/* What was taken goes to where it is wanted, if it is what is expected. */
+static tsr_result finish_chunk(tsr_ctx *ctx, const request *r, size_t number) {
+    const span part = span_of(r->blob, r->chunks[number].chunk);
     tsr_digest got;
-    int fd;
-    TRY(ctx, tsr_blob_open(ctx, r->bundle, r->blob, &fd));
-    tsr_result result = send_windows(ctx, r, fd, &part, lane, &got);
-    tsr_blob_close(ctx, r->bundle, fd);
-    TRY(ctx, result);
+    TRY(ctx, r->sink->digest(ctx, r->sink->user, number, (size_t)(part.end - part.start), &got));
     TRY(ctx, tsr_blob_check_digest(ctx, r->bundle, r->blob, "digest of the chunk", part.start,
                                    part.expected, &got));
-    return put_pieces(ctx, r, chunk, &part, lane);
+    return put_pieces(ctx, r, number, &part);
 }
 
-static tsr_result run_chunk(tsr_ctx *ctx, void *user, size_t task, void *scratch) {
+/* By who has read the last part of it. */
+static tsr_result take_chunk(tsr_ctx *ctx, request *r, size_t number, window *at) {
+    const tsr_bundle_sink *sink = r->sink;
+    const span part = span_of(r->blob, r->chunks[number].chunk);
+    if (number >= sink->depth) TRY(ctx, finish_chunk(ctx, r, number - sink->depth));
+    TRY(ctx, sink->take(ctx, sink->user, number, (size_t)(part.end - part.start)));
+    atomic_store(&at->taken, number + 1);
+    return TSR_SUCCESS;
+}
+
+/* *out_open: false where another thread failed. */
+static tsr_result open_window(tsr_ctx *ctx, request *r, size_t number, window *at, bool *out_open) {
+    const tsr_bundle_sink *sink = r->sink;
+    const uint64_t before = number < sink->window_count ? 0 : number - sink->window_count + 1;
+    void *room = NULL;
+    *out_open = wait_until(r, &at->taken, before);
+    if (!*out_open) return TSR_SUCCESS;
+    TRY(ctx, sink->room(ctx, sink->user, number, &room));
+    at->room = room;
+    atomic_store(&at->parts, 0);
+    atomic_store(&at->open, number + 1);
+    return TSR_SUCCESS;
+}
+
+static tsr_result send_part(tsr_ctx *ctx, request *r, int fd, size_t number, size_t index) {
+    window *at = &r->windows[number % r->sink->window_count];
+    const span part = span_of(r->blob, r->chunks[number].chunk);
+    const uint64_t begin = index * TSR_BLOB_PIECE_BYTES, size = part.end - part.start;
+    bool open = true;
+    if (index == 0)
+        TRY(ctx, open_window(ctx, r, number, at, &open));
+    else
+        open = wait_until(r, &at->open, number + 1);
+    if (!open) return TSR_SUCCESS;
+    if (begin < size)
+        TRY(ctx,
+            tsr_io_read_exact(
+                ctx, fd, r->bundle->path, at->room + begin,
+                (size_t)(size - begin < TSR_BLOB_PIECE_BYTES ? size - begin : TSR_BLOB_PIECE_BYTES),
+                r->blob->offset_bytes + part.start + begin));
+    if (atomic_fetch_add(&at->parts, 1) + 1 < PARTS) return TSR_SUCCESS;
+    return take_chunk(ctx, r, number, at);
+}
+
+/* Parts are begun in their order, so that nobody waits for one that nobody reads. */
+static tsr_result send_parts(tsr_ctx *ctx, void *user, size_t task, void *scratch) {
     request *r = user;
-    const touched *chunk = &r->chunks[task];
-    if (r->sink) {
-        unsigned lane = take_lane(r);
-        tsr_result result = send_chunk(ctx, r, chunk, lane);
-        atomic_fetch_and(&r->busy_lanes, ~(UINT64_C(1) << lane));
-        return result;
-    }
-    span part = span_of(r->blob, chunk->chunk);
-    return read_span(ctx, r->bundle, r->blob, &part, r->pieces + chunk->first_piece,
-                     r->piece_count - chunk->first_piece, scratch);
+    tsr_result result = TSR_SUCCESS;
+    int fd;
+    (void)task, (void)scratch;
+    TRY(ctx, tsr_blob_open(ctx, r->bundle, r->blob, &fd));
+    for (size_t next; !result.code && !atomic_load(&r->failed) &&
+                      (next = atomic_fetch_add(&r->next_part, 1)) < r->chunk_count * PARTS;)
+        result = send_part(ctx, r, fd, next / PARTS, next % PARTS);
+    if (result.code) atomic_store(&r->failed, true);
+    tsr_blob_close(ctx, r->bundle, fd);
+    return result;
+}
+
+static tsr_result send_chunks(tsr_ctx *ctx, request *r) {
+    const tsr_bundle_sink *sink = r->sink;
+    TSR_ASSERT(r->blob->chunks && sink->threads_max && sink->window_count &&
+               sink->window_count <= TSR_BUNDLE_WINDOWS_MAX && sink->depth &&
+               sink->depth % sink->window_count == 0);
+    tsr_pool_job job = {.task_count = r->chunk_count * PARTS,
+                        .size_bytes = (uint64_t)r->chunk_count * TSR_HASH_CHUNK_BYTES,
+                        .run = send_parts,
+                        .user = r,
+                        .subject = r->bundle->path};
+    job.threads = tsr_pool_thread_count(&job);
+    if (job.threads > sink->threads_max) job.threads = sink->threads_max;
+    job.task_count = job.threads;
+    TRY(ctx, tsr_pool_run(ctx, &job));
+    size_t count = r->chunk_count, first = count > sink->depth ? count - sink->depth : 0;
+    for (size_t i = first; i < count; i++) TRY(ctx, finish_chunk(ctx, r, i));
+    return TSR_SUCCESS;
 }
 
 /* Pieces are in order, do not overlap, and lie in the blob. */
@@ -214,25 +284,28 @@ static void list_chunks(request *r) {
     }
 }
 
+static tsr_result read_chunks(tsr_ctx *ctx, request *r, unsigned threads) {
+    const tsr_pool_job job = {.task_count = r->chunk_count,
+                              .size_bytes = (uint64_t)r->chunk_count * TSR_HASH_CHUNK_BYTES,
+                              .threads = threads,
+                              .scratch_bytes = TSR_BLOB_PIECE_BYTES,
+                              .run = run_chunk,
+                              .user = r,
+                              .subject = r->bundle->path};
+    return tsr_pool_run(ctx, &job);
+}
+
 static tsr_result read_pieces(tsr_ctx *ctx, const tsr_bundle *bundle, const tsr_blob *blob,
                               const tsr_bundle_piece *pieces, size_t piece_count, unsigned threads,
                               const tsr_bundle_sink *sink) {
     uint64_t chunks = tsr_chunk_count(blob->size_bytes);
     request r = {
         .sink = sink, .bundle = bundle, .blob = blob, .pieces = pieces, .piece_count = piece_count};
-    TSR_ASSERT(!sink || (blob->chunks && sink->lane_count && sink->lane_count <= 64));
     TRY(ctx, check_pieces(ctx, &r));
     r.chunks = calloc((size_t)chunks + 1, sizeof *r.chunks);
     if (!r.chunks) FAIL(ctx, TSR_MEMORY, "no memory to read '%s'", bundle->path);
     list_chunks(&r);
-    const tsr_pool_job job = {.task_count = r.chunk_count,
-                              .size_bytes = (uint64_t)r.chunk_count * TSR_HASH_CHUNK_BYTES,
-                              .threads = sink ? sink->lane_count : threads,
-                              .scratch_bytes = sink ? 0 : TSR_BLOB_PIECE_BYTES,
-                              .run = run_chunk,
-                              .user = &r,
-                              .subject = bundle->path};
-    tsr_result result = tsr_pool_run(ctx, &job);
+    tsr_result result = sink ? send_chunks(ctx, &r) : read_chunks(ctx, &r, threads);
     free(r.chunks);
     return result;
 }

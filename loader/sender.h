@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Weights of a bundle straight to a device that can hash them itself: chunks of its file through
- * lanes of the device. Private to this folder.
+ * the device's windows. Private to this folder.
  */
 #ifndef TSR_LOADER_SENDER_H
 #define TSR_LOADER_SENDER_H
@@ -13,15 +13,13 @@
 #define TSR_SENDER_BYTES_MIN (UINT64_C(512) << 20)
 
 typedef struct tsr_sender {
-    tsr_device *device;              /* borrowed; of a type with lanes */
+    tsr_device *device;              /* borrowed; of a type that takes chunks */
     const tsr_device_memory *memory; /* borrowed; pieces are named by where they lie in its host */
     uint64_t bytes_min;              /* less of a layer goes through the host's memory */
     tsr_bundle_sink sink;            /* from begin on */
 } tsr_sender;
 
-/* One for each CPU. */
-unsigned tsr_sender_lane_count(void);
-/* Takes lanes of the device; after a success tsr_sender_end gives them back. */
+/* After a success tsr_sender_end gives back what this takes of the device. */
 TSR_RESULT tsr_sender_begin(tsr_ctx *ctx, tsr_sender *sender);
 /* Waits until all is where it belongs. `result`: of what was sent, and returned if it failed. */
 TSR_RESULT tsr_sender_end(tsr_ctx *ctx, tsr_sender *sender, tsr_result result);

@@ -344,7 +344,7 @@ static_assert((int)TSR_STORE_READERS_MAX <= (int)TSR_DEVICE_READERS_MAX &&
 
 static tsr_result read_tensor(tsr_ctx *ctx, void *user, unsigned reader, const void *data,
                               size_t size_bytes, const void **out_bytes) {
-    return tsr_executor_read(ctx, user, reader, data, size_bytes, out_bytes);
+    return tsr_executor_read_kept(ctx, user, reader, data, size_bytes, out_bytes);
 }
 
 static tsr_result recover(tsr_ctx *ctx, session *self) {
@@ -436,13 +436,14 @@ static int by_change(const void *a, const void *b) {
 }
 
 /* Tensors are copied in the order in which a step writes them: so it need not wait for those that
- * it writes last. */
+ * it writes last; or as they lie, where the device keeps what a step overwrites. */
 static tsr_result reserve(tsr_ctx *ctx, session *self) {
     const tsr_model *model = self->model;
     changed *state = TSR_NEW(&self->arena, changed, model->state_count + 1);
     tsr_tensor *tensors = TSR_NEW(&self->arena, tsr_tensor, model->state_count + 1);
     uint32_t *changes = TSR_NEW(&self->arena, uint32_t, model->config.tensor_count + 1);
     size_t count = 0;
+    bool keeps = false;
     if (!state || !tensors || !changes)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu tensors", model->state_count);
     tsr_program_number_changes(&model->program.entries[self->job.entry], changes);
@@ -452,7 +453,8 @@ static tsr_result reserve(tsr_ctx *ctx, session *self) {
                                  model->state[count]};
         count++;
     }
-    qsort(state, count, sizeof *state, by_change);
+    TRY(ctx, tsr_executor_ready_keeping(ctx, model->executor, &keeps));
+    if (!keeps) qsort(state, count, sizeof *state, by_change);
     for (size_t i = 0; i < count; i++) {
         tensors[i] = state[i].tensor;
         self->parts[i] = state[i].parts;

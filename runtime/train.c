@@ -185,7 +185,9 @@ static tsr_result save(tsr_ctx *ctx, run *self) {
     tsr_save_status status = tsr_store_wait(job->store);
     TRY(ctx, check_saves(ctx, self, &status));
     self->waited = tsr_clock_seconds() - start;
-    /* The next step reads the state while it is copied; see finish_copy. */
+    /* The next step reads the state while it is copied, see finish_copy; or what is copied is kept.
+     */
+    TRY(ctx, tsr_executor_keep(ctx, job->executor));
     TRY(ctx, tsr_store_save_begin(ctx, job->store, &self->summary->position));
     tsr_trace_end(ctx->trace, TSR_TRACK_STEPS, "save", began_ns);
     return check_cause(ctx, self, TSR_SUCCESS);

@@ -58,6 +58,7 @@ static void cuda_close(tsr_device *device) {
     const tsr_cuda *cuda = &self->cuda;
     if (self->retained) {
         cuda->context_set(self->context);
+        tsr_cuda_finish_keeping(self);
         tsr_cuda_finish_readers(self);
         if (self->scratch) cuda->free(self->scratch, self->stream);
         if (self->module) cuda->module_unload(self->module);
@@ -66,6 +67,8 @@ static void cuda_close(tsr_device *device) {
     }
     tsr_cuda_close(&self->cuda);
     tsr_arena_finish(&self->arena);
+    pthread_mutex_destroy(&self->kept.turn);
+    pthread_mutex_destroy(&self->kept.mutex);
     free(self);
 }
 
@@ -155,7 +158,7 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
-    if (options->draws) tsr_cuda_expect_draws(ctx, self);
+    tsr_cuda_expect(ctx, self, options->draws, options->takes);
     TRY(ctx, load_code(ctx, self, options));
     return allocate_scratch(ctx, self);
 }
@@ -165,6 +168,8 @@ static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
     tsr_cuda_device *self = calloc(1, sizeof *self);
     if (!self) FAIL(ctx, TSR_MEMORY, "no memory for a device");
     self->base.type = &tsr_device_cuda;
+    pthread_mutex_init(&self->kept.turn, NULL);
+    pthread_mutex_init(&self->kept.mutex, NULL);
     self->names = options->kernels;
     self->memory_max = options->memory_max;
     self->one_by_one = options->one_by_one;
@@ -283,6 +288,7 @@ static tsr_result cuda_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device
                               tsr_device_range range) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, tsr_cuda_let_write(ctx, self));
     TRY(ctx, send(ctx, self, memory, range));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
@@ -595,6 +601,7 @@ static tsr_result run_half(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device
                            const tsr_device_list *list, const prepared *graph, int half) {
     if (!has_half(list, half)) return TSR_SUCCESS;
     if (half == BEHIND && memory->guard) memory->guard(memory->guard_user, NULL);
+    if (half == BEHIND) TRY(ctx, tsr_cuda_let_write(ctx, self));
     if (is_eager(self, list)) return run_eagerly(ctx, self, memory, list, graph, half);
     return TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
                          list->spans ? graph->timed[half] : graph->execs[half], self->stream);
@@ -664,7 +671,10 @@ const tsr_device_type tsr_device_cuda = {
     .download = cuda_download,
     .ready_readers = tsr_cuda_ready_readers,
     .read = tsr_cuda_read,
-    .lanes = &tsr_cuda_lanes,
+    .ready_keeping = tsr_cuda_ready_keeping,
+    .keep = tsr_cuda_keep,
+    .read_kept = tsr_cuda_read_kept,
+    .intake = &tsr_cuda_intake_functions,
     .draw = tsr_cuda_draw,
     .prepare = cuda_prepare,
     .finish = cuda_finish,

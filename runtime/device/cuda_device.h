@@ -18,18 +18,44 @@ typedef struct tsr_cuda_reader {
     void *room; /* page-locked */
 } tsr_cuda_reader;
 
-/* Where a chunk of a file goes through: windows of the host's memory in turn, then a slot of the
- * device's. */
-enum { TSR_CUDA_LANE_WINDOWS = 2 };
-typedef struct tsr_cuda_lane {
+/* What is kept of the memory for those who read it while it changes. */
+enum { TSR_CUDA_EXTENTS_MAX = 64 };
+typedef struct tsr_cuda_extent {
+    uint64_t begin, end; /* of the memory */
+} tsr_cuda_extent;
+typedef struct tsr_cuda_kept {
+    struct CUevent_st *before, *copied; /* behind what ran before writing; behind the copies */
+    tsr_cuda_address memory, copy;
+    tsr_device_range range; /* that is kept; empty where there is no room for it */
+    pthread_mutex_t turn;   /* of readers of the copy */
+    pthread_mutex_t mutex;  /* guards what follows; `open` changes by the device's own thread */
+    bool open;              /* nothing was written since the keep */
+    bool broken;            /* the copy is not good */
+    uint32_t read_count;    /* extents that were read while it was open */
+    tsr_cuda_extent read[TSR_CUDA_EXTENTS_MAX];
+} tsr_cuda_kept;
+
+/* What chunks of files go through: a window of the host's memory, then a slot of the device's. */
+enum { TSR_CUDA_SLOTS = TSR_DEVICE_DEPTH + TSR_DEVICE_WINDOWS };
+typedef struct tsr_cuda_window {
+    char *bytes;
+    bool locked;
+    struct CUevent_st *copied; /* behind the copy out of it */
+} tsr_cuda_window;
+typedef struct tsr_cuda_slot {
     struct CUstream_st *stream;
-    struct CUevent_st *taken[TSR_CUDA_LANE_WINDOWS]; /* behind the copy out of that window */
-    struct CUevent_st *done;                         /* behind all */
-    char *windows, *host_digests;                    /* page-locked */
-    tsr_cuda_address slot, digests;                  /* of leaves, as these */
-    unsigned window;                                 /* that is filled */
-    uint64_t window_offset_bytes;                    /* in the chunk, of the last one */
-} tsr_cuda_lane;
+    struct CUevent_st *hashed, *put; /* behind the hash; behind all */
+    tsr_cuda_address bytes;
+    char *digests; /* of leaves; the host's, page-locked */
+} tsr_cuda_slot;
+typedef struct tsr_cuda_intake {
+    tsr_cuda_window windows[TSR_DEVICE_WINDOWS];
+    tsr_cuda_slot slots[TSR_CUDA_SLOTS];
+    struct CUstream_st *copies; /* NULL: not ready */
+    void *host;                 /* the windows and the digests lie in it */
+    tsr_cuda_window digests;    /* of all slots */
+    tsr_cuda_address memory;    /* of all slots; 0: not begun */
+} tsr_cuda_intake;
 
 typedef struct tsr_cuda_device {
     tsr_device base;
@@ -47,17 +73,16 @@ typedef struct tsr_cuda_device {
     unsigned *clusters;           /* in the arena: blocks that each runs together */
     tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
     tsr_cuda_reader readers[TSR_DEVICE_READERS_MAX];
-    tsr_cuda_lane *lanes; /* owned; NULL: none */
-    unsigned lane_count;
-    char *lanes_host; /* all that they have of the host's memory, and of the device's */
-    tsr_cuda_address lanes_device;
+    tsr_cuda_kept kept;
+    tsr_cuda_intake intake;
     struct CUmod_st *leaves_module, *normals_module; /* of the runtime's own kernels */
     struct CUfunc_st *leaves, *normals;              /* NULL: not loaded yet */
-    bool translates; /* a thread loads the normals; then what it returned, its error in its context
-                      */
-    pthread_t translator;
-    tsr_ctx translator_ctx;
-    tsr_result translated;
+    /* A thread readies what will be needed soon; then what it returned, its error in its context.
+     */
+    bool readies, readies_draws, readies_intake;
+    pthread_t helper;
+    tsr_ctx helper_ctx;
+    tsr_result readied;
     char about[TSR_CUDA_UUID_TEXT_MAX + 160];
 } tsr_cuda_device;
 
@@ -72,11 +97,26 @@ TSR_RESULT tsr_cuda_enter(tsr_ctx *ctx, const tsr_cuda_device *self);
 TSR_RESULT tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count);
 TSR_RESULT tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          unsigned number, tsr_device_range range, const void **out_bytes);
-extern const tsr_device_lanes tsr_cuda_lanes;
 tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          uint64_t offset_bytes, const tsr_device_normals *normals);
-/* Begins to translate what tsr_cuda_draw needs, on a thread; it is done without one, if need be. */
-void tsr_cuda_expect_draws(const tsr_ctx *ctx, tsr_cuda_device *self);
+/* cuda_kept.c: see tsr_device_type. */
+TSR_RESULT tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
+                                  bool *out_room);
+TSR_RESULT tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
+TSR_RESULT tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
+                              tsr_device_range range, const void **out_bytes);
+/* Before what the device's stream gets next writes tensors. */
+TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self);
+void tsr_cuda_finish_keeping(tsr_cuda_device *self);
+/* Readies what drawing, or taking chunks of files, needs, on a thread; it is done without one, if
+ * need be. */
+void tsr_cuda_expect(const tsr_ctx *ctx, tsr_cuda_device *self, bool draws, bool takes);
+/* The kernel that hashes leaves is there. */
+TSR_RESULT tsr_cuda_ready_leaves(tsr_ctx *ctx, tsr_cuda_device *self);
+/* cuda_intake.c; ready_intake may run on any thread, before what else there is of it. */
+extern const tsr_device_intake tsr_cuda_intake_functions;
+TSR_RESULT tsr_cuda_ready_intake(tsr_ctx *ctx, tsr_cuda_device *self);
+void tsr_cuda_finish_intake(tsr_cuda_device *self);
 /* What the above took; before the device is closed. */
 void tsr_cuda_finish_readers(tsr_cuda_device *self);
 

@@ -6,8 +6,8 @@
  *
  *     open -> allocate -> prepare a list … -> (upload) -> run -> (download) -> … -> finish -> close
  *
- * Everything but read and lanes is called from one thread at a time. Nothing is allocated between
- * prepare and finish.
+ * Everything but read, read_kept and intake is called from one thread at a time. Nothing is
+ * allocated between prepare and finish.
  */
 #ifndef TSR_RUNTIME_DEVICE_DEVICE_H
 #define TSR_RUNTIME_DEVICE_DEVICE_H
@@ -84,31 +84,32 @@ typedef struct tsr_device_options {
     uint64_t memory_max;
     /* A device that works beside the host: wait after each command, so that an error names it. */
     bool one_by_one;
-    bool draws; /* soon; see draw */
+    bool draws, takes; /* soon; see draw, tsr_device_intake */
 } tsr_device_options;
 
 /* How chunks of files, whose digests are known (runtime/base/hash.h), become tensors of a device
- * that can hash them itself. Of one lane's chunk:
+ * that can hash them itself. Between begin and end they have numbers from 0 on; of each
  *
- *     (room -> take) for each window, in order -> digest -> put what is wanted of it
+ *     room -> it is read to there -> take -> digest -> put what is wanted of it
  *
- * Lanes may be used by different threads at the same time, between begin and end. Nothing else of
- * the device runs meanwhile. end is called also after a failure. */
-enum { TSR_DEVICE_LANES_MAX = 32, TSR_DEVICE_WINDOW_BYTES = 1 << 20 };
-typedef struct tsr_device_lanes {
-    tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device, unsigned count);
-    /* Where the next window of a chunk is to be written: TSR_DEVICE_WINDOW_BYTES. Borrowed. */
-    tsr_result (*room)(tsr_ctx *ctx, tsr_device *device, unsigned lane, void **out_room);
-    /* It holds that range of the chunk. All windows but a chunk's last one are full. */
-    tsr_result (*take)(tsr_ctx *ctx, tsr_device *device, unsigned lane, tsr_device_range range);
-    /* Of the chunk, which has so many bytes: as the device has it. */
-    tsr_result (*digest)(tsr_ctx *ctx, tsr_device *device, unsigned lane, size_t size_bytes,
+ * by whatever threads: room of a chunk after take of that TSR_DEVICE_WINDOWS before, take after all
+ * of that TSR_DEVICE_DEPTH before. Nothing else of the device runs meanwhile. end is called also
+ * after a failure. */
+enum { TSR_DEVICE_WINDOWS = 8, TSR_DEVICE_DEPTH = 2 * TSR_DEVICE_WINDOWS };
+typedef struct tsr_device_intake {
+    tsr_result (*begin)(tsr_ctx *ctx, tsr_device *device);
+    /* Where the chunk is to be written: TSR_HASH_CHUNK_BYTES. Borrowed. */
+    tsr_result (*room)(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_room);
+    /* It lies there, and has so many bytes. */
+    tsr_result (*take)(tsr_ctx *ctx, tsr_device *device, uint64_t number, size_t size_bytes);
+    /* Of the chunk, as the device has it. */
+    tsr_result (*digest)(tsr_ctx *ctx, tsr_device *device, uint64_t number, size_t size_bytes,
                          tsr_digest *out_digest);
     /* What lies at `offset_bytes` of the chunk, to that range of the memory. */
     tsr_result (*put)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
-                      unsigned lane, uint64_t offset_bytes, tsr_device_range to);
+                      uint64_t number, uint64_t offset_bytes, tsr_device_range to);
     tsr_result (*end)(tsr_ctx *ctx, tsr_device *device);
-} tsr_device_lanes;
+} tsr_device_intake;
 
 /* f32 numbers a + b * n, rounded once; n are those of tsr_philox_normals with key {seed, stream}.
  */
@@ -141,7 +142,16 @@ typedef struct tsr_device_type {
     tsr_result (*ready_readers)(tsr_ctx *ctx, tsr_device *device, unsigned count);
     tsr_result (*read)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                        unsigned reader, tsr_device_range range, const void **out_bytes);
-    const tsr_device_lanes *lanes; /* NULL: it cannot hash */
+    /* So that readers need not be waited for: what keep finds in the range is at *out_bytes of
+     * read_kept, as above, also when runs have written it since; each part is read once, best in
+     * the order of the memory, before the next keep. ready_keeping takes memory for it: *out_room
+     * false where there is not so much. NULL: it cannot keep. */
+    tsr_result (*ready_keeping)(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
+                                bool *out_room);
+    tsr_result (*keep)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
+    tsr_result (*read_kept)(tsr_ctx *ctx, tsr_device *device, unsigned reader,
+                            tsr_device_range range, const void **out_bytes);
+    const tsr_device_intake *intake; /* NULL: it cannot hash */
     /* To the device's memory, from `offset_bytes` of it on. NULL: it cannot draw. */
     tsr_result (*draw)(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                        uint64_t offset_bytes, const tsr_device_normals *normals);

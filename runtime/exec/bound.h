@@ -92,6 +92,7 @@ struct tsr_executor {
     uint32_t failed_entry, failed_region; /* of the last run; see tsr_executor_get_failed_region */
     bool goes_along;                      /* a part of a region runs, of ranks that exchange */
     tsr_result failure;                   /* of this rank in that region */
+    bool keeps; /* there is room to keep the state, so that nobody need wait for its readers */
     tsr_loop_observer observer;
     tsr_probe probe;
     uint64_t seed, fault_row; /* of the last fault; UINT64_MAX where it is none of a data input */

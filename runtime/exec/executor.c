@@ -223,7 +223,7 @@ static tsr_result report_fault(tsr_ctx *ctx, tsr_executor *executor, size_t entr
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed) { executor->seed = seed; }
 
 void tsr_executor_set_guard(tsr_executor *e, void (*guard)(void *, const void *), void *user) {
-    e->memory.guard = guard;
+    e->memory.guard = e->keeps ? NULL : guard;
     e->memory.guard_user = user;
 }
 
@@ -258,6 +258,47 @@ static tsr_result run_list(tsr_ctx *ctx, tsr_executor *executor, const tsr_probe
 tsr_result tsr_executor_ready_readers(tsr_ctx *ctx, tsr_executor *executor, unsigned count) {
     const tsr_device_type *type = executor->device->type;
     return type->shares_memory ? TSR_SUCCESS : type->ready_readers(ctx, executor->device, count);
+}
+
+/* From the first tensor of the state to where the last one ends. */
+static tsr_device_range range_of_state(const tsr_executor *executor) {
+    const tsr_config *config = executor->config;
+    const char *begin = NULL, *end = NULL;
+    for (size_t i = 0; i < config->tensor_count; i++) {
+        if (config->tensors[i].role == TSR_ROLE_CONSTANT) continue;
+        uint64_t size = 0;
+        bool fits =
+            tsr_plan_tensor_size(config, &executor->leaves, executor->holdings[i], i, &size);
+        TSR_ASSERT(fits);
+        if (!begin) begin = executor->tensors[i];
+        end = (const char *)executor->tensors[i] + size;
+    }
+    if (!begin) return (tsr_device_range){0, 0};
+    return (tsr_device_range){(uint64_t)(begin - executor->memory.host), (uint64_t)(end - begin)};
+}
+
+tsr_result tsr_executor_ready_keeping(tsr_ctx *ctx, tsr_executor *executor, bool *out_keeps) {
+    const tsr_device_type *type = executor->device->type;
+    if (type->ready_keeping)
+        TRY(ctx,
+            type->ready_keeping(ctx, executor->device, range_of_state(executor), &executor->keeps));
+    *out_keeps = executor->keeps;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_executor_keep(tsr_ctx *ctx, tsr_executor *executor) {
+    if (!executor->keeps) return TSR_SUCCESS;
+    TRY(ctx, bring_tensors(ctx, executor));
+    return executor->device->type->keep(ctx, executor->device, &executor->memory);
+}
+
+tsr_result tsr_executor_read_kept(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
+                                  const void *data, size_t size_bytes, const void **out_bytes) {
+    const tsr_device_range range = {(uint64_t)((const char *)data - executor->memory.host),
+                                    size_bytes};
+    if (!executor->keeps)
+        return tsr_executor_read(ctx, executor, reader, data, size_bytes, out_bytes);
+    return executor->device->type->read_kept(ctx, executor->device, reader, range, out_bytes);
 }
 
 /* The tensor at or before `data`. */

@@ -87,6 +87,15 @@ TSR_RESULT tsr_executor_ready_readers(tsr_ctx *ctx, tsr_executor *executor, unsi
 TSR_RESULT tsr_executor_read(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
                              const void *data, size_t size_bytes, const void **out_bytes);
 
+/* The same of the state (all but constants) as it was at the last keep, where the device can keep
+ * it beside what runs on and has room for that, which ready_keeping takes; else as it is. What is
+ * kept needs no guard, and is read once, best in the order of the config. ready_keeping before the
+ * guard is set. */
+TSR_RESULT tsr_executor_ready_keeping(tsr_ctx *ctx, tsr_executor *executor, bool *out_keeps);
+TSR_RESULT tsr_executor_keep(tsr_ctx *ctx, tsr_executor *executor);
+TSR_RESULT tsr_executor_read_kept(tsr_ctx *ctx, tsr_executor *executor, unsigned reader,
+                                  const void *data, size_t size_bytes, const void **out_bytes);
+
 /* What inputs of source SEED are from now on; 0 before. */
 void tsr_executor_set_seed(tsr_executor *executor, uint64_t seed);
 /* From now on `guard` is called before a tensor is written, with its memory: in a run before each

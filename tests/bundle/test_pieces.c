@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,7 +72,7 @@ Test(pieces, are_what_was_written) {
     free(pieces);
 }
 
-/* ---- through lanes to somewhere else ---- */
+/* ---- to somewhere else ---- */
 
 static void flip(const char *path, uint64_t offset) {
     unsigned char byte;
@@ -82,67 +83,75 @@ static void flip(const char *path, uint64_t offset) {
     close(fd);
 }
 
-enum { LANES = 3, WINDOW_BYTES = 256 << 10 };
+enum { WINDOWS = 3, DEPTH = 2 * WINDOWS, SLOTS = WINDOWS + DEPTH };
 typedef struct slots {
-    char windows[LANES][WINDOW_BYTES], chunks[LANES][TSR_HASH_CHUNK_BYTES];
-    size_t sizes[LANES];
+    char windows[WINDOWS][TSR_HASH_CHUNK_BYTES], chunks[SLOTS][TSR_HASH_CHUNK_BYTES];
+    size_t sizes[SLOTS];
+    atomic_uint_least64_t taken[WINDOWS], done[SLOTS]; /* of the last chunk there, plus 1 */
     atomic_int puts;
 } slots;
 
-static tsr_result slot_room(tsr_ctx *ctx, void *user, unsigned lane, void **out_room) {
-    (void)ctx;
-    *out_room = ((slots *)user)->windows[lane];
-    return TSR_SUCCESS;
-}
-
-static tsr_result slot_take(tsr_ctx *ctx, void *user, unsigned lane, uint64_t offset_bytes,
-                            size_t size_bytes) {
+static tsr_result slot_room(tsr_ctx *ctx, void *user, uint64_t number, void **out_room) {
     slots *s = user;
     (void)ctx;
-    cr_assert(offset_bytes == (offset_bytes ? s->sizes[lane] : 0) && size_bytes <= WINDOW_BYTES);
-    memcpy(s->chunks[lane] + offset_bytes, s->windows[lane], size_bytes);
-    s->sizes[lane] = offset_bytes + size_bytes;
+    if (number >= WINDOWS) cr_assert_eq(s->taken[number % WINDOWS], number - WINDOWS + 1);
+    *out_room = s->windows[number % WINDOWS];
+    memset(*out_room, 0xdd, TSR_HASH_CHUNK_BYTES);
     return TSR_SUCCESS;
 }
 
-static tsr_result slot_digest(tsr_ctx *ctx, void *user, unsigned lane, size_t size_bytes,
+static tsr_result slot_take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
+    slots *s = user;
+    (void)ctx;
+    cr_assert_leq(size_bytes, TSR_HASH_CHUNK_BYTES);
+    if (number >= DEPTH) cr_assert_eq(s->done[(number - DEPTH) % SLOTS], number - DEPTH + 1);
+    memcpy(s->chunks[number % SLOTS], s->windows[number % WINDOWS], size_bytes);
+    memset(s->windows[number % WINDOWS], 0xdd, TSR_HASH_CHUNK_BYTES);
+    s->sizes[number % SLOTS] = size_bytes;
+    s->taken[number % WINDOWS] = number + 1;
+    return TSR_SUCCESS;
+}
+
+static tsr_result slot_digest(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                               tsr_digest *out_digest) {
-    const slots *s = user;
+    slots *s = user;
     (void)ctx;
-    cr_assert_eq(size_bytes, s->sizes[lane]);
-    *out_digest = tsr_hash_tree(s->chunks[lane], size_bytes);
+    cr_assert_eq(size_bytes, s->sizes[number % SLOTS]);
+    *out_digest = tsr_hash_tree(s->chunks[number % SLOTS], size_bytes);
+    s->done[number % SLOTS] = number + 1;
     return TSR_SUCCESS;
 }
 
-static tsr_result slot_put(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_piece *piece) {
+static tsr_result slot_put(tsr_ctx *ctx, void *user, uint64_t number,
+                           const tsr_bundle_piece *piece) {
     slots *s = user;
     (void)ctx;
-    memcpy(piece->bytes, s->chunks[lane] + piece->offset_bytes, piece->size_bytes);
+    memcpy(piece->bytes, s->chunks[number % SLOTS] + piece->offset_bytes, piece->size_bytes);
     s->puts++;
     return TSR_SUCCESS;
 }
 
-Test(pieces, go_through_lanes) {
+Test(pieces, go_elsewhere) {
     tsr_ctx ctx = {0};
     uint64_t seed = 6;
     slots *s = calloc(1, sizeof *s);
     tsr_bundle_piece *pieces = calloc(PIECES_MAX, sizeof *pieces);
     char *room = malloc(LAYER_BYTES);
-    tsr_bundle *bundle = open_large(&ctx, "lanes.tsb");
+    tsr_bundle *bundle = open_large(&ctx, "elsewhere.tsb");
     const char *expected = sample_layer(SAMPLE_LARGE, "cuda:sm_90a", LAYER)->bytes;
     tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, LAYER);
-    const tsr_bundle_sink sink = {LANES,       WINDOW_BYTES, slot_room, slot_take,
-                                  slot_digest, slot_put,     s};
+    tsr_bundle_sink sink = {4, WINDOWS, DEPTH, slot_room, slot_take, slot_digest, slot_put, s};
     cr_assert(tsr_bundle_has_chunks(bundle, &layer));
     for (unsigned round = 0; round < 20; round++) {
         memset(room, 0xee, LAYER_BYTES);
         size_t count = random_pieces(&seed, room, pieces);
+        sink.threads_max = 1 + round % 5;
         sample_must(&ctx, tsr_bundle_send_pieces(&ctx, bundle, &layer, pieces, count, &sink));
         check_room(room, expected, pieces, count);
     }
     /* Nothing of a damaged chunk is put anywhere. */
     const tsr_bundle_piece second = {TSR_HASH_CHUNK_BYTES + 5, 8, room};
-    flip(sample_path("lanes.tsb"), layer.offset_bytes + LAYER_BYTES - 1);
+    flip(sample_path("elsewhere.tsb"), layer.offset_bytes + LAYER_BYTES - 1);
     s->puts = 0;
     cr_assert_eq(tsr_bundle_send_pieces(&ctx, bundle, &layer, &second, 1, &sink).code, TSR_CORRUPT);
     cr_assert_not_null(strstr(ctx.error.text, "digest of the chunk at offset"), "%s",
@@ -152,6 +161,72 @@ Test(pieces, go_through_lanes) {
     free(room);
     free(pieces);
     free(s);
+}
+
+enum { MANY = 19, MANY_BYTES = MANY * TSR_HASH_CHUNK_BYTES - 77777 };
+
+static tsr_bundle *open_many(tsr_ctx *ctx, const char *name, char **out_bytes) {
+    char *bytes = malloc(MANY_BYTES);
+    const tsr_bundle_blob blob = {.media_type = TSR_MEDIA_WEIGHTS,
+                                  .title = "weights",
+                                  .bytes = bytes,
+                                  .size_bytes = MANY_BYTES};
+    const tsr_bundle_target target = {.name = "cpu:x86-64-v2"};
+    const tsr_bundle_spec spec = {.size_bytes = sizeof spec,
+                                  .config = "{}",
+                                  .config_size_bytes = 2,
+                                  .blobs = &blob,
+                                  .blob_count = 1,
+                                  .targets = &target,
+                                  .target_count = 1};
+    tsr_bundle *bundle = NULL;
+    for (size_t i = 0; i < MANY_BYTES; i++) bytes[i] = (char)(i * 2654435761u >> 11);
+    sample_must(ctx, tsr_bundle_write(ctx, sample_path(name), &spec));
+    sample_must(ctx, tsr_bundle_open(ctx, sample_path(name), NULL, &bundle));
+    *out_bytes = bytes;
+    return bundle;
+}
+
+/* More chunks than a sink has slots, by one thread and by several; one that is damaged ends it, and
+ * goes nowhere. */
+Test(pieces, many_chunks_go_elsewhere) {
+    enum { DAMAGED = 11 };
+    tsr_ctx ctx = {0};
+    char *bytes = NULL, *room = malloc(MANY_BYTES);
+    tsr_bundle *bundle = open_many(&ctx, "many.tsb", &bytes);
+    tsr_bundle_layer layer = tsr_bundle_get_layer(bundle, 0, 0);
+    const uint64_t hole = TSR_HASH_CHUNK_BYTES + 5;
+    const tsr_bundle_piece pieces[] = {{3, 100, room + 3},
+                                       {hole, (size_t)(MANY_BYTES - hole), room + hole}};
+    for (unsigned round = 0; round < 8; round++) {
+        slots *s = calloc(1, sizeof *s);
+        const tsr_bundle_sink sink = {1 + round % 4, WINDOWS,     DEPTH,    slot_room,
+                                      slot_take,     slot_digest, slot_put, s};
+        if (round == 5)
+            flip(sample_path("many.tsb"),
+                 layer.offset_bytes + (uint64_t)DAMAGED * TSR_HASH_CHUNK_BYTES + 9);
+        memset(room, 0xee, MANY_BYTES);
+        tsr_result result = tsr_bundle_send_pieces(&ctx, bundle, &layer, pieces, 2, &sink);
+        if (round < 5) {
+            sample_must(&ctx, result);
+            cr_assert_eq(memcmp(room + hole, bytes + hole, MANY_BYTES - hole), 0);
+            cr_assert_eq(memcmp(room + 3, bytes + 3, 100), 0);
+            cr_assert_eq((unsigned char)room[hole - 1], 0xee);
+        } else {
+            const size_t wrong = (size_t)DAMAGED * TSR_HASH_CHUNK_BYTES;
+            char text[64];
+            cr_assert_eq(result.code, TSR_CORRUPT);
+            snprintf(text, sizeof text, "digest of the chunk at offset %llu ",
+                     (unsigned long long)(layer.offset_bytes + wrong));
+            cr_assert_not_null(strstr(ctx.error.text, text), "%s", ctx.error.text);
+            for (size_t i = 0; i < TSR_HASH_CHUNK_BYTES; i++)
+                cr_assert_eq((unsigned char)room[wrong + i], 0xee);
+        }
+        free(s);
+    }
+    tsr_bundle_close(&ctx, bundle);
+    free(room);
+    free(bytes);
 }
 
 Test(pieces, that_make_no_sense_are_refused) {

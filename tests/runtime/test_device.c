@@ -7,87 +7,11 @@
 #include "runtime/base/trace.h"
 #include "runtime/device/cuda_driver.h"
 #include "runtime/initialize.h"
-#include "tests/runtime/fake_cuda.h"
+#include "tests/runtime/device_bench.h"
 #include "tests/runtime/toy.h"
 
 #include <criterion/criterion.h>
-#include <criterion/parameterized.h>
-#include <dlfcn.h>
 #include <string.h>
-
-typedef struct bench {
-    tsr_ctx ctx;
-    tsr_arena arena;
-    tsr_threads *threads;
-    tsr_device *device;
-} bench;
-
-static fake_cuda *fake; /* of the library the device has loaded */
-
-static void open_fake(void) {
-    void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
-    cr_assert(library, "%s", dlerror());
-    fake = dlsym(library, "fake");
-    cr_assert_not_null(fake);
-}
-
-/* Two images and the toy's kernels. */
-static tsr_device_options cuda_options(bench *b) {
-    static const tsr_fatbin_kernel kernels[] = {
-        {.threads = 128, .programs = 4},
-        {.threads = 128, .programs = 4, .scratch_bytes = 512},
-        {.threads = 32,
-         .programs = 1,
-         .shared_bytes = 60000,
-         .blocks = 1,
-         .map_count = 1,
-         .maps = {TOY_MAP}}};
-    static const tsr_fatbin_image images[] = {
-        {TSR_FATBIN_CUBIN, 90, true, "cubin90a", 9},
-        {TSR_FATBIN_CUBIN, 80, false, "cubin80.", 9},
-        {TSR_FATBIN_PTX, 80, false, "ptx 80..", 9},
-    };
-    const tsr_fatbin fatbin = {kernels, 3, images, 3};
-    tsr_device_options options = {.kernels = (const char *const *)toy_program.kernels,
-                                  .kernel_count = 3,
-                                  .library = FAKE_CUDA};
-    void *bytes = NULL;
-    cr_assert_eq(
-        tsr_fatbin_encode(&b->ctx, &fatbin, &b->arena, &bytes, &options.code_size_bytes).code,
-        TSR_OK);
-    options.code = bytes;
-    return options;
-}
-
-static void open_device(bench *b, const char *name) {
-    memset(b, 0, sizeof *b);
-    tsr_result result = TSR_SUCCESS;
-    if (strcmp(name, "cpu") == 0) {
-        cr_assert_eq(tsr_threads_create(&b->ctx, 2, &b->threads).code, TSR_OK);
-        result = tsr_device_cpu_create(&b->ctx, toy_kernels, b->threads, &b->device);
-    } else {
-        tsr_device_options options = cuda_options(b);
-        open_fake();
-        result = tsr_device_open(&b->ctx, name, &options, &b->device);
-    }
-    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
-}
-
-static void close_device(bench *b) {
-    tsr_device_close(b->device);
-    tsr_threads_destroy(b->threads);
-    tsr_arena_finish(&b->arena);
-}
-
-static void expect_nothing_open(const char *when) {
-    cr_assert(!fake->contexts && !fake->allocations && !fake->hosts && !fake->streams &&
-                  !fake->modules && !fake->graphs && !fake->execs && !fake->events,
-              "%s: open are %d contexts, %d allocations, %d of the host, %d streams, %d modules, "
-              "%d graphs, %d of them ready, %d events",
-              when, fake->contexts, fake->allocations, fake->hosts, fake->streams, fake->modules,
-              fake->graphs, fake->execs, fake->events);
-}
-
 /* ---- every device ---------------------------------------------------------------------------- */
 
 static const char *const devices[] = {"cpu", "null", "cuda:sm_90a"};
@@ -97,7 +21,7 @@ Test(device, memory) {
     for (size_t d = 0; d < DEVICE_COUNT; d++) {
         bench b;
         tsr_device_memory memory;
-        open_device(&b, devices[d]);
+        bench_open(&b, devices[d]);
         const tsr_device_type *type = b.device->type;
         cr_assert(strncmp(devices[d], type->name, strlen(type->name)) == 0);
         cr_assert(strlen(type->describe(b.device)) > 0);
@@ -121,9 +45,9 @@ Test(device, memory) {
                              "%s, byte %d", devices[d], i);
         type->release(b.device, &memory);
         cr_assert_null(memory.host);
-        close_device(&b);
+        bench_close(&b);
     }
-    expect_nothing_open("at the end");
+    bench_expect_nothing_open("at the end");
 }
 
 /* What ran is timed, where that is asked for. */
@@ -151,7 +75,7 @@ Test(device, copies) {
     for (size_t d = 0; d < DEVICE_COUNT; d++) {
         bench b;
         tsr_device_memory memory;
-        open_device(&b, devices[d]);
+        bench_open(&b, devices[d]);
         const tsr_device_type *type = b.device->type;
         cr_assert_eq(
             type->allocate(&b.ctx, b.device, 256, (tsr_device_range){0, 256}, &memory).code,
@@ -181,24 +105,24 @@ Test(device, copies) {
         expect_spans(&b, &memory, &list);
         if (list.prepared) type->finish(b.device, &list);
         type->release(b.device, &memory);
-        close_device(&b);
+        bench_close(&b);
     }
-    expect_nothing_open("at the end");
+    bench_expect_nothing_open("at the end");
 }
 
 Test(device, limits) {
     for (size_t d = 0; d < DEVICE_COUNT; d++) {
         bench b;
         tsr_limits limits = {-1, -1};
-        open_device(&b, devices[d]);
+        bench_open(&b, devices[d]);
         if (!b.device->type->shares_memory && fake) fake->free_bytes = 1u << 30;
         cr_assert_eq(b.device->type->measure(&b.ctx, b.device, &limits).code, TSR_OK);
         bool is_cpu = strcmp(devices[d], "cpu") == 0, is_cuda = strncmp(devices[d], "cuda", 4) == 0;
         cr_assert_eq(limits.bytes_per_s > 1e8, is_cpu || is_cuda, "%s", devices[d]);
         cr_assert_eq(limits.flops_per_s > 1e8, is_cpu, "%s", devices[d]);
-        close_device(&b);
+        bench_close(&b);
     }
-    expect_nothing_open("at the end");
+    bench_expect_nothing_open("at the end");
 }
 
 /* ---- the executor on a device of its own memory ---------------------------------------------- */
@@ -216,7 +140,7 @@ static void train(bench *b, tsr_executor *executor, uint64_t steps, float out_lo
 static void train_on(const char *name, float out_w[4], int64_t *out_count, float out_losses[14]) {
     bench b;
     tsr_executor *executor = NULL;
-    open_device(&b, name);
+    bench_open(&b, name);
     cr_assert_eq(
         tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
         TSR_OK, "%s", b.ctx.error.text);
@@ -244,7 +168,7 @@ static void train_on(const char *name, float out_w[4], int64_t *out_count, float
     memcpy(out_w, w, 4 * sizeof *w);
     *out_count = *count;
     tsr_executor_destroy(executor);
-    close_device(&b);
+    bench_close(&b);
 }
 
 Test(device, executor) {
@@ -256,7 +180,7 @@ Test(device, executor) {
     cr_assert_arr_eq(cpu_w, cuda_w, sizeof cpu_w);
     cr_assert_arr_eq(cpu_losses, cuda_losses, sizeof cpu_losses);
     cr_assert_eq(fake->launches, 28);
-    expect_nothing_open("at the end");
+    bench_expect_nothing_open("at the end");
 }
 
 /* Runs launch what was captured once: step numbers are inputs. */
@@ -341,18 +265,18 @@ Test(device, loops) {
     make_loop(&entry);
     for (size_t d = 0; d < DEVICE_COUNT; d++) {
         bench b;
-        open_device(&b, devices[d]);
+        bench_open(&b, devices[d]);
         run_loop(&b, &config, &(tsr_program){1, 1, kernels, &entry});
-        close_device(&b);
+        bench_close(&b);
     }
-    expect_nothing_open("after loops");
+    bench_expect_nothing_open("after loops");
 }
 
 Test(device, one_graph_a_step) {
     bench b;
     tsr_executor *executor = NULL;
     float losses[20];
-    open_device(&b, "cuda");
+    bench_open(&b, "cuda");
     cr_assert_eq(
         tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
         TSR_OK);
@@ -362,7 +286,7 @@ Test(device, one_graph_a_step) {
               "%d captures before, %d behind; %d launches", captures, fake->captures,
               fake->launches);
     tsr_executor_destroy(executor);
-    close_device(&b);
+    bench_close(&b);
 }
 
 /* The same losses without a graph, and an error that names the command. */
@@ -375,8 +299,8 @@ Test(device, one_by_one) {
     bench b = {0}, graphs;
     tsr_executor *executor = NULL, *other = NULL;
     float losses[3], expected[3];
-    open_fake();
-    tsr_device_options options = cuda_options(&b);
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&b);
     options.one_by_one = true;
     cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
     cr_assert_eq(
@@ -395,8 +319,8 @@ Test(device, one_by_one) {
     }
     fake->fail = NULL;
     tsr_executor_destroy(executor);
-    close_device(&b);
-    open_device(&graphs, "cuda");
+    bench_close(&b);
+    bench_open(&graphs, "cuda");
     cr_assert_eq(
         tsr_executor_create(&graphs.ctx, &toy_config, &toy_program, graphs.device, NULL, &other)
             .code,
@@ -404,14 +328,14 @@ Test(device, one_by_one) {
     train(&graphs, other, 3, expected);
     cr_assert_arr_eq(losses, expected, sizeof losses);
     tsr_executor_destroy(other);
-    close_device(&graphs);
-    expect_nothing_open("at the end");
+    bench_close(&graphs);
+    bench_expect_nothing_open("at the end");
 }
 
 Test(device, fault) {
     bench b;
     tsr_executor *executor = NULL;
-    open_device(&b, "cuda");
+    bench_open(&b, "cuda");
     cr_assert_eq(
         tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
         TSR_OK);
@@ -424,183 +348,29 @@ Test(device, fault) {
     x[5] = 99;
     cr_assert_eq(tsr_executor_run(&b.ctx, executor, TOY_TRAIN, 1).code, TSR_OK);
     tsr_executor_destroy(executor);
-    close_device(&b);
-}
-
-/* ---- readers beside runs --------------------------------------------------------------------- */
-
-typedef struct beside {
-    bench b;
-    tsr_executor *executor;
-    float before[4]; /* what the tensor held before the step */
-    int guarded, launches;
-} beside;
-
-/* Until this returns nobody writes the tensor, however far the step is. */
-static void look(void *user, const void *tensor) {
-    beside *s = user;
-    const void *bytes = NULL;
-    cr_assert_null(tensor);
-    cr_assert_eq(fake->launches, s->launches + 1, "what is before the first write has been begun");
-    cr_assert_eq(tsr_executor_read(&s->b.ctx, s->executor, 1,
-                                   tsr_executor_get_tensor(s->executor, 0), sizeof s->before,
-                                   &bytes)
-                     .code,
-                 TSR_OK);
-    cr_assert_arr_eq(bytes, s->before, sizeof s->before);
-    s->guarded++;
-}
-
-static void read_beside(bool one_by_one) {
-    beside s = {.guarded = 0};
-    const void *bytes = NULL;
-    open_fake();
-    tsr_device_options options = cuda_options(&s.b);
-    options.one_by_one = one_by_one;
-    cr_assert_eq(tsr_device_open(&s.b.ctx, "cuda", &options, &s.b.device).code, TSR_OK);
-    cr_assert_eq(
-        tsr_executor_create(&s.b.ctx, &toy_config, &toy_program, s.b.device, NULL, &s.executor)
-            .code,
-        TSR_OK);
-    float *w = tsr_executor_get_tensor(s.executor, 0);
-    for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
-    cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
-    memcpy(s.before, w, sizeof s.before);
-    tsr_executor_set_guard(s.executor, look, &s);
-    for (uint64_t step = 1; step < 4; step++) {
-        s.launches = fake->launches;
-        cr_assert_eq(tsr_executor_run(&s.b.ctx, s.executor, TOY_TRAIN, step).code, TSR_OK);
-        cr_assert_eq(tsr_executor_read(&s.b.ctx, s.executor, 0, w, sizeof s.before, &bytes).code,
-                     TSR_OK);
-        cr_assert_neq(memcmp(bytes, s.before, sizeof s.before), 0);
-        cr_assert_neq(bytes, (const void *)w, "the host's copy is that of before");
-        memcpy(s.before, bytes, sizeof s.before);
-    }
-    cr_assert_eq(s.guarded, 3);
-    tsr_executor_set_guard(s.executor, NULL, NULL);
-    cr_assert_eq(tsr_executor_fetch(&s.b.ctx, s.executor).code, TSR_OK);
-    cr_assert_arr_eq(w, s.before, sizeof s.before);
-    tsr_executor_destroy(s.executor);
-    close_device(&s.b);
-}
-
-Test(device, tensors_are_read_beside_runs) {
-    read_beside(false);
-    read_beside(true);
-    expect_nothing_open("at the end");
-}
-
-/* ---- drawing ---- */
-
-/* What the host draws. */
-static void draw_on_device(bool expected_early) {
-    enum { COUNT = 1003, BEGIN = 64 };
-    static float expected[COUNT];
-    const tsr_config_tensor tensor = {.name = "w",
-                                      .dtype = TSR_DTYPE_F32,
-                                      .shape = {1, {COUNT}},
-                                      .init = TSR_INIT_NORMAL,
-                                      .init_a = 0.5,
-                                      .init_b = 2,
-                                      .init_stream = 9};
-    const tsr_device_normals normals = {0, COUNT, 0.5, 2, 7, 9}, none = {.count = 0};
-    const tsr_device_range all = {0, BEGIN + sizeof expected};
-    bench b = {.device = NULL};
-    tsr_device_memory memory;
-    open_fake();
-    tsr_device_options options = cuda_options(&b);
-    options.draws = expected_early;
-    cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
-    const tsr_device_type *type = b.device->type;
-    cr_assert_eq(
-        type->allocate(&b.ctx, b.device, all.size_bytes, (tsr_device_range){0, 0}, &memory).code,
-        TSR_OK);
-    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &none).code, TSR_OK);
-    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &normals).code, TSR_OK);
-    cr_assert_eq(type->download(&b.ctx, b.device, &memory, all).code, TSR_OK);
-    cr_assert_eq(tsr_initialize_tensor(&b.ctx, &tensor, 7, NULL, expected).code, TSR_OK);
-    cr_assert_eq(memcmp(memory.host + BEGIN, expected, sizeof expected), 0);
-    for (int i = 0; i < BEGIN; i++) cr_assert_eq(memory.host[i], 0);
-    type->release(b.device, &memory);
-    close_device(&b);
-    expect_nothing_open("at the end");
-}
-
-Test(device, draws) {
-    draw_on_device(false);
-    draw_on_device(true);
-}
-
-/* ---- lanes ----------------------------------------------------------------------------------- */
-
-/* A chunk of `size` bytes through a lane; its digest. */
-static tsr_result send_chunk(bench *b, unsigned lane, const char *bytes, size_t size,
-                             tsr_digest *out_digest) {
-    const tsr_device_lanes *lanes = b->device->type->lanes;
-    for (size_t at = 0, part; at < size; at += part) {
-        void *room = NULL;
-        part = size - at < TSR_DEVICE_WINDOW_BYTES ? size - at : TSR_DEVICE_WINDOW_BYTES;
-        TRY(&b->ctx, lanes->room(&b->ctx, b->device, lane, &room));
-        memcpy(room, bytes + at, part);
-        TRY(&b->ctx, lanes->take(&b->ctx, b->device, lane, (tsr_device_range){at, part}));
-    }
-    return lanes->digest(&b->ctx, b->device, lane, size, out_digest);
-}
-
-Test(device, lanes) {
-    static const size_t sizes[] = {TSR_HASH_CHUNK_BYTES,
-                                   1,
-                                   100,
-                                   TSR_HASH_LEAF_BYTES,
-                                   TSR_HASH_LEAF_BYTES + 1,
-                                   TSR_DEVICE_WINDOW_BYTES + 7,
-                                   TSR_HASH_CHUNK_BYTES - 1};
-    static char bytes[TSR_HASH_CHUNK_BYTES];
-    bench b;
-    tsr_device_memory memory;
-    open_device(&b, "cuda");
-    const tsr_device_type *type = b.device->type;
-    fake->free_bytes = 1u << 30;
-    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 2654435761u >> 13);
-    cr_assert_eq(
-        type->allocate(&b.ctx, b.device, sizeof bytes, (tsr_device_range){0, 0}, &memory).code,
-        TSR_OK);
-    cr_assert_eq(type->lanes->begin(&b.ctx, b.device, 3).code, TSR_OK);
-    for (unsigned i = 0; i < 7; i++) {
-        tsr_digest got, expected = tsr_hash_tree(bytes, sizes[i]);
-        cr_assert_eq(send_chunk(&b, i % 3, bytes, sizes[i], &got).code, TSR_OK);
-        cr_assert(tsr_digest_equal(&got, &expected), "%zu bytes", sizes[i]);
-        const tsr_device_range to = {0, sizes[i] - sizes[i] / 3};
-        cr_assert_eq(type->lanes->put(&b.ctx, b.device, &memory, i % 3, sizes[i] / 3, to).code,
-                     TSR_OK);
-        cr_assert_eq(type->download(&b.ctx, b.device, &memory, to).code, TSR_OK);
-        cr_assert_eq(memcmp(memory.host, bytes + sizes[i] / 3, to.size_bytes), 0);
-    }
-    cr_assert_eq(type->lanes->end(&b.ctx, b.device).code, TSR_OK);
-    type->release(b.device, &memory);
-    close_device(&b);
-    expect_nothing_open("at the end");
+    bench_close(&b);
 }
 
 /* ---- a driver that fails --------------------------------------------------------------------- */
 
-static tsr_result live_lanes(bench *b) {
+static tsr_result live_intake(bench *b) {
     static const char bytes[TSR_HASH_LEAF_BYTES + 9];
-    const tsr_device_lanes *lanes = b->device->type->lanes;
+    const tsr_device_intake *intake = b->device->type->intake;
     tsr_ctx aside = {0};
     tsr_digest digest;
     tsr_device_memory memory = {0};
-    tsr_result result = lanes->begin(&b->ctx, b->device, 1);
-    if (!result.code) result = send_chunk(b, 0, bytes, sizeof bytes, &digest);
+    tsr_result result = intake->begin(&b->ctx, b->device);
+    if (!result.code) result = bench_take_chunk(b, 0, bytes, sizeof bytes);
+    if (!result.code) result = intake->digest(&b->ctx, b->device, 0, sizeof bytes, &digest);
     if (!result.code)
         result =
             b->device->type->allocate(&b->ctx, b->device, 64, (tsr_device_range){0, 0}, &memory);
     if (!result.code)
-        result = lanes->put(&b->ctx, b->device, &memory, 0, 0, (tsr_device_range){0, 64});
+        result = intake->put(&b->ctx, b->device, &memory, 0, 0, (tsr_device_range){0, 64});
     if (!result.code)
         result = b->device->type->draw(&b->ctx, b->device, &memory, 0,
                                        &(tsr_device_normals){.count = 16});
-    tsr_result ended = lanes->end(result.code ? &aside : &b->ctx, b->device);
+    tsr_result ended = intake->end(result.code ? &aside : &b->ctx, b->device);
     if (memory.host) b->device->type->release(b->device, &memory);
     return result.code ? result : ended;
 }
@@ -612,10 +382,15 @@ static tsr_result live_traced(bench *b, const tsr_device_options *options,
     TRY(&b->ctx,
         tsr_executor_create(&b->ctx, &toy_config, &toy_program, b->device, NULL, out_executor));
     const void *bytes = NULL;
-    TRY(&b->ctx, live_lanes(b));
+    TRY(&b->ctx, live_intake(b));
     TRY(&b->ctx, tsr_executor_ready_readers(&b->ctx, *out_executor, 2));
+    bool keeps = false;
+    TRY(&b->ctx, tsr_executor_ready_keeping(&b->ctx, *out_executor, &keeps));
     for (uint64_t step = 1; step < 3; step++) {
         tsr_trace_step(b->ctx.trace, step);
+        TRY(&b->ctx, tsr_executor_keep(&b->ctx, *out_executor));
+        TRY(&b->ctx, tsr_executor_read_kept(&b->ctx, *out_executor, 0,
+                                            tsr_executor_get_tensor(*out_executor, 0), 4, &bytes));
         TRY(&b->ctx, tsr_executor_run(&b->ctx, *out_executor, TOY_TRAIN, step));
         TRY(&b->ctx, tsr_executor_read(&b->ctx, *out_executor, 1,
                                        tsr_executor_get_tensor(*out_executor, 0), 4, &bytes));
@@ -651,9 +426,9 @@ Test(device, each_call_fails) {
         "cuMemFreeHost",     "cuStreamDestroy_v2",           "cuGraphExecDestroy", "cuGraphDestroy",
         "cuEventDestroy_v2", "cuMemHostUnregister"};
     bench b = {0};
-    tsr_device_options options = cuda_options(&b);
+    tsr_device_options options = bench_cuda_options(&b);
     unsigned failed = 0;
-    open_fake();
+    bench_open_fake();
     for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
         bool ends = false;
         for (size_t k = 0; k < sizeof enders / sizeof enders[0]; k++)
@@ -672,7 +447,7 @@ Test(device, each_call_fails) {
                 break;
             }
             failed++;
-            expect_nothing_open(symbols[i]);
+            bench_expect_nothing_open(symbols[i]);
             /* A call that only enters the context to give back may fail unseen. */
             if (!result.code && strcmp(symbols[i], "cuCtxSetCurrent") == 0) continue;
             cr_assert_eq(result.code, at % 2 ? TSR_MACHINE : TSR_MEMORY, "%s %u: %s", symbols[i],
@@ -692,13 +467,13 @@ static void refused(bench *b, const tsr_device_options *options, tsr_code code, 
     tsr_result result = live(b, options);
     cr_assert_eq(result.code, code, "%s: %d: %s", text, result.code, b->ctx.error.text);
     cr_assert(strstr(b->ctx.error.text, text), "expected '%s' in '%s'", text, b->ctx.error.text);
-    expect_nothing_open(text);
+    bench_expect_nothing_open(text);
 }
 
 Test(device, what_is_wrong_is_told) {
     bench b = {0};
-    open_fake();
-    tsr_device_options options = cuda_options(&b), changed = options;
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&b), changed = options;
     const fake_cuda whole = *fake;
     changed.library = "libno-such-driver.so.1";
     refused(&b, &changed, TSR_MACHINE, "there is no NVIDIA driver here: libno-such-driver.so.1");
@@ -767,8 +542,8 @@ Test(device, the_matching_image_is_loaded) {
         const char *image;
     } rows[] = {{9, 0, "cubin90"}, {8, 0, "cubin80"}, {8, 9, "cubin80"}, {10, 0, "ptx 80."}};
     bench b = {0};
-    open_fake();
-    tsr_device_options options = cuda_options(&b);
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&b);
     for (size_t i = 0; i < 4; i++) {
         fake->major = rows[i].major;
         fake->minor = rows[i].minor;

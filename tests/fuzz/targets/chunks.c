@@ -67,34 +67,34 @@ static void make(subject *s, uint8_t spoilt, uint8_t more) {
     if (more >= 224) s->k.table_size_bytes = (size_t)(more - 224) * 5 + 1;
 }
 
-/* A sink that keeps a chunk of each lane in memory. */
-enum { LANES = 2, WINDOW_BYTES = 1 << 14 };
+/* A sink in memory. */
+enum { WINDOWS = 2, DEPTH = 2, SLOTS = WINDOWS + DEPTH };
 
-static uint8_t lane_bytes[LANES][TSR_HASH_CHUNK_BYTES], lane_window[LANES][WINDOW_BYTES];
+static uint8_t sink_windows[WINDOWS][TSR_HASH_CHUNK_BYTES], sink_slots[SLOTS][TSR_HASH_CHUNK_BYTES];
 
-static tsr_result sink_room(tsr_ctx *ctx, void *user, unsigned lane, void **out_room) {
+static tsr_result sink_room(tsr_ctx *ctx, void *user, uint64_t number, void **out_room) {
     (void)ctx, (void)user;
-    *out_room = lane_window[lane];
+    *out_room = sink_windows[number % WINDOWS];
     return TSR_SUCCESS;
 }
 
-static tsr_result sink_take(tsr_ctx *ctx, void *user, unsigned lane, uint64_t offset_bytes,
-                            size_t size_bytes) {
+static tsr_result sink_take(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes) {
     (void)ctx, (void)user;
-    memcpy(lane_bytes[lane] + offset_bytes, lane_window[lane], size_bytes);
+    memcpy(sink_slots[number % SLOTS], sink_windows[number % WINDOWS], size_bytes);
     return TSR_SUCCESS;
 }
 
-static tsr_result sink_digest(tsr_ctx *ctx, void *user, unsigned lane, size_t size_bytes,
+static tsr_result sink_digest(tsr_ctx *ctx, void *user, uint64_t number, size_t size_bytes,
                               tsr_digest *out_digest) {
     (void)ctx, (void)user;
-    *out_digest = tsr_hash_tree(lane_bytes[lane], size_bytes);
+    *out_digest = tsr_hash_tree(sink_slots[number % SLOTS], size_bytes);
     return TSR_SUCCESS;
 }
 
-static tsr_result sink_put(tsr_ctx *ctx, void *user, unsigned lane, const tsr_bundle_piece *piece) {
+static tsr_result sink_put(tsr_ctx *ctx, void *user, uint64_t number,
+                           const tsr_bundle_piece *piece) {
     (void)ctx, (void)user;
-    memcpy(piece->bytes, lane_bytes[lane] + piece->offset_bytes, piece->size_bytes);
+    memcpy(piece->bytes, sink_slots[number % SLOTS] + piece->offset_bytes, piece->size_bytes);
     return TSR_SUCCESS;
 }
 
@@ -112,8 +112,9 @@ static void read_one(subject *s, tsr_bundle *bundle, const uint8_t *at, uint8_t 
     tsr_result result;
     if (elsewhere) {
         const tsr_bundle_piece piece = {begin, size, got};
-        const tsr_bundle_sink sink = {.lane_count = LANES,
-                                      .window_bytes = WINDOW_BYTES,
+        const tsr_bundle_sink sink = {.threads_max = 2,
+                                      .window_count = WINDOWS,
+                                      .depth = DEPTH,
                                       .room = sink_room,
                                       .take = sink_take,
                                       .digest = sink_digest,

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Chunks of a file on their way to tensors. A window of page-locked memory, which many threads have
+ * filled, is copied to a slot of the device as one: a bus is slower with smaller copies, and with
+ * copies of several streams. The slot's own stream hashes the leaves there and writes their digests
+ * to the host; when these are the expected ones, what is wanted of the slot goes to where it
+ * belongs. While one chunk is hashed, which takes as long as copying several, those after it
+ * arrive.
+ *
+ * Nothing here waits for a slot: who takes a chunk has asked for the digest, and put all, of the
+ * one that was in the slot before, TSR_DEVICE_DEPTH chunks and those of all windows ago.
+ */
+#include "runtime/device/cuda_device.h"
+#include "runtime/device/cuda_ptx.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    CHUNK_BYTES = TSR_HASH_CHUNK_BYTES,
+    LEAVES_MAX = TSR_HASH_CHUNK_BYTES / TSR_HASH_LEAF_BYTES,
+    DIGEST_BYTES = LEAVES_MAX * TSR_DIGEST_BYTES,
+    DIGESTS_BYTES = TSR_CUDA_SLOTS * DIGEST_BYTES,
+    /* Windows, digests behind them, and what it takes to begin at a multiple of a window. */
+    MAPPED_BYTES = (TSR_DEVICE_WINDOWS + 2) * CHUNK_BYTES,
+};
+static_assert(DIGESTS_BYTES <= CHUNK_BYTES, "the digests of all slots fit behind the windows");
+
+static tsr_cuda_window *window_of(tsr_cuda_device *self, uint64_t number) {
+    return &self->intake.windows[number % TSR_DEVICE_WINDOWS];
+}
+
+static tsr_cuda_slot *slot_of(tsr_cuda_device *self, uint64_t number) {
+    return &self->intake.slots[number % TSR_CUDA_SLOTS];
+}
+
+/* ---- what it needs ---- */
+
+void tsr_cuda_finish_intake(tsr_cuda_device *self) {
+    const tsr_cuda *cuda = &self->cuda;
+    tsr_cuda_intake *intake = &self->intake;
+    for (tsr_cuda_slot *slot = intake->slots; slot < intake->slots + TSR_CUDA_SLOTS; slot++) {
+        if (slot->hashed) cuda->event_destroy(slot->hashed);
+        if (slot->put) cuda->event_destroy(slot->put);
+        if (slot->stream) cuda->stream_destroy(slot->stream);
+    }
+    for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++) {
+        if (intake->windows[i].copied) cuda->event_destroy(intake->windows[i].copied);
+        if (intake->windows[i].locked) cuda->host_unregister(intake->windows[i].bytes);
+    }
+    if (intake->digests.locked) cuda->host_unregister(intake->digests.bytes);
+    if (intake->copies) cuda->stream_destroy(intake->copies);
+    if (intake->memory) cuda->free(intake->memory, self->stream);
+    if (intake->host) munmap(intake->host, MAPPED_BYTES);
+    *intake = (tsr_cuda_intake){0};
+}
+
+/* Of large pages where there are such: locking takes time for each. */
+static tsr_result map_windows(tsr_ctx *ctx, tsr_cuda_device *self) {
+    tsr_cuda_intake *intake = &self->intake;
+    void *host =
+        mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (host == MAP_FAILED) FAIL(ctx, TSR_MEMORY, "no memory for %d bytes", MAPPED_BYTES);
+    intake->host = host;
+    uintptr_t begin = ((uintptr_t)host + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
+    (void)madvise((void *)begin, TSR_DEVICE_WINDOWS * CHUNK_BYTES, MADV_HUGEPAGE);
+    for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
+        intake->windows[i].bytes = (char *)begin + i * CHUNK_BYTES;
+    intake->digests.bytes = (char *)begin + (size_t)TSR_DEVICE_WINDOWS * CHUNK_BYTES;
+    return TSR_SUCCESS;
+}
+
+static tsr_result lock_window(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda_window *window,
+                              long size_bytes) {
+    const long page = sysconf(_SC_PAGESIZE);
+    if (window->locked) return TSR_SUCCESS;
+    for (long at = 0; at < size_bytes; at += page) window->bytes[at] = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_register, self->about, window->bytes,
+                           (size_t)size_bytes, 0));
+    window->locked = true;
+    return TSR_SUCCESS;
+}
+
+static tsr_result ready_slot(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda_slot *slot) {
+    const tsr_cuda *cuda = &self->cuda;
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, stream_create, self->about, &slot->stream,
+                           TSR_CUDA_STREAM_NON_BLOCKING));
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, event_create, self->about, &slot->hashed,
+                           TSR_CUDA_EVENT_DISABLE_TIMING));
+    return TSR_CUDA_CALL(ctx, cuda, event_create, self->about, &slot->put,
+                         TSR_CUDA_EVENT_DISABLE_TIMING);
+}
+
+/* All but the windows' pages and the device's memory. */
+static tsr_result ready(tsr_ctx *ctx, tsr_cuda_device *self) {
+    tsr_cuda_intake *intake = &self->intake;
+    if (intake->copies) return TSR_SUCCESS;
+    tsr_cuda_finish_intake(self); /* what a failure has left */
+    TRY(ctx, map_windows(ctx, self));
+    TRY(ctx, lock_window(ctx, self, &intake->digests, DIGESTS_BYTES));
+    for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about,
+                               &intake->windows[i].copied, TSR_CUDA_EVENT_DISABLE_TIMING));
+    for (uint64_t i = 0; i < TSR_CUDA_SLOTS; i++) {
+        intake->slots[i].digests = intake->digests.bytes + i * DIGEST_BYTES;
+        TRY(ctx, ready_slot(ctx, self, &intake->slots[i]));
+    }
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &intake->copies,
+                         TSR_CUDA_STREAM_NON_BLOCKING);
+}
+
+tsr_result tsr_cuda_ready_intake(tsr_ctx *ctx, tsr_cuda_device *self) {
+    TRY(ctx, ready(ctx, self));
+    for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
+        TRY(ctx, lock_window(ctx, self, &self->intake.windows[i], CHUNK_BYTES));
+    return TSR_SUCCESS;
+}
+
+/* What is ready stays so; windows that are not become so when they are used. */
+static tsr_result intake_begin(tsr_ctx *ctx, tsr_device *device) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    tsr_cuda_intake *intake = &self->intake;
+    TSR_ASSERT(!intake->memory);
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, tsr_cuda_let_write(ctx, self));
+    TRY(ctx, tsr_cuda_ready_leaves(ctx, self));
+    TRY(ctx, ready(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &intake->memory,
+                           (size_t)TSR_CUDA_SLOTS * CHUNK_BYTES, self->stream));
+    for (uint64_t i = 0; i < TSR_CUDA_SLOTS; i++)
+        intake->slots[i].bytes = intake->memory + i * CHUNK_BYTES;
+    /* Before other streams use it. */
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
+}
+
+static tsr_result intake_end(tsr_ctx *ctx, tsr_device *device) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    tsr_cuda_intake *intake = &self->intake;
+    tsr_result result = tsr_cuda_enter(ctx, self);
+    if (!result.code && intake->copies)
+        result = TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, intake->copies);
+    for (uint64_t i = 0; i < TSR_CUDA_SLOTS && !result.code; i++)
+        if (intake->slots[i].stream)
+            result =
+                TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, intake->slots[i].stream);
+    if (intake->memory) self->cuda.free(intake->memory, self->stream);
+    intake->memory = 0;
+    return result;
+}
+
+/* ---- a chunk ---- */
+
+static tsr_result intake_room(tsr_ctx *ctx, tsr_device *device, uint64_t number, void **out_room) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    tsr_cuda_window *window = window_of(self, number);
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, lock_window(ctx, self, window, CHUNK_BYTES));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_wait, self->about, window->copied));
+    *out_room = window->bytes;
+    return TSR_SUCCESS;
+}
+
+static tsr_result launch_leaves(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda_slot *slot,
+                                uint64_t count) {
+    void *parameters[] = {&slot->bytes, &slot->digests, &count};
+    unsigned blocks = (unsigned)((count - 1) / TSR_CUDA_PTX_THREADS + 1);
+    return TSR_CUDA_CALL(ctx, &self->cuda, launch, TSR_CUDA_PTX_LEAVES, self->leaves, blocks, 1, 1,
+                         TSR_CUDA_PTX_THREADS, 1, 1, 0, slot->stream, parameters, NULL);
+}
+
+/* The last leaf of a chunk, if it is not a whole one, is hashed here. */
+static tsr_result intake_take(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                              size_t size_bytes) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    const tsr_cuda *cuda = &self->cuda;
+    tsr_cuda_window *window = window_of(self, number);
+    tsr_cuda_slot *slot = slot_of(self, number);
+    struct CUstream_st *copies = self->intake.copies;
+    uint64_t whole = size_bytes / TSR_HASH_LEAF_BYTES, rest = size_bytes % TSR_HASH_LEAF_BYTES;
+    TSR_ASSERT(size_bytes <= CHUNK_BYTES);
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, event_record, self->about, slot->put, slot->stream, 0));
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, stream_wait_event, self->about, copies, slot->put, 0));
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, upload, self->about, slot->bytes, window->bytes, size_bytes,
+                           copies));
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, event_record, self->about, window->copied, copies, 0));
+    TRY(ctx,
+        TSR_CUDA_CALL(ctx, cuda, stream_wait_event, self->about, slot->stream, window->copied, 0));
+    if (whole) TRY(ctx, launch_leaves(ctx, self, slot, whole));
+    if (rest) {
+        tsr_digest last = tsr_hash(window->bytes + whole * TSR_HASH_LEAF_BYTES, (size_t)rest);
+        memcpy(slot->digests + whole * TSR_DIGEST_BYTES, &last, sizeof last);
+    }
+    return TSR_CUDA_CALL(ctx, cuda, event_record, self->about, slot->hashed, slot->stream, 0);
+}
+
+static tsr_result intake_digest(tsr_ctx *ctx, tsr_device *device, uint64_t number,
+                                size_t size_bytes, tsr_digest *out_digest) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    const tsr_cuda_slot *slot = slot_of(self, number);
+    size_t count = (size_bytes - 1) / TSR_HASH_LEAF_BYTES + 1;
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_wait, self->about, slot->hashed));
+    *out_digest = tsr_hash(slot->digests, count * TSR_DIGEST_BYTES);
+    return TSR_SUCCESS;
+}
+
+static tsr_result intake_put(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
+                             uint64_t number, uint64_t offset_bytes, tsr_device_range to) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    const tsr_cuda_slot *slot = slot_of(self, number);
+    return TSR_CUDA_CALL(ctx, &self->cuda, copy, self->about,
+                         tsr_cuda_address_of(memory->device + to.offset_bytes),
+                         slot->bytes + offset_bytes, to.size_bytes, slot->stream);
+}
+
+const tsr_device_intake tsr_cuda_intake_functions = {
+    .begin = intake_begin,
+    .room = intake_room,
+    .take = intake_take,
+    .digest = intake_digest,
+    .put = intake_put,
+    .end = intake_end,
+};

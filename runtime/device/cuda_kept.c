@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors that are read while they change. Readers begin with the tensors themselves: as long as a
+ * step computes what it will write, nothing is in their way. When it comes to writing, what nobody
+ * has read to its end yet is copied within the device, in the stream; readers go on with the copy,
+ * and those who were just reading begin anew with it. So nobody waits for readers, and what they
+ * read before need not be copied.
+ *
+ * A run's own results are brought by the same engine, one transfer after the other: of readers of
+ * the copy, who are in no hurry, there is never more than one short one before them.
+ */
+#include "runtime/device/cuda_device.h"
+
+#include <string.h>
+
+enum { PIECE_BYTES = 1 << 20 };
+
+tsr_result tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
+                                  bool *out_room) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    tsr_cuda_kept *kept = &self->kept;
+    size_t left = 0, total = 0;
+    *out_room = false;
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    tsr_cuda_finish_keeping(self);
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
+    bool allowed = !self->memory_max || range.size_bytes <= self->memory_max - self->memory_used;
+    if (!range.size_bytes || range.size_bytes > left || !allowed) return TSR_SUCCESS;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &kept->before,
+                           TSR_CUDA_EVENT_DISABLE_TIMING));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &kept->copied,
+                           TSR_CUDA_EVENT_DISABLE_TIMING));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &kept->copy, range.size_bytes,
+                           self->stream));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
+    self->memory_used += range.size_bytes;
+    kept->range = range;
+    *out_room = true;
+    return TSR_SUCCESS;
+}
+
+void tsr_cuda_finish_keeping(tsr_cuda_device *self) {
+    tsr_cuda_kept *kept = &self->kept;
+    if (kept->copy) self->cuda.free(kept->copy, self->stream);
+    if (kept->before) self->cuda.event_destroy(kept->before);
+    if (kept->copied) self->cuda.event_destroy(kept->copied);
+    self->memory_used -= kept->range.size_bytes;
+    kept->copy = 0;
+    kept->before = kept->copied = NULL;
+    kept->range = (tsr_device_range){0, 0};
+    kept->open = false;
+}
+
+tsr_result tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    tsr_cuda_kept *kept = &self->kept;
+    TSR_ASSERT(kept->range.size_bytes);
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
+    pthread_mutex_lock(&kept->mutex);
+    kept->memory = tsr_cuda_address_of(memory->device);
+    kept->open = true;
+    kept->broken = false;
+    kept->read_count = 0;
+    pthread_mutex_unlock(&kept->mutex);
+    return TSR_SUCCESS;
+}
+
+/* ---- what was read ---- */
+
+/* Between tensors there is less than that. */
+static bool touch(const tsr_cuda_extent *a, const tsr_cuda_extent *b) {
+    return a->end <= b->begin && b->begin - a->end < TSR_BUFFER_ALIGN_BYTES;
+}
+
+/* Extents lie in order. One for which there is no room is copied though it was read. */
+static void note_read(tsr_cuda_kept *kept, tsr_device_range range) {
+    const tsr_cuda_extent own = {range.offset_bytes, range.offset_bytes + range.size_bytes};
+    tsr_cuda_extent *read = kept->read;
+    uint32_t at = 0, count = kept->read_count;
+    while (at < count && read[at].begin < own.begin) at++;
+    bool joins_before = at > 0 && touch(&read[at - 1], &own);
+    bool joins_behind = at < count && touch(&own, &read[at]);
+    if (joins_before && joins_behind) {
+        read[at - 1].end = read[at].end;
+        memmove(read + at, read + at + 1, (count - at - 1) * sizeof *read);
+        kept->read_count--;
+    } else if (joins_before) {
+        read[at - 1].end = own.end;
+    } else if (joins_behind) {
+        read[at].begin = own.begin;
+    } else if (count < TSR_CUDA_EXTENTS_MAX) {
+        memmove(read + at + 1, read + at, (count - at) * sizeof *read);
+        read[at] = own;
+        kept->read_count++;
+    }
+}
+
+/* What lies between tensors is not copied. */
+static tsr_result copy_extent(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_t begin,
+                              uint64_t end) {
+    const tsr_cuda_kept *kept = &self->kept;
+    bool is_last = end == kept->range.offset_bytes + kept->range.size_bytes;
+    if (end - begin < (is_last ? 1 : TSR_BUFFER_ALIGN_BYTES)) return TSR_SUCCESS;
+    return TSR_CUDA_CALL(ctx, &self->cuda, copy, self->about,
+                         kept->copy + (begin - kept->range.offset_bytes), kept->memory + begin,
+                         end - begin, self->stream);
+}
+
+static tsr_result copy_rest(tsr_ctx *ctx, const tsr_cuda_device *self) {
+    const tsr_cuda_kept *kept = &self->kept;
+    uint64_t at = kept->range.offset_bytes;
+    for (uint32_t i = 0; i < kept->read_count; i++) {
+        TRY(ctx, copy_extent(ctx, self, at, kept->read[i].begin));
+        at = kept->read[i].end;
+    }
+    TRY(ctx, copy_extent(ctx, self, at, kept->range.offset_bytes + kept->range.size_bytes));
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, self->about, kept->copied, self->stream,
+                         0);
+}
+
+/* The stream has done what comes before the writing: what is left to read by then is little. */
+tsr_result tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self) {
+    tsr_cuda_kept *kept = &self->kept;
+    if (!kept->open) return TSR_SUCCESS;
+    TRY(ctx,
+        TSR_CUDA_CALL(ctx, &self->cuda, event_record, self->about, kept->before, self->stream, 0));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_wait, self->about, kept->before));
+    pthread_mutex_lock(&kept->mutex);
+    tsr_result result = copy_rest(ctx, self);
+    kept->open = false;
+    kept->broken = result.code != 0;
+    pthread_mutex_unlock(&kept->mutex);
+    return result;
+}
+
+/* ---- readers ---- */
+
+static tsr_result bring_copy(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_cuda_reader *own,
+                             tsr_device_range range) {
+    const tsr_cuda_kept *kept = &self->kept;
+    tsr_cuda_address from = kept->copy + (range.offset_bytes - kept->range.offset_bytes);
+    if (kept->broken) FAIL(ctx, TSR_MACHINE, "%s: what was kept is lost", self->about);
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, self->about, own->stream,
+                           kept->copied, 0));
+    for (uint64_t at = 0, part; at < range.size_bytes; at += part) {
+        part = range.size_bytes - at < PIECE_BYTES ? range.size_bytes - at : PIECE_BYTES;
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, (char *)own->room + at,
+                               from + at, part, own->stream));
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
+    }
+    return TSR_SUCCESS;
+}
+
+static tsr_result bring_itself(tsr_ctx *ctx, const tsr_cuda_device *self,
+                               const tsr_cuda_reader *own, tsr_device_range range) {
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, own->room,
+                           self->kept.memory + range.offset_bytes, range.size_bytes, own->stream));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream);
+}
+
+tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
+                              tsr_device_range range, const void **out_bytes) {
+    tsr_cuda_device *self = (tsr_cuda_device *)device;
+    tsr_cuda_kept *kept = &self->kept;
+    const tsr_cuda_reader *own = &self->readers[number];
+    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->room &&
+               range.size_bytes <= TSR_DEVICE_READ_BYTES_MAX &&
+               range.offset_bytes >= kept->range.offset_bytes &&
+               range.offset_bytes + range.size_bytes <=
+                   kept->range.offset_bytes + kept->range.size_bytes);
+    TRY(ctx, tsr_cuda_enter(ctx, self));
+    pthread_mutex_lock(&kept->mutex);
+    bool open = kept->open;
+    pthread_mutex_unlock(&kept->mutex);
+    if (open) TRY(ctx, bring_itself(ctx, self, own, range));
+    pthread_mutex_lock(&kept->mutex);
+    bool whole = open && kept->open;
+    if (whole) note_read(kept, range);
+    pthread_mutex_unlock(&kept->mutex);
+    tsr_result result = TSR_SUCCESS;
+    if (!whole) {
+        pthread_mutex_lock(&kept->turn);
+        result = bring_copy(ctx, self, own, range);
+        pthread_mutex_unlock(&kept->turn);
+    }
+    if (!result.code) *out_bytes = own->room;
+    return result;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What devices of their own memory do beside runs: tensors that are read, and kept, numbers that a
+ * GPU draws, chunks of files that it hashes.
+ */
+#include "runtime/exec/executor.h"
+#include "runtime/initialize.h"
+#include "tests/runtime/device_bench.h"
+#include "tests/runtime/toy.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+/* ---- readers beside runs --------------------------------------------------------------------- */
+
+typedef struct beside {
+    bench b;
+    tsr_executor *executor;
+    float before[4]; /* what the tensor held before the step */
+    int guarded, launches;
+} beside;
+
+/* Until this returns nobody writes the tensor, however far the step is. */
+static void look(void *user, const void *tensor) {
+    beside *s = user;
+    const void *bytes = NULL;
+    cr_assert_null(tensor);
+    cr_assert_eq(fake->launches, s->launches + 1, "what is before the first write has been begun");
+    cr_assert_eq(tsr_executor_read(&s->b.ctx, s->executor, 1,
+                                   tsr_executor_get_tensor(s->executor, 0), sizeof s->before,
+                                   &bytes)
+                     .code,
+                 TSR_OK);
+    cr_assert_arr_eq(bytes, s->before, sizeof s->before);
+    s->guarded++;
+}
+
+static void read_beside(bool one_by_one) {
+    beside s = {.guarded = 0};
+    const void *bytes = NULL;
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&s.b);
+    options.one_by_one = one_by_one;
+    cr_assert_eq(tsr_device_open(&s.b.ctx, "cuda", &options, &s.b.device).code, TSR_OK);
+    cr_assert_eq(
+        tsr_executor_create(&s.b.ctx, &toy_config, &toy_program, s.b.device, NULL, &s.executor)
+            .code,
+        TSR_OK);
+    float *w = tsr_executor_get_tensor(s.executor, 0);
+    for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
+    cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
+    memcpy(s.before, w, sizeof s.before);
+    tsr_executor_set_guard(s.executor, look, &s);
+    for (uint64_t step = 1; step < 4; step++) {
+        s.launches = fake->launches;
+        cr_assert_eq(tsr_executor_run(&s.b.ctx, s.executor, TOY_TRAIN, step).code, TSR_OK);
+        cr_assert_eq(tsr_executor_read(&s.b.ctx, s.executor, 0, w, sizeof s.before, &bytes).code,
+                     TSR_OK);
+        cr_assert_neq(memcmp(bytes, s.before, sizeof s.before), 0);
+        cr_assert_neq(bytes, (const void *)w, "the host's copy is that of before");
+        memcpy(s.before, bytes, sizeof s.before);
+    }
+    cr_assert_eq(s.guarded, 3);
+    tsr_executor_set_guard(s.executor, NULL, NULL);
+    cr_assert_eq(tsr_executor_fetch(&s.b.ctx, s.executor).code, TSR_OK);
+    cr_assert_arr_eq(w, s.before, sizeof s.before);
+    tsr_executor_destroy(s.executor);
+    bench_close(&s.b);
+}
+
+Test(device_beside, tensors_are_read_beside_runs) {
+    read_beside(false);
+    read_beside(true);
+    bench_expect_nothing_open("at the end");
+}
+
+static void never(void *user, const void *tensor) {
+    (void)tensor;
+    cr_assert_fail("%s", (const char *)user);
+}
+
+/* A step of it is run while a tensor is on its way. */
+static bench *running;
+static tsr_executor *run_by;
+static void run_between(void) {
+    cr_assert_eq(tsr_executor_run(&running->ctx, run_by, TOY_TRAIN, 1).code, TSR_OK);
+}
+
+static void expect_kept(bench *b, tsr_executor *executor, size_t tensor, const void *expected) {
+    const void *bytes = NULL;
+    tsr_result result =
+        tsr_executor_read_kept(&b->ctx, executor, 1, tsr_executor_get_tensor(executor, tensor),
+                               tensor == 0 ? 16 : 8, &bytes);
+    cr_assert_eq(result.code, TSR_OK, "%s", b->ctx.error.text);
+    cr_assert_eq(memcmp(bytes, expected, tensor == 0 ? 16 : 8), 0, "tensor %zu", tensor);
+}
+
+/* What was kept is read as it was: before it is written, while it is, and after; then it is copied,
+ * what was read before is not, and nobody is waited for. */
+Test(device_beside, what_is_kept_stays) {
+    static const struct {
+        bool before[2], between;
+        int copies;
+    } rows[] = {{{false, false}, false, 1}, {{true, false}, false, 1}, {{false, true}, false, 1},
+                {{true, true}, false, 0},   {{false, true}, true, 1},  {{true, true}, false, 0}};
+    bench b;
+    bool keeps = false;
+    bench_open(&b, "cuda");
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &run_by).code,
+        TSR_OK);
+    running = &b;
+    float *w = tsr_executor_get_tensor(run_by, 0);
+    for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
+    cr_assert_eq(tsr_executor_ready_readers(&b.ctx, run_by, 2).code, TSR_OK);
+    cr_assert_eq(tsr_executor_ready_keeping(&b.ctx, run_by, &keeps).code, TSR_OK);
+    cr_assert(keeps);
+    tsr_executor_set_guard(run_by, never, "a guard was asked");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char now[2][16];
+        const void *bytes = NULL;
+        cr_assert_eq(tsr_executor_keep(&b.ctx, run_by).code, TSR_OK, "%s", b.ctx.error.text);
+        for (size_t k = 0; k < 2; k++) {
+            void *tensor = tsr_executor_get_tensor(run_by, k);
+            cr_assert_eq(tsr_executor_read(&b.ctx, run_by, 0, tensor, k ? 8 : 16, &bytes).code,
+                         TSR_OK);
+            memcpy(now[k], bytes, k ? 8 : 16);
+        }
+        for (size_t k = 0; k < 2; k++)
+            if (rows[i].before[k]) expect_kept(&b, run_by, k, now[k]);
+        fake->copies = 0;
+        if (rows[i].between) fake->in_download = run_between;
+        if (!rows[i].between) run_between();
+        for (size_t k = 0; k < 2; k++)
+            if (!rows[i].before[k]) expect_kept(&b, run_by, k, now[k]);
+        run_between();
+        cr_assert_eq(fake->copies, rows[i].copies, "row %zu: %d copies", i, fake->copies);
+    }
+    tsr_executor_destroy(run_by);
+    bench_close(&b);
+    bench_expect_nothing_open("at the end");
+}
+
+/* A device that shares the host's memory keeps nothing. */
+Test(device_beside, nothing_is_kept_of_the_host) {
+    bench b;
+    tsr_executor *executor = NULL;
+    const void *bytes = NULL;
+    bool keeps = true;
+    bench_open(&b, "cpu");
+    cr_assert_eq(
+        tsr_executor_create(&b.ctx, &toy_config, &toy_program, b.device, NULL, &executor).code,
+        TSR_OK);
+    void *w = tsr_executor_get_tensor(executor, 0);
+    cr_assert_eq(tsr_executor_ready_keeping(&b.ctx, executor, &keeps).code, TSR_OK);
+    cr_assert_not(keeps);
+    cr_assert_eq(tsr_executor_keep(&b.ctx, executor).code, TSR_OK);
+    cr_assert_eq(tsr_executor_read_kept(&b.ctx, executor, 0, w, 16, &bytes).code, TSR_OK);
+    cr_assert_eq(bytes, w);
+    tsr_executor_destroy(executor);
+    bench_close(&b);
+}
+
+/* Where there is no room, the guard is asked as ever. */
+Test(device_beside, no_room_to_keep) {
+    beside s = {.guarded = 0};
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&s.b);
+    uint64_t taken = 0;
+    for (int capped = 0; capped < 2; capped++) {
+        const size_t free_bytes = fake->free_bytes;
+        /* The state lies in 72 bytes. */
+        options.memory_max = capped ? taken + 71 : 0;
+        cr_assert_eq(tsr_device_open(&s.b.ctx, "cuda", &options, &s.b.device).code, TSR_OK);
+        cr_assert_eq(
+            tsr_executor_create(&s.b.ctx, &toy_config, &toy_program, s.b.device, NULL, &s.executor)
+                .code,
+            TSR_OK);
+        taken = tsr_executor_get_memory(s.executor)->size_bytes;
+        if (!capped) fake->free_bytes = 71;
+        bool keeps = true;
+        cr_assert_eq(tsr_executor_ready_keeping(&s.b.ctx, s.executor, &keeps).code, TSR_OK);
+        cr_assert_not(keeps);
+        fake->free_bytes = free_bytes;
+        cr_assert_eq(tsr_executor_keep(&s.b.ctx, s.executor).code, TSR_OK);
+        cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
+        memcpy(s.before, tsr_executor_get_tensor(s.executor, 0), sizeof s.before);
+        s.launches = fake->launches;
+        s.guarded = 0;
+        tsr_executor_set_guard(s.executor, look, &s);
+        cr_assert_eq(tsr_executor_run(&s.b.ctx, s.executor, TOY_TRAIN, 1).code, TSR_OK);
+        cr_assert_eq(s.guarded, 1);
+        tsr_executor_destroy(s.executor);
+        tsr_device_close(s.b.device);
+    }
+    tsr_arena_finish(&s.b.arena);
+    bench_expect_nothing_open("at the end");
+}
+
+/* ---- drawing ---- */
+
+/* What the host draws. */
+static void draw_on_device(bool expected_early) {
+    enum { COUNT = 1003, BEGIN = 64 };
+    static float expected[COUNT];
+    const tsr_config_tensor tensor = {.name = "w",
+                                      .dtype = TSR_DTYPE_F32,
+                                      .shape = {1, {COUNT}},
+                                      .init = TSR_INIT_NORMAL,
+                                      .init_a = 0.5,
+                                      .init_b = 2,
+                                      .init_stream = 9};
+    const tsr_device_normals normals = {0, COUNT, 0.5, 2, 7, 9}, none = {.count = 0};
+    const tsr_device_range all = {0, BEGIN + sizeof expected};
+    bench b = {.device = NULL};
+    tsr_device_memory memory;
+    bench_open_fake();
+    tsr_device_options options = bench_cuda_options(&b);
+    options.draws = expected_early;
+    cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
+    const tsr_device_type *type = b.device->type;
+    cr_assert_eq(
+        type->allocate(&b.ctx, b.device, all.size_bytes, (tsr_device_range){0, 0}, &memory).code,
+        TSR_OK);
+    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &none).code, TSR_OK);
+    cr_assert_eq(type->draw(&b.ctx, b.device, &memory, BEGIN, &normals).code, TSR_OK);
+    cr_assert_eq(type->download(&b.ctx, b.device, &memory, all).code, TSR_OK);
+    cr_assert_eq(tsr_initialize_tensor(&b.ctx, &tensor, 7, NULL, expected).code, TSR_OK);
+    cr_assert_eq(memcmp(memory.host + BEGIN, expected, sizeof expected), 0);
+    for (int i = 0; i < BEGIN; i++) cr_assert_eq(memory.host[i], 0);
+    type->release(b.device, &memory);
+    bench_close(&b);
+    bench_expect_nothing_open("at the end");
+}
+
+Test(device_beside, draws) {
+    draw_on_device(false);
+    draw_on_device(true);
+}
+
+/* ---- chunks of files ---- */
+
+/* As many at once as there may be. */
+static void take_chunks(bench *b, const char *bytes, const size_t *sizes, uint64_t count) {
+    const tsr_device_type *type = b->device->type;
+    tsr_device_memory memory;
+    cr_assert_eq(
+        type->allocate(&b->ctx, b->device, TSR_HASH_CHUNK_BYTES, (tsr_device_range){0, 0}, &memory)
+            .code,
+        TSR_OK);
+    cr_assert_eq(type->intake->begin(&b->ctx, b->device).code, TSR_OK, "%s", b->ctx.error.text);
+    for (uint64_t i = 0; i < count + TSR_DEVICE_DEPTH; i++) {
+        if (i >= TSR_DEVICE_DEPTH) {
+            uint64_t number = i - TSR_DEVICE_DEPTH;
+            size_t size = sizes[number % 7];
+            tsr_digest got, expected = tsr_hash_tree(bytes, size);
+            cr_assert_eq(type->intake->digest(&b->ctx, b->device, number, size, &got).code, TSR_OK);
+            cr_assert(tsr_digest_equal(&got, &expected), "%zu bytes", size);
+            const tsr_device_range to = {0, size - size / 3};
+            cr_assert_eq(type->intake->put(&b->ctx, b->device, &memory, number, size / 3, to).code,
+                         TSR_OK);
+            cr_assert_eq(type->download(&b->ctx, b->device, &memory, to).code, TSR_OK);
+            cr_assert_eq(memcmp(memory.host, bytes + size / 3, to.size_bytes), 0);
+        }
+        if (i < count) cr_assert_eq(bench_take_chunk(b, i, bytes, sizes[i % 7]).code, TSR_OK);
+    }
+    cr_assert_eq(type->intake->end(&b->ctx, b->device).code, TSR_OK);
+    type->release(b->device, &memory);
+}
+
+Test(device_beside, takes_chunks) {
+    static const size_t sizes[] = {TSR_HASH_CHUNK_BYTES,
+                                   1,
+                                   100,
+                                   TSR_HASH_LEAF_BYTES,
+                                   TSR_HASH_LEAF_BYTES + 1,
+                                   TSR_HASH_CHUNK_BYTES / 4 + 7,
+                                   TSR_HASH_CHUNK_BYTES - 1};
+    static char bytes[TSR_HASH_CHUNK_BYTES];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 2654435761u >> 13);
+    for (int early = 0; early < 2; early++) {
+        bench b = {.device = NULL};
+        bench_open_fake();
+        tsr_device_options options = bench_cuda_options(&b);
+        options.takes = early;
+        cr_assert_eq(tsr_device_open(&b.ctx, "cuda", &options, &b.device).code, TSR_OK);
+        fake->free_bytes = 1u << 30;
+        take_chunks(&b, bytes, sizes, 2 * TSR_DEVICE_DEPTH + TSR_DEVICE_WINDOWS + 3);
+        take_chunks(&b, bytes, sizes, 1);
+        bench_close(&b);
+        bench_expect_nothing_open("at the end");
+    }
+}
