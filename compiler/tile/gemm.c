@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+enum {
+    CHAINS_FULL = 12,   /* hide the latency of a multiply-add at two a cycle; fewer run slower */
+    ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */
+    ALIAS_ROWS = 8,     /* ... which holds so many, in every CPU of these levels */
+    LINE_BYTES = 64,
+};
+
 static MlirValue a_element(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k, int64_t row) {
     MlirValue step = tsr_tile_mul(b, k, t->a_step);
     MlirValue at = t->a_rows ? tsr_tile_add(b, t->a_rows[row], step)
@@ -11,26 +18,42 @@ static MlirValue a_element(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValu
     return tsr_tile_splat(b, value, t->lanes);
 }
 
-void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
-                       MlirValue *accumulators) {
-    uint32_t size = (uint32_t)t->rows * t->vectors;
-    MlirValue next[TSR_GEMM_TILE_MAX], row[TSR_TILE_VECTORS_MAX];
-    tsr_tile_loop loop;
-    TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
-    MlirValue b_at = tsr_tile_add(b, t->b_at, tsr_tile_mul(b, loop.index, t->b_step));
+/* Row k of B times column k of A. */
+static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k,
+                          const MlirValue *sums, MlirValue *out_sums) {
+    MlirValue row[TSR_TILE_VECTORS_MAX], step = tsr_tile_mul(b, k, t->b_step);
+    MlirValue b_at = tsr_tile_add(b, t->b_at, step);
     for (uint32_t v = 0; v < t->vectors; v++)
         row[v] = tsr_tile_load(
             b, t->b_dtype, t->b,
             tsr_tile_offset(b, b_at, t->b_vectors ? t->b_vectors[v] : v * (int64_t)t->lanes),
             t->lanes, t->masks ? t->masks[v] : tsr_tile_null);
+    if (!mlirValueIsNull(t->ahead))
+        tsr_tile_prefetch_vector(b, t->b_dtype, t->b, tsr_tile_add(b, t->ahead, step),
+                                 t->lanes * t->vectors);
     for (int64_t i = 0; i < t->rows; i++) {
-        MlirValue a = a_element(b, t, loop.index, i);
+        MlirValue a = a_element(b, t, k, i);
         for (uint32_t v = 0; v < t->vectors; v++) {
             uint32_t at = (uint32_t)i * t->vectors + v;
-            next[at] = tsr_tile_3(b, "math.fma", a, row[v], loop.carried[at]);
+            out_sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
         }
     }
+}
+
+void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
+                       MlirValue *accumulators) {
+    uint32_t size = (uint32_t)t->rows * t->vectors;
+    MlirValue next[TSR_GEMM_TILE_MAX];
+    tsr_tile_loop loop;
+    int64_t steps = 0;
+    TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
+    if (t->unrolled && tsr_tile_index_known(count, &steps)) {
+        for (int64_t k = 0; k < steps; k++)
+            multiply_step(b, t, tsr_tile_index(b, k), accumulators, accumulators);
+        return;
+    }
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, size, accumulators);
+    multiply_step(b, t, loop.index, loop.carried, next);
     tsr_tile_loop_end(b, &loop, next);
     memcpy(accumulators, loop.carried, size * sizeof *accumulators);
 }
@@ -103,7 +126,7 @@ void tsr_gemm_pack_columns(tsr_tile_builder *b, const tsr_gemm_pack *p) {
 enum { PREFETCH_K = 2 }; /* rows of A ahead */
 
 int64_t tsr_gemm_tile_size(tsr_dtype dtype, int64_t rows, int64_t count) {
-    enum { LINE_BYTES = 64, TRIES = 16 };
+    enum { TRIES = 16 };
     int64_t row_bytes = rows * (int64_t)tsr_dtype_size(dtype);
     int64_t least = count + (LINE_BYTES + row_bytes - 1) / row_bytes;
     /* An odd number of lines: tiles that are written together share no set. */
@@ -156,12 +179,6 @@ void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p) {
     tsr_tile_loop_end(b, &over_k, NULL);
 }
 
-enum {
-    CHAINS_FULL = 12,   /* hide the latency of a multiply-add at two a cycle; fewer run slower */
-    ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */
-    ALIAS_ROWS = 8,     /* ... which holds so many, in every CPU of these levels */
-};
-
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows) {
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
@@ -185,6 +202,35 @@ void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, u
     }
     *out_lanes = vectors == 1 ? tsr_lanes_fit(lanes, shape->n) : lanes;
     *out_vectors = vectors;
+}
+
+/* What CPUs of the level have at least, about: 256 KiB until Haswell, 512 KiB in Zen 2 and 3, 1 MiB
+ * in Skylake-X and Zen 4. */
+int64_t tsr_gemm_second_level(const tsr_target *target) {
+    return (int64_t)target->vector_bytes * 16 * 1024;
+}
+
+int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes) {
+    int64_t vector = target->vector_bytes;
+    /* Narrow panels share lines, which do not stay where rows share sets. */
+    bool alias = row_bytes % ALIAS_BYTES == 0 && vector < LINE_BYTES;
+    return alias ? vector / 2 : 3 * vector;
+}
+
+int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t width_bytes,
+                               bool asks) {
+    enum { ROWS_FEW = 4, EACH = 8 };
+    if (target->warp_lanes) return (int64_t)ROWS_FEW * EACH;
+    if (m <= ROWS_FEW || width_bytes < 2 * LINE_BYTES || !asks)
+        return EACH * (m < ROWS_FEW ? m : ROWS_FEW);
+    return tsr_gemm_second_level(target) / 3 / width_bytes;
+}
+
+int64_t tsr_gemm_run_panels(int64_t panels, int64_t row_bytes, int64_t m) {
+    enum { RUN_BYTES = 4096 };
+    int64_t run = RUN_BYTES / m > LINE_BYTES ? RUN_BYTES / m : LINE_BYTES;
+    int64_t parts = row_bytes > run ? row_bytes / run : 1;
+    return (panels + parts - 1) / parts;
 }
 
 int64_t tsr_gemm_part(int64_t x, int64_t part, int64_t unit) {

@@ -34,6 +34,8 @@ typedef struct tsr_gemm_tile {
     /* From b_at to each vector, where they do not follow one another; else NULL. */
     const int64_t *b_vectors;
     const MlirValue *masks; /* of B's vectors, null ones are none; NULL: none at all */
+    MlirValue ahead;        /* offset of B that is asked for, as from b_at; null: nothing is */
+    bool unrolled;          /* `count` is known and small: no loop */
     /* Of tsr_dot_multiply alone: */
     bool odd;      /* the last step has one element of K ... */
     bool a_padded; /* ... and A has a zero beside it */
@@ -105,6 +107,19 @@ typedef struct tsr_gemm_shape {
 /* The tile that wastes least: what is computed, over how well a tile of that shape runs. */
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows);
+
+int64_t tsr_gemm_second_level(const tsr_target *target); /* bytes of the cache, about */
+/* Up to so many rows of A, B is read where it lies, rows of it `row_bytes` apart, while the next
+ * panel is on its way to the second level; more rows pay for packing. */
+int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes);
+/* Rows of a large B that are read side by side, for m rows of A: few, where reading B is most of
+ * the time, or where panels are so narrow that they share cache lines; else what the second level
+ * holds of a panel beside the next one. `asks`: that one is asked for. */
+int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t width_bytes, bool asks);
+
+/* Panels of a program that reads B's rows side by side: hardware reads ahead within a run, and each
+ * run's begin waits, the longer the fewer rows of A are computed meanwhile. */
+int64_t tsr_gemm_run_panels(int64_t panels, int64_t row_bytes, int64_t m);
 
 /* TSR_COMPILE where a vector of what is computed with is wider than the strips that B lies in. */
 TSR_RESULT tsr_gemm_check_strip(const tsr_tile_group *group, int64_t strip, tsr_dtype compute);

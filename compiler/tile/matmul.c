@@ -38,9 +38,6 @@ enum {
     A_PART_BYTES = 2048,
     DIRECT_BYTES = 32 * 1024,     /* B up to this size lies well in the first-level cache */
     STREAM_BYTES = 256 * 1024,    /* B from this size on is streamed where rows are few */
-    STREAM_K = 32,                /* rows of B streamed side by side */
-    WIDE = 2,                     /* registers of a vector where one row streams B ... */
-    WIDE_PANELS = 32,             /* ... and so many panels make up for an edge */
     FAR_BYTES = 6 * 1024 * 1024,  /* of B between returns to it: they stay in the third level */
     A_PANELS_LEAST = 2,           /* that pay for packing A */
     A_SCRATCH_BYTES = 480 * 1024, /* of partial sums beside a block of A on the stack */
@@ -87,6 +84,8 @@ typedef struct matmul {
     int64_t k_blocks;
     int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next */
     bool a_packed, b_packed;
+    bool b_streamed; /* read where it lies, and large */
+    bool asks;       /* the first tile of each panel asks for what of B is read next */
     /* emission */
     MlirValue a_local, panel, scratch; /* [k_block][block_rows], [k_block][width],
                                           [program_panels][block_rows][width] */
@@ -229,15 +228,6 @@ static tsr_result read_sizes(matmul *mm) {
 
 static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
 
-/* One row has accumulators to spare: the more columns, the more of B is on its way. */
-static bool is_wide(const matmul *mm) {
-    int64_t width = (int64_t)mm->lanes * mm->vectors * WIDE;
-    return mm->m == 1 && !mm->size.width && !mm->strip && !mm->b_transposed &&
-           !mm->group->b.target->warp_lanes && b_bytes(mm) > STREAM_BYTES &&
-           mm->vectors == TSR_TILE_VECTORS_MAX &&
-           (mm->n % width == 0 || mm->n > WIDE_PANELS * width);
-}
-
 static void plan_tile(matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t size = element_size(mm), rows = 1;
@@ -248,7 +238,6 @@ static void plan_tile(matmul *mm) {
                             .strip = mm->strip,
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
     tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
-    if (is_wide(mm)) mm->lanes *= WIDE;
     mm->size.width = (int64_t)mm->lanes * mm->vectors;
     mm->panels = divide_up(mm->n, mm->size.width);
     if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
@@ -256,32 +245,31 @@ static void plan_tile(matmul *mm) {
 }
 
 static void plan_packing(matmul *mm) {
-    int64_t tiles = divide_up(mm->m, mm->size.rows);
+    const tsr_target *target = mm->group->b.target;
     bool changes = mm->unit > 1 || mm->b.dtype != mm->compute; /* better once than in each tile */
-    bool large = (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) ||
-                 (changes && !mm->group->b.target->warp_lanes);
-    mm->b_packed = !mm->strip && (mm->b_transposed || (large && tiles > 2));
-    mm->a_packed = !mm->group->b.target->warp_lanes && mm->a_row == 1 &&
+    bool large =
+        (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || (changes && !target->warp_lanes);
+    bool plain = !target->warp_lanes && !changes && mm->a_row != 1;
+    int64_t rows = 2 * mm->size.rows; /* read B where it lies */
+    if (plain) rows = most(rows, tsr_gemm_direct_rows(target, mm->n * element_size(mm)));
+    mm->b_packed = !mm->strip && (mm->b_transposed || (large && mm->m > rows));
+    mm->b_streamed = !mm->b_packed && !mm->strip && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
+    mm->asks = mm->b_streamed && plain && mm->m > 1;
+    mm->a_packed = !target->warp_lanes && mm->a_row == 1 &&
                    ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
 }
 
 static void plan_k(matmul *mm) {
     int64_t size = element_size(mm), limit = mm->k;
-    bool streamed = !mm->b_packed && !mm->strip && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
     if (mm->b_packed || mm->strip) limit = PANEL_BYTES / (mm->size.width * size);
     if (mm->a_packed)
         limit = least(limit, (mm->k * size > A_ROW_BYTES ? A_PART_BYTES : A_ROW_BYTES) / size);
-    if (streamed) limit = STREAM_K;
+    if (mm->b_streamed)
+        limit = tsr_gemm_streamed_rows(mm->group->b.target, mm->m, mm->size.width * size, mm->asks);
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
     /* Packing a transpose takes whole squares. */
     mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
     mm->k_blocks = most(divide_up(mm->k, most(mm->size.k_block, 1)), 1);
-}
-
-/* What CPUs of the level have at least, about: 256 KiB until Haswell, 512 KiB in Zen 2 and 3, 1 MiB
- * in Skylake-X and Zen 4. */
-static int64_t second_level_bytes(const tsr_target *target) {
-    return (int64_t)target->vector_bytes * 16 * 1024;
 }
 
 static int64_t packed_tile(const matmul *mm) {
@@ -321,11 +309,12 @@ static void plan_packed_blocks(const matmul *mm, int64_t *out_rows, int64_t *out
 static void plan_blocks(matmul *mm) {
     sizes *s = &mm->size;
     int64_t size = element_size(mm), k = most(s->k_block, 1), unit = s->rows;
-    int64_t cache = second_level_bytes(mm->group->b.target) * 4 / 5;
+    int64_t cache = tsr_gemm_second_level(mm->group->b.target) * 4 / 5;
     int64_t scratch = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES;
     /* Packing B for many rows is worth more than keeping their A near. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
     if (mm->b_packed) limit = PACKED_ROWS_MAX;
+    if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read once */
     if (mm->a_packed) plan_packed_blocks(mm, &limit, &wanted);
     if (mm->k_blocks > 1) limit = least(limit, scratch / (s->width * size));
     if (s->block_rows) limit = s->block_rows;
@@ -339,6 +328,8 @@ static void plan_blocks(matmul *mm) {
     double panels = PROGRAM_FLOPS / flops;
     if (panels > (double)wanted)
         wanted = panels > (double)mm->panels ? mm->panels : (int64_t)panels;
+    if (mm->b_streamed && mm->k_blocks > 1)
+        wanted = most(wanted, tsr_gemm_run_panels(mm->panels, mm->n * size, mm->m));
     if (s->program_panels) wanted = s->program_panels;
     if (mm->k_blocks > 1) wanted = least(wanted, scratch / (s->block_rows * s->width * size));
     s->program_panels = least(most(wanted, 1), mm->panels);
@@ -420,6 +411,7 @@ typedef struct tile {
     const panel *panel;
     int64_t rows;         /* a full tile's, or the edge's */
     MlirValue row, local; /* its first row: in the matrix, in the program's block */
+    bool asks;            /* for what of B is read next */
 } tile;
 
 static MlirValue scratch_at(matmul *mm, const tile *t, int64_t row, uint32_t vector) {
@@ -470,6 +462,21 @@ static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *
     }
 }
 
+/* What of B is read after a panel: the next one, or the program's first of the next block of K. */
+static MlirValue find_ahead(matmul *mm, const panel *p) {
+    tsr_tile_builder *b = &mm->group->b;
+    MlirValue column = tsr_tile_offset(b, p->column, mm->size.width), k0 = p->block->k0;
+    if (mm->k_blocks > 1) {
+        MlirValue first = tsr_tile_sub(b, p->column, tsr_tile_mul(b, p->local, mm->size.width));
+        MlirValue below = tsr_tile_offset(b, k0, mm->size.k_block);
+        MlirValue last = tsr_tile_icompare(b, TSR_ICMP_EQ, p->local,
+                                           tsr_tile_index(b, mm->size.program_panels - 1));
+        column = p->edge ? first : tsr_tile_select(b, last, first, column);
+        k0 = p->edge ? below : tsr_tile_select(b, last, below, k0);
+    }
+    return tsr_tile_add(b, mm->b_base, tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n), column));
+}
+
 static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
@@ -490,6 +497,8 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     if (mm->a_packed)
         gemm.a_at = tsr_tile_mul(b, t->local, packed_tile(mm) / mm->size.rows * mm->unit);
     find_b(mm, t->panel, vectors, &gemm);
+    if (t->asks) gemm.ahead = find_ahead(mm, t->panel);
+    gemm.unrolled = mm->b_streamed && mm->m == 1;
     if (mm->unit > 1)
         tsr_dot_multiply(b, &gemm, at->k_count, accumulators);
     else
@@ -611,11 +620,13 @@ static tsr_result emit_panel(matmul *mm, panel *p) {
     if (mm->b_packed) pack_b(mm, p);
     int64_t edge = mm->m % mm->size.rows;
     MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
-    for (int part = 0; part < 2; part++) {
-        t.rows = part ? edge : mm->size.rows;
-        if (!t.rows) continue;
-        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0),
-                            part ? at->row_count : whole, t.rows, 0, NULL);
+    MlirValue first = tsr_tile_index(b, mm->asks ? mm->size.rows : 0);
+    MlirValue ends[] = {tsr_tile_index(b, 0), tsr_tile_min(b, first, whole), whole, at->row_count};
+    for (int part = mm->asks ? 0 : 1; part < 3; part++) {
+        t.rows = part == 2 ? edge : mm->size.rows;
+        t.asks = part == 0;
+        if (!t.rows || (part == 1 && mm->asks && mm->m < 2 * t.rows)) continue;
+        tsr_tile_loop_begin(b, &loop, ends[part], ends[part + 1], t.rows, 0, NULL);
         t.local = loop.index;
         t.row = tsr_tile_add(b, at->row, loop.index);
         TRY(mm->group->ctx, emit_tile(mm, &t));

@@ -221,6 +221,19 @@ Test(matmul, streamed) {
     test_plain((shape){1, 1024, 301}, false, false, false);
     test_plain((shape){5, 1023, 211}, false, false, false);
     test_plain((shape){9, 700, 515}, true, false, true);
+    test_plain((shape){2, 1501, 99}, false, false, false); /* several programs, an edge */
+    test_plain((shape){4, 769, 131}, false, false, false);
+    test_plain((shape){3, 300, 401}, false, false, true);
+}
+
+/* B where it lies, the next panel asked for: one tile of rows, several, and more than one block. */
+Test(matmul, asked_for) {
+    test_plain((shape){6, 1000, 101}, false, false, false);
+    test_plain((shape){13, 245, 2001}, false, false, false);
+    test_plain((shape){50, 1024, 77}, false, false, false);
+    test_plain((shape){96, 333, 250}, false, false, true);
+    test_plain((shape){191, 97, 1900}, false, false, false);
+    test_tiled((shape){45, 301, 267}, false, false, false, ", tile = [4, 0, 16, 2, 50]");
 }
 
 Test(matmul, aliased) {
