@@ -61,9 +61,9 @@ typedef struct tsr_block {
     unsigned grid_index;       /* of the parameter that counts programs */
     LLVMValueRef rank;         /* i32: of the block among those that run together */
     LLVMValueRef sums;         /* memory of an i32: sums over programs so far */
-    uint32_t exchange_at, exchange_bytes, written_at, read_at; /* for them, in shared memory */
-    uint32_t query_stages, queries_full_at, queries_empty_at;  /* of attention's queries */
-    uint32_t own_barriers, own_at;                             /* of attention's gradient */
+    uint32_t exchange_bytes, written_at, read_at;             /* for them, in shared memory */
+    uint32_t query_stages, queries_full_at, queries_empty_at; /* of attention's queries */
+    uint32_t own_barriers, own_at;                            /* of attention's gradient */
     LLVMValueRef tiles;    /* memory of an i32: tiles of queries so far */
     LLVMValueRef used;     /* memory of an i32: stages used so far */
     LLVMValueRef base;     /* i32: the same when the program began */

@@ -26,8 +26,8 @@ enum {
     ROUNDS_MAX = 1 << 24, /* of a loop of products */
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
-    COPY_REGISTERS = 24, /* of a thread that copies; of attention's, which has more to reckon: */
-    ATTEND_COPY_REGISTERS = 32,
+    COPY_REGISTERS = 24, /* of a thread that copies; where there is more to reckon: */
+    MORE_COPY_REGISTERS = 32,
 };
 
 LLVMTypeRef tsr_block_i32(tsr_emit *emit) { return LLVMInt32TypeInContext(emit->llvm); }
@@ -129,15 +129,24 @@ static TSR_RESULT add_ring(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* Stages belong to no team, all else that is shared to one. */
-static void place_rings(tsr_block *block) {
+static void place_some(tsr_block *block, bool copied) {
     for (uint32_t i = 0; i < block->ring_count; i++) {
         tsr_ring *ring = &block->rings[i];
         uint32_t bytes = ring->team_bytes;
-        if (ring->is_copied_to || block->teams == 1) ring->team_bytes = 0;
+        if (ring->is_copied_to != copied) continue;
+        if (copied || block->teams == 1) ring->team_bytes = 0;
         ring->offset = block->shared_bytes;
         block->shared_bytes += ring->team_bytes ? bytes * block->teams : bytes;
     }
+}
+
+/* Stages belong to no team, all else that is shared to one. What programs that share K exchange
+ * lies where the stages do (sum.c). */
+static void place_rings(tsr_block *block) {
+    place_some(block, true);
+    uint32_t exchange = (block->exchange_bytes + RING_ALIGN - 1) / RING_ALIGN * RING_ALIGN;
+    if (block->shared_bytes < exchange) block->shared_bytes = exchange;
+    place_some(block, false);
 }
 
 /* Rounds of a loop whose bounds are constants; else 0. */
@@ -218,9 +227,13 @@ static uint32_t given_registers(const tsr_block *block) {
     return FILE_REGISTERS / TSR_BLOCK_GROUP / groups / 8 * 8 * groups;
 }
 
+/* Attention, and programs that run together, have more to reckon. */
+static uint32_t least_copying_registers(const tsr_block *block) {
+    return block->query_stages || block->together > 1 ? MORE_COPY_REGISTERS : COPY_REGISTERS;
+}
+
 static uint32_t computing_registers(const tsr_block *block) {
-    uint32_t groups = block->groups * block->teams;
-    uint32_t copying = block->query_stages ? ATTEND_COPY_REGISTERS : COPY_REGISTERS;
+    uint32_t groups = block->groups * block->teams, copying = least_copying_registers(block);
     uint32_t most = (given_registers(block) - copying) / groups / 8 * 8;
     uint32_t cap = block->registers / 8 * 8;
     if (most > SET_REGISTERS_MAX) most = SET_REGISTERS_MAX;
@@ -229,7 +242,7 @@ static uint32_t computing_registers(const tsr_block *block) {
 
 /* Attention's get what is left. */
 static uint32_t copying_registers(const tsr_block *block) {
-    if (!block->query_stages) return COPY_REGISTERS;
+    if (!block->query_stages) return least_copying_registers(block);
     return given_registers(block) - block->groups * computing_registers(block);
 }
 
@@ -284,8 +297,6 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     TRY(emit->ctx, plan_teams(emit, func));
     TRY(emit->ctx, plan_together(emit, func));
     place_rings(block);
-    block->exchange_at = block->shared_bytes;
-    block->shared_bytes += block->exchange_bytes;
     block->full_at = block->shared_bytes;
     block->empty_at = block->full_at + block->stages * BARRIER_BYTES;
     block->written_at = block->empty_at + block->stages * BARRIER_BYTES;
@@ -732,7 +743,7 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
                 {"tile.mma", COMPUTING, tsr_block_emit_mma},
                 {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
                 {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
-                {"tile.sum_programs", COMPUTING, tsr_block_emit_sum}};
+                {"tile.sum_programs", BOTH, tsr_block_emit_sum}};
     bool copies = emit->block->copies;
     *out_known = true;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

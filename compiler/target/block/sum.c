@@ -2,11 +2,12 @@
  *
  * Sums over programs that run together, by way of each other's shared memory:
  *
- *     wait until all have read what was here before
- *     each thread writes its registers; all arrive at everybody's `written`
+ *     all threads of the block have multiplied: nobody reads the stages
+ *     each thread writes its registers there; all arrive at everybody's `written`
  *     wait for it; each thread adds up what its likes in all programs wrote of this program's part
  *     all arrive at everybody's `read`, if there is a next program
  *
+ * The copying role waits for `read` before it copies for the next program.
  * A thread has the same elements in all programs, so that it reads what it wrote itself elsewhere.
  * Source: PTX ISA 8.5, "mbarrier", "mapa", "ld".
  */
@@ -53,20 +54,30 @@ static void arrive_everywhere(tsr_emit *emit, uint32_t barrier) {
                   "r,r,r,~{memory}", args, 3);
 }
 
-/* What was written may be overwritten, if there is a next program. */
-static void leave_exchange(tsr_emit *emit) {
+/* Is there a next program? */
+static LLVMValueRef has_next(tsr_emit *emit) {
     LLVMBuilderRef b = emit->builder;
-    LLVMBasicBlockRef more = tsr_emit_block(emit, "read"), rest = tsr_emit_block(emit, "");
     LLVMValueRef limit = LLVMGetParam(emit->function, emit->block->grid_index);
     LLVMValueRef blocks =
         tsr_emit_intrinsic(emit, "llvm.nvvm.read.ptx.sreg.nctaid.x", NULL, 0, NULL, 0);
     LLVMValueRef next = LLVMBuildAdd(
         b, emit->program, LLVMBuildZExt(b, blocks, LLVMInt64TypeInContext(emit->llvm), ""), "");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), more, rest);
-    LLVMPositionBuilderAtEnd(b, more);
+    return LLVMBuildICmp(b, LLVMIntSLT, next, limit, "");
+}
+
+/* What was written may be overwritten, if there is a next program: by copies, another way. */
+static void leave_exchange(tsr_emit *emit) {
+    LLVMBasicBlockRef rest = tsr_block_if(emit, has_next(emit), "read");
+    tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
     arrive_everywhere(emit, emit->block->read_at);
-    LLVMBuildBr(b, rest);
-    LLVMPositionBuilderAtEnd(b, rest);
+    tsr_block_end_if(emit, rest);
+}
+
+/* The copying role's part of a sum. */
+static void wait_for_exchange(tsr_emit *emit, LLVMValueRef parity) {
+    LLVMBasicBlockRef rest = tsr_block_if(emit, has_next(emit), "exchanged");
+    wait(emit, emit->block->read_at, parity);
+    tsr_block_end_if(emit, rest);
 }
 
 static void write_all(tsr_emit *emit, LLVMValueRef from, int64_t stride, LLVMValueRef *values,
@@ -120,7 +131,7 @@ static unsigned read_part(tsr_emit *emit, LLVMValueRef from, int64_t stride, con
     return count;
 }
 
-void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op) {
+static void exchange(tsr_emit *emit, MlirOperation op, LLVMValueRef parity) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
@@ -131,18 +142,26 @@ void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op) {
     tsr_shim_tile_fragment(mlirValueGetType(tsr_op_operand(op, 0)), dims, &element, &is_acc);
     tsr_layout l = tsr_block_layout(emit, dims[0], dims[1]);
     tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
-    LLVMValueRef one = tsr_block_int(emit, 1);
-    LLVMValueRef done = LLVMBuildLoad2(b, tsr_block_i32(emit), block->sums, "");
-    LLVMValueRef parity = LLVMBuildAnd(b, done, one, "");
     LLVMValueRef own = tsr_block_mul(emit, block->thread, UNIT_BYTES);
-    LLVMValueRef from = LLVMBuildAdd(b, shared_at(emit, block->exchange_at), own, "");
-    wait(emit, block->read_at, LLVMBuildXor(b, parity, one, ""));
+    LLVMValueRef from = LLVMBuildAdd(b, block->shared, own, "");
+    tsr_block_sync(emit, false);
     write_all(emit, from, stride, values, count);
     arrive_everywhere(emit, block->written_at);
     wait(emit, block->written_at, parity);
     count = read_part(emit, from, stride, &l, values);
     leave_exchange(emit);
-    LLVMBuildStore(b, tsr_block_add(emit, done, 1), block->sums);
     tsr_emit_set(emit, op,
                  tsr_block_pack_registers(emit, LLVMFloatTypeInContext(emit->llvm), values, count));
+}
+
+void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef done = tsr_block_get(emit, emit->block->sums);
+    LLVMValueRef parity = LLVMBuildAnd(emit->builder, done, tsr_block_int(emit, 1), "");
+    if (emit->block->copies) {
+        wait_for_exchange(emit, parity);
+        tsr_emit_bind(emit, tsr_op_result(op, 0), LLVMGetUndef(tsr_block_i32(emit)));
+    } else {
+        exchange(emit, op, parity);
+    }
+    tsr_block_set(emit, emit->block->sums, tsr_block_add(emit, done, 1));
 }

@@ -116,14 +116,16 @@ static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t b
     return (tile->parts > 2 ? d->multiprocessors * 10 / 11 : d->multiprocessors) * blocks;
 }
 
-/* Of a block: rings of stages, what results go through, and what programs that share K exchange. */
+/* Of a block: rings of stages, where programs that share K exchange sums, and what results go
+ * through. */
 static int64_t shared_bytes(const tsr_product_tile *tile, const tsr_product_shape *shape,
                             uint32_t arch) {
     bool through = shape->by_rows && shape->element_bytes == 2 && arch >= 90;
     int64_t depth_bytes = tile->depth * shape->element_bytes;
-    return tile->stages * (tile->rows + tile->columns) * depth_bytes +
-           (through ? 2 * tile->rows * ROW_BYTES * tile->teams : 0) +
-           (tile->parts > 1 ? 4 * tile->rows * tile->columns : 0);
+    int64_t stages = tile->stages * (tile->rows + tile->columns) * depth_bytes;
+    int64_t exchange = tile->parts > 1 ? 4 * tile->rows * tile->columns : 0;
+    int64_t results = 2 * tile->rows * ROW_BYTES * tile->teams;
+    return (stages > exchange ? stages : exchange) + (through ? results : 0);
 }
 
 /* Blocks of a multiprocessor, by their registers alone. */
