@@ -51,5 +51,7 @@ TSR_RESULT tsr_tile_lower(tsr_ctx *ctx, MlirModule schedule_module, const tsr_ta
 /* The rule of tile.piece (pieces/verify.c); false after an error was emitted. */
 bool tsr_tile_rule_piece(MlirOperation op);
 bool tsr_tile_rule_dot(MlirOperation op); /* of tile.dot: dot.c */
+/* That of tile.load_fragment (gpu/verify.c). */
+bool tsr_tile_rule_load_fragment(MlirOperation op);
 
 #endif

@@ -462,6 +462,29 @@ def Tile_StoreSharedOp : Tile_CheckedOp<"store_shared"> {
   let assemblyFormat = "$value `,` $ring `stage` $stage attr-dict `:` qualified(type($value)) `,` qualified(type($ring))";
 }
 
+def Tile_LoadFragmentOp : Tile_CheckedOp<"load_fragment"> {
+  let summary = "a fragment from a buffer, as a function of it and of sums reads it";
+  let description = [{
+    ```mlir
+    %r = tile.load_fragment %b[%row, %column] through %ring : memref<512x256xbf16>, !tile.shared<2x128x64xbf16> -> !tile.fragment<128x256xf32, acc>
+    …
+    %y = tile.map %x at [%row, %column] with %r : …
+    tile.store_fragment %y, %c[%row, %column] through %ring : …
+    ```
+
+    It is asked for where the op stands, and comes by the ring that the result leaves by, to the places
+    that it leaves from: of one `tile.map`, whose result is stored through this ring alone. Elements that
+    are not in the buffer are 0.
+  }];
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead]>:$buffer, Variadic<Index>:$indices,
+      Arg<Tile_SharedType, "", [MemWrite]>:$through);
+  let results = (outs Tile_FragmentType:$result);
+  let assemblyFormat = [{
+    $buffer `[` $indices `]` `through` $through attr-dict `:`
+    type($buffer) `,` qualified(type($through)) `->` qualified(type($result))
+  }];
+}
+
 def Tile_MapOp : Tile_Op<"map", [AllTypesMatch<["value", "result"]>, RecursiveMemoryEffects, SingleBlock]> {
   let summary = "an elementwise function of a fragment and of where its elements lie";
   let description = [{
@@ -474,12 +497,16 @@ def Tile_MapOp : Tile_Op<"map", [AllTypesMatch<["value", "result"]>, RecursiveMe
     ```
 
     The body is run for the elements, 64 at a time, in no order; which 64, is unknown. `i` and `j` are
-    their row and column, counted from what stands behind `at`. The body stores nothing.
+    their row and column, counted from what stands behind `at`. The body stores nothing. `with %r`: the
+    body has a fourth argument, of elements of a tile.load_fragment.
   }];
-  let arguments = (ins Tile_FragmentType:$value, Index:$row, Index:$column);
+  let arguments = (ins Tile_FragmentType:$value, Index:$row, Index:$column, Optional<Tile_FragmentType>:$other);
   let results = (outs Tile_FragmentType:$result);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$value `at` `[` $row `,` $column `]` attr-dict `:` qualified(type($value)) $body";
+  let assemblyFormat = [{
+    $value `at` `[` $row `,` $column `]` (`with` $other^)? attr-dict `:` qualified(type($value))
+    (`,` qualified(type($other))^)? $body
+  }];
   let hasRegionVerifier = 1;
 }
 
@@ -512,7 +539,8 @@ def Tile_StoreFragmentOp : Tile_CheckedOp<"store_fragment", [AttrSizedOperandSeg
     `tile.store_fragment %x, %c[%row, %column] through %ring : !tile.fragment<128x256xf32, acc>, memref<512x256xbf16>, !tile.shared<2x128x64xbf16>`
 
     Elements that are not in the buffer are left out. `through`: rows of it go by way of a ring, whole,
-    which is faster; a ring of its own, of rows as the fragment has, 128 bytes each, and swizzle xor.
+    which is faster; a ring of its own, of rows as the fragment has, 128 bytes each, and swizzle xor; a
+    tile.load_fragment may come by it.
   }];
   let arguments = (ins Tile_FragmentType:$value, Arg<Tile_Buffer, "", [MemWrite]>:$buffer, Variadic<Index>:$indices,
       Optional<Tile_SharedType>:$through);

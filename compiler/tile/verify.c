@@ -486,12 +486,13 @@ static bool rule_map(MlirOperation op) {
     enum { ELEMENTS = 64 };
     matrix m = matrix_of(tsr_op_operand(op, 0));
     MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
+    intptr_t count = (intptr_t)tsr_op_operand_count(op); /* `with` is one more of each */
     if (!check_together(op) || !check_fragment(op, &m)) return false;
-    if (!m.is_acc || mlirBlockGetNumArguments(body) != 3)
+    if (!m.is_acc || mlirBlockGetNumArguments(body) != count)
         return tsr_target_complain(
             op, TSR_DIAG_TILE_TYPE,
             "expected a fragment \"acc\" and a body of rows, columns and elements");
-    for (intptr_t i = 0; i < 3; i++) {
+    for (intptr_t i = 0; i < count; i++) {
         MlirType type = mlirValueGetType(mlirBlockGetArgument(body, i));
         bool fits = mlirTypeIsAVector(type) && mlirShapedTypeGetDimSize(type, 0) == ELEMENTS;
         MlirType element = fits ? mlirShapedTypeGetElementType(type) : type;
@@ -548,10 +549,8 @@ static bool rule_store_fragment(MlirOperation op) {
     if (!mlirTypeEqual(ring.element, stored))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "the ring and the buffer differ in their elements");
-    if (!is_xor(tsr_op_operand(op, indices + 1)) || ring.size != 2)
-        return tsr_target_complain(
-            op, TSR_DIAG_TILE_SWIZZLE,
-            "through: expected a ring of 16-bit elements and swizzle \"xor\"");
+    if (!is_xor(tsr_op_operand(op, indices + 1)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE, "through: expected swizzle \"xor\"");
     return check_equal(op, "rows", m.rows, ring.rows) &&
            check_equal(op, "bytes of a row of the ring", ring.columns * ring.size, SWIZZLE_BYTES) &&
            check_multiple(op, "columns", m.columns, ring.columns);
@@ -782,6 +781,7 @@ static bool rule_attend(MlirOperation op) {
     return forward ? rule_forward(op, p.warps) : rule_backward(op, p.warps);
 }
 
+#define rule_load_fragment tsr_tile_rule_load_fragment
 #define rule_piece tsr_tile_rule_piece
 #define rule_dot tsr_tile_rule_dot
 bool tsr_tile_verify_op(MlirOperation op) {

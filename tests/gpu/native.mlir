@@ -28,6 +28,28 @@ func.func @batched(%a: tensor<3x200x96xf16> {tessera.name = "ba"}, %b: tensor<3x
   %y = tessera.matmul %a, %b : tensor<3x200x96xf16>, tensor<3x96x136xf16> -> tensor<3x200x136xf16>
   return %y : tensor<3x200x136xf16>
 }
+func.func @residual(%a: tensor<1000x520xbf16> {tessera.name = "qa"}, %b: tensor<520x776xbf16> {tessera.name = "qb"},
+                    %c: tensor<776xf32> {tessera.name = "qc"}, %r: tensor<1000x776xf32> {tessera.name = "qr"})
+    -> (tensor<1000x776xf32> {tessera.name = "wide"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b : tensor<1000x520xbf16>, tensor<520x776xbf16> -> tensor<1000x776xbf16>
+  %w = tessera.cast %m : tensor<1000x776xbf16> to tensor<1000x776xf32>
+  %s = tessera.add %w, %c : tensor<1000x776xf32>, tensor<776xf32> -> tensor<1000x776xf32>
+  %y = tessera.add %r, %s : tensor<1000x776xf32>, tensor<1000x776xf32> -> tensor<1000x776xf32>
+  return %y : tensor<1000x776xf32>
+}
+func.func @slope(%a: tensor<3x200x96xf16> {tessera.name = "ha"}, %b: tensor<3x136x96xf16> {tessera.name = "hb"},
+                 %s: tensor<3x200x136xf16> {tessera.name = "hs"})
+    -> (tensor<3x200x136xf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b {transpose_b = true} : tensor<3x200x96xf16>, tensor<3x136x96xf16> -> tensor<3x200x136xf16>
+  %y = tessera.mul %m, %s : tensor<3x200x136xf16>, tensor<3x200x136xf16> -> tensor<3x200x136xf16>
+  return %y : tensor<3x200x136xf16>
+}
+func.func @deep_wide(%a: tensor<4096x768xbf16> {tessera.name = "ia"}, %b: tensor<4096x2312xbf16> {tessera.name = "ib"})
+    -> (tensor<768x2312xf32> {tessera.name = "wide"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b {transpose_a = true} : tensor<4096x768xbf16>, tensor<4096x2312xbf16> -> tensor<768x2312xbf16>
+  %y = tessera.cast %m : tensor<768x2312xbf16> to tensor<768x2312xf32>
+  return %y : tensor<768x2312xf32>
+}
 func.func @sum_rows(%x: tensor<3x1500x520xbf16> {tessera.name = "ra"}) -> (tensor<520xbf16> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %y = tessera.sum %x {axes = [0, 1]} : tensor<3x1500x520xbf16> -> tensor<520xbf16>

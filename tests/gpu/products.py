@@ -21,13 +21,14 @@ class Product:
     stages: int = 3
     warps: int = 8
     through: bool = True       # stored by way of shared memory
-    epilogue: str = ''         # 'bias', 'gelu', 'unit': bias and GELU (tanh), by the unit's tanh
+    epilogue: str = ''         # 'bias', 'gelu', 'unit': bias and GELU (tanh), by the unit's tanh; 'fetched': plus a matrix, by the ring of results
     fragment: bool = False     # A by way of registers
     registers: int = 0
     group: int = 16            # rows of programs that go together
     teams: int = 1             # programs that a block runs side by side
     pairs: str = ''            # 'a', 'b': what programs 2 i and 2 i + 1 both copy
     split: int = 1             # programs that share K, and sum up
+    result_stages: int = 2     # of the ring of results
 
     @property
     def programs(self):
@@ -73,6 +74,13 @@ UNIT = '\n    %w = tile.gelu %u {tanh, tile.approximate} : vector<64xf32>'
 def epilogue(p, acc, value, column):
     if not p.epilogue:
         return '', value
+    if p.epilogue == 'fetched':
+        return f'''
+  %mapped = tile.map {value} at [%row, {column}] with %other : {acc}, {acc} {{
+  ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
+    %u = arith.addf %e, %o : vector<64xf32>
+    tile.yield %u : vector<64xf32>
+  }}''', '%mapped'
     result = '%u' if p.epilogue == 'bias' else '%w'
     after = {'bias': '', 'gelu': GELU, 'unit': UNIT}[p.epilogue]
     return f'''
@@ -93,10 +101,10 @@ def source(p, name):
     a_type = memref(p, *((p.k, p.m) if p.at else (p.m, p.k)), p.dtype)
     b_type = memref(p, *((p.n, p.k) if p.bt else (p.k, p.n)), p.dtype)
     c_type = memref(p, p.m, p.n, p.out)
-    bias = f', %bias: memref<{p.n}xf32>' if p.epilogue else ''
+    bias = f', %bias: {c_type if p.epilogue == "fetched" else f"memref<{p.n}xf32>"}' if p.epilogue else ''
     a_ring = f'!tile.shared<{p.stages}x' + (f'{bk}x{bm}' if p.at else f'{bm}x{bk}') + f'x{p.dtype}>'
     b_ring = f'!tile.shared<{p.stages}x' + (f'{bn}x{bk}' if p.bt else f'{bk}x{bn}') + f'x{p.dtype}>'
-    c_ring = f'!tile.shared<2x{bm}x64x{p.out}>'
+    c_ring = f'!tile.shared<{p.result_stages}x{bm}x{128 // WIDTH[p.out]}x{p.out}>'
     acc = f'!tile.fragment<{bm}x{bn}xf32, acc>'
     fragment = f'!tile.fragment<{bm}x{bk}x{p.dtype}, a>'
     at = '%z, ' if p.batch else ''
@@ -113,6 +121,9 @@ def source(p, name):
   %wide = arith.constant {bn // p.split} : index
   %own = arith.muli %rank, %wide : index
   %first_column = arith.addi %column, %own : index''', '%first_column'
+    fetch = f'\n  %other = tile.load_fragment %bias[{at}%row, {column}] through %rc : {c_type}, {c_ring} -> {part}' if p.epilogue == 'fetched' else ''
+    if p.split > 1:
+        summed, fetch = summed + fetch, ''
     mapped, value = epilogue(p, part, '%part' if p.split > 1 else '%acc', column)
     load = f'\n    %f = tile.load_shared %ra stage %k : {a_ring} -> {fragment}' if p.fragment else ''
     caps = f' registers {p.registers}' if p.registers else ''
@@ -167,7 +178,7 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %column = arith.muli %tc, %cbn : index
   %ra = tile.alloc_shared swizzle = "xor" : {a_ring}
   %rb = tile.alloc_shared swizzle = "xor" : {b_ring}{ring}
-  %none = tile.fill %zero : f32 -> {acc}
+  %none = tile.fill %zero : f32 -> {acc}{fetch}
   %acc = scf.for %k = %c0 to {'%count' if p.split > 1 else '%steps'} step %c1 iter_args(%s = %none) -> ({acc}) {{
     %kn = arith.addi %k, {'%low' if p.split > 1 else '%c0'} : index
     %kk = arith.muli %kn, %cbk : index
@@ -210,7 +221,10 @@ def inputs(p, generator):
     raw = [to_bits(x, p.dtype) for x in (a, b)]
     a, b = (from_bits(r, p.dtype).reshape(x.shape) for r, x in zip(raw, (a, b)))
     exact = np.matmul(np.swapaxes(a, -1, -2) if p.at else a, np.swapaxes(b, -1, -2) if p.bt else b)
-    if p.epilogue:
+    if p.epilogue == 'fetched':
+        raw.append(to_bits(generator.standard_normal(exact.shape), p.out))
+        exact = exact + from_bits(raw[-1], p.out).reshape(exact.shape)
+    elif p.epilogue:
         bias = generator.standard_normal(p.n).astype('<f4')
         raw.append(bias.tobytes())
         exact = exact + bias
@@ -248,10 +262,20 @@ CASES = {
     'split': Product(200, 264, 1000, split=4, through=False), 'split_8': Product(136, 176, 3000, split=8, through=False, epilogue='bias'),
     'split_short': Product(72, 88, 136, tile=(64, 64, 64), warps=4, split=4, through=False), 'split_through': Product(512, 512, 520, split=2),
     'split_many': Product(2048, 1536, 200, tile=(64, 128, 64), warps=4, split=8, through=False), 'split_batched': Product(72, 136, 520, batch=3, at=True, split=4, through=False),
+    'out32_through': Product(200, 136, 320, out='f32'), 'out32_turns': Product(4096, 2304, 136, out='f32', warps=4, teams=2),
+    'out32_split': Product(200, 264, 1000, out='f32', split=4), 'out32_batched': Product(200, 136, 152, batch=5, out='f32', result_stages=3),
+    'fetched': Product(300, 264, 200, epilogue='fetched', out='f32'), 'fetched_narrow': Product(1000, 776, 200, epilogue='fetched'),
+    'fetched_half': Product(264, 200, 136, epilogue='fetched', dtype='f16', out='f16', result_stages=1),
+    'fetched_batched': Product(200, 136, 152, batch=5, epilogue='fetched', out='f32', tile=(128, 64, 64)),
+    'fetched_turns': Product(4096, 2304, 136, warps=4, teams=2, epilogue='fetched', out='f32'),
+    'fetched_uneven': Product(4096, 2304, 136, tile=(128, 192, 64), epilogue='fetched'),
+    'fetched_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), epilogue='fetched', out='f32', pairs='b', result_stages=3),
+    'fetched_odd_k': Product(264, 200, 133, at=True, epilogue='fetched'), 'fetched_split': Product(512, 512, 520, split=2, epilogue='fetched'),
+    'split_rounds': Product(4096, 2304, 328, split=2, at=True, epilogue='bias'),
     'turns_short': Product(264, 200, 40, tile=(64, 128, 64), warps=4, teams=2),
     'turns_deep': Product(1000, 1544, 1000, warps=4, teams=2, stages=5, epilogue='bias'),
 }
 # Their sums or rings are too large for an A100's multiprocessor.
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
-# Teams and pairs are Hopper's.
-HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1)
+# Teams, pairs and fetched fragments are Hopper's.
+HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched')

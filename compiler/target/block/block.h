@@ -40,6 +40,14 @@ typedef struct tsr_ring {
     bool swizzled, is_copied_to;
 } tsr_ring;
 
+/* A fragment that comes by the copy engine, box by box (fetch.c). */
+typedef struct tsr_block_fetch {
+    MlirOperation op;      /* tile.load_fragment; null: there is none */
+    uint32_t places;       /* for boxes, of a warp group */
+    uint32_t full_at;      /* their barriers, of each warp group of each team */
+    LLVMValueRef programs; /* memory of an i32: that the team has stored */
+} tsr_block_fetch;
+
 typedef struct tsr_block {
     uint32_t warps, groups;  /* that compute a program */
     uint32_t teams;          /* programs that are computed at a time, 1 or 2 */
@@ -73,6 +81,7 @@ typedef struct tsr_block {
     LLVMValueRef ahead[TSR_BLOCK_REGISTERS_MAX];
     uint32_t ahead_count, ahead_taken;
     bool fetches;
+    tsr_block_fetch fetch;
     bool attends_in_turns; /* warp groups take turns */
     bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
@@ -237,6 +246,41 @@ void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVM
 /* Only the first thread of each warp group does it. */
 void tsr_block_first_thread(tsr_emit *emit, const char *text, const char *constraints,
                             LLVMValueRef *args, unsigned count);
+
+/* How a fragment goes through a ring: 64 rows x 128 bytes at a time, box by box of a row block,
+ * from place to place, of which each warp group has its own. */
+typedef struct tsr_boxes {
+    const tsr_ring *ring;
+    uint32_t columns; /* of a box */
+    uint32_t across;  /* boxes of a row block */
+    uint32_t all, places;
+    uint32_t row_blocks;
+} tsr_boxes;
+tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout);
+/* i32: the warp group's first row of the fragment. */
+LLVMValueRef tsr_block_group_row(tsr_emit *emit, const tsr_boxes *boxes);
+/* Where the warp group's place of box `number` lies, `out_at` bytes behind what is returned. */
+LLVMValueRef tsr_block_box_place(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
+                                 int64_t *out_at);
+/* Of the box at `from`: where this lane's 16 bytes of part `part`, of 16 columns, lie, as ldmatrix
+ * and stmatrix take them. */
+LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
+                                    unsigned part);
+/* A box of f32, of 16 registers, to its place and from there. */
+void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        LLVMValueRef *values);
+void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        LLVMValueRef *out_values);
+
+/* fetch.c */
+tsr_result tsr_block_plan_fetch(tsr_emit *emit, MlirOperation op);
+void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op); /* asks for the first boxes */
+/* Waits for box `number`, and reads it as f32, as many as the box has registers. */
+void tsr_block_take_box(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
+                        LLVMValueRef *out_values);
+/* Behind the copy of box `number` from its place: asks for a box for a place that is free. For one
+ * thread. */
+void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number);
 
 /* A tile.gather of pairs: the two elements at the first offset, which is made even. */
 void tsr_block_emit_pair(tsr_emit *emit, MlirOperation op);

@@ -14,8 +14,9 @@
 enum {
     PARTS = 4, /* of a box of 64 columns */
     PART_PAIRS = 4,
-    STORES_MAX = 4,       /* of a fragment, through one ring */
-    AHEAD_REGISTERS = 64, /* for what is loaded ahead, in a thread */
+    WIDE_REGISTERS = BOX_REGISTERS / 2, /* of a box of f32 */
+    STORES_MAX = 4,                     /* of a fragment, through one ring */
+    AHEAD_REGISTERS = 64,               /* for what is loaded ahead, in a thread */
 };
 
 /* ---- layout ---------------------------------------------------------------------------------- */
@@ -119,6 +120,7 @@ typedef struct mapping {
     MlirOperation op; /* tile.map; null: none */
     tsr_layout layout;
     LLVMValueRef *values;
+    LLVMValueRef *other; /* of the fragment that it is read with; NULL: there is none */
 } mapping;
 
 static LLVMValueRef load_pair(tsr_emit *emit, MlirOperation op) {
@@ -166,6 +168,9 @@ static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first
                       pair(emit, column, LLVMBuildAdd(b, column, tsr_emit_int(i64, 1), "")));
         tsr_emit_bind(emit, mlirBlockGetArgument(body, 2),
                       pair(emit, m->values[i], m->values[i + 1]));
+        if (m->other)
+            tsr_emit_bind(emit, mlirBlockGetArgument(body, 3),
+                          pair(emit, m->other[i], m->other[i + 1]));
         TRY(emit->ctx, tsr_emit_ops(emit, body));
         for (unsigned e = 0; e < 2; e++)
             m->values[i + e] =
@@ -194,6 +199,7 @@ static tsr_result fetch_ahead(tsr_emit *emit, const mapping *m, unsigned first, 
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     mapping unknown = *m;
     unknown.values = values;
+    if (tsr_op_operand_count(m->op) > 3) unknown.other = values;
     for (unsigned i = first; i < first + count; i++)
         values[i] = LLVMGetPoison(LLVMFloatTypeInContext(emit->llvm));
     emit->block->fetches = true;
@@ -216,7 +222,7 @@ static bool is_only_stored(MlirOperation map) {
 tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
-    mapping m = {op, layout_of(emit, tsr_op_operand(op, 0)), values};
+    mapping m = {op, layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     if (is_only_stored(op)) return TSR_SUCCESS;
     tsr_block_registers(emit, tsr_op_operand(op, 0), values, &count);
     TRY(emit->ctx, map_registers(emit, &m, 0, count));
@@ -424,27 +430,92 @@ void tsr_block_emit_stored(tsr_emit *emit) {
     tsr_block_first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
 }
 
-/* Part `part` of such a box: four matrices of 8 x 8, 16 rows of each warp. The addresses are the
- * same for all boxes, but for `at`. */
+/* i32, of its warp group. */
+static LLVMValueRef first_row_of_warp(tsr_emit *emit) {
+    LLVMValueRef warp =
+        LLVMBuildAnd(emit->builder, emit->block->warp, tsr_block_int(emit, GROUP_WARPS - 1), "");
+    return tsr_block_mul(emit, warp, BLOCK_ROWS);
+}
+
+/* Four matrices of 8 x 8, 16 rows of each warp. The addresses are the same for all boxes, but for
+ * where they begin. */
+LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
+                                    unsigned part) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
+    LLVMValueRef row =
+        LLVMBuildAdd(b, first_row_of_warp(emit), LLVMBuildURem(b, lane, eight, ""), "");
+    row = LLVMBuildAdd(b, row, LLVMBuildAnd(b, lane, eight, ""), "");
+    LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
+    return tsr_block_chunk(emit, ring, from, row, tsr_block_add(emit, half, 2 * (int64_t)part));
+}
+
 static void put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                      unsigned part, LLVMValueRef *pairs) {
     char text[96];
-    LLVMBuilderRef b = emit->builder;
-    LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
-    LLVMValueRef warp_row = tsr_block_mul(
-        emit, LLVMBuildAnd(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS - 1), ""),
-        BLOCK_ROWS);
-    LLVMValueRef row = LLVMBuildAdd(b, warp_row, LLVMBuildURem(b, lane, eight, ""), "");
-    LLVMValueRef second = LLVMBuildAnd(b, lane, eight, "");
-    row = LLVMBuildAdd(b, row, second, "");
-    LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
-    LLVMValueRef args[1 + PART_PAIRS] = {
-        tsr_block_chunk(emit, ring, from, row, tsr_block_add(emit, half, 2 * (int64_t)part))};
+    LLVMValueRef args[1 + PART_PAIRS] = {tsr_block_part_address(emit, ring, from, part)};
     memcpy(args + 1, pairs, PART_PAIRS * sizeof *pairs);
     snprintf(text, sizeof text,
              "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
              (long long)at);
     tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 1 + PART_PAIRS);
+}
+
+/* Two neighbours of a lane are 8 bytes, of four lanes 32: even rows begin with column block `block`
+ * of a box, odd ones with the next but one, so that half a warp meets all banks. */
+static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
+                                 unsigned block) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane = emit->lane, one = tsr_block_int(emit, 1);
+    LLVMValueRef row = LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), "");
+    LLVMValueRef odd = LLVMBuildAnd(b, row, one, "");
+    LLVMValueRef chunk = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, one, ""), one, "");
+    LLVMValueRef turned =
+        LLVMBuildXor(b, tsr_block_mul(emit, odd, 4), tsr_block_int(emit, 2 * (int64_t)block), "");
+    chunk = LLVMBuildOr(b, chunk, turned, "");
+    row = LLVMBuildAdd(b, first_row_of_warp(emit), row, "");
+    LLVMValueRef half = tsr_block_mul(emit, LLVMBuildAnd(b, lane, one, ""), 8);
+    return LLVMBuildAdd(b, tsr_block_chunk(emit, ring, from, row, chunk), half, "");
+}
+
+/* In odd rows the first two column blocks for the last two. */
+static void turn_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_values) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef bit = LLVMBuildAnd(b, emit->lane, tsr_block_int(emit, 4), "");
+    LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, bit, tsr_block_int(emit, 0), "");
+    for (unsigned i = 0; i < WIDE_REGISTERS; i++)
+        out_values[i] = LLVMBuildSelect(b, odd, values[i ^ (WIDE_REGISTERS / 2)], values[i], "");
+}
+
+void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        LLVMValueRef *values) {
+    LLVMValueRef turned[WIDE_REGISTERS];
+    char text[64];
+    turn_wide(emit, values, turned);
+    for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
+        LLVMValueRef args[] = {wide_address(emit, ring, from, i / BLOCK_REGISTERS), turned[i],
+                               turned[i + 1]};
+        snprintf(text, sizeof text, "st.shared.v2.f32 [$0+%lld], {$1, $2};",
+                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
+        tsr_block_asm(emit, NULL, text, "r,f,f,~{memory}", args, 3);
+    }
+}
+
+void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        LLVMValueRef *out_values) {
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32};
+    LLVMTypeRef both = LLVMStructTypeInContext(emit->llvm, types, 2, false);
+    LLVMValueRef turned[WIDE_REGISTERS];
+    char text[64];
+    for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
+        LLVMValueRef address = wide_address(emit, ring, from, i / BLOCK_REGISTERS);
+        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%lld];",
+                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
+        LLVMValueRef pair = tsr_block_asm(emit, both, text, "=f,=f,r,~{memory}", &address, 1);
+        for (unsigned e = 0; e < 2; e++)
+            turned[i + e] = LLVMBuildExtractValue(emit->builder, pair, e, "");
+    }
+    turn_wide(emit, turned, out_values);
 }
 
 void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
@@ -498,43 +569,93 @@ static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, LLVMValu
 typedef struct through {
     target to;
     mapping of;
+    bool fetches; /* what comes by the ring is read with it */
 } through;
 
-/* Box `c` of row block `m`; `number` have been stored before. `all`: of the program. */
-static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_ring *ring, uint32_t m,
-                            uint32_t c, uint32_t number, uint32_t all) {
-    enum { REGISTERS = BOX_COLUMNS / BLOCK_COLUMNS * BLOCK_REGISTERS };
+tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout) {
+    uint32_t columns = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
+    uint32_t across = layout->column_blocks * BLOCK_COLUMNS / columns;
+    return (tsr_boxes){.ring = ring,
+                       .columns = columns,
+                       .across = across,
+                       .all = layout->row_blocks * across,
+                       .places = ring->stages * layout->row_blocks,
+                       .row_blocks = layout->row_blocks};
+}
+
+LLVMValueRef tsr_block_group_row(tsr_emit *emit, const tsr_boxes *boxes) {
+    LLVMValueRef four = tsr_block_int(emit, GROUP_WARPS);
+    LLVMValueRef group = LLVMBuildUDiv(emit->builder, emit->block->warp, four, "");
+    return tsr_block_mul(emit, group, (int64_t)boxes->row_blocks * GROUP_ROWS);
+}
+
+LLVMValueRef tsr_block_box_place(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number,
+                                 int64_t *out_at) {
+    uint32_t place = number % boxes->places;
+    int64_t row = (int64_t)(place / boxes->row_blocks) * boxes->ring->rows +
+                  (int64_t)(place % boxes->row_blocks) * GROUP_ROWS;
+    *out_at = row * TSR_BLOCK_SWIZZLE_BYTES;
+    LLVMValueRef own =
+        tsr_block_mul(emit, tsr_block_group_row(emit, boxes), TSR_BLOCK_SWIZZLE_BYTES);
+    return LLVMBuildAdd(emit->builder, tsr_block_ring_address(emit, boxes->ring), own, "");
+}
+
+/* Until copies from the place of box `number` are done, so that it may be written. Where the last
+ * program ended is not known: its first box waits for all of it, unless each program ends where it
+ * began. */
+static void wait_for_place(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
+    char text[64];
+    bool evenly = boxes->all % boxes->places == 0;
+    snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
+             number || evenly ? boxes->places - 1 : 0);
+    tsr_block_first_thread(emit, text, "~{memory}", NULL, 0);
+    tsr_block_sync(emit, true);
+}
+
+static void fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane =
+        LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, TSR_BLOCK_GROUP - 1), "");
+    LLVMValueRef is_first = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
+    LLVMBasicBlockRef rest = tsr_block_if(emit, is_first, "fetch");
+    tsr_block_fetch_next(emit, boxes, number);
+    tsr_block_end_if(emit, rest);
+}
+
+/* Box `c` of row block `m`; `number` have been stored before, of `boxes->all`. */
+static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
+                            uint32_t m, uint32_t c, uint32_t number) {
     const tsr_layout *l = &store->of.layout;
     LLVMBuilderRef b = emit->builder;
     LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
-    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], other[TSR_BLOCK_REGISTERS_MAX];
     mapping of = store->of;
-    char text[64];
-    LLVMValueRef group = LLVMBuildUDiv(b, emit->block->warp, tsr_block_int(emit, GROUP_WARPS), "");
-    LLVMValueRef group_row = tsr_block_mul(emit, group, (int64_t)l->row_blocks * GROUP_ROWS);
-    LLVMValueRef from = LLVMBuildAdd(b, tsr_block_ring_address(emit, ring),
-                                     tsr_block_mul(emit, group_row, TSR_BLOCK_SWIZZLE_BYTES), "");
-    /* Where the last program ended is not known: its first box waits for all of it, unless each
-     * program ends where it began. */
-    bool evenly = all % ring->stages == 0;
-    int64_t at = (int64_t)(number % ring->stages) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES +
-                 (int64_t)m * GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES;
-    unsigned first = (m * l->column_blocks + c * BOX_COLUMNS / BLOCK_COLUMNS) * BLOCK_REGISTERS;
-    memcpy(values + first, of.values + first, REGISTERS * sizeof *values);
+    int64_t at = 0;
+    LLVMValueRef from = tsr_block_box_place(emit, boxes, number, &at);
+    bool is_wide = boxes->ring->element_bytes == 4;
+    unsigned registers = is_wide ? WIDE_REGISTERS : BOX_REGISTERS;
+    unsigned first = m * l->column_blocks * BLOCK_REGISTERS + c * registers;
+    memcpy(values + first, of.values + first, registers * sizeof *values);
     of.values = values;
-    TRY(emit->ctx, map_registers(emit, &of, first, REGISTERS));
-    snprintf(text, sizeof text, "cp.async.bulk.wait_group.read %u;",
-             number || evenly ? ring->stages - 1 : 0);
-    tsr_block_first_thread(emit, text, "~{memory}", NULL, 0);
-    tsr_block_sync(emit, true);
-    tsr_block_put_box(emit, ring, store->to.element, from, at, values + first);
+    if (store->fetches) {
+        of.other = other;
+        tsr_block_take_box(emit, boxes, number, other + first);
+    }
+    TRY(emit->ctx, map_registers(emit, &of, first, registers));
+    if (!store->fetches) wait_for_place(emit, boxes, number);
+    if (is_wide)
+        tsr_block_put_wide(emit, boxes->ring, from, at, values + first);
+    else
+        tsr_block_put_box(emit, boxes->ring, store->to.element, from, at, values + first);
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
     tsr_block_sync(emit, true);
-    LLVMValueRef row = LLVMBuildAdd(b, store->to.row, widen(emit, group_row), "");
+    LLVMValueRef row =
+        LLVMBuildAdd(b, store->to.row, widen(emit, tsr_block_group_row(emit, boxes)), "");
     row = LLVMBuildAdd(b, row, tsr_emit_int(i64, (int64_t)m * GROUP_ROWS), "");
     LLVMValueRef column =
-        LLVMBuildAdd(b, store->to.column, tsr_emit_int(i64, (int64_t)c * BOX_COLUMNS), "");
+        LLVMBuildAdd(b, store->to.column, tsr_emit_int(i64, (int64_t)c * boxes->columns), "");
     copy_box(emit, &store->to, tsr_block_add(emit, from, at), row, column);
+    if (store->fetches) fetch_next(emit, boxes, number);
     return TSR_SUCCESS;
 }
 
@@ -550,16 +671,19 @@ static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
 /* Box by box, of each of the results. */
 static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t count,
                                 const tsr_ring *ring) {
-    const tsr_layout *l = &stores->of.layout;
-    uint32_t boxes = l->column_blocks * BLOCK_COLUMNS / BOX_COLUMNS, number = 0;
-    uint32_t all = l->row_blocks * boxes * count;
-    for (uint32_t m = 0; m < l->row_blocks; m++)
-        for (uint32_t c = 0; c < boxes; c++)
+    tsr_boxes boxes = tsr_block_boxes(ring, &stores->of.layout);
+    LLVMValueRef programs = emit->block->fetch.programs;
+    uint32_t number = 0;
+    boxes.all *= count;
+    for (uint32_t m = 0; m < boxes.row_blocks; m++)
+        for (uint32_t c = 0; c < boxes.across; c++)
             for (uint32_t i = 0; i < count; i++) {
                 LLVMBasicBlockRef rest = count > 1 ? begin_apart(emit) : NULL;
-                TRY(emit->ctx, store_box(emit, &stores[i], ring, m, c, number++, all));
+                TRY(emit->ctx, store_box(emit, &stores[i], &boxes, m, c, number++));
                 if (rest) tsr_block_end_if(emit, rest);
             }
+    if (stores->fetches)
+        tsr_block_set(emit, programs, tsr_block_add(emit, tsr_block_get(emit, programs), 1));
     emit->block->stored = true;
     return TSR_SUCCESS;
 }
@@ -618,9 +742,13 @@ static tsr_result emit_through(tsr_emit *emit, MlirOperation op) {
     unsigned values_count = 0;
     uint32_t count = find_stores(emit, op, ops);
     if (!mlirOperationEqual(ops[count - 1], op)) return TSR_SUCCESS;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        MlirOperation map = map_of(ops[i]);
+        bool fetches = !mlirOperationIsNull(map) && tsr_op_operand_count(map) > 3;
         stores[i] = (through){read_target(emit, ops[i]),
-                              {map_of(ops[i]), layout_of(emit, tsr_op_operand(ops[i], 0)), values}};
+                              {map, layout_of(emit, tsr_op_operand(ops[i], 0)), values, NULL},
+                              fetches};
+    }
     emit->block->ahead_count = emit->block->ahead_taken = 0;
     if (count == 1) TRY(emit->ctx, fetch_first(emit, &stores->of));
     tsr_block_registers(emit, source_of(op), values, &values_count);
@@ -632,7 +760,7 @@ tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
     unsigned count = 0;
     if (!mlirValueIsNull(ring_of(emit, op))) return emit_through(emit, op);
     target t = read_target(emit, op);
-    mapping m = {map_of(op), layout_of(emit, tsr_op_operand(op, 0)), values};
+    mapping m = {map_of(op), layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     TRY(emit->ctx, fetch_first(emit, &m));
     tsr_block_registers(emit, source_of(op), values, &count);
     TRY(emit->ctx, map_registers(emit, &m, 0, count));

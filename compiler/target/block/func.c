@@ -204,6 +204,7 @@ static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
         if (tsr_op_is(op, "tile.alloc_shared")) TRY(emit->ctx, add_ring(emit, op));
         if (tsr_op_is(op, "tile.sum_programs")) tsr_block_plan_sum(block, op);
         if (tsr_op_is(op, "tile.attend")) tsr_block_plan_attend(emit, op);
+        if (tsr_op_is(op, "tile.load_fragment")) TRY(emit->ctx, tsr_block_plan_fetch(emit, op));
         if (!tsr_op_is(op, "tile.async_copy")) continue;
         tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
         ring->is_copied_to = true;
@@ -304,7 +305,9 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     block->queries_full_at = block->read_at + BARRIER_BYTES;
     block->queries_empty_at = block->queries_full_at + block->query_stages * BARRIER_BYTES;
     block->own_at = block->queries_empty_at + block->query_stages * BARRIER_BYTES;
-    block->shared_bytes = block->own_at + block->own_barriers * BARRIER_BYTES;
+    block->fetch.full_at = block->own_at + block->own_barriers * BARRIER_BYTES;
+    block->shared_bytes =
+        block->fetch.full_at + block->fetch.places * block->groups * block->teams * BARRIER_BYTES;
     const tsr_feature *has = tsr_feature_find(emit->target->cpu);
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
@@ -481,6 +484,7 @@ static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
         uint32_t at = block->own_at + i * BARRIER_BYTES;
         make_some(emit, at, at + BARRIER_BYTES, tsr_block_grad_arrivals(block, i));
     }
+    make_some(emit, block->fetch.full_at, block->shared_bytes, 1);
     if (block->has_tma)
         tsr_block_asm(emit, NULL, "fence.mbarrier_init.release.cluster;", "~{memory}", NULL, 0);
     LLVMBuildBr(emit->builder, rest);
@@ -559,6 +563,7 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     if (!block->copies) tsr_block_open_attend(emit);
     LLVMBuildStore(b, used, block->used);
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->tiles);
+    LLVMBuildStore(b, tsr_block_int(emit, 0), block->fetch.programs);
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->deferred);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, begin, limit, ""), loop, end);
@@ -656,6 +661,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     block->used = LLVMBuildAlloca(b, tsr_block_i32(emit), "used");
     block->tiles = LLVMBuildAlloca(b, tsr_block_i32(emit), "tiles");
     block->deferred = LLVMBuildAlloca(b, tsr_block_i32(emit), "deferred");
+    block->fetch.programs = LLVMBuildAlloca(b, tsr_block_i32(emit), "programs");
     block->sums = LLVMBuildAlloca(b, tsr_block_i32(emit), "sums");
     LLVMBuildStore(b, tsr_block_int(emit, 0), block->sums);
     block->shared = find_shared(emit);
@@ -664,7 +670,8 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     emit->lane = LLVMBuildAnd(b, thread, tsr_block_int(emit, WARP_LANES - 1), "lane");
     LLVMValueRef warp = warp_uniform(emit, LLVMBuildUDiv(b, thread, lanes, ""));
     if (block->together > 1) block->rank = special(emit, "llvm.nvvm.read.ptx.sreg.cluster.ctarank");
-    bool waits = block->stages || block->exchange_bytes || block->own_barriers;
+    bool waits =
+        block->stages || block->exchange_bytes || block->own_barriers || block->fetch.places;
     LLVMValueRef first = waits ? make_barriers(emit, thread) : NULL;
     done = tsr_emit_block(emit, "end");
     LLVMValueRef is_copying =
@@ -742,6 +749,7 @@ tsr_result tsr_emit_block_op(tsr_emit *emit, MlirOperation op, bool *out_known) 
                 {"tile.fill", COMPUTING, tsr_block_emit_fill},
                 {"tile.mma", COMPUTING, tsr_block_emit_mma},
                 {"tile.load_shared", COMPUTING, tsr_block_emit_load_shared},
+                {"tile.load_fragment", COMPUTING, tsr_block_emit_fetch},
                 {"tile.store_shared", COMPUTING, tsr_block_emit_store_shared},
                 {"tile.sum_programs", BOTH, tsr_block_emit_sum}};
     bool copies = emit->block->copies;

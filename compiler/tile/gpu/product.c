@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-enum { LANES = 64, BAND_ROWS = 2048, RESULT_COLUMNS = 64, RESULT_STAGES = 2, OUTPUTS_MAX = 4 };
+enum { LANES = 64, BAND_ROWS = 2048, RESULT_BYTES = 128, RESULT_STAGES = 2, OUTPUTS_MAX = 4 };
 
 typedef struct product {
     tsr_tile_group *group;
@@ -30,6 +30,10 @@ typedef struct product {
     tsr_region after;
     tsr_node *given;
     tsr_node *summed, *addend; /* given + addend, which is the same in all rows; NULL: none */
+    tsr_node *fetched;         /* the view that comes by the ring of results; NULL: none */
+    MlirValue other;           /* it, as a fragment */
+    MlirValue ring;            /* of results */
+    tsr_dtype through;         /* of those that go by it */
     tsr_space space;           /* [batch,] rows, columns: what the views of `after` lie over */
     tsr_space whole;           /* of the result */
     bool at, bt, merged;       /* the batch's matrices are rows of one */
@@ -146,6 +150,51 @@ static void find_addend(product *p) {
             continue;
         p->summed = reader;
         p->addend = node;
+    }
+}
+
+/* Is it a whole buffer, that lies as the result does? */
+static bool lies_as_result(const product *p, const tsr_node *node) {
+    uint32_t at = p->space.rank - 2;
+    const int64_t *strides = node->view.strides;
+    uint64_t count = 0, result = (uint64_t)(p->shape.batch * p->shape.m * p->shape.n);
+    if (!mlirValueIsABlockArgument(node->view.buffer)) return false;
+    intptr_t number = mlirBlockArgumentGetArgNumber(node->view.buffer);
+    return node->view.offset == 0 && strides[at + 1] == 1 && strides[at] == p->shape.n &&
+           (!at || strides[0] == p->shape.m * p->shape.n) &&
+           tsr_shape_count(&p->group->types[number].shape, &count) && count == result;
+}
+
+/* The type of results that go by a ring: of 16 bits, where there are such. */
+static tsr_dtype find_through(const product *p) {
+    const tsr_type *types = p->group->types + p->group->input_count;
+    tsr_dtype through = types[0].dtype;
+    for (uint32_t i = 1; i < p->group->output_count; i++)
+        if (tsr_dtype_is_narrow(types[i].dtype)) through = types[i].dtype;
+    return through;
+}
+
+/* Of each element of the result: what else is read is the same in all rows, or columns. */
+static uint32_t bytes_behind(const product *p) {
+    const tsr_type *outputs = p->group->types + p->group->input_count;
+    const int at = (int)p->space.rank - 2;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < p->group->output_count; i++) bytes += tsr_dtype_size(outputs[i].dtype);
+    for (uint32_t i = 0; i < p->after.node_count; i++) {
+        const tsr_node *node = p->after.nodes[i];
+        if (node->kind == TSR_NODE_VIEW && node->view.strides[at] && node->view.strides[at + 1])
+            bytes += tsr_dtype_size(node->dtype);
+    }
+    return (uint32_t)bytes;
+}
+
+/* One operand of the one result, of its type. */
+static void find_fetched(product *p) {
+    if (p->group->output_count != 1 || !p->shape.by_rows) return;
+    for (uint32_t i = 0; i < p->after.node_count && !p->fetched; i++) {
+        tsr_node *node = p->after.nodes[i];
+        if (node->kind == TSR_NODE_VIEW && node->dtype == p->through && lies_as_result(p, node))
+            p->fetched = node;
     }
 }
 
@@ -329,7 +378,7 @@ static void compute(product *p, MlirValue row, MlirValue column, MlirValue sum) 
         if (node->kind == TSR_NODE_GIVEN) node->value = sum;
         if (node->kind == TSR_NODE_SPLAT)
             node->value = tsr_tile_splat(b, tsr_splat_value(b, node), LANES);
-        if (node->kind == TSR_NODE_VIEW && node != p->addend)
+        if (node->kind == TSR_NODE_VIEW && node != p->addend && node != p->fetched)
             node->value = load_view(p, node, row, column);
         if (node == p->summed) node->value = sum;
         if (node->kind != TSR_NODE_OP || leads_to_sum(p, node)) continue;
@@ -342,14 +391,16 @@ static void compute(product *p, MlirValue row, MlirValue column, MlirValue sum) 
 static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     tsr_tile_builder *b = p->b;
     MlirType index = tsr_tile_vector_type(tsr_tile_index_type(b), LANES);
-    MlirType types[] = {index, index, tsr_tile_value_type(b, TSR_DTYPE_F32, LANES)};
-    MlirLocation location = b->at.location, locations[] = {location, location, location};
-    MlirBlock body = mlirBlockCreate(3, types, locations), outer = b->at.block;
+    MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, LANES), types[] = {index, index, f32, f32};
+    MlirLocation location = b->at.location, locations[] = {location, location, location, location};
+    bool fetches = p->fetched && result != p->addend;
+    MlirBlock body = mlirBlockCreate(3 + fetches, types, locations), outer = b->at.block;
     b->at.block = body;
     b->wide = true;
     b->approximate = tsr_dtype_is_narrow(result->dtype);
     MlirValue row = inside(p, mlirBlockGetArgument(body, 0), p->shape.m, p->tile.rows);
     MlirValue column = inside(p, mlirBlockGetArgument(body, 1), p->shape.n, p->tile.columns);
+    if (fetches) p->fetched->value = mlirBlockGetArgument(body, 3);
     if (result == p->addend)
         result->value = load_view(p, result, row, column);
     else
@@ -360,10 +411,10 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     b->at.block = outer;
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, body);
-    MlirValue operands[] = {sum, p->row, p->column};
+    MlirValue operands[] = {sum, p->row, p->column, p->other};
     MlirType type = mlirValueGetType(sum);
     MlirOperation op = tsr_build(&b->at, &(tsr_op_desc){.name = "tile.map",
-                                                        .operand_count = 3,
+                                                        .operand_count = 3 + fetches,
                                                         .operands = operands,
                                                         .result_count = 1,
                                                         .results = &type,
@@ -388,15 +439,36 @@ static void share_steps(product *p, int64_t steps, MlirValue *out_first, MlirVal
     *out_count = tsr_tile_sub(b, tsr_tile_div(b, end, parts), *out_first);
 }
 
+/* Columns of this program's result. */
+static int64_t own_columns(const product *p) { return p->tile.columns / p->tile.parts; }
+
 /* This program's part of the columns of what those that share K have summed up. */
 static MlirValue sum_parts(product *p, MlirValue sum) {
     tsr_tile_builder *b = p->b;
-    int64_t dims[2] = {p->tile.rows, p->tile.columns / p->tile.parts};
+    int64_t dims[2] = {p->tile.rows, own_columns(p)};
     if (p->tile.parts == 1) return sum;
     p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, p->rank, dims[1]));
     MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
     MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
     return build(p, "tile.sum_programs", &sum, 1, type, NULL);
+}
+
+/* Asks for it before the program multiplies. */
+static void fetch(product *p) {
+    tsr_tile_builder *b = p->b;
+    MlirValue operands[5] = {view(p, p->fetched->view.buffer, p->shape.m, p->shape.n)};
+    int64_t dims[2] = {p->tile.rows, own_columns(p)};
+    size_t count = 1;
+    MlirValue column = p->column;
+    if (p->tile.parts > 1)
+        column = tsr_tile_add(b, column, tsr_tile_mul(b, p->rank, own_columns(p)));
+    if (p->space.rank == 3) operands[count++] = p->batch_index;
+    operands[count++] = p->row;
+    operands[count++] = column;
+    operands[count++] = p->ring;
+    MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
+    MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
+    p->other = build(p, "tile.load_fragment", operands, count, type, NULL);
 }
 
 static MlirValue multiply(product *p) {
@@ -415,6 +487,7 @@ static MlirValue multiply(product *p) {
     MlirValue zero = tsr_tile_float(b, f32, 0), sum = build(p, "tile.fill", &zero, 1, type, NULL);
     MlirValue first, count;
     if (p->addend) sum = map(p, sum, p->addend);
+    if (p->fetched) fetch(p);
     tsr_tile_loop loop;
     share_steps(p, divide_up(s->k, t->depth), &first, &count);
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, 1, &sum);
@@ -435,17 +508,17 @@ static MlirValue multiply(product *p) {
     return sum_parts(p, loop.carried[0]);
 }
 
-static void store(product *p, MlirValue value, uint32_t output, MlirValue ring) {
+static void store(product *p, MlirValue value, uint32_t output) {
     const tsr_type *type = &p->group->types[p->group->input_count + output];
     MlirValue operands[6] = {
         value, view(p, p->group->buffers[p->group->input_count + output], p->shape.m, p->shape.n)};
-    bool through = tsr_dtype_is_narrow(type->dtype) && !mlirValueIsNull(ring);
+    bool through = type->dtype == p->through && !mlirValueIsNull(p->ring);
     int32_t sizes[4] = {1, 1, (int32_t)p->space.rank, through};
     size_t count = 2;
     if (p->space.rank == 3) operands[count++] = p->batch_index;
     operands[count++] = p->row;
     operands[count++] = p->column;
-    if (through) operands[count++] = ring;
+    if (through) operands[count++] = p->ring;
     tsr_attr attrs[] = {{"operandSegmentSizes", mlirDenseI32ArrayGet(p->b->at.context, 4, sizes)}};
     tsr_build(&p->b->at, &(tsr_op_desc){.name = "tile.store_fragment",
                                         .operand_count = count,
@@ -454,24 +527,24 @@ static void store(product *p, MlirValue value, uint32_t output, MlirValue ring) 
                                         .attrs = attrs});
 }
 
-static void emit(product *p) {
-    tsr_dtype narrow = TSR_DTYPE_F32;
-    MlirValue ring = tsr_tile_null;
-    for (uint32_t i = 0; i < p->group->output_count; i++) {
-        tsr_dtype dtype = p->group->types[p->group->input_count + i].dtype;
-        if (tsr_dtype_is_narrow(dtype)) narrow = dtype;
+/* Rows of 128 bytes. */
+static void make_ring(product *p) {
+    int64_t columns = RESULT_BYTES / (int64_t)tsr_dtype_size(p->through);
+    if (!p->shape.by_rows || own_columns(p) % columns) {
+        p->fetched = NULL;
+        return;
     }
+    p->ring = tsr_gpu_ring(p->b, RESULT_STAGES, p->tile.rows, columns, p->through);
+}
+
+static void emit(product *p) {
     place_program(p);
     if (p->tile.parts > 1) p->summed = p->addend = NULL;
-    if (tsr_dtype_is_narrow(narrow) && p->shape.by_rows &&
-        p->tile.columns / p->tile.parts % RESULT_COLUMNS == 0)
-        ring = tsr_gpu_ring(p->b, RESULT_STAGES, p->tile.rows, RESULT_COLUMNS, narrow);
+    make_ring(p);
     MlirValue sum = multiply(p);
     for (uint32_t i = 0; i < p->group->output_count; i++) {
         bool plain = p->after.results[i] == p->given;
-        tsr_dtype dtype = p->group->types[p->group->input_count + i].dtype;
-        store(p, plain ? sum : map(p, sum, p->after.results[i]), i,
-              dtype == narrow ? ring : tsr_tile_null);
+        store(p, plain ? sum : map(p, sum, p->after.results[i]), i);
     }
 }
 
@@ -482,6 +555,9 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     if (!*out_taken) return TSR_SUCCESS;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
     p.shape.by_rows = p.shape.n * 2 % 16 == 0 && group->b.target->arch >= 90;
+    p.through = find_through(&p);
+    find_fetched(&p);
+    p.shape.behind = bytes_behind(&p);
     *out_taken = tsr_product_select(group->b.target, &p.shape, (uint32_t)skip, &p.tile);
     if (!*out_taken) return TSR_SUCCESS;
     int64_t tile[] = {p.tile.rows,  p.tile.columns, p.tile.depth, p.tile.stages,

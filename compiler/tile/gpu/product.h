@@ -23,9 +23,11 @@ typedef struct tsr_product_shape {
     int64_t m, n, k, batch;
     int64_t a_pitch, b_pitch; /* elements from row to row, as they lie */
     uint32_t element_bytes;
-    bool by_rows;  /* the result's rows are multiples of 16 bytes, so that they go through shared
-                      memory */
-    uint32_t work; /* what follows the product, for each element: 1 an addition, 3 a function */
+    bool by_rows;    /* the result's rows are multiples of 16 bytes, so that they go through shared
+                        memory */
+    uint32_t behind; /* bytes that move behind the product for each element: of results, and what
+                        is read with them */
+    uint32_t work;   /* what follows the product, for each element: 1 an addition, 3 a function */
 } tsr_product_shape;
 
 /* What two programs that run together both copy. */

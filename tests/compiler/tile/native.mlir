@@ -33,6 +33,17 @@
 // NATIVE: tile.sum_programs
 // NATIVE: tile.map
 // NATIVE: tile.gather
+// An operand of the result's type and shape comes by the ring that the result leaves by; one of another type is read where it lies.
+// NATIVE: tile.func @{{.*}}matmul
+// NATIVE: %[[RING:.*]] = tile.alloc_shared swizzle = "xor" : !tile.shared<2x{{[0-9]+}}x32xf32>
+// NATIVE: %[[OTHER:.*]] = tile.load_fragment %{{.*}} through %[[RING]] : memref<4096x768xf32>
+// NATIVE: tile.mma
+// NATIVE: tile.map %{{.*}} with %[[OTHER]]
+// NATIVE-NOT: tile.gather
+// NATIVE: tile.store_fragment %{{.*}} through %[[RING]]
+// NATIVE: tile.func @{{.*}}matmul
+// NATIVE-NOT: tile.load_fragment
+// NATIVE: tile.gather %{{.*}} : memref<4096x768xf32>
 // NATIVE: ---- tile cpu:x86-64-v3
 // NATIVE-NOT: tile.mma
 func.func @layer(%x: tensor<3x512x512xbf16> {tessera.name = "x"}, %w: tensor<3072x512xbf16> {tessera.name = "w"},
@@ -49,4 +60,21 @@ func.func @deep(%x: tensor<64x8192xbf16> {tessera.name = "dx"}, %w: tensor<8192x
   %0 = tessera.matmul %x, %w : tensor<64x8192xbf16>, tensor<8192x128xbf16> -> tensor<64x128xbf16>
   %1 = tessera.add %0, %b : tensor<64x128xbf16>, tensor<128xbf16> -> tensor<64x128xbf16>
   return %1 : tensor<64x128xbf16>
+}
+func.func @residual(%x: tensor<4096x768xbf16> {tessera.name = "rx"}, %w: tensor<768x768xbf16> {tessera.name = "rw"},
+                    %r: tensor<4096x768xf32> {tessera.name = "rr"}) -> (tensor<4096x768xf32> {tessera.name = "ry"})
+    attributes {tessera.entry = "infer"} {
+  %0 = tessera.matmul %x, %w : tensor<4096x768xbf16>, tensor<768x768xbf16> -> tensor<4096x768xbf16>
+  %1 = tessera.cast %0 : tensor<4096x768xbf16> to tensor<4096x768xf32>
+  %2 = tessera.add %r, %1 : tensor<4096x768xf32>, tensor<4096x768xf32> -> tensor<4096x768xf32>
+  return %2 : tensor<4096x768xf32>
+}
+func.func @narrowed(%x: tensor<4096x768xbf16> {tessera.name = "nx"}, %w: tensor<768x768xbf16> {tessera.name = "nw"},
+                    %r: tensor<4096x768xf32> {tessera.name = "nr"}) -> (tensor<4096x768xbf16> {tessera.name = "ny"})
+    attributes {tessera.entry = "infer"} {
+  %0 = tessera.matmul %x, %w : tensor<4096x768xbf16>, tensor<768x768xbf16> -> tensor<4096x768xbf16>
+  %1 = tessera.cast %0 : tensor<4096x768xbf16> to tensor<4096x768xf32>
+  %2 = tessera.add %r, %1 : tensor<4096x768xf32>, tensor<4096x768xf32> -> tensor<4096x768xf32>
+  %3 = tessera.cast %2 : tensor<4096x768xf32> to tensor<4096x768xbf16>
+  return %3 : tensor<4096x768xbf16>
 }

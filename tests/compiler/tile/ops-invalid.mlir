@@ -401,7 +401,7 @@ tile.func @f(%c: memref<512x256xbf16>) grid 1 warps 4 {
   %z = arith.constant 0.0 : f32
   %acc = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
   %ring = tile.alloc_shared swizzle = "none" : !tile.shared<2x64x64xbf16>
-  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0703] tile.store_fragment: through: expected a ring of 16-bit elements and swizzle "xor"
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0703] tile.store_fragment: through: expected swizzle "xor"
   tile.store_fragment %acc, %c[%s, %s] through %ring : !tile.fragment<64x64xf32, acc>, memref<512x256xbf16>, !tile.shared<2x64x64xbf16>
   tile.return
 }

@@ -79,6 +79,28 @@ tile.func @product(%a: memref<2x128x64xbf16>, %b: memref<64x128xbf16>, %c: memre
   tile.return
 }
 
+// CHECK-LABEL: tile.func @fetched(
+// CHECK-SAME:    %[[R:.*]]: memref<64x64xf32>, %[[Y:.*]]: memref<64x64xf32>)
+tile.func @fetched(%r: memref<64x64xf32>, %y: memref<64x64xf32>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  // CHECK: %[[RING:.*]] = tile.alloc_shared
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x32xf32>
+  // CHECK: %[[S:.*]] = tile.fill
+  %s = tile.fill %z : f32 -> !tile.fragment<64x64xf32, acc>
+  // CHECK: %[[F:.*]] = tile.load_fragment %[[R]][%[[I:.*]], %[[I]]] through %[[RING]] : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
+  %f = tile.load_fragment %r[%0, %0] through %ring : memref<64x64xf32>, !tile.shared<2x64x32xf32> -> !tile.fragment<64x64xf32, acc>
+  // CHECK: %[[M:.*]] = tile.map %[[S]] at[%[[I]], %[[I]]] with %[[F]] : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
+  %m = tile.map %s at [%0, %0] with %f : !tile.fragment<64x64xf32, acc>, !tile.fragment<64x64xf32, acc> {
+  ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>, %o: vector<64xf32>):
+    %n = arith.addf %e, %o : vector<64xf32>
+    tile.yield %n : vector<64xf32>
+  }
+  // CHECK: tile.store_fragment %[[M]], %[[Y]][%[[I]], %[[I]]] through %[[RING]] : !tile.fragment<64x64xf32, acc>, memref<64x64xf32>, !tile.shared<2x64x32xf32>
+  tile.store_fragment %m, %y[%0, %0] through %ring : !tile.fragment<64x64xf32, acc>, memref<64x64xf32>, !tile.shared<2x64x32xf32>
+  tile.return
+}
+
 // CHECK-LABEL: tile.func @parts(
 tile.func @parts(%c: memref<64x128xf32>) grid 4 warps 4 attributes {tile.together = 4 : i64} {
   %0 = arith.constant 0 : index

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rule of tile.load_fragment: whose reader and ring it has. What the ring is like, the rule of
+ * tile.store_fragment says.
+ */
+#include "compiler/shim/shim.h"
+#include "compiler/target/host/rules.h"
+#include "compiler/tile/tile.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The one op that uses the value, in its block; null: none, or there are more. */
+static MlirOperation reader_of(MlirValue value, const char *name) {
+    MlirOpOperand use = mlirValueGetFirstUse(value);
+    MlirOperation none = {NULL};
+    if (mlirOpOperandIsNull(use) || !mlirOpOperandIsNull(mlirOpOperandGetNextUse(use))) return none;
+    MlirOperation user = mlirOpOperandGetOwner(use);
+    bool beside =
+        mlirBlockEqual(mlirOperationGetBlock(user), mlirOperationGetBlock(tsr_value_owner(value)));
+    return beside && tsr_op_is(user, name) ? user : none;
+}
+
+/* Nothing but the load and the store uses it. */
+static bool is_own(MlirValue ring, MlirOperation load, MlirOperation store) {
+    for (MlirOpOperand use = mlirValueGetFirstUse(ring); !mlirOpOperandIsNull(use);
+         use = mlirOpOperandGetNextUse(use)) {
+        MlirOperation user = mlirOpOperandGetOwner(use);
+        if (!mlirOperationEqual(user, load) && !mlirOperationEqual(user, store)) return false;
+    }
+    return true;
+}
+
+/* The copy engine takes its rows. */
+static bool check_rows(MlirOperation op, MlirValue buffer) {
+    enum { UNIT = 16 };
+    MlirType type = mlirValueGetType(buffer);
+    int64_t size = mlirTypeIsAF32(mlirShapedTypeGetElementType(type)) ? 4 : 2;
+    int64_t row = mlirShapedTypeGetDimSize(type, mlirShapedTypeGetRank(type) - 1) * size;
+    if (row % UNIT == 0) return true;
+    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                               "rows of a buffer are %" PRId64 " bytes; expected a multiple of %d",
+                               row, UNIT);
+}
+
+/* The store of what one map makes of it; null: there is none. Neither has been checked. */
+static MlirOperation store_of(MlirOperation op, MlirValue ring) {
+    MlirOperation none = {NULL}, map = reader_of(tsr_op_result(op, 0), "tile.map");
+    if (mlirOperationIsNull(map) || tsr_op_operand_count(map) != 4 ||
+        !mlirValueEqual(tsr_op_operand(map, 3), tsr_op_result(op, 0)) ||
+        tsr_op_result_count(map) != 1)
+        return none;
+    MlirOperation store = reader_of(tsr_op_result(map, 0), "tile.store_fragment");
+    size_t count = mlirOperationIsNull(store) ? 0 : tsr_op_operand_count(store);
+    if (count < 3 || !mlirValueEqual(tsr_op_operand(store, 0), tsr_op_result(map, 0)) ||
+        !mlirValueEqual(tsr_op_operand(store, count - 1), ring) || !is_own(ring, op, store))
+        return none;
+    MlirType type = mlirValueGetType(tsr_op_operand(store, 1));
+    return mlirTypeIsAMemRef(type) && mlirShapedTypeGetRank(type) > 1 ? store : none;
+}
+
+static bool check_reader(MlirOperation op, MlirValue ring) {
+    MlirOperation store = store_of(op, ring);
+    if (mlirOperationIsNull(store))
+        return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
+                                   "expected one tile.map to read it, and one tile.store_fragment "
+                                   "to store that, through the ring that it comes by");
+    MlirOperation map = tsr_value_owner(tsr_op_operand(store, 0));
+    if (!mlirTypeEqual(mlirValueGetType(tsr_op_result(op, 0)),
+                       mlirValueGetType(tsr_op_operand(map, 0))))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "the fragments that tile.map reads differ in their types");
+    return check_rows(op, tsr_op_operand(store, 1));
+}
+
+static bool check_buffer(MlirOperation op, MlirValue buffer, MlirValue ring) {
+    MlirType type = mlirValueGetType(buffer), element = {NULL};
+    int64_t rank = mlirShapedTypeGetRank(type), dims[3] = {0};
+    int64_t indices = (int64_t)tsr_op_operand_count(op) - 2;
+    if (rank < 2 || indices != rank)
+        return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                                   "%" PRId64 " indices of %" PRId64
+                                   " dimensions; expected two or more, as many of both",
+                                   indices, rank);
+    if (!tsr_shim_tile_shared(mlirValueGetType(ring), dims, &element) ||
+        !mlirTypeEqual(element, mlirShapedTypeGetElementType(type)))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "the ring and the buffer differ in their elements");
+    return check_rows(op, buffer);
+}
+
+bool tsr_tile_rule_load_fragment(MlirOperation op) {
+    size_t count = tsr_op_operand_count(op);
+    MlirValue buffer = tsr_op_operand(op, 0), ring = tsr_op_operand(op, count - 1);
+    MlirOperation module = op;
+    while (!mlirOperationIsNull(module) && !tsr_op_is(module, "builtin.module"))
+        module = mlirOperationGetParentOperation(module);
+    const char *target =
+        mlirOperationIsNull(module) ? NULL : tsr_op_string(module, TSR_TARGET_NAME);
+    if (target && strcmp(target, "cuda:sm_90a") != 0)
+        return tsr_target_complain(
+            op, TSR_DIAG_TILE_TARGET,
+            "there is no machine code for it on '%s'; expected 'cuda:sm_90a'", target);
+    MlirOperation owner = tsr_value_owner(buffer);
+    if (!mlirOperationIsNull(owner) && !tsr_op_is(owner, "tile.view"))
+        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
+                                   "loads from what is no argument of the kernel");
+    return check_buffer(op, buffer, ring) && check_reader(op, ring);
+}
