@@ -35,6 +35,7 @@ static const device devices[] = {{80, 108, 1024, 166912, 167936, 1100},
 /* Cycles, and bytes in one; of A, of B. */
 static const struct {
     double start, fill, store, store_element, work_element;
+    double store_byte;  /* of what moves for an element, more than a result of 16 bits */
     double copy, cache; /* of a multiprocessor; of all from the second-level cache, each one's */
     double unaligned_copy[2], unaligned_cache[2]; /* rows that are no whole lines count so often */
     double unaligned_a;   /* from memory, so much more: a line is read by two steps */
@@ -45,11 +46,14 @@ static const struct {
     double once[2];       /* of what one copies for both, so much counts; of unaligned rows */
     double part;          /* of what the last round has no programs for, so much is won */
     double well[5];       /* products run, by 64 columns */
+    double crowded;       /* and this much of it where sums leave a thread few registers */
+    double beside;        /* there, what a team computes beside the other one's products */
 } cost = {.start = 4790,
           .fill = 1450,
           .store = 287,
           .store_element = 0.119,
           .work_element = 0.034,
+          .store_byte = 0.04,
           .copy = 102.7,
           .cache = 57.5,
           .unaligned_copy = {2.27, 2.04},
@@ -62,7 +66,9 @@ static const struct {
           .pair = 2848,
           .once = {1.74, 0.566},
           .part = 0.411,
-          .well = {0, 0.536, 0.799, 0.908, 1}};
+          .well = {0, 0.536, 0.799, 0.908, 1},
+          .crowded = 0.93,
+          .beside = 0.009};
 
 static const tsr_product_tile tiles[] = {
 #define X(rows_, columns_, warps_, teams_, registers_)                                             \
@@ -149,10 +155,16 @@ static bool plan_stages(const device *d, const tsr_product_shape *shape, tsr_pro
     return false;
 }
 
+/* Of a thread. */
+static int64_t sums_of(const tsr_product_tile *tile) {
+    return tile->rows * tile->columns / (32 * (int64_t)tile->warps);
+}
+
+static bool is_crowded(const tsr_product_tile *tile) { return sums_of(tile) > 128; }
+
 /* Sums and what they are multiplied from fit the registers of a thread. */
 static bool fits_registers(const device *d, const tsr_product_tile *tile) {
-    int64_t sums = tile->rows * tile->columns / (32 * (int64_t)tile->warps);
-    return sums <= (d->arch < 90 ? 64 : 128);
+    return sums_of(tile) <= (d->arch < 90 ? 64 : tile->teams > 1 ? 192 : 128);
 }
 
 static bool fits_together(const device *d, const tsr_product_shape *shape,
@@ -197,21 +209,29 @@ static double memory_time(const device *d, const tsr_product_shape *shape,
     double lines = (double)(tile->columns * shape->element_bytes) / ROW_BYTES;
     double a = is_unaligned(shape, shape->a_pitch) ? 1 + cost.unaligned_a : 1;
     double b = is_unaligned(shape, shape->b_pitch) ? 1 + cost.unaligned_b / lines : 1;
-    return (m * k * a + k * n * b + m * n) * (double)shape->batch * shape->element_bytes /
-           d->memory_bytes;
+    double factors = (m * k * a + k * n * b) * shape->element_bytes;
+    return (factors + m * n * shape->behind) * (double)shape->batch / d->memory_bytes;
 }
 
 static double multiply_time(const device *d, const tsr_product_shape *shape,
                             const tsr_product_tile *tile) {
     double rate = d->products * 2.0 / shape->element_bytes;
     double well = cost.well[tile->rows < 128 && tile->columns > 128 ? 2 : tile->columns / 64];
+    if (is_crowded(tile)) well *= cost.crowded;
     return (double)(tile->rows * tile->columns * tile->depth) / (rate * well);
 }
 
 /* What follows a loop of products. */
 static double store_time(const tsr_product_shape *shape, const tsr_product_tile *tile) {
     double area = (double)(tile->rows * tile->columns) / tile->parts;
-    return cost.store + area * (cost.store_element + cost.work_element * shape->work);
+    double more = cost.store_byte * ((double)shape->behind - 2);
+    return cost.store + area * (cost.store_element + cost.work_element * shape->work + more);
+}
+
+/* Of programs that share K: a thread's sums one after the other; fitted where it has at most 64. */
+static double exchange_time(const tsr_product_tile *tile) {
+    double bytes = 4 * (double)(tile->rows * tile->columns);
+    return bytes / cost.exchange * most_of(1, (double)sums_of(tile) / 64);
 }
 
 static double time_of(const device *d, const tsr_product_shape *shape,
@@ -229,7 +249,9 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double all = rounds * (loop + store);
     if (tile->teams > 1) /* one stores while the other one multiplies */
         all = rounds * loop + store + (rounds - 1) * most_of(0, store - loop) / 2;
-    if (tile->parts > 1) all += cost.sum + 4 * (double)(tile->rows * tile->columns) / cost.exchange;
+    if (is_crowded(tile))
+        all += rounds * cost.beside * shape->work * (double)(tile->rows * tile->columns);
+    if (tile->parts > 1) all += cost.sum + exchange_time(tile);
     if (tile->pair) all += cost.pair;
     return cost.start + cost.fill + most_of(all, memory_time(d, shape, tile));
 }

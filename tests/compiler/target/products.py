@@ -18,7 +18,7 @@ except ImportError as missing:
     print(f'skipped: {missing}')
     sys.exit(77)
 
-SHORT = ('tt', 'odd_t', 'tf32', 'fragment', 'three_groups', 'two_blocks', 'gelu', 'turns_deep', 'pair_turned')
+SHORT = ('tt', 'odd_t', 'tf32', 'fragment', 'three_groups', 'two_blocks', 'gelu', 'turns_deep', 'pair_turned', 'fetched_turns', 'split_rounds')
 
 
 def gradients():
