@@ -43,7 +43,7 @@ func.func @drop(%x: tensor<2x2x5x8xf32> {tessera.name = "x"}) -> (tensor<2x2x5x8
   // CHECK: tessera.attention %{{.*}} {dropout = 1.000000e-01 : f64, stream = 912376175 : i64}
   // drop/attention#1
   // CHECK: tessera.attention %{{.*}} {dropout = 1.000000e-01 : f64, stream = 845438027 : i64}
-  // CHECK: tessera.attention %{{[^{]*}} : 
+  // CHECK: tessera.attention %{{[^{]* : tensor}}
   %0 = tessera.attention %x, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
   %1 = tessera.attention %0, %x, %x {dropout = 0.1} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
   %2 = tessera.attention %1, %x, %x : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32> -> tensor<2x2x5x8xf32>
