@@ -28,6 +28,7 @@ typedef struct fixture {
     MlirContext mlir;
     size_t built_count;
     built built[TARGETS_MAX]; /* for each target this CPU can run, weakest first */
+    const tsr_dtype *nans;    /* of outputs whose NaNs may differ between targets; NULL: none may */
 } fixture;
 
 /* `text`: the inside of a module. Zero-initialise the fixture first. */
@@ -62,7 +63,8 @@ tsr_fault kernel_run(const built *b, const char *name, const argument *arguments
                      split how, guard where, void *const *out_bytes);
 
 /* Runs a kernel for every target, split and guard. Asserts that the bits never depend on split or
- * guard, nor on the target among those with FMA. out_bytes receives the strongest target's outputs;
+ * guard, nor on the target among those with FMA (but those of NaNs, where the fixture says so:
+ * their sign and payload are not promised). out_bytes receives the strongest target's outputs;
  * `check`, if not NULL, is called with each target's. */
 typedef void (*check_fn)(const tsr_target *target, void *const *out_bytes, void *user);
 void kernel_test(fixture *f, const char *name, const argument *arguments, size_t count,

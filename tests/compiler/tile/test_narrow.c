@@ -177,6 +177,7 @@ static void op_run(fixture *f, const char *name, tsr_dtype dtype, const void *x,
     void *outs[] = {z};
     argument two[] = {{x, size}, {y, size}, {NULL, size}}, one[] = {{x, size}, {NULL, size}};
     snprintf(symbol, sizeof symbol, "%s_%s", name, tsr_dtype_name(dtype));
+    f->nans = &dtype;
     kernel_test(f, symbol, y ? two : one, y ? 3 : 2, outs, NULL, NULL);
 }
 
