@@ -85,10 +85,10 @@ enum { TSR_BESIDE_MAX = 15 };
 #define TSR_CHOICES_NAME "tile.choices"
 
 /* Of a tile.func with warps: n = 2, 4 or 8, where programs n i to n i + n - 1 run at the same time
- * on neighbours. The grid is a multiple of it. Where n is 2, copies that are named paired, on
- * tile.async_copy, are of the same part in both. */
+ * on neighbours. The grid is a multiple of it. Of a tile.async_copy, [count, stride]: `count` of
+ * them, numbers that far apart, copy the same part. */
 #define TSR_TOGETHER_NAME "tile.together"
-#define TSR_PAIRED_NAME "tile.paired"
+#define TSR_SHARED_NAME "tile.shared"
 
 /* Of a tile.attend: for each of its buffers the first column of heads that lie side by side, head h
  * of batch b in rows b of a buffer [B, S, columns], from column `first` + h D on; -1: heads are a

@@ -498,9 +498,11 @@ def Tile_MapOp : Tile_Op<"map", [AllTypesMatch<["value", "result"]>, RecursiveMe
 
     The body is run for the elements, 64 at a time, in no order; which 64, is unknown. `i` and `j` are
     their row and column, counted from what stands behind `at`. The body stores nothing. `with %r`: the
-    body has a fourth argument, of elements of a tile.load_fragment.
+    body has a fourth argument, of elements of a tile.load_fragment. `transposed`: the fragment's
+    columns are counted by `i`, its rows by `j`.
   }];
-  let arguments = (ins Tile_FragmentType:$value, Index:$row, Index:$column, Optional<Tile_FragmentType>:$other);
+  let arguments = (ins Tile_FragmentType:$value, Index:$row, Index:$column, Optional<Tile_FragmentType>:$other,
+      UnitAttr:$transposed);
   let results = (outs Tile_FragmentType:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
@@ -540,10 +542,11 @@ def Tile_StoreFragmentOp : Tile_CheckedOp<"store_fragment", [AttrSizedOperandSeg
 
     Elements that are not in the buffer are left out. `through`: rows of it go by way of a ring, whole,
     which is faster; a ring of its own, of rows as the fragment has, 128 bytes each, and swizzle xor; a
-    tile.load_fragment may come by it.
+    tile.load_fragment may come by it. `transposed`: the fragment's columns are rows of the buffer; by
+    way of a ring of 16-bit elements alone.
   }];
   let arguments = (ins Tile_FragmentType:$value, Arg<Tile_Buffer, "", [MemWrite]>:$buffer, Variadic<Index>:$indices,
-      Optional<Tile_SharedType>:$through);
+      Optional<Tile_SharedType>:$through, UnitAttr:$transposed);
   let assemblyFormat = [{
     $value `,` $buffer `[` $indices `]` (`through` $through^)? attr-dict `:`
     qualified(type($value)) `,` type($buffer) (`,` qualified(type($through))^)?

@@ -478,8 +478,7 @@ static bool rule_store_shared(MlirOperation op) {
     if (!check_together(op) || !check_ring(op, tsr_op_operand(op, 1)) || !check_fragment(op, &m) ||
         !check_same(op, &m, &ring))
         return false;
-    if (m.is_acc) return true;
-    return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
+    return m.is_acc || tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
 }
 
 static bool rule_map(MlirOperation op) {
@@ -553,7 +552,8 @@ static bool rule_store_fragment(MlirOperation op) {
         return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE, "through: expected swizzle \"xor\"");
     return check_equal(op, "rows", m.rows, ring.rows) &&
            check_equal(op, "bytes of a row of the ring", ring.columns * ring.size, SWIZZLE_BYTES) &&
-           check_multiple(op, "columns", m.columns, ring.columns);
+           (tsr_op_flag(op, "transposed") ||
+            check_multiple(op, "columns", m.columns, ring.columns));
 }
 
 /* ---- attention ------------------------------------------------------------------------------- */

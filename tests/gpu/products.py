@@ -26,9 +26,11 @@ class Product:
     registers: int = 0
     group: int = 16            # rows of programs that go together
     teams: int = 1             # programs that a block runs side by side
-    pairs: str = ''            # 'a', 'b': what programs 2 i and 2 i + 1 both copy
+    beside: int = 1            # programs in a row that run together, and share what they copy of A
+    below: int = 1             # in a column, of B
     split: int = 1             # programs that share K, and sum up
     result_stages: int = 2     # of the ring of results
+    turned: bool = False       # columns of the result are rows of the matrix units'
 
     @property
     def programs(self):
@@ -37,13 +39,13 @@ class Product:
 
     @property
     def together(self):
-        return 2 if self.pairs else self.split
+        return self.beside * self.below * self.split
 
     @property
     def grid(self):
-        """Rows and columns of programs, or of pairs of them."""
-        height = self.tile[0] * (2 if self.pairs == 'b' else 1)
-        width = self.tile[1] * (2 if self.pairs == 'a' else 1)
+        """Rows and columns of programs, or of those that run together."""
+        height = self.tile[0] * self.below
+        width = self.tile[1] * self.beside
         return -(-self.m // height), -(-self.n // width)
 
 
@@ -71,7 +73,7 @@ GELU = '''
 UNIT = '\n    %w = tile.gelu %u {tanh, tile.approximate} : vector<64xf32>'
 
 
-def epilogue(p, acc, value, column):
+def epilogue(p, acc, value, row, column):
     if not p.epilogue:
         return '', value
     if p.epilogue == 'fetched':
@@ -84,7 +86,7 @@ def epilogue(p, acc, value, column):
     result = '%u' if p.epilogue == 'bias' else '%w'
     after = {'bias': '', 'gelu': GELU, 'unit': UNIT}[p.epilogue]
     return f'''
-  %mapped = tile.map {value} at [%row, {column}] : {acc} {{
+  %mapped = tile.map {value} at [{row}, {column}]{' {transposed}' if p.turned else ''} : {acc} {{
   ^bb0(%i: vector<64xindex>, %j: vector<64xindex>, %e: vector<64xf32>):
     %lim = arith.constant dense<{p.n - 1}> : vector<64xindex>
     %jj = arith.minsi %j, %lim : vector<64xindex>
@@ -104,41 +106,47 @@ def source(p, name):
     bias = f', %bias: {c_type if p.epilogue == "fetched" else f"memref<{p.n}xf32>"}' if p.epilogue else ''
     a_ring = f'!tile.shared<{p.stages}x' + (f'{bk}x{bm}' if p.at else f'{bm}x{bk}') + f'x{p.dtype}>'
     b_ring = f'!tile.shared<{p.stages}x' + (f'{bn}x{bk}' if p.bt else f'{bk}x{bn}') + f'x{p.dtype}>'
-    c_ring = f'!tile.shared<{p.result_stages}x{bm}x{128 // WIDTH[p.out]}x{p.out}>'
-    acc = f'!tile.fragment<{bm}x{bn}xf32, acc>'
+    lines, across = (bn, bm) if p.turned else (bm, bn)  # of fragments
+    c_ring = f'!tile.shared<{p.result_stages}x{lines}x{128 // WIDTH[p.out]}x{p.out}>'
+    acc = f'!tile.fragment<{lines}x{across}xf32, acc>'
     fragment = f'!tile.fragment<{bm}x{bk}x{p.dtype}, a>'
     at = '%z, ' if p.batch else ''
     a_index = f'{at}%kk, %row' if p.at else f'{at}%row, %kk'
     b_index = f'{at}%column, %kk' if p.bt else f'{at}%kk, %column'
-    transposes = ', '.join(n for n, on in (('transpose_a', p.at), ('transpose_b', p.bt)) if on)
+    at_, bt_ = (not p.bt, not p.at) if p.turned else (p.at, p.bt)
+    transposes = ', '.join(n for n, on in (('transpose_a', at_), ('transpose_b', bt_)) if on)
     transposes = f' {{{transposes}}}' if transposes else ''
     ring = f'\n  %rc = tile.alloc_shared swizzle = "xor" : {c_ring}' if p.through else ''
-    part = f'!tile.fragment<{bm}x{bn // p.split}xf32, acc>'
-    summed, column = '', '%column'
+    part = f'!tile.fragment<{lines}x{across // p.split}xf32, acc>'
+    summed, row, column = '', '%row', '%column'
     if p.split > 1:
-        summed, column = f'''
+        summed, row, column = f'''
   %part = tile.sum_programs %acc : {acc} -> {part}
-  %wide = arith.constant {bn // p.split} : index
+  %wide = arith.constant {across // p.split} : index
   %own = arith.muli %rank, %wide : index
-  %first_column = arith.addi %column, %own : index''', '%first_column'
+  %first_own = arith.addi {row if p.turned else column}, %own : index''', *(('%first_own', column) if p.turned else (row, '%first_own'))
     fetch = f'\n  %other = tile.load_fragment %bias[{at}%row, {column}] through %rc : {c_type}, {c_ring} -> {part}' if p.epilogue == 'fetched' else ''
     if p.split > 1:
         summed, fetch = summed + fetch, ''
-    mapped, value = epilogue(p, part, '%part' if p.split > 1 else '%acc', column)
+    mapped, value = epilogue(p, part, '%part' if p.split > 1 else '%acc', row, column)
     load = f'\n    %f = tile.load_shared %ra stage %k : {a_ring} -> {fragment}' if p.fragment else ''
+    factors, factor_types = f"{'%f' if p.fragment else '%ra'}, %rb", f'{fragment if p.fragment else a_ring}, {b_ring}'
+    if p.turned:
+        factors, factor_types = '%rb, %ra', f'{b_ring}, {a_ring}'
     caps = f' registers {p.registers}' if p.registers else ''
     group = max(1, min(p.group, rows))
     options = f', tile.teams = {p.teams} : i64' if p.teams > 1 else ''
     options += f', tile.together = {p.together} : i64' if p.together > 1 else ''
-    a_both, b_both = (' {tile.paired}' if p.pairs == x else '' for x in 'ab')
-    number, place = '%pid' if p.split == 1 else '%pair', '%tr = arith.addi %pm, %c0 : index\n  %tc = arith.addi %pc, %c0 : index'
-    if p.pairs:
-        number = '%pair'
-        twice, plain = ('%pm', '%pc') if p.pairs == 'b' else ('%pc', '%pm')
-        place = f'''%half = arith.remui %pid, %c2 : index
-  %d = arith.muli {twice}, %c2 : index
-  {'%tr' if p.pairs == 'b' else '%tc'} = arith.addi %d, %half : index
-  {'%tc' if p.pairs == 'b' else '%tr'} = arith.addi {plain}, %c0 : index'''
+    a_both, b_both = (f' {{tile.shared = array<i64: {count}, {apart}>}}' if count > 1 else '' for count, apart in ((p.beside, 1), (p.below, p.beside)))
+    number = '%pid' if p.together == 1 else '%pair'
+    place = '''%one_of = arith.remui %pid, %ctogether : index
+  %r0 = arith.divui %one_of, %cbeside : index
+  %own_row = arith.remui %r0, %cbelow : index
+  %own_column = arith.remui %one_of, %cbeside : index
+  %r1 = arith.muli %pm, %cbelow : index
+  %tr = arith.addi %r1, %own_row : index
+  %r2 = arith.muli %pc, %cbeside : index
+  %tc = arith.addi %r2, %own_column : index'''
     return f'''
 tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.programs} warps {p.warps}{caps} attributes {{outputs = 1 : i64{options}}} {{
   %c0 = arith.constant 0 : index
@@ -155,6 +163,8 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %zero = arith.constant 0.0 : f32
   %pid = tile.program_id
   %ctogether = arith.constant {p.together} : index
+  %cbeside = arith.constant {p.beside} : index
+  %cbelow = arith.constant {p.below} : index
   %csplit = arith.constant {p.split} : index
   %pair = arith.divui %pid, %ctogether : index
   %rank = arith.remui %pid, %csplit : index
@@ -185,11 +195,11 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
     tile.async_copy %a[{a_index}], %ra stage %k{a_both} : {a_type}, {a_ring}
     tile.async_copy %b[{b_index}], %rb stage %k{b_both} : {b_type}, {b_ring}
     tile.wait_async stage %k{load}
-    %t = tile.mma {'%f' if p.fragment else '%ra'}, %rb, %s stage %k{transposes} : {fragment if p.fragment else a_ring}, {b_ring}, {acc}
+    %t = tile.mma {factors}, %s stage %k{transposes} : {factor_types}, {acc}
     tile.release stage %k
     scf.yield %t : {acc}
   }}{summed}{mapped}
-  tile.store_fragment {value}, %c[{at}%row, {column}]{' through %rc' if p.through else ''} : {part}, {c_type}{f', {c_ring}' if p.through else ''}
+  tile.store_fragment {value}, %c[{at}{row}, {column}]{' through %rc' if p.through else ''}{' {transposed}' if p.turned else ''} : {part}, {c_type}{f', {c_ring}' if p.through else ''}
   tile.return
 }}
 '''
@@ -256,9 +266,18 @@ CASES = {
     'fragment': Product(256, 256, 256, fragment=True, tile=(128, 64, 64)), 'bias': Product(300, 264, 200, epilogue='bias'),
     'gelu': Product(264, 200, 136, epilogue='gelu'), 'unit': Product(264, 200, 136, epilogue='unit'), 'two_blocks': Product(2048, 1536, 256, tile=(64, 128, 64), warps=4, registers=128, stages=2),
     'many_programs': Product(4096, 2304, 136), 'turns': Product(4096, 2304, 136, warps=4, teams=2),
-    'pair_a': Product(520, 776, 328, pairs='a'), 'pair_b': Product(520, 776, 328, pairs='b'),
-    'pair_turned': Product(520, 776, 328, pairs='b', at=True, bt=True, stages=2), 'pair_batched': Product(200, 136, 152, batch=5, pairs='a'),
-    'pair_turns': Product(4096, 2304, 136, warps=4, teams=2, pairs='b'), 'pair_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), pairs='b', stages=4),
+    'pair_a': Product(520, 776, 328, beside=2), 'pair_b': Product(520, 776, 328, below=2),
+    'pair_turned': Product(520, 776, 328, below=2, at=True, bt=True, stages=2), 'pair_batched': Product(200, 136, 152, batch=5, beside=2),
+    'pair_turns': Product(4096, 2304, 136, warps=4, teams=2, below=2), 'pair_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), below=2, stages=4),
+    'square': Product(1000, 1544, 328, beside=2, below=2), 'eight': Product(1000, 1544, 1000, beside=4, below=2, stages=4, warps=4, teams=2),
+    'eight_down': Product(520, 776, 200, tile=(64, 64, 64), warps=4, beside=2, below=4, bt=True), 'four': Product(520, 776, 328, below=4, at=True),
+    'turned': Product(328, 776, 520, tile=(208, 128, 64), turned=True), 'turned_nt': Product(328, 776, 520, tile=(80, 128, 64), turned=True, bt=True),
+    'turned_tn': Product(328, 776, 520, tile=(192, 128, 64), stages=2, turned=True, at=True),
+    'turned_tt': Product(328, 776, 520, tile=(64, 64, 64), warps=4, turned=True, at=True, bt=True), 'turned_batched': Product(200, 136, 152, batch=5, tile=(48, 128, 64), turned=True),
+    'turned_turns': Product(2000, 1544, 200, tile=(112, 128, 64), warps=4, teams=2, turned=True, epilogue='unit'),
+    'turned_groups': Product(1000, 776, 328, tile=(96, 192, 64), warps=12, turned=True, epilogue='gelu'),
+    'turned_split': Product(264, 200, 3000, tile=(64, 128, 64), turned=True, split=4, epilogue='bias'),
+    'turned_eight': Product(1000, 1544, 1000, tile=(80, 128, 64), turned=True, beside=2, below=4, stages=5, epilogue='bias'),
     'split': Product(200, 264, 1000, split=4, through=False), 'split_8': Product(136, 176, 3000, split=8, through=False, epilogue='bias'),
     'split_short': Product(72, 88, 136, tile=(64, 64, 64), warps=4, split=4, through=False), 'split_through': Product(512, 512, 520, split=2),
     'split_many': Product(2048, 1536, 200, tile=(64, 128, 64), warps=4, split=8, through=False), 'split_batched': Product(72, 136, 520, batch=3, at=True, split=4, through=False),
@@ -269,7 +288,7 @@ CASES = {
     'fetched_batched': Product(200, 136, 152, batch=5, epilogue='fetched', out='f32', tile=(128, 64, 64)),
     'fetched_turns': Product(4096, 2304, 136, warps=4, teams=2, epilogue='fetched', out='f32'),
     'fetched_uneven': Product(4096, 2304, 136, tile=(128, 192, 64), epilogue='fetched'),
-    'fetched_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), epilogue='fetched', out='f32', pairs='b', result_stages=3),
+    'fetched_wide': Product(1000, 2056, 1000, tile=(128, 256, 64), epilogue='fetched', out='f32', below=2, result_stages=3),
     'fetched_odd_k': Product(264, 200, 133, at=True, epilogue='fetched'), 'fetched_split': Product(512, 512, 520, split=2, epilogue='fetched'),
     'split_rounds': Product(4096, 2304, 328, split=2, at=True, epilogue='bias'),
     'turns_short': Product(264, 200, 40, tile=(64, 128, 64), warps=4, teams=2),
@@ -277,5 +296,5 @@ CASES = {
 }
 # Their sums or rings are too large for an A100's multiprocessor.
 LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
-# Teams, pairs and fetched fragments are Hopper's.
-HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched')
+# Teams, programs that run together, fetched fragments and results stored transposed are Hopper's.
+HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched' or p.turned)

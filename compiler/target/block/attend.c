@@ -161,7 +161,7 @@ static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const t
                    LLVMBuildXor(emit->builder, place->parity, integer(a, 1), ""));
     tsr_block_expect(emit, full, ring->rows * ring->columns * ring->element_bytes);
     tsr_block_copy_boxes(emit, tsr_op_operand(a->op, buffer), at, ring,
-                         tsr_block_place_address(emit, ring, place), full, false);
+                         tsr_block_place_address(emit, ring, place), full, NULL);
 }
 
 /* Number `number` of the tile's keys and values: block `block` of the keys (1) or values (2). */

@@ -223,7 +223,7 @@ static void copy(const grad *g, uint32_t buffer, uint32_t number, const tsr_plac
     LLVMValueRef to =
         at ? tsr_block_place_address(g->emit, ring, at) : tsr_block_ring_address(g->emit, ring);
     tsr_block_place_head(g->emit, g->op, buffer, head, row, 0, indices);
-    tsr_block_copy_boxes(g->emit, tsr_op_operand(g->op, buffer), indices, ring, to, full, false);
+    tsr_block_copy_boxes(g->emit, tsr_op_operand(g->op, buffer), indices, ring, to, full, NULL);
 }
 
 static uint32_t stage_bytes(const tsr_ring *ring) {

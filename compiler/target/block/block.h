@@ -13,8 +13,9 @@
  * one multiplies, the other stores. They take turns at their loops of products, so that stages are
  * used in the order they are filled.
  *
- * Blocks may run in pairs (clusters of two). Of what both copy, each copies half, to both; a stage
- * is then filled when the computing warps of both blocks have released it.
+ * Blocks may run together (as a cluster). What several of them copy they copy by turns, a stage
+ * each, to all of these; a stage is then filled when the computing warps of all that share copies
+ * with the block have released it.
  *
  * Copies are those of the tensor memory accelerator where the target has it and all pitches are
  * multiples of 16 bytes, else each copying thread's own. Products are wgmma or mma.sync.
@@ -26,6 +27,7 @@
 
 enum {
     TSR_BLOCK_RINGS_MAX = 8,
+    TSR_BLOCK_SHARES_MAX = 2,
     TSR_BLOCK_GROUP = 128,         /* threads of a warp group */
     TSR_BLOCK_SWIZZLE_BYTES = 128, /* of a row of a block of columns */
     TSR_BLOCK_ASM_MAX = 16 * 1024,
@@ -48,15 +50,21 @@ typedef struct tsr_block_fetch {
     LLVMValueRef programs; /* memory of an i32: that the team has stored */
 } tsr_block_fetch;
 
+/* Of the blocks that run together, `count` copy the same, their ranks `stride` apart. */
+typedef struct tsr_share {
+    uint32_t count, stride;
+} tsr_share;
+
 typedef struct tsr_block {
     uint32_t warps, groups;  /* that compute a program */
     uint32_t teams;          /* programs that are computed at a time, 1 or 2 */
     uint32_t program_stages; /* with two teams: what each program uses */
     bool has_wgmma, has_tma, uses_tma;
-    uint32_t together; /* blocks, with a program each */
-    bool in_pairs;     /* that copy for each other */
-    bool copies;       /* the role being emitted */
-    bool writes;       /* it is that of the copying group's warps 1 and 2, a thread of each */
+    uint32_t together;                      /* blocks, with a program each */
+    tsr_share shares[TSR_BLOCK_SHARES_MAX]; /* which of them copy for each other */
+    uint32_t share_count;
+    bool copies; /* the role being emitted */
+    bool writes; /* it is that of the copying group's warps 1 and 2, a thread of each */
     tsr_ring rings[TSR_BLOCK_RINGS_MAX];
     uint32_t ring_count, stages, shared_bytes, full_at, empty_at;
     uint32_t registers; /* cap; 0: none */
@@ -137,9 +145,15 @@ void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef conditi
 /* Arrives there, where so many bytes will come. */
 void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes);
 /* Begins to copy a matrix of the ring, one instruction for each 128 bytes of columns. `at`: i32, of
- * the buffer, the last dimension first. `paired`: each of a pair's blocks copies half, to both. */
+ * the buffer, the last dimension first. `share`: of those to whom it comes; NULL: to this block
+ * alone. */
 void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
-                          LLVMValueRef to, LLVMValueRef barrier, bool paired);
+                          LLVMValueRef to, LLVMValueRef barrier, const tsr_share *share);
+/* Notes whom a tile.async_copy is shared with; checks all of them, when the rest is planned. */
+TSR_RESULT tsr_block_plan_share(tsr_emit *emit, MlirOperation copy);
+TSR_RESULT tsr_block_check_shares(tsr_emit *emit);
+/* The blocks to which a block copies, itself among them. */
+uint32_t tsr_block_sharers(const tsr_block *block);
 
 void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op);
 void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op);
@@ -235,12 +249,15 @@ void tsr_block_emit_grad(tsr_emit *emit, MlirOperation op);
 void tsr_block_plan_sum(tsr_block *block, MlirOperation op);
 void tsr_block_emit_sum(tsr_emit *emit, MlirOperation op);
 
-/* fragment.c: 64 rows x 64 columns to shared memory, `at` bytes behind `from`; `values`: 32
+/* box.c: 64 rows x 64 columns to shared memory, `at` bytes behind `from`; `values`: 32
  * registers of a fragment "acc", `pairs`: them as 16 of tsr_block_narrow. */
 void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                          LLVMValueRef *pairs);
 void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                        int64_t at, LLVMValueRef *values);
+/* So many parts of 16 columns of it; `transposed`: they are rows of the box. */
+void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                         int64_t at, unsigned parts, bool transposed, LLVMValueRef *values);
 /* Begins to copy such a box, `box`, to where `at` says; see tsr_block_copy_boxes. */
 void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at);
 /* Only the first thread of each warp group does it. */

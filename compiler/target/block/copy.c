@@ -94,13 +94,78 @@ void tsr_block_emit_wait(tsr_emit *emit, MlirOperation op) {
         tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
 }
 
-/* Lane 0 arrives here, lane 1 of a pair's blocks at the other one's. */
-static void arrive_at_both(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef lane,
-                           LLVMValueRef condition) {
+static bool read_share(MlirOperation copy, tsr_share *out_share) {
+    int64_t values[2] = {0};
+    size_t count = 0;
+    if (!tsr_op_i64s(copy, TSR_SHARED_NAME, 2, values, &count) || count != 2) return false;
+    for (size_t i = 0; i < 2; i++) /* what is none of a cluster's is refused later */
+        if (values[i] < 1 || values[i] > UINT32_MAX) values[i] = UINT32_MAX;
+    *out_share = (tsr_share){(uint32_t)values[0], (uint32_t)values[1]};
+    return true;
+}
+
+tsr_result tsr_block_plan_share(tsr_emit *emit, MlirOperation copy) {
+    tsr_block *block = emit->block;
+    tsr_share share;
+    if (!read_share(copy, &share)) return TSR_SUCCESS;
+    if (block->share_count == TSR_BLOCK_SHARES_MAX)
+        FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' has more than %d copies that are shared",
+             emit->kernel, TSR_BLOCK_SHARES_MAX);
+    block->shares[block->share_count++] = share;
+    return TSR_SUCCESS;
+}
+
+tsr_result tsr_block_check_shares(tsr_emit *emit) {
+    const tsr_block *block = emit->block;
+    for (uint32_t i = 0; i < block->share_count; i++) {
+        const tsr_share *share = &block->shares[i];
+        if (block->together % ((uint64_t)share->count * share->stride) || !block->uses_tma)
+            FAIL(
+                emit->ctx, TSR_COMPILE,
+                "kernel '%s' shares copies among %u programs, %u apart, of %u%s; expected parts of "
+                "these, and rows of whole 16 bytes",
+                emit->kernel, share->count, share->stride, block->together,
+                block->uses_tma ? "" : ", rows of odd size");
+    }
+    return TSR_SUCCESS;
+}
+
+uint32_t tsr_block_sharers(const tsr_block *block) {
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < block->share_count; i++) count += block->shares[i].count - 1;
+    return count;
+}
+
+/* The first of those that copy the same as this block, i32, and this one's number among them. */
+static LLVMValueRef first_sharer(tsr_emit *emit, const tsr_share *share, LLVMValueRef *out_own) {
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntULT, lane, tsr_block_int(emit, 2), "");
+    LLVMValueRef rank = emit->block->rank, stride = tsr_block_int(emit, share->stride);
+    LLVMValueRef number = LLVMBuildUDiv(b, rank, stride, "");
+    *out_own = LLVMBuildURem(b, number, tsr_block_int(emit, share->count), "");
+    return LLVMBuildSub(b, rank, LLVMBuildMul(b, *out_own, stride, ""), "");
+}
+
+/* Lane 0 arrives here, each of the next ones at another block that copies for this one. */
+static void arrive_at_all(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef lane,
+                          LLVMValueRef condition) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    LLVMValueRef mine =
+        LLVMBuildICmp(b, LLVMIntULT, lane, tsr_block_int(emit, tsr_block_sharers(block)), "");
     if (condition) mine = LLVMBuildAnd(b, mine, condition, "");
-    LLVMValueRef to = LLVMBuildXor(b, lane, emit->block->rank, "");
+    LLVMValueRef to = block->rank, own;
+    int64_t before = 1; /* lanes that have one */
+    for (uint32_t i = 0; i < block->share_count; i++) {
+        const tsr_share *share = &block->shares[i];
+        LLVMValueRef first = first_sharer(emit, share, &own);
+        LLVMValueRef number = tsr_block_add(emit, lane, -before); /* of the others */
+        LLVMValueRef beyond = LLVMBuildICmp(b, LLVMIntUGE, number, own, "");
+        number = LLVMBuildAdd(b, number, LLVMBuildZExt(b, beyond, tsr_block_i32(emit), ""), "");
+        LLVMValueRef other = LLVMBuildAdd(b, first, tsr_block_mul(emit, number, share->stride), "");
+        LLVMValueRef is_of = LLVMBuildICmp(b, LLVMIntUGE, lane, tsr_block_int(emit, before), "");
+        to = LLVMBuildSelect(b, is_of, other, to, "");
+        before += share->count - 1;
+    }
     LLVMValueRef args[] = {barrier, LLVMBuildZExt(b, mine, tsr_block_i32(emit), ""), to};
     tsr_block_asm(emit, NULL,
                   "{ .reg .pred p; .reg .b32 a; setp.ne.b32 p, $1, 0; "
@@ -113,8 +178,8 @@ void tsr_block_arrive(tsr_emit *emit, LLVMValueRef barrier, LLVMValueRef conditi
     LLVMBuilderRef b = emit->builder;
     int64_t threads = emit->block->has_wgmma ? TSR_BLOCK_GROUP : 32;
     LLVMValueRef lane = LLVMBuildAnd(b, emit->block->thread, tsr_block_int(emit, threads - 1), "");
-    if (emit->block->in_pairs) {
-        arrive_at_both(emit, barrier, lane, condition);
+    if (emit->block->share_count) {
+        arrive_at_all(emit, barrier, lane, condition);
         return;
     }
     LLVMValueRef mine = LLVMBuildICmp(b, LLVMIntEQ, lane, tsr_block_int(emit, 0), "");
@@ -182,51 +247,67 @@ static void begin_stage(tsr_emit *emit, const tsr_place *at, uint32_t bytes) {
 }
 
 void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
-                          LLVMValueRef to, LLVMValueRef barrier, bool paired) {
+                          LLVMValueRef to, LLVMValueRef barrier, const tsr_share *share) {
     LLVMBuilderRef b = emit->builder;
     size_t rank = (size_t)mlirShapedTypeGetRank(mlirValueGetType(buffer));
     uint32_t box = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
-    uint32_t rows = paired ? ring->rows / 2 : ring->rows;
-    uint32_t map = tsr_block_map(emit, buffer, rows);
+    uint32_t map = tsr_block_map(emit, buffer, ring->rows);
     char text[256], constraints[64] = "r,l,r";
-    LLVMValueRef first = tsr_block_int(emit, 0); /* row */
-    if (paired) {
-        first = tsr_block_mul(emit, emit->block->rank, rows);
-        to = LLVMBuildAdd(b, to, tsr_block_mul(emit, first, TSR_BLOCK_SWIZZLE_BYTES), "");
+    LLVMValueRef mask = NULL; /* of those that it comes to */
+    if (share) {
+        uint32_t sharers = 0;
+        LLVMValueRef own, from = first_sharer(emit, share, &own);
+        for (uint32_t i = 0; i < share->count; i++) sharers |= 1U << i * share->stride;
+        mask = LLVMBuildShl(b, tsr_block_int(emit, sharers), from, "");
+        mask = LLVMBuildTrunc(b, mask, LLVMInt16TypeInContext(emit->llvm), "");
     }
     size_t length = 0, used = 5;
     length = (size_t)snprintf(text, sizeof text,
                               "cp.async.bulk.tensor.%zud.shared::cluster.global.mbarrier::"
                               "complete_tx::bytes%s [$0], [$1, {",
-                              rank, paired ? ".multicast::cluster" : "");
+                              rank, share ? ".multicast::cluster" : "");
     for (size_t d = 0; d < rank; d++) {
         length +=
             (size_t)snprintf(text + length, sizeof text - length, "%s$%zu", d ? ", " : "", 3 + d);
         used += (size_t)snprintf(constraints + used, sizeof constraints - used, ",r");
     }
-    snprintf(text + length, sizeof text - length, "}], [$2]%s;", paired ? ", 3" : "");
-    snprintf(constraints + used, sizeof constraints - used, ",~{memory}");
+    length += (size_t)snprintf(text + length, sizeof text - length, "}], [$2]");
+    if (share) snprintf(text + length, sizeof text - length, ", $%zu", 3 + rank);
+    strcat(text, ";");
+    snprintf(constraints + used, sizeof constraints - used, "%s,~{memory}", share ? ",h" : "");
     for (uint32_t column = 0; column < ring->columns; column += box) {
         int64_t offset = (int64_t)(column / box) * ring->rows * TSR_BLOCK_SWIZZLE_BYTES;
-        LLVMValueRef args[3 + TSR_FATBIN_MAP_RANK_MAX] = {
+        LLVMValueRef args[4 + TSR_FATBIN_MAP_RANK_MAX] = {
             tsr_block_add(emit, to, offset), tsr_block_map_address(emit, map), barrier};
         memcpy(args + 3, at, rank * sizeof *at);
         args[3] = tsr_block_add(emit, args[3], column);
-        args[4] = LLVMBuildAdd(b, args[4], first, "");
-        tsr_block_asm(emit, NULL, text, constraints, args, (unsigned)(3 + rank));
+        args[3 + rank] = mask;
+        tsr_block_asm(emit, NULL, text, constraints, args, (unsigned)(3 + rank) + (share != NULL));
     }
 }
 
-/* What a pair copies both, each copies half the rows of, to both. */
+/* What several blocks share they copy by turns, a whole stage each. */
 static void copy_boxes(tsr_emit *emit, MlirOperation op, const tsr_ring *ring, LLVMValueRef to,
-                       LLVMValueRef barrier) {
+                       const tsr_place *place) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef barrier = tsr_block_barrier(emit, place, emit->block->full_at);
+    LLVMBasicBlockRef rest = NULL;
     LLVMValueRef at[TSR_FATBIN_MAP_RANK_MAX];
     size_t rank = tsr_op_operand_count(op) - 3;
-    bool paired = emit->block->in_pairs && tsr_op_has(op, TSR_PAIRED_NAME);
+    tsr_share share;
+    bool shared = read_share(op, &share);
+    if (shared) {
+        LLVMValueRef own, turn = tsr_block_int(emit, share.count);
+        first_sharer(emit, &share, &own);
+        turn = LLVMBuildURem(b, place->count, turn, "");
+        rest = tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntEQ, turn, own, ""), "turn");
+    }
     for (size_t d = 0; d < rank; d++)
         at[d] = LLVMBuildTrunc(emit->builder, tsr_emit_operand(emit, op, rank - d),
                                tsr_block_i32(emit), "");
-    tsr_block_copy_boxes(emit, tsr_op_operand(op, 0), at, ring, to, barrier, paired);
+    tsr_block_copy_boxes(emit, tsr_op_operand(op, 0), at, ring, to, barrier,
+                         shared ? &share : NULL);
+    if (shared) tsr_block_end_if(emit, rest);
 }
 
 /* Where threads copy: what each piece needs. */
@@ -353,15 +434,15 @@ void tsr_block_emit_async_copy(tsr_emit *emit, MlirOperation op) {
         begin_stage(emit, &at, bytes);
     block->filled = stage;
     LLVMValueRef to = tsr_block_stage(emit, ring, tsr_emit_get(emit, stage));
-    LLVMValueRef barrier = tsr_block_barrier(emit, &at, block->full_at);
     if (block->uses_tma) {
-        copy_boxes(emit, op, ring, to, barrier);
+        copy_boxes(emit, op, ring, to, &at);
         return;
     }
     copy_by_threads(emit, op, ring, to);
     if (!last) return;
     /* Plain stores of this thread count as done before it arrives. */
     tsr_block_asm(emit, NULL, "fence.acq_rel.cta;", "~{memory}", NULL, 0);
+    LLVMValueRef barrier = tsr_block_barrier(emit, &at, block->full_at);
     tsr_block_asm(emit, NULL, "cp.async.mbarrier.arrive.noinc.shared.b64 [$0];", "r,~{memory}",
                   &barrier, 1);
 }

@@ -72,7 +72,7 @@ static void ask(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) {
     LLVMValueRef barrier = barrier_of(emit, boxes, number);
     tsr_block_expect(emit, barrier, BOX_BYTES);
     tsr_block_copy_boxes(emit, tsr_op_operand(op, 0), at, &box, tsr_block_add(emit, to, offset),
-                         barrier, false);
+                         barrier, NULL);
 }
 
 void tsr_block_emit_fetch(tsr_emit *emit, MlirOperation op) {
@@ -99,7 +99,7 @@ void tsr_block_fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t numbe
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Four matrices of 8 x 8 to two values for each of four registers: what put_part of fragment.c
+/* Four matrices of 8 x 8 to two values for each of four registers: what put_part of box.c
  * writes. */
 static void read_part(tsr_emit *emit, LLVMValueRef address, MlirType element,
                       LLVMValueRef *out_values) {

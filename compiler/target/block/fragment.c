@@ -12,11 +12,8 @@
 #include <string.h>
 
 enum {
-    PARTS = 4, /* of a box of 64 columns */
-    PART_PAIRS = 4,
-    WIDE_REGISTERS = BOX_REGISTERS / 2, /* of a box of f32 */
-    STORES_MAX = 4,                     /* of a fragment, through one ring */
-    AHEAD_REGISTERS = 64,               /* for what is loaded ahead, in a thread */
+    STORES_MAX = 4,       /* of a fragment, through one ring */
+    AHEAD_REGISTERS = 64, /* for what is loaded ahead, in a thread */
 };
 
 /* ---- layout ---------------------------------------------------------------------------------- */
@@ -154,18 +151,21 @@ static tsr_result map_registers(tsr_emit *emit, const mapping *m, unsigned first
     if (mlirOperationIsNull(m->op)) return TSR_SUCCESS;
     MlirBlock body = tsr_op_body(m->op);
     MlirValue result = tsr_op_operand(mlirBlockGetTerminator(body), 0);
-    LLVMValueRef row0 = LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 1), widen(emit, l->row), "");
+    bool transposed = tsr_op_flag(m->op, "transposed");
+    LLVMValueRef one = tsr_emit_int(i64, 1);
+    LLVMValueRef row0 =
+        LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 1 + transposed), widen(emit, l->row), "");
     LLVMValueRef column0 =
-        LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 2), widen(emit, l->column), "");
+        LLVMBuildAdd(b, tsr_emit_operand(emit, m->op, 2 - transposed), widen(emit, l->column), "");
     for (unsigned i = first; i < first + count; i += 2) {
         uint32_t h = i / 2 % 2, j = i / BLOCK_REGISTERS % l->column_blocks;
         uint32_t block = i / BLOCK_REGISTERS / l->column_blocks;
         LLVMValueRef row = LLVMBuildAdd(b, row0, tsr_emit_int(i64, l->step * block + 8 * h), "");
         LLVMValueRef column =
             LLVMBuildAdd(b, column0, tsr_emit_int(i64, (int64_t)BLOCK_COLUMNS * j), "");
-        tsr_emit_bind(emit, mlirBlockGetArgument(body, 0), pair(emit, row, row));
-        tsr_emit_bind(emit, mlirBlockGetArgument(body, 1),
-                      pair(emit, column, LLVMBuildAdd(b, column, tsr_emit_int(i64, 1), "")));
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, transposed), pair(emit, row, row));
+        tsr_emit_bind(emit, mlirBlockGetArgument(body, !transposed),
+                      pair(emit, column, LLVMBuildAdd(b, column, one, "")));
         tsr_emit_bind(emit, mlirBlockGetArgument(body, 2),
                       pair(emit, m->values[i], m->values[i + 1]));
         if (m->other)
@@ -430,113 +430,10 @@ void tsr_block_emit_stored(tsr_emit *emit) {
     tsr_block_first_thread(emit, "cp.async.bulk.wait_group 0;", "~{memory}", NULL, 0);
 }
 
-/* i32, of its warp group. */
-static LLVMValueRef first_row_of_warp(tsr_emit *emit) {
-    LLVMValueRef warp =
-        LLVMBuildAnd(emit->builder, emit->block->warp, tsr_block_int(emit, GROUP_WARPS - 1), "");
-    return tsr_block_mul(emit, warp, BLOCK_ROWS);
-}
-
-/* Four matrices of 8 x 8, 16 rows of each warp. The addresses are the same for all boxes, but for
- * where they begin. */
-LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
-                                    unsigned part) {
-    LLVMBuilderRef b = emit->builder;
-    LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
-    LLVMValueRef row =
-        LLVMBuildAdd(b, first_row_of_warp(emit), LLVMBuildURem(b, lane, eight, ""), "");
-    row = LLVMBuildAdd(b, row, LLVMBuildAnd(b, lane, eight, ""), "");
-    LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
-    return tsr_block_chunk(emit, ring, from, row, tsr_block_add(emit, half, 2 * (int64_t)part));
-}
-
-static void put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
-                     unsigned part, LLVMValueRef *pairs) {
-    char text[96];
-    LLVMValueRef args[1 + PART_PAIRS] = {tsr_block_part_address(emit, ring, from, part)};
-    memcpy(args + 1, pairs, PART_PAIRS * sizeof *pairs);
-    snprintf(text, sizeof text,
-             "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
-             (long long)at);
-    tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 1 + PART_PAIRS);
-}
-
-/* Two neighbours of a lane are 8 bytes, of four lanes 32: even rows begin with column block `block`
- * of a box, odd ones with the next but one, so that half a warp meets all banks. */
-static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
-                                 unsigned block) {
-    LLVMBuilderRef b = emit->builder;
-    LLVMValueRef lane = emit->lane, one = tsr_block_int(emit, 1);
-    LLVMValueRef row = LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), "");
-    LLVMValueRef odd = LLVMBuildAnd(b, row, one, "");
-    LLVMValueRef chunk = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, one, ""), one, "");
-    LLVMValueRef turned =
-        LLVMBuildXor(b, tsr_block_mul(emit, odd, 4), tsr_block_int(emit, 2 * (int64_t)block), "");
-    chunk = LLVMBuildOr(b, chunk, turned, "");
-    row = LLVMBuildAdd(b, first_row_of_warp(emit), row, "");
-    LLVMValueRef half = tsr_block_mul(emit, LLVMBuildAnd(b, lane, one, ""), 8);
-    return LLVMBuildAdd(b, tsr_block_chunk(emit, ring, from, row, chunk), half, "");
-}
-
-/* In odd rows the first two column blocks for the last two. */
-static void turn_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_values) {
-    LLVMBuilderRef b = emit->builder;
-    LLVMValueRef bit = LLVMBuildAnd(b, emit->lane, tsr_block_int(emit, 4), "");
-    LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, bit, tsr_block_int(emit, 0), "");
-    for (unsigned i = 0; i < WIDE_REGISTERS; i++)
-        out_values[i] = LLVMBuildSelect(b, odd, values[i ^ (WIDE_REGISTERS / 2)], values[i], "");
-}
-
-void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
-                        LLVMValueRef *values) {
-    LLVMValueRef turned[WIDE_REGISTERS];
-    char text[64];
-    turn_wide(emit, values, turned);
-    for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
-        LLVMValueRef args[] = {wide_address(emit, ring, from, i / BLOCK_REGISTERS), turned[i],
-                               turned[i + 1]};
-        snprintf(text, sizeof text, "st.shared.v2.f32 [$0+%lld], {$1, $2};",
-                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
-        tsr_block_asm(emit, NULL, text, "r,f,f,~{memory}", args, 3);
-    }
-}
-
-void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
-                        LLVMValueRef *out_values) {
-    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32};
-    LLVMTypeRef both = LLVMStructTypeInContext(emit->llvm, types, 2, false);
-    LLVMValueRef turned[WIDE_REGISTERS];
-    char text[64];
-    for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
-        LLVMValueRef address = wide_address(emit, ring, from, i / BLOCK_REGISTERS);
-        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%lld];",
-                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
-        LLVMValueRef pair = tsr_block_asm(emit, both, text, "=f,=f,r,~{memory}", &address, 1);
-        for (unsigned e = 0; e < 2; e++)
-            turned[i + e] = LLVMBuildExtractValue(emit->builder, pair, e, "");
-    }
-    turn_wide(emit, turned, out_values);
-}
-
-void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
-                         LLVMValueRef *pairs) {
-    for (unsigned p = 0; p < PARTS; p++)
-        put_part(emit, ring, from, at, p, pairs + (size_t)PART_PAIRS * p);
-}
-
-void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
-                       int64_t at, LLVMValueRef *values) {
-    for (unsigned p = 0; p < PARTS; p++) {
-        LLVMValueRef pairs[PART_PAIRS], *first = values + (size_t)2 * PART_PAIRS * p;
-        for (unsigned i = 0; i < PART_PAIRS; i++)
-            pairs[i] = tsr_block_narrow(emit, element, first[2 * i], first[2 * i + 1]);
-        put_part(emit, ring, from, at, p, pairs);
-    }
-}
-
-void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at) {
+static void copy_rows(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, uint32_t rows,
+                      LLVMValueRef *at) {
     size_t rank = (size_t)mlirShapedTypeGetRank(mlirValueGetType(buffer));
-    uint32_t map = tsr_block_map(emit, buffer, GROUP_ROWS);
+    uint32_t map = tsr_block_map(emit, buffer, rows);
     LLVMValueRef args[2 + TSR_FATBIN_MAP_RANK_MAX] = {tsr_block_map_address(emit, map), box};
     char text[256], constraints[64] = "l,r";
     size_t used = 3, length = (size_t)snprintf(
@@ -553,8 +450,12 @@ void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVM
     tsr_block_first_thread(emit, text, constraints, args, (unsigned)(2 + rank));
 }
 
-static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, LLVMValueRef row,
-                     LLVMValueRef column) {
+void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at) {
+    copy_rows(emit, buffer, box, GROUP_ROWS, at);
+}
+
+static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, uint32_t rows,
+                     LLVMValueRef row, LLVMValueRef column) {
     LLVMValueRef at[TSR_FATBIN_MAP_RANK_MAX];
     for (size_t d = 0; d < t->rank; d++) {
         LLVMValueRef index = d == 0   ? column
@@ -562,7 +463,7 @@ static void copy_box(tsr_emit *emit, const target *t, LLVMValueRef box, LLVMValu
                                       : tsr_emit_operand(emit, t->op, 1 + t->rank - d);
         at[d] = LLVMBuildTrunc(emit->builder, index, tsr_block_i32(emit), "");
     }
-    tsr_block_copy_box(emit, tsr_op_operand(t->op, 1), box, at);
+    copy_rows(emit, tsr_op_operand(t->op, 1), box, rows, at);
 }
 
 /* A store by way of a ring, and what it stores of the fragment. */
@@ -574,7 +475,7 @@ typedef struct through {
 
 tsr_boxes tsr_block_boxes(const tsr_ring *ring, const tsr_layout *layout) {
     uint32_t columns = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
-    uint32_t across = layout->column_blocks * BLOCK_COLUMNS / columns;
+    uint32_t across = (layout->column_blocks * BLOCK_COLUMNS + columns - 1) / columns;
     return (tsr_boxes){.ring = ring,
                        .columns = columns,
                        .across = across,
@@ -622,19 +523,34 @@ static void fetch_next(tsr_emit *emit, const tsr_boxes *boxes, uint32_t number) 
     tsr_block_end_if(emit, rest);
 }
 
+/* Of the box to memory. Rows of a transposed one are the fragment's columns, as many as are left.
+ */
+static void copy_stored(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
+                        LLVMValueRef box, uint32_t m, uint32_t c, uint32_t columns) {
+    LLVMBuilderRef b = emit->builder;
+    bool transposed = tsr_op_flag(store->to.op, "transposed");
+    LLVMValueRef group_row = tsr_block_group_row(emit, boxes);
+    LLVMValueRef down = widen(emit, tsr_block_add(emit, group_row, (int64_t)m * GROUP_ROWS));
+    LLVMValueRef across =
+        tsr_emit_int(LLVMInt64TypeInContext(emit->llvm), (int64_t)c * boxes->columns);
+    LLVMValueRef row = LLVMBuildAdd(b, store->to.row, transposed ? across : down, "");
+    LLVMValueRef column = LLVMBuildAdd(b, store->to.column, transposed ? down : across, "");
+    copy_box(emit, &store->to, box, transposed ? columns : GROUP_ROWS, row, column);
+}
+
 /* Box `c` of row block `m`; `number` have been stored before, of `boxes->all`. */
 static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
                             uint32_t m, uint32_t c, uint32_t number) {
     const tsr_layout *l = &store->of.layout;
-    LLVMBuilderRef b = emit->builder;
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(emit->llvm);
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], other[TSR_BLOCK_REGISTERS_MAX];
     mapping of = store->of;
     int64_t at = 0;
     LLVMValueRef from = tsr_block_box_place(emit, boxes, number, &at);
     bool is_wide = boxes->ring->element_bytes == 4;
-    unsigned registers = is_wide ? WIDE_REGISTERS : BOX_REGISTERS;
-    unsigned first = m * l->column_blocks * BLOCK_REGISTERS + c * registers;
+    uint32_t before = c * boxes->columns, left = l->column_blocks * BLOCK_COLUMNS - before;
+    uint32_t columns = left < boxes->columns ? left : boxes->columns;
+    unsigned registers = columns / BLOCK_COLUMNS * BLOCK_REGISTERS;
+    unsigned first = (m * l->column_blocks + before / BLOCK_COLUMNS) * BLOCK_REGISTERS;
     memcpy(values + first, of.values + first, registers * sizeof *values);
     of.values = values;
     if (store->fetches) {
@@ -646,15 +562,13 @@ static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_boxe
     if (is_wide)
         tsr_block_put_wide(emit, boxes->ring, from, at, values + first);
     else
-        tsr_block_put_box(emit, boxes->ring, store->to.element, from, at, values + first);
+        tsr_block_put_parts(emit, boxes->ring, store->to.element, from, at,
+                            registers / BOX_PART_REGISTERS, tsr_op_flag(store->to.op, "transposed"),
+                            values + first);
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
     tsr_block_sync(emit, true);
-    LLVMValueRef row =
-        LLVMBuildAdd(b, store->to.row, widen(emit, tsr_block_group_row(emit, boxes)), "");
-    row = LLVMBuildAdd(b, row, tsr_emit_int(i64, (int64_t)m * GROUP_ROWS), "");
-    LLVMValueRef column =
-        LLVMBuildAdd(b, store->to.column, tsr_emit_int(i64, (int64_t)c * boxes->columns), "");
-    copy_box(emit, &store->to, tsr_block_add(emit, from, at), row, column);
+    copy_stored(emit, store, boxes, LLVMBuildAdd(emit->builder, from, tsr_block_int(emit, at), ""),
+                m, c, columns);
     if (store->fetches) fetch_next(emit, boxes, number);
     return TSR_SUCCESS;
 }
@@ -759,6 +673,11 @@ tsr_result tsr_block_emit_store(tsr_emit *emit, MlirOperation op) {
     LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
     unsigned count = 0;
     if (!mlirValueIsNull(ring_of(emit, op))) return emit_through(emit, op);
+    if (tsr_op_flag(op, "transposed"))
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' stores transposed; expected a ring for it, and on 'sm_90a' rows of whole "
+             "16 bytes",
+             emit->kernel);
     target t = read_target(emit, op);
     mapping m = {map_of(op), layout_of(emit, tsr_op_operand(op, 0)), values, NULL};
     TRY(emit->ctx, fetch_first(emit, &m));

@@ -208,7 +208,7 @@ static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
         if (!tsr_op_is(op, "tile.async_copy")) continue;
         tsr_ring *ring = find_ring(block, tsr_op_operand(op, tsr_op_operand_count(op) - 2));
         ring->is_copied_to = true;
-        if (tsr_op_has(op, TSR_PAIRED_NAME)) block->in_pairs = true;
+        TRY(emit->ctx, tsr_block_plan_share(emit, op));
         block->stages = ring->stages;
         if (!ring->swizzled || !tsr_block_is_mappable(tsr_op_operand(op, 0)))
             block->uses_tma = false;
@@ -275,12 +275,7 @@ static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,
              block->teams);
-    if (block->in_pairs && (count != 2 || !block->uses_tma))
-        FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' has paired copies, %lld programs at a time%s; expected 2, and rows of "
-             "whole 16 bytes",
-             emit->kernel, (long long)count, block->uses_tma ? "" : ", rows of odd size");
-    return TSR_SUCCESS;
+    return tsr_block_check_shares(emit);
 }
 
 static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *launch) {
@@ -473,7 +468,7 @@ static LLVMValueRef make_barriers(tsr_emit *emit, LLVMValueRef thread) {
     LLVMBasicBlockRef first, rest;
     int64_t full = block->uses_tma ? 1 : TSR_BLOCK_GROUP;
     int64_t empty = block->has_wgmma ? block->groups : block->warps;
-    if (block->in_pairs) empty *= 2;
+    empty *= tsr_block_sharers(block);
     branch_if(emit, is_zero(emit, thread), &first, &rest, "barriers");
     make_some(emit, block->full_at, block->empty_at, full);
     make_some(emit, block->empty_at, block->written_at, empty);
@@ -608,8 +603,23 @@ static tsr_result emit_writing(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef
     return TSR_SUCCESS;
 }
 
+/* One thread of warp 0, and known to be one: of another the assembler makes a loop around each
+ * copy, for threads that might come along. */
+static LLVMBasicBlockRef elect_one(tsr_emit *emit, LLVMValueRef warp, LLVMBasicBlockRef done) {
+    LLVMBasicBlockRef first, work, none;
+    LLVMValueRef all = tsr_block_int(emit, -1);
+    branch_if(emit, is_zero(emit, warp), &first, &none, "elect");
+    LLVMValueRef elected = tsr_emit_intrinsic(emit, "llvm.nvvm.elect.sync", NULL, 0, &all, 1);
+    elected = LLVMBuildExtractValue(emit->builder, elected, 1, "");
+    work = tsr_emit_block(emit, "copy");
+    LLVMBuildCondBr(emit->builder, elected, work, none);
+    LLVMPositionBuilderAtEnd(emit->builder, none);
+    LLVMBuildBr(emit->builder, done);
+    return work;
+}
+
 static tsr_result emit_copying(tsr_emit *emit, MlirBlock body, LLVMValueRef thread,
-                               LLVMBasicBlockRef done) {
+                               LLVMValueRef warp, LLVMBasicBlockRef done) {
     tsr_block *block = emit->block;
     LLVMBasicBlockRef work, none;
     block->copies = true;
@@ -619,13 +629,13 @@ static tsr_result emit_copying(tsr_emit *emit, MlirBlock body, LLVMValueRef thre
         LLVMBuildBr(emit->builder, done);
         return TSR_SUCCESS;
     }
-    if (block->uses_tma) {
+    if (block->uses_tma && block->own_barriers) {
         branch_if(emit, is_zero(emit, thread), &work, &none, "copy");
         LLVMPositionBuilderAtEnd(emit->builder, none);
-        if (block->own_barriers)
-            TRY(emit->ctx, emit_writing(emit, body, done));
-        else
-            LLVMBuildBr(emit->builder, done);
+        TRY(emit->ctx, emit_writing(emit, body, done));
+        LLVMPositionBuilderAtEnd(emit->builder, work);
+    } else if (block->uses_tma) {
+        work = elect_one(emit, warp, done);
         LLVMPositionBuilderAtEnd(emit->builder, work);
     }
     return emit_role(emit, body, done);
@@ -677,7 +687,7 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMValueRef is_copying =
         LLVMBuildICmp(b, LLVMIntULT, warp, tsr_block_int(emit, GROUP_WARPS), "");
     branch_if(emit, is_copying, &copying, &computing, "copying");
-    TRY(emit->ctx, emit_copying(emit, body, thread, done));
+    TRY(emit->ctx, emit_copying(emit, body, thread, warp, done));
     LLVMPositionBuilderAtEnd(b, computing);
     block->copies = false;
     block->thread = tsr_block_add(emit, thread, -TSR_BLOCK_GROUP);

@@ -17,7 +17,8 @@ enum {
     HALVES = 2,          /* rows of a lane, 8 apart */
     BOX_COLUMNS = 64,    /* of 16 bits: a swizzled row */
     BOX_REGISTERS = GROUP_ROWS * BOX_COLUMNS / TSR_BLOCK_GROUP,
-    DEPTH = 16, /* of one product of 16 bits */
+    BOX_PART_REGISTERS = BOX_REGISTERS / 4, /* that one stmatrix takes, in pairs */
+    DEPTH = 16,                             /* of one product of 16 bits */
     BARRIER_BYTES = 8,
 };
 

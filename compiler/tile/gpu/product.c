@@ -12,6 +12,13 @@
  * Where there are few tiles and K is long, programs that run together have a part of K each, sum
  * up, and store a part of the columns each.
  *
+ * Programs that run together may instead share what they copy: of A those in a row, of B those in a
+ * column.
+ *
+ * A tile may be computed transposed, B^T A^T: then its columns are rows of the matrix units, and
+ * its rows their columns, of which there may be any multiple of 16. What is stored is turned on its
+ * way through shared memory.
+ *
  * Programs that follow each other lie in bands of rows, so that those that run at a time share
  * parts of A and of B in the second-level cache.
  */
@@ -272,15 +279,18 @@ static MlirValue view(product *p, MlirValue buffer, int64_t rows, int64_t column
     return tsr_gpu_view(p->b, buffer, p->space.rank, dims + 3 - p->space.rank);
 }
 
+static int64_t together_of(const tsr_product_tile *tile) {
+    return (int64_t)tile->parts * tile->beside * tile->below;
+}
+
 /* Bands of rows; within one, down its columns. */
 static void place_program(product *p) {
     tsr_tile_builder *b = p->b;
-    int64_t height =
-        p->tile.rows * (p->tile.pair == TSR_PAIR_B ? 2 : 1); /* of a pair, or program */
-    int64_t width = p->tile.columns * (p->tile.pair == TSR_PAIR_A ? 2 : 1);
+    int64_t height = p->tile.rows * p->tile.below; /* of those that run together */
+    int64_t width = p->tile.columns * p->tile.beside;
     int64_t rows = divide_up(p->shape.m, height), columns = divide_up(p->shape.n, width);
     int64_t band = BAND_ROWS / height < rows ? BAND_ROWS / height : rows;
-    int64_t together = p->tile.pair ? 2 : p->tile.parts;
+    int64_t together = together_of(&p->tile);
     p->group->grid = rows * columns * p->shape.batch * together;
     MlirValue pid = tsr_tile_program_id(b);
     if (together > 1) {
@@ -298,14 +308,18 @@ static void place_program(product *p) {
     MlirValue column = tsr_tile_2(b, "arith.divui", inner, in_band);
     p->row = tsr_tile_mul(b, tsr_tile_add(b, first, row), height);
     p->column = tsr_tile_mul(b, column, width);
-    if (p->tile.pair == TSR_PAIR_B)
-        p->row = tsr_tile_add(b, p->row, tsr_tile_mul(b, p->rank, p->tile.rows));
-    if (p->tile.pair == TSR_PAIR_A)
-        p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, p->rank, p->tile.columns));
+    if (p->tile.below > 1) {
+        MlirValue down = tsr_tile_div(b, p->rank, p->tile.beside);
+        p->row = tsr_tile_add(b, p->row, tsr_tile_mul(b, down, p->tile.rows));
+    }
+    if (p->tile.beside > 1) {
+        MlirValue across = tsr_tile_rem(b, p->rank, p->tile.beside);
+        p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, across, p->tile.columns));
+    }
 }
 
 static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, MlirValue ring,
-                 MlirValue stage, bool paired) {
+                 MlirValue stage, int64_t sharers, int64_t apart) {
     MlirValue operands[6] = {buffer};
     size_t count = 1;
     if (p->space.rank == 3) operands[count++] = p->batch_index;
@@ -313,11 +327,12 @@ static void copy(product *p, MlirValue buffer, MlirValue row, MlirValue column, 
     operands[count++] = column;
     operands[count++] = ring;
     operands[count++] = stage;
-    tsr_attr attrs[] = {{TSR_PAIRED_NAME, tsr_attr_make_unit(p->b->at.context)}};
+    const int64_t share[] = {sharers, apart};
+    tsr_attr attrs[] = {{TSR_SHARED_NAME, tsr_attr_make_i64s(p->b->at.context, 2, share)}};
     tsr_build(&p->b->at, &(tsr_op_desc){.name = "tile.async_copy",
                                         .operand_count = count,
                                         .operands = operands,
-                                        .attr_count = paired,
+                                        .attr_count = sharers > 1,
                                         .attrs = attrs});
 }
 
@@ -335,8 +350,8 @@ static MlirValue inside(product *p, MlirValue index, int64_t size, int64_t tile)
 static bool lies_in_pairs(const product *p, const tsr_node *node) {
     uint32_t at = p->space.rank - 2;
     const int64_t *strides = node->view.strides;
-    return p->shape.n % 2 == 0 && strides[at + 1] == 1 && strides[at] % 2 == 0 &&
-           node->view.offset % 2 == 0 && (!at || strides[0] % 2 == 0);
+    return !p->tile.transposed && p->shape.n % 2 == 0 && strides[at + 1] == 1 &&
+           strides[at] % 2 == 0 && node->view.offset % 2 == 0 && (!at || strides[0] % 2 == 0);
 }
 
 static MlirValue load_view(product *p, const tsr_node *node, MlirValue row, MlirValue column) {
@@ -413,9 +428,12 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     mlirRegionAppendOwnedBlock(region, body);
     MlirValue operands[] = {sum, p->row, p->column, p->other};
     MlirType type = mlirValueGetType(sum);
+    tsr_attr attrs[] = {{"transposed", tsr_attr_make_unit(b->at.context)}};
     MlirOperation op = tsr_build(&b->at, &(tsr_op_desc){.name = "tile.map",
                                                         .operand_count = 3 + fetches,
                                                         .operands = operands,
+                                                        .attr_count = p->tile.transposed,
+                                                        .attrs = attrs,
                                                         .result_count = 1,
                                                         .results = &type,
                                                         .region_count = 1,
@@ -439,15 +457,26 @@ static void share_steps(product *p, int64_t steps, MlirValue *out_first, MlirVal
     *out_count = tsr_tile_sub(b, tsr_tile_div(b, end, parts), *out_first);
 }
 
-/* Columns of this program's result. */
-static int64_t own_columns(const product *p) { return p->tile.columns / p->tile.parts; }
+/* Of the fragment that holds a tile. */
+static void fragment_dims(const product *p, int64_t *out_dims) {
+    out_dims[0] = p->tile.transposed ? p->tile.columns : p->tile.rows;
+    out_dims[1] = p->tile.transposed ? p->tile.rows : p->tile.columns;
+}
+
+/* Of what this program stores of it. */
+static void own_dims(const product *p, int64_t *out_dims) {
+    fragment_dims(p, out_dims);
+    out_dims[1] /= p->tile.parts;
+}
 
 /* This program's part of the columns of what those that share K have summed up. */
 static MlirValue sum_parts(product *p, MlirValue sum) {
     tsr_tile_builder *b = p->b;
-    int64_t dims[2] = {p->tile.rows, own_columns(p)};
+    int64_t dims[2];
     if (p->tile.parts == 1) return sum;
-    p->column = tsr_tile_add(b, p->column, tsr_tile_mul(b, p->rank, dims[1]));
+    own_dims(p, dims);
+    MlirValue *across = p->tile.transposed ? &p->row : &p->column;
+    *across = tsr_tile_add(b, *across, tsr_tile_mul(b, p->rank, dims[1]));
     MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
     MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
     return build(p, "tile.sum_programs", &sum, 1, type, NULL);
@@ -457,11 +486,11 @@ static MlirValue sum_parts(product *p, MlirValue sum) {
 static void fetch(product *p) {
     tsr_tile_builder *b = p->b;
     MlirValue operands[5] = {view(p, p->fetched->view.buffer, p->shape.m, p->shape.n)};
-    int64_t dims[2] = {p->tile.rows, own_columns(p)};
+    int64_t dims[2];
+    own_dims(p, dims);
     size_t count = 1;
     MlirValue column = p->column;
-    if (p->tile.parts > 1)
-        column = tsr_tile_add(b, column, tsr_tile_mul(b, p->rank, own_columns(p)));
+    if (p->tile.parts > 1) column = tsr_tile_add(b, column, tsr_tile_mul(b, p->rank, dims[1]));
     if (p->space.rank == 3) operands[count++] = p->batch_index;
     operands[count++] = p->row;
     operands[count++] = column;
@@ -475,7 +504,8 @@ static MlirValue multiply(product *p) {
     tsr_tile_builder *b = p->b;
     const tsr_product_tile *t = &p->tile;
     const tsr_product_shape *s = &p->shape;
-    int64_t dims[2] = {t->rows, t->columns};
+    int64_t dims[2];
+    fragment_dims(p, dims);
     MlirType f32 = tsr_tile_value_type(b, TSR_DTYPE_F32, 0);
     MlirType type = tsr_shim_tile_fragment_make(dims, f32, true);
     MlirValue a = view(p, p->a, p->at ? s->k : s->m, p->at ? s->m : s->k);
@@ -492,16 +522,16 @@ static MlirValue multiply(product *p) {
     share_steps(p, divide_up(s->k, t->depth), &first, &count);
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, 1, 1, &sum);
     MlirValue k = tsr_tile_mul(b, tsr_tile_add(b, loop.index, first), t->depth);
-    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->pair == TSR_PAIR_A);
-    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index,
-         t->pair == TSR_PAIR_B);
+    copy(p, a, p->at ? k : p->row, p->at ? p->row : k, ra, loop.index, t->beside, 1);
+    copy(p, bb, p->bt ? p->column : k, p->bt ? k : p->column, rb, loop.index, t->below, t->beside);
     build_none(p, "tile.wait_async", &loop.index, 1);
-    MlirValue operands[] = {ra, rb, loop.carried[0], loop.index};
+    MlirValue operands[] = {t->transposed ? rb : ra, t->transposed ? ra : rb, loop.carried[0],
+                            loop.index};
     MlirAttribute unit = tsr_attr_make_unit(b->at.context);
     tsr_attr attrs[3] = {{0}};
     size_t used = 0;
-    if (p->at) attrs[used++] = (tsr_attr){"transpose_a", unit};
-    if (p->bt) attrs[used++] = (tsr_attr){"transpose_b", unit};
+    if (t->transposed ? !p->bt : p->at) attrs[used++] = (tsr_attr){"transpose_a", unit};
+    if (t->transposed ? !p->at : p->bt) attrs[used++] = (tsr_attr){"transpose_b", unit};
     MlirValue next = build(p, "tile.mma", operands, 4, type, attrs);
     build_none(p, "tile.release", &loop.index, 1);
     tsr_tile_loop_end(b, &loop, &next);
@@ -519,22 +549,39 @@ static void store(product *p, MlirValue value, uint32_t output) {
     operands[count++] = p->row;
     operands[count++] = p->column;
     if (through) operands[count++] = p->ring;
-    tsr_attr attrs[] = {{"operandSegmentSizes", mlirDenseI32ArrayGet(p->b->at.context, 4, sizes)}};
+    tsr_attr attrs[] = {{"operandSegmentSizes", mlirDenseI32ArrayGet(p->b->at.context, 4, sizes)},
+                        {"transposed", tsr_attr_make_unit(p->b->at.context)}};
     tsr_build(&p->b->at, &(tsr_op_desc){.name = "tile.store_fragment",
                                         .operand_count = count,
                                         .operands = operands,
-                                        .attr_count = 1,
+                                        .attr_count = p->tile.transposed ? 2 : 1,
                                         .attrs = attrs});
+}
+
+/* A tile is stored transposed by way of shared memory alone; what is read behind the product lies
+ * in pairs along rows. */
+static bool turns_well(const product *p) {
+    const tsr_type *outputs = p->group->types + p->group->input_count;
+    for (uint32_t i = 0; i < p->group->output_count; i++)
+        if (!tsr_dtype_is_narrow(outputs[i].dtype) || outputs[i].dtype != outputs[0].dtype)
+            return false;
+    for (uint32_t i = 0; i < p->after.node_count; i++) {
+        const tsr_node *node = p->after.nodes[i];
+        const int64_t *strides = node->view.strides + p->space.rank - 2;
+        if (node->kind == TSR_NODE_VIEW && strides[0] && strides[1]) return false;
+    }
+    return true;
 }
 
 /* Rows of 128 bytes. */
 static void make_ring(product *p) {
-    int64_t columns = RESULT_BYTES / (int64_t)tsr_dtype_size(p->through);
-    if (!p->shape.by_rows || own_columns(p) % columns) {
+    int64_t columns = RESULT_BYTES / (int64_t)tsr_dtype_size(p->through), dims[2];
+    own_dims(p, dims);
+    if (!p->shape.by_rows || (!p->tile.transposed && dims[1] % columns)) {
         p->fetched = NULL;
         return;
     }
-    p->ring = tsr_gpu_ring(p->b, RESULT_STAGES, p->tile.rows, columns, p->through);
+    p->ring = tsr_gpu_ring(p->b, RESULT_STAGES, dims[0], columns, p->through);
 }
 
 static void emit(product *p) {
@@ -558,16 +605,19 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     p.through = find_through(&p);
     find_fetched(&p);
     p.shape.behind = bytes_behind(&p);
+    p.shape.turns = p.shape.by_rows && turns_well(&p);
+    p.shape.a_across = p.at;
     *out_taken = tsr_product_select(group->b.target, &p.shape, (uint32_t)skip, &p.tile);
     if (!*out_taken) return TSR_SUCCESS;
-    int64_t tile[] = {p.tile.rows,  p.tile.columns, p.tile.depth, p.tile.stages,
-                      p.tile.warps, p.tile.teams,   p.tile.parts, (int64_t)p.tile.pair};
+    int64_t tile[] = {p.tile.rows,  p.tile.columns,   p.tile.depth, p.tile.stages,
+                      p.tile.warps, p.tile.teams,     p.tile.parts, p.tile.beside,
+                      p.tile.below, p.tile.transposed};
     memcpy(group->tile, tile, sizeof tile);
     group->tile_count = sizeof tile / sizeof tile[0];
     group->warps = p.tile.warps;
     group->registers = p.tile.registers;
     group->teams = p.tile.teams;
-    group->together = p.tile.pair ? 2 : p.tile.parts;
+    group->together = (uint32_t)together_of(&p.tile);
     emit(&p);
     return TSR_SUCCESS;
 }

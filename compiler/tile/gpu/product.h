@@ -25,24 +25,21 @@ typedef struct tsr_product_shape {
     uint32_t element_bytes;
     bool by_rows;    /* the result's rows are multiples of 16 bytes, so that they go through shared
                         memory */
+    bool turns;      /* tiles may be computed transposed */
+    bool a_across;   /* A lies transposed: a tile's rows are copied 64 at a time */
     uint32_t behind; /* bytes that move behind the product for each element: of results, and what
                         is read with them */
     uint32_t work;   /* what follows the product, for each element: 1 an addition, 3 a function */
 } tsr_product_shape;
 
-/* What two programs that run together both copy. */
-typedef enum tsr_product_pair {
-    TSR_PAIR_NONE,
-    TSR_PAIR_A, /* they are neighbours in a row */
-    TSR_PAIR_B, /* in a column */
-} tsr_product_pair;
-
 typedef struct tsr_product_tile {
     int64_t rows, columns, depth;
     uint32_t stages, warps, registers;
-    uint32_t teams; /* programs that a block runs side by side */
-    uint32_t parts; /* of K, for a program each */
-    tsr_product_pair pair;
+    uint32_t teams;         /* programs that a block runs side by side */
+    uint32_t parts;         /* of K, for a program each */
+    uint32_t beside, below; /* programs that run together, in a row and in a column: the first ones
+                               share copies of A, the others of B */
+    bool transposed;        /* columns of the result are rows of the matrix units' */
 } tsr_product_tile;
 
 /* The tile for which a model of the device says the least time, leaving out the best `skip` of

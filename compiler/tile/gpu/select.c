@@ -2,7 +2,7 @@
  *
  * Which tile: a model of time in cycles of a multiprocessor,
  *
- *     starting + the greater of
+ *     starting + the greater of these, and a part of the other one,
  *         what device memory takes for all operands, read and written once
  *         rounds * (steps * the slowest of multiplying, copying and waiting + what storing adds)
  *
@@ -36,37 +36,42 @@ static const device devices[] = {{80, 108, 1024, 166912, 167936, 1100},
 static const struct {
     double start, fill, store, store_element, work_element;
     double store_byte;  /* of what moves for an element, more than a result of 16 bits */
-    double copy, cache; /* of a multiprocessor; of all from the second-level cache, each one's */
+    double copy, cache; /* that a multiprocessor asks for; that all get, each one's */
+    double come;        /* that come to a multiprocessor, others' copies too */
     double unaligned_copy[2], unaligned_cache[2]; /* rows that are no whole lines count so often */
     double unaligned_a;   /* from memory, so much more: a line is read by two steps */
     double unaligned_b;   /* and this for a line, of as many as a row of the tile has */
     double latency;       /* from asking for a stage to having it */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
-    double pair;          /* pairs: the same */
-    double once[2];       /* of what one copies for both, so much counts; of unaligned rows */
+    double share, more;   /* programs that share copies: the same; what more than two take more */
+    double shared;        /* what a copy for others takes, of one of its own */
+    double both;          /* of the shorter of what is computed and what is read and written */
     double part;          /* of what the last round has no programs for, so much is won */
     double well[5];       /* products run, by 64 columns */
     double crowded;       /* and this much of it where sums leave a thread few registers */
     double beside;        /* there, what a team computes beside the other one's products */
-} cost = {.start = 4790,
-          .fill = 1450,
-          .store = 287,
-          .store_element = 0.119,
-          .work_element = 0.034,
+} cost = {.start = 6126,
+          .fill = 5.958,
+          .store = 0.2073,
+          .store_element = 0.09899,
+          .work_element = 0.01917,
           .store_byte = 0.04,
-          .copy = 102.7,
-          .cache = 57.5,
-          .unaligned_copy = {2.27, 2.04},
-          .unaligned_cache = {1.71, 1.97},
-          .unaligned_a = 0.739,
-          .unaligned_b = 2.48,
-          .latency = 2205,
-          .sum = 1895,
-          .exchange = 9.73,
-          .pair = 2848,
-          .once = {1.74, 0.566},
-          .part = 0.411,
-          .well = {0, 0.536, 0.799, 0.908, 1},
+          .copy = 497.4,
+          .cache = 351.7,
+          .come = 70.96,
+          .unaligned_copy = {12.94, 11.04},
+          .unaligned_cache = {4.42, 8.696},
+          .unaligned_a = 0.02302,
+          .unaligned_b = 0.0004292,
+          .latency = 1747,
+          .sum = 1542,
+          .exchange = 10.48,
+          .share = 2242,
+          .more = 663.9,
+          .shared = 1.348,
+          .both = 0.3282,
+          .part = 0.04486,
+          .well = {0, 0.7882, 0.9158, 0.9668, 1.08},
           .crowded = 0.93,
           .beside = 0.009};
 
@@ -83,13 +88,35 @@ static const tsr_product_tile tiles[] = {
 };
 enum { TILES = sizeof tiles / sizeof tiles[0] };
 
+/* Those that are computed transposed; their rows are the most. */
+static const tsr_product_tile turned[] = {
+#define Y(columns_, warps_, teams_, registers_, rows_)                                             \
+    {.rows = rows_,                                                                                \
+     .columns = columns_,                                                                          \
+     .warps = warps_,                                                                              \
+     .teams = teams_,                                                                              \
+     .registers = registers_,                                                                      \
+     .parts = 1,                                                                                   \
+     .transposed = true},
+#include "compiler/tile/gpu/tiles.def"
+#undef Y
+};
+enum {
+    TURNED = sizeof turned / sizeof turned[0],
+    ROW_STEP = 16,
+    ROWS_MAX = 256,
+    ROW_STEPS = ROWS_MAX / ROW_STEP,
+};
+
 /* How programs may run together. */
 static const struct {
-    uint32_t parts;
-    tsr_product_pair pair;
-} ways[] = {{1, TSR_PAIR_NONE}, {2, TSR_PAIR_NONE}, {4, TSR_PAIR_NONE},
-            {8, TSR_PAIR_NONE}, {1, TSR_PAIR_A},    {1, TSR_PAIR_B}};
-enum { WAYS = sizeof ways / sizeof ways[0], CHOICES = TILES * WAYS };
+    uint32_t parts, beside, below;
+} ways[] = {{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {8, 1, 1}, {1, 2, 1}, {1, 1, 2},
+            {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
+enum {
+    WAYS = sizeof ways / sizeof ways[0],
+    CHOICES = (TILES + TURNED * ROW_STEPS) * WAYS,
+};
 
 static const device *find_device(const tsr_target *target) {
     for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
@@ -101,15 +128,13 @@ static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static double least_of(double x, double y) { return x < y ? x : y; }
 static double most_of(double x, double y) { return x > y ? x : y; }
 
-/* Pairs are whole. */
+/* Those that run together are whole. */
 static int64_t rows_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    int64_t pair = tile->pair == TSR_PAIR_B ? 2 : 1;
-    return divide_up(shape->m, tile->rows * pair) * pair;
+    return divide_up(shape->m, tile->rows * tile->below) * tile->below;
 }
 
 static int64_t columns_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
-    int64_t pair = tile->pair == TSR_PAIR_A ? 2 : 1;
-    return divide_up(shape->n, tile->columns * pair) * pair;
+    return divide_up(shape->n, tile->columns * tile->beside) * tile->beside;
 }
 
 static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_tile *tile) {
@@ -119,7 +144,8 @@ static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_til
 /* That run at a time: blocks that run together lie in one part of the device, which leaves some
  * multiprocessors of it over. */
 static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t blocks) {
-    return (tile->parts > 2 ? d->multiprocessors * 10 / 11 : d->multiprocessors) * blocks;
+    uint32_t together = tile->parts * tile->beside * tile->below;
+    return (together > 2 ? d->multiprocessors * 10 / 11 : d->multiprocessors) * blocks;
 }
 
 /* Of a block: rings of stages, where programs that share K exchange sums, and what results go
@@ -130,7 +156,8 @@ static int64_t shared_bytes(const tsr_product_tile *tile, const tsr_product_shap
     int64_t depth_bytes = tile->depth * shape->element_bytes;
     int64_t stages = tile->stages * (tile->rows + tile->columns) * depth_bytes;
     int64_t exchange = tile->parts > 1 ? 4 * tile->rows * tile->columns : 0;
-    int64_t results = 2 * tile->rows * ROW_BYTES * tile->teams;
+    int64_t lines = tile->transposed ? tile->columns : tile->rows;
+    int64_t results = 2 * lines * ROW_BYTES * tile->teams;
     return (stages > exchange ? stages : exchange) + (through ? results : 0);
 }
 
@@ -171,12 +198,16 @@ static bool fits_together(const device *d, const tsr_product_shape *shape,
                           const tsr_product_tile *tile) {
     enum { COPY_BYTES = 16 };
     uint32_t size = shape->element_bytes;
-    if (tile->parts == 1 && !tile->pair) return true;
+    int64_t across = tile->transposed ? tile->rows : tile->columns;
+    bool shares = tile->beside * tile->below > 1;
+    if (tile->parts == 1 && !shares) return true;
     if (d->arch != 90) return false;
-    if (tile->pair)
-        return shape->a_pitch * size % COPY_BYTES == 0 && shape->b_pitch * size % COPY_BYTES == 0;
+    if (shares) /* more than two at a time once: of those that are started not all run at a time */
+        return shape->a_pitch * size % COPY_BYTES == 0 && shape->b_pitch * size % COPY_BYTES == 0 &&
+               (tile->beside * tile->below == 2 ||
+                programs_of(shape, tile) <= slots_of(d, tile, 1));
     return tile->teams == 1 && shape->k >= PARTS_STEPS_MIN * tile->depth * tile->parts &&
-           tile->columns / tile->parts % PART_COLUMNS_MIN == 0 &&
+           across / tile->parts % PART_COLUMNS_MIN == 0 && across % tile->parts == 0 &&
            programs_of(shape, tile) <= slots_of(d, tile, 1);
 }
 
@@ -184,7 +215,8 @@ static bool is_unaligned(const tsr_product_shape *shape, int64_t pitch) {
     return pitch * shape->element_bytes % ROW_BYTES != 0;
 }
 
-/* Cycles that bytes of one step take. */
+/* Cycles that bytes of one step take: what a program asks for, what comes to it, and what all of
+ * them get of the second-level cache. */
 static double copy_time(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
     double row_bytes = (double)tile->depth * shape->element_bytes;
@@ -193,12 +225,14 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
     double a_cache = (double)shape->m / (double)rows_of(shape, tile) * row_bytes;
     double b_cache = (double)shape->n / (double)columns_of(shape, tile) * row_bytes;
     double active = least_of((double)programs_of(shape, tile), d->multiprocessors);
-    bool odd_a = is_unaligned(shape, shape->a_pitch), odd_b = is_unaligned(shape, shape->b_pitch);
-    if (odd_a) a *= cost.unaligned_copy[0], a_cache *= cost.unaligned_cache[0];
-    if (odd_b) b *= cost.unaligned_copy[1], b_cache *= cost.unaligned_cache[1];
-    if (tile->pair == TSR_PAIR_A) a_cache *= cost.once[odd_a];
-    if (tile->pair == TSR_PAIR_B) b_cache *= cost.once[odd_b];
-    return most_of((a + b) / cost.copy,
+    double come = (a + b) / cost.come;
+    if (is_unaligned(shape, shape->a_pitch))
+        a *= cost.unaligned_copy[0], a_cache *= cost.unaligned_cache[0];
+    if (is_unaligned(shape, shape->b_pitch))
+        b *= cost.unaligned_copy[1], b_cache *= cost.unaligned_cache[1];
+    if (tile->beside > 1) a *= cost.shared / tile->beside, a_cache *= cost.shared / tile->beside;
+    if (tile->below > 1) b *= cost.shared / tile->below, b_cache *= cost.shared / tile->below;
+    return most_of(most_of((a + b) / cost.copy, come),
                    (a_cache + b_cache) * active / (cost.cache * d->multiprocessors));
 }
 
@@ -216,7 +250,12 @@ static double memory_time(const device *d, const tsr_product_shape *shape,
 static double multiply_time(const device *d, const tsr_product_shape *shape,
                             const tsr_product_tile *tile) {
     double rate = d->products * 2.0 / shape->element_bytes;
-    double well = cost.well[tile->rows < 128 && tile->columns > 128 ? 2 : tile->columns / 64];
+    int64_t lines = tile->transposed ? tile->columns : tile->rows;
+    int64_t across = tile->transposed ? tile->rows : tile->columns;
+    if (lines < 128 && across > 128) across = 128;
+    int64_t below = across / 64;
+    double well = cost.well[below], rest = (double)(across % 64) / 64;
+    if (rest > 0) well += rest * (cost.well[below + 1] - well);
     if (is_crowded(tile)) well *= cost.crowded;
     return (double)(tile->rows * tile->columns * tile->depth) / (rate * well);
 }
@@ -252,16 +291,25 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     if (is_crowded(tile))
         all += rounds * cost.beside * shape->work * (double)(tile->rows * tile->columns);
     if (tile->parts > 1) all += cost.sum + exchange_time(tile);
-    if (tile->pair) all += cost.pair;
-    return cost.start + cost.fill + most_of(all, memory_time(d, shape, tile));
+    if (tile->beside * tile->below > 1) all += cost.share;
+    if (tile->beside * tile->below > 2) all += cost.more;
+    double memory = memory_time(d, shape, tile);
+    return cost.start + cost.fill + most_of(all, memory) + cost.both * least_of(all, memory);
 }
 
 /* Choice number `index`: a tile, and how programs run together. */
 static bool make_choice(const device *d, const tsr_product_shape *shape, size_t index,
                         tsr_product_tile *tile) {
-    *tile = tiles[index / WAYS];
+    size_t kind = index / WAYS;
+    *tile = kind < TILES ? tiles[kind] : turned[(kind - TILES) / ROW_STEPS];
+    if (kind >= TILES) {
+        int64_t rows = ROW_STEP * (1 + (int64_t)((kind - TILES) % ROW_STEPS));
+        if (!shape->turns || rows > tile->rows || (shape->a_across && rows % 64)) return false;
+        tile->rows = rows;
+    }
     tile->parts = ways[index % WAYS].parts;
-    tile->pair = ways[index % WAYS].pair;
+    tile->beside = ways[index % WAYS].beside;
+    tile->below = ways[index % WAYS].below;
     tile->depth = ROW_BYTES / shape->element_bytes;
     if (tile->parts > 1) tile->registers = 0; /* there is one block */
     return (d->arch == 90 || tile->teams == 1) && fits_registers(d, tile) &&

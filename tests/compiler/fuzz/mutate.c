@@ -490,7 +490,7 @@ static bool insert_bare_op(subject *s) {
 /* What our stages tell each other by, on any op, as anything. */
 static bool insert_mark(subject *s) {
     static const char *const names[] = {
-        TSR_TEAMS_NAME,      TSR_TOGETHER_NAME,      TSR_PAIRED_NAME,   TSR_APPROXIMATE_NAME,
+        TSR_TEAMS_NAME,      TSR_TOGETHER_NAME,      TSR_SHARED_NAME,   TSR_APPROXIMATE_NAME,
         TSR_LEAF_LOOP,       TSR_NUMERICS_NAME,      TSR_TARGET_NAME,   "tile.skip",
         TSR_CONSTANT_NAME,   TSR_CHOSEN_TILE,        TSR_PLANNED_GROUP, TSR_SR_SEGMENT,
         TSR_SR_SEGMENTS,     TSR_SR_BUDGETS,         TSR_SR_HINT,       TSR_SR_HINT_BUDGET,

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a box of a fragment, 64 rows of 128 bytes or a transposed one's as many columns, lies in
+ * shared memory, and how registers get there. Source: PTX ISA 8.5, "stmatrix".
+ */
+#include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    PARTS = 4, /* of a box of 64 columns */
+    PART_PAIRS = BOX_PART_REGISTERS / 2,
+    WIDE_REGISTERS = BOX_REGISTERS / 2, /* of a box of f32 */
+};
+
+/* i32, of its warp group. */
+static LLVMValueRef first_row_of_warp(tsr_emit *emit) {
+    LLVMValueRef warp =
+        LLVMBuildAnd(emit->builder, emit->block->warp, tsr_block_int(emit, GROUP_WARPS - 1), "");
+    return tsr_block_mul(emit, warp, BLOCK_ROWS);
+}
+
+/* Four matrices of 8 x 8, 16 rows of each warp. The addresses are the same for all boxes, but for
+ * where they begin. Transposed, they are 16 rows of the box, 16 columns of it for each warp. */
+static LLVMValueRef part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
+                                 unsigned part, bool transposed) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane = emit->lane, eight = tsr_block_int(emit, 8);
+    LLVMValueRef row = LLVMBuildURem(b, lane, eight, "");
+    LLVMValueRef second = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, tsr_block_int(emit, 3), ""),
+                                       tsr_block_int(emit, 1), "");
+    LLVMValueRef half = LLVMBuildLShr(b, lane, tsr_block_int(emit, 4), "");
+    LLVMValueRef down = transposed ? half : second, across = transposed ? second : half;
+    row = LLVMBuildAdd(b, row, tsr_block_mul(emit, down, BLOCK_ROWS / HALVES), "");
+    LLVMValueRef first = first_row_of_warp(emit), chunks = LLVMBuildUDiv(b, first, eight, "");
+    if (transposed) {
+        row = tsr_block_add(emit, row, (int64_t)part * BLOCK_ROWS);
+        across = LLVMBuildAdd(b, across, chunks, "");
+    } else {
+        row = LLVMBuildAdd(b, row, first, "");
+        across = tsr_block_add(emit, across, 2 * (int64_t)part);
+    }
+    return tsr_block_chunk(emit, ring, from, row, across);
+}
+
+LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
+                                    unsigned part) {
+    return part_address(emit, ring, from, part, false);
+}
+
+static void put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                     unsigned part, bool transposed, LLVMValueRef *pairs) {
+    char text[96];
+    LLVMValueRef args[1 + PART_PAIRS] = {part_address(emit, ring, from, part, transposed)};
+    memcpy(args + 1, pairs, PART_PAIRS * sizeof *pairs);
+    snprintf(text, sizeof text,
+             "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
+             transposed ? ".trans" : "", (long long)at);
+    tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 1 + PART_PAIRS);
+}
+
+/* Two neighbours of a lane are 8 bytes, of four lanes 32: even rows begin with column block `block`
+ * of a box, odd ones with the next but one, so that half a warp meets all banks. */
+static LLVMValueRef wide_address(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
+                                 unsigned block) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef lane = emit->lane, one = tsr_block_int(emit, 1);
+    LLVMValueRef row = LLVMBuildLShr(b, lane, tsr_block_int(emit, 2), "");
+    LLVMValueRef odd = LLVMBuildAnd(b, row, one, "");
+    LLVMValueRef chunk = LLVMBuildAnd(b, LLVMBuildLShr(b, lane, one, ""), one, "");
+    LLVMValueRef turned =
+        LLVMBuildXor(b, tsr_block_mul(emit, odd, 4), tsr_block_int(emit, 2 * (int64_t)block), "");
+    chunk = LLVMBuildOr(b, chunk, turned, "");
+    row = LLVMBuildAdd(b, first_row_of_warp(emit), row, "");
+    LLVMValueRef half = tsr_block_mul(emit, LLVMBuildAnd(b, lane, one, ""), 8);
+    return LLVMBuildAdd(b, tsr_block_chunk(emit, ring, from, row, chunk), half, "");
+}
+
+/* In odd rows the first two column blocks for the last two. */
+static void turn_wide(tsr_emit *emit, LLVMValueRef *values, LLVMValueRef *out_values) {
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef bit = LLVMBuildAnd(b, emit->lane, tsr_block_int(emit, 4), "");
+    LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, bit, tsr_block_int(emit, 0), "");
+    for (unsigned i = 0; i < WIDE_REGISTERS; i++)
+        out_values[i] = LLVMBuildSelect(b, odd, values[i ^ (WIDE_REGISTERS / 2)], values[i], "");
+}
+
+void tsr_block_put_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        LLVMValueRef *values) {
+    LLVMValueRef turned[WIDE_REGISTERS];
+    char text[64];
+    turn_wide(emit, values, turned);
+    for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
+        LLVMValueRef args[] = {wide_address(emit, ring, from, i / BLOCK_REGISTERS), turned[i],
+                               turned[i + 1]};
+        snprintf(text, sizeof text, "st.shared.v2.f32 [$0+%lld], {$1, $2};",
+                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
+        tsr_block_asm(emit, NULL, text, "r,f,f,~{memory}", args, 3);
+    }
+}
+
+void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        LLVMValueRef *out_values) {
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32};
+    LLVMTypeRef both = LLVMStructTypeInContext(emit->llvm, types, 2, false);
+    LLVMValueRef turned[WIDE_REGISTERS];
+    char text[64];
+    for (unsigned i = 0; i < WIDE_REGISTERS; i += 2) {
+        LLVMValueRef address = wide_address(emit, ring, from, i / BLOCK_REGISTERS);
+        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%lld];",
+                 (long long)(at + (int64_t)(i / 2 % 2) * 8 * TSR_BLOCK_SWIZZLE_BYTES));
+        LLVMValueRef pair = tsr_block_asm(emit, both, text, "=f,=f,r,~{memory}", &address, 1);
+        for (unsigned e = 0; e < 2; e++)
+            turned[i + e] = LLVMBuildExtractValue(emit->builder, pair, e, "");
+    }
+    turn_wide(emit, turned, out_values);
+}
+
+void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                         LLVMValueRef *pairs) {
+    for (unsigned p = 0; p < PARTS; p++)
+        put_part(emit, ring, from, at, p, false, pairs + (size_t)PART_PAIRS * p);
+}
+
+void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                         int64_t at, unsigned parts, bool transposed, LLVMValueRef *values) {
+    for (unsigned p = 0; p < parts; p++) {
+        LLVMValueRef pairs[PART_PAIRS], *first = values + (size_t)2 * PART_PAIRS * p;
+        for (unsigned i = 0; i < PART_PAIRS; i++)
+            pairs[i] = tsr_block_narrow(emit, element, first[2 * i], first[2 * i + 1]);
+        put_part(emit, ring, from, at, p, transposed, pairs);
+    }
+}
+
+void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
+                       int64_t at, LLVMValueRef *values) {
+    tsr_block_put_parts(emit, ring, element, from, at, PARTS, false, values);
+}
