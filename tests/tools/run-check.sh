@@ -5,7 +5,7 @@
 
 expect "it runs" 0 '^[^ ]*: runs here$' "$RUN" --check "$BUNDLE"
 cp .out good
-for line in '^targets \(this CPU: x86-64-v[234]\)$' '^  \* cpu:x86-64-v[234] +the highest level' '^    cpu:x86-64-v2 +not: a lower level$' \
+for line in '^targets \(this CPU: x86-64-v[234](-bf16)?\)$' '^  \* cpu:x86-64-v[234] +the highest level' '^    cpu:x86-64-v2 +not: a lower level$' \
     '^drivers  none$' '^  workspace +[1-9][0-9]*$' '^  device +0$' \
     '^    needs --data images=.*64x64xui8$' '^    needs --input x=.*64x64xui8$'; do
     check "a line $line" grep -Eq -- "$line" good

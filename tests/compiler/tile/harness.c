@@ -147,8 +147,7 @@ tsr_fault kernel_run(const built *b, const char *name, const argument *arguments
     return fault;
 }
 
-/* Whether two targets gave the same; `nans`: of which type, if NaNs are one. */
-static bool same_output(const void *a, const void *b, size_t size, const tsr_dtype *nans) {
+bool same_output(const void *a, const void *b, size_t size, const tsr_dtype *nans) {
     if (!nans) return memcmp(a, b, size) == 0;
     size_t width = tsr_dtype_size(*nans);
     for (size_t i = 0; i < size / width; i++) {

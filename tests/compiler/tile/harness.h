@@ -62,6 +62,10 @@ int64_t kernel_grid(const built *b, const char *name);
 tsr_fault kernel_run(const built *b, const char *name, const argument *arguments, size_t count,
                      split how, guard where, void *const *out_bytes);
 
+/* Whether two targets gave the same `size` bytes; `nans`: of which type, if all NaNs are one; else
+ * NULL. */
+bool same_output(const void *a, const void *b, size_t size, const tsr_dtype *nans);
+
 /* Runs a kernel for every target, split and guard. Asserts that the bits never depend on split or
  * guard, nor on the target among those with FMA (but those of NaNs, where the fixture says so:
  * their sign and payload are not promised). out_bytes receives the strongest target's outputs;

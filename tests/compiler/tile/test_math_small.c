@@ -55,6 +55,7 @@ static void run(fixture *f, check *c, const uint16_t *exponents) {
     argument arguments[3] = {{c->x, sizeof y}, {exponents, sizeof y}, {NULL, sizeof y}};
     if (!exponents) arguments[1] = arguments[2];
     snprintf(name, sizeof name, "%s_%s", c->name, tsr_dtype_name(c->dtype));
+    f->nans = &c->dtype;
     kernel_test(f, name, arguments, exponents ? 3 : 2, outs, compare, c);
 }
 
