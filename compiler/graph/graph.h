@@ -12,6 +12,9 @@
 /* Of a module: "native", or absent: portable. */
 #define TSR_NUMERICS_NAME "tessera.numerics"
 
+/* On tessera.matmul: the units of a GPU may multiply f32 as tf32, where numerics are native. */
+#define TSR_TF32_NAME "allow_tf32"
+
 /* On tessera.exp: x minus the largest of its row. Its kernels may take TSR_SHIFTED_NAME of
  * compiler/target/target.h for it; it is on the op, so that no bit depends on what is fused. */
 #define TSR_EXP_SHIFTED "tessera.shifted"

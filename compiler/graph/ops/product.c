@@ -63,6 +63,15 @@ static MlirValue flatten_rows(tsr_gradient *of, MlirValue x) {
     return tsr_emit_reshape(of->builder, x, &flat);
 }
 
+/* A product that may be computed as the one it belongs to. */
+static MlirValue multiply(tsr_gradient *of, MlirValue a, MlirValue b, bool ta, bool tb) {
+    MlirValue product = tsr_emit_matmul(of->builder, a, b, ta, tb);
+    if (tsr_op_has(of->op, TSR_TF32_NAME))
+        tsr_op_set(tsr_value_owner(product), TSR_TF32_NAME,
+                   tsr_attr_make_unit(of->builder->context));
+    return product;
+}
+
 /* C = op(A) op(B), G the gradient of C:
  *   dA = G op(B)^T, transposed if A enters transposed; dB = op(A)^T G, transposed likewise.
  * What broadcasting had stretched is summed; for a matrix B under batches of A, by the product.
@@ -71,17 +80,13 @@ bool tsr_gradient_matmul(tsr_gradient *of) {
     MlirValue a = tsr_op_operand(of->op, 0), b = tsr_op_operand(of->op, 1), g = of->of_result;
     bool ta = tsr_op_flag(of->op, "transpose_a"), tb = tsr_op_flag(of->op, "transpose_b");
     if (of->wanted[0])
-        give(of, 0,
-             ta ? tsr_emit_matmul(of->builder, b, g, tb, true)
-                : tsr_emit_matmul(of->builder, g, b, false, !tb));
+        give(of, 0, ta ? multiply(of, b, g, tb, true) : multiply(of, g, b, false, !tb));
     if (!of->wanted[1]) return true;
     if (!ta && tsr_type_of(b).shape.rank == 2 && tsr_type_of(a).shape.rank > 2) {
         a = flatten_rows(of, a);
         g = flatten_rows(of, g);
     }
-    give(of, 1,
-         tb ? tsr_emit_matmul(of->builder, g, a, true, ta)
-            : tsr_emit_matmul(of->builder, a, g, !ta, false));
+    give(of, 1, tb ? multiply(of, g, a, true, ta) : multiply(of, a, g, !ta, false));
     return true;
 }
 

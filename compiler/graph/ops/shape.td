@@ -10,11 +10,13 @@ def Tessera_MatmulOp : Tessera_ValueOp<"matmul"> {
     Two floats of one element type and of at least 2 dims: [..., M, K] by [..., K, N] gives [..., M, N];
     the dims before the last two broadcast. `transpose_a` and `transpose_b` swap an operand's last two
     dims first. Each element is one chain of fused multiply-adds in ascending order of k; an empty K gives
-    0. Small floats accumulate in f32.
+    0. Small floats accumulate in f32. `allow_tf32` lets a GPU's matrix units multiply f32 rounded to
+    10 bits of its fraction, in bundles of native numerics; everywhere else, and for other types, it
+    changes nothing. Gradients are products of the same permission.
   }];
   let arguments = (ins Tessera_Tensor:$lhs, Tessera_Tensor:$rhs,
       DefaultValuedAttr<BoolAttr, "false">:$transpose_a,
-      DefaultValuedAttr<BoolAttr, "false">:$transpose_b);
+      DefaultValuedAttr<BoolAttr, "false">:$transpose_b, UnitAttr:$allow_tf32);
   let assemblyFormat = [{
     $lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)
   }];

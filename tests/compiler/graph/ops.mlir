@@ -117,6 +117,8 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
 func.func @shapes(%x: tensor<4x3xf32>, %l: tensor<4xi64>) {
   // CHECK-NEXT: tessera.matmul %{{.*}} {transpose_b = true} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
   %0 = tessera.matmul %x, %x {transpose_b = true} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
+  // CHECK-NEXT: tessera.matmul %{{.*}} {allow_tf32, transpose_b = true} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
+  %tf32 = tessera.matmul %x, %x {transpose_b = true, allow_tf32} : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
   // CHECK-NEXT: tessera.sum %{{.*}} {axes = [0]} : tensor<4x3xf32> -> tensor<3xf32>
   %1 = tessera.sum %x {axes = [0]} : tensor<4x3xf32> -> tensor<3xf32>
   // CHECK-NEXT: tessera.mean %{{.*}} {axes = [0, 1]} : tensor<4x3xf32> -> tensor<f32>
