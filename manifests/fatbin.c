@@ -22,7 +22,7 @@ static const char magic[8] = {'T', 'S', 'R', 'F', 'A', 'T', 'B', '\n'};
 /* Of a map; its dimensions follow. */
 #define MAP_FIELDS(X)                                                                              \
     X(argument, 0, TSR_FATBIN_ARGUMENTS_MAX - 1)                                                   \
-    X(element, TSR_FATBIN_BF16, TSR_FATBIN_F32)                                                    \
+    X(element, TSR_FATBIN_BF16, TSR_FATBIN_TF32)                                                   \
     X(rank, 2, TSR_FATBIN_MAP_RANK_MAX)                                                            \
     X(box_rows, 1, TSR_FATBIN_BOX_MAX)                                                             \
     X(box_columns, 1, TSR_FATBIN_BOX_MAX)                                                          \

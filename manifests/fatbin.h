@@ -44,6 +44,7 @@ typedef enum tsr_fatbin_element {
     TSR_FATBIN_BF16 = 1,
     TSR_FATBIN_F16 = 2,
     TSR_FATBIN_F32 = 3,
+    TSR_FATBIN_TF32 = 4, /* f32, rounded to 10 bits of fraction as it is copied */
 } tsr_fatbin_element;
 
 /* How the device's copy engine sees an argument: boxes of rows of a dense array. */

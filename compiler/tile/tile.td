@@ -433,8 +433,9 @@ def Tile_MmaOp : Tile_CheckedOp<"mma", [AllTypesMatch<["acc", "result"]>]> {
     `tile.mma %a, %b, %acc stage %s {transpose_b} : !tile.shared<...>, !tile.shared<...>, !tile.fragment<...>`
 
     A is a stage of a ring or a fragment `a`, M x K; B a stage of a ring, K x N; transposed, they lie
-    as K x M and N x K. bf16 and f16 are multiplied exactly and summed in f32; of f32 the first 10 bits
-    of the fraction are used (tf32). In which order products are summed up is the unit's business.
+    as K x M and N x K. bf16 and f16 are multiplied exactly and summed in f32; of f32 10 bits
+    of the fraction are used (tf32), rounded to nearest, or cut where wgmma reads what threads copied. wgmma takes them as M x K and N x K alone. In which order products
+    are summed up is the unit's business.
   }];
   let arguments = (ins Arg<AnyTypeOf<[Tile_SharedType, Tile_FragmentType]>, "", [MemRead]>:$a,
       Arg<Tile_SharedType, "", [MemRead]>:$b, Tile_FragmentType:$acc, Index:$stage,
@@ -446,9 +447,10 @@ def Tile_MmaOp : Tile_CheckedOp<"mma", [AllTypesMatch<["acc", "result"]>]> {
 def Tile_LoadSharedOp : Tile_CheckedOp<"load_shared"> {
   let summary = "a stage as a fragment";
   let description = [{
-    The elements of stage `stage` of the ring, an index, in the fragment that the result declares.
+    The elements of stage `stage` of the ring, an index, in the fragment that the result declares; with
+    `transpose` the stage's rows are the columns of a fragment `acc`.
   }];
-  let arguments = (ins Arg<Tile_SharedType, "", [MemRead]>:$ring, Index:$stage);
+  let arguments = (ins Arg<Tile_SharedType, "", [MemRead]>:$ring, Index:$stage, UnitAttr:$transpose);
   let results = (outs Tile_FragmentType:$result);
   let assemblyFormat = "$ring `stage` $stage attr-dict `:` qualified(type($ring)) `->` qualified(type($result))";
 }

@@ -433,11 +433,7 @@ static bool check_factors(MlirOperation op, const matrix *a, const matrix *b, co
         !check_equal(op, "columns of A and rows of B", depth, bt ? b->columns : b->rows) ||
         !check_multiple(op, "columns of A", depth, MMA_DEPTH_BYTES / a->size))
         return false;
-    if (a->size == 4 && (at || !bt))
-        return tsr_target_complain(
-            op, TSR_DIAG_TILE_TYPE,
-            "factors of f32 are read along their rows: expected transpose_b alone");
-    return true;
+    return a->size != 4 || (!at && bt) || tsr_tile_rule_across(op, find_place(op).has);
 }
 
 static bool rule_mma(MlirOperation op) {
@@ -465,12 +461,16 @@ static bool check_same(MlirOperation op, const matrix *m, const matrix *ring) {
 
 static bool rule_load_shared(MlirOperation op) {
     matrix ring = matrix_of(tsr_op_operand(op, 0)), m = matrix_of(tsr_op_result(op, 0));
+    matrix turned = {.rows = m.columns, .columns = m.rows};
+    bool is_turned = tsr_op_has(op, "transpose");
     if (!check_together(op) || !check_ring(op, tsr_op_operand(op, 0)) || !check_fragment(op, &m) ||
-        !check_same(op, &m, &ring))
+        !check_same(op, is_turned ? &turned : &m, &ring))
         return false;
-    if (mlirTypeEqual(m.element, ring.element)) return true;
+    bool is_same = mlirTypeEqual(m.element, ring.element);
+    if (is_same && (m.is_acc || !is_turned)) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                               "the ring and the fragment differ in their elements");
+                               is_same ? "a fragment \"a\" is not transposed"
+                                       : "the ring and the fragment differ in their elements");
 }
 
 static bool rule_store_shared(MlirOperation op) {

@@ -312,7 +312,8 @@ static tsr_result encode_map(tsr_ctx *ctx, tsr_cuda_device *self, prepared *grap
         uint32_t bytes;
     } elements[] = {[TSR_FATBIN_BF16] = {TSR_CUDA_MAP_BFLOAT16, 2},
                     [TSR_FATBIN_F16] = {TSR_CUDA_MAP_FLOAT16, 2},
-                    [TSR_FATBIN_F32] = {TSR_CUDA_MAP_FLOAT32, 4}};
+                    [TSR_FATBIN_F32] = {TSR_CUDA_MAP_FLOAT32, 4},
+                    [TSR_FATBIN_TF32] = {TSR_CUDA_MAP_TFLOAT32, 4}};
     uint64_t strides[TSR_FATBIN_MAP_RANK_MAX];
     uint32_t box[TSR_FATBIN_MAP_RANK_MAX] = {fact->box_columns, fact->box_rows, 1, 1, 1};
     static const uint32_t ones[TSR_FATBIN_MAP_RANK_MAX] = {1, 1, 1, 1, 1};

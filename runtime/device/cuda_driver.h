@@ -51,6 +51,7 @@ enum { /* of cuda.h, by the names there */
        TSR_CUDA_MAP_FLOAT16 = 6,
        TSR_CUDA_MAP_FLOAT32 = 7,
        TSR_CUDA_MAP_BFLOAT16 = 9,
+       TSR_CUDA_MAP_TFLOAT32 = 11,
        TSR_CUDA_MAP_SWIZZLE_NONE = 0,
        TSR_CUDA_MAP_SWIZZLE_128B = 3,
        TSR_CUDA_MAP_L2_128B = 2,

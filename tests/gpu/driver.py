@@ -7,7 +7,7 @@ FIELDS = ('threads', 'programs', 'shared', 'scratch', 'registers', 'static', 'sp
 MAP_FIELDS = ('argument', 'element', 'rank', 'rows', 'columns', 'swizzle')
 CUBIN, PTX = 1, 2
 MAPS_MAX = 8
-ELEMENTS = {1: (9, 2), 2: (6, 2), 3: (7, 4)}  # CUtensorMapDataType, bytes
+ELEMENTS = {1: (9, 2), 2: (6, 2), 3: (7, 4), 4: (11, 4)}  # CUtensorMapDataType, bytes
 
 
 def read_code(code):

@@ -133,7 +133,7 @@ Test(fatbin, refused) {
     refused(SECOND + 32, 5, TSR_CORRUPT, "GPU code: kernels[1].map_count is 5; expected 0 to 4");
     refused(SECOND + 32, 9, TSR_CORRUPT, "GPU code: kernels[1].map_count is 9; expected 0 to 8");
     refused(MAP, 256, TSR_CORRUPT, "GPU code: maps[0].argument is 256; expected 0 to 255");
-    refused(MAP + 4, 4, TSR_CORRUPT, "GPU code: maps[0].element is 4; expected 1 to 3");
+    refused(MAP + 4, 5, TSR_CORRUPT, "GPU code: maps[0].element is 5; expected 1 to 4");
     refused(MAP + 8, 6, TSR_CORRUPT, "GPU code: maps[0].rank is 6; expected 2 to 5");
     refused(MAP + 12, 0, TSR_CORRUPT, "GPU code: maps[0].box_rows is 0; expected 1 to 256");
     refused(MAP + 20, 64, TSR_CORRUPT, "GPU code: maps[0].swizzle_bytes is 64; expected 0 or 128");

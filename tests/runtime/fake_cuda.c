@@ -472,7 +472,7 @@ tsr_cuda_result cuTensorMapEncodeTiled(struct CUtensorMap_st *map, tsr_cuda_enum
                                        const uint32_t *element_strides, tsr_cuda_enum interleave,
                                        tsr_cuda_enum swizzle, tsr_cuda_enum promotion,
                                        tsr_cuda_enum fill) {
-    uint64_t stride = element == TSR_CUDA_MAP_FLOAT32 ? 4 : 2;
+    uint64_t stride = element == TSR_CUDA_MAP_FLOAT32 || element == TSR_CUDA_MAP_TFLOAT32 ? 4 : 2;
     CHECK(cuTensorMapEncodeTiled);
     (void)promotion;
     if ((uintptr_t)map % TSR_CUDA_MAP_ALIGN || (uintptr_t)address % 16 || rank < 2 || rank > 5 ||

@@ -291,7 +291,7 @@ static void copy_tile(const grad *g) {
 static void send_boxes(const grad *g, const where *w, const tsr_place *at, bool adds) {
     tsr_emit *emit = g->emit;
     const tsr_ring *ring = g->rings[RING_SUMS];
-    uint32_t map = tsr_block_map(emit, tsr_op_operand(g->op, SUM), ring->rows);
+    uint32_t map = tsr_block_map(emit, tsr_op_operand(g->op, SUM), ring->rows, false);
     LLVMValueRef from = tsr_block_place_address(emit, ring, at);
     char text[160];
     snprintf(text, sizeof text,

@@ -40,6 +40,7 @@ typedef struct tsr_ring {
     uint32_t team_bytes; /* from one team's to the next one's; 0: all have the same */
     uint32_t stages, rows, columns, element_bytes;
     bool swizzled, is_copied_to;
+    bool is_factor; /* of a product: f32 is rounded to tf32 as boxes are copied there */
 } tsr_ring;
 
 /* A fragment that comes by the copy engine, box by box (fetch.c). */
@@ -122,9 +123,9 @@ LLVMValueRef tsr_block_stage(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
 /* Address of 16 bytes of a matrix at `at`: number `chunk` of row `row`, both i32. */
 LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
                              LLVMValueRef row, LLVMValueRef chunk);
-/* The map of an argument for boxes of rows x 128 bytes; a wrong one where there is no more room:
- * the function is refused. */
-uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows);
+/* The map of an argument for boxes of rows x 128 bytes, f32 rounded to tf32 if `rounds`; a wrong
+ * one where there is no more room: the function is refused. */
+uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rounds);
 LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
 /* Are rows of the buffer, and what lies between them, as the accelerator takes them? */
 bool tsr_block_is_mappable(MlirValue buffer);

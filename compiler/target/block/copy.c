@@ -251,7 +251,7 @@ void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, co
     LLVMBuilderRef b = emit->builder;
     size_t rank = (size_t)mlirShapedTypeGetRank(mlirValueGetType(buffer));
     uint32_t box = TSR_BLOCK_SWIZZLE_BYTES / ring->element_bytes;
-    uint32_t map = tsr_block_map(emit, buffer, ring->rows);
+    uint32_t map = tsr_block_map(emit, buffer, ring->rows, ring->is_factor);
     char text[256], constraints[64] = "r,l,r";
     LLVMValueRef mask = NULL; /* of those that it comes to */
     if (share) {

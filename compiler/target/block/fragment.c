@@ -433,7 +433,7 @@ void tsr_block_emit_stored(tsr_emit *emit) {
 static void copy_rows(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, uint32_t rows,
                       LLVMValueRef *at) {
     size_t rank = (size_t)mlirShapedTypeGetRank(mlirValueGetType(buffer));
-    uint32_t map = tsr_block_map(emit, buffer, rows);
+    uint32_t map = tsr_block_map(emit, buffer, rows, false);
     LLVMValueRef args[2 + TSR_FATBIN_MAP_RANK_MAX] = {tsr_block_map_address(emit, map), box};
     char text[256], constraints[64] = "l,r";
     size_t used = 3, length = (size_t)snprintf(

@@ -197,12 +197,20 @@ const tsr_ring *tsr_block_ring(tsr_emit *emit, MlirValue value) {
     return find_ring(emit->block, value);
 }
 
+static void mark_factors(tsr_block *block, MlirOperation mma) {
+    for (size_t i = 0; i < 2; i++)
+        for (uint32_t r = 0; r < block->ring_count; r++)
+            if (mlirValueEqual(block->rings[r].value, tsr_op_operand(mma, i)))
+                block->rings[r].is_factor = true;
+}
+
 static TSR_RESULT scan(tsr_emit *emit, MlirBlock body) {
     tsr_block *block = emit->block;
     TSR_FOR_EACH_OP(op, body) {
         if (tsr_op_is(op, "scf.for")) TRY(emit->ctx, scan(emit, tsr_op_body(op)));
         if (tsr_op_is(op, "tile.alloc_shared")) TRY(emit->ctx, add_ring(emit, op));
         if (tsr_op_is(op, "tile.sum_programs")) tsr_block_plan_sum(block, op);
+        if (tsr_op_is(op, "tile.mma")) mark_factors(block, op);
         if (tsr_op_is(op, "tile.attend")) tsr_block_plan_attend(emit, op);
         if (tsr_op_is(op, "tile.load_fragment")) TRY(emit->ctx, tsr_block_plan_fetch(emit, op));
         if (!tsr_op_is(op, "tile.async_copy")) continue;
@@ -316,21 +324,22 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
 
 /* ---- maps ------------------------------------------------------------------------------------ */
 
-static uint32_t element_kind(MlirType element) {
+static uint32_t element_kind(MlirType element, bool rounds) {
     if (mlirTypeIsABF16(element)) return TSR_FATBIN_BF16;
-    return mlirTypeIsAF16(element) ? TSR_FATBIN_F16 : TSR_FATBIN_F32;
+    if (mlirTypeIsAF16(element)) return TSR_FATBIN_F16;
+    return rounds ? TSR_FATBIN_TF32 : TSR_FATBIN_F32;
 }
 
 static uint32_t map_limit(const tsr_block *block) {
     return block->own_barriers ? TSR_FATBIN_MAPS_MAX : TSR_FATBIN_MAPS_FEW;
 }
 
-uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows) {
+uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rounds) {
     tsr_block *block = emit->block;
     MlirType type = mlirValueGetType(buffer), element = mlirShapedTypeGetElementType(type);
     tsr_fatbin_map map = {.argument =
                               (uint32_t)mlirBlockArgumentGetArgNumber(tsr_block_argument(buffer)),
-                          .element = element_kind(element),
+                          .element = element_kind(element, rounds),
                           .rank = (uint32_t)mlirShapedTypeGetRank(type),
                           .box_rows = rows,
                           .box_columns = TSR_BLOCK_SWIZZLE_BYTES / element_bytes(element),

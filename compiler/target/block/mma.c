@@ -244,6 +244,31 @@ static void load_matrices(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
     for (unsigned i = 0; i < 4; i++) out[i] = LLVMBuildExtractValue(b, loaded, i, "");
 }
 
+/* Elements of 32 bits that lie as K x columns, which ldmatrix cannot turn: row `row` of K, and 4
+ * behind it, at columns `column` and 8 behind it, in the order mma.sync takes A's; B's are columns
+ * first. Steps are whole atoms of the swizzle, so that they share their addresses. */
+static void load_elements(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at,
+                          LLVMValueRef column, uint32_t step, bool columns_first,
+                          LLVMValueRef out[4]) {
+    enum { BYTES = 4, PER_CHUNK = CHUNK_BYTES / BYTES, DEPTH_32 = STEP_BYTES / BYTES };
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef unit = tsr_block_int(emit, PER_CHUNK), row = lane_bits(emit, 0, 3);
+    char code[48];
+    column = LLVMBuildAdd(b, column, lane_bits(emit, 2, 7), "");
+    snprintf(code, sizeof code, "ld.shared.b32 $0, [$1+%u];",
+             step * DEPTH_32 * TSR_BLOCK_SWIZZLE_BYTES);
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned deeper = columns_first ? i & 1 : i >> 1, beside = columns_first ? i >> 1 : i & 1;
+        LLVMValueRef x = tsr_block_add(emit, column, 8 * (int64_t)beside);
+        LLVMValueRef address =
+            tsr_block_chunk(emit, ring, at, tsr_block_add(emit, row, 4 * (int64_t)deeper),
+                            LLVMBuildUDiv(b, x, unit, ""));
+        LLVMValueRef rest = LLVMBuildURem(b, x, unit, "");
+        address = LLVMBuildAdd(b, address, tsr_block_mul(emit, rest, BYTES), "");
+        out[i] = tsr_block_asm(emit, tsr_block_i32(emit), code, "=r,r,~{memory}", &address, 1);
+    }
+}
+
 /* A's 16 rows from `row` on, step `step` of K. */
 static void load_a(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMValueRef row,
                    uint32_t step, bool transposed, LLVMValueRef out[4]) {
@@ -252,6 +277,8 @@ static void load_a(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef at, LLVMVa
     if (!transposed)
         load_matrices(emit, ring, at, row, tsr_block_int(emit, (int64_t)step * per_step), 3, 4,
                       false, out);
+    else if (ring->element_bytes == 4)
+        load_elements(emit, ring, at, row, step, false, out);
     else
         load_matrices(emit, ring, at, tsr_block_int(emit, (int64_t)step * 16),
                       LLVMBuildUDiv(emit->builder, row, eight, ""), 4, 3, true, out);
@@ -265,9 +292,18 @@ static void load_b(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef colu
     if (p->b_transposed)
         load_matrices(emit, p->b, p->b_at, column, tsr_block_int(emit, (int64_t)step * per_step), 4,
                       3, false, out);
+    else if (p->b->element_bytes == 4)
+        load_elements(emit, p->b, p->b_at, column, step, true, out);
     else
         load_matrices(emit, p->b, p->b_at, tsr_block_int(emit, (int64_t)step * 16),
                       LLVMBuildUDiv(emit->builder, column, eight, ""), 3, 4, true, out);
+}
+
+/* f32 to tf32, to nearest: the unit takes no notice of what lies behind 10 bits of the fraction. */
+static void round_factors(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef values[4]) {
+    for (unsigned i = 0; i < 4 && mlirTypeIsAF32(p->element); i++)
+        values[i] = tsr_block_asm(emit, tsr_block_i32(emit), "cvt.rna.tf32.f32 $0, $1;", "=r,r",
+                                  &values[i], 1);
 }
 
 static void multiply(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *sums,
@@ -300,9 +336,11 @@ static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const tsr_block_prod
                        p->a_transposed, a[m]);
             else
                 memcpy(a[m], held + 4 * (m * p->steps + s), sizeof a[m]);
+            round_factors(emit, p, a[m]);
         }
         for (uint32_t j = 0; j < l->column_blocks; j += 2) {
             load_b(emit, p, tsr_block_add(emit, l->warp_column, 8 * j), s, b);
+            round_factors(emit, p, b);
             for (uint32_t m = 0; m < l->row_blocks; m++)
                 for (uint32_t k = 0; k < 2; k++)
                     multiply(emit, p, sums + 4 * (m * l->column_blocks + j + k), a[m], b + 2 * k);
@@ -326,6 +364,35 @@ void tsr_block_emit_mma(tsr_emit *emit, MlirOperation op) {
     }
 }
 
+/* A fragment "acc", of f32. Transposed, the lanes of a warp read 32 banks: the swizzle puts the
+ * four rows and two chunks apart. */
+static void load_sums(tsr_emit *emit, MlirOperation op, const int64_t *dims) {
+    enum { PER_CHUNK = CHUNK_BYTES / 4 };
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef registers[TSR_BLOCK_REGISTERS_MAX], unit = tsr_block_int(emit, PER_CHUNK);
+    LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm);
+    const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, 0));
+    LLVMValueRef at = tsr_block_stage(emit, ring, tsr_emit_operand(emit, op, 1));
+    bool turned = tsr_op_has(op, "transpose");
+    tsr_layout l = tsr_block_layout(emit, dims[0], dims[1]);
+    unsigned count = l.row_blocks * l.column_blocks * BLOCK_REGISTERS;
+    TSR_ASSERT(count <= TSR_BLOCK_REGISTERS_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        uint32_t j = i / BLOCK_REGISTERS % l.column_blocks, h = i / 2 % 2;
+        uint32_t m = i / BLOCK_REGISTERS / l.column_blocks;
+        LLVMValueRef row = tsr_block_add(emit, l.row, (int64_t)l.step * m + 8 * (int64_t)h);
+        LLVMValueRef column = tsr_block_add(emit, l.column, (int64_t)BLOCK_COLUMNS * j + i % 2);
+        LLVMValueRef x = turned ? row : column;
+        LLVMValueRef address =
+            tsr_block_chunk(emit, ring, at, turned ? column : row, LLVMBuildUDiv(b, x, unit, ""));
+        address =
+            LLVMBuildAdd(b, address, tsr_block_mul(emit, LLVMBuildURem(b, x, unit, ""), 4), "");
+        registers[i] =
+            tsr_block_asm(emit, f32, "ld.shared.f32 $0, [$1];", "=f,r,~{memory}", &address, 1);
+    }
+    tsr_emit_set(emit, op, tsr_block_pack_registers(emit, f32, registers, count));
+}
+
 /* A fragment "a": of each row block, each step of K, four registers as mma.sync takes them. */
 void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op) {
     int64_t dims[2] = {0};
@@ -335,6 +402,10 @@ void tsr_block_emit_load_shared(tsr_emit *emit, MlirOperation op) {
     const tsr_ring *ring = tsr_block_ring(emit, tsr_op_operand(op, 0));
     LLVMValueRef at = tsr_block_stage(emit, ring, tsr_emit_operand(emit, op, 1));
     tsr_shim_tile_fragment(mlirValueGetType(tsr_op_result(op, 0)), dims, &element, &is_acc);
+    if (is_acc) {
+        load_sums(emit, op, dims);
+        return;
+    }
     tsr_layout l = tsr_block_layout(emit, dims[0], dims[1]);
     uint32_t steps = ring->columns * ring->element_bytes / STEP_BYTES, count = 0;
     TSR_ASSERT(l.row_blocks * steps * 4 <= TSR_BLOCK_REGISTERS_MAX);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rule of tile.load_fragment: whose reader and ring it has. What the ring is like, the rule of
- * tile.store_fragment says.
+ * tile.store_fragment says. And of tile.mma, in which order it reads f32.
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/host/rules.h"
@@ -9,6 +9,13 @@
 
 #include <inttypes.h>
 #include <string.h>
+
+bool tsr_tile_rule_across(MlirOperation op, const tsr_feature *has) {
+    if (has && has->order < tsr_feature_find("sm_90a")->order) return true; /* mma.sync */
+    return tsr_target_complain(
+        op, TSR_DIAG_TILE_TYPE,
+        "factors of f32 are read along their rows: expected transpose_b alone");
+}
 
 /* The one op that uses the value, in its block; null: none, or there are more. */
 static MlirOperation reader_of(MlirValue value, const char *name) {

@@ -309,6 +309,24 @@ tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
 tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
   %s = arith.constant 0 : index
   %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: a fragment "a" is not transposed
+  %x = tile.load_shared %ring stage %s {transpose} : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xbf16, a>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xf32>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x32xf32>
+  // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0701] tile.load_shared: rows
+  %x = tile.load_shared %ring stage %s {transpose} : !tile.shared<4x64x32xf32> -> !tile.fragment<64x32xf32, acc>
+  tile.return
+}
+
+// -----
+tile.func @f(%a: memref<512x256xbf16>) grid 1 warps 4 {
+  %s = arith.constant 0 : index
+  %ring = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
   // CHECK: [[@LINE+1]]:{{.*}} error: [TSR-0702] tile.load_shared: the ring and the fragment differ in their elements
   %x = tile.load_shared %ring stage %s : !tile.shared<4x64x64xbf16> -> !tile.fragment<64x64xf16, a>
   tile.return

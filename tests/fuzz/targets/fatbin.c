@@ -26,7 +26,7 @@ static void make_kernel(uint32_t *state, tsr_fatbin_kernel *kernel) {
     for (uint32_t i = 0; i < kernel->map_count; i++) {
         tsr_fatbin_map *map = &kernel->maps[i];
         *map = (tsr_fatbin_map){.argument = below(state, 8),
-                                .element = TSR_FATBIN_BF16 + below(state, 3),
+                                .element = TSR_FATBIN_BF16 + below(state, 4),
                                 .rank = 2 + below(state, 4),
                                 .box_rows = 1 + below(state, TSR_FATBIN_BOX_MAX),
                                 .box_columns = 64,
