@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pass tsched-keep. What an entry computes element by element of one tensor that it only reads, as
- * the bf16 of a weight, is computed once: the group becomes one that is kept, which the host
- * program runs only when the tensor has changed (TSR_OP_PREPARE).
+ * the bf16 of a weight, or its transpose, is computed once: the group becomes one that is kept,
+ * which the host program runs only when the tensor has changed (TSR_OP_PREPARE).
  *
  *     %w = tessera.param "w"
  *     %h = tsched.call @k1_cast(%w)      ->      %h = tsched.call @k1_cast_kept(%w)
@@ -33,7 +33,7 @@ MlirOperation tsr_entry_of(MlirModule module, MlirOperation func) {
     return name ? tsr_module_find(module, name) : func;
 }
 
-/* Elementwise, of one argument, with one result; not kept already. */
+/* Elementwise or a transpose, of one argument, with one result; not kept already. */
 static bool is_keepable(MlirOperation group) {
     const char *kind = tsr_op_string(group, "kind");
     if (!tsr_op_is(group, "tsched.func") || !kind || strcmp(kind, "map") != 0 ||
@@ -42,7 +42,8 @@ static bool is_keepable(MlirOperation group) {
     TSR_FOR_EACH_OP(op, tsr_op_body(group)) {
         const tsr_op_row *row = tsr_op_row_find(op);
         bool computes =
-            row && (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT);
+            (row && (row->op_class == TSR_CLASS_MAP || row->op_class == TSR_CLASS_CONSTANT)) ||
+            tsr_op_is(op, "tessera.transpose");
         if (!computes && !tsr_op_is(op, "tsched.return")) return false;
     }
     return true;

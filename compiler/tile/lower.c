@@ -7,8 +7,10 @@
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
+#include "compiler/tile/gpu/factors.h"
 #include "compiler/tile/gpu/heads.h"
 #include "compiler/tile/gpu/product.h"
+#include "compiler/tile/gpu/transpose.h"
 #include "compiler/tile/kernels/scatter.h"
 #include "compiler/tile/pieces/pieces.h"
 #include "compiler/tile/reduce_parts.h"
@@ -188,6 +190,8 @@ static tsr_result lower_body(tsr_tile_group *group, const family *found) {
     if (is_batch(group)) return tsr_tile_lower_batch(group);
     if (group->is_native && found->lower == tsr_tile_lower_matmul)
         TRY(group->ctx, tsr_tile_lower_product(group, &taken));
+    if (group->is_native && found->lower == tsr_tile_lower_transpose)
+        tsr_tile_lower_turn(group, &taken);
     if (group->is_native && found->lower == tsr_tile_lower_attention)
         TRY(group->ctx, tsr_tile_lower_attend(group, &taken));
     return taken ? TSR_SUCCESS : found->lower(group);
@@ -291,6 +295,7 @@ static tsr_result lower_groups(tsr_ctx *ctx, const tsr_target *target, MlirModul
                                tsr_arena *arena) {
     bool native = is_native(module);
     if (native && target->arch) {
+        TRY(ctx, tsr_gpu_turn_factors(ctx, target, module, arena));
         tsr_pass_keep(module);
         TRY(ctx, tsr_gpu_join_heads(ctx, target, module, arena));
     }

@@ -422,4 +422,68 @@ func.func @unit_gelu(%x: tensor<300x264xbf16> {tessera.name = "kx"}, %b: tensor<
   %g = tessera.gelu %s {approximate = "tanh"} : tensor<300x264xf32>
   %y = tessera.cast %g : tensor<300x264xf32> to tensor<300x264xbf16>
   return %y : tensor<300x264xbf16>
+func.func @tf32(%a: tensor<300x520xf32> {tessera.name = "1a"}, %b: tensor<392x520xf32> {tessera.name = "1b"})
+    -> (tensor<300x392xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {transpose_b = true, allow_tf32} : tensor<300x520xf32>, tensor<392x520xf32> -> tensor<300x392xf32>
+  return %y : tensor<300x392xf32>
+}
+func.func @tf32_plain(%a: tensor<512x776xf32> {tessera.name = "2a"}, %b: tensor<776x1032xf32> {tessera.name = "2b"})
+    -> (tensor<512x1032xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {allow_tf32} : tensor<512x776xf32>, tensor<776x1032xf32> -> tensor<512x1032xf32>
+  return %y : tensor<512x1032xf32>
+}
+func.func @tf32_turned(%a: tensor<264x136xf32> {tessera.name = "3a"}, %b: tensor<200x264xf32> {tessera.name = "3b"})
+    -> (tensor<136x200xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {transpose_a = true, transpose_b = true, allow_tf32} : tensor<264x136xf32>, tensor<200x264xf32> -> tensor<136x200xf32>
+  return %y : tensor<136x200xf32>
+}
+func.func @tf32_grad(%a: tensor<1000x264xf32> {tessera.name = "4a"}, %b: tensor<1000x328xf32> {tessera.name = "4b"})
+    -> (tensor<264x328xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {transpose_a = true, allow_tf32} : tensor<1000x264xf32>, tensor<1000x328xf32> -> tensor<264x328xf32>
+  return %y : tensor<264x328xf32>
+}
+func.func @tf32_odd(%a: tensor<131x93xf32> {tessera.name = "5a"}, %b: tensor<93x77xf32> {tessera.name = "5b"})
+    -> (tensor<131x77xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {allow_tf32} : tensor<131x93xf32>, tensor<93x77xf32> -> tensor<131x77xf32>
+  return %y : tensor<131x77xf32>
+}
+func.func @tf32_deep(%a: tensor<200x5000xf32> {tessera.name = "6a"}, %b: tensor<5000x136xf32> {tessera.name = "6b"})
+    -> (tensor<200x136xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {allow_tf32} : tensor<200x5000xf32>, tensor<5000x136xf32> -> tensor<200x136xf32>
+  return %y : tensor<200x136xf32>
+}
+func.func @tf32_batched(%a: tensor<3x200x96xf32> {tessera.name = "7a"}, %b: tensor<3x96x136xf32> {tessera.name = "7b"})
+    -> (tensor<3x200x136xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {allow_tf32} : tensor<3x200x96xf32>, tensor<3x96x136xf32> -> tensor<3x200x136xf32>
+  return %y : tensor<3x200x136xf32>
+}
+func.func @tf32_fused(%a: tensor<300x264xf32> {tessera.name = "8a"}, %b: tensor<264x328xf32> {tessera.name = "8b"}, %c: tensor<328xf32> {tessera.name = "8c"}, %d: tensor<300x328xf32> {tessera.name = "8d"})
+    -> (tensor<300x328xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b {allow_tf32} : tensor<300x264xf32>, tensor<264x328xf32> -> tensor<300x328xf32>
+  %s = tessera.add %m, %c : tensor<300x328xf32>, tensor<328xf32> -> tensor<300x328xf32>
+  %g = tessera.gelu %s {approximate = "tanh"} : tensor<300x328xf32>
+  %y = tessera.add %g, %d : tensor<300x328xf32>, tensor<300x328xf32> -> tensor<300x328xf32>
+  return %y : tensor<300x328xf32>
+}
+func.func @tf32_narrow(%a: tensor<300x264xf32> {tessera.name = "9a"}, %b: tensor<264x328xf32> {tessera.name = "9b"})
+    -> (tensor<300x328xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b {allow_tf32} : tensor<300x264xf32>, tensor<264x328xf32> -> tensor<300x328xf32>
+  %s = tessera.relu %m : tensor<300x328xf32>
+  %y = tessera.cast %s : tensor<300x328xf32> to tensor<300x328xbf16>
+  return %y : tensor<300x328xbf16>
+}
+func.func @f32_exact(%a: tensor<300x520xf32> {tessera.name = "0a"}, %b: tensor<392x520xf32> {tessera.name = "0b"})
+    -> (tensor<300x392xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %a, %b {transpose_b = true} : tensor<300x520xf32>, tensor<392x520xf32> -> tensor<300x392xf32>
+  return %y : tensor<300x392xf32>
+}
+func.func @transpose(%x: tensor<3x133x70xf32> {tessera.name = "qx"}) -> (tensor<3x70x133xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.transpose %x {permutation = [0, 2, 1]} : tensor<3x133x70xf32> -> tensor<3x70x133xf32>
+  return %y : tensor<3x70x133xf32>
+}
+func.func @tf32_square(%x: tensor<136x200xf32> {tessera.name = "hx"}) -> (tensor<200x200xf32> {tessera.name = "y"})
+    attributes {tessera.entry = "infer"} {
+  %y = tessera.matmul %x, %x {transpose_a = true, allow_tf32} : tensor<136x200xf32>, tensor<136x200xf32> -> tensor<200x200xf32>
+  return %y : tensor<200x200xf32>
 }

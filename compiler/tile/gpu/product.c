@@ -24,6 +24,7 @@
  */
 #include "compiler/tile/gpu/product.h"
 
+#include "compiler/graph/graph.h"
 #include "compiler/shim/shim.h"
 #include "compiler/tile/gpu/ring.h"
 
@@ -75,7 +76,10 @@ static bool has_whole_batch(const product *p, const tsr_shape *shape) {
 static bool read_dtype(product *p, tsr_dtype a, tsr_dtype b) {
     p->dtype = a;
     p->shape.element_bytes = (uint32_t)tsr_dtype_size(a);
-    return a == b && (a == TSR_DTYPE_BF16 || a == TSR_DTYPE_F16);
+    if (a != b) return false;
+    if (a != TSR_DTYPE_F32) return a == TSR_DTYPE_BF16 || a == TSR_DTYPE_F16;
+    bool along = !p->at && p->bt; /* see factors.h */
+    return tsr_op_has(p->group->root, TSR_TF32_NAME) && (along || p->group->b.target->arch == 80);
 }
 
 static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {

@@ -152,7 +152,7 @@ static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t b
  * through. */
 static int64_t shared_bytes(const tsr_product_tile *tile, const tsr_product_shape *shape,
                             uint32_t arch) {
-    bool through = shape->by_rows && shape->element_bytes == 2 && arch >= 90;
+    bool through = shape->by_rows && arch >= 90;
     int64_t depth_bytes = tile->depth * shape->element_bytes;
     int64_t stages = tile->stages * (tile->rows + tile->columns) * depth_bytes;
     int64_t exchange = tile->parts > 1 ? 4 * tile->rows * tile->columns : 0;

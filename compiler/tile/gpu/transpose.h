@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Transposes of f32 through shared memory (sm_90a): no element changes.
+ */
+#ifndef TSR_COMPILER_TILE_GPU_TRANSPOSE_H
+#define TSR_COMPILER_TILE_GPU_TRANSPOSE_H
+
+#include "compiler/tile/region.h"
+
+/* Is it a transpose of the last two dims alone? */
+bool tsr_gpu_swaps(MlirOperation op);
+/* *out_taken false: the group is none that this family takes; nothing was written. */
+void tsr_tile_lower_turn(tsr_tile_group *group, bool *out_taken);
+
+#endif
