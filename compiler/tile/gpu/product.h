@@ -4,9 +4,9 @@
  *
  * Numerics: products of bf16 and f16 are exact; of f32, which a matmul takes with `allow_tf32`
  * alone, each factor is rounded to 10 bits of its fraction, to nearest, or on sm_90a cut to them
- * where rows of one are no multiples of 16 bytes; a tile's sum over K is the unit's, in f32, in steps
- * of one instruction from k = 0 on; where programs share K, each has its part of it, and the parts
- * are added in their order. A row added to all rows may be what a sum begins with. What else
+ * where rows of one are no multiples of 16 bytes; a tile's sum over K is the unit's, in f32, in
+ * steps of one instruction from k = 0 on; where programs share K, each has its part of it, and the
+ * parts are added in their order. A row added to all rows may be what a sum begins with. What else
  * follows the product in its group is computed in f32 and rounded once, when it is stored;
  * functions are the unit's approximations where that result has 16 bits. So the bits depend on the
  * tile, which is chosen when the bundle is built.
