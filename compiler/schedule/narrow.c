@@ -111,22 +111,11 @@ static void narrow_call(MlirModule module, MlirOperation call) {
         mlirOperationDestroy(cast);
 }
 
-static bool is_called(MlirModule module, const char *symbol) {
-    TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
-        if (!tsr_op_is(func, "func.func") || !tsr_op_has_body(func)) continue;
-        TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
-            const char *callee = tsr_op_is(op, "tsched.call") ? tsr_op_string(op, "callee") : NULL;
-            if (callee && strcmp(callee, symbol) == 0) return true;
-        }
-    }
-    return false;
-}
-
 /* Groups that were called for what others do now. */
 static void drop_replaced(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
         if (!mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(REPLACED_NAME))) continue;
-        if (!is_called(module, tsr_op_symbol(group))) mlirOperationDestroy(group);
+        if (!tsr_group_is_called(module, tsr_op_symbol(group))) mlirOperationDestroy(group);
     }
 }
 

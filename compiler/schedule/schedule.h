@@ -88,6 +88,8 @@ bool tsr_pass_narrow(MlirModule module);
 /* Pass tsched-keep: what is computed element by element of one tensor that the entry leaves as it
  * is, is computed once. For the native numerics of GPUs, after tsched-fuse. */
 bool tsr_pass_keep(MlirModule module);
+/* Does some function call the group of this name? */
+bool tsr_group_is_called(MlirModule module, const char *symbol);
 /* Between begin and end a pass replaces groups by others, their twins: `add` names the twin (the
  * group's name and `suffix`, or what of that is free) and puts it behind its group; `find` gives it
  * again, null where there is none; `end` drops groups that have one and are not called any more. */

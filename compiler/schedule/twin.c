@@ -38,7 +38,7 @@ void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, co
     mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, twin);
 }
 
-static bool is_called(MlirModule module, const char *symbol) {
+bool tsr_group_is_called(MlirModule module, const char *symbol) {
     TSR_FOR_EACH_OP(entry, mlirModuleGetBody(module)) {
         if (!tsr_op_is(entry, "func.func") || !tsr_op_has_body(entry)) continue;
         TSR_FOR_EACH_OP(op, tsr_op_body(entry)) {
@@ -51,7 +51,7 @@ static bool is_called(MlirModule module, const char *symbol) {
 
 void tsr_twins_end(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
-        if (tsr_op_has(group, TWIN_NAME) && !is_called(module, tsr_op_symbol(group)))
+        if (tsr_op_has(group, TWIN_NAME) && !tsr_group_is_called(module, tsr_op_symbol(group)))
             mlirOperationDestroy(group);
     }
     forget(module);
