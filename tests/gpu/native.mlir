@@ -422,6 +422,7 @@ func.func @unit_gelu(%x: tensor<300x264xbf16> {tessera.name = "kx"}, %b: tensor<
   %g = tessera.gelu %s {approximate = "tanh"} : tensor<300x264xf32>
   %y = tessera.cast %g : tensor<300x264xf32> to tensor<300x264xbf16>
   return %y : tensor<300x264xbf16>
+}
 func.func @tf32(%a: tensor<300x520xf32> {tessera.name = "1a"}, %b: tensor<392x520xf32> {tessera.name = "1b"})
     -> (tensor<300x392xf32> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
   %y = tessera.matmul %a, %b {transpose_b = true, allow_tf32} : tensor<300x520xf32>, tensor<392x520xf32> -> tensor<300x392xf32>
