@@ -58,7 +58,7 @@ static bool is_for_kernels(MlirValue value) {
 }
 
 static MlirOperation keep_group(MlirModule module, MlirOperation group) {
-    MlirOperation kept = tsr_twin_find(module, group);
+    MlirOperation kept = tsr_twin_find(module, group, "kept");
     if (!mlirOperationIsNull(kept)) return kept;
     kept = mlirOperationClone(group);
     tsr_op_set(kept, TSR_KEPT_NAME, tsr_attr_make_unit(mlirModuleGetContext(module)));

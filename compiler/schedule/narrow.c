@@ -13,13 +13,10 @@
 #include "compiler/schedule/fusion.h"
 #include "compiler/schedule/schedule.h"
 
-#include <stdio.h>
-#include <string.h>
-
-/* Of groups, while the pass runs: some calls are not theirs any more. */
+/* Of groups that widen, while the pass runs: some calls are not theirs any more. */
 #define REPLACED_NAME "tsched.replaced"
 
-enum { SYMBOL_BYTES = 512, MATRIX = 1 /* operand of a matmul */ };
+enum { MATRIX = 1 /* operand of a matmul */ };
 
 static MlirOperation group_of(MlirModule module, MlirOperation call) {
     const char *callee = mlirOperationIsNull(call) || !tsr_op_is(call, "tsched.call")
@@ -52,27 +49,20 @@ static bool is_used_once(MlirValue value) {
     return !mlirOpOperandIsNull(use) && mlirOpOperandIsNull(mlirOpOperandGetNextUse(use));
 }
 
-/* The group that takes argument `index` as `type`; null where another one has its name. */
+/* The group that takes its matrix, argument `index`, as `type`. */
 static MlirOperation narrow_group(MlirModule module, MlirOperation group, size_t index,
                                   MlirType type) {
-    char symbol[SYMBOL_BYTES];
-    MlirContext context = mlirModuleGetContext(module);
+    bool is_bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(type));
+    const char *suffix = is_bf16 ? "bf16" : "f16";
+    MlirOperation found = tsr_twin_find(module, group, suffix);
+    if (!mlirOperationIsNull(found)) return found;
     MlirType inputs[TSR_FUSE_ARGUMENTS_MAX], results[TSR_FUSE_ARGUMENTS_MAX];
     MlirType function = mlirTypeAttrGetValue(tsr_op_attr(group, "function_type"));
     intptr_t input_count = mlirFunctionTypeGetNumInputs(function);
     intptr_t result_count = mlirFunctionTypeGetNumResults(function);
-    bool is_bf16 = mlirTypeIsABF16(mlirShapedTypeGetElementType(type));
-    snprintf(symbol, sizeof symbol, "%s_%s", tsr_op_symbol(group), is_bf16 ? "bf16" : "f16");
     for (intptr_t i = 0; i < input_count; i++) inputs[i] = mlirFunctionTypeGetInput(function, i);
     for (intptr_t i = 0; i < result_count; i++) results[i] = mlirFunctionTypeGetResult(function, i);
     inputs[index] = type;
-    MlirType wanted = mlirFunctionTypeGet(context, input_count, inputs, result_count, results);
-    MlirOperation found = tsr_module_find(module, symbol);
-    if (!mlirOperationIsNull(found)) {
-        MlirAttribute its = tsr_op_attr(found, "function_type");
-        bool same = !mlirAttributeIsNull(its) && mlirTypeEqual(mlirTypeAttrGetValue(its), wanted);
-        return same ? found : (MlirOperation){NULL};
-    }
     MlirOperation made = mlirOperationClone(group), product = find_matmul(made);
     MlirValue argument = mlirBlockGetArgument(tsr_op_body(made), (intptr_t)index);
     MlirType wide = mlirValueGetType(argument);
@@ -80,9 +70,10 @@ static MlirOperation narrow_group(MlirModule module, MlirOperation group, size_t
     mlirValueSetType(argument, type);
     mlirOperationSetOperand(product, MATRIX,
                             tsr_build_value(&at, "tessera.cast", &argument, 1, wide, NULL));
-    tsr_op_set(made, "sym_name", tsr_attr_make_string(context, symbol));
-    tsr_op_set(made, "function_type", tsr_attr_make_type(wanted));
-    mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, made);
+    function = mlirFunctionTypeGet(mlirModuleGetContext(module), input_count, inputs, result_count,
+                                   results);
+    tsr_op_set(made, "function_type", tsr_attr_make_type(function));
+    tsr_twin_add(module, group, made, suffix);
     return made;
 }
 
@@ -101,17 +92,15 @@ static void narrow_call(MlirModule module, MlirOperation call) {
     if (mlirOperationIsNull(widens) || !is_widening(widens)) return;
     MlirValue matrix = tsr_op_operand(cast, 0);
     MlirOperation narrow = narrow_group(module, group, index, mlirValueGetType(matrix));
-    if (mlirOperationIsNull(narrow)) return;
     mlirOperationSetOperand(call, (intptr_t)index, matrix);
     MlirContext context = mlirModuleGetContext(module);
     tsr_op_set(call, "callee", tsr_attr_make_symbol(context, tsr_op_symbol(narrow)));
-    tsr_op_set(group, REPLACED_NAME, tsr_attr_make_unit(context));
     tsr_op_set(widens, REPLACED_NAME, tsr_attr_make_unit(context));
     if (mlirOpOperandIsNull(mlirValueGetFirstUse(tsr_op_result(cast, 0))))
         mlirOperationDestroy(cast);
 }
 
-/* Groups that were called for what others do now. */
+/* Groups that widened for calls which take the matrix itself now. */
 static void drop_replaced(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
         if (!mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(REPLACED_NAME))) continue;
@@ -120,10 +109,12 @@ static void drop_replaced(MlirModule module) {
 }
 
 bool tsr_pass_narrow(MlirModule module) {
+    tsr_twins_begin(module);
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(module)) {
         if (!tsr_graph_is_lowered_func(func)) continue;
         TSR_FOR_EACH_OP(call, tsr_op_body(func)) narrow_call(module, call);
     }
+    tsr_twins_end(module);
     drop_replaced(module);
     return true;
 }

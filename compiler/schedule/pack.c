@@ -245,7 +245,7 @@ static MlirOperation make_product_group(packer *p, const job *j) {
 }
 
 static MlirOperation find_product_group(packer *p, const job *j) {
-    MlirOperation found = tsr_twin_find(p->module, j->group);
+    MlirOperation found = tsr_twin_find(p->module, j->group, "packed");
     return mlirOperationIsNull(found) ? make_product_group(p, j) : found;
 }
 

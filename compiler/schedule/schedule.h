@@ -94,7 +94,7 @@ bool tsr_group_is_called(MlirModule module, const char *symbol);
  * group's name and `suffix`, or what of that is free) and puts it behind its group; `find` gives it
  * again, null where there is none; `end` drops groups that have one and are not called any more. */
 void tsr_twins_begin(MlirModule module);
-MlirOperation tsr_twin_find(MlirModule module, MlirOperation group);
+MlirOperation tsr_twin_find(MlirModule module, MlirOperation group, const char *suffix);
 void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, const char *suffix);
 void tsr_twins_end(MlirModule module);
 /* A tensor of the program that stays as it is while the entry runs. */

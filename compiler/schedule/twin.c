@@ -1,40 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Groups that stand for others: a pass makes one of a group, calls it instead, and asks for it
- * again at the next call. Which one it is stands in an attribute while the pass runs: names are for
- * people, and a program may have taken any.
+ * again at the next call. Which one it is stands in an attribute while the pass runs, one for each
+ * suffix: names are for people, and a program may have taken any.
  */
 #include "compiler/schedule/schedule.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define TWIN_NAME "tsched.twin" /* of a group: the symbol of the one that stands for it */
+#define TWIN_PREFIX "tsched.twin_" /* and a suffix: the symbol of the group that stands for this   \
+                                    */
 
-enum { SYMBOL_BYTES = 512, BASE_CHARACTERS = 400 };
+enum { SYMBOL_BYTES = 512, BASE_CHARACTERS = 400, NAME_BYTES = 64 };
+
+/* Name of attribute `i`, where it tells of a twin. */
+static bool twin_name(MlirOperation op, intptr_t i, MlirStringRef *name) {
+    *name = mlirIdentifierStr(mlirOperationGetAttribute(op, i).name);
+    size_t length = strlen(TWIN_PREFIX);
+    return name->length > length && memcmp(name->data, TWIN_PREFIX, length) == 0;
+}
+
+static bool has_twins(MlirOperation op) {
+    MlirStringRef name;
+    for (intptr_t i = 0; i < mlirOperationGetNumAttributes(op); i++) {
+        if (twin_name(op, i, &name)) return true;
+    }
+    return false;
+}
 
 static void forget(MlirModule module) {
+    MlirStringRef name;
     TSR_FOR_EACH_OP(op, mlirModuleGetBody(module)) {
-        if (tsr_op_has(op, TWIN_NAME)) mlirOperationRemoveAttributeByName(op, tsr_ref(TWIN_NAME));
+        for (intptr_t i = mlirOperationGetNumAttributes(op) - 1; i >= 0; i--) {
+            if (twin_name(op, i, &name)) mlirOperationRemoveAttributeByName(op, name);
+        }
     }
 }
 
 void tsr_twins_begin(MlirModule module) { forget(module); }
 
-MlirOperation tsr_twin_find(MlirModule module, MlirOperation group) {
-    const char *symbol = tsr_op_string(group, TWIN_NAME);
+MlirOperation tsr_twin_find(MlirModule module, MlirOperation group, const char *suffix) {
+    char name[NAME_BYTES];
+    snprintf(name, sizeof name, TWIN_PREFIX "%s", suffix);
+    const char *symbol = tsr_op_string(group, name);
     return symbol ? tsr_module_find(module, symbol) : (MlirOperation){NULL};
 }
 
 void tsr_twin_add(MlirModule module, MlirOperation group, MlirOperation twin, const char *suffix) {
     MlirContext context = mlirModuleGetContext(module);
-    char symbol[SYMBOL_BYTES];
+    char symbol[SYMBOL_BYTES], name[NAME_BYTES];
+    snprintf(name, sizeof name, TWIN_PREFIX "%s", suffix);
     snprintf(symbol, sizeof symbol, "%.*s_%s", BASE_CHARACTERS, tsr_op_symbol(group), suffix);
     for (unsigned i = 2; !mlirOperationIsNull(tsr_module_find(module, symbol)); i++)
         snprintf(symbol, sizeof symbol, "%.*s_%s_%u", BASE_CHARACTERS, tsr_op_symbol(group), suffix,
                  i);
     tsr_op_set(twin, "sym_name", tsr_attr_make_string(context, symbol));
-    tsr_op_set(group, TWIN_NAME, tsr_attr_make_string(context, symbol));
+    tsr_op_set(group, name, tsr_attr_make_string(context, symbol));
     mlirBlockInsertOwnedOperationAfter(mlirModuleGetBody(module), group, twin);
 }
 
@@ -51,7 +73,7 @@ bool tsr_group_is_called(MlirModule module, const char *symbol) {
 
 void tsr_twins_end(MlirModule module) {
     TSR_FOR_EACH_OP(group, mlirModuleGetBody(module)) {
-        if (tsr_op_has(group, TWIN_NAME) && !tsr_group_is_called(module, tsr_op_symbol(group)))
+        if (has_twins(group) && !tsr_group_is_called(module, tsr_op_symbol(group)))
             mlirOperationDestroy(group);
     }
     forget(module);
