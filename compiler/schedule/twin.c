@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TWIN_PREFIX "tsched.twin_" /* and a suffix: the symbol of the group that stands for this   \
-                                    */
+/* And a suffix: an attribute of a group, the symbol of the one that stands for it. */
+#define TWIN_PREFIX "tsched.twin_"
 
 enum { SYMBOL_BYTES = 512, BASE_CHARACTERS = 400, NAME_BYTES = 64 };
 
