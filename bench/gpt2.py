@@ -40,11 +40,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests/data")]
 from shuffle_reference import shuffle_index  # noqa: E402
 
-LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 3e-4, 100, 1000, 0.1, (0.9, 0.95), 1e-8, 0.1
+LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 2e-4, 200, 1000, 0.1, (0.9, 0.95), 1e-8, 0.1
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
 ROUND_STEPS = 12
 KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
-SAVES, SAVE_TRIES, CALLS, WARM_CALLS = 9, 4, 40, 5
+SAVES, SAVE_TRIES, APART, CALLS, WARM_CALLS = 9, 4, 4, 40, 5
 AROUND = (-4, -3, -2, -1, 1, 2, 3, 4)  # steps
 
 
@@ -386,8 +386,8 @@ def measure_first(s, folder, _weights, _text):
 
 def measure_save(s, folder, _weights, _text):
     """How much longer than those around it a step is that a save is made before, as part of a step: the saves' median. (All others would not
-    do: the speed of a GPU drifts by more than that.) Saves are so rare that none waits for the one before: how long that is written is
-    known when it has been."""
+    do: the speed of a GPU drifts by more than that.) Saves are so rare that none waits for the one before, which is over when what it replaced
+    is deleted, too."""
     every = ROUND_STEPS
     for _ in range(SAVE_TRIES):
         took, saves = step_seconds(s, folder, every * (SAVES + 1), "--state-dir", f"{folder}/saves", "--save-every", every)
@@ -396,9 +396,9 @@ def measure_save(s, folder, _weights, _text):
         plain = statistics.median(seconds for step, seconds in took.items() if step not in behind)
         saves.pop()  # no step follows it
         written = max(save["persist_seconds"] for save in saves)
-        if written < every * plain / 1.5:
+        if max(save["stall_seconds"] for save in saves) < plain / 10:
             break
-        every = math.ceil(2 * written / plain)
+        every = max(2 * every, math.ceil(APART * written / plain))
     longer = statistics.median(took[step] - statistics.mean(took[step + d] for d in AROUND) for step in behind)
     return {"save_every": every, "save_blocks": round(longer / plain, 5), "save_blocks_ms": round(1e3 * longer, 3), "persist_s": round(written, 3),
             "stall_ms": [round(1e3 * save["stall_seconds"], 3) for save in saves]}

@@ -66,7 +66,6 @@ static tsr_result begin_save(tsr_ctx *ctx, tsr_store *store) {
 
 static void save_once(tsr_store *store) {
     tsr_ctx *ctx = &store->ctx;
-    store->save_start = tsr_clock_seconds();
     tsr_error_clear(ctx);
     store->outcome.code = TSR_OK;
     tsr_result result = begin_save(ctx, store);
@@ -90,6 +89,7 @@ static void *thread_main(void *user) {
         if (!store->busy) break;
         bool copies = store->copying;
         pthread_mutex_unlock(&store->mutex);
+        store->save_start = tsr_clock_seconds();
         uint64_t began_ns = tsr_trace_begin(store->ctx.trace, TSR_TRACK_SAVES);
         tsr_result staged = TSR_SUCCESS;
         if (copies) {
