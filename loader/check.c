@@ -95,6 +95,8 @@ static tsr_result match(tsr_ctx *ctx, check *self) {
     tsr_ctx listing = tsr_ctx_fork(ctx);
     tsr_result listed = list_targets(&listing, self, self->target);
     TRY(ctx, result);
+    if (self->options.device && strcmp(self->options.device, "auto") == 0)
+        self->report->choice = self->choice;
     return listed.code ? tsr_error_adopt(ctx, &listing) : TSR_SUCCESS;
 }
 

@@ -134,6 +134,7 @@ typedef struct tsr_check_report {
     unsigned cpu_level;       /* of this machine: 3 for x86-64-v3, 5 for x86-64-v4-bf16 */
     const char *cpu;          /* the same: "x86-64-v3" */
     const char *numerics;     /* of the chosen target; NULL without one */
+    const char *choice;       /* device "auto": what it chose and why; else NULL */
     const tsr_config *config; /* entries and what they need: NULL when not even that is readable */
     size_t target_count;
     const tsr_check_target *targets;

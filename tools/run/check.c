@@ -94,6 +94,7 @@ static void show_text(const tsr_check_report *report, const char *path, tsr_buff
     if (!report->config) return;
     tsr_buffer_printf(out, "bundle   %s, sha256:%.16s, %s\n", report->config->name, hex,
                       report->is_signed ? "signed" : "not signed");
+    if (report->choice) tsr_buffer_printf(out, "device   %s\n", report->choice);
     text_targets(report, out);
     text_memory(report, out);
     text_entries(report, out);
