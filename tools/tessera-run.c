@@ -446,11 +446,27 @@ done:
     return result;
 }
 
+/* Without --entry a run trains: a bundle of other entries alone says which there are. */
+static tsr_result need_training(tsr_ctx *ctx, const tsr_config *config) {
+    tsr_buffer list = {0};
+    tsr_result result = TSR_SUCCESS;
+    for (size_t i = 0; i < config->entry_count; i++)
+        if (config->entries[i].kind == TSR_ENTRY_TRAIN) goto done;
+    for (size_t i = 0; i < config->entry_count; i++)
+        tsr_buffer_printf(&list, "%s%s", i ? ", " : "", config->entries[i].name);
+    FAIL_GOTO(ctx, result, TSR_USAGE, "the bundle trains nothing; expected --entry with one of %s",
+              list.bytes ? list.bytes : "none");
+done:
+    tsr_buffer_finish(&list);
+    return result;
+}
+
 static tsr_result choose_mode(tsr_ctx *ctx, const arguments *a, const tsr_model *model,
                               run_mode *out_mode) {
     const tsr_config_entry *entry = NULL;
     if (a->entry) TRY(ctx, find_entry(ctx, tsr_model_get_config(model), a->entry, &entry));
     bool exports = !entry && a->export_params && !a->has_steps && !a->replay && !a->data.count;
+    if (!entry && !exports) TRY(ctx, need_training(ctx, tsr_model_get_config(model)));
     if (exports)
         *out_mode = MODE_EXPORT;
     else if (!entry || entry->kind == TSR_ENTRY_TRAIN)

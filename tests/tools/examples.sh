@@ -28,6 +28,9 @@ example matmul 1 4e-6
 example softmax 1 4e-7
 example attention 1 1e-6
 
+expect 'an entry is named where nothing trains' 6 'the bundle trains nothing; expected --entry with one of matmul$' \
+    "$RUN" matmul.tsb --input a=a.npy
+
 "$ROOT/tests/tools/near.py" "$ROOT/examples/softmax/x.npy" "$ROOT/examples/softmax/expected.npy" 1e-3 >.out &&
     fail 'another array is near'
 
