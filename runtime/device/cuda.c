@@ -134,6 +134,19 @@ static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
     return find_functions(ctx, self);
 }
 
+/* What is free may lie in pieces, or be another process's a moment later. */
+static tsr_result reserve(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes,
+                          tsr_cuda_address *out_address) {
+    size_t left = 0, total = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
+    tsr_result result = TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, out_address,
+                                      size_bytes, self->stream);
+    if (result.code != TSR_MEMORY) return result;
+    return tsr_error_prefix(ctx, result,
+                            "%llu bytes of device memory are needed; %zu of %zu were free",
+                            (unsigned long long)size_bytes, left, total);
+}
+
 /* Enough for every launch: they follow each other. */
 static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
     uint64_t most = 0;
@@ -142,8 +155,7 @@ static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
             most = self->fatbin.kernels[i].scratch_bytes;
     if (!most) return TSR_SUCCESS;
     most *= (uint64_t)BLOCKS_WITH_SCRATCH_MAX * self->gpu.multiprocessors;
-    return TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &self->scratch, most,
-                         self->stream);
+    return reserve(ctx, self, most, &self->scratch);
 }
 
 static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
@@ -248,8 +260,7 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_
     memory->host = host;
     (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);
     TRY(ctx, lock_pages(ctx, self, ports, memory));
-    TRY(ctx,
-        TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &address, size_bytes, self->stream));
+    TRY(ctx, reserve(ctx, self, size_bytes, &address));
     memory->device = (char *)(uintptr_t)address;
     self->memory_used += size_bytes;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, self->about, address, 0, size_bytes,

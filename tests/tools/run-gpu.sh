@@ -66,7 +66,8 @@ refused "no device" 'devices=0' 17 'shows no device; CUDA_VISIBLE_DEVICES may hi
 refused "code for another GPU" 'major=8' 5 "has no code for a GPU of compute capability 8.0; it has cuda:sm_90a"
 refused "too little memory" 'free=400' 15 \
     "'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\): [0-9]+ bytes of device memory are needed; 400 of [0-9]+ are free on Fake A"
-refused "no memory" 'fail=cuMemAllocAsync at=1 code=2' 15 'cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY \(2\): '
+refused "no memory" 'fail=cuMemAllocAsync at=1 code=2' 15 \
+    "'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\): [0-9]+ bytes of device memory are needed; [0-9]+ of [0-9]+ were free: cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY \(2\): "
 DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
 refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
 cat >net.mlir <<'EOF'
