@@ -10,6 +10,7 @@
 #include "tools/run/state.h"
 #include "tools/run/trace.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -520,6 +521,10 @@ static tsr_result run(tsr_ctx *ctx, const arguments *a, tsr_report *report) {
     tsr_result result = TSR_SUCCESS;
     if (a->require_signature && !a->keys.count)
         FAIL(ctx, TSR_USAGE, "--require-signature needs --key");
+    if (a->device_memory && (!a->device || strcmp(a->device, "cpu") == 0))
+        FAIL(ctx, TSR_USAGE,
+             "--device-memory %" PRIu64 " limits a GPU's memory; the device is the CPU",
+             a->device_memory);
     if (a->json && !a->check) FAIL(ctx, TSR_USAGE, "--json needs --check, or ls");
     if (a->check) {
         TRY(ctx, check_flags(ctx, a->flags, MODE_CHECK));

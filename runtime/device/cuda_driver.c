@@ -59,6 +59,15 @@ static tsr_result find_symbols(tsr_ctx *ctx, tsr_cuda *cuda) {
     return TSR_SUCCESS;
 }
 
+static tsr_result no_device(tsr_ctx *ctx) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (!visible) FAIL(ctx, TSR_MACHINE, "the NVIDIA driver shows no device");
+    FAIL(ctx, TSR_MACHINE,
+         "the NVIDIA driver shows no device; CUDA_VISIBLE_DEVICES is '%s', which may hide those "
+         "there are",
+         visible);
+}
+
 static tsr_result start(tsr_ctx *ctx, tsr_cuda *cuda) {
     int version = 0, count = 0;
     TRY(ctx, find_symbols(ctx, cuda));
@@ -72,9 +81,7 @@ static tsr_result start(tsr_ctx *ctx, tsr_cuda *cuda) {
         TRY(ctx, tsr_cuda_check(ctx, cuda, result, tsr_cuda_name_init, NULL));
         TRY(ctx, TSR_CUDA_CALL(ctx, cuda, device_count, NULL, &count));
     }
-    if (count == 0)
-        FAIL(ctx, TSR_MACHINE,
-             "the NVIDIA driver shows no device; CUDA_VISIBLE_DEVICES may hide those there are");
+    if (count == 0) return no_device(ctx);
     return TSR_SUCCESS;
 }
 

@@ -503,7 +503,7 @@ Test(device, what_is_wrong_is_told) {
     refused(&b, &options, TSR_MACHINE, "the NVIDIA driver is for CUDA 11.8; expected 12.0");
     *fake = whole;
     fake->device_count = 0;
-    refused(&b, &options, TSR_MACHINE, "shows no device; CUDA_VISIBLE_DEVICES");
+    refused(&b, &options, TSR_MACHINE, "shows no device");
     *fake = whole;
     fake->free_bytes = 400;
     refused(&b, &options, TSR_MEMORY,

@@ -62,7 +62,8 @@ refused() {
     check "$what: step 8 stays" newest_is 8
 }
 refused "an old driver" 'version=11080' 17 'the NVIDIA driver is for CUDA 11.8; expected 12.0 or later'
-refused "no device" 'devices=0' 17 'shows no device; CUDA_VISIBLE_DEVICES may hide those there are'
+refused "no device" 'devices=0' 17 'the NVIDIA driver shows no device$'
+CUDA_VISIBLE_DEVICES='' refused "no device is to be seen" 'devices=0' 17 "shows no device; CUDA_VISIBLE_DEVICES is '', which may hide those there are"
 refused "code for another GPU" 'major=8' 5 "has no code for a GPU of compute capability 8.0; it has cuda:sm_90a"
 refused "too little memory" 'free=400' 15 \
     "'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\): [0-9]+ bytes of device memory are needed; 400 of [0-9]+ are free on Fake A"
@@ -82,6 +83,12 @@ module @net {
 }
 EOF
 check "a larger program" "$AOT" build net.mlir -o net.tsb --target=cuda:sm_90a
+# Where CUDA lies in its own folder its assembler is found in any case, and is named.
+if [ -x /usr/local/cuda/bin/ptxas ]; then
+    expect "the assembler is named" 0 'ptxas' "$AOT" inspect net.tsb
+else
+    expect "no assembler" 0 'notice: there is no ptxas: code for NVIDIA GPUs is PTX alone' env PATH="$PWD/empty" "$AOT" build net.mlir -o ptx.tsb --target=cuda:sm_90a
+fi
 expect "more than --device-memory" 15 \
     "'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), .*: [0-9]+ bytes of device memory are needed; 1048576 are allowed" \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='any=1 free=1000000000' "$RUN" net.tsb --device cuda --device-memory 1 --data x=x.bin \

@@ -194,6 +194,8 @@ static void show_json(const tsr_check_report *report, const char *path, tsr_buff
     json_text(out, "cpu", report->cpu);
     tsr_buffer_text(out, ",");
     json_text(out, "numerics", report->numerics);
+    tsr_buffer_text(out, ",");
+    json_text(out, "choice", report->choice);
     tsr_buffer_text(out, ",\"drivers\":[");
     if (target && target->driver) tsr_buffer_json_string(out, target->driver);
     tsr_buffer_text(out, "]");

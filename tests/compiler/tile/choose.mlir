@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile whose code spills, or that the assembler makes something else of, gives way to the next one; without any, to the portable family.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=NARROW
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-lossy --dump tile | FileCheck %s --check-prefix=NARROW
 // What the assembler says of the chosen tile is in the bundle.
 // RUN: tessera-aot inspect --kernels %t.tsb | FileCheck %s --check-prefix=INSPECT
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --numerics native --ptxas %S/inputs/ptxas-none --dump tile | FileCheck %s --check-prefix=NONE
