@@ -99,6 +99,19 @@ static tsr_result load_module(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_fat
     return tsr_cuda_check(ctx, &self->cuda, result, tsr_cuda_name_module_load, about);
 }
 
+/* Blocks that run together lie in one part of the GPU: how many of them run at a time depends on
+ * how many multiprocessors each part has, which differs from one GPU to the next. */
+static tsr_result ask_fitting(tsr_ctx *ctx, tsr_cuda_device *self, uint32_t index) {
+    const tsr_fatbin_kernel *kernel = &self->fatbin.kernels[index];
+    tsr_cuda_launch config = {
+        self->clusters[index], 1, 1, kernel->threads, 1, 1, kernel->shared_bytes, NULL, NULL, 0};
+    int count = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, clusters_fitting, self->names[index], &count,
+                           self->functions[index], (const struct CUlaunchConfig_st *)&config));
+    if (count > 0) self->fitting[index] = (unsigned)count * self->clusters[index];
+    return TSR_SUCCESS;
+}
+
 static tsr_result find_functions(tsr_ctx *ctx, tsr_cuda_device *self) {
     for (uint32_t i = 0; i < self->fatbin.kernel_count; i++) {
         uint32_t shared = self->fatbin.kernels[i].shared_bytes;
@@ -108,10 +121,13 @@ static tsr_result find_functions(tsr_ctx *ctx, tsr_cuda_device *self) {
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, function_get, self->names[i], &cluster,
                                TSR_CUDA_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, self->functions[i]));
         self->clusters[i] = cluster > 1 ? (unsigned)cluster : 1;
+        self->fitting[i] = 0;
         if (shared + self->fatbin.kernels[i].static_bytes <= STATIC_SHARED_MAX) continue;
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, function_set, self->names[i], self->functions[i],
                                TSR_CUDA_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
     }
+    for (uint32_t i = 0; i < self->fatbin.kernel_count; i++)
+        if (self->clusters[i] > 1) TRY(ctx, ask_fitting(ctx, self, i));
     return TSR_SUCCESS;
 }
 
@@ -126,7 +142,8 @@ static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
     if (!image) return refuse(ctx, self, &self->fatbin);
     self->functions = TSR_NEW(&self->arena, struct CUfunc_st *, options->kernel_count + 1);
     self->clusters = TSR_NEW(&self->arena, unsigned, options->kernel_count + 1);
-    if (!self->functions || !self->clusters)
+    self->fitting = TSR_NEW(&self->arena, unsigned, options->kernel_count + 1);
+    if (!self->functions || !self->clusters || !self->fitting)
         FAIL(ctx, TSR_MEMORY, "no memory for %zu kernels", options->kernel_count);
     TRY(ctx, load_module(ctx, self, image));
     self->fatbin.images = NULL;
@@ -390,6 +407,7 @@ static tsr_result launch(tsr_ctx *ctx, tsr_cuda_device *self, prepared *graph,
     tsr_cuda_address fault = graph->faults + index * sizeof(tsr_fault);
     uint64_t grid = command->grid;
     if (kernel->blocks) limit = (uint64_t)kernel->blocks * self->gpu.multiprocessors;
+    if (kernel->blocks && self->fitting[command->kernel]) limit = self->fitting[command->kernel];
     if (blocks > limit) blocks = limit - limit % self->clusters[command->kernel];
     TRY(ctx, check_parameters(ctx, self, command));
     /* The driver copies what the pointers point to. */

@@ -71,6 +71,7 @@ typedef struct tsr_cuda_device {
     struct CUmod_st *module;
     struct CUfunc_st **functions; /* in the arena */
     unsigned *clusters;           /* in the arena: blocks that each runs together */
+    unsigned *fitting;            /* the same: blocks of these that run at a time; 0: not asked */
     tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
     tsr_cuda_reader readers[TSR_DEVICE_READERS_MAX];
     tsr_cuda_kept kept;

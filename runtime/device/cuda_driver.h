@@ -17,12 +17,20 @@ struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 struct CUtensorMap_st;
+struct CUlaunchConfig_st;
 typedef unsigned tsr_cuda_result, tsr_cuda_enum; /* enums of cuda.h */
 typedef unsigned long long tsr_cuda_address;
 
 #define X(name, symbol, parameters) typedef tsr_cuda_result(*tsr_cuda_##name##_fn) parameters;
 #include "runtime/device/cuda_driver.def"
 #undef X
+
+typedef struct tsr_cuda_launch { /* a struct CUlaunchConfig_st */
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    struct CUstream_st *stream;
+    const void *attributes;
+    unsigned attribute_count;
+} tsr_cuda_launch;
 
 typedef struct tsr_cuda {
     void *library;

@@ -33,6 +33,12 @@ def read_code(code):
     return kernels, images
 
 
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+    _fields_ = [(n, ctypes.c_uint) for n in ('grid_x', 'grid_y', 'grid_z', 'block_x', 'block_y', 'block_z', 'shared')] + \
+        [('stream', ctypes.c_void_p), ('attributes', ctypes.c_void_p), ('attribute_count', ctypes.c_uint)]
+
+
 class Driver:
     def __init__(self, ordinal=0):
         self.cuda = ctypes.CDLL('libcuda.so.1')
@@ -106,6 +112,14 @@ class Kernel:
         width = ctypes.c_int()
         driver.check('cuFuncGetAttribute', ctypes.byref(width), 11, function)
         self.cluster = max(width.value, 1)
+        self.fitting = self.ask_fitting() if self.cluster > 1 else 0
+
+    def ask_fitting(self):
+        """Blocks that run at a time, of those that run together."""
+        count = ctypes.c_int()
+        config = LaunchConfig(self.cluster, 1, 1, self.facts['threads'], 1, 1, self.facts['shared'])
+        self.driver.check('cuOccupancyMaxActiveClusters', ctypes.byref(count), self.function, ctypes.byref(config))
+        return count.value * self.cluster
 
     def encode(self, fact, address):
         storage = ctypes.create_string_buffer(128 + 64)
@@ -128,7 +142,7 @@ class Kernel:
         facts = self.facts
         blocks = -(-grid // facts['programs'])
         if facts['blocks']:
-            limit = facts['blocks'] * self.driver.multiprocessors
+            limit = self.fitting or facts['blocks'] * self.driver.multiprocessors
             blocks = min(blocks, limit - limit % self.cluster)
         fault = self.driver.allocate(64)
         self.driver.upload(fault, bytes(64))

@@ -168,7 +168,7 @@ tsr_cuda_result cuDeviceGetAttribute(int *value, tsr_cuda_enum attribute, int de
     (void)device;
     *value = attribute == TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? fake.major
              : attribute == TSR_CUDA_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? fake.minor
-                                                                               : 3;
+                                                                               : 5;
     return 0;
 }
 
@@ -244,6 +244,18 @@ tsr_cuda_result cuFuncGetAttribute(int *value, tsr_cuda_enum attribute,
     CHECK(cuFuncGetAttribute);
     if (attribute != TSR_CUDA_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH) return INVALID_VALUE;
     *value = cluster_of(function) > 1 ? 2 : 0;
+    return 0;
+}
+
+/* Clusters of the last kernel, one at a time. */
+tsr_cuda_result cuOccupancyMaxActiveClusters(int *count, struct CUfunc_st *function,
+                                             const struct CUlaunchConfig_st *config) {
+    CHECK(cuOccupancyMaxActiveClusters);
+    const tsr_cuda_launch *launch = (const tsr_cuda_launch *)config;
+    if (cluster_of(function) != 2 || launch->grid_x != 2 || !launch->block_x ||
+        launch->attribute_count)
+        return INVALID_VALUE;
+    *count = 1;
     return 0;
 }
 
@@ -529,6 +541,7 @@ tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
     if (!grid_x || grid_y != 1 || grid_z != 1 || !block_x || block_y != 1 || block_z != 1 ||
         grid_x % cluster_of(function) || !has_maps(parameters, launch.kernel))
         return INVALID_VALUE;
+    if (cluster_of(function) > 1) fake.paired_blocks = (int)grid_x;
     for (unsigned i = 0; i < count; i++) launch.buffers[i] = *(void **)parameters[i];
     launch.fault = *(tsr_fault **)parameters[count];
     launch.grid = *(int64_t *)parameters[count + 2];

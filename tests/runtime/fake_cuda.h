@@ -25,6 +25,7 @@ typedef struct fake_cuda {
     int captures;              /* begun so far */
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */
     int launches;              /* so far, of kernels */
+    int paired_blocks;         /* of the last launch of the kernel whose blocks run in pairs */
     int copies;                /* so far, within the device, that no graph makes */
     void (*in_download)(void); /* called once in the next one, when the half of it is there */
     int more;                  /* parameters that each kernel takes beyond those it has */

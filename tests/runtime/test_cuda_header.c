@@ -5,6 +5,7 @@
 #include "runtime/device/cuda_driver.h"
 
 #include <cuda.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #define X(name, symbol, parameters)                                                                \
@@ -45,6 +46,10 @@ SAME(TSR_CUDA_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE);
 SAME(TSR_CUDA_MAP_SWIZZLE_128B, CU_TENSOR_MAP_SWIZZLE_128B);
 SAME(TSR_CUDA_MAP_L2_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
 SAME(TSR_CUDA_MAP_BYTES, sizeof(CUtensorMap));
+SAME(sizeof(tsr_cuda_launch), sizeof(CUlaunchConfig));
+SAME(offsetof(tsr_cuda_launch, block_x), offsetof(CUlaunchConfig, blockDimX));
+SAME(offsetof(tsr_cuda_launch, shared_bytes), offsetof(CUlaunchConfig, sharedMemBytes));
+SAME(offsetof(tsr_cuda_launch, attribute_count), offsetof(CUlaunchConfig, numAttrs));
 
 int main(void) {
     puts("declarations agree with cuda.h");

@@ -180,6 +180,7 @@ Test(device, executor) {
     cr_assert_arr_eq(cpu_w, cuda_w, sizeof cpu_w);
     cr_assert_arr_eq(cpu_losses, cuda_losses, sizeof cpu_losses);
     cr_assert_eq(fake->launches, 28);
+    cr_assert_eq(fake->paired_blocks, 2); /* as many as run at a time */
     bench_expect_nothing_open("at the end");
 }
 
