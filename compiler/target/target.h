@@ -84,7 +84,7 @@ enum { TSR_BESIDE_MAX = 15 };
 /* Of a tile.func without warps, while tiles are chosen: there are others, for fewer registers. */
 #define TSR_CHOICES_NAME "tile.choices"
 
-/* Of a tile.func with warps: n = 2, 4 or 8, where programs n i to n i + n - 1 run at the same time
+/* Of a tile.func with warps: n of 2 to 8, where programs n i to n i + n - 1 run at the same time
  * on neighbours. The grid is a multiple of it. Of a tile.async_copy, [count, stride]: `count` of
  * them, numbers that far apart, copy the same part. */
 #define TSR_TOGETHER_NAME "tile.together"

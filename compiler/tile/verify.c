@@ -18,7 +18,7 @@ enum {
     COLUMNS_MAX = 512,
     SWIZZLE_ROWS = 8,
     SWIZZLE_BYTES = 128,
-    COPY_UNIT = 128 * 16, /* 16 bytes of each thread that copies */
+    COPY_UNIT = SWIZZLE_ROWS * SWIZZLE_BYTES,
     COPY_BYTES = 16,      /* rows without swizzle are whole such */
     MMA_ROWS = 16,        /* of a warp, at least */
     MMA_COLUMNS = 256,    /* at most */
@@ -408,7 +408,7 @@ static bool check_fragment(MlirOperation op, const matrix *m) {
     bool whole = p.warps < 1 || p.warps > WARPS_MAX || /* the function's rule says so */
                  check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps);
     if (!whole || !check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
-        !check_multiple(op, "columns of a fragment", m->columns, 16) ||
+        !check_multiple(op, "columns of a fragment", m->columns, m->is_acc ? 8 : 16) ||
         !check_count(op, "columns of a fragment", m->columns, 1, MMA_COLUMNS))
         return false;
     if (m->is_acc ? mlirTypeIsAF32(m->element) : m->size == 2) return true;

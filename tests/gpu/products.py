@@ -168,11 +168,15 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
   %csplit = arith.constant {p.split} : index
   %pair = arith.divui %pid, %ctogether : index
   %rank = arith.remui %pid, %csplit : index
-  %t0 = arith.muli %rank, %steps : index
-  %low = arith.divui %t0, %csplit : index
-  %t1 = arith.addi %t0, %steps : index
-  %high = arith.divui %t1, %csplit : index
-  %count = arith.subi %high, %low : index
+  %next = arith.addi %rank, %c1 : index
+  %even = arith.constant {-(-p.k // bk) // p.split} : index
+  %more = arith.constant {-(-p.k // bk) % p.split} : index
+  %before = arith.minsi %rank, %more : index
+  %with = arith.minsi %next, %more : index
+  %t0 = arith.muli %rank, %even : index
+  %low = arith.addi %t0, %before : index
+  %own_more = arith.subi %with, %before : index
+  %count = arith.addi %own_more, %even : index
   %z = arith.divui {number}, %plane : index
   %q0 = arith.remui {number}, %plane : index
   %g = arith.divui %q0, %band : index
@@ -280,8 +284,17 @@ CASES = {
     'turned_turns': Product(2000, 1544, 200, tile=(112, 128, 64), warps=4, teams=2, turned=True, epilogue='unit'),
     'turned_groups': Product(1000, 776, 328, tile=(96, 192, 64), warps=12, turned=True, epilogue='gelu'),
     'turned_split': Product(264, 200, 3000, tile=(64, 128, 64), turned=True, split=4, epilogue='bias'),
+    'turned_eights': Product(2000, 1544, 200, tile=(88, 128, 64), warps=4, teams=2, turned=True, epilogue='unit'),
+    'turned_last_eight': Product(328, 776, 520, tile=(72, 128, 64), turned=True, bt=True), 'turned_one_eight': Product(1000, 1544, 1000, tile=(8, 64, 64), warps=4, turned=True),
+    'turned_eights_groups': Product(1000, 776, 328, tile=(200, 192, 64), stages=2, warps=12, turned=True, epilogue='gelu'),
+    'turned_eights_square': Product(1000, 1544, 1000, tile=(152, 128, 64), stages=3, turned=True, beside=2, below=2, epilogue='bias'),
     'turned_eight': Product(1000, 1544, 1000, tile=(80, 128, 64), turned=True, beside=2, below=4, stages=5, epilogue='bias'),
     'split': Product(200, 264, 1000, split=4, through=False), 'split_8': Product(136, 176, 3000, split=8, through=False, epilogue='bias'),
+    'split_3': Product(200, 264, 1000, tile=(128, 192, 64), split=3), 'split_6': Product(200, 264, 3000, tile=(128, 192, 64), split=6, through=False, epilogue='bias'),
+    'split_5': Product(264, 200, 3000, tile=(80, 128, 64), split=5, turned=True, epilogue='bias'), 'split_3_short': Product(200, 136, 200, batch=5, tile=(128, 192, 64), split=3),
+    'split_3_rounds': Product(4096, 2304, 328, tile=(128, 192, 64), split=3, at=True, epilogue='bias'),
+    'split_3_eights': Product(264, 200, 3000, tile=(72, 128, 64), split=3, turned=True),
+    'three_a': Product(520, 776, 328, beside=3), 'three_b': Product(1000, 1544, 328, beside=2, below=3),
     'split_short': Product(72, 88, 136, tile=(64, 64, 64), warps=4, split=4, through=False), 'split_through': Product(512, 512, 520, split=2),
     'split_many': Product(2048, 1536, 200, tile=(64, 128, 64), warps=4, split=8, through=False), 'split_batched': Product(72, 136, 520, batch=3, at=True, split=4, through=False),
     'out32_through': Product(200, 136, 320, out='f32'), 'out32_turns': Product(4096, 2304, 136, out='f32', warps=4, teams=2),

@@ -150,9 +150,9 @@ void tsr_block_expect(tsr_emit *emit, LLVMValueRef barrier, uint32_t bytes);
  * alone. */
 void tsr_block_copy_boxes(tsr_emit *emit, MlirValue buffer, LLVMValueRef *at, const tsr_ring *ring,
                           LLVMValueRef to, LLVMValueRef barrier, const tsr_share *share);
-/* Notes whom a tile.async_copy is shared with; checks all of them, when the rest is planned. */
+/* Notes whom a tile.async_copy is shared with; checks all copies, when the rest is planned. */
 TSR_RESULT tsr_block_plan_share(tsr_emit *emit, MlirOperation copy);
-TSR_RESULT tsr_block_check_shares(tsr_emit *emit);
+TSR_RESULT tsr_block_check_copies(tsr_emit *emit);
 /* The blocks to which a block copies, itself among them. */
 uint32_t tsr_block_sharers(const tsr_block *block);
 
@@ -256,9 +256,9 @@ void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from
                          LLVMValueRef *pairs);
 void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                        int64_t at, LLVMValueRef *values);
-/* So many parts of 16 columns of it; `transposed`: they are rows of the box. */
+/* Its first columns, as many as `count` registers hold; `transposed`: they are rows of the box. */
 void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
-                         int64_t at, unsigned parts, bool transposed, LLVMValueRef *values);
+                         int64_t at, unsigned count, bool transposed, LLVMValueRef *values);
 /* Begins to copy such a box, `box`, to where `at` says; see tsr_block_copy_boxes. */
 void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at);
 /* Only the first thread of each warp group does it. */

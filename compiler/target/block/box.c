@@ -50,15 +50,17 @@ LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMVa
     return part_address(emit, ring, from, part, false);
 }
 
+/* Of half a part, 8 columns, two matrices: they come first. */
 static void put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
-                     unsigned part, bool transposed, LLVMValueRef *pairs) {
+                     unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count) {
+    bool whole = count == PART_PAIRS;
     char text[96];
     LLVMValueRef args[1 + PART_PAIRS] = {part_address(emit, ring, from, part, transposed)};
-    memcpy(args + 1, pairs, PART_PAIRS * sizeof *pairs);
-    snprintf(text, sizeof text,
-             "stmatrix.sync.aligned.m8n8.x4%s.shared.b16 [$0+%lld], {$1, $2, $3, $4};",
-             transposed ? ".trans" : "", (long long)at);
-    tsr_block_asm(emit, NULL, text, "r,r,r,r,r,~{memory}", args, 1 + PART_PAIRS);
+    memcpy(args + 1, pairs, count * sizeof *pairs);
+    snprintf(text, sizeof text, "stmatrix.sync.aligned.m8n8.x%u%s.shared.b16 [$0+%lld], {%s};",
+             count, transposed ? ".trans" : "", (long long)at, whole ? "$1, $2, $3, $4" : "$1, $2");
+    tsr_block_asm(emit, NULL, text, whole ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", args,
+                  1 + count);
 }
 
 /* Two neighbours of a lane are 8 bytes, of four lanes 32: even rows begin with column block `block`
@@ -121,20 +123,21 @@ void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
 void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                          LLVMValueRef *pairs) {
     for (unsigned p = 0; p < PARTS; p++)
-        put_part(emit, ring, from, at, p, false, pairs + (size_t)PART_PAIRS * p);
+        put_part(emit, ring, from, at, p, false, pairs + (size_t)PART_PAIRS * p, PART_PAIRS);
 }
 
 void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
-                         int64_t at, unsigned parts, bool transposed, LLVMValueRef *values) {
-    for (unsigned p = 0; p < parts; p++) {
+                         int64_t at, unsigned count, bool transposed, LLVMValueRef *values) {
+    for (unsigned p = 0; 2 * PART_PAIRS * p < count; p++) {
         LLVMValueRef pairs[PART_PAIRS], *first = values + (size_t)2 * PART_PAIRS * p;
-        for (unsigned i = 0; i < PART_PAIRS; i++)
+        unsigned left = count / 2 - PART_PAIRS * p, own = left < PART_PAIRS ? left : PART_PAIRS;
+        for (unsigned i = 0; i < own; i++)
             pairs[i] = tsr_block_narrow(emit, element, first[2 * i], first[2 * i + 1]);
-        put_part(emit, ring, from, at, p, transposed, pairs);
+        put_part(emit, ring, from, at, p, transposed, pairs, own);
     }
 }
 
 void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                        int64_t at, LLVMValueRef *values) {
-    tsr_block_put_parts(emit, ring, element, from, at, PARTS, false, values);
+    tsr_block_put_parts(emit, ring, element, from, at, BOX_REGISTERS, false, values);
 }

@@ -115,8 +115,23 @@ tsr_result tsr_block_plan_share(tsr_emit *emit, MlirOperation copy) {
     return TSR_SUCCESS;
 }
 
-tsr_result tsr_block_check_shares(tsr_emit *emit) {
+/* Threads copy 16 bytes each; without wgmma columns are multiplied 16 at a time. */
+static bool takes_threads(const tsr_ring *ring) {
+    uint32_t bytes = ring->rows * ring->columns * ring->element_bytes;
+    return bytes % (TSR_BLOCK_GROUP * CHUNK_BYTES) == 0 && ring->rows % BLOCK_ROWS == 0;
+}
+
+tsr_result tsr_block_check_copies(tsr_emit *emit) {
     const tsr_block *block = emit->block;
+    for (uint32_t i = 0; i < block->ring_count; i++) {
+        const tsr_ring *ring = &block->rings[i];
+        if (ring->is_copied_to && !block->uses_tma && !takes_threads(ring))
+            FAIL(emit->ctx, TSR_COMPILE,
+                 "kernel '%s' copies %u rows of %u bytes by threads; expected a multiple of %d "
+                 "rows and of %d bytes, or on 'sm_90a' buffers with rows of whole 16 bytes",
+                 emit->kernel, ring->rows, ring->columns * ring->element_bytes, BLOCK_ROWS,
+                 TSR_BLOCK_GROUP * CHUNK_BYTES);
+    }
     for (uint32_t i = 0; i < block->share_count; i++) {
         const tsr_share *share = &block->shares[i];
         if (block->together % ((uint64_t)share->count * share->stride) || !block->uses_tma)

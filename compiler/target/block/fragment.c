@@ -562,9 +562,8 @@ static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_boxe
     if (is_wide)
         tsr_block_put_wide(emit, boxes->ring, from, at, values + first);
     else
-        tsr_block_put_parts(emit, boxes->ring, store->to.element, from, at,
-                            registers / BOX_PART_REGISTERS, tsr_op_flag(store->to.op, "transposed"),
-                            values + first);
+        tsr_block_put_parts(emit, boxes->ring, store->to.element, from, at, registers,
+                            tsr_op_flag(store->to.op, "transposed"), values + first);
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
     tsr_block_sync(emit, true);
     copy_stored(emit, store, boxes, LLVMBuildAdd(emit->builder, from, tsr_block_int(emit, at), ""),

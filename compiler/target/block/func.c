@@ -23,6 +23,7 @@ enum {
     NAMED_COMPUTING = 8, /* of each team */
     NAMED_TURN = 10,     /* the same */
     TEAMS_MAX = 2,
+    TOGETHER_MAX = 8,
     ROUNDS_MAX = 1 << 24, /* of a loop of products */
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
@@ -273,17 +274,17 @@ static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
     tsr_op_i64(func, TSR_TOGETHER_NAME, &count);
     tsr_op_i64(func, "grid", &grid);
     block->together = (uint32_t)count;
-    bool fits = count == 1 || count == 2 || count == 4 || count == 8;
-    if (!fits || grid % count || (count > 1 && !block->has_wgmma))
-        FAIL(emit->ctx, TSR_COMPILE,
-             "kernel '%s' runs %lld at a time of %lld programs; expected 1, or on 'sm_90a' 2, 4 or "
-             "8 of a multiple of it",
-             emit->kernel, (long long)count, (long long)grid);
+    if (count < 1 || count > TOGETHER_MAX || grid % count || (count > 1 && !block->has_wgmma))
+        FAIL(
+            emit->ctx, TSR_COMPILE,
+            "kernel '%s' runs %lld at a time of %lld programs; expected 1, or on 'sm_90a' up to %d "
+            "of a multiple of it",
+            emit->kernel, (long long)count, (long long)grid, TOGETHER_MAX);
     if (block->exchange_bytes && block->teams > 1)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,
              block->teams);
-    return tsr_block_check_shares(emit);
+    return tsr_block_check_copies(emit);
 }
 
 static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *launch) {

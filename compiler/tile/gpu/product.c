@@ -448,17 +448,19 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
 /* ---- the product ------------------------------------------------------------------------------
  */
 
-/* The steps of K that are this program's. */
+/* The steps of K that are this program's; the first programs have one more, where parts are not
+ * even. Nothing is divided: of the difference of two quotients of 32 bits, widened, ptxas 13.0
+ * makes a negative number where the second one is 0. */
 static void share_steps(product *p, int64_t steps, MlirValue *out_first, MlirValue *out_count) {
     tsr_tile_builder *b = p->b;
-    int64_t parts = p->tile.parts;
+    int64_t parts = p->tile.parts, even = steps / parts;
     *out_first = tsr_tile_index(b, 0);
     *out_count = tsr_tile_index(b, steps);
     if (parts == 1) return;
-    MlirValue begin = tsr_tile_mul(b, p->rank, steps);
-    MlirValue end = tsr_tile_add(b, begin, tsr_tile_index(b, steps));
-    *out_first = tsr_tile_div(b, begin, parts);
-    *out_count = tsr_tile_sub(b, tsr_tile_div(b, end, parts), *out_first);
+    MlirValue more = tsr_tile_index(b, steps % parts), before = tsr_tile_min(b, p->rank, more);
+    MlirValue with = tsr_tile_min(b, tsr_tile_offset(b, p->rank, 1), more);
+    *out_first = tsr_tile_add(b, tsr_tile_mul(b, p->rank, even), before);
+    *out_count = tsr_tile_offset(b, tsr_tile_sub(b, with, before), even);
 }
 
 /* Of the fragment that holds a tile. */

@@ -26,9 +26,15 @@
 // NATIVE-NOT: truncf
 // NATIVE: tile.gelu %{{.*}} {tanh, tile.approximate}
 // NATIVE: tile.store_fragment %{{.*}} through
-// Few tiles and a long K: programs share it, and sum up.
-// NATIVE: tile.func @{{.*}}matmul{{.*}} tile.together = [[TOGETHER:[248]]] : i64
-// NATIVE: arith.remui %{{.*}}, %c[[TOGETHER]]
+// Few tiles and a long K: programs share it, and sum up. Their steps are found without dividing; the first have one more.
+// NATIVE: tile.func @{{.*}}matmul{{.*}} tile.together = [[TOGETHER:[2-8]]] : i64
+// NATIVE: %[[RANK:.*]] = arith.remui %{{.*}}, %c[[TOGETHER]]
+// NATIVE: %[[BEFORE:.*]] = arith.minsi %[[RANK]], %[[MORE:.*]] : index
+// NATIVE: %[[NEXT:.*]] = arith.addi %[[RANK]], %c1
+// NATIVE: %[[WITH:.*]] = arith.minsi %[[NEXT]], %[[MORE]] : index
+// NATIVE: %[[STEPS:.*]] = arith.muli %[[RANK]],
+// NATIVE: arith.addi %[[STEPS]], %[[BEFORE]]
+// NATIVE: arith.subi %[[WITH]], %[[BEFORE]]
 // NATIVE: tile.mma
 // NATIVE: tile.sum_programs
 // NATIVE: tile.map
