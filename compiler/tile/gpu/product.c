@@ -16,7 +16,7 @@
  * column.
  *
  * A tile may be computed transposed, B^T A^T: then its columns are rows of the matrix units, and
- * its rows their columns, of which there may be any multiple of 16. What is stored is turned on its
+ * its rows their columns, of which there may be any multiple of 8. What is stored is turned on its
  * way through shared memory.
  *
  * Programs that follow each other lie in bands of rows, so that those that run at a time share

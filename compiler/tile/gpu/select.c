@@ -20,28 +20,35 @@ enum {
     SHARED_OF_BLOCK = 2048, /* for barriers, and what the system takes */
     PARTS_STEPS_MIN = 3,    /* of K, for each part */
     PART_COLUMNS_MIN = 16,
+    PART_COLUMNS_STEP = 8,
+    TOGETHER_MAX = 8,
+    COPY_BYTES = 16, /* rows of a buffer are whole such, or threads copy them */
 };
 
 typedef struct device {
     uint32_t arch, multiprocessors, products; /* of 16 bits, in a cycle */
-    uint32_t shared_bytes;                    /* of a block, at most */
-    uint32_t shared_total;                    /* of a multiprocessor */
-    double memory_bytes;                      /* in a cycle */
+    uint32_t
+        at_a_time[TOGETHER_MAX]; /* blocks, where 1, 2, … run together: those lie in one part of
+                                    the device, which leaves some multiprocessors of it over */
+    uint32_t shared_bytes;       /* of a block, at most */
+    uint32_t shared_total;       /* of a multiprocessor */
+    double memory_bytes;         /* in a cycle */
 } device;
 
-static const device devices[] = {{80, 108, 1024, 166912, 167936, 1100},
-                                 {90, 132, 2048, 232448, 233472, 1930}};
+/* What the driver of an H200 says of `at_a_time`. */
+static const device devices[] = {
+    {80, 108, 1024, {108}, 166912, 167936, 1100},
+    {90, 132, 2048, {132, 132, 117, 120, 110, 102, 0, 120}, 232448, 233472, 1930}};
 
 /* Cycles, and bytes in one; of A, of B. */
 static const struct {
-    double start, fill, store, store_element, work_element;
+    double start, store, store_element, work_element;
     double store_byte;  /* of what moves for an element, more than a result of 16 bits */
     double copy, cache; /* that a multiprocessor asks for; that all get, each one's */
     double come;        /* that come to a multiprocessor, others' copies too */
     double unaligned_copy[2], unaligned_cache[2]; /* rows that are no whole lines count so often */
     double unaligned_a;   /* from memory, so much more: a line is read by two steps */
-    double unaligned_b;   /* and this for a line, of as many as a row of the tile has */
-    double latency;       /* from asking for a stage to having it */
+    double latency, hold; /* from asking for a stage to having it; products that it is kept for */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
     double share, more;   /* programs that share copies: the same; what more than two take more */
     double shared;        /* what a copy for others takes, of one of its own */
@@ -50,30 +57,31 @@ static const struct {
     double well[5];       /* products run, by 64 columns */
     double crowded;       /* and this much of it where sums leave a thread few registers */
     double beside;        /* there, what a team computes beside the other one's products */
-} cost = {.start = 6126,
-          .fill = 5.958,
-          .store = 0.2073,
-          .store_element = 0.09899,
+    double apart;         /* the same where more than two share copies, and wait for each other */
+} cost = {.start = 6798,
+          .store = 100,
+          .store_element = 0.07671,
           .work_element = 0.01917,
-          .store_byte = 0.04,
-          .copy = 497.4,
-          .cache = 351.7,
-          .come = 70.96,
-          .unaligned_copy = {12.94, 11.04},
-          .unaligned_cache = {4.42, 8.696},
-          .unaligned_a = 0.02302,
-          .unaligned_b = 0.0004292,
-          .latency = 1747,
-          .sum = 1542,
-          .exchange = 10.48,
-          .share = 2242,
-          .more = 663.9,
-          .shared = 1.348,
-          .both = 0.3282,
-          .part = 0.04486,
-          .well = {0, 0.7882, 0.9158, 0.9668, 1.08},
-          .crowded = 0.93,
-          .beside = 0.009};
+          .store_byte = 0.0308,
+          .copy = 57.65,
+          .cache = 47.26,
+          .come = 70.45,
+          .unaligned_copy = {1.42, 1.385},
+          .unaligned_cache = {1, 1.362},
+          .unaligned_a = 0.1,
+          .latency = 1570,
+          .hold = 1.876,
+          .sum = 1423,
+          .exchange = 12.85,
+          .share = 1493,
+          .more = 885,
+          .shared = 1.437,
+          .both = 0.4065,
+          .part = 0.2081,
+          .well = {0, 0.8839, 0.9216, 1.04, 1.12},
+          .crowded = 1.02,
+          .beside = 0.009,
+          .apart = 0.01852};
 
 static const tsr_product_tile tiles[] = {
 #define X(rows_, columns_, warps_, teams_, registers_)                                             \
@@ -103,7 +111,8 @@ static const tsr_product_tile turned[] = {
 };
 enum {
     TURNED = sizeof turned / sizeof turned[0],
-    ROW_STEP = 16,
+    ROW_STEP = 8,
+    ROWS_BY_THREADS = 16, /* a multiple of it, where threads copy */
     ROWS_MAX = 256,
     ROW_STEPS = ROWS_MAX / ROW_STEP,
 };
@@ -111,8 +120,8 @@ enum {
 /* How programs may run together. */
 static const struct {
     uint32_t parts, beside, below;
-} ways[] = {{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {8, 1, 1}, {1, 2, 1}, {1, 1, 2},
-            {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
+} ways[] = {{1, 1, 1}, {2, 1, 1}, {3, 1, 1}, {4, 1, 1}, {5, 1, 1}, {6, 1, 1}, {8, 1, 1}, {1, 2, 1},
+            {1, 1, 2}, {1, 3, 1}, {1, 1, 3}, {1, 2, 2}, {1, 4, 1}, {1, 1, 4}, {1, 4, 2}, {1, 2, 4}};
 enum {
     WAYS = sizeof ways / sizeof ways[0],
     CHOICES = (TILES + TURNED * ROW_STEPS) * WAYS,
@@ -141,11 +150,9 @@ static int64_t programs_of(const tsr_product_shape *shape, const tsr_product_til
     return rows_of(shape, tile) * columns_of(shape, tile) * shape->batch * tile->parts;
 }
 
-/* That run at a time: blocks that run together lie in one part of the device, which leaves some
- * multiprocessors of it over. */
+/* That run at a time. */
 static int64_t slots_of(const device *d, const tsr_product_tile *tile, int64_t blocks) {
-    uint32_t together = tile->parts * tile->beside * tile->below;
-    return (together > 2 ? d->multiprocessors * 10 / 11 : d->multiprocessors) * blocks;
+    return d->at_a_time[tile->parts * tile->beside * tile->below - 1] * blocks;
 }
 
 /* Of a block: rings of stages, where programs that share K exchange sums, and what results go
@@ -194,20 +201,22 @@ static bool fits_registers(const device *d, const tsr_product_tile *tile) {
     return sums_of(tile) <= (d->arch < 90 ? 64 : tile->teams > 1 ? 192 : 128);
 }
 
+static bool is_copied_whole(const tsr_product_shape *shape) {
+    uint32_t size = shape->element_bytes;
+    return shape->a_pitch * size % COPY_BYTES == 0 && shape->b_pitch * size % COPY_BYTES == 0;
+}
+
+/* Those that share K all run at a time. */
 static bool fits_together(const device *d, const tsr_product_shape *shape,
                           const tsr_product_tile *tile) {
-    enum { COPY_BYTES = 16 };
-    uint32_t size = shape->element_bytes;
     int64_t across = tile->transposed ? tile->rows : tile->columns;
     bool shares = tile->beside * tile->below > 1;
     if (tile->parts == 1 && !shares) return true;
     if (d->arch != 90) return false;
-    if (shares) /* more than two at a time once: of those that are started not all run at a time */
-        return shape->a_pitch * size % COPY_BYTES == 0 && shape->b_pitch * size % COPY_BYTES == 0 &&
-               (tile->beside * tile->below == 2 ||
-                programs_of(shape, tile) <= slots_of(d, tile, 1));
+    if (shares) return is_copied_whole(shape);
     return tile->teams == 1 && shape->k >= PARTS_STEPS_MIN * tile->depth * tile->parts &&
-           across / tile->parts % PART_COLUMNS_MIN == 0 && across % tile->parts == 0 &&
+           across % (PART_COLUMNS_STEP * tile->parts) == 0 &&
+           across / tile->parts >= PART_COLUMNS_MIN &&
            programs_of(shape, tile) <= slots_of(d, tile, 1);
 }
 
@@ -236,14 +245,11 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
                    (a_cache + b_cache) * active / (cost.cache * d->multiprocessors));
 }
 
-/* Of device memory; what lies around a part of a row that is no whole lines is read, too. */
-static double memory_time(const device *d, const tsr_product_shape *shape,
-                          const tsr_product_tile *tile) {
+/* Of device memory. */
+static double memory_time(const device *d, const tsr_product_shape *shape) {
     double m = (double)shape->m, n = (double)shape->n, k = (double)shape->k;
-    double lines = (double)(tile->columns * shape->element_bytes) / ROW_BYTES;
     double a = is_unaligned(shape, shape->a_pitch) ? 1 + cost.unaligned_a : 1;
-    double b = is_unaligned(shape, shape->b_pitch) ? 1 + cost.unaligned_b / lines : 1;
-    double factors = (m * k * a + k * n * b) * shape->element_bytes;
+    double factors = (m * k * a + k * n) * shape->element_bytes;
     return (factors + m * n * shape->behind) * (double)shape->batch / d->memory_bytes;
 }
 
@@ -273,14 +279,22 @@ static double exchange_time(const tsr_product_tile *tile) {
     return bytes / cost.exchange * most_of(1, (double)sums_of(tile) / 64);
 }
 
+/* Of what a team computes while the other one multiplies, so much is not hidden. */
+static double beside_of(const tsr_product_tile *tile) {
+    if (tile->teams > 1 && tile->beside * tile->below > 2) return cost.apart;
+    return is_crowded(tile) ? cost.beside : 0;
+}
+
 static double time_of(const device *d, const tsr_product_shape *shape,
                       const tsr_product_tile *tile) {
     int64_t programs = programs_of(shape, tile);
     int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
     double beside = least_of((double)blocks, (double)divide_up(programs, d->multiprocessors));
     double steps = (double)divide_up(divide_up(shape->k, tile->depth), tile->parts);
-    double work = most_of(multiply_time(d, shape, tile), copy_time(d, shape, tile)) * beside;
-    double loop = steps * most_of(work, cost.latency / tile->stages);
+    double multiply = multiply_time(d, shape, tile) * beside;
+    double work = most_of(multiply, copy_time(d, shape, tile) * beside);
+    double wait = (cost.latency + cost.hold * multiply) / tile->stages;
+    double loop = steps * most_of(work, wait);
     double store = store_time(shape, tile);
     double share = (double)programs / (double)slots_of(d, tile, blocks);
     double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
@@ -288,13 +302,12 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double all = rounds * (loop + store);
     if (tile->teams > 1) /* one stores while the other one multiplies */
         all = rounds * loop + store + (rounds - 1) * most_of(0, store - loop) / 2;
-    if (is_crowded(tile))
-        all += rounds * cost.beside * shape->work * (double)(tile->rows * tile->columns);
+    all += rounds * beside_of(tile) * shape->work * (double)(tile->rows * tile->columns);
     if (tile->parts > 1) all += cost.sum + exchange_time(tile);
     if (tile->beside * tile->below > 1) all += cost.share;
     if (tile->beside * tile->below > 2) all += cost.more;
-    double memory = memory_time(d, shape, tile);
-    return cost.start + cost.fill + most_of(all, memory) + cost.both * least_of(all, memory);
+    double memory = memory_time(d, shape);
+    return cost.start + most_of(all, memory) + cost.both * least_of(all, memory);
 }
 
 /* Choice number `index`: a tile, and how programs run together. */
@@ -304,7 +317,9 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
     *tile = kind < TILES ? tiles[kind] : turned[(kind - TILES) / ROW_STEPS];
     if (kind >= TILES) {
         int64_t rows = ROW_STEP * (1 + (int64_t)((kind - TILES) % ROW_STEPS));
-        if (!shape->turns || rows > tile->rows || (shape->a_across && rows % 64)) return false;
+        if (!shape->turns || rows > tile->rows || (shape->a_across && rows % 64) ||
+            (rows % ROWS_BY_THREADS && !is_copied_whole(shape)))
+            return false;
         tile->rows = rows;
     }
     tile->parts = ways[index % WAYS].parts;
