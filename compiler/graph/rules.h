@@ -54,7 +54,7 @@ bool tsr_random_count(MlirOperation op, uint64_t *out_count);
 bool tsr_random_trains(MlirOperation op);
 /* i64: the place of each element in a tensor of this shape, of as many dims or 1 where it has 1. */
 MlirValue tsr_random_places(tsr_builder *b, const tsr_shape *shape);
-/* x / (1 - rate), or 0 with probability `rate`, by the numbers that the op's stream has at
+/* x / (1 - rate), or 0 with probability `rate`, by the shared numbers that the op's stream has at
  * `elements`. */
 MlirValue tsr_random_drop(tsr_builder *b, MlirValue x, double rate, int64_t stream,
                           MlirValue elements, MlirValue step, MlirValue seed);

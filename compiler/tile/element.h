@@ -19,9 +19,13 @@ MlirValue tsr_element_build(tsr_tile_builder *b, MlirOperation op, const MlirVal
 typedef struct tsr_philox {
     int64_t stream, draw;
     bool normal;
+    bool shared; /* by eight elements a counter: 15 bits each */
 } tsr_philox;
 MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const MlirValue *operands,
                            uint32_t lanes, tsr_dtype dtype);
+/* All four words, as i64, of a counter each. */
+void tsr_philox_words_build(tsr_tile_builder *b, int64_t stream, const MlirValue *operands,
+                            uint32_t lanes, MlirValue out_words[static 4]);
 /* The same of such an op. */
 MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
                              uint32_t lanes, tsr_dtype dtype);

@@ -12,6 +12,7 @@
 typedef struct draw {
     tsr_tile_builder *b;
     MlirType words, reals; /* i64 and f64, as many lanes as the elements */
+    MlirType narrow;       /* i32 */
 } draw;
 
 static MlirValue integer(const draw *d, int64_t value) {
@@ -142,14 +143,34 @@ static MlirValue fraction(const draw *d, MlirValue x) {
     return two(d, "arith.subf", as(d, placed, d->reals), real(d, 0x1p52));
 }
 
+/* The element's part of the words that eight share, as a number. */
+static MlirValue part_of_words(const draw *d, MlirValue element, const MlirValue *words,
+                               MlirType result) {
+    tsr_tile_builder *b = d->b;
+    MlirValue bit[3], zero = integer(d, 0);
+    for (int i = 0; i < 3; i++)
+        bit[i] = tsr_tile_icompare(b, TSR_ICMP_NE,
+                                   two(d, "arith.andi", element, integer(d, 1 << i)), zero);
+    MlirValue word = tsr_tile_select(b, bit[2], tsr_tile_select(b, bit[1], words[3], words[2]),
+                                     tsr_tile_select(b, bit[1], words[1], words[0]));
+    word = tsr_tile_select(b, bit[0], two(d, "arith.shrui", word, integer(d, 16)), word);
+    word = two(d, "arith.andi", word, integer(d, 0x7fff));
+    word = tsr_tile_to(b, "arith.sitofp", tsr_tile_to(b, "arith.trunci", word, d->narrow), result);
+    return tsr_tile_2(b, "arith.mulf", word, tsr_tile_float(b, result, 0x1p-15));
+}
+
 MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const MlirValue *operands,
                            uint32_t lanes, tsr_dtype dtype) {
     draw d = {b, tsr_tile_value_type(b, TSR_DTYPE_I64, lanes),
-              tsr_tile_value_type(b, TSR_DTYPE_F64, lanes)};
+              tsr_tile_value_type(b, TSR_DTYPE_F64, lanes),
+              tsr_tile_value_type(b, TSR_DTYPE_I32, lanes)};
     MlirType result = tsr_tile_value_type(b, dtype, lanes);
-    MlirValue words[4] = {low_word(&d, operands[1]), low_word(&d, operands[0]),
-                          high_word(&d, operands[0]), integer(&d, how->draw & 0xffffffff)};
+    MlirValue element = operands[0];
+    if (how->shared) element = two(&d, "arith.shrui", element, integer(&d, 3));
+    MlirValue words[4] = {low_word(&d, operands[1]), low_word(&d, element), high_word(&d, element),
+                          integer(&d, how->draw & 0xffffffff)};
     philox(&d, operands[2], how->stream, words);
+    if (how->shared) return part_of_words(&d, operands[0], words, result);
     MlirValue value;
     if (how->normal) {
         value = two(&d, "arith.addf", fraction(&d, joined(&d, words, 52)), real(&d, 0.5));
@@ -159,16 +180,26 @@ MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const Mli
         return two(&d, "arith.mulf", value, real(&d, 0x1p-53));
     } else {
         MlirValue word = two(&d, "arith.shrui", words[0], integer(&d, 8));
-        word = tsr_tile_to(b, "arith.trunci", word, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes));
+        word = tsr_tile_to(b, "arith.trunci", word, d.narrow);
         value = tsr_tile_to(b, "arith.sitofp", word, result);
         return tsr_tile_2(b, "arith.mulf", value, tsr_tile_float(b, result, 0x1p-24));
     }
     return dtype == TSR_DTYPE_F64 ? value : tsr_tile_to(b, "arith.truncf", value, result);
 }
 
+void tsr_philox_words_build(tsr_tile_builder *b, int64_t stream, const MlirValue *operands,
+                            uint32_t lanes, MlirValue out_words[static 4]) {
+    draw d = {.b = b, .words = tsr_tile_value_type(b, TSR_DTYPE_I64, lanes)};
+    out_words[0] = low_word(&d, operands[1]);
+    out_words[1] = low_word(&d, operands[0]);
+    out_words[2] = high_word(&d, operands[0]);
+    out_words[3] = integer(&d, 0);
+    philox(&d, operands[2], stream, out_words);
+}
+
 MlirValue tsr_element_philox(tsr_tile_builder *b, MlirOperation op, const MlirValue *operands,
                              uint32_t lanes, tsr_dtype dtype) {
-    tsr_philox how = {.normal = tsr_op_has(op, "normal")};
+    tsr_philox how = {.normal = tsr_op_has(op, "normal"), .shared = tsr_op_has(op, "shared")};
     bool known = tsr_op_i64(op, "stream", &how.stream) && tsr_op_i64(op, "draw", &how.draw);
     TSR_ASSERT(known);
     return tsr_philox_build(b, &how, operands, lanes, dtype);

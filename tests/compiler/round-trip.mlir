@@ -37,6 +37,7 @@ func.func @made(%p: tensor<4xf32>, %g: tensor<4xf32>, %v: tensor<4xf32>) {
   %3 = tessera.seed : tensor<i64>
   %4 = tessera.philox %1, %2, %3 {stream = 7 : i64, draw = 1 : i64, normal}
       : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf32>
+  %5 = tessera.philox %1, %2, %3 {stream = 7 : i64, shared} : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf64>
   return
 }
 

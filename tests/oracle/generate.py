@@ -629,7 +629,7 @@ def draw(g):
     g.emit(name, [], kind, stream=f'{stream} : i64', **attrs)
 
 
-PHILOX = ('uniform', 'normal')
+PHILOX = ('uniform', 'normal', 'shared')
 
 
 def philox(g):
@@ -638,7 +638,8 @@ def philox(g):
     element = g.argument(Type(shape, 'i64'), g.random.integers(0, 1 << 40, shape))
     step, seed = (g.argument(whole, np.asarray(g.random.integers(0, 1 << 40), np.int64)) for _ in range(2))
     attrs = {'stream': f'{int(g.random.integers(1 << 32))} : i64', 'draw': f'{g.pick([0, 3])} : i64'}
-    attrs.update({'normal': 'unit'} if g.pick(PHILOX) == 'normal' else {})
+    how = g.pick(PHILOX)
+    attrs.update({how: 'unit'} if how != 'uniform' else {})
     g.emit('philox', [element, step, seed], Type(shape, g.dtype(('f64', 'f32'))), **attrs)
 
 

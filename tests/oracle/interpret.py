@@ -275,14 +275,31 @@ def attention_parts(op, behind):
     return behind[0] if count else None, behind[count:] or None
 
 
+def weight_numbers(heads, step, seed, stream, shape):
+    """Of each weight [B, H, S, T]: 15 bits of Philox. Tiles of 16 x 16 weights have 32 counters, each for queries i, i + 8 and keys j, j + 1, j + 8, j + 9."""
+    _, h, s, t = shape
+    across = -(-t // 16)
+    i, j = np.arange(s)[:, None], np.arange(t)[None]
+    counter = (i // 16 * across + j // 16) * 32 + i % 8 * 4 + j % 8 // 2
+    room = 32
+    while room < 32 * -(-s // 16) * across:
+        room *= 2
+    first = (heads[:, None] + np.arange(h)).astype(np.uint64) * np.uint64(room * 8)
+    counter = (first[:, :, None, None] >> np.uint64(3)) + counter.astype(np.uint64)
+    low, same = np.uint64(0xffffffff), np.zeros_like(counter)
+    words = philox_words([int(seed) & 0xffffffff, stream], [same + np.uint64(int(step) & 0xffffffff), counter & low, counter >> np.uint64(32), same])
+    of_key = j // 8 % 2 == 1
+    word = np.where(i // 8 % 2 == 1, np.where(of_key, words[3], words[1]), np.where(of_key, words[2], words[0]))
+    return ((word >> np.uint64(16) * (j % 2).astype(np.uint64)) & np.uint64(0x7fff)).astype(np.float64) * 2.0**-15
+
+
 def left(op, shape, draws):
     """What weights are multiplied by: 0, or 1 / (1 - dropout)."""
     if not draws:
         return 1.0
-    elements, step, seed = draws
+    heads, step, seed = draws
     wide = 'f64' if op.types[0].dtype == 'f64' else 'f32'
-    places = elements[:, None, None, None] + np.arange(math.prod(shape[1:])).reshape(1, *shape[1:])
-    u = philox(Op('philox', [], [], [Type(shape, wide)], {'stream': op.attrs['stream']}), places, step, seed)
+    u = weight_numbers(heads, step, seed, op.integer('stream'), shape)
     rate = op.number('dropout')
     return np.where(u >= float(rounded(rate, wide)), 1 / (1 - rate), 0.0)
 
@@ -459,9 +476,14 @@ def philox_words(key, counter):
 
 def philox(op, element, step, seed):
     e, low = element.astype(np.uint64), np.uint64(0xffffffff)
+    if op.flag('shared'):  # eight elements a counter
+        e, part = e >> np.uint64(3), e & np.uint64(7)
     same = np.zeros_like(e)
     counter = [same + np.uint64(int(step) & 0xffffffff), e & low, e >> np.uint64(32), same + np.uint64(op.integer('draw', 0))]
     words = philox_words([int(seed) & 0xffffffff, op.integer('stream')], counter)
+    if op.flag('shared'):
+        word = np.choose(part.astype(np.int64) >> 1, words)
+        return ((word >> np.uint64(16) * (part & np.uint64(1))) & np.uint64(0x7fff)).astype(np.float64) * 2.0**-15
     if op.flag('normal'):
         middle = (words[0] << np.uint64(20)) | (words[1] >> np.uint64(12))
         return quantile((middle.astype(np.float64) + 0.5) * 2.0**-52)

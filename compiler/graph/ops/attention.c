@@ -2,6 +2,7 @@
  *
  * Attention and rotary embedding: shape rules, gradients, and what they are by simpler ops.
  */
+#include "compiler/draws.h"
 #include "compiler/graph/rules.h"
 #include "compiler/guard.h"
 
@@ -9,9 +10,9 @@
 #include <math.h>
 
 enum { QUERY, KEY, VALUE, MASK, RESULT = 3, LOGSUMEXP, DRESULT, GRAD_MASK };
-/* What weights are dropped by, behind all other operands: the number of the first element of each
- * item of the batch, the step, the seed. */
-enum { ELEMENTS, STEP, SEED, DRAWS, OPERANDS_MAX = GRAD_MASK + 1 + DRAWS, RESULTS_MAX = 3 };
+/* What weights are dropped by, behind all other operands: the number of the first head of each item
+ * of the batch, the step, the seed. */
+enum { HEADS, STEP, SEED, DRAWS, OPERANDS_MAX = GRAD_MASK + 1 + DRAWS, RESULTS_MAX = 3 };
 
 /* Where the mask stands, or would. */
 static size_t mask_of(MlirOperation op) {
@@ -56,6 +57,18 @@ static bool check_qkv(const tsr_rule *rule) {
                                   " key heads",
                                   q->dims[1], k->dims[1]);
     return tsr_rule_f64(rule, "scale", 1.0, &scale);
+}
+
+/* Elements are 64-bit numbers. */
+static bool check_draws(const tsr_rule *rule) {
+    uint64_t queries = rule->operands[QUERY].shape.dims[2], numbers;
+    uint64_t keys = rule->operands[KEY].shape.dims[2];
+    if (!tsr_op_has(rule->op, "dropout") || queries == TSR_DIM_DYNAMIC || keys == TSR_DIM_DYNAMIC ||
+        tsr_draws_of_head(queries, keys, &numbers))
+        return true;
+    return tsr_rule_fail(rule, TSR_DIAG_DRAWS,
+                         "%" PRIu64 " queries and %" PRIu64 " keys have more than 2^63 weights",
+                         queries, keys);
 }
 
 static bool check_mask(const tsr_rule *rule) {
@@ -105,9 +118,9 @@ static bool check_dropout(const tsr_rule *rule) {
                              "stream is %" PRId64 "; it is of unsigned 32 bits", stream);
     if (!has_draws(rule->op)) return tsr_rule_operand_count(rule, low, low + 1);
     return tsr_rule_operand_count(rule, low + DRAWS, low + 1 + DRAWS) &&
-           tsr_rule_dtype(rule, first + ELEMENTS, "elements", TSR_DTYPES_I64) &&
-           tsr_rule_rank(rule, first + ELEMENTS, "elements", 1) &&
-           tsr_rule_same_dim(rule, QUERY, "query", 0, first + ELEMENTS, "elements", 0, "batches") &&
+           tsr_rule_dtype(rule, first + HEADS, "heads", TSR_DTYPES_I64) &&
+           tsr_rule_rank(rule, first + HEADS, "heads", 1) &&
+           tsr_rule_same_dim(rule, QUERY, "query", 0, first + HEADS, "heads", 0, "batches") &&
            tsr_rule_dtype(rule, first + STEP, "step", TSR_DTYPES_I64) &&
            tsr_rule_rank(rule, first + STEP, "step", 0) &&
            tsr_rule_dtype(rule, first + SEED, "seed", TSR_DTYPES_I64) &&
@@ -115,7 +128,8 @@ static bool check_dropout(const tsr_rule *rule) {
 }
 
 bool tsr_check_attention(tsr_rule *rule) {
-    if (!check_dropout(rule) || !check_qkv(rule) || !check_mask(rule)) return false;
+    if (!check_dropout(rule) || !check_qkv(rule) || !check_draws(rule) || !check_mask(rule))
+        return false;
     if (rule->result_count < 1 || rule->result_count > 2)
         return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu results, needs 1 or 2",
                              rule->result_count);
@@ -125,7 +139,8 @@ bool tsr_check_attention(tsr_rule *rule) {
 }
 
 bool tsr_check_attention_grad(tsr_rule *rule) {
-    if (!check_dropout(rule) || !check_qkv(rule) || !check_mask(rule)) return false;
+    if (!check_dropout(rule) || !check_qkv(rule) || !check_draws(rule) || !check_mask(rule))
+        return false;
     tsr_type result = result_type(rule), logsumexp = logsumexp_type(rule);
     if (!tsr_rule_shape(rule, RESULT, "the result", &result.shape) ||
         !tsr_rule_shape(rule, LOGSUMEXP, "the logsumexp", &logsumexp.shape) ||
@@ -260,19 +275,20 @@ bool tsr_attention_will_draw(MlirOperation op) {
            tsr_op_f64(op, "dropout", &rate) && !has_draws(op);
 }
 
-/* Weights lie as [B, H, S, T], an iteration's behind those of the one before. */
-static MlirValue number_batches(tsr_builder *b, MlirOperation op, const tsr_draws *draws) {
+/* The first head of each item of the batch; an iteration's heads are behind those of the one
+ * before. */
+static MlirValue number_heads(tsr_builder *b, MlirOperation op, const tsr_draws *draws) {
     tsr_shape q = tsr_type_of(tsr_op_operand(op, QUERY)).shape;
-    double size = (double)(q.dims[1] * q.dims[2]) *
-                  (double)tsr_type_of(tsr_op_operand(op, KEY)).shape.dims[2];
     tsr_shape batches = {.rank = 1, .dims = {q.dims[0]}};
-    MlirValue elements = tsr_emit_mul(b, tsr_emit_places(b, &batches, 0, TSR_DTYPE_I64),
-                                      tsr_emit_constant(b, TSR_DTYPE_I64, size));
+    MlirValue heads = tsr_emit_mul(b, tsr_emit_places(b, &batches, 0, TSR_DTYPE_I64),
+                                   tsr_emit_constant(b, TSR_DTYPE_I64, (double)q.dims[1]));
     if (draws) {
-        MlirValue all = tsr_emit_constant(b, TSR_DTYPE_I64, size * (double)q.dims[0]);
-        elements = tsr_emit_add(b, elements, tsr_emit_mul(b, draws->iteration, all));
+        double all = (double)q.dims[0] * (double)q.dims[1];
+        MlirValue before =
+            tsr_emit_mul(b, draws->iteration, tsr_emit_constant(b, TSR_DTYPE_I64, all));
+        heads = tsr_emit_add(b, heads, before);
     }
-    return elements;
+    return heads;
 }
 
 bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws) {
@@ -288,7 +304,7 @@ bool tsr_attention_draw(MlirOperation op, const tsr_draws *draws) {
     }
     for (size_t i = 0; i < count; i++) operands[i] = tsr_op_operand(op, i);
     for (size_t i = 0; i < result_count; i++) types[i] = mlirValueGetType(tsr_op_result(op, i));
-    operands[count + ELEMENTS] = number_batches(&b, op, draws);
+    operands[count + HEADS] = number_heads(&b, op, draws);
     operands[count + STEP] = draws ? draws->step : tsr_random_source(&b, TSR_GRAPH_NAME("step"));
     operands[count + SEED] = draws ? draws->seed : tsr_random_source(&b, TSR_GRAPH_NAME("seed"));
     MlirOperation made = tsr_build(&b, &(tsr_op_desc){.name = tsr_op_name(op),
@@ -313,6 +329,22 @@ static bool settle_dropout(MlirOperation op) {
     return true;
 }
 
+/* i64, a number of each query or key (draws.h), as dim `dim` of five. */
+static MlirValue places_along(tsr_builder *b, uint64_t count, uint32_t dim, uint64_t keys) {
+    tsr_type type = {.dtype = TSR_DTYPE_I64, .shape = {.rank = 5, .dims = {1, 1, 1, 1, 1}}};
+    tsr_arena arena = {0};
+    type.shape.dims[dim] = count;
+    int64_t *places = TSR_NEW(&arena, int64_t, count + 1);
+    TSR_NEED(places);
+    for (uint64_t i = 0; i < count; i++)
+        places[i] = (int64_t)(dim == 3 ? tsr_draws_of_query(i, keys) : tsr_draws_of_key(i));
+    tsr_attr attrs[] = {{"value", tsr_attr_make_elements(b->context, &type, places)}, {0}};
+    MlirValue constant = tsr_build_value(b, TSR_GRAPH_NAME("constant"), NULL, 0,
+                                         tsr_type_make(b->context, &type), attrs);
+    tsr_arena_finish(&arena);
+    return constant;
+}
+
 /* [B, G, R, S, T] */
 static MlirValue dropped(const parts *p, MlirValue weights) {
     double rate = 0;
@@ -322,9 +354,16 @@ static MlirValue dropped(const parts *p, MlirValue weights) {
     tsr_op_i64(p->op, "stream", &stream);
     tsr_shape all = tsr_type_of(weights).shape, item = all;
     tsr_shape first = {.rank = 5, .dims = {p->batch, 1, 1, 1, 1}};
-    item.dims[0] = 1;
-    MlirValue elements = tsr_emit_reshape(p->b, draws_operand(p->op, ELEMENTS), &first);
-    elements = tsr_emit_add(p->b, elements, tsr_random_places(p->b, &item));
+    uint64_t queries = all.dims[3], keys = all.dims[4], numbers = 0;
+    bool counted = tsr_draws_of_head(queries, keys, &numbers);
+    TSR_ASSERT(counted);
+    item.dims[0] = item.dims[3] = item.dims[4] = 1;
+    MlirValue heads = tsr_emit_reshape(p->b, draws_operand(p->op, HEADS), &first);
+    heads = tsr_emit_add(p->b, heads, tsr_random_places(p->b, &item));
+    MlirValue size = tsr_emit_constant(p->b, TSR_DTYPE_I64, (double)numbers);
+    MlirValue elements =
+        tsr_emit_add(p->b, tsr_emit_mul(p->b, heads, size), places_along(p->b, queries, 3, keys));
+    elements = tsr_emit_add(p->b, elements, places_along(p->b, keys, 4, keys));
     elements = tsr_emit_broadcast(p->b, elements, &all);
     return tsr_random_drop(p->b, weights, rate, stream, elements, draws_operand(p->op, STEP),
                            draws_operand(p->op, SEED));

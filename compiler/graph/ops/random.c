@@ -3,6 +3,7 @@
  * Random numbers: shape rules, gradients, and what they are by tessera.philox, which gives each
  * logical element of each draw of each step a number of its own.
  */
+#include "compiler/draws.h"
 #include "compiler/graph/rules.h"
 
 #include <inttypes.h>
@@ -64,6 +65,9 @@ bool tsr_check_philox(tsr_rule *rule) {
         return tsr_rule_fail(rule, TSR_DIAG_STREAM,
                              "stream is %" PRId64 ", draw %" PRId64 "; both are unsigned 32 bits",
                              stream, draw);
+    if (tsr_op_has(rule->op, "normal") && tsr_op_has(rule->op, "shared"))
+        return tsr_rule_fail(rule, TSR_DIAG_STREAM,
+                             "is normal and shared; 15 bits make no normal number");
     rule->results[0].shape = rule->operands[0].shape;
     return true;
 }
@@ -125,13 +129,13 @@ static MlirValue number_elements(tsr_builder *b, const tsr_shape *shape, const t
     return tsr_emit_broadcast(b, element, shape);
 }
 
-/* operands: element, step, seed. */
-static MlirValue draw_at(tsr_builder *b, tsr_dtype dtype, int64_t stream, bool normal,
+/* operands: element, step, seed. `how`: NULL, "normal" or "shared". */
+static MlirValue draw_at(tsr_builder *b, tsr_dtype dtype, int64_t stream, const char *how,
                          const MlirValue *operands) {
     tsr_type type = {.dtype = dtype == TSR_DTYPE_F64 ? dtype : TSR_DTYPE_F32,
                      .shape = tsr_type_of(operands[0]).shape};
     tsr_attr attrs[3] = {{"stream", tsr_attr_make_i64(b->context, stream)}};
-    if (normal) attrs[1] = (tsr_attr){"normal", tsr_attr_make_unit(b->context)};
+    if (how) attrs[1] = (tsr_attr){how, tsr_attr_make_unit(b->context)};
     return tsr_build_value(b, TSR_GRAPH_NAME("philox"), operands, 3,
                            tsr_type_make(b->context, &type), attrs);
 }
@@ -149,7 +153,7 @@ static bool draw(tsr_builder *b, MlirOperation op, const tsr_draws *draws, bool 
     MlirValue operands[] = {number_elements(b, &type.shape, draws),
                             draws ? draws->step : tsr_random_source(b, TSR_GRAPH_NAME("step")),
                             draws ? draws->seed : tsr_random_source(b, TSR_GRAPH_NAME("seed"))};
-    *out_drawn = draw_at(b, type.dtype, stream, normal, operands);
+    *out_drawn = draw_at(b, type.dtype, stream, normal ? "normal" : NULL, operands);
     return true;
 }
 
@@ -194,7 +198,7 @@ static MlirValue drop(tsr_builder *b, MlirValue x, MlirValue drawn, double rate)
 MlirValue tsr_random_drop(tsr_builder *b, MlirValue x, double rate, int64_t stream,
                           MlirValue elements, MlirValue step, MlirValue seed) {
     MlirValue operands[] = {elements, step, seed};
-    return drop(b, x, draw_at(b, tsr_type_of(x).dtype, stream, false, operands), rate);
+    return drop(b, x, draw_at(b, tsr_type_of(x).dtype, stream, "shared", operands), rate);
 }
 
 static bool lower_dropped(MlirOperation op, const tsr_draws *draws) {
@@ -222,11 +226,14 @@ bool tsr_random_lower(MlirOperation op, const tsr_draws *draws) {
 
 bool tsr_random_count(MlirOperation op, uint64_t *out_count) {
     tsr_shape shape = tsr_type_of(tsr_op_result(op, 0)).shape;
-    if (tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION) { /* the scores */
+    uint64_t numbers = 1, heads;
+    if (tsr_graph_op_of(op) == TSR_GRAPH_ATTENTION) {
         shape = tsr_type_of(tsr_op_operand(op, 0)).shape;
-        shape.dims[3] = tsr_type_of(tsr_op_operand(op, 1)).shape.dims[2];
+        uint64_t keys = tsr_type_of(tsr_op_operand(op, 1)).shape.dims[2];
+        if (!tsr_draws_of_head(shape.dims[2], keys, &numbers)) return false;
+        shape.rank = 2;
     }
-    return tsr_shape_count(&shape, out_count);
+    return tsr_shape_count(&shape, &heads) && !__builtin_mul_overflow(heads, numbers, out_count);
 }
 
 bool tsr_lower_random_uniform(MlirOperation op) { return tsr_random_lower(op, NULL); }

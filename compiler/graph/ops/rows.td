@@ -81,9 +81,10 @@ def Tessera_AttentionOp : Tessera_Op<"attention", [Pure]> {
     1 / sqrt(D). A query that sees no key gives 0.
 
     With `dropout` = p, in train entries, each weight of the softmax becomes 0 with probability p, else it is divided by 1 - p (Srivastava
-    et al. 2014, section 4, scaled in training); 0 <= p < 1. The weight of [b, h, i, j] falls where the element of that place of a
-    tessera.dropout of the same `stream` would. Pass tessera-streams sets `stream` from the call path. Later on three operands come
-    behind the others: i64 [B], the number of the first element of each b; the step; the seed.
+    et al. 2014, section 4, scaled in training); 0 <= p < 1. A weight falls where a number of its own, of 15 bits in [0, 1), is below p, which is thus as good as
+    rounded up to a multiple of 2^-15: the number that tessera.philox has, `shared`, at an element of the same `stream` (compiler/draws.h).
+    Pass tessera-streams sets `stream` from the call path. Later on three operands come behind the others: i64 [B], the number of the first
+    head of each b; the step; the seed.
 
     Results: [B, H, S, E], and perhaps [B, H, S] of f32 (f64 for f64): the log of the sum of
     exponentials of each query, which the gradient needs.

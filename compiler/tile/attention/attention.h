@@ -23,12 +23,14 @@ typedef struct tsr_attention {
     bool causal;
     bool ragged;             /* set by the plan: some block of keys is no multiple of what is
                                 masked at once */
+    bool in_tiles;           /* set by the plan: blocks of keys begin where tiles of draws.h do */
     MlirValue q, k, v, mask; /* buffers; mask null: none */
     tsr_view mask_view;
     tsr_space mask_space; /* [B, H, S, T] */
     double dropout;       /* 0: no weight falls */
     int64_t stream;
-    MlirValue draws[TSR_ATTENTION_DRAWS]; /* buffers: the first element of each item of the batch;
+    int64_t head_draws;                   /* numbers of a head (draws.h) */
+    MlirValue draws[TSR_ATTENTION_DRAWS]; /* buffers: the first head of each item of the batch;
                                              step; seed */
     MlirValue drawn[TSR_ATTENTION_DRAWS]; /* of the item at hand: what is in them */
     /* where the kernel is: the head, the first query and key of the block at hand */

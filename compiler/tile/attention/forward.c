@@ -15,6 +15,7 @@
  * sums of p have 64 partial results per block of keys. The size of that block follows from the
  * shapes alone, so that all targets with FMA give the same bits. A query that sees no key gives 0.
  */
+#include "compiler/draws.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/gemm.h"
 #include "compiler/tile/reduce.h"
@@ -73,6 +74,7 @@ static tsr_result plan(attention *a) {
     if (!a->block_keys) a->block_keys = TSR_PARTIALS;
     a->online = a->of.keys > a->block_keys;
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
+    a->of.in_tiles = a->block_keys % TSR_DRAWS_TILE == 0 || !a->online;
     plan_side(a, a->block_keys, &a->scores_side);
     plan_side(a, a->of.e, &a->values_side);
     a->value_panels = divide_up(a->of.e, a->values_side.width);

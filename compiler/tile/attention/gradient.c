@@ -15,6 +15,7 @@
  * ascend for dq; heads of the group, then queries for dk and dv. t has 64 partial sums. No size of
  * a block changes a bit.
  */
+#include "compiler/draws.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/gemm.h"
 #include "compiler/tile/reduce.h"
@@ -113,6 +114,7 @@ static tsr_result plan(gradient *g) {
         FAIL(of->group->ctx, TSR_COMPILE, "'%s': heads of %lld and %lld numbers are too large",
              of->group->name, (long long)of->d, (long long)of->e);
     of->ragged = of->keys % lanes_of_row(g) || g->block_keys % lanes_of_row(g);
+    of->in_tiles = of->keys <= g->block_keys || g->block_keys % TSR_DRAWS_TILE == 0;
     int64_t sizes[] = {g->scores.rows, g->scores.width, g->block_queries, g->block_keys};
     memcpy(of->group->tile, sizes, sizeof sizes);
     of->group->tile_count = sizeof sizes / sizeof sizes[0];

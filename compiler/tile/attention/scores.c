@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/draws.h"
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/element.h"
 #include "compiler/tile/gpu/heads.h"
@@ -48,8 +49,11 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     size_t count = tsr_op_operand_count(group->root);
     if (tsr_op_f64(group->root, "dropout", &a.dropout)) {
         count -= TSR_ATTENTION_DRAWS;
-        if (!tsr_op_i64(group->root, "stream", &a.stream) || count < mask_index)
+        uint64_t numbers = 0;
+        if (!tsr_op_i64(group->root, "stream", &a.stream) || count < mask_index ||
+            !tsr_draws_of_head((uint64_t)a.queries, (uint64_t)a.keys, &numbers))
             FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
+        a.head_draws = (int64_t)numbers;
         for (size_t i = 0; i < TSR_ATTENTION_DRAWS; i++)
             TRY(group->ctx, tsr_attention_operand(&a, count + i, &a.draws[i], &mask));
     }
@@ -104,22 +108,118 @@ void tsr_attention_begin_draws(tsr_attention *a) {
                                     i ? tsr_tile_index(b, 0) : a->batch_index, 0, tsr_tile_null);
 }
 
-/* Weights lie as [B, H, S, T]. */
+/* compiler/draws.h: the sum of what hangs on the head, on the query and on the keys. */
+static MlirValue place_of_query(const tsr_attention *a, MlirValue query) {
+    tsr_tile_builder *b = &a->group->b;
+    int64_t tiles = (a->keys + TSR_DRAWS_TILE - 1) / TSR_DRAWS_TILE;
+    MlirValue tile =
+        tsr_tile_mul(b, tsr_tile_div(b, query, TSR_DRAWS_TILE), tiles * TSR_DRAWS_TILE_NUMBERS);
+    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, query, TSR_DRAWS_TILE), 8);
+    MlirValue rest = tsr_tile_mul(b, tsr_tile_rem(b, query, 8), 32);
+    return tsr_tile_add(b, tile, tsr_tile_add(b, rest, tsr_tile_mul(b, half, 2)));
+}
+
+static MlirValue places_of_keys(const tsr_attention *a, MlirValue key, uint32_t lanes) {
+    /* Bits of a key, and where they go. */
+    static const struct {
+        int64_t mask, left;
+    } parts[] = {{-TSR_DRAWS_TILE, 4}, {6, 2}, {8, -1}, {1, 0}};
+    tsr_tile_builder *b = &a->group->b;
+    MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, lanes);
+    MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirValue keys = tsr_tile_splat(b, tsr_tile_to(b, "arith.index_cast", key, scalar), lanes);
+    keys = tsr_tile_2(b, "arith.addi", keys, tsr_tile_iota(b, scalar, lanes));
+    MlirValue place = tsr_tile_null;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        int64_t left = parts[i].left;
+        MlirValue part = tsr_tile_2(b, "arith.andi", keys, tsr_tile_int(b, i64, parts[i].mask));
+        if (left)
+            part = tsr_tile_2(b, left > 0 ? "arith.shli" : "arith.shrui", part,
+                              tsr_tile_int(b, i64, left > 0 ? left : -left));
+        place = i ? tsr_tile_2(b, "arith.addi", place, part) : part;
+    }
+    return place;
+}
+
+/* Of `count` lanes, four for each tile of 16 keys from that of `key` on: what a counter has beside
+ * what hangs on the query, in numbers. */
+static MlirValue places_of_counters(const tsr_attention *a, MlirValue key, uint32_t count) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
+    MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    MlirValue lane = tsr_tile_iota(b, scalar, count), three = tsr_tile_int(b, i64, 3);
+    MlirValue tile = tsr_tile_mul(b, tsr_tile_div(b, key, TSR_DRAWS_TILE), TSR_DRAWS_TILE_NUMBERS);
+    tile = tsr_tile_splat(b, tsr_tile_to(b, "arith.index_cast", tile, scalar), count);
+    MlirValue pair = tsr_tile_2(b, "arith.andi", lane, three);
+    MlirValue more = tsr_tile_2(b, "arith.subi", lane, pair); /* tiles, times 4 */
+    more = tsr_tile_2(b, "arith.shli", more, tsr_tile_int(b, i64, 6));
+    pair = tsr_tile_2(b, "arith.shli", pair, three);
+    return tsr_tile_2(b, "arith.addi", tile, tsr_tile_2(b, "arith.addi", more, pair));
+}
+
+static MlirValue is_odd_eight(const tsr_attention *a, MlirValue place) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirValue half = tsr_tile_div(b, tsr_tile_rem(b, place, TSR_DRAWS_TILE), 8);
+    half = tsr_tile_to(b, "arith.index_cast", half, tsr_tile_value_type(b, TSR_DTYPE_I64, 0));
+    return tsr_tile_icompare(b, TSR_ICMP_NE, half, tsr_tile_int(b, mlirValueGetType(half), 0));
+}
+
+/* Eight keys, or tiles of 16, that begin at `key`, a multiple of as many: four counters for each.
+ */
+static MlirValue kept_by_counters(const tsr_attention *a, MlirValue base, MlirValue query,
+                                  MlirValue key, uint32_t lanes) {
+    enum { LANES_MAX = 256 };
+    tsr_tile_builder *b = &a->group->b;
+    uint32_t count = lanes < TSR_DRAWS_TILE ? 4 : lanes / TSR_DRAWS_TILE * 4;
+    MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, count);
+    MlirType i32 = tsr_tile_value_type(b, TSR_DTYPE_I32, lanes);
+    MlirValue element = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, base, count),
+                                   places_of_counters(a, key, count));
+    MlirValue words[4],
+        operands[TSR_ATTENTION_DRAWS] = {
+            tsr_tile_2(b, "arith.shrui", element, tsr_tile_int(b, i64, 3)),
+            tsr_tile_splat(b, a->drawn[1], count), tsr_tile_splat(b, a->drawn[2], count)};
+    tsr_philox_words_build(b, a->stream, operands, count, words);
+    MlirValue odd_query = is_odd_eight(a, query), pair[2];
+    for (size_t i = 0; i < 2; i++) {
+        pair[i] = tsr_tile_select(b, odd_query, words[2 * i + 1], words[2 * i]);
+        pair[i] =
+            tsr_tile_to(b, "arith.trunci", pair[i], tsr_tile_value_type(b, TSR_DTYPE_I32, count));
+    }
+    if (lanes < TSR_DRAWS_TILE)
+        pair[0] = pair[1] = tsr_tile_select(b, is_odd_eight(a, key), pair[1], pair[0]);
+    int64_t from[LANES_MAX];
+    for (uint32_t i = 0; i < lanes; i++)
+        from[i] = i / TSR_DRAWS_TILE * 4 + i % 8 / 2 + i / 8 % 2 * count;
+    MlirValue word = tsr_tile_shuffle(b, pair[0], pair[1], lanes, from);
+    MlirValue lane = tsr_tile_iota(b, tsr_tile_value_type(b, TSR_DTYPE_I32, 0), lanes);
+    MlirValue shift = tsr_tile_2(b, "arith.andi", lane, tsr_tile_int(b, i32, 1));
+    shift = tsr_tile_2(b, "arith.shli", shift, tsr_tile_int(b, i32, 4));
+    word = tsr_tile_2(b, "arith.andi", tsr_tile_2(b, "arith.shrui", word, shift),
+                      tsr_tile_int(b, i32, (1 << TSR_DRAWS_BITS) - 1));
+    double rate = a->dtype == TSR_DTYPE_F64 ? a->dropout : (double)(float)a->dropout;
+    int64_t least = (int64_t)ceil(ldexp(rate, TSR_DRAWS_BITS));
+    return tsr_tile_icompare(b, TSR_ICMP_SGE, word, tsr_tile_int(b, i32, least));
+}
+
 MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue column,
                              uint32_t lanes) {
     tsr_tile_builder *b = &a->group->b;
     if (!a->dropout) return tsr_tile_null;
     MlirType i64 = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
-    MlirValue place = tsr_tile_add(b, tsr_tile_mul(b, a->head_index, a->queries), a->query);
-    place = tsr_tile_mul(b, tsr_tile_add(b, place, row), a->keys);
-    place = tsr_tile_add(b, place, tsr_tile_add(b, a->key, column));
-    place =
-        tsr_tile_2(b, "arith.addi", tsr_tile_to(b, "arith.index_cast", place, i64), a->drawn[0]);
-    MlirValue lane = tsr_tile_iota(b, i64, lanes);
+    MlirValue head = tsr_tile_to(b, "arith.index_cast", a->head_index, i64);
+    head = tsr_tile_2(b, "arith.addi", head, a->drawn[0]);
+    MlirValue query = tsr_tile_add(b, a->query, row), key = tsr_tile_add(b, a->key, column);
+    MlirValue place = tsr_tile_to(b, "arith.index_cast", place_of_query(a, query), i64);
+    place = tsr_tile_2(b, "arith.addi", place,
+                       tsr_tile_2(b, "arith.muli", head, tsr_tile_int(b, i64, a->head_draws)));
+    if (a->in_tiles && !b->target->warp_lanes &&
+        (lanes == 8 || (lanes && lanes % TSR_DRAWS_TILE == 0)))
+        return kept_by_counters(a, place, query, key, lanes);
     MlirValue operands[TSR_ATTENTION_DRAWS] = {
-        tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, place, lanes), lane),
+        tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, place, lanes), places_of_keys(a, key, lanes)),
         tsr_tile_splat(b, a->drawn[1], lanes), tsr_tile_splat(b, a->drawn[2], lanes)};
-    tsr_philox how = {.stream = a->stream};
+    tsr_philox how = {.stream = a->stream, .shared = true};
     MlirValue drawn = tsr_philox_build(b, &how, operands, lanes, a->dtype);
     MlirValue rate = tsr_tile_float(b, mlirValueGetType(drawn), a->dropout);
     return tsr_tile_fcompare(b, TSR_FCMP_OGE, drawn, rate);

@@ -848,8 +848,24 @@ func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
 // -----
 
 func.func @f(%q: tensor<2x2x5x8xf32>, %e: tensor<3xi64>, %s: tensor<i64>) {
-  // CHECK: [TSR-0102] tessera.attention: batches differ: query dim 0 is 2, elements dim 0 is 3; they must be equal
+  // CHECK: [TSR-0102] tessera.attention: batches differ: query dim 0 is 2, heads dim 0 is 3; they must be equal
   %0 = tessera.attention %q, %q, %q, %e, %s, %s {dropout = 0.5, stream = 1 : i64} : tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<2x2x5x8xf32>, tensor<3xi64>, tensor<i64>, tensor<i64> -> tensor<2x2x5x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<1x1x4294967296x0xf32>, %k: tensor<1x1x4294967296x0xf32>) {
+  // CHECK: [TSR-0310] tessera.attention: 4294967296 queries and 4294967296 keys have more than 2^63 weights
+  %0 = tessera.attention %q, %k, %k {dropout = 0.5, stream = 1 : i64} : tensor<1x1x4294967296x0xf32>, tensor<1x1x4294967296x0xf32>, tensor<1x1x4294967296x0xf32> -> tensor<1x1x4294967296x0xf32>
+  return
+}
+
+// -----
+
+func.func @f(%e: tensor<4xi64>, %s: tensor<i64>) {
+  // CHECK: [TSR-0132] tessera.philox: is normal and shared; 15 bits make no normal number
+  %0 = tessera.philox %e, %s, %s {stream = 1 : i64, normal, shared} : tensor<4xi64>, tensor<i64>, tensor<i64> -> tensor<4xf32>
   return
 }
 

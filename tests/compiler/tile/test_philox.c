@@ -62,6 +62,40 @@ Test(philox, numbers_of_the_runtime) {
 }
 
 /* The far tails too: their words are rare, so the quantile is driven by chosen counters. */
+/* Eight elements a counter, 15 bits each. */
+Test(philox, shared_numbers) {
+    static const char text[] =
+        "tsched.func @g(%e: tensor<1003xi64>, %t: tensor<i64>, %s: tensor<i64>) -> "
+        "(tensor<1003xf32>, tensor<1003xf64>) attributes {kind = \"map\"} {\n"
+        "%a = tessera.philox %e, %t, %s {stream = 3735928559 : i64, draw = 2 : i64, shared} : "
+        "tensor<1003xi64>, tensor<i64>, tensor<i64> -> tensor<1003xf32>\n"
+        "%b = tessera.philox %e, %t, %s {stream = 3735928559 : i64, draw = 2 : i64, shared} : "
+        "tensor<1003xi64>, tensor<i64>, tensor<i64> -> tensor<1003xf64>\n"
+        "tsched.return %a, %b : tensor<1003xf32>, tensor<1003xf64>\n}";
+    static const int64_t step = 4294967298, seed = 0x123456789a;
+    static int64_t e[COUNT];
+    static float a[COUNT];
+    static double b[COUNT];
+    fixture f = {0};
+    fixture_open(&f, text);
+    random_state random = {7};
+    for (size_t i = 0; i < COUNT; i++)
+        e[i] = i % 2 ? (int64_t)i : (int64_t)(random_u64(&random) >> 1);
+    void *outs[] = {a, b};
+    argument arguments[] = {
+        {e, sizeof e}, {&step, 8}, {&seed, 8}, {NULL, sizeof a}, {NULL, sizeof b}};
+    kernel_test(&f, "g", arguments, 5, outs, NULL, NULL);
+    for (size_t i = 0; i < COUNT; i++) {
+        uint64_t shared = (uint64_t)e[i] >> 3;
+        uint32_t key[2] = {(uint32_t)seed, 0xdeadbeef};
+        uint32_t counter[4] = {(uint32_t)step, (uint32_t)shared, (uint32_t)(shared >> 32), 2};
+        uint32_t word = tsr_philox(key, counter).words[e[i] >> 1 & 3] >> (e[i] & 1 ? 16 : 0);
+        cr_assert_eq(b[i], (double)(word & 0x7fff) * 0x1p-15);
+        cr_assert_eq(a[i], (float)b[i]);
+    }
+    fixture_close(&f);
+}
+
 Test(philox, tails) {
     static const char text[] =
         "tsched.func @g(%e: tensor<65536xi64>, %t: tensor<i64>, %s: tensor<i64>) -> "
