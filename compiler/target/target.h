@@ -133,6 +133,12 @@ tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer);
 int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d);
 /* The rules of both attributes; complains of the op. */
 bool tsr_attend_check_heads(MlirOperation attend);
+/* Its buffers, but for what weights are dropped by: three behind the others, where it has
+ * `dropout`. */
+size_t tsr_attend_buffers(MlirOperation attend);
+/* Can weights of so many queries and keys fall there? */
+bool tsr_attend_can_drop(double rate, int64_t queries, int64_t keys);
+bool tsr_attend_check_draws(MlirOperation attend); /* their rules */
 enum { TSR_HEADS_UNIT = 8 }; /* elements: where columns begin, how long rows are */
 
 /* TSR_USAGE lists the names there are. */

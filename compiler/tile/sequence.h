@@ -11,7 +11,7 @@
 
 enum {
     TSR_SEQUENCE_STEPS_MAX = 10,
-    TSR_SEQUENCE_ARGUMENTS_MAX = 12, /* of a step, that it reads, or makes */
+    TSR_SEQUENCE_ARGUMENTS_MAX = 16, /* of a step, that it reads, or makes */
     TSR_SEQUENCE_RESULTS_MAX = 8,    /* of the group */
 };
 

@@ -569,6 +569,10 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
     Rings: of queries; of keys and values, which follow each other in its stages; what o is stored through.
     `turns`: warp groups take turns at beginning their products.
 
+    With `dropout` weights fall as those of tessera.attention of the same `stream` do. Behind all other buffers,
+    forward and backward, are i64 [B], the number of the first head of each item of the batch; i64, the step; i64,
+    the seed. Backward, t is then times 1 - dropout, and s is without a factor of 1 / (1 - dropout), too.
+
     Products are the unit's, in f32; exponentials and logarithms are its approximations; the weights of values
     are rounded to the buffers' type. Blocks of keys are taken from the last one on.
 
@@ -586,7 +590,8 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
     f32; of l and t, f32 without swizzle. The op stands in the function's block, alone; 8 warps.
   }];
   let arguments = (ins StrAttr:$how, Variadic<Tile_Buffer>:$buffers, Variadic<Index>:$indices,
-      Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns);
+      Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns,
+      OptionalAttr<F64Attr>:$dropout, OptionalAttr<I64Attr>:$stream);
   let assemblyFormat = [{
     $how `(` $buffers `)` `at` `[` $indices `]` `through` `(` $rings `)` attr-dict `:`
     `(` type($buffers) `)` `,` `(` qualified(type($rings)) `)`

@@ -630,24 +630,26 @@ static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, 
                  : check_multiple(op, "rows of the ring of keys", ring.rows, GROUP_ROWS));
 }
 
-static bool check_scale(MlirOperation op) {
+static bool check_attend_attributes(MlirOperation op) {
     double scale = 0;
-    if (tsr_op_f64(op, "scale", &scale) && scale > 0) return true;
+    if (tsr_op_f64(op, "scale", &scale) && scale > 0) return tsr_attend_check_draws(op);
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0", scale);
 }
 
 static bool rule_forward(MlirOperation op, int64_t warps) {
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    int64_t counts[3], columns = 0;
+    int64_t columns = 0, indices = mlirDenseI32ArrayGetElement(segments, 1);
+    int64_t counts[] = {(int64_t)tsr_attend_buffers(op), indices,
+                        mlirDenseI32ArrayGetElement(segments, 2)},
+            rows = warps * MMA_ROWS;
     MlirType element;
-    for (int i = 0; i < 3; i++) counts[i] = mlirDenseI32ArrayGetElement(segments, i);
     if (!check_attend_counts(op, counts) ||
         !check_attend_buffers(op, counts[0], &element, &columns) ||
         !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
-        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) || !check_scale(op))
+        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) ||
+        !check_attend_attributes(op))
         return false;
-    size_t at = (size_t)(counts[0] + counts[1]);
-    int64_t rows = warps * MMA_ROWS;
+    size_t at = tsr_op_operand_count(op) - ATTEND_RINGS;
     return check_equal(op, "stages of the ring of results, expected and given",
                        columns / (SWIZZLE_BYTES / 2),
                        matrix_of(tsr_op_operand(op, at + 2)).stages) &&
@@ -739,28 +741,28 @@ static bool check_grad_ring(MlirOperation op, size_t index, int64_t stages, int6
 }
 
 static bool rule_backward(MlirOperation op, int64_t warps) {
-    enum { BUFFERS = 10, RINGS = 7, AT = BUFFERS + ATTEND_INDICES };
+    enum { BUFFERS = 10, RINGS = 7 };
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    static const int64_t counts[] = {BUFFERS, ATTEND_INDICES, RINGS};
-    static const char *const what[] = {"buffers, expected and given", "indices, expected and given",
-                                       "rings, expected and given"};
-    for (int i = 0; i < 3; i++)
-        if (!check_equal(op, what[i], counts[i], mlirDenseI32ArrayGetElement(segments, i)))
-            return false;
-    if (!check_equal(op, "warps, expected and given", GRAD_WARPS, warps) ||
-        !check_grad_buffers(op) || !check_scale(op))
+    int64_t indices = mlirDenseI32ArrayGetElement(segments, 1),
+            rings = mlirDenseI32ArrayGetElement(segments, 2);
+    if (!check_equal(op, "buffers, expected and given", BUFFERS, (int64_t)tsr_attend_buffers(op)) ||
+        !check_equal(op, "indices, expected and given", ATTEND_INDICES, indices) ||
+        !check_equal(op, "rings, expected and given", RINGS, rings) ||
+        !check_equal(op, "warps, expected and given", GRAD_WARPS, warps) ||
+        !check_grad_buffers(op) || !check_attend_attributes(op))
         return false;
     if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
         return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
                                    "stands in a loop; expected the block of the tile.func");
     int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;
-    return check_grad_ring(op, AT, 1, GRAD_KEYS, columns, 'n') &&
-           check_grad_ring(op, AT + 1, 1, GRAD_KEYS, columns, 'n') &&
-           check_grad_ring(op, AT + 2, GRAD_STAGES, step, columns, 'n') &&
-           check_grad_ring(op, AT + 3, GRAD_STAGES, step, columns, 'n') &&
-           check_grad_ring(op, AT + 4, GRAD_STAGES, GRAD_KEYS, step, 'n') &&
-           check_grad_ring(op, AT + 5, GRAD_STAGES, step, columns, 'f') &&
-           check_grad_ring(op, AT + 6, GRAD_STAGES, 2, step, 'r');
+    size_t at = tsr_op_operand_count(op) - RINGS;
+    return check_grad_ring(op, at, 1, GRAD_KEYS, columns, 'n') &&
+           check_grad_ring(op, at + 1, 1, GRAD_KEYS, columns, 'n') &&
+           check_grad_ring(op, at + 2, GRAD_STAGES, step, columns, 'n') &&
+           check_grad_ring(op, at + 3, GRAD_STAGES, step, columns, 'n') &&
+           check_grad_ring(op, at + 4, GRAD_STAGES, GRAD_KEYS, step, 'n') &&
+           check_grad_ring(op, at + 5, GRAD_STAGES, step, columns, 'f') &&
+           check_grad_ring(op, at + 6, GRAD_STAGES, 2, step, 'r');
 }
 
 static bool rule_attend(MlirOperation op) {

@@ -488,3 +488,89 @@ func.func @tf32_square(%x: tensor<136x200xf32> {tessera.name = "hx"}) -> (tensor
   %y = tessera.matmul %x, %x {transpose_a = true, allow_tf32} : tensor<136x200xf32>, tensor<136x200xf32> -> tensor<200x200xf32>
   return %y : tensor<200x200xf32>
 }
+func.func @attend_drop(%q: tensor<2x6x200x64xbf16> {tessera.name = "baq"}, %k: tensor<2x2x333x64xbf16> {tessera.name = "bak"}, %v: tensor<2x2x333x64xbf16> {tessera.name = "bav"},
+                  %h: tensor<2xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<2x6x200x64xbf16> {tessera.name = "y"}, tensor<2x6x200xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %y, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 77 : i64} : tensor<2x6x200x64xbf16>, tensor<2x2x333x64xbf16>, tensor<2x2x333x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x6x200x64xbf16>, tensor<2x6x200xf32>
+  return %y, %l : tensor<2x6x200x64xbf16>, tensor<2x6x200xf32>
+}
+func.func @attend_drop_wide(%q: tensor<1x3x300x128xf16> {tessera.name = "bbq"}, %k: tensor<1x3x300x128xf16> {tessera.name = "bbk"}, %v: tensor<1x3x300x128xf16> {tessera.name = "bbv"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x3x300x128xf16> {tessera.name = "y"}, tensor<1x3x300xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %y, %l = tessera.attention %q, %k, %v, %h, %n, %s {dropout = 0.5 : f64, stream = 77 : i64} : tensor<1x3x300x128xf16>, tensor<1x3x300x128xf16>, tensor<1x3x300x128xf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x3x300x128xf16>, tensor<1x3x300xf32>
+  return %y, %l : tensor<1x3x300x128xf16>, tensor<1x3x300xf32>
+}
+func.func @attend_drop_blind(%q: tensor<2x2x300x128xbf16> {tessera.name = "bcq"}, %k: tensor<2x1x100x128xbf16> {tessera.name = "bck"}, %v: tensor<2x1x100x128xbf16> {tessera.name = "bcv"},
+                  %h: tensor<2xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<2x2x300x128xbf16> {tessera.name = "y"}, tensor<2x2x300xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %y, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.3 : f64, stream = 77 : i64} : tensor<2x2x300x128xbf16>, tensor<2x1x100x128xbf16>, tensor<2x1x100x128xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x2x300x128xbf16>, tensor<2x2x300xf32>
+  return %y, %l : tensor<2x2x300x128xbf16>, tensor<2x2x300xf32>
+}
+func.func @attend_drop_all(%q: tensor<3x3x130x64xbf16> {tessera.name = "bdq"}, %k: tensor<3x3x450x64xbf16> {tessera.name = "bdk"}, %v: tensor<3x3x450x64xbf16> {tessera.name = "bdv"},
+                  %h: tensor<3xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<3x3x130x64xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.attention %q, %k, %v, %h, %n, %s {dropout = 0.1 : f64, stream = 77 : i64} : tensor<3x3x130x64xbf16>, tensor<3x3x450x64xbf16>, tensor<3x3x450x64xbf16>, tensor<3xi64>, tensor<i64>, tensor<i64> -> tensor<3x3x130x64xbf16>
+  return %y : tensor<3x3x130x64xbf16>
+}
+func.func @attend_drop_most(%q: tensor<1x2x200x64xbf16> {tessera.name = "beq"}, %k: tensor<1x1x200x64xbf16> {tessera.name = "bek"}, %v: tensor<1x1x200x64xbf16> {tessera.name = "bev"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x2x200x64xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %y = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.98 : f64, stream = 77 : i64} : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x2x200x64xbf16>
+  return %y : tensor<1x2x200x64xbf16>
+}
+func.func @grad_drop(%q: tensor<1x6x640x64xbf16> {tessera.name = "ggq"}, %k: tensor<1x2x640x64xbf16> {tessera.name = "ggk"}, %v: tensor<1x2x640x64xbf16> {tessera.name = "ggv"}, %o: tensor<1x6x640x64xbf16> {tessera.name = "ggo"}, %l: tensor<1x6x640xf32> {tessera.name = "ggl"}, %g: tensor<1x6x640x64xbf16> {tessera.name = "ggg"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x6x640x64xbf16> {tessera.name = "dq"}, tensor<1x2x640x64xbf16> {tessera.name = "dk"}, tensor<1x2x640x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 4000000000 : i64} : tensor<1x6x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x6x640x64xbf16>, tensor<1x6x640xf32>, tensor<1x6x640x64xbf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x6x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x2x640x64xbf16>
+  return %dq, %dk, %dv : tensor<1x6x640x64xbf16>, tensor<1x2x640x64xbf16>, tensor<1x2x640x64xbf16>
+}
+func.func @grad_drop_wide(%q: tensor<1x4x384x128xbf16> {tessera.name = "ghq"}, %k: tensor<1x2x384x128xbf16> {tessera.name = "ghk"}, %v: tensor<1x2x384x128xbf16> {tessera.name = "ghv"}, %o: tensor<1x4x384x128xbf16> {tessera.name = "gho"}, %l: tensor<1x4x384xf32> {tessera.name = "ghl"}, %g: tensor<1x4x384x128xbf16> {tessera.name = "ghg"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x4x384x128xbf16> {tessera.name = "dq"}, tensor<1x2x384x128xbf16> {tessera.name = "dk"}, tensor<1x2x384x128xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {causal, dropout = 0.5 : f64, stream = 4000000000 : i64} : tensor<1x4x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x4x384x128xbf16>, tensor<1x4x384xf32>, tensor<1x4x384x128xbf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x4x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x2x384x128xbf16>
+  return %dq, %dk, %dv : tensor<1x4x384x128xbf16>, tensor<1x2x384x128xbf16>, tensor<1x2x384x128xbf16>
+}
+func.func @grad_drop_all(%q: tensor<1x3x512x64xf16> {tessera.name = "giq"}, %k: tensor<1x3x512x64xf16> {tessera.name = "gik"}, %v: tensor<1x3x512x64xf16> {tessera.name = "giv"}, %o: tensor<1x3x512x64xf16> {tessera.name = "gio"}, %l: tensor<1x3x512xf32> {tessera.name = "gil"}, %g: tensor<1x3x512x64xf16> {tessera.name = "gig"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x3x512x64xf16> {tessera.name = "dq"}, tensor<1x3x512x64xf16> {tessera.name = "dk"}, tensor<1x3x512x64xf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {dropout = 0.1 : f64, stream = 4000000000 : i64} : tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512xf32>, tensor<1x3x512x64xf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>
+  return %dq, %dk, %dv : tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>, tensor<1x3x512x64xf16>
+}
+func.func @grad_drop_all_wide(%q: tensor<1x4x640x128xbf16> {tessera.name = "gjq"}, %k: tensor<1x1x640x128xbf16> {tessera.name = "gjk"}, %v: tensor<1x1x640x128xbf16> {tessera.name = "gjv"}, %o: tensor<1x4x640x128xbf16> {tessera.name = "gjo"}, %l: tensor<1x4x640xf32> {tessera.name = "gjl"}, %g: tensor<1x4x640x128xbf16> {tessera.name = "gjg"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x4x640x128xbf16> {tessera.name = "dq"}, tensor<1x1x640x128xbf16> {tessera.name = "dk"}, tensor<1x1x640x128xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {dropout = 0.2 : f64, stream = 4000000000 : i64} : tensor<1x4x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x4x640x128xbf16>, tensor<1x4x640xf32>, tensor<1x4x640x128xbf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x4x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x1x640x128xbf16>
+  return %dq, %dk, %dv : tensor<1x4x640x128xbf16>, tensor<1x1x640x128xbf16>, tensor<1x1x640x128xbf16>
+}
+func.func @grad_drop_odd(%q: tensor<1x2x200x64xbf16> {tessera.name = "gkq"}, %k: tensor<1x1x200x64xbf16> {tessera.name = "gkk"}, %v: tensor<1x1x200x64xbf16> {tessera.name = "gkv"}, %o: tensor<1x2x200x64xbf16> {tessera.name = "gko"}, %l: tensor<1x2x200xf32> {tessera.name = "gkl"}, %g: tensor<1x2x200x64xbf16> {tessera.name = "gkg"},
+                  %h: tensor<1xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<1x2x200x64xbf16> {tessera.name = "dq"}, tensor<1x1x200x64xbf16> {tessera.name = "dk"}, tensor<1x1x200x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 4000000000 : i64} : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16>, tensor<1xi64>, tensor<i64>, tensor<i64> -> tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>
+  return %dq, %dk, %dv : tensor<1x2x200x64xbf16>, tensor<1x1x200x64xbf16>, tensor<1x1x200x64xbf16>
+}
+func.func @sides_drop(%x: tensor<2x256x320xbf16> {tessera.name = "sfx"}, %g: tensor<2x256x192xbf16> {tessera.name = "sfg"},
+                      %h: tensor<2xi64> {tessera.name = "heads"}, %n: tensor<i64> {tessera.name = "step"}, %s: tensor<i64> {tessera.name = "seed"})
+    -> (tensor<2x256x320xbf16> {tessera.name = "y"}) attributes {tessera.entry = "infer"} {
+  %qf = tessera.slice %x {start = [0, 0, 0], size = [2, 256, 192]} : tensor<2x256x320xbf16> -> tensor<2x256x192xbf16>
+  %qs = tessera.reshape %qf : tensor<2x256x192xbf16> -> tensor<2x256x3x64xbf16>
+  %q = tessera.transpose %qs {permutation = [0, 2, 1, 3]} : tensor<2x256x3x64xbf16> -> tensor<2x3x256x64xbf16>
+  %kf = tessera.slice %x {start = [0, 0, 192], size = [2, 256, 64]} : tensor<2x256x320xbf16> -> tensor<2x256x64xbf16>
+  %ks = tessera.reshape %kf : tensor<2x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %k = tessera.transpose %ks {permutation = [0, 2, 1, 3]} : tensor<2x256x1x64xbf16> -> tensor<2x1x256x64xbf16>
+  %vf = tessera.slice %x {start = [0, 0, 256], size = [2, 256, 64]} : tensor<2x256x320xbf16> -> tensor<2x256x64xbf16>
+  %vs = tessera.reshape %vf : tensor<2x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %v = tessera.transpose %vs {permutation = [0, 2, 1, 3]} : tensor<2x256x1x64xbf16> -> tensor<2x1x256x64xbf16>
+  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 77 : i64} : tensor<2x3x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x3x256x64xbf16>, tensor<2x3x256xf32>
+  %gg = tessera.add %g, %g : tensor<2x256x192xbf16>, tensor<2x256x192xbf16> -> tensor<2x256x192xbf16>
+  %gs = tessera.reshape %gg : tensor<2x256x192xbf16> -> tensor<2x256x3x64xbf16>
+  %gt = tessera.transpose %gs {permutation = [0, 2, 1, 3]} : tensor<2x256x3x64xbf16> -> tensor<2x3x256x64xbf16>
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %gt, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 77 : i64} : tensor<2x3x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x3x256x64xbf16>, tensor<2x3x256xf32>, tensor<2x3x256x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x3x256x64xbf16>, tensor<2x1x256x64xbf16>, tensor<2x1x256x64xbf16>
+  %dqs = tessera.transpose %dq {permutation = [0, 2, 1, 3]} : tensor<2x3x256x64xbf16> -> tensor<2x256x3x64xbf16>
+  %dqf = tessera.reshape %dqs : tensor<2x256x3x64xbf16> -> tensor<2x256x192xbf16>
+  %dks = tessera.transpose %dk {permutation = [0, 2, 1, 3]} : tensor<2x1x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %dkf = tessera.reshape %dks : tensor<2x256x1x64xbf16> -> tensor<2x256x64xbf16>
+  %dvs = tessera.transpose %dv {permutation = [0, 2, 1, 3]} : tensor<2x1x256x64xbf16> -> tensor<2x256x1x64xbf16>
+  %dvf = tessera.reshape %dvs : tensor<2x256x1x64xbf16> -> tensor<2x256x64xbf16>
+  %y = tessera.concat %dqf, %dkf, %dvf {axis = 2 : i64} : tensor<2x256x192xbf16>, tensor<2x256x64xbf16>, tensor<2x256x64xbf16> -> tensor<2x256x320xbf16>
+  return %y : tensor<2x256x320xbf16>
+}

@@ -17,6 +17,7 @@
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/drop.h"
 #include "compiler/target/block/sizes.h"
 
 #include <math.h>
@@ -33,7 +34,8 @@ typedef struct attend {
     const tsr_ring *query_ring, *key_ring, *result_ring;
     MlirType element;
     int64_t queries, keys, d;
-    uint32_t buffers;
+    uint32_t buffers; /* with those that weights are dropped by */
+    tsr_drop drop;
     bool causal, turns, masks; /* some block may need a mask */
     bool masks_more;           /* than the first one */
     double scale;
@@ -42,6 +44,7 @@ typedef struct attend {
     LLVMValueRef head, group, row, blocks, whole, base;
     LLVMValueRef warp_group;
     LLVMValueRef first_row, column; /* of the thread: its first row; its first column */
+    LLVMValueRef counter;           /* of its first weights of the row of tiles, if any fall */
     tsr_place query;
     /* memory: sums of the result, weights, maximum and total of each row */
     LLVMValueRef result[REGISTERS_MAX], weights[REGISTERS_MAX / 2];
@@ -97,6 +100,7 @@ static attend read_attend(tsr_emit *emit, MlirOperation op) {
     a.query_ring = ring_operand(&a, 0);
     a.key_ring = ring_operand(&a, 1);
     a.result_ring = ring_operand(&a, 2);
+    a.drop = tsr_block_read_drop(op);
     a.causal = tsr_op_flag(op, "causal");
     a.turns = tsr_op_flag(op, "turns");
     tsr_op_f64(op, "scale", &a.scale);
@@ -275,10 +279,23 @@ static LLVMValueRef soften(const attend *a, unsigned half, LLVMValueRef *scores,
     return rescale;
 }
 
-static void keep_weights(const attend *a, LLVMValueRef *scores) {
-    for (unsigned i = 0; i < a->key_ring->rows / 4; i++)
-        set(a, a->weights[i],
-            tsr_block_narrow(a->emit, a->element, scores[2 * i], scores[2 * i + 1]));
+/* Weights of the block as pairs, those that fall 0. */
+static void keep_weights(const attend *a, LLVMValueRef block, LLVMValueRef *scores) {
+    tsr_emit *emit = a->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef words[TSR_DROP_WORDS], counter = NULL;
+    if (a->drop.some)
+        counter = LLVMBuildAdd(
+            b, a->counter, tsr_block_mul(emit, block, a->key_ring->rows / DEPTH * WARP_LANES), "");
+    for (unsigned i = 0; i < a->key_ring->rows / 4; i++) {
+        LLVMValueRef pair = tsr_block_narrow(emit, a->element, scores[2 * i], scores[2 * i + 1]);
+        unsigned word = i % TSR_DROP_WORDS, tile = i / TSR_DROP_WORDS;
+        if (a->drop.some && word == 0)
+            tsr_block_draw(emit, &a->drop, tsr_block_add(emit, counter, tile * WARP_LANES), words);
+        if (a->drop.some)
+            pair = LLVMBuildAnd(b, pair, tsr_block_drop_mask(emit, &a->drop, words[word]), "");
+        set(a, a->weights[i], pair);
+    }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -354,7 +371,7 @@ static void first_block(const attend *a) {
     release(a, &at);
     if (a->masks) mask(a, tsr_block_add(a->emit, a->blocks, -1), scores);
     for (unsigned half = 0; half < HALVES; half++) soften(a, half, scores, true);
-    keep_weights(a, scores);
+    keep_weights(a, tsr_block_add(a->emit, a->blocks, -1), scores);
     for (unsigned i = 0; i < (unsigned)a->d / 2; i++) set(a, a->result[i], constant(a, 0));
 }
 
@@ -373,13 +390,14 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
     take_turn(a, false);
     settle(a, 1, scores, a->key_ring->rows / 2);
     release(a, &keys);
-    if (masked) mask(a, LLVMBuildSub(b, tsr_block_add(emit, a->blocks, -1), j, ""), scores);
+    LLVMValueRef block = LLVMBuildSub(b, tsr_block_add(emit, a->blocks, -1), j, "");
+    if (masked) mask(a, block, scores);
     for (unsigned half = 0; half < HALVES; half++) rescale[half] = soften(a, half, scores, false);
     settle(a, 0, result, sums);
     release(a, &values);
     for (unsigned i = 0; i < sums; i++)
         set(a, a->result[i], LLVMBuildFMul(b, result[i], rescale[i / 2 % HALVES], ""));
-    keep_weights(a, scores);
+    keep_weights(a, block, scores);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -448,7 +466,9 @@ static void finish_result(const attend *a) {
         LLVMValueRef none = LLVMBuildFCmp(b, LLVMRealOEQ, total, constant(a, 0), "");
         LLVMValueRef divisor = LLVMBuildSelect(b, none, constant(a, 1), total, "");
         factors[half] = call_1(a, "rcp.approx.ftz.f32 $0, $1;", divisor);
-        if (a->buffers > 4) store_logarithm(a, half, total);
+        if (a->drop.some)
+            factors[half] = LLVMBuildFMul(b, factors[half], constant(a, 1 / a->drop.left), "");
+        if (tsr_attend_buffers(a->op) > RESULT + 1) store_logarithm(a, half, total);
     }
     settle(a, 0, result, sums);
     release(a, &values);
@@ -467,6 +487,12 @@ static void place_thread(attend *a) {
     LLVMValueRef row = LLVMBuildAdd(b, a->row, tsr_block_mul(emit, warp, BLOCK_ROWS), "");
     a->first_row = LLVMBuildAdd(b, row, LLVMBuildLShr(b, emit->lane, integer(a, 2), ""), "");
     a->column = tsr_block_mul(emit, LLVMBuildAnd(b, emit->lane, integer(a, 3), ""), 2);
+    if (a->drop.some) {
+        tsr_block_begin_drop(emit, a->op, &a->drop, a->head, false);
+        LLVMValueRef tiles = LLVMBuildUDiv(b, row, integer(a, BLOCK_ROWS), "");
+        tiles = tsr_block_mul(emit, tiles, a->drop.tile_row);
+        a->counter = LLVMBuildAdd(b, tiles, emit->lane, "");
+    }
     for (unsigned i = 0; i < (unsigned)a->d / 2; i++) a->result[i] = tsr_block_memory(emit, a->f32);
     for (unsigned i = 0; i < a->key_ring->rows / 4; i++)
         a->weights[i] = tsr_block_memory(emit, tsr_block_i32(emit));

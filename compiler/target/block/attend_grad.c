@@ -20,11 +20,15 @@
  * after it. Else they begin at queries of their own and go round, so that none waits for long; then
  * all of a head must run at a time. Where those may be too many, all begin at the first query.
  *
+ * Where weights fall, P of those is negative: no more than 0 for dV, and for dS it says that C is
+ * -t alone. What stays is divided by 1 - dropout in the sums, and t comes times it.
+ *
  * Sources: Dao, "FlashAttention-2", 2023, section 3.1.2; Shah et al., "FlashAttention-3", 2024; PTX
  * ISA 8.6, "cp.reduce.async.bulk.tensor".
  */
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/drop.h"
 #include "compiler/target/block/sizes.h"
 
 #include <math.h>
@@ -37,6 +41,8 @@ enum {
     SUM_COLUMNS = 64,  /* of a warp group's part of dQ, turned */
     SUM_REGISTERS = 32,
     REGISTERS_MAX = 64,
+    KEPT_PAIRS = 16, /* of weights, of which a register says which stay */
+    KEPT_MAX = REGISTERS_MAX / 2 / KEPT_PAIRS,
     STAGES = 2,
     RESIDENT_MAX = 64, /* tiles of a head that are sure to run at a time */
 };
@@ -71,11 +77,15 @@ typedef struct grad {
     int64_t tiles, rounds; /* of keys; of queries, in steps */
     bool causal, turns;    /* tiles begin at queries of their own */
     double scale;
+    uint32_t buffers;
+    tsr_drop drop;
+    bool begins_anew; /* drop, in each step: of heads that change, or few registers are left */
     LLVMTypeRef f32;
     /* i32 */
     LLVMValueRef head, group, row, tile;
     LLVMValueRef per_head, steps;
     LLVMValueRef warp_group;
+    LLVMValueRef kept[KEPT_MAX]; /* memory: which weights of the step at hand stay */
     LLVMValueRef dk[REGISTERS_MAX], dv[REGISTERS_MAX], scores[REGISTERS_MAX]; /* memory */
 } grad;
 
@@ -92,7 +102,7 @@ static LLVMValueRef constant(const grad *g, double value) { return tsr_emit_floa
 /* ---- what it is about ------------------------------------------------------------------------ */
 
 static LLVMValueRef index_operand(const grad *g, uint32_t index) {
-    return LLVMBuildTrunc(g->emit->builder, tsr_emit_operand(g->emit, g->op, BUFFERS + index),
+    return LLVMBuildTrunc(g->emit->builder, tsr_emit_operand(g->emit, g->op, g->buffers + index),
                           tsr_block_i32(g->emit), "");
 }
 
@@ -105,14 +115,18 @@ static grad read_grad(tsr_emit *emit, MlirOperation op) {
               .d = tsr_attend_dim(op, Q, 2),
               .repeat = tsr_attend_dim(op, Q, 0) / tsr_attend_dim(op, K, 0),
               .causal = tsr_op_flag(op, "causal")};
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    g.buffers = (uint32_t)mlirDenseI32ArrayGetElement(segments, 0);
+    g.drop = tsr_block_read_drop(op);
     for (uint32_t i = 0; i < RINGS; i++)
-        g.rings[i] = tsr_block_ring(emit, tsr_op_operand(op, BUFFERS + INDICES + i));
+        g.rings[i] = tsr_block_ring(emit, tsr_op_operand(op, g.buffers + INDICES + i));
     g.element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, Q)));
     g.step = g.rings[RING_Q]->rows;
     g.ratio = g.rings[RING_K]->rows / g.step;
     g.tiles = g.size / g.rings[RING_K]->rows;
     g.rounds = g.size / g.step;
     g.turns = !g.causal && g.tiles <= RESIDENT_MAX;
+    g.begins_anew = g.repeat > 1 || (!g.causal && g.d == BOX_COLUMNS);
     tsr_op_f64(op, "scale", &g.scale);
     return g;
 }
@@ -380,20 +394,30 @@ static unsigned score_registers(const grad *g) { return (unsigned)g->step / 2; }
 
 static unsigned sum_registers(const grad *g) { return (unsigned)g->d / 2; }
 
+/* Where the thread's first two numbers of queries lie. */
+static LLVMValueRef row_address(const grad *g, const tsr_place *at, uint32_t row) {
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMValueRef column = LLVMBuildAnd(b, g->emit->lane, integer(g, 3), "");
+    return LLVMBuildAdd(b, rows_address(g, at, row), tsr_block_mul(g->emit, column, 2 * 4), "");
+}
+
+/* Those of column block `j`. */
+static void load_row(const grad *g, LLVMValueRef from, unsigned j, LLVMValueRef out_both[2]) {
+    LLVMTypeRef pair[] = {g->f32, g->f32};
+    LLVMTypeRef type = LLVMStructTypeInContext(g->emit->llvm, pair, 2, 0);
+    char text[64];
+    snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%u];", j * BLOCK_COLUMNS * 4);
+    tsr_block_unpack(g->emit, tsr_block_asm(g->emit, type, text, "=f,=f,r,~{memory}", &from, 1),
+                     out_both, 2);
+}
+
 /* What the sums of a product begin with: the number of each query, the same for all keys. */
 static void load_rows(const grad *g, const tsr_place *at, uint32_t row, LLVMValueRef *out_sums) {
-    tsr_emit *emit = g->emit;
-    LLVMBuilderRef b = emit->builder;
-    LLVMTypeRef pair[] = {g->f32, g->f32}, type = LLVMStructTypeInContext(emit->llvm, pair, 2, 0);
-    LLVMValueRef column = LLVMBuildAnd(b, emit->lane, integer(g, 3), "");
-    LLVMValueRef from =
-        LLVMBuildAdd(b, rows_address(g, at, row), tsr_block_mul(emit, column, 2 * 4), "");
-    char text[64];
+    LLVMValueRef from = row_address(g, at, row), both[2];
     for (unsigned j = 0; j < g->step / BLOCK_COLUMNS; j++) {
-        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%u];", j * BLOCK_COLUMNS * 4);
-        LLVMValueRef both = tsr_block_asm(emit, type, text, "=f,=f,r,~{memory}", &from, 1);
+        load_row(g, from, j, both);
         for (unsigned i = 0; i < BLOCK_REGISTERS; i++)
-            out_sums[BLOCK_REGISTERS * j + i] = LLVMBuildExtractValue(b, both, i % 2, "");
+            out_sums[BLOCK_REGISTERS * j + i] = both[i % 2];
     }
 }
 
@@ -481,6 +505,82 @@ static void narrow(const grad *g, LLVMValueRef *values, LLVMValueRef *out_pairs)
         out_pairs[i] = tsr_block_narrow(g->emit, g->element, values[2 * i], values[2 * i + 1]);
 }
 
+/* Negative ones become 0. */
+static void narrow_positive(const grad *g, LLVMValueRef *values, LLVMValueRef *out_pairs) {
+    bool is_bf16 = mlirTypeIsABF16(g->element);
+    for (unsigned i = 0; i < score_registers(g) / 2; i++) {
+        LLVMValueRef args[] = {values[2 * i + 1], values[2 * i]};
+        out_pairs[i] = tsr_block_asm(g->emit, tsr_block_i32(g->emit),
+                                     is_bf16 ? "cvt.rn.relu.bf16x2.f32 $0, $1, $2;"
+                                             : "cvt.rn.relu.f16x2.f32 $0, $1, $2;",
+                                     "=r,f,f", args, 2);
+    }
+}
+
+/* What follows from the lane is reckoned anew: it takes no register before. */
+static void forget_lane(tsr_emit *emit) {
+    emit->lane =
+        tsr_block_asm(emit, tsr_block_i32(emit), "mov.b32 $0, $1;", "=r,r", &emit->lane, 1);
+}
+
+/* Which weights of the step stay: of the pair of registers 2 k and 2 k + 1 bits k and k + 16 of a
+ * word of the next 16 pairs. */
+static void draw_step(grad *g, LLVMValueRef step) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef words[TSR_DROP_WORDS], kept[KEPT_MAX] = {NULL}, lane = emit->lane;
+    if (!g->drop.some) return;
+    forget_lane(emit);
+    where w = find_step(g, step);
+    if (g->begins_anew) tsr_block_begin_drop(emit, g->op, &g->drop, w.head, true);
+    LLVMValueRef tile = LLVMBuildUDiv(b, g->row, integer(g, BLOCK_ROWS), "");
+    tile = tsr_block_mul(emit, LLVMBuildAdd(b, tile, emit->block->warp, ""), WARP_LANES);
+    LLVMValueRef counter = tsr_block_mul(emit, w.queries, g->step / BLOCK_ROWS * g->drop.tile_row);
+    counter =
+        LLVMBuildAdd(b, LLVMBuildAdd(b, counter, tile, ""), tsr_block_turned_counter(emit), "");
+    for (unsigned pair = 0; pair < score_registers(g) / 2; pair++) {
+        unsigned column = pair / HALVES, half = pair % HALVES, k = pair % KEPT_PAIRS;
+        if (column % 2 == 0 && half == 0) {
+            LLVMValueRef at = tsr_block_add(emit, counter, column / 2 * (int64_t)g->drop.tile_row);
+            tsr_block_draw(emit, &g->drop, at, words);
+            tsr_block_turn_words(emit, words);
+        }
+        LLVMValueRef mask = tsr_block_drop_mask(emit, &g->drop, words[column % 2 + 2 * half]);
+        mask = LLVMBuildAnd(b, mask, integer(g, (int64_t)0x10001 << k), "");
+        LLVMValueRef *to = &kept[pair / KEPT_PAIRS];
+        *to = k ? LLVMBuildOr(b, *to, mask, "") : mask;
+    }
+    for (unsigned i = 0; i < KEPT_MAX && kept[i]; i++) tsr_block_set(emit, g->kept[i], kept[i]);
+    emit->lane = lane;
+}
+
+/* Weights that fall become negative. */
+static void drop(const grad *g, LLVMValueRef *weights) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    for (unsigned i = 0; i < score_registers(g); i++) {
+        unsigned pair = i / 2, bit = pair % KEPT_PAIRS + i % 2 * KEPT_PAIRS;
+        LLVMValueRef stays = LLVMBuildAnd(b, tsr_block_get(emit, g->kept[pair / KEPT_PAIRS]),
+                                          integer(g, INT64_C(1) << bit), "");
+        stays = LLVMBuildICmp(b, LLVMIntNE, stays, integer(g, 0), "");
+        weights[i] = LLVMBuildSelect(b, stays, weights[i], LLVMBuildFNeg(b, weights[i], ""), "");
+    }
+}
+
+/* P C where P is not negative, else P t: to where C is. */
+static void multiply_kept(const grad *g, const tsr_place *at, LLVMValueRef *weights,
+                          LLVMValueRef *slopes) {
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMValueRef from = row_address(g, at, 1), totals[2];
+    for (unsigned i = 0; i < score_registers(g); i++) {
+        if (i % BLOCK_REGISTERS == 0) load_row(g, from, i / BLOCK_REGISTERS, totals);
+        LLVMValueRef stays = LLVMBuildFCmp(b, LLVMRealOGE, weights[i], constant(g, 0), "");
+        LLVMValueRef total = LLVMBuildFNeg(b, totals[i % 2], "");
+        slopes[i] = LLVMBuildSelect(b, stays, slopes[i], total, "");
+        slopes[i] = LLVMBuildFMul(b, weights[i], slopes[i], "");
+    }
+}
+
 static void put_scores(const grad *g, const tsr_place *at, LLVMValueRef *pairs) {
     const tsr_ring *ring = g->rings[RING_SCORES];
     LLVMValueRef rows = tsr_block_mul(g->emit, g->warp_group, GROUP_ROWS * TSR_BLOCK_SWIZZLE_BYTES);
@@ -539,10 +639,15 @@ static void weigh(const grad *g, const tsr_place *at, LLVMValueRef *dv, LLVMValu
     get_all(g, g->scores, weights, count);
     for (unsigned i = 0; i < count; i++)
         weights[i] = tsr_block_power_of_2(g->emit, LLVMBuildFMul(b, weights[i], factor, ""));
-    narrow(g, weights, pairs);
+    if (g->drop.some) drop(g, weights);
+    (g->drop.some ? narrow_positive : narrow)(g, weights, pairs);
     begin_sums(g, pairs, RING_DRESULT, at, g->dv, dv);
     tsr_block_settle_some(g->emit, 1, scores, count);
-    for (unsigned i = 0; i < count; i++) scores[i] = LLVMBuildFMul(b, weights[i], scores[i], "");
+    if (g->drop.some)
+        multiply_kept(g, at, weights, scores);
+    else
+        for (unsigned i = 0; i < count; i++)
+            scores[i] = LLVMBuildFMul(b, weights[i], scores[i], "");
     narrow(g, scores, out_pairs);
 }
 
@@ -554,8 +659,11 @@ static void send_dq(const grad *g, LLVMValueRef use, LLVMValueRef *sums) {
     arrive(g, SUMS_FULL, &at, NULL);
 }
 
-static void run_step(const grad *g, LLVMValueRef step, bool is_last) {
+static void run_step(grad *g, LLVMValueRef step, bool is_last) {
     tsr_emit *emit = g->emit;
+    LLVMValueRef lane = emit->lane;
+    bool forgets = g->drop.some && g->d == BOX_COLUMNS; /* 128 queries: more weights at a time */
+    if (forgets) forget_lane(emit);
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef pairs[REGISTERS_MAX / 2], dv[REGISTERS_MAX], dq[SUM_REGISTERS];
     LLVMValueRef rest[2 * REGISTERS_MAX]; /* dK, then the next scores */
@@ -583,11 +691,14 @@ static void run_step(const grad *g, LLVMValueRef step, bool is_last) {
     tsr_block_settle_some(emit, is_last ? 1 : 2, dq, SUM_REGISTERS);
     arrive(g, SCORES_EMPTY, &before,
            LLVMBuildICmp(b, LLVMIntSGE, before_number, integer(g, 0), ""));
+    if (forgets) forget_lane(emit);
     send_dq(g, step, dq);
+    if (!is_last) draw_step(g, tsr_block_add(emit, step, 1));
     tsr_block_settle_some(emit, 0, rest, is_last ? sums : sums + count);
     set_all(g, g->dk, rest, sums);
     if (!is_last) set_all(g, g->scores, rest + sums, count);
     arrive(g, QUERIES_EMPTY, &at, NULL);
+    emit->lane = lane;
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
@@ -597,6 +708,7 @@ static void begin_tile(grad *g) {
     LLVMValueRef scores[REGISTERS_MAX];
     unsigned count = score_registers(g);
     g->warp_group = LLVMBuildUDiv(emit->builder, emit->block->warp, integer(g, GROUP_WARPS), "");
+    if (!g->begins_anew) tsr_block_begin_drop(emit, g->op, &g->drop, g->head, false);
     for (unsigned i = 0; i < sum_registers(g); i++) {
         g->dk[i] = tsr_block_memory(emit, g->f32);
         g->dv[i] = tsr_block_memory(emit, g->f32);
@@ -604,11 +716,14 @@ static void begin_tile(grad *g) {
         tsr_block_set(emit, g->dv[i], constant(g, 0));
     }
     for (unsigned i = 0; i < count; i++) g->scores[i] = tsr_block_memory(emit, g->f32);
+    for (unsigned i = 0; i < count / 2 / KEPT_PAIRS; i++)
+        g->kept[i] = tsr_block_memory(emit, tsr_block_i32(emit));
     tsr_place first = place_of(g, integer(g, 0));
     wait_full(g, KEYS_FULL, NULL);
     wait_full(g, QUERIES_FULL, &first);
     load_rows(g, &first, 0, scores);
     begin_scores(g, RING_K, RING_Q, &first, scores);
+    draw_step(g, integer(g, 0));
     tsr_block_settle_some(emit, 0, scores, count);
     set_all(g, g->scores, scores, count);
     wait_full(g, VALUES_FULL, NULL);
@@ -655,8 +770,8 @@ static void compute_tile(grad *g) {
     tsr_block_settle_some(emit, 0, dq, SUM_REGISTERS);
     send_dq(g, g->steps, dq);
     tsr_block_sync(emit, false);
-    store_sums(g, g->dv, RING_V, DV, 1);
-    store_sums(g, g->dk, RING_K, DK, g->scale);
+    store_sums(g, g->dv, RING_V, DV, g->drop.some ? 1 / g->drop.left : 1);
+    store_sums(g, g->dk, RING_K, DK, g->drop.some ? g->scale / g->drop.left : g->scale);
     emit->block->stored = true;
 }
 

@@ -64,7 +64,7 @@ static MlirValue make_ring(attend *a, int64_t stages, int64_t rows, int64_t colu
     return tsr_gpu_ring(&a->of.group->b, stages, rows, columns, a->of.storage);
 }
 
-enum { BUFFERS_MAX = 5 };
+enum { BUFFERS_MAX = 5 + TSR_ATTENTION_DRAWS };
 
 typedef struct places {
     MlirValue buffers[BUFFERS_MAX], rings[3];
@@ -93,6 +93,10 @@ static places find_places(attend *a) {
         p.firsts[p.buffer_count] = -1;
         p.buffers[p.buffer_count++] = tsr_gpu_view(&group->b, output, 2, logarithms);
     }
+    for (size_t i = 0; a->of.dropout && i < TSR_ATTENTION_DRAWS; i++) {
+        p.firsts[p.buffer_count] = -1;
+        p.buffers[p.buffer_count++] = a->of.draws[i];
+    }
     p.rings[0] = make_ring(a, QUERY_STAGES, a->rows, a->of.d);
     p.rings[1] = make_ring(a, a->tile.stages, a->tile.keys, a->of.d);
     p.rings[2] = make_ring(a, a->of.d / RESULT_COLUMNS, a->rows, RESULT_COLUMNS);
@@ -103,7 +107,8 @@ static places find_places(attend *a) {
 static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirContext context = b->at.context;
-    MlirValue operands[11], group = tsr_tile_div(b, head, a->of.heads / a->of.key_heads);
+    MlirValue operands[BUFFERS_MAX + 6],
+        group = tsr_tile_div(b, head, a->of.heads / a->of.key_heads);
     size_t count = p->buffer_count;
     int32_t sizes[] = {(int32_t)count, 3, 3};
     memcpy(operands, p->buffers, count * sizeof *operands);
@@ -113,12 +118,13 @@ static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row)
     memcpy(operands + count, p->rings, sizeof p->rings);
     count += 3;
     int64_t counts[] = {a->of.heads, a->of.key_heads, a->of.d};
-    tsr_attr attrs[7] = {
+    tsr_attr attrs[9] = {
         {"how", tsr_attr_make_string(context, "forward")},
         {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), a->of.scale)},
         {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
     size_t attr_count = 3;
     if (a->of.causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
+    attr_count += tsr_gpu_drop_attributes(context, &a->of, attrs + attr_count);
     if (a->tile.turns) attrs[attr_count++] = (tsr_attr){"turns", tsr_attr_make_unit(context)};
     attr_count +=
         tsr_gpu_heads_attributes(context, p->firsts, p->buffer_count, counts, attrs + attr_count);
@@ -159,7 +165,7 @@ static bool is_taken(attend *a) {
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
     return group->b.target->arch == ARCH && tsr_dtype_is_narrow(a->of.storage) &&
-           tsr_op_operand_count(group->root) == OPERANDS && a->of.d == a->of.e && a->of.scale > 0 &&
+           tsr_gpu_can_drop(&a->of, OPERANDS) && a->of.d == a->of.e && a->of.scale > 0 &&
            a->of.batch && a->of.heads && a->of.queries && a->of.keys && find_tile(a, skip);
 }
 

@@ -25,12 +25,21 @@ enum { QUERY, KEY, VALUE, RESULT, LOGARITHM, DRESULT, MASK };
 enum { DQUERY, DKEY, DVALUE, GRADIENTS };
 
 /* Buffers of tile.attend "backward". */
-enum { OPERANDS = 4, SUM_ARGUMENT = 7, DKEY_ARGUMENT = 8, BUFFERS = 10 };
+enum {
+    OPERANDS = 4,
+    SUM = 7,
+    DKEY_BUFFER,
+    BUFFERS = 10,
+    BUFFERS_MAX = BUFFERS + TSR_ATTENTION_DRAWS,
+};
 
 typedef struct plan {
     int64_t batch, heads, key_heads, size, d, step;
     double scale;
+    double left; /* 1 - dropout */
     bool causal;
+    tsr_attention of;                                /* as the whole is read */
+    uint32_t draws[TSR_ATTENTION_DRAWS], draw_count; /* of the group */
     tsr_dtype storage;
     tsr_gpu_heads read[DRESULT + 1], given[GRADIENTS]; /* of the group */
     tsr_gpu_heads sum;                                 /* of the gradient of queries */
@@ -164,8 +173,9 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     bool apart = p->read[RESULT].sides.first >= 0 || p->read[DRESULT].sides.first >= 0;
     MlirValue sums =
         apart ? sum_32_rows_apart(step, p, row) : sum_32_rows(step, p, tsr_tile_mul(b, row, p->d));
-    tsr_tile_store(b, TSR_DTYPE_F32, tsr_tile_1(b, "arith.negf", sums), step->buffers[TOTALS], row,
-                   tsr_tile_null);
+    sums = tsr_tile_1(b, "arith.negf", sums);
+    if (p->draw_count) sums = tsr_tile_2(b, "arith.mulf", sums, tsr_tile_float(b, f32, p->left));
+    tsr_tile_store(b, TSR_DTYPE_F32, sums, step->buffers[TOTALS], row, tsr_tile_null);
     MlirValue logarithm = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[LOGARITHM_ARGUMENT], row,
                                         LANES, tsr_tile_null);
     logarithm = tsr_tile_2(b, "arith.mulf", logarithm, tsr_tile_float(b, f32, -1 / p->scale));
@@ -204,7 +214,8 @@ static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buff
         &p->sum,         &p->given[DKEY], &p->given[DVALUE]};
     const int64_t counts[BUFFERS] = {heads, groups, groups, heads, 0, 0, 0, heads, groups, groups};
     for (uint32_t i = 0; i < BUFFERS; i++) {
-        uint32_t argument = p->joined && i > DKEY_ARGUMENT ? DKEY_ARGUMENT : i;
+        uint32_t argument = p->joined && i > DKEY_BUFFER ? DKEY_BUFFER : i;
+        if (i >= SUM) argument += p->draw_count; /* inputs come first */
         out_firsts[i] = lie[i] ? lie[i]->sides.first : -1;
         if (lie[i])
             out_buffers[i] = tsr_gpu_heads_view(&step->b, step->buffers[argument], lie[i],
@@ -213,6 +224,10 @@ static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buff
     out_buffers[OPERANDS] = view(step, OPERANDS, heads, p->size);
     out_buffers[OPERANDS + 1] = view(step, OPERANDS + 1, heads, p->size);
     out_buffers[OPERANDS + 2] = view(step, OPERANDS + 2, heads, p->size / p->step);
+    for (uint32_t i = 0; i < p->draw_count; i++) {
+        out_firsts[BUFFERS + i] = -1;
+        out_buffers[BUFFERS + i] = step->buffers[SUM + i];
+    }
 }
 
 /* A program has 128 keys; those of a head follow each other, where it is causal from its last. */
@@ -225,21 +240,22 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
     MlirValue pid = tsr_tile_program_id(b), group = tsr_tile_div(b, pid, tiles);
     MlirValue number = tsr_tile_rem(b, pid, tiles);
     if (p->causal) number = tsr_tile_sub(b, tsr_tile_index(b, tiles - 1), number);
-    int64_t firsts[BUFFERS], counts[] = {p->heads, p->key_heads, p->d};
-    size_t count = BUFFERS;
+    int64_t firsts[BUFFERS_MAX], counts[] = {p->heads, p->key_heads, p->d};
+    size_t buffers = BUFFERS + p->draw_count, count = buffers;
     add_buffers(step, p, operands, firsts);
     operands[count++] = tsr_tile_mul(b, group, p->heads / p->key_heads);
     operands[count++] = group;
     operands[count++] = tsr_tile_mul(b, number, TILE_KEYS);
     size_t rings = add_rings(step, p, operands + count);
-    int32_t sizes[] = {BUFFERS, 3, (int32_t)rings};
-    tsr_attr attrs[6] = {
+    int32_t sizes[] = {(int32_t)buffers, 3, (int32_t)rings};
+    tsr_attr attrs[8] = {
         {"how", tsr_attr_make_string(context, "backward")},
         {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), p->scale)},
         {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
     size_t attr_count = 3;
     if (p->causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
-    attr_count += tsr_gpu_heads_attributes(context, firsts, BUFFERS, counts, attrs + attr_count);
+    attr_count += tsr_gpu_drop_attributes(context, &p->of, attrs + attr_count);
+    attr_count += tsr_gpu_heads_attributes(context, firsts, buffers, counts, attrs + attr_count);
     tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
                                      .operand_count = count + rings,
                                      .operands = operands,
@@ -253,6 +269,8 @@ static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
 }
 
 /* ---- cast ------------------------------------------------------------------------------------ */
+
+static double cast_scale(const plan *p) { return p->scale / p->left; }
 
 /* Rows of the sum become columns of the buffer of all gradients. */
 static void cast_joined(tsr_tile_group *step, const plan *p) {
@@ -273,7 +291,7 @@ static void cast_joined(tsr_tile_group *step, const plan *p) {
                                     tsr_tile_offset(b, column, to->sides.first));
         MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[INPUT],
                                     tsr_tile_mul(b, piece, lanes), (uint32_t)lanes, tsr_tile_null);
-        x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), p->scale));
+        x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), cast_scale(p)));
         tsr_tile_store(b, p->storage, x, step->buffers[OUTPUT], at, tsr_tile_null);
     }
     tsr_tile_spread(b, b->at.block, false);
@@ -289,7 +307,7 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
     step->grid = p->batch * p->heads * p->size * p->d / CAST_LANES;
     MlirValue at = tsr_tile_mul(b, tsr_tile_program_id(b), CAST_LANES);
     MlirValue x = tsr_tile_load(b, TSR_DTYPE_F32, step->buffers[0], at, CAST_LANES, tsr_tile_null);
-    x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), p->scale));
+    x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, mlirValueGetType(x), cast_scale(p)));
     tsr_tile_store(b, p->storage, x, step->buffers[1], at, tsr_tile_null);
     tsr_tile_spread(b, b->at.block, false);
     return TSR_SUCCESS;
@@ -301,10 +319,10 @@ static bool is_taken(const tsr_tile_group *group, const tsr_attention *of) {
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
     return group->b.target->arch == ARCH && !skip && tsr_dtype_is_narrow(of->storage) &&
-           tsr_op_operand_count(group->root) == MASK && of->d == of->e &&
-           (of->d == 64 || of->d == 128) && of->queries == of->keys && of->queries &&
-           of->queries % TILE_KEYS == 0 && of->scale > 0 && of->batch && of->key_heads &&
-           of->heads && of->heads % of->key_heads == 0 &&
+           tsr_gpu_can_drop(of, MASK) && of->d == of->e && (of->d == 64 || of->d == 128) &&
+           of->queries == of->keys && of->queries && of->queries % TILE_KEYS == 0 &&
+           of->scale > 0 && of->batch && of->key_heads && of->heads &&
+           of->heads % of->key_heads == 0 &&
            of->queries / TILE_KEYS < TILES_MAX / of->batch / of->heads;
 }
 
@@ -362,12 +380,13 @@ static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *
         (tsr_tile_step){.suffix = "",
                         .inputs = {read[QUERY].argument, read[KEY].argument, read[VALUE].argument,
                                    read[DRESULT].argument, made, made + 1, made + 2},
-                        .input_count = SUM_ARGUMENT,
+                        .input_count = SUM + p->draw_count,
                         .outputs = {place_sum(group, p), gradient_type(group, p, DKEY, p->storage),
                                     gradient_type(group, p, DVALUE, p->storage)},
                         .output_count = p->joined ? 2 : 3,
                         .is_main = true,
                         .lower = lower_tiles};
+    memcpy(sequence->steps[TILES].inputs + SUM, p->draws, p->draw_count * sizeof *p->draws);
     sequence->steps[CAST] =
         (tsr_tile_step){.suffix = "_cast",
                         .inputs = {made + 3, made + 4},
@@ -405,9 +424,13 @@ tsr_result tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *o
                 .d = of.d,
                 .step = STEP_ELEMENTS / of.d,
                 .scale = of.scale,
+                .left = 1 - of.dropout,
+                .of = of,
                 .causal = of.causal,
                 .storage = of.storage};
     for (uint32_t i = 0; i <= DRESULT; i++) p->read[i] = tsr_gpu_heads_read(group, i);
+    for (uint32_t i = 0; of.dropout && i < TSR_ATTENTION_DRAWS; i++)
+        p->draws[p->draw_count++] = tsr_gpu_heads_read(group, MASK + i).argument;
     if (!find_results(group, p)) return TSR_SUCCESS;
     make_steps(group, p, out_sequence);
     out_sequence->plan = p;

@@ -123,3 +123,19 @@ size_t tsr_gpu_heads_attributes(MlirContext context, const int64_t *firsts, size
     out_attrs[1] = (tsr_attr){TSR_HEADS_NAME, tsr_attr_make_i64s(context, 3, heads)};
     return 2;
 }
+
+/* ---- what falls ------------------------------------------------------------------------------ */
+
+bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands) {
+    size_t draws = of->dropout ? TSR_ATTENTION_DRAWS : 0;
+    return tsr_op_operand_count(of->group->root) == operands + draws &&
+           (!draws || tsr_attend_can_drop(of->dropout, of->queries, of->keys));
+}
+
+size_t tsr_gpu_drop_attributes(MlirContext context, const tsr_attention *of, tsr_attr *out_attrs) {
+    if (!of->dropout) return 0;
+    out_attrs[0] = (tsr_attr){
+        "dropout", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), of->dropout)};
+    out_attrs[1] = (tsr_attr){"stream", tsr_attr_make_i64(context, of->stream)};
+    return 2;
+}

@@ -7,6 +7,7 @@
 #ifndef TSR_COMPILER_TILE_GPU_HEADS_H
 #define TSR_COMPILER_TILE_GPU_HEADS_H
 
+#include "compiler/tile/attention/attention.h"
 #include "compiler/tile/region.h"
 
 typedef struct tsr_gpu_heads {
@@ -36,6 +37,12 @@ MlirValue tsr_gpu_heads_view(tsr_tile_builder *b, MlirValue buffer, const tsr_gp
  * side; how many. */
 size_t tsr_gpu_heads_attributes(MlirContext context, const int64_t *firsts, size_t count,
                                 const int64_t heads[3], tsr_attr *out_attrs);
+
+/* Is what follows `operands` operands of the group's root nothing but what weights are dropped by,
+ * if they are, and can tile.attend drop such? */
+bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands);
+/* Attributes of a tile.attend whose weights fall; how many. */
+size_t tsr_gpu_drop_attributes(MlirContext context, const tsr_attention *of, tsr_attr *out_attrs);
 
 /* join.c: calls of attention and its gradient take and give heads where they lie, where what moves
  * them is moved into their groups; calls and groups that nothing needs any more go. */

@@ -18,7 +18,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPERANDS_MAX = 6, RESULTS_MAX = 3, ATTRIBUTES_MAX = 16, HEADS_RANK = 4 };
+enum {
+    OPERANDS_MAX = 6 + TSR_ATTENTION_DRAWS,
+    RESULTS_MAX = 3,
+    ATTRIBUTES_MAX = 16,
+    HEADS_RANK = 4,
+};
 
 typedef enum how {
     AS_IT_IS,

@@ -234,3 +234,58 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %h: memref<2xi64>, %n: memref<i64>, %s: memref<i64>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}dropout is 0.97, stream 1; expected 0 < dropout <= 0.96875
+  tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.97 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<2xi64>, memref<i64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %h: memref<2xi64>, %n: memref<i64>, %s: memref<i64>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}dropout is 0.1, stream -1; expected
+  tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<2xi64>, memref<i64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %h: memref<2xi64>, %n: memref<1xi64>, %s: memref<i64>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 5 is what weights are dropped by; expected an argument of the kernel, i64 of 0 dimensions
+  tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<2xi64>, memref<1xi64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %h: memref<2xi32>, %n: memref<i64>, %s: memref<i64>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 4 is what weights are dropped by; expected an argument of the kernel, i64 of 1 dimensions
+  tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<2xi32>, memref<i64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %h: memref<3xi64>, %n: memref<i64>, %s: memref<i64>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
+  %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}first heads of 3 items; there are 4 heads
+  tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<3xi64>, memref<i64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}

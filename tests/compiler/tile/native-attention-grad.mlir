@@ -29,6 +29,12 @@
 // NATIVE-SAME: {scale = 3.000000e-01 : f64}
 // NATIVE: tile.func @k2_attention_grad_wide0(
 // NATIVE-NOT: tile.attend
+// Weights that fall: sums of rows are times what stays.
+// NATIVE: tile.func @k3_attention_grad_rows(
+// NATIVE: arith.constant dense<0.899999976> : vector<32xf32>
+// NATIVE: tile.func @k3_attention_grad(
+// NATIVE: tile.attend "backward"({{.*}}, %arg7, %arg8, %arg9) at[
+// NATIVE-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64}
 // NATIVE: ---- tile cpu:x86-64-v3
 
 // OTHERS: ---- tile cpu:x86-64-v3
@@ -59,4 +65,10 @@ func.func @odd(%q: tensor<1x2x200x64xbf16> {tessera.name = "q"}, %k: tensor<1x2x
     -> (tensor<1x2x200x64xbf16> {tessera.name = "dq"}, tensor<1x2x200x64xbf16> {tessera.name = "dk"}, tensor<1x2x200x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
   %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g {causal} : tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200xf32>, tensor<1x2x200x64xbf16> -> tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>
   return %dq, %dk, %dv : tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>, tensor<1x2x200x64xbf16>
+}
+func.func @dropped(%q: tensor<2x8x640x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x640x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x640x64xbf16> {tessera.name = "v"}, %o: tensor<2x8x640x64xbf16> {tessera.name = "o"}, %l: tensor<2x8x640xf32> {tessera.name = "l"}, %g: tensor<2x8x640x64xbf16> {tessera.name = "g"},
+                   %h: tensor<2xi64> {tessera.name = "h"}, %n: tensor<i64> {tessera.name = "n"}, %s: tensor<i64> {tessera.name = "s"})
+    -> (tensor<2x8x640x64xbf16> {tessera.name = "dq"}, tensor<2x2x640x64xbf16> {tessera.name = "dk"}, tensor<2x2x640x64xbf16> {tessera.name = "dv"}) attributes {tessera.entry = "infer"} {
+  %dq, %dk, %dv = tessera.attention_grad %q, %k, %v, %o, %l, %g, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 9 : i64} : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x8x640x64xbf16>, tensor<2x8x640xf32>, tensor<2x8x640x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
+  return %dq, %dk, %dv : tensor<2x8x640x64xbf16>, tensor<2x2x640x64xbf16>, tensor<2x2x640x64xbf16>
 }

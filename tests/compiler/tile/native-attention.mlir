@@ -26,6 +26,12 @@
 // NATIVE-NOT: tile.attend
 // NATIVE: tile.func @k3_attention(
 // NATIVE-NOT: tile.attend
+// Weights that fall do so there, too; but not where nearly all do.
+// NATIVE: tile.func @k4_attention(
+// NATIVE: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %arg3, %arg4, %arg5) at[
+// NATIVE-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64, turns}
+// NATIVE: tile.func @k5_attention(
+// NATIVE-NOT: tile.attend
 
 // OTHERS: ---- tile cuda:sm_80
 // OTHERS-NOT: tile.attend
@@ -52,4 +58,16 @@ func.func @narrow(%q: tensor<1x2x64x32xbf16> {tessera.name = "q"}, %k: tensor<1x
     -> (tensor<1x2x64x32xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
   %o = tessera.attention %q, %k, %v {causal} : tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16>, tensor<1x2x64x32xbf16> -> tensor<1x2x64x32xbf16>
   return %o : tensor<1x2x64x32xbf16>
+}
+func.func @dropped(%q: tensor<2x8x600x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x600x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x600x64xbf16> {tessera.name = "v"}, %h: tensor<2xi64> {tessera.name = "h"},
+                   %n: tensor<i64> {tessera.name = "n"}, %s: tensor<i64> {tessera.name = "s"})
+    -> (tensor<2x8x600x64xbf16> {tessera.name = "o"}, tensor<2x8x600xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.1 : f64, stream = 9 : i64} : tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+  return %o, %l : tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+}
+func.func @nearly(%q: tensor<2x8x600x64xbf16> {tessera.name = "q"}, %k: tensor<2x2x600x64xbf16> {tessera.name = "k"}, %v: tensor<2x2x600x64xbf16> {tessera.name = "v"}, %h: tensor<2xi64> {tessera.name = "h"},
+                   %n: tensor<i64> {tessera.name = "n"}, %s: tensor<i64> {tessera.name = "s"})
+    -> (tensor<2x8x600x64xbf16> {tessera.name = "o"}, tensor<2x8x600xf32> {tessera.name = "l"}) attributes {tessera.entry = "infer"} {
+  %o, %l = tessera.attention %q, %k, %v, %h, %n, %s {causal, dropout = 0.97 : f64, stream = 9 : i64} : tensor<2x8x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2x2x600x64xbf16>, tensor<2xi64>, tensor<i64>, tensor<i64> -> tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
+  return %o, %l : tensor<2x8x600x64xbf16>, tensor<2x8x600xf32>
 }
