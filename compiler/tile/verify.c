@@ -638,10 +638,9 @@ static bool check_attend_attributes(MlirOperation op) {
 
 static bool rule_forward(MlirOperation op, int64_t warps) {
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    int64_t columns = 0, indices = mlirDenseI32ArrayGetElement(segments, 1);
-    int64_t counts[] = {(int64_t)tsr_attend_buffers(op), indices,
-                        mlirDenseI32ArrayGetElement(segments, 2)},
-            rows = warps * MMA_ROWS;
+    int64_t columns = 0, rows = warps * MMA_ROWS,
+            counts[] = {(int64_t)tsr_attend_buffers(op), 0, 0};
+    for (int i = 1; i < 3; i++) counts[i] = mlirDenseI32ArrayGetElement(segments, i);
     MlirType element;
     if (!check_attend_counts(op, counts) ||
         !check_attend_buffers(op, counts[0], &element, &columns) ||

@@ -4,8 +4,8 @@
  * As Easy as 1, 2, 3", SC 2011, section 3.3. The same (key, counter) gives the same four words on
  * every machine.
  *
- * Tessera's use: key = {seed, stream}, counter = {step, element low, element high, draw}. Weights of
- * attention that may fall share a counter (tessera.philox, `shared`).
+ * Tessera's use: key = {seed, stream}, counter = {step, element low, element high, draw}. Weights
+ * of attention that may fall share a counter (tessera.philox, `shared`).
  */
 #ifndef TSR_BASE_PHILOX_H
 #define TSR_BASE_PHILOX_H

@@ -7,9 +7,9 @@
 // WORDS: {{^388$}}
 // PAIRS: {{^96$}}
 
+// CHECK: ld.global.nc.b32
+// CHECK: ld.global.nc.b32
 // CHECK: ld.global.nc.b64
-// CHECK: ld.global.nc.b32
-// CHECK: ld.global.nc.b32
 // CHECK: mul.wide.u32 t
 // CHECK: cvt.rn.bf16x2.f32
 // CHECK: set.geu.u32.f16x2 %{{r[0-9]+}}, t, %{{r[0-9]+}};
