@@ -53,8 +53,9 @@ static LLVMValueRef instruction(const dot *d, LLVMValueRef a, LLVMValueRef b, LL
     LLVMTypeRef pairs = LLVMVectorType(d->bf16, 2 * lanes);
     char name[64];
     snprintf(name, sizeof name, "llvm.x86.avx512bf16.dpbf16ps.%u", 32 * lanes);
-    LLVMValueRef args[] = {sum, LLVMBuildBitCast(d->b, a, pairs, ""),
-                           LLVMBuildBitCast(d->b, b, pairs, "")};
+    /* The one that may be an element for all lanes comes last: memory can be broadcast there. */
+    LLVMValueRef args[] = {sum, LLVMBuildBitCast(d->b, b, pairs, ""),
+                           LLVMBuildBitCast(d->b, a, pairs, "")};
     return tsr_emit_intrinsic(d->emit, name, NULL, 0, args, 3);
 }
 

@@ -41,28 +41,32 @@ bool tsr_dot_takes(const tsr_tile_group *group, const tsr_gemm_operand *a,
 
 /* ---- the inner loop -------------------------------------------------------------------------- */
 
-/* `half`: only the first of the pair is there. */
+/* `half`: only the first of the pair is there; it comes once for each lane. */
 static MlirValue a_pair(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step, int64_t row,
                         bool half) {
-    static const int64_t with_zero[] = {0, TSR_DOT_PAIR};
     MlirValue far = tsr_tile_mul(b, step, t->a_step);
     MlirValue at = t->a_rows ? tsr_tile_add(b, t->a_rows[row], far)
                              : tsr_tile_offset(b, tsr_tile_add(b, t->a_at, far), row * t->a_row);
     if (!half) return load(b, t->a, at, TSR_DOT_PAIR, tsr_tile_null);
-    MlirValue one = tsr_tile_splat(b, load(b, t->a, at, 0, tsr_tile_null), TSR_DOT_PAIR);
-    return tsr_tile_shuffle(b, one, zeros(b, TSR_DOT_PAIR), TSR_DOT_PAIR, with_zero);
+    uint32_t wide = TSR_DOT_PAIR * t->lanes;
+    int64_t with_zeros[TSR_DOT_PAIR * LANES_MAX];
+    TSR_ASSERT(t->lanes <= LANES_MAX);
+    for (uint32_t i = 0; i < wide; i++) with_zeros[i] = i % TSR_DOT_PAIR ? wide + i : i;
+    MlirValue one = tsr_tile_splat(b, load(b, t->a, at, 0, tsr_tile_null), wide);
+    return tsr_tile_shuffle(b, one, zeros(b, wide), wide, with_zeros);
 }
 
 static MlirValue b_pairs(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step,
                          uint32_t vector, bool half) {
     MlirValue at = tsr_tile_add(b, t->b_at, tsr_tile_mul(b, step, t->b_step));
-    MlirValue mask = t->masks ? t->masks[vector] : tsr_tile_null;
+    MlirValue mask = tsr_gemm_mask(b, t, vector);
+    uint32_t lanes = tsr_gemm_lanes(t, vector);
     int64_t far = (int64_t)vector * t->lanes * (t->b_row ? 1 : TSR_DOT_PAIR);
     at = tsr_tile_offset(b, at, t->b_vectors ? t->b_vectors[vector] : far);
-    if (!t->b_row) return load(b, t->b, at, TSR_DOT_PAIR * t->lanes, tsr_tile_null);
-    MlirValue first = load(b, t->b, at, t->lanes, mask), second = zeros(b, t->lanes);
-    if (!half) second = load(b, t->b, tsr_tile_offset(b, at, t->b_row), t->lanes, mask);
-    return pairs_of(b, first, second, t->lanes, 0, t->lanes);
+    if (!t->b_row) return load(b, t->b, at, TSR_DOT_PAIR * lanes, tsr_tile_null);
+    MlirValue first = load(b, t->b, at, lanes, mask), second = zeros(b, lanes);
+    if (!half) second = load(b, t->b, tsr_tile_offset(b, at, t->b_row), lanes, mask);
+    return pairs_of(b, first, second, lanes, 0, lanes);
 }
 
 static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step, bool last,
@@ -70,10 +74,13 @@ static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step
     MlirValue row[TSR_TILE_VECTORS_MAX];
     for (uint32_t v = 0; v < t->vectors; v++) row[v] = b_pairs(b, t, step, v, last);
     for (int64_t i = 0; i < t->rows; i++) {
-        MlirValue a = a_pair(b, t, step, i, last && !t->a_padded);
+        bool half = last && !t->a_padded;
+        MlirValue a = a_pair(b, t, step, i, half);
         for (uint32_t v = 0; v < t->vectors; v++) {
-            uint32_t at = (uint32_t)i * t->vectors + v;
-            MlirValue operands[] = {a, row[v], sums[at]};
+            uint32_t at = (uint32_t)i * t->vectors + v, lanes = tsr_gemm_lanes(t, v);
+            bool cut = half && lanes != t->lanes;
+            MlirValue operands[] = {cut ? tsr_tile_slice(b, a, 0, TSR_DOT_PAIR * lanes) : a, row[v],
+                                    sums[at]};
             out_sums[at] =
                 tsr_build_value(&b->at, "tile.dot", operands, 3, mlirValueGetType(sums[at]), NULL);
         }

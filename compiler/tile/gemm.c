@@ -8,14 +8,45 @@ enum {
     ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */
     ALIAS_ROWS = 8,     /* ... which holds so many, in every CPU of these levels */
     LINE_BYTES = 64,
+    HALVED_BYTES = 64, /* vectors that some CPUs compute in halves */
+    LANES_MAX = 64,
 };
 
 static MlirValue a_element(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue k, int64_t row) {
     MlirValue step = tsr_tile_mul(b, k, t->a_step);
     MlirValue at = t->a_rows ? tsr_tile_add(b, t->a_rows[row], step)
                              : tsr_tile_offset(b, tsr_tile_add(b, t->a_at, step), row * t->a_row);
-    MlirValue value = tsr_tile_load(b, t->a_dtype, t->a, at, 0, tsr_tile_null);
-    return tsr_tile_splat(b, value, t->lanes);
+    return tsr_tile_load(b, t->a_dtype, t->a, at, 0, tsr_tile_null);
+}
+
+uint32_t tsr_gemm_last_lanes(const tsr_target *target, uint32_t lanes, int64_t columns) {
+    int64_t last = columns % lanes;
+    bool halves = !target->warp_lanes && target->vector_bytes == HALVED_BYTES;
+    return halves && lanes > 1 && last && 2 * last <= (int64_t)lanes ? lanes / 2 : 0;
+}
+
+MlirValue tsr_gemm_mask(tsr_tile_builder *b, const tsr_gemm_tile *t, uint32_t vector) {
+    MlirValue mask = t->masks ? t->masks[vector] : tsr_tile_null;
+    uint32_t lanes = tsr_gemm_lanes(t, vector);
+    return mlirValueIsNull(mask) || lanes == t->lanes ? mask : tsr_tile_slice(b, mask, 0, lanes);
+}
+
+void tsr_gemm_narrow_last(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue *accumulators) {
+    for (int64_t i = 0; i < t->rows && t->last_lanes; i++) {
+        MlirValue *last = &accumulators[i * t->vectors + t->vectors - 1];
+        *last = tsr_tile_slice(b, *last, 0, t->last_lanes);
+    }
+}
+
+void tsr_gemm_widen_last(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue *accumulators) {
+    int64_t both[LANES_MAX];
+    TSR_ASSERT(t->lanes <= LANES_MAX);
+    for (uint32_t i = 0; i < t->lanes; i++) both[i] = i;
+    for (int64_t i = 0; i < t->rows && t->last_lanes; i++) {
+        MlirValue *last = &accumulators[i * t->vectors + t->vectors - 1];
+        MlirValue zeros = tsr_tile_float(b, mlirValueGetType(*last), 0);
+        *last = tsr_tile_shuffle(b, *last, zeros, t->lanes, both);
+    }
 }
 
 /* Row k of B times column k of A. */
@@ -27,14 +58,16 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
         row[v] = tsr_tile_load(
             b, t->b_dtype, t->b,
             tsr_tile_offset(b, b_at, t->b_vectors ? t->b_vectors[v] : v * (int64_t)t->lanes),
-            t->lanes, t->masks ? t->masks[v] : tsr_tile_null);
+            tsr_gemm_lanes(t, v), tsr_gemm_mask(b, t, v));
     if (!mlirValueIsNull(t->ahead))
         tsr_tile_prefetch_vector(b, t->b_dtype, t->b, tsr_tile_add(b, t->ahead, step),
                                  t->lanes * t->vectors);
     for (int64_t i = 0; i < t->rows; i++) {
-        MlirValue a = a_element(b, t, k, i);
+        MlirValue element = a_element(b, t, k, i), a = tsr_tile_splat(b, element, t->lanes);
         for (uint32_t v = 0; v < t->vectors; v++) {
-            uint32_t at = (uint32_t)i * t->vectors + v;
+            uint32_t at = (uint32_t)i * t->vectors + v, lanes = tsr_gemm_lanes(t, v);
+            /* LLVM takes half of the other's register; of a slice it would make a shuffle. */
+            if (lanes != t->lanes) a = tsr_tile_splat(b, element, lanes);
             out_sums[at] = tsr_tile_3(b, "math.fma", a, row[v], sums[at]);
         }
     }

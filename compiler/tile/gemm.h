@@ -34,6 +34,7 @@ typedef struct tsr_gemm_tile {
     /* From b_at to each vector, where they do not follow one another; else NULL. */
     const int64_t *b_vectors;
     const MlirValue *masks; /* of B's vectors, null ones are none; NULL: none at all */
+    uint32_t last_lanes;    /* of each row's last vector, where they are fewer; else 0 */
     MlirValue ahead;        /* offset of B that is asked for, as from b_at; null: nothing is */
     bool unrolled;          /* `count` is known and small: no loop */
     /* Of tsr_dot_multiply alone: */
@@ -41,6 +42,20 @@ typedef struct tsr_gemm_tile {
     bool a_padded; /* ... and A has a zero beside it */
     int64_t b_row; /* from a row of B to the next, where pairs do not lie together; else 0 */
 } tsr_gemm_tile;
+
+/* Lanes of the last vector that hold `columns` columns: half of them, where a CPU computes the
+ * widest vectors in halves (others take no longer for it); 0: all. */
+uint32_t tsr_gemm_last_lanes(const tsr_target *target, uint32_t lanes, int64_t columns);
+/* Accumulators as tsr_gemm_multiply and tsr_dot_multiply take them: of last_lanes at a row's end.
+ */
+void tsr_gemm_narrow_last(tsr_tile_builder *b, const tsr_gemm_tile *tile, MlirValue *accumulators);
+/* As they were; the lanes that were not there are zero. */
+void tsr_gemm_widen_last(tsr_tile_builder *b, const tsr_gemm_tile *tile, MlirValue *accumulators);
+static inline uint32_t tsr_gemm_lanes(const tsr_gemm_tile *tile, uint32_t vector) {
+    return tile->last_lanes && vector + 1 == tile->vectors ? tile->last_lanes : tile->lanes;
+}
+/* The mask of such a vector of B; null: none. */
+MlirValue tsr_gemm_mask(tsr_tile_builder *b, const tsr_gemm_tile *tile, uint32_t vector);
 
 /* The loop over k = 0 ... count - 1; `accumulators`, row by row, in and out. */
 void tsr_gemm_multiply(tsr_tile_builder *b, const tsr_gemm_tile *tile, MlirValue count,

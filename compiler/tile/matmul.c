@@ -15,13 +15,12 @@
  *                 epilogue and store, or leave them for the next block of K
  *
  * Every element is one chain over ascending k, whatever the sizes; of pairs of k where dot products
- * compute it (dot.h): then k counts pairs. The plan is a model of the
- * caches: a block of A and of a panel of B share the second level; a program's partial sums lie
- * beside them; with few rows B is streamed once, some rows of it at a time, because reading it is
- * all the time there is. It stands in the kernel's attribute `tile`, and `tile` of the schedule
- * overrides it. B may lie in strips of columns already (compiler/schedule/pack.c): then panels are
- * read where they are. The method is that of Goto and van de Geijn, "Anatomy of High-Performance
- * Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
+ * compute it (dot.h): then k counts pairs. The plan is a model of the caches: blocks of A and of a
+ * panel of B share the second level, partial sums beside them; with few rows B is streamed once,
+ * some rows at a time, for reading it takes all the time. It stands in the kernel's attribute
+ * `tile`; the schedule's overrides it. B may lie in strips of columns already (schedule/pack.c):
+ * then panels are read there. The method is that of Goto and van de Geijn, "Anatomy of High-
+ * Performance Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
  */
 #include "compiler/tile/dot.h"
 
@@ -442,6 +441,7 @@ static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *
     tsr_tile_builder *b = &mm->group->b;
     MlirValue k0 = p->block->k0;
     gemm->b = mm->b.buffer;
+    gemm->last_lanes = tsr_gemm_last_lanes(b->target, mm->lanes, p->edge);
     if (mm->b_packed) {
         gemm->b = mm->panel;
         gemm->b_at = tsr_tile_index(b, 0);
@@ -481,8 +481,8 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     int64_t vectors[TSR_TILE_VECTORS_MAX];
-    MlirValue a_at =
-        tsr_tile_add(b, tsr_tile_mul(b, t->row, mm->a_row), tsr_tile_mul(b, at->k0, mm->a_k));
+    MlirValue a_at = tsr_tile_mul(b, t->row, mm->a_row);
+    a_at = tsr_tile_add(b, a_at, tsr_tile_mul(b, at->k0, mm->a_k));
     tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->a.dtype,
                           .b_dtype = mm->b_packed ? mm->compute : mm->b.dtype,
                           .lanes = mm->lanes,
@@ -493,16 +493,18 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
                           .a_row = mm->a_packed ? mm->unit : mm->a_row,
                           .a_step = mm->a_packed ? mm->size.rows * mm->unit : mm->a_k,
                           .odd = is_odd(mm, at),
-                          .a_padded = mm->a_packed};
+                          .a_padded = mm->a_packed,
+                          .unrolled = mm->b_streamed && mm->m == 1};
     if (mm->a_packed)
         gemm.a_at = tsr_tile_mul(b, t->local, packed_tile(mm) / mm->size.rows * mm->unit);
     find_b(mm, t->panel, vectors, &gemm);
     if (t->asks) gemm.ahead = find_ahead(mm, t->panel);
-    gemm.unrolled = mm->b_streamed && mm->m == 1;
+    tsr_gemm_narrow_last(b, &gemm, accumulators);
     if (mm->unit > 1)
         tsr_dot_multiply(b, &gemm, at->k_count, accumulators);
     else
         tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
+    tsr_gemm_widen_last(b, &gemm, accumulators);
 }
 
 /* All values are computed before any is stored: outputs may lie over operands of the epilogue. */

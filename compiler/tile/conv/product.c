@@ -173,6 +173,8 @@ static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirVal
                           .a_step = 1,
                           .b_step = step,
                           .b_vectors = strip ? b_vectors : NULL};
+    tile.last_lanes = tsr_gemm_last_lanes(b->target, p->lanes, p->panel_edge);
+    tsr_gemm_narrow_last(b, &tile, accumulators);
     if (strip) tsr_gemm_strip_vectors(strip, p->strip_rows, p->lanes, p->panel_vectors, b_vectors);
     /* From one tap to the next in what B lies in. */
     MlirValue tap_size = strip ? tsr_tile_index(b, p->a_channels) : k->channels;
@@ -206,6 +208,7 @@ static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirVal
     }
     tsr_tile_loop_end(b, &rows, next);
     memcpy(accumulators, rows.carried, count * sizeof *accumulators);
+    tsr_gemm_widen_last(b, &tile, accumulators);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */

@@ -163,8 +163,8 @@ Test(target, dump) {
     close_module(&f);
 }
 
-/* One instruction where there is one. Rounding to bf16 is never the CPU's, which flushes denormal
- * numbers. */
+/* One instruction where there is one, which takes the pair of all lanes from memory. Rounding to
+ * bf16 is never the CPU's, which flushes denormal numbers. */
 Test(target, dot) {
     static const char text[] =
         "module {\n"
@@ -188,6 +188,7 @@ Test(target, dot) {
             tsr_target_dump(&f.ctx, f.module, target, TSR_TARGET_ASM, &f.arena, &code);
         cr_assert(result.code == TSR_OK, "%s", f.ctx.error.text);
         cr_assert((strstr(code, "vdpbf16ps") != NULL) == target->has_dot, "%s", code);
+        cr_assert((strstr(code, "){1to16}, %zmm") != NULL) == target->has_dot, "%s", code);
         cr_assert((strstr(code, "vfmadd") != NULL) == (target->has_fma && !target->has_dot));
         cr_assert(!strstr(code, "vcvtne"), "%s", code);
     }

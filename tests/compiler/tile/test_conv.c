@@ -252,6 +252,19 @@ Test(conv, flat) {
     TEST_ALL(list);
 }
 
+/* The last vector holds at most half of its filters. */
+Test(conv, last_lanes) {
+    static const conv list[] = {
+        {1, 9, 16, 4, 19, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {1, 7, 7, 90, 36, 3, 3, PLAIN, P(1, 1, 1, 1)},
+        {2, 8, 20, 24, 20, 4, 4, 1, S(2, 2), D(1, 1), P(2, 2, 2, 2)},
+        {1, 9, 10, 300, 24, 1, 1, PLAIN},
+        {1, 9, 11, 3, 12, 2, 3, PLAIN, .dtype = "f64"},
+    };
+    TEST_ALL(list);
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) test_strips(&list[i]);
+}
+
 Test(conv, strips) {
     static const conv list[] = {
         {1, 7, 7, 40, 33, 3, 3, PLAIN, P(1, 1, 1, 1)},

@@ -272,6 +272,13 @@ Test(dot, shapes) {
             test_tiled(shapes[i][0], shapes[i][1], shapes[i][2], t & 1, t & 2, "");
 }
 
+/* The last vector holds at most half of its columns, or one more. */
+Test(dot, last_lanes) {
+    static const size_t columns[] = {17, 20, 24, 25, 36, 40, 53, 137};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+        for (int t = 0; t < 4; t++) test_tiled(29, columns[i], 33 + i % 2, t & 1, t & 2, "");
+}
+
 /* Several blocks of rows and of K; A packed in groups of tiles; few rows of a large B; rows 4096
  * bytes apart. */
 Test(dot, large) {
@@ -323,6 +330,8 @@ Test(dot, strips) {
         for (int t = 0; t < 4; t++)
             test_strips(shapes[i][0], shapes[i][1], shapes[i][2], t & 1, t & 2, "");
     test_strips(70, 130, 6001, false, false, "");
+    test_strips(31, 20, 67, false, false, "");
+    test_strips(31, 40, 66, true, false, "");
     test_strips(300, 1100, 91, true, true, "");
     test_strips(45, 101, 67, false, false, ", tile = [3, 16, 6, 1, 7]");
 }

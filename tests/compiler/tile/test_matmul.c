@@ -198,6 +198,21 @@ Test(matmul, wide) {
         for (int t = 0; t < 4; t++) test_plain(shapes[i], t & 1, t & 2, true);
 }
 
+/* The last vector holds at most half of its columns, or one more; B packed, in strips, where it
+ * lies; one row that is not in a loop over K. */
+Test(matmul, last_lanes) {
+    static const size_t columns[] = {17, 20, 24, 25, 36, 40, 41, 53, 56, 137};
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) {
+        test_plain((shape){1, columns[i], 19}, false, false, false);
+        test_plain((shape){47, columns[i], 33}, i & 1, false, false);
+        test_plain((shape){15, columns[i] / 2, 70}, false, true, true);
+        test_strips((shape){29, columns[i], 21}, false, i & 1, i & 2, "");
+    }
+    test_plain((shape){200, 1108, 90}, false, false, false);
+    test_plain((shape){1, 1108, 301}, false, false, false);
+    test_strips((shape){70, 132, 6001}, false, false, false, "");
+}
+
 /* Several blocks of rows, panels packed in several blocks of K. */
 Test(matmul, large) {
     test_plain((shape){300, 100, 90}, false, false, false);
