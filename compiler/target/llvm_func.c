@@ -235,8 +235,9 @@ static void emit_prefetch(tsr_emit *emit, MlirOperation op) {
     LLVMTypeRef i32 = LLVMInt32TypeInContext(emit->llvm);
     LLVMValueRef at = address(emit, tsr_op_operand(op, 0), tsr_op_operand(op, 1));
     LLVMTypeRef types[] = {LLVMTypeOf(at)};
-    enum { READ = 0, EVERY_LEVEL = 3, DATA = 1 };
-    LLVMValueRef args[] = {at, tsr_emit_int(i32, READ), tsr_emit_int(i32, EVERY_LEVEL),
+    enum { READ = 0, SECOND_LEVEL = 2, EVERY_LEVEL = 3, DATA = 1 };
+    int level = tsr_op_has(op, "later") ? SECOND_LEVEL : EVERY_LEVEL;
+    LLVMValueRef args[] = {at, tsr_emit_int(i32, READ), tsr_emit_int(i32, level),
                            tsr_emit_int(i32, DATA)};
     tsr_emit_intrinsic(emit, "llvm.prefetch", types, 1, args, 4);
 }

@@ -400,6 +400,16 @@ void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) 
     tsr_build(&b->at, &desc);
 }
 
+void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
+    MlirValue operands[] = {buffer, offset};
+    tsr_attr later = {"later", tsr_attr_make_unit(b->at.context)};
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.prefetch",
+                                     .operand_count = 2,
+                                     .operands = operands,
+                                     .attr_count = 1,
+                                     .attrs = &later});
+}
+
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes) {
     enum { LINE_BYTES = 64 };

@@ -144,6 +144,8 @@ void tsr_tile_scatter(tsr_tile_builder *b, MlirValue value, MlirValue buffer, Ml
 /* The cache line at the offset, which need not lie in the buffer, will be read
  * soon. */
 void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
+/* To the second-level cache alone. */
+void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
 /* The same of `lanes` elements from the offset on. */
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,
                               MlirValue offset, uint32_t lanes);

@@ -229,10 +229,11 @@ def Tile_StoreOp : Tile_Op<"store", [Tile_Moves<"getOperand(0)", "getOperand(1)"
 def Tile_PrefetchOp : Tile_Op<"prefetch"> {
   let summary = "brings the cache line at a flat offset nearer; any offset is allowed";
   let description = [{
-    A hint that no result depends on; `offset` counts elements, as tile.load's.
+    A hint that no result depends on; `offset` counts elements, as tile.load's. `later`: to the
+    second-level cache alone, for what is read after much else.
   }];
   // MemWrite: an op that only reads and has no result would be dropped.
-  let arguments = (ins Arg<Tile_Buffer, "", [MemRead, MemWrite]>:$buffer, Index:$offset);
+  let arguments = (ins Arg<Tile_Buffer, "", [MemRead, MemWrite]>:$buffer, Index:$offset, UnitAttr:$later);
   let assemblyFormat = "$buffer `[` $offset `]` attr-dict `:` type($buffer)";
 }
 

@@ -16,6 +16,14 @@
 
 typedef tsr_cross_entropy rows;
 
+enum {
+    PASSES_MAX = 2,
+    LINE_BYTES = 64,
+    AHEAD_BYTES = 16 * 1024, /* that are on their way to the second-level cache */
+    AHEAD_ROWS = 16,         /* of a program ... */
+    AHEAD_PROGRAMS = 64,     /* ... if there are so many of them */
+};
+
 /* What to do with one vector of a row: columns column … of the row, mask null
  * for all lanes. The result is accumulated, if the walk reduces. */
 typedef MlirValue (*visit_fn)(rows *r, MlirValue column, MlirValue mask);
@@ -31,50 +39,103 @@ static MlirValue exponential(rows *r, MlirValue column, MlirValue mask) {
     return tsr_tile_exp_shifted(b, tsr_tile_2(b, "arith.subf", load(r, column, mask), highest));
 }
 
-/* While exponentials are taken, memory has nothing to do: the next row, into
- * the caches. */
+/* Rows that no cache holds. */
+static bool are_far(const rows *r) {
+    return r->count * r->classes * (int64_t)tsr_dtype_size(r->from) >= TSR_PREFETCH_BYTES_MIN;
+}
+
+/* Without FMA exponentials take so long that memory is never waited for. */
+static bool can_look_ahead(const tsr_target *target) {
+    return target->has_fma && !target->warp_lanes;
+}
+
+/* While exponentials are taken, memory has nothing to do: the next row, into the caches, where this
+ * walk does not read it. */
 static MlirValue visit_power(rows *r, MlirValue column, MlirValue mask) {
     tsr_tile_builder *b = &r->group->b;
     MlirValue power = exponential(r, column, mask);
     if (!mlirValueIsNull(r->powers))
         tsr_tile_store(b, tsr_tile_compute_dtype(r->dtype), power, r->powers, column, mask);
-    if (r->count * r->classes * (int64_t)tsr_dtype_size(r->from) >= TSR_PREFETCH_BYTES_MIN)
+    if (!r->ahead && are_far(r))
         tsr_tile_prefetch_vector(b, r->from, r->logits,
                                  tsr_tile_offset(b, tsr_tile_add(b, r->start, column), r->classes),
                                  r->lanes);
     return power;
 }
 
-/* Visits the vectors of the current row in order; `how` null: nothing is
- * reduced. */
-static MlirValue walk(rows *r, visit_fn visit, tsr_reduction *how) {
+/* Of the next row; what is read next of it is on its way from memory. */
+static MlirValue visit_next(rows *r, MlirValue column, MlirValue mask) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue at = tsr_tile_add(b, r->next, column);
+    int64_t size = (int64_t)tsr_dtype_size(r->from), step = LINE_BYTES / size;
+    for (int64_t i = 0; i < (int64_t)r->lanes; i += step)
+        tsr_tile_prefetch_later(b, r->logits, tsr_tile_offset(b, at, AHEAD_BYTES / size + i));
+    return tsr_tile_load(b, r->from, r->logits, at, r->lanes, mask);
+}
+
+/* What a walk does, and what it adds up, or whatever the reduction is, which may be null. */
+typedef struct pass {
+    visit_fn visit;
+    tsr_reduction *how;
+    tsr_partials partials;
+    MlirValue result;
+} pass;
+
+static void visit_part(rows *r, pass *p, uint32_t part, MlirValue column, MlirValue mask) {
+    tsr_tile_builder *b = &r->group->b;
+    MlirValue x = p->visit(r, column, mask), *to = &p->partials.values[part];
+    if (!p->how) return;
+    if (!mlirValueIsNull(mask))
+        x = tsr_tile_select(b, mask, x, tsr_reduction_identity(p->how, r->lanes));
+    *to = tsr_reduction_combine(p->how, *to, x);
+}
+
+/* The partial results of all that reduce, to `values` or from there: how many. */
+static uint32_t exchange(pass *passes, uint32_t count, MlirValue *values, bool back) {
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        tsr_partials *partials = &passes[i].partials;
+        size_t bytes = partials->count * sizeof *values;
+        if (!passes[i].how) continue;
+        if (back) memcpy(partials->values, values + done, bytes);
+        if (!back) memcpy(values + done, partials->values, bytes);
+        done += partials->count;
+    }
+    return done;
+}
+
+/* Visits the vectors of a row in order, all passes at each. */
+static void walk(rows *r, pass *passes, uint32_t count) {
     tsr_tile_builder *b = &r->group->b;
     int64_t whole = r->classes - r->classes % r->all;
-    tsr_partials partials = {.count = r->all / r->lanes};
-    if (how) tsr_partials_init(how, r->all, r->lanes, &partials);
+    uint32_t parts = r->all / r->lanes;
+    MlirValue values[PASSES_MAX * TSR_PARTIAL_VECTORS_MAX];
+    for (uint32_t i = 0; i < count; i++)
+        if (passes[i].how) tsr_partials_init(passes[i].how, r->all, r->lanes, &passes[i].partials);
     if (whole) {
         tsr_tile_loop loop;
+        uint32_t carried = exchange(passes, count, values, false);
         tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), r->all,
-                            how ? partials.count : 0, partials.values);
-        for (uint32_t k = 0; k < partials.count; k++) {
-            MlirValue x = visit(r, tsr_tile_offset(b, loop.index, k * r->lanes), tsr_tile_null);
-            if (how) partials.values[k] = tsr_reduction_combine(how, loop.carried[k], x);
-        }
-        tsr_tile_loop_end(b, &loop, partials.values);
-        if (how) memcpy(partials.values, loop.carried, partials.count * sizeof *loop.carried);
+                            carried, values);
+        exchange(passes, count, loop.carried, true);
+        for (uint32_t k = 0; k < parts; k++)
+            for (uint32_t i = 0; i < count; i++)
+                visit_part(r, &passes[i], k, tsr_tile_offset(b, loop.index, k * r->lanes),
+                           tsr_tile_null);
+        exchange(passes, count, values, false);
+        tsr_tile_loop_end(b, &loop, values);
+        exchange(passes, count, loop.carried, true);
     }
     for (uint32_t k = 0; whole + (int64_t)(k * r->lanes) < r->classes; k++) {
         int64_t begin = whole + (int64_t)(k * r->lanes), left = r->classes - begin;
         MlirValue mask = left < (int64_t)r->lanes
                              ? tsr_tile_mask(b, tsr_tile_index(b, left), r->lanes)
                              : tsr_tile_null;
-        MlirValue x = visit(r, tsr_tile_index(b, begin), mask);
-        if (!how) continue;
-        if (!mlirValueIsNull(mask))
-            x = tsr_tile_select(b, mask, x, tsr_reduction_identity(how, r->lanes));
-        partials.values[k] = tsr_reduction_combine(how, partials.values[k], x);
+        for (uint32_t i = 0; i < count; i++)
+            visit_part(r, &passes[i], k, tsr_tile_index(b, begin), mask);
     }
-    return how ? tsr_partials_tree(how, &partials) : tsr_tile_null;
+    for (uint32_t i = 0; i < count; i++)
+        if (passes[i].how) passes[i].result = tsr_partials_tree(passes[i].how, &passes[i].partials);
 }
 
 /* What `value` is a cast of, or itself. */
@@ -120,8 +181,14 @@ static tsr_result begin(tsr_tile_group *group, rows *out_rows) {
     r.max = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_max_number};
     r.sum = (tsr_reduction){.group = group, .dtype = r.dtype, .op = &tsr_reduction_sum};
     r.by_lanes = group->is_native && tsr_cross_entropy_by_lanes(&r);
+    r.ahead = can_look_ahead(group->b.target) && are_far(&r);
     *out_rows = r;
     return TSR_SUCCESS;
+}
+
+static int64_t row_bytes(const rows *r) {
+    /* An exponential costs about as much as moving four elements. */
+    return 4 * r->classes * (int64_t)tsr_dtype_size(r->dtype);
 }
 
 /* The label, the largest logit and the sum of exponentials of one row. */
@@ -135,9 +202,41 @@ static void begin_row(rows *r, MlirValue row) {
         tsr_cross_entropy_walk_lanes(r);
         return;
     }
-    r->highest = walk(r, load, &r->max);
-    r->total = walk(r, visit_power, &r->sum);
+    pass highest = {.visit = load, .how = &r->max};
+    pass both[] = {{.visit = visit_power, .how = &r->sum}, {.visit = visit_next, .how = &r->max}};
+    if (r->ahead) {
+        r->highest = r->loop.carried[0];
+        r->next = tsr_tile_min(b, tsr_tile_offset(b, row, 1), tsr_tile_index(b, r->count - 1));
+        r->next = tsr_tile_mul(b, r->next, r->classes);
+    } else {
+        walk(r, &highest, 1);
+        r->highest = highest.result;
+    }
+    walk(r, both, r->ahead ? 2 : 1);
+    r->total = both[0].result;
+    r->next_highest = both[1].result;
 }
+
+/* The program's rows. With r->ahead each is walked with the next one's largest logit, which the
+ * loop carries; that of a program's first row takes a walk of its own. */
+static void begin_rows(rows *r) {
+    tsr_tile_builder *b = &r->group->b;
+    if (!r->ahead) {
+        tsr_reduction_programs(&r->sum, r->count, row_bytes(r), &r->loop);
+        return;
+    }
+    int64_t items = r->count / AHEAD_PROGRAMS;
+    items = items < 1 ? 1 : items > AHEAD_ROWS ? AHEAD_ROWS : items;
+    r->group->grid = (r->count + items - 1) / items;
+    MlirValue begin = tsr_tile_mul(b, tsr_tile_program_id(b), items);
+    MlirValue end = tsr_tile_min(b, tsr_tile_offset(b, begin, items), tsr_tile_index(b, r->count));
+    pass highest = {.visit = load, .how = &r->max};
+    r->start = tsr_tile_mul(b, begin, r->classes);
+    walk(r, &highest, 1);
+    tsr_tile_loop_begin(b, &r->loop, begin, end, 1, 1, &highest.result);
+}
+
+static void end_rows(rows *r) { tsr_tile_loop_end(&r->group->b, &r->loop, &r->next_highest); }
 
 MlirValue tsr_cross_entropy_picked(rows *r, MlirValue *out_at) {
     tsr_tile_builder *b = &r->group->b;
@@ -149,24 +248,19 @@ MlirValue tsr_cross_entropy_picked(rows *r, MlirValue *out_at) {
     return tsr_tile_2(b, "arith.subf", picked, r->highest);
 }
 
-static int64_t row_bytes(const rows *r) {
-    /* An exponential costs about as much as moving four elements. */
-    return 4 * r->classes * (int64_t)tsr_dtype_size(r->dtype);
-}
-
 tsr_result tsr_tile_lower_cross_entropy(tsr_tile_group *group) {
     rows r;
     TRY(group->ctx, begin(group, &r));
     if (!r.count) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
-    tsr_tile_loop loop;
-    tsr_reduction_programs(&r.sum, r.count, row_bytes(&r), &loop);
-    begin_row(&r, loop.index);
+    begin_rows(&r);
+    begin_row(&r, r.loop.index);
     MlirValue zero = tsr_element_zero(b, r.dtype, 0), picked = zero, at;
     if (r.classes) picked = tsr_tile_select(b, r.valid, tsr_cross_entropy_picked(&r, &at), zero);
     MlirValue loss = tsr_tile_2(b, "arith.subf", tsr_tile_1(b, "math.log", r.total), picked);
-    tsr_tile_store(b, r.into, loss, group->buffers[group->input_count], loop.index, tsr_tile_null);
-    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_store(b, r.into, loss, group->buffers[group->input_count], r.loop.index,
+                   tsr_tile_null);
+    end_rows(&r);
     if (r.by_lanes) tsr_cross_entropy_end_lanes(&r);
     return TSR_SUCCESS;
 }
@@ -220,24 +314,23 @@ tsr_result tsr_tile_lower_cross_entropy_grad(tsr_tile_group *group) {
     if (!r.count || !r.classes) return TSR_SUCCESS;
     tsr_tile_builder *b = &group->b;
     if (!r.by_lanes) plan_gradient(&r);
-    tsr_tile_loop loop;
     tsr_point point = {.space = &space};
     tsr_region_levels(&scale, &space, inner);
     tsr_region_emit(&scale, 0, &point);
     if (r.by_lanes)
-        tsr_cross_entropy_begin_lanes(&r, &loop);
+        tsr_cross_entropy_begin_lanes(&r, &r.loop);
     else
-        tsr_reduction_programs(&r.sum, r.count, row_bytes(&r), &loop);
-    begin_row(&r, loop.index);
-    point.index[0] = loop.index;
+        begin_rows(&r);
+    begin_row(&r, r.loop.index);
+    point.index[0] = r.loop.index;
     tsr_region_emit(&scale, 1, &point);
     r.scale = tsr_node_value(&scale, scale.results[0], &point);
     r.share = tsr_tile_2(b, "arith.divf", tsr_element_one(b, r.dtype, 0), r.total);
     if (r.by_lanes)
         tsr_cross_entropy_store_lanes(&r);
     else
-        walk(&r, visit_gradient, NULL);
-    tsr_tile_loop_end(b, &loop, NULL);
+        walk(&r, &(pass){.visit = visit_gradient}, 1);
+    end_rows(&r);
     if (r.by_lanes) tsr_cross_entropy_end_lanes(&r);
     return TSR_SUCCESS;
 }

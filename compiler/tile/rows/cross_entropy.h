@@ -26,6 +26,9 @@ typedef struct tsr_cross_entropy {
     bool by_lanes;
     MlirValue held; /* a row's logits, in shared memory; null: they are read again */
     MlirValue next; /* the offset of the next row's; null: there is none */
+    bool ahead;     /* the next row's largest logit is found with this one's exponentials */
+    MlirValue next_highest;
+    tsr_tile_loop loop; /* over rows */
 } tsr_cross_entropy;
 
 /* x at the label, or in the first column where that is none, minus m; *out_at: its offset. */

@@ -27,6 +27,8 @@ tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   tile.store %a, %b[%p] {streamed} : vector<8xf32>, memref<16xf32>
   // CHECK: tile.prefetch %[[X]][%[[P]]] : memref<4x8xf32>
   tile.prefetch %x[%p] : memref<4x8xf32>
+  // CHECK: tile.prefetch %[[X]][%[[P]]] {later} : memref<4x8xf32>
+  tile.prefetch %x[%p] {later} : memref<4x8xf32>
   // CHECK: tile.fetch %[[X]][%[[P]]] to %[[B:.*]][%[[P]]] elements 16 : memref<4x8xf32>, memref<16xf32>
   tile.fetch %x[%p] to %b[%p] elements 16 : memref<4x8xf32>, memref<16xf32>
   // CHECK: tile.fetch %[[X]][%[[P]]] to %[[B]][%[[P]]] mask %[[M]] : vector<8xi1> elements 8 : memref<4x8xf32>, memref<16xf32>
