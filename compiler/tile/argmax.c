@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Kernel family `argmax`: the index of the first largest element along one dimension. A NaN is
- * larger than any number; the first NaN wins. Elements are visited in order, so nothing depends on
- * lanes: scalars where the last dimension is reduced, else vectors along the last, kept one.
+ * larger than any number; the first NaN wins. What is found does not depend on lanes. Along the
+ * last dimension a long run is gone over twice, in vectors: for the largest element, then for the
+ * first that equals it. Short ones, and those of a GPU, are scalars in order; where another
+ * dimension is reduced, vectors along the last, kept one, go over it in order.
  */
 #include "compiler/tile/reduce.h"
+
+enum { RUN_LEAST = 32, RUN_MOST = INT32_MAX - 2 * TSR_PARTIALS };
 
 /* Is x larger than best? */
 static MlirValue is_better(tsr_reduction *r, MlirValue x, MlirValue best) {
@@ -47,6 +51,74 @@ static MlirValue find_first(tsr_reduction *r, const tsr_point *point) {
     return loop.carried[1];
 }
 
+/* ---- a long run in vectors ------------------------------------------------------------------- */
+
+static bool is_long_run(const tsr_reduction *r) {
+    return r->along && !r->group->b.target->warp_lanes && r->reduced_count >= RUN_LEAST &&
+           r->reduced_count <= RUN_MOST;
+}
+
+static MlirValue is_equal(tsr_reduction *r, MlirValue x, MlirValue largest) {
+    tsr_tile_builder *b = &r->group->b;
+    if (!tsr_dtype_is_float(r->dtype)) return tsr_tile_icompare(b, TSR_ICMP_EQ, x, largest);
+    MlirValue equal = tsr_tile_fcompare(b, TSR_FCMP_OEQ, x, largest);
+    MlirValue nan = tsr_tile_fcompare(b, TSR_FCMP_UNO, x, x);
+    MlirValue none = tsr_tile_fcompare(b, TSR_FCMP_UNO, largest, largest);
+    return tsr_tile_2(b, "arith.ori", equal, tsr_tile_2(b, "arith.andi", nan, none));
+}
+
+/* The smaller of `first` and the places that are as large, of the vector at `begin`. */
+static MlirValue visit_places(tsr_reduction *r, const tsr_point *point, MlirValue largest,
+                              MlirValue first) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t lanes = point->lanes, last = r->space.rank - 1;
+    MlirType scalar = tsr_tile_value_type(b, TSR_DTYPE_I32, 0);
+    tsr_region_emit(&r->before, 2, point);
+    MlirValue x = tsr_node_value(&r->before, r->before.results[0], point);
+    MlirValue hit = is_equal(r, x, tsr_tile_splat(b, largest, lanes));
+    if (!mlirValueIsNull(point->mask)) hit = tsr_tile_2(b, "arith.andi", hit, point->mask);
+    MlirValue begin = tsr_tile_to(b, "arith.index_cast", point->index[last], scalar);
+    MlirValue place = tsr_tile_2(b, "arith.addi", tsr_tile_splat(b, begin, lanes),
+                                 tsr_tile_iota(b, scalar, lanes));
+    MlirValue none = tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes), INT32_MAX);
+    return tsr_tile_2(b, "arith.minsi", first, tsr_tile_select(b, hit, place, none));
+}
+
+static MlirValue find_equal(tsr_reduction *r, const tsr_point *at, MlirValue largest,
+                            uint32_t lanes) {
+    tsr_tile_builder *b = &r->group->b;
+    uint32_t last = r->space.rank - 1;
+    int64_t size = r->reduced_count, whole = size - size % lanes;
+    tsr_point point = *at;
+    point.lanes = lanes;
+    MlirValue first = tsr_tile_int(b, tsr_tile_value_type(b, TSR_DTYPE_I32, lanes), INT32_MAX);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), lanes, 1, &first);
+    point.index[last] = loop.index;
+    first = visit_places(r, &point, largest, loop.carried[0]);
+    tsr_tile_loop_end(b, &loop, &first);
+    first = loop.carried[0];
+    if (whole < size) {
+        point.index[last] = tsr_tile_index(b, whole);
+        point.mask = tsr_tile_mask(b, tsr_tile_index(b, size - whole), lanes);
+        first = visit_places(r, &point, largest, first);
+    }
+    for (uint32_t half = lanes / 2; half; half /= 2)
+        first = tsr_tile_2(b, "arith.minsi", tsr_tile_slice(b, first, 0, half),
+                           tsr_tile_slice(b, first, half, half));
+    return tsr_tile_to(b, "arith.extsi", tsr_tile_extract(b, first, 0),
+                       tsr_tile_value_type(b, TSR_DTYPE_I64, 0));
+}
+
+static MlirValue find_in_run(tsr_reduction *r, const tsr_point *point) {
+    uint32_t lanes = tsr_lanes_fit(TSR_PARTIALS, r->reduced_count);
+    tsr_partials partials;
+    r->op = &tsr_reduction_max;
+    tsr_partials_init(r, lanes, tsr_lanes_in_flight(&r->group->b, sizeof(int32_t)), &partials);
+    tsr_partials_add_run(r, point, &partials);
+    return find_equal(r, point, tsr_partials_tree(r, &partials), partials.lanes);
+}
+
 tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
     tsr_reduction r;
     TRY(group->ctx, tsr_reduction_init(group, &r));
@@ -78,7 +150,8 @@ tsr_result tsr_tile_lower_argmax(tsr_tile_group *group) {
             point.mask = tsr_tile_mask(
                 b, tsr_tile_sub(b, tsr_tile_index(b, size), point.index[last]), lanes);
     }
-    tsr_reduction_finish(&r, find_first(&r, &point), &point);
+    MlirValue found = is_long_run(&r) ? find_in_run(&r, &point) : find_first(&r, &point);
+    tsr_reduction_finish(&r, found, &point);
     tsr_tile_loop_end(b, &items, NULL);
     return TSR_SUCCESS;
 }

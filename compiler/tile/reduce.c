@@ -171,8 +171,7 @@ static void visit_run(tsr_reduction *r, tsr_point *point, uint32_t part, tsr_par
     partials->values[part] = tsr_reduction_combine(r, partials->values[part], value);
 }
 
-/* One run of the last dimension into `partials`. */
-static void reduce_run(tsr_reduction *r, const tsr_point *at, tsr_partials *partials) {
+void tsr_partials_add_run(tsr_reduction *r, const tsr_point *at, tsr_partials *partials) {
     tsr_tile_builder *b = &r->group->b;
     uint32_t last = r->space.rank - 1, lanes = partials->lanes;
     int64_t size = r->space.dims[last], step = (int64_t)partials->count * lanes;
@@ -213,7 +212,7 @@ static void reduce_runs(tsr_reduction *r, const tsr_point *at, tsr_partials *par
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), runs, 1, partials->count, partials->values);
     memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
     tsr_point_unflatten(b, &point, others, loop.index);
-    reduce_run(r, &point, partials);
+    tsr_partials_add_run(r, &point, partials);
     tsr_tile_loop_end(b, &loop, partials->values);
     memcpy(partials->values, loop.carried, partials->count * sizeof *loop.carried);
 }
@@ -260,7 +259,7 @@ static void emit_along(tsr_reduction *r) {
     tsr_partials_init(r, lanes, scattered ? lanes : tsr_lanes_in_flight(b, width < 4 ? 4 : width),
                       &partials);
     if (r->reduced_count && r->reduced_dims == 1)
-        reduce_run(r, &point, &partials);
+        tsr_partials_add_run(r, &point, &partials);
     else if (r->reduced_count && scattered)
         partials.values[0] = reduce_scattered(r, &point);
     else if (r->reduced_count)

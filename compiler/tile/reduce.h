@@ -61,6 +61,8 @@ typedef struct tsr_partials {
  * of two. */
 void tsr_partials_init(tsr_reduction *r, uint32_t all, uint32_t lanes, tsr_partials *out_partials);
 MlirValue tsr_partials_tree(tsr_reduction *r, const tsr_partials *partials);
+/* The run of the last dimension at a point, of as many elements as it has, into the partials. */
+void tsr_partials_add_run(tsr_reduction *r, const tsr_point *at, tsr_partials *partials);
 /* The lanes of a vector that is computed at once, of elements of so many bytes: enough registers to
  * hide the latency of a function's chain, though it then spills some. */
 uint32_t tsr_lanes_in_flight(const tsr_tile_builder *b, uint32_t width_bytes);

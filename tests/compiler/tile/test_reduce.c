@@ -150,6 +150,9 @@ static void test(const char *op, tsr_dtype dtype, const tsr_shape *shape, unsign
     random_fill(&random, dtype, x, count, -50, 50);
     if (dtype == TSR_DTYPE_F32 && count > 500 && strcmp(op, "sum") != 0)
         ((float *)x)[count / 2] = NAN;
+    /* Equal elements, zeros of both signs, a second NaN. */
+    for (size_t i = 0; i < count && dtype == TSR_DTYPE_F32 && strcmp(op, "argmax") == 0; i++)
+        ((float *)x)[i] = i * 3 == count * 2 ? NAN : roundf(((float *)x)[i] / 20);
     p.x = x;
     p.outputs = outputs;
     void *outs[] = {malloc(outputs * 8)};
@@ -213,6 +216,15 @@ Test(reduce, argmax) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         if ((cases[i].axes & (cases[i].axes - 1)) == 0)
             test("argmax", dtypes[i % 4], &cases[i].shape, cases[i].axes, false);
+}
+
+/* Runs that are gone over in vectors, whole and with an end. */
+Test(reduce, argmax_of_runs) {
+    static const tsr_dtype dtypes[] = {TSR_DTYPE_F32, TSR_DTYPE_I64, TSR_DTYPE_F64, TSR_DTYPE_I32};
+    static const uint64_t sizes[] = {31, 32, 33, 63, 64, 65, 128, 999, 1530};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (size_t d = 0; d < 4; d++)
+            test("argmax", dtypes[d], &(tsr_shape){2, {3, sizes[i]}}, 2, false);
 }
 
 Test(reduce, programs) { test("sum", TSR_DTYPE_F32, &(tsr_shape){2, {300, 1000}}, 2, true); }
