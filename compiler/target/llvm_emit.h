@@ -108,6 +108,9 @@ LLVMValueRef tsr_emit_fma(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMVa
 LLVMValueRef tsr_emit_widen(tsr_emit *emit, LLVMValueRef bits, bool bf16);
 LLVMValueRef tsr_emit_narrow(tsr_emit *emit, LLVMValueRef value, bool bf16);
 
+/* arith.fptosi, saturating: `type` is the result's (llvm_whole.c) */
+LLVMValueRef tsr_emit_whole(tsr_emit *emit, LLVMValueRef x, LLVMTypeRef type);
+
 /* tile.dot (llvm_dot.c) */
 LLVMValueRef tsr_emit_dot(tsr_emit *emit, LLVMValueRef a, LLVMValueRef b, LLVMValueRef sum);
 /* To bf16, as tsr_emit_narrow, of a vector without denormal numbers, where the target has_dot. */

@@ -83,11 +83,7 @@ static LLVMValueRef float_conversion(const op *o) {
     return (widen ? tsr_emit_widen : tsr_emit_narrow)(o->emit, value, bf16);
 }
 
-static LLVMValueRef fptosi(const op *o) {
-    LLVMValueRef value = x(o, 0);
-    LLVMTypeRef types[] = {o->type, LLVMTypeOf(value)};
-    return tsr_emit_intrinsic(o->emit, "llvm.fptosi.sat", types, 2, &value, 1);
-}
+static LLVMValueRef fptosi(const op *o) { return tsr_emit_whole(o->emit, x(o, 0), o->type); }
 
 /* index is 64 bits wide */
 static LLVMValueRef index_cast(const op *o) {

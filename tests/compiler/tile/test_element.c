@@ -167,6 +167,12 @@ static void fill_casts(tsr_dtype dtype, void *x) {
         if (dtype == TSR_DTYPE_I64) ((int64_t *)x)[i] = (int64_t)random_u64(&random);
         if (dtype == TSR_DTYPE_I32) ((int32_t *)x)[i] = (int32_t)random_u64(&random);
     }
+    /* Every magnitude around those that integers have. */
+    for (int i = sizeof odd / sizeof odd[0], power = -9; power < 67; i++, power++) {
+        double value = ldexp(1 + (double)(random_u64(&random) >> 12) * 0x1p-52, power);
+        if (dtype == TSR_DTYPE_F64) ((double *)x)[i] = i % 2 ? -value : value;
+        if (dtype == TSR_DTYPE_F32) ((float *)x)[i] = (float)(i % 2 ? -value : value);
+    }
 }
 
 Test(element, casts) {
