@@ -392,9 +392,9 @@ static tsr_result run_loop(tsr_ctx *ctx, tsr_executor *executor, size_t entry,
 /* Of the ranks, or nothing to do. */
 static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at, bool first) {
     const tsr_collective *collective = at->collective;
-    tsr_ctx aside = tsr_ctx_fork(ctx);
     if (!collective || collective->exchanges_first != first || executor->leaves.rank_count == 1)
         return TSR_SUCCESS;
+    tsr_ctx aside = tsr_ctx_fork(ctx); /* clearing it takes as long as a small kernel */
     tsr_result exchanged = tsr_collective_exchange(&aside, collective, executor->transport,
                                                    &executor->leaves, executor->sums_bytes);
     return exchanged.code ? tsr_error_adopt(ctx, &aside) : TSR_SUCCESS;
@@ -403,9 +403,9 @@ static tsr_result exchange(tsr_ctx *ctx, tsr_executor *executor, const part *at,
 /* A sum that a collective takes: from the host's memory, where ranks have exchanged it. */
 static tsr_result tell(tsr_ctx *ctx, tsr_executor *executor, size_t entry, const part *at) {
     const tsr_collective *c = at->collective;
-    tsr_ctx aside = tsr_ctx_fork(ctx);
     if (!c || !c->held || !executor->observer.find || entry != executor->observer.entry)
         return TSR_SUCCESS;
+    tsr_ctx aside = tsr_ctx_fork(ctx);
     if (executor->leaves.rank_count == 1)
         TRY(ctx, tsr_device_bring(ctx, executor->device, &executor->memory, c->held,
                                   c->count * c->element_bytes));
