@@ -99,10 +99,11 @@ static bool is_worth(const job *j) {
         !tsr_shape_size(&j->strips.shape, j->strips.dtype, &bytes) ||
         (is_convolution(j->product) && is_narrow(j)))
         return false;
-    /* Few columns would be mostly zeros. Pairs never lie as the matrix does: they are made anyway.
-     */
-    return rows > 0 && (j->pairs || bytes > NEAR_BYTES) &&
-           packed - size <= (j->pairs ? size : size / 4);
+    /* Few columns would be mostly zeros. Pairs never lie as the matrix does, and a filter is packed
+     * by each program of a convolution: they are made anyway. */
+    bool made_anyway = j->pairs || is_convolution(j->product);
+    return rows > 0 && (made_anyway || bytes > NEAR_BYTES) &&
+           packed - size <= (made_anyway ? size : size / 4);
 }
 
 /* How the strips lie. */

@@ -99,6 +99,28 @@ func.func @images(%x: tensor<1x8x8x32xf32> {tessera.data = "x"}, %y: tensor<1x8x
 
 // -----
 
+// A small filter, and one of few features, which each program of its convolution would pack; not where most would be zeros.
+// CHECK-LABEL: func.func @filters
+// CHECK: tsched.call @p0_pack(%{{.*}}) : (tensor<2x2x5x29xf32>) -> tensor<2x20x16xf32>
+// CHECK: tsched.call @{{.*}}conv2d{{.*}}_packed(
+// CHECK: tsched.call @p1_pack(%{{.*}}) : (tensor<3x3x32x10xf32>) -> tensor<1x288x16xf32>
+// CHECK: tsched.call @{{.*}}conv2d{{.*}}_packed(
+// CHECK-NOT: _pack(
+// CHECK: return
+func.func @filters(%x: tensor<1x8x8x5xf32> {tessera.data = "x"}, %y: tensor<1x8x8x32xf32> {tessera.data = "y"})
+    -> (tensor<1x7x7x29xf32> {tessera.name = "a"}, tensor<1x6x6x10xf32> {tessera.name = "b"},
+        tensor<1x6x6x7xf32> {tessera.name = "c"}) attributes {tessera.entry = "infer"} {
+  %f = tessera.param "f" init = #tessera.normal<0.0, 1.0> : tensor<2x2x5x29xf32>
+  %g = tessera.param "g" init = #tessera.normal<0.0, 1.0> : tensor<3x3x32x10xf32>
+  %h = tessera.param "h" init = #tessera.normal<0.0, 1.0> : tensor<3x3x32x7xf32>
+  %a = tessera.conv2d %x, %f {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x5xf32>, tensor<2x2x5x29xf32> -> tensor<1x7x7x29xf32>
+  %b = tessera.conv2d %y, %g {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xf32>, tensor<3x3x32x10xf32> -> tensor<1x6x6x10xf32>
+  %c = tessera.conv2d %y, %h {strides = [1, 1], padding = [0, 0, 0, 0], dilation = [1, 1]} : tensor<1x8x8x32xf32>, tensor<3x3x32x7xf32> -> tensor<1x6x6x7xf32>
+  return %a, %b, %c : tensor<1x7x7x29xf32>, tensor<1x6x6x10xf32>, tensor<1x6x6x7xf32>
+}
+
+// -----
+
 // Names that a program has taken already.
 // CHECK-LABEL: func.func @k0_matmul_packed
 // CHECK: tsched.call @p1_pack(
