@@ -1,45 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Outline: prepare (consumers, what leads to a fault) · describe (is this set of nodes a group, and
- * what does it cost) · merge (a heap of pairs, the best first) · peel (what products store wider
- * than need be) · copy (cheap map groups into their readers) · emit.
+ * what does it cost) · merge (a heap of pairs, the best first) · copies (copies.c: what readers
+ * compute themselves) · emit.
  */
-#include "compiler/schedule/fusion.h"
-
+#include "compiler/schedule/planner.h"
 #include "compiler/schedule/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct set {
-    uint32_t *nodes; /* ascending; without SPLAT nodes */
-    uint32_t count;
-    uint32_t version; /* grows with each change; 0: dissolved */
-    uint64_t cost;
-} set;
-
-typedef struct pair {
-    uint64_t saved;
-    uint32_t a, b; /* sets, a's first node before b's */
-    uint32_t version_a, version_b;
-} pair;
-
-typedef struct planner {
-    tsr_ctx *ctx;
-    tsr_arena *arena;
-    const tsr_fuse_node *nodes;
-    uint32_t node_count;
-    uint32_t *consumer_start, *consumers; /* of node i: consumers[start[i] … start[i+1]-1] */
-    bool *live;                           /* something kept depends on it */
-    bool *early;                          /* a node that can fault depends on it, or it can fault */
-    uint32_t *home;                       /* node -> its set; TSR_FUSE_NONE: none, or copied */
-    set *sets;
-    uint32_t *mark, stamp; /* membership of the set at hand */
-    uint32_t *seen, seen_stamp;
-    uint32_t *stack;
-    pair *heap;
-    uint32_t heap_count, heap_capacity;
-} planner;
+typedef tsr_fuse_set set;
+typedef tsr_fuse_pair pair;
+typedef tsr_fuse_planner planner;
+typedef tsr_fuse_description description;
 
 static uint64_t elements_of(const tsr_fuse_node *node) {
     uint64_t count = 0;
@@ -61,9 +35,7 @@ static bool broadcasts(const tsr_shape *from, const tsr_shape *to) {
     return true;
 }
 
-static uint64_t add_saturating(uint64_t a, uint64_t b) {
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
+uint64_t tsr_fuse_add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 static uint64_t mul_saturating(uint64_t a, uint64_t b) {
     uint64_t product;
@@ -71,16 +43,6 @@ static uint64_t mul_saturating(uint64_t a, uint64_t b) {
 }
 
 /* ---- describe ---- */
-
-typedef struct description {
-    uint32_t root;
-    bool rows;
-    tsr_shape shape;    /* of the outputs */
-    tsr_shape prologue; /* REDUCE: of the input */
-    uint32_t input_count, output_count;
-    uint32_t inputs[TSR_FUSE_ARGUMENTS_MAX + 1], outputs[TSR_FUSE_ARGUMENTS_MAX + 1];
-    uint64_t read_bytes, written_bytes, operations, cost;
-} description;
 
 /* A SPLAT is computed inside, unless the root reads it whole. */
 static bool is_inner_splat(const planner *p, uint32_t node, uint32_t reader) {
@@ -103,6 +65,7 @@ static bool is_output(const planner *p, uint32_t node, uint32_t set_a, uint32_t 
     if (p->home[node] != set_a && p->home[node] != set_b) return false; /* a copy */
     if (p->nodes[node].kept || p->nodes[node].kind == TSR_FUSE_PART) return true;
     if (has_parts(p, node)) return true;
+    if (p->storing[node] != TSR_FUSE_WHERE_READ) return p->storing[node] == TSR_FUSE_ASKED;
     for (uint32_t i = p->consumer_start[node]; i < p->consumer_start[node + 1]; i++) {
         uint32_t consumer = p->consumers[i];
         if (p->live[consumer] && !is_member(p, consumer)) return true;
@@ -121,12 +84,12 @@ static bool find_arguments(const planner *p, const uint32_t *members, uint32_t c
             if (j < d->input_count) continue;
             if (d->input_count == TSR_FUSE_ARGUMENTS_MAX) return false;
             d->inputs[d->input_count++] = operand;
-            d->read_bytes = add_saturating(d->read_bytes, bytes_of(&p->nodes[operand]));
+            d->read_bytes = tsr_fuse_add(d->read_bytes, bytes_of(&p->nodes[operand]));
         }
         if (!is_output(p, members[i], set_a, set_b)) continue;
         if (d->output_count == TSR_FUSE_ARGUMENTS_MAX) return false;
         d->outputs[d->output_count++] = members[i];
-        d->written_bytes = add_saturating(d->written_bytes, bytes_of(node));
+        d->written_bytes = tsr_fuse_add(d->written_bytes, bytes_of(node));
     }
     return d->input_count + d->output_count <= TSR_FUSE_ARGUMENTS_MAX && d->output_count > 0;
 }
@@ -180,7 +143,7 @@ static bool place_members(planner *p, const uint32_t *members, uint32_t count, u
             }
         }
         if (!broadcasts(&node->shape, is_before ? &d->prologue : &d->shape)) return false;
-        d->operations = add_saturating(
+        d->operations = tsr_fuse_add(
             d->operations, mul_saturating(node->weight, is_before ? prologue_elements : elements));
     }
     return true;
@@ -221,7 +184,7 @@ static bool find_casts(const planner *p, const uint32_t *members, uint32_t count
         if (reads == (node->dtype == TSR_DTYPE_F32)) return false;
         *(reads ? &behind : &before) += 1;
         d->operations =
-            add_saturating(d->operations, mul_saturating(node->weight, elements_of(node)));
+            tsr_fuse_add(d->operations, mul_saturating(node->weight, elements_of(node)));
     }
     d->shape = p->nodes[d->outputs[0]].shape;
     return before <= 1 && behind <= 1 && p->nodes[d->outputs[0]].is_cast == (behind > 0);
@@ -236,7 +199,7 @@ static uint64_t late_copies(const planner *p, const uint32_t *members, uint32_t 
     for (uint32_t i = 0; i < count; i++) early |= p->early[members[i]];
     for (uint32_t i = 0; i < d->output_count && early; i++)
         if (p->nodes[d->outputs[i]].replaces != TSR_FUSE_NONE)
-            bytes = add_saturating(bytes, 2 * bytes_of(&p->nodes[d->outputs[i]]));
+            bytes = tsr_fuse_add(bytes, 2 * bytes_of(&p->nodes[d->outputs[i]]));
     return bytes;
 }
 
@@ -249,9 +212,8 @@ static bool holds_step(const planner *p, const uint32_t *members, uint32_t count
     return false;
 }
 
-/* False when the nodes are no group. set_a and set_b are the homes that count as inside. */
-static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
-                     uint32_t set_b, description *d) {
+bool tsr_fuse_describe(planner *p, const uint32_t *members, uint32_t count, uint32_t set_a,
+                       uint32_t set_b, description *d) {
     *d = (description){.root = TSR_FUSE_NONE};
     p->stamp++;
     for (uint32_t i = 0; i < count; i++) {
@@ -264,10 +226,10 @@ static bool describe(planner *p, const uint32_t *members, uint32_t count, uint32
     if (!plain && !find_rows(p, members, count, d) && !find_casts(p, members, count, d))
         return false;
     if (count > 1 && d->root != TSR_FUSE_NONE && holds_step(p, members, count)) return false;
-    d->cost = add_saturating(d->read_bytes, d->written_bytes);
-    d->cost = add_saturating(d->cost, d->operations);
-    d->cost = add_saturating(d->cost, late_copies(p, members, count, d));
-    d->cost = add_saturating(d->cost, TSR_FUSE_LAUNCH_COST);
+    d->cost = tsr_fuse_add(d->read_bytes, d->written_bytes);
+    d->cost = tsr_fuse_add(d->cost, d->operations);
+    d->cost = tsr_fuse_add(d->cost, late_copies(p, members, count, d));
+    d->cost = tsr_fuse_add(d->cost, TSR_FUSE_LAUNCH_COST);
     return true;
 }
 
@@ -310,7 +272,7 @@ static pair heap_pop(planner *p) {
 }
 
 /* Members of both, ascending, each once. */
-static uint32_t join(const set *a, const set *b, uint32_t *out_nodes) {
+uint32_t tsr_fuse_join(const set *a, const set *b, uint32_t *out_nodes) {
     uint32_t i = 0, j = 0, count = 0;
     while (i < a->count || j < b->count) {
         if (j == b->count || (i < a->count && a->nodes[i] < b->nodes[j]))
@@ -335,7 +297,7 @@ static bool reads_from(const planner *p, uint32_t reader, uint32_t from) {
     return false;
 }
 
-static bool is_map_set(const planner *p, uint32_t index) {
+bool tsr_fuse_is_map_set(const planner *p, uint32_t index) {
     const set *s = &p->sets[index];
     for (uint32_t i = 0; i < s->count; i++)
         if (p->nodes[s->nodes[i]].kind != TSR_FUSE_MAP) return false;
@@ -373,15 +335,16 @@ static TSR_RESULT consider(planner *p, uint32_t a, uint32_t b) {
     bool planned = p->nodes[p->sets[a].nodes[0]].planned > 0;
     bool joined = planned || reads_from(p, b, a) || reads_from(p, a, b);
     bool sums = is_sum_set(p, a) || is_sum_set(p, b);
-    if (!joined && !sums && (!is_map_set(p, a) || !is_map_set(p, b))) return TSR_SUCCESS;
+    if (!joined && !sums && (!tsr_fuse_is_map_set(p, a) || !tsr_fuse_is_map_set(p, b)))
+        return TSR_SUCCESS;
     if (!joined && are_steps(p, a, b)) return TSR_SUCCESS;
-    uint32_t count = join(&p->sets[a], &p->sets[b], nodes);
-    if (!describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
+    uint32_t count = tsr_fuse_join(&p->sets[a], &p->sets[b], nodes);
+    if (!tsr_fuse_describe(p, nodes, count, a, b, &d)) return TSR_SUCCESS;
     /* One walk over rows takes all that is read of them. */
     joined = joined || (sums && d.rows);
-    if (!joined && add_saturating(d.read_bytes, d.written_bytes) > TSR_FUSE_SIDEWAYS_BYTES_MAX)
+    if (!joined && tsr_fuse_add(d.read_bytes, d.written_bytes) > TSR_FUSE_SIDEWAYS_BYTES_MAX)
         return TSR_SUCCESS;
-    uint64_t apart = add_saturating(p->sets[a].cost, p->sets[b].cost);
+    uint64_t apart = tsr_fuse_add(p->sets[a].cost, p->sets[b].cost);
     if (d.cost >= apart && !planned) return TSR_SUCCESS;
     return heap_push(p, (pair){.saved = planned ? UINT64_MAX - d.cost : apart - d.cost,
                                .a = a,
@@ -458,8 +421,8 @@ static TSR_RESULT merge(planner *p, uint32_t a, uint32_t b) {
     set *into = &p->sets[a], *from = &p->sets[b];
     uint32_t *nodes = TSR_NEW(p->arena, uint32_t, into->count + from->count);
     if (!nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
-    uint32_t count = join(into, from, nodes);
-    bool legal = describe(p, nodes, count, a, b, &d);
+    uint32_t count = tsr_fuse_join(into, from, nodes);
+    bool legal = tsr_fuse_describe(p, nodes, count, a, b, &d);
     TSR_ASSERT(legal);
     for (uint32_t i = 0; i < from->count; i++) p->home[from->nodes[i]] = a;
     *into = (set){.nodes = nodes, .count = count, .version = into->version + 1, .cost = d.cost};
@@ -479,157 +442,6 @@ static TSR_RESULT merge_all(planner *p) {
         if (!back && leads_around(p, best.a, best.b)) continue;
         if (!forth && leads_around(p, best.b, best.a)) continue;
         TRY(p->ctx, merge(p, best.a, best.b));
-    }
-    return TSR_SUCCESS;
-}
-
-/* ---- copy ---- */
-
-enum { READERS_MAX = 16 };
-
-/* The sets that read set `index`; false if there are too many or its values are needed elsewhere.
- */
-static bool find_readers(const planner *p, uint32_t index, uint32_t *out_readers,
-                         uint32_t *out_count) {
-    const set *s = &p->sets[index];
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < s->count; i++) {
-        uint32_t node = s->nodes[i];
-        if (p->home[node] != index || p->nodes[node].kept) return false;
-        for (uint32_t c = p->consumer_start[node]; c < p->consumer_start[node + 1]; c++) {
-            uint32_t consumer = p->consumers[c], home = p->home[consumer], k = 0;
-            if (!p->live[consumer] || home == index) continue;
-            if (home == TSR_FUSE_NONE) return false; /* a copy: it may lie in several sets */
-            while (k < count && out_readers[k] != home) k++;
-            if (k < count) continue;
-            if (count == READERS_MAX) return false;
-            out_readers[count++] = home;
-        }
-    }
-    *out_count = count;
-    return count > 0;
-}
-
-static TSR_RESULT copy_into_readers(planner *p, uint32_t index) {
-    uint32_t readers[READERS_MAX], reader_count;
-    uint32_t nodes[2 * TSR_FUSE_NODES_MAX];
-    uint64_t before = p->sets[index].cost, after = 0;
-    set merged[READERS_MAX];
-    if (!is_map_set(p, index) || !find_readers(p, index, readers, &reader_count))
-        return TSR_SUCCESS;
-    for (uint32_t i = 0; i < reader_count; i++) {
-        const set *reader = &p->sets[readers[i]];
-        description d;
-        if (reader->count + p->sets[index].count > TSR_FUSE_NODES_MAX) return TSR_SUCCESS;
-        uint32_t count = join(reader, &p->sets[index], nodes);
-        if (!describe(p, nodes, count, readers[i], readers[i], &d)) return TSR_SUCCESS;
-        before = add_saturating(before, reader->cost);
-        after = add_saturating(after, d.cost);
-        merged[i] = (set){.nodes = tsr_arena_memdup(p->arena, nodes, count * sizeof *nodes),
-                          .count = count,
-                          .version = reader->version + 1,
-                          .cost = d.cost};
-        if (!merged[i].nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
-    }
-    if (after >= before) return TSR_SUCCESS;
-    for (uint32_t i = 0; i < reader_count; i++) p->sets[readers[i]] = merged[i];
-    for (uint32_t i = 0; i < p->sets[index].count; i++)
-        p->home[p->sets[index].nodes[i]] = TSR_FUSE_NONE;
-    p->sets[index] = (set){0};
-    return TSR_SUCCESS;
-}
-
-/* ---- peel ---- */
-
-/* Does the set write a tensor where it lies? */
-static bool is_replacing(const planner *p, uint32_t index) {
-    const set *s = &p->sets[index];
-    for (uint32_t i = 0; i < s->count; i++)
-        if (p->nodes[s->nodes[i]].replaces != TSR_FUSE_NONE) return true;
-    return false;
-}
-
-static bool holds(const set *s, uint32_t node) {
-    for (uint32_t i = 0; i < s->count && s->nodes[i] <= node; i++)
-        if (s->nodes[i] == node) return true;
-    return false;
-}
-
-/* One more reader, once; false: there are too many. */
-static bool add_reader(const planner *p, uint32_t index, uint32_t *readers, uint32_t *count) {
-    for (uint32_t k = 0; k < *count; k++)
-        if (readers[k] == index) return true;
-    if (*count == READERS_MAX || is_replacing(p, index)) return false;
-    readers[(*count)++] = index;
-    return true;
-}
-
-/* The sets that read the node, which no other node of its own set does. */
-static bool find_node_readers(const planner *p, uint32_t node, uint32_t *out_readers,
-                              uint32_t *out_count) {
-    uint32_t count = 0;
-    for (uint32_t c = p->consumer_start[node]; c < p->consumer_start[node + 1]; c++) {
-        uint32_t consumer = p->consumers[c], home = p->home[consumer];
-        if (!p->live[consumer]) continue;
-        if (home == p->home[node]) return false;
-        if (home != TSR_FUSE_NONE && !add_reader(p, home, out_readers, &count)) return false;
-        for (uint32_t i = 0; i < p->node_count && home == TSR_FUSE_NONE; i++) /* of copies */
-            if (holds(&p->sets[i], consumer) && !add_reader(p, i, out_readers, &count))
-                return false;
-    }
-    *out_count = count;
-    return count > 0;
-}
-
-/* Takes the node out of its set, copies it into its readers, and keeps that if it saves anything.
- */
-static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out_done) {
-    uint32_t readers[READERS_MAX], count = 0, nodes[TSR_FUSE_NODES_MAX + 1];
-    set made[READERS_MAX + 1], *from = &p->sets[index];
-    uint64_t before = from->cost, after = 0;
-    *out_done = false;
-    if (p->nodes[node].kind != TSR_FUSE_MAP || p->nodes[node].kept ||
-        !find_node_readers(p, node, readers, &count))
-        return TSR_SUCCESS;
-    const set alone = {.nodes = &node, .count = 1};
-    p->home[node] = TSR_FUSE_NONE;
-    for (uint32_t i = 0; i <= count; i++) {
-        const set *other = i < count ? &p->sets[readers[i]] : from;
-        uint32_t home = i < count ? readers[i] : index, used = 0;
-        description d;
-        if (i < count && other->count < TSR_FUSE_NODES_MAX) used = join(other, &alone, nodes);
-        for (uint32_t k = 0; k < other->count && i == count; k++)
-            if (other->nodes[k] != node) nodes[used++] = other->nodes[k];
-        if (!used || !describe(p, nodes, used, home, home, &d)) {
-            p->home[node] = index;
-            return TSR_SUCCESS;
-        }
-        if (i < count) before = add_saturating(before, other->cost);
-        after = add_saturating(after, d.cost);
-        made[i] = (set){.nodes = tsr_arena_memdup(p->arena, nodes, used * sizeof *nodes),
-                        .count = used,
-                        .version = other->version + 1,
-                        .cost = d.cost};
-        if (!made[i].nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
-    }
-    *out_done = after < before;
-    if (!*out_done) p->home[node] = index;
-    for (uint32_t i = 0; i < count && *out_done; i++) p->sets[readers[i]] = made[i];
-    if (*out_done) *from = made[count];
-    return TSR_SUCCESS;
-}
-
-/* What a product on matrix units stores last and wider than it need be, its readers compute: what
- * widens, say, is best done where it is read. */
-static TSR_RESULT peel(planner *p, uint32_t index) {
-    bool done = true;
-    while (done) {
-        const set *s = &p->sets[index];
-        bool on_units = false;
-        done = false;
-        for (uint32_t i = 0; i < s->count; i++) on_units |= p->nodes[s->nodes[i]].on_units;
-        for (uint32_t i = s->count; i-- > 0 && on_units && !done;)
-            TRY(p->ctx, peel_node(p, index, s->nodes[i], &done));
     }
     return TSR_SUCCESS;
 }
@@ -661,12 +473,14 @@ static TSR_RESULT prepare(planner *p) {
     p->live = TSR_NEW(p->arena, bool, count);
     p->early = TSR_NEW(p->arena, bool, count);
     p->home = TSR_NEW(p->arena, uint32_t, count);
+    p->storing = TSR_NEW(p->arena, tsr_fuse_storing, count);
     p->sets = TSR_NEW(p->arena, set, count);
     p->mark = TSR_NEW(p->arena, uint32_t, count);
     p->seen = TSR_NEW(p->arena, uint32_t, count);
     p->stack = TSR_NEW(p->arena, uint32_t, count);
     uint32_t *own = TSR_NEW(p->arena, uint32_t, count);
-    if (!p->live || !p->early || !p->home || !p->sets || !p->mark || !p->seen || !p->stack || !own)
+    if (!p->live || !p->early || !p->home || !p->storing || !p->sets || !p->mark || !p->seen ||
+        !p->stack || !own)
         FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
     TRY(p->ctx, find_consumers(p));
     for (uint32_t i = p->node_count; i-- > 0;) {
@@ -693,7 +507,7 @@ static TSR_RESULT prepare(planner *p) {
     for (uint32_t i = 0; i < p->node_count; i++) {
         description d;
         if (p->sets[i].count == 0 || p->nodes[i].no_kernel) continue;
-        if (!describe(p, &own[i], p->sets[i].count, i, i, &d))
+        if (!tsr_fuse_describe(p, &own[i], p->sets[i].count, i, i, &d))
             FAIL(p->ctx, TSR_INTERNAL, "op %u cannot be made a kernel", i);
         p->sets[i].cost = d.cost;
     }
@@ -730,7 +544,7 @@ static TSR_RESULT emit(planner *p, uint32_t index, tsr_fuse_group *group) {
     const set *s = &p->sets[index];
     description d;
     uint32_t inside = s->count;
-    bool legal = describe(p, s->nodes, s->count, index, index, &d);
+    bool legal = tsr_fuse_describe(p, s->nodes, s->count, index, index, &d);
     TSR_ASSERT(legal);
     for (uint32_t i = 0; i < s->count; i++) inside += p->nodes[s->nodes[i]].operand_count;
     *group = (tsr_fuse_group){
@@ -768,9 +582,11 @@ tsr_result tsr_fuse_plan_build(tsr_ctx *ctx, const tsr_fuse_node *nodes, uint32_
     TRY(ctx, prepare(&p));
     TRY(ctx, merge_all(&p));
     for (uint32_t i = 0; i < node_count; i++)
-        if (p.sets[i].count) TRY(ctx, peel(&p, i));
+        if (p.sets[i].count) TRY(ctx, tsr_fuse_peel(&p, i));
+    for (uint32_t i = 0; i < node_count; i++)
+        if (p.sets[i].count) TRY(ctx, tsr_fuse_remake(&p, i));
     for (uint32_t i = node_count; i-- > 0;)
-        if (p.sets[i].count) TRY(ctx, copy_into_readers(&p, i));
+        if (p.sets[i].count) TRY(ctx, tsr_fuse_copy_into_readers(&p, i));
     for (uint32_t i = 0; i < node_count; i++) plan.group_count += p.sets[i].count > 0;
     plan.groups = TSR_NEW(arena, tsr_fuse_group, (size_t)plan.group_count + 1);
     if (!plan.groups) FAIL(ctx, TSR_MEMORY, "no memory for %u groups", plan.group_count);

@@ -16,7 +16,9 @@
  * Method: every node begins as its own group; the pair of groups whose merger saves most by the
  * cost model is merged, again and again (Jangda & Guha's and XLA's priority fusion work alike).
  * Then what follows a product on matrix units last is copied into all its readers if that saves
- * more, as it does where it widens; and so is a map group whose values are cheap.
+ * more, as it does where it widens; what a rows group stores and other rows groups alone read is
+ * computed again by those from what is stored in any case and a few numbers of each row, if that
+ * saves more; and a map group whose values are cheap is copied into its readers.
  * What a plan has in one group is merged first, whatever it costs, and with nothing else.
  * Everything is exact integer arithmetic, ties go to the earlier node: equal input, equal groups.
  *
