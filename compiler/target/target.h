@@ -29,7 +29,7 @@
 /* Of an op of dialect math: the device's own approximation will do. */
 #define TSR_APPROXIMATE_NAME "tile.approximate"
 
-/* Of a tile.func without warps, on a GPU: a product and the sum it goes into may be one FMA. */
+/* Of a tile.func, on a GPU: a product and the sum it goes into may be one FMA. */
 #define TSR_CONTRACT_NAME "tile.contract"
 
 /* Of an arith.truncf from f32: its operand is no denormal number. Changes no bit of the result. */

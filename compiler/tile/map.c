@@ -5,7 +5,8 @@
  * After collapsing, the last dimension is the longest run that every operand walks with stride 1 or
  * 0; vectors go along it. A program takes whole rows of it, or a part of one row if rows are long.
  * On a warp, lanes move 16 bytes at a time where all runs begin at such places. With native
- * numerics functions are the unit's approximations where all results have 16 bits.
+ * numerics, where all results have 16 bits, functions are the unit's approximations, and a product
+ * and the sum it goes into may be one FMA.
  */
 #include "compiler/tile/region.h"
 
@@ -144,7 +145,7 @@ tsr_result tsr_tile_lower_map(tsr_tile_group *group) {
     map m = {.group = group};
     bool approximates = group->is_native && is_narrow(group);
     TRY(group->ctx, prepare(&m));
-    group->b.approximate = approximates;
+    group->b.approximate = group->contracts = approximates;
     tsr_tile_emit_map(group, &m.region, m.outputs, &m.space);
     if (approximates) tsr_tile_approximate(&group->b, group->b.at.block);
     return TSR_SUCCESS;

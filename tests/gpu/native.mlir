@@ -415,6 +415,58 @@ func.func @cross_many(%x: tensor<600x4104xbf16> {tessera.name = "jx"}, %n: tenso
   %h = tessera.cast %g : tensor<600x4104xf32> to tensor<600x4104xbf16>
   return %y, %h : tensor<600xf32>, tensor<600x4104xbf16>
 }
+func.func @gelu_slopes(%a: tensor<2060x40xbf16> {tessera.name = "ya"}, %b: tensor<40x1544xbf16> {tessera.name = "yw"}, %c: tensor<1544xbf16> {tessera.name = "yc"})
+    -> (tensor<2060x1544xbf16> {tessera.name = "y"}, tensor<2060x1544xbf16> {tessera.name = "slope"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b : tensor<2060x40xbf16>, tensor<40x1544xbf16> -> tensor<2060x1544xbf16>
+  %u = tessera.add %m, %c : tensor<2060x1544xbf16>, tensor<1544xbf16> -> tensor<2060x1544xbf16>
+  %y = tessera.gelu %u {approximate = "tanh"} : tensor<2060x1544xbf16>
+  %one = tessera.constant dense<1.0> : tensor<2060x1544xf32>
+  %low = tessera.constant dense<1.5957691216057308> : tensor<2060x1544xf32>
+  %high = tessera.constant dense<0.071354816272600250> : tensor<2060x1544xf32>
+  %thrice = tessera.constant dense<0.214064448817800750> : tensor<2060x1544xf32>
+  %x = tessera.cast %u : tensor<2060x1544xbf16> to tensor<2060x1544xf32>
+  %q = tessera.mul %x, %x : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %qh = tessera.mul %q, %high : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %f = tessera.add %qh, %low : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %qt = tessera.mul %q, %thrice : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %g = tessera.add %qt, %low : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %w = tessera.mul %x, %f : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %s = tessera.sigmoid %w : tensor<2060x1544xf32>
+  %r = tessera.sub %one, %s : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %sr = tessera.mul %s, %r : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %xs = tessera.mul %x, %sr : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %d = tessera.mul %xs, %g : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %sum = tessera.add %s, %d : tensor<2060x1544xf32>, tensor<2060x1544xf32> -> tensor<2060x1544xf32>
+  %slope = tessera.cast %sum : tensor<2060x1544xf32> to tensor<2060x1544xbf16>
+  return %y, %slope : tensor<2060x1544xbf16>, tensor<2060x1544xbf16>
+}
+func.func @gelu_slopes_large(%a: tensor<4100x512xbf16> {tessera.name = "yd"}, %b: tensor<512x1536xbf16> {tessera.name = "ye"}, %c: tensor<1536xbf16> {tessera.name = "yf"})
+    -> (tensor<4100x1536xbf16> {tessera.name = "y"}, tensor<4100x1536xbf16> {tessera.name = "slope"}) attributes {tessera.entry = "infer"} {
+  %m = tessera.matmul %a, %b : tensor<4100x512xbf16>, tensor<512x1536xbf16> -> tensor<4100x1536xbf16>
+  %part = tessera.constant dense<0.0625> : tensor<4100x1536xbf16>
+  %n = tessera.mul %m, %part : tensor<4100x1536xbf16>, tensor<4100x1536xbf16> -> tensor<4100x1536xbf16>
+  %u = tessera.add %n, %c : tensor<4100x1536xbf16>, tensor<1536xbf16> -> tensor<4100x1536xbf16>
+  %y = tessera.gelu %u {approximate = "tanh"} : tensor<4100x1536xbf16>
+  %one = tessera.constant dense<1.0> : tensor<4100x1536xf32>
+  %low = tessera.constant dense<1.5957691216057308> : tensor<4100x1536xf32>
+  %high = tessera.constant dense<0.071354816272600250> : tensor<4100x1536xf32>
+  %thrice = tessera.constant dense<0.214064448817800750> : tensor<4100x1536xf32>
+  %x = tessera.cast %u : tensor<4100x1536xbf16> to tensor<4100x1536xf32>
+  %q = tessera.mul %x, %x : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %qh = tessera.mul %q, %high : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %f = tessera.add %qh, %low : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %qt = tessera.mul %q, %thrice : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %g = tessera.add %qt, %low : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %w = tessera.mul %x, %f : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %s = tessera.sigmoid %w : tensor<4100x1536xf32>
+  %r = tessera.sub %one, %s : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %sr = tessera.mul %s, %r : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %xs = tessera.mul %x, %sr : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %d = tessera.mul %xs, %g : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %sum = tessera.add %s, %d : tensor<4100x1536xf32>, tensor<4100x1536xf32> -> tensor<4100x1536xf32>
+  %slope = tessera.cast %sum : tensor<4100x1536xf32> to tensor<4100x1536xbf16>
+  return %y, %slope : tensor<4100x1536xbf16>, tensor<4100x1536xbf16>
+}
 func.func @unit_gelu(%x: tensor<300x264xbf16> {tessera.name = "kx"}, %b: tensor<264xf32> {tessera.name = "kb"}) -> (tensor<300x264xbf16> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
   %f = tessera.cast %x : tensor<300x264xbf16> to tensor<300x264xf32>

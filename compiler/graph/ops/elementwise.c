@@ -250,9 +250,14 @@ bool tsr_gradient_erf(tsr_gradient *of) {
     return true;
 }
 
+/* Of the type that x has. */
+static MlirValue number_like(const tsr_gradient *of, MlirValue x, double value) {
+    return tsr_emit_constant(of->builder, tsr_type_of(x).dtype, value);
+}
+
 /* s (1 - s) */
 static MlirValue sigmoid_slope(const tsr_gradient *of, MlirValue s) {
-    return mul(of, s, binary(of, TSR_GRAPH_NAME("sub"), number(of, 1.0), s));
+    return mul(of, s, binary(of, TSR_GRAPH_NAME("sub"), number_like(of, s, 1.0), s));
 }
 
 bool tsr_gradient_sigmoid(tsr_gradient *of) {
@@ -261,16 +266,21 @@ bool tsr_gradient_sigmoid(tsr_gradient *of) {
     return true;
 }
 
-/* y = x s(w): s + x s (1 - s) dw/dx, where dw/dx null is 1 */
-static void give_weighted(tsr_gradient *of, MlirValue w, MlirValue dw) {
+/* y = x s(w): s + x s (1 - s) dw/dx, where dw/dx null is 1. All are wide: the slope is rounded
+ * once. */
+static void give_weighted(tsr_gradient *of, MlirValue x, MlirValue w, MlirValue dw) {
     MlirValue s = unary(of, TSR_GRAPH_NAME("sigmoid"), w);
-    MlirValue change = mul(of, operand(of, 0), sigmoid_slope(of, s));
+    MlirValue change = mul(of, x, sigmoid_slope(of, s));
     if (!mlirValueIsNull(dw)) change = mul(of, change, dw);
-    give(of, 0, mul(of, of->of_result, add(of, s, change)));
+    tsr_dtype dtype = tsr_type_of(of->of_result).dtype;
+    MlirValue slope = tsr_emit_cast(of->builder, add(of, s, change), dtype);
+    give(of, 0, mul(of, of->of_result, slope));
 }
 
 bool tsr_gradient_silu(tsr_gradient *of) {
-    if (of->wanted[0]) give_weighted(of, operand(of, 0), (MlirValue){NULL});
+    if (!of->wanted[0]) return true;
+    MlirValue x = tsr_emit_wide(of->builder, operand(of, 0));
+    give_weighted(of, x, x, (MlirValue){NULL});
     return true;
 }
 
@@ -311,10 +321,11 @@ bool tsr_check_gelu(tsr_rule *rule) {
 /* "tanh": y = x s(w), w = c x + d x^3. */
 static void give_gelu_tanh(tsr_gradient *of) {
     const double c = 1.5957691216057308, d = c * 0.044715; /* c: 2 sqrt(2 / pi) */
-    MlirValue x = operand(of, 0), square = mul(of, x, x);
-    MlirValue factor = add(of, mul(of, square, number(of, d)), number(of, c));
-    MlirValue slope = add(of, mul(of, square, number(of, 3 * d)), number(of, c));
-    give_weighted(of, mul(of, x, factor), slope);
+    MlirValue x = tsr_emit_wide(of->builder, operand(of, 0)), square = mul(of, x, x);
+    MlirValue last = number_like(of, x, c);
+    MlirValue factor = add(of, mul(of, square, number_like(of, x, d)), last);
+    MlirValue slope = add(of, mul(of, square, number_like(of, x, 3 * d)), last);
+    give_weighted(of, x, mul(of, x, factor), slope);
 }
 
 /* "none": F(x) + x f(x), with F and f the normal distribution's cumulative function and density. */

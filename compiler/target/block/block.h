@@ -259,6 +259,12 @@ void tsr_block_put_box(tsr_emit *emit, const tsr_ring *ring, MlirType element, L
 /* Its first columns, as many as `count` registers hold; `transposed`: they are rows of the box. */
 void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
                          int64_t at, unsigned count, bool transposed, LLVMValueRef *values);
+/* `count` pairs of `values`; and as many, of 16 columns of a box or of 8, to the place of part
+ * `part`. */
+void tsr_block_narrow_part(tsr_emit *emit, MlirType element, LLVMValueRef *values, unsigned count,
+                           LLVMValueRef *out_pairs);
+void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count);
 /* Begins to copy such a box, `box`, to where `at` says; see tsr_block_copy_boxes. */
 void tsr_block_copy_box(tsr_emit *emit, MlirValue buffer, LLVMValueRef box, LLVMValueRef *at);
 /* Only the first thread of each warp group does it. */

@@ -51,8 +51,8 @@ LLVMValueRef tsr_block_part_address(tsr_emit *emit, const tsr_ring *ring, LLVMVa
 }
 
 /* Of half a part, 8 columns, two matrices: they come first. */
-static void put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
-                     unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count) {
+void tsr_block_put_part(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
+                        unsigned part, bool transposed, LLVMValueRef *pairs, unsigned count) {
     bool whole = count == PART_PAIRS;
     char text[96];
     LLVMValueRef args[1 + PART_PAIRS] = {part_address(emit, ring, from, part, transposed)};
@@ -123,7 +123,14 @@ void tsr_block_get_wide(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from,
 void tsr_block_put_pairs(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef from, int64_t at,
                          LLVMValueRef *pairs) {
     for (unsigned p = 0; p < PARTS; p++)
-        put_part(emit, ring, from, at, p, false, pairs + (size_t)PART_PAIRS * p, PART_PAIRS);
+        tsr_block_put_part(emit, ring, from, at, p, false, pairs + (size_t)PART_PAIRS * p,
+                           PART_PAIRS);
+}
+
+void tsr_block_narrow_part(tsr_emit *emit, MlirType element, LLVMValueRef *values, unsigned count,
+                           LLVMValueRef *out_pairs) {
+    for (unsigned i = 0; i < count; i++)
+        out_pairs[i] = tsr_block_narrow(emit, element, values[2 * i], values[2 * i + 1]);
 }
 
 void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element, LLVMValueRef from,
@@ -131,9 +138,8 @@ void tsr_block_put_parts(tsr_emit *emit, const tsr_ring *ring, MlirType element,
     for (unsigned p = 0; 2 * PART_PAIRS * p < count; p++) {
         LLVMValueRef pairs[PART_PAIRS], *first = values + (size_t)2 * PART_PAIRS * p;
         unsigned left = count / 2 - PART_PAIRS * p, own = left < PART_PAIRS ? left : PART_PAIRS;
-        for (unsigned i = 0; i < own; i++)
-            pairs[i] = tsr_block_narrow(emit, element, first[2 * i], first[2 * i + 1]);
-        put_part(emit, ring, from, at, p, transposed, pairs, own);
+        tsr_block_narrow_part(emit, element, first, own, pairs);
+        tsr_block_put_part(emit, ring, from, at, p, transposed, pairs, own);
     }
 }
 

@@ -231,14 +231,21 @@ tsr_result tsr_block_emit_map(tsr_emit *emit, MlirOperation op) {
     return TSR_SUCCESS;
 }
 
-/* Instructions that do nothing but give a value of another. */
+/* Instructions that do nothing but give a value of another: LLVM may take one for two alike. */
 static LLVMValueRef pure_asm(tsr_emit *emit, LLVMTypeRef type, const char *text,
                              const char *constraints, LLVMValueRef x) {
     LLVMTypeRef from = LLVMTypeOf(x), function = LLVMFunctionType(type, &from, 1, false);
     LLVMValueRef code =
         LLVMGetInlineAsm(function, text, strlen(text), constraints, strlen(constraints), false,
                          false, LLVMInlineAsmDialectATT, false);
-    return LLVMBuildCall2(emit->builder, function, code, &x, 1, "");
+    LLVMValueRef call = LLVMBuildCall2(emit->builder, function, code, &x, 1, "");
+    static const char *const names[] = {"memory", "nounwind"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        unsigned kind = LLVMGetEnumAttributeKindForName(names[i], strlen(names[i]));
+        LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                 LLVMCreateEnumAttribute(emit->llvm, kind, 0));
+    }
+    return call;
 }
 
 /* c (x + 0.044715 x^3), where gelu(x) = x (1 + tanh of it) / 2. */
@@ -538,37 +545,105 @@ static void copy_stored(tsr_emit *emit, const through *store, const tsr_boxes *b
     copy_box(emit, &store->to, box, transposed ? columns : GROUP_ROWS, row, column);
 }
 
-/* Box `c` of row block `m`; `number` have been stored before, of `boxes->all`. */
-static tsr_result store_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
-                            uint32_t m, uint32_t c, uint32_t number) {
-    const tsr_layout *l = &store->of.layout;
-    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX], other[TSR_BLOCK_REGISTERS_MAX];
-    mapping of = store->of;
-    int64_t at = 0;
-    LLVMValueRef from = tsr_block_box_place(emit, boxes, number, &at);
-    bool is_wide = boxes->ring->element_bytes == 4;
+/* Box `c` of row block `m`: which of the fragment's registers. */
+typedef struct box_part {
+    uint32_t m, c, columns;
+    unsigned first, registers;
+} box_part;
+
+static box_part part_of(const tsr_layout *l, const tsr_boxes *boxes, uint32_t m, uint32_t c) {
     uint32_t before = c * boxes->columns, left = l->column_blocks * BLOCK_COLUMNS - before;
     uint32_t columns = left < boxes->columns ? left : boxes->columns;
-    unsigned registers = columns / BLOCK_COLUMNS * BLOCK_REGISTERS;
-    unsigned first = (m * l->column_blocks + before / BLOCK_COLUMNS) * BLOCK_REGISTERS;
-    memcpy(values + first, of.values + first, registers * sizeof *values);
+    return (box_part){.m = m,
+                      .c = c,
+                      .columns = columns,
+                      .first = (m * l->column_blocks + before / BLOCK_COLUMNS) * BLOCK_REGISTERS,
+                      .registers = columns / BLOCK_COLUMNS * BLOCK_REGISTERS};
+}
+
+/* Of a box's `count` registers those that are stored at once from number `begin` on. */
+static unsigned of_part(unsigned count, unsigned begin) {
+    return count - begin < BOX_PART_REGISTERS ? count - begin : BOX_PART_REGISTERS;
+}
+
+/* What is stored of `count` of the part's registers from number `from` on. */
+static tsr_result map_some(tsr_emit *emit, const through *store, const box_part *part,
+                           unsigned from, unsigned count, LLVMValueRef *other,
+                           LLVMValueRef *out_values) {
+    LLVMValueRef values[TSR_BLOCK_REGISTERS_MAX];
+    mapping of = store->of;
+    unsigned first = part->first + from;
+    memcpy(values + first, of.values + first, count * sizeof *values);
     of.values = values;
-    if (store->fetches) {
-        of.other = other;
-        tsr_block_take_box(emit, boxes, number, other + first);
+    of.other = other;
+    TRY(emit->ctx, map_registers(emit, &of, first, count));
+    memcpy(out_values + from, values + first, count * sizeof *values);
+    return TSR_SUCCESS;
+}
+
+/* What is stored of the part, in f32. */
+static tsr_result map_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
+                          const box_part *part, uint32_t number, LLVMValueRef *out_values) {
+    LLVMValueRef other[TSR_BLOCK_REGISTERS_MAX];
+    if (store->fetches) tsr_block_take_box(emit, boxes, number, other + part->first);
+    return map_some(emit, store, part, 0, part->registers, store->fetches ? other : NULL,
+                    out_values);
+}
+
+/* Of results that are stored together, each in pairs of 16 bits where it has so many: 16 columns
+ * of all at a time, so that what they share is computed once and little waits. */
+static tsr_result map_boxes(tsr_emit *emit, const through *stores, uint32_t count, bool is_wide,
+                            const box_part *part, LLVMValueRef (*out_values)[BOX_REGISTERS]) {
+    for (unsigned at = 0; at < part->registers; at += BOX_PART_REGISTERS)
+        for (uint32_t i = 0; i < count; i++) {
+            LLVMValueRef values[BOX_REGISTERS], *to = is_wide ? out_values[i] : values;
+            unsigned some = of_part(part->registers, at);
+            TRY(emit->ctx, map_some(emit, &stores[i], part, at, some, NULL, to));
+            if (!is_wide)
+                tsr_block_narrow_part(emit, stores[i].to.element, to + at, some / 2,
+                                      out_values[i] + at / 2);
+        }
+    return TSR_SUCCESS;
+}
+
+/* Of `count` registers; `narrow`: they are to be of 16 bits, else they are pairs of such. */
+static void put_parts(tsr_emit *emit, const through *store, const tsr_ring *ring, LLVMValueRef from,
+                      int64_t at, unsigned count, bool narrow, LLVMValueRef *values) {
+    bool transposed = tsr_op_flag(store->to.op, "transposed");
+    if (narrow) {
+        tsr_block_put_parts(emit, ring, store->to.element, from, at, count, transposed, values);
+        return;
     }
-    TRY(emit->ctx, map_registers(emit, &of, first, registers));
+    for (unsigned begin = 0; begin < count; begin += BOX_PART_REGISTERS)
+        tsr_block_put_part(emit, ring, from, at, begin / BOX_PART_REGISTERS, transposed,
+                           values + begin / 2, of_part(count, begin) / 2);
+}
+
+static void store_box(tsr_emit *emit, const through *store, const tsr_boxes *boxes,
+                      const box_part *part, uint32_t number, bool narrow, LLVMValueRef *values) {
+    int64_t at = 0;
+    LLVMValueRef from = tsr_block_box_place(emit, boxes, number, &at);
     if (!store->fetches) wait_for_place(emit, boxes, number);
-    if (is_wide)
-        tsr_block_put_wide(emit, boxes->ring, from, at, values + first);
+    if (boxes->ring->element_bytes == 4)
+        tsr_block_put_wide(emit, boxes->ring, from, at, values);
     else
-        tsr_block_put_parts(emit, boxes->ring, store->to.element, from, at, registers,
-                            tsr_op_flag(store->to.op, "transposed"), values + first);
+        put_parts(emit, store, boxes->ring, from, at, part->registers, narrow, values);
     tsr_block_asm(emit, NULL, "fence.proxy.async.shared::cta;", "~{memory}", NULL, 0);
     tsr_block_sync(emit, true);
     copy_stored(emit, store, boxes, LLVMBuildAdd(emit->builder, from, tsr_block_int(emit, at), ""),
-                m, c, columns);
+                part->m, part->c, part->columns);
     if (store->fetches) fetch_next(emit, boxes, number);
+}
+
+/* A box of each of the results. */
+static tsr_result store_boxes(tsr_emit *emit, const through *stores, uint32_t count,
+                              const tsr_boxes *boxes, const box_part *part, uint32_t number) {
+    LLVMValueRef values[STORES_MAX][BOX_REGISTERS];
+    bool alone = count == 1, is_wide = boxes->ring->element_bytes == 4;
+    TRY(emit->ctx, alone ? map_box(emit, stores, boxes, part, number, values[0])
+                         : map_boxes(emit, stores, count, is_wide, part, values));
+    for (uint32_t i = 0; i < count; i++)
+        store_box(emit, &stores[i], boxes, part, number + i, alone, values[i]);
     return TSR_SUCCESS;
 }
 
@@ -581,18 +656,19 @@ static LLVMBasicBlockRef begin_apart(tsr_emit *emit) {
     return tsr_block_if(emit, LLVMBuildICmp(emit->builder, LLVMIntNE, grid, zero, ""), "box");
 }
 
-/* Box by box, of each of the results. */
+/* Box by box. What comes by the ring is there for one result, then for the next one. */
 static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t count,
                                 const tsr_ring *ring) {
     tsr_boxes boxes = tsr_block_boxes(ring, &stores->of.layout);
     LLVMValueRef programs = emit->block->fetch.programs;
-    uint32_t number = 0;
+    uint32_t together = stores->fetches ? 1 : count, number = 0;
     boxes.all *= count;
     for (uint32_t m = 0; m < boxes.row_blocks; m++)
         for (uint32_t c = 0; c < boxes.across; c++)
-            for (uint32_t i = 0; i < count; i++) {
+            for (uint32_t i = 0; i < count; i += together, number += together) {
+                box_part part = part_of(&stores->of.layout, &boxes, m, c);
                 LLVMBasicBlockRef rest = count > 1 ? begin_apart(emit) : NULL;
-                TRY(emit->ctx, store_box(emit, &stores[i], &boxes, m, c, number++));
+                TRY(emit->ctx, store_boxes(emit, stores + i, together, &boxes, &part, number));
                 if (rest) tsr_block_end_if(emit, rest);
             }
     if (stores->fetches)

@@ -417,6 +417,7 @@ static MlirValue map(product *p, MlirValue sum, tsr_node *result) {
     b->at.block = body;
     b->wide = true;
     b->approximate = tsr_dtype_is_narrow(result->dtype);
+    if (b->approximate) p->group->contracts = true;
     MlirValue row = inside(p, mlirBlockGetArgument(body, 0), p->shape.m, p->tile.rows);
     MlirValue column = inside(p, mlirBlockGetArgument(body, 1), p->shape.n, p->tile.columns);
     if (fetches) p->fetched->value = mlirBlockGetArgument(body, 3);

@@ -7,9 +7,10 @@
  * where rows of one are no multiples of 16 bytes; a tile's sum over K is the unit's, in f32, in
  * steps of one instruction from k = 0 on; where programs share K, each has its part of it, and the
  * parts are added in their order. A row added to all rows may be what a sum begins with. What else
- * follows the product in its group is computed in f32 and rounded once, when it is stored;
- * functions are the unit's approximations where that result has 16 bits. So the bits depend on the
- * tile, which is chosen when the bundle is built.
+ * follows the product in its group is computed in f32 and rounded once, when it is stored; where a
+ * result has 16 bits its functions are the unit's approximations, and in that kernel a product and
+ * the sum it goes into may be one FMA. So the bits depend on the tile, which is chosen when the
+ * bundle is built.
  */
 #ifndef TSR_COMPILER_TILE_GPU_PRODUCT_H
 #define TSR_COMPILER_TILE_GPU_PRODUCT_H

@@ -5,7 +5,8 @@
 
 // CHECK: ---- tile cuda:sm_80
 // CHECK: tile.func @k0_
-// CHECK: tile.gelu {{.*}} {tanh, tile.approximate}
+// CHECK: math.tanh {{.*}} {tile.approximate}
+// CHECK-NOT: tile.gelu
 // CHECK: tile.func @k1_
 // CHECK-NOT: tile.approximate
 // CHECK: tile.func @k2_

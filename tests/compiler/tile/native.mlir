@@ -21,10 +21,11 @@
 // NATIVE: tile.mma %{{.*}}, %{{.*}}, %[[SUM]]
 // NATIVE-SAME: {transpose_b}
 // NATIVE: tile.map
+// NATIVE-NEXT: ^bb0({{.*}}, {{.*}}, %[[X:[a-z0-9]*]]: vector<64xf32>
+// NATIVE-NEXT: arith.mulf %[[X]], %[[X]]
 // NATIVE-NOT: tile.gather
-// NATIVE-NOT: arith.addf
 // NATIVE-NOT: truncf
-// NATIVE: tile.gelu %{{.*}} {tanh, tile.approximate}
+// NATIVE: math.tanh %{{.*}} {tile.approximate}
 // NATIVE: tile.store_fragment %{{.*}} through
 // Few tiles and a long K: programs share it, and sum up. Their steps are found without dividing; the first have one more.
 // NATIVE: tile.func @{{.*}}matmul{{.*}} tile.together = [[TOGETHER:[2-8]]] : i64
