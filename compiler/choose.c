@@ -2,7 +2,7 @@
  *
  * Tiles that no good code can be made of: each kernel on matrix units, and each over rows that
  * lanes hold, goes through the assembler by itself, and where it spills registers, or is refused,
- * its group gets the next best tile.
+ * its group gets the next best tile, and after some tries none.
  */
 #include "compiler/choose.h"
 
@@ -14,6 +14,9 @@
 
 /* Of a tsched.func, while tiles are chosen: its kernel is good. */
 #define GOOD_NAME "tile.good"
+
+/* Tiles of a group that are tried: an assembler that takes none of them takes no other. */
+enum { TRIES_MAX = 24 };
 
 /* The kernel alone in a module. */
 static MlirModule isolate(MlirOperation func) {
@@ -70,7 +73,8 @@ static tsr_result look(tsr_ctx *ctx, MlirModule schedule, MlirModule tile, const
             continue;
         }
         tsr_op_i64(group, TSR_SKIP_NAME, &skip);
-        tsr_op_set(group, TSR_SKIP_NAME, tsr_attr_make_i64(context, skip + 1));
+        skip = skip + 1 < TRIES_MAX ? skip + 1 : INT32_MAX;
+        tsr_op_set(group, TSR_SKIP_NAME, tsr_attr_make_i64(context, skip));
         *out_changed = true;
     }
     return TSR_SUCCESS;
