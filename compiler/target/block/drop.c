@@ -169,20 +169,6 @@ LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValue
                          args, 2);
 }
 
-void tsr_block_drop_signs(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef word,
-                          LLVMValueRef weights[static 2]) {
-    LLVMTypeRef f32 = LLVMTypeOf(weights[0]), two[] = {f32, f32};
-    LLVMTypeRef type = LLVMStructTypeInContext(emit->llvm, two, 2, 0);
-    LLVMValueRef args[] = {word, threshold(emit, drop), weights[0], weights[1]};
-    LLVMValueRef made = tsr_block_asm(
-        emit, type,
-        "{ .reg .b32 t; .reg .f32 x, y; .reg .pred p, q; abs.f16x2 t, $2; neg.f32 x, $4; "
-        "neg.f32 y, "
-        "$5; setp.geu.f16x2 p|q, t, $3; selp.f32 $0, $4, x, p; selp.f32 $1, $5, y, q; }",
-        "=f,=f,r,r,f,f", args, 4);
-    tsr_block_unpack(emit, made, weights, 2);
-}
-
 /* ---- turned ---------------------------------------------------------------------------------- */
 
 /* Lanes l and l xor 4 have two keys that follow each other, and the same two queries, each two

@@ -37,8 +37,5 @@ LLVMValueRef tsr_block_drop_mask(tsr_emit *emit, const tsr_drop *drop, LLVMValue
  * word w, those of both queries. */
 LLVMValueRef tsr_block_turned_counter(tsr_emit *emit);
 void tsr_block_turn_words(tsr_emit *emit, LLVMValueRef words[static TSR_DROP_WORDS]);
-/* Negates those of two weights that fall. */
-void tsr_block_drop_signs(tsr_emit *emit, const tsr_drop *drop, LLVMValueRef word,
-                          LLVMValueRef weights[static 2]);
 
 #endif
