@@ -47,6 +47,12 @@ TSR_RESULT tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue
 
 /* How many of the block's `count` keys the query `row` of the block may see; may be negative. */
 MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count);
+/* Which of `lanes` keys from `column` on are among the block's `count`, for loads of what was
+ * computed of them; null: all are loaded. Whole vectors reach beyond a block's last key, to memory
+ * that nobody has written. What lies there changes no result, but checkers of a GPU's memory tell
+ * of it. */
+MlirValue tsr_attention_present(const tsr_attention *a, MlirValue count, MlirValue column,
+                                uint32_t lanes);
 /* x: products of the query `row` of the block with `lanes` keys of the block from `column` on.
  * Scaled and masked: -inf where the key is none of the first `limit`, or the mask forbids it. */
 MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row, MlirValue column,

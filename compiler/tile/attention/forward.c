@@ -242,7 +242,8 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
     for (uint32_t part = 0; part < partials.count; part++) {
         MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
         MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
-        MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, tsr_tile_null);
+        MlirValue there = tsr_attention_present(&a->of, a->key_count, column, lanes);
+        MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, there);
         if (how == &a->max)
             x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
         else

@@ -319,11 +319,12 @@ static void emit_row(gradient *g, MlirValue row) {
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), g->key_count, lanes, 0, NULL);
     MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, g->score_stride), loop.index);
-    MlirValue x = tsr_tile_load(b, dtype, g->chances, at, lanes, tsr_tile_null);
+    MlirValue there = tsr_attention_present(&g->of, g->key_count, loop.index, lanes);
+    MlirValue x = tsr_tile_load(b, dtype, g->chances, at, lanes, there);
     x = tsr_attention_mask(&g->of, x, row, loop.index, limit, lanes);
     x = tsr_tile_1(b, "math.exp", tsr_tile_2(b, "arith.subf", x, shift));
     MlirValue kept = tsr_attention_kept(&g->of, row, loop.index, lanes);
-    MlirValue y = tsr_tile_load(b, dtype, g->dlogits, at, lanes, tsr_tile_null);
+    MlirValue y = tsr_tile_load(b, dtype, g->dlogits, at, lanes, there);
     y = tsr_attention_drop(&g->of, kept, y);
     y = tsr_tile_2(b, "arith.mulf", x, tsr_tile_2(b, "arith.subf", y, total));
     y = tsr_tile_2(b, "arith.mulf", y, tsr_tile_float(b, mlirValueGetType(y), g->of.scale));

@@ -79,6 +79,13 @@ MlirValue tsr_attention_unless_lowest(const tsr_attention *a, MlirValue x) {
     return tsr_tile_select(b, is, tsr_element_zero(b, a->dtype, 0), x);
 }
 
+MlirValue tsr_attention_present(const tsr_attention *a, MlirValue count, MlirValue column,
+                                uint32_t lanes) {
+    tsr_tile_builder *b = &a->group->b;
+    if (!a->ragged || !b->target->warp_lanes) return tsr_tile_null;
+    return tsr_tile_mask(b, tsr_tile_sub(b, count, column), lanes);
+}
+
 MlirValue tsr_attention_mask(const tsr_attention *a, MlirValue x, MlirValue row, MlirValue column,
                              MlirValue limit, uint32_t lanes) {
     tsr_tile_builder *b = &a->group->b;
