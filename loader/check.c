@@ -148,10 +148,11 @@ static tsr_result plan(tsr_ctx *ctx, check *self) {
         return TSR_SUCCESS;
     memory->device_bytes = plan.total_bytes;
     uint64_t allowed = self->options.device_memory_max;
-    if (allowed && memory->device_bytes > allowed)
-        FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %llu are allowed",
-             (unsigned long long)memory->device_bytes, (unsigned long long)allowed);
-    return TSR_SUCCESS;
+    if (!allowed || memory->device_bytes <= allowed) return TSR_SUCCESS;
+    const char *planned = tsr_executor_describe_plan(&self->config, &plan, self->arena);
+    FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %llu are allowed%s%s",
+         (unsigned long long)memory->device_bytes, (unsigned long long)allowed, planned ? "; " : "",
+         planned ? planned : "");
 }
 
 /* A file of weights that the bundle names must be there; its bytes are not read. */

@@ -62,6 +62,7 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
     void *bytes = NULL;
     size_t size = 0;
     bool is_cpu = tsr_cpu_parse_level(target) > 0;
+    const char *planned = tsr_executor_describe_plan(&model->config, &model->plan, &model->arena);
     const char *selector = options->device ? strchr(options->device, ':') : NULL;
     TRY_GOTO(ctx, result,
              read_required(ctx, model, is_cpu ? TSR_MEDIA_ELF : TSR_MEDIA_FATBIN, &arena, &bytes,
@@ -76,7 +77,8 @@ static tsr_result open_device(tsr_ctx *ctx, tsr_model *model, const tsr_model_op
         .threads = options->threads,
         .one_by_one = options->one_by_one,
         .draws = tsr_model_draws_there(model, 1u << TSR_ROLE_PARAM | 1u << TSR_ROLE_STATE),
-        .takes = tsr_model_takes_there(model)};
+        .takes = tsr_model_takes_there(model),
+        .planned = planned};
     TRY_GOTO(ctx, result, tsr_device_open(ctx, target, &device, &model->device));
 done:
     tsr_arena_finish(&arena);

@@ -21,6 +21,7 @@ typedef struct cpu_device {
     tsr_kernel_fn *owned_kernels;
     tsr_threads *owned_threads;
     tsr_code_object *object; /* owned */
+    const char *planned;     /* borrowed; NULL: not known */
 } cpu_device;
 
 static void cpu_close(tsr_device *device) {
@@ -49,6 +50,7 @@ static tsr_result load(tsr_ctx *ctx, cpu_device *self, const tsr_device_options 
                                   options->kernel_count, self->owned_kernels, &self->object));
     TRY(ctx, tsr_threads_create(ctx, options->threads, &self->owned_threads));
     self->threads = self->owned_threads;
+    self->planned = options->planned;
     return TSR_SUCCESS;
 }
 
@@ -75,11 +77,13 @@ static const char *cpu_describe(const tsr_device *device) {
 
 static tsr_result cpu_allocate(tsr_ctx *ctx, tsr_device *device, uint64_t size_bytes,
                                tsr_device_range ports, tsr_device_memory *out_memory) {
-    (void)device, (void)ports;
+    const char *planned = ((cpu_device *)device)->planned;
+    (void)ports;
     void *block =
         mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (block == MAP_FAILED)
-        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes", (unsigned long long)size_bytes);
+        FAIL(ctx, TSR_MEMORY, "no memory for %llu bytes%s%s", (unsigned long long)size_bytes,
+             planned ? "; " : "", planned ? planned : "");
     /* Kernels walk down columns of matrices: with small pages every row is on another one. */
     if (size_bytes >= HUGE_PAGES_FROM) (void)madvise(block, (size_t)size_bytes, MADV_HUGEPAGE);
     *out_memory = (tsr_device_memory){.host = block, .device = block, .size_bytes = size_bytes};

@@ -152,16 +152,13 @@ static tsr_result load_code(tsr_ctx *ctx, tsr_cuda_device *self,
 }
 
 /* What is free may lie in pieces, or be another process's a moment later. */
-static tsr_result reserve(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes,
-                          tsr_cuda_address *out_address) {
-    size_t left = 0, total = 0;
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
-    tsr_result result = TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, out_address,
-                                      size_bytes, self->stream);
+tsr_result tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const char *about,
+                            uint64_t size_bytes, tsr_cuda_address *out_address) {
+    tsr_result result =
+        TSR_CUDA_CALL(ctx, &self->cuda, allocate, about, out_address, size_bytes, self->stream);
     if (result.code != TSR_MEMORY) return result;
-    return tsr_error_prefix(ctx, result,
-                            "%llu bytes of device memory are needed; %zu of %zu were free",
-                            (unsigned long long)size_bytes, left, total);
+    return tsr_error_prefix(ctx, result, "%llu bytes of device memory are needed",
+                            (unsigned long long)size_bytes);
 }
 
 /* Enough for every launch: they follow each other. */
@@ -172,12 +169,13 @@ static tsr_result allocate_scratch(tsr_ctx *ctx, tsr_cuda_device *self) {
             most = self->fatbin.kernels[i].scratch_bytes;
     if (!most) return TSR_SUCCESS;
     most *= (uint64_t)BLOCKS_WITH_SCRATCH_MAX * self->gpu.multiprocessors;
-    return reserve(ctx, self, most, &self->scratch);
+    return tsr_cuda_reserve(ctx, self, self->about, most, &self->scratch);
 }
 
 static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
                               const tsr_device_options *options) {
     TRY(ctx, tsr_cuda_open(ctx, options->library, &self->cuda));
+    self->cuda.planned = options->planned;
     TRY(ctx, tsr_cuda_find_gpu(ctx, &self->cuda, options->selector, &self->gpu));
     snprintf(self->about, sizeof self->about, "%s (%d, %s)", self->gpu.name, self->gpu.ordinal,
              self->gpu.uuid);
@@ -238,19 +236,6 @@ static void cuda_release(tsr_device *device, tsr_device_memory *memory) {
     *memory = (tsr_device_memory){0};
 }
 
-static tsr_result check_memory(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes) {
-    size_t left = 0, total = 0;
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
-    if (self->memory_max && size_bytes > self->memory_max - self->memory_used)
-        FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %llu are allowed",
-             (unsigned long long)size_bytes,
-             (unsigned long long)(self->memory_max - self->memory_used));
-    if (size_bytes > left)
-        FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed; %zu of %zu are free on %s",
-             (unsigned long long)size_bytes, left, total, self->about);
-    return TSR_SUCCESS;
-}
-
 /* Whole pages, with what lies on them besides. */
 static tsr_result lock_pages(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_range range,
                              tsr_device_memory *memory) {
@@ -269,7 +254,8 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_
     uint64_t size_bytes = memory->size_bytes;
     tsr_cuda_address address = 0;
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, check_memory(ctx, self, size_bytes));
+    uint64_t allowed = self->memory_max ? self->memory_max - self->memory_used : UINT64_MAX;
+    TRY(ctx, tsr_cuda_check_memory(ctx, &self->cuda, self->about, size_bytes, allowed));
     void *host = mmap(NULL, (size_t)size_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (host == MAP_FAILED)
@@ -277,7 +263,7 @@ static tsr_result allocate_both(tsr_ctx *ctx, tsr_cuda_device *self, tsr_device_
     memory->host = host;
     (void)madvise(host, (size_t)size_bytes, MADV_HUGEPAGE);
     TRY(ctx, lock_pages(ctx, self, ports, memory));
-    TRY(ctx, reserve(ctx, self, size_bytes, &address));
+    TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, size_bytes, &address));
     memory->device = (char *)(uintptr_t)address;
     self->memory_used += size_bytes;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, set_bytes, self->about, address, 0, size_bytes,
@@ -578,8 +564,7 @@ static tsr_result cuda_prepare(tsr_ctx *ctx, tsr_device *device, const tsr_devic
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, list->name, &host, fault_bytes, 0));
         graph->host_faults = host;
         memset(host, 0, fault_bytes);
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, list->name, &graph->faults, fault_bytes,
-                               self->stream));
+        TRY(ctx, tsr_cuda_reserve(ctx, self, list->name, fault_bytes, &graph->faults));
     }
     if (is_eager(self, list)) return TSR_SUCCESS;
     return capture(ctx, self, memory, list, graph, graph->execs);
@@ -669,8 +654,7 @@ static tsr_result cuda_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
     if (left / 2 < MEASURED_BYTES) return TSR_SUCCESS;
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &blocks, 2 * MEASURED_BYTES,
-                           self->stream));
+    TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, 2 * MEASURED_BYTES, &blocks));
     for (int round = 0; round < MEASURED_ROUNDS; round++) {
         TRY_GOTO(ctx, result,
                  TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));

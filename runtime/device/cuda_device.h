@@ -94,6 +94,10 @@ static inline tsr_cuda_address tsr_cuda_address_of(const void *device) {
 /* The calling thread works with the device from now on. */
 TSR_RESULT tsr_cuda_enter(tsr_ctx *ctx, const tsr_cuda_device *self);
 
+/* cuda.c: memory of the device; an error of memory begins with how much was needed. */
+TSR_RESULT tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const char *about,
+                            uint64_t size_bytes, tsr_cuda_address *out_address);
+
 /* See tsr_device_type. */
 TSR_RESULT tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count);
 TSR_RESULT tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,

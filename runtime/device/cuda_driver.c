@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MEMORY_TEXT_MAX = 576 };
+
 static const char library_name[] = "libcuda.so.1";
 
 static const char *find_advice(tsr_cuda_result result) {
@@ -24,16 +26,42 @@ static const char *find_advice(tsr_cuda_result result) {
     return NULL;
 }
 
+/* What is free and planned, each behind a "; ". Unknown is what is free before there is a context.
+ */
+static void describe_memory(const tsr_cuda *cuda, char out_text[MEMORY_TEXT_MAX]) {
+    size_t left = 0, total = 0, at = 0;
+    out_text[0] = 0;
+    if (cuda->memory_info && cuda->memory_info(&left, &total) == TSR_CUDA_SUCCESS)
+        at = (size_t)snprintf(out_text, MEMORY_TEXT_MAX,
+                              "; %zu of %zu bytes of device memory are free", left, total);
+    if (cuda->planned) snprintf(out_text + at, MEMORY_TEXT_MAX - at, "; %s", cuda->planned);
+}
+
+tsr_result tsr_cuda_check_memory(tsr_ctx *ctx, const tsr_cuda *cuda, const char *about,
+                                 uint64_t needed_bytes, uint64_t allowed_bytes) {
+    char memory[MEMORY_TEXT_MAX], allowed[64] = "";
+    size_t left = 0, total = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, cuda, memory_info, about, &left, &total));
+    if (needed_bytes <= left && needed_bytes <= allowed_bytes) return TSR_SUCCESS;
+    describe_memory(cuda, memory);
+    if (needed_bytes > allowed_bytes)
+        snprintf(allowed, sizeof allowed, "; %llu are allowed", (unsigned long long)allowed_bytes);
+    FAIL(ctx, TSR_MEMORY, "%llu bytes of device memory are needed on %s%s%s",
+         (unsigned long long)needed_bytes, about, allowed, memory);
+}
+
 tsr_result tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,
                           const char *call, const char *about) {
     const char *name = NULL;
+    char memory[MEMORY_TEXT_MAX] = "";
+    bool is_short = result == TSR_CUDA_ERROR_OUT_OF_MEMORY;
     if (result == TSR_CUDA_SUCCESS) return TSR_SUCCESS;
     if (!cuda->error_name || cuda->error_name(result, &name) != TSR_CUDA_SUCCESS || !name)
         name = "an unknown error";
     const char *advice = find_advice(result);
-    FAIL(ctx, result == TSR_CUDA_ERROR_OUT_OF_MEMORY ? TSR_MEMORY : TSR_MACHINE,
-         "%s: %s (%u)%s%s%s%s", call, name, result, about ? ": " : "", about ? about : "",
-         advice ? "; " : "", advice ? advice : "");
+    if (is_short) describe_memory(cuda, memory);
+    FAIL(ctx, is_short ? TSR_MEMORY : TSR_MACHINE, "%s: %s (%u)%s%s%s%s%s", call, name, result,
+         about ? ": " : "", about ? about : "", memory, advice ? "; " : "", advice ? advice : "");
 }
 
 static tsr_result find_symbols(tsr_ctx *ctx, tsr_cuda *cuda) {

@@ -34,6 +34,7 @@ typedef struct tsr_cuda_launch { /* a struct CUlaunchConfig_st */
 
 typedef struct tsr_cuda {
     void *library;
+    const char *planned; /* see tsr_device_options */
 #define X(name, symbol, parameters) tsr_cuda_##name##_fn name;
 #include "runtime/device/cuda_driver.def"
 #undef X
@@ -77,9 +78,13 @@ void tsr_cuda_close(tsr_cuda *cuda);
 
 /* Success, or the error of call `call`: "cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY", with `about`
  * after it where that is not NULL, and what to do where something is known (cuda_errors.def).
- * TSR_MEMORY for want of memory, else TSR_MACHINE. */
+ * TSR_MEMORY for want of memory, with what is free and planned, else TSR_MACHINE. */
 TSR_RESULT tsr_cuda_check(tsr_ctx *ctx, const tsr_cuda *cuda, tsr_cuda_result result,
                           const char *call, const char *about);
+/* What is short of `needed_bytes`: TSR_MEMORY with that, what is `allowed_bytes` (UINT64_MAX: all),
+ * free and planned. Success where nothing is, for all that is known. */
+TSR_RESULT tsr_cuda_check_memory(tsr_ctx *ctx, const tsr_cuda *cuda, const char *about,
+                                 uint64_t needed_bytes, uint64_t allowed_bytes);
 /* The call of table row `name`, checked. */
 #define TSR_CUDA_CALL(ctx, cuda, name, about, ...)                                                 \
     tsr_cuda_check((ctx), (cuda), (cuda)->name(__VA_ARGS__), tsr_cuda_name_##name, (about))

@@ -127,8 +127,8 @@ static tsr_result intake_begin(tsr_ctx *ctx, tsr_device *device) {
     TRY(ctx, tsr_cuda_let_write(ctx, self));
     TRY(ctx, tsr_cuda_ready_leaves(ctx, self));
     TRY(ctx, ready(ctx, self));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &intake->memory,
-                           (size_t)TSR_CUDA_SLOTS * CHUNK_BYTES, self->stream));
+    TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, (uint64_t)TSR_CUDA_SLOTS * CHUNK_BYTES,
+                              &intake->memory));
     for (uint64_t i = 0; i < TSR_CUDA_SLOTS; i++)
         intake->slots[i].bytes = intake->memory + i * CHUNK_BYTES;
     /* Before other streams use it. */

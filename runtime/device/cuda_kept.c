@@ -15,23 +15,33 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
+/* Nothing where there is no room for it. */
+static tsr_result reserve_copy(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes) {
+    size_t left = 0, total = 0;
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
+    if (size_bytes > left) return TSR_SUCCESS;
+    tsr_result result = tsr_cuda_reserve(ctx, self, self->about, size_bytes, &self->kept.copy);
+    if (result.code != TSR_MEMORY) return result;
+    tsr_error_clear(ctx);
+    return TSR_SUCCESS;
+}
+
 tsr_result tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
                                   bool *out_room) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_kept *kept = &self->kept;
-    size_t left = 0, total = 0;
     *out_room = false;
     TRY(ctx, tsr_cuda_enter(ctx, self));
     tsr_cuda_finish_keeping(self);
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
-    bool allowed = !self->memory_max || range.size_bytes <= self->memory_max - self->memory_used;
-    if (!range.size_bytes || range.size_bytes > left || !allowed) return TSR_SUCCESS;
+    if (!range.size_bytes) return TSR_SUCCESS;
+    if (self->memory_max && range.size_bytes > self->memory_max - self->memory_used)
+        return TSR_SUCCESS;
+    TRY(ctx, reserve_copy(ctx, self, range.size_bytes));
+    if (!kept->copy) return TSR_SUCCESS;
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &kept->before,
                            TSR_CUDA_EVENT_DISABLE_TIMING));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &kept->copied,
                            TSR_CUDA_EVENT_DISABLE_TIMING));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, allocate, self->about, &kept->copy, range.size_bytes,
-                           self->stream));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
     self->memory_used += range.size_bytes;
     kept->range = range;

@@ -85,6 +85,9 @@ typedef struct tsr_device_options {
     /* A device that works beside the host: wait after each command, so that an error names it. */
     bool one_by_one;
     bool draws, takes; /* soon; see draw, tsr_device_intake */
+    /* What the program plans, in words that end what is said where memory is short; borrowed as
+     * long as the device is open. NULL: nothing. */
+    const char *planned;
 } tsr_device_options;
 
 /* How chunks of files, whose digests are known (runtime/base/hash.h), become tensors of a device

@@ -28,6 +28,10 @@ typedef struct tsr_executor tsr_executor;
  * there are more ranks than virtual ones. */
 TSR_RESULT tsr_executor_plan(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                              const tsr_transport *transport, tsr_memory_plan *out_plan);
+/* For messages, in the arena: "'net' plans 900 bytes, of them 600 for tensors: w (400), b (200)",
+ * the largest of them. NULL: no memory for it. */
+const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memory_plan *plan,
+                                       tsr_arena *arena);
 
 /* config, program, device (opened with the program's kernels) and transport (NULL: one rank alone)
  * are borrowed and outlive the executor. Several ranks are TSR_MACHINE where the device does not

@@ -163,21 +163,24 @@ static size_t next_largest(const tsr_config *config, uint64_t below, size_t afte
     return found;
 }
 
-tsr_result tsr_plan_explain(tsr_ctx *ctx, tsr_result result, const tsr_config *config,
-                            const tsr_memory_plan *plan) {
-    enum { NAMED = 3, NAME_SHOWN = 48, TEXT_MAX = 320 };
-    char text[TEXT_MAX] = "";
+const char *tsr_executor_describe_plan(const tsr_config *config, const tsr_memory_plan *plan,
+                                       tsr_arena *arena) {
+    enum { NAMED = 3, NAME_SHOWN = 48, TEXT_MAX = 448 };
+    char *text = tsr_arena_alloc(arena, TEXT_MAX, 1, 1);
     uint64_t size = UINT64_MAX;
-    size_t index = 0, at = 0, named = 0;
+    size_t index = 0, named = 0;
+    if (!text) return NULL;
+    size_t at =
+        (size_t)snprintf(text, TEXT_MAX, "'%.*s' plans %llu bytes, of them %llu for tensors",
+                         NAME_SHOWN, config->name, (unsigned long long)plan->total_bytes,
+                         (unsigned long long)plan->tensor_bytes);
     for (; named < NAMED; named++) {
         index = next_largest(config, size, index, &size);
         if (index == config->tensor_count) break;
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%.*s (%llu)", named ? ", " : ": ",
+        at += (size_t)snprintf(text + at, TEXT_MAX - at, "%s%.*s (%llu)", named ? ", " : ": ",
                                NAME_SHOWN, config->tensors[index].name, (unsigned long long)size);
     }
     if (config->tensor_count > named)
-        snprintf(text + at, sizeof text - at, " and %zu more", config->tensor_count - named);
-    return tsr_error_prefix(ctx, result, "'%s' plans %llu bytes, of them %llu for tensors%s",
-                            config->name, (unsigned long long)plan->total_bytes,
-                            (unsigned long long)plan->tensor_bytes, text);
+        snprintf(text + at, TEXT_MAX - at, " and %zu more", config->tensor_count - named);
+    return text;
 }

@@ -24,8 +24,5 @@ void tsr_plan_find_deferred(const tsr_program_entry *entry, bool *out_deferred);
 /* Those of this rank; transport: NULL for one rank alone. */
 TSR_RESULT tsr_plan_leaves(tsr_ctx *ctx, const tsr_config *config, const tsr_program *program,
                            const tsr_transport *transport, tsr_leaves *out_leaves);
-/* Puts before an error of memory what is planned, and names the largest tensors. */
-TSR_RESULT tsr_plan_explain(tsr_ctx *ctx, tsr_result result, const tsr_config *config,
-                            const tsr_memory_plan *plan);
 
 #endif

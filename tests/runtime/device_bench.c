@@ -9,6 +9,7 @@
 #include <string.h>
 
 fake_cuda *fake;
+const char bench_planned[] = "'toy' plans 9 bytes, of them 8 for tensors: w (4)";
 
 void bench_open_fake(void) {
     void *library = dlopen(FAKE_CUDA, RTLD_NOW | RTLD_LOCAL);
@@ -35,7 +36,8 @@ tsr_device_options bench_cuda_options(bench *b) {
     const tsr_fatbin fatbin = {kernels, 3, images, 3};
     tsr_device_options options = {.kernels = (const char *const *)toy_program.kernels,
                                   .kernel_count = 3,
-                                  .library = FAKE_CUDA};
+                                  .library = FAKE_CUDA,
+                                  .planned = bench_planned};
     void *bytes = NULL;
     cr_assert_eq(
         tsr_fatbin_encode(&b->ctx, &fatbin, &b->arena, &bytes, &options.code_size_bytes).code,

@@ -16,6 +16,9 @@ typedef struct bench {
     tsr_device *device;
 } bench;
 
+/* What the toy plans, the end of every message about memory. */
+extern const char bench_planned[];
+
 extern fake_cuda *fake; /* of the library the device has loaded */
 
 void bench_open_fake(void);

@@ -23,7 +23,14 @@ EXPORT extern fake_cuda fake;
 fake_cuda fake = {
     .version = 13000, .device_count = 2, .major = 9, .free_bytes = 1 << 20, .toy_limit = 256};
 
-enum { INVALID_VALUE = 1, NOT_FOUND = 500, DEVICE_MAX = 8, STEPS_MAX = 64, ARGUMENTS_MAX = 8 };
+enum {
+    INVALID_VALUE = 1,
+    INVALID_CONTEXT = 201,
+    NOT_FOUND = 500,
+    DEVICE_MAX = 8,
+    STEPS_MAX = 64,
+    ARGUMENTS_MAX = 8
+};
 
 static const unsigned argument_counts[] = {4, 3, 2}; /* of the toy's kernels */
 static const char *const kernel_names[] = {"mean", "update", "twice"};
@@ -60,7 +67,7 @@ static char context, stream, module;
 static unsigned fails(const char *symbol) {
     if (fake.stuck) return fake.stuck;
     if (!fake.fail || strcmp(fake.fail, symbol) != 0 || ++fake.calls != fake.fail_at) return 0;
-    if (fake.sticks) fake.stuck = fake.fail_code;
+    if (fake.sticks && fake.fail_code != TSR_CUDA_ERROR_OUT_OF_MEMORY) fake.stuck = fake.fail_code;
     return fake.fail_code;
 }
 
@@ -193,9 +200,9 @@ tsr_cuda_result cuCtxSetCurrent(struct CUctx_st *current) {
 
 tsr_cuda_result cuModuleLoadDataEx(struct CUmod_st **out_module, const void *image,
                                    unsigned option_count, tsr_cuda_enum *options, void **values) {
-    if (option_count && options[0] == TSR_CUDA_JIT_ERROR_LOG_BUFFER &&
-        fails("cuModuleLoadDataEx")) {
-        snprintf(values[0], 16, "line 1: bad");
+    if (fails("cuModuleLoadDataEx")) {
+        if (option_count && options[0] == TSR_CUDA_JIT_ERROR_LOG_BUFFER)
+            snprintf(values[0], 16, "line 1: bad");
         return fake.fail_code;
     }
     memcpy(fake.image_begin, image, sizeof fake.image_begin - 1);
@@ -274,6 +281,7 @@ tsr_cuda_result cuFuncGetParamInfo(struct CUfunc_st *function, size_t index, siz
 
 tsr_cuda_result cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
     CHECK(cuMemGetInfo_v2);
+    if (!fake.contexts) return INVALID_CONTEXT;
     *free_bytes = fake.free_bytes;
     *total_bytes = 1 << 20;
     return 0;

@@ -20,7 +20,7 @@ typedef struct fake_cuda {
     unsigned fail_at;          /* and which of them: 1 is the first */
     unsigned fail_code;        /* what it returns */
     unsigned calls;            /* of `fail` so far */
-    bool sticks;               /* what failed once fails from then on */
+    bool sticks;               /* what failed once fails from then on, but for want of memory */
     unsigned stuck;            /* with what; 0: nothing yet */
     int captures;              /* begun so far */
     int contexts, allocations, hosts, streams, modules, graphs, execs, events; /* open now */

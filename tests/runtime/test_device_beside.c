@@ -3,6 +3,7 @@
  * What devices of their own memory do beside runs: tensors that are read, and kept, numbers that a
  * GPU draws, chunks of files that it hashes.
  */
+#include "runtime/device/cuda_driver.h"
 #include "runtime/exec/executor.h"
 #include "runtime/initialize.h"
 #include "tests/runtime/device_bench.h"
@@ -167,21 +168,27 @@ Test(device_beside, no_room_to_keep) {
     bench_open_fake();
     tsr_device_options options = bench_cuda_options(&s.b);
     uint64_t taken = 0;
-    for (int capped = 0; capped < 2; capped++) {
+    enum { SHORT, CAPPED, REFUSED, WAYS };
+    for (int way = 0; way < WAYS; way++) {
         const size_t free_bytes = fake->free_bytes;
         /* The state lies in 72 bytes. */
-        options.memory_max = capped ? taken + 71 : 0;
+        options.memory_max = way == CAPPED ? taken + 71 : 0;
         cr_assert_eq(tsr_device_open(&s.b.ctx, "cuda", &options, &s.b.device).code, TSR_OK);
         cr_assert_eq(
             tsr_executor_create(&s.b.ctx, &toy_config, &toy_program, s.b.device, NULL, &s.executor)
                 .code,
             TSR_OK);
         taken = tsr_executor_get_memory(s.executor)->size_bytes;
-        if (!capped) fake->free_bytes = 71;
+        if (way == SHORT) fake->free_bytes = 71;
+        if (way == REFUSED) fake->fail = "cuMemAllocAsync";
+        fake->fail_at = 1;
+        fake->fail_code = TSR_CUDA_ERROR_OUT_OF_MEMORY;
+        fake->calls = 0;
         bool keeps = true;
         cr_assert_eq(tsr_executor_ready_keeping(&s.b.ctx, s.executor, &keeps).code, TSR_OK);
         cr_assert_not(keeps);
         fake->free_bytes = free_bytes;
+        fake->fail = NULL;
         cr_assert_eq(tsr_executor_keep(&s.b.ctx, s.executor).code, TSR_OK);
         cr_assert_eq(tsr_executor_ready_readers(&s.b.ctx, s.executor, 2).code, TSR_OK);
         memcpy(s.before, tsr_executor_get_tensor(s.executor, 0), sizeof s.before);

@@ -70,7 +70,7 @@ for line in '^    cpu:x86-64-v2 +not: a GPU runs it$' '^    cuda:sm_80 +not: .*o
     check "a line $line" grep -Eq -- "$line" gpu
 done
 check "the seed is nobody's to give" sh -c '! grep -q "needs --input" gpu'
-expect "too little of its memory" 15 'bytes of device memory are needed; 1048576 are allowed' \
+expect "too little of its memory" 15 "bytes of device memory are needed; 1048576 are allowed; 'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: " \
     env LD_LIBRARY_PATH=fake "$RUN" --check --device cuda --device-memory 1 net.tsb
 expect "a cap that caps nothing" 6 "--device-memory 1 limits a GPU's memory; the device is the CPU" "$RUN" --check --device-memory 1 net.tsb
 expect "auto takes the GPU" 0 '^device   cuda:sm_90a: for compute capability 9.0$' env LD_LIBRARY_PATH=fake "$RUN" --check --device auto net.tsb

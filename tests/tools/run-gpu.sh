@@ -52,7 +52,9 @@ broken "an error of its memory" 'fail=cuGraphLaunch at=9 code=214' 17 \
 broken "an error without a name" 'fail=cuGraphLaunch at=9 code=9999' 17 'step 5: cuGraphLaunch: an unknown error \(9999\): train$'
 broken "what is saved cannot be read" 'fail=cuMemcpyDtoHAsync_v2 at=9 code=700' 17 \
     "saving failed .1 in all, 1 in a row.: 'S': cuMemcpyDtoHAsync_v2: CUDA_ERROR_ILLEGAL_ADDRESS"
-broken "no memory in a run" 'fail=cuGraphLaunch at=9 code=2' 15 'step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train; '
+planned="'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\)"
+short=".*; [0-9]+ of [0-9]+ bytes of device memory are free; $planned; a smaller batch needs less$"
+broken "no memory in a run" 'fail=cuGraphLaunch at=9 code=2' 15 "step 5: cuGraphLaunch: CUDA_ERROR_OUT_OF_MEMORY \(2\): train$short"
 
 # Before a run: nothing is touched.
 refused() {
@@ -66,9 +68,14 @@ refused "no device" 'devices=0' 17 'the NVIDIA driver shows no device$'
 CUDA_VISIBLE_DEVICES='' refused "no device is to be seen" 'devices=0' 17 "shows no device; CUDA_VISIBLE_DEVICES is '', which may hide those there are"
 refused "code for another GPU" 'major=8' 5 "has no code for a GPU of compute capability 8.0; it has cuda:sm_90a"
 refused "too little memory" 'free=400' 15 \
-    "'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\): [0-9]+ bytes of device memory are needed; 400 of [0-9]+ are free on Fake A"
+    "[0-9]+ bytes of device memory are needed on Fake A .*\); 400 of [0-9]+ bytes of device memory are free; $planned"
 refused "no memory" 'fail=cuMemAllocAsync at=1 code=2' 15 \
-    "'toy' plans [0-9]+ bytes, of them 128 for tensors: w \(16\), w.count \(8\): [0-9]+ bytes of device memory are needed; [0-9]+ of [0-9]+ were free: cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY \(2\): "
+    "[0-9]+ bytes of device memory are needed: cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY \(2\): $short"
+for call in cuModuleLoadDataEx cuMemHostRegister_v2 cuGraphInstantiateWithFlags; do
+    refused "no memory in $call" "fail=$call at=1 code=2" 15 "$call: CUDA_ERROR_OUT_OF_MEMORY \(2\): $short"
+done
+refused "no memory for a context" 'fail=cuDevicePrimaryCtxRetain at=1 code=2' 15 \
+    "cuDevicePrimaryCtxRetain: CUDA_ERROR_OUT_OF_MEMORY \(2\): Fake A .*\); $planned; a smaller batch needs less$"
 DEVICE=cuda:7 refused "a device that is not there" '' 6 "'7' names 0 CUDA devices; expected one of 0 GPU-00010203"
 refused "a broken GPU at the begin" 'fail=cuDevicePrimaryCtxRetain at=1 code=214' 17 'cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE'
 cat >net.mlir <<'EOF'
@@ -90,7 +97,7 @@ else
     expect "no assembler" 0 'notice: there is no ptxas: code for NVIDIA GPUs is PTX alone' env PATH="$PWD/empty" "$AOT" build net.mlir -o ptx.tsb --target=cuda:sm_90a
 fi
 expect "more than --device-memory" 15 \
-    "'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), .*: [0-9]+ bytes of device memory are needed; 1048576 are allowed" \
+    "[0-9]+ bytes of device memory are needed on .*; 1048576 are allowed; .* are free; 'net' plans [0-9]+ bytes, of them [0-9]+ for tensors: w \(1440000\), " \
     env LD_LIBRARY_PATH=fake FAKE_CUDA_TOLD='any=1 free=1000000000' "$RUN" net.tsb --device cuda --device-memory 1 --data x=x.bin \
     --steps 9 --state-dir N
 check "more than --device-memory: nothing is saved" sh -c '! ls N/MANIFEST.* 2>/dev/null'
