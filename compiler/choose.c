@@ -3,6 +3,10 @@
  * Tiles that no good code can be made of: each kernel on matrix units, and each over rows that
  * lanes hold, goes through the assembler by itself, and where it spills registers, or is refused,
  * its group gets the next best tile, and after some tries none.
+ *
+ * Other kernels have one tile, or none that is better. How many registers a thread takes is the
+ * assembler's choice, which would rather have more warps than none that spill, or was told: those
+ * that spill are told how many they may take.
  */
 #include "compiler/choose.h"
 
@@ -14,9 +18,15 @@
 
 /* Of a tsched.func, while tiles are chosen: its kernel is good. */
 #define GOOD_NAME "tile.good"
+/* Of a tile.func: registers of a thread, at most. */
+#define REGISTERS_NAME "registers"
 
 /* Tiles of a group that are tried: an assembler that takes none of them takes no other. */
 enum { TRIES_MAX = 24 };
+
+/* Of a multiprocessor, all architectures; of a thread, where the assembler's own choice spills. */
+enum { REGISTERS_ALL = 64 << 10 };
+static const uint32_t registers_tried[] = {64, 96, 128, 168, 255};
 
 /* The kernel alone in a module. */
 static MlirModule isolate(MlirOperation func) {
@@ -26,24 +36,22 @@ static MlirModule isolate(MlirOperation func) {
 }
 
 static tsr_result assemble(tsr_ctx *ctx, MlirModule module, const tsr_target *target,
-                           const tsr_ptxas *ptxas, tsr_arena *arena, uint32_t *out_spill_bytes) {
+                           const tsr_ptxas *ptxas, tsr_arena *arena, tsr_fatbin *out_fatbin) {
     void *code = NULL;
     size_t size = 0;
-    tsr_fatbin fatbin;
     TRY(ctx, tsr_target_compile(ctx, module, target, arena, &code, &size));
     TRY(ctx, tsr_ptxas_assemble(ctx, ptxas, module, target, arena, &code, &size));
-    TRY(ctx, tsr_fatbin_decode(ctx, code, size, arena, &fatbin));
-    *out_spill_bytes = fatbin.kernels[0].spill_bytes;
-    return TSR_SUCCESS;
+    return tsr_fatbin_decode(ctx, code, size, arena, out_fatbin);
 }
 
 static tsr_result probe(tsr_ctx *ctx, MlirOperation func, const tsr_target *target,
                         const tsr_ptxas *ptxas, bool *out_good) {
     tsr_ctx own = tsr_ctx_fork(ctx);
     tsr_arena arena = {0};
-    uint32_t spill_bytes = 0;
+    tsr_fatbin fatbin;
     MlirModule module = isolate(func);
-    tsr_result result = assemble(&own, module, target, ptxas, &arena, &spill_bytes);
+    tsr_result result = assemble(&own, module, target, ptxas, &arena, &fatbin);
+    uint32_t spill_bytes = result.code ? 0 : fatbin.kernels[0].spill_bytes;
     mlirModuleDestroy(module);
     tsr_arena_finish(&arena);
     *out_good = !result.code && !spill_bytes;
@@ -98,5 +106,89 @@ done:
         mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(TSR_SKIP_NAME));
         mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(GOOD_NAME));
     }
+    return result;
+}
+
+/* ---- registers of other kernels ---- */
+
+/* One that spills, and what spills least. */
+typedef struct spiller {
+    MlirOperation func;
+    uint32_t threads, given;         /* of a block; registers that it has, 0: not told */
+    uint32_t registers, spill_bytes; /* 0: as it is */
+} spiller;
+
+static size_t find_spillers(MlirModule device, const tsr_fatbin *fatbin, spiller *out_all) {
+    size_t count = 0;
+    uint32_t index = 0;
+    TSR_FOR_EACH_OP(func, mlirModuleGetBody(device)) {
+        if (!tsr_op_is(func, "tile.func")) continue;
+        const tsr_fatbin_kernel *kernel = &fatbin->kernels[index++];
+        int64_t given = 0;
+        /* Of some, as many blocks are started as fit with the registers that they have. */
+        if (!kernel->spill_bytes || tsr_op_has(func, "warps") || kernel->blocks) continue;
+        tsr_op_i64(func, REGISTERS_NAME, &given);
+        out_all[count++] =
+            (spiller){func, kernel->threads, (uint32_t)given, 0, kernel->spill_bytes};
+    }
+    return count;
+}
+
+static bool may_try(const spiller *s, uint32_t registers) {
+    return s->spill_bytes && registers > s->given && s->threads * registers <= REGISTERS_ALL;
+}
+
+/* All that still spill, in one module. */
+static tsr_result try_registers(tsr_ctx *ctx, uint32_t registers, const tsr_target *target,
+                                const tsr_ptxas *ptxas, spiller *all, size_t count) {
+    tsr_arena arena = {0};
+    tsr_fatbin fatbin;
+    uint32_t index = 0;
+    MlirModule module = mlirModuleCreateEmpty(mlirOperationGetLocation(all[0].func));
+    MlirContext context = mlirOperationGetContext(all[0].func);
+    for (size_t i = 0; i < count; i++) {
+        if (!may_try(&all[i], registers)) continue;
+        MlirOperation func = mlirOperationClone(all[i].func);
+        tsr_op_set(func, REGISTERS_NAME, tsr_attr_make_i64(context, registers));
+        mlirBlockAppendOwnedOperation(mlirModuleGetBody(module), func);
+        index++;
+    }
+    tsr_result result = index ? assemble(ctx, module, target, ptxas, &arena, &fatbin) : TSR_SUCCESS;
+    index = 0;
+    for (size_t i = 0; i < count && !result.code; i++) {
+        if (!may_try(&all[i], registers)) continue;
+        uint32_t spill_bytes = fatbin.kernels[index++].spill_bytes;
+        if (spill_bytes >= all[i].spill_bytes) continue;
+        all[i].spill_bytes = spill_bytes;
+        all[i].registers = registers;
+    }
+    mlirModuleDestroy(module);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
+tsr_result tsr_choose_registers(tsr_ctx *ctx, MlirModule device, const tsr_target *target,
+                                const tsr_ptxas *ptxas, const void *code, size_t code_size_bytes,
+                                bool *out_changed) {
+    tsr_arena arena = {0};
+    tsr_fatbin fatbin;
+    tsr_result result = TSR_SUCCESS;
+    *out_changed = false;
+    TRY_GOTO(ctx, result, tsr_fatbin_decode(ctx, code, code_size_bytes, &arena, &fatbin));
+    spiller *all = TSR_NEW(&arena, spiller, fatbin.kernel_count + 1);
+    if (!all) FAIL_GOTO(ctx, result, TSR_MEMORY, "no memory for %u kernels", fatbin.kernel_count);
+    size_t count = find_spillers(device, &fatbin, all);
+    for (size_t t = 0; count && t < sizeof registers_tried / sizeof registers_tried[0]; t++)
+        TRY_GOTO(ctx, result, try_registers(ctx, registers_tried[t], target, ptxas, all, count));
+    for (size_t i = 0; i < count; i++) {
+        if (!all[i].registers) continue;
+        tsr_log(ctx, TSR_LOG_DEBUG, "'%s' for %s may take %u registers: else some are spilt",
+                tsr_op_symbol(all[i].func), target->name, all[i].registers);
+        tsr_op_set(all[i].func, REGISTERS_NAME,
+                   tsr_attr_make_i64(mlirOperationGetContext(all[i].func), all[i].registers));
+        *out_changed = true;
+    }
+done:
+    tsr_arena_finish(&arena);
     return result;
 }

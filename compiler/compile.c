@@ -36,6 +36,7 @@ typedef struct job {
     tsr_arena arena;        /* holds it */
     tsr_result result;
     pthread_t thread;
+    bool wants_code, threaded; /* and has a thread for it */
 } job;
 
 typedef struct compilation {
@@ -192,27 +193,49 @@ static TSR_RESULT check_order(tsr_ctx *ctx, const job *j) {
     return TSR_SUCCESS;
 }
 
-static TSR_RESULT run_code(compilation *c) {
-    size_t limit = thread_limit(c->options);
-    tsr_result result = TSR_SUCCESS;
-    TRY(c->ctx, find_assembler(c));
-    for (size_t i = 0; i < c->job_count; i++)
-        if (c->jobs[i].target->arch) TRY(c->ctx, check_order(c->ctx, &c->jobs[i]));
-    for (size_t first = 0; first < c->job_count; first += limit) {
-        size_t end = c->job_count - first < limit ? c->job_count : first + limit, started = first;
-        while (started < end &&
-               pthread_create(&c->jobs[started].thread, NULL, make_code, &c->jobs[started]) == 0)
-            started++;
-        /* Without a thread the work is done here. */
-        for (size_t i = started; i < end; i++) make_code(&c->jobs[i]);
-        for (size_t i = first; i < started; i++) pthread_join(c->jobs[i].thread, NULL);
-    }
-    for (size_t i = 0; i < c->job_count && !result.code; i++)
-        if (c->jobs[i].result.code) {
-            result = tsr_error_adopt(c->ctx, &c->jobs[i].ctx);
-            result = tsr_error_prefix(c->ctx, result, "%s", c->jobs[i].target->name);
+/* Of all jobs that want it, as many at a time as there are threads. */
+static void make_codes(compilation *c) {
+    size_t limit = thread_limit(c->options), at = 0;
+    while (at < c->job_count) {
+        size_t first = at, started = 0;
+        for (; at < c->job_count && started < limit; at++) {
+            job *j = &c->jobs[at];
+            j->threaded = j->wants_code && pthread_create(&j->thread, NULL, make_code, j) == 0;
+            /* Without a thread the work is done here. */
+            if (j->wants_code && !j->threaded) make_code(j);
+            started += j->wants_code;
         }
-    return result;
+        for (size_t i = first; i < at; i++)
+            if (c->jobs[i].threaded) pthread_join(c->jobs[i].thread, NULL);
+    }
+}
+
+static TSR_RESULT check_codes(compilation *c) {
+    for (size_t i = 0; i < c->job_count; i++) {
+        if (!c->jobs[i].result.code) continue;
+        tsr_result result = tsr_error_adopt(c->ctx, &c->jobs[i].ctx);
+        return tsr_error_prefix(c->ctx, result, "%s", c->jobs[i].target->name);
+    }
+    return TSR_SUCCESS;
+}
+
+static TSR_RESULT run_code(compilation *c) {
+    TRY(c->ctx, find_assembler(c));
+    for (size_t i = 0; i < c->job_count; i++) {
+        c->jobs[i].wants_code = true;
+        if (c->jobs[i].target->arch) TRY(c->ctx, check_order(c->ctx, &c->jobs[i]));
+    }
+    make_codes(c);
+    TRY(c->ctx, check_codes(c));
+    for (size_t i = 0; i < c->job_count; i++) {
+        job *j = &c->jobs[i];
+        j->wants_code = false;
+        if (j->ptxas)
+            TRY(c->ctx, tsr_choose_registers(c->ctx, j->device, j->target, j->ptxas, j->code,
+                                             j->code_size_bytes, &j->wants_code));
+    }
+    make_codes(c);
+    return check_codes(c);
 }
 
 static TSR_RESULT run_program(compilation *c) {
