@@ -76,7 +76,7 @@ def make_bundles(folder):
     """Of several programs; with parameters in a file, with state; the header of the exported parameters."""
     data = [f"--data=images={DIGITS}/train-images.npy", f"--data=labels={DIGITS}/train-labels.npy"]
     names = [BUNDLE]
-    for source in ("attention", "convnet"):
+    for source in ("flash-attn", "convnet"):
         names.append(str(folder / (source + ".tsb")))
         run(AOT, "build", f"{ROOT}/examples/{source}/{source}.mlir", "-o", names[-1], "--target=cpu:x86-64-v2")
     run(RUN, BUNDLE, *data, "--quiet", "--steps", "3", "--state-dir", str(folder / "S"), "--record", str(folder / "run.log"))

@@ -3,9 +3,9 @@
 # The examples of examples/README.md: each is built and run as it says, and gives what is expected there.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# example NAME KERNELS TOLERANCE: every array of the folder but expected.npy is an input.
+# example NAME KERNELS TOLERANCE [ENTRY]: every array of the folder but expected.npy is an input.
 example() {
-    local name=$1 kernels=$2 tolerance=$3 folder=$ROOT/examples/$1 inputs=() file
+    local name=$1 kernels=$2 tolerance=$3 entry=${4:-$1} folder=$ROOT/examples/$1 inputs=() file
     for file in "$folder"/*.npy; do
         file=$(basename "$file" .npy)
         [ "$file" = expected ] || inputs+=(--input "$file=$folder/$file.npy")
@@ -14,7 +14,7 @@ example() {
     expect "$name is $kernels kernel" 0 "of 1 entries, $kernels kernel calls; origin: default$" "$AOT" inspect "$name.tsb"
     for target in cpu:x86-64-v2 cpu:x86-64-v3 cpu:x86-64-v4; do
         check "$name for $target" "$AOT" build "$folder/$name.mlir" --target=$target -o one.tsb
-        "$RUN" one.tsb --entry "$name" "${inputs[@]}" --output y=y.npy >.out 2>.err
+        "$RUN" one.tsb --entry "$entry" "${inputs[@]}" --output y=y.npy >.out 2>.err
         case $? in
         0) expect "$name on $target" 0 '^near: ' "$ROOT/tests/tools/near.py" y.npy \
             "$folder/expected.npy" "$tolerance" ;;
@@ -26,7 +26,7 @@ example() {
 
 example matmul 1 4e-6
 example softmax 1 4e-7
-example attention 1 1e-6
+example flash-attn 1 1e-6 attention
 
 expect 'an entry is named where nothing trains' 6 'the bundle trains nothing; expected --entry with one of matmul$' \
     "$RUN" matmul.tsb --input a=a.npy

@@ -1,8 +1,8 @@
 // Causal attention of four query heads over two key heads.
 //
-//   tessera-aot build examples/attention/attention.mlir -o attention.tsb
-//   tessera-run attention.tsb --entry attention --input q=examples/attention/q.npy --input k=examples/attention/k.npy
-//       --input v=examples/attention/v.npy --output y=y.npy
+//   tessera-aot build examples/flash-attn/flash-attn.mlir -o flash-attn.tsb
+//   tessera-run flash-attn.tsb --entry attention --input q=examples/flash-attn/q.npy --input k=examples/flash-attn/k.npy
+//       --input v=examples/flash-attn/v.npy --output y=y.npy
 func.func @attention(%q: tensor<1x4x7x8xf32> {tessera.name = "q"}, %k: tensor<1x2x7x8xf32> {tessera.name = "k"},
                      %v: tensor<1x2x7x8xf32> {tessera.name = "v"}) -> (tensor<1x4x7x8xf32> {tessera.name = "y"})
     attributes {tessera.entry = "infer"} {
