@@ -17,6 +17,7 @@ typedef struct row {
     const char *kernel;
     tsr_kernel_times times;
     double flops; /* of all launches; negative: not known */
+    bool on_matrix_units;
 } row;
 
 typedef struct table {
@@ -42,19 +43,31 @@ static tsr_result collect(tsr_ctx *ctx, const tsr_model *model, table *t) {
     t->rows = calloc((size_t)program->kernel_count + 1, sizeof *t->rows);
     if (!t->rows) FAIL(ctx, TSR_MEMORY, "no memory for %" PRIu32 " kernels", program->kernel_count);
     for (uint32_t i = 0; i < program->kernel_count; i++)
-        if (times[i].launches) t->rows[t->count++] = (row){program->kernels[i], times[i], -1};
+        if (times[i].launches)
+            t->rows[t->count++] = (row){program->kernels[i], times[i], -1, false};
     return TSR_SUCCESS;
 }
 
-static void note_flops(table *t, const struct cJSON *group) {
-    const struct cJSON *name = tsr_json_find(group, "name"), *flops = tsr_json_find(group, "flops");
-    if (!cJSON_IsString(name) || !cJSON_IsNumber(flops) || !(flops->valuedouble >= 0)) return;
-    for (size_t i = 0; i < t->count; i++)
-        if (strcmp(t->rows[i].kernel, name->valuestring) == 0)
-            t->rows[i].flops = flops->valuedouble * (double)t->rows[i].times.launches;
+/* Native numerics are what gives a product to matrix units. */
+static bool takes_matrix_units(const tsr_model *model, const struct cJSON *kind) {
+    static const char *const kinds[] = {"matmul", "attention", "attention_grad"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && cJSON_IsString(kind); i++)
+        found = found || strcmp(kind->valuestring, kinds[i]) == 0;
+    return found && strcmp(model->config.numerics, "native") == 0;
 }
 
-static tsr_result read_flops(tsr_ctx *ctx, const tsr_model *model, table *t) {
+static void note_group(table *t, const tsr_model *model, const struct cJSON *group) {
+    const struct cJSON *name = tsr_json_find(group, "name"), *flops = tsr_json_find(group, "flops");
+    if (!cJSON_IsString(name) || !cJSON_IsNumber(flops) || !(flops->valuedouble >= 0)) return;
+    for (size_t i = 0; i < t->count; i++) {
+        if (strcmp(t->rows[i].kernel, name->valuestring) != 0) continue;
+        t->rows[i].flops = flops->valuedouble * (double)t->rows[i].times.launches;
+        t->rows[i].on_matrix_units = takes_matrix_units(model, tsr_json_find(group, "kind"));
+    }
+}
+
+static tsr_result read_schedule(tsr_ctx *ctx, const tsr_model *model, table *t) {
     const tsr_json_options options = {.subject = "schedule", .code = TSR_CORRUPT};
     tsr_arena arena = {0};
     tsr_bundle_layer layer;
@@ -67,7 +80,7 @@ static tsr_result read_flops(tsr_ctx *ctx, const tsr_model *model, table *t) {
         return TSR_SUCCESS;
     TRY_GOTO(ctx, result, tsr_bundle_read_layer(ctx, model->bundle, &layer, &arena, &bytes, &size));
     TRY_GOTO(ctx, result, tsr_json_parse(ctx, bytes, size, &options, &root));
-    cJSON_ArrayForEach(group, tsr_json_find(root, "groups")) note_flops(t, group);
+    cJSON_ArrayForEach(group, tsr_json_find(root, "groups")) note_group(t, model, group);
 done:
     tsr_json_destroy(root);
     tsr_arena_finish(&arena);
@@ -89,7 +102,9 @@ static double known(double value) { return value > 0 ? value : -1; }
 /* What bounds it, and which part of the time it would take at that bound. */
 static void add_bound(tsr_buffer *out, const tsr_limits *limits, const row *r, double seconds) {
     double memory = limits->bytes_per_s > 0 ? (double)r->times.bytes / limits->bytes_per_s : -1;
-    double compute = limits->flops_per_s > 0 && r->flops >= 0 ? r->flops / limits->flops_per_s : -1;
+    double rate = r->on_matrix_units && limits->matrix_flops_per_s > 0 ? limits->matrix_flops_per_s
+                                                                       : limits->flops_per_s;
+    double compute = rate > 0 && r->flops >= 0 ? r->flops / rate : -1;
     bool by_memory = memory >= compute;
     double floor_s = by_memory ? memory : compute;
     tsr_buffer_printf(out, ",%s", floor_s < 0 ? "" : by_memory ? "memory" : "compute");
@@ -108,15 +123,22 @@ static void add_row(tsr_buffer *out, const tsr_limits *limits, const row *r) {
     tsr_buffer_text(out, "\n");
 }
 
+static void add_limits(tsr_buffer *out, const char *name, double bytes_per_s, double flops_per_s) {
+    bool both = bytes_per_s > 0 && flops_per_s > 0;
+    tsr_buffer_printf(out, "%s,,,,", name);
+    add_number(out, both ? flops_per_s / bytes_per_s : -1);
+    add_number(out, known(1e-9 * bytes_per_s));
+    add_number(out, known(1e-9 * flops_per_s));
+    tsr_buffer_text(out, ",,\n");
+}
+
 static void format(const table *t, tsr_buffer *out) {
     const tsr_limits *limits = &t->limits;
-    bool both = limits->bytes_per_s > 0 && limits->flops_per_s > 0;
     tsr_buffer_text(out, "kernel,launches,seconds,bytes,flops,flops_per_byte,gb_per_s,gflop_per_s,"
-                         "bound,of_bound\n(machine),,,,");
-    add_number(out, both ? limits->flops_per_s / limits->bytes_per_s : -1);
-    add_number(out, known(1e-9 * limits->bytes_per_s));
-    add_number(out, known(1e-9 * limits->flops_per_s));
-    tsr_buffer_text(out, ",,\n");
+                         "bound,of_bound\n");
+    add_limits(out, "(machine)", limits->bytes_per_s, limits->flops_per_s);
+    if (limits->matrix_flops_per_s > 0)
+        add_limits(out, "(matrix units)", limits->bytes_per_s, limits->matrix_flops_per_s);
     for (size_t i = 0; i < t->count; i++) add_row(out, limits, &t->rows[i]);
 }
 
@@ -125,7 +147,7 @@ tsr_result tsr_model_write_roofline(tsr_ctx *ctx, tsr_model *model, const char *
     tsr_buffer out = {0};
     tsr_result result = TSR_SUCCESS;
     TRY_GOTO(ctx, result, collect(ctx, model, &t));
-    TRY_GOTO(ctx, result, read_flops(ctx, model, &t));
+    TRY_GOTO(ctx, result, read_schedule(ctx, model, &t));
     TRY_GOTO(ctx, result, model->device->type->measure(ctx, model->device, &t.limits));
     qsort(t.rows, t.count, sizeof *t.rows, by_time);
     format(&t, &out);

@@ -32,9 +32,6 @@ enum {
     BLOCKS_WITH_SCRATCH_MAX = 4, /* of a multiprocessor */
     STATIC_SHARED_MAX = 48 * 1024,
     LOG_BYTES = 400,
-    MEASURED_BYTES = 256 << 20,
-    MEASURED_COPIES = 8, /* one after the other, so that the wait behind them is little */
-    MEASURED_ROUNDS = 5,
 };
 
 /* Of a list: up to the first command that writes what others may read, and from it on. */
@@ -643,37 +640,6 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     return TSR_SUCCESS;
 }
 
-/* Memory alone: copies of a block larger than the caches, where there is room for two. */
-static tsr_result cuda_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits) {
-    tsr_cuda_device *self = (tsr_cuda_device *)device;
-    tsr_cuda_address blocks = 0;
-    tsr_result result = TSR_SUCCESS;
-    size_t left = 0, total = 0;
-    uint64_t best = UINT64_MAX;
-    *out_limits = (tsr_limits){0};
-    TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, memory_info, self->about, &left, &total));
-    if (left / 2 < MEASURED_BYTES) return TSR_SUCCESS;
-    TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, 2 * MEASURED_BYTES, &blocks));
-    for (int round = 0; round < MEASURED_ROUNDS; round++) {
-        TRY_GOTO(ctx, result,
-                 TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
-        uint64_t began = tsr_clock_ns();
-        for (int i = 0; i < MEASURED_COPIES; i++)
-            TRY_GOTO(ctx, result,
-                     TSR_CUDA_CALL(ctx, &self->cuda, copy, self->about, blocks,
-                                   blocks + MEASURED_BYTES, MEASURED_BYTES, self->stream));
-        TRY_GOTO(ctx, result,
-                 TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
-        uint64_t took = tsr_clock_ns() - began;
-        if (took < best) best = took;
-    }
-    out_limits->bytes_per_s = 2e9 * MEASURED_COPIES * MEASURED_BYTES / (double)(best ? best : 1);
-done:
-    self->cuda.free(blocks, self->stream);
-    return result;
-}
-
 const tsr_device_type tsr_device_cuda = {
     .name = "cuda",
     .open = cuda_open,
@@ -693,5 +659,5 @@ const tsr_device_type tsr_device_cuda = {
     .prepare = cuda_prepare,
     .finish = cuda_finish,
     .run = cuda_run,
-    .measure = cuda_measure,
+    .measure = tsr_cuda_measure,
 };

@@ -122,6 +122,8 @@ TSR_RESULT tsr_cuda_ready_leaves(tsr_ctx *ctx, tsr_cuda_device *self);
 extern const tsr_device_intake tsr_cuda_intake_functions;
 TSR_RESULT tsr_cuda_ready_intake(tsr_ctx *ctx, tsr_cuda_device *self);
 void tsr_cuda_finish_intake(tsr_cuda_device *self);
+/* cuda_limits.c: see tsr_device_type. */
+TSR_RESULT tsr_cuda_measure(tsr_ctx *ctx, tsr_device *device, tsr_limits *out_limits);
 /* What the above took; before the device is closed. */
 void tsr_cuda_finish_readers(tsr_cuda_device *self);
 

@@ -17,8 +17,10 @@ enum { TSR_CUDA_PTX_THREADS = 64 };
 /* tsr_normals(out, first, count, a, b, seed, stream), of 64 bits up to b (a, b: f64), then 32:
  * thread i writes a + b * normal, rounded to f32; the normals are those of tsr_philox_normals. */
 #define TSR_CUDA_PTX_NORMALS "tsr_normals"
+/* Of cuda_limits.c: how fast it computes is all there is to it. */
+#define TSR_CUDA_PTX_RATE "tsr_rate"
 
-/* Text of a module of each, with its NUL. */
+/* Text of a module of each of the first two, with its NUL. */
 void tsr_cuda_ptx_leaves(tsr_buffer *out);
 void tsr_cuda_ptx_normals(tsr_buffer *out);
 

@@ -9,8 +9,9 @@
 #include "runtime/threads.h"
 
 typedef struct tsr_limits {
-    double bytes_per_s; /* read and written by a copy past the caches; 0: not known */
-    double flops_per_s; /* f32, a multiplication and an addition at a time; 0: not known */
+    double bytes_per_s;        /* read and written by a copy past the caches; 0: not known */
+    double flops_per_s;        /* f32, a multiplication and an addition at a time; 0: not known */
+    double matrix_flops_per_s; /* of matrix units, bf16 summed in f32; 0: none, or not known */
 } tsr_limits;
 
 /* Of the CPU, with all threads of the pool; takes about 0.2 s and 128 MiB. TSR_MEMORY. */

@@ -85,12 +85,25 @@ def check_regions(trace, name, attempts):
     trace.expect(sum(map(len, inside)) < len(kernels), 'no kernel lies out of the regions')
 
 
-def check_roofline(trace, path, least_gb_per_s):
-    """The kernels of the trace, summed up."""
-    with open(path, newline='', encoding='utf-8') as file:
-        machine, *rows = list(csv.DictReader(file))
+def read_limits(trace, rows, least_gb_per_s, device):
+    """Of memory; of arithmetic, of matrix units too where a GPU has them, which do more. The rows of kernels are left."""
+    machine, limits = rows.pop(0), []
     limit = float(machine['gb_per_s'])
     trace.expect(machine['kernel'] == '(machine)' and limit > least_gb_per_s, f'the machine is {machine}')
+    limits.append(float(machine['gflop_per_s']))
+    if device == 'cuda':
+        units = rows.pop(0)
+        limits.append(float(units['gflop_per_s']))
+        trace.expect(units['kernel'] == '(matrix units)' and units['gb_per_s'] == machine['gb_per_s'], f'matrix units are {units}')
+        trace.expect(limits[1] > 4 * limits[0] > 4e3, f'the rates of arithmetic are {limits}')
+    return limit, limits
+
+
+def check_roofline(trace, path, least_gb_per_s, device):
+    """The kernels of the trace, summed up."""
+    with open(path, newline='', encoding='utf-8') as file:
+        rows = list(csv.DictReader(file))
+    limit, limits = read_limits(trace, rows, least_gb_per_s, device)
     seconds, launches, size = collections.Counter(), collections.Counter(), collections.Counter()
     for k in trace.spans('kernels'):
         seconds[k['name']] += k['dur'] * 1e-6
@@ -106,3 +119,8 @@ def check_roofline(trace, path, least_gb_per_s):
         trace.expect(abs(float(r['gb_per_s']) / rate - 1) < 1e-5, f'rate of {r}')
         if r['bound'] == 'memory':
             trace.expect(abs(float(r['of_bound']) / (rate / limit) - 1) < 1e-5, f'bound of {r}')
+        if r['bound'] == 'compute':
+            parts = [float(r['flops']) / took * 1e-9 / of for of in limits]
+            trace.expect(min(abs(float(r['of_bound']) / part - 1) for part in parts) < 1e-5 and float(r['of_bound']) < 1.05, f'bound of {r}')
+        elif r['flops']:
+            trace.expect(float(r['flops']) / limits[-1] <= float(r['bytes']) / limit * (1 + 1e-5), f'{r} is bound by arithmetic')

@@ -37,6 +37,7 @@ static const char *const kernel_names[] = {"mean", "update", "twice"};
 /* The runtime's own kernels. */
 #define LEAVES ((struct CUfunc_st *)(uintptr_t)100)
 #define NORMALS ((struct CUfunc_st *)(uintptr_t)101)
+#define RATE ((struct CUfunc_st *)(uintptr_t)102)
 
 /* One captured call. */
 typedef struct step {
@@ -223,6 +224,10 @@ tsr_cuda_result cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st
     (void)loaded;
     if (strcmp(name, TSR_CUDA_PTX_LEAVES) == 0 || strcmp(name, TSR_CUDA_PTX_NORMALS) == 0) {
         *function = strcmp(name, TSR_CUDA_PTX_LEAVES) == 0 ? LEAVES : NORMALS;
+        return 0;
+    }
+    if (strcmp(name, TSR_CUDA_PTX_RATE) == 0) {
+        *function = RATE;
         return 0;
     }
     for (size_t i = 0; i < 3; i++)
@@ -543,6 +548,7 @@ tsr_cuda_result cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsi
     CHECK(cuLaunchKernel);
     (void)s, (void)shared_bytes, (void)extra;
     if (function == LEAVES) return hash_leaves(parameters, grid_x * block_x);
+    if (function == RATE) return 0;
     if (function == NORMALS) return draw_normals(parameters, grid_x * block_x);
     step launch = {.kind = LAUNCH, .kernel = (int)(uintptr_t)function - 1};
     unsigned count = argument_counts[launch.kernel];

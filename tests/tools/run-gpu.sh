@@ -26,6 +26,18 @@ expect "traced" 0 "^state $whole step 8 " gpu '' --state-dir traced --trace t.js
 check "its kernels are in the trace" sh -c 'grep -q "\"name\":\"mean\",\"ph\":\"X\"" t.json && grep -q "\"name\":\"inputs\"" t.json'
 check "copies that the driver times" grep -q '"name":"copy","ph":"X"' t.json
 check "launches of two steps" grep -Eq '^update,2,' r.csv
+
+# computes FILE KERNEL ROW: the kernel is bound by the arithmetic that the row tells, and takes a part of its time for that.
+computes() {
+    awk -F, -v kernel="$2" -v row="$3" '$1 == row { limit = $8 }
+        $1 == kernel { found = $9 == "compute" && ($5 / 1e9 / limit / $3 / $10 - 1) ^ 2 < 1e-4 } END { exit !found }' "$1"
+}
+"$TOY_BUNDLE" native.tsb native || exit 99
+check "native numerics" env LD_LIBRARY_PATH=fake "$RUN" native.tsb --device cuda --data x=x.bin --steps 2 --roofline n.csv
+for row in r,mean,machine r,update,machine n,mean,machine "n,update,matrix units"; do
+    IFS=, read -r file kernel of <<<"$row"
+    check "$kernel of $file.csv is bound by $of" computes "$file.csv" "$kernel" "($of)"
+done
 expect "traced one at a time" 0 "^state $whole step 8 " gpu '' --state-dir both --trace u.json --one-by-one
 check "the same kernels" grep -q '"name":"update","ph":"X"' u.json
 
