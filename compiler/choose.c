@@ -16,13 +16,15 @@
 
 #include <string.h>
 
-/* Of a tsched.func, while tiles are chosen: its kernel is good. */
+/* Of a tsched.func, while tiles are chosen: its kernels are good; one of them is found not to be.
+ */
 #define GOOD_NAME "tile.good"
+#define BAD_NAME "tile.bad"
 /* Of a tile.func: registers of a thread, at most. */
 #define REGISTERS_NAME "registers"
 
 /* Tiles of a group that are tried: an assembler that takes none of them takes no other. */
-enum { TRIES_MAX = 24 };
+enum { TRIES_MAX = 24, SYMBOL_MAX = 256 };
 
 /* Of a multiprocessor, all architectures; of a thread, where the assembler's own choice spills. */
 enum { REGISTERS_ALL = 64 << 10 };
@@ -63,27 +65,46 @@ static tsr_result probe(tsr_ctx *ctx, MlirOperation func, const tsr_target *targ
     return !result.code || result.code == TSR_COMPILE ? TSR_SUCCESS : tsr_error_adopt(ctx, &own);
 }
 
+/* The group that a kernel is of: it has its name, or, on matrix units, one with a suffix. Null: it
+ * is of none whose tiles are chosen. */
+static MlirOperation find_group(MlirModule schedule, MlirOperation func) {
+    const char *name = tsr_op_symbol(func), *end = strrchr(name, '_');
+    char start[SYMBOL_MAX];
+    MlirOperation none = {NULL};
+    bool has_warps = tsr_op_has(func, "warps");
+    if (!has_warps && !tsr_op_has(func, TSR_CHOICES_NAME)) return none;
+    MlirOperation group = tsr_module_find(schedule, name);
+    if (!mlirOperationIsNull(group) || !has_warps || !end || end - name >= SYMBOL_MAX) return group;
+    memcpy(start, name, (size_t)(end - name));
+    start[end - name] = 0;
+    return tsr_module_find(schedule, start);
+}
+
 /* *out_changed: some group has one tile more to leave out. */
 static tsr_result look(tsr_ctx *ctx, MlirModule schedule, MlirModule tile, const tsr_target *target,
                        const tsr_ptxas *ptxas, bool *out_changed) {
+    MlirAttribute unit = tsr_attr_make_unit(mlirModuleGetContext(schedule));
     *out_changed = false;
     TSR_FOR_EACH_OP(func, mlirModuleGetBody(tile)) {
         bool good = true;
         int64_t skip = 0;
-        if (!tsr_op_is(func, "tile.func")) continue;
-        if (!tsr_op_has(func, "warps") && !tsr_op_has(func, TSR_CHOICES_NAME)) continue;
-        MlirOperation group = tsr_module_find(schedule, tsr_op_symbol(func));
-        if (mlirOperationIsNull(group) || tsr_op_has(group, GOOD_NAME)) continue;
-        TRY(ctx, probe(ctx, func, target, ptxas, &good));
-        MlirContext context = mlirOperationGetContext(group);
-        if (good) {
-            tsr_op_set(group, GOOD_NAME, tsr_attr_make_unit(context));
+        MlirOperation group = {NULL};
+        if (tsr_op_is(func, "tile.func")) group = find_group(schedule, func);
+        if (mlirOperationIsNull(group) || tsr_op_has(group, GOOD_NAME) ||
+            tsr_op_has(group, BAD_NAME))
             continue;
-        }
+        TRY(ctx, probe(ctx, func, target, ptxas, &good));
+        if (good) continue;
         tsr_op_i64(group, TSR_SKIP_NAME, &skip);
         skip = skip + 1 < TRIES_MAX ? skip + 1 : INT32_MAX;
-        tsr_op_set(group, TSR_SKIP_NAME, tsr_attr_make_i64(context, skip));
+        tsr_op_set(group, TSR_SKIP_NAME, tsr_attr_make_i64(mlirModuleGetContext(schedule), skip));
+        tsr_op_set(group, BAD_NAME, unit);
         *out_changed = true;
+    }
+    TSR_FOR_EACH_OP(group, mlirModuleGetBody(schedule)) {
+        if (tsr_op_is(group, "tsched.func") &&
+            !mlirOperationRemoveDiscardableAttributeByName(group, tsr_ref(BAD_NAME)))
+            tsr_op_set(group, GOOD_NAME, unit);
     }
     return TSR_SUCCESS;
 }
