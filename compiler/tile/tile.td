@@ -568,7 +568,8 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
     that sees no key gives 0.
 
     Rings: of queries; of keys and values, which follow each other in its stages; what o is stored through.
-    `turns`: warp groups take turns at beginning their products.
+    `turns`: warp groups take turns at beginning their products. Without wgmma there are two: o is stored through
+    that of queries, which has one stage; a warp has 16 or 32 rows of it.
 
     With `dropout` weights fall as those of tessera.attention of the same `stream` do. Behind all other buffers,
     forward and backward, are i64 [B], the number of the first head of each item of the batch; i64, the step; i64,
@@ -589,6 +590,14 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
 
     Rings: of the keys and values; of queries and g, two stages of a step's; of 128 rows by a step's queries; of s,
     f32; of l and t, f32 without swizzle. The op stands in the function's block, alone; 8 warps.
+
+    `tile.attend "backward_queries" (%q, %k, %v, %g, %l, %t, %dq) at [%head, %group, %row] through (%rq, %rg, %rk, %rv) {scale = 0.125} : (...), (...)`
+    `tile.attend "backward_keys" (%q, %k, %v, %g, %l, %t, %dk, %dv) at [%head, %group, %row] through (%rk, %rv, %rq, %rg, %rr) {scale = 0.125} : (...), (...)`
+
+    The same without wgmma, by two kernels that add to nothing of each other's: dq whole, of as many queries of
+    head `head` from `row` on as the first ring has rows; dk and dv whole, of as many keys of head `group`, from the
+    heads of queries from `head` on that share them. Such a tile is a part of 128. Rings: two of what stays, one stage
+    each; two of what comes by, some rows at a time; of l and t of these, if they are queries.
   }];
   let arguments = (ins StrAttr:$how, Variadic<Tile_Buffer>:$buffers, Variadic<Index>:$indices,
       Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns,

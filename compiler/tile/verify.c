@@ -3,6 +3,8 @@
  * The rules of dialect tile: one function per rule of ops.def. What a target cannot do is refused
  * where the module says which target it is for.
  */
+#include "compiler/tile/verify.h"
+
 #include "compiler/shim/shim.h"
 #include "compiler/target/host/rules.h"
 #include "compiler/tile/tile.h"
@@ -28,16 +30,8 @@ enum {
 
 /* ---- where an op stands ---------------------------------------------------------------------- */
 
-typedef struct place {
-    MlirOperation func;     /* null: in none */
-    int64_t warps;          /* 0: programs of one warp */
-    bool in_map;            /* in the body of tile.map */
-    const char *target;     /* that the module is for; NULL: not said */
-    const tsr_feature *has; /* of the target; NULL: not known */
-} place;
-
-static place find_place(MlirOperation op) {
-    place p = {.func = {NULL}};
+tsr_where tsr_check_place(MlirOperation op) {
+    tsr_where p = {.func = {NULL}};
     for (MlirOperation at = op; !mlirOperationIsNull(at);
          at = mlirOperationGetParentOperation(at)) {
         if (tsr_op_is(at, "tile.map") && at.ptr != op.ptr) p.in_map = true;
@@ -52,9 +46,8 @@ static place find_place(MlirOperation op) {
     return p;
 }
 
-/* Ops on what the threads of a program hold together. */
-static bool check_together(MlirOperation op) {
-    place p = find_place(op);
+bool tsr_check_together(MlirOperation op) {
+    tsr_where p = tsr_check_place(op);
     if (!p.warps || p.in_map)
         return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
                                    "stands %s; expected a tile.func with warps",
@@ -68,28 +61,21 @@ static bool check_together(MlirOperation op) {
 
 /* Ops on the elements of one warp. */
 static bool check_vectors(MlirOperation op) {
-    place p = find_place(op);
+    tsr_where p = tsr_check_place(op);
     if (!p.warps) return true;
     return tsr_target_complain(
         op, TSR_DIAG_TILE_PLACE,
         "stands in a program of %" PRId64 " warps; expected one of a single warp", p.warps);
 }
 
-typedef struct matrix {
-    int64_t stages, rows, columns; /* stages 0: a fragment */
-    MlirType element;
-    int64_t size; /* bytes of an element */
-    bool is_acc;
-} matrix;
-
-static int64_t size_of(MlirType type) {
+int64_t tsr_check_size(MlirType type) {
     if (mlirTypeIsAF64(type)) return 8;
     if (mlirTypeIsAF32(type)) return 4;
     return mlirTypeIsABF16(type) || mlirTypeIsAF16(type) ? 2 : 0;
 }
 
-static matrix matrix_of(MlirValue value) {
-    matrix m = {0};
+tsr_matrix tsr_check_matrix(MlirValue value) {
+    tsr_matrix m = {0};
     int64_t dims[3] = {0};
     MlirType type = mlirValueGetType(value);
     if (tsr_shim_tile_shared(type, dims, &m.element)) {
@@ -97,53 +83,51 @@ static matrix matrix_of(MlirValue value) {
     } else if (tsr_shim_tile_fragment(type, dims, &m.element, &m.is_acc)) {
         m.rows = dims[0], m.columns = dims[1];
     }
-    m.size = size_of(m.element);
+    m.size = tsr_check_size(m.element);
     return m;
 }
 
-static bool is_xor(MlirValue ring) {
+bool tsr_check_is_xor(MlirValue ring) {
     MlirOperation owner = tsr_value_owner(ring);
     const char *how = mlirOperationIsNull(owner) ? NULL : tsr_op_string(owner, "swizzle");
     return how && strcmp(how, "xor") == 0;
 }
 
-static bool check_count(MlirOperation op, const char *what, int64_t value, int64_t min,
-                        int64_t max) {
+bool tsr_check_count(MlirOperation op, const char *what, int64_t value, int64_t min, int64_t max) {
     if (value >= min && value <= max) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
                                "%s are %" PRId64 "; expected %" PRId64 " to %" PRId64, what, value,
                                min, max);
 }
 
-static bool check_multiple(MlirOperation op, const char *what, int64_t value, int64_t unit) {
+bool tsr_check_multiple(MlirOperation op, const char *what, int64_t value, int64_t unit) {
     if (value % unit == 0) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
                                "%s are %" PRId64 "; expected a multiple of %" PRId64, what, value,
                                unit);
 }
 
-static bool check_matrix_type(MlirOperation op, const matrix *m) {
+static bool check_matrix_type(MlirOperation op, const tsr_matrix *m) {
     if (m->size == 2 || m->size == 4) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "elements of a matrix are bf16, f16 or f32");
 }
 
-static bool check_equal(MlirOperation op, const char *what, int64_t a, int64_t b) {
+bool tsr_check_equal(MlirOperation op, const char *what, int64_t a, int64_t b) {
     if (a == b) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "%s: %" PRId64 " and %" PRId64, what, a, b);
 }
 
-static bool check_ring_type(MlirOperation op, const matrix *m) {
+static bool check_ring_type(MlirOperation op, const tsr_matrix *m) {
     if (!check_matrix_type(op, m)) return false;
     if (m->stages < 1 || m->stages > STAGES_MAX)
         return tsr_target_complain(op, TSR_DIAG_TILE_STAGE, "%" PRId64 " stages; expected 1 to %d",
                                    m->stages, STAGES_MAX);
-    return check_count(op, "rows", m->rows, 1, ROWS_MAX) &&
-           check_count(op, "columns", m->columns, 1, COLUMNS_MAX);
+    return tsr_check_count(op, "rows", m->rows, 1, ROWS_MAX) &&
+           tsr_check_count(op, "columns", m->columns, 1, COLUMNS_MAX);
 }
 
-/* A ring's place must be known. What makes it may stand behind `op`, not yet checked. */
-static bool check_ring(MlirOperation op, MlirValue ring) {
-    matrix m = matrix_of(ring);
+bool tsr_check_ring(MlirOperation op, MlirValue ring) {
+    tsr_matrix m = tsr_check_matrix(ring);
     if (tsr_op_is(tsr_value_owner(ring), "tile.alloc_shared")) return check_ring_type(op, &m);
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "a ring is no result of tile.alloc_shared");
 }
@@ -176,7 +160,7 @@ static bool look_at_attend(contents *c, MlirOperation op) {
 
 static bool look_at(contents *c, MlirOperation op) {
     if (tsr_op_is(op, "tile.alloc_shared")) {
-        matrix ring = matrix_of(tsr_op_result(op, 0));
+        tsr_matrix ring = tsr_check_matrix(tsr_op_result(op, 0));
         if (ring.stages <= STAGES_MAX && ring.rows <= ROWS_MAX && ring.columns <= COLUMNS_MAX)
             c->shared_bytes += ring.stages * ring.rows * ring.columns * ring.size;
     }
@@ -191,7 +175,7 @@ static bool look_at(contents *c, MlirOperation op) {
     if (!tsr_op_is(op, "tile.async_copy")) return true;
     if (!mlirOperationIsNull(c->attend)) return look_at_attend(c, op);
     size_t count = tsr_op_operand_count(op);
-    matrix ring = matrix_of(tsr_op_operand(op, count - 2));
+    tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
     if (mlirOperationIsNull(c->copy)) {
         c->copy = op;
         c->stages = ring.stages;
@@ -232,7 +216,7 @@ static bool check_cap(MlirOperation op, const char *name, int64_t min, int64_t m
 
 static bool rule_func(MlirOperation op) {
     static const tsr_feature widest = {.registers = 255, .shared_bytes = 232448};
-    place p = find_place(op);
+    tsr_where p = tsr_check_place(op);
     const tsr_feature *has = p.has ? p.has : &widest;
     contents c = {.copy = {NULL}, .attend = {NULL}, .foreign = {NULL}};
     int64_t cap = has->shared_bytes;
@@ -259,8 +243,7 @@ static bool rule_func(MlirOperation op) {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/* The kernel's argument that a value is, or is a view of; null: of none. */
-static MlirValue argument_of(MlirValue buffer) {
+MlirValue tsr_check_argument(MlirValue buffer) {
     MlirOperation owner = tsr_value_owner(buffer);
     if (!mlirOperationIsNull(owner) && tsr_op_is(owner, "tile.view"))
         buffer = tsr_op_operand(owner, 0);
@@ -283,9 +266,9 @@ static bool rule_view(MlirOperation op) {
     if (!mlirValueIsABlockArgument(tsr_op_operand(op, 0)))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "is a view of what is no argument of the kernel");
-    return check_count(op, "elements of the view", elements_of(to), 0, INT64_MAX) &&
-           check_equal(op, "elements of the buffer and of the view", elements_of(from),
-                       elements_of(to));
+    return tsr_check_count(op, "elements of the view", elements_of(to), 0, INT64_MAX) &&
+           tsr_check_equal(op, "elements of the buffer and of the view", elements_of(from),
+                           elements_of(to));
 }
 
 /* ---- vectors --------------------------------------------------------------------------------- */
@@ -300,7 +283,7 @@ static bool rule_each(MlirOperation op) {
     bool is_store = !tsr_op_result_count(op);
     MlirValue value = is_store ? tsr_op_operand(op, 0) : tsr_op_result(op, 0);
     int64_t offsets = lanes_of(tsr_op_operand(op, is_store + 1U));
-    if (!check_equal(op, "offsets and elements", offsets, lanes_of(value))) return false;
+    if (!tsr_check_equal(op, "offsets and elements", offsets, lanes_of(value))) return false;
     MlirValue buffer = tsr_op_operand(op, is_store);
     MlirType type = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
     if (mlirTypeEqual(type, mlirShapedTypeGetElementType(mlirValueGetType(value)))) return true;
@@ -308,7 +291,7 @@ static bool rule_each(MlirOperation op) {
 }
 
 static bool rule_barrier(MlirOperation op) {
-    place p = find_place(op);
+    tsr_where p = tsr_check_place(op);
     if (!mlirOperationIsNull(p.func) && !p.in_map) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_PLACE, "stands %s; expected a tile.func",
                                p.in_map ? "in tile.map" : "in no program");
@@ -316,14 +299,14 @@ static bool rule_barrier(MlirOperation op) {
 
 static bool rule_shuffle(MlirOperation op) {
     int64_t lanes = lanes_of(tsr_op_operand(op, 0));
-    return check_vectors(op) && check_multiple(op, "elements", lanes, WARP_LANES) &&
-           check_equal(op, "elements and places", lanes, lanes_of(tsr_op_operand(op, 1)));
+    return check_vectors(op) && tsr_check_multiple(op, "elements", lanes, WARP_LANES) &&
+           tsr_check_equal(op, "elements and places", lanes, lanes_of(tsr_op_operand(op, 1)));
 }
 
 static bool rule_butterfly(MlirOperation op) {
     int64_t distance = 0;
     if (!check_vectors(op) ||
-        !check_multiple(op, "elements", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
+        !tsr_check_multiple(op, "elements", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
         return false;
     if (tsr_op_i64(op, "distance", &distance) && distance > 0 && distance < WARP_LANES &&
         (distance & (distance - 1)) == 0)
@@ -338,7 +321,7 @@ static bool rule_vote(MlirOperation op) {
     MlirType type = mlirValueGetType(tsr_op_result(op, 0));
     bool ballot = how && strcmp(how, "ballot") == 0;
     if (!check_vectors(op) ||
-        !check_equal(op, "conditions of a warp", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
+        !tsr_check_equal(op, "conditions of a warp", lanes_of(tsr_op_operand(op, 0)), WARP_LANES))
         return false;
     if (!how || (!ballot && strcmp(how, "any") != 0 && strcmp(how, "all") != 0))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
@@ -352,9 +335,9 @@ static bool rule_vote(MlirOperation op) {
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 static bool rule_alloc_shared(MlirOperation op) {
-    matrix m = matrix_of(tsr_op_result(op, 0));
+    tsr_matrix m = tsr_check_matrix(tsr_op_result(op, 0));
     const char *how = tsr_op_string(op, "swizzle");
-    if (!check_together(op) || !check_ring_type(op, &m)) return false;
+    if (!tsr_check_together(op) || !check_ring_type(op, &m)) return false;
     bool is_swizzled = how && strcmp(how, "xor") == 0;
     if (!how || (!is_swizzled && strcmp(how, "none") != 0))
         return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
@@ -378,20 +361,21 @@ static bool check_indices(MlirOperation op, MlirValue buffer, size_t count) {
         return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
                                    "the buffer has %" PRId64 " dimensions; expected 2 or more",
                                    rank);
-    return check_equal(op, "dimensions and indices", rank, (int64_t)count);
+    return tsr_check_equal(op, "dimensions and indices", rank, (int64_t)count);
 }
 
 static bool rule_async_copy(MlirOperation op) {
     size_t count = tsr_op_operand_count(op);
     MlirValue buffer = tsr_op_operand(op, 0);
-    if (!check_together(op) || !check_indices(op, buffer, count - 3) ||
-        !check_ring(op, tsr_op_operand(op, count - 2)))
+    if (!tsr_check_together(op) || !check_indices(op, buffer, count - 3) ||
+        !tsr_check_ring(op, tsr_op_operand(op, count - 2)))
         return false;
-    matrix ring = matrix_of(tsr_op_operand(op, count - 2));
-    if (mlirValueIsNull(argument_of(buffer)))
+    tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, count - 2));
+    if (mlirValueIsNull(tsr_check_argument(buffer)))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "copies from what is no argument of the kernel");
-    if (!check_multiple(op, "bytes of a stage", ring.rows * ring.columns * ring.size, COPY_UNIT))
+    if (!tsr_check_multiple(op, "bytes of a stage", ring.rows * ring.columns * ring.size,
+                            COPY_UNIT))
         return false;
     if (mlirTypeEqual(ring.element, mlirShapedTypeGetElementType(mlirValueGetType(buffer))))
         return true;
@@ -399,17 +383,17 @@ static bool rule_async_copy(MlirOperation op) {
                                "the buffer and the ring differ in their elements");
 }
 
-static bool rule_stage(MlirOperation op) { return check_together(op); }
+static bool rule_stage(MlirOperation op) { return tsr_check_together(op); }
 
 /* ---- fragments ------------------------------------------------------------------------------- */
 
-static bool check_fragment(MlirOperation op, const matrix *m) {
-    place p = find_place(op);
+static bool check_fragment(MlirOperation op, const tsr_matrix *m) {
+    tsr_where p = tsr_check_place(op);
     bool whole = p.warps < 1 || p.warps > WARPS_MAX || /* the function's rule says so */
-                 check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps);
-    if (!whole || !check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
-        !check_multiple(op, "columns of a fragment", m->columns, m->is_acc ? 8 : 16) ||
-        !check_count(op, "columns of a fragment", m->columns, 1, MMA_COLUMNS))
+                 tsr_check_multiple(op, "rows of a fragment", m->rows, MMA_ROWS * p.warps);
+    if (!whole || !tsr_check_count(op, "rows of a fragment", m->rows, 1, 2 * ROWS_MAX) ||
+        !tsr_check_multiple(op, "columns of a fragment", m->columns, m->is_acc ? 8 : 16) ||
+        !tsr_check_count(op, "columns of a fragment", m->columns, 1, MMA_COLUMNS))
         return false;
     if (m->is_acc ? mlirTypeIsAF32(m->element) : m->size == 2) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "a fragment \"%s\" has elements of %s",
@@ -417,54 +401,59 @@ static bool check_fragment(MlirOperation op, const matrix *m) {
 }
 
 static bool rule_fill(MlirOperation op) {
-    matrix m = matrix_of(tsr_op_result(op, 0));
-    if (!check_together(op) || !check_fragment(op, &m)) return false;
+    tsr_matrix m = tsr_check_matrix(tsr_op_result(op, 0));
+    if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (m.is_acc && mlirTypeEqual(m.element, mlirValueGetType(tsr_op_operand(op, 0)))) return true;
     return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "the value is not of the fragment's type");
 }
 
-static bool check_factors(MlirOperation op, const matrix *a, const matrix *b, const matrix *acc) {
+static bool check_factors(MlirOperation op, const tsr_matrix *a, const tsr_matrix *b,
+                          const tsr_matrix *acc) {
     bool at = tsr_op_flag(op, "transpose_a"), bt = tsr_op_flag(op, "transpose_b");
     int64_t depth = at ? a->rows : a->columns;
     if (at && !a->stages)
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "a fragment is not transposed");
-    if (!check_equal(op, "rows of A and of the sum", at ? a->columns : a->rows, acc->rows) ||
-        !check_equal(op, "columns of B and of the sum", bt ? b->rows : b->columns, acc->columns) ||
-        !check_equal(op, "columns of A and rows of B", depth, bt ? b->columns : b->rows) ||
-        !check_multiple(op, "columns of A", depth, MMA_DEPTH_BYTES / a->size))
+    if (!tsr_check_equal(op, "rows of A and of the sum", at ? a->columns : a->rows, acc->rows) ||
+        !tsr_check_equal(op, "columns of B and of the sum", bt ? b->rows : b->columns,
+                         acc->columns) ||
+        !tsr_check_equal(op, "columns of A and rows of B", depth, bt ? b->columns : b->rows) ||
+        !tsr_check_multiple(op, "columns of A", depth, MMA_DEPTH_BYTES / a->size))
         return false;
-    return a->size != 4 || (!at && bt) || tsr_tile_rule_across(op, find_place(op).has);
+    return a->size != 4 || (!at && bt) || tsr_tile_rule_across(op, tsr_check_place(op).has);
 }
 
 static bool rule_mma(MlirOperation op) {
-    matrix a = matrix_of(tsr_op_operand(op, 0)), b = matrix_of(tsr_op_operand(op, 1));
-    matrix acc = matrix_of(tsr_op_operand(op, 2));
-    if (!check_together(op) || !check_fragment(op, &acc)) return false;
+    tsr_matrix a = tsr_check_matrix(tsr_op_operand(op, 0)),
+               b = tsr_check_matrix(tsr_op_operand(op, 1));
+    tsr_matrix acc = tsr_check_matrix(tsr_op_operand(op, 2));
+    if (!tsr_check_together(op) || !check_fragment(op, &acc)) return false;
     if (!acc.is_acc || (!a.stages && a.is_acc))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "expected a fragment \"acc\" as the sum, and as A "
                                    "a ring or a fragment \"a\"");
-    bool fits = a.stages ? check_ring(op, tsr_op_operand(op, 0)) : check_fragment(op, &a);
-    if (!fits || !check_ring(op, tsr_op_operand(op, 1))) return false;
+    bool fits = a.stages ? tsr_check_ring(op, tsr_op_operand(op, 0)) : check_fragment(op, &a);
+    if (!fits || !tsr_check_ring(op, tsr_op_operand(op, 1))) return false;
     if (!mlirTypeEqual(a.element, b.element))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "A and B differ in their elements");
-    if ((a.stages && !is_xor(tsr_op_operand(op, 0))) || !is_xor(tsr_op_operand(op, 1)))
+    if ((a.stages && !tsr_check_is_xor(tsr_op_operand(op, 0))) ||
+        !tsr_check_is_xor(tsr_op_operand(op, 1)))
         return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
                                    "the matrix units read rings of swizzle \"xor\" alone");
     return check_factors(op, &a, &b, &acc);
 }
 
-static bool check_same(MlirOperation op, const matrix *m, const matrix *ring) {
-    return check_equal(op, "rows", m->rows, ring->rows) &&
-           check_equal(op, "columns", m->columns, ring->columns);
+static bool check_same(MlirOperation op, const tsr_matrix *m, const tsr_matrix *ring) {
+    return tsr_check_equal(op, "rows", m->rows, ring->rows) &&
+           tsr_check_equal(op, "columns", m->columns, ring->columns);
 }
 
 static bool rule_load_shared(MlirOperation op) {
-    matrix ring = matrix_of(tsr_op_operand(op, 0)), m = matrix_of(tsr_op_result(op, 0));
-    matrix turned = {.rows = m.columns, .columns = m.rows};
+    tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, 0)),
+               m = tsr_check_matrix(tsr_op_result(op, 0));
+    tsr_matrix turned = {.rows = m.columns, .columns = m.rows};
     bool is_turned = tsr_op_has(op, "transpose");
-    if (!check_together(op) || !check_ring(op, tsr_op_operand(op, 0)) || !check_fragment(op, &m) ||
-        !check_same(op, is_turned ? &turned : &m, &ring))
+    if (!tsr_check_together(op) || !tsr_check_ring(op, tsr_op_operand(op, 0)) ||
+        !check_fragment(op, &m) || !check_same(op, is_turned ? &turned : &m, &ring))
         return false;
     bool is_same = mlirTypeEqual(m.element, ring.element);
     if (is_same && (m.is_acc || !is_turned)) return true;
@@ -474,19 +463,20 @@ static bool rule_load_shared(MlirOperation op) {
 }
 
 static bool rule_store_shared(MlirOperation op) {
-    matrix m = matrix_of(tsr_op_operand(op, 0)), ring = matrix_of(tsr_op_operand(op, 1));
-    if (!check_together(op) || !check_ring(op, tsr_op_operand(op, 1)) || !check_fragment(op, &m) ||
-        !check_same(op, &m, &ring))
+    tsr_matrix m = tsr_check_matrix(tsr_op_operand(op, 0)),
+               ring = tsr_check_matrix(tsr_op_operand(op, 1));
+    if (!tsr_check_together(op) || !tsr_check_ring(op, tsr_op_operand(op, 1)) ||
+        !check_fragment(op, &m) || !check_same(op, &m, &ring))
         return false;
     return m.is_acc || tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected a fragment \"acc\"");
 }
 
 static bool rule_map(MlirOperation op) {
     enum { ELEMENTS = 64 };
-    matrix m = matrix_of(tsr_op_operand(op, 0));
+    tsr_matrix m = tsr_check_matrix(tsr_op_operand(op, 0));
     MlirBlock body = mlirRegionGetFirstBlock(mlirOperationGetRegion(op, 0));
     intptr_t count = (intptr_t)tsr_op_operand_count(op); /* `with` is one more of each */
-    if (!check_together(op) || !check_fragment(op, &m)) return false;
+    if (!tsr_check_together(op) || !check_fragment(op, &m)) return false;
     if (!m.is_acc || mlirBlockGetNumArguments(body) != count)
         return tsr_target_complain(
             op, TSR_DIAG_TILE_TYPE,
@@ -512,276 +502,54 @@ static bool rule_map(MlirOperation op) {
 /* The kernel's programs that run together. */
 static int64_t together_of(MlirOperation op) {
     int64_t count = 1;
-    place p = find_place(op);
+    tsr_where p = tsr_check_place(op);
     if (!mlirOperationIsNull(p.func)) tsr_op_i64(p.func, TSR_TOGETHER_NAME, &count);
     return count;
 }
 
 static bool rule_sum_programs(MlirOperation op) {
-    matrix m = matrix_of(tsr_op_operand(op, 0)), part = matrix_of(tsr_op_result(op, 0));
-    if (!check_together(op) || !check_fragment(op, &m) || !check_fragment(op, &part)) return false;
+    tsr_matrix m = tsr_check_matrix(tsr_op_operand(op, 0)),
+               part = tsr_check_matrix(tsr_op_result(op, 0));
+    if (!tsr_check_together(op) || !check_fragment(op, &m) || !check_fragment(op, &part))
+        return false;
     if (!m.is_acc || !part.is_acc)
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected fragments \"acc\"");
     int64_t together = together_of(op);
-    return check_count(op, "programs that run together", together, 2, TOGETHER_MAX) &&
-           check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
-           check_equal(op, "columns of the sum and of all parts", m.columns,
-                       part.columns * together);
+    return tsr_check_count(op, "programs that run together", together, 2, TOGETHER_MAX) &&
+           tsr_check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
+           tsr_check_equal(op, "columns of the sum and of all parts", m.columns,
+                           part.columns * together);
 }
 
 static bool rule_store_fragment(MlirOperation op) {
-    matrix m = matrix_of(tsr_op_operand(op, 0));
+    tsr_matrix m = tsr_check_matrix(tsr_op_operand(op, 0));
     MlirValue buffer = tsr_op_operand(op, 1);
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     size_t indices = tsr_op_operand_count(op) - 2;
     bool through = !mlirAttributeIsNull(segments) && mlirDenseI32ArrayGetElement(segments, 3) == 1;
     MlirType stored = mlirShapedTypeGetElementType(mlirValueGetType(buffer));
-    if (!check_together(op) || !check_fragment(op, &m) ||
+    if (!tsr_check_together(op) || !check_fragment(op, &m) ||
         !check_indices(op, buffer, indices - through))
         return false;
-    if (!m.is_acc || !size_of(stored) || size_of(stored) > 4)
+    if (!m.is_acc || !tsr_check_size(stored) || tsr_check_size(stored) > 4)
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "expected a fragment \"acc\" and a buffer of f32, bf16 or f16");
     if (!through) return true;
-    if (!check_ring(op, tsr_op_operand(op, indices + 1))) return false;
-    matrix ring = matrix_of(tsr_op_operand(op, indices + 1));
+    if (!tsr_check_ring(op, tsr_op_operand(op, indices + 1))) return false;
+    tsr_matrix ring = tsr_check_matrix(tsr_op_operand(op, indices + 1));
     if (!mlirTypeEqual(ring.element, stored))
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
                                    "the ring and the buffer differ in their elements");
-    if (!is_xor(tsr_op_operand(op, indices + 1)))
+    if (!tsr_check_is_xor(tsr_op_operand(op, indices + 1)))
         return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE, "through: expected swizzle \"xor\"");
-    return check_equal(op, "rows", m.rows, ring.rows) &&
-           check_equal(op, "bytes of a row of the ring", ring.columns * ring.size, SWIZZLE_BYTES) &&
+    return tsr_check_equal(op, "rows", m.rows, ring.rows) &&
+           tsr_check_equal(op, "bytes of a row of the ring", ring.columns * ring.size,
+                           SWIZZLE_BYTES) &&
            (tsr_op_flag(op, "transposed") ||
-            check_multiple(op, "columns", m.columns, ring.columns));
+            tsr_check_multiple(op, "columns", m.columns, ring.columns));
 }
 
-/* ---- attention ------------------------------------------------------------------------------- */
-
-enum {
-    ATTEND_BUFFERS = 4,
-    ATTEND_INDICES = 3,
-    ATTEND_RINGS = 3,
-    ATTEND_SIZE_MAX = 1 << 30, /* places are counted in 32 bits */
-    GROUP_ROWS = 64,
-};
-
-static bool check_attend_counts(MlirOperation op, const int64_t counts[3]) {
-    return check_count(op, "buffers of attention", counts[0], ATTEND_BUFFERS, ATTEND_BUFFERS + 1) &&
-           check_equal(op, "indices, expected and given", ATTEND_INDICES, counts[1]) &&
-           check_equal(op, "rings, expected and given", ATTEND_RINGS, counts[2]);
-}
-
-/* o is as q, v as k, l as q without the last. */
-static bool check_attend_sizes(MlirOperation op, int64_t count) {
-    for (intptr_t d = 0; d < 3; d++) {
-        if (!check_count(op, "sizes of queries", tsr_attend_dim(op, 0, d), 1, ATTEND_SIZE_MAX) ||
-            !check_count(op, "sizes of keys", tsr_attend_dim(op, 1, d), 1, ATTEND_SIZE_MAX) ||
-            !check_equal(op, "sizes of keys and of values", tsr_attend_dim(op, 1, d),
-                         tsr_attend_dim(op, 2, d)) ||
-            !check_equal(op, "sizes of queries and of the result", tsr_attend_dim(op, 0, d),
-                         tsr_attend_dim(op, 3, d)))
-            return false;
-        if (count > ATTEND_BUFFERS && d < 2 &&
-            !check_equal(op, "sizes of queries and of logarithms", tsr_attend_dim(op, 0, d),
-                         tsr_attend_dim(op, ATTEND_BUFFERS, d)))
-            return false;
-    }
-    return check_equal(op, "sizes of heads", tsr_attend_dim(op, 0, 2), tsr_attend_dim(op, 1, 2));
-}
-
-/* q, k, v and o are [.., .., D] of one type of 16 bits; l is f32. */
-static bool check_attend_buffers(MlirOperation op, int64_t count, MlirType *out_element,
-                                 int64_t *out_columns) {
-    MlirType first = mlirValueGetType(tsr_op_operand(op, 0));
-    *out_element = mlirShapedTypeGetElementType(first);
-    for (int64_t i = 0; i < count; i++) {
-        MlirType type = mlirValueGetType(tsr_op_operand(op, (size_t)i));
-        MlirType element = mlirShapedTypeGetElementType(type);
-        bool is_matrix = i < ATTEND_BUFFERS;
-        if (mlirValueIsNull(argument_of(tsr_op_operand(op, (size_t)i))))
-            return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                       "buffer %" PRId64 " is no argument of the kernel", i);
-        if (is_matrix ? !mlirTypeEqual(element, *out_element) || size_of(element) != 2
-                      : !mlirTypeIsAF32(element))
-            return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                       "expected q, k, v and o all of bf16 or of f16, l of f32");
-        if (!check_equal(op, "dimensions, expected and given", is_matrix ? 3 : 2,
-                         mlirShapedTypeGetRank(type)))
-            return false;
-    }
-    *out_columns = tsr_attend_dim(op, 0, 2);
-    return check_attend_sizes(op, count);
-}
-
-static bool check_attend_ring(MlirOperation op, size_t index, MlirType element, int64_t columns,
-                              int64_t rows) {
-    MlirValue value = tsr_op_operand(op, index);
-    matrix ring = matrix_of(value);
-    if (!check_ring(op, value)) return false;
-    if (!mlirTypeEqual(ring.element, element))
-        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                   "the buffers and a ring differ in their elements");
-    if (!is_xor(value))
-        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE,
-                                   "the matrix units read rings of swizzle \"xor\" alone");
-    return check_equal(op, "columns of a ring, expected and given", columns, ring.columns) &&
-           (rows ? check_equal(op, "rows of a ring, expected and given", rows, ring.rows)
-                 : check_multiple(op, "rows of the ring of keys", ring.rows, GROUP_ROWS));
-}
-
-static bool check_attend_attributes(MlirOperation op) {
-    double scale = 0;
-    if (tsr_op_f64(op, "scale", &scale) && scale > 0) return tsr_attend_check_draws(op);
-    return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE, "scale is %g; expected more than 0", scale);
-}
-
-static bool rule_forward(MlirOperation op, int64_t warps) {
-    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    int64_t columns = 0, rows = warps * MMA_ROWS,
-            counts[] = {(int64_t)tsr_attend_buffers(op), 0, 0};
-    for (int i = 1; i < 3; i++) counts[i] = mlirDenseI32ArrayGetElement(segments, i);
-    MlirType element;
-    if (!check_attend_counts(op, counts) ||
-        !check_attend_buffers(op, counts[0], &element, &columns) ||
-        !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
-        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) ||
-        !check_attend_attributes(op))
-        return false;
-    size_t at = tsr_op_operand_count(op) - ATTEND_RINGS;
-    return check_equal(op, "stages of the ring of results, expected and given",
-                       columns / (SWIZZLE_BYTES / 2),
-                       matrix_of(tsr_op_operand(op, at + 2)).stages) &&
-           check_attend_ring(op, at, element, columns, rows) &&
-           check_attend_ring(op, at + 1, element, columns, 0) &&
-           check_attend_ring(op, at + 2, element, SWIZZLE_BYTES / 2, rows);
-}
-
-/* ---- its gradient ---- */
-
-enum {
-    GRAD_KEYS = 128,          /* of a tile */
-    GRAD_ELEMENTS = 64 * 128, /* of a step's queries */
-    GRAD_STAGES = 2,
-    GRAD_WARPS = 8,
-};
-
-/* Buffers: whose sizes each has (q or k; `l`: q's without the last), and its elements. */
-static bool check_grad_buffer(MlirOperation op, size_t index, char like, char kind) {
-    MlirValue value = tsr_op_operand(op, index);
-    MlirType first = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
-    MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(value));
-    intptr_t rank = like == 'l' ? 2 : 3;
-    bool right = kind == 'n' ? mlirTypeEqual(element, first) && size_of(element) == 2
-                 : kind == 'f'
-                     ? mlirTypeIsAF32(element)
-                     : mlirTypeIsAInteger(element) && mlirIntegerTypeGetWidth(element) == 32;
-    if (mlirValueIsNull(argument_of(value)))
-        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                   "buffer %zu is no argument of the kernel", index);
-    if (!right)
-        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                   "buffer %zu has elements of another type; expected %s", index,
-                                   kind == 'n'   ? "those of q, of 16 bits"
-                                   : kind == 'f' ? "f32"
-                                                 : "i32");
-    if (!check_equal(op, "dimensions, expected and given", rank,
-                     mlirShapedTypeGetRank(mlirValueGetType(value))))
-        return false;
-    for (intptr_t d = 0; d < rank; d++) {
-        int64_t expected = tsr_attend_dim(op, like == 'k' ? 1 : 0, d);
-        if (kind == 'i' && d == 1) expected /= GRAD_ELEMENTS / tsr_attend_dim(op, 0, 2);
-        if (!check_equal(op, "sizes of a buffer, expected and given", expected,
-                         tsr_attend_dim(op, index, d)))
-            return false;
-    }
-    return true;
-}
-
-static bool check_grad_buffers(MlirOperation op) {
-    static const char likes[] = "qkkqlllqkk", kinds[] = "nnnnffifnn";
-    for (size_t i = 0; i < 2; i++)
-        if (!check_equal(op, "dimensions, expected and given", 3,
-                         mlirShapedTypeGetRank(mlirValueGetType(tsr_op_operand(op, i)))))
-            return false;
-    int64_t columns = tsr_attend_dim(op, 0, 2), size = tsr_attend_dim(op, 0, 1),
-            heads = tsr_attend_dim(op, 0, 0);
-    int64_t key_heads = tsr_attend_dim(op, 1, 0);
-    if (!check_count(op, "sizes of queries", size, GRAD_KEYS, ATTEND_SIZE_MAX) ||
-        !check_multiple(op, "queries", size, GRAD_KEYS) ||
-        !check_equal(op, "queries and keys", size, tsr_attend_dim(op, 1, 1)) ||
-        !check_multiple(op, "columns of a head", columns, SWIZZLE_BYTES / 2) ||
-        !check_count(op, "columns of a head", columns, 1, MMA_COLUMNS / 2) ||
-        !check_equal(op, "sizes of heads", columns, tsr_attend_dim(op, 1, 2)) ||
-        !check_count(op, "heads of queries", heads, 1, ATTEND_SIZE_MAX) ||
-        !check_count(op, "heads of keys", key_heads, 1, heads) ||
-        !check_multiple(op, "heads of queries", heads, key_heads))
-        return false;
-    for (size_t i = 0; i < sizeof likes - 1; i++)
-        if (!check_grad_buffer(op, i, likes[i], kinds[i])) return false;
-    return true;
-}
-
-static bool check_grad_ring(MlirOperation op, size_t index, int64_t stages, int64_t rows,
-                            int64_t columns, char kind) {
-    MlirValue value = tsr_op_operand(op, index);
-    matrix ring = matrix_of(value);
-    MlirType first = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
-    if (!check_ring(op, value)) return false;
-    if (kind == 'n' ? !mlirTypeEqual(ring.element, first) : !mlirTypeIsAF32(ring.element))
-        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                   "the buffers and a ring differ in their elements");
-    if (is_xor(value) != (kind != 'r'))
-        return tsr_target_complain(op, TSR_DIAG_TILE_SWIZZLE, "expected a ring of swizzle \"%s\"",
-                                   kind == 'r' ? "none" : "xor");
-    return check_equal(op, "stages of a ring, expected and given", stages, ring.stages) &&
-           check_equal(op, "rows of a ring, expected and given", rows, ring.rows) &&
-           check_equal(op, "columns of a ring, expected and given", columns, ring.columns);
-}
-
-static bool rule_backward(MlirOperation op, int64_t warps) {
-    enum { BUFFERS = 10, RINGS = 7 };
-    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
-    int64_t indices = mlirDenseI32ArrayGetElement(segments, 1),
-            rings = mlirDenseI32ArrayGetElement(segments, 2);
-    if (!check_equal(op, "buffers, expected and given", BUFFERS, (int64_t)tsr_attend_buffers(op)) ||
-        !check_equal(op, "indices, expected and given", ATTEND_INDICES, indices) ||
-        !check_equal(op, "rings, expected and given", RINGS, rings) ||
-        !check_equal(op, "warps, expected and given", GRAD_WARPS, warps) ||
-        !check_grad_buffers(op) || !check_attend_attributes(op))
-        return false;
-    if (!tsr_op_is(mlirOperationGetParentOperation(op), "tile.func"))
-        return tsr_target_complain(op, TSR_DIAG_TILE_PLACE,
-                                   "stands in a loop; expected the block of the tile.func");
-    int64_t columns = tsr_attend_dim(op, 0, 2), step = GRAD_ELEMENTS / columns;
-    size_t at = tsr_op_operand_count(op) - RINGS;
-    return check_grad_ring(op, at, 1, GRAD_KEYS, columns, 'n') &&
-           check_grad_ring(op, at + 1, 1, GRAD_KEYS, columns, 'n') &&
-           check_grad_ring(op, at + 2, GRAD_STAGES, step, columns, 'n') &&
-           check_grad_ring(op, at + 3, GRAD_STAGES, step, columns, 'n') &&
-           check_grad_ring(op, at + 4, GRAD_STAGES, GRAD_KEYS, step, 'n') &&
-           check_grad_ring(op, at + 5, GRAD_STAGES, step, columns, 'f') &&
-           check_grad_ring(op, at + 6, GRAD_STAGES, 2, step, 'r');
-}
-
-static bool rule_attend(MlirOperation op) {
-    const char *how = tsr_op_string(op, "how");
-    bool forward = how && strcmp(how, "forward") == 0;
-    place p = find_place(op);
-    if (!check_together(op)) return false;
-    if (p.has && strcmp(p.target, "cuda:sm_90a") != 0)
-        return tsr_target_complain(
-            op, TSR_DIAG_TILE_TARGET,
-            "there is no machine code for it on '%s'; expected 'cuda:sm_90a'", p.target);
-    if (!forward && (!how || strcmp(how, "backward") != 0))
-        return tsr_target_complain(op, TSR_DIAG_TILE_TYPE,
-                                   "there is no attention \"%s\"; expected forward or backward",
-                                   how ? how : "");
-    if (p.warps < 1 || p.warps > WARPS_MAX) return true; /* the function's rule says so */
-    if (!tsr_attend_check_heads(op)) return false;
-    return forward ? rule_forward(op, p.warps) : rule_backward(op, p.warps);
-}
-
+#define rule_attend tsr_tile_rule_attend
 #define rule_load_fragment tsr_tile_rule_load_fragment
 #define rule_piece tsr_tile_rule_piece
 #define rule_dot tsr_tile_rule_dot

@@ -17,6 +17,9 @@
  * each, to all of these; a stage is then filled when the computing warps of all that share copies
  * with the block have released it.
  *
+ * Attention with mma.sync has one role: what copies take of registers it needs itself, and a block
+ * runs one program (attend_sync.c).
+ *
  * Copies are those of the tensor memory accelerator where the target has it and all pitches are
  * multiples of 16 bytes, else each copying thread's own. Products are wgmma or mma.sync.
  */
@@ -92,6 +95,7 @@ typedef struct tsr_block {
     bool fetches;
     tsr_block_fetch fetch;
     bool attends_in_turns; /* warp groups take turns */
+    bool has_one_role;     /* attention without wgmma: threads copy for themselves */
     bool pending, stored;  /* products not waited for; copies from shared memory not waited for */
 } tsr_block;
 
@@ -127,6 +131,12 @@ LLVMValueRef tsr_block_chunk(tsr_emit *emit, const tsr_ring *ring, LLVMValueRef 
  * one where there is no more room: the function is refused. */
 uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rounds);
 LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map);
+/* maps.c: how many a kernel may have; parameter `index` of the function is one, by value and never
+ * copied; before that instruction, all of them are on their way while barriers are made: which
+ * there are is known when all else is written. */
+uint32_t tsr_block_map_limit(const tsr_block *block);
+void tsr_block_set_map(tsr_emit *emit, unsigned index);
+void tsr_block_prefetch_maps(tsr_emit *emit, LLVMValueRef before);
 /* Are rows of the buffer, and what lies between them, as the accelerator takes them? */
 bool tsr_block_is_mappable(MlirValue buffer);
 MlirValue tsr_block_argument(MlirValue buffer); /* that it is, or is a view of */
@@ -205,6 +215,11 @@ LLVMValueRef tsr_block_wgmma(tsr_emit *emit, const tsr_block_product *p, LLVMVal
 /* Until at most `left` such products are under way. The result holds `sums`, settled. */
 LLVMValueRef tsr_block_wait_wgmma(tsr_emit *emit, unsigned left, LLVMValueRef *sums,
                                   unsigned count);
+
+/* One mma.sync: 16 rows of A, in four registers, with 8 columns of B, in two, added to four sums.
+ */
+void tsr_block_multiply(tsr_emit *emit, MlirType element, LLVMValueRef *sums, LLVMValueRef *a,
+                        LLVMValueRef *b);
 
 /* loop.c: memory of a thread, which becomes registers; made before the function's first
  * instruction. */

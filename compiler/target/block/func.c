@@ -15,9 +15,7 @@
 #include <string.h>
 
 enum {
-    RING_ALIGN = 1024, /* of a swizzled matrix: the swizzle goes by addresses */
-    MAP_BYTES = 128,
-    MAP_ALIGN = 64,
+    RING_ALIGN = 1024,   /* of a swizzled matrix: the swizzle goes by addresses */
     PTX_KERNEL = 71,     /* LLVM's number of the calling convention */
     NAMED_GROUP = 1,     /* and what follows: of each warp group */
     NAMED_COMPUTING = 8, /* of each team */
@@ -256,10 +254,17 @@ static uint32_t copying_registers(const tsr_block *block) {
     return given_registers(block) - block->groups * computing_registers(block);
 }
 
+static uint32_t count_threads(const tsr_block *block) {
+    return (block->groups * block->teams + !block->has_one_role) * TSR_BLOCK_GROUP;
+}
+
+/* Each program is a block's own. */
+static bool runs_one(const tsr_block *block) { return block->own_barriers || block->has_one_role; }
+
 /* Blocks that a multiprocessor has room for; with no cap on registers, one. */
 static uint32_t count_blocks(const tsr_block *block) {
     enum { BLOCKS_MAX = 4, SHARED_OF_BLOCK = 1024, SHARED = 233472 };
-    uint32_t threads = (block->groups * block->teams + 1) * TSR_BLOCK_GROUP;
+    uint32_t threads = count_threads(block);
     if (!block->registers || divides_registers(block)) return 1;
     uint32_t by_registers = FILE_REGISTERS / (block->registers * threads);
     uint32_t by_shared = SHARED / (block->shared_bytes + SHARED_OF_BLOCK);
@@ -316,50 +321,11 @@ static tsr_result plan(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *la
     if (has && block->shared_bytes > has->shared_bytes)
         FAIL(emit->ctx, TSR_COMPILE, "kernel '%s' needs %u bytes of shared memory; '%s' has %lld",
              emit->kernel, block->shared_bytes, emit->target->name, (long long)has->shared_bytes);
-    *launch = (tsr_fatbin_kernel){.threads = (block->groups * block->teams + 1) * TSR_BLOCK_GROUP,
+    *launch = (tsr_fatbin_kernel){.threads = count_threads(block),
                                   .programs = 1,
                                   .shared_bytes = block->shared_bytes,
                                   .blocks = count_blocks(block)};
     return TSR_SUCCESS;
-}
-
-/* ---- maps ------------------------------------------------------------------------------------ */
-
-static uint32_t element_kind(MlirType element, bool rounds) {
-    if (mlirTypeIsABF16(element)) return TSR_FATBIN_BF16;
-    if (mlirTypeIsAF16(element)) return TSR_FATBIN_F16;
-    return rounds ? TSR_FATBIN_TF32 : TSR_FATBIN_F32;
-}
-
-static uint32_t map_limit(const tsr_block *block) {
-    return block->own_barriers ? TSR_FATBIN_MAPS_MAX : TSR_FATBIN_MAPS_FEW;
-}
-
-uint32_t tsr_block_map(tsr_emit *emit, MlirValue buffer, uint32_t rows, bool rounds) {
-    tsr_block *block = emit->block;
-    MlirType type = mlirValueGetType(buffer), element = mlirShapedTypeGetElementType(type);
-    tsr_fatbin_map map = {.argument =
-                              (uint32_t)mlirBlockArgumentGetArgNumber(tsr_block_argument(buffer)),
-                          .element = element_kind(element, rounds),
-                          .rank = (uint32_t)mlirShapedTypeGetRank(type),
-                          .box_rows = rows,
-                          .box_columns = TSR_BLOCK_SWIZZLE_BYTES / element_bytes(element),
-                          .swizzle_bytes = TSR_BLOCK_SWIZZLE_BYTES};
-    for (uint32_t d = 0; d < TSR_FATBIN_MAP_RANK_MAX; d++)
-        map.dims[d] = d < map.rank ? (uint64_t)mlirShapedTypeGetDimSize(type, map.rank - 1 - d) : 1;
-    for (uint32_t i = 0; i < block->map_count; i++)
-        if (memcmp(&block->maps[i], &map, sizeof map) == 0) return i;
-    if (block->map_count == map_limit(block)) {
-        block->lacks_maps = true; /* the function is refused in the end */
-        return 0;
-    }
-    block->maps[block->map_count] = map;
-    return block->map_count++;
-}
-
-LLVMValueRef tsr_block_map_address(tsr_emit *emit, uint32_t map) {
-    return LLVMGetParam(emit->function,
-                        LLVMCountParams(emit->function) - map_limit(emit->block) + map);
 }
 
 /* ---- the function ---------------------------------------------------------------------------- */
@@ -370,26 +336,12 @@ static void set_text(tsr_emit *emit, const char *name, const char *value) {
                                                       value, (unsigned)strlen(value)));
 }
 
-/* A map is an argument by value that is never copied. */
-static void set_map(tsr_emit *emit, unsigned index) {
-    LLVMTypeRef type = LLVMArrayType2(LLVMInt8TypeInContext(emit->llvm), MAP_BYTES);
-    unsigned byval = LLVMGetEnumAttributeKindForName("byval", 5);
-    unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
-    static const char constant[] = "nvvm.grid_constant";
-    LLVMAddAttributeAtIndex(emit->function, index + 1,
-                            LLVMCreateTypeAttribute(emit->llvm, byval, type));
-    LLVMAddAttributeAtIndex(emit->function, index + 1,
-                            LLVMCreateEnumAttribute(emit->llvm, align, MAP_ALIGN));
-    LLVMAddAttributeAtIndex(
-        emit->function, index + 1,
-        LLVMCreateStringAttribute(emit->llvm, constant, sizeof constant - 1, "", 0));
-}
-
 static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin_kernel *launch) {
     LLVMTypeRef params[TSR_EMIT_ARGUMENTS_MAX + 3 + TSR_FATBIN_MAPS_MAX];
     LLVMTypeRef pointer = LLVMPointerTypeInContext(emit->llvm, 0);
     unsigned buffers = (unsigned)mlirBlockGetNumArguments(body);
-    unsigned maps = emit->block->has_tma ? map_limit(emit->block) : 0, count = buffers + 3 + maps;
+    unsigned maps = emit->block->has_tma ? tsr_block_map_limit(emit->block) : 0,
+             count = buffers + 3 + maps;
     char text[32];
     for (unsigned i = 0; i < count; i++) params[i] = pointer;
     params[buffers + 2] = LLVMInt64TypeInContext(emit->llvm);
@@ -400,7 +352,7 @@ static tsr_result make_function(tsr_emit *emit, MlirBlock body, const tsr_fatbin
                         LLVMFunctionType(LLVMVoidTypeInContext(emit->llvm), params, count, false));
     LLVMSetFunctionCallConv(emit->function, PTX_KERNEL);
     emit->block->grid_index = buffers + 2;
-    for (unsigned i = 0; i < maps; i++) set_map(emit, buffers + 3 + i);
+    for (unsigned i = 0; i < maps; i++) tsr_block_set_map(emit, buffers + 3 + i);
     snprintf(text, sizeof text, "%u,1,1", launch->threads);
     set_text(emit, "nvvm.maxntid", text);
     bool capped = emit->block->registers && !divides_registers(emit->block);
@@ -585,8 +537,8 @@ static tsr_result emit_role(tsr_emit *emit, MlirBlock body, LLVMBasicBlockRef do
     LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, step, "");
     LLVMValueRef values[] = {begin, next};
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(b)};
-    LLVMAddIncoming(emit->program, values, from, block->own_barriers ? 1 : 2);
-    if (block->own_barriers) /* there is no next one */
+    LLVMAddIncoming(emit->program, values, from, runs_one(block) ? 1 : 2);
+    if (runs_one(block)) /* there is no next one */
         LLVMBuildBr(b, end);
     else
         LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, limit, ""), loop, end);
@@ -662,20 +614,29 @@ static void join_team(tsr_emit *emit) {
     block->thread = LLVMBuildSub(b, block->thread, tsr_block_mul(emit, warps, WARP_LANES), "");
 }
 
-/* The descriptors of copies are on their way while barriers are made; which there are is known when
- * all else is written. */
-static void prefetch_maps(tsr_emit *emit, LLVMValueRef before) {
-    LLVMPositionBuilderBefore(emit->builder, before);
-    for (uint32_t i = 0; i < emit->block->map_count; i++) {
-        LLVMValueRef map = tsr_block_map_address(emit, i);
-        tsr_block_asm(emit, NULL, "prefetch.tensormap [$0];", "l,~{memory}", &map, 1);
-    }
+/* The copying warp group and those that compute. */
+static tsr_result emit_roles(tsr_emit *emit, MlirBlock body, LLVMValueRef thread, LLVMValueRef warp,
+                             LLVMBasicBlockRef done) {
+    LLVMBuilderRef b = emit->builder;
+    tsr_block *block = emit->block;
+    LLVMBasicBlockRef copying, computing;
+    LLVMValueRef is_copying =
+        LLVMBuildICmp(b, LLVMIntULT, warp, tsr_block_int(emit, GROUP_WARPS), "");
+    branch_if(emit, is_copying, &copying, &computing, "copying");
+    TRY(emit->ctx, emit_copying(emit, body, thread, warp, done));
+    LLVMPositionBuilderAtEnd(b, computing);
+    block->copies = false;
+    block->thread = tsr_block_add(emit, thread, -TSR_BLOCK_GROUP);
+    block->warp = tsr_block_add(emit, warp, -GROUP_WARPS);
+    join_team(emit);
+    divide_registers(emit);
+    return emit_role(emit, body, done);
 }
 
 static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
     LLVMBuilderRef b = emit->builder;
     tsr_block *block = emit->block;
-    LLVMBasicBlockRef copying, computing, done;
+    LLVMBasicBlockRef done;
     emit->entry = tsr_emit_block(emit, "entry");
     LLVMPositionBuilderAtEnd(b, emit->entry);
     block->used = LLVMBuildAlloca(b, tsr_block_i32(emit), "used");
@@ -694,24 +655,20 @@ static tsr_result emit_body(tsr_emit *emit, MlirBlock body) {
         block->stages || block->exchange_bytes || block->own_barriers || block->fetch.places;
     LLVMValueRef first = waits ? make_barriers(emit, thread) : NULL;
     done = tsr_emit_block(emit, "end");
-    LLVMValueRef is_copying =
-        LLVMBuildICmp(b, LLVMIntULT, warp, tsr_block_int(emit, GROUP_WARPS), "");
-    branch_if(emit, is_copying, &copying, &computing, "copying");
-    TRY(emit->ctx, emit_copying(emit, body, thread, warp, done));
-    LLVMPositionBuilderAtEnd(b, computing);
-    block->copies = false;
-    block->thread = tsr_block_add(emit, thread, -TSR_BLOCK_GROUP);
-    block->warp = tsr_block_add(emit, warp, -GROUP_WARPS);
-    join_team(emit);
-    divide_registers(emit);
-    TRY(emit->ctx, emit_role(emit, body, done));
+    if (block->has_one_role) {
+        block->thread = thread;
+        block->warp = warp;
+        TRY(emit->ctx, emit_role(emit, body, done));
+    } else {
+        TRY(emit->ctx, emit_roles(emit, body, thread, warp, done));
+    }
     LLVMPositionBuilderAtEnd(b, done);
     /* A block's barriers are there as long as the other one arrives at them. */
     if (block->together > 1)
         tsr_block_asm(emit, NULL, "barrier.cluster.arrive; barrier.cluster.wait;", "~{memory}",
                       NULL, 0);
     LLVMBuildRetVoid(b);
-    if (first) prefetch_maps(emit, first);
+    if (first) tsr_block_prefetch_maps(emit, first);
     return TSR_SUCCESS;
 }
 
@@ -726,8 +683,8 @@ tsr_result tsr_emit_block_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_ke
     if (!result.code && block.lacks_maps)
         result = tsr_fail_(emit->ctx, TSR_COMPILE, 0, __FILE__, __LINE__,
                            "kernel '%s' copies from and to more than %d buffers or kinds of boxes",
-                           emit->kernel, (int)map_limit(&block));
-    if (block.own_barriers) out_launch->blocks = 0; /* each program is a block's own */
+                           emit->kernel, (int)tsr_block_map_limit(&block));
+    if (runs_one(&block)) out_launch->blocks = 0;
     out_launch->map_count = block.map_count;
     memcpy(out_launch->maps, block.maps, sizeof block.maps);
     emit->block = NULL;

@@ -6,12 +6,15 @@
 #include "compiler/target/host/rules.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 enum { HEADS, KEY_HEADS, NUMBERS, COUNTS, BUFFERS_MAX = 16 };
 
-/* Forward and backward: keys, values and their gradients. */
-static bool is_of_keys(size_t buffer) {
-    return buffer == 1 || buffer == 2 || buffer == 8 || buffer == 9;
+/* Keys, values and their gradients. */
+static bool is_of_keys(MlirOperation attend, size_t buffer) {
+    bool keys = strcmp(tsr_op_string(attend, "how"), "backward_keys") == 0;
+    size_t gradients = keys ? 6 : 8;
+    return buffer == 1 || buffer == 2 || buffer == gradients || buffer == gradients + 1;
 }
 
 tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer) {
@@ -22,7 +25,7 @@ tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer) {
         buffer >= side_count || sides[buffer] < 0)
         return (tsr_heads){.first = -1};
     return (tsr_heads){.first = sides[buffer],
-                       .count = counts[is_of_keys(buffer) ? KEY_HEADS : HEADS],
+                       .count = counts[is_of_keys(attend, buffer) ? KEY_HEADS : HEADS],
                        .d = counts[NUMBERS]};
 }
 

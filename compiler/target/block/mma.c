@@ -306,15 +306,15 @@ static void round_factors(tsr_emit *emit, const tsr_block_product *p, LLVMValueR
                                   &values[i], 1);
 }
 
-static void multiply(tsr_emit *emit, const tsr_block_product *p, LLVMValueRef *sums,
-                     LLVMValueRef *a, LLVMValueRef *b) {
+void tsr_block_multiply(tsr_emit *emit, MlirType element, LLVMValueRef *sums, LLVMValueRef *a,
+                        LLVMValueRef *b) {
     LLVMTypeRef f32 = LLVMFloatTypeInContext(emit->llvm), types[] = {f32, f32, f32, f32};
     char code[200];
-    const char *type = type_name(p->element);
+    const char *type = type_name(element);
     snprintf(code, sizeof code,
              "mma.sync.aligned.m16n8k%u.row.col.f32.%s.%s.f32 {$0,$1,$2,$3}, {$4,$5,$6,$7}, "
              "{$8,$9}, {$10,$11,$12,$13};",
-             STEP_BYTES / p->b->element_bytes, type, type);
+             STEP_BYTES / (mlirTypeIsAF32(element) ? 4 : 2), type, type);
     LLVMValueRef args[] = {a[0], a[1], a[2], a[3], b[0], b[1], sums[0], sums[1], sums[2], sums[3]};
     LLVMValueRef result = tsr_block_asm(emit, LLVMStructTypeInContext(emit->llvm, types, 4, false),
                                         code, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", args, 10);
@@ -343,7 +343,8 @@ static void emit_mma_sync(tsr_emit *emit, MlirOperation op, const tsr_block_prod
             round_factors(emit, p, b);
             for (uint32_t m = 0; m < l->row_blocks; m++)
                 for (uint32_t k = 0; k < 2; k++)
-                    multiply(emit, p, sums + 4 * (m * l->column_blocks + j + k), a[m], b + 2 * k);
+                    tsr_block_multiply(emit, p->element, sums + 4 * (m * l->column_blocks + j + k),
+                                       a[m], b + 2 * k);
         }
     }
     tsr_emit_set(emit, op,

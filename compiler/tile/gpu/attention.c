@@ -6,7 +6,9 @@
  *     with causal: the last tile and the first, the last but one and the second, …: all programs
  *     have as much to do
  *
- * Programs that follow each other share a head, and heads that follow each other their keys.
+ * With mma.sync a program has one tile, those with most to do come first; several run on a
+ * multiprocessor. Programs that follow each other share a head, and heads that follow each other
+ * their keys.
  */
 #include "compiler/tile/gpu/attention.h"
 
@@ -18,12 +20,15 @@
 
 #include <string.h>
 
-enum { WARP_ROWS = 16, QUERY_STAGES = 2, RESULT_COLUMNS = 64, PAIR = 2, ARCH = 90 };
+enum { QUERY_STAGES = 2, RESULT_COLUMNS = 64, PAIR = 2, WGMMA_ARCH = 90 };
+
+typedef enum units { WGMMA, SYNC } units;
 
 typedef struct tile {
+    units units;
     int64_t d;
     bool causal;
-    int64_t warps, keys, stages;
+    int64_t warps, rows, keys, stages; /* rows: of a warp */
     bool turns;
 } tile;
 
@@ -41,8 +46,12 @@ typedef struct attend {
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
+static units units_of(const attend *a) {
+    return a->of.group->b.target->arch == WGMMA_ARCH ? WGMMA : SYNC;
+}
+
 static bool fits(const attend *a, const tile *t) {
-    return t->d == a->of.d && (t->causal || !a->of.causal);
+    return t->units == units_of(a) && t->d == a->of.d && (t->causal || !a->of.causal);
 }
 
 /* Leaves out the first `skip` that fit. */
@@ -50,11 +59,11 @@ static bool find_tile(attend *a, int64_t skip) {
     enum { COUNT = sizeof tiles / sizeof tiles[0] };
     for (size_t i = 0; i < COUNT; i++) {
         bool is_last = i + 1 == COUNT || !fits(a, &tiles[i + 1]);
-        if (!fits(a, &tiles[i]) || (tiles[i].warps * WARP_ROWS > a->of.queries && !is_last) ||
+        if (!fits(a, &tiles[i]) || (tiles[i].warps * tiles[i].rows > a->of.queries && !is_last) ||
             skip-- > 0)
             continue;
         a->tile = tiles[i];
-        a->rows = tiles[i].warps * WARP_ROWS;
+        a->rows = tiles[i].warps * tiles[i].rows;
         return true;
     }
     return false;
@@ -69,7 +78,7 @@ enum { BUFFERS_MAX = 5 + TSR_ATTENTION_DRAWS };
 typedef struct places {
     MlirValue buffers[BUFFERS_MAX], rings[3];
     int64_t firsts[BUFFERS_MAX]; /* columns of heads */
-    size_t buffer_count;
+    size_t buffer_count, ring_count;
 } places;
 
 static void add_heads(attend *a, places *p, tsr_gpu_heads heads, int64_t count, int64_t rows) {
@@ -97,9 +106,11 @@ static places find_places(attend *a) {
         p.firsts[p.buffer_count] = -1;
         p.buffers[p.buffer_count++] = a->of.draws[i];
     }
-    p.rings[0] = make_ring(a, QUERY_STAGES, a->rows, a->of.d);
-    p.rings[1] = make_ring(a, a->tile.stages, a->tile.keys, a->of.d);
-    p.rings[2] = make_ring(a, a->of.d / RESULT_COLUMNS, a->rows, RESULT_COLUMNS);
+    bool sync = a->tile.units == SYNC;
+    p.rings[p.ring_count++] = make_ring(a, sync ? 1 : QUERY_STAGES, a->rows, a->of.d);
+    p.rings[p.ring_count++] = make_ring(a, a->tile.stages, a->tile.keys, a->of.d);
+    if (!sync)
+        p.rings[p.ring_count++] = make_ring(a, a->of.d / RESULT_COLUMNS, a->rows, RESULT_COLUMNS);
     return p;
 }
 
@@ -110,13 +121,13 @@ static void emit_tile(attend *a, const places *p, MlirValue head, MlirValue row)
     MlirValue operands[BUFFERS_MAX + 6],
         group = tsr_tile_div(b, head, a->of.heads / a->of.key_heads);
     size_t count = p->buffer_count;
-    int32_t sizes[] = {(int32_t)count, 3, 3};
+    int32_t sizes[] = {(int32_t)count, 3, (int32_t)p->ring_count};
     memcpy(operands, p->buffers, count * sizeof *operands);
     operands[count++] = head;
     operands[count++] = group;
     operands[count++] = row;
-    memcpy(operands + count, p->rings, sizeof p->rings);
-    count += 3;
+    memcpy(operands + count, p->rings, p->ring_count * sizeof *p->rings);
+    count += p->ring_count;
     int64_t counts[] = {a->of.heads, a->of.key_heads, a->of.d};
     tsr_attr attrs[9] = {
         {"how", tsr_attr_make_string(context, "forward")},
@@ -140,11 +151,13 @@ static void emit(attend *a) {
     tsr_tile_builder *b = &group->b;
     places p = find_places(a);
     int64_t count = divide_up(a->of.queries, a->rows), heads = a->of.batch * a->of.heads;
-    int64_t programs = a->of.causal ? divide_up(count, PAIR) : count;
+    bool pairs = a->of.causal && a->tile.units == WGMMA;
+    int64_t programs = pairs ? divide_up(count, PAIR) : count;
     group->grid = heads * programs;
     MlirValue pid = tsr_tile_program_id(b);
     MlirValue head = tsr_tile_div(b, pid, programs), number = tsr_tile_rem(b, pid, programs);
     if (programs == count) {
+        if (a->of.causal) number = tsr_tile_sub(b, tsr_tile_index(b, count - 1), number);
         emit_tile(a, &p, head, tsr_tile_mul(b, number, a->rows));
         return;
     }
@@ -164,7 +177,7 @@ static bool is_taken(attend *a) {
     const tsr_tile_group *group = a->of.group;
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    return group->b.target->arch == ARCH && tsr_dtype_is_narrow(a->of.storage) &&
+    return group->b.target->arch && tsr_dtype_is_narrow(a->of.storage) &&
            tsr_gpu_can_drop(&a->of, OPERANDS) && a->of.d == a->of.e && a->of.scale > 0 &&
            a->of.batch && a->of.heads && a->of.queries && a->of.keys && find_tile(a, skip);
 }

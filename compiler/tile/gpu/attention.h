@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention on the matrix units of a GPU (sm_90a), for bundles whose numerics are "native": no
- * mask, query, key and value of bf16 or f16, heads of 64 or 128 numbers, all of one size, dropout
- * of at most 0.96875.
+ * Attention on the matrix units of a GPU, for bundles whose numerics are "native": no mask, query,
+ * key and value of bf16 or f16, heads of 64 or 128 numbers, all of one size, dropout of at most
+ * 0.96875.
  *
  * Numerics: those of tile.attend. The bits depend on the tile, which follows from the shapes.
  */

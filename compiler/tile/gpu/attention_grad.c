@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    ARCH = 90,
+    WGMMA_ARCH = 90,
     WARPS = 8,
     LANES = 32,
     TILE_KEYS = 128,
@@ -33,7 +33,27 @@ enum {
     BUFFERS_MAX = BUFFERS + TSR_ATTENTION_DRAWS,
 };
 
+/* With mma.sync: buffers of tile.attend, behind which gradients follow, and what has tiles of its
+ * own. */
+enum { SYNC_OPERANDS = 6, SYNC_SIDES = 2 };
+enum { OF_KEYS, OF_QUERIES, OF };
+
+typedef struct tile {
+    int64_t warps, rows, step, stages, registers; /* rows: of a warp */
+} tile;
+
+static const struct {
+    int64_t d;
+    tile of[OF];
+} sync_tiles[] = {
+#define X(numbers, ...) {numbers, __VA_ARGS__},
+#include "compiler/tile/gpu/gradients.def"
+#undef X
+};
+
 typedef struct plan {
+    bool sync; /* mma.sync: two kernels make the gradients, and no cast */
+    tile tiles[OF];
     int64_t batch, heads, key_heads, size, d, step;
     double scale;
     double left; /* 1 - dropout */
@@ -181,8 +201,9 @@ static tsr_result lower_rows(tsr_tile_group *step, const void *user) {
     logarithm = tsr_tile_2(b, "arith.mulf", logarithm, tsr_tile_float(b, f32, -1 / p->scale));
     tsr_tile_store(b, TSR_DTYPE_F32, logarithm, step->buffers[LOGARITHMS], row, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, i32, 0), step->buffers[COUNTS], pid,
-                   tsr_tile_null);
+    if (!p->sync)
+        tsr_tile_store(b, TSR_DTYPE_I32, tsr_tile_int(b, i32, 0), step->buffers[COUNTS], pid,
+                       tsr_tile_null);
     tsr_tile_spread(b, b->at.block, false);
     return TSR_SUCCESS;
 }
@@ -230,41 +251,145 @@ static void add_buffers(tsr_tile_group *step, const plan *p, MlirValue *out_buff
     }
 }
 
+/* `sizes`: of buffers, indices and rings, the op's operands. */
+static void build_attend(tsr_tile_group *step, const plan *p, const char *how, MlirValue *operands,
+                         const int32_t sizes[3], const int64_t *firsts) {
+    tsr_tile_builder *b = &step->b;
+    MlirContext context = b->at.context;
+    int64_t counts[] = {p->heads, p->key_heads, p->d};
+    tsr_attr attrs[8] = {
+        {"how", tsr_attr_make_string(context, how)},
+        {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), p->scale)},
+        {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
+    size_t attr_count = 3;
+    if (p->causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
+    attr_count += tsr_gpu_drop_attributes(context, &p->of, attrs + attr_count);
+    attr_count +=
+        tsr_gpu_heads_attributes(context, firsts, (size_t)sizes[0], counts, attrs + attr_count);
+    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
+                                     .operand_count =
+                                         (size_t)sizes[0] + (size_t)sizes[1] + (size_t)sizes[2],
+                                     .operands = operands,
+                                     .attr_count = attr_count,
+                                     .attrs = attrs});
+}
+
+enum { INDICES = 3, OPERANDS_MAX = BUFFERS_MAX + INDICES + 8 };
+
 /* A program has 128 keys; those of a head follow each other, where it is causal from its last. */
 static tsr_result lower_tiles(tsr_tile_group *step, const void *user) {
     const plan *p = user;
     tsr_tile_builder *b = &step->b;
-    MlirContext context = b->at.context;
-    MlirValue operands[24];
+    MlirValue operands[OPERANDS_MAX];
     int64_t tiles = p->size / TILE_KEYS;
     MlirValue pid = tsr_tile_program_id(b), group = tsr_tile_div(b, pid, tiles);
     MlirValue number = tsr_tile_rem(b, pid, tiles);
     if (p->causal) number = tsr_tile_sub(b, tsr_tile_index(b, tiles - 1), number);
-    int64_t firsts[BUFFERS_MAX], counts[] = {p->heads, p->key_heads, p->d};
+    int64_t firsts[BUFFERS_MAX];
     size_t buffers = BUFFERS + p->draw_count, count = buffers;
     add_buffers(step, p, operands, firsts);
     operands[count++] = tsr_tile_mul(b, group, p->heads / p->key_heads);
     operands[count++] = group;
     operands[count++] = tsr_tile_mul(b, number, TILE_KEYS);
     size_t rings = add_rings(step, p, operands + count);
-    int32_t sizes[] = {(int32_t)buffers, 3, (int32_t)rings};
-    tsr_attr attrs[8] = {
-        {"how", tsr_attr_make_string(context, "backward")},
-        {"scale", mlirFloatAttrDoubleGet(context, mlirF64TypeGet(context), p->scale)},
-        {"operandSegmentSizes", mlirDenseI32ArrayGet(context, 3, sizes)}};
-    size_t attr_count = 3;
-    if (p->causal) attrs[attr_count++] = (tsr_attr){"causal", tsr_attr_make_unit(context)};
-    attr_count += tsr_gpu_drop_attributes(context, &p->of, attrs + attr_count);
-    attr_count += tsr_gpu_heads_attributes(context, firsts, buffers, counts, attrs + attr_count);
-    tsr_build(&b->at, &(tsr_op_desc){.name = "tile.attend",
-                                     .operand_count = count + rings,
-                                     .operands = operands,
-                                     .attr_count = attr_count,
-                                     .attrs = attrs});
+    const int32_t sizes[] = {(int32_t)buffers, INDICES, (int32_t)rings};
+    build_attend(step, p, "backward", operands, sizes, firsts);
     step->grid = p->batch * p->key_heads * tiles;
     step->warps = WARPS;
     step->tile[step->tile_count++] = TILE_KEYS;
     step->tile[step->tile_count++] = p->step;
+    return TSR_SUCCESS;
+}
+
+/* ---- tiles of mma.sync ----------------------------------------------------------------------- */
+
+/* Gradients follow the operands, before what weights are dropped by; in the kernel's arguments that
+ * comes first, and where all gradients lie in one, so does what it lies over. */
+static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, MlirValue *out_buffers,
+                               int64_t *out_firsts) {
+    int64_t heads = p->batch * p->heads, groups = p->batch * p->key_heads;
+    uint32_t draws = SYNC_OPERANDS, made = draws + p->draw_count;
+    const tsr_gpu_heads *lie[] = {&p->read[QUERY],   &p->read[KEY],   &p->read[VALUE],
+                                  &p->read[DRESULT], &p->given[DKEY], &p->given[DVALUE],
+                                  &p->given[DQUERY]};
+    enum { READ = 4, QUERIES = 6 };
+    size_t count = 0, gradients = of == OF_KEYS ? 2 : 1;
+    for (size_t i = 0; i < READ; i++) {
+        out_firsts[count] = lie[i]->sides.first;
+        out_buffers[count++] =
+            tsr_gpu_heads_view(&step->b, step->buffers[i], lie[i],
+                               i == KEY || i == VALUE ? groups : heads, p->size, p->d);
+    }
+    for (uint32_t i = READ; i < SYNC_OPERANDS; i++) {
+        out_firsts[count] = -1;
+        out_buffers[count++] = view(step, i, heads, p->size);
+    }
+    if (of == OF_QUERIES && p->joined) made++;
+    for (size_t i = 0; i < gradients; i++) {
+        const tsr_gpu_heads *to = lie[(of == OF_KEYS ? READ : QUERIES) + i];
+        out_firsts[count] = to->sides.first;
+        out_buffers[count++] =
+            tsr_gpu_heads_view(&step->b, step->buffers[made + (p->joined ? 0 : i)], to,
+                               of == OF_KEYS ? groups : heads, p->size, p->d);
+    }
+    for (uint32_t i = 0; i < p->draw_count; i++) {
+        out_firsts[count] = -1;
+        out_buffers[count++] = step->buffers[draws + i];
+    }
+    return count;
+}
+
+static size_t add_sync_rings(tsr_tile_group *step, const plan *p, int of, MlirValue *out_rings) {
+    tsr_tile_builder *b = &step->b;
+    const tile *t = &p->tiles[of];
+    int64_t dims[] = {t->stages, 2, t->step};
+    MlirType rows = tsr_shim_tile_shared_make(dims, tsr_tile_storage_type(b, TSR_DTYPE_F32));
+    tsr_attr attrs[] = {{"swizzle", tsr_attr_make_string(b->at.context, "none")}, {0}};
+    size_t count = 0;
+    for (int i = 0; i < SYNC_SIDES; i++)
+        out_rings[count++] = tsr_gpu_ring(b, 1, t->warps * t->rows, p->d, p->storage);
+    for (int i = 0; i < SYNC_SIDES; i++)
+        out_rings[count++] = tsr_gpu_ring(b, t->stages, t->step, p->d, p->storage);
+    if (of == OF_KEYS)
+        out_rings[count++] = tsr_build_value(&b->at, "tile.alloc_shared", NULL, 0, rows, attrs);
+    return count;
+}
+
+/* A program has a tile of keys, or of queries; those of a head follow each other, where it is
+ * causal what has most to do first. */
+static void lower_sync(tsr_tile_group *step, const plan *p, int of) {
+    tsr_tile_builder *b = &step->b;
+    const tile *t = &p->tiles[of];
+    MlirValue operands[OPERANDS_MAX];
+    int64_t firsts[BUFFERS_MAX], rows = t->warps * t->rows, tiles = p->size / rows;
+    int64_t shared = p->heads / p->key_heads;
+    MlirValue pid = tsr_tile_program_id(b), head = tsr_tile_div(b, pid, tiles);
+    MlirValue number = tsr_tile_rem(b, pid, tiles);
+    if (p->causal && of == OF_QUERIES)
+        number = tsr_tile_sub(b, tsr_tile_index(b, tiles - 1), number);
+    size_t buffers = add_sync_buffers(step, p, of, operands, firsts), count = buffers;
+    operands[count++] = of == OF_KEYS ? tsr_tile_mul(b, head, shared) : head;
+    operands[count++] = of == OF_KEYS ? head : tsr_tile_div(b, head, shared);
+    operands[count++] = tsr_tile_mul(b, number, rows);
+    size_t rings = add_sync_rings(step, p, of, operands + count);
+    const int32_t sizes[] = {(int32_t)buffers, INDICES, (int32_t)rings};
+    build_attend(step, p, of == OF_KEYS ? "backward_keys" : "backward_queries", operands, sizes,
+                 firsts);
+    step->grid = p->batch * (of == OF_KEYS ? p->key_heads : p->heads) * tiles;
+    step->warps = t->warps;
+    step->registers = t->registers;
+    step->tile[step->tile_count++] = rows;
+    step->tile[step->tile_count++] = t->step;
+    step->tile[step->tile_count++] = t->stages;
+}
+
+static tsr_result lower_keys(tsr_tile_group *step, const void *user) {
+    lower_sync(step, user, OF_KEYS);
+    return TSR_SUCCESS;
+}
+
+static tsr_result lower_queries(tsr_tile_group *step, const void *user) {
+    lower_sync(step, user, OF_QUERIES);
     return TSR_SUCCESS;
 }
 
@@ -315,14 +440,22 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *user) {
 
 /* ---- which, and what of it ------------------------------------------------------------------- */
 
+/* The first row for heads of `d` numbers, but `skip`; NULL: there is none. */
+static const tile *find_tiles(int64_t d, int64_t skip) {
+    for (size_t i = 0; i < sizeof sync_tiles / sizeof sync_tiles[0]; i++)
+        if (sync_tiles[i].d == d && skip-- <= 0) return sync_tiles[i].of;
+    return NULL;
+}
+
 static bool is_taken(const tsr_tile_group *group, const tsr_attention *of) {
     int64_t skip = 0;
+    uint32_t arch = group->b.target->arch;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    return group->b.target->arch == ARCH && !skip && tsr_dtype_is_narrow(of->storage) &&
-           tsr_gpu_can_drop(of, MASK) && of->d == of->e && (of->d == 64 || of->d == 128) &&
-           of->queries == of->keys && of->queries && of->queries % TILE_KEYS == 0 &&
-           of->scale > 0 && of->batch && of->key_heads && of->heads &&
-           of->heads % of->key_heads == 0 &&
+    return arch && (arch == WGMMA_ARCH ? !skip : find_tiles(of->d, skip) != NULL) &&
+           tsr_dtype_is_narrow(of->storage) && tsr_gpu_can_drop(of, MASK) && of->d == of->e &&
+           (of->d == 64 || of->d == 128) && of->queries == of->keys && of->queries &&
+           of->queries % TILE_KEYS == 0 && of->scale > 0 && of->batch && of->key_heads &&
+           of->heads && of->heads % of->key_heads == 0 &&
            of->queries / TILE_KEYS < TILES_MAX / of->batch / of->heads;
 }
 
@@ -360,6 +493,46 @@ static tsr_type place_sum(const tsr_tile_group *group, plan *p) {
     type.shape.rank = 3;
     memcpy(type.shape.dims, dims, sizeof dims);
     return type;
+}
+
+/* Keys and values before queries: of all gradients in one the latter write what is left. */
+static void make_sync_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *sequence) {
+    enum { ROWS, KEYS, QUERIES, COUNT };
+    uint64_t batch = (uint64_t)p->batch, heads = (uint64_t)p->heads, size = (uint64_t)p->size;
+    uint32_t made = group->input_count, joined = p->joined;
+    const tsr_gpu_heads *read = p->read;
+    tsr_type row = {TSR_DTYPE_F32, {.rank = 3, .dims = {batch, heads, size}}};
+    tsr_tile_step attend = {.inputs = {read[QUERY].argument, read[KEY].argument,
+                                       read[VALUE].argument, read[DRESULT].argument, made,
+                                       made + 1},
+                            .input_count = SYNC_OPERANDS + p->draw_count};
+    memcpy(attend.inputs + SYNC_OPERANDS, p->draws, p->draw_count * sizeof *p->draws);
+    sequence->steps[ROWS] = (tsr_tile_step){
+        .suffix = "_rows",
+        .inputs = {read[RESULT].argument, read[LOGARITHM].argument, read[DRESULT].argument},
+        .input_count = 3,
+        .outputs = {row, row},
+        .output_count = 2,
+        .lower = lower_rows};
+    tsr_tile_step *keys = &sequence->steps[KEYS], *queries = &sequence->steps[QUERIES];
+    *keys = *queries = attend;
+    keys->suffix = "";
+    keys->is_main = true;
+    keys->lower = lower_keys;
+    keys->outputs[keys->output_count++] = gradient_type(group, p, DKEY, p->storage);
+    if (!joined) keys->outputs[keys->output_count++] = gradient_type(group, p, DVALUE, p->storage);
+    queries->suffix = "_queries";
+    queries->lower = lower_queries;
+    queries->outputs[queries->output_count++] = gradient_type(group, p, DQUERY, p->storage);
+    if (joined) {
+        queries->inputs[queries->input_count++] = made + 2;
+        queries->over = queries->input_count;
+    }
+    sequence->step_count = COUNT;
+    const uint32_t values[GRADIENTS] = {made + (joined ? 3 : 4), made + 2, made + 3};
+    for (uint32_t r = GRADIENTS; r-- > 0;)
+        if (p->given[r].argument != UINT32_MAX)
+            sequence->results[p->given[r].argument - group->input_count] = values[r];
 }
 
 static void make_steps(const tsr_tile_group *group, plan *p, tsr_tile_sequence *sequence) {
@@ -417,7 +590,10 @@ tsr_result tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *o
     if (!is_taken(group, &of)) return TSR_SUCCESS;
     plan *p = TSR_NEW(group->arena, plan, 1);
     if (!p) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
-    *p = (plan){.batch = of.batch,
+    int64_t skip = 0;
+    tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
+    *p = (plan){.sync = group->b.target->arch != WGMMA_ARCH,
+                .batch = of.batch,
                 .heads = of.heads,
                 .key_heads = of.key_heads,
                 .size = of.queries,
@@ -432,7 +608,8 @@ tsr_result tsr_tile_plan_attend_grad(tsr_tile_group *group, tsr_tile_sequence *o
     for (uint32_t i = 0; of.dropout && i < TSR_ATTENTION_DRAWS; i++)
         p->draws[p->draw_count++] = tsr_gpu_heads_read(group, MASK + i).argument;
     if (!find_results(group, p)) return TSR_SUCCESS;
-    make_steps(group, p, out_sequence);
+    if (p->sync) memcpy(p->tiles, find_tiles(p->d, skip), sizeof p->tiles);
+    (p->sync ? make_sync_steps : make_steps)(group, p, out_sequence);
     out_sequence->plan = p;
     *out_taken = true;
     return TSR_SUCCESS;

@@ -309,3 +309,70 @@ tile.func @gradient(%q: memref<4x512x128xbf16>, %k: memref<2x512x128xbf16>, %v: 
   }
   tile.return
 }
+
+// -----
+module attributes {tessera.target = "cuda:sm_90a"} {
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dk: memref<2x256x64xbf16>, %dv: memref<2x256x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x2x32xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no machine code for "backward_keys" on 'cuda:sm_90a'; expected "backward"
+  tile.attend "backward_keys"(%q, %k, %v, %g, %l, %t, %dk, %dv) at [%0, %0, %0] through (%r0, %r1, %r2, %r3, %r4) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x2x32xf32>)
+  tile.return
+}
+}
+
+// -----
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dk: memref<2x256x64xbf16>, %dv: memref<2x256x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x48x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x48x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x2x48xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of what stays are 128; expected a multiple of 48
+  tile.attend "backward_keys"(%q, %k, %v, %g, %l, %t, %dk, %dv) at [%0, %0, %0] through (%r0, %r1, %r2, %r3, %r4) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x48x64xbf16>, !tile.shared<3x48x64xbf16>, !tile.shared<3x2x48xf32>)
+  tile.return
+}
+
+// -----
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dk: memref<2x256x64xbf16>, %dv: memref<2x256x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x4x32xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of a ring, expected and given: 2 and 4
+  tile.attend "backward_keys"(%q, %k, %v, %g, %l, %t, %dk, %dv) at [%0, %0, %0] through (%r0, %r1, %r2, %r3, %r4) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x4x32xf32>)
+  tile.return
+}
+
+// -----
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dq: memref<4x256x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x32x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x32x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x2x32xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of a ring are 1; expected 2 to 16
+  tile.attend "backward_queries"(%q, %k, %v, %g, %l, %t, %dq) at [%0, %0, %0] through (%r0, %r1, %r2, %r3) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<4x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<1x32x64xbf16>, !tile.shared<1x32x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dq: memref<2x256x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x2x32xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}sizes of a buffer, expected and given: 4 and 2
+  tile.attend "backward_queries"(%q, %k, %v, %g, %l, %t, %dq) at [%0, %0, %0] through (%r0, %r1, %r2, %r3) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x32x64xbf16>)
+  tile.return
+}

@@ -7,7 +7,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no attention "sideways"; expected forward or backward
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no attention "sideways"; expected forward, backward, backward_queries or backward_keys
   tile.attend "sideways"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
@@ -162,7 +162,7 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x64x64xbf16>
   %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x128x64xbf16>
   %ro = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
-  // CHECK: [[@LINE+1]]:3: error: {{.*}}there is no machine code for it on 'cuda:sm_80'; expected 'cuda:sm_90a'
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rings on this target, expected and given: 2 and 3
   tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
 }
@@ -288,4 +288,66 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   // CHECK: [[@LINE+1]]:3: error: {{.*}}first heads of 3 items; there are 4 heads
   tile.attend "forward"(%q, %k, %v, %o, %h, %n, %s) at [%0, %0, %0] through (%rq, %rk, %ro) {scale = 0.125 : f64, dropout = 0.1 : f64, stream = 1 : i64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>, memref<3xi64>, memref<i64>, memref<i64>), (!tile.shared<2x64x64xbf16>, !tile.shared<4x128x64xbf16>, !tile.shared<1x64x64xbf16>)
   tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x192x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of a warp are 48; expected 16 to 32
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<1x192x64xbf16>, !tile.shared<3x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x96x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of what stays are 96; expected a multiple of 64
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<1x96x64xbf16>, !tile.shared<3x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of a ring are 1; expected 2 to 16
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<2x128x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of what stays, expected and given: 1 and 2
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<2x128x64xbf16>, !tile.shared<3x64x64xbf16>)
+  tile.return
+}
+
+// -----
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x24x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of a ring are 24; expected a multiple of 16
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<3x24x64xbf16>)
+  tile.return
+}
+
+// -----
+module attributes {tessera.target = "cuda:sm_90a"} {
+tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memref<2x80x64xbf16>, %o: memref<4x100x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x64x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<4x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rings on this target, expected and given: 3 and 2
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<4x100x64xbf16>, memref<2x80x64xbf16>, memref<2x80x64xbf16>, memref<4x100x64xbf16>), (!tile.shared<1x64x64xbf16>, !tile.shared<4x64x64xbf16>)
+  tile.return
+}
 }

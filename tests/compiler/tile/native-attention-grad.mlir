@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// With numerics "native" gradients of attention go to the matrix units of sm_90a as three kernels; what does not fit, and every other target, computes in f32, by kernels that widen and round.
+// With numerics "native" gradients of attention go to the matrix units of a GPU as three kernels; what does not fit, and every CPU, computes in f32, by kernels that widen and round.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-queries --dump tile | FileCheck %s --check-prefix=SYNC
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile | FileCheck %s --check-prefix=FIRST
 // RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
 // With portable numerics operands are widened before there are kernels.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
@@ -36,6 +38,34 @@
 // NATIVE: tile.attend "backward"({{.*}}, %arg7, %arg8, %arg9) at[
 // NATIVE-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64}
 // NATIVE: ---- tile cpu:x86-64-v3
+
+// With mma.sync: two kernels, which add to nothing of each other's.
+// FIRST: ---- tile cuda:sm_80
+// FIRST: func.func @causal(
+// FIRST: [[R:%.*]]:2 = tsched.call @k0_attention_grad_rows(%arg3, %arg4, %arg5)
+// FIRST-SAME: -> (tensor<2x8x640xf32>, tensor<2x8x640xf32>)
+// FIRST: [[K:%.*]]:2 = tsched.call @k0_attention_grad(%arg0, %arg1, %arg2, %arg5, [[R]]#0, [[R]]#1)
+// FIRST: [[Q:%.*]] = tsched.call @k0_attention_grad_queries(%arg0, %arg1, %arg2, %arg5, [[R]]#0, [[R]]#1)
+// FIRST: return [[Q]], [[K]]#0, [[K]]#1
+// FIRST: tile.func @k0_attention_grad({{.*}} grid 20 warps 4 attributes {
+// FIRST-SAME: tile = [128, 32, 3]
+// FIRST: tile.attend "backward_keys"
+// FIRST-SAME: {causal, scale = 1.250000e-01 : f64}
+// FIRST: tile.func @k0_attention_grad_queries({{.*}} grid 80 warps 4 attributes {
+// FIRST-SAME: tile = [128, 64, 2]
+// FIRST: tile.attend "backward_queries"
+// FIRST: tile.func @k2_attention_grad_wide0(
+// FIRST-NOT: tile.attend
+// FIRST: tile.func @k3_attention_grad_rows(
+// FIRST: arith.constant dense<0.899999976> : vector<32xf32>
+// FIRST: tile.attend "backward_keys"({{.*}}, %arg6, %arg7, %arg8) at[
+// FIRST-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64}
+
+// Where the second one spills, both get other tiles.
+// SYNC: tile.func @k0_attention_grad({{.*}} grid 40 warps 4 attributes {
+// SYNC-SAME: tile = [64, 64, 2]
+// SYNC: tile.func @k0_attention_grad_queries({{.*}} grid 80 warps 4 attributes {
+// SYNC-SAME: tile = [128, 32, 3]
 
 // OTHERS: ---- tile cpu:x86-64-v3
 // OTHERS: tsched.call @k0_attention_grad_wide4(%arg5)

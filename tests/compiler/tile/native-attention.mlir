@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// With numerics "native" attention of 16-bit heads of 64 or 128 numbers goes to the matrix units of sm_90a; what has a mask, or another size, stays.
+// With numerics "native" attention of 16-bit heads of 64 or 128 numbers goes to the matrix units of a GPU; what has a mask, or another size, stays.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80,cpu:x86-64-v3 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
+// RUN: FileCheck %s --check-prefix=SYNC --input-file=%t.native
 // RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
 // A tile that no code could be made of gives way to the portable family.
@@ -32,9 +33,30 @@
 // NATIVE-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64, turns}
 // NATIVE: tile.func @k5_attention(
 // NATIVE-NOT: tile.attend
+// NATIVE: ---- tile cuda:sm_80
 
-// OTHERS: ---- tile cuda:sm_80
-// OTHERS-NOT: tile.attend
+// With mma.sync a program has one tile, the last one first; the result leaves by the place of the queries.
+// SYNC: ---- tile cuda:sm_80
+// SYNC: tile.func @k0_attention({{.*}} grid 80 warps 4 attributes {{.*}}tile = [128, 64, 3, 0]
+// SYNC: %[[LAST:.*]] = arith.constant 4 : index
+// SYNC: arith.subi %[[LAST]], %{{.*}} : index
+// SYNC-NOT: scf.for
+// SYNC: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) at[%{{.*}}, %{{.*}}, %{{.*}}] through(%{{[0-9]+}}, %{{[0-9]+}})
+// SYNC-SAME: {causal, scale = 1.250000e-01 : f64}
+// SYNC-SAME: (!tile.shared<1x128x64xbf16>, !tile.shared<3x64x64xbf16>)
+// SYNC: tile.func @k1_attention({{.*}} grid 25 warps 4
+// SYNC-NOT: arith.subi
+// SYNC: tile.attend "forward"(
+// SYNC-SAME: {scale = 3.000000e-01 : f64}
+// SYNC: tile.func @k2_attention(
+// SYNC-NOT: tile.attend
+// SYNC: tile.func @k4_attention(
+// SYNC: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %arg3, %arg4, %arg5) at[
+// SYNC-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64}
+// SYNC: tile.func @k5_attention(
+// SYNC-NOT: tile.attend
+// SYNC: ---- tile cpu
+
 // OTHERS: ---- tile cpu:x86-64-v3
 // OTHERS: tile.func @k0_attention({{.*}}memref<2x8x600x64xbf16>
 // OTHERS-NOT: tile.attend

@@ -2,7 +2,7 @@
 // With numerics "native" attention and its gradient read heads where they lie, and write them so: no kernel slices, turns or joins them.
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cuda:sm_80 --numerics native --ptxas %S/inputs/ptxas-narrow --dump tile,target > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
-// RUN: FileCheck %s --check-prefix=OTHERS --input-file=%t.native
+// RUN: FileCheck %s --check-prefix=SYNC --input-file=%t.native
 
 // Keys and values are of half as many heads.
 // NATIVE: ---- tile cuda:sm_90a
@@ -24,8 +24,18 @@
 // NATIVE: tessera_target.launch @[[BACKWARD]](%[[X]], %[[X]], %[[X]], {{.*}} writes(%[[SUM:[0-9]+]], %[[ALL:[0-9]+]])
 // NATIVE: tessera_target.launch @[[BACKWARD]]_cast(%[[SUM]], %[[ALL]]) writes(%[[ALL]])
 
-// OTHERS: ---- tile cuda:sm_80
-// OTHERS: _transpose(
+// With mma.sync gradients of queries are written to what holds the others already.
+// SYNC: ---- tile cuda:sm_80
+// SYNC-NOT: _transpose(
+// SYNC: tile.attend "forward"(%arg0, %arg0, %arg0, %{{[0-9]+}}, %{{[0-9]+}})
+// SYNC-SAME: tile.heads = [4, 2, 64], tile.sides = [8, 264, 392, 0, -1]
+// SYNC: tile.func @[[BACKWARD:k[0-9]+_attention_grad]]_rows(
+// SYNC: tile.func @[[BACKWARD]](
+// SYNC: tile.attend "backward_keys"(%arg0, %arg1, %arg2, %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %arg6, %arg6)
+// SYNC-SAME: tile.heads = [4, 2, 64], tile.sides = [8, 264, 392, 0, -1, -1, 256, 384]
+// SYNC: tile.func @[[BACKWARD]]_queries({{.*}} in_place = [6]
+// SYNC: tile.attend "backward_queries"(%arg0, %arg1, %arg2, %{{[0-9]+}}, %{{[0-9]+}}, %{{[0-9]+}}, %arg7)
+// SYNC-SAME: tile.heads = [4, 2, 64], tile.sides = [8, 264, 392, 0, -1, -1, 0]
 func.func @train(%x: tensor<2x256x520xbf16> {tessera.name = "x"}, %g: tensor<2x256x256xbf16> {tessera.name = "g"})
     -> (tensor<2x256x512xbf16> {tessera.name = "y"}, tensor<2x256x256xbf16> {tessera.name = "o"}) attributes {tessera.entry = "infer"} {
   %x2 = tessera.add %x, %x : tensor<2x256x520xbf16>, tensor<2x256x520xbf16> -> tensor<2x256x520xbf16>

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tile.attend "backward_queries" and "backward_keys": gradients with mma.sync, of queries by one
+ * kernel, of keys and values by another one. Both compute the scores again, and neither has a sum
+ * that other programs add to: five products become seven, but nothing is exchanged, ordered or
+ * widened. They are one program:
+ *
+ *     rows X of the block stay, X' beside them; rows Y and Y' come by, `step` at a time
+ *     S = X Y^T;  P = exp2(c S - l)
+ *     C = X' Y'^T - t;  dS = P C
+ *     sums of X  += dS Y
+ *     sums of X' += P Y', of keys alone
+ *
+ *     of queries: X = Q, X' = dO, Y = K, Y' = V;  the sums are dQ
+ *     of keys:    X = K, X' = V, Y = Q, Y' = dO;  the sums are dK and dV; S and dS are turned
+ *
+ * A warp has 16 rows of X, or 32. S and dS as they lie in registers are first factors of the
+ * products that follow.
+ *
+ * Where weights fall, P of those is negative: no more than 0 for dV, and for dS it says that C is
+ * -t alone. What stays is divided by 1 - dropout in the sums, and t comes times it.
+ *
+ * Source: Dao, "FlashAttention-2", 2023, section 3.1.2.
+ */
+#include "compiler/target/block/attend.h"
+#include "compiler/target/block/sync.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    REGISTERS_MAX = TSR_ATTEND_REGISTERS_MAX,
+    ROW_BLOCKS_MAX = 2,
+    SIDES = 2,       /* Y and Y'; X and X' */
+    ROW_NUMBERS = 2, /* of a query: l and t */
+};
+
+/* Buffers; the gradients follow. */
+enum { Q, K, V, DRESULT, LOGARITHM, TOTAL, GRADIENT };
+
+typedef struct grad {
+    tsr_emit *emit;
+    MlirOperation op;
+    bool of_keys, causal;
+    const tsr_ring *own[SIDES], *other[SIDES], *row_ring; /* the last one of keys alone */
+    size_t own_buffers[SIDES], other_buffers[SIDES];
+    MlirType element;
+    int64_t size, d, step, repeat; /* repeat: heads of queries that share one of keys */
+    double scale;
+    tsr_drop drop;
+    LLVMTypeRef f32;
+    uint32_t row_blocks, stages;
+    LLVMValueRef head, group, row;  /* i32 */
+    LLVMValueRef per_head, steps;   /* i32: rounds; all of them */
+    LLVMValueRef warp_row, own_row; /* i32: of the warp in the tile; the thread's first row */
+    LLVMValueRef column;            /* i32: the thread's first one of 8 */
+    LLVMValueRef own_at[SIDES];     /* i32: where the lane reads X and X' */
+    LLVMValueRef straight, turned;  /* i32: tsr_sync_lane of Y as it lies, and transposed */
+    LLVMValueRef numbers[ROW_BLOCKS_MAX][HALVES][ROW_NUMBERS]; /* of queries that stay */
+    LLVMValueRef sums[SIDES][ROW_BLOCKS_MAX][REGISTERS_MAX];   /* memory */
+} grad;
+
+/* Where a step is. */
+typedef struct where {
+    LLVMValueRef number;    /* i32: of all */
+    LLVMValueRef head, row; /* i32: of queries, if these come by; the first row of Y */
+} where;
+
+static LLVMValueRef integer(const grad *g, int64_t value) { return tsr_block_int(g->emit, value); }
+
+static LLVMValueRef constant(const grad *g, double value) { return tsr_emit_float(g->f32, value); }
+
+/* ---- what it is about ------------------------------------------------------------------------ */
+
+static LLVMValueRef index_operand(const grad *g, size_t index) {
+    return LLVMBuildTrunc(g->emit->builder, tsr_emit_operand(g->emit, g->op, index),
+                          tsr_block_i32(g->emit), "");
+}
+
+static grad read_grad(tsr_emit *emit, MlirOperation op) {
+    enum { INDICES = 3 };
+    grad g = {.emit = emit,
+              .op = op,
+              .of_keys = strcmp(tsr_op_string(op, "how"), "backward_keys") == 0,
+              .causal = tsr_op_flag(op, "causal"),
+              .element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, Q))),
+              .size = tsr_attend_dim(op, Q, 1),
+              .d = tsr_attend_dim(op, Q, 2),
+              .repeat = tsr_attend_dim(op, Q, 0) / tsr_attend_dim(op, K, 0),
+              .drop = tsr_block_read_drop(op),
+              .f32 = LLVMFloatTypeInContext(emit->llvm)};
+    static const size_t queries[SIDES] = {Q, DRESULT}, keys[SIDES] = {K, V};
+    MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
+    size_t buffers = (size_t)mlirDenseI32ArrayGetElement(segments, 0), at = buffers + INDICES;
+    for (uint32_t i = 0; i < SIDES; i++) {
+        g.own[i] = tsr_block_ring(emit, tsr_op_operand(op, at + i));
+        g.other[i] = tsr_block_ring(emit, tsr_op_operand(op, at + SIDES + i));
+        g.own_buffers[i] = g.of_keys ? keys[i] : queries[i];
+        g.other_buffers[i] = g.of_keys ? queries[i] : keys[i];
+    }
+    if (g.of_keys) g.row_ring = tsr_block_ring(emit, tsr_op_operand(op, at + 2 * SIDES));
+    g.step = g.other[0]->rows;
+    g.stages = g.other[0]->stages;
+    g.row_blocks = g.own[0]->rows / emit->block->warps / BLOCK_ROWS;
+    g.head = index_operand(&g, buffers);
+    g.group = index_operand(&g, buffers + 1);
+    g.row = index_operand(&g, buffers + 2);
+    tsr_op_f64(op, "scale", &g.scale);
+    return g;
+}
+
+/* Causal: keys of a tile are seen from its first query on, queries see keys as far as their last.
+ */
+static void count_steps(grad *g) {
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMValueRef rows = integer(g, g->size);
+    if (g->causal && g->of_keys) rows = LLVMBuildSub(b, rows, g->row, "");
+    if (g->causal && !g->of_keys) rows = tsr_block_add(g->emit, g->row, g->own[0]->rows);
+    g->per_head = LLVMBuildUDiv(b, rows, integer(g, g->step), "");
+    g->steps = g->per_head;
+    if (g->of_keys) g->steps = tsr_block_mul(g->emit, g->steps, g->repeat);
+}
+
+/* Step `in_head` of head number `number` (NULL: 0): those with masks come first. */
+static where find_step(const grad *g, LLVMValueRef number, LLVMValueRef in_head) {
+    LLVMBuilderRef b = g->emit->builder;
+    where w = {.number = in_head, .head = g->head};
+    LLVMValueRef step = in_head;
+    if (number) {
+        w.number = LLVMBuildAdd(b, LLVMBuildMul(b, number, g->per_head, ""), in_head, "");
+        w.head = LLVMBuildAdd(b, g->head, number, "");
+    }
+    if (!g->of_keys) step = LLVMBuildSub(b, tsr_block_add(g->emit, g->per_head, -1), step, "");
+    w.row = tsr_block_mul(g->emit, step, g->step);
+    if (g->of_keys && g->causal) w.row = LLVMBuildAdd(b, w.row, g->row, "");
+    return w;
+}
+
+/* The step of that number (i32) of all. */
+static where find_number(const grad *g, LLVMValueRef number) {
+    LLVMBuilderRef b = g->emit->builder;
+    if (!g->of_keys || g->repeat == 1) return find_step(g, NULL, number);
+    LLVMValueRef of_head = LLVMBuildUDiv(b, number, g->per_head, "");
+    LLVMValueRef before = LLVMBuildMul(b, of_head, g->per_head, "");
+    return find_step(g, of_head, LLVMBuildSub(b, number, before, ""));
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static LLVMValueRef stage_address(const grad *g, const tsr_ring *ring, LLVMValueRef number) {
+    tsr_place at = tsr_block_place(g->emit, number, ring->stages);
+    return tsr_block_place_address(g->emit, ring, &at);
+}
+
+/* Pointer to the number of query `row` of a head, i32. */
+static LLVMValueRef number_address(const grad *g, uint32_t which, LLVMValueRef head,
+                                   LLVMValueRef row) {
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(g->emit->llvm);
+    LLVMValueRef offset =
+        LLVMBuildMul(b, LLVMBuildZExt(b, head, i64, ""), tsr_emit_int(i64, g->size), "");
+    offset = LLVMBuildAdd(b, offset, LLVMBuildZExt(b, row, i64, ""), "");
+    LLVMValueRef buffer = tsr_emit_operand(g->emit, g->op, LOGARITHM + which);
+    return LLVMBuildGEP2(b, g->f32, buffer, &offset, 1, "");
+}
+
+/* l and t of the queries that come by: the first threads copy four each. */
+static void copy_numbers(const grad *g, const where *w) {
+    enum { TOGETHER = 4, BYTES = 16 };
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMValueRef thread = g->emit->block->thread;
+    LLVMValueRef at = stage_address(g, g->row_ring, w->number);
+    at = LLVMBuildAdd(b, at, tsr_block_mul(g->emit, thread, BYTES), "");
+    for (uint32_t i = 0; i < ROW_NUMBERS; i++) {
+        LLVMValueRef row = LLVMBuildAdd(b, w->row, tsr_block_mul(g->emit, thread, TOGETHER), "");
+        LLVMValueRef mine =
+            LLVMBuildICmp(b, LLVMIntULT, thread, integer(g, g->step / TOGETHER), "");
+        LLVMValueRef args[] = {tsr_block_add(g->emit, at, i * g->step * 4),
+                               number_address(g, i, w->head, row),
+                               LLVMBuildZExt(b, mine, tsr_block_i32(g->emit), "")};
+        tsr_block_asm(g->emit, NULL,
+                      "{ .reg .pred p; setp.ne.b32 p, $2, 0; "
+                      "@p cp.async.cg.shared.global [$0], [$1], 16; }",
+                      "r,l,r,~{memory}", args, 3);
+    }
+}
+
+/* Begins to copy what step `number` (i32) needs, if there is such. */
+static void copy_step(const grad *g, LLVMValueRef number) {
+    tsr_emit *emit = g->emit;
+    LLVMValueRef some = LLVMBuildICmp(emit->builder, LLVMIntSLT, number, g->steps, "");
+    LLVMBasicBlockRef rest = tsr_block_if(emit, some, "ahead");
+    where w = find_number(g, number);
+    for (uint32_t i = 0; i < SIDES; i++) {
+        tsr_sync_copy copy = tsr_sync_place_copy(emit, g->op, g->other_buffers[i],
+                                                 g->of_keys ? w.head : g->group, g->other[i]);
+        tsr_sync_copy_rows(emit, &copy, stage_address(g, g->other[i], number), w.row);
+    }
+    if (g->of_keys) copy_numbers(g, &w);
+    tsr_block_end_if(emit, rest);
+    tsr_sync_commit(emit);
+}
+
+static void begin(const grad *g) {
+    for (uint32_t i = 0; i < SIDES; i++) {
+        tsr_sync_copy copy = tsr_sync_place_copy(g->emit, g->op, g->own_buffers[i],
+                                                 g->of_keys ? g->group : g->head, g->own[i]);
+        tsr_sync_copy_rows(g->emit, &copy, tsr_block_ring_address(g->emit, g->own[i]), g->row);
+    }
+    for (uint32_t i = 0; i + 1 < g->stages; i++) copy_step(g, integer(g, i));
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static unsigned score_registers(const grad *g) { return (unsigned)g->step / 2; }
+
+/* Scores of a row block follow each other: X Y^T, or X' Y'^T; `at`: of Y. */
+static void multiply_rows(const grad *g, uint32_t side, LLVMValueRef at, LLVMValueRef *out_scores) {
+    tsr_emit *emit = g->emit;
+    LLVMValueRef x[ROW_BLOCKS_MAX][4], y[4];
+    at = LLVMBuildAdd(emit->builder, at, g->straight, "");
+    for (uint32_t i = 0; i < g->row_blocks * score_registers(g); i++)
+        out_scores[i] = constant(g, 0);
+    for (uint32_t s = 0; s < g->d; s += DEPTH) {
+        for (uint32_t m = 0; m < g->row_blocks; m++)
+            tsr_sync_load(emit, g->own[side], g->own_at[side], m * BLOCK_ROWS, s, false, x[m]);
+        for (uint32_t j = 0; j < g->step; j += 2 * BLOCK_COLUMNS) {
+            tsr_sync_load(emit, g->other[side], at, j, s, false, y);
+            for (uint32_t m = 0; m < g->row_blocks; m++)
+                for (uint32_t k = 0; k < 2; k++)
+                    tsr_block_multiply(emit, g->element,
+                                       out_scores + (size_t)m * score_registers(g) + j / 2 +
+                                           (size_t)4 * k,
+                                       x[m], y + (size_t)2 * k);
+        }
+    }
+}
+
+/* Sums += weights Y, or Y'; `pairs`: of each row block. */
+static void add_products(const grad *g, uint32_t side, LLVMValueRef at, LLVMValueRef *pairs) {
+    tsr_emit *emit = g->emit;
+    LLVMValueRef sums[ROW_BLOCKS_MAX][REGISTERS_MAX], y[4];
+    at = LLVMBuildAdd(emit->builder, at, g->turned, "");
+    for (uint32_t m = 0; m < g->row_blocks; m++)
+        for (uint32_t i = 0; i < g->d / 2; i++)
+            sums[m][i] = tsr_block_get(emit, g->sums[side][m][i]);
+    for (uint32_t s = 0; s < g->step; s += DEPTH)
+        for (uint32_t j = 0; j < g->d; j += 2 * BLOCK_COLUMNS) {
+            tsr_sync_load(emit, g->other[side], at, s, j, true, y);
+            for (uint32_t m = 0; m < g->row_blocks; m++)
+                for (uint32_t k = 0; k < 2; k++)
+                    tsr_block_multiply(emit, g->element, sums[m] + j / 2 + (size_t)4 * k,
+                                       pairs + (size_t)m * score_registers(g) / 2 + s / 4,
+                                       y + (size_t)2 * k);
+        }
+    for (uint32_t m = 0; m < g->row_blocks; m++)
+        for (uint32_t i = 0; i < g->d / 2; i++)
+            tsr_block_set(emit, g->sums[side][m][i], sums[m][i]);
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+/* Keys behind a query weigh nothing. */
+static void mask(const grad *g, uint32_t m, const where *w, LLVMValueRef *scores) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef limit = LLVMBuildAdd(b, g->own_row, g->row, "");
+    limit = LLVMBuildSub(b, limit, LLVMBuildAdd(b, w->row, g->column, ""), "");
+    for (unsigned i = 0; i < score_registers(g); i++) {
+        unsigned half = i / 2 % HALVES, place = i / BLOCK_REGISTERS * BLOCK_COLUMNS + i % 2;
+        int64_t below = (int64_t)m * BLOCK_ROWS + (int64_t)half * BLOCK_COLUMNS;
+        LLVMValueRef seen = LLVMBuildICmp(b, g->of_keys ? LLVMIntSGE : LLVMIntSLE,
+                                          integer(g, place - below), limit, "");
+        scores[i] = LLVMBuildSelect(b, seen, scores[i], constant(g, -(double)INFINITY), "");
+    }
+}
+
+/* l or t of the query of register `i` of a row block. `columns`: where they come by, of each pair
+ * of a column block. */
+static LLVMValueRef number_of(const grad *g, uint32_t which, uint32_t m, unsigned i,
+                              LLVMValueRef (*columns)[2]) {
+    if (g->of_keys) return columns[i / BLOCK_REGISTERS][i % 2];
+    return g->numbers[m][i / 2 % HALVES][which];
+}
+
+static void load_columns(const grad *g, uint32_t which, LLVMValueRef at,
+                         LLVMValueRef (*out_columns)[2]) {
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMTypeRef types[] = {g->f32, g->f32};
+    LLVMTypeRef type = LLVMStructTypeInContext(g->emit->llvm, types, 2, false);
+    at = LLVMBuildAdd(b, at, tsr_block_mul(g->emit, g->column, 4), "");
+    at = tsr_block_add(g->emit, at, which * g->step * 4);
+    for (uint32_t j = 0; j < g->step / BLOCK_COLUMNS; j++) {
+        char text[64];
+        snprintf(text, sizeof text, "ld.shared.v2.f32 {$0, $1}, [$2+%u];", j * BLOCK_COLUMNS * 4);
+        tsr_block_unpack(g->emit, tsr_block_asm(g->emit, type, text, "=f,=f,r,~{memory}", &at, 1),
+                         out_columns[j], 2);
+    }
+}
+
+static LLVMValueRef factor(const grad *g) { return constant(g, g->scale * 1.4426950408889634); }
+
+/* Of registers 2 k and 2 k + 1. */
+static void weigh(const grad *g, uint32_t m, LLVMValueRef (*columns)[2], LLVMValueRef *scores) {
+    for (unsigned i = 0; i < score_registers(g); i++)
+        scores[i] = tsr_block_power_of_2(
+            g->emit, tsr_emit_fma(g->emit, scores[i], factor(g), number_of(g, 0, m, i, columns)));
+}
+
+/* Weights that fall become negative. */
+static void drop(const grad *g, uint32_t m, const where *w, LLVMValueRef *weights) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef i32 = tsr_block_i32(emit);
+    LLVMValueRef words[TSR_DROP_WORDS], sign = LLVMConstInt(i32, 0x80000000, false);
+    LLVMValueRef own = LLVMBuildAdd(b, g->row, g->warp_row, "");
+    own = tsr_block_add(emit, LLVMBuildUDiv(b, own, integer(g, BLOCK_ROWS), ""), m);
+    LLVMValueRef other = LLVMBuildUDiv(b, w->row, integer(g, BLOCK_ROWS), "");
+    LLVMValueRef row = g->of_keys ? other : own, column = g->of_keys ? own : other;
+    LLVMValueRef counter = tsr_block_mul(emit, row, g->drop.tile_row);
+    counter = LLVMBuildAdd(b, counter, tsr_block_mul(emit, column, WARP_LANES), "");
+    counter =
+        LLVMBuildAdd(b, counter, g->of_keys ? tsr_block_turned_counter(emit) : emit->lane, "");
+    for (unsigned pair = 0; pair < score_registers(g) / 2; pair++) {
+        unsigned beside = pair / HALVES, half = pair % HALVES, word = pair % TSR_DROP_WORDS;
+        if (word == 0) {
+            int64_t apart = g->of_keys ? g->drop.tile_row : WARP_LANES;
+            tsr_block_draw(emit, &g->drop, tsr_block_add(emit, counter, beside / 2 * apart), words);
+            if (g->of_keys) tsr_block_turn_words(emit, words);
+        }
+        if (g->of_keys) word = beside % 2 + 2 * half;
+        LLVMValueRef stays = tsr_block_drop_mask(emit, &g->drop, words[word]);
+        LLVMValueRef falls = LLVMBuildNot(b, stays, "");
+        for (unsigned e = 0; e < 2; e++) {
+            LLVMValueRef bit = e ? falls : LLVMBuildShl(b, falls, integer(g, 16), "");
+            LLVMValueRef bits = LLVMBuildBitCast(b, weights[2 * pair + e], i32, "");
+            bits = LLVMBuildOr(b, bits, LLVMBuildAnd(b, bit, sign, ""), "");
+            weights[2 * pair + e] = LLVMBuildBitCast(b, bits, g->f32, "");
+        }
+    }
+}
+
+/* Negative ones become 0. */
+static void narrow_weights(const grad *g, LLVMValueRef *weights, LLVMValueRef *out_pairs) {
+    bool is_bf16 = mlirTypeIsABF16(g->element);
+    for (unsigned i = 0; i < score_registers(g) / 2; i++) {
+        LLVMValueRef args[] = {weights[2 * i + 1], weights[2 * i]};
+        out_pairs[i] = g->drop.some ? tsr_block_asm(g->emit, tsr_block_i32(g->emit),
+                                                    is_bf16 ? "cvt.rn.relu.bf16x2.f32 $0, $1, $2;"
+                                                            : "cvt.rn.relu.f16x2.f32 $0, $1, $2;",
+                                                    "=r,f,f", args, 2)
+                                    : tsr_block_narrow(g->emit, g->element, args[1], args[0]);
+    }
+}
+
+/* dS as pairs, of P and X' Y'^T. */
+static void slope(const grad *g, uint32_t m, LLVMValueRef (*columns)[2], LLVMValueRef *weights,
+                  LLVMValueRef *products, LLVMValueRef *out_pairs) {
+    LLVMBuilderRef b = g->emit->builder;
+    LLVMValueRef two[2];
+    for (unsigned i = 0; i < score_registers(g); i++) {
+        LLVMValueRef x = products[i], weight = weights[i];
+        if (g->drop.some) {
+            LLVMValueRef falls = LLVMBuildFCmp(b, LLVMRealOLT, weight, constant(g, 0), "");
+            x = LLVMBuildSelect(b, falls, constant(g, 0), x, "");
+            weight = tsr_emit_intrinsic(g->emit, "llvm.fabs", &g->f32, 1, &weight, 1);
+        }
+        x = LLVMBuildFAdd(b, x, number_of(g, 1, m, i, columns), "");
+        two[i % 2] = LLVMBuildFMul(b, weight, x, "");
+        if (i % 2) out_pairs[i / 2] = tsr_block_narrow(g->emit, g->element, two[0], two[1]);
+    }
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static void add_step(const grad *g, const where *w, bool masked) {
+    enum { COLUMNS_MAX = REGISTERS_MAX / BLOCK_REGISTERS };
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    unsigned count = score_registers(g);
+    LLVMValueRef weights[REGISTERS_MAX], products[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
+    LLVMValueRef columns[COLUMNS_MAX][2], rows = NULL, at[SIDES];
+    LLVMValueRef ahead = tsr_block_add(emit, w->number, g->stages - 1);
+    tsr_sync_wait(emit, g->stages - 2);
+    if (!g->of_keys) copy_step(g, ahead);
+    for (uint32_t i = 0; i < SIDES; i++) at[i] = stage_address(g, g->other[i], w->number);
+    multiply_rows(g, 0, at[0], weights);
+    if (g->of_keys) {
+        rows = stage_address(g, g->row_ring, w->number);
+        load_columns(g, 0, rows, columns);
+        for (uint32_t j = 0; j < g->step / BLOCK_COLUMNS; j++)
+            for (uint32_t e = 0; e < 2; e++)
+                columns[j][e] = LLVMBuildFMul(b, columns[j][e], factor(g), "");
+    }
+    for (uint32_t m = 0; m < g->row_blocks; m++) {
+        LLVMValueRef *own = weights + (size_t)m * count;
+        if (masked) mask(g, m, w, own);
+        weigh(g, m, columns, own);
+        if (g->drop.some) drop(g, m, w, own);
+        if (g->of_keys) narrow_weights(g, own, pairs + (size_t)m * count / 2);
+    }
+    /* What it copies is begun where the assembler has registers to spare. */
+    if (g->of_keys) add_products(g, 1, at[1], pairs);
+    if (g->of_keys) copy_step(g, ahead);
+    multiply_rows(g, 1, at[1], products);
+    if (g->of_keys) load_columns(g, 1, rows, columns);
+    for (uint32_t m = 0; m < g->row_blocks; m++)
+        slope(g, m, columns, weights + (size_t)m * count, products + (size_t)m * count,
+              pairs + (size_t)m * count / 2);
+    add_products(g, 0, at[0], pairs);
+}
+
+/* ---- a tile ---------------------------------------------------------------------------------- */
+
+static void load_numbers(grad *g) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    for (uint32_t m = 0; m < g->row_blocks; m++)
+        for (uint32_t half = 0; half < HALVES; half++)
+            for (uint32_t i = 0; i < ROW_NUMBERS; i++) {
+                int64_t below = (int64_t)m * BLOCK_ROWS + (int64_t)half * BLOCK_COLUMNS;
+                LLVMValueRef row = LLVMBuildAdd(b, g->row, g->own_row, "");
+                LLVMValueRef from = number_address(g, i, g->head, tsr_block_add(emit, row, below));
+                LLVMValueRef x = LLVMBuildLoad2(b, g->f32, from, "");
+                g->numbers[m][half][i] = i ? x : LLVMBuildFMul(b, x, factor(g), "");
+            }
+}
+
+static void place_warp(grad *g) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    g->warp_row = tsr_block_mul(emit, emit->block->warp, (int64_t)g->row_blocks * BLOCK_ROWS);
+    g->own_row = LLVMBuildAdd(b, g->warp_row, LLVMBuildLShr(b, emit->lane, integer(g, 2), ""), "");
+    g->column = tsr_block_mul(emit, LLVMBuildAnd(b, emit->lane, integer(g, 3), ""), 2);
+    g->straight = tsr_sync_lane(emit, TSR_SYNC_BESIDE, NULL);
+    g->turned = tsr_sync_lane(emit, TSR_SYNC_BELOW, NULL);
+    for (uint32_t i = 0; i < SIDES; i++)
+        g->own_at[i] = LLVMBuildAdd(b, tsr_block_ring_address(emit, g->own[i]),
+                                    tsr_sync_lane(emit, TSR_SYNC_BELOW, g->warp_row), "");
+    for (uint32_t i = 0; i < (g->of_keys ? SIDES : 1); i++)
+        for (uint32_t m = 0; m < g->row_blocks; m++)
+            for (uint32_t r = 0; r < g->d / 2; r++) {
+                g->sums[i][m][r] = tsr_block_memory(emit, g->f32);
+                tsr_block_set(emit, g->sums[i][m][r], constant(g, 0));
+            }
+}
+
+static void store_sums(const grad *g, uint32_t side, double by) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMValueRef at = tsr_block_ring_address(emit, g->own[side]);
+    for (uint32_t m = 0; m < g->row_blocks; m++) {
+        LLVMValueRef pairs[REGISTERS_MAX / 2];
+        for (uint32_t i = 0; i < g->d / 4; i++) {
+            LLVMValueRef two[2];
+            for (uint32_t e = 0; e < 2; e++)
+                two[e] = LLVMBuildFMul(b, tsr_block_get(emit, g->sums[side][m][2 * i + e]),
+                                       constant(g, by), "");
+            pairs[i] = tsr_block_narrow(emit, g->element, two[0], two[1]);
+        }
+        tsr_sync_put_rows(emit, g->own[side], at,
+                          tsr_block_add(emit, g->warp_row, (int64_t)m * BLOCK_ROWS), pairs,
+                          (uint32_t)g->d / 4);
+    }
+    tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
+    tsr_sync_store_rows(emit, g->op, GRADIENT + side, g->of_keys ? g->group : g->head, g->own[side],
+                        at, g->warp_row, g->row_blocks * BLOCK_ROWS, g->row);
+}
+
+/* Steps of a head, or of head number `number`. */
+static void add_steps(const grad *g, LLVMValueRef number) {
+    tsr_emit *emit = g->emit;
+    LLVMValueRef from = integer(g, 0);
+    if (g->causal) {
+        LLVMValueRef masked = integer(g, g->own[0]->rows / g->step);
+        tsr_block_loop l = tsr_block_loop_begin(emit, from, masked, 1, "masked");
+        where w = find_step(g, number, l.index);
+        add_step(g, &w, true);
+        tsr_block_loop_end(emit, &l);
+        from = masked;
+    }
+    tsr_block_loop l = tsr_block_loop_begin(emit, from, g->per_head, 1, "steps");
+    where w = find_step(g, number, l.index);
+    add_step(g, &w, false);
+    tsr_block_loop_end(emit, &l);
+}
+
+void tsr_block_emit_grad_sync(tsr_emit *emit, MlirOperation op) {
+    grad g = read_grad(emit, op);
+    count_steps(&g);
+    begin(&g);
+    place_warp(&g);
+    if (!g.of_keys) load_numbers(&g);
+    if (g.of_keys && g.repeat > 1) {
+        tsr_block_loop l =
+            tsr_block_loop_begin(emit, integer(&g, 0), integer(&g, g.repeat), 1, "heads");
+        tsr_block_begin_drop(emit, op, &g.drop, LLVMBuildAdd(emit->builder, g.head, l.index, ""),
+                             true);
+        add_steps(&g, l.index);
+        tsr_block_loop_end(emit, &l);
+    } else {
+        tsr_block_begin_drop(emit, op, &g.drop, g.head, false);
+        add_steps(&g, NULL);
+    }
+    double left = g.drop.some ? g.drop.left : 1;
+    store_sums(&g, 0, g.scale / left);
+    if (g.of_keys) store_sums(&g, 1, 1 / left);
+}
