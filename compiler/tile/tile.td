@@ -597,7 +597,9 @@ def Tile_AttendOp : Tile_CheckedOp<"attend", [AttrSizedOperandSegments, MemoryEf
     The same without wgmma, by two kernels that add to nothing of each other's: dq whole, of as many queries of
     head `head` from `row` on as the first ring has rows; dk and dv whole, of as many keys of head `group`, from the
     heads of queries from `head` on that share them. Such a tile is a part of 128. Rings: two of what stays, one stage
-    each; two of what comes by, some rows at a time; of l and t of these, if they are queries.
+    each; two of what comes by, some rows at a time; of l and t of these, if they are queries. With one more, of two
+    stages and f32 without swizzle, half of the warps has dv and the other half dk of the same keys: it takes the
+    weights from there, and is one step behind.
   }];
   let arguments = (ins StrAttr:$how, Variadic<Tile_Buffer>:$buffers, Variadic<Index>:$indices,
       Variadic<Tile_SharedType>:$rings, F64Attr:$scale, UnitAttr:$causal, UnitAttr:$turns,

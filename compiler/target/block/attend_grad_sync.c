@@ -17,6 +17,10 @@
  * A warp has 16 rows of X, or 32. S and dS as they lie in registers are first factors of the
  * products that follow.
  *
+ * Of keys, warps may be halved: a warp of the first half makes P of 32 keys and sums dV up, one of
+ * the second half takes it and sums dK up, one step behind. So both have registers for as many
+ * keys, and read Y and Y' half as often.
+ *
  * Where weights fall, P of those is negative: no more than 0 for dV, and for dS it says that C is
  * -t alone. What stays is divided by 1 - dropout in the sums, and t comes times it.
  *
@@ -43,7 +47,8 @@ typedef struct grad {
     tsr_emit *emit;
     MlirOperation op;
     bool of_keys, causal;
-    const tsr_ring *own[SIDES], *other[SIDES], *row_ring; /* the last one of keys alone */
+    const tsr_ring *own[SIDES], *other[SIDES];
+    const tsr_ring *row_ring, *weight_ring; /* of keys; NULL: warps are not halved */
     size_t own_buffers[SIDES], other_buffers[SIDES];
     MlirType element;
     int64_t size, d, step, repeat; /* repeat: heads of queries that share one of keys */
@@ -51,8 +56,11 @@ typedef struct grad {
     tsr_drop drop;
     LLVMTypeRef f32;
     uint32_t row_blocks, stages;
+    uint32_t ahead;                 /* steps that are on their way */
+    uint32_t warps;                 /* that share the rows */
     LLVMValueRef head, group, row;  /* i32 */
     LLVMValueRef per_head, steps;   /* i32: rounds; all of them */
+    LLVMValueRef warp;              /* i32: of those that share the rows */
     LLVMValueRef warp_row, own_row; /* i32: of the warp in the tile; the thread's first row */
     LLVMValueRef column;            /* i32: the thread's first one of 8 */
     LLVMValueRef own_at[SIDES];     /* i32: where the lane reads X and X' */
@@ -99,10 +107,14 @@ static grad read_grad(tsr_emit *emit, MlirOperation op) {
         g.own_buffers[i] = g.of_keys ? keys[i] : queries[i];
         g.other_buffers[i] = g.of_keys ? queries[i] : keys[i];
     }
-    if (g.of_keys) g.row_ring = tsr_block_ring(emit, tsr_op_operand(op, at + 2 * SIDES));
+    at += (size_t)2 * SIDES;
+    if (g.of_keys) g.row_ring = tsr_block_ring(emit, tsr_op_operand(op, at++));
+    if (at < tsr_op_operand_count(op)) g.weight_ring = tsr_block_ring(emit, tsr_op_operand(op, at));
     g.step = g.other[0]->rows;
     g.stages = g.other[0]->stages;
-    g.row_blocks = g.own[0]->rows / emit->block->warps / BLOCK_ROWS;
+    g.ahead = g.stages - (g.weight_ring ? 2 : 1);
+    g.warps = emit->block->warps / (g.weight_ring ? 2 : 1);
+    g.row_blocks = g.own[0]->rows / g.warps / BLOCK_ROWS;
     g.head = index_operand(&g, buffers);
     g.group = index_operand(&g, buffers + 1);
     g.row = index_operand(&g, buffers + 2);
@@ -208,7 +220,7 @@ static void begin(const grad *g) {
                                                  g->of_keys ? g->group : g->head, g->own[i]);
         tsr_sync_copy_rows(g->emit, &copy, tsr_block_ring_address(g->emit, g->own[i]), g->row);
     }
-    for (uint32_t i = 0; i + 1 < g->stages; i++) copy_step(g, integer(g, i));
+    for (uint32_t i = 0; i < g->ahead; i++) copy_step(g, integer(g, i));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -374,24 +386,19 @@ static void slope(const grad *g, uint32_t m, LLVMValueRef (*columns)[2], LLVMVal
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-static void add_step(const grad *g, const where *w, bool masked) {
-    enum { COLUMNS_MAX = REGISTERS_MAX / BLOCK_REGISTERS };
-    tsr_emit *emit = g->emit;
-    LLVMBuilderRef b = emit->builder;
+enum { COLUMNS_MAX = REGISTERS_MAX / BLOCK_REGISTERS };
+
+/* P of the step, and, for dV, as pairs. */
+static void weigh_step(const grad *g, const where *w, bool masked, LLVMValueRef *weights,
+                       LLVMValueRef *pairs) {
     unsigned count = score_registers(g);
-    LLVMValueRef weights[REGISTERS_MAX], products[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
-    LLVMValueRef columns[COLUMNS_MAX][2], rows = NULL, at[SIDES];
-    LLVMValueRef ahead = tsr_block_add(emit, w->number, g->stages - 1);
-    tsr_sync_wait(emit, g->stages - 2);
-    if (!g->of_keys) copy_step(g, ahead);
-    for (uint32_t i = 0; i < SIDES; i++) at[i] = stage_address(g, g->other[i], w->number);
-    multiply_rows(g, 0, at[0], weights);
+    LLVMValueRef columns[COLUMNS_MAX][2];
+    multiply_rows(g, 0, stage_address(g, g->other[0], w->number), weights);
     if (g->of_keys) {
-        rows = stage_address(g, g->row_ring, w->number);
-        load_columns(g, 0, rows, columns);
+        load_columns(g, 0, stage_address(g, g->row_ring, w->number), columns);
         for (uint32_t j = 0; j < g->step / BLOCK_COLUMNS; j++)
             for (uint32_t e = 0; e < 2; e++)
-                columns[j][e] = LLVMBuildFMul(b, columns[j][e], factor(g), "");
+                columns[j][e] = LLVMBuildFMul(g->emit->builder, columns[j][e], factor(g), "");
     }
     for (uint32_t m = 0; m < g->row_blocks; m++) {
         LLVMValueRef *own = weights + (size_t)m * count;
@@ -400,15 +407,85 @@ static void add_step(const grad *g, const where *w, bool masked) {
         if (g->drop.some) drop(g, m, w, own);
         if (g->of_keys) narrow_weights(g, own, pairs + (size_t)m * count / 2);
     }
-    /* What it copies is begun where the assembler has registers to spare. */
-    if (g->of_keys) add_products(g, 1, at[1], pairs);
-    if (g->of_keys) copy_step(g, ahead);
-    multiply_rows(g, 1, at[1], products);
-    if (g->of_keys) load_columns(g, 1, rows, columns);
+}
+
+/* Sums += dS Y of step `number`, of its P. */
+static void add_slopes(const grad *g, LLVMValueRef number, LLVMValueRef *weights) {
+    unsigned count = score_registers(g);
+    LLVMValueRef products[REGISTERS_MAX], pairs[REGISTERS_MAX / 2], columns[COLUMNS_MAX][2];
+    multiply_rows(g, 1, stage_address(g, g->other[1], number), products);
+    if (g->of_keys) load_columns(g, 1, stage_address(g, g->row_ring, number), columns);
     for (uint32_t m = 0; m < g->row_blocks; m++)
         slope(g, m, columns, weights + (size_t)m * count, products + (size_t)m * count,
               pairs + (size_t)m * count / 2);
-    add_products(g, 0, at[0], pairs);
+    add_products(g, 0, stage_address(g, g->other[0], number), pairs);
+}
+
+static void add_step(const grad *g, const where *w, bool masked) {
+    LLVMValueRef weights[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
+    LLVMValueRef ahead = tsr_block_add(g->emit, w->number, g->ahead);
+    tsr_sync_wait(g->emit, g->ahead - 1);
+    if (!g->of_keys) copy_step(g, ahead);
+    weigh_step(g, w, masked, weights, pairs);
+    /* What it copies is begun where the assembler has registers to spare. */
+    if (g->of_keys) add_products(g, 1, stage_address(g, g->other[1], w->number), pairs);
+    if (g->of_keys) copy_step(g, ahead);
+    add_slopes(g, w->number, weights);
+}
+
+/* ---- halves of the warps --------------------------------------------------------------------- */
+
+/* A warp's P of step `number` (i32) lies as its registers do: four of a lane follow each other. */
+static void pass_weights(const grad *g, LLVMValueRef number, bool take, LLVMValueRef *weights) {
+    enum { BYTES = 16 };
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMTypeRef types[] = {g->f32, g->f32, g->f32, g->f32};
+    LLVMTypeRef four = LLVMStructTypeInContext(emit->llvm, types, BLOCK_REGISTERS, false);
+    uint32_t count = g->row_blocks * score_registers(g) / BLOCK_REGISTERS;
+    LLVMValueRef at = stage_address(g, g->weight_ring, number);
+    at = LLVMBuildAdd(b, at, tsr_block_mul(emit, g->warp, (int64_t)count * WARP_LANES * BYTES), "");
+    at = LLVMBuildAdd(b, at, tsr_block_mul(emit, emit->lane, BYTES), "");
+    for (uint32_t i = 0; i < count; i++) {
+        LLVMValueRef *own = weights + (size_t)i * BLOCK_REGISTERS;
+        LLVMValueRef args[] = {at, own[0], own[1], own[2], own[3]};
+        char text[80];
+        snprintf(text, sizeof text,
+                 take ? "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4+%u];"
+                      : "st.shared.v4.f32 [$0+%u], {$1, $2, $3, $4};",
+                 i * WARP_LANES * BYTES);
+        if (take)
+            tsr_block_unpack(emit,
+                             tsr_block_asm(emit, four, text, "=f,=f,=f,=f,r,~{memory}", args, 1),
+                             own, BLOCK_REGISTERS);
+        else
+            tsr_block_asm(emit, NULL, text, "r,f,f,f,f,~{memory}", args, 5);
+    }
+}
+
+/* Of the first half. */
+static void add_values(const grad *g, const where *w, bool masked) {
+    LLVMValueRef weights[REGISTERS_MAX], pairs[REGISTERS_MAX / 2];
+    tsr_sync_wait(g->emit, g->ahead - 1);
+    copy_step(g, tsr_block_add(g->emit, w->number, g->ahead));
+    weigh_step(g, w, masked, weights, pairs);
+    pass_weights(g, w->number, false, weights);
+    add_products(g, 1, stage_address(g, g->other[1], w->number), pairs);
+}
+
+/* Of the second half: all steps, each when the first half is at the next one. */
+static void add_keys(const grad *g) {
+    LLVMValueRef weights[REGISTERS_MAX], one = integer(g, 1);
+    tsr_sync_wait(g->emit, g->ahead - 1);
+    copy_step(g, integer(g, g->ahead));
+    tsr_block_loop l =
+        tsr_block_loop_begin(g->emit, one, tsr_block_add(g->emit, g->steps, 1), 1, "slopes");
+    LLVMValueRef number = tsr_block_add(g->emit, l.index, -1);
+    tsr_sync_wait(g->emit, g->ahead - 1);
+    copy_step(g, tsr_block_add(g->emit, l.index, g->ahead));
+    pass_weights(g, number, true, weights);
+    add_slopes(g, number, weights);
+    tsr_block_loop_end(g->emit, &l);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
@@ -430,7 +507,8 @@ static void load_numbers(grad *g) {
 static void place_warp(grad *g) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
-    g->warp_row = tsr_block_mul(emit, emit->block->warp, (int64_t)g->row_blocks * BLOCK_ROWS);
+    g->warp = LLVMBuildURem(b, emit->block->warp, integer(g, g->warps), "");
+    g->warp_row = tsr_block_mul(emit, g->warp, (int64_t)g->row_blocks * BLOCK_ROWS);
     g->own_row = LLVMBuildAdd(b, g->warp_row, LLVMBuildLShr(b, emit->lane, integer(g, 2), ""), "");
     g->column = tsr_block_mul(emit, LLVMBuildAnd(b, emit->lane, integer(g, 3), ""), 2);
     g->straight = tsr_sync_lane(emit, TSR_SYNC_BESIDE, NULL);
@@ -446,10 +524,12 @@ static void place_warp(grad *g) {
             }
 }
 
+/* By the place of rows that nobody reads any more: where warps are halved, their own. */
 static void store_sums(const grad *g, uint32_t side, double by) {
     tsr_emit *emit = g->emit;
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef at = tsr_block_ring_address(emit, g->own[side]);
+    const tsr_ring *ring = g->own[g->weight_ring ? !side : side];
+    LLVMValueRef at = tsr_block_ring_address(emit, ring);
     for (uint32_t m = 0; m < g->row_blocks; m++) {
         LLVMValueRef pairs[REGISTERS_MAX / 2];
         for (uint32_t i = 0; i < g->d / 4; i++) {
@@ -459,9 +539,8 @@ static void store_sums(const grad *g, uint32_t side, double by) {
                                        constant(g, by), "");
             pairs[i] = tsr_block_narrow(emit, g->element, two[0], two[1]);
         }
-        tsr_sync_put_rows(emit, g->own[side], at,
-                          tsr_block_add(emit, g->warp_row, (int64_t)m * BLOCK_ROWS), pairs,
-                          (uint32_t)g->d / 4);
+        tsr_sync_put_rows(emit, ring, at, tsr_block_add(emit, g->warp_row, (int64_t)m * BLOCK_ROWS),
+                          pairs, (uint32_t)g->d / 4);
     }
     tsr_block_asm(emit, NULL, "bar.warp.sync -1;", "~{memory}", NULL, 0);
     tsr_sync_store_rows(emit, g->op, GRADIENT + side, g->of_keys ? g->group : g->head, g->own[side],
@@ -470,40 +549,69 @@ static void store_sums(const grad *g, uint32_t side, double by) {
 
 /* Steps of a head, or of head number `number`. */
 static void add_steps(const grad *g, LLVMValueRef number) {
+    void (*add)(const grad *, const where *, bool) = g->weight_ring ? add_values : add_step;
     tsr_emit *emit = g->emit;
     LLVMValueRef from = integer(g, 0);
     if (g->causal) {
         LLVMValueRef masked = integer(g, g->own[0]->rows / g->step);
         tsr_block_loop l = tsr_block_loop_begin(emit, from, masked, 1, "masked");
         where w = find_step(g, number, l.index);
-        add_step(g, &w, true);
+        add(g, &w, true);
         tsr_block_loop_end(emit, &l);
         from = masked;
     }
     tsr_block_loop l = tsr_block_loop_begin(emit, from, g->per_head, 1, "steps");
     where w = find_step(g, number, l.index);
-    add_step(g, &w, false);
+    add(g, &w, false);
     tsr_block_loop_end(emit, &l);
+}
+
+static void add_all_steps(grad *g) {
+    tsr_emit *emit = g->emit;
+    if (!g->of_keys || g->repeat == 1) {
+        tsr_block_begin_drop(emit, g->op, &g->drop, g->head, false);
+        add_steps(g, NULL);
+        return;
+    }
+    tsr_block_loop l = tsr_block_loop_begin(emit, integer(g, 0), integer(g, g->repeat), 1, "heads");
+    LLVMValueRef head = LLVMBuildAdd(emit->builder, g->head, l.index, "");
+    tsr_block_begin_drop(emit, g->op, &g->drop, head, true);
+    add_steps(g, l.index);
+    tsr_block_loop_end(emit, &l);
+}
+
+/* The first half waits for itself once more, as often as the second one does. */
+static void add_halves(grad *g, double left) {
+    tsr_emit *emit = g->emit;
+    LLVMBuilderRef b = emit->builder;
+    LLVMBasicBlockRef values = tsr_emit_block(emit, "values"), keys = tsr_emit_block(emit, "keys"),
+                      rest = tsr_emit_block(emit, "");
+    LLVMValueRef first = LLVMBuildICmp(b, LLVMIntULT, emit->block->warp, integer(g, g->warps), "");
+    LLVMBuildCondBr(b, first, values, keys);
+    LLVMPositionBuilderAtEnd(b, values);
+    add_all_steps(g);
+    tsr_sync_wait(emit, 0);
+    store_sums(g, 1, 1 / left);
+    LLVMBuildBr(b, rest);
+    LLVMPositionBuilderAtEnd(b, keys);
+    add_keys(g);
+    store_sums(g, 0, g->scale / left);
+    LLVMBuildBr(b, rest);
+    LLVMPositionBuilderAtEnd(b, rest);
 }
 
 void tsr_block_emit_grad_sync(tsr_emit *emit, MlirOperation op) {
     grad g = read_grad(emit, op);
+    double left = g.drop.some ? g.drop.left : 1;
     count_steps(&g);
     begin(&g);
     place_warp(&g);
-    if (!g.of_keys) load_numbers(&g);
-    if (g.of_keys && g.repeat > 1) {
-        tsr_block_loop l =
-            tsr_block_loop_begin(emit, integer(&g, 0), integer(&g, g.repeat), 1, "heads");
-        tsr_block_begin_drop(emit, op, &g.drop, LLVMBuildAdd(emit->builder, g.head, l.index, ""),
-                             true);
-        add_steps(&g, l.index);
-        tsr_block_loop_end(emit, &l);
-    } else {
-        tsr_block_begin_drop(emit, op, &g.drop, g.head, false);
-        add_steps(&g, NULL);
+    if (g.weight_ring) {
+        add_halves(&g, left);
+        return;
     }
-    double left = g.drop.some ? g.drop.left : 1;
+    if (!g.of_keys) load_numbers(&g);
+    add_all_steps(&g);
     store_sums(&g, 0, g.scale / left);
     if (g.of_keys) store_sums(&g, 1, 1 / left);
 }

@@ -27,8 +27,8 @@ typedef enum units { WGMMA, SYNC } units;
 typedef struct tile {
     units units;
     int64_t d;
-    bool causal;
-    int64_t warps, rows, keys, stages; /* rows: of a warp */
+    bool causal, drops;
+    int64_t warps, rows, keys, stages, registers; /* rows: of a warp */
     bool turns;
 } tile;
 
@@ -51,7 +51,8 @@ static units units_of(const attend *a) {
 }
 
 static bool fits(const attend *a, const tile *t) {
-    return t->units == units_of(a) && t->d == a->of.d && (t->causal || !a->of.causal);
+    return t->units == units_of(a) && t->d == a->of.d && (t->causal || !a->of.causal) &&
+           (t->drops || !a->of.dropout);
 }
 
 /* Leaves out the first `skip` that fit. */
@@ -177,9 +178,10 @@ static bool is_taken(attend *a) {
     const tsr_tile_group *group = a->of.group;
     int64_t skip = 0;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    return group->b.target->arch && tsr_dtype_is_narrow(a->of.storage) &&
-           tsr_gpu_can_drop(&a->of, OPERANDS) && a->of.d == a->of.e && a->of.scale > 0 &&
-           a->of.batch && a->of.heads && a->of.queries && a->of.keys && find_tile(a, skip);
+    return group->b.target->arch && (units_of(a) == WGMMA || tsr_gpu_counts_chunks(group)) &&
+           tsr_dtype_is_narrow(a->of.storage) && tsr_gpu_can_drop(&a->of, OPERANDS) &&
+           a->of.d == a->of.e && a->of.scale > 0 && a->of.batch && a->of.heads && a->of.queries &&
+           a->of.keys && find_tile(a, skip);
 }
 
 tsr_result tsr_tile_can_attend(tsr_tile_group *group, bool *out_taken) {
@@ -198,6 +200,7 @@ tsr_result tsr_tile_lower_attend(tsr_tile_group *group, bool *out_taken) {
     memcpy(group->tile, sizes, sizeof sizes);
     group->tile_count = sizeof sizes / sizeof sizes[0];
     group->warps = a.tile.warps;
+    group->registers = a.tile.registers;
     emit(&a);
     return TSR_SUCCESS;
 }

@@ -40,6 +40,7 @@ enum { OF_KEYS, OF_QUERIES, OF };
 
 typedef struct tile {
     int64_t warps, rows, step, stages, registers; /* rows: of a warp */
+    bool halved;                                  /* half of the warps share the rows */
 } tile;
 
 static const struct {
@@ -339,6 +340,8 @@ static size_t add_sync_buffers(tsr_tile_group *step, const plan *p, int of, Mlir
     return count;
 }
 
+static int64_t tile_rows(const tile *t) { return t->warps * t->rows / (t->halved ? 2 : 1); }
+
 static size_t add_sync_rings(tsr_tile_group *step, const plan *p, int of, MlirValue *out_rings) {
     tsr_tile_builder *b = &step->b;
     const tile *t = &p->tiles[of];
@@ -347,11 +350,15 @@ static size_t add_sync_rings(tsr_tile_group *step, const plan *p, int of, MlirVa
     tsr_attr attrs[] = {{"swizzle", tsr_attr_make_string(b->at.context, "none")}, {0}};
     size_t count = 0;
     for (int i = 0; i < SYNC_SIDES; i++)
-        out_rings[count++] = tsr_gpu_ring(b, 1, t->warps * t->rows, p->d, p->storage);
+        out_rings[count++] = tsr_gpu_ring(b, 1, tile_rows(t), p->d, p->storage);
     for (int i = 0; i < SYNC_SIDES; i++)
         out_rings[count++] = tsr_gpu_ring(b, t->stages, t->step, p->d, p->storage);
     if (of == OF_KEYS)
         out_rings[count++] = tsr_build_value(&b->at, "tile.alloc_shared", NULL, 0, rows, attrs);
+    int64_t passed[] = {2, tile_rows(t), t->step};
+    MlirType weights = tsr_shim_tile_shared_make(passed, tsr_tile_storage_type(b, TSR_DTYPE_F32));
+    if (t->halved)
+        out_rings[count++] = tsr_build_value(&b->at, "tile.alloc_shared", NULL, 0, weights, attrs);
     return count;
 }
 
@@ -361,7 +368,7 @@ static void lower_sync(tsr_tile_group *step, const plan *p, int of) {
     tsr_tile_builder *b = &step->b;
     const tile *t = &p->tiles[of];
     MlirValue operands[OPERANDS_MAX];
-    int64_t firsts[BUFFERS_MAX], rows = t->warps * t->rows, tiles = p->size / rows;
+    int64_t firsts[BUFFERS_MAX], rows = tile_rows(t), tiles = p->size / rows;
     int64_t shared = p->heads / p->key_heads;
     MlirValue pid = tsr_tile_program_id(b), head = tsr_tile_div(b, pid, tiles);
     MlirValue number = tsr_tile_rem(b, pid, tiles);
@@ -451,7 +458,8 @@ static bool is_taken(const tsr_tile_group *group, const tsr_attention *of) {
     int64_t skip = 0;
     uint32_t arch = group->b.target->arch;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    return arch && (arch == WGMMA_ARCH ? !skip : find_tiles(of->d, skip) != NULL) &&
+    bool has_tiles = arch == WGMMA_ARCH ? !skip : find_tiles(of->d, skip) != NULL;
+    return arch && has_tiles && (arch == WGMMA_ARCH || tsr_gpu_counts_chunks(group)) &&
            tsr_dtype_is_narrow(of->storage) && tsr_gpu_can_drop(of, MASK) && of->d == of->e &&
            (of->d == 64 || of->d == 128) && of->queries == of->keys && of->queries &&
            of->queries % TILE_KEYS == 0 && of->scale > 0 && of->batch && of->key_heads &&

@@ -124,6 +124,17 @@ size_t tsr_gpu_heads_attributes(MlirContext context, const int64_t *firsts, size
     return 2;
 }
 
+bool tsr_gpu_counts_chunks(const tsr_tile_group *group) {
+    enum { CHUNK_BYTES = 16 };
+    for (uint32_t i = 0; i < group->input_count + group->output_count; i++) {
+        uint64_t size = 0;
+        if (!tsr_shape_size(&group->types[i].shape, group->types[i].dtype, &size) ||
+            size / CHUNK_BYTES > UINT32_MAX)
+            return false;
+    }
+    return true;
+}
+
 /* ---- what falls ------------------------------------------------------------------------------ */
 
 bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands) {

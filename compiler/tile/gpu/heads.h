@@ -38,6 +38,10 @@ MlirValue tsr_gpu_heads_view(tsr_tile_builder *b, MlirValue buffer, const tsr_gp
 size_t tsr_gpu_heads_attributes(MlirContext context, const int64_t *firsts, size_t count,
                                 const int64_t heads[3], tsr_attr *out_attrs);
 
+/* May chunks of 16 bytes be counted in 32 bits, in each of the group's arguments? tile.attend with
+ * mma.sync does. */
+bool tsr_gpu_counts_chunks(const tsr_tile_group *group);
+
 /* Is what follows `operands` operands of the group's root nothing but what weights are dropped by,
  * if they are, and can tile.attend drop such? */
 bool tsr_gpu_can_drop(const tsr_attention *of, size_t operands);

@@ -115,6 +115,23 @@ static bool check_sync_ring(MlirOperation op, size_t index, int64_t stages, Mlir
                   : tsr_check_count(op, "stages of a ring", ring.stages, 2, STAGES_MAX);
 }
 
+/* Chunks of 16 bytes are counted in 32 bits. */
+static bool check_sync_buffers(MlirOperation op) {
+    for (size_t i = 0; i < tsr_attend_buffers(op); i++) {
+        MlirType type = mlirValueGetType(tsr_op_operand(op, i));
+        int64_t chunks = 1;
+        bool fits = true;
+        for (intptr_t d = 0; d < mlirShapedTypeGetRank(type); d++)
+            fits =
+                fits && !__builtin_mul_overflow(chunks, mlirShapedTypeGetDimSize(type, d), &chunks);
+        if (!fits || chunks / CHUNK_ELEMENTS > UINT32_MAX)
+            return tsr_target_complain(op, TSR_DIAG_TILE_SHAPE,
+                                       "buffer %zu has more than 2^32 chunks of %d elements", i,
+                                       CHUNK_ELEMENTS);
+    }
+    return true;
+}
+
 /* Rows that stay, of the block's warps. */
 static bool check_sync_rows(MlirOperation op, size_t index, int64_t warps) {
     int64_t rows = tsr_check_matrix(tsr_op_operand(op, index)).rows;
@@ -124,7 +141,7 @@ static bool check_sync_rows(MlirOperation op, size_t index, int64_t warps) {
 
 static bool check_sync_rings(MlirOperation op, MlirType element, int64_t columns, int64_t warps) {
     size_t at = tsr_op_operand_count(op) - ATTEND_SYNC_RINGS;
-    return check_sync_ring(op, at, 1, element, columns, warps) &&
+    return check_sync_buffers(op) && check_sync_ring(op, at, 1, element, columns, warps) &&
            check_sync_ring(op, at + 1, 0, element, columns, warps) &&
            check_sync_rows(op, at, warps) &&
            tsr_check_count(op, "rows of the ring of keys",
@@ -266,9 +283,11 @@ static bool rule_backward(MlirOperation op, int64_t warps) {
 
 enum { SYNC_SIDES = 2, SYNC_RINGS = 2 * SYNC_SIDES };
 
-static bool check_grad_sync_rings(MlirOperation op, bool of_keys, size_t at, int64_t warps) {
+/* `halved`: half of the warps share the rows, and the other half do. */
+static bool check_grad_sync_rings(MlirOperation op, bool of_keys, bool halved, size_t at,
+                                  int64_t warps) {
     MlirType element = mlirShapedTypeGetElementType(mlirValueGetType(tsr_op_operand(op, 0)));
-    int64_t columns = tsr_attend_dim(op, 0, 2);
+    int64_t columns = tsr_attend_dim(op, 0, 2), least = halved ? 3 : 2;
     tsr_matrix own[SYNC_SIDES], other[SYNC_SIDES];
     for (size_t i = 0; i < SYNC_SIDES; i++) {
         if (!check_sync_ring(op, at + i, 1, element, columns, warps) ||
@@ -277,30 +296,34 @@ static bool check_grad_sync_rings(MlirOperation op, bool of_keys, size_t at, int
         own[i] = tsr_check_matrix(tsr_op_operand(op, at + i));
         other[i] = tsr_check_matrix(tsr_op_operand(op, at + SYNC_SIDES + i));
     }
-    return check_sync_rows(op, at, warps) &&
+    return check_sync_rows(op, at, halved ? warps / 2 : warps) &&
            tsr_check_equal(op, "rows of what stays", own[0].rows, own[1].rows) &&
            tsr_check_equal(op, "rows of a step", other[0].rows, other[1].rows) &&
            tsr_check_equal(op, "stages of a step", other[0].stages, other[1].stages) &&
+           tsr_check_count(op, "stages of a step", other[0].stages, least, STAGES_MAX) &&
            tsr_check_multiple(op, "rows of what stays", own[0].rows, other[0].rows) &&
            (GRAD_KEYS % own[0].rows == 0 ||
             tsr_check_equal(op, "rows of what stays, expected and given", GRAD_KEYS,
                             own[0].rows)) &&
            (!of_keys ||
-            check_grad_ring(op, at + SYNC_RINGS, other[0].stages, 2, other[0].rows, 'r'));
+            check_grad_ring(op, at + SYNC_RINGS, other[0].stages, 2, other[0].rows, 'r')) &&
+           (!halved ||
+            check_grad_ring(op, at + SYNC_RINGS + 1, 2, own[0].rows, other[0].rows, 'r'));
 }
 
 static bool rule_backward_sync(MlirOperation op, bool of_keys, int64_t warps) {
     MlirAttribute segments = tsr_op_attr(op, "operandSegmentSizes");
     const char *likes = of_keys ? "qkkqllkk" : "qkkqllq", *kinds = of_keys ? "nnnnffnn" : "nnnnffn";
-    int64_t rings = SYNC_RINGS + of_keys;
+    int64_t rings = mlirDenseI32ArrayGetElement(segments, 2), least = SYNC_RINGS + of_keys;
     return tsr_check_equal(op, "buffers, expected and given", (int64_t)strlen(likes),
                            (int64_t)tsr_attend_buffers(op)) &&
            tsr_check_equal(op, "indices, expected and given", ATTEND_INDICES,
                            mlirDenseI32ArrayGetElement(segments, 1)) &&
-           tsr_check_equal(op, "rings, expected and given", rings,
-                           mlirDenseI32ArrayGetElement(segments, 2)) &&
-           check_grad_buffers(op, likes, kinds) && check_attend_attributes(op) &&
-           check_grad_sync_rings(op, of_keys, tsr_op_operand_count(op) - (size_t)rings, warps);
+           tsr_check_count(op, "rings", rings, least, least + of_keys) &&
+           check_grad_buffers(op, likes, kinds) && check_sync_buffers(op) &&
+           check_attend_attributes(op) &&
+           check_grad_sync_rings(op, of_keys, rings > least,
+                                 tsr_op_operand_count(op) - (size_t)rings, warps);
 }
 
 bool tsr_tile_rule_attend(MlirOperation op) {

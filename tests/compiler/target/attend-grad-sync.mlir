@@ -7,6 +7,13 @@
 // Weights that fall are negative: 0 in the first factor.
 // RUN: sed 's/causal, /dropout = 0.1 : f64, stream = 77 : i64, /; s/\(%dk, %dv\))/\1, %fh, %e, %d)/; s/, memref<2x256x64xbf16>),/, memref<2x256x64xbf16>, memref<1xi64>, memref<i64>, memref<i64>),/; s/%dk: memref/%fh: memref<1xi64>, %e: memref<i64>, %d: memref<i64>, %dk: memref/' %s > %t.drop
 // RUN: tile-code cuda:sm_80 text %t.drop %t && FileCheck %s --check-prefix=DROP --input-file=%t
+// Halves of the warps: P goes by shared memory; what makes it, and its sum, stand in both loops, the other two products in one.
+// RUN: sed -e 's/warps 4/warps 8/; s/\(%rg, %rr\))/\1, %rp)/; s/\(3x2x32xf32>\))/\1, !tile.shared<2x128x32xf32>)/' -e '/^  %rr = /a %rp = tile.alloc_shared swizzle = "none" : !tile.shared<2x128x32xf32>' %s > %t.halves
+// RUN: tile-code cuda:sm_80 text %t.halves %t && FileCheck %s --check-prefix=HALVES --input-file=%t && grep -c mma.sync %t | FileCheck %s --check-prefix=THREE
+// HALVES: .maxntid 256, 1, 1
+// HALVES-DAG: st.shared.v4.f32
+// HALVES-DAG: ld.shared.v4.f32
+// THREE: {{^192$}}
 // KEYS: {{^256$}}
 // ALL: {{^128$}}
 // DROP-DAG: mul.wide.u32 t

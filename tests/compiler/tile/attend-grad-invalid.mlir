@@ -376,3 +376,31 @@ tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: me
   tile.attend "backward_queries"(%q, %k, %v, %g, %l, %t, %dq) at [%0, %0, %0] through (%r0, %r1, %r2, %r3) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x32x64xbf16>)
   tile.return
 }
+
+// -----
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dk: memref<2x256x64xbf16>, %dv: memref<2x256x64xbf16>) grid 1 warps 8 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<2x32x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<2x32x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<2x2x32xf32>
+  %r5 = tile.alloc_shared swizzle = "none" : !tile.shared<2x128x32xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}stages of a step are 2; expected 3 to 16
+  tile.attend "backward_keys"(%q, %k, %v, %g, %l, %t, %dk, %dv) at [%0, %0, %0] through (%r0, %r1, %r2, %r3, %r4, %r5) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<2x32x64xbf16>, !tile.shared<2x32x64xbf16>, !tile.shared<2x2x32xf32>, !tile.shared<2x128x32xf32>)
+  tile.return
+}
+
+// -----
+tile.func @gradient(%q: memref<4x256x64xbf16>, %k: memref<2x256x64xbf16>, %v: memref<2x256x64xbf16>, %g: memref<4x256x64xbf16>, %l: memref<4x256xf32>, %t: memref<4x256xf32>, %dk: memref<2x256x64xbf16>, %dv: memref<2x256x64xbf16>) grid 1 warps 8 {
+  %0 = arith.constant 0 : index
+  %r0 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r1 = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %r2 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r3 = tile.alloc_shared swizzle = "xor" : !tile.shared<3x32x64xbf16>
+  %r4 = tile.alloc_shared swizzle = "none" : !tile.shared<3x2x32xf32>
+  %r5 = tile.alloc_shared swizzle = "none" : !tile.shared<2x64x32xf32>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}rows of a ring, expected and given: 128 and 64
+  tile.attend "backward_keys"(%q, %k, %v, %g, %l, %t, %dk, %dv) at [%0, %0, %0] through (%r0, %r1, %r2, %r3, %r4, %r5) {scale = 0.125 : f64} : (memref<4x256x64xbf16>, memref<2x256x64xbf16>, memref<2x256x64xbf16>, memref<4x256x64xbf16>, memref<4x256xf32>, memref<4x256xf32>, memref<2x256x64xbf16>, memref<2x256x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<1x128x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x32x64xbf16>, !tile.shared<3x2x32xf32>, !tile.shared<2x64x32xf32>)
+  tile.return
+}

@@ -351,3 +351,13 @@ tile.func @attend(%q: memref<4x100x64xbf16>, %k: memref<2x80x64xbf16>, %v: memre
   tile.return
 }
 }
+
+// -----
+tile.func @attend(%q: memref<600x1000000x64xbf16>, %k: memref<600x80x64xbf16>, %v: memref<600x80x64xbf16>, %o: memref<600x1000000x64xbf16>) grid 1 warps 4 {
+  %0 = arith.constant 0 : index
+  %rq = tile.alloc_shared swizzle = "xor" : !tile.shared<1x128x64xbf16>
+  %rk = tile.alloc_shared swizzle = "xor" : !tile.shared<3x64x64xbf16>
+  // CHECK: [[@LINE+1]]:3: error: {{.*}}buffer 0 has more than 2^32 chunks of 8 elements
+  tile.attend "forward"(%q, %k, %v, %o) at [%0, %0, %0] through (%rq, %rk) {scale = 0.125 : f64} : (memref<600x1000000x64xbf16>, memref<600x80x64xbf16>, memref<600x80x64xbf16>, memref<600x1000000x64xbf16>), (!tile.shared<1x128x64xbf16>, !tile.shared<3x64x64xbf16>)
+  tile.return
+}

@@ -54,6 +54,12 @@
 // FIRST: tile.func @k0_attention_grad_queries({{.*}} grid 80 warps 4 attributes {
 // FIRST-SAME: tile = [128, 64, 2]
 // FIRST: tile.attend "backward_queries"
+// Heads of 128 numbers: half of the warps has the sums of values, the other half those of keys.
+// FIRST: tile.func @k1_attention_grad({{.*}} grid 4 warps 8 attributes {
+// FIRST-SAME: tile = [128, 32, 4]
+// FIRST: tile.attend "backward_keys"
+// FIRST-SAME: !tile.shared<4x2x32xf32>, !tile.shared<2x128x32xf32>)
+// FIRST: tile.func @k1_attention_grad_queries({{.*}} grid 4 warps 4 attributes {
 // FIRST: tile.func @k2_attention_grad_wide0(
 // FIRST-NOT: tile.attend
 // FIRST: tile.func @k3_attention_grad_rows(

@@ -50,7 +50,8 @@
 // SYNC-SAME: {scale = 3.000000e-01 : f64}
 // SYNC: tile.func @k2_attention(
 // SYNC-NOT: tile.attend
-// SYNC: tile.func @k4_attention(
+// What falls takes registers: warps of fewer queries, and more of them.
+// SYNC: tile.func @k4_attention({{.*}} grid 160 warps 4 registers 128 attributes {{.*}}tile = [64, 64, 3, 0]
 // SYNC: tile.attend "forward"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %arg3, %arg4, %arg5) at[
 // SYNC-SAME: {causal, dropout = 1.000000e-01 : f64, scale = 1.250000e-01 : f64, stream = 9 : i64}
 // SYNC: tile.func @k5_attention(
