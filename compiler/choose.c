@@ -16,8 +16,7 @@
 
 #include <string.h>
 
-/* Of a tsched.func, while tiles are chosen: its kernels are good; one of them is found not to be.
- */
+/* Of a tsched.func, while tiles are chosen: its kernels are good; one of them is not. */
 #define GOOD_NAME "tile.good"
 #define BAD_NAME "tile.bad"
 /* Of a tile.func: registers of a thread, at most. */
