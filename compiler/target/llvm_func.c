@@ -381,23 +381,21 @@ static void emit_barrier(tsr_emit *emit, MlirOperation op) { (void)emit, (void)o
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-/* if (low < high) do { … } while ((index += step) < high); the results merge at the end. */
-static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
+/* if (index < high) do { … } while ((index += step) < high); values: the index, and what is
+ * carried, which merge at the end. */
+static tsr_result emit_rounds(tsr_emit *emit, MlirOperation op, LLVMValueRef high,
+                              LLVMValueRef *values) {
     LLVMBuilderRef b = emit->builder;
-    LLVMValueRef phis[CARRIED_MAX + 1], inits[CARRIED_MAX + 1];
+    LLVMValueRef phis[CARRIED_MAX + 1];
     size_t carried = tsr_op_result_count(op);
-    TSR_ASSERT(carried <= CARRIED_MAX);
     MlirBlock body = tsr_op_body(op);
-    LLVMValueRef high = tsr_emit_operand(emit, op, 1), step = tsr_emit_operand(emit, op, 2);
-    inits[0] = tsr_emit_operand(emit, op, 0);
-    for (size_t i = 0; i < carried; i++) inits[i + 1] = tsr_emit_operand(emit, op, 3 + i);
-    if (emit->block) tsr_block_before_loop(emit, op);
+    LLVMValueRef step = tsr_emit_operand(emit, op, 2);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "loop"), done = tsr_emit_block(emit, "done");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, inits[0], high, ""), loop, done);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, values[0], high, ""), loop, done);
     LLVMPositionBuilderAtEnd(b, loop);
     for (size_t i = 0; i <= carried; i++) {
-        phis[i] = LLVMBuildPhi(b, LLVMTypeOf(inits[i]), "");
+        phis[i] = LLVMBuildPhi(b, LLVMTypeOf(values[i]), "");
         tsr_emit_bind(emit, mlirBlockGetArgument(body, (intptr_t)i), phis[i]);
     }
     emit->loaded = emit->stored = true; /* by the round before */
@@ -411,13 +409,30 @@ static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
     LLVMPositionBuilderAtEnd(b, done);
     LLVMBasicBlockRef from[] = {before, latch};
     for (size_t i = 0; i <= carried; i++) {
-        LLVMValueRef values[] = {inits[i], i ? tsr_emit_operand(emit, yield, i - 1) : next};
-        LLVMAddIncoming(phis[i], values, from, 2);
-        if (!i) continue;
-        LLVMValueRef result = LLVMBuildPhi(b, LLVMTypeOf(inits[i]), "");
-        LLVMAddIncoming(result, values, from, 2);
-        tsr_emit_bind(emit, tsr_op_result(op, i - 1), result);
+        LLVMValueRef both[] = {values[i], i ? tsr_emit_operand(emit, yield, i - 1) : next};
+        LLVMAddIncoming(phis[i], both, from, 2);
+        values[i] = LLVMBuildPhi(b, LLVMTypeOf(values[i]), "");
+        LLVMAddIncoming(values[i], both, from, 2);
     }
+    return TSR_SUCCESS;
+}
+
+static tsr_result emit_for(tsr_emit *emit, MlirOperation op) {
+    LLVMValueRef values[CARRIED_MAX + 1], high = tsr_emit_operand(emit, op, 1);
+    size_t carried = tsr_op_result_count(op);
+    TSR_ASSERT(carried <= CARRIED_MAX);
+    values[0] = tsr_emit_operand(emit, op, 0);
+    for (size_t i = 0; i < carried; i++) values[i + 1] = tsr_emit_operand(emit, op, 3 + i);
+    if (emit->block) tsr_block_before_loop(emit, op);
+    uint32_t tail = emit->block ? tsr_block_tail(emit, op) : 0;
+    if (tail) {
+        LLVMValueRef count = tsr_emit_int(LLVMTypeOf(high), tail);
+        TRY(emit->ctx, emit_rounds(emit, op, LLVMBuildSub(emit->builder, high, count, ""), values));
+        tsr_block_follow(emit, true);
+    }
+    TRY(emit->ctx, emit_rounds(emit, op, high, values));
+    if (tail) tsr_block_follow(emit, false);
+    for (size_t i = 0; i < carried; i++) tsr_emit_bind(emit, tsr_op_result(op, i), values[i + 1]);
     if (emit->block) tsr_block_after_loop(emit, op);
     return TSR_SUCCESS;
 }

@@ -90,6 +90,11 @@ enum { TSR_BESIDE_MAX = 15 };
 #define TSR_TOGETHER_NAME "tile.together"
 #define TSR_SHARED_NAME "tile.shared"
 
+/* Of a loop of a tile.func with warps: in so many of its last rounds warp groups multiply one after
+ * the other, so that each but the last may go on while the others multiply; where there are more
+ * stages than that, and twice as many rounds as stages. No result depends on it. */
+#define TSR_TAIL_NAME "tile.tail"
+
 /* Of a tile.attend: for each of its buffers the first column of heads that lie side by side, head h
  * of batch b in rows b of a buffer [B, S, columns], from column `first` + h D on; -1: heads are a
  * dimension of their own, [B H, S, D]. With it [H, G, D]: heads of a batch's queries, of its keys,

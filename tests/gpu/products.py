@@ -31,6 +31,7 @@ class Product:
     split: int = 1             # programs that share K, and sum up
     result_stages: int = 2     # of the ring of results
     turned: bool = False       # columns of the result are rows of the matrix units'
+    tail: int = 0              # last rounds of K in which warp groups go one after the other
 
     @property
     def programs(self):
@@ -202,7 +203,7 @@ tile.func @{name}(%a: {a_type}, %b: {b_type}{bias}, %c: {c_type}) grid {p.progra
     %t = tile.mma {factors}, %s stage %k{transposes} : {factor_types}, {acc}
     tile.release stage %k
     scf.yield %t : {acc}
-  }}{summed}{mapped}
+  }}{f' {{tile.tail = {p.tail} : i64}}' if p.tail else ''}{summed}{mapped}
   tile.store_fragment {value}, %c[{at}{row}, {column}]{' through %rc' if p.through else ''}{' {transposed}' if p.turned else ''} : {part}, {c_type}{f', {c_ring}' if p.through else ''}
   tile.return
 }}
@@ -309,9 +310,14 @@ CASES = {
     'split_rounds': Product(4096, 2304, 328, split=2, at=True, epilogue='bias'),
     'turns_short': Product(264, 200, 40, tile=(64, 128, 64), warps=4, teams=2),
     'turns_deep': Product(1000, 1544, 1000, warps=4, teams=2, stages=5, epilogue='bias'),
+    'tail': Product(1000, 776, 520, epilogue='unit', tail=2), 'tail_programs': Product(4096, 2304, 392, tail=2), 'tail_one': Product(4096, 2304, 328, stages=2, tail=1),
+    'tail_groups': Product(1500, 1544, 1000, tile=(192, 128, 64), warps=12, stages=4, epilogue='gelu', tail=3),
+    'tail_pairs': Product(4096, 2304, 520, tile=(128, 256, 64), stages=4, below=2, epilogue='unit', tail=3), 'tail_fetched': Product(1000, 776, 520, epilogue='fetched', tail=2),
+    'tail_turned': Product(1000, 1544, 1000, tile=(152, 128, 64), turned=True, beside=2, below=2, epilogue='bias', tail=2),
+    'tail_too_long': Product(1000, 776, 520, tail=3), 'tail_too_short': Product(1000, 776, 200, tail=1), 'tail_batched': Product(200, 136, 520, batch=5, tail=1),
 }
 # Their sums or rings are too large for an A100's multiprocessor.
-LARGE = ('many_stages', 'three_groups', 'tall', 'wide')
+LARGE = ('many_stages', 'three_groups', 'tall', 'wide', 'tail_groups')
 # Teams, programs that run together, fetched fragments and results stored transposed are Hopper's.
 HOPPER = tuple(name for name, p in CASES.items() if p.teams > 1 or p.together > 1 or p.epilogue == 'fetched' or p.turned)
 # Factors of f32 that lie across K: wgmma does not take them.

@@ -13,6 +13,9 @@
  * one multiplies, the other stores. They take turns at their loops of products, so that stages are
  * used in the order they are filled.
  *
+ * With one team its warp groups may multiply for the last stages of a program one after the other,
+ * so that one stores while the next one multiplies.
+ *
  * Blocks may run together (as a cluster). What several of them copy they copy by turns, a stage
  * each, to all of these; a stage is then filled when the computing warps of all that share copies
  * with the block have released it.
@@ -175,6 +178,13 @@ void tsr_block_release_deferred(tsr_emit *emit);
 void tsr_block_before_loop(tsr_emit *emit, MlirOperation loop);
 void tsr_block_enter_loop(tsr_emit *emit, MlirOperation loop);
 void tsr_block_after_loop(tsr_emit *emit, MlirOperation loop);
+
+/* Rounds of a loop whose bounds are constants; else 0. */
+uint32_t tsr_block_rounds(MlirOperation loop);
+/* How many of the loop's last rounds warp groups run one after the other: each but the first waits
+ * before them, each but the last lets the next one go behind them. */
+uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop);
+void tsr_block_follow(tsr_emit *emit, bool waits);
 
 /* How a fragment "acc" lies in threads: register 4 (m * column_blocks + j) + 2 h + e of a thread is
  * element (row + step * m + 8 h, column + 8 j + e). */

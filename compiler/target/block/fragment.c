@@ -662,12 +662,15 @@ static tsr_result store_through(tsr_emit *emit, const through *stores, uint32_t 
     tsr_boxes boxes = tsr_block_boxes(ring, &stores->of.layout);
     LLVMValueRef programs = emit->block->fetch.programs;
     uint32_t together = stores->fetches ? 1 : count, number = 0;
+    /* Where nobody multiplies meanwhile, the first boxes leave while others are computed. */
+    bool exposed = emit->block->teams == 1 && !stores->fetches;
+    bool apart = count > 1 || (exposed && !mlirOperationIsNull(stores->of.op));
     boxes.all *= count;
     for (uint32_t m = 0; m < boxes.row_blocks; m++)
         for (uint32_t c = 0; c < boxes.across; c++)
             for (uint32_t i = 0; i < count; i += together, number += together) {
                 box_part part = part_of(&stores->of.layout, &boxes, m, c);
-                LLVMBasicBlockRef rest = count > 1 ? begin_apart(emit) : NULL;
+                LLVMBasicBlockRef rest = apart ? begin_apart(emit) : NULL;
                 TRY(emit->ctx, store_boxes(emit, stores + i, together, &boxes, &part, number));
                 if (rest) tsr_block_end_if(emit, rest);
             }

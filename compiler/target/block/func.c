@@ -22,7 +22,6 @@ enum {
     NAMED_TURN = 10,     /* the same */
     TEAMS_MAX = 2,
     TOGETHER_MAX = 8,
-    ROUNDS_MAX = 1 << 24, /* of a loop of products */
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
     COPY_REGISTERS = 24, /* of a thread that copies; where there is more to reckon: */
@@ -148,21 +147,6 @@ static void place_rings(tsr_block *block) {
     place_some(block, false);
 }
 
-/* Rounds of a loop whose bounds are constants; else 0. */
-static uint32_t count_rounds(MlirOperation loop) {
-    int64_t bounds[3], length = 0;
-    for (size_t i = 0; i < 3; i++) {
-        MlirOperation owner = tsr_value_owner(tsr_op_operand(loop, i));
-        if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant") ||
-            !tsr_op_i64(owner, "value", &bounds[i]))
-            return 0;
-    }
-    if (__builtin_sub_overflow(bounds[1], bounds[0], &length) || length < 1 || bounds[2] < 1)
-        return 0;
-    int64_t rounds = (length - 1) / bounds[2] + 1;
-    return rounds > ROUNDS_MAX ? 0 : (uint32_t)rounds;
-}
-
 /* Teams take turns at one loop of products, and know how many stages the other one uses in it. */
 static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     tsr_block *block = emit->block;
@@ -173,7 +157,7 @@ static tsr_result plan_teams(tsr_emit *emit, MlirOperation func) {
     if (teams == 1) return TSR_SUCCESS;
     TSR_FOR_EACH_OP(op, tsr_op_body(func)) {
         if (!tsr_op_is(op, "scf.for")) continue;
-        block->program_stages = count_rounds(op);
+        block->program_stages = tsr_block_rounds(op);
         loops++;
     }
     if (teams != TEAMS_MAX || loops != 1 || !block->program_stages || !block->has_wgmma ||

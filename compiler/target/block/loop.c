@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What long programs are made of: loops that are no loops of the body, values that live from one
- * round to the next, the registers of products.
+ * round to the next, the registers of products; and the last rounds of loops of products.
  */
 #include "compiler/target/block/block.h"
+#include "compiler/target/block/sizes.h"
+
+enum { ROUNDS_MAX = 1 << 24 /* of a loop of products */ };
 
 LLVMValueRef tsr_block_memory(tsr_emit *emit, LLVMTypeRef type) {
     LLVMBuilderRef b = emit->builder;
@@ -76,4 +79,46 @@ void tsr_block_unpack(tsr_emit *emit, LLVMValueRef whole, LLVMValueRef *out_valu
 
 void tsr_block_settle_some(tsr_emit *emit, unsigned left, LLVMValueRef *sums, unsigned count) {
     tsr_block_unpack(emit, tsr_block_wait_wgmma(emit, left, sums, count), sums, count);
+}
+
+/* ---- loops of products ----------------------------------------------------------------------- */
+
+uint32_t tsr_block_rounds(MlirOperation loop) {
+    int64_t bounds[3], length = 0;
+    for (size_t i = 0; i < 3; i++) {
+        MlirOperation owner = tsr_value_owner(tsr_op_operand(loop, i));
+        if (mlirOperationIsNull(owner) || !tsr_op_is(owner, "arith.constant") ||
+            !tsr_op_i64(owner, "value", &bounds[i]))
+            return 0;
+    }
+    if (__builtin_sub_overflow(bounds[1], bounds[0], &length) || length < 1 || bounds[2] < 1)
+        return 0;
+    int64_t rounds = (length - 1) / bounds[2] + 1;
+    return rounds > ROUNDS_MAX ? 0 : (uint32_t)rounds;
+}
+
+/* A group that waits has released its stages before the tail but for the last one, which goes with
+ * the next product: the group before it finds all stages, as long as the tail has fewer than there
+ * are. And that one arrives for a second program only when this one has waited in the first: with
+ * so many rounds its last stages take places that this one releases behind its wait. */
+uint32_t tsr_block_tail(tsr_emit *emit, MlirOperation loop) {
+    const tsr_block *block = emit->block;
+    int64_t tail = 0;
+    if (block->copies || !block->has_wgmma || block->teams > 1 || block->groups == 1 ||
+        !tsr_op_i64(loop, TSR_TAIL_NAME, &tail))
+        return 0;
+    bool fits = tail > 0 && tail < block->stages && tsr_block_rounds(loop) >= 2 * block->stages;
+    return fits ? (uint32_t)tail : 0;
+}
+
+void tsr_block_follow(tsr_emit *emit, bool waits) {
+    LLVMBuilderRef b = emit->builder;
+    const tsr_block *block = emit->block;
+    LLVMValueRef group = LLVMBuildUDiv(b, block->warp, tsr_block_int(emit, GROUP_WARPS), "");
+    LLVMValueRef edge = tsr_block_int(emit, waits ? 0 : (int64_t)block->groups - 1);
+    LLVMBasicBlockRef rest =
+        tsr_block_if(emit, LLVMBuildICmp(b, LLVMIntNE, group, edge, ""), "follow");
+    tsr_block_turn(emit, waits ? "bar.sync $0, $1;" : "bar.arrive $0, $1;",
+                   waits ? group : tsr_block_add(emit, group, 1), 2 * TSR_BLOCK_GROUP);
+    tsr_block_end_if(emit, rest);
 }

@@ -542,6 +542,9 @@ static MlirValue multiply(product *p) {
     MlirValue next = build(p, "tile.mma", operands, 4, type, attrs);
     build_none(p, "tile.release", &loop.index, 1);
     tsr_tile_loop_end(b, &loop, &next);
+    if (t->tail)
+        tsr_op_set(tsr_value_owner(loop.carried[0]), TSR_TAIL_NAME,
+                   tsr_attr_make_i64(b->at.context, t->tail));
     return sum_parts(p, loop.carried[0]);
 }
 

@@ -42,6 +42,7 @@ typedef struct tsr_product_tile {
     uint32_t parts;         /* of K, for a program each */
     uint32_t beside, below; /* programs that run together, in a row and in a column: the first ones
                                share copies of A, the others of B */
+    uint32_t tail;          /* of its steps of K, in which warp groups go one after the other */
     bool transposed;        /* columns of the result are rows of the matrix units' */
 } tsr_product_tile;
 

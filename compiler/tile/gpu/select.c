@@ -22,6 +22,7 @@ enum {
     PART_COLUMNS_MIN = 16,
     PART_COLUMNS_STEP = 8,
     TOGETHER_MAX = 8,
+    GROUP_WARPS = 4, /* that a matrix unit's instruction is of */
     COPY_BYTES = 16, /* rows of a buffer are whole such, or threads copy them */
 };
 
@@ -331,6 +332,16 @@ static bool make_choice(const device *d, const tsr_product_shape *shape, size_t 
            fits_together(d, shape, tile) && plan_stages(d, shape, tile);
 }
 
+/* Where copies are awaited warp groups would only wait longer. */
+static uint32_t tail_of(const device *d, const tsr_product_shape *shape,
+                        const tsr_product_tile *tile) {
+    if (d->arch != 90 || tile->teams > 1 || tile->parts > 1 || tile->warps <= GROUP_WARPS ||
+        divide_up(shape->k, tile->depth) < 2 * (int64_t)tile->stages ||
+        multiply_time(d, shape, tile) < copy_time(d, shape, tile))
+        return 0;
+    return tile->stages - 1;
+}
+
 bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape, uint32_t skip,
                         tsr_product_tile *out_tile) {
     const device *d = find_device(target);
@@ -351,5 +362,6 @@ bool tsr_product_select(const tsr_target *target, const tsr_product_shape *shape
         if (best == CHOICES) return false;
         left_out[best] = true;
     }
+    out_tile->tail = tail_of(d, shape, out_tile);
     return true;
 }

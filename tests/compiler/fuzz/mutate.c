@@ -490,13 +490,15 @@ static bool insert_bare_op(subject *s) {
 /* What our stages tell each other by, on any op, as anything. */
 static bool insert_mark(subject *s) {
     static const char *const names[] = {
-        TSR_TEAMS_NAME,      TSR_TOGETHER_NAME,      TSR_SHARED_NAME,   TSR_APPROXIMATE_NAME,
-        TSR_LEAF_LOOP,       TSR_NUMERICS_NAME,      TSR_TARGET_NAME,   "tile.skip",
-        TSR_CONSTANT_NAME,   TSR_CHOSEN_TILE,        TSR_PLANNED_GROUP, TSR_SR_SEGMENT,
-        TSR_SR_SEGMENTS,     TSR_SR_BUDGETS,         TSR_SR_HINT,       TSR_SR_HINT_BUDGET,
-        TSR_SR_SHARDS,       TSR_SR_SHARDED,         TSR_SR_BACKWARD,   TSR_SR_RECOVERY_HANDLER,
-        TSR_SR_HANDLER,      TSR_SR_FAILURE_HANDLER, TSR_SR_DEPLOYMENT, TSR_SR_RECOMPUTE,
-        TSR_SR_VIRTUAL_RANKS};
+        TSR_TEAMS_NAME,       TSR_TOGETHER_NAME,      TSR_SHARED_NAME,
+        TSR_APPROXIMATE_NAME, TSR_TAIL_NAME,          TSR_LEAF_LOOP,
+        TSR_NUMERICS_NAME,    TSR_TARGET_NAME,        "tile.skip",
+        TSR_CONSTANT_NAME,    TSR_CHOSEN_TILE,        TSR_PLANNED_GROUP,
+        TSR_SR_SEGMENT,       TSR_SR_SEGMENTS,        TSR_SR_BUDGETS,
+        TSR_SR_HINT,          TSR_SR_HINT_BUDGET,     TSR_SR_SHARDS,
+        TSR_SR_SHARDED,       TSR_SR_BACKWARD,        TSR_SR_RECOVERY_HANDLER,
+        TSR_SR_HANDLER,       TSR_SR_FAILURE_HANDLER, TSR_SR_DEPLOYMENT,
+        TSR_SR_RECOMPUTE,     TSR_SR_VIRTUAL_RANKS};
     static const char *const values[] = {
         "unit",  "-1 : i64", "0 : i64", "3 : i64", "9223372036854775807 : i64",
         "\"x\"", "[]",       "[0, 1]",  "[\"x\"]", "[[0], \"x\"]",

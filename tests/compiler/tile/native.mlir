@@ -20,6 +20,8 @@
 // NATIVE: tile.async_copy %{{.*}}[%{{.*}}, %{{.*}}], %{{.*}} stage %{{.*}} : memref<1536x512xbf16>
 // NATIVE: tile.mma %{{.*}}, %{{.*}}, %[[SUM]]
 // NATIVE-SAME: {transpose_b}
+// Where products are not waited for, warp groups end one after the other.
+// NATIVE: {tile.tail = {{[0-9]+}} : i64}
 // NATIVE: tile.map
 // NATIVE-NEXT: ^bb0({{.*}}, {{.*}}, %[[X:[a-z0-9]*]]: vector<64xf32>
 // NATIVE-NEXT: arith.mulf %[[X]], %[[X]]
