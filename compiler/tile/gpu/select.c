@@ -6,15 +6,19 @@
  *         what device memory takes for all operands, read and written once
  *         rounds * (steps * the slowest of multiplying, copying and waiting + what storing adds)
  *
- * with rounds nearly whole, because the last one takes hardly less than the others. What one
- * program copies is what the largest does, what all copy the mean. Its figures were fitted to times
+ * with rounds nearly whole, because the last one takes hardly less than the others, and the slowest
+ * a little slower where another one is about as slow. What one program copies is what the largest
+ * does, what all copy the mean. Its figures were fitted to times
  * of the tiles that are worth it at shapes drawn at random, on an H200 (../PERFORMANCE.md); those
  * of a device of another size follow from its sizes.
  */
 #include "compiler/tile/gpu/product.h"
 
+#include <math.h>
+
 enum {
-    ROW_BYTES = 128, /* of a ring: what the swizzle turns; of a line of the cache */
+    ROW_BYTES = 128,   /* of a ring: what the swizzle turns; of a line of the cache */
+    SECTOR_BYTES = 32, /* of a line: what is copied of it at least */
     DEEP_STAGES_MAX = 8,
     STAGES_MIN = 3,
     SHARED_OF_BLOCK = 2048, /* for barriers, and what the system takes */
@@ -39,48 +43,55 @@ typedef struct device {
 /* What the driver of an H200 says of `at_a_time`. */
 static const device devices[] = {
     {80, 108, 1024, {108}, 166912, 167936, 1100},
-    {90, 132, 2048, {132, 132, 117, 120, 110, 102, 0, 120}, 232448, 233472, 1930}};
+    {90, 132, 2048, {132, 132, 117, 120, 110, 102, 0, 120}, 232448, 233472, 2400}};
 
 /* Cycles, and bytes in one; of A, of B. */
 static const struct {
     double start, store, store_element, work_element;
+    double work_thread; /* of what follows, where a thread computes many elements */
     double store_byte;  /* of what moves for an element, more than a result of 16 bits */
     double copy, cache; /* that a multiprocessor asks for; that all get, each one's */
-    double come;        /* that come to a multiprocessor, others' copies too */
-    double unaligned_copy[2], unaligned_cache[2]; /* rows that are no whole lines count so often */
+    double at_once;     /* so much more where all programs begin together, each by itself, and read
+                           the same parts at the same time */
+    /* Rows that are no whole lines count so often: whole sectors, and not even these. */
+    double unaligned_copy[2][2], unaligned_cache[2][2];
     double unaligned_a;   /* from memory, so much more: a line is read by two steps */
     double latency, hold; /* from asking for a stage to having it; products that it is kept for */
     double sum, exchange; /* programs that share K: starting together and waiting; bytes */
     double share, more;   /* programs that share copies: the same; what more than two take more */
-    double shared;        /* what a copy for others takes, of one of its own */
-    double both;          /* of the shorter of what is computed and what is read and written */
+    double shared, turn;  /* what a copy for others takes, of one of its own; and each step */
+    double both;          /* of the shorter of what is computed and what is read */
+    double both_behind;   /* the same of what moves behind a product */
     double part;          /* of what the last round has no programs for, so much is won */
     double well[5];       /* products run, by 64 columns */
     double crowded;       /* and this much of it where sums leave a thread few registers */
     double beside;        /* there, what a team computes beside the other one's products */
     double apart;         /* the same where more than two share copies, and wait for each other */
-} cost = {.start = 6798,
-          .store = 100,
-          .store_element = 0.07671,
-          .work_element = 0.01917,
-          .store_byte = 0.0308,
-          .copy = 57.65,
-          .cache = 47.26,
-          .come = 70.45,
-          .unaligned_copy = {1.42, 1.385},
-          .unaligned_cache = {1, 1.362},
-          .unaligned_a = 0.1,
-          .latency = 1570,
-          .hold = 1.876,
-          .sum = 1423,
-          .exchange = 12.85,
-          .share = 1493,
-          .more = 885,
-          .shared = 1.437,
-          .both = 0.4065,
-          .part = 0.2081,
-          .well = {0, 0.8839, 0.9216, 1.04, 1.12},
-          .crowded = 1.02,
+} cost = {.start = 7015,
+          .store = 108.8,
+          .store_element = 0.1124,
+          .work_element = 0.01257,
+          .work_thread = 2.867,
+          .store_byte = 0.02608,
+          .copy = 77.26,
+          .cache = 48.57,
+          .at_once = 1.9,
+          .unaligned_copy = {{1.562, 2.198}, {1.305, 2.252}},
+          .unaligned_cache = {{1.225, 1.194}, {1.136, 1.226}},
+          .unaligned_a = 0.2436,
+          .latency = 1453,
+          .hold = 2.028,
+          .sum = 1323,
+          .exchange = 10.51,
+          .share = 1388,
+          .more = 693.1,
+          .shared = 1.223,
+          .turn = 15.17,
+          .both = 0.2477,
+          .both_behind = 0.4912,
+          .part = 0.1341,
+          .well = {0, 0.8195, 0.9141, 1.125, 1.15},
+          .crowded = 1.018,
           .beside = 0.009,
           .apart = 0.01852};
 
@@ -225,8 +236,28 @@ static bool is_unaligned(const tsr_product_shape *shape, int64_t pitch) {
     return pitch * shape->element_bytes % ROW_BYTES != 0;
 }
 
-/* Cycles that bytes of one step take: what a program asks for, what comes to it, and what all of
- * them get of the second-level cache. */
+/* How often bytes of such rows count. */
+static double unaligned_of(const tsr_product_shape *shape, int64_t pitch, const double *costs) {
+    if (!is_unaligned(shape, pitch)) return 1;
+    return costs[pitch * shape->element_bytes % SECTOR_BYTES != 0];
+}
+
+/* Hardly more than the greater one: of steps some are slowed down by one, some by the other. */
+static double joined(double x, double y) {
+    double greater = most_of(x, y), rest = least_of(x, y) / greater;
+    double square = rest * rest, fourth = square * square;
+    return greater * sqrt(sqrt(sqrt(1 + fourth * fourth)));
+}
+
+/* All programs, and none shares copies. */
+static bool begins_at_once(const device *d, const tsr_product_shape *shape,
+                           const tsr_product_tile *tile) {
+    int64_t blocks = blocks_of(d, tile, shared_bytes(tile, shape, d->arch));
+    return tile->beside * tile->below == 1 && programs_of(shape, tile) <= slots_of(d, tile, blocks);
+}
+
+/* Cycles that bytes of one step take: what a program asks for, and what all of them get of the
+ * second-level cache. */
 static double copy_time(const device *d, const tsr_product_shape *shape,
                         const tsr_product_tile *tile) {
     double row_bytes = (double)tile->depth * shape->element_bytes;
@@ -235,23 +266,27 @@ static double copy_time(const device *d, const tsr_product_shape *shape,
     double a_cache = (double)shape->m / (double)rows_of(shape, tile) * row_bytes;
     double b_cache = (double)shape->n / (double)columns_of(shape, tile) * row_bytes;
     double active = least_of((double)programs_of(shape, tile), d->multiprocessors);
-    double come = (a + b) / cost.come;
-    if (is_unaligned(shape, shape->a_pitch))
-        a *= cost.unaligned_copy[0], a_cache *= cost.unaligned_cache[0];
-    if (is_unaligned(shape, shape->b_pitch))
-        b *= cost.unaligned_copy[1], b_cache *= cost.unaligned_cache[1];
+    double cache = cost.cache * d->multiprocessors;
+    if (begins_at_once(d, shape, tile)) cache *= cost.at_once;
+    a *= unaligned_of(shape, shape->a_pitch, cost.unaligned_copy[0]);
+    b *= unaligned_of(shape, shape->b_pitch, cost.unaligned_copy[1]);
+    a_cache *= unaligned_of(shape, shape->a_pitch, cost.unaligned_cache[0]);
+    b_cache *= unaligned_of(shape, shape->b_pitch, cost.unaligned_cache[1]);
     if (tile->beside > 1) a *= cost.shared / tile->beside, a_cache *= cost.shared / tile->beside;
     if (tile->below > 1) b *= cost.shared / tile->below, b_cache *= cost.shared / tile->below;
-    return most_of(most_of((a + b) / cost.copy, come),
-                   (a_cache + b_cache) * active / (cost.cache * d->multiprocessors));
+    return most_of((a + b) / cost.copy, (a_cache + b_cache) * active / cache);
 }
 
-/* Of device memory. */
-static double memory_time(const device *d, const tsr_product_shape *shape) {
+/* Of device memory: what is read, and what moves behind the product. */
+static double read_time(const device *d, const tsr_product_shape *shape) {
     double m = (double)shape->m, n = (double)shape->n, k = (double)shape->k;
     double a = is_unaligned(shape, shape->a_pitch) ? 1 + cost.unaligned_a : 1;
-    double factors = (m * k * a + k * n) * shape->element_bytes;
-    return (factors + m * n * shape->behind) * (double)shape->batch / d->memory_bytes;
+    return (m * k * a + k * n) * shape->element_bytes * (double)shape->batch / d->memory_bytes;
+}
+
+static double behind_time(const device *d, const tsr_product_shape *shape) {
+    double elements = (double)shape->m * (double)shape->n * (double)shape->batch;
+    return elements * shape->behind / d->memory_bytes;
 }
 
 static double multiply_time(const device *d, const tsr_product_shape *shape,
@@ -271,7 +306,9 @@ static double multiply_time(const device *d, const tsr_product_shape *shape,
 static double store_time(const tsr_product_shape *shape, const tsr_product_tile *tile) {
     double area = (double)(tile->rows * tile->columns) / tile->parts;
     double more = cost.store_byte * ((double)shape->behind - 2);
-    return cost.store + area * (cost.store_element + cost.work_element * shape->work + more);
+    double work =
+        most_of(area * cost.work_element, (double)sums_of(tile) / tile->parts * cost.work_thread);
+    return cost.store + area * (cost.store_element + more) + work * shape->work;
 }
 
 /* Of programs that share K: a thread's sums one after the other; fitted where it has at most 64. */
@@ -293,9 +330,10 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     double beside = least_of((double)blocks, (double)divide_up(programs, d->multiprocessors));
     double steps = (double)divide_up(divide_up(shape->k, tile->depth), tile->parts);
     double multiply = multiply_time(d, shape, tile) * beside;
-    double work = most_of(multiply, copy_time(d, shape, tile) * beside);
+    double work = joined(multiply, copy_time(d, shape, tile) * beside);
     double wait = (cost.latency + cost.hold * multiply) / tile->stages;
-    double loop = steps * most_of(work, wait);
+    double turn = tile->beside * tile->below > 1 ? cost.turn : 0;
+    double loop = steps * (joined(work, wait) + turn);
     double store = store_time(shape, tile);
     double share = (double)programs / (double)slots_of(d, tile, blocks);
     double rounds = (double)divide_up(programs, slots_of(d, tile, blocks));
@@ -307,8 +345,9 @@ static double time_of(const device *d, const tsr_product_shape *shape,
     if (tile->parts > 1) all += cost.sum + exchange_time(tile);
     if (tile->beside * tile->below > 1) all += cost.share;
     if (tile->beside * tile->below > 2) all += cost.more;
-    double memory = memory_time(d, shape);
-    return cost.start + most_of(all, memory) + cost.both * least_of(all, memory);
+    double read = read_time(d, shape), behind = behind_time(d, shape);
+    double both = cost.both * least_of(all, read) + cost.both_behind * least_of(all, behind);
+    return cost.start + most_of(all, read + behind) + both;
 }
 
 /* Choice number `index`: a tile, and how programs run together. */
