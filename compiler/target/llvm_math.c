@@ -422,20 +422,43 @@ LLVMValueRef tsr_emit_erf(tsr_emit *emit, LLVMValueRef x) {
     return choose(&m, LLVMRealUNO, x, 0, x, with_sign(&m, large, x));
 }
 
-/* With q = erfc(|x| / sqrt 2) / 2: x - x q, and x q where x < 0, which is good to the end of the
- * tail. q = exp(-x^2 / 2) (1 - u) P(u), u = (|x| - c) / (|x| + c). */
+/* q = erfc(|x| / sqrt 2) / 2 = exp(-x^2 / 2) (1 - u) P(u), u = (|x| - c) / (|x| + c). */
+typedef struct tail {
+    LLVMValueRef finite, a, scaled; /* x within the table; |x|; (1 - u) P(u) */
+    exp_factors e;                  /* exp(-x^2 / 2) */
+} tail;
+
+static tail tail_of(const maths *m, LLVMValueRef x) {
+    LLVMValueRef middle = number(m, m->f->gelu_middle);
+    LLVMValueRef finite = clamp(m, x, -m->f->gelu_zero, m->f->gelu_zero), a = absolute(m, finite);
+    pair square = product_of(m, finite, mul(m, finite, number(m, -0.5)));
+    exp_factors e = exp_below_40_factors(m, square.high, square.low);
+    LLVMValueRef u = divide(m, sub(m, a, middle), add(m, a, middle));
+    LLVMValueRef scaled = mul(m, sub(m, number(m, 1), u), horner(m, &m->f->gelu, u));
+    return (tail){finite, a, scaled, e};
+}
+
+/* x - x q, and x q where x < 0, which is good to the end of the tail. */
 LLVMValueRef tsr_emit_gelu(tsr_emit *emit, LLVMValueRef x) {
     maths m = begin(emit, x);
-    LLVMValueRef middle = number(&m, m.f->gelu_middle);
-    LLVMValueRef finite = clamp(&m, x, -m.f->gelu_zero, m.f->gelu_zero), a = absolute(&m, finite);
-    pair square = product_of(&m, finite, mul(&m, finite, number(&m, -0.5)));
-    exp_factors e = exp_below_40_factors(&m, square.high, square.low);
-    LLVMValueRef u = divide(&m, sub(&m, a, middle), add(&m, a, middle));
-    LLVMValueRef scaled = mul(&m, sub(&m, number(&m, 1), u), horner(&m, &m.f->gelu, u));
-    LLVMValueRef part = mul(&m, finite, scaled);
-    LLVMValueRef below = mul(&m, mul(&m, part, e.near), e.power);
-    LLVMValueRef above = fma_(&m, LLVMBuildFNeg(m.b, part, ""), mul(&m, e.near, e.power), x);
+    tail t = tail_of(&m, x);
+    LLVMValueRef part = mul(&m, t.finite, t.scaled);
+    LLVMValueRef below = mul(&m, mul(&m, part, t.e.near), t.e.power);
+    LLVMValueRef above = fma_(&m, LLVMBuildFNeg(m.b, part, ""), mul(&m, t.e.near, t.e.power), x);
     return LLVMBuildSelect(m.b, is_below_0(&m, x), below, above, "");
+}
+
+/* q - |x| f(x) where x < 0, else 1 minus that; f(x) = exp(-x^2 / 2) / sqrt(2 pi). Beside a gelu of
+ * the same x it is a few instructions. */
+LLVMValueRef tsr_emit_gelu_slope(tsr_emit *emit, LLVMValueRef x) {
+    maths m = begin(emit, x);
+    tail t = tail_of(&m, x);
+    LLVMValueRef part = fma_(&m, t.a, number(&m, -0.3989422804014327), t.scaled);
+    LLVMValueRef below = mul(&m, mul(&m, part, t.e.near), t.e.power);
+    LLVMValueRef above =
+        fma_(&m, LLVMBuildFNeg(m.b, part, ""), mul(&m, t.e.near, t.e.power), number(&m, 1));
+    LLVMValueRef slope = LLVMBuildSelect(m.b, is_below_0(&m, x), below, above, "");
+    return choose(&m, LLVMRealUNO, x, 0, x, slope);
 }
 
 /* x + y, whichever is larger (Knuth, "The Art of Computer Programming", volume 2, 4.2.2). */

@@ -293,7 +293,7 @@ static LLVMValueRef vote(const op *o) {
 
 /* ---- math ------------------------------------------------------------------------------------ */
 
-enum { EXP, EXP_BELOW_40, EXP_SHIFTED, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH };
+enum { EXP, EXP_BELOW_40, EXP_SHIFTED, EXPM1, LOG, LOG1P, TANH, ERF, GELU, GELU_TANH, GELU_SLOPE };
 
 static LLVMValueRef function(const op *o) {
     static LLVMValueRef (*const functions[])(tsr_emit *, LLVMValueRef) = {
@@ -306,11 +306,13 @@ static LLVMValueRef function(const op *o) {
         [TANH] = tsr_emit_tanh,
         [ERF] = tsr_emit_erf,
         [GELU] = tsr_emit_gelu,
-        [GELU_TANH] = tsr_emit_gelu_tanh};
+        [GELU_TANH] = tsr_emit_gelu_tanh,
+        [GELU_SLOPE] = tsr_emit_gelu_slope};
     int how = o->how;
     if (how == EXP && tsr_op_has(o->mlir, TSR_BELOW_40_NAME)) how = EXP_BELOW_40;
     if (how == EXP && tsr_op_has(o->mlir, TSR_SHIFTED_NAME)) how = EXP_SHIFTED;
     if (how == GELU && tsr_op_has(o->mlir, "tanh")) how = GELU_TANH;
+    if (how == GELU && tsr_op_has(o->mlir, "slope")) how = GELU_SLOPE;
     if (o->emit->target->arch && tsr_op_has(o->mlir, TSR_APPROXIMATE_NAME)) {
         bool is_exp = how == EXP || how == EXP_BELOW_40 || how == EXP_SHIFTED;
         const char *name = how == TANH ? "tanh" : is_exp ? "exp" : how == GELU_TANH ? "gelu" : "";

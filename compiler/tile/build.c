@@ -83,8 +83,8 @@ MlirValue tsr_tile_exp_shifted(tsr_tile_builder *b, MlirValue x) {
                  tsr_attr_make_unit(b->at.context));
 }
 
-MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, bool tanh) {
-    return build(b, "tile.gelu", 1, &x, mlirValueGetType(x), tanh ? "tanh" : NULL,
+MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, const char *form) {
+    return build(b, "tile.gelu", 1, &x, mlirValueGetType(x), form,
                  tsr_attr_make_unit(b->at.context));
 }
 

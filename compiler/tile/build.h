@@ -73,7 +73,8 @@ MlirValue tsr_tile_int(tsr_tile_builder *b, MlirType type, int64_t value);
 MlirValue tsr_tile_1(tsr_tile_builder *b, const char *op, MlirValue x);
 MlirValue tsr_tile_2(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y);
 MlirValue tsr_tile_3(tsr_tile_builder *b, const char *op, MlirValue x, MlirValue y, MlirValue z);
-MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, bool tanh);
+/* `form`: NULL, "tanh", or "slope". */
+MlirValue tsr_tile_gelu(tsr_tile_builder *b, MlirValue x, const char *form);
 /* exp of x < 40 or NaN: fewer instructions, the same bits. */
 MlirValue tsr_tile_exp_below_40(tsr_tile_builder *b, MlirValue x);
 /* exp of a difference (TSR_SHIFTED_NAME), as softmax and all alike take it. */

@@ -294,7 +294,8 @@ static MlirValue gelu(const element *e) {
     const char *approximate = tsr_op_string(e->op, "approximate");
     bool by_tanh = approximate && strcmp(approximate, "tanh") == 0;
     if (by_tanh && e->b->approximate) return approximate_gelu(e);
-    return tsr_tile_gelu(e->b, e->x[0], by_tanh);
+    const char *form = tsr_op_has(e->op, "slope") ? "slope" : by_tanh ? "tanh" : NULL;
+    return tsr_tile_gelu(e->b, e->x[0], form);
 }
 
 static MlirValue sign(const element *e) {

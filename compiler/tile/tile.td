@@ -285,9 +285,10 @@ def Tile_GeluOp : Tile_Op<"gelu", [Pure, AllTypesMatch<["input", "result"]>]> {
   let summary = "x times the normal distribution's cumulative function at x";
   let description = [{
     Scalar or vector of floats: x (1 + erf(x / sqrt(2))) / 2, without the cancellation below 0; with
-    `tanh` by the usual approximation, x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))).
+    `tanh` by the usual approximation, x / (1 + exp(-2 sqrt(2 / pi) (x + 0.044715 x^3))); with `slope`
+    the former's derivative.
   }];
-  let arguments = (ins Tile_Value:$input, UnitAttr:$tanh);
+  let arguments = (ins Tile_Value:$input, UnitAttr:$tanh, UnitAttr:$slope);
   let results = (outs Tile_Value:$result);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }

@@ -235,17 +235,13 @@ bool tsr_gradient_rsqrt(tsr_gradient *of) {
     return true;
 }
 
-/* exp(-factor x^2) */
-static MlirValue bell(const tsr_gradient *of, MlirValue x, double factor) {
-    MlirValue square = mul(of, mul(of, x, x), number(of, -factor));
-    return unary(of, TSR_GRAPH_NAME("exp"), square);
-}
-
 /* 2 / sqrt(pi) exp(-x^2) */
 bool tsr_gradient_erf(tsr_gradient *of) {
     static const double factor = 1.1283791670955126; /* 2 / sqrt(pi) */
     if (!of->wanted[0]) return true;
-    MlirValue slope = mul(of, bell(of, operand(of, 0), 1.0), number(of, factor));
+    MlirValue x = operand(of, 0), square = mul(of, mul(of, x, x), number(of, -1.0));
+    MlirValue bell = unary(of, TSR_GRAPH_NAME("exp"), square);
+    MlirValue slope = mul(of, bell, number(of, factor));
     give(of, 0, mul(of, of->of_result, slope));
     return true;
 }
@@ -313,7 +309,11 @@ static const char *approximate(MlirOperation gelu) {
 bool tsr_check_gelu(tsr_rule *rule) {
     const char *how = approximate(rule->op);
     if (!tsr_check_float_unary(rule)) return false;
-    if (strcmp(how, "none") == 0 || strcmp(how, "tanh") == 0) return true;
+    if (strcmp(how, "none") == 0) return true;
+    if (tsr_op_has(rule->op, "slope"))
+        return tsr_rule_fail(rule, TSR_DIAG_WORD,
+                             "approximate is \"%s\", needs \"none\" with slope", how);
+    if (strcmp(how, "tanh") == 0) return true;
     return tsr_rule_fail(rule, TSR_DIAG_WORD, "approximate is \"%s\", needs \"none\" or \"tanh\"",
                          how);
 }
@@ -328,19 +328,32 @@ static void give_gelu_tanh(tsr_gradient *of) {
     give_weighted(of, x, mul(of, x, factor), slope);
 }
 
-/* "none": F(x) + x f(x), with F and f the normal distribution's cumulative function and density. */
+/* f(x) (2 - x^2): what the slope F(x) + x f(x) changes by, with F and f the normal distribution's
+ * cumulative function and density. */
+static MlirValue gelu_bend(const tsr_gradient *of, MlirValue x) {
+    static const double top = 0.3989422804014327; /* f(0) */
+    MlirValue square = mul(of, x, x), half = mul(of, square, number_like(of, x, -0.5));
+    MlirValue density = mul(of, unary(of, TSR_GRAPH_NAME("exp"), half), number_like(of, x, top));
+    MlirValue rest = binary(of, TSR_GRAPH_NAME("sub"), number_like(of, x, 2.0), square);
+    return mul(of, density, rest);
+}
+
+/* The slope is of f32 where x is narrow, and rounded once. */
 bool tsr_gradient_gelu(tsr_gradient *of) {
-    static const double root_half = 0.7071067811865476, top = 0.3989422804014327; /* f(0) */
-    MlirValue x = operand(of, 0);
     if (!of->wanted[0]) return true;
     if (strcmp(approximate(of->op), "tanh") == 0) {
         give_gelu_tanh(of);
         return true;
     }
-    MlirValue erf = unary(of, TSR_GRAPH_NAME("erf"), mul(of, x, number(of, root_half)));
-    MlirValue cumulative = mul(of, add(of, erf, number(of, 1.0)), number(of, 0.5));
-    MlirValue density = mul(of, bell(of, x, 0.5), number(of, top));
-    give(of, 0, mul(of, of->of_result, add(of, cumulative, mul(of, x, density))));
+    MlirValue x = tsr_emit_wide(of->builder, operand(of, 0)), slope;
+    tsr_attr attrs[] = {{"slope", tsr_attr_make_unit(of->builder->context)}, {0}};
+    if (tsr_op_has(of->op, "slope"))
+        slope = gelu_bend(of, x);
+    else
+        slope =
+            tsr_build_value(of->builder, TSR_GRAPH_NAME("gelu"), &x, 1, mlirValueGetType(x), attrs);
+    slope = tsr_emit_cast(of->builder, slope, tsr_type_of(of->of_result).dtype);
+    give(of, 0, mul(of, of->of_result, slope));
     return true;
 }
 

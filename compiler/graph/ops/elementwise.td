@@ -167,10 +167,10 @@ def Tessera_GeluOp : Tessera_ValueOp<"gelu", [AllTypesMatch<["input", "result"]>
   let summary = "x times the normal distribution's cumulative function at x";
   let description = [{
     `approximate` is "none": x (1 + erf(x / sqrt(2))) / 2, or "tanh":
-    x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+    x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. With `slope`, which gradients have, the former's derivative.
   }];
   let arguments = (ins Tessera_Tensor:$input,
-      DefaultValuedAttr<StrAttr, "\"none\"">:$approximate);
+      DefaultValuedAttr<StrAttr, "\"none\"">:$approximate, UnitAttr:$slope);
   let assemblyFormat = "$input attr-dict `:` type($input)";
 }
 

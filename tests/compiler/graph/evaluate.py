@@ -116,6 +116,8 @@ def cross_entropy_grad(logits, labels, dlosses):
 
 
 def gelu(op, x):
+    if 'slope' in op.attrs:
+        return 0.5 * (1 + erf(x / np.sqrt(2))) + x * np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
     if op.attrs.get('approximate') == '"tanh"':
         return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     return 0.5 * x * (1 + erf(x / np.sqrt(2)))

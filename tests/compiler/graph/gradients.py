@@ -98,6 +98,7 @@ CASES = [
     unary('log', low=0.3), unary('sqrt', low=0.3),
     unary('expm1'), unary('erf'), unary('sigmoid'), unary('silu'), unary('softplus'), unary('gelu'),
     unary('log1p', low=-0.7), unary('rsqrt', low=0.3),
+    Case('gelu slope', {'a': '3x4xf64'}, '%y = tessera.gelu %a {slope} : tensor<3x4xf64>', '3x4xf64'),
     Case('gelu tanh', {'a': '3x4xf64'}, '%y = tessera.gelu %a {approximate = "tanh"} : tensor<3x4xf64>', '3x4xf64'),
     Case('clamp', {'a': '3x4xf64'}, '%y = tessera.clamp %a {low = -0.5, high = 1.0} : tensor<3x4xf64>', '3x4xf64'),
     *(binary(f'pow {a} {b}', 'pow', a, b, '3x4xf64', low=0.3)

@@ -604,6 +604,14 @@ func.func @f(%a: tensor<3xf32>) {
 
 // -----
 
+func.func @f(%a: tensor<3xf32>) {
+  // CHECK: [TSR-0141] tessera.gelu: approximate is "tanh", needs "none" with slope
+  %0 = tessera.gelu %a {approximate = "tanh", slope} : tensor<3xf32>
+  return
+}
+
+// -----
+
 func.func @f(%a: tensor<3xi64>) {
   // CHECK: [TSR-0104] tessera.clamp: element type of the operand is i64, needs one of f64, f32, bf16, f16
   %0 = tessera.clamp %a {low = 0.0, high = 1.0} : tensor<3xi64>

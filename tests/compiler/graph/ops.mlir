@@ -96,6 +96,8 @@ func.func @elementwise(%x: tensor<4x3xf32>, %r: tensor<3xf32>, %i: tensor<i64>, 
   %25 = tessera.gelu %x {approximate = "tanh"} : tensor<4x3xf32>
   // CHECK-NEXT: tessera.gelu %{{.*}} : tensor<4x3xf32>
   %26 = tessera.gelu %x {approximate = "none"} : tensor<4x3xf32>
+  // CHECK-NEXT: tessera.gelu %{{.*}} {slope} : tensor<4x3xf32>
+  %slope = tessera.gelu %x {slope} : tensor<4x3xf32>
   // CHECK-NEXT: tessera.sign %{{.*}} : tensor<4x3xf32>
   %27 = tessera.sign %x : tensor<4x3xf32>
   // CHECK-NEXT: tessera.floor %{{.*}} : tensor<4x3xf32>

@@ -39,6 +39,8 @@ tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   %s = tile.add_beside %a by %b : vector<8xf32>, memref<16xf32>
   // CHECK: tile.gelu %[[V]] : vector<8xf32>
   %g = tile.gelu %a : vector<8xf32>
+  // CHECK: tile.gelu %[[V]] {slope} : vector<8xf32>
+  %gs = tile.gelu %a {slope} : vector<8xf32>
   %h = arith.constant dense<1.0> : vector<16xbf16>
   %o = arith.constant dense<1.0> : vector<2xbf16>
   // CHECK: %[[D:.*]] = tile.dot %[[O:.*]], %[[H:.*]], %[[V]] : vector<2xbf16>, vector<16xbf16>, vector<8xf32>

@@ -145,6 +145,66 @@ TEST(gelu, MATH_GELU)
 TEST(gelu_tanh, MATH_GELU_TANH)
 TEST(rsqrt, MATH_RSQRT)
 
+/* ---- the slope of gelu -----------------------------------------------------------------------
+ * It crosses zero, so that the bound of compiler/target/llvm_emit.h is no relative one. */
+
+static const math_function slope = {"gelu_slope", "gelu %x {slope}", NULL, NULL, 0x1p-22, 0x1p-50};
+
+static long double exact_slope(long double x) {
+    static const long double root_half = 0.70710678118654752440L, top = 0.39894228040143267794L;
+    if (fabsl(x) > 40) return x > 0;
+    return erfcl(-x * root_half) / 2 + x * top * expl(-x * x / 2);
+}
+
+static void check_slope(const built *b, long double x, long double y, double bound) {
+    if (isnan(x)) {
+        cr_assert(isnan(y), "gelu_slope of NaN on %s: %La", b->target->name, y);
+        return;
+    }
+    cr_assert(fabsl(y - exact_slope(x)) <= (long double)bound, "gelu_slope of %La on %s: %La", x,
+              b->target->name, y);
+}
+
+static void run_slope_f32(fixture *f, const float *x) {
+    static float y[BLOCK], fused[BLOCK];
+    bool have = false;
+    for (size_t t = 0; t < f->built_count; t++) {
+        const built *b = &f->built[t];
+        run(b, "gelu_slope_f32", (void *)x, y);
+        for (size_t i = 0; i < BLOCK; i++)
+            check_slope(b, (long double)x[i], (long double)y[i], slope.f32);
+        if (!b->target->has_fma) continue;
+        cr_assert(!have || same_output(fused, y, sizeof y, &f32), "gelu_slope differs on %s",
+                  b->target->name);
+        memcpy(fused, y, sizeof y);
+        have = true;
+    }
+}
+
+Test(math, gelu_slope) {
+    static float x[BLOCK];
+    static double wide[BLOCK], y[BLOCK];
+    fixture f = {0};
+    random_state random = {97};
+    open_functions(&f, &slope, 1);
+    const uint64_t apart = 8 * stride();
+    for (uint64_t from = 0; from < UINT64_C(1) << 32; from += BLOCK * apart) {
+        for (size_t i = 0; i < BLOCK; i++) {
+            uint32_t bits = (uint32_t)(from + i * apart);
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        run_slope_f32(&f, x);
+    }
+    for (size_t i = 0; i < BLOCK; i++) wide[i] = random_uniform(&random, i % 2 ? -45 : -2, 45);
+    wide[0] = (double)INFINITY, wide[1] = -(double)INFINITY, wide[2] = (double)NAN;
+    for (size_t t = 0; t < f.built_count; t++) {
+        run(&f.built[t], "gelu_slope_f64", wide, y);
+        for (size_t i = 0; i < BLOCK; i++)
+            check_slope(&f.built[t], (long double)wide[i], (long double)y[i], slope.f64);
+    }
+    fixture_close(&f);
+}
+
 /* ---- exp of differences ----------------------------------------------------------------------
  * Of x <= 0 and NaN: the bound is that of compiler/target/target.h. */
 
