@@ -87,28 +87,49 @@ static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step
     }
 }
 
-void tsr_dot_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, int64_t count,
+void tsr_dot_multiply(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue count,
                       MlirValue *accumulators) {
     uint32_t size = (uint32_t)t->rows * t->vectors;
-    int64_t whole = count - t->odd;
-    MlirValue next[TSR_GEMM_TILE_MAX];
+    MlirValue next[TSR_GEMM_TILE_MAX], whole = tsr_tile_offset(b, count, t->odd ? -1 : 0);
     tsr_tile_loop loop;
-    TSR_ASSERT(size <= TSR_GEMM_TILE_MAX && whole >= 0);
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, whole), 1, size,
-                        accumulators);
+    TSR_ASSERT(size <= TSR_GEMM_TILE_MAX);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), whole, 1, size, accumulators);
     one_step(b, t, loop.index, false, loop.carried, next);
     tsr_tile_loop_end(b, &loop, next);
     memcpy(accumulators, loop.carried, size * sizeof *accumulators);
-    if (t->odd) one_step(b, t, tsr_tile_index(b, whole), true, loop.carried, accumulators);
+    if (t->odd) one_step(b, t, whole, true, loop.carried, accumulators);
+}
+
+static void mark_normal(tsr_tile_builder *b, MlirOperation rounds) {
+    tsr_op_set(rounds, TSR_NORMAL_NAME, tsr_attr_make_unit(b->at.context));
 }
 
 MlirValue tsr_dot_round(tsr_tile_builder *b, MlirValue sums) {
     MlirValue value = tsr_tile_round(b, TSR_DTYPE_BF16, sums);
     MlirOperation widens = tsr_value_owner(value);
     if (tsr_op_is(widens, "arith.extf")) /* the instruction leaves no denormal number */
-        tsr_op_set(tsr_value_owner(tsr_op_operand(widens, 0)), TSR_NORMAL_NAME,
-                   tsr_attr_make_unit(b->at.context));
+        mark_normal(b, tsr_value_owner(tsr_op_operand(widens, 0)));
     return value;
+}
+
+void tsr_dot_round_all(tsr_tile_builder *b, MlirBlock block) {
+    TSR_FOR_EACH_OP(op, block) {
+        if (tsr_op_is(op, "scf.for")) tsr_dot_round_all(b, tsr_op_body(op));
+        if (!tsr_op_is(op, "arith.truncf")) continue;
+        MlirType type = mlirValueGetType(tsr_op_result(op, 0));
+        if (mlirTypeIsAVector(type)) type = mlirShapedTypeGetElementType(type);
+        if (mlirTypeIsABF16(type)) mark_normal(b, op);
+    }
+}
+
+void tsr_dot_store_pairs(tsr_tile_builder *b, const MlirValue *sums, uint32_t lanes, MlirValue to,
+                         MlirValue at) {
+    MlirValue rows[TSR_DOT_PAIR];
+    for (int i = 0; i < TSR_DOT_PAIR; i++) {
+        rows[i] = tsr_tile_to(b, "arith.truncf", sums[i], narrow(b, lanes));
+        mark_normal(b, tsr_value_owner(rows[i]));
+    }
+    tsr_tile_store_stored(b, pairs_of(b, rows[0], rows[1], lanes, 0, lanes), to, at, tsr_tile_null);
 }
 
 /* ---- B in pairs ------------------------------------------------------------------------------ */

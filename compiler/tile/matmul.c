@@ -23,6 +23,7 @@
  * Performance Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
  */
 #include "compiler/tile/dot.h"
+#include "compiler/tile/epilogue.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,6 +91,7 @@ typedef struct matmul {
                                           [program_panels][block_rows][width] */
     MlirValue a_base, b_base;          /* offsets of the batch's matrices */
     tsr_point point;                   /* of the batch */
+    tsr_epilogue epilogue;
 } matmul;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -500,47 +502,24 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
     find_b(mm, t->panel, vectors, &gemm);
     if (t->asks) gemm.ahead = find_ahead(mm, t->panel);
     tsr_gemm_narrow_last(b, &gemm, accumulators);
-    if (mm->unit > 1)
-        tsr_dot_multiply(b, &gemm, at->k_count, accumulators);
-    else
-        tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, at->k_count), accumulators);
+    MlirValue count = tsr_tile_index(b, at->k_count);
+    (mm->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, accumulators);
     tsr_gemm_widen_last(b, &gemm, accumulators);
 }
 
-/* All values are computed before any is stored: outputs may lie over operands of the epilogue. */
-static tsr_result finish_tile(matmul *mm, const tile *t, const MlirValue *accumulators) {
-    tsr_tile_builder *b = &mm->group->b;
+static tsr_epilogue_tile epilogue_tile(const matmul *mm, const tile *t,
+                                       const MlirValue *accumulators) {
     const panel *p = t->panel;
-    uint32_t outputs = mm->after.result_count, rank = mm->space.rank;
-    size_t count = (size_t)t->rows * p->vectors * outputs;
-    MlirValue *values = TSR_NEW(mm->group->arena, MlirValue, count);
-    if (!values) FAIL(mm->group->ctx, TSR_MEMORY, "no memory to lower '%s'", mm->group->name);
-    tsr_point point = mm->point;
-    point.lanes = mm->lanes;
-    for (int pass = 0; pass < 2; pass++) {
-        MlirValue *value = values;
-        for (int64_t i = 0; i < t->rows; i++) {
-            point.index[rank - 2] = tsr_tile_offset(b, t->row, i);
-            if (pass == 0) tsr_region_emit(&mm->after, 1, &point);
-            for (uint32_t v = 0; v < p->vectors; v++) {
-                point.index[rank - 1] = tsr_tile_offset(b, p->column, v * mm->lanes);
-                point.mask = p->masks[v];
-                MlirValue sums = accumulators[i * p->vectors + v];
-                mm->given->value =
-                    mm->unit > 1 ? tsr_dot_round(b, sums) : tsr_tile_round(b, mm->dtype, sums);
-                if (pass == 0) tsr_region_emit(&mm->after, 2, &point);
-                for (uint32_t o = 0; o < outputs; o++, value++) {
-                    const tsr_view *to = &mm->outputs[o];
-                    if (pass == 0)
-                        *value = tsr_node_value(&mm->after, mm->after.results[o], &point);
-                    else
-                        tsr_tile_store(b, to->dtype, *value, to->buffer,
-                                       tsr_point_offset(b, &point, to), point.mask);
-                }
-            }
-        }
-    }
-    return TSR_SUCCESS;
+    tsr_epilogue_tile after = {.point = mm->point,
+                               .row = t->row,
+                               .column = p->column,
+                               .rows = t->rows,
+                               .vectors = p->vectors,
+                               .columns = p->edge % mm->lanes ? p->edge : 0,
+                               .masks = p->masks,
+                               .sums = accumulators};
+    after.point.lanes = mm->lanes;
+    return after;
 }
 
 /* The next panel of B is on its way while this one is computed with: each tile asks for its share
@@ -562,33 +541,14 @@ static void prefetch_panel(matmul *mm, const tile *t) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* Large operands of the epilogue are on their way while the tile is computed. */
-static void prefetch_epilogue(matmul *mm, const tile *t) {
-    tsr_tile_builder *b = &mm->group->b;
-    tsr_point point = mm->point;
-    uint32_t row = mm->space.rank - 2, column = mm->space.rank - 1;
-    point.index[column] = t->panel->column;
-    for (uint32_t i = 0; i < mm->after.node_count; i++) {
-        const tsr_view *view = &mm->after.nodes[i]->view;
-        if (mm->after.nodes[i]->kind != TSR_NODE_VIEW || view->strides[column] != 1 ||
-            !view->strides[row])
-            continue;
-        for (int64_t r = 0; r < t->rows; r++) {
-            point.index[row] = tsr_tile_offset(b, t->row, r);
-            tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
-                                     tsr_point_offset(b, &point, view),
-                                     t->panel->vectors * mm->lanes);
-        }
-    }
-}
-
 static void prefetch(matmul *mm, const tile *t) {
     bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
     if (!many || t->rows < mm->size.rows || t->panel->edge) return;
     if (mm->b_packed && !mm->b_transposed && mm->panels > 1 &&
         mm->size.block_rows >= PREFETCH_TILES_LEAST * mm->size.rows)
         prefetch_panel(mm, t);
-    if (t->panel->block->last) prefetch_epilogue(mm, t);
+    tsr_epilogue_tile after = epilogue_tile(mm, t, NULL);
+    if (t->panel->block->last) tsr_epilogue_prefetch(&mm->epilogue, &after);
 }
 
 static tsr_result emit_tile(matmul *mm, const tile *t) {
@@ -599,7 +559,8 @@ static tsr_result emit_tile(matmul *mm, const tile *t) {
     prefetch(mm, t);
     if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
-    if (t->panel->block->last) return finish_tile(mm, t, accumulators);
+    tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
+    if (t->panel->block->last) return tsr_epilogue_finish(&mm->epilogue, &after);
     store_scratch(mm, t, accumulators);
     return TSR_SUCCESS;
 }
@@ -751,6 +712,12 @@ static void make_locals(matmul *mm) {
     if (mm->k_blocks > 1)
         mm->scratch = tsr_tile_local(b, tsr_tile_storage_type(b, mm->compute),
                                      s->program_panels * s->block_rows * s->width);
+    mm->epilogue = (tsr_epilogue){.region = &mm->after,
+                                  .given = mm->given,
+                                  .outputs = mm->outputs,
+                                  .dtype = mm->dtype,
+                                  .dots = mm->unit > 1};
+    tsr_epilogue_begin(&mm->epilogue, s->rows * s->width);
 }
 
 static tsr_result emit(matmul *mm) {
@@ -796,5 +763,7 @@ tsr_result tsr_tile_lower_matmul(tsr_tile_group *group) {
     plan_blocks(&mm);
     memcpy(group->tile, &mm.size, sizeof mm.size);
     group->tile_count = SIZES;
-    return emit(&mm);
+    TRY(group->ctx, emit(&mm));
+    if (mm.unit > 1) tsr_dot_round_all(&group->b, group->b.at.block);
+    return TSR_SUCCESS;
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/tile/epilogue.h"
+
+#include "compiler/tile/dot.h"
+
+#include <stdio.h>
+
+/* ---- from registers -------------------------------------------------------------------------- */
+
+static MlirValue rounded(const tsr_epilogue *e, MlirValue sums) {
+    tsr_tile_builder *b = &e->region->group->b;
+    return e->dots ? tsr_dot_round(b, sums) : tsr_tile_round(b, e->dtype, sums);
+}
+
+/* All values are computed before any is stored: outputs may lie over operands of the epilogue. */
+static tsr_result finish_sums(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    tsr_tile_group *group = e->region->group;
+    tsr_tile_builder *b = &group->b;
+    uint32_t outputs = e->region->result_count, rank = t->point.space->rank;
+    size_t count = (size_t)t->rows * t->vectors * outputs;
+    MlirValue *values = TSR_NEW(group->arena, MlirValue, count);
+    if (!values) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
+    tsr_point point = t->point;
+    for (int pass = 0; pass < 2; pass++) {
+        MlirValue *value = values;
+        for (int64_t i = 0; i < t->rows; i++) {
+            point.index[rank - 2] = tsr_tile_offset(b, t->row, i);
+            if (pass == 0) tsr_region_emit(e->region, 1, &point);
+            for (uint32_t v = 0; v < t->vectors; v++) {
+                point.index[rank - 1] = tsr_tile_offset(b, t->column, v * point.lanes);
+                point.mask = t->masks[v];
+                if (pass == 0) {
+                    e->given->value = rounded(e, t->sums[i * t->vectors + v]);
+                    tsr_region_emit(e->region, 2, &point);
+                }
+                for (uint32_t o = 0; o < outputs; o++, value++) {
+                    const tsr_view *to = &e->outputs[o];
+                    if (pass == 0)
+                        *value = tsr_node_value(e->region, e->region->results[o], &point);
+                    else
+                        tsr_tile_store(b, to->dtype, *value, to->buffer,
+                                       tsr_point_offset(b, &point, to), point.mask);
+                }
+            }
+        }
+    }
+    return TSR_SUCCESS;
+}
+
+/* ---- row by row ------------------------------------------------------------------------------ */
+
+static bool computes_functions(const tsr_region *region) {
+    static const char *const names[] = {"exp", "expm1",   "log",  "log1p", "tanh",
+                                        "erf", "sigmoid", "silu", "gelu",  "pow"};
+    for (uint32_t i = 0; i < region->node_count; i++) {
+        const tsr_node *node = region->nodes[i];
+        for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
+            char name[32];
+            snprintf(name, sizeof name, "tessera.%s", names[k]);
+            if (node->kind == TSR_NODE_OP && node->level == 2 && tsr_op_is(node->op, name))
+                return true;
+        }
+    }
+    return false;
+}
+
+void tsr_epilogue_begin(tsr_epilogue *e, int64_t sums) {
+    tsr_tile_builder *b = &e->region->group->b;
+    e->rows = tsr_tile_null;
+    if (b->target->warp_lanes || !computes_functions(e->region)) return;
+    MlirType type = tsr_tile_storage_type(b, tsr_tile_compute_dtype(e->dtype));
+    e->rows = tsr_tile_local(b, type, sums);
+}
+
+static void finish_rows(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    tsr_tile_builder *b = &e->region->group->b;
+    tsr_dtype dtype = tsr_tile_compute_dtype(e->dtype);
+    uint32_t rank = t->point.space->rank, lanes = t->point.lanes, wide = lanes * t->vectors;
+    for (int64_t i = 0; i < t->rows * t->vectors; i++)
+        tsr_tile_store(b, dtype, t->sums[i], e->rows, tsr_tile_index(b, i * (int64_t)lanes),
+                       tsr_tile_null);
+    tsr_point point = t->point;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, t->rows), 1, 0, NULL);
+    point.index[rank - 2] = tsr_tile_add(b, t->row, loop.index);
+    tsr_region_emit(e->region, 1, &point);
+    point.index[rank - 1] = t->column;
+    point.lanes = wide;
+    if (t->columns) point.mask = tsr_tile_mask(b, tsr_tile_index(b, t->columns), wide);
+    e->given->value = rounded(e, tsr_tile_load(b, dtype, e->rows, tsr_tile_mul(b, loop.index, wide),
+                                               wide, tsr_tile_null));
+    tsr_region_emit(e->region, 2, &point);
+    tsr_region_store(e->region, e->outputs, &point);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+tsr_result tsr_epilogue_finish(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    if (mlirValueIsNull(e->rows)) return finish_sums(e, t);
+    finish_rows(e, t);
+    return TSR_SUCCESS;
+}
+
+/* ---- ahead of it ----------------------------------------------------------------------------- */
+
+void tsr_epilogue_prefetch(const tsr_epilogue *e, const tsr_epilogue_tile *t) {
+    tsr_tile_builder *b = &e->region->group->b;
+    tsr_point point = t->point;
+    uint32_t row = point.space->rank - 2, column = point.space->rank - 1;
+    point.index[column] = t->column;
+    for (uint32_t i = 0; i < e->region->node_count; i++) {
+        const tsr_view *view = &e->region->nodes[i]->view;
+        if (e->region->nodes[i]->kind != TSR_NODE_VIEW || view->strides[column] != 1 ||
+            !view->strides[row])
+            continue;
+        for (int64_t r = 0; r < t->rows; r++) {
+            point.index[row] = tsr_tile_offset(b, t->row, r);
+            tsr_tile_prefetch_vector(b, view->dtype, view->buffer,
+                                     tsr_point_offset(b, &point, view), t->vectors * point.lanes);
+        }
+    }
+}

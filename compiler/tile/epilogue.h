@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What follows a product, computed and stored tile by tile: a region over the product's result,
+ * whose rows and columns are the last dimensions of a space. A tile's sums are in registers. What
+ * is computed of them at length, as functions are, is computed row by row instead, from a local
+ * buffer, all vectors of a row at once: so the chains of several vectors run beside one another.
+ */
+#ifndef TSR_COMPILER_TILE_EPILOGUE_H
+#define TSR_COMPILER_TILE_EPILOGUE_H
+
+#include "compiler/tile/region.h"
+
+typedef struct tsr_epilogue {
+    tsr_region *region;
+    tsr_node *given; /* the result of the product */
+    const tsr_view *outputs;
+    tsr_dtype dtype; /* of the result */
+    bool dots;       /* sums are those of dot.h */
+    MlirValue rows;  /* the local buffer; null: from registers */
+} tsr_epilogue;
+
+typedef struct tsr_epilogue_tile {
+    tsr_point point; /* of the batch, with the lanes of a vector */
+    MlirValue row, column;
+    int64_t rows;
+    uint32_t vectors;
+    int64_t columns;        /* of them, where some lanes of the last vector are none; 0: all are */
+    const MlirValue *masks; /* of the vectors; null ones: all lanes */
+    const MlirValue *sums;  /* row by row */
+} tsr_epilogue_tile;
+
+/* Makes the local buffer, where it pays, for tiles of so many sums. */
+void tsr_epilogue_begin(tsr_epilogue *epilogue, int64_t sums);
+/* Outputs may lie over operands of the same shape. */
+TSR_RESULT tsr_epilogue_finish(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
+/* Asks for large operands, before the tile is computed. */
+void tsr_epilogue_prefetch(const tsr_epilogue *epilogue, const tsr_epilogue_tile *tile);
+
+#endif
