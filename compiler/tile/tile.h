@@ -25,7 +25,8 @@
  * - cross_entropy, per row: m = max, s = sum of exp(x - m), loss = log(s) - (x[label] - m).
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
- * With numerics "native" products of bf16 are dot products on CPUs that have them: dot.h; those of
+ * With numerics "native" products of bf16 are dot products on CPUs that have them: dot.h; so are
+ * those of attention, whose weights and gradients of scores are rounded to bf16 before; those of
  * other CPUs, and of f16, are as above. A GPU's matrix units compute products and attention:
  * gpu/product.h, gpu/attention.h; sums and norms of rows are taken in an order that follows from
  * the row's length and the target. Reductions over many rows have 64 partial results or a power of

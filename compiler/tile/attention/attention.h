@@ -70,6 +70,22 @@ MlirValue tsr_attention_kept(const tsr_attention *a, MlirValue row, MlirValue co
 /* x / (1 - dropout) where it is kept, else 0. */
 MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x);
 
+/* Rows of a matrix of bf16 brought together in pairs, panel by panel, as dot products read them. */
+typedef struct tsr_attention_pairs {
+    MlirValue from, to; /* buffers; `to` from its begin on */
+    MlirValue from_at;  /* the first row */
+    int64_t size;       /* of a row */
+    MlirValue count;    /* of pairs */
+    MlirValue rows;     /* there are so many: zeros stand beside the last where they are odd */
+    bool odd;           /* they may be */
+    uint32_t lanes, vectors;
+    int64_t panel; /* elements of one */
+} tsr_attention_pairs;
+void tsr_attention_pack_pairs(const tsr_attention *a, const tsr_attention_pairs *pairs);
+
+/* By dot products; `step` has the gradient of the query in f32, the others in bf16: pairs.c. */
+TSR_RESULT tsr_attention_lower_pairs_grad(tsr_tile_group *step, const void *plan);
+
 /* 0 where x, a scalar, is -inf. */
 MlirValue tsr_attention_unless_lowest(const tsr_attention *a, MlirValue x);
 

@@ -17,7 +17,7 @@
  */
 #include "compiler/draws.h"
 #include "compiler/tile/attention/attention.h"
-#include "compiler/tile/gemm.h"
+#include "compiler/tile/dot.h"
 #include "compiler/tile/reduce.h"
 
 #include <string.h>
@@ -25,8 +25,9 @@
 enum {
     BLOCK_KEYS_MAX = 512,
     KEY_ELEMENTS = 32 * 1024, /* of a block of keys, or of values */
-    BLOCK_QUERIES = 64,
-    PROGRAMS = 16, /* below so many heads, the blocks of a head are programs of their own */
+    BLOCK_QUERIES = 32,
+    ONLINE_QUERIES = 64, /* which are to pay for packing keys again */
+    PROGRAMS = 32,       /* are wanted: heads are parted, though each part packs the keys it sees */
 };
 
 typedef struct side {
@@ -40,9 +41,11 @@ typedef struct attention {
     /* the plan */
     side scores_side, values_side;
     int64_t block_queries, block_keys, score_stride, depth, value_panels;
-    bool online; /* several blocks of keys */
+    int64_t unit; /* elements of d, and keys, in a step of a product: 2 by dot products, else 1 */
+    bool online;  /* several blocks of keys */
     /* emission */
     MlirValue panels, scores, sums, highest, totals; /* local buffers */
+    MlirValue chances, value_pairs;                  /* of bf16, by dot products alone */
     MlirValue q_at, k_at, v_at, row_at;              /* of the head; row_at in queries */
     MlirValue query_count, key_count;                /* of the blocks */
 } attention;
@@ -59,10 +62,23 @@ static void plan_side(attention *a, int64_t columns, side *out_side) {
     out_side->width = (int64_t)out_side->lanes * out_side->vectors;
 }
 
+static int64_t key_elements(const attention *a) {
+    return divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
+}
+
+/* Of values in pairs. */
+static int64_t value_elements(const attention *a) {
+    return divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * a->value_panels *
+           a->values_side.width;
+}
+
 static int64_t stack_bytes(const attention *a) {
+    int64_t size = (int64_t)tsr_dtype_size(a->of.dtype), narrow = size / TSR_DOT_PAIR;
     int64_t per_query = a->score_stride + a->value_panels * a->values_side.width + 2;
-    int64_t keys = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
-    return (keys + a->block_queries * per_query) * (int64_t)tsr_dtype_size(a->of.dtype);
+    int64_t queries = a->block_queries * per_query * size;
+    if (a->unit == 1) return queries + key_elements(a) * size;
+    return queries +
+           (key_elements(a) + value_elements(a) + a->block_queries * a->score_stride) * narrow;
 }
 
 static tsr_result plan(attention *a) {
@@ -78,13 +94,14 @@ static tsr_result plan(attention *a) {
     plan_side(a, a->block_keys, &a->scores_side);
     plan_side(a, a->of.e, &a->values_side);
     a->value_panels = divide_up(a->of.e, a->values_side.width);
-    a->depth = divide_up(a->of.d, a->scores_side.lanes) * a->scores_side.lanes;
+    a->depth = divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
     int64_t wide = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width;
     a->score_stride = divide_up(wide, TSR_PARTIALS) * TSR_PARTIALS;
     /* Blocks are of whole tiles of both products. */
     int64_t unit = a->scores_side.rows;
     while (unit % a->values_side.rows) unit += a->scores_side.rows;
-    a->block_queries = tsr_gemm_part(a->of.queries, BLOCK_QUERIES, unit);
+    a->block_queries =
+        tsr_gemm_part(a->of.queries, a->online ? ONLINE_QUERIES : BLOCK_QUERIES, unit);
     while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
         a->block_queries = divide_up(a->block_queries / 2, unit) * unit;
     if (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES)
@@ -113,12 +130,34 @@ static void pack_keys(attention *a) {
                           .from_at = tsr_tile_add(b, a->k_at, tsr_tile_mul(b, first, a->of.d)),
                           .to_at = tsr_tile_mul(b, loop.index, a->depth),
                           .from_step = a->of.d,
-                          .to_step = s->width,
-                          .count = tsr_tile_index(b, a->of.d)};
+                          .to_step = s->width * a->unit,
+                          .count = tsr_tile_index(b, divide_up(a->of.d, a->unit))};
     if (a->of.keys % a->block_keys || a->block_keys % s->width)
         pack.columns = tsr_tile_sub(b, tsr_tile_index(b, a->of.keys), first);
-    tsr_gemm_pack_columns(b, &pack);
+    if (a->unit > 1)
+        tsr_dot_pack_columns(b, &pack, a->of.d % a->unit);
+    else
+        tsr_gemm_pack_columns(b, &pack);
     tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* Pairs of the block's values. Where its keys are odd the last one stands beside its neighbour,
+ * which no query sees, or beside zeros. */
+static void pack_values(attention *a) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const side *s = &a->values_side;
+    tsr_attention_pairs pairs = {
+        .from = a->of.v,
+        .to = a->value_pairs,
+        .from_at = tsr_tile_add(b, a->v_at, tsr_tile_mul(b, a->of.key, a->of.e)),
+        .size = a->of.e,
+        .count = tsr_tile_div(b, tsr_tile_offset(b, a->key_count, 1), TSR_DOT_PAIR),
+        .rows = tsr_tile_sub(b, tsr_tile_index(b, a->of.keys), a->of.key),
+        .odd = a->of.keys % TSR_DOT_PAIR,
+        .lanes = s->lanes,
+        .vectors = s->vectors,
+        .panel = divide_up(a->block_keys, TSR_DOT_PAIR) * TSR_DOT_PAIR * s->width};
+    tsr_attention_pack_pairs(&a->of, &pairs);
 }
 
 typedef void (*tile_fn)(attention *a, MlirValue column, MlirValue row, int64_t rows);
@@ -153,11 +192,13 @@ static void score_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
                           .b = a->panels,
                           .a_at = tsr_tile_add(b, a->q_at, tsr_tile_mul(b, query, a->of.d)),
                           .a_row = a->of.d,
-                          .a_step = 1,
+                          .a_step = a->unit,
                           .b_at = tsr_tile_mul(b, column, a->depth),
-                          .b_step = s->width};
+                          .b_step = s->width * a->unit,
+                          .odd = a->of.d % a->unit};
+    MlirValue count = tsr_tile_index(b, divide_up(a->of.d, a->unit));
     for (int64_t i = 0; i < rows * s->vectors; i++) tile[i] = zero;
-    tsr_gemm_multiply(b, &gemm, tsr_tile_index(b, a->of.d), tile);
+    (a->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
     MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
     for (int64_t i = 0; i < rows; i++)
         for (uint32_t v = 0; v < s->vectors; v++)
@@ -203,7 +244,16 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
             tile[i * s->vectors + v] = tsr_tile_load(
                 b, a->of.dtype, a->sums, tsr_tile_offset(b, to, i * stride + v * s->lanes),
                 s->lanes, tsr_tile_null);
-    tsr_gemm_multiply(b, &gemm, a->key_count, tile);
+    MlirValue count = a->key_count;
+    if (a->unit > 1) {
+        gemm.a = a->chances;
+        gemm.a_step = a->unit;
+        gemm.b = a->value_pairs;
+        gemm.b_at = tsr_tile_mul(b, column, divide_up(a->block_keys, a->unit) * a->unit);
+        gemm.b_step = s->width * a->unit;
+        count = tsr_tile_div(b, tsr_tile_offset(b, count, 1), TSR_DOT_PAIR);
+    }
+    (a->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
     for (int64_t i = 0; i < rows; i++)
         for (uint32_t v = 0; v < s->vectors; v++)
             tsr_tile_store(b, a->of.dtype, tile[i * s->vectors + v], a->sums,
@@ -225,8 +275,22 @@ static void rescale_sums(attention *a, MlirValue row, MlirValue factor) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-/* One walk over the scores of one query: masks them for the maximum, or takes exponentials, of
- * which all are summed up and those that are not dropped stay. */
+/* Stores exponentials of the scores of the query from `column` on, but for those that are dropped.
+ */
+static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue column,
+                         uint32_t lanes) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
+    x = tsr_attention_drop(&a->of, tsr_attention_kept(&a->of, row, column, lanes), x);
+    if (a->unit > 1)
+        tsr_tile_store(b, a->of.storage, tsr_dot_round(b, x), a->chances, at, tsr_tile_null);
+    else
+        tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
+}
+
+/* One walk over the scores of one query: finds the maximum, or takes exponentials, of which all are
+ * summed up and those that are not dropped stay. Scores are scaled and masked in both, which takes
+ * less than writing them back. */
 static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirValue limit,
                           MlirValue shift) {
     tsr_tile_builder *b = &a->of.group->b;
@@ -244,15 +308,12 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
         MlirValue at = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
         MlirValue there = tsr_attention_present(&a->of, a->key_count, column, lanes);
         MlirValue x = tsr_tile_load(b, a->of.dtype, a->scores, at, lanes, there);
-        if (how == &a->max)
-            x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
-        else
-            x = tsr_tile_exp_shifted(
-                b, tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes)));
-        MlirValue kept =
-            how == &a->max ? tsr_tile_null : tsr_attention_kept(&a->of, row, column, lanes);
-        tsr_tile_store(b, a->of.dtype, tsr_attention_drop(&a->of, kept, x), a->scores, at,
-                       tsr_tile_null);
+        x = tsr_attention_mask(&a->of, x, row, column, limit, lanes);
+        if (how == &a->sum) {
+            x = tsr_tile_2(b, "arith.subf", x, tsr_tile_splat(b, shift, lanes));
+            x = tsr_tile_exp_shifted(b, x);
+            keep_chances(a, x, row, column, lanes);
+        }
         partials.values[part] = tsr_reduction_combine(how, partials.values[part], x);
     }
     tsr_tile_loop_end(b, &loop, partials.values);
@@ -336,6 +397,7 @@ static void emit_key_block(attention *a, MlirValue end) {
     a->key_count =
         tsr_tile_min(b, tsr_tile_index(b, a->block_keys), tsr_tile_sub(b, end, a->of.key));
     if (a->online) pack_keys(a);
+    if (a->online && a->unit > 1) pack_values(a);
     tsr_tile_loop_begin(b, &loop, zero, a->key_count, a->scores_side.width, 0, NULL);
     walk_rows(a, &a->scores_side, loop.index, score_tile);
     tsr_tile_loop_end(b, &loop, NULL);
@@ -347,6 +409,17 @@ static void emit_key_block(attention *a, MlirValue end) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
+/* How many keys the queries below `end` see together. */
+static MlirValue keys_seen(attention *a, MlirValue end) {
+    tsr_tile_builder *b = &a->of.group->b;
+    MlirValue keys = tsr_tile_index(b, a->of.keys), zero = tsr_tile_index(b, 0);
+    if (!a->of.causal) return keys;
+    MlirValue seen = tsr_tile_offset(b, end, a->of.keys - a->of.queries);
+    if (a->of.keys < a->of.queries) /* at least none */
+        seen = tsr_tile_sub(b, seen, tsr_tile_min(b, seen, zero));
+    return tsr_tile_min(b, keys, seen);
+}
+
 static void emit_query_block(attention *a, MlirValue query) {
     tsr_tile_builder *b = &a->of.group->b;
     a->of.query = query;
@@ -354,11 +427,7 @@ static void emit_query_block(attention *a, MlirValue query) {
                                   tsr_tile_sub(b, tsr_tile_index(b, a->of.queries), query));
     if (a->of.queries % a->block_queries == 0) a->query_count = tsr_tile_index(b, a->block_queries);
     clear_rows(a);
-    MlirValue end = tsr_tile_index(b, a->of.keys);
-    if (a->of.causal) {
-        MlirValue seen = tsr_tile_add(b, query, a->query_count);
-        end = tsr_tile_min(b, end, tsr_tile_offset(b, seen, a->of.keys - a->of.queries));
-    }
+    MlirValue end = keys_seen(a, tsr_tile_add(b, query, a->query_count));
     tsr_tile_loop keys;
     tsr_tile_loop_begin(b, &keys, tsr_tile_index(b, 0), end, a->block_keys, 0, NULL);
     a->of.key = keys.index;
@@ -370,8 +439,12 @@ static void emit_query_block(attention *a, MlirValue query) {
 static void make_locals(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
     MlirType type = tsr_tile_storage_type(b, a->of.dtype);
-    int64_t panels = divide_up(a->block_keys, a->scores_side.width);
-    a->panels = tsr_tile_local(b, type, panels * a->scores_side.width * a->depth);
+    MlirType narrow = tsr_tile_storage_type(b, a->of.storage);
+    a->panels = tsr_tile_local(b, a->unit > 1 ? narrow : type, key_elements(a));
+    if (a->unit > 1) {
+        a->value_pairs = tsr_tile_local(b, narrow, value_elements(a));
+        a->chances = tsr_tile_local(b, narrow, a->block_queries * a->score_stride);
+    }
     a->scores = tsr_tile_local(b, type, a->block_queries * a->score_stride);
     a->sums = tsr_tile_local(b, type, a->block_queries * a->value_panels * a->values_side.width);
     a->highest = tsr_tile_local(b, type, a->block_queries);
@@ -381,8 +454,8 @@ static void make_locals(attention *a) {
 static void emit(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
     int64_t blocks = divide_up(a->of.queries, a->block_queries), heads = a->of.batch * a->of.heads;
-    int64_t parts = heads >= PROGRAMS ? 1 : blocks;
-    int64_t part_queries = divide_up(blocks, parts) * a->block_queries;
+    int64_t part_blocks = divide_up(blocks, divide_up(PROGRAMS, heads));
+    int64_t parts = divide_up(blocks, part_blocks), part_queries = part_blocks * a->block_queries;
     make_locals(a);
     a->of.group->grid = heads * parts;
     MlirValue pid = a->of.group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
@@ -396,14 +469,15 @@ static void emit(attention *a) {
     a->q_at = tsr_tile_mul(b, a->row_at, a->of.d);
     a->k_at = tsr_tile_mul(b, key_head, a->of.keys * a->of.d);
     a->v_at = tsr_tile_mul(b, key_head, a->of.keys * a->of.e);
-    if (!a->online) {
-        a->of.key = tsr_tile_index(b, 0);
-        a->key_count = tsr_tile_index(b, a->of.keys);
-        pack_keys(a);
-    }
     MlirValue first = tsr_tile_mul(b, tsr_tile_rem(b, pid, parts), part_queries);
     MlirValue end =
         tsr_tile_min(b, tsr_tile_offset(b, first, part_queries), tsr_tile_index(b, a->of.queries));
+    if (!a->online) {
+        a->of.key = tsr_tile_index(b, 0);
+        a->key_count = keys_seen(a, end);
+        pack_keys(a);
+        if (a->unit > 1) pack_values(a);
+    }
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, first, end, a->block_queries, 0, NULL);
     emit_query_block(a, loop.index);
@@ -415,10 +489,12 @@ tsr_result tsr_tile_lower_attention(tsr_tile_group *group) {
     TRY(group->ctx, tsr_attention_read(group, 3, &a.of));
     if (group->output_count > 2)
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
+    a.unit = group->has_dot && a.of.storage == TSR_DTYPE_BF16 ? TSR_DOT_PAIR : 1;
     a.max = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_max_number};
     a.sum = (tsr_reduction){.group = group, .dtype = a.of.dtype, .op = &tsr_reduction_sum};
     if (!a.of.batch || !a.of.heads || !a.of.queries) return TSR_SUCCESS;
     TRY(group->ctx, plan(&a));
     emit(&a);
+    if (a.unit > 1) tsr_dot_round_all(&group->b, group->b.at.block);
     return TSR_SUCCESS;
 }

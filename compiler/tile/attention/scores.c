@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compiler/draws.h"
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/dot.h"
 #include "compiler/tile/element.h"
 #include "compiler/tile/gpu/heads.h"
 
@@ -18,7 +19,9 @@ tsr_result tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue
     if (!type) FAIL(group->ctx, TSR_MEMORY, "no memory to lower '%s'", group->name);
     if (!tsr_value_type(operand, type))
         FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed attention", group->name);
-    *out_buffer = group->buffers[mlirBlockArgumentGetArgNumber(from)];
+    intptr_t number = mlirBlockArgumentGetArgNumber(from);
+    type->dtype = group->types[number].dtype; /* wider than the operand, perhaps: wide.c */
+    *out_buffer = group->buffers[number];
     *out_type = type;
     return TSR_SUCCESS;
 }
@@ -238,4 +241,35 @@ MlirValue tsr_attention_drop(const tsr_attention *a, MlirValue kept, MlirValue x
     if (mlirValueIsNull(kept)) return x;
     x = tsr_tile_2(b, "arith.mulf", x, tsr_tile_float(b, type, 1 / (1 - a->dropout)));
     return tsr_tile_select(b, kept, x, tsr_tile_float(b, type, 0));
+}
+
+void tsr_attention_pack_pairs(const tsr_attention *a, const tsr_attention_pairs *p) {
+    tsr_tile_builder *b = &a->group->b;
+    int64_t width = (int64_t)p->lanes * p->vectors, step = width * TSR_DOT_PAIR;
+    MlirValue whole = tsr_tile_min(b, p->count, tsr_tile_div(b, p->rows, TSR_DOT_PAIR));
+    tsr_tile_loop loop, last;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, p->size), width, 0, NULL);
+    tsr_gemm_pack pack = {.from_dtype = a->storage,
+                          .to_dtype = a->storage,
+                          .lanes = p->lanes,
+                          .vectors = p->vectors,
+                          .from = p->from,
+                          .to = p->to,
+                          .from_at = tsr_tile_add(b, p->from_at, loop.index),
+                          .to_at = tsr_tile_mul(b, tsr_tile_div(b, loop.index, width), p->panel),
+                          .from_step = p->size,
+                          .to_step = step,
+                          .count = whole};
+    if (p->size % width) pack.columns = tsr_tile_sub(b, tsr_tile_index(b, p->size), loop.index);
+    tsr_dot_pack_rows(b, &pack, false);
+    if (p->odd) { /* at most one */
+        tsr_tile_loop_begin(b, &last, whole, p->count, 1, 0, NULL);
+        MlirValue row = tsr_tile_mul(b, last.index, TSR_DOT_PAIR * p->size);
+        pack.from_at = tsr_tile_add(b, pack.from_at, row);
+        pack.to_at = tsr_tile_add(b, pack.to_at, tsr_tile_mul(b, last.index, step));
+        pack.count = tsr_tile_index(b, 1);
+        tsr_dot_pack_rows(b, &pack, true);
+        tsr_tile_loop_end(b, &last, NULL);
+    }
+    tsr_tile_loop_end(b, &loop, NULL);
 }

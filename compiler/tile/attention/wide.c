@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Gradients of attention of bf16 or f16, in f32: operands are widened, results rounded, by kernels
- * of their own, since what is summed up lies in the results meanwhile.
+ * of their own, since what is summed up lies in the results meanwhile; by dot products that is the
+ * query's alone (pairs.c).
  */
 #include "compiler/tile/attention/attention.h"
+#include "compiler/tile/dot.h"
 #include "compiler/tile/sequence.h"
 
 #include <string.h>
@@ -33,6 +35,7 @@ static tsr_result lower_cast(tsr_tile_group *step, const void *plan) {
     tsr_tile_store(b, to, tsr_tile_load(b, from, step->buffers[0], at, lanes, mask),
                    step->buffers[1], at, mask);
     tsr_tile_loop_end(b, &loop, NULL);
+    if (step->has_dot) tsr_dot_round_all(b, b->at.block);
     return TSR_SUCCESS;
 }
 
@@ -56,6 +59,26 @@ static void add_cast(tsr_tile_sequence *sequence, const char *suffix, uint32_t f
                                                               .lower = lower_cast};
 }
 
+/* By dot products: operands as they are; of the results the query's alone is rounded afterwards. */
+static void plan_pairs(const tsr_tile_group *group, tsr_tile_sequence *out_sequence) {
+    uint32_t count = group->input_count;
+    tsr_tile_step step = {.suffix = "",
+                          .input_count = count,
+                          .output_count = GRADIENTS,
+                          .is_main = true,
+                          .lower = tsr_attention_lower_pairs_grad};
+    *out_sequence = (tsr_tile_sequence){.step_count = 0};
+    for (uint32_t i = 0; i < count; i++) step.inputs[i] = i;
+    for (uint32_t i = 0; i < GRADIENTS; i++) {
+        step.outputs[i] = group->types[count + i];
+        out_sequence->results[i] = count + i;
+    }
+    step.outputs[0] = widened(&step.outputs[0]);
+    out_sequence->steps[out_sequence->step_count++] = step;
+    add_cast(out_sequence, after[0], count, group->types[count]);
+    out_sequence->results[0] = count + GRADIENTS;
+}
+
 void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_sequence,
                              bool *out_taken) {
     static const size_t operands[] = {0, 1, 2, 3, 5}; /* but the logarithms, and a mask */
@@ -65,6 +88,11 @@ void tsr_tile_plan_wide_grad(tsr_tile_group *group, tsr_tile_sequence *out_seque
     if (group->output_count != GRADIENTS || group->input_count > TSR_SEQUENCE_ARGUMENTS_MAX ||
         !tsr_dtype_is_narrow(group->types[group->input_count].dtype))
         return;
+    if (group->has_dot && group->types[group->input_count].dtype == TSR_DTYPE_BF16) {
+        plan_pairs(group, sequence);
+        *out_taken = true;
+        return;
+    }
     *sequence = (tsr_tile_sequence){.step_count = 0};
     uint32_t count = group->input_count;
     gradient.input_count = count;
