@@ -160,12 +160,16 @@ class Interpreter:
         if op.name in PRODUCTS and results[0].dtype == np.float64:
             return [self.products(op, x, e)]
         bounds = self.optimized(op, x) if op.name in ('adamw', 'sgd') else [self.local(op, x, y) for y in results]
+        if self.native and op.name.startswith('attention') and op.types[0].dtype == 'bf16':
+            bounds = [a + b for a, b in zip(bounds, self.of_pairs(op, x, results))]
         if op.name == 'reduce_prod' and x[0].dtype == np.float64:
             bounds = [np.where(self.leaves_range(op, x[0]), np.inf, bounds[0])]
         if not moved:
             return bounds
         moves = self.shaken(op, x, e, results) if op.name in ROWS else self.stepped(op, x, e, results)
-        return [a + b for a, b in zip(bounds, moves)]
+        # In one kernel with a product whatever is rounded to bf16 may lose what is a denormal of f32.
+        lost = 2.0**-126 if self.native and any(kind.dtype == 'bf16' for kind in op.types) else 0.0
+        return [a + b + (lost if y.dtype == np.float64 else 0) for a, b, y in zip(bounds, moves, results)]
 
     @staticmethod
     def leaves_range(op, x):
@@ -226,6 +230,14 @@ class Interpreter:
     def flushed(self, op, terms):
         """What native products of bf16 and f16 may lose beside their roundings: each term, where it is a denormal of f32."""
         return terms * 2.0**-126 if self.native and op.types[0].dtype in ('bf16', 'f16') else 0.0
+
+    @staticmethod
+    def of_pairs(op, x, results):
+        """Native attention of bf16 rounds weights, and gradients of logits, before the last products."""
+        sizes = getattr(interpret, op.name)(op, *x, part=np.abs)
+        sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+        sizes = (sizes[0], np.zeros(results[1].shape)) if op.name == 'attention' and len(results) == 2 else sizes
+        return [2.0**-8 * np.where(np.isfinite(size), np.abs(size), np.inf) for size in sizes]
 
     def local(self, op, x, y):
         if op.name in EXACT or y.dtype != np.float64 or op.name in ('constant', 'iota', 'one_hot'):

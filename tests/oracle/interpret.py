@@ -304,25 +304,27 @@ def left(op, shape, draws):
     return np.where(u >= float(rounded(rate, wide)), 1 / (1 - rate), 0.0)
 
 
-def attention(op, q, k, v, *behind):
+def attention(op, q, k, v, *behind, part=np.array):
+    """`part` is taken of the factors of the last products: np.abs gives the size of their terms."""
     mask, draws = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
     chances = softmax(logits, -1) * left(op, logits.shape, draws)
-    out = chances @ np.repeat(v, q.shape[1] // max(v.shape[1], 1), axis=1)
+    out = chances @ np.repeat(part(v), q.shape[1] // max(v.shape[1], 1), axis=1)
     return (out, logsumexp(logits, (3,))) if len(op.types) == 2 else out
 
 
-def attention_grad(op, q, k, v, out, lse, dout, *behind):
+def attention_grad(op, q, k, v, out, lse, dout, *behind, part=np.array):
     mask, draws = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
     chances, heads, kept = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, draws)
     wide = [np.repeat(x, q.shape[1] // heads, axis=1) for x in (k, v)]
     dlogits = chances * (kept * (dout @ np.swapaxes(wide[1], -1, -2)) - (dout * out).sum(-1, keepdims=True))
-    dlogits = dlogits * op.number('scale', 1 / math.sqrt(q.shape[3]))
+    dlogits = part(dlogits * op.number('scale', 1 / math.sqrt(q.shape[3])))
 
     def grouped(x):
         return x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
-    return (dlogits @ wide[0], grouped(np.swapaxes(dlogits, -1, -2) @ q), grouped(np.swapaxes(chances * kept, -1, -2) @ dout))
+    return (dlogits @ part(wide[0]), grouped(np.swapaxes(dlogits, -1, -2) @ part(q)),
+            grouped(np.swapaxes(chances * kept, -1, -2) @ part(dout)))
 
 
 def rotary(op, x):
