@@ -6,12 +6,15 @@ usage: transformer.py TESSERA_AOT TESSERA_RUN MODEL_BENCH [options]
 
 The block: layernorm, product to query, key and value, causal attention, product, residual; layernorm, product, GELU (with erf),
 product, residual; products with biases. A training step: mean squared distance from a target, gradients, AdamW. First the values:
-forward and the gradient of every parameter against PyTorch in float64. Then the times, in turns: ours (MODEL_BENCH), PyTorch eager
-and compiled where that works here (AdamW fused), ONNX Runtime forward. Prints a row a case, then one JSON object: seconds, the
-operations of the products (what the block must compute) over the FMA peak of the same run, ratios to the fastest peer.
-Exits with 77 without PyTorch; ONNX Runtime is left out, and said so, where it is not installed.
+forward and the gradient of every parameter against PyTorch in float64. Then the times, in turns: ours (MODEL_BENCH; of f32 under
+portable and native numerics, the faster), PyTorch eager and compiled where that works here (AdamW fused), ONNX Runtime forward.
+On CPUs with dot products of bf16 the same in bf16, native: forward all of bf16; in the step products and attention, from f32
+parameters, beside PyTorch's model.bfloat16() and autocast, the fastest. Prints a row a case, then one JSON object: seconds, the
+operations of the products (what the block must compute) over the FMA peak of the same run (twice that for bf16), ratios to the
+fastest peer. Exits with 77 without PyTorch; ONNX Runtime is left out, and said so, where it is not installed.
 """
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -28,7 +31,9 @@ except ImportError as error:
     print(error)
     sys.exit(77)
 
-TOLERANCE = 1e-5  # of the largest magnitude: f32 against f64, sums of some thousand products
+# Of the largest magnitude, against f64: sums of some thousand products; a dozen roundings to bf16, 2^-9 each, that add up by chance.
+TOLERANCE = {'f32': 1e-5, 'bf16': 2.0 ** -6}
+FORWARD_DTYPES, STEP_DTYPES = {'f32': ('f32', 'f32'), 'bf16': ('bf16', 'bf16')}, {'f32': ('f32', 'f32'), 'bf16': ('f32', 'bf16')}
 LEARNING_RATE = 2.0 ** 10  # of the step from which gradients are read: (before - after) / rate
 ROUNDS, ROUND_SECONDS = 3, 1.0
 
@@ -39,48 +44,64 @@ def parameters(width):
             'up.weight': (width, 4 * width), 'up.bias': (4 * width,), 'down.weight': (4 * width, width), 'down.bias': (width,)}
 
 
-def tensor(*shape):
-    return f'tensor<{"".join(f"{d}x" for d in shape)}f32>'
+def tensor(*shape, dtype='f32'):
+    return f'tensor<{"".join(f"{d}x" for d in shape)}{dtype}>'
 
 
-def block_text(batch, places, width, heads):
-    size, x, wide, qkv = width // heads, tensor(batch, places, width), tensor(batch, places, 4 * width), tensor(batch, places, 3 * width)
+def block_text(batch, places, width, heads, dtypes):
+    """`dtypes`: of the parameters, the norms and residuals; of the products and attention."""
+    size, (held, used) = width // heads, dtypes
+    stream, inner = (tensor(batch, places, width, dtype=dtype) for dtype in dtypes)
+    wide, qkv = (tensor(batch, places, n * width, dtype=used) for n in (4, 3))
     lines = []
     for name, shape in parameters(width).items():
         spread = 'constant<1.0>' if name.endswith('scale') else 'uniform<-0.05, 0.05>'
-        lines.append(f'%{name} = tessera.param "{name}" init = #tessera.{spread} : {tensor(*shape)}')
+        lines.append(f'%{name} = tessera.param "{name}" init = #tessera.{spread} : {tensor(*shape, dtype=held)}')
+
+    def cast(source, shape, from_dtype, to_dtype):
+        if from_dtype == to_dtype:
+            return source
+        from_type, to_type = tensor(*shape, dtype=from_dtype), tensor(*shape, dtype=to_dtype)
+        lines.append(f'%{source}.{to_dtype} = tessera.cast %{source} : {from_type} to {to_type}')
+        return f'{source}.{to_dtype}'
 
     def norm(result, source, name):
+        row = tensor(width, dtype=held)
         lines.append(f'%{result} = tessera.layernorm_safe %{source}, %{name}.scale, %{name}.bias {{axes = [2], eps = 1.0e-5}} : '
-                     f'{x}, {tensor(width)}, {tensor(width)} -> {x}')
+                     f'{stream}, {row}, {row} -> {stream}')
+        return cast(result, (batch, places, width), held, used)
 
     def linear(result, source, name, from_type, to_type):
-        weight, bias = (tensor(*parameters(width)[f'{name}.{part}']) for part in ('weight', 'bias'))
-        lines.append(f'%{result}.m = tessera.matmul %{source}, %{name}.weight : {from_type}, {weight} -> {to_type}')
-        lines.append(f'%{result} = tessera.add %{result}.m, %{name}.bias : {to_type}, {bias} -> {to_type}')
+        shapes = [parameters(width)[f'{name}.{part}'] for part in ('weight', 'bias')]
+        weight, bias = (cast(f'{name}.{part}', dims, held, used) for part, dims in zip(('weight', 'bias'), shapes))
+        weight_type, bias_type = (tensor(*dims, dtype=used) for dims in shapes)
+        lines.append(f'%{result}.m = tessera.matmul %{source}, %{weight} : {from_type}, {weight_type} -> {to_type}')
+        lines.append(f'%{result} = tessera.add %{result}.m, %{bias} : {to_type}, {bias_type} -> {to_type}')
 
-    norm('h1', 'x', 'norm1')
-    linear('qkv', 'h1', 'qkv', x, qkv)
-    lines.append(f'%parts:3 = tessera.split %qkv {{axis = 2 : i64}} : {qkv} -> {x}, {x}, {x}')
-    apart, turned = tensor(batch, places, heads, size), tensor(batch, heads, places, size)
+    def residual(result, source, change):
+        change = cast(change, (batch, places, width), used, held)
+        lines.append(f'%{result} = tessera.add %{source}, %{change} : {stream}, {stream} -> {stream}')
+
+    linear('qkv', norm('h1', 'x', 'norm1'), 'qkv', inner, qkv)
+    lines.append(f'%parts:3 = tessera.split %qkv {{axis = 2 : i64}} : {qkv} -> {inner}, {inner}, {inner}')
+    apart, turned = (tensor(batch, *dims, size, dtype=used) for dims in ((places, heads), (heads, places)))
     for i, name in enumerate('qkv'):
-        lines.append(f'%{name}.r = tessera.reshape %parts#{i} : {x} -> {apart}')
+        lines.append(f'%{name}.r = tessera.reshape %parts#{i} : {inner} -> {apart}')
         lines.append(f'%{name}.t = tessera.transpose %{name}.r {{permutation = [0, 2, 1, 3]}} : {apart} -> {turned}')
     lines.append(f'%a = tessera.attention %q.t, %k.t, %v.t {{causal}} : {turned}, {turned}, {turned} -> {turned}')
     lines.append(f'%a.t = tessera.transpose %a {{permutation = [0, 2, 1, 3]}} : {turned} -> {apart}')
-    lines.append(f'%a.r = tessera.reshape %a.t : {apart} -> {x}')
-    linear('o', 'a.r', 'out', x, x)
-    lines.append(f'%r1 = tessera.add %x, %o : {x}, {x} -> {x}')
-    norm('h2', 'r1', 'norm2')
-    linear('u', 'h2', 'up', x, wide)
+    lines.append(f'%a.r = tessera.reshape %a.t : {apart} -> {inner}')
+    linear('o', 'a.r', 'out', inner, inner)
+    residual('r1', 'x', 'o')
+    linear('u', norm('h2', 'r1', 'norm2'), 'up', inner, wide)
     lines.append(f'%g = tessera.gelu %u : {wide}')
-    linear('d', 'g', 'down', wide, x)
-    lines.append(f'%y = tessera.add %r1, %d : {x}, {x} -> {x}')
-    return lines, x
+    linear('d', 'g', 'down', wide, inner)
+    residual('y', 'r1', 'd')
+    return lines, stream
 
 
-def module_text(shape, train, optimizer):
-    lines, x = block_text(*shape)
+def module_text(shape, train, optimizer, dtypes=('f32', 'f32')):
+    lines, x = block_text(*shape, dtypes)
     if train:
         head = f'func.func @f(%x: {x} {{tessera.data = "x"}}, %t: {x} {{tessera.data = "t"}}) -> (tensor<f32> {{tessera.name = "loss"}})'
         lines += [f'%e = tessera.sub %y, %t : {x}, {x} -> {x}', f'%s = tessera.mul %e, %e : {x}, {x} -> {x}',
@@ -131,10 +152,15 @@ def read_safetensors(path):
             for name, entry in header.items() if name != '__metadata__'}
 
 
+def bf16_bits(array):
+    """Of numbers that are bf16."""
+    return (array.view('<u4') >> 16).astype('<u2')
+
+
 def write_safetensors(path, arrays):
     header, at = {}, 0
     for name, array in arrays.items():
-        header[name] = {'dtype': 'F32', 'shape': array.shape, 'data_offsets': [at, at + array.nbytes]}
+        header[name] = {'dtype': 'F32' if array.dtype == np.float32 else 'BF16', 'shape': array.shape, 'data_offsets': [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
     text += b' ' * (-len(text) % 8)
@@ -142,41 +168,56 @@ def write_safetensors(path, arrays):
         file.write(len(text).to_bytes(8, 'little') + text + b''.join(array.tobytes() for array in arrays.values()))
 
 
-def compare(what, got, expected):
+def compare(what, got, expected, dtype):
     error = float(np.abs(got - expected).max() / np.abs(expected).max())
-    if not error <= TOLERANCE:
-        sys.exit(f'{what}: relative error {error:.3g}, allowed {TOLERANCE}')
+    if not error <= TOLERANCE[dtype]:
+        sys.exit(f'{what}: relative error {error:.3g}, allowed {TOLERANCE[dtype]}')
     return error
 
 
-def build(aot, folder, name, text):
+def build(aot, folder, name, text, dtype):
     source, bundle = f'{folder}/{name}.mlir', f'{folder}/{name}.tsb'
     with open(source, 'w', encoding='utf-8') as file:
         file.write(text)
-    run([aot, 'build', source, '-o', bundle])
+    run([aot, 'build', source, '-o', bundle, *(['--numerics', 'native', '--target', 'cpu:x86-64-v4-bf16'] if dtype == 'bf16' else [])])
     return bundle
 
 
-def check_values(args, folder, shape):
+def check_values(args, folder, shape, dtype):
     """The largest relative errors of the result and of the gradients."""
     random = np.random.default_rng(args.seed)
     x, t = (random.standard_normal(shape[:3]).astype('f4') for _ in range(2))
+    x = torch.tensor(x).bfloat16().float().numpy() if dtype == 'bf16' else x
     np.save(f'{folder}/x.npy', x)
     np.save(f'{folder}/t.npy', t)
     data = ['--data', f'x={folder}/x.npy', '--data', f't={folder}/t.npy', '--quiet']
-    step = build(args.aot, folder, 'step', module_text(shape, True, SGD))
+    step = build(args.aot, folder, 'step', module_text(shape, True, SGD, STEP_DTYPES[dtype]), dtype)
     before = {name: (random.standard_normal(dims) * 0.03).astype('f4') for name, dims in parameters(shape[2]).items()}
+    if dtype == 'bf16':
+        before = {name: torch.tensor(value).bfloat16().float().numpy() for name, value in before.items()}
     write_safetensors(f'{folder}/before', before)
     run([args.run, step, *data, '--steps', '1', '--params', f'{folder}/before', '--export-params', f'{folder}/after'])
     after = read_safetensors(f'{folder}/after')
-    run([args.run, build(args.aot, folder, 'forward', module_text(shape, False, None)), '--params', f'{folder}/before',
-         '--entry', 'f', '--input', f'x={folder}/x.npy', '--output', f'y={folder}/y.npy'])
+    y = run_forward(args, folder, shape, dtype, before, x)
     p = {name: torch.tensor(value.T.astype('f8'), requires_grad=True) for name, value in before.items()}
-    y = forward(p, torch.tensor(x.astype('f8')), shape[3])
-    F.mse_loss(y, torch.tensor(t.astype('f8'))).backward()
-    error = compare('the result', np.load(f'{folder}/y.npy'), y.detach().numpy())
+    expected = forward(p, torch.tensor(x.astype('f8')), shape[3])
+    F.mse_loss(expected, torch.tensor(t.astype('f8'))).backward()
+    error = compare('the result', y, expected.detach().numpy(), dtype)
     gradients = {name: (before[name] - after[name]) / LEARNING_RATE for name in p}
-    return error, max(compare(f'gradient of {name}', gradients[name].T, p[name].grad.numpy()) for name in p)
+    return error, max(compare(f'gradient of {name}', gradients[name].T, p[name].grad.numpy(), dtype) for name in p)
+
+
+def run_forward(args, folder, shape, dtype, params, x):
+    bundle = build(args.aot, folder, 'forward', module_text(shape, False, None, FORWARD_DTYPES[dtype]), dtype)
+    command = [args.run, bundle, '--entry', 'f', '--params', f'{folder}/params']
+    if dtype == 'f32':
+        write_safetensors(f'{folder}/params', params)
+        run([*command, '--input', f'x={folder}/x.npy', '--output', f'y={folder}/y.npy'])
+        return np.load(f'{folder}/y.npy')
+    write_safetensors(f'{folder}/params', {name: bf16_bits(value) for name, value in params.items()})
+    write_safetensors(f'{folder}/x.safetensors', {'x': bf16_bits(x)})
+    run([*command, '--input', f'x={folder}/x.safetensors:x', '--output', f'y={folder}/y.bin'])
+    return (np.fromfile(f'{folder}/y.bin', '<u2').astype('u4') << 16).view('f4').reshape(x.shape)
 
 
 # ---- times ----
@@ -191,32 +232,43 @@ def seconds_of(call):
     return now / count
 
 
-def torch_cases(shape):
-    """{name: call}; parameters as torch.nn.Linear holds them."""
+def torch_pair(shape, dtype, autocast, model):
+    """A forward pass and a step; parameters as torch.nn.Linear holds them."""
     torch.manual_seed(0)
-    x, t = torch.randn(shape[:3]), torch.randn(shape[:3])
-    cases = {}
-    for how in ('eager', 'compiled'):
-        p = {name: torch.nn.Parameter(torch.randn(dims[::-1]) * 0.03) for name, dims in parameters(shape[2]).items()}
-        model = torch.compile(forward) if how == 'compiled' else forward
-        optimizer = torch.optim.AdamW(p.values(), lr=1e-4, fused=True)
+    x, t = torch.randn(shape[:3]).to(dtype), torch.randn(shape[:3])
+    p = {name: torch.nn.Parameter((torch.randn(dims[::-1]) * 0.03).to(dtype)) for name, dims in parameters(shape[2]).items()}
+    optimizer = torch.optim.AdamW(p.values(), lr=1e-4, fused=True)
 
-        def infer(model=model, p=p):
-            with torch.inference_mode():
-                model(p, x, shape[3])
+    def infer():
+        with torch.inference_mode(), torch.autocast('cpu', torch.bfloat16, enabled=autocast):
+            model(p, x, shape[3])
 
-        def step(model=model, p=p, optimizer=optimizer):
-            optimizer.zero_grad(set_to_none=True)
-            F.mse_loss(model(p, x, shape[3]), t).backward()
-            optimizer.step()
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast('cpu', torch.bfloat16, enabled=autocast):
+            y = model(p, x, shape[3])
+        F.mse_loss(y.float(), t).backward()
+        optimizer.step()
 
-        try:
-            infer()
-            step()
-        except Exception as error:  # torch.compile needs a compiler that it likes
-            print(f'PyTorch {how}: {type(error).__name__}: {str(error)[:200]}', file=sys.stderr)
-            continue
-        cases[f'forward torch {how}'], cases[f'step torch {how}'] = infer, step
+    return infer, step
+
+
+def torch_cases(shape, dtype):
+    """{name: call}"""
+    cases, ways = {}, {'': (torch.float32, False)}
+    if dtype == 'bf16':
+        ways = {'bfloat16 ': (torch.bfloat16, False), 'autocast ': (torch.float32, True)}
+    torch._dynamo.reset()  # it gives up where one function is compiled for too many forms
+    for way, (kind, autocast) in ways.items():
+        for how in ('eager', 'compiled'):
+            infer, step = torch_pair(shape, kind, autocast, torch.compile(forward) if how == 'compiled' else forward)
+            try:
+                infer()
+                step()
+            except Exception as error:  # torch.compile needs a compiler that it likes
+                print(f'PyTorch {way}{how}: {type(error).__name__}: {str(error)[:200]}', file=sys.stderr)
+                continue
+            cases[f'forward torch {way}{how}'], cases[f'step torch {way}{how}'] = infer, step
     return cases
 
 
@@ -287,34 +339,43 @@ def onnx_cases(shape, threads):
     return cases
 
 
-def measure(args, folder, shape):
+def measure(args, folder, shape, dtype):
     flops = dict(zip(('forward', 'step'), product_flops(*shape)))
     files = {}
     for what in flops:
         files[what] = f'{folder}/{what}.mlir'
         with open(files[what], 'w', encoding='utf-8') as file:
-            file.write(module_text(shape, what == 'step', ADAMW))
-    cases = {**torch_cases(shape), **onnx_cases(shape, args.threads)}
-    times, ours, peak = {name: [] for name in cases}, {what: [] for what in flops}, []
+            file.write(module_text(shape, what == 'step', ADAMW, (STEP_DTYPES if what == 'step' else FORWARD_DTYPES)[dtype]))
+    cases = {**torch_cases(shape, dtype), **(onnx_cases(shape, args.threads) if dtype == 'f32' else {})}
+    numerics = ('portable', 'native') if dtype == 'f32' else ('native',)
+    times, ours, peak = {name: [] for name in cases}, {what: {how: [] for how in numerics} for what in flops}, []
     for _ in range(ROUNDS):
-        line = json.loads(run([args.bench, f'--aot={args.aot}', f'--folder={folder}', f'--threads={args.threads}', '--rounds=5',
-                               *files.values()]))
-        peak.append(line['peak'])
-        for what in flops:
-            ours[what].append(line[f'{what}.mlir'])
+        for how in numerics:
+            line = json.loads(run([args.bench, f'--aot={args.aot}', f'--folder={folder}', f'--threads={args.threads}', '--rounds=5',
+                                   f'--numerics={how}', *files.values()]))
+            peak.append(line['peak'] * (2 if dtype == 'bf16' else 1))
+            for what in flops:
+                ours[what][how].append(line[f'{what}.mlir'])
         for name, call in cases.items():
             times[name].append(seconds_of(call))
     result = {}
     for what, operations in flops.items():
-        seconds = statistics.median(r['seconds'] for r in ours[what])
+        medians = {how: statistics.median(r['seconds'] for r in lines) for how, lines in ours[what].items()}
+        how = min(medians, key=medians.get)
+        seconds, line = medians[how], ours[what][how][0]
         peers = {name.split(' ', 1)[1]: statistics.median(t) for name, t in times.items() if name.startswith(what)}
         best = min(peers, key=peers.get) if peers else None
-        row = {'seconds': seconds, 'build': ours[what][0]['build'], 'launches': ours[what][0]['launches'],
+        row = {'seconds': seconds, 'numerics': how, 'build': line['build'], 'launches': line['launches'],
                'of_peak': operations / seconds / statistics.median(peak), **peers}
         if best:
             row.update(best=best, ratio=peers[best] / seconds)
         result[what] = row
     return result
+
+
+def has_dots():
+    with open('/proc/cpuinfo', encoding='ascii') as file:
+        return any('avx512_bf16' in line.split() for line in file if line.startswith('flags'))
 
 
 def main():
@@ -325,20 +386,21 @@ def main():
     parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--seed', type=int, default=int(time.time()))
     parser.add_argument('--no-values', action='store_true')
+    parser.add_argument('--dtypes', default='f32,bf16' if has_dots() else 'f32')
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:args.threads])
     torch.set_num_threads(args.threads)
     results = {'threads': args.threads, 'seed': args.seed, 'torch': torch.__version__}
-    for text in args.shapes.split(','):
-        shape = tuple(int(part) for part in text.split('x'))
+    for text, dtype in itertools.product(args.shapes.split(','), args.dtypes.split(',')):
+        shape, case = tuple(int(part) for part in text.split('x')), text if dtype == 'f32' else f'{text} {dtype}'
         with tempfile.TemporaryDirectory() as folder:
-            results[text] = {} if args.no_values else dict(zip(('error', 'gradient_error'), check_values(args, folder, shape)))
-            results[text].update(measure(args, folder, shape))
+            results[case] = {} if args.no_values else dict(zip(('error', 'gradient_error'), check_values(args, folder, shape, dtype)))
+            results[case].update(measure(args, folder, shape, dtype))
         for what in ('forward', 'step'):
-            row = results[text][what]
+            row = results[case][what]
             peers = '  '.join(f'{name} {row[name] * 1e3:.2f}' for name in row if ' ' in name)
-            print(f'{text} {what}: {row["seconds"] * 1e3:.2f} ms, {row["of_peak"]:.0%} of peak, {row["launches"]} launches, '
-                  f'built in {row["build"]:.2f} s; {peers}; {row.get("ratio", 0):.2f}x')
+            print(f'{case} {what}: {row["seconds"] * 1e3:.2f} ms ({row["numerics"]}), {row["of_peak"]:.0%} of peak, '
+                  f'{row["launches"]} launches, built in {row["build"]:.2f} s; {peers}; {row.get("ratio", 0):.2f}x')
     print(json.dumps({k: {a: short(b) for a, b in v.items()} if isinstance(v, dict) else v for k, v in results.items()}))
 
 

@@ -2,7 +2,8 @@
  *
  * Programs of one entry `f`: how long a call takes, beside the FMA peak.
  *
- *     model_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME] FILE.mlir...
+ *     model_bench --aot=PATH [--folder=DIR] [--threads=N] [--rounds=N] [--cpu=NAME]
+ *                 [--numerics=NAME] FILE.mlir...
  *
  * Float inputs are random, others zero. Prints one JSON object: for each file its name, seconds of
  * building (compiler's start and all) and of a call (the median of rounds that take turns, and the
@@ -36,7 +37,8 @@ static char *read_text(const char *path) {
 int main(int argc, char **argv) {
     static const struct option options[] = {{"aot", 1, NULL, 'a'},     {"folder", 1, NULL, 'f'},
                                             {"threads", 1, NULL, 't'}, {"rounds", 1, NULL, 'r'},
-                                            {"cpu", 1, NULL, 'c'},     {NULL, 0, NULL, 0}};
+                                            {"cpu", 1, NULL, 'c'},     {"numerics", 1, NULL, 'n'},
+                                            {NULL, 0, NULL, 0}};
     static double seconds[FILES_MAX][MEASURE_ROUNDS_MAX], peak[MEASURE_ROUNDS_MAX];
     bench_options at = {.folder = "/tmp", .threads = 1};
     bench_program *programs[FILES_MAX];
@@ -47,6 +49,7 @@ int main(int argc, char **argv) {
         if (option == 't') at.threads = (unsigned)atoi(optarg);
         if (option == 'r') rounds = atoi(optarg);
         if (option == 'c') at.cpu = optarg;
+        if (option == 'n') at.numerics = optarg;
         if (option == '?') return 2;
     }
     files = argc - optind;

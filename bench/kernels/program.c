@@ -103,9 +103,15 @@ void bench_program_fill(bench_program *program, uint64_t seed) {
     for (size_t i = 0; i < entry->input_count; i++) {
         uint64_t count = 0;
         const tsr_config_port *port = &entry->inputs[i];
-        if (port->dtype != TSR_DTYPE_F32 || !tsr_shape_count(&port->shape, &count)) continue;
+        bool narrow = port->dtype == TSR_DTYPE_BF16;
+        if ((port->dtype != TSR_DTYPE_F32 && !narrow) || !tsr_shape_count(&port->shape, &count))
+            continue;
         float *values = measure_floats(&seed, (size_t)count);
-        memcpy(bench_program_input(program, i), values, (size_t)count * sizeof *values);
+        if (narrow) /* the upper halves, one after the other */
+            for (size_t k = 0; k < (size_t)count; k++)
+                memcpy((char *)values + 2 * k, (const char *)(values + k) + 2, 2);
+        memcpy(bench_program_input(program, i), values,
+               (size_t)count * tsr_dtype_size(port->dtype));
         free(values);
     }
 }

@@ -28,7 +28,7 @@ const float *bench_program_output(bench_program *program, size_t index);
 /* The parameter's memory, to be read. */
 const float *bench_program_param(bench_program *program, const char *name);
 void bench_program_run(void *program); /* one call */
-/* Random numbers in [-1, 1) for every f32 input. */
+/* Random numbers in [-1, 1) for every input of f32 or bf16. */
 void bench_program_fill(bench_program *program, uint64_t seed);
 size_t bench_program_workspace(const bench_program *program); /* bytes */
 size_t bench_program_launches(const bench_program *program);  /* of one call */
