@@ -9,8 +9,9 @@
  *
  * Numerics, the same for every target with FMA, grid split and tile shape:
  * - matmul: one chain acc = fma(a[k], b[k], acc) per element, k ascending from acc = 0.
- * - conv2d and its gradients: one such chain per element, in the order that conv.c and
- * conv_filter.c state; taps outside of the image add nothing, or zero times a weight.
+ * - conv2d and its gradients: one such chain per element, in the order that conv/product.c and
+ * conv/filter.c state; taps outside of the image add nothing, but in conv2d and its image's
+ * gradient along W zero times a weight where a tap has 2 to 15 terms.
  * - attention: attention/forward.c; scores and products of values are such chains, one block of
  * keys after the other. attention_grad: attention/gradient.c; every gradient is one chain.
  * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64

@@ -20,6 +20,7 @@ enum {
     SHARED_PANELS = 4,               /* of a program, that share a patch ... */
     SHARED_PROGRAMS = 16,            /* ... if there are still so many ... */
     SHARED_PLACES = 256,             /* ... of so many places */
+    LEFT_OUT_CHANNELS = 16,          /* from so many on a tap is worth a loop of its own */
 };
 static_assert((PANEL_ELEMENTS + PATCH_ELEMENTS + SCRATCH_ELEMENTS) * STACK_ELEMENT_BYTES <=
                   TSR_TARGET_STACK_MAX - 32768,
@@ -47,7 +48,7 @@ static void plan_channels(tsr_conv_product *p) {
     p->channel_blocks = most(divide_up(p->a_channels, p->channel_block), 1);
 }
 
-static bool covers(const tsr_conv_walk *walk) {
+bool tsr_conv_covers(const tsr_conv_walk *walk) {
     return walk->phases == 1 && walk->first[0] >= 0 &&
            walk->first[0] + (walk->places - 1) * walk->stride + (walk->taps - 1) * walk->step <
                walk->a_places;
@@ -91,7 +92,8 @@ static void plan_source(tsr_conv_product *p) {
     const tsr_conv_walk *y = &p->walks[0], *x = &p->walks[1];
     int64_t c = p->channel_block, pixels;
     bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
-    if (as_is && covers(y) && covers(x) && (p->flat || x->places % p->tile_rows == 0)) {
+    if (as_is && tsr_conv_covers(y) && tsr_conv_covers(x) &&
+        (p->flat || x->places % p->tile_rows == 0)) {
         p->source = TSR_CONV_DIRECT;
         p->block[1] = x->places;
         while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
@@ -129,7 +131,7 @@ static bool can_slide(const tsr_conv_product *p) {
 static void plan_tile(tsr_conv_product *p) {
     const tsr_target *target = p->conv.group->b.target;
     int64_t size = (int64_t)tsr_dtype_size(p->conv.compute), strip = p->conv.strip;
-    bool direct = covers(&p->walks[0]) && covers(&p->walks[1]);
+    bool direct = tsr_conv_covers(&p->walks[0]) && tsr_conv_covers(&p->walks[1]);
     tsr_gemm_shape shape = {.element_bytes = size,
                             .m = tsr_conv_points(p, 1) * (p->flat ? tsr_conv_points(p, 0) : 1),
                             .n = p->columns,
@@ -189,11 +191,18 @@ static tsr_result plan_blocks(tsr_conv_product *p) {
     return TSR_SUCCESS;
 }
 
+/* Are taps along W that lie beside the image left out? From the shapes alone. */
+static bool leaves_out(const tsr_conv_product *p) {
+    return p->a_channels >= LEFT_OUT_CHANNELS && !tsr_conv_covers(&p->walks[TSR_CONV_X]);
+}
+
 /* Much of the tiles of a row would be computed twice. */
 static bool wants_flat(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), tiles = divide_up(x, p->tile_rows);
-    return p->walks[0].phases == 1 && p->walks[1].phases == 1 && tsr_conv_points(p, 0) > 1 &&
-           !p->conv.group->b.target->warp_lanes && (tiles * p->tile_rows - x) * FLAT_WASTE > x;
+    /* Its tiles hold places of several rows, which have other taps. */
+    bool whole = tsr_conv_covers(&p->walks[0]) && !leaves_out(p) && p->walks[1].phases == 1;
+    return whole && tsr_conv_points(p, 0) > 1 && !p->conv.group->b.target->warp_lanes &&
+           (tiles * p->tile_rows - x) * FLAT_WASTE > x;
 }
 
 /* Whole rows in each block, also in the last, and a tile in them. */
@@ -201,6 +210,58 @@ static bool can_be_flat(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), last = tsr_conv_points(p, 0) % p->block[0];
     return p->source != TSR_CONV_TAPS && p->block[1] == x && p->tile_rows <= FLAT_ROWS_MAX &&
            (last ? last : p->block[0]) * x >= p->tile_rows;
+}
+
+/* ---- the border ------------------------------------------------------------------------------ */
+
+static void add_range(tsr_conv_product *p, int64_t low, int64_t high, bool *many) {
+    for (uint32_t i = 0; i < p->range_count; i++)
+        if (p->ranges[i].low == low && p->ranges[i].high == high) return;
+    if (p->range_count == TSR_CONV_RANGES_MAX)
+        *many = true;
+    else
+        p->ranges[p->range_count++] = (tsr_conv_range){low, high};
+}
+
+/* The tile that begins at place x of a row of `points`: which of its places have which tap. */
+static void plan_border_tile(tsr_conv_product *p, int64_t phase, int64_t points, int64_t x,
+                             bool *many) {
+    const tsr_conv_walk *walk = &p->walks[TSR_CONV_X];
+    int64_t taps = walk->tap_count[phase], at = walk->first[phase] + x * walk->stride;
+    int64_t end = least(points - x, p->tile_rows), last = at + (end - 1) * walk->stride;
+    if (!taps || (at >= 0 && last + (taps - 1) * walk->step < walk->a_places)) {
+        p->inner = true;
+        return;
+    }
+    p->border = true;
+    for (int64_t t = 0; t < taps; t++, at += walk->step) {
+        int64_t low = divide_up(most(-at, 0), walk->stride);
+        int64_t high = divide_up(most(walk->a_places - at, 0), walk->stride);
+        if (high >= end) high = p->tile_rows;
+        if (low < high) add_range(p, low, high, many);
+    }
+}
+
+static void plan_border(tsr_conv_product *p) {
+    const tsr_conv_walk *walk = &p->walks[TSR_CONV_X];
+    bool many = false;
+    p->inner = p->border = false;
+    p->range_count = 0;
+    if (!leaves_out(p)) {
+        p->inner = true;
+        return;
+    }
+    for (int64_t phase = 0; phase < walk->phases; phase++) {
+        int64_t points = divide_up(walk->places - phase, walk->phases);
+        for (int64_t begin = 0; begin < points; begin += p->block[1]) {
+            int64_t end = least(points - begin, p->block[1]);
+            for (int64_t x = 0; x < end; x += p->tile_rows)
+                plan_border_tile(
+                    p, phase, points,
+                    begin + (p->slides && !p->partial ? least(x, end - p->tile_rows) : x), &many);
+        }
+    }
+    if (many) p->range_count = 0;
 }
 
 tsr_result tsr_conv_plan(tsr_conv_product *p) {
@@ -214,6 +275,7 @@ tsr_result tsr_conv_plan(tsr_conv_product *p) {
         if (!p->flat) TRY(group->ctx, plan_blocks(p));
     }
     p->slides = can_slide(p);
+    plan_border(p);
     bool even = p->a_channels % p->channel_block == 0;
     p->whole_runs =
         even && p->tap_step[1] == p->channel_block && (!p->conv.strip || p->channel_blocks == 1);

@@ -11,7 +11,7 @@
  *                     copy the filter's panel to the stack, where it does not lie in strips already
  *                     for each tile of places in a row
  *                         accumulators = 0, or what the last block left
- *                         for each tap, channel: fma, A read from the patch
+ *                         for each tap, channel: fma, A read from the patch (multiply.c)
  *                         store, or leave them for the next block
  *
  * Nothing is expanded: the patch holds each image element once, and a tile's rows lie evenly apart
@@ -19,12 +19,13 @@
  * tile instead; where no zeros are needed, A is read from the image itself. The gradient of an
  * image under a stride has a phase for each remainder: places that the same taps reach.
  *
- * Where rows of the result are no whole tiles, a block is flat: its places are numbered through,
- * and a tile's rows of A lie where they do.
+ * Where rows of the result are no whole tiles, and their places have the same taps, a block is
+ * flat: its places are numbered through, and a tile's rows of A lie where they do.
  *
  * Each element is one chain: blocks of channels, then taps, then channels, ascending (taps of the
- * gradient descending). A place outside the image is a zero. The size of a block of channels
- * follows from the shapes alone, so that every target and blocking gives the same bits.
+ * gradient descending). A tap outside the image adds nothing; along W, where a tap has too few
+ * channels for a loop of its own, zero times a weight. That, and the size of a block of channels,
+ * follow from the shapes alone, so that every target and blocking gives the same bits.
  */
 #include "compiler/tile/conv/product.h"
 
@@ -33,15 +34,10 @@
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
 
-/* ---- a block of K ---------------------------------------------------------------------------- */
-
-typedef struct k_block {
-    MlirValue channel, channels; /* first, and how many */
-    MlirValue tap, taps;         /* first row of taps, and how many */
-} k_block;
+/* ---- the filter ------------------------------------------------------------------------------ */
 
 /* Rows of the filter for one tap, or a row of taps. */
-static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, const k_block *k,
+static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, const tsr_conv_k *k,
                      MlirValue count, MlirValue to) {
     tsr_tile_builder *b = &p->conv.group->b;
     const tsr_conv *conv = &p->conv;
@@ -67,148 +63,29 @@ static void pack_run(tsr_conv_product *p, MlirValue tap_y, MlirValue tap_x, cons
     (forward ? tsr_gemm_pack_rows : tsr_gemm_pack_columns)(b, &pack);
 }
 
-static MlirValue multiply_values(tsr_tile_builder *b, MlirValue x, MlirValue y) {
-    int64_t known = 0;
-    if (tsr_tile_index_known(y, &known)) return tsr_tile_mul(b, x, known);
-    if (tsr_tile_index_known(x, &known)) return tsr_tile_mul(b, y, known);
-    return tsr_tile_2(b, "arith.muli", x, y);
-}
-
 static MlirValue tap_of(tsr_conv_product *p, int axis, MlirValue index) {
     tsr_tile_builder *b = &p->conv.group->b;
     return tsr_tile_add(b, p->tap_first[axis], tsr_tile_mul(b, index, p->walks[axis].tap_step));
 }
 
-static void pack_panel(tsr_conv_product *p, const k_block *k) {
+static void pack_panel(tsr_conv_product *p, const tsr_conv_k *k) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    MlirValue row_size = multiply_values(b, p->taps[1], k->channels);
+    MlirValue row_size = tsr_conv_times(b, p->taps[1], k->channels);
     tsr_tile_loop rows, columns;
     tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, 0, NULL);
     MlirValue tap_y = tap_of(p, 0, tsr_tile_add(b, k->tap, rows.index));
-    MlirValue to = multiply_values(b, rows.index, row_size);
+    MlirValue to = tsr_conv_times(b, rows.index, row_size);
     /* Forward, the taps of a row follow one another in the filter too. */
     if (p->kind == TSR_CONV_FORWARD && p->channel_blocks == 1) {
         pack_run(p, tap_y, zero, k, row_size, to);
     } else {
         tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, 0, NULL);
         pack_run(p, tap_y, tap_of(p, 1, columns.index), k, k->channels,
-                 tsr_tile_add(b, to, multiply_values(b, columns.index, k->channels)));
+                 tsr_tile_add(b, to, tsr_conv_times(b, columns.index, k->channels)));
         tsr_tile_loop_end(b, &columns, NULL);
     }
     tsr_tile_loop_end(b, &rows, NULL);
-}
-
-/* Of place (y, x), counted from the block's first, the offset of A at the first tap. */
-static MlirValue a_place(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
-    tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue at = tsr_tile_index(b, 0);
-    if (p->source == TSR_CONV_DIRECT) {
-        MlirValue place[2];
-        for (int i = 0; i < 2; i++)
-            place[i] =
-                tsr_tile_add(b, p->first[i], tsr_tile_mul(b, p->begin[i], p->walks[i].stride));
-        MlirValue row = tsr_tile_add(b, tsr_tile_mul(b, p->image, p->walks[0].a_places), place[0]);
-        at = tsr_tile_add(b, tsr_tile_mul(b, row, p->walks[1].a_places), place[1]);
-        at = tsr_tile_add(b, tsr_tile_mul(b, at, p->a_total),
-                          tsr_tile_mul(b, p->group, p->a_channels));
-        at = tsr_tile_add(b, at, k->channel);
-    }
-    at = tsr_tile_add(b, at, tsr_tile_mul(b, y, p->place_step[0]));
-    return tsr_tile_add(b, at, tsr_tile_mul(b, x, p->place_step[1]));
-}
-
-/* The block's places: rows of it that are there, times their length. */
-static MlirValue flat_end(tsr_conv_product *p) {
-    tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue rows =
-        tsr_tile_min(b, tsr_tile_index(b, p->block[0]), tsr_tile_sub(b, p->points[0], p->begin[0]));
-    return tsr_tile_mul(b, rows, p->block[1]);
-}
-
-/* Of the tile at place x of a flat block: a row beyond the last place is the last one again. */
-static void find_rows(tsr_conv_product *p, const k_block *k, MlirValue x, MlirValue *out_rows) {
-    tsr_tile_builder *b = &p->conv.group->b;
-    MlirValue last = tsr_tile_offset(b, flat_end(p), -1);
-    for (int64_t i = 0; i < p->tile_rows; i++) {
-        MlirValue place = tsr_tile_min(b, tsr_tile_offset(b, x, i), last);
-        out_rows[i] =
-            a_place(p, k, tsr_tile_div(b, place, p->block[1]), tsr_tile_rem(b, place, p->block[1]));
-    }
-}
-
-/* Where A is read for the tap that lies `tap` further. */
-static void move_rows(tsr_conv_product *p, tsr_gemm_tile *tile, const MlirValue *rows, MlirValue at,
-                      MlirValue tap, MlirValue *out_rows) {
-    tsr_tile_builder *b = &p->conv.group->b;
-    tile->a_at = p->flat ? at : tsr_tile_add(b, at, tap);
-    for (int64_t i = 0; p->flat && i < p->tile_rows; i++)
-        out_rows[i] = tsr_tile_add(b, rows[i], tap);
-    tile->a_rows = p->flat ? out_rows : NULL;
-}
-
-/* A tile's products over the block of K; places (y, x) count from the block's first. */
-static void multiply(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x,
-                     MlirValue *accumulators) {
-    tsr_tile_builder *b = &p->conv.group->b;
-    uint32_t count = (uint32_t)p->tile_rows * p->panel_vectors;
-    bool direct = p->source == TSR_CONV_DIRECT, forward = p->kind == TSR_CONV_FORWARD;
-    MlirValue zero = tsr_tile_index(b, 0), a_at = zero;
-    MlirValue a_rows[TSR_GEMM_ROWS_MAX], moved[TSR_GEMM_ROWS_MAX];
-    if (p->flat)
-        find_rows(p, k, x, a_rows);
-    else
-        a_at = a_place(p, k, y, x);
-    int64_t strip = p->conv.strip, step = strip ? strip : p->width, b_vectors[TSR_TILE_VECTORS_MAX];
-    tsr_gemm_tile tile = {.a_dtype = direct ? p->conv.dtype : p->conv.compute,
-                          .b_dtype = strip ? p->conv.dtype : p->conv.compute,
-                          .lanes = p->lanes,
-                          .vectors = p->panel_vectors,
-                          .rows = p->tile_rows,
-                          .a = !direct   ? p->patch_local
-                               : forward ? p->conv.a
-                                         : p->conv.b,
-                          .b = strip ? p->conv.b : p->panel,
-                          .a_row = p->place_step[1],
-                          .a_step = 1,
-                          .b_step = step,
-                          .b_vectors = strip ? b_vectors : NULL};
-    tile.last_lanes = tsr_gemm_last_lanes(b->target, p->lanes, p->panel_edge);
-    tsr_gemm_narrow_last(b, &tile, accumulators);
-    if (strip) tsr_gemm_strip_vectors(strip, p->strip_rows, p->lanes, p->panel_vectors, b_vectors);
-    /* From one tap to the next in what B lies in. */
-    MlirValue tap_size = strip ? tsr_tile_index(b, p->a_channels) : k->channels;
-    MlirValue run = multiply_values(b, p->taps[1], k->channels);
-    tsr_tile_loop rows, columns;
-    tsr_tile_loop_begin(b, &rows, zero, k->taps, 1, count, accumulators);
-    MlirValue next[TSR_GEMM_TILE_MAX];
-    memcpy(next, rows.carried, count * sizeof *next);
-    MlirValue a_tap = tsr_tile_mul(b, tsr_tile_add(b, k->tap, rows.index), p->tap_step[0]);
-    MlirValue b_begin = zero;
-    MlirValue b_row = multiply_values(b, rows.index, multiply_values(b, p->taps[1], tap_size));
-    if (strip) {
-        MlirValue tap = tsr_tile_mul(b, k->tap, p->walks[1].taps * p->a_channels);
-        b_begin =
-            tsr_gemm_strip_at(b, strip, p->strip_rows, p->column, tsr_tile_add(b, tap, k->channel));
-    }
-    if (p->whole_runs) {
-        move_rows(p, &tile, a_rows, a_at, a_tap, moved);
-        tile.b_at = tsr_tile_add(b, b_begin, tsr_tile_mul(b, b_row, step));
-        tsr_gemm_multiply(b, &tile, run, next);
-    } else {
-        tsr_tile_loop_begin(b, &columns, zero, p->taps[1], 1, count, next);
-        memcpy(next, columns.carried, count * sizeof *next);
-        MlirValue a_column = tsr_tile_mul(b, columns.index, p->tap_step[1]);
-        move_rows(p, &tile, a_rows, a_at, tsr_tile_add(b, a_tap, a_column), moved);
-        MlirValue tap = tsr_tile_add(b, b_row, multiply_values(b, columns.index, tap_size));
-        tile.b_at = tsr_tile_add(b, b_begin, tsr_tile_mul(b, tap, step));
-        tsr_gemm_multiply(b, &tile, k->channels, next);
-        tsr_tile_loop_end(b, &columns, next);
-        memcpy(next, columns.carried, count * sizeof *next);
-    }
-    tsr_tile_loop_end(b, &rows, next);
-    memcpy(accumulators, rows.carried, count * sizeof *accumulators);
-    tsr_gemm_widen_last(b, &tile, accumulators);
 }
 
 /* ---- tiles ----------------------------------------------------------------------------------- */
@@ -250,7 +127,7 @@ static void store_tile(tsr_conv_product *p, MlirValue y, MlirValue x,
     }
 }
 
-typedef void (*tile_fn)(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x);
+typedef void (*tile_fn)(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x);
 
 static void load_scratch(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValue *accumulators) {
     for (int64_t i = 0; i < p->tile_rows; i++)
@@ -261,18 +138,18 @@ static void load_scratch(tsr_conv_product *p, MlirValue y, MlirValue x, MlirValu
 }
 
 /* The only block of K. */
-static void whole_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+static void whole_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(&p->conv.group->b, p->conv.compute, p->lanes);
     for (int64_t i = 0; i < p->tile_rows * p->panel_vectors; i++) accumulators[i] = zero;
-    multiply(p, k, y, x, accumulators);
+    tsr_conv_multiply(p, k, y, x, accumulators);
     store_tile(p, y, x, accumulators);
 }
 
-static void partial_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+static void partial_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     load_scratch(p, y, x, accumulators);
-    multiply(p, k, y, x, accumulators);
+    tsr_conv_multiply(p, k, y, x, accumulators);
     for (int64_t i = 0; i < p->tile_rows; i++)
         for (uint32_t v = 0; v < p->panel_vectors; v++)
             tsr_tile_store(&p->conv.group->b, p->conv.compute,
@@ -280,7 +157,7 @@ static void partial_tile(tsr_conv_product *p, const k_block *k, MlirValue y, Mli
                            scratch_at(p, y, x, i, v), tsr_tile_null);
 }
 
-static void clear_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+static void clear_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_element_zero(b, p->conv.compute, p->lanes);
     (void)k;
@@ -290,7 +167,7 @@ static void clear_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirV
                            tsr_tile_null);
 }
 
-static void final_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirValue x) {
+static void final_tile(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x) {
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     (void)k;
     load_scratch(p, y, x, accumulators);
@@ -298,7 +175,7 @@ static void final_tile(tsr_conv_product *p, const k_block *k, MlirValue y, MlirV
 }
 
 /* All tiles of the panel and block. Tiles that store results, and add to nothing, may overlap. */
-static void walk_tiles(tsr_conv_product *p, const k_block *k, tile_fn visit) {
+static void walk_tiles(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0), end[2];
     for (int i = 0; i < 2; i++)
@@ -306,7 +183,7 @@ static void walk_tiles(tsr_conv_product *p, const k_block *k, tile_fn visit) {
                               tsr_tile_sub(b, p->points[i], p->begin[i]));
     if (p->flat) {
         end[0] = tsr_tile_index(b, 1);
-        end[1] = flat_end(p);
+        end[1] = tsr_conv_flat_end(p);
     }
     tsr_tile_loop rows, columns;
     tsr_tile_loop_begin(b, &rows, zero, end[0], 1, 0, NULL);
@@ -320,7 +197,7 @@ static void walk_tiles(tsr_conv_product *p, const k_block *k, tile_fn visit) {
 }
 
 /* Panels of the program: whole ones, then the edge of the matrix. visit null: brings the filter. */
-static void walk_panels(tsr_conv_product *p, const k_block *k, tile_fn visit) {
+static void walk_panels(tsr_conv_product *p, const tsr_conv_k *k, tile_fn visit) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue end = tsr_tile_offset(b, p->first_panel, p->program_panels);
     int64_t whole = p->panels - (p->edge != 0);
@@ -349,7 +226,7 @@ static void emit_partial_block(tsr_conv_product *p) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
     tsr_tile_loop channels, taps;
-    k_block k = {.channels = tsr_tile_index(b, p->channel_block)};
+    tsr_conv_k k = {.channels = tsr_tile_index(b, p->channel_block)};
     walk_panels(p, &k, clear_tile);
     tsr_tile_loop_begin(b, &channels, zero, tsr_tile_index(b, p->channel_blocks), 1, 0, NULL);
     k.channel = tsr_tile_mul(b, channels.index, p->channel_block);
@@ -370,10 +247,10 @@ static void emit_partial_block(tsr_conv_product *p) {
 static void emit_blocks(tsr_conv_product *p, MlirValue y_begin, MlirValue y_end) {
     tsr_tile_builder *b = &p->conv.group->b;
     MlirValue zero = tsr_tile_index(b, 0);
-    k_block k = {.channel = zero,
-                 .channels = tsr_tile_index(b, p->a_channels),
-                 .tap = zero,
-                 .taps = p->taps[0]};
+    tsr_conv_k k = {.channel = zero,
+                    .channels = tsr_tile_index(b, p->a_channels),
+                    .tap = zero,
+                    .taps = p->taps[0]};
     tsr_tile_loop rows, columns;
     if (!p->partial && !p->conv.strip) walk_panels(p, &k, NULL);
     tsr_tile_loop_begin(b, &rows, y_begin, y_end, p->block[0], 0, NULL);

@@ -9,6 +9,12 @@
 
 typedef enum tsr_conv_source { TSR_CONV_PATCH, TSR_CONV_TAPS, TSR_CONV_DIRECT } tsr_conv_source;
 
+/* Places low ... high - 1 of a tile. */
+typedef struct tsr_conv_range {
+    int64_t low, high;
+} tsr_conv_range;
+enum { TSR_CONV_RANGES_MAX = 8 };
+
 typedef struct tsr_conv_product {
     tsr_conv conv;
     tsr_conv_kind kind;
@@ -31,6 +37,11 @@ typedef struct tsr_conv_product {
     bool partial;         /* several blocks of K */
     bool slides;          /* a tile that would reach beyond its row begins earlier instead */
     bool flat;            /* places of a block are one row */
+    /* Tiles that have all taps of a row, and others, whose places that have a tap are one of the
+     * ranges; none: there would be too many, and each place has its own loop. */
+    bool inner, border;
+    tsr_conv_range ranges[TSR_CONV_RANGES_MAX];
+    uint32_t range_count;
     /* strides of A as tiles read it, in elements */
     int64_t place_step[2], tap_step[2];
     /* emission */
@@ -51,6 +62,14 @@ static inline int64_t tsr_conv_points(const tsr_conv_product *p, int axis) {
     return (walk->places + walk->phases - 1) / walk->phases;
 }
 
+/* A block of K. */
+typedef struct tsr_conv_k {
+    MlirValue channel, channels; /* first, and how many */
+    MlirValue tap, taps;         /* first row of taps, and how many */
+} tsr_conv_k;
+
+/* No tap lies beside the image. */
+bool tsr_conv_covers(const tsr_conv_walk *walk);
 /* TSR_COMPILE where a row of the filter's taps is too wide. */
 TSR_RESULT tsr_conv_plan(tsr_conv_product *p);
 /* Places of a block that partial sums are kept for. */
@@ -60,5 +79,12 @@ int64_t tsr_conv_scratch_places(const tsr_conv_product *p);
 int64_t tsr_conv_patch_size(const tsr_conv_product *p);
 /* What the taps of the block reach, channels `channel` … of the block, to the patch. */
 void tsr_conv_fill_patch(tsr_conv_product *p, MlirValue channel);
+
+/* A tile's products over the block of K; places (y, x) count from the block's first. */
+void tsr_conv_multiply(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y, MlirValue x,
+                       MlirValue *accumulators);
+/* The places of a flat block: rows of it that are there, times their length. */
+MlirValue tsr_conv_flat_end(tsr_conv_product *p);
+MlirValue tsr_conv_times(tsr_tile_builder *b, MlirValue x, MlirValue y);
 
 #endif
