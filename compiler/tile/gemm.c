@@ -212,17 +212,20 @@ void tsr_gemm_pack_a(tsr_tile_builder *b, const tsr_gemm_pack_tiles *p) {
     tsr_tile_loop_end(b, &over_k, NULL);
 }
 
+bool tsr_gemm_alias(int64_t row_bytes, int64_t rows) {
+    return row_bytes && row_bytes % ALIAS_BYTES == 0 && rows > ALIAS_ROWS;
+}
+
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows) {
     static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
     uint32_t lanes = target->vector_bytes / (uint32_t)shape->element_bytes, vectors = 0;
-    bool alias = shape->row_bytes && shape->row_bytes % ALIAS_BYTES == 0;
     double best = 0;
     for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
         int64_t wide = (int64_t)lanes * v, most = target->matmul_rows[v - 1];
         if (!most || (vectors && shape->width && wide > shape->width)) continue;
         if (shape->strip && wide % shape->strip && shape->strip % wide) continue;
-        if (alias && most > ALIAS_ROWS) most = ALIAS_ROWS;
+        if (tsr_gemm_alias(shape->row_bytes, most)) most = ALIAS_ROWS;
         int64_t rows = tsr_gemm_part(shape->m, most, 1), chains = rows * v;
         double cost = (double)((shape->n + wide - 1) / wide * wide) / speed[v - 1];
         if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);

@@ -119,6 +119,8 @@ typedef struct tsr_gemm_shape {
     int64_t row_bytes; /* between rows of A as tiles read it; 0: they are near each other */
 } tsr_gemm_shape;
 
+/* Would so many rows, row_bytes apart, push one another out of the first-level cache? 0: no. */
+bool tsr_gemm_alias(int64_t row_bytes, int64_t rows);
 /* The tile that wastes least: what is computed, over how well a tile of that shape runs. */
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows);

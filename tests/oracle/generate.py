@@ -501,7 +501,7 @@ def spans(g, size, window):
 def convolution(g):
     """Image, filter, attributes and result of one; None where no window fits."""
     dtype, groups = g.dtype(FLOATS), g.pick([1, 1, 2])
-    c, f = groups * g.size([1, 2, 3, 5]), groups * g.size([1, 3, 4, 8])
+    c, f = groups * g.size([1, 2, 3, 5, 17]), groups * g.size([1, 3, 4, 8, 17])
     if g.chance(0.15):  # one channel a group
         groups = f = c
     size, window = [g.size([4, 5, 8, 11]) for _ in range(2)], [g.pick([1, 2, 3]) for _ in range(2)]

@@ -105,8 +105,7 @@ static void find_tap_rows(tsr_conv_product *p, const tsr_conv_k *k, MlirValue y,
     *out_high = tsr_tile_min(b, high, k->taps);
 }
 
-/* The tile's places whose tap, `tap` of its row, lies inside: low ... high - 1. One beyond the end
- * of the row may be among them or not. */
+/* The tile's places in its row whose tap, `tap` of a row of taps, lies inside: low ... high - 1. */
 static void find_places(tsr_conv_product *p, const product_tile *t, MlirValue tap,
                         MlirValue *out_low, MlirValue *out_high) {
     tsr_tile_builder *b = &p->conv.group->b;
@@ -117,10 +116,10 @@ static void find_places(tsr_conv_product *p, const product_tile *t, MlirValue ta
     MlirValue before = tsr_tile_sub(b, tsr_tile_index(b, 0), at);
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, walk->a_places), at);
     *out_low = tsr_tile_min(b, divide_up_values(b, before, walk->stride), all);
-    *out_high = divide_up_values(b, left, walk->stride);
-    MlirValue end = tsr_tile_min(b, tsr_tile_sub(b, p->points[TSR_CONV_X], t->x), all);
-    *out_high =
-        tsr_tile_select(b, tsr_tile_icompare(b, TSR_ICMP_SGE, *out_high, end), all, *out_high);
+    *out_high = tsr_tile_min(b, divide_up_values(b, left, walk->stride), all);
+    if (p->slides && !p->partial) return; /* none lies beyond the end */
+    MlirValue end = tsr_tile_sub(b, p->points[TSR_CONV_X], t->x);
+    *out_high = tsr_tile_min(b, *out_high, end);
 }
 
 /* Do all places of the tile have all taps of a row? */

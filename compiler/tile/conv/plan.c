@@ -72,10 +72,15 @@ static int64_t halve(const tsr_conv_product *p, int64_t x) {
     return divide_up(x / 2, p->tile_rows) * p->tile_rows;
 }
 
+/* Places of a row, with those beyond its end that the last tile has. */
+static int64_t row_places(const tsr_conv_product *p) {
+    int64_t x = tsr_conv_points(p, 1);
+    return p->flat ? x : divide_up(x, p->tile_rows) * p->tile_rows;
+}
+
 /* Places of a block along W, then along H, so that patch and partial sums fit. */
 static bool plan_patch(tsr_conv_product *p) {
-    int64_t limit = room(p, PATCH_ELEMENTS), x = tsr_conv_points(p, 1);
-    if (!p->flat) x = divide_up(x, p->tile_rows) * p->tile_rows;
+    int64_t limit = room(p, PATCH_ELEMENTS), x = row_places(p);
     while (x > p->tile_rows &&
            (reach(p, 1, x) * reach(p, 0, 1) * p->channel_block > limit || scratch_rows(p, x) < 1))
         x = halve(p, x);
@@ -88,14 +93,30 @@ static bool plan_patch(tsr_conv_product *p) {
     return true;
 }
 
+/* Has a tap so many channels that those beside the image are left out? From the shapes alone. */
+static bool has_ranges(const tsr_conv_product *p) { return p->a_channels >= LEFT_OUT_CHANNELS; }
+
+static bool leaves_out(const tsr_conv_product *p) {
+    return has_ranges(p) && !tsr_conv_covers(&p->walks[TSR_CONV_X]);
+}
+
+/* Can tiles read the image itself? Nothing of it is read that is not there; and rows of a tile do
+ * not share the sets of the first-level cache. */
+static bool can_be_direct(const tsr_conv_product *p) {
+    const tsr_conv_walk *x = &p->walks[TSR_CONV_X];
+    bool whole = p->flat || x->places % p->tile_rows == 0;
+    bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
+    int64_t row_bytes = x->stride * p->a_total * (int64_t)tsr_dtype_size(p->conv.compute);
+    return as_is && !tsr_gemm_alias(row_bytes, p->tile_rows) &&
+           (has_ranges(p) || (whole && tsr_conv_covers(x)));
+}
+
 static void plan_source(tsr_conv_product *p) {
     const tsr_conv_walk *y = &p->walks[0], *x = &p->walks[1];
     int64_t c = p->channel_block, pixels;
-    bool as_is = p->conv.dtype == p->conv.compute; /* small floats are widened once, not per tile */
-    if (as_is && tsr_conv_covers(y) && tsr_conv_covers(x) &&
-        (p->flat || x->places % p->tile_rows == 0)) {
+    if (can_be_direct(p)) {
         p->source = TSR_CONV_DIRECT;
-        p->block[1] = x->places;
+        p->block[1] = row_places(p);
         while (scratch_rows(p, p->block[1]) < 1) p->block[1] = halve(p, p->block[1]);
         p->block[0] = tsr_gemm_part(p->program_rows, scratch_rows(p, p->block[1]), 1);
         c = p->a_total;
@@ -191,11 +212,6 @@ static tsr_result plan_blocks(tsr_conv_product *p) {
     return TSR_SUCCESS;
 }
 
-/* Are taps along W that lie beside the image left out? From the shapes alone. */
-static bool leaves_out(const tsr_conv_product *p) {
-    return p->a_channels >= LEFT_OUT_CHANNELS && !tsr_conv_covers(&p->walks[TSR_CONV_X]);
-}
-
 /* Much of the tiles of a row would be computed twice. */
 static bool wants_flat(const tsr_conv_product *p) {
     int64_t x = tsr_conv_points(p, 1), tiles = divide_up(x, p->tile_rows);
@@ -229,15 +245,15 @@ static void plan_border_tile(tsr_conv_product *p, int64_t phase, int64_t points,
     const tsr_conv_walk *walk = &p->walks[TSR_CONV_X];
     int64_t taps = walk->tap_count[phase], at = walk->first[phase] + x * walk->stride;
     int64_t end = least(points - x, p->tile_rows), last = at + (end - 1) * walk->stride;
-    if (!taps || (at >= 0 && last + (taps - 1) * walk->step < walk->a_places)) {
+    bool inside = at >= 0 && last + (taps - 1) * walk->step < walk->a_places;
+    if (!taps || (inside && end == p->tile_rows)) {
         p->inner = true;
         return;
     }
     p->border = true;
     for (int64_t t = 0; t < taps; t++, at += walk->step) {
         int64_t low = divide_up(most(-at, 0), walk->stride);
-        int64_t high = divide_up(most(walk->a_places - at, 0), walk->stride);
-        if (high >= end) high = p->tile_rows;
+        int64_t high = least(divide_up(most(walk->a_places - at, 0), walk->stride), end);
         if (low < high) add_range(p, low, high, many);
     }
 }
@@ -247,7 +263,7 @@ static void plan_border(tsr_conv_product *p) {
     bool many = false;
     p->inner = p->border = false;
     p->range_count = 0;
-    if (!leaves_out(p)) {
+    if (!has_ranges(p) || p->flat) {
         p->inner = true;
         return;
     }

@@ -16,8 +16,9 @@
  *
  * Nothing is expanded: the patch holds each image element once, and a tile's rows lie evenly apart
  * in it. Where the taps lie so far apart that no patch fits, it holds one copy for each tap of one
- * tile instead; where no zeros are needed, A is read from the image itself. The gradient of an
- * image under a stride has a phase for each remainder: places that the same taps reach.
+ * tile instead; where no zeros are needed, A is read from the image itself, and nothing is copied.
+ * The gradient of an image under a stride has a phase for each remainder: places that the same taps
+ * reach.
  *
  * Where rows of the result are no whole tiles, and their places have the same taps, a block is
  * flat: its places are numbered through, and a tile's rows of A lie where they do.
