@@ -54,11 +54,16 @@ static void multiply_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue
                           const MlirValue *sums, MlirValue *out_sums) {
     MlirValue row[TSR_TILE_VECTORS_MAX], step = tsr_tile_mul(b, k, t->b_step);
     MlirValue b_at = tsr_tile_add(b, t->b_at, step);
-    for (uint32_t v = 0; v < t->vectors; v++)
+    for (uint32_t v = 0; v < t->vectors; v++) {
         row[v] = tsr_tile_load(
             b, t->b_dtype, t->b,
             tsr_tile_offset(b, b_at, t->b_vectors ? t->b_vectors[v] : v * (int64_t)t->lanes),
             tsr_gemm_lanes(t, v), tsr_gemm_mask(b, t, v));
+        if (!mlirValueIsNull(t->copy))
+            tsr_tile_store(b, tsr_tile_compute_dtype(t->b_dtype), row[v], t->copy,
+                           tsr_tile_offset(b, tsr_tile_mul(b, k, t->copy_step), v * t->lanes),
+                           tsr_tile_null);
+    }
     if (!mlirValueIsNull(t->ahead))
         tsr_tile_prefetch_vector(b, t->b_dtype, t->b, tsr_tile_add(b, t->ahead, step),
                                  t->lanes * t->vectors);

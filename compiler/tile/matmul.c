@@ -8,7 +8,8 @@
  *     for each block of K
  *         copy the block of A to the stack, tile by tile, if it is transposed
  *         for each panel of the program
- *             copy the panel's block of B to the stack, if it is to be packed
+ *             copy the panel's block of B to the stack, if it is to be packed, and the
+ *             first tile does not do so while it multiplies
  *             for each tile of rows
  *                 accumulators = 0, or what the last block of K left on the stack
  *                 for k: accumulators = fma(a[k], b[k], accumulators)
@@ -22,87 +23,23 @@
  * then panels are read there. The method is that of Goto and van de Geijn, "Anatomy of High-
  * Performance Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
  */
-#include "compiler/tile/dot.h"
-#include "compiler/tile/epilogue.h"
+#include "compiler/tile/matmul.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
-    BLOCK_ROWS_MAX = 256,                       /* of a program */
-    PACKED_ROWS_MAX = 512,                      /* of a program that packs B */
-    PANEL_BYTES = 192 * 1024,                   /* of a block of B on the stack */
-    SCRATCH_BYTES = 96 * 1024,                  /* of partial sums */
-    LOCAL_BYTES = TSR_TARGET_STACK_MAX - 65536, /* of all on the stack */
-    A_ROW_BYTES = 4096, /* of a row of A on the stack, if it is whole; else: */
-    A_PART_BYTES = 2048,
-    DIRECT_BYTES = 32 * 1024,     /* B up to this size lies well in the first-level cache */
-    STREAM_BYTES = 256 * 1024,    /* B from this size on is streamed where rows are few */
-    FAR_BYTES = 6 * 1024 * 1024,  /* of B between returns to it: they stay in the third level */
-    A_PANELS_LEAST = 2,           /* that pay for packing A */
-    A_SCRATCH_BYTES = 480 * 1024, /* of partial sums beside a block of A on the stack */
-    A_COST = 20, /* to pack an element of A, of B, in multiplications: measured on a Zen 3 */
-    B_COST = 8,
-    PROGRAMS_WANTED = 16,        /* where A is packed: fewer could leave processors without work */
-    PREFETCH_TILES_LEAST = 8,    /* few tiles would each ask for much */
-    PREFETCH_K_LEAST = 64,       /* a tile that takes so long hides what is on its way */
-    PROGRAM_FLOPS = 1000 * 1000, /* a program does at least so much, if there is so much */
+    PREFETCH_TILES_LEAST = 8, /* few tiles would each ask for much */
+    PREFETCH_K_LEAST = 64,    /* a tile that takes so long hides what is on its way */
 };
-static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
-                  PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
-              "the local buffers fit the stack, and leave room for A");
-
-/* Sizes of the plan, as they stand in `tile`; 0: not chosen. */
-typedef struct sizes {
-    int64_t rows;           /* of a tile */
-    int64_t width;          /* of a tile, in columns */
-    int64_t block_rows;     /* of a program */
-    int64_t program_panels; /* of a program */
-    int64_t k_block;
-} sizes;
-enum { SIZES = sizeof(sizes) / sizeof(int64_t) };
-
-typedef struct matmul {
-    tsr_tile_group *group;
-    tsr_region after;
-    tsr_node *given;
-    tsr_view *outputs;
-    tsr_space space;          /* of the result: [batch ..., M, N] */
-    tsr_dtype dtype, compute; /* of the result; of what is computed with, and of locals */
-    tsr_gemm_operand a, b;
-    int64_t m, n, k, batch; /* k: steps, of ... */
-    int64_t unit, depth;    /* ... 2 elements of K where dot.h computes, else 1; of K itself */
-    int64_t a_row, a_k;     /* strides of A; of a step */
-    int64_t a_batch[TSR_RANK_MAX],
-        b_batch[TSR_RANK_MAX]; /* of the batch's dimensions; 0: broadcast */
-    bool b_transposed;
-    int64_t strip; /* B lies in strips so wide; 0: it does not */
-    /* the plan */
-    sizes size;
-    uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
-    int64_t panels;          /* of the matrix */
-    int64_t k_blocks;
-    int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next */
-    bool a_packed, b_packed;
-    bool b_streamed; /* read where it lies, and large */
-    bool asks;       /* the first tile of each panel asks for what of B is read next */
-    /* emission */
-    MlirValue a_local, panel, scratch; /* [k_block][block_rows], [k_block][width],
-                                          [program_panels][block_rows][width] */
-    MlirValue a_base, b_base;          /* offsets of the batch's matrices */
-    tsr_point point;                   /* of the batch */
-    tsr_epilogue epilogue;
-} matmul;
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
-static int64_t most(int64_t x, int64_t y) { return x > y ? x : y; }
-static uint32_t batch_rank(const matmul *mm) { return mm->space.rank - 2; }
+static uint32_t batch_rank(const tsr_matmul *mm) { return mm->space.rank - 2; }
 
 /* ---- what is to be computed ------------------------------------------------------------------ */
 
 /* Elements between neighbours along each dimension of the batch. */
-static void batch_strides(const matmul *mm, const tsr_shape *shape, int64_t *strides) {
+static void batch_strides(const tsr_matmul *mm, const tsr_shape *shape, int64_t *strides) {
     uint32_t from = shape->rank - 2;
     int64_t stride = (int64_t)(shape->dims[from] * shape->dims[from + 1]);
     memset(strides, 0, TSR_RANK_MAX * sizeof *strides);
@@ -113,7 +50,7 @@ static void batch_strides(const matmul *mm, const tsr_shape *shape, int64_t *str
     }
 }
 
-static tsr_result read_space(matmul *mm) {
+static tsr_result read_space(tsr_matmul *mm) {
     tsr_tile_group *group = mm->group;
     tsr_type result;
     if (!tsr_value_type(tsr_op_result(group->root, 0), &result) || result.shape.rank < 2)
@@ -139,25 +76,25 @@ static tsr_result read_space(matmul *mm) {
     return TSR_SUCCESS;
 }
 
-static bool rows_follow(const matmul *mm, const tsr_view *view) {
+static bool rows_follow(const tsr_matmul *mm, const tsr_view *view) {
     uint32_t d = batch_rank(mm) - 1;
     return view->strides[d] == view->strides[d + 1] * mm->space.dims[d + 1];
 }
 
-static void drop_stride(const matmul *mm, tsr_view *view) {
+static void drop_stride(const tsr_matmul *mm, tsr_view *view) {
     for (uint32_t d = batch_rank(mm) - 1; d + 1 < mm->space.rank; d++)
         view->strides[d] = view->strides[d + 1];
     view->strides[mm->space.rank - 1] = 0;
 }
 
-static bool reads_one_b(const matmul *mm) {
+static bool reads_one_b(const tsr_matmul *mm) {
     for (uint32_t d = 0; d < batch_rank(mm); d++)
         if (mm->b_batch[d]) return false;
     return true;
 }
 
 /* Matrices that all read one B are rows of one product, where the epilogue allows it. */
-static void merge_batch(matmul *mm) {
+static void merge_batch(tsr_matmul *mm) {
     while (batch_rank(mm) && mm->batch) {
         uint32_t d = batch_rank(mm) - 1;
         for (uint32_t i = 0; i < mm->after.node_count; i++)
@@ -179,7 +116,7 @@ static void merge_batch(matmul *mm) {
     }
 }
 
-static tsr_result read_matmul(matmul *mm) {
+static tsr_result read_matmul(tsr_matmul *mm) {
     tsr_tile_group *group = mm->group;
     TRY(group->ctx, tsr_gemm_find_operand(group, 0, &mm->a));
     TRY(group->ctx, tsr_gemm_find_operand(group, 1, &mm->b));
@@ -209,138 +146,6 @@ static tsr_result read_matmul(matmul *mm) {
     return TSR_SUCCESS;
 }
 
-/* ---- plan ------------------------------------------------------------------------------------ */
-
-static int64_t element_size(const matmul *mm) { return (int64_t)tsr_dtype_size(mm->compute); }
-
-static tsr_result read_sizes(matmul *mm) {
-    tsr_tile_group *group = mm->group;
-    int64_t given[SIZES] = {0};
-    size_t count = 0;
-    if (!tsr_op_has(group->op, "tile")) return TSR_SUCCESS;
-    bool known = tsr_op_i64s(group->op, "tile", SIZES, given, &count) && count <= SIZES;
-    for (size_t i = 0; i < count && known; i++) known = given[i] >= 0;
-    if (!known)
-        FAIL(group->ctx, TSR_COMPILE, "'%s': tile: expected at most %d sizes of 0 or more",
-             group->name, SIZES);
-    memcpy(&mm->size, given, sizeof mm->size);
-    return TSR_SUCCESS;
-}
-
-static int64_t b_bytes(const matmul *mm) { return mm->n * mm->k * element_size(mm); }
-
-static void plan_tile(matmul *mm) {
-    const tsr_target *target = mm->group->b.target;
-    int64_t size = element_size(mm), rows = 1;
-    tsr_gemm_shape shape = {.element_bytes = size,
-                            .m = mm->m,
-                            .n = mm->n,
-                            .width = mm->size.width,
-                            .strip = mm->strip,
-                            .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
-    tsr_gemm_plan_tile(target, &shape, &mm->lanes, &mm->vectors, &rows);
-    mm->size.width = (int64_t)mm->lanes * mm->vectors;
-    mm->panels = divide_up(mm->n, mm->size.width);
-    if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
-        mm->size.rows = rows;
-}
-
-static void plan_packing(matmul *mm) {
-    const tsr_target *target = mm->group->b.target;
-    bool changes = mm->unit > 1 || mm->b.dtype != mm->compute; /* better once than in each tile */
-    bool large =
-        (b_bytes(mm) > DIRECT_BYTES && mm->n != mm->size.width) || (changes && !target->warp_lanes);
-    bool plain = !target->warp_lanes && !changes && mm->a_row != 1;
-    int64_t rows = 2 * mm->size.rows; /* read B where it lies */
-    if (plain) rows = most(rows, tsr_gemm_direct_rows(target, mm->n * element_size(mm)));
-    mm->b_packed = !mm->strip && (mm->b_transposed || (large && mm->m > rows));
-    mm->b_streamed = !mm->b_packed && !mm->strip && b_bytes(mm) > STREAM_BYTES && mm->panels > 1;
-    mm->asks = mm->b_streamed && plain && mm->m > 1;
-    mm->a_packed = !target->warp_lanes && mm->a_row == 1 &&
-                   ((mm->size.rows > 1 && mm->panels > A_PANELS_LEAST) || mm->unit > 1);
-}
-
-static void plan_k(matmul *mm) {
-    int64_t size = element_size(mm), limit = mm->k;
-    if (mm->b_packed || mm->strip) limit = PANEL_BYTES / (mm->size.width * size);
-    if (mm->a_packed)
-        limit = least(limit, (mm->k * size > A_ROW_BYTES ? A_PART_BYTES : A_ROW_BYTES) / size);
-    if (mm->b_streamed)
-        limit = tsr_gemm_streamed_rows(mm->group->b.target, mm->m, mm->size.width * size, mm->asks);
-    if (mm->size.k_block) limit = least(limit, mm->size.k_block);
-    /* Packing a transpose takes whole squares. */
-    mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
-    mm->k_blocks = most(divide_up(mm->k, most(mm->size.k_block, 1)), 1);
-}
-
-static int64_t packed_tile(const matmul *mm) {
-    return tsr_gemm_tile_size(mm->compute, mm->size.rows, mm->size.k_block);
-}
-
-/* Rows of A that fit the stack beside a panel of B and partial sums. */
-static int64_t packed_rows(const matmul *mm) {
-    int64_t panel = mm->b_packed ? (mm->size.k_block + mm->lanes) * mm->size.width : 0;
-    int64_t bytes = LOCAL_BYTES - panel * element_size(mm);
-    if (mm->k_blocks > 1) bytes -= A_SCRATCH_BYTES;
-    return bytes / (packed_tile(mm) * element_size(mm)) * mm->size.rows;
-}
-
-/* A program packs its block of A once, and each panel of B for this block: what both take, over
- * the multiplications they are for, is least where there are as many programs as wanted. */
-static void plan_packed_blocks(const matmul *mm, int64_t *out_rows, int64_t *out_panels) {
-    const sizes *s = &mm->size;
-    double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k, best = INFINITY;
-    int64_t wanted = flops > (double)PROGRAMS_WANTED * PROGRAM_FLOPS
-                         ? PROGRAMS_WANTED
-                         : (int64_t)(flops / PROGRAM_FLOPS) + 1;
-    for (int64_t parts = 1; parts <= mm->panels; parts++) {
-        int64_t panels = divide_up(mm->panels, parts), columns = panels * s->width;
-        int64_t rows = least(packed_rows(mm), divide_up(mm->m, divide_up(wanted, parts)));
-        if (mm->k_blocks > 1) rows = least(rows, A_SCRATCH_BYTES / (columns * element_size(mm)));
-        double cost = A_COST / (double)columns;
-        if (cost >= best) break;
-        if (mm->b_packed) cost += B_COST / (double)most(rows, 1);
-        if (cost >= best || rows < least(s->rows, mm->m)) continue;
-        best = cost;
-        *out_rows = rows;
-        *out_panels = panels;
-    }
-}
-
-static void plan_blocks(matmul *mm) {
-    sizes *s = &mm->size;
-    int64_t size = element_size(mm), k = most(s->k_block, 1), unit = s->rows;
-    int64_t cache = tsr_gemm_second_level(mm->group->b.target) * 4 / 5;
-    int64_t scratch = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES;
-    /* Packing B for many rows is worth more than keeping their A near. */
-    int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
-    if (mm->b_packed) limit = PACKED_ROWS_MAX;
-    if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read once */
-    if (mm->a_packed) plan_packed_blocks(mm, &limit, &wanted);
-    if (mm->k_blocks > 1) limit = least(limit, scratch / (s->width * size));
-    if (s->block_rows) limit = s->block_rows;
-    if (mm->a_packed) {
-        limit = least(limit, packed_rows(mm));
-        if (limit > 4 * unit * TSR_GEMM_TILES_TOGETHER) unit *= TSR_GEMM_TILES_TOGETHER;
-        limit = limit / unit * unit;
-    }
-    s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), unit);
-    double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
-    double panels = PROGRAM_FLOPS / flops;
-    if (panels > (double)wanted)
-        wanted = panels > (double)mm->panels ? mm->panels : (int64_t)panels;
-    if (mm->b_streamed && mm->k_blocks > 1)
-        wanted = most(wanted, tsr_gemm_run_panels(mm->panels, mm->n * size, mm->m));
-    if (s->program_panels) wanted = s->program_panels;
-    if (mm->k_blocks > 1) wanted = least(wanted, scratch / (s->block_rows * s->width * size));
-    s->program_panels = least(most(wanted, 1), mm->panels);
-    int64_t parts = divide_up(mm->panels, s->program_panels);
-    int64_t part_bytes = s->program_panels * s->width * mm->k * size;
-    mm->far_parts = parts;
-    if (b_bytes(mm) > FAR_BYTES && mm->m > s->block_rows)
-        mm->far_parts = tsr_gemm_part(parts, FAR_BYTES / most(part_bytes, 1), 1);
-}
-
 /* ---- blocks on the stack --------------------------------------------------------------------- */
 
 typedef struct block {
@@ -360,9 +165,11 @@ typedef struct panel {
 } panel;
 
 /* A zero stands beside the last element of K. */
-static bool is_odd(const matmul *mm, const block *at) { return at->last && mm->depth % mm->unit; }
+static bool is_odd(const tsr_matmul *mm, const block *at) {
+    return at->last && mm->depth % mm->unit;
+}
 
-static void pack_b(matmul *mm, const panel *p) {
+static void pack_b(tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
     int64_t column_stride = mm->b_transposed ? mm->depth : 1;
@@ -388,18 +195,19 @@ static void pack_b(matmul *mm, const panel *p) {
 }
 
 /* a_local[tile of the block][k][row of the tile], from A transposed. */
-static void pack_a(matmul *mm, const block *at) {
+static void pack_a(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue from = tsr_tile_add(b, at->row, tsr_tile_mul(b, at->k0, mm->a_k));
     tsr_gemm_pack_tiles pack = {.from_dtype = mm->a.dtype,
                                 .to_dtype = mm->compute,
-                                .lanes = b->target->vector_bytes / (uint32_t)element_size(mm),
+                                .lanes =
+                                    b->target->vector_bytes / (uint32_t)tsr_matmul_element_size(mm),
                                 .rows = mm->size.rows,
                                 .from = mm->a.buffer,
                                 .to = mm->a_local,
                                 .from_at = tsr_tile_add(b, mm->a_base, from),
                                 .from_step = mm->a_k / mm->unit,
-                                .to_tile = packed_tile(mm) * mm->unit,
+                                .to_tile = tsr_matmul_packed_tile(mm) * mm->unit,
                                 .count = tsr_tile_index(b, at->k_count),
                                 .row_count = at->row_count,
                                 .rows_left = tsr_tile_sub(b, tsr_tile_index(b, mm->m), at->row)};
@@ -412,10 +220,10 @@ typedef struct tile {
     const panel *panel;
     int64_t rows;         /* a full tile's, or the edge's */
     MlirValue row, local; /* its first row: in the matrix, in the program's block */
-    bool asks;            /* for what of B is read next */
+    bool first;           /* of its panel, where that has more to do than the others */
 } tile;
 
-static MlirValue scratch_at(matmul *mm, const tile *t, int64_t row, uint32_t vector) {
+static MlirValue scratch_at(tsr_matmul *mm, const tile *t, int64_t row, uint32_t vector) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue first =
         tsr_tile_add(b, tsr_tile_mul(b, t->panel->local, mm->size.block_rows), t->local);
@@ -423,7 +231,7 @@ static MlirValue scratch_at(matmul *mm, const tile *t, int64_t row, uint32_t vec
                            vector * mm->lanes);
 }
 
-static void load_scratch(matmul *mm, const tile *t, MlirValue *accumulators) {
+static void load_scratch(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < t->panel->vectors; v++)
@@ -431,7 +239,7 @@ static void load_scratch(matmul *mm, const tile *t, MlirValue *accumulators) {
                                             mm->lanes, tsr_tile_null);
 }
 
-static void store_scratch(matmul *mm, const tile *t, const MlirValue *accumulators) {
+static void store_scratch(tsr_matmul *mm, const tile *t, const MlirValue *accumulators) {
     for (int64_t i = 0; i < t->rows; i++)
         for (uint32_t v = 0; v < t->panel->vectors; v++)
             tsr_tile_store(&mm->group->b, mm->compute, *accumulators++, mm->scratch,
@@ -439,13 +247,16 @@ static void store_scratch(matmul *mm, const tile *t, const MlirValue *accumulato
 }
 
 /* B as the tile reads it: from the packed panel, from strips, or where it lies. */
-static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *gemm) {
+static void find_b(tsr_matmul *mm, const tile *t, int64_t *vectors, tsr_gemm_tile *gemm) {
     tsr_tile_builder *b = &mm->group->b;
+    const panel *p = t->panel;
     MlirValue k0 = p->block->k0;
+    bool packs = mm->packs && t->first;
     gemm->b = mm->b.buffer;
     gemm->last_lanes = tsr_gemm_last_lanes(b->target, mm->lanes, p->edge);
-    if (mm->b_packed) {
+    if (mm->b_packed && !packs) {
         gemm->b = mm->panel;
+        gemm->b_dtype = mm->compute;
         gemm->b_at = tsr_tile_index(b, 0);
         gemm->b_step = mm->size.width * mm->unit;
     } else if (mm->strip) {
@@ -461,14 +272,21 @@ static void find_b(matmul *mm, const panel *p, int64_t *vectors, tsr_gemm_tile *
         gemm->b_step = mm->n * mm->unit;
         gemm->b_row = mm->n;
         gemm->masks = p->masks;
+        if (packs) gemm->copy = mm->panel;
+        gemm->copy_step = mm->size.width;
     }
 }
 
-/* What of B is read after a panel: the next one, or the program's first of the next block of K. */
-static MlirValue find_ahead(matmul *mm, const panel *p) {
+/* What of B is read after a panel: the next one; behind the program's last, that of the next block
+ * of K, or of the next program. */
+static MlirValue find_ahead(tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue column = tsr_tile_offset(b, p->column, mm->size.width), k0 = p->block->k0;
-    if (mm->k_blocks > 1) {
+    if (p->block->last && mm->k_blocks > 1) {
+        MlirValue last = tsr_tile_icompare(b, TSR_ICMP_EQ, p->local,
+                                           tsr_tile_index(b, mm->size.program_panels - 1));
+        k0 = tsr_tile_select(b, last, tsr_tile_index(b, 0), k0);
+    } else if (mm->k_blocks > 1) {
         MlirValue first = tsr_tile_sub(b, p->column, tsr_tile_mul(b, p->local, mm->size.width));
         MlirValue below = tsr_tile_offset(b, k0, mm->size.k_block);
         MlirValue last = tsr_tile_icompare(b, TSR_ICMP_EQ, p->local,
@@ -479,14 +297,50 @@ static MlirValue find_ahead(matmul *mm, const panel *p) {
     return tsr_tile_add(b, mm->b_base, tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n), column));
 }
 
-static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
+static bool asks_for_share(const tsr_matmul *mm, const tile *t) {
+    return mm->asking_tiles && !t->first && t->rows == mm->size.rows && !t->panel->edge &&
+           t->panel->block->k_count >= PREFETCH_K_LEAST;
+}
+
+/* The loop over k, in parts: each asks for a row of the next panel, so that few are on their way at
+ * once. Tiles that are not among the last ask for the first row again, which is there. */
+static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
+                            MlirValue *accumulators) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = t->panel->block;
+    int64_t share = divide_up(at->k_count, mm->asking_tiles), part = divide_up(at->k_count, share);
+    uint32_t count = (uint32_t)t->rows * t->panel->vectors;
+    MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
+    MlirValue tiles = tsr_tile_div(b, at->row_count, mm->size.rows);
+    MlirValue number = tsr_tile_sub(b, tsr_tile_div(b, t->local, mm->size.rows), tiles);
+    MlirValue first = tsr_tile_mul(b, tsr_tile_offset(b, number, mm->asking_tiles), share);
+    MlirValue ahead = find_ahead(mm, t->panel);
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, at->k_count), part, count, accumulators);
+    memcpy(next, loop.carried, count * sizeof *next);
+    MlirValue row = tsr_tile_add(b, first, tsr_tile_div(b, loop.index, part));
+    row = tsr_tile_mul(b, tsr_tile_2(b, "arith.maxsi", row, zero), mm->n);
+    tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer, tsr_tile_add(b, ahead, row),
+                             (uint32_t)mm->size.width);
+    tsr_gemm_tile step = *gemm;
+    step.a_at = tsr_tile_add(b, gemm->a_at, tsr_tile_mul(b, loop.index, gemm->a_step));
+    step.b_at = tsr_tile_add(b, gemm->b_at, tsr_tile_mul(b, loop.index, gemm->b_step));
+    MlirValue steps = tsr_tile_index(b, part);
+    if (at->k_count % part)
+        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, tsr_tile_index(b, at->k_count), loop.index));
+    tsr_gemm_multiply(b, &step, steps, next);
+    tsr_tile_loop_end(b, &loop, next);
+    memcpy(accumulators, loop.carried, count * sizeof *accumulators);
+}
+
+static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     int64_t vectors[TSR_TILE_VECTORS_MAX];
     MlirValue a_at = tsr_tile_mul(b, t->row, mm->a_row);
     a_at = tsr_tile_add(b, a_at, tsr_tile_mul(b, at->k0, mm->a_k));
     tsr_gemm_tile gemm = {.a_dtype = mm->a_packed ? mm->compute : mm->a.dtype,
-                          .b_dtype = mm->b_packed ? mm->compute : mm->b.dtype,
+                          .b_dtype = mm->b.dtype,
                           .lanes = mm->lanes,
                           .vectors = t->panel->vectors,
                           .rows = t->rows,
@@ -498,16 +352,22 @@ static void multiply(matmul *mm, const tile *t, MlirValue *accumulators) {
                           .a_padded = mm->a_packed,
                           .unrolled = mm->b_streamed && mm->m == 1};
     if (mm->a_packed)
-        gemm.a_at = tsr_tile_mul(b, t->local, packed_tile(mm) / mm->size.rows * mm->unit);
-    find_b(mm, t->panel, vectors, &gemm);
-    if (t->asks) gemm.ahead = find_ahead(mm, t->panel);
+        gemm.a_at =
+            tsr_tile_mul(b, t->local, tsr_matmul_packed_tile(mm) / mm->size.rows * mm->unit);
+    find_b(mm, t, vectors, &gemm);
+    if (mm->asks && t->first) gemm.ahead = find_ahead(mm, t->panel);
     tsr_gemm_narrow_last(b, &gemm, accumulators);
     MlirValue count = tsr_tile_index(b, at->k_count);
-    (mm->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, accumulators);
+    if (mm->unit > 1)
+        tsr_dot_multiply(b, &gemm, count, accumulators);
+    else if (asks_for_share(mm, t))
+        multiply_asking(mm, t, &gemm, accumulators);
+    else
+        tsr_gemm_multiply(b, &gemm, count, accumulators);
     tsr_gemm_widen_last(b, &gemm, accumulators);
 }
 
-static tsr_epilogue_tile epilogue_tile(const matmul *mm, const tile *t,
+static tsr_epilogue_tile epilogue_tile(const tsr_matmul *mm, const tile *t,
                                        const MlirValue *accumulators) {
     const panel *p = t->panel;
     tsr_epilogue_tile after = {.point = mm->point,
@@ -522,9 +382,9 @@ static tsr_epilogue_tile epilogue_tile(const matmul *mm, const tile *t,
     return after;
 }
 
-/* The next panel of B is on its way while this one is computed with: each tile asks for its share
- * of the rows. */
-static void prefetch_panel(matmul *mm, const tile *t) {
+/* The next panel of B, for dot products, whose loop has no parts: each tile asks for its share of
+ * the rows, all at once. */
+static void prefetch_panel(tsr_matmul *mm, const tile *t) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     int64_t share = divide_up(at->k_count, divide_up(mm->size.block_rows, mm->size.rows));
@@ -541,17 +401,17 @@ static void prefetch_panel(matmul *mm, const tile *t) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-static void prefetch(matmul *mm, const tile *t) {
+static void prefetch(tsr_matmul *mm, const tile *t) {
     bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
     if (!many || t->rows < mm->size.rows || t->panel->edge) return;
-    if (mm->b_packed && !mm->b_transposed && mm->panels > 1 &&
+    if (mm->unit > 1 && mm->b_packed && !mm->b_transposed && mm->panels > 1 &&
         mm->size.block_rows >= PREFETCH_TILES_LEAST * mm->size.rows)
         prefetch_panel(mm, t);
     tsr_epilogue_tile after = epilogue_tile(mm, t, NULL);
     if (t->panel->block->last) tsr_epilogue_prefetch(&mm->epilogue, &after);
 }
 
-static tsr_result emit_tile(matmul *mm, const tile *t) {
+static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue accumulators[TSR_GEMM_TILE_MAX];
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
@@ -568,7 +428,7 @@ static tsr_result emit_tile(matmul *mm, const tile *t) {
 /* ---- a program ------------------------------------------------------------------------------- */
 
 /* The tiles of one panel: whole ones, then the edge of the last block of rows. */
-static tsr_result emit_panel(matmul *mm, panel *p) {
+static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = p->block;
     tsr_tile_loop loop;
@@ -580,15 +440,16 @@ static tsr_result emit_panel(matmul *mm, panel *p) {
         bool whole = !p->edge || left >= (int64_t)mm->lanes;
         p->masks[v] = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, left), mm->lanes);
     }
-    if (mm->b_packed) pack_b(mm, p);
+    bool first_apart = mm->asks || mm->packs;
+    if (mm->b_packed && !mm->packs) pack_b(mm, p);
     int64_t edge = mm->m % mm->size.rows;
     MlirValue whole = tsr_tile_sub(b, at->row_count, tsr_tile_rem(b, at->row_count, mm->size.rows));
-    MlirValue first = tsr_tile_index(b, mm->asks ? mm->size.rows : 0);
+    MlirValue first = tsr_tile_index(b, first_apart ? mm->size.rows : 0);
     MlirValue ends[] = {tsr_tile_index(b, 0), tsr_tile_min(b, first, whole), whole, at->row_count};
-    for (int part = mm->asks ? 0 : 1; part < 3; part++) {
+    for (int part = first_apart ? 0 : 1; part < 3; part++) {
         t.rows = part == 2 ? edge : mm->size.rows;
-        t.asks = part == 0;
-        if (!t.rows || (part == 1 && mm->asks && mm->m < 2 * t.rows)) continue;
+        t.first = part == 0;
+        if (!t.rows || (part == 1 && first_apart && mm->m < 2 * t.rows)) continue;
         tsr_tile_loop_begin(b, &loop, ends[part], ends[part + 1], t.rows, 0, NULL);
         t.local = loop.index;
         t.row = tsr_tile_add(b, at->row, loop.index);
@@ -599,7 +460,7 @@ static tsr_result emit_panel(matmul *mm, panel *p) {
 }
 
 /* The panels from `low` to below `high`. */
-static tsr_result emit_panels(matmul *mm, const block *at, MlirValue first_panel, MlirValue low,
+static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue first_panel, MlirValue low,
                               MlirValue high, int64_t edge) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
@@ -614,7 +475,7 @@ static tsr_result emit_panels(matmul *mm, const block *at, MlirValue first_panel
 }
 
 /* All panels of the program for one block of K. */
-static tsr_result emit_k_block(matmul *mm, const block *at, MlirValue first_panel) {
+static tsr_result emit_k_block(tsr_matmul *mm, const block *at, MlirValue first_panel) {
     tsr_tile_builder *b = &mm->group->b;
     int64_t edge = mm->n % mm->size.width, whole = mm->panels - (edge != 0);
     MlirValue zero = tsr_tile_index(b, 0), whole_end = tsr_tile_index(b, whole);
@@ -638,7 +499,7 @@ static tsr_result emit_k_block(matmul *mm, const block *at, MlirValue first_pane
                        tsr_tile_select(b, has_some, edge_end, whole_end), edge);
 }
 
-static void clear_scratch(matmul *mm) {
+static void clear_scratch(tsr_matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
@@ -649,7 +510,7 @@ static void clear_scratch(matmul *mm) {
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-static tsr_result emit_program(matmul *mm, block *at, MlirValue first_panel) {
+static tsr_result emit_program(tsr_matmul *mm, block *at, MlirValue first_panel) {
     tsr_tile_builder *b = &mm->group->b;
     if (mm->k_blocks > 1) {
         clear_scratch(mm);
@@ -668,7 +529,7 @@ static tsr_result emit_program(matmul *mm, block *at, MlirValue first_panel) {
 }
 
 /* Sets where the matrices of number `batch` lie. */
-static void enter_batch(matmul *mm, MlirValue batch) {
+static void enter_batch(tsr_matmul *mm, MlirValue batch) {
     tsr_tile_builder *b = &mm->group->b;
     bool selected[TSR_RANK_MAX] = {false};
     for (uint32_t d = 0; d < batch_rank(mm); d++) selected[d] = true;
@@ -683,7 +544,7 @@ static void enter_batch(matmul *mm, MlirValue batch) {
 }
 
 /* Program `pid` of one matrix: `far_parts` parts of each block of rows, then the next. */
-static tsr_result emit_matrix(matmul *mm, MlirValue pid, int64_t blocks) {
+static tsr_result emit_matrix(tsr_matmul *mm, MlirValue pid, int64_t blocks) {
     tsr_tile_builder *b = &mm->group->b;
     block at = {.row_count = tsr_tile_index(b, mm->size.block_rows)};
     MlirValue far = tsr_tile_div(b, pid, blocks * mm->far_parts);
@@ -701,14 +562,14 @@ static tsr_result emit_matrix(matmul *mm, MlirValue pid, int64_t blocks) {
     return emit_program(mm, &at, tsr_tile_mul(b, part, mm->size.program_panels));
 }
 
-static void make_locals(matmul *mm) {
+static void make_locals(tsr_matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
-    const sizes *s = &mm->size;
+    const tsr_matmul_sizes *s = &mm->size;
     MlirType type = tsr_tile_storage_type(b, mm->unit > 1 ? mm->dtype : mm->compute);
     int64_t steps = divide_up(s->k_block, mm->lanes) * mm->lanes * mm->unit;
     int64_t tiles = divide_up(s->block_rows, s->rows) * mm->unit;
     if (mm->b_packed) mm->panel = tsr_tile_local(b, type, steps * s->width);
-    if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, packed_tile(mm) * tiles);
+    if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, tsr_matmul_packed_tile(mm) * tiles);
     if (mm->k_blocks > 1)
         mm->scratch = tsr_tile_local(b, tsr_tile_storage_type(b, mm->compute),
                                      s->program_panels * s->block_rows * s->width);
@@ -720,7 +581,7 @@ static void make_locals(matmul *mm) {
     tsr_epilogue_begin(&mm->epilogue, s->rows * s->width);
 }
 
-static tsr_result emit(matmul *mm) {
+static tsr_result emit(tsr_matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
     bool inner[TSR_RANK_MAX] = {false};
     inner[mm->space.rank - 1] = true;
@@ -732,8 +593,8 @@ static tsr_result emit(matmul *mm) {
     int64_t parts = divide_up(mm->panels, mm->size.program_panels);
     int64_t programs = blocks * divide_up(parts, mm->far_parts) * mm->far_parts;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k + 1;
-    int64_t matrices = programs == 1 && flops < PROGRAM_FLOPS
-                           ? least((int64_t)(PROGRAM_FLOPS / flops) + 1, mm->batch)
+    int64_t matrices = programs == 1 && flops < TSR_MATMUL_PROGRAM_FLOPS
+                           ? least((int64_t)(TSR_MATMUL_PROGRAM_FLOPS / flops) + 1, mm->batch)
                            : 1;
     mm->group->grid = divide_up(mm->batch, matrices) * programs;
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
@@ -753,16 +614,10 @@ static tsr_result emit(matmul *mm) {
 }
 
 tsr_result tsr_tile_lower_matmul(tsr_tile_group *group) {
-    matmul mm = {.group = group};
+    tsr_matmul mm = {.group = group};
     TRY(group->ctx, read_matmul(&mm));
     if (!mm.m || !mm.n || !mm.batch) return TSR_SUCCESS;
-    TRY(group->ctx, read_sizes(&mm));
-    plan_tile(&mm);
-    plan_packing(&mm);
-    plan_k(&mm);
-    plan_blocks(&mm);
-    memcpy(group->tile, &mm.size, sizeof mm.size);
-    group->tile_count = SIZES;
+    TRY(group->ctx, tsr_matmul_plan(&mm));
     TRY(group->ctx, emit(&mm));
     if (mm.unit > 1) tsr_dot_round_all(&group->b, group->b.at.block);
     return TSR_SUCCESS;

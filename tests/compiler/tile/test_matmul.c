@@ -229,6 +229,17 @@ Test(matmul, transposed) {
     test_plain((shape){3, 200, 65}, true, false, true);
 }
 
+/* The first tile of a panel packs it, and the last ask for the next one: of several blocks of rows
+ * and of K, of an edge; a last block of rows that holds no whole tile. */
+Test(matmul, packed_by_tiles) {
+    test_plain((shape){523, 150, 300}, false, false, false);
+    test_plain((shape){523, 150, 300}, false, false, true);
+    test_plain((shape){1030, 75, 130}, false, false, false);
+    test_plain((shape){260, 117, 2300}, false, false, false);
+    test_tiled((shape){243, 301, 300}, false, false, false, ", tile = [0, 0, 80, 1, 0]");
+    test_tiled((shape){250, 301, 300}, false, false, false, ", tile = [0, 0, 80, 2, 70]");
+}
+
 /* Few rows and a B that no cache holds; A transposed with rows 4096 bytes apart; a B so large that
  * columns are taken in turns. */
 Test(matmul, streamed) {
