@@ -7,6 +7,12 @@ enum {
     CHAINS_FULL = 12,   /* hide the latency of a multiply-add at two a cycle; fewer run slower */
     ALIAS_BYTES = 4096, /* rows so far apart share one set of the first-level cache ... */
     ALIAS_ROWS = 8,     /* ... which holds so many, in every CPU of these levels */
+    CHAINS_LARGE = 22,  /* to begin and end a tile of so many chains ... */
+    LARGE_STEPS = 3,    /* ... takes as long as so many steps of its loop; hence for a loop ... */
+    SHORT_STEPS = 128,  /* ... of so few steps smaller tiles are tried, ... */
+    CHAINS_SHORT = 18,  /* ... of at most so many chains, a little slower in the loop, ... */
+    ROWS_SHORT = 6,     /* ... and at least so many rows, but ... */
+    FEW_STEPS = 32,     /* ... for so few steps */
     LINE_BYTES = 64,
     HALVED_BYTES = 64, /* vectors that some CPUs compute in halves */
     LANES_MAX = 64,
@@ -221,25 +227,57 @@ bool tsr_gemm_alias(int64_t row_bytes, int64_t rows) {
     return row_bytes && row_bytes % ALIAS_BYTES == 0 && rows > ALIAS_ROWS;
 }
 
+/* Columns, as many as would take as long in tiles that run at full speed. */
+static double weigh_columns(int64_t n, uint32_t lanes, uint32_t vectors, int64_t rows,
+                            const double *speed) {
+    int64_t edge = (n % ((int64_t)lanes * vectors) + lanes - 1) / lanes;
+    int64_t whole = n / ((int64_t)lanes * vectors) * vectors;
+    double sum = 0;
+    for (int part = 0; part < 2; part++) {
+        int64_t count = part ? edge : whole, v = part ? edge : vectors, chains = rows * v;
+        if (!count) continue;
+        double cost = (double)(count * lanes) / speed[v - 1];
+        if (rows && chains < CHAINS_FULL) cost *= (double)CHAINS_FULL / (double)chains;
+        sum += cost;
+    }
+    return sum;
+}
+
+/* What a tile of at most `most` rows takes. */
+static double weigh_tile(const tsr_gemm_shape *shape, uint32_t lanes, uint32_t vectors,
+                         int64_t rows) {
+    static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
+    static const double small_cost = 1.02;
+    double cost = weigh_columns(shape->n, lanes, vectors, rows, speed);
+    if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);
+    if (rows * vectors <= CHAINS_SHORT)
+        cost *= small_cost;
+    else if (shape->k && rows * vectors >= CHAINS_LARGE)
+        cost *= 1 + LARGE_STEPS / (double)shape->k;
+    return shape->width ? 1.0 / vectors : cost;
+}
+
 void tsr_gemm_plan_tile(const tsr_target *target, const tsr_gemm_shape *shape, uint32_t *out_lanes,
                         uint32_t *out_vectors, int64_t *out_rows) {
-    static const double speed[TSR_TILE_VECTORS_MAX] = {0.80, 0.97, 1.0, 0.98};
     uint32_t lanes = target->vector_bytes / (uint32_t)shape->element_bytes, vectors = 0;
+    bool is_short = shape->k && shape->k <= SHORT_STEPS && !target->warp_lanes;
     double best = 0;
     for (uint32_t v = 1; v <= TSR_TILE_VECTORS_MAX; v++) {
         int64_t wide = (int64_t)lanes * v, most = target->matmul_rows[v - 1];
         if (!most || (vectors && shape->width && wide > shape->width)) continue;
+        if (vectors && !shape->width && shape->n <= wide - lanes) break; /* the last is empty */
         if (shape->strip && wide % shape->strip && shape->strip % wide) continue;
         if (tsr_gemm_alias(shape->row_bytes, most)) most = ALIAS_ROWS;
-        int64_t rows = tsr_gemm_part(shape->m, most, 1), chains = rows * v;
-        double cost = (double)((shape->n + wide - 1) / wide * wide) / speed[v - 1];
-        if (rows) cost *= (double)((shape->m + rows - 1) / rows * rows);
-        if (rows && chains < CHAINS_FULL) cost *= (double)CHAINS_FULL / (double)chains;
-        if (shape->width) cost = 1.0 / v;
-        if (vectors && cost >= best) continue;
-        best = cost;
-        vectors = v;
-        *out_rows = rows;
+        for (int small = 0; small <= is_short; small++) {
+            int64_t limit = small ? CHAINS_SHORT / v : most;
+            if (small && (limit >= most || (limit < ROWS_SHORT && shape->k > FEW_STEPS))) continue;
+            int64_t rows = tsr_gemm_part(shape->m, limit, 1);
+            double cost = weigh_tile(shape, lanes, v, rows);
+            if (vectors && cost >= best) continue;
+            best = cost;
+            vectors = v;
+            *out_rows = rows;
+        }
     }
     *out_lanes = vectors == 1 ? tsr_lanes_fit(lanes, shape->n) : lanes;
     *out_vectors = vectors;

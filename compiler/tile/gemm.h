@@ -116,6 +116,7 @@ TSR_RESULT tsr_gemm_find_operand(const tsr_tile_group *group, size_t index,
 /* What a tile is chosen for: m rows and n columns. */
 typedef struct tsr_gemm_shape {
     int64_t element_bytes, m, n;
+    int64_t k;         /* steps of the loop; 0: many */
     int64_t width;     /* at most so many columns, if a vector fits; 0: any */
     int64_t strip;     /* B lies in strips so wide: tiles are parts or multiples; 0: it does not */
     int64_t row_bytes; /* between rows of A as tiles read it; 0: they are near each other */
