@@ -9,7 +9,8 @@
 
 enum {
     BLOCK_ROWS_MAX = 256,                       /* of a program */
-    PACKED_ROWS_MAX = 512,                      /* of a program that packs B */
+    PACKED_ROWS_MAX = 512,                      /* of a program that packs B, ... */
+    PACKED_FLOPS = 4 * 1000 * 1000,             /* ... half of them if it still does so much */
     PANEL_BYTES = 192 * 1024,                   /* of a block of B on the stack */
     SCRATCH_BYTES = 96 * 1024,                  /* of partial sums */
     LOCAL_BYTES = TSR_TARGET_STACK_MAX - 65536, /* of all on the stack */
@@ -132,6 +133,15 @@ static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t 
     }
 }
 
+/* Rows of a program that packs B: as many as pay for it. But one of few programs, if their number
+ * is odd, is computed while other processors have no work. */
+static int64_t packed_b_rows(const tsr_matmul *mm) {
+    int64_t programs = divide_up(mm->m, PACKED_ROWS_MAX) * mm->panels;
+    double flops = (double)PACKED_ROWS_MAX * (double)mm->size.width * (double)mm->k;
+    bool uneven = programs < PROGRAMS_WANTED && programs % 2 == 1 && flops >= PACKED_FLOPS;
+    return uneven ? PACKED_ROWS_MAX / 2 : PACKED_ROWS_MAX;
+}
+
 static void plan_blocks(tsr_matmul *mm) {
     tsr_matmul_sizes *s = &mm->size;
     int64_t size = tsr_matmul_element_size(mm), k = most(s->k_block, 1), unit = s->rows;
@@ -139,7 +149,7 @@ static void plan_blocks(tsr_matmul *mm) {
     int64_t scratch = mm->a_packed ? A_SCRATCH_BYTES : SCRATCH_BYTES;
     /* Packing B for many rows is worth more than keeping their A near. */
     int64_t limit = least((cache - s->width * k * size) / (k * size), BLOCK_ROWS_MAX), wanted = 1;
-    if (mm->b_packed) limit = PACKED_ROWS_MAX;
+    if (mm->b_packed) limit = packed_b_rows(mm);
     if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read once */
     if (mm->a_packed) plan_packed_blocks(mm, &limit, &wanted);
     if (mm->k_blocks > 1) limit = least(limit, scratch / (s->width * size));
