@@ -26,8 +26,9 @@ enum {
     BLOCK_KEYS_MAX = 512,
     KEY_ELEMENTS = 32 * 1024, /* of a block of keys, or of values */
     BLOCK_QUERIES = 32,
-    ONLINE_QUERIES = 64, /* which are to pay for packing keys again */
-    PROGRAMS = 32,       /* are wanted: heads are parted, though each part packs the keys it sees */
+    MORE_QUERIES = 64, /* to pay for packing keys again; on a GPU */
+    PROGRAMS = 32,     /* are wanted: heads are parted, though each part packs the keys it sees */
+    GPU_HEADS = 16,    /* on a GPU: below so many, the blocks of a head are programs of their own */
 };
 
 typedef struct side {
@@ -100,8 +101,8 @@ static tsr_result plan(attention *a) {
     /* Blocks are of whole tiles of both products. */
     int64_t unit = a->scores_side.rows;
     while (unit % a->values_side.rows) unit += a->scores_side.rows;
-    a->block_queries =
-        tsr_gemm_part(a->of.queries, a->online ? ONLINE_QUERIES : BLOCK_QUERIES, unit);
+    bool more = a->online || a->of.group->b.target->warp_lanes;
+    a->block_queries = tsr_gemm_part(a->of.queries, more ? MORE_QUERIES : BLOCK_QUERIES, unit);
     while (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES && a->block_queries > unit)
         a->block_queries = divide_up(a->block_queries / 2, unit) * unit;
     if (stack_bytes(a) > TSR_ATTENTION_STACK_BYTES)
@@ -455,6 +456,7 @@ static void emit(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
     int64_t blocks = divide_up(a->of.queries, a->block_queries), heads = a->of.batch * a->of.heads;
     int64_t part_blocks = divide_up(blocks, divide_up(PROGRAMS, heads));
+    if (b->target->warp_lanes) part_blocks = heads >= GPU_HEADS ? blocks : 1;
     int64_t parts = divide_up(blocks, part_blocks), part_queries = part_blocks * a->block_queries;
     make_locals(a);
     a->of.group->grid = heads * parts;
