@@ -59,7 +59,7 @@ static void plan_tile(tsr_matmul *mm) {
     tsr_gemm_shape shape = {.element_bytes = size,
                             .m = mm->m,
                             .n = mm->n,
-                            .k = mm->k,
+                            .k = mm->unit == 1 ? mm->k : 0, /* dot products lose by small tiles */
                             .width = mm->size.width,
                             .strip = mm->strip,
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
