@@ -23,10 +23,11 @@ enum {
     A_SCRATCH_BYTES = 480 * 1024, /* of partial sums beside a block of A on the stack */
     A_COST = 20, /* to pack an element of A, of B, in multiplications: measured on a Zen 3 */
     B_COST = 8,
-    PROGRAMS_WANTED = 16, /* where A is packed: fewer could leave processors without work */
-    ASKING_PART = 4,      /* of a block's tiles ask for the next panel, ... */
-    ASKING_TILES = 16,    /* at least so many, ... */
-    ASKING_LEAST = 8,     /* if there are not too few */
+    PROGRAMS_WANTED = 16,       /* where A is packed: fewer could leave processors without work */
+    PROGRAM_BYTES = 512 * 1024, /* of B, of a program of few rows, if there are so many */
+    ASKING_PART = 4,            /* of a block's tiles ask for the next panel, ... */
+    ASKING_TILES = 16,          /* at least so many, ... */
+    ASKING_LEAST = 8,           /* if there are not too few */
 };
 static_assert(PANEL_BYTES + SCRATCH_BYTES <= LOCAL_BYTES &&
                   PANEL_BYTES + A_SCRATCH_BYTES <= LOCAL_BYTES / 4 * 3,
@@ -160,8 +161,11 @@ static void plan_blocks(tsr_matmul *mm) {
         limit = limit / unit * unit;
     }
     s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), unit);
-    double flops = 2.0 * (double)s->block_rows * (double)s->width * (double)mm->k + 1;
-    double panels = TSR_MATMUL_PROGRAM_FLOPS / flops;
+    double elements = (double)s->width * (double)mm->k + 1; /* of B, in a panel */
+    double panels = TSR_MATMUL_PROGRAM_FLOPS / (2.0 * (double)s->block_rows * elements);
+    /* Of few rows B takes the time, and each processor reads a part of it. */
+    if (!mm->group->b.target->warp_lanes)
+        panels = fmin(panels, PROGRAM_BYTES / (elements * (double)size));
     if (panels > (double)wanted)
         wanted = panels > (double)mm->panels ? mm->panels : (int64_t)panels;
     if (mm->b_streamed && mm->k_blocks > 1)
