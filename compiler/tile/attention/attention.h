@@ -45,6 +45,16 @@ TSR_RESULT tsr_attention_read(tsr_tile_group *group, size_t mask, tsr_attention 
 TSR_RESULT tsr_attention_operand(const tsr_attention *a, size_t index, MlirValue *out_buffer,
                                  const tsr_type **out_type);
 
+/* How tiles of a product lie over a block. */
+typedef struct tsr_attention_side {
+    uint32_t lanes, vectors;
+    int64_t width, rows; /* of a tile */
+} tsr_attention_side;
+
+/* Of a gradient's product of rows x columns; 0 of them has a plan, too. */
+void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns,
+                             tsr_attention_side *out_side);
+
 /* How many of the block's `count` keys the query `row` of the block may see; may be negative. */
 MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count);
 /* Which of `lanes` keys from `column` on are among the block's `count`, for loads of what was

@@ -30,17 +30,13 @@ enum {
 
 enum { RESULT = 3, LOGSUMEXP, DRESULT, MASK };
 
-typedef struct side {
-    uint32_t lanes, vectors;
-    int64_t width, rows; /* of a tile */
-} side;
-
 typedef struct gradient {
     tsr_attention of;
     tsr_reduction sum;
     MlirValue result, logsumexp, dresult, dq, dk, dv; /* buffers */
     /* the plan */
-    side scores, keys, values; /* products with so many columns: of a block's keys, d, e */
+    tsr_attention_side scores, keys,
+        values; /* products with so many columns: of a block's keys, d, e */
     int64_t block_queries, block_keys, score_stride;
     int64_t key_depth, value_depth; /* of packed panels */
     /* emission */
@@ -58,15 +54,6 @@ static int64_t multiple(int64_t a, int64_t b) {
 }
 
 /* ---- plan ------------------------------------------------------------------------------------ */
-
-static void plan_side(gradient *g, int64_t rows, int64_t columns, side *out_side) {
-    tsr_gemm_shape shape = {.element_bytes = (int64_t)tsr_dtype_size(g->of.dtype),
-                            .m = rows ? rows : 1, /* nothing, too, has a plan */
-                            .n = columns ? columns : 1};
-    tsr_gemm_plan_tile(g->of.group->b.target, &shape, &out_side->lanes, &out_side->vectors,
-                       &out_side->rows);
-    out_side->width = (int64_t)out_side->lanes * out_side->vectors;
-}
 
 static int64_t panel_elements(const gradient *g, int64_t depth) {
     return divide_up(g->block_keys, g->scores.width) * g->scores.width * depth;
@@ -93,9 +80,9 @@ static uint32_t lanes_of_row(const gradient *g) {
 static tsr_result plan(gradient *g) {
     tsr_attention *of = &g->of;
     int64_t keys = BLOCK_KEYS, queries = BLOCK_QUERIES;
-    plan_side(g, of->queries, keys, &g->scores);
-    plan_side(g, of->keys, of->d, &g->keys);
-    plan_side(g, of->keys, of->e, &g->values);
+    tsr_attention_plan_side(of, of->queries, keys, &g->scores);
+    tsr_attention_plan_side(of, of->keys, of->d, &g->keys);
+    tsr_attention_plan_side(of, of->keys, of->e, &g->values);
     int64_t key_unit = multiple(g->keys.rows, g->values.rows);
     int64_t query_unit = multiple(g->scores.rows, g->keys.rows);
     if (multiple(key_unit, g->scores.width) <= keys) key_unit = multiple(key_unit, g->scores.width);
@@ -125,7 +112,7 @@ static tsr_result plan(gradient *g) {
 
 /* to[row][column] (+)= sum over k of a[row][k] b[k][column]; rows and k of the blocks at hand. */
 typedef struct product {
-    const side *side;
+    const tsr_attention_side *side;
     MlirValue a, b, to; /* buffers */
     MlirValue a_at, b_at, to_at;
     int64_t a_row, a_step, b_step, to_row;
@@ -141,7 +128,7 @@ static void emit_tile(gradient *g, const product *p, MlirValue column, MlirValue
                       int64_t rows) {
     tsr_tile_builder *b = &g->of.group->b;
     tsr_dtype dtype = g->of.dtype;
-    const side *s = p->side;
+    const tsr_attention_side *s = p->side;
     MlirValue tile[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX];
     MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, row, p->to_row));
     bool masked = p->columns_of % s->width;
@@ -199,7 +186,7 @@ static void multiply(gradient *g, const product *p) {
 static void pack(gradient *g, MlirValue from, MlirValue from_at, int64_t size, MlirValue to,
                  int64_t depth) {
     tsr_tile_builder *b = &g->of.group->b;
-    const side *s = &g->scores;
+    const tsr_attention_side *s = &g->scores;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), g->key_count, s->width, 0, NULL);
     tsr_gemm_pack pack = {.from_dtype = g->of.dtype,
@@ -242,8 +229,9 @@ static void multiply_scores(gradient *g, MlirValue a, MlirValue a_at, int64_t si
 }
 
 /* The gradient of keys, or values: += scores^T from. */
-static void add_over_queries(gradient *g, const side *tiles, MlirValue scores, MlirValue from,
-                             MlirValue from_at, int64_t size, MlirValue to, MlirValue to_at) {
+static void add_over_queries(gradient *g, const tsr_attention_side *tiles, MlirValue scores,
+                             MlirValue from, MlirValue from_at, int64_t size, MlirValue to,
+                             MlirValue to_at) {
     tsr_tile_builder *b = &g->of.group->b;
     multiply(g, &(product){.side = tiles,
                            .a = scores,

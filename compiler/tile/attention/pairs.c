@@ -29,17 +29,13 @@ enum {
 
 enum { RESULT = 3, LOGSUMEXP, DRESULT, MASK };
 
-typedef struct side {
-    uint32_t lanes, vectors;
-    int64_t width, rows; /* of a tile */
-} side;
-
 typedef struct gradient {
     tsr_attention of;
     tsr_reduction sum;
     MlirValue result, logsumexp, dresult, dq, dk, dv; /* buffers */
     /* the plan */
-    side scores, keys, values; /* products with so many columns: of a block's keys, d, e */
+    tsr_attention_side scores, keys,
+        values; /* products with so many columns: of a block's keys, d, e */
     int64_t block_queries, block_keys, score_stride;
     int64_t key_depth, value_depth;     /* of panels of keys and values by columns */
     int64_t key_columns, value_columns; /* d and e in whole tiles */
@@ -69,15 +65,6 @@ static uint32_t lanes_of(const gradient *g) {
 
 /* ---- plan ------------------------------------------------------------------------------------ */
 
-static void plan_side(gradient *g, int64_t rows, int64_t columns, side *out_side) {
-    tsr_gemm_shape shape = {.element_bytes = (int64_t)tsr_dtype_size(g->of.dtype),
-                            .m = rows ? rows : 1, /* nothing, too, has a plan */
-                            .n = columns ? columns : 1};
-    tsr_gemm_plan_tile(g->of.group->b.target, &shape, &out_side->lanes, &out_side->vectors,
-                       &out_side->rows);
-    out_side->width = (int64_t)out_side->lanes * out_side->vectors;
-}
-
 static void plan_sizes(gradient *g, int64_t keys, int64_t queries, int64_t key_unit,
                        int64_t query_unit) {
     g->block_keys = tsr_gemm_part(g->of.keys, keys, key_unit);
@@ -101,9 +88,9 @@ static int64_t stack_bytes(const gradient *g) {
 static tsr_result plan(gradient *g) {
     tsr_attention *of = &g->of;
     int64_t keys = BLOCK_KEYS, queries = BLOCK_QUERIES;
-    plan_side(g, of->queries, keys, &g->scores);
-    plan_side(g, of->keys, of->d, &g->keys);
-    plan_side(g, of->keys, of->e, &g->values);
+    tsr_attention_plan_side(of, of->queries, keys, &g->scores);
+    tsr_attention_plan_side(of, of->keys, of->d, &g->keys);
+    tsr_attention_plan_side(of, of->keys, of->e, &g->values);
     int64_t key_unit = multiple(multiple(g->keys.rows, g->values.rows), TSR_DOT_PAIR);
     int64_t query_unit = multiple(multiple(g->scores.rows, g->keys.rows), TSR_DOT_PAIR);
     if (multiple(key_unit, g->scores.width) <= keys) key_unit = multiple(key_unit, g->scores.width);
@@ -143,7 +130,7 @@ typedef enum bound {
 
 /* to[row][column] (+)= sum over pairs of a[row][pair] b[pair][column]; of the blocks at hand. */
 typedef struct product {
-    const side *side;
+    const tsr_attention_side *side;
     bound edge;
     MlirValue a, b, to; /* buffers */
     MlirValue a_at, to_at;
@@ -181,7 +168,7 @@ static void find_steps(gradient *g, const product *p, MlirValue row, int64_t row
 static void emit_tile(gradient *g, const product *p, MlirValue column, MlirValue row,
                       int64_t rows) {
     tsr_tile_builder *b = &g->of.group->b;
-    const side *s = p->side;
+    const tsr_attention_side *s = p->side;
     MlirValue tile[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX], begin, count;
     MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, row, p->to_row));
     bool masked = p->columns_of % s->width;
@@ -271,8 +258,8 @@ static MlirValue pairs_of(gradient *g, MlirValue count) {
 }
 
 /* The gradient of keys, or values: += scores^T from. */
-static void add_over_queries(gradient *g, const side *tiles, MlirValue scores, MlirValue from,
-                             int64_t size, MlirValue to) {
+static void add_over_queries(gradient *g, const tsr_attention_side *tiles, MlirValue scores,
+                             MlirValue from, int64_t size, MlirValue to) {
     tsr_tile_builder *b = &g->of.group->b;
     multiply(g, &(product){.side = tiles,
                            .edge = EDGE_BEGIN,
@@ -319,7 +306,7 @@ static void add_over_keys(gradient *g) {
 static void pack_columns(gradient *g, MlirValue from, MlirValue from_at, int64_t size, MlirValue to,
                          int64_t depth) {
     tsr_tile_builder *b = &g->of.group->b;
-    const side *s = &g->scores;
+    const tsr_attention_side *s = &g->scores;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), g->key_count, s->width, 0, NULL);
     tsr_gemm_pack pack = {.from_dtype = g->of.storage,
@@ -340,8 +327,8 @@ static void pack_columns(gradient *g, MlirValue from, MlirValue from_at, int64_t
 }
 
 /* Rows of a block. */
-static void pack_rows(gradient *g, const side *s, MlirValue from, MlirValue from_at, int64_t size,
-                      MlirValue rows, bool odd, int64_t block, MlirValue to) {
+static void pack_rows(gradient *g, const tsr_attention_side *s, MlirValue from, MlirValue from_at,
+                      int64_t size, MlirValue rows, bool odd, int64_t block, MlirValue to) {
     tsr_attention_pairs pairs = {.from = from,
                                  .to = to,
                                  .from_at = from_at,

@@ -68,6 +68,16 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     return TSR_SUCCESS;
 }
 
+void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns,
+                             tsr_attention_side *out_side) {
+    tsr_gemm_shape shape = {.element_bytes = (int64_t)tsr_dtype_size(a->dtype),
+                            .m = rows ? rows : 1, /* nothing, too, has a plan */
+                            .n = columns ? columns : 1};
+    tsr_gemm_plan_tile(a->group->b.target, &shape, &out_side->lanes, &out_side->vectors,
+                       &out_side->rows);
+    out_side->width = (int64_t)out_side->lanes * out_side->vectors;
+}
+
 MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count) {
     tsr_tile_builder *b = &a->group->b;
     if (!a->causal) return count;
