@@ -13,7 +13,7 @@
 
 #include "compiler/graph/graph.h"
 #include "compiler/schedule/schedule.h"
-#include "compiler/tile/gpu/transpose.h"
+#include "compiler/tile/gpu/turn.h"
 
 #include <string.h>
 
@@ -93,76 +93,10 @@ static bool is_worth_it(const turner *t, size_t index) {
 
 /* ---- turning it ------------------------------------------------------------------------------ */
 
-static MlirType turned_type(MlirType of) {
-    tsr_type type = {0};
-    bool known = tsr_type_read(of, &type);
-    TSR_ASSERT(known);
-    uint64_t *dims = type.shape.dims + type.shape.rank - 2, rows = dims[0];
-    dims[0] = dims[1];
-    dims[1] = rows;
-    return tsr_type_make(mlirTypeGetContext(of), &type);
-}
+/* Rows and columns: the last two dims. */
+static size_t rows_of(MlirType type) { return (size_t)mlirShapedTypeGetRank(type) - 2; }
 
-static MlirValue build_transpose(tsr_builder *b, MlirValue value) {
-    int64_t permutation[TSR_RANK_MAX];
-    MlirType type = mlirValueGetType(value);
-    size_t rank = (size_t)mlirShapedTypeGetRank(type);
-    for (size_t d = 0; d < rank; d++) permutation[d] = (int64_t)d;
-    permutation[rank - 2] = (int64_t)rank - 1;
-    permutation[rank - 1] = (int64_t)rank - 2;
-    const tsr_attr attrs[] = {{"permutation", tsr_attr_make_i64s(b->context, rank, permutation)},
-                              {0}};
-    return tsr_build_value(b, "tessera.transpose", &value, 1, turned_type(type), attrs);
-}
-
-/* The group's name and `suffix`, or what of that is free; NULL: no memory. */
-static const char *free_name(const turner *t, const char *suffix) {
-    const char *group = tsr_op_symbol(t->func);
-    const char *name = tsr_arena_printf(t->arena, "%s_%s", group, suffix);
-    for (unsigned i = 2; name && !mlirOperationIsNull(tsr_module_find(t->module, name)); i++)
-        name = tsr_arena_printf(t->arena, "%s_%s_%u", group, suffix, i);
-    return name;
-}
-
-/* A group that turns values of this type: one that there is, or a new one; null: no memory. */
-static MlirOperation find_turning(const turner *t, MlirType type, size_t index) {
-    MlirContext context = mlirTypeGetContext(type);
-    TSR_FOR_EACH_OP(func, mlirModuleGetBody(t->module)) {
-        if (!tsr_op_is(func, "tsched.func") || tsr_op_has(func, TSR_KEPT_NAME)) continue;
-        MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
-        if (tsr_gpu_swaps(op) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
-            tsr_op_is(mlirOperationGetNextInBlock(op), "tsched.return"))
-            return func;
-    }
-    const char *name = free_name(t, index ? "rhs" : "lhs");
-    if (!name) return (MlirOperation){NULL};
-    MlirLocation location = mlirOperationGetLocation(t->func);
-    MlirBlock block = mlirBlockCreate(1, &type, &location);
-    MlirRegion region = mlirRegionCreate();
-    mlirRegionAppendOwnedBlock(region, block);
-    tsr_builder inside = tsr_builder_at_end(block, location);
-    MlirValue turned = build_transpose(&inside, mlirBlockGetArgument(block, 0));
-    MlirType result = mlirValueGetType(turned);
-    tsr_build(&inside,
-              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &turned});
-    tsr_type read = {0};
-    uint64_t size = 0;
-    bool known = tsr_type_read(type, &read) && tsr_shape_size(&read.shape, read.dtype, &size);
-    TSR_ASSERT(known);
-    const tsr_attr attrs[] = {
-        {"sym_name", tsr_attr_make_string(context, name)},
-        {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(context, 1, &type, 1, &result))},
-        {"kind", tsr_attr_make_string(context, "map")},
-        {"source", tsr_attr_make_string(context, "default")},
-        {"flops", tsr_attr_make_i64(context, 0)},
-        {"bytes", tsr_attr_make_i64(context, (int64_t)(2 * size))}};
-    tsr_builder outside = tsr_builder_before(t->func);
-    return tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
-                                              .attr_count = sizeof attrs / sizeof attrs[0],
-                                              .attrs = attrs,
-                                              .region_count = 1,
-                                              .regions = &region});
-}
+static MlirType turned_type(MlirType type) { return tsr_gpu_turned_type(type, rows_of(type)); }
 
 typedef struct change {
     MlirOperation turning; /* the group that turns the factor */
@@ -233,7 +167,9 @@ static tsr_result turn_factor(turner *t, size_t index) {
     MlirValue argument = tsr_op_operand(t->root, index);
     MlirContext context = mlirOperationGetContext(t->func);
     MlirType type = mlirValueGetType(argument);
-    change c = {.turning = find_turning(t, type, index),
+    tsr_builder at = tsr_builder_before(t->func);
+    change c = {.turning = tsr_gpu_find_turning(&at, t->module, t->arena, tsr_op_symbol(t->func),
+                                                index ? "rhs" : "lhs", type, rows_of(type)),
                 .argument = (size_t)mlirBlockArgumentGetArgNumber(argument)};
     if (mlirOperationIsNull(c.turning))
         FAIL(t->ctx, TSR_MEMORY, "no memory to lower '%s'", tsr_op_symbol(t->func));

@@ -2,8 +2,7 @@
 #include "compiler/tile/gpu/heads.h"
 
 #include "compiler/tile/gpu/ring.h"
-
-#include <string.h>
+#include "compiler/tile/gpu/turn.h"
 
 enum { UNIT = TSR_HEADS_UNIT, HEAD_DIMS = 4 };
 
@@ -14,12 +13,8 @@ bool tsr_gpu_is_move(MlirOperation op) {
 }
 
 bool tsr_gpu_is_turn(MlirOperation op) {
-    static const int64_t turn[] = {0, 2, 1, 3};
-    int64_t order[HEAD_DIMS];
-    size_t count = 0;
-    return !mlirOperationIsNull(op) && tsr_op_is(op, "tessera.transpose") &&
-           tsr_op_i64s(op, "permutation", HEAD_DIMS, order, &count) && count == HEAD_DIMS &&
-           memcmp(order, turn, sizeof turn) == 0;
+    return !mlirOperationIsNull(op) && tsr_gpu_turns(op, TSR_GPU_HEADS_DIM) &&
+           mlirShapedTypeGetRank(mlirValueGetType(tsr_op_result(op, 0))) == HEAD_DIMS;
 }
 
 bool tsr_gpu_slice_columns(MlirOperation slice, int64_t *out_first) {

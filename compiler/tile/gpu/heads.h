@@ -10,6 +10,8 @@
 #include "compiler/tile/attention/attention.h"
 #include "compiler/tile/region.h"
 
+enum { TSR_GPU_HEADS_DIM = 1 }; /* heads [B, H, S, D] and rows [B, S, H, D] swap from it on */
+
 typedef struct tsr_gpu_heads {
     uint32_t argument;          /* of the group: an input, or behind the inputs an output */
     tsr_heads sides;            /* see target.h */

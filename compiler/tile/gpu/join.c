@@ -14,6 +14,7 @@
 #include "compiler/tile/gpu/attention.h"
 #include "compiler/tile/gpu/attention_grad.h"
 #include "compiler/tile/gpu/heads.h"
+#include "compiler/tile/gpu/turn.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,6 @@ enum {
     OPERANDS_MAX = 6 + TSR_ATTENTION_DRAWS,
     RESULTS_MAX = 3,
     ATTRIBUTES_MAX = 16,
-    HEADS_RANK = 4,
 };
 
 typedef enum how {
@@ -52,6 +52,10 @@ typedef struct joiner {
     surroundings *around; /* of each call */
     size_t count;
 } joiner;
+
+static tsr_result refuse_memory(const joiner *j) {
+    FAIL(j->ctx, TSR_MEMORY, "no memory to lower '%s'", tsr_op_symbol(j->func));
+}
 
 /* ---- what a call is of ----------------------------------------------------------------------- */
 
@@ -168,18 +172,6 @@ static bool is_some(const surroundings *s) {
 
 /* ---- the group ------------------------------------------------------------------------------- */
 
-static MlirValue build_turn(tsr_builder *b, MlirValue value) {
-    static const int64_t turn[] = {0, 2, 1, 3};
-    const tsr_attr attr = {"permutation", tsr_attr_make_i64s(b->context, HEADS_RANK, turn)};
-    tsr_type type = {0};
-    tsr_value_type(value, &type);
-    uint64_t rows = type.shape.dims[1];
-    type.shape.dims[1] = type.shape.dims[2];
-    type.shape.dims[2] = rows;
-    return tsr_build_value(b, "tessera.transpose", &value, 1, tsr_type_make(b->context, &type),
-                           (const tsr_attr[]){attr, {0}});
-}
-
 /* The operand as it was, of what the group takes now. */
 static MlirValue build_operand(tsr_builder *b, const surroundings *s, uint32_t index,
                                MlirValue argument) {
@@ -195,25 +187,22 @@ static MlirValue build_operand(tsr_builder *b, const surroundings *s, uint32_t i
 
 static MlirValue build_heads(tsr_builder *b, MlirOperation root, const surroundings *s,
                              uint32_t index, MlirValue argument) {
-    tsr_type type = {0};
     MlirValue value = build_operand(b, s, index, argument);
     if (s->operands[index] == AS_IT_IS) return value;
     if (s->operands[index] == SLICED) {
-        tsr_value_type(tsr_op_operand(root, index), &type);
-        uint64_t heads = type.shape.dims[1];
-        type.shape.dims[1] = type.shape.dims[2];
-        type.shape.dims[2] = heads;
-        value = tsr_build_value(b, "tessera.reshape", &value, 1, tsr_type_make(b->context, &type),
-                                NULL);
+        MlirType heads = mlirValueGetType(tsr_op_operand(root, index));
+        value = tsr_build_value(b, "tessera.reshape", &value, 1,
+                                tsr_gpu_turned_type(heads, TSR_GPU_HEADS_DIM), NULL);
     }
-    return build_turn(b, value);
+    return tsr_gpu_build_turn(b, value, TSR_GPU_HEADS_DIM);
 }
 
 static size_t build_results(tsr_builder *b, MlirOperation root, const surroundings *s,
                             MlirValue *out_values) {
     for (uint32_t r = 0; r < s->result_count; r++) {
         out_values[r] = tsr_op_result(root, r);
-        if (s->results[r] != AS_IT_IS) out_values[r] = build_turn(b, out_values[r]);
+        if (s->results[r] != AS_IT_IS)
+            out_values[r] = tsr_gpu_build_turn(b, out_values[r], TSR_GPU_HEADS_DIM);
     }
     if (mlirOperationIsNull(s->concat)) return s->result_count;
     MlirValue parts[RESULTS_MAX];
@@ -289,46 +278,6 @@ static void rewrite_group(joiner *j) {
 
 /* ---- its calls ------------------------------------------------------------------------------- */
 
-/* A group that turns values of this type: one that there is, or a new one. */
-static MlirOperation find_turn(const joiner *j, MlirType type) {
-    MlirBlock body = mlirModuleGetBody(j->module);
-    MlirContext context = mlirTypeGetContext(type);
-    TSR_FOR_EACH_OP(func, body) {
-        if (!tsr_op_is(func, "tsched.func")) continue;
-        MlirOperation op = mlirBlockGetFirstOperation(tsr_op_body(func));
-        if (tsr_gpu_is_turn(op) && mlirTypeEqual(mlirValueGetType(tsr_op_operand(op, 0)), type) &&
-            tsr_op_is(mlirOperationGetNextInBlock(op), "tsched.return"))
-            return func;
-    }
-    MlirLocation location = mlirOperationGetLocation(j->func);
-    MlirBlock block = mlirBlockCreate(1, &type, &location);
-    MlirRegion region = mlirRegionCreate();
-    mlirRegionAppendOwnedBlock(region, block);
-    tsr_builder inside = tsr_builder_at_end(block, location);
-    MlirValue turned = build_turn(&inside, mlirBlockGetArgument(block, 0));
-    MlirType result = mlirValueGetType(turned);
-    tsr_build(&inside,
-              &(tsr_op_desc){.name = "tsched.return", .operand_count = 1, .operands = &turned});
-    tsr_type read = {0};
-    uint64_t size = 0;
-    bool known = tsr_type_read(type, &read) && tsr_shape_size(&read.shape, read.dtype, &size);
-    TSR_ASSERT(known);
-    const char *name = tsr_arena_printf(j->arena, "%s_turn", tsr_op_symbol(j->func));
-    const tsr_attr attrs[] = {
-        {"sym_name", tsr_attr_make_string(context, name ? name : "")},
-        {"function_type", tsr_attr_make_type(mlirFunctionTypeGet(context, 1, &type, 1, &result))},
-        {"kind", tsr_attr_make_string(context, "map")},
-        {"source", tsr_attr_make_string(context, "default")},
-        {"flops", tsr_attr_make_i64(context, 0)},
-        {"bytes", tsr_attr_make_i64(context, (int64_t)(2 * size))}};
-    tsr_builder outside = tsr_builder_at_end(body, location);
-    return tsr_build(&outside, &(tsr_op_desc){.name = "tsched.func",
-                                              .attr_count = sizeof attrs / sizeof attrs[0],
-                                              .attrs = attrs,
-                                              .region_count = 1,
-                                              .regions = &region});
-}
-
 static MlirOperation build_call(tsr_builder *at, MlirOperation like, const char *callee,
                                 MlirValue *operands, size_t operand_count, MlirType *results,
                                 size_t result_count) {
@@ -345,8 +294,8 @@ static MlirOperation build_call(tsr_builder *at, MlirOperation like, const char 
 }
 
 /* Uses of a result that is given turned now: turns are it, all else has it turned back. */
-static void replace_turned(joiner *j, tsr_builder *at, MlirOperation call, MlirValue before,
-                           MlirValue now) {
+static tsr_result replace_turned(joiner *j, tsr_builder *at, MlirOperation call, MlirValue before,
+                                 MlirValue now) {
     for (MlirOpOperand use = mlirValueGetFirstUse(before); !mlirOpOperandIsNull(use);) {
         MlirOperation user = mlirOpOperandGetOwner(use);
         use = mlirOpOperandGetNextUse(use);
@@ -354,14 +303,18 @@ static void replace_turned(joiner *j, tsr_builder *at, MlirOperation call, MlirV
         mlirValueReplaceAllUsesOfWith(tsr_op_result(user, 0), now);
         mlirOperationDestroy(user);
     }
-    if (!tsr_value_is_used(before)) return;
+    if (!tsr_value_is_used(before)) return TSR_SUCCESS;
     MlirType type = mlirValueGetType(before);
-    MlirOperation back =
-        build_call(at, call, tsr_op_symbol(find_turn(j, mlirValueGetType(now))), &now, 1, &type, 1);
+    tsr_builder end = tsr_builder_at_end(mlirModuleGetBody(j->module), at->location);
+    MlirOperation turning = tsr_gpu_find_turning(&end, j->module, j->arena, tsr_op_symbol(j->func),
+                                                 "turn", mlirValueGetType(now), TSR_GPU_HEADS_DIM);
+    if (mlirOperationIsNull(turning)) return refuse_memory(j);
+    MlirOperation back = build_call(at, call, tsr_op_symbol(turning), &now, 1, &type, 1);
     mlirValueReplaceAllUsesOfWith(before, tsr_op_result(back, 0));
+    return TSR_SUCCESS;
 }
 
-static void rewrite_call(joiner *j, size_t index) {
+static tsr_result rewrite_call(joiner *j, size_t index) {
     const surroundings *s = &j->around[index];
     MlirOperation call = j->calls[index];
     MlirValue operands[OPERANDS_MAX];
@@ -376,15 +329,16 @@ static void rewrite_call(joiner *j, size_t index) {
                                     results, result_count);
     if (!mlirOperationIsNull(s->concat)) {
         mlirValueReplaceAllUsesOfWith(tsr_op_result(s->concat, 0), tsr_op_result(made, 0));
-        return; /* the old call and what follows it are dead */
+        return TSR_SUCCESS; /* the old call and what follows it are dead */
     }
     for (uint32_t r = 0; r < s->result_count; r++) {
         MlirValue before = tsr_op_result(call, r), now = tsr_op_result(made, r);
         if (s->results[r] == TURNED)
-            replace_turned(j, &at, call, before, now);
+            TRY(j->ctx, replace_turned(j, &at, call, before, now));
         else
             mlirValueReplaceAllUsesOfWith(before, now);
     }
+    return TSR_SUCCESS;
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -429,8 +383,7 @@ static tsr_result join_group(joiner *j) {
     if (!j->count) return TSR_SUCCESS;
     j->calls = TSR_NEW(j->arena, MlirOperation, j->count);
     j->around = TSR_NEW(j->arena, surroundings, j->count);
-    if (!j->calls || !j->around)
-        FAIL(j->ctx, TSR_MEMORY, "no memory to lower '%s'", tsr_op_symbol(j->func));
+    if (!j->calls || !j->around) return refuse_memory(j);
     j->count = 0;
     visit_ops(j, note_call);
     for (size_t i = 0; i < j->count; i++) find_surroundings(j, &j->around[i], j->calls[i]);
@@ -438,7 +391,7 @@ static tsr_result join_group(joiner *j) {
         if (!are_equal(&j->around[0], &j->around[i])) return TSR_SUCCESS;
     if (!is_some(&j->around[0])) return TSR_SUCCESS;
     rewrite_group(j);
-    for (size_t i = 0; i < j->count; i++) rewrite_call(j, i);
+    for (size_t i = 0; i < j->count; i++) TRY(j->ctx, rewrite_call(j, i));
     do {
         j->count = 0;
         visit_ops(j, drop_dead);

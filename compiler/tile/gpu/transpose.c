@@ -10,6 +10,7 @@
 
 #include "compiler/shim/shim.h"
 #include "compiler/tile/gpu/ring.h"
+#include "compiler/tile/gpu/turn.h"
 
 #include <string.h>
 
@@ -21,26 +22,16 @@ typedef struct transpose {
     MlirValue from;
 } transpose;
 
-bool tsr_gpu_swaps(MlirOperation op) {
-    int64_t permutation[TSR_RANK_MAX];
-    size_t count = 0;
-    if (!tsr_op_is(op, "tessera.transpose") ||
-        !tsr_op_i64s(op, "permutation", TSR_RANK_MAX, permutation, &count) || count < 2)
-        return false;
-    for (size_t i = 0; i + 2 < count; i++)
-        if (permutation[i] != (int64_t)i) return false;
-    return permutation[count - 2] == (int64_t)count - 1;
-}
-
 static bool read_transpose(transpose *t) {
     tsr_tile_group *group = t->group;
     MlirValue operand = tsr_op_operand(group->root, 0);
-    if (group->b.target->arch != 90 || !tsr_gpu_swaps(group->root) ||
-        !mlirValueIsABlockArgument(operand) || group->output_count != 1)
+    if (group->b.target->arch != 90 || !mlirValueIsABlockArgument(operand) ||
+        group->output_count != 1)
         return false;
     uint32_t number = (uint32_t)mlirBlockArgumentGetArgNumber(operand);
     const tsr_type *type = &group->types[number];
     uint32_t rank = type->shape.rank;
+    if (rank < 2 || !tsr_gpu_turns(group->root, rank - 2)) return false;
     t->batch = 1;
     for (uint32_t d = 0; d + 2 < rank; d++) t->batch *= (int64_t)type->shape.dims[d];
     t->rows = (int64_t)type->shape.dims[rank - 2];

@@ -7,8 +7,6 @@
 
 #include "compiler/tile/region.h"
 
-/* Is it a transpose of the last two dims alone? */
-bool tsr_gpu_swaps(MlirOperation op);
 /* *out_taken false: the group is none that this family takes; nothing was written. */
 void tsr_tile_lower_turn(tsr_tile_group *group, bool *out_taken);
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups that turn a tensor: a transpose that swaps two dims which follow each other, and no more.
+ */
+#ifndef TSR_COMPILER_TILE_GPU_TURN_H
+#define TSR_COMPILER_TILE_GPU_TURN_H
+
+#include "compiler/mlir.h"
+
+/* Is it a transpose that swaps dims `dim` and `dim + 1` alone? */
+bool tsr_gpu_turns(MlirOperation op, size_t dim);
+/* The type with these dims swapped; the value turned. */
+MlirType tsr_gpu_turned_type(MlirType type, size_t dim);
+MlirValue tsr_gpu_build_turn(tsr_builder *b, MlirValue value, size_t dim);
+
+/* A group that turns values of this type: one that the module has, or a new one at `at`, whose name
+ * is `group` and `suffix`, or what of that is free; null: no memory. */
+MlirOperation tsr_gpu_find_turning(tsr_builder *at, MlirModule module, tsr_arena *arena,
+                                   const char *group, const char *suffix, MlirType type,
+                                   size_t dim);
+
+#endif
