@@ -33,22 +33,6 @@ typedef struct attend {
     LLVMValueRef result[REGISTERS_MAX], weights[REGISTERS_MAX / 2]; /* memory */
 } attend;
 
-static LLVMValueRef constant(const attend *a, double value) {
-    return tsr_emit_float(a->of.f32, value);
-}
-
-static LLVMValueRef integer(const attend *a, int64_t value) {
-    return tsr_block_int(a->of.emit, value);
-}
-
-static LLVMValueRef get(const attend *a, LLVMValueRef memory) {
-    return tsr_block_get(a->of.emit, memory);
-}
-
-static void set(const attend *a, LLVMValueRef memory, LLVMValueRef value) {
-    tsr_block_set(a->of.emit, memory, value);
-}
-
 static LLVMValueRef greatest(const attend *a, LLVMValueRef x, LLVMValueRef y) {
     LLVMBuilderRef b = a->of.emit->builder;
     return LLVMBuildSelect(b, LLVMBuildICmp(b, LLVMIntSGT, x, y, ""), x, y, "");
@@ -76,15 +60,17 @@ void tsr_block_plan_attend(tsr_emit *emit, MlirOperation op) {
 static void find_blocks(attend *a) {
     tsr_emit *emit = a->of.emit;
     tsr_block_find_keys(&a->of);
-    a->base = get(a, emit->block->used);
-    a->query = tsr_block_place(emit, get(a, emit->block->tiles), emit->block->query_stages);
+    a->base = tsr_block_get(emit, emit->block->used);
+    a->query =
+        tsr_block_place(emit, tsr_block_get(emit, emit->block->tiles), emit->block->query_stages);
 }
 
 static void finish_tile(const attend *a) {
     LLVMBuilderRef b = a->of.emit->builder;
     LLVMValueRef used = LLVMBuildAdd(b, a->base, tsr_block_mul(a->of.emit, a->of.blocks, 2), "");
-    set(a, a->of.emit->block->used, used);
-    set(a, a->of.emit->block->tiles, tsr_block_add(a->of.emit, a->query.count, 1));
+    tsr_block_set(a->of.emit, a->of.emit->block->used, used);
+    tsr_block_set(a->of.emit, a->of.emit->block->tiles,
+                  tsr_block_add(a->of.emit, a->query.count, 1));
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -95,7 +81,7 @@ static void copy(const attend *a, uint32_t buffer, const tsr_ring *ring, const t
     LLVMValueRef at[3], full = tsr_block_barrier(emit, place, full_at);
     tsr_block_place_head(emit, a->of.op, buffer, head, row, 0, at);
     tsr_block_wait(emit, tsr_block_barrier(emit, place, empty_at),
-                   LLVMBuildXor(emit->builder, place->parity, integer(a, 1), ""));
+                   LLVMBuildXor(emit->builder, place->parity, tsr_block_int(emit, 1), ""));
     tsr_block_expect(emit, full, ring->rows * ring->columns * ring->element_bytes);
     tsr_block_copy_boxes(emit, tsr_op_operand(a->of.op, buffer), at, ring,
                          tsr_block_place_address(emit, ring, place), full, NULL);
@@ -118,14 +104,16 @@ static void copy_tile(const attend *a) {
     LLVMValueRef last = tsr_block_add(emit, a->of.blocks, -1);
     copy(a, 0, a->of.query_ring, &a->query, of->queries_full_at, of->queries_empty_at, a->of.row,
          a->of.head);
-    copy_block(a, 1, integer(a, 0), last);
-    tsr_block_loop l = tsr_block_loop_begin(emit, integer(a, 1), a->of.blocks, 1, "copies");
+    copy_block(a, 1, tsr_block_int(emit, 0), last);
+    tsr_block_loop l =
+        tsr_block_loop_begin(emit, tsr_block_int(emit, 1), a->of.blocks, 1, "copies");
     LLVMValueRef number = tsr_block_mul(emit, l.index, 2);
     LLVMValueRef block = LLVMBuildSub(b, last, l.index, "");
     copy_block(a, 1, tsr_block_add(emit, number, -1), block);
     copy_block(a, 2, number, tsr_block_add(emit, block, 1));
     tsr_block_loop_end(emit, &l);
-    copy_block(a, 2, tsr_block_add(emit, tsr_block_mul(emit, a->of.blocks, 2), -1), integer(a, 0));
+    copy_block(a, 2, tsr_block_add(emit, tsr_block_mul(emit, a->of.blocks, 2), -1),
+               tsr_block_int(emit, 0));
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -135,7 +123,7 @@ static void take_turn(const attend *a, bool take) {
     uint32_t groups = a->of.emit->block->groups;
     if (!a->turns || groups < 2) return;
     LLVMValueRef next = tsr_block_add(a->of.emit, a->warp_group, 1);
-    next = LLVMBuildURem(b, next, integer(a, groups), "");
+    next = LLVMBuildURem(b, next, tsr_block_int(a->of.emit, groups), "");
     if (take)
         tsr_block_turn(a->of.emit, "bar.sync $0, $1;", a->warp_group, TURN_THREADS);
     else
@@ -184,8 +172,9 @@ static void begin_result(const attend *a, const tsr_place *at, LLVMValueRef *out
                            .row_blocks = 1};
     LLVMValueRef given[REGISTERS_MAX + REGISTERS_MAX / 2];
     unsigned sums = (unsigned)a->of.d / 2, weights = a->of.key_ring->rows / 4;
-    for (unsigned i = 0; i < sums; i++) given[i] = get(a, a->result[i]);
-    for (unsigned i = 0; i < weights; i++) given[sums + i] = get(a, a->weights[i]);
+    for (unsigned i = 0; i < sums; i++) given[i] = tsr_block_get(a->of.emit, a->result[i]);
+    for (unsigned i = 0; i < weights; i++)
+        given[sums + i] = tsr_block_get(a->of.emit, a->weights[i]);
     tsr_block_unpack(a->of.emit, tsr_block_wgmma(a->of.emit, &p, given, sums, weights), out_result,
                      sums);
 }
@@ -197,12 +186,13 @@ static void settle(const attend *a, unsigned left, LLVMValueRef *sums, unsigned 
 static void keep_weights(const attend *a, LLVMValueRef block, LLVMValueRef *scores) {
     LLVMValueRef pairs[REGISTERS_MAX / 2];
     tsr_block_keep_weights(&a->of, &a->rows, block, scores, pairs);
-    for (unsigned i = 0; i < a->of.key_ring->rows / 4; i++) set(a, a->weights[i], pairs[i]);
+    for (unsigned i = 0; i < a->of.key_ring->rows / 4; i++)
+        tsr_block_set(a->of.emit, a->weights[i], pairs[i]);
 }
 
 static void first_block(const attend *a) {
     LLVMValueRef scores[REGISTERS_MAX];
-    tsr_place at = key_place(a, integer(a, 0));
+    tsr_place at = key_place(a, tsr_block_int(a->of.emit, 0));
     wait_for(a, &at);
     take_turn(a, true);
     begin_scores(a, &at, scores);
@@ -215,7 +205,8 @@ static void first_block(const attend *a) {
     for (unsigned half = 0; half < HALVES; half++)
         tsr_block_soften(&a->of, &a->rows, half, scores, true);
     keep_weights(a, tsr_block_add(a->of.emit, a->of.blocks, -1), scores);
-    for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++) set(a, a->result[i], constant(a, 0));
+    for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++)
+        tsr_block_set(a->of.emit, a->result[i], tsr_emit_float(a->of.f32, 0));
 }
 
 static void next_block(const attend *a, LLVMValueRef j, bool masked) {
@@ -240,7 +231,7 @@ static void next_block(const attend *a, LLVMValueRef j, bool masked) {
     settle(a, 0, result, sums);
     release(a, &values);
     for (unsigned i = 0; i < sums; i++)
-        set(a, a->result[i], LLVMBuildFMul(b, result[i], rescale[i / 2 % HALVES], ""));
+        tsr_block_set(emit, a->result[i], LLVMBuildFMul(b, result[i], rescale[i / 2 % HALVES], ""));
     keep_weights(a, block, scores);
 }
 
@@ -296,7 +287,7 @@ static void place_thread(attend *a) {
     tsr_emit *emit = a->of.emit;
     LLVMBuilderRef b = emit->builder;
     LLVMValueRef warp = emit->block->warp;
-    a->warp_group = LLVMBuildUDiv(b, warp, integer(a, GROUP_WARPS), "");
+    a->warp_group = LLVMBuildUDiv(b, warp, tsr_block_int(emit, GROUP_WARPS), "");
     LLVMValueRef row = LLVMBuildAdd(b, a->of.row, tsr_block_mul(emit, warp, BLOCK_ROWS), "");
     a->rows = tsr_block_place_rows(&a->of, row);
     tsr_block_place_column(&a->of);
@@ -313,7 +304,7 @@ static void compute_tile(attend *a) {
     place_thread(a);
     tsr_block_wait(emit, tsr_block_barrier(emit, &a->query, of->queries_full_at), a->query.parity);
     first_block(a);
-    LLVMValueRef from = integer(a, 1);
+    LLVMValueRef from = tsr_block_int(emit, 1);
     if (a->of.masks_more) {
         LLVMValueRef masked = greatest(a, LLVMBuildSub(b, a->of.blocks, a->of.whole, ""), from);
         tsr_block_loop l = tsr_block_loop_begin(emit, from, masked, 1, "masked");

@@ -39,18 +39,6 @@ typedef struct attend {
     LLVMValueRef result[ROW_BLOCKS_MAX][REGISTERS_MAX]; /* memory */
 } attend;
 
-static LLVMValueRef integer(const attend *a, int64_t value) {
-    return tsr_block_int(a->of.emit, value);
-}
-
-static LLVMValueRef get(const attend *a, LLVMValueRef memory) {
-    return tsr_block_get(a->of.emit, memory);
-}
-
-static void set(const attend *a, LLVMValueRef memory, LLVMValueRef value) {
-    tsr_block_set(a->of.emit, memory, value);
-}
-
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 /* Number `number` of the tile's keys and values. */
@@ -93,7 +81,8 @@ static void begin(attend *a) {
         a->copies[i] = tsr_sync_place_copy(emit, a->of.op, i + 1, a->of.group, a->of.key_ring);
     a->query_at = tsr_block_ring_address(emit, ring);
     tsr_sync_copy_rows(emit, &queries, a->query_at, a->of.row);
-    for (uint32_t i = 0; i + 1 < a->of.key_ring->stages; i++) copy_ahead(a, integer(a, 0), i);
+    for (uint32_t i = 0; i + 1 < a->of.key_ring->stages; i++)
+        copy_ahead(a, tsr_block_int(emit, 0), i);
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -146,7 +135,8 @@ static void multiply_values(const attend *a, LLVMValueRef at, LLVMValueRef *weig
     LLVMValueRef sums[ROW_BLOCKS_MAX][REGISTERS_MAX], y[4];
     at = LLVMBuildAdd(emit->builder, at, a->value_lane, "");
     for (uint32_t m = 0; m < a->row_blocks; m++)
-        for (uint32_t i = 0; i < a->of.d / 2; i++) sums[m][i] = get(a, a->result[m][i]);
+        for (uint32_t i = 0; i < a->of.d / 2; i++)
+            sums[m][i] = tsr_block_get(emit, a->result[m][i]);
     for (uint32_t s = 0; s < rows / DEPTH; s++)
         for (uint32_t j = 0; j < a->of.d; j += 2 * BLOCK_COLUMNS) {
             tsr_sync_load(emit, a->of.key_ring, at, s * DEPTH, j, true, y);
@@ -156,7 +146,7 @@ static void multiply_values(const attend *a, LLVMValueRef at, LLVMValueRef *weig
                                        weights + (m * rows) / 4 + (size_t)4 * s, y + (size_t)2 * k);
         }
     for (uint32_t m = 0; m < a->row_blocks; m++)
-        for (uint32_t i = 0; i < a->of.d / 2; i++) set(a, a->result[m][i], sums[m][i]);
+        for (uint32_t i = 0; i < a->of.d / 2; i++) tsr_block_set(emit, a->result[m][i], sums[m][i]);
 }
 
 /* Block j from the last. Warps meet between weights and their product: what is to be read of the
@@ -177,8 +167,9 @@ static void add_block(const attend *a, LLVMValueRef j, bool masked) {
             rescale[half] = tsr_block_soften(&a->of, &a->rows[m], half, own, false);
         tsr_block_keep_weights(&a->of, &a->rows[m], block, own, weights + (size_t)m * rows / 4);
         for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++)
-            set(a, a->result[m][i],
-                LLVMBuildFMul(b, get(a, a->result[m][i]), rescale[i / 2 % HALVES], ""));
+            tsr_block_set(emit, a->result[m][i],
+                          LLVMBuildFMul(b, tsr_block_get(emit, a->result[m][i]),
+                                        rescale[i / 2 % HALVES], ""));
     }
     multiply_values(a, meet(a, j, 1), weights);
 }
@@ -209,7 +200,8 @@ static void finish(const attend *a) {
         for (unsigned i = 0; i < (unsigned)a->of.d / 4; i++) {
             LLVMValueRef two[2];
             for (unsigned e = 0; e < 2; e++)
-                two[e] = LLVMBuildFMul(b, get(a, a->result[m][2 * i + e]), factors[i % HALVES], "");
+                two[e] = LLVMBuildFMul(b, tsr_block_get(emit, a->result[m][2 * i + e]),
+                                       factors[i % HALVES], "");
             pairs[m][i] = tsr_block_narrow(emit, a->of.element, two[0], two[1]);
         }
     }
@@ -231,12 +223,13 @@ static void place_warp(attend *a) {
         a->rows[m] =
             tsr_block_place_rows(&a->of, tsr_block_add(emit, first, (int64_t)m * BLOCK_ROWS));
         for (unsigned half = 0; half < HALVES; half++) {
-            set(a, a->rows[m].highest[half], tsr_emit_float(a->of.f32, -(double)INFINITY));
-            set(a, a->rows[m].total[half], tsr_emit_float(a->of.f32, 0));
+            tsr_block_set(emit, a->rows[m].highest[half],
+                          tsr_emit_float(a->of.f32, -(double)INFINITY));
+            tsr_block_set(emit, a->rows[m].total[half], tsr_emit_float(a->of.f32, 0));
         }
         for (unsigned i = 0; i < (unsigned)a->of.d / 2; i++) {
             a->result[m][i] = tsr_block_memory(emit, a->of.f32);
-            set(a, a->result[m][i], tsr_emit_float(a->of.f32, 0));
+            tsr_block_set(emit, a->result[m][i], tsr_emit_float(a->of.f32, 0));
         }
     }
     tsr_block_place_column(&a->of);
