@@ -17,7 +17,7 @@
  * Prints one JSON object; speeds are in GB/s (1e9 bytes), times in ms.
  */
 #include "bench/median.h"
-#include "bundle/bundle.h"
+#include "bench/weights.h"
 #include "runtime/base/clock.h"
 
 #include <fcntl.h>
@@ -133,21 +133,8 @@ static tsr_result run_write(bench *b, unsigned threads) {
 }
 
 static tsr_result run_pack(bench *b, unsigned threads) {
-    static const char config[] = "{}";
-    const tsr_bundle_blob weights = {.media_type = TSR_MEDIA_WEIGHTS,
-                                     .title = "weights",
-                                     .bytes = b->bytes,
-                                     .size_bytes = b->size_bytes};
-    const tsr_bundle_target target = {.name = "cpu:x86-64-v2"};
-    const tsr_bundle_spec spec = {.size_bytes = sizeof spec,
-                                  .config = config,
-                                  .config_size_bytes = strlen(config),
-                                  .blobs = &weights,
-                                  .blob_count = 1,
-                                  .targets = &target,
-                                  .target_count = 1};
     (void)threads;
-    return tsr_bundle_write(b->ctx, b->path, &spec);
+    return weights_write(b->ctx, b->path, b->bytes, b->size_bytes);
 }
 
 static tsr_result run_open(bench *b, unsigned threads) {

@@ -16,7 +16,7 @@
  * there is no GPU.
  */
 #include "bench/median.h"
-#include "bundle/bundle.h"
+#include "bench/weights.h"
 #include "loader/sender.h"
 #include "runtime/base/clock.h"
 #include "runtime/device/cuda_device.h"
@@ -148,24 +148,12 @@ static TSR_RESULT measure(bench *b) {
 }
 
 static TSR_RESULT run(bench *b) {
-    const tsr_bundle_blob weights = {.media_type = TSR_MEDIA_WEIGHTS,
-                                     .title = "weights",
-                                     .bytes = b->bytes,
-                                     .size_bytes = b->size_bytes};
-    const tsr_bundle_target target = {.name = "cpu:x86-64-v2"};
-    const tsr_bundle_spec spec = {.size_bytes = sizeof spec,
-                                  .config = "{}",
-                                  .config_size_bytes = 2,
-                                  .blobs = &weights,
-                                  .blob_count = 1,
-                                  .targets = &target,
-                                  .target_count = 1};
     uint64_t state = 0;
     for (size_t i = 0; i + 8 <= b->size_bytes; i += 8) {
         state += 0x9e3779b97f4a7c15u;
         memcpy(b->bytes + i, &state, sizeof state);
     }
-    TRY(b->ctx, tsr_bundle_write(b->ctx, b->path, &spec));
+    TRY(b->ctx, weights_write(b->ctx, b->path, b->bytes, b->size_bytes));
     TRY(b->ctx, tsr_bundle_open(b->ctx, b->path, NULL, &b->bundle));
     b->layer = tsr_bundle_get_layer(b->bundle, 0, 0);
     return measure(b);

@@ -12,6 +12,15 @@ typedef tsr_fuse_set set;
 typedef tsr_fuse_planner planner;
 typedef tsr_fuse_description description;
 
+/* The set with other nodes, of that cost. */
+static TSR_RESULT remake_set(const planner *p, const set *of, const uint32_t *nodes, uint32_t count,
+                             uint64_t cost, set *out_set) {
+    uint32_t *own = tsr_arena_memdup(p->arena, nodes, count * sizeof *nodes);
+    if (!own) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
+    *out_set = (set){.nodes = own, .count = count, .version = of->version + 1, .cost = cost};
+    return TSR_SUCCESS;
+}
+
 /* ---- copy ---- */
 
 enum { READERS_MAX = 16 };
@@ -55,11 +64,7 @@ tsr_result tsr_fuse_copy_into_readers(planner *p, uint32_t index) {
         if (!tsr_fuse_describe(p, nodes, count, readers[i], readers[i], &d)) return TSR_SUCCESS;
         before = tsr_fuse_add(before, reader->cost);
         after = tsr_fuse_add(after, d.cost);
-        merged[i] = (set){.nodes = tsr_arena_memdup(p->arena, nodes, count * sizeof *nodes),
-                          .count = count,
-                          .version = reader->version + 1,
-                          .cost = d.cost};
-        if (!merged[i].nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
+        TRY(p->ctx, remake_set(p, reader, nodes, count, d.cost, &merged[i]));
     }
     if (after >= before) return TSR_SUCCESS;
     for (uint32_t i = 0; i < reader_count; i++) p->sets[readers[i]] = merged[i];
@@ -138,11 +143,7 @@ static TSR_RESULT peel_node(planner *p, uint32_t index, uint32_t node, bool *out
         }
         if (i < count) before = tsr_fuse_add(before, other->cost);
         after = tsr_fuse_add(after, d.cost);
-        made[i] = (set){.nodes = tsr_arena_memdup(p->arena, nodes, used * sizeof *nodes),
-                        .count = used,
-                        .version = other->version + 1,
-                        .cost = d.cost};
-        if (!made[i].nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
+        TRY(p->ctx, remake_set(p, other, nodes, used, d.cost, &made[i]));
     }
     *out_done = after < before;
     if (!*out_done) p->home[node] = index;
@@ -247,11 +248,7 @@ static TSR_RESULT place_copies(planner *p, remaking *r, uint32_t index, const ui
             return TSR_SUCCESS;
         before = tsr_fuse_add(before, other->cost);
         after = tsr_fuse_add(after, d.cost);
-        out_made[i] = (set){.nodes = tsr_arena_memdup(p->arena, nodes, used * sizeof *nodes),
-                            .count = used,
-                            .version = other->version + 1,
-                            .cost = d.cost};
-        if (!out_made[i].nodes) FAIL(p->ctx, TSR_MEMORY, "no memory to fuse %u ops", p->node_count);
+        TRY(p->ctx, remake_set(p, other, nodes, used, d.cost, &out_made[i]));
     }
     *out_done = after < before;
     return TSR_SUCCESS;
