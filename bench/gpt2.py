@@ -44,8 +44,8 @@ LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 2e-4, 200, 1000, 0.1
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
 ROUND_STEPS = 12
 KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
-SAVES, SAVE_TRIES, APART, CALLS, WARM_CALLS = 9, 4, 4, 40, 5
-AROUND = (-4, -3, -2, -1, 1, 2, 3, 4)  # steps
+CALLS, WARM_CALLS = 40, 5
+SAVES, SAVES_MIN, APART_MIN, PILOT = 10, 3, 24, 20  # of the last two: steps
 
 
 def shapes(s):
@@ -170,19 +170,26 @@ class Trainer:
 
 # ---- ours ----------------------------------------------------------------------------------------
 
-def run(s, *arguments):
+def run(s, *arguments, seconds=None):
     command = [str(s.run), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f'{" ".join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}')
-    return done
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        for stop in (process.terminate, process.kill):  # the first one lets it save what it has
+            try:
+                out, error = process.communicate(timeout=seconds)
+                break
+            except subprocess.TimeoutExpired:
+                stop()
+        else:
+            sys.exit(f'{" ".join(command)}: killed')
+    if process.returncode:
+        sys.exit(f'{" ".join(command)}: exit code {process.returncode}\n{out}{error}')
 
 
-def train(s, folder, steps, *more):
+def train(s, folder, steps, *more, seconds=None):
     """The events, by kind."""
     metrics = pathlib.Path(folder, "metrics.jsonl")
     run(s, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--params", f"{folder}/weights.safetensors",
-        "--steps", steps, "--quiet", "--metrics", metrics, *more)
+        "--steps", steps, "--quiet", "--metrics", metrics, *more, seconds=seconds)
     return take_events(metrics)
 
 
@@ -337,9 +344,9 @@ def wait(s):
         torch.cuda.synchronize()
 
 
-def step_seconds(s, folder, steps, *more):
-    """What each step but the first took, and the saves."""
-    events = train(s, folder, steps, *more)
+def step_seconds(s, folder, steps, *more, seconds=None):
+    """What each step but the first took, and the saves; after so many seconds it is asked to stop."""
+    events = train(s, folder, steps, *more, seconds=seconds)
     ends = [event["seconds"] for event in events["step"]]
     return {step: after - before for step, (before, after) in enumerate(zip(ends, ends[1:]), 2)}, events.get("save", [])
 
@@ -384,24 +391,49 @@ def measure_first(s, folder, _weights, _text):
     return {"first_step_s": [round(first_step(s, folder), 3) for _ in range(s.rounds)]}
 
 
+def middle_of(took, first, last):
+    """The steps of an interval between two saves that neither is felt in: its second half, without the last one."""
+    return [took[step] for step in range((first + last) // 2 + 1, last) if step in took]
+
+
+def plan_saves(s, folder):
+    """How many steps saves are to be apart, so that one is over, with the deletion of what it replaced, before half of them are done; and how many
+    saves there is time for."""
+    began = time.perf_counter()
+    took, saves = step_seconds(s, folder, PILOT, "--state-dir", f"{folder}/pilot", "--save-every", PILOT // 2)
+    shutil.rmtree(f"{folder}/pilot")
+    between = sum(took[step] for step in range(PILOT // 2 + 1, PILOT + 1))
+    waited = saves[1]["stall_seconds"]  # for the one before
+    plain, over = min(took.values()), max(saves[0]["persist_seconds"], between if waited > 1e-3 else 0) + waited
+    apart = max(APART_MIN, 2 * math.ceil(1.2 * over / plain))
+    spent = time.perf_counter() - began  # half of it, at most, is what any run takes before its first step
+    return apart, min(SAVES, int((s.limit - 1.5 * spent) / (apart * plain)) - 1)
+
+
 def measure_save(s, folder, _weights, _text):
-    """How much longer than those around it a step is that a save is made before, as part of a step: the saves' median. (All others would not
-    do: the speed of a GPU drifts by more than that.) Saves are so rare that none waits for the one before, which is over when what it replaced
-    is deleted, too."""
-    every = ROUND_STEPS
-    for _ in range(SAVE_TRIES):
-        took, saves = step_seconds(s, folder, every * (SAVES + 1), "--state-dir", f"{folder}/saves", "--save-every", every)
-        shutil.rmtree(f"{folder}/saves")
-        behind = {every * (k + 1) + 1 for k in range(SAVES)}
-        plain = statistics.median(seconds for step, seconds in took.items() if step not in behind)
-        saves.pop()  # no step follows it
-        written = max(save["persist_seconds"] for save in saves)
-        if max(save["stall_seconds"] for save in saves) < plain / 10:
-            break
-        every = max(2 * every, math.ceil(APART * written / plain))
-    longer = statistics.median(took[step] - statistics.mean(took[step + d] for d in AROUND) for step in behind)
-    return {"save_every": every, "save_blocks": round(longer / plain, 5), "save_blocks_ms": round(1e3 * longer, 3), "persist_s": round(written, 3),
-            "stall_ms": [round(1e3 * save["stall_seconds"], 3) for save in saves]}
+    """How much longer the step behind a save is than those in the middle of the intervals on both sides of it, as part of a step, and its median.
+    (Steps further away would not do: the speed of a GPU drifts by more. Nor do those next to it: they run beside the writing.)"""
+    apart, count = plan_saves(s, folder)
+    if count < SAVES_MIN:
+        sys.exit(f"{SAVES_MIN} saves {apart} steps apart take longer than --limit {s.limit:g} s")
+    took, saves = step_seconds(s, folder, apart * (count + 1), "--state-dir", f"{folder}/saves", "--save-every", apart, seconds=s.limit)
+    shutil.rmtree(f"{folder}/saves")
+    rows, last = [], max(took)
+    for save in saves:
+        step = save["step"]
+        around = middle_of(took, step - apart, step) + middle_of(took, step, step + apart)
+        if step % apart or step + apart > last:  # the run's last state: no step follows it
+            continue
+        middle, beside = statistics.median(around), statistics.median(took[step + d] for d in range(2, apart // 4))
+        rows.append({"step": step, "longer_ms": 1e3 * (took[step + 1] - middle), "middle_ms": 1e3 * middle, "beside_ms": 1e3 * (beside - middle),
+                     "stall_ms": 1e3 * save["stall_seconds"], "persist_s": save["persist_seconds"]})
+        print(json.dumps({"save": len(rows), **{name: round(value, 3) for name, value in rows[-1].items()}}), flush=True)
+    if len(rows) < SAVES_MIN:
+        sys.exit(f"{len(rows)} of {count} saves within --limit {s.limit:g} s; at least {SAVES_MIN} are compared")
+    median = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+    return {"saves": len(rows), "save_every": apart, "save_blocks": round(median["longer_ms"] / median["middle_ms"], 5),
+            "save_blocks_ms": round(median["longer_ms"], 3), "step_ms": round(median["middle_ms"], 3), "beside_ms": round(median["beside_ms"], 3),
+            "stall_ms": round(median["stall_ms"], 3), "persist_s": round(median["persist_s"], 3)}
 
 
 def our_calls(s, folder):
@@ -501,6 +533,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of the saves that --times measures (default 45)")
     parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "step", "first", "save", "forward"))
     parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each, instead of the example's")
     parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
