@@ -47,7 +47,8 @@ static bool has_prefix(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-unsigned tsr_target_x86_level(const char *target) {
+/* N of cpu:x86-64-vN, 1 of cpu:x86-64, 0 of everything else. */
+static unsigned x86_level(const char *target) {
     static const char base[] = "cpu:x86-64";
     if (!has_prefix(target, base)) return 0;
     const char *rest = target + sizeof base - 1;
@@ -57,7 +58,7 @@ unsigned tsr_target_x86_level(const char *target) {
 }
 
 int tsr_target_compare(const char *a, const char *b) {
-    unsigned a_level = tsr_target_x86_level(a), b_level = tsr_target_x86_level(b);
+    unsigned a_level = x86_level(a), b_level = x86_level(b);
     if (a_level == b_level) return strcmp(a, b);
     if (!a_level || !b_level) return a_level ? 1 : -1;
     return a_level > b_level ? -1 : 1;
@@ -123,7 +124,7 @@ void tsr_layout_format_manifest(tsr_buffer *out, const tsr_manifest *manifest) {
 
 static void put_platform(tsr_buffer *out, const char *target, unsigned lowest_level) {
     bool arm = has_prefix(target, "cpu:arm") || has_prefix(target, "cpu:aarch64");
-    unsigned level = tsr_target_x86_level(target);
+    unsigned level = x86_level(target);
     tsr_buffer_printf(out, "\"platform\":{\"architecture\":\"%s\",\"os\":\"linux\"",
                       arm ? "arm64" : "amd64");
     if (level && level != lowest_level)
@@ -136,7 +137,7 @@ static void put_platform(tsr_buffer *out, const char *target, unsigned lowest_le
 void tsr_layout_format_index(tsr_buffer *out, const tsr_layout *layout) {
     unsigned lowest = 0;
     for (size_t i = 0; i < layout->manifest_count; i++) {
-        unsigned level = tsr_target_x86_level(layout->manifests[i].target);
+        unsigned level = x86_level(layout->manifests[i].target);
         if (level && (!lowest || level < lowest)) lowest = level;
     }
     tsr_buffer_text(out,

@@ -64,8 +64,6 @@ bool tsr_media_type_valid(const char *text);
 bool tsr_media_type_compressed(const char *media_type);
 bool tsr_title_valid(const char *text);
 bool tsr_target_valid(const char *text);
-/* N of cpu:x86-64-vN, 1 of cpu:x86-64, 0 of everything else. */
-unsigned tsr_target_x86_level(const char *target);
 /* Order of two target names in the index: < 0, 0, > 0. */
 int tsr_target_compare(const char *a, const char *b);
 

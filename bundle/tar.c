@@ -33,7 +33,7 @@ tsr_entry_text tsr_entry_text_digest(const tsr_digest *digest) {
     return entry;
 }
 
-tsr_entry_text tsr_entry_text_name(const char *name, size_t length) {
+static tsr_entry_text name_text(const char *name, size_t length) {
     static const char folder[] = "blobs/sha256/";
     size_t skip = sizeof folder - 1, shown = 16;
     tsr_entry_text entry = {0};
@@ -167,7 +167,7 @@ static void join_name(const ustar *header, bool gnu, member *out) {
     const char *name = joined;
     while (name[0] == '.' && name[1] == '/') name += 2;
     memcpy(out->name, name, strlen(name) + 1);
-    out->entry = tsr_entry_text_name(out->name, strlen(out->name));
+    out->entry = name_text(out->name, strlen(out->name));
 }
 
 static tsr_result parse_header(walker *w, const unsigned char *block, member *out) {
@@ -178,18 +178,18 @@ static tsr_result parse_header(walker *w, const unsigned char *block, member *ou
     bool gnu = memcmp(header.magic, "ustar  ", 8) == 0;
     if (!gnu && memcmp(header.magic, "ustar\00000", 8) != 0)
         FAIL(w->ctx, TSR_CORRUPT, TSB "magic" TSB_AT "'ustar', got '%s'", w->path, at + 257, "-",
-             tsr_entry_text_name(header.magic, sizeof header.magic).text);
+             name_text(header.magic, sizeof header.magic).text);
     join_name(&header, gnu, out);
     if (!parse_octal(header.checksum, sizeof header.checksum, &checksum))
         FAIL(w->ctx, TSR_CORRUPT, TSB "header checksum" TSB_AT "octal digits, got '%s'", w->path,
              at + CHECKSUM_OFFSET, out->entry.text,
-             tsr_entry_text_name(header.checksum, sizeof header.checksum).text);
+             name_text(header.checksum, sizeof header.checksum).text);
     if (checksum != checksum_of(block))
         FAIL(w->ctx, TSR_CORRUPT, TSB "header checksum" TSB_AT "%u, got %llu", w->path,
              at + CHECKSUM_OFFSET, out->entry.text, checksum_of(block), (tsr_ull)checksum);
     if (!parse_octal(header.size, sizeof header.size, &out->size_bytes))
         FAIL(w->ctx, TSR_CORRUPT, TSB "member size" TSB_AT "octal digits, got '%s'", w->path,
-             at + 124, out->entry.text, tsr_entry_text_name(header.size, sizeof header.size).text);
+             at + 124, out->entry.text, name_text(header.size, sizeof header.size).text);
     out->type = header.type;
     return TSR_SUCCESS;
 }
@@ -215,13 +215,13 @@ static tsr_result check_pax(walker *w, const unsigned char *data, size_t size) {
             record[digits] != ' ' || record[length - 1] != '\n')
             FAIL(w->ctx, TSR_CORRUPT,
                  TSB "pax record" TSB_AT "'<length> <keyword>=<value>' in %zu bytes, got '%s'",
-                 w->path, offset, "-", left, tsr_entry_text_name(record, left).text);
+                 w->path, offset, "-", left, name_text(record, left).text);
         const char *equals = memchr(keyword, '=', length - digits - 2);
         size_t keyword_size = equals ? (size_t)(equals - keyword) : 0;
         if (!keyword_allowed(keyword, keyword_size))
             FAIL(w->ctx, TSR_CORRUPT,
                  TSB "pax keyword" TSB_AT "comment, mtime, atime or ctime, got '%s'", w->path,
-                 offset, "-", tsr_entry_text_name(keyword, keyword_size).text);
+                 offset, "-", name_text(keyword, keyword_size).text);
         at += length;
     }
     return TSR_SUCCESS;
@@ -255,8 +255,8 @@ static tsr_result step(walker *w, const unsigned char *block, tsr_tar_visit_fn v
     else if (m.type != '5' || m.size_bytes)
         FAIL(w->ctx, TSR_CORRUPT,
              TSB "type" TSB_AT "'0', 'x' or an empty '5', got '%s' of %llu bytes", w->path,
-             (tsr_ull)w->at - TSR_TAR_BLOCK_BYTES + 156, m.entry.text,
-             tsr_entry_text_name(&m.type, 1).text, (tsr_ull)m.size_bytes);
+             (tsr_ull)w->at - TSR_TAR_BLOCK_BYTES + 156, m.entry.text, name_text(&m.type, 1).text,
+             (tsr_ull)m.size_bytes);
     w->after_pax = m.type == 'x';
     w->at += m.size_bytes + tsr_tar_gap(m.size_bytes);
     return TSR_SUCCESS;

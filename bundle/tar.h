@@ -23,7 +23,6 @@ typedef struct tsr_entry_text {
     char text[20];
 } tsr_entry_text;
 tsr_entry_text tsr_entry_text_digest(const tsr_digest *digest);
-tsr_entry_text tsr_entry_text_name(const char *name, size_t length);
 
 /* The header of a member. `name` has at most 99 bytes, size_bytes < 8 GiB. */
 void tsr_tar_format_header(unsigned char out_block[static TSR_TAR_BLOCK_BYTES], const char *name,

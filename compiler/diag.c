@@ -222,17 +222,6 @@ const char *tsr_diag_about(tsr_diag_number number) {
     return NULL;
 }
 
-const char *tsr_diag_remedy(tsr_diag_number number) {
-    switch (number) {
-#define X(name, n, about, remedy)                                                                  \
-    case n:                                                                                        \
-        return remedy;
-#include "compiler/diag.def"
-#undef X
-    }
-    return NULL;
-}
-
 static const char *const severity_names[] = {
     [TSR_SEVERITY_ERROR] = "error",
     [TSR_SEVERITY_WARNING] = "warning",

@@ -96,8 +96,6 @@ void tsr_diag_error_notes(MlirLocation location, tsr_diag_number number, const c
 
 /* What the number is about; NULL for an unknown one. */
 const char *tsr_diag_about(tsr_diag_number number);
-/* What to do about it. */
-const char *tsr_diag_remedy(tsr_diag_number number);
 /* Appends the text form, with newline. */
 void tsr_diag_format(const tsr_diag *diag, tsr_buffer *out);
 /* Appends one JSON object without newline, of schemas/diagnostic.schema.json. */

@@ -205,9 +205,7 @@ typedef struct tsr_pipeline {
 } tsr_pipeline;
 extern const tsr_pipeline tsr_pipelines[]; /* from pipelines.def */
 extern const size_t tsr_pipeline_count;
-/* Puts all of ours and MLIR's general ones into MLIR's registry; harmless when repeated. */
-void tsr_passes_register(void);
-/* Lists MLIR's general passes on standard output; before the first tsr_passes_register. */
+/* Lists MLIR's general passes on standard output; before any are run. */
 void tsr_passes_print_general(void);
 
 #endif

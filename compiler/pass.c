@@ -48,7 +48,8 @@ void tsr_passes_print_general(void) {
     tsr_shim_print_passes();
 }
 
-void tsr_passes_register(void) {
+/* Puts all of ours and MLIR's general ones into MLIR's registry; harmless when repeated. */
+static void register_passes(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_all);
 }
@@ -93,7 +94,7 @@ tsr_result tsr_mlir_run_passes(tsr_ctx *ctx, MlirModule module, tsr_diag_list *l
     tsr_result result = TSR_SUCCESS;
     size_t errors_before = list->error_count;
     if (!options) options = &none;
-    tsr_passes_register();
+    register_passes();
     MlirPassManager manager = mlirPassManagerCreate(mlirModuleGetContext(module));
     MlirOpPassManager root = mlirPassManagerGetAsOpPassManager(manager);
     if (list->verified != tsr_shim_fingerprint(mlirModuleGetOperation(module))) list->verified = 0;

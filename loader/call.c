@@ -37,7 +37,8 @@ typedef struct call {
     wire carried[TSR_CONFIG_PORTS_MAX]; /* of each output: the input of its name, if it repeats */
 } call;
 
-const char *tsr_model_list_inputs(const tsr_config_entry *entry, tsr_arena *arena) {
+/* "images (ui8 64x64)" … for messages. In the arena. */
+static const char *list_inputs(const tsr_config_entry *entry, tsr_arena *arena) {
     const char *text = "";
     char type[TSR_TYPE_TEXT_MAX];
     for (size_t i = 0; text && i < entry->input_count; i++) {
@@ -101,7 +102,7 @@ static tsr_result claim(tsr_ctx *ctx, call *self, const char *name, bool is_inpu
         listed.inputs = is_input ? listed.inputs : listed.outputs;
         listed.input_count = count;
         FAIL(ctx, TSR_USAGE, "entry '%s' has no %s '%s'; it has %s", self->entry->name, what,
-             name ? name : "", tsr_model_list_inputs(&listed, &self->arena));
+             name ? name : "", list_inputs(&listed, &self->arena));
     }
     wire *target = is_input ? &self->inputs[index] : &self->outputs[index];
     if (target->port)
@@ -165,7 +166,7 @@ static tsr_result check_complete(tsr_ctx *ctx, call *self) {
         if (!tsr_port_is_filled(self->entry->inputs[i].source) && !self->inputs[i].port)
             FAIL(ctx, TSR_USAGE, "input '%s' of entry '%s' is missing; it needs %s",
                  self->entry->inputs[i].name, self->entry->name,
-                 tsr_model_list_inputs(self->entry, &self->arena));
+                 list_inputs(self->entry, &self->arena));
     if (!self->entry->rows_independent) self->rows = 1;
     if (self->rows == UINT64_MAX) self->rows = self->entry->batch;
     return TSR_SUCCESS;

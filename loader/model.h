@@ -60,7 +60,4 @@ TSR_RESULT tsr_model_load_constants(tsr_ctx *ctx, tsr_model *model);
 TSR_RESULT tsr_model_find_entry(tsr_ctx *ctx, const tsr_model *model, const char *name,
                                 tsr_entry_kind kind, size_t *out_entry);
 
-/* "images (ui8 64x64)" … for messages. In the arena. */
-const char *tsr_model_list_inputs(const tsr_config_entry *entry, tsr_arena *arena);
-
 #endif

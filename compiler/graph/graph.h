@@ -84,7 +84,6 @@ typedef struct tsr_sgd {
     double lr, momentum, weight_decay;
     bool nesterov;
 } tsr_sgd;
-bool tsr_graph_sgd(MlirOperation op, tsr_sgd *out_sgd);
 
 /* ---- tensors: parameters and optimizer state ------------------------------------------------- */
 

@@ -111,11 +111,6 @@ typedef struct tsr_gradient {
  */
 typedef bool (*tsr_gradient_fn)(tsr_gradient *gradient);
 
-/* ---- random numbers -------------------------------------------------------------------------- */
-
-/* The 32 bits of a path's hash that name the stream of numbers a random op draws from. */
-uint32_t tsr_stream_number(const char *path);
-
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* Emits what the op is by simpler ops before it, lets them take its place and destroys it. Operands

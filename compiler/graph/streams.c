@@ -154,6 +154,14 @@ static void set_group(MlirOperation op, void *user) {
     tsr_buffer_finish(&path);
 }
 
+/* The 32 bits of a path's hash that name the stream of numbers a random op draws from. */
+static uint32_t stream_number(const char *path) {
+    tsr_digest digest = tsr_hash(path, strlen(path));
+    uint32_t number = 0;
+    for (size_t i = 0; i < 4; i++) number = number << 8 | digest.bytes[i];
+    return number;
+}
+
 static void set_stream(MlirOperation op, void *user) {
     enum { DEPTH_MAX = 256 };
     streamer *s = user;
@@ -172,18 +180,11 @@ static void set_stream(MlirOperation op, void *user) {
     char *text = path.failed ? NULL : tsr_arena_strdup(&s->arena, path.bytes);
     s->failed = s->failed || !text;
     if (!s->failed) {
-        uint32_t number = tsr_stream_number(text);
+        uint32_t number = stream_number(text);
         s->streams[s->count++] = (stream){.path = text, .op = op, .number = number};
         tsr_op_set(op, "stream", tsr_attr_make_i64(mlirOperationGetContext(op), number));
     }
     tsr_buffer_finish(&path);
-}
-
-uint32_t tsr_stream_number(const char *path) {
-    tsr_digest digest = tsr_hash(path, strlen(path));
-    uint32_t number = 0;
-    for (size_t i = 0; i < 4; i++) number = number << 8 | digest.bytes[i];
-    return number;
 }
 
 static int by_number(const void *a, const void *b) {

@@ -6,7 +6,8 @@
 
 enum { WHOLE = TSR_SPLIT_WHOLE, PARTIAL = TSR_SPLIT_PARTIAL };
 
-bool tsr_split_sums(tsr_dtype dtype) {
+/* Sums over leaves are there for this element type. */
+static bool has_sums(tsr_dtype dtype) {
     return dtype == TSR_DTYPE_F32 || dtype == TSR_DTYPE_F64 || dtype == TSR_DTYPE_I64;
 }
 
@@ -69,7 +70,7 @@ static bool split_reduce(tsr_split *s) {
         if (axes[i] < dim) below++;
         if (axes[i] != dim) continue;
         s->results[0] = PARTIAL;
-        return tsr_graph_op_of(s->op) == TSR_GRAPH_SUM && tsr_split_sums(s->result_types[0].dtype);
+        return tsr_graph_op_of(s->op) == TSR_GRAPH_SUM && has_sums(s->result_types[0].dtype);
     }
     s->results[0] = dim - below;
     return true;
@@ -105,7 +106,7 @@ static bool split_matmul(tsr_split *s) {
     if (dim == d.inner) {
         s->operands[other] = o.inner;
         s->results[0] = PARTIAL;
-        return tsr_split_sums(s->result_types[0].dtype);
+        return has_sums(s->result_types[0].dtype);
     }
     if (dim == d.outer) {
         s->operands[other] = WHOLE;
@@ -128,7 +129,7 @@ static bool split_images(tsr_split *s, size_t image) {
 static bool split_filter_gradient(tsr_split *s) {
     s->operands[0] = s->operands[1] = 0;
     s->results[0] = PARTIAL;
-    return tsr_split_sums(s->result_types[0].dtype);
+    return has_sums(s->result_types[0].dtype);
 }
 
 /* Operands before `mask` all have the batch as dim 0, and so have the numbers of the first elements
@@ -230,7 +231,7 @@ static bool split_scatter(tsr_split *s) {
         s->operands[1] = dim - (int)axis;
         s->operands[2] = dim;
         s->results[0] = PARTIAL;
-        return is_zero(tsr_op_operand(s->op, 0)) && tsr_split_sums(s->result_types[0].dtype);
+        return is_zero(tsr_op_operand(s->op, 0)) && has_sums(s->result_types[0].dtype);
     }
     s->results[0] = dim < axis ? dim : dim + 1 - indices;
     s->operands[0] = s->results[0];

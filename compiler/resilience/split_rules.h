@@ -30,7 +30,5 @@ typedef struct tsr_split {
 
 /* At least one operand is not whole. False: the op has to see whole operands. */
 bool tsr_split_find(tsr_split *s);
-/* Sums over leaves are there for this element type. */
-bool tsr_split_sums(tsr_dtype dtype);
 
 #endif

@@ -11,7 +11,8 @@ typedef struct form {
     uint32_t sum_count; /* dims that sums over rows are taken over; 0: there are none */
 } form;
 
-bool tsr_rows_keep(const tsr_shape *from, const tsr_shape *to) {
+/* Does a reshape from one shape to the other only add or drop last dims of size 1? */
+static bool keeps_rows(const tsr_shape *from, const tsr_shape *to) {
     const tsr_shape *shorter = from->rank < to->rank ? from : to;
     const tsr_shape *longer = from->rank < to->rank ? to : from;
     if (from->rank == to->rank) return false;
@@ -66,7 +67,7 @@ static bool is_even(const form *f, const tsr_shape *shape) {
 }
 
 static bool is_kept_with_ones(const form *f, const tsr_shape *shape) {
-    return is_full(f, shape) && tsr_rows_keep(&f->kept, shape);
+    return is_full(f, shape) && keeps_rows(&f->kept, shape);
 }
 
 static bool check_map(const form *f, const tsr_fuse_node *node) {
@@ -170,7 +171,7 @@ void tsr_rows_note(MlirOperation op, tsr_fuse_node *node) {
     int64_t axes[TSR_RANK_MAX];
     size_t count = 0;
     if (tsr_op_operand_count(op) != 1 || !tsr_value_type(tsr_op_operand(op, 0), &from)) return;
-    if (tsr_op_is(op, "tessera.reshape") && tsr_rows_keep(&from.shape, &node->shape))
+    if (tsr_op_is(op, "tessera.reshape") && keeps_rows(&from.shape, &node->shape))
         node->kind = TSR_FUSE_KEEP;
     if (node->kind != TSR_FUSE_REDUCE || tsr_op_is(op, "tessera.argmax") ||
         !tsr_op_i64s(op, "axes", TSR_RANK_MAX, axes, &count))

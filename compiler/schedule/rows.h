@@ -40,7 +40,4 @@ bool tsr_rows_fit(const tsr_rows_set *set, uint64_t *out_operations);
  * `sum_count`, and kind KEEP. */
 void tsr_rows_note(MlirOperation op, tsr_fuse_node *node);
 
-/* Does a reshape from one shape to the other only add or drop last dims of size 1? */
-bool tsr_rows_keep(const tsr_shape *from, const tsr_shape *to);
-
 #endif

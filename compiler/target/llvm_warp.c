@@ -756,9 +756,15 @@ static tsr_result emit_programs(tsr_emit *emit, MlirBlock body, const tsr_fatbin
 tsr_result tsr_emit_warp_func(tsr_emit *emit, MlirOperation func, tsr_fatbin_kernel *out_launch) {
     MlirBlock body = tsr_op_body(func);
     uint64_t local_total = 0;
-    int64_t across = 1, beside = 1;
+    int64_t across = 1, beside = 1, grid = 0;
     emit->lanes = emit->target->warp_lanes;
     tsr_op_i64(func, TSR_BESIDE_NAME, &beside);
+    tsr_op_i64(func, "grid", &grid);
+    if (beside < 1 || beside > TSR_BESIDE_MAX || grid % beside)
+        FAIL(emit->ctx, TSR_COMPILE,
+             "kernel '%s' has %lld of %lld programs in a block; expected up to %d, of a multiple "
+             "of it",
+             emit->kernel, (long long)beside, (long long)grid, TSR_BESIDE_MAX);
     emit->beside = (unsigned)beside;
     emit->contracts = tsr_op_has(func, TSR_CONTRACT_NAME);
     if (tsr_op_has(func, "warps")) return tsr_emit_block_func(emit, func, out_launch);

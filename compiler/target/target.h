@@ -88,6 +88,7 @@ enum { TSR_BESIDE_MAX = 15 };
  * on neighbours. The grid is a multiple of it. Of a tile.async_copy, [count, stride]: `count` of
  * them, numbers that far apart, copy the same part. */
 #define TSR_TOGETHER_NAME "tile.together"
+enum { TSR_TOGETHER_MAX = 8 };
 #define TSR_SHARED_NAME "tile.shared"
 
 /* Of a loop of a tile.func with warps: in so many of its last rounds warp groups multiply one after
@@ -133,7 +134,6 @@ typedef struct tsr_heads {
     int64_t count; /* of a batch */
     int64_t d;     /* numbers of one */
 } tsr_heads;
-tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer);
 /* Dimension `d` of the buffer as [heads, rows, numbers]. */
 int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d);
 /* The rules of both attributes; complains of the op. */

@@ -394,7 +394,7 @@ void tsr_tile_store(tsr_tile_builder *b, tsr_dtype dtype, MlirValue value, MlirV
     tsr_tile_store_stored(b, to_storage(b, dtype, value), buffer, offset, mask);
 }
 
-void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
+static void prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset) {
     MlirValue operands[] = {buffer, offset};
     tsr_op_desc desc = {.name = "tile.prefetch", .operand_count = 2, .operands = operands};
     tsr_build(&b->at, &desc);
@@ -415,7 +415,7 @@ void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue bu
     enum { LINE_BYTES = 64 };
     int64_t step = LINE_BYTES / (int64_t)tsr_dtype_size(dtype);
     for (int64_t at = 0; at < (int64_t)lanes; at += step)
-        tsr_tile_prefetch(b, buffer, tsr_tile_offset(b, offset, at));
+        prefetch(b, buffer, tsr_tile_offset(b, offset, at));
 }
 
 MlirValue tsr_tile_check_index(tsr_tile_builder *b, MlirValue value, MlirValue element,

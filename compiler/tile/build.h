@@ -142,10 +142,8 @@ void tsr_tile_store_stored(tsr_tile_builder *b, MlirValue value, MlirValue buffe
 /* The same of an offset each, a vector of indices. Lanes of one offset store one value. */
 MlirValue tsr_tile_gather(tsr_tile_builder *b, MlirValue buffer, MlirValue offsets, uint32_t lanes);
 void tsr_tile_scatter(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue offsets);
-/* The cache line at the offset, which need not lie in the buffer, will be read
- * soon. */
-void tsr_tile_prefetch(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
-/* To the second-level cache alone. */
+/* The cache line at the offset, which need not lie in the buffer, will be read; to the second-level
+ * cache alone. */
 void tsr_tile_prefetch_later(tsr_tile_builder *b, MlirValue buffer, MlirValue offset);
 /* The same of `lanes` elements from the offset on. */
 void tsr_tile_prefetch_vector(tsr_tile_builder *b, tsr_dtype dtype, MlirValue buffer,

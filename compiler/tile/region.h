@@ -12,7 +12,7 @@
 
 #include "compiler/tile/element.h"
 
-enum { TSR_LEVELS = 3, TSR_OUTPUTS_MAX = 256, TSR_TILE_SIZES_MAX = 10 };
+enum { TSR_TILE_SIZES_MAX = 10 };
 
 /* The group being lowered: what every kernel family gets. */
 typedef struct tsr_tile_group {

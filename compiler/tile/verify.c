@@ -25,7 +25,6 @@ enum {
     MMA_ROWS = 16,        /* of a warp, at least */
     MMA_COLUMNS = 256,    /* at most */
     MMA_DEPTH_BYTES = 32, /* of one instruction */
-    TOGETHER_MAX = 8      /* programs */
 };
 
 /* ---- where an op stands ---------------------------------------------------------------------- */
@@ -515,7 +514,7 @@ static bool rule_sum_programs(MlirOperation op) {
     if (!m.is_acc || !part.is_acc)
         return tsr_target_complain(op, TSR_DIAG_TILE_TYPE, "expected fragments \"acc\"");
     int64_t together = together_of(op);
-    return tsr_check_count(op, "programs that run together", together, 2, TOGETHER_MAX) &&
+    return tsr_check_count(op, "programs that run together", together, 2, TSR_TOGETHER_MAX) &&
            tsr_check_equal(op, "rows of the sum and of a part", m.rows, part.rows) &&
            tsr_check_equal(op, "columns of the sum and of all parts", m.columns,
                            part.columns * together);

@@ -34,13 +34,6 @@ tsr_elements tsr_held_range(const tsr_held *held, size_t tensor) {
     return range_of(held, tensor, held->transport ? held->transport->rank : 0);
 }
 
-tsr_tensor tsr_held_view(const tsr_held *held, size_t tensor) {
-    tsr_tensor view = held->tensors[tensor];
-    if (tsr_held_is_spread(held, tensor))
-        view.shape = (tsr_shape){.rank = 1, .dims = {tsr_held_range(held, tensor).count}};
-    return view;
-}
-
 void tsr_held_take(const tsr_held *held, size_t tensor, const void *whole) {
     const tsr_tensor *of = &held->tensors[tensor];
     tsr_elements own = tsr_held_range(held, tensor);

@@ -23,8 +23,6 @@ typedef struct tsr_held {
 bool tsr_held_is_spread(const tsr_held *held, size_t tensor);
 /* Those of this rank. */
 tsr_elements tsr_held_range(const tsr_held *held, size_t tensor);
-/* The tensor as this rank has it: a vector of what it holds where it is spread. */
-tsr_tensor tsr_held_view(const tsr_held *held, size_t tensor);
 /* This rank's elements, from the whole. */
 void tsr_held_take(const tsr_held *held, size_t tensor, const void *whole);
 /* Of all ranks: the whole, row-major, on each of them. */

@@ -149,7 +149,6 @@ TSR_RESULT tsr_store_share_recovery(tsr_ctx *ctx, tsr_store *store);
 TSR_RESULT tsr_store_hand_on(tsr_ctx *ctx, tsr_store *store);
 /* The chunks of this rank's part to staging, where ranks have tensors in parts. */
 TSR_RESULT tsr_store_gather(tsr_ctx *ctx, tsr_store *store);
-TSR_RESULT tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes);
 /* Room for what all ranks answer to one request about so many chunks. */
 TSR_RESULT tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t chunk_count);
 /* What each has found in its part, to all. */

@@ -48,7 +48,7 @@ static void tell_event(void *self, const char *line) {
     store->event(store->event_user, line);
 }
 
-tsr_result tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes) {
+static TSR_RESULT reserve_mailbox(tsr_ctx *ctx, tsr_mailbox *box, size_t message_bytes) {
     TSR_ASSERT(!box->used);
     /* One that is large, and a few without digests. */
     size_t room = message_bytes + 4 * (tsr_message_size_max(0) + sizeof(size_t));
@@ -62,8 +62,8 @@ tsr_result tsr_mailbox_reserve(tsr_ctx *ctx, tsr_mailbox *box, size_t message_by
 tsr_result tsr_store_reserve_answers(tsr_ctx *ctx, tsr_store *store, uint32_t chunk_count) {
     size_t others = tsr_store_is_first(store) ? store->rank_count - 1 : 0;
     size_t small = tsr_message_size_max(0) + sizeof(size_t);
-    return tsr_mailbox_reserve(ctx, &store->to_coordinator,
-                               tsr_message_size_max(chunk_count) + others * small);
+    return reserve_mailbox(ctx, &store->to_coordinator,
+                           tsr_message_size_max(chunk_count) + others * small);
 }
 
 /* The next message of a box, from *at on; NULL: none is left. */
@@ -167,14 +167,14 @@ static tsr_result allocate(tsr_ctx *ctx, const tsr_store_options *options, tsr_s
     store->reader = tsr_reader_create();
     if (!store->directory || !store->region || !store->numerics || !store->reader)
         FAIL(ctx, TSR_MEMORY, "no memory for a state store");
-    TRY(ctx, tsr_mailbox_reserve(ctx, &store->to_rank, 0));
+    TRY(ctx, reserve_mailbox(ctx, &store->to_rank, 0));
     TRY(ctx, tsr_store_reserve_answers(ctx, store, 0));
     if (!store->transport) return TSR_SUCCESS;
     store->letters = TSR_NEW(&store->arena, tsr_letter, store->rank_count);
     store->posts = TSR_NEW(&store->arena, tsr_mailbox, store->rank_count);
     if (!store->letters || !store->posts) FAIL(ctx, TSR_MEMORY, "no memory for a state store");
     for (uint32_t r = 1; r < store->rank_count && tsr_store_is_first(store); r++)
-        TRY(ctx, tsr_mailbox_reserve(ctx, &store->posts[r], 0));
+        TRY(ctx, reserve_mailbox(ctx, &store->posts[r], 0));
     return TSR_SUCCESS;
 }
 

@@ -5,7 +5,7 @@
 
 /* Blocks of a fixed length are what the compiler turns into vectors. */
 enum { BLOCK = 16 };
-#define X(name, type, text, expression)                                                            \
+#define X(name, type, expression)                                                                  \
     static void combine_##name(void *out_bytes, const void *a_bytes, const void *b_bytes,          \
                                size_t count) {                                                     \
         type *out = out_bytes;                                                                     \
@@ -29,18 +29,15 @@ enum { BLOCK = 16 };
 
 static const struct {
     size_t size_bytes;
-    const char *name;
     void (*combine)(void *out, const void *a, const void *b, size_t count);
 } reductions[] = {
-#define X(name, type, text, expression)                                                            \
-    [TSR_REDUCTION_##name] = {sizeof(type), text, combine_##name},
+#define X(name, type, expression) [TSR_REDUCTION_##name] = {sizeof(type), combine_##name},
 #include "runtime/transport/reductions.def"
 #undef X
 };
 static_assert(sizeof reductions / sizeof *reductions == TSR_REDUCTION_COUNT, "one row each");
 
 size_t tsr_reduction_get_size(tsr_reduction reduction) { return reductions[reduction].size_bytes; }
-const char *tsr_reduction_get_name(tsr_reduction reduction) { return reductions[reduction].name; }
 
 void tsr_tree_combine(tsr_reduction reduction, void *out, const void *a, const void *b,
                       size_t count) {

@@ -18,13 +18,12 @@
 enum { TSR_LEAVES_MAX = 4096, TSR_TREE_DEPTH_MAX = 13 };
 
 typedef enum tsr_reduction {
-#define X(name, type, text, expression) TSR_REDUCTION_##name,
+#define X(name, type, expression) TSR_REDUCTION_##name,
 #include "runtime/transport/reductions.def"
 #undef X
     TSR_REDUCTION_COUNT
 } tsr_reduction;
 size_t tsr_reduction_get_size(tsr_reduction reduction); /* bytes of an element */
-const char *tsr_reduction_get_name(tsr_reduction reduction);
 
 typedef struct tsr_subtree {
     uint32_t first_leaf, leaf_count;

@@ -28,7 +28,7 @@ bool tsr_graph_adamw(MlirOperation op, tsr_adamw *out_adamw) {
     return true;
 }
 
-bool tsr_graph_sgd(MlirOperation op, tsr_sgd *out_sgd) {
+static bool read_sgd(MlirOperation op, tsr_sgd *out_sgd) {
     const char *mnemonic;
     double values[TSR_SHIM_PARAMETERS_MAX] = {0};
     if (read_parameters(op, &mnemonic, values) != 3) return false;
@@ -69,7 +69,7 @@ static bool check_optimizer(const tsr_rule *rule) {
     tsr_adamw adamw;
     tsr_sgd sgd;
     bool is_adamw = tsr_graph_adamw(rule->op, &adamw);
-    if (!is_adamw && !tsr_graph_sgd(rule->op, &sgd))
+    if (!is_adamw && !read_sgd(rule->op, &sgd))
         return tsr_rule_fail(rule, TSR_DIAG_OPTIMIZER, "optimizer is no optimizer");
     return (is_adamw ? check_adamw(rule, &adamw) : check_sgd(rule, &sgd)) &&
            tsr_lr_schedule_check(rule);
@@ -186,7 +186,7 @@ bool tsr_lower_sgd(MlirOperation op) {
     tsr_builder b = tsr_builder_before(op);
     MlirValue p = tsr_op_operand(op, 0), g = scaled(&b, op, 3), v = tsr_op_operand(op, 2);
     tsr_sgd o;
-    bool read = tsr_graph_sgd(op, &o);
+    bool read = read_sgd(op, &o);
     TSR_ASSERT(read);
     MlirValue momentum = tsr_emit_number(&b, p, o.momentum), lr = tsr_emit_number(&b, p, o.lr);
     if (tsr_lr_schedule_is_given(op))

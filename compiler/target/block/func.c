@@ -21,7 +21,6 @@ enum {
     NAMED_COMPUTING = 8, /* of each team */
     NAMED_TURN = 10,     /* the same */
     TEAMS_MAX = 2,
-    TOGETHER_MAX = 8,
     FILE_REGISTERS = 65536,
     SET_REGISTERS_MAX = 240,
     COPY_REGISTERS = 24, /* of a thread that copies; where there is more to reckon: */
@@ -263,12 +262,12 @@ static tsr_result plan_together(tsr_emit *emit, MlirOperation func) {
     tsr_op_i64(func, TSR_TOGETHER_NAME, &count);
     tsr_op_i64(func, "grid", &grid);
     block->together = (uint32_t)count;
-    if (count < 1 || count > TOGETHER_MAX || grid % count || (count > 1 && !block->has_wgmma))
+    if (count < 1 || count > TSR_TOGETHER_MAX || grid % count || (count > 1 && !block->has_wgmma))
         FAIL(
             emit->ctx, TSR_COMPILE,
             "kernel '%s' runs %lld at a time of %lld programs; expected 1, or on 'sm_90a' up to %d "
             "of a multiple of it",
-            emit->kernel, (long long)count, (long long)grid, TOGETHER_MAX);
+            emit->kernel, (long long)count, (long long)grid, TSR_TOGETHER_MAX);
     if (block->exchange_bytes && block->teams > 1)
         FAIL(emit->ctx, TSR_COMPILE,
              "kernel '%s' sums over programs and has %u teams; expected one", emit->kernel,

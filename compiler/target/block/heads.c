@@ -17,7 +17,7 @@ static bool is_of_keys(MlirOperation attend, size_t buffer) {
     return buffer == 1 || buffer == 2 || buffer == gradients || buffer == gradients + 1;
 }
 
-tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer) {
+static tsr_heads read_heads(MlirOperation attend, size_t buffer) {
     int64_t sides[BUFFERS_MAX], counts[COUNTS] = {0};
     size_t side_count = 0, count = 0;
     if (!tsr_op_i64s(attend, TSR_SIDES_NAME, BUFFERS_MAX, sides, &side_count) ||
@@ -30,7 +30,7 @@ tsr_heads tsr_attend_heads(MlirOperation attend, size_t buffer) {
 }
 
 int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d) {
-    tsr_heads heads = tsr_attend_heads(attend, buffer);
+    tsr_heads heads = read_heads(attend, buffer);
     MlirType type = mlirValueGetType(tsr_op_operand(attend, buffer));
     if (heads.first >= 0 && d == 2) return heads.d;
     int64_t size = mlirShapedTypeGetDimSize(type, d);
@@ -40,7 +40,7 @@ int64_t tsr_attend_dim(MlirOperation attend, size_t buffer, intptr_t d) {
 void tsr_block_place_head(tsr_emit *emit, MlirOperation attend, size_t buffer, LLVMValueRef head,
                           LLVMValueRef row, int64_t column, LLVMValueRef *out_at) {
     LLVMBuilderRef b = emit->builder;
-    tsr_heads heads = tsr_attend_heads(attend, buffer);
+    tsr_heads heads = read_heads(attend, buffer);
     out_at[0] = tsr_block_int(emit, column);
     out_at[1] = row;
     out_at[2] = head;
@@ -56,7 +56,7 @@ void tsr_block_place_head(tsr_emit *emit, MlirOperation attend, size_t buffer, L
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 static bool check_buffer(MlirOperation op, size_t buffer) {
-    tsr_heads heads = tsr_attend_heads(op, buffer);
+    tsr_heads heads = read_heads(op, buffer);
     MlirType type = mlirValueGetType(tsr_op_operand(op, buffer));
     int64_t end = 0, width;
     if (heads.first < 0) return true;

@@ -14,7 +14,7 @@
 #include "compiler/shim/shim.h"
 #include "compiler/target/block/block.h"
 
-enum { WORDS = 4, UNIT_BYTES = 16, TOGETHER_MAX = 8 };
+enum { WORDS = 4, UNIT_BYTES = 16 };
 
 void tsr_block_plan_sum(tsr_block *block, MlirOperation op) {
     int64_t dims[2] = {0};
@@ -113,7 +113,7 @@ static unsigned read_part(tsr_emit *emit, LLVMValueRef from, int64_t stride, con
                           LLVMValueRef *out) {
     LLVMBuilderRef b = emit->builder;
     const tsr_block *block = emit->block;
-    LLVMValueRef addresses[TOGETHER_MAX];
+    LLVMValueRef addresses[TSR_TOGETHER_MAX];
     uint32_t width = l->column_blocks / block->together;
     unsigned count = 0;
     for (uint32_t q = 0; q < block->together; q++) {

@@ -47,8 +47,4 @@ void tsr_documents_take(MlirModule module, const char *out_texts[static TSR_DOCU
 /* The elements of a tensor without init rule; null if the module has none of that name. */
 MlirAttribute tsr_host_data(MlirModule module, const char *name);
 
-/* "digits.mlir:12:8", the innermost place of an inlined op, or "". In the arena; NULL when out of
- * memory. */
-const char *tsr_location_text(MlirLocation location, tsr_arena *arena);
-
 #endif

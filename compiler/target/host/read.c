@@ -19,7 +19,9 @@ typedef struct reader {
     tsr_value_map numbers;
 } reader;
 
-const char *tsr_location_text(MlirLocation location, tsr_arena *arena) {
+/* "digits.mlir:12:8", the innermost place of an inlined op, or "". In the arena; NULL when out of
+ * memory. */
+static const char *location_text(MlirLocation location, tsr_arena *arena) {
     for (int depth = 0; depth < 64; depth++) {
         if (mlirLocationIsAFileLineColRange(location)) {
             MlirStringRef file =
@@ -126,7 +128,7 @@ static TSR_RESULT read_launch(reader *r, MlirOperation op, tsr_opcode opcode,
     command->cost = launch_cost(kernel);
     if (opcode == TSR_OP_LAUNCH)
         command->written_from = (uint32_t)mlirFunctionTypeGetNumInputs(type);
-    command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
+    command->location = location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     return TSR_SUCCESS;
@@ -180,7 +182,7 @@ static TSR_RESULT read_ordered(reader *r, MlirOperation op) {
     *command = (tsr_program_command){
         .kernel = find_region(r, tsr_op_string(op, "name")),
         .arguments = TSR_NEW(r->arena, uint32_t, tsr_op_operand_count(op) + 1),
-        .location = tsr_location_text(mlirOperationGetLocation(op), r->arena)};
+        .location = location_text(mlirOperationGetLocation(op), r->arena)};
     tsr_program_region *region = &r->entry->regions[command->kernel];
     if (!command->arguments || !command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
@@ -236,7 +238,7 @@ static TSR_RESULT read_collective(reader *r, MlirOperation op, tsr_program_comma
     const char *kind = tsr_op_string(op, "kind");
     int64_t ranks = 0;
     tsr_op_i64(op, "ranks", &ranks);
-    command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
+    command->location = location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     if (ranks == 1) return TSR_SUCCESS;
@@ -260,7 +262,7 @@ static TSR_RESULT read_control(reader *r, MlirOperation op, tsr_program_command 
     command->kernel = row->slices ? tsr_op_flag(op, "reverse") : (uint32_t)commands;
     command->grid = (uint64_t)times;
     command->written_from = row->slices ? 0 : command->argument_count;
-    command->location = tsr_location_text(mlirOperationGetLocation(op), r->arena);
+    command->location = location_text(mlirOperationGetLocation(op), r->arena);
     if (!command->location)
         FAIL(r->ctx, TSR_MEMORY, "no memory for the program of @%s", r->entry->name);
     return TSR_SUCCESS;
