@@ -364,6 +364,7 @@ static tsr_result recover(tsr_ctx *ctx, session *self) {
         .numerics = self->model->numerics,
         .keep = options->keep ? options->keep : KEEP_DEFAULT,
         .allow_network_fs = options->allow_network_fs,
+        .allow_inexact = options->allow_inexact,
         .event = options->store_event,
         .event_user = options->store_event_user,
         .transport = several_ranks(self) ? self->model->transport->beside : NULL,

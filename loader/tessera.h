@@ -259,6 +259,7 @@ typedef struct tsr_train_options {
     void *store_event_user; /* borrowed */
     bool records_values;    /* of step `values_of`, in the log that is written */
     uint64_t values_of;
+    bool allow_inexact; /* go on, with a warning, from a state of other numerics */
 } tsr_train_options;
 
 /* Recovers or initialises, trains, saves. Without the data it needs: TSR_USAGE listing names,

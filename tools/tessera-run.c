@@ -27,7 +27,7 @@ typedef struct arguments {
     uint64_t steps, seed, save_every, keep, eval_every, threads, device_memory, ranks, restarts,
         repeat, record_values;
     tsr_transport *transport; /* of a rank; NULL: one process alone */
-    bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, help, version;
+    bool has_seed, has_steps, strict, verify, quiet, allow_network_fs, allow_inexact, help, version;
     bool require_signature, check, json, mpi, one_by_one;
     tsr_flag_list keys, weights_dirs;
     const char *adopt;
@@ -36,7 +36,7 @@ typedef struct arguments {
     const tsr_flag *flags; /* borrowed: those that were given */
 } arguments;
 
-enum { FLAG_COUNT = 45, LOG_FLAG_COUNT = 7, ARGUMENTS_MAX = 1024 };
+enum { FLAG_COUNT = 46, LOG_FLAG_COUNT = 8, ARGUMENTS_MAX = 1024 };
 
 static void fill_log_flags(arguments *a, tsr_flag flags[static LOG_FLAG_COUNT]) {
     const tsr_flag rows[LOG_FLAG_COUNT] = {
@@ -50,6 +50,8 @@ static void fill_log_flags(arguments *a, tsr_flag flags[static LOG_FLAG_COUNT]) 
          "steps that are traced (default: the first 10 of the run)", 0, 0, false},
         {"--one-by-one", TSR_FLAG_SWITCH, &a->one_by_one, NULL,
          "run a GPU's kernels one at a time, so that an error names it", 0, 0, false},
+        {"--store-log", TSR_FLAG_TEXT, &a->store_log, "FILE",
+         "append one JSON object an event of the state directory", 0, 0, false},
         {"--roofline", TSR_FLAG_TEXT, &a->trace.roofline, "FILE",
          "write what each kernel took beside what the machine can, as CSV", 0, 0, false},
     };
@@ -70,8 +72,6 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
         {"--keep", TSR_FLAG_COUNT, &a->keep, "N", "generations (default 2)", 2, UINT32_MAX, false},
         {"--resume", TSR_FLAG_TEXT, &a->resume, "auto|never|GEN",
          "which generation to go on from (default auto)", 0, 0, false},
-        {"--store-log", TSR_FLAG_TEXT, &a->store_log, "FILE",
-         "append one JSON object an event of the state directory", 0, 0, false},
         {"--eval-every", TSR_FLAG_COUNT, &a->eval_every, "N",
          "evaluate every N steps (default: at the end)", 1, UINT64_MAX, false},
         {"--metrics", TSR_FLAG_TEXT, &a->metrics, "FILE", "one JSON object a step or call", 0, 0,
@@ -109,6 +109,8 @@ static void fill_flags(arguments *a, tsr_flag flags[static FLAG_COUNT]) {
          "refuse a bundle that is not signed by one of the keys", 0, 0, false},
         {"--allow-network-fs", TSR_FLAG_SWITCH, &a->allow_network_fs, NULL,
          "accept a state directory on a network file system", 0, 0, false},
+        {"--allow-inexact", TSR_FLAG_SWITCH, &a->allow_inexact, NULL,
+         "go on, with a warning, from a state of other numerics", 0, 0, false},
         {"-o", TSR_FLAG_TEXT, &a->out, "FILE", "of export: the file to write", 0, 0, false},
         {"--generation", TSR_FLAG_COUNT, &a->generation, "N",
          "of export (default: the newest good one)", 1, UINT64_MAX, false},
@@ -160,6 +162,7 @@ static unsigned modes_of(const char *flag) {
         {"--generation", MODE_EXPORT_STATE},
         {"--verify", MODE_LIST},
         {"--allow-network-fs", ~(unsigned)(MODE_FSCK | MODE_LIST | MODE_EXPORT_STATE)},
+        {"--allow-inexact", MODE_TRAIN},
         {"--resume", MODE_TRAIN | MODE_CALL | MODE_EVALUATE | MODE_EXPORT},
         {"--eval-every", MODE_TRAIN},
         {"--metrics", MODE_TRAIN | MODE_REPLAY | MODE_CALL | MODE_EVALUATE},
@@ -336,6 +339,7 @@ static tsr_result train(tsr_ctx *ctx, const arguments *a, tsr_model *model, tsr_
         .save_every = a->save_every,
         .keep = (uint32_t)a->keep,
         .allow_network_fs = a->allow_network_fs,
+        .allow_inexact = a->allow_inexact,
         .eval_every = a->eval_every,
         .record = a->record,
         .replay = a->replay,

@@ -21,6 +21,12 @@ expect "three threads" 0 "^state $whole step 400" train --steps 400 --threads 3
 expect "saving often does not matter" 0 "^state $whole step 400" train --steps 400 --state-dir often --save-every 7 --keep 3
 expect "fsck" 0 '' "$RUN" fsck often
 
+# Other numerics: refused, or said.
+expect "v2's bits" 0 '^state [0-9a-f]{64} step 150 ' train --steps 150 --cpu x86-64-v2 --state-dir N
+expect "other numerics" 12 "which does not give the same bits" train --steps 400 --cpu x86-64-v3 --state-dir N
+expect "other numerics allowed" 0 'resumed generation 1 at step 150' train --steps 400 --cpu x86-64-v3 --state-dir N --allow-inexact
+grep -q 'inexact: generation 1 was computed with numerics' .out .err || fail "other numerics: no warning"
+
 # SIGKILL at any moment: resumes from a generation > 0, redoes at most the save interval, ends with the same bits.
 for attempt in 1 2 3 4 5; do
     rm -rf K m.jsonl
