@@ -64,6 +64,7 @@ static void cuda_close(tsr_device *device) {
     }
     tsr_cuda_close(&self->cuda);
     tsr_arena_finish(&self->arena);
+    pthread_cond_destroy(&self->kept.freed);
     pthread_mutex_destroy(&self->kept.turn);
     pthread_mutex_destroy(&self->kept.mutex);
     free(self);
@@ -194,6 +195,7 @@ static tsr_result cuda_open(tsr_ctx *ctx, const tsr_device_options *options,
     self->base.type = &tsr_device_cuda;
     pthread_mutex_init(&self->kept.turn, NULL);
     pthread_mutex_init(&self->kept.mutex, NULL);
+    pthread_cond_init(&self->kept.freed, NULL);
     self->names = options->kernels;
     self->memory_max = options->memory_max;
     self->one_by_one = options->one_by_one;
@@ -299,7 +301,7 @@ static tsr_result cuda_upload(tsr_ctx *ctx, tsr_device *device, const tsr_device
                               tsr_device_range range) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, tsr_cuda_let_write(ctx, self));
+    TRY(ctx, tsr_cuda_let_write(ctx, self, false));
     TRY(ctx, send(ctx, self, memory, range));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream);
 }
@@ -613,10 +615,17 @@ static tsr_result run_half(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device
                            const tsr_device_list *list, const prepared *graph, int half) {
     if (!has_half(list, half)) return TSR_SUCCESS;
     if (half == BEHIND && memory->guard) memory->guard(memory->guard_user, NULL);
-    if (half == BEHIND) TRY(ctx, tsr_cuda_let_write(ctx, self));
+    if (half == BEHIND) TRY(ctx, tsr_cuda_let_write(ctx, self, true));
     if (is_eager(self, list)) return run_eagerly(ctx, self, memory, list, graph, half);
     return TSR_CUDA_CALL(ctx, &self->cuda, graph_launch, list->name,
                          list->spans ? graph->timed[half] : graph->execs[half], self->stream);
+}
+
+static tsr_result run_halves(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
+                             const tsr_device_list *list, const prepared *graph) {
+    for (int half = 0; half < HALVES; half++)
+        TRY(ctx, run_half(ctx, self, memory, list, graph, half));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, list->name, self->stream);
 }
 
 static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
@@ -627,9 +636,9 @@ static tsr_result cuda_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_me
     TRY(ctx, tsr_cuda_enter(ctx, self));
     if (list->spans) TRY(ctx, prepare_timed(ctx, self, memory, list, graph));
     uint64_t began_ns = list->spans ? tsr_clock_ns() : 0;
-    for (int half = 0; half < HALVES; half++)
-        TRY(ctx, run_half(ctx, self, memory, list, graph, half));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, list->name, self->stream));
+    tsr_result ran = run_halves(ctx, self, memory, list, graph);
+    tsr_cuda_free_readers(self);
+    TRY(ctx, ran);
     if (list->spans) TRY(ctx, read_spans(ctx, self, list, graph, began_ns));
     for (uint32_t i = 0; i < list->command_count; i++) {
         if (graph->host_faults[i].kind == TSR_FAULT_NONE) continue;

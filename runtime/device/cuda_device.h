@@ -29,8 +29,10 @@ typedef struct tsr_cuda_kept {
     tsr_device_range range; /* that is kept; empty where there is no room for it */
     pthread_mutex_t turn;   /* of readers of the copy */
     pthread_mutex_t mutex;  /* guards what follows; `open` changes by the device's own thread */
+    pthread_cond_t freed;   /* `holds` is no more */
     bool open;              /* nothing was written since the keep */
     bool broken;            /* the copy is not good */
+    bool holds;             /* readers of the copy wait: a run will have its results soon */
     uint32_t read_count;    /* extents that were read while it was open */
     tsr_cuda_extent read[TSR_CUDA_EXTENTS_MAX];
 } tsr_cuda_kept;
@@ -110,8 +112,10 @@ TSR_RESULT tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_r
 TSR_RESULT tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
 TSR_RESULT tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
                               tsr_device_range range, const void **out_bytes);
-/* Before what the device's stream gets next writes tensors. */
-TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self);
+/* Before what the device's stream gets next writes tensors. `holds_readers`: where that ends what
+ * is kept, its readers wait until they are freed. */
+TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_readers);
+void tsr_cuda_free_readers(tsr_cuda_device *self);
 void tsr_cuda_finish_keeping(tsr_cuda_device *self);
 /* Readies what drawing, or taking chunks of files, needs, on a thread; it is done without one, if
  * need be. */

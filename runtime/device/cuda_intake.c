@@ -124,7 +124,7 @@ static tsr_result intake_begin(tsr_ctx *ctx, tsr_device *device) {
     tsr_cuda_intake *intake = &self->intake;
     TSR_ASSERT(!intake->memory);
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, tsr_cuda_let_write(ctx, self));
+    TRY(ctx, tsr_cuda_let_write(ctx, self, false));
     TRY(ctx, tsr_cuda_ready_leaves(ctx, self));
     TRY(ctx, ready(ctx, self));
     TRY(ctx, tsr_cuda_reserve(ctx, self, self->about, (uint64_t)TSR_CUDA_SLOTS * CHUNK_BYTES,

@@ -6,8 +6,9 @@
  * and those who were just reading begin anew with it. So nobody waits for readers, and what they
  * read before need not be copied.
  *
- * A run's own results are brought by the same engine, one transfer after the other: of readers of
- * the copy, who are in no hurry, there is never more than one short one before them.
+ * A run's own results are brought by the same engine, one transfer after the other, and readers of
+ * the copy are in no hurry: they begin when the run that wrote has its results, and there is never
+ * more than one short transfer of theirs before the results of later runs.
  */
 #include "runtime/device/cuda_device.h"
 
@@ -130,7 +131,7 @@ static tsr_result copy_rest(tsr_ctx *ctx, const tsr_cuda_device *self) {
 }
 
 /* The stream has done what comes before the writing: what is left to read by then is little. */
-tsr_result tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self) {
+tsr_result tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_readers) {
     tsr_cuda_kept *kept = &self->kept;
     if (!kept->open) return TSR_SUCCESS;
     TRY(ctx,
@@ -140,8 +141,17 @@ tsr_result tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self) {
     tsr_result result = copy_rest(ctx, self);
     kept->open = false;
     kept->broken = result.code != 0;
+    kept->holds = holds_readers && !kept->broken;
     pthread_mutex_unlock(&kept->mutex);
     return result;
+}
+
+void tsr_cuda_free_readers(tsr_cuda_device *self) {
+    tsr_cuda_kept *kept = &self->kept;
+    pthread_mutex_lock(&kept->mutex);
+    kept->holds = false;
+    pthread_cond_broadcast(&kept->freed);
+    pthread_mutex_unlock(&kept->mutex);
 }
 
 /* ---- readers ---- */
@@ -187,6 +197,7 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
     pthread_mutex_lock(&kept->mutex);
     bool whole = open && kept->open;
     if (whole) note_read(kept, range);
+    while (!whole && kept->holds) pthread_cond_wait(&kept->freed, &kept->mutex);
     pthread_mutex_unlock(&kept->mutex);
     tsr_result result = TSR_SUCCESS;
     if (!whole) {

@@ -125,7 +125,7 @@ tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, finish_readying(ctx, self));
     TRY(ctx, load_normals(ctx, self));
-    TRY(ctx, tsr_cuda_let_write(ctx, self));
+    TRY(ctx, tsr_cuda_let_write(ctx, self, false));
     return TSR_CUDA_CALL(ctx, &self->cuda, launch, TSR_CUDA_PTX_NORMALS, self->normals,
                          (unsigned)blocks, 1, 1, TSR_CUDA_PTX_THREADS, 1, 1, 0, self->stream,
                          parameters, NULL);

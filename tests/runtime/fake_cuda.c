@@ -354,6 +354,7 @@ tsr_cuda_result cuMemcpyDtoHAsync_v2(void *to, tsr_cuda_address from, size_t siz
     CHECK(cuMemcpyDtoHAsync_v2);
     (void)s;
     void (*call)(void) = captured ? NULL : fake.in_download;
+    fake.downloads += !captured;
     if (call) {
         fake.in_download = NULL;
         memcpy(to, pointer(from), size_bytes / 2);
@@ -399,6 +400,9 @@ tsr_cuda_result cuStreamDestroy_v2(struct CUstream_st *s) {
 tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
     CHECK(cuStreamSynchronize);
     (void)s;
+    void (*call)(void) = fake.in_wait;
+    fake.in_wait = NULL;
+    if (call) call();
     return captured ? INVALID_VALUE : 0;
 }
 

@@ -27,7 +27,9 @@ typedef struct fake_cuda {
     int launches;              /* so far, of kernels */
     int paired_blocks;         /* of the last launch of the kernel whose blocks run in pairs */
     int copies;                /* so far, within the device, that no graph makes */
+    int downloads;             /* so far, that no graph makes */
     void (*in_download)(void); /* called once in the next one, when the half of it is there */
+    void (*in_wait)(void);     /* called once in the next wait for a stream */
     int more;                  /* parameters that each kernel takes beyond those it has */
     unsigned first_bytes;      /* of each kernel's first parameter; 0: 8 */
     int64_t toy_limit;         /* of the kernels here */

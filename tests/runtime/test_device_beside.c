@@ -10,7 +10,10 @@
 #include "tests/runtime/toy.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- readers beside runs --------------------------------------------------------------------- */
 
@@ -140,6 +143,105 @@ Test(device_beside, what_is_kept_stays) {
     tsr_executor_destroy(run_by);
     bench_close(&b);
     bench_expect_nothing_open("at the end");
+}
+
+/* ---- readers that wait for a run's results --------------------------------------------------- */
+
+typedef struct late {
+    bench b;
+    tsr_executor *executor;
+    pthread_t thread;
+    tsr_ctx ctx;
+    atomic_bool begun;
+    tsr_result result;
+    char got[16], kept[16];
+} late;
+static late *of_wait;
+
+static void *read_late(void *user) {
+    late *l = user;
+    const void *bytes = NULL;
+    atomic_store(&l->begun, true);
+    l->result = tsr_executor_read_kept(&l->ctx, l->executor, 1,
+                                       tsr_executor_get_tensor(l->executor, 0), 16, &bytes);
+    if (!l->result.code) memcpy(l->got, bytes, sizeof l->got);
+    return NULL;
+}
+
+/* The run has written, and waits for its results. */
+static void read_in_wait(void) {
+    const struct timespec moment = {.tv_nsec = 50000000};
+    int before = fake->downloads;
+    cr_assert_eq(pthread_create(&of_wait->thread, NULL, read_late, of_wait), 0);
+    while (!atomic_load(&of_wait->begun)) nanosleep(&moment, NULL);
+    nanosleep(&moment, NULL);
+    cr_assert_eq(fake->downloads, before, "a reader asks for the copy engine");
+}
+
+static void open_late(late *l) {
+    bool keeps = false;
+    bench_open(&l->b, "cuda");
+    cr_assert_eq(
+        tsr_executor_create(&l->b.ctx, &toy_config, &toy_program, l->b.device, NULL, &l->executor)
+            .code,
+        TSR_OK);
+    float *w = tsr_executor_get_tensor(l->executor, 0);
+    for (int i = 0; i < 4; i++) w[i] = (float)(i + 1);
+    memcpy(l->kept, w, sizeof l->kept);
+    cr_assert_eq(tsr_executor_ready_readers(&l->b.ctx, l->executor, 2).code, TSR_OK);
+    cr_assert_eq(tsr_executor_ready_keeping(&l->b.ctx, l->executor, &keeps).code, TSR_OK);
+    cr_assert(keeps);
+    cr_assert_eq(tsr_executor_keep(&l->b.ctx, l->executor).code, TSR_OK);
+}
+
+static void close_late(late *l) {
+    tsr_executor_destroy(l->executor);
+    bench_close(&l->b);
+    bench_expect_nothing_open("at the end");
+}
+
+/* Then they read what was kept. */
+Test(device_beside, readers_wait_for_results) {
+    late l = {.begun = false};
+    open_late(&l);
+    of_wait = &l;
+    fake->in_wait = read_in_wait;
+    cr_assert_eq(tsr_executor_run(&l.b.ctx, l.executor, TOY_TRAIN, 1).code, TSR_OK);
+    cr_assert_eq(pthread_join(l.thread, NULL), 0);
+    cr_assert_eq(l.result.code, TSR_OK, "%s", l.ctx.error.text);
+    cr_assert_arr_eq(l.got, l.kept, sizeof l.got);
+    /* Later runs hold nobody. */
+    expect_kept(&l.b, l.executor, 1, (char[8]){0});
+    close_late(&l);
+}
+
+/* A run that fails at any of its calls behind the keep holds nobody either: what was kept is there,
+ * or said to be lost. */
+Test(device_beside, readers_do_not_wait_for_a_run_that_failed) {
+    static const struct {
+        const char *call;
+        unsigned at;
+        bool lost;
+    } rows[] = {{"cuGraphLaunch", 1, false},         {"cuEventRecordWithFlags", 1, false},
+                {"cuEventSynchronize", 1, false},    {"cuMemcpyDtoDAsync_v2", 1, true},
+                {"cuEventRecordWithFlags", 2, true}, {"cuGraphLaunch", 2, false},
+                {"cuStreamSynchronize", 1, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        late l = {.begun = false};
+        open_late(&l);
+        fake->fail = rows[i].call;
+        fake->fail_at = rows[i].at;
+        fake->fail_code = 700;
+        fake->calls = 0;
+        cr_assert_neq(tsr_executor_run(&l.b.ctx, l.executor, TOY_TRAIN, 1).code, TSR_OK, "%s",
+                      rows[i].call);
+        fake->fail = NULL;
+        read_late(&l);
+        cr_assert_eq(l.result.code, rows[i].lost ? TSR_MACHINE : TSR_OK, "%s %u: %s", rows[i].call,
+                     rows[i].at, l.ctx.error.text);
+        if (!rows[i].lost) cr_assert_arr_eq(l.got, l.kept, sizeof l.got);
+        close_late(&l);
+    }
 }
 
 /* A device that shares the host's memory keeps nothing. */
