@@ -13,7 +13,10 @@
  * conv/filter.c state; taps outside of the image add nothing, but in conv2d and its image's
  * gradient along W zero times a weight where a tap has 2 to 15 terms.
  * - attention: attention/forward.c; scores and products of values are such chains, one block of
- * keys after the other. attention_grad: attention/gradient.c; every gradient is one chain.
+ * keys after the other. attention_grad: attention/gradient.c; every gradient is one chain. With
+ * `causal` chains are of what a query sees alone: what it does not adds nothing, be it an infinity
+ * or a NaN; but on a GPU it is multiplied by 0 up to the end of a block. So is what a mask forbids
+ * or dropout drops.
  * - sum: 64 partial sums, element r (row-major over the reduced dimensions) goes to partial r % 64
  *   in ascending order, then partial[p] += partial[p + h] for h = 32, 16, 8, 4, 2, 1.
  *   reduce_max, reduce_min, reduce_prod: the same with max, min, times. argmax: the first largest;
@@ -27,13 +30,14 @@
  *   A label outside [0, C) sets the fault record; its row counts as having no label.
  *
  * With numerics "native" products of bf16 are dot products on CPUs that have them: dot.h; so are
- * those of attention, whose weights and gradients of scores are rounded to bf16 before; those of
- * other CPUs, and of f16, are as above. A GPU's matrix units compute products and attention:
- * gpu/product.h, gpu/attention.h; sums and norms of rows are taken in an order that follows from
- * the row's length and the target. Reductions over many rows have 64 partial results or a power of
- * two times as many: reduce_parts.c; on every target sums of rows that a kernel goes over for their
- * sums, too, are taken of its programs' rows first: rows/sums.c. Cross entropy has a maximum and a
- * sum for each lane: rows/cross_entropy_lanes.c.
+ * those of attention, whose weights and gradients of scores are rounded to bf16 before, and 0 where
+ * what is not seen is multiplied beside what is; those of other CPUs, and of f16, are as above. A
+ * GPU's matrix units compute products and attention: gpu/product.h, gpu/attention.h; sums and norms
+ * of rows are taken in an order that follows from the row's length and the target. Reductions over
+ * many rows have 64 partial results or a power of two times as many: reduce_parts.c; on every
+ * target sums of rows that a kernel goes over for their sums, too, are taken of its programs' rows
+ * first: rows/sums.c. Cross entropy has a maximum and a sum for each lane:
+ * rows/cross_entropy_lanes.c.
  *
  * In-place: an output may be the same memory as an input of a `map` group, of its piece of a
  * `batch`, or of a matmul's epilogue, if both have the same shape and element size and the group

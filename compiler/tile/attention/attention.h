@@ -6,6 +6,7 @@
 #ifndef TSR_COMPILER_TILE_ATTENTION_H
 #define TSR_COMPILER_TILE_ATTENTION_H
 
+#include "compiler/tile/gemm.h"
 #include "compiler/tile/sequence.h"
 
 enum { TSR_ATTENTION_STACK_BYTES = 440 * 1024 }; /* of all local buffers */
@@ -21,6 +22,7 @@ typedef struct tsr_attention {
     int64_t batch, heads, key_heads, queries, keys, d, e;
     double scale;
     bool causal;
+    bool cut;                /* products leave out what lies beyond the diagonal: of a CPU */
     bool ragged;             /* set by the plan: some block of keys is no multiple of what is
                                 masked at once */
     bool in_tiles;           /* set by the plan: blocks of keys begin where tiles of draws.h do */
@@ -51,10 +53,48 @@ typedef struct tsr_attention_side {
     int64_t width, rows; /* of a tile */
 } tsr_attention_side;
 
-/* Of a gradient's product of rows x columns; 0 of them has a plan, too. */
+/* Of a product of rows x columns; 0 of them has a plan, too. */
 void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t columns,
                              tsr_attention_side *out_side);
 
+/* Of what a row of a product's tile takes part in, the step that the diagonal crosses: row i of a
+ * tile of keys begins at query `first` + i, one of queries ends before key `first` + i. */
+typedef enum tsr_attention_edge { TSR_EDGE_BEGIN, TSR_EDGE_END } tsr_attention_edge;
+
+typedef struct tsr_attention_steps {
+    tsr_attention_edge edge;
+    MlirValue first; /* any number; not read where products are not cut */
+    MlirValue count;
+    int64_t unit; /* queries or keys in a step: 1, or TSR_DOT_PAIR */
+} tsr_attention_steps;
+
+/* As tsr_gemm_multiply or, by pairs, tsr_dot_multiply, of the steps that each row takes part in. Of
+ * pairs it takes part in both or none: what it does not see is to be zero in A. */
+void tsr_attention_multiply(const tsr_attention *a, const tsr_gemm_tile *tile,
+                            const tsr_attention_steps *steps, MlirValue *accumulators);
+
+/* Products of the block's queries, or of what lies like them, with its keys in panels. Beyond the
+ * diagonal some are left out. */
+typedef struct tsr_attention_scores {
+    const tsr_attention_side *side;
+    int64_t unit;
+    MlirValue a, a_at; /* a buffer; where the block's rows begin */
+    int64_t size;      /* of a row */
+    MlirValue panels;  /* a buffer */
+    int64_t depth;     /* of a panel, over its width */
+    MlirValue to;      /* a buffer */
+    int64_t stride;    /* of its rows */
+    MlirValue rows, columns;
+} tsr_attention_scores;
+void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_scores *scores);
+
+/* max(x, 0) */
+MlirValue tsr_attention_at_least_0(const tsr_attention *a, MlirValue x);
+/* Query `row` of the block sees its keys up to row - diagonal; any number. */
+MlirValue tsr_attention_diagonal(const tsr_attention *a);
+/* The first query of the block, or the first of the `rows` side by side of which it is one, that
+ * sees the key `column` of the block. */
+MlirValue tsr_attention_first_row(const tsr_attention *a, MlirValue column, int64_t rows);
 /* How many of the block's `count` keys the query `row` of the block may see; may be negative. */
 MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count);
 /* Which of `lanes` keys from `column` on are among the block's `count`, for loads of what was

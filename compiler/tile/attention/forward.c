@@ -31,16 +31,11 @@ enum {
     GPU_HEADS = 16,    /* on a GPU: below so many, the blocks of a head are programs of their own */
 };
 
-typedef struct side {
-    uint32_t lanes, vectors;
-    int64_t width, rows; /* of a tile */
-} side;
-
 typedef struct attention {
     tsr_attention of;
     tsr_reduction max, sum;
     /* the plan */
-    side scores_side, values_side;
+    tsr_attention_side scores_side, values_side;
     int64_t block_queries, block_keys, score_stride, depth, value_panels;
     int64_t unit; /* elements of d, and keys, in a step of a product: 2 by dot products, else 1 */
     bool online;  /* several blocks of keys */
@@ -54,14 +49,6 @@ typedef struct attention {
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 /* ---- plan ------------------------------------------------------------------------------------ */
-
-static void plan_side(attention *a, int64_t columns, side *out_side) {
-    tsr_gemm_shape shape = {
-        .element_bytes = (int64_t)tsr_dtype_size(a->of.dtype), .m = a->of.queries, .n = columns};
-    tsr_gemm_plan_tile(a->of.group->b.target, &shape, &out_side->lanes, &out_side->vectors,
-                       &out_side->rows);
-    out_side->width = (int64_t)out_side->lanes * out_side->vectors;
-}
 
 static int64_t key_elements(const attention *a) {
     return divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width * a->depth;
@@ -92,8 +79,8 @@ static tsr_result plan(attention *a) {
     a->online = a->of.keys > a->block_keys;
     a->of.ragged = a->of.keys % TSR_PARTIALS != 0;
     a->of.in_tiles = a->block_keys % TSR_DRAWS_TILE == 0 || !a->online;
-    plan_side(a, a->block_keys, &a->scores_side);
-    plan_side(a, a->of.e, &a->values_side);
+    tsr_attention_plan_side(&a->of, a->of.queries, a->block_keys, &a->scores_side);
+    tsr_attention_plan_side(&a->of, a->of.queries, a->of.e, &a->values_side);
     a->value_panels = divide_up(a->of.e, a->values_side.width);
     a->depth = divide_up(a->of.d, a->scores_side.lanes * a->unit) * a->scores_side.lanes * a->unit;
     int64_t wide = divide_up(a->block_keys, a->scores_side.width) * a->scores_side.width;
@@ -118,7 +105,7 @@ static tsr_result plan(attention *a) {
 
 static void pack_keys(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
-    const side *s = &a->scores_side;
+    const tsr_attention_side *s = &a->scores_side;
     tsr_tile_loop loop;
     tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, s->width, 0, NULL);
     MlirValue first = tsr_tile_add(b, a->of.key, loop.index);
@@ -146,7 +133,7 @@ static void pack_keys(attention *a) {
  * which no query sees, or beside zeros. */
 static void pack_values(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
-    const side *s = &a->values_side;
+    const tsr_attention_side *s = &a->values_side;
     tsr_attention_pairs pairs = {
         .from = a->of.v,
         .to = a->value_pairs,
@@ -161,51 +148,21 @@ static void pack_values(attention *a) {
     tsr_attention_pack_pairs(&a->of, &pairs);
 }
 
-typedef void (*tile_fn)(attention *a, MlirValue column, MlirValue row, int64_t rows);
-
-/* Tiles of the block's queries: whole ones, then the edge of the last block. */
-static void walk_rows(attention *a, const side *s, MlirValue column, tile_fn visit) {
+static void multiply_scores(attention *a) {
     tsr_tile_builder *b = &a->of.group->b;
-    int64_t edge = a->of.queries % s->rows;
-    MlirValue whole = tsr_tile_sub(b, a->query_count, tsr_tile_rem(b, a->query_count, s->rows));
-    for (int part = 0; part < 2; part++) {
-        int64_t rows = part ? edge : s->rows;
-        tsr_tile_loop loop;
-        if (!rows) continue;
-        tsr_tile_loop_begin(b, &loop, part ? whole : tsr_tile_index(b, 0),
-                            part ? a->query_count : whole, rows, 0, NULL);
-        visit(a, column, loop.index, rows);
-        tsr_tile_loop_end(b, &loop, NULL);
-    }
-}
-
-static void score_tile(attention *a, MlirValue column, MlirValue row, int64_t rows) {
-    tsr_tile_builder *b = &a->of.group->b;
-    const side *s = &a->scores_side;
-    MlirValue tile[TSR_GEMM_TILE_MAX], zero = tsr_element_zero(b, a->of.dtype, s->lanes);
-    MlirValue query = tsr_tile_add(b, a->of.query, row);
-    tsr_gemm_tile gemm = {.a_dtype = a->of.storage,
-                          .b_dtype = a->of.dtype,
-                          .lanes = s->lanes,
-                          .vectors = s->vectors,
-                          .rows = rows,
-                          .a = a->of.q,
-                          .b = a->panels,
-                          .a_at = tsr_tile_add(b, a->q_at, tsr_tile_mul(b, query, a->of.d)),
-                          .a_row = a->of.d,
-                          .a_step = a->unit,
-                          .b_at = tsr_tile_mul(b, column, a->depth),
-                          .b_step = s->width * a->unit,
-                          .odd = a->of.d % a->unit};
-    MlirValue count = tsr_tile_index(b, divide_up(a->of.d, a->unit));
-    for (int64_t i = 0; i < rows * s->vectors; i++) tile[i] = zero;
-    (a->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
-    MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, a->score_stride), column);
-    for (int64_t i = 0; i < rows; i++)
-        for (uint32_t v = 0; v < s->vectors; v++)
-            tsr_tile_store(b, a->of.dtype, tile[i * s->vectors + v], a->scores,
-                           tsr_tile_offset(b, to, i * a->score_stride + v * s->lanes),
-                           tsr_tile_null);
+    MlirValue first = tsr_tile_mul(b, a->of.query, a->of.d);
+    tsr_attention_scores scores = {.side = &a->scores_side,
+                                   .unit = a->unit,
+                                   .a = a->of.q,
+                                   .a_at = tsr_tile_add(b, a->q_at, first),
+                                   .size = a->of.d,
+                                   .panels = a->panels,
+                                   .depth = a->depth,
+                                   .to = a->scores,
+                                   .stride = a->score_stride,
+                                   .rows = a->query_count,
+                                   .columns = a->key_count};
+    tsr_attention_multiply_scores(&a->of, &scores);
 }
 
 static MlirValue sum_at(attention *a, MlirValue row, MlirValue column) {
@@ -216,7 +173,7 @@ static MlirValue sum_at(attention *a, MlirValue row, MlirValue column) {
 
 static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t rows) {
     tsr_tile_builder *b = &a->of.group->b;
-    const side *s = &a->values_side;
+    const tsr_attention_side *s = &a->values_side;
     MlirValue tile[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX];
     int64_t stride = a->value_panels * s->width;
     MlirValue left = tsr_tile_sub(b, tsr_tile_index(b, a->of.e), column),
@@ -245,20 +202,44 @@ static void value_tile(attention *a, MlirValue column, MlirValue row, int64_t ro
             tile[i * s->vectors + v] = tsr_tile_load(
                 b, a->of.dtype, a->sums, tsr_tile_offset(b, to, i * stride + v * s->lanes),
                 s->lanes, tsr_tile_null);
-    MlirValue count = a->key_count;
+    MlirValue diagonal = tsr_attention_diagonal(&a->of);
+    tsr_attention_steps steps = {.edge = TSR_EDGE_END,
+                                 .first = tsr_tile_offset(b, tsr_tile_sub(b, row, diagonal), 1),
+                                 .count = a->key_count,
+                                 .unit = a->unit};
     if (a->unit > 1) {
         gemm.a = a->chances;
         gemm.a_step = a->unit;
         gemm.b = a->value_pairs;
         gemm.b_at = tsr_tile_mul(b, column, divide_up(a->block_keys, a->unit) * a->unit);
         gemm.b_step = s->width * a->unit;
-        count = tsr_tile_div(b, tsr_tile_offset(b, count, 1), TSR_DOT_PAIR);
+        steps.count = tsr_tile_div(b, tsr_tile_offset(b, a->key_count, 1), TSR_DOT_PAIR);
     }
-    (a->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
+    tsr_attention_multiply(&a->of, &gemm, &steps, tile);
     for (int64_t i = 0; i < rows; i++)
         for (uint32_t v = 0; v < s->vectors; v++)
             tsr_tile_store(b, a->of.dtype, tile[i * s->vectors + v], a->sums,
                            tsr_tile_offset(b, to, i * stride + v * s->lanes), tsr_tile_null);
+}
+
+/* Tiles of the block's queries from `first` on: whole ones, then the edge of the last block. */
+static void multiply_values(attention *a, MlirValue first) {
+    tsr_tile_builder *b = &a->of.group->b;
+    const tsr_attention_side *s = &a->values_side;
+    int64_t edge = a->of.queries % s->rows;
+    MlirValue whole = tsr_tile_sub(b, a->query_count, tsr_tile_rem(b, a->query_count, s->rows));
+    tsr_tile_loop columns, loop;
+    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), tsr_tile_index(b, a->of.e), s->width, 0,
+                        NULL);
+    for (int part = 0; part < 2; part++) {
+        int64_t rows = part ? edge : s->rows;
+        if (!rows) continue;
+        tsr_tile_loop_begin(b, &loop, part ? whole : first, part ? a->query_count : whole, rows, 0,
+                            NULL);
+        value_tile(a, columns.index, loop.index, rows);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+    tsr_tile_loop_end(b, &columns, NULL);
 }
 
 /* ---- the rows between them ------------------------------------------------------------------- */
@@ -289,6 +270,14 @@ static void keep_chances(attention *a, MlirValue x, MlirValue row, MlirValue col
         tsr_tile_store(b, a->of.dtype, x, a->scores, at, tsr_tile_null);
 }
 
+/* So many keys products read of a query that sees `limit` of the block. */
+static MlirValue row_end(attention *a, MlirValue limit) {
+    tsr_tile_builder *b = &a->of.group->b;
+    int64_t beyond = divide_up(a->values_side.rows, a->unit) * a->unit;
+    if (!a->of.cut) return a->key_count;
+    return tsr_tile_min(b, a->key_count, tsr_tile_offset(b, limit, beyond));
+}
+
 /* One walk over the scores of one query: finds the maximum, or takes exponentials, of which all are
  * summed up and those that are not dropped stay. Scores are scaled and masked in both, which takes
  * less than writing them back. */
@@ -301,8 +290,8 @@ static MlirValue walk_row(attention *a, tsr_reduction *how, MlirValue row, MlirV
                       tsr_lanes_in_flight(b, (uint32_t)tsr_dtype_size(a->of.dtype)), &partials);
     uint32_t lanes = partials.lanes;
     size_t size = partials.count * sizeof *partials.values;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), a->key_count, TSR_PARTIALS, partials.count,
-                        partials.values);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), row_end(a, limit), TSR_PARTIALS,
+                        partials.count, partials.values);
     memcpy(partials.values, loop.carried, size);
     for (uint32_t part = 0; part < partials.count; part++) {
         MlirValue column = tsr_tile_offset(b, loop.index, part * lanes);
@@ -399,25 +388,22 @@ static void emit_key_block(attention *a, MlirValue end) {
         tsr_tile_min(b, tsr_tile_index(b, a->block_keys), tsr_tile_sub(b, end, a->of.key));
     if (a->online) pack_keys(a);
     if (a->online && a->unit > 1) pack_values(a);
-    tsr_tile_loop_begin(b, &loop, zero, a->key_count, a->scores_side.width, 0, NULL);
-    walk_rows(a, &a->scores_side, loop.index, score_tile);
-    tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, zero, a->query_count, 1, 0, NULL);
+    multiply_scores(a);
+    MlirValue first = tsr_attention_first_row(&a->of, zero, a->values_side.rows);
+    tsr_tile_loop_begin(b, &loop, first, a->query_count, 1, 0, NULL);
     soften_row(a, loop.index);
     tsr_tile_loop_end(b, &loop, NULL);
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, a->of.e), a->values_side.width, 0, NULL);
-    walk_rows(a, &a->values_side, loop.index, value_tile);
-    tsr_tile_loop_end(b, &loop, NULL);
+    multiply_values(a, first);
 }
 
 /* How many keys the queries below `end` see together. */
 static MlirValue keys_seen(attention *a, MlirValue end) {
     tsr_tile_builder *b = &a->of.group->b;
-    MlirValue keys = tsr_tile_index(b, a->of.keys), zero = tsr_tile_index(b, 0);
+    MlirValue keys = tsr_tile_index(b, a->of.keys);
     if (!a->of.causal) return keys;
     MlirValue seen = tsr_tile_offset(b, end, a->of.keys - a->of.queries);
     if (a->of.keys < a->of.queries) /* at least none */
-        seen = tsr_tile_sub(b, seen, tsr_tile_min(b, seen, zero));
+        seen = tsr_attention_at_least_0(&a->of, seen);
     return tsr_tile_min(b, keys, seen);
 }
 

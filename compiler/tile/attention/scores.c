@@ -48,6 +48,7 @@ tsr_result tsr_attention_read(tsr_tile_group *group, size_t mask_index,
     a.scale = 1 / sqrt((double)a.d);
     tsr_op_f64(group->root, "scale", &a.scale);
     a.causal = tsr_op_has(group->root, "causal");
+    a.cut = a.causal && !group->b.target->warp_lanes;
     a.mask_space = (tsr_space){.rank = 4, .dims = {a.batch, a.heads, a.queries, a.keys}};
     size_t count = tsr_op_operand_count(group->root);
     if (tsr_op_f64(group->root, "dropout", &a.dropout)) {
@@ -76,6 +77,138 @@ void tsr_attention_plan_side(const tsr_attention *a, int64_t rows, int64_t colum
     tsr_gemm_plan_tile(a->group->b.target, &shape, &out_side->lanes, &out_side->vectors,
                        &out_side->rows);
     out_side->width = (int64_t)out_side->lanes * out_side->vectors;
+}
+
+MlirValue tsr_attention_at_least_0(const tsr_attention *a, MlirValue x) {
+    tsr_tile_builder *b = &a->group->b;
+    return tsr_tile_sub(b, x, tsr_tile_min(b, x, tsr_tile_index(b, 0)));
+}
+
+static void multiply_all(const tsr_attention *a, const tsr_gemm_tile *tile, int64_t unit,
+                         MlirValue begin, MlirValue end, MlirValue *accumulators) {
+    tsr_tile_builder *b = &a->group->b;
+    tsr_gemm_tile from = *tile;
+    from.a_at = tsr_tile_add(b, tile->a_at, tsr_tile_mul(b, begin, tile->a_step));
+    from.b_at = tsr_tile_add(b, tile->b_at, tsr_tile_mul(b, begin, tile->b_step));
+    (unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &from, tsr_tile_sub(b, end, begin),
+                                                      accumulators);
+}
+
+/* Steps from `begin` to `end`, where the diagonal is, row by row: what a row does not see is not
+ * added, for zero times an infinity is no zero. */
+static void multiply_rows(const tsr_attention *a, const tsr_gemm_tile *tile,
+                          const tsr_attention_steps *steps, MlirValue begin, MlirValue end,
+                          MlirValue *accumulators) {
+    tsr_tile_builder *b = &a->group->b;
+    bool upto = steps->edge == TSR_EDGE_END;
+    tsr_gemm_tile row = *tile;
+    row.rows = 1;
+    for (int64_t i = upto ? 1 : 0; i < tile->rows - (upto ? 0 : 1); i++) {
+        MlirValue at = tsr_attention_at_least_0(a, tsr_tile_offset(b, steps->first, i));
+        at = tsr_tile_min(b, at, steps->count);
+        row.a_at = tsr_tile_offset(b, tile->a_at, i * tile->a_row);
+        multiply_all(a, &row, 1, upto ? begin : at, upto ? at : end,
+                     accumulators + i * tile->vectors);
+    }
+}
+
+void tsr_attention_multiply(const tsr_attention *a, const tsr_gemm_tile *tile,
+                            const tsr_attention_steps *steps, MlirValue *accumulators) {
+    tsr_tile_builder *b = &a->group->b;
+    MlirValue zero = tsr_tile_index(b, 0), count = steps->count;
+    if (!a->cut) {
+        multiply_all(a, tile, steps->unit, zero, count, accumulators);
+        return;
+    }
+    MlirValue some = tsr_attention_at_least_0(a, steps->first);
+    MlirValue all = tsr_attention_at_least_0(a, tsr_tile_offset(b, steps->first, tile->rows - 1));
+    bool upto = steps->edge == TSR_EDGE_END;
+    if (steps->unit > 1) {
+        all = tsr_tile_div(b, tsr_tile_offset(b, all, steps->unit - 1), steps->unit);
+        some = tsr_tile_div(b, some, steps->unit);
+        multiply_all(a, tile, steps->unit, upto ? zero : tsr_tile_min(b, some, count),
+                     upto ? tsr_tile_min(b, all, count) : count, accumulators);
+        return;
+    }
+    some = tsr_tile_min(b, some, count);
+    all = tsr_tile_min(b, all, count);
+    if (upto) multiply_all(a, tile, 1, zero, some, accumulators);
+    multiply_rows(a, tile, steps, some, all, accumulators);
+    if (!upto) multiply_all(a, tile, 1, all, count, accumulators);
+}
+
+MlirValue tsr_attention_diagonal(const tsr_attention *a) {
+    tsr_tile_builder *b = &a->group->b;
+    return tsr_tile_offset(b, tsr_tile_sub(b, a->key, a->query), a->queries - a->keys);
+}
+
+MlirValue tsr_attention_first_row(const tsr_attention *a, MlirValue column, int64_t rows) {
+    tsr_tile_builder *b = &a->group->b;
+    if (!a->cut) return tsr_tile_index(b, 0);
+    MlirValue first = tsr_tile_add(b, column, tsr_attention_diagonal(a));
+    return tsr_tile_mul(b, tsr_tile_div(b, tsr_attention_at_least_0(a, first), rows), rows);
+}
+
+static void score_tile(const tsr_attention *a, const tsr_attention_scores *p, MlirValue column,
+                       MlirValue row, int64_t rows, uint32_t vectors) {
+    tsr_tile_builder *b = &a->group->b;
+    uint32_t lanes = p->side->lanes, size = (uint32_t)rows * vectors;
+    MlirValue tile[TSR_GEMM_TILE_MAX], zero = tsr_element_zero(b, a->dtype, lanes);
+    tsr_gemm_tile gemm = {.a_dtype = a->storage,
+                          .b_dtype = p->unit > 1 ? a->storage : a->dtype,
+                          .lanes = lanes,
+                          .vectors = vectors,
+                          .rows = rows,
+                          .a = p->a,
+                          .b = p->panels,
+                          .a_at = tsr_tile_add(b, p->a_at, tsr_tile_mul(b, row, p->size)),
+                          .a_row = p->size,
+                          .a_step = p->unit,
+                          .b_at = tsr_tile_mul(b, column, p->depth),
+                          .b_step = p->side->width * p->unit,
+                          .odd = p->size % p->unit};
+    MlirValue count = tsr_tile_index(b, (p->size + p->unit - 1) / p->unit);
+    for (uint32_t i = 0; i < size; i++) tile[i] = zero;
+    (p->unit > 1 ? tsr_dot_multiply : tsr_gemm_multiply)(b, &gemm, count, tile);
+    MlirValue to = tsr_tile_add(b, tsr_tile_mul(b, row, p->stride), column);
+    for (uint32_t i = 0; i < size; i++)
+        tsr_tile_store(b, a->dtype, tile[i], p->to,
+                       tsr_tile_offset(b, to, i / vectors * p->stride + i % vectors * lanes),
+                       tsr_tile_null);
+}
+
+/* Whole tiles of a panel up to the query `end`; those that the diagonal crosses are as wide as what
+ * their last query sees. */
+static void score_tiles(const tsr_attention *a, const tsr_attention_scores *p, MlirValue column,
+                        MlirValue end) {
+    tsr_tile_builder *b = &a->group->b;
+    const tsr_attention_side *s = p->side;
+    for (uint32_t v = a->cut ? 1 : s->vectors; v <= s->vectors; v++) {
+        MlirValue from = tsr_tile_offset(b, column, (v - 1) * s->lanes), to = end;
+        if (v < s->vectors)
+            to = tsr_attention_first_row(a, tsr_tile_offset(b, from, s->lanes), s->rows);
+        tsr_tile_loop loop;
+        tsr_tile_loop_begin(b, &loop, tsr_attention_first_row(a, from, s->rows),
+                            tsr_tile_min(b, to, end), s->rows, 0, NULL);
+        score_tile(a, p, column, loop.index, s->rows, v);
+        tsr_tile_loop_end(b, &loop, NULL);
+    }
+}
+
+void tsr_attention_multiply_scores(const tsr_attention *a, const tsr_attention_scores *p) {
+    tsr_tile_builder *b = &a->group->b;
+    const tsr_attention_side *s = p->side;
+    int64_t edge = a->queries % s->rows; /* of the last block */
+    MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, s->rows));
+    tsr_tile_loop panels, rest;
+    tsr_tile_loop_begin(b, &panels, tsr_tile_index(b, 0), p->columns, s->width, 0, NULL);
+    score_tiles(a, p, panels.index, whole);
+    if (edge) {
+        tsr_tile_loop_begin(b, &rest, whole, p->rows, edge, 0, NULL);
+        score_tile(a, p, panels.index, rest.index, edge, s->vectors);
+        tsr_tile_loop_end(b, &rest, NULL);
+    }
+    tsr_tile_loop_end(b, &panels, NULL);
 }
 
 MlirValue tsr_attention_limit(const tsr_attention *a, MlirValue row, MlirValue count) {

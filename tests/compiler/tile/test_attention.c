@@ -20,6 +20,7 @@ typedef struct attention {
     double scale;                    /* 0: the default */
     bool wide;                       /* f64 */
     tsr_dtype narrow;                /* bf16 or f16, if it is one; else f32 */
+    char unseen;                     /* 'k', 'v': the last key, or its value, is NaN; 0: none is */
 } attention;
 
 typedef struct problem {
@@ -55,10 +56,11 @@ static void compute_row(const problem *p, size_t b, size_t h, size_t i) {
         largest = fmax(largest, scores[j]);
     }
     for (size_t j = 0; j < a->t && isfinite(largest); j++) total += exp(scores[j] - largest);
-    p->logsumexp[row] = total > 0 ? largest + log(total) : -INFINITY;
+    p->logsumexp[row] = total == 0 ? -INFINITY : largest + log(total);
     for (size_t e = 0; e < a->e; e++) {
         double sum = 0;
-        for (size_t j = 0; j < a->t && total > 0; j++) {
+        for (size_t j = 0; j < a->t; j++) {
+            if (scores[j] == -INFINITY) continue; /* whatever the value is */
             size_t at = ((b * a->g + h / (a->h / a->g)) * a->t + j) * a->e + e;
             sum += exp(scores[j] - largest) / total * element_get(p->dtype, p->v, at);
         }
@@ -67,18 +69,22 @@ static void compute_row(const problem *p, size_t b, size_t h, size_t i) {
     free(scores);
 }
 
+static bool is_near(double got, double expected, double tolerance) {
+    if (isnan(expected)) return isnan(got);
+    return got == expected || fabs(got - expected) <= tolerance;
+}
+
 static void check(const tsr_target *target, void *const *outs, void *user) {
     const problem *p = user;
     const attention *a = p->a;
     size_t rows = a->b * a->h * a->s;
     for (size_t i = 0; i < rows * a->e; i++)
-        cr_assert(fabs(element_get(p->dtype, outs[0], i) - p->result[i]) <= p->tolerance,
+        cr_assert(is_near(element_get(p->dtype, outs[0], i), p->result[i], p->tolerance),
                   "%s [%zu]: expected %.9g, got %.9g", target->name, i, p->result[i],
                   element_get(p->dtype, outs[0], i));
     for (size_t i = 0; a->logsumexp && i < rows; i++) {
         double got = element_get(p->logsumexp_dtype, outs[1], i), expected = p->logsumexp[i];
-        cr_assert(got == expected ||
-                      fabs(got - expected) <= p->logsumexp_tolerance * (1 + fabs(expected)),
+        cr_assert(is_near(got, expected, p->logsumexp_tolerance * (1 + fabs(expected))),
                   "%s logsumexp [%zu]: expected %.9g, got %.9g", target->name, i, expected, got);
     }
 }
@@ -129,6 +135,11 @@ static void test_attention(attention a) {
     p.q = make(&random, p.dtype, rows * a.d, 2);
     p.k = make(&random, p.dtype, a.b * a.g * a.t * a.d, 2);
     p.v = make(&random, p.dtype, a.b * a.g * a.t * a.e, 1);
+    if (a.unseen) { /* each head's */
+        size_t width = a.unseen == 'k' ? a.d : a.e;
+        for (size_t end = a.t * width; end <= a.b * a.g * a.t * width; end += a.t * width)
+            ((float *)(a.unseen == 'k' ? p.k : p.v))[end - 1] = NAN;
+    }
     tsr_dtype mask_dtype = a.mask == BOOL_MASK ? TSR_DTYPE_I1 : p.dtype;
     p.mask = make(&random, mask_dtype, masks, 3);
     p.result = calloc(rows * a.e + 1, sizeof *p.result);
@@ -138,7 +149,7 @@ static void test_attention(attention a) {
             for (size_t i = 0; i < a.s; i++) compute_row(&p, b, h, i);
     char text[4096];
     write_text(&p, text, sizeof text);
-    fixture f = {0};
+    fixture f = {.nans = a.unseen ? &p.dtype : NULL};
     fixture_open(&f, text);
     argument arguments[6] = {{p.q, rows * a.d * size},
                              {p.k, a.b * a.g * a.t * a.d * size},
@@ -187,6 +198,40 @@ Test(attention, causal) {
                                .e = 8,
                                .causal = true,
                                .logsumexp = true});
+}
+
+/* What a query does not see adds nothing, whatever it is: not even zero times NaN. */
+Test(attention, unseen) {
+    for (const char *what = "kv"; *what; what++) {
+        test_attention((attention){.b = 1,
+                                   .h = 2,
+                                   .g = 1,
+                                   .s = 67,
+                                   .t = 67,
+                                   .d = 8,
+                                   .e = 40,
+                                   .causal = true,
+                                   .logsumexp = true,
+                                   .unseen = *what});
+        test_attention((attention){.b = 2,
+                                   .h = 1,
+                                   .g = 1,
+                                   .s = 13,
+                                   .t = 640,
+                                   .d = 5,
+                                   .e = 3,
+                                   .causal = true,
+                                   .unseen = *what});
+        test_attention((attention){.b = 1,
+                                   .h = 1,
+                                   .g = 1,
+                                   .s = 41,
+                                   .t = 17,
+                                   .d = 5,
+                                   .e = 70,
+                                   .causal = true,
+                                   .unseen = *what});
+    }
 }
 
 Test(attention, masks) {

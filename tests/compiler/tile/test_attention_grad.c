@@ -16,7 +16,9 @@ enum { Q, K, V, O, L, G, M, INPUTS };
 typedef struct attention {
     size_t b, h, g, s, t, d, e; /* heads h, key heads g, queries s, keys t */
     bool causal, wide;
-    char mask; /* 0: none; 'b': i1 [s, t]; 'a': added [h, s, t] */
+    char mask;   /* 0: none; 'b': i1 [s, t]; 'a': added [h, s, t] */
+    char unseen; /* NaN is in each head's 'q': first query; 'g': its result's gradient; 'k', 'v':
+                    last key, or its value; 0: nowhere */
 } attention;
 
 typedef struct problem {
@@ -60,17 +62,18 @@ static void forward_row(const problem *p, size_t head, size_t i, size_t key_row,
         if (a->mask == 'a') x += get(p, M, at);
         if (a->mask == 'b' && !((const uint8_t *)p->inputs[M])[i * a->t + j]) x = -INFINITY;
         chance[j] = sees(a, i, j) ? x : -INFINITY;
-        largest = fmax(largest, chance[j]);
+        largest = isnan(chance[j]) || isnan(largest) ? NAN : fmax(largest, chance[j]);
     }
     for (size_t j = 0; j < a->t; j++) {
-        chance[j] = isfinite(largest) ? exp(chance[j] - largest) : 0;
+        chance[j] = largest == -INFINITY ? 0 : exp(chance[j] - largest);
         total += chance[j];
     }
-    for (size_t j = 0; j < a->t && total > 0; j++) chance[j] /= total;
-    put(p, L, row, total > 0 ? largest + log(total) : -INFINITY);
+    for (size_t j = 0; j < a->t && total != 0; j++) chance[j] /= total;
+    put(p, L, row, total == 0 ? -INFINITY : largest + log(total));
     for (size_t e = 0; e < a->e; e++) {
         double sum = 0;
-        for (size_t j = 0; j < a->t; j++) sum += chance[j] * get(p, V, (key_row + j) * a->e + e);
+        for (size_t j = 0; j < a->t; j++)
+            if (sees(a, i, j)) sum += chance[j] * get(p, V, (key_row + j) * a->e + e);
         put(p, O, row * a->e + e, sum);
     }
 }
@@ -79,6 +82,7 @@ static void backward_row(const problem *p, size_t row, size_t key_row, const dou
     const attention *a = p->a;
     double total = dot(p, G, row * a->e, O, row * a->e, a->e);
     for (size_t j = 0; j < a->t; j++) {
+        if (!sees(a, row % a->s, j)) continue;
         size_t key = key_row + j;
         double change = dot(p, G, row * a->e, V, key * a->e, a->e) - total;
         change *= chance[j] / sqrt((double)a->d);
@@ -110,9 +114,11 @@ static void check(const tsr_target *target, void *const *outs, void *user) {
     for (int k = 0; k < 3; k++)
         for (size_t i = 0; i < p->counts[k]; i++) {
             double got = element_get(p->dtype, outs[k], i), expected = p->expected[k][i];
-            cr_assert(fabs(got - expected) <= p->tolerance * (1 + fabs(expected)),
-                      "%s %s[%zu]: expected %.9g, got %.9g", target->name, names[k], i, expected,
-                      got);
+            bool same = isnan(expected)
+                            ? isnan(got)
+                            : fabs(got - expected) <= p->tolerance * (1 + fabs(expected));
+            cr_assert(same, "%s %s[%zu]: expected %.9g, got %.9g", target->name, names[k], i,
+                      expected, got);
         }
 }
 
@@ -160,6 +166,11 @@ static void make_inputs(problem *p) {
         random_fill(&random, dtype, p->inputs[i], counts[i], -2, 2);
     }
     for (int k = 0; k < 3; k++) p->expected[k] = calloc(counts[k] + 1, sizeof(double));
+    int at = a->unseen == 'q' ? Q : a->unseen == 'k' ? K : a->unseen == 'v' ? V : G;
+    bool first = at == Q || at == G;
+    size_t length = at == Q || at == K ? a->d : a->e, head = length * (first ? a->s : a->t);
+    for (size_t i = 0; a->unseen && i < counts[at]; i += head)
+        put(p, at, first ? i : i + head - 1, NAN);
 }
 
 static void test_gradient(attention a) {
@@ -171,7 +182,7 @@ static void test_gradient(attention a) {
     compute(&p);
     char text[4096];
     write_text(&p, text, sizeof text);
-    fixture f = {0};
+    fixture f = {.nans = a.unseen ? &p.dtype : NULL};
     fixture_open(&f, text);
     argument arguments[INPUTS + 3];
     for (int i = 0; i < (a.mask ? INPUTS : M); i++)
@@ -212,6 +223,39 @@ Test(attention_grad, causal) {
     /* queries that see no key */
     test_gradient(
         (attention){.b = 1, .h = 1, .g = 1, .s = 90, .t = 13, .d = 8, .e = 8, .causal = true});
+}
+
+/* What is not seen adds nothing, whatever it is: not even zero times NaN. */
+Test(attention_grad, unseen) {
+    for (const char *what = "qkvg"; *what; what++) {
+        test_gradient((attention){.b = 1,
+                                  .h = 2,
+                                  .g = 2,
+                                  .s = 67,
+                                  .t = 67,
+                                  .d = 8,
+                                  .e = 40,
+                                  .causal = true,
+                                  .unseen = *what});
+        test_gradient((attention){.b = 2,
+                                  .h = 2,
+                                  .g = 1,
+                                  .s = 13,
+                                  .t = 140,
+                                  .d = 5,
+                                  .e = 3,
+                                  .causal = true,
+                                  .unseen = *what});
+        test_gradient((attention){.b = 1,
+                                  .h = 1,
+                                  .g = 1,
+                                  .s = 141,
+                                  .t = 17,
+                                  .d = 5,
+                                  .e = 70,
+                                  .causal = true,
+                                  .unseen = *what});
+    }
 }
 
 Test(attention_grad, masks) {

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/draws.h"
+#include "compiler/tile/attention/gradient.h"
+#include "compiler/tile/dot.h"
+
+#include <string.h>
+
+enum {
+    BLOCK_KEYS = 192, /* at most, where the second level of the cache holds a block twice */
+    BLOCK_QUERIES = 128,
+    GPU_BLOCK_KEYS = 96,
+    GPU_BLOCK_QUERIES = 64,
+};
+
+enum { RESULT = 3, LOGSUMEXP, DRESULT, MASK, GRADIENTS = 3 };
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+static int64_t round_up(int64_t x, int64_t unit) { return divide_up(x, unit) * unit; }
+
+static int64_t multiple(int64_t a, int64_t b) {
+    int64_t unit = a;
+    while (unit % b) unit += a;
+    return unit;
+}
+
+/* ---- plan ------------------------------------------------------------------------------------ */
+
+int64_t tsr_attention_grad_panel_elements(const tsr_attention_grad *g, int64_t depth) {
+    return round_up(g->block_keys, g->scores.width) * depth;
+}
+
+static void plan_sizes(tsr_attention_grad *g, int64_t keys, int64_t queries, int64_t key_unit) {
+    g->block_keys = tsr_gemm_part(g->of.keys, keys, key_unit);
+    g->block_queries = tsr_gemm_part(g->of.queries, queries, g->query_unit);
+    g->score_stride = round_up(round_up(g->block_keys, g->scores.width), TSR_PARTIALS) + g->apart;
+}
+
+/* Blocks are of whole tiles of all products, and of whole panels where that is not much more. */
+static tsr_result plan(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
+    tsr_attention *of = &g->of;
+    const tsr_target *target = of->group->b.target;
+    int64_t keys = target->warp_lanes ? GPU_BLOCK_KEYS : BLOCK_KEYS;
+    int64_t queries = target->warp_lanes ? GPU_BLOCK_QUERIES : BLOCK_QUERIES;
+    int64_t limit = TSR_ATTENTION_STACK_BYTES;
+    if (!target->warp_lanes && tsr_gemm_second_level(target) / 2 < limit)
+        limit = tsr_gemm_second_level(target) / 2;
+    tsr_attention_plan_side(of, of->queries, keys, &g->scores);
+    tsr_attention_plan_side(of, of->keys, of->d, &g->keys);
+    tsr_attention_plan_side(of, of->keys, of->e, &g->values);
+    int64_t key_unit = multiple(multiple(g->keys.rows, g->values.rows), g->unit);
+    g->query_unit = multiple(multiple(g->scores.rows, g->keys.rows), g->unit);
+    if (multiple(key_unit, g->scores.width) <= keys) key_unit = multiple(key_unit, g->scores.width);
+    g->key_depth = round_up(of->d, g->scores.lanes * g->unit);
+    g->value_depth = round_up(of->e, g->scores.lanes * g->unit);
+    plan_sizes(g, keys, queries, key_unit);
+    while (blocks->stack_bytes(g) > limit && (keys > key_unit || queries > g->query_unit)) {
+        if (keys > key_unit)
+            keys = keys / 2 > key_unit ? keys / 2 : key_unit;
+        else
+            queries = queries / 2 > g->query_unit ? queries / 2 : g->query_unit;
+        plan_sizes(g, keys, queries, key_unit);
+    }
+    if (blocks->stack_bytes(g) > TSR_ATTENTION_STACK_BYTES)
+        FAIL(of->group->ctx, TSR_COMPILE, "'%s': heads of %lld and %lld numbers are too large",
+             of->group->name, (long long)of->d, (long long)of->e);
+    int64_t lanes = tsr_attention_grad_row_lanes(g);
+    of->ragged = of->keys % lanes || g->block_keys % lanes;
+    of->in_tiles = of->keys <= g->block_keys || g->block_keys % TSR_DRAWS_TILE == 0;
+    int64_t sizes[] = {g->scores.rows, g->scores.width, g->block_queries, g->block_keys};
+    memcpy(of->group->tile, sizes, sizeof sizes);
+    of->group->tile_count = sizeof sizes / sizeof sizes[0];
+    return TSR_SUCCESS;
+}
+
+uint32_t tsr_attention_grad_row_lanes(const tsr_attention_grad *g) {
+    return 2 * g->of.group->b.target->vector_bytes / (uint32_t)tsr_dtype_size(g->of.dtype);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+static void multiply_tile(tsr_attention_grad *g, const tsr_attention_product *p, MlirValue column,
+                          MlirValue row, int64_t rows) {
+    tsr_tile_builder *b = &g->of.group->b;
+    tsr_dtype dtype = g->of.dtype;
+    const tsr_attention_side *s = p->side;
+    MlirValue tile[TSR_GEMM_TILE_MAX], masks[TSR_TILE_VECTORS_MAX];
+    MlirValue to = tsr_tile_add(b, p->to_at, tsr_tile_mul(b, row, p->to_row));
+    bool masked = p->columns_of % s->width;
+    to = tsr_tile_add(b, to, column);
+    for (uint32_t v = 0; v < s->vectors; v++) {
+        MlirValue left = tsr_tile_sub(b, p->columns, column);
+        left = tsr_tile_offset(b, left, -(int64_t)(v * s->lanes));
+        masks[v] = masked ? tsr_tile_mask(b, left, s->lanes) : tsr_tile_null;
+    }
+    for (int64_t i = 0; i < rows; i++)
+        for (uint32_t v = 0; v < s->vectors; v++)
+            tile[i * s->vectors + v] =
+                tsr_tile_load(b, dtype, p->to, tsr_tile_offset(b, to, i * p->to_row + v * s->lanes),
+                              s->lanes, masks[v]);
+    tsr_gemm_tile gemm = {.a_dtype = g->of.storage,
+                          .b_dtype = g->of.storage,
+                          .lanes = s->lanes,
+                          .vectors = s->vectors,
+                          .rows = rows,
+                          .a = p->a,
+                          .b = p->b,
+                          .a_at = tsr_tile_add(b, p->a_at, tsr_tile_mul(b, row, p->a_row)),
+                          .a_row = p->a_row,
+                          .a_step = p->a_step,
+                          .b_at = tsr_tile_add(b, p->b_at, tsr_tile_mul(b, column, p->b_column)),
+                          .b_step = p->b_step,
+                          .masks = masked && g->unit == 1 ? masks : NULL}; /* pairs lie in panels */
+    MlirValue diagonal = tsr_attention_diagonal(&g->of);
+    tsr_attention_steps steps = {.edge = p->edge,
+                                 .first = tsr_tile_add(b, row, diagonal),
+                                 .count = p->count,
+                                 .unit = g->unit};
+    if (p->edge == TSR_EDGE_END)
+        steps.first = tsr_tile_offset(b, tsr_tile_sub(b, row, diagonal), 1);
+    tsr_attention_multiply(&g->of, &gemm, &steps, tile);
+    for (int64_t i = 0; i < rows; i++)
+        for (uint32_t v = 0; v < s->vectors; v++)
+            tsr_tile_store(b, dtype, tile[i * s->vectors + v], p->to,
+                           tsr_tile_offset(b, to, i * p->to_row + v * s->lanes), masks[v]);
+}
+
+/* The rows, in whole tiles below `whole`, that take part in any step. */
+static void find_rows(tsr_attention_grad *g, const tsr_attention_product *p, MlirValue whole,
+                      MlirValue *out_begin, MlirValue *out_end) {
+    tsr_tile_builder *b = &g->of.group->b;
+    int64_t rows = p->side->rows;
+    MlirValue zero = tsr_tile_index(b, 0);
+    *out_begin = p->edge == TSR_EDGE_END ? tsr_attention_first_row(&g->of, zero, rows) : zero;
+    *out_end = whole;
+    if (!g->of.cut || p->edge == TSR_EDGE_END) return;
+    MlirValue seen = tsr_tile_sub(b, g->query_count, tsr_attention_diagonal(&g->of));
+    seen = tsr_tile_offset(b, tsr_attention_at_least_0(&g->of, seen), rows - 1);
+    *out_end = tsr_tile_min(b, whole, tsr_tile_mul(b, tsr_tile_div(b, seen, rows), rows));
+}
+
+void tsr_attention_grad_multiply(tsr_attention_grad *g, const tsr_attention_product *p) {
+    tsr_tile_builder *b = &g->of.group->b;
+    int64_t edge = p->rows_all % p->side->rows;
+    MlirValue whole = tsr_tile_sub(b, p->rows, tsr_tile_rem(b, p->rows, p->side->rows));
+    MlirValue begin, end;
+    tsr_tile_loop columns, rows;
+    find_rows(g, p, whole, &begin, &end);
+    tsr_tile_loop_begin(b, &columns, tsr_tile_index(b, 0), p->columns, p->side->width, 0, NULL);
+    for (int part = 0; part < 2; part++) {
+        int64_t size = part ? edge : p->side->rows;
+        if (!size) continue;
+        tsr_tile_loop_begin(b, &rows, part ? whole : begin, part ? p->rows : end, size, 0, NULL);
+        multiply_tile(g, p, columns.index, rows.index, size);
+        tsr_tile_loop_end(b, &rows, NULL);
+    }
+    tsr_tile_loop_end(b, &columns, NULL);
+}
+
+void tsr_attention_grad_scores(tsr_attention_grad *g, MlirValue a, MlirValue a_at, int64_t size,
+                               MlirValue panels, int64_t depth, MlirValue to) {
+    tsr_attention_scores scores = {.side = &g->scores,
+                                   .unit = g->unit,
+                                   .a = a,
+                                   .a_at = a_at,
+                                   .size = size,
+                                   .panels = panels,
+                                   .depth = depth,
+                                   .to = to,
+                                   .stride = g->score_stride,
+                                   .rows = g->query_count,
+                                   .columns = g->key_count};
+    tsr_attention_multiply_scores(&g->of, &scores);
+}
+
+void tsr_attention_grad_pack(tsr_attention_grad *g, MlirValue from, MlirValue from_at, int64_t size,
+                             MlirValue to, int64_t depth) {
+    tsr_tile_builder *b = &g->of.group->b;
+    const tsr_attention_side *s = &g->scores;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), g->key_count, s->width, 0, NULL);
+    tsr_gemm_pack pack = {.from_dtype = g->of.storage,
+                          .to_dtype = g->of.storage,
+                          .lanes = s->lanes,
+                          .vectors = s->vectors,
+                          .from = from,
+                          .to = to,
+                          .from_at = tsr_tile_add(b, from_at, tsr_tile_mul(b, loop.index, size)),
+                          .to_at = tsr_tile_mul(b, loop.index, depth),
+                          .from_step = size,
+                          .to_step = s->width * g->unit,
+                          .count = tsr_tile_index(b, divide_up(size, g->unit))};
+    if (g->of.keys % g->block_keys || g->block_keys % s->width)
+        pack.columns = tsr_tile_sub(b, g->key_count, loop.index);
+    if (g->unit > 1)
+        tsr_dot_pack_columns(b, &pack, size % g->unit);
+    else
+        tsr_gemm_pack_columns(b, &pack);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+MlirValue tsr_attention_grad_total(tsr_attention_grad *g, MlirValue at) {
+    tsr_tile_builder *b = &g->of.group->b;
+    uint32_t lanes = tsr_lanes_fit(TSR_PARTIALS, g->of.e);
+    MlirValue partials = tsr_reduction_identity(&g->sum, lanes);
+    for (int64_t begin = 0; begin < g->of.e; begin += lanes) {
+        MlirValue mask = tsr_tile_null, from = tsr_tile_offset(b, at, begin);
+        if (g->of.e - begin < lanes)
+            mask = tsr_tile_mask(b, tsr_tile_index(b, g->of.e - begin), lanes);
+        MlirValue x = tsr_tile_load(b, g->of.storage, g->dresult, from, lanes, mask);
+        MlirValue y = tsr_tile_load(b, g->of.storage, g->result, from, lanes, mask);
+        /* Lanes that are not there are zero in both. */
+        partials = tsr_reduction_combine(&g->sum, partials, tsr_tile_2(b, "arith.mulf", x, y));
+    }
+    return tsr_reduction_tree(&g->sum, partials, lanes);
+}
+
+MlirValue tsr_attention_grad_row_end(tsr_attention_grad *g, MlirValue limit) {
+    tsr_tile_builder *b = &g->of.group->b;
+    int64_t rows = g->keys.rows > g->values.rows ? g->keys.rows : g->values.rows;
+    if (!g->of.cut) return g->key_count;
+    return tsr_tile_min(b, g->key_count, tsr_tile_offset(b, limit, round_up(rows, g->unit)));
+}
+
+/* ---- a program ------------------------------------------------------------------------------- */
+
+void tsr_attention_grad_clear(tsr_attention_grad *g, tsr_dtype dtype, MlirValue buffer,
+                              MlirValue at, MlirValue count, bool even) {
+    tsr_tile_builder *b = &g->of.group->b;
+    uint32_t lanes = b->target->vector_bytes / (uint32_t)tsr_dtype_size(g->of.dtype);
+    MlirValue zero = tsr_element_zero(b, dtype, lanes), mask = tsr_tile_null;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, lanes, 0, NULL);
+    if (!even) mask = tsr_tile_mask(b, tsr_tile_sub(b, count, loop.index), lanes);
+    tsr_tile_store(b, dtype, zero, buffer, tsr_tile_add(b, at, loop.index), mask);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* The block's `size` rows from `at` on; all of them where they are whole blocks. */
+static MlirValue count_of(tsr_attention_grad *g, MlirValue at, int64_t all, int64_t size) {
+    tsr_tile_builder *b = &g->of.group->b;
+    if (all % size == 0) return tsr_tile_index(b, size);
+    return tsr_tile_min(b, tsr_tile_index(b, size), tsr_tile_sub(b, tsr_tile_index(b, all), at));
+}
+
+/* The first query block of which some query sees the first key of the block. */
+static MlirValue first_query(tsr_attention_grad *g) {
+    tsr_tile_builder *b = &g->of.group->b;
+    if (!g->of.causal) return tsr_tile_index(b, 0);
+    MlirValue sees =
+        tsr_attention_at_least_0(&g->of, tsr_tile_offset(b, g->of.key, g->of.queries - g->of.keys));
+    return tsr_tile_mul(b, tsr_tile_div(b, sees, g->block_queries), g->block_queries);
+}
+
+static void walk_queries(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
+    tsr_tile_builder *b = &g->of.group->b;
+    tsr_attention *of = &g->of;
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, first_query(g), tsr_tile_index(b, of->queries), g->block_queries,
+                        0, NULL);
+    MlirValue row = tsr_tile_add(b, g->row_at, loop.index);
+    of->query = loop.index;
+    g->query_count = count_of(g, loop.index, of->queries, g->block_queries);
+    g->q_at = tsr_tile_mul(b, row, of->d);
+    g->o_at = tsr_tile_mul(b, row, of->e);
+    blocks->add_queries(g);
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+static void walk_keys(tsr_attention_grad *g, const tsr_attention_blocks *blocks,
+                      MlirValue first_head) {
+    tsr_tile_builder *b = &g->of.group->b;
+    tsr_attention *of = &g->of;
+    MlirValue zero = tsr_tile_index(b, 0);
+    tsr_tile_loop keys, heads;
+    tsr_tile_loop_begin(b, &keys, zero, tsr_tile_index(b, of->keys), g->block_keys, 0, NULL);
+    MlirValue row = tsr_tile_add(b, g->key_row_at, keys.index);
+    of->key = keys.index;
+    g->key_count = count_of(g, keys.index, of->keys, g->block_keys);
+    g->k_at = tsr_tile_mul(b, row, of->d);
+    g->v_at = tsr_tile_mul(b, row, of->e);
+    blocks->begin_keys(g);
+    tsr_tile_loop_begin(b, &heads, zero, tsr_tile_index(b, of->heads / of->key_heads), 1, 0, NULL);
+    of->head_index = tsr_tile_add(b, first_head, heads.index);
+    MlirValue head = tsr_tile_add(b, tsr_tile_mul(b, of->batch_index, of->heads), of->head_index);
+    g->row_at = tsr_tile_mul(b, head, of->queries);
+    walk_queries(g, blocks);
+    tsr_tile_loop_end(b, &heads, NULL);
+    if (blocks->end_keys) blocks->end_keys(g);
+    tsr_tile_loop_end(b, &keys, NULL);
+}
+
+static void emit(tsr_attention_grad *g, const tsr_attention_blocks *blocks) {
+    tsr_tile_builder *b = &g->of.group->b;
+    tsr_attention *of = &g->of;
+    int64_t per_group = of->heads / of->key_heads, queries = per_group * of->queries * of->d;
+    of->group->grid = of->batch * of->key_heads;
+    MlirValue pid = of->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
+    MlirValue first_head = tsr_tile_mul(b, tsr_tile_rem(b, pid, of->key_heads), per_group);
+    of->batch_index = tsr_tile_div(b, pid, of->key_heads);
+    tsr_attention_begin_draws(of);
+    g->key_row_at = tsr_tile_mul(b, pid, of->keys);
+    tsr_attention_grad_clear(g, of->dtype, g->dq, tsr_tile_mul(b, pid, queries),
+                             tsr_tile_index(b, queries), queries % 64 == 0);
+    if (of->queries && of->keys) {
+        blocks->make_locals(g);
+        walk_keys(g, blocks, first_head);
+        return;
+    }
+    tsr_attention_grad_clear(g, of->storage, g->dk, tsr_tile_mul(b, g->key_row_at, of->d),
+                             tsr_tile_index(b, of->keys * of->d), false);
+    tsr_attention_grad_clear(g, of->storage, g->dv, tsr_tile_mul(b, g->key_row_at, of->e),
+                             tsr_tile_index(b, of->keys * of->e), false);
+}
+
+tsr_result tsr_attention_grad_lower(tsr_tile_group *group, tsr_attention_grad *g,
+                                    const tsr_attention_blocks *blocks) {
+    const tsr_type *type = NULL;
+    TRY(group->ctx, tsr_attention_read(group, MASK, &g->of));
+    TRY(group->ctx, tsr_attention_operand(&g->of, RESULT, &g->result, &type));
+    TRY(group->ctx, tsr_attention_operand(&g->of, LOGSUMEXP, &g->logsumexp, &type));
+    TRY(group->ctx, tsr_attention_operand(&g->of, DRESULT, &g->dresult, &type));
+    if (group->output_count != GRADIENTS)
+        FAIL(group->ctx, TSR_INTERNAL, "'%s': malformed gradient of attention", group->name);
+    g->dq = group->buffers[group->input_count];
+    g->dk = group->buffers[group->input_count + 1];
+    g->dv = group->buffers[group->input_count + 2];
+    g->sum = (tsr_reduction){.group = group, .dtype = g->of.dtype, .op = &tsr_reduction_sum};
+    if (!g->of.batch || !g->of.key_heads) return TSR_SUCCESS;
+    TRY(group->ctx, plan(g, blocks));
+    emit(g, blocks);
+    return TSR_SUCCESS;
+}
