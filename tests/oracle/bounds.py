@@ -162,6 +162,8 @@ class Interpreter:
         bounds = self.optimized(op, x) if op.name in ('adamw', 'sgd') else [self.local(op, x, y) for y in results]
         if self.native and op.name.startswith('attention') and op.types[0].dtype == 'bf16':
             bounds = [a + b for a, b in zip(bounds, self.of_pairs(op, x, results))]
+        if op.name.startswith('attention'):
+            bounds = [a + np.where(b > 0, np.inf, 0) for a, b in zip(bounds, self.vanishing(op, x, results))]
         if op.name == 'reduce_prod' and x[0].dtype == np.float64:
             bounds = [np.where(self.leaves_range(op, x[0]), np.inf, bounds[0])]
         if not moved:
@@ -266,6 +268,38 @@ class Interpreter:
         if op.name == 'gelu':  # x times a fraction of which the last step may be all that is left
             steps = steps + np.where(np.isfinite(x[0]), np.abs(x[0]), 0) / 2
         return last * unit * size + (TINY[dtype] * steps if dtype in ('f64', 'f32') else 0)
+
+    def vanishing(self, op, x, results):
+        """How often an infinity is weighed by what a rounding of the logits makes zero or not; in native bf16 also what is not seen, for it may
+        stand beside what is, and its weight is zero then."""
+        mask, _ = interpret.attention_parts(op, x[3:] if op.name == 'attention' else x[6:])
+        logits = interpret.attention_logits(op, x[0], x[1], mask)
+        sizes = interpret.attention_logits(op, *(np.abs(np.where(np.isfinite(v), v, 0)) for v in x[:2]), None)
+        sizes = sum(np.where(np.isfinite(v), np.abs(v), 0) for v in (sizes, logits))
+        off = 2 * UNIT[op.types[0].dtype] * (x[0].shape[3] + 64) * np.max(sizes, axis=-1, keepdims=True, initial=0)
+        top = np.max(logits, axis=-1, keepdims=True, initial=-np.inf)
+        below = logits - np.where(np.isfinite(top), top, 0)
+        nearly, surely = (-746, -700) if op.types[0].dtype == 'f64' else (-105, -85)  # an exponential is zero: perhaps from here, from there on
+        doubtful = np.isfinite(logits) & (below + off > nearly) & (below - off < surely)
+        counts = self.weighed(op, x, doubtful, np.isinf)
+        if self.native and op.types[0].dtype == 'bf16':
+            unseen = np.broadcast_to(~interpret.attention_seen(op, *logits.shape[-2:]), logits.shape)
+            counts = [a + b for a, b in zip(counts, self.weighed(op, x, unseen, lambda v: ~np.isfinite(v)))]
+        return counts[:len(results)]
+
+    @staticmethod
+    def weighed(op, x, pairs, which):
+        """How many terms of each result are of one of these pairs of a query and a key, and of such a factor."""
+        pairs, heads = pairs.astype(float), max(x[1].shape[1], 1)
+        q, k, v = (np.repeat(a, x[0].shape[1] // heads if i else 1, axis=1) for i, a in enumerate(x[:3]))
+        if op.name == 'attention':
+            return [pairs @ which(v), np.zeros(q.shape[:3])]
+        out, _, dout = x[3:6]
+        slopes = pairs * which(dout @ np.swapaxes(v, -1, -2) - (dout * out).sum(-1, keepdims=True))
+        pairs_back, slopes_back = (np.swapaxes(a, -1, -2) for a in (pairs, slopes))
+        grouped = (lambda a: a.reshape(a.shape[0], heads, -1, *a.shape[2:]).sum(2))
+        return [pairs @ which(k) + slopes.sum(-1, keepdims=True),
+                grouped(pairs_back @ which(q) + slopes_back.sum(-1, keepdims=True)), grouped(pairs_back @ which(dout))]
 
     @staticmethod
     def optimized(op, x):

@@ -270,10 +270,23 @@ def attention_logits(op, q, k, mask):
     logits = q @ np.swapaxes(k, -1, -2) * op.number('scale', 1 / math.sqrt(q.shape[3]) if q.shape[3] else math.inf)
     if mask is not None:
         logits = np.where(mask, logits, -np.inf) if mask.dtype == np.bool_ else logits + mask
-    if op.flag('causal'):
-        s, t = logits.shape[-2:]
-        logits = np.where(np.arange(t) <= np.arange(s)[:, None] + t - s, logits, -np.inf)
-    return logits
+    return np.where(attention_seen(op, *logits.shape[-2:]), logits, -np.inf)
+
+
+def attention_seen(op, s, t):
+    """Which keys a query sees, but for what a mask forbids: [S, T]."""
+    return (np.arange(t) <= np.arange(s)[:, None] + t - s) | (not op.flag('causal'))
+
+
+def attention_product(op, weights, x, back=False):
+    """weights @ x, or with the transpose of the weights. What is not seen adds nothing, not even zero times an infinity."""
+    seen = attention_seen(op, *weights.shape[-2:])
+    weights = np.where(seen, weights, 0.0)
+    if back:
+        weights, seen = np.swapaxes(weights, -1, -2), seen.T
+    if np.all(seen) or np.all(np.isfinite(x)):
+        return weights @ x
+    return np.concatenate([weights[..., i:i + 1, row] @ x[..., row, :] for i, row in enumerate(seen)], axis=-2)
 
 
 def attention_parts(op, behind):
@@ -311,12 +324,18 @@ def left(op, shape, draws):
     return np.where(u >= float(rounded(rate, wide)), 1 / (1 - rate), 0.0)
 
 
+def dropped(x, kept):
+    """What falls is 0, whatever it was."""
+    return np.where(kept == 0, 0.0, x * kept)
+
+
 def attention(op, q, k, v, *behind, part=np.array):
     """`part` is taken of the factors of the last products: np.abs gives the size of their terms."""
     mask, draws = attention_parts(op, behind)
     logits = attention_logits(op, q, k, mask)
-    chances = softmax(logits, -1) * left(op, logits.shape, draws)
-    out = chances @ np.repeat(part(v), q.shape[1] // max(v.shape[1], 1), axis=1)
+    chances = softmax(logits, -1)
+    out = attention_product(op, dropped(chances, left(op, logits.shape, draws)), np.repeat(part(v), q.shape[1] // max(v.shape[1], 1), axis=1))
+    out = np.where(np.isnan(chances).any(-1, keepdims=True), np.nan, out)  # also where all weights fall: they are of a sum that is NaN
     return (out, logsumexp(logits, (3,))) if len(op.types) == 2 else out
 
 
@@ -325,13 +344,13 @@ def attention_grad(op, q, k, v, out, lse, dout, *behind, part=np.array):
     logits = attention_logits(op, q, k, mask)
     chances, heads, kept = softmax(logits, -1), max(k.shape[1], 1), left(op, logits.shape, draws)
     wide = [np.repeat(x, q.shape[1] // heads, axis=1) for x in (k, v)]
-    dlogits = chances * (kept * (dout @ np.swapaxes(wide[1], -1, -2)) - (dout * out).sum(-1, keepdims=True))
+    dlogits = chances * (dropped(dout @ np.swapaxes(wide[1], -1, -2), kept) - (dout * out).sum(-1, keepdims=True))
     dlogits = part(dlogits * op.number('scale', 1 / math.sqrt(q.shape[3])))
 
     def grouped(x):
         return x.reshape(x.shape[0], heads, -1, *x.shape[2:]).sum(2)
-    return (dlogits @ part(wide[0]), grouped(np.swapaxes(dlogits, -1, -2) @ part(q)),
-            grouped(np.swapaxes(chances * kept, -1, -2) @ part(dout)))
+    return (attention_product(op, dlogits, part(wide[0])), grouped(attention_product(op, dlogits, part(q), back=True)),
+            grouped(attention_product(op, dropped(chances, kept), part(dout), back=True)))
 
 
 def rotary(op, x):
