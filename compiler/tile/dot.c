@@ -66,7 +66,13 @@ static MlirValue b_pairs(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue 
     if (!t->b_row) return load(b, t->b, at, TSR_DOT_PAIR * lanes, tsr_tile_null);
     MlirValue first = load(b, t->b, at, lanes, mask), second = zeros(b, lanes);
     if (!half) second = load(b, t->b, tsr_tile_offset(b, at, t->b_row), lanes, mask);
-    return pairs_of(b, first, second, lanes, 0, lanes);
+    MlirValue pairs = pairs_of(b, first, second, lanes, 0, lanes);
+    if (!mlirValueIsNull(t->copy))
+        tsr_tile_store_stored(b, pairs, t->copy,
+                              tsr_tile_offset(b, tsr_tile_mul(b, step, t->copy_step),
+                                              TSR_DOT_PAIR * (int64_t)vector * t->lanes),
+                              tsr_tile_null);
+    return pairs;
 }
 
 static void one_step(tsr_tile_builder *b, const tsr_gemm_tile *t, MlirValue step, bool last,

@@ -49,7 +49,7 @@ static tsr_result finish_sums(const tsr_epilogue *e, const tsr_epilogue_tile *t)
 
 /* ---- row by row ------------------------------------------------------------------------------ */
 
-static bool computes_functions(const tsr_region *region) {
+bool tsr_epilogue_computes(const tsr_region *region) {
     static const char *const names[] = {"exp", "expm1",   "log",  "log1p", "tanh",
                                         "erf", "sigmoid", "silu", "gelu",  "pow"};
     for (uint32_t i = 0; i < region->node_count; i++) {
@@ -67,7 +67,7 @@ static bool computes_functions(const tsr_region *region) {
 void tsr_epilogue_begin(tsr_epilogue *e, int64_t sums) {
     tsr_tile_builder *b = &e->region->group->b;
     e->rows = tsr_tile_null;
-    if (b->target->warp_lanes || !computes_functions(e->region)) return;
+    if (b->target->warp_lanes || !tsr_epilogue_computes(e->region)) return;
     MlirType type = tsr_tile_storage_type(b, tsr_tile_compute_dtype(e->dtype));
     e->rows = tsr_tile_local(b, type, sums);
 }

@@ -29,6 +29,8 @@ typedef struct tsr_epilogue_tile {
     const MlirValue *sums;  /* row by row */
 } tsr_epilogue_tile;
 
+/* Are there functions that are computed at length? After tsr_region_levels. */
+bool tsr_epilogue_computes(const tsr_region *region);
 /* Makes the local buffer, where it pays, for tiles of so many sums. */
 void tsr_epilogue_begin(tsr_epilogue *epilogue, int64_t sums);
 /* Outputs may lie over operands of the same shape. */

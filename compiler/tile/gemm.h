@@ -36,7 +36,7 @@ typedef struct tsr_gemm_tile {
     const MlirValue *masks; /* of B's vectors, null ones are none; NULL: none at all */
     uint32_t last_lanes;    /* of each row's last vector, where they are fewer; else 0 */
     MlirValue ahead;        /* offset of B that is asked for, as from b_at; null: nothing is */
-    MlirValue copy;         /* the rows of B go there as they are read; null: they do not */
+    MlirValue copy;         /* the rows of B, or their pairs, go there as they are read; or null */
     int64_t copy_step;      /* from one to the next */
     bool unrolled;          /* `count` is known and small: no loop */
     /* Of tsr_dot_multiply alone: */

@@ -20,8 +20,10 @@
  * panel of B share the second level, partial sums beside them; with few rows B is streamed once,
  * some rows at a time, for reading it takes all the time. It stands in the kernel's attribute
  * `tile`; the schedule's overrides it. B may lie in strips of columns already (schedule/pack.c):
- * then panels are read there. The method is that of Goto and van de Geijn, "Anatomy of High-
- * Performance Matrix Multiplication", 2008, with A left where it lies unless it is transposed.
+ * then panels are read there. Of few rows and a B that lies along K, as A does, A and B change
+ * places: then A is packed, B is read where it lies, and tiles are of C transposed. The method is
+ * that of Goto and van de Geijn, "Anatomy of High- Performance Matrix Multiplication", 2008, with A
+ * left where it lies unless it is transposed.
  */
 #include "compiler/tile/matmul.h"
 
@@ -30,6 +32,7 @@
 enum {
     PREFETCH_TILES_LEAST = 8, /* few tiles would each ask for much */
     PREFETCH_K_LEAST = 64,    /* a tile that takes so long hides what is on its way */
+    TURNED_MAX = 128,         /* rows of A that take the place of B's columns */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -116,6 +119,29 @@ static void merge_batch(tsr_matmul *mm) {
     }
 }
 
+/* Of A and the transpose of B, which both lie along K, either can be read where it lies, and the
+ * other is to be packed: better the smaller one. */
+static bool pays_to_turn(const tsr_matmul *mm) {
+    const tsr_target *target = mm->group->b.target;
+    int64_t lanes = target->vector_bytes / tsr_matmul_element_size(mm);
+    return !target->warp_lanes && mm->b.dtype == mm->a.dtype && mm->dtype == mm->a.dtype &&
+           mm->m >= lanes && mm->m <= TURNED_MAX && mm->n > mm->m &&
+           !tsr_epilogue_computes(&mm->after);
+}
+
+static void turn(tsr_matmul *mm) {
+    tsr_gemm_operand a = mm->a;
+    int64_t m = mm->m, batch[TSR_RANK_MAX];
+    memcpy(batch, mm->a_batch, sizeof batch);
+    memcpy(mm->a_batch, mm->b_batch, sizeof batch);
+    memcpy(mm->b_batch, batch, sizeof batch);
+    mm->a = mm->b;
+    mm->b = a;
+    mm->m = mm->n;
+    mm->n = m;
+    mm->turned = true;
+}
+
 static tsr_result read_matmul(tsr_matmul *mm) {
     tsr_tile_group *group = mm->group;
     TRY(group->ctx, tsr_gemm_find_operand(group, 0, &mm->a));
@@ -143,6 +169,10 @@ static tsr_result read_matmul(tsr_matmul *mm) {
     batch_strides(mm, a, mm->a_batch);
     batch_strides(mm, b, mm->b_batch);
     if (reads_one_b(mm) && !at) merge_batch(mm);
+    bool inner[TSR_RANK_MAX] = {false};
+    inner[mm->space.rank - 1] = true;
+    tsr_region_levels(&mm->after, &mm->space, inner);
+    if (!at && bt && pays_to_turn(mm)) turn(mm);
     return TSR_SUCCESS;
 }
 
@@ -273,7 +303,7 @@ static void find_b(tsr_matmul *mm, const tile *t, int64_t *vectors, tsr_gemm_til
         gemm->b_row = mm->n;
         gemm->masks = p->masks;
         if (packs) gemm->copy = mm->panel;
-        gemm->copy_step = mm->size.width;
+        gemm->copy_step = mm->size.width * mm->unit;
     }
 }
 
@@ -367,6 +397,43 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     tsr_gemm_widen_last(b, &gemm, accumulators);
 }
 
+/* Rows of a turned tile become vectors of so many lanes. */
+static uint32_t turned_lanes(const tsr_matmul *mm) {
+    uint32_t lanes = 2;
+    while (lanes < mm->size.rows) lanes *= 2;
+    return lanes;
+}
+
+/* The columns of a tile of C transposed. */
+static void turn_sums(const tsr_matmul *mm, const tile *t, const MlirValue *sums,
+                      MlirValue *out_rows) {
+    tsr_tile_builder *b = &mm->group->b;
+    uint32_t lanes = turned_lanes(mm), vectors = t->panel->vectors;
+    for (uint32_t v = 0; v < vectors; v++)
+        for (uint32_t from = 0; from < mm->lanes; from += lanes, out_rows += lanes) {
+            for (uint32_t i = 0; i < lanes; i++)
+                out_rows[i] = i < t->rows ? tsr_tile_slice(b, sums[i * vectors + v], from, lanes)
+                                          : tsr_element_zero(b, mm->compute, lanes);
+            tsr_tile_transpose(b, lanes, out_rows);
+        }
+}
+
+static tsr_epilogue_tile turned_tile(const tsr_matmul *mm, const tile *t, MlirValue *out_mask) {
+    tsr_tile_builder *b = &mm->group->b;
+    uint32_t lanes = turned_lanes(mm);
+    bool whole = t->rows == lanes;
+    *out_mask = whole ? tsr_tile_null : tsr_tile_mask(b, tsr_tile_index(b, t->rows), lanes);
+    tsr_epilogue_tile after = {.point = mm->point,
+                               .row = t->panel->column,
+                               .column = t->row,
+                               .rows = t->panel->edge ? t->panel->edge : mm->size.width,
+                               .vectors = 1,
+                               .columns = whole ? 0 : t->rows,
+                               .masks = out_mask};
+    after.point.lanes = lanes;
+    return after;
+}
+
 static tsr_epilogue_tile epilogue_tile(const tsr_matmul *mm, const tile *t,
                                        const MlirValue *accumulators) {
     const panel *p = t->panel;
@@ -407,8 +474,18 @@ static void prefetch(tsr_matmul *mm, const tile *t) {
     if (mm->unit > 1 && mm->b_packed && !mm->b_transposed && mm->panels > 1 &&
         mm->size.block_rows >= PREFETCH_TILES_LEAST * mm->size.rows)
         prefetch_panel(mm, t);
-    tsr_epilogue_tile after = epilogue_tile(mm, t, NULL);
+    MlirValue mask;
+    tsr_epilogue_tile after = mm->turned ? turned_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
     if (t->panel->block->last) tsr_epilogue_prefetch(&mm->epilogue, &after);
+}
+
+static tsr_result finish_turned(tsr_matmul *mm, const tile *t, const MlirValue *accumulators) {
+    MlirValue rows[TSR_GEMM_TILE_MAX], mask;
+    tsr_epilogue_tile after = turned_tile(mm, t, &mask);
+    TSR_ASSERT(mm->size.width <= TSR_GEMM_TILE_MAX);
+    turn_sums(mm, t, accumulators, rows);
+    after.sums = rows;
+    return tsr_epilogue_finish(&mm->epilogue, &after);
 }
 
 static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
@@ -419,10 +496,13 @@ static tsr_result emit_tile(tsr_matmul *mm, const tile *t) {
     prefetch(mm, t);
     if (mm->k_blocks > 1) load_scratch(mm, t, accumulators);
     multiply(mm, t, accumulators);
+    if (!t->panel->block->last) {
+        store_scratch(mm, t, accumulators);
+        return TSR_SUCCESS;
+    }
+    if (mm->turned) return finish_turned(mm, t, accumulators);
     tsr_epilogue_tile after = epilogue_tile(mm, t, accumulators);
-    if (t->panel->block->last) return tsr_epilogue_finish(&mm->epilogue, &after);
-    store_scratch(mm, t, accumulators);
-    return TSR_SUCCESS;
+    return tsr_epilogue_finish(&mm->epilogue, &after);
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -583,10 +663,7 @@ static void make_locals(tsr_matmul *mm) {
 
 static tsr_result emit(tsr_matmul *mm) {
     tsr_tile_builder *b = &mm->group->b;
-    bool inner[TSR_RANK_MAX] = {false};
-    inner[mm->space.rank - 1] = true;
     mm->point = (tsr_point){.space = &mm->space};
-    tsr_region_levels(&mm->after, &mm->space, inner);
     tsr_region_emit(&mm->after, 0, &mm->point);
     make_locals(mm);
     int64_t blocks = divide_up(mm->m, mm->size.block_rows);

@@ -57,10 +57,11 @@ static int64_t b_bytes(const tsr_matmul *mm) { return mm->n * mm->k * tsr_matmul
 static void plan_tile(tsr_matmul *mm) {
     const tsr_target *target = mm->group->b.target;
     int64_t size = tsr_matmul_element_size(mm), rows = 1;
+    bool any = mm->unit > 1 || mm->turned; /* they lose by the small tiles of short loops */
     tsr_gemm_shape shape = {.element_bytes = size,
                             .m = mm->m,
                             .n = mm->n,
-                            .k = mm->unit == 1 ? mm->k : 0, /* dot products lose by small tiles */
+                            .k = any ? 0 : mm->k,
                             .width = mm->size.width,
                             .strip = mm->strip,
                             .row_bytes = mm->a_row == 1 ? 0 : mm->a_row * size / mm->unit};
@@ -69,6 +70,7 @@ static void plan_tile(tsr_matmul *mm) {
     mm->panels = divide_up(mm->n, mm->size.width);
     if (!mm->size.rows || mm->size.rows > target->matmul_rows[mm->vectors - 1])
         mm->size.rows = rows;
+    if (mm->turned) mm->size.rows = least(mm->size.rows, mm->lanes);
 }
 
 static void plan_packing(tsr_matmul *mm) {
@@ -186,10 +188,9 @@ static void plan_blocks(tsr_matmul *mm) {
 static void plan_ahead(tsr_matmul *mm) {
     const tsr_matmul_sizes *s = &mm->size;
     int64_t last = mm->m % s->block_rows, tiles = s->block_rows / s->rows;
-    if (!mm->b_packed || mm->b_transposed || mm->unit > 1 || mm->group->b.target->warp_lanes)
-        return;
+    if (!mm->b_packed || mm->b_transposed || mm->group->b.target->warp_lanes) return;
     mm->packs = (last ? last : s->block_rows) >= s->rows;
-    if (mm->panels > 1 && tiles >= ASKING_LEAST)
+    if (mm->unit == 1 && mm->panels > 1 && tiles >= ASKING_LEAST)
         mm->asking_tiles = most(tiles / ASKING_PART, least(tiles, ASKING_TILES));
 }
 

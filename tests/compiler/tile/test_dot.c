@@ -293,6 +293,25 @@ Test(dot, large) {
     test_tiled(20, 200, 2048, false, true, "");
 }
 
+/* The first tile of a panel packs it: of several blocks of rows and of K, of an odd K, of an edge;
+ * a last block of rows that holds no whole tile. */
+Test(dot, packed_by_tiles) {
+    test_tiled(523, 150, 301, false, false, "");
+    test_tiled(1030, 75, 130, false, false, "");
+    test_tiled(130, 117, 4601, false, false, "");
+    test_tiled(243, 301, 300, false, false, ", tile = [0, 0, 80, 1, 0]");
+    test_tiled(250, 301, 299, true, false, ", tile = [0, 0, 80, 2, 70]");
+}
+
+/* Few rows and a B that lies along K: tiles of C transposed. */
+Test(dot, turned) {
+    test_tiled(16, 17, 5, false, true, "");
+    test_tiled(33, 97, 64, false, true, "");
+    test_tiled(100, 1030, 71, false, true, "");
+    test_tiled(128, 150, 4601, false, true, "");
+    test_tiled(45, 301, 67, false, true, ", tile = [5, 0, 40, 2, 16]");
+}
+
 Test(dot, tiles) {
     static const char *const tiles[] = {"[1]", "[3, 16, 6, 1, 7]", "[5, 8, 20, 2, 16]",
                                         "[0, 0, 0, 3]", "[2, 1000, 4, 100, 1]"};

@@ -240,6 +240,18 @@ Test(matmul, packed_by_tiles) {
     test_tiled((shape){250, 301, 300}, false, false, false, ", tile = [0, 0, 80, 2, 70]");
 }
 
+/* Few rows and a B that lies along K: tiles of C transposed, with edges both ways, of one block of
+ * K and of several. */
+Test(matmul, turned) {
+    test_plain((shape){16, 17, 5}, false, true, false);
+    test_plain((shape){33, 97, 64}, false, true, false);
+    test_plain((shape){100, 1030, 70}, false, true, false);
+    test_plain((shape){128, 523, 90}, false, true, true);
+    test_plain((shape){127, 150, 2301}, false, true, false);
+    test_tiled((shape){45, 301, 67}, false, true, false, ", tile = [1, 16]");
+    test_tiled((shape){45, 301, 67}, false, true, true, ", tile = [5, 0, 40, 2, 16]");
+}
+
 /* Few rows and a B that no cache holds; A transposed with rows 4096 bytes apart; a B so large that
  * columns are taken in turns. */
 Test(matmul, streamed) {
@@ -368,20 +380,26 @@ static void check_epilogue(const tsr_target *target, void *const *outs, void *us
         }
 }
 
-Test(matmul, epilogue) {
-    static const char text[] =
-        "tsched.func @mm(%a: tensor<19x23xf32>, %b: tensor<23x37xf32>, %bias: tensor<37xf32>, "
-        "%rows: tensor<19x1xf32>) -> (tensor<19x37xf32>, tensor<19x37xi1>) attributes {kind = "
+static void test_epilogue(bool tb) {
+    char b[64], text[1024];
+    matrix_type(b, "f32", 23, 37, tb);
+    snprintf(
+        text, sizeof text,
+        "tsched.func @mm(%%a: tensor<19x23xf32>, %%b: %s, %%bias: tensor<37xf32>, "
+        "%%rows: tensor<19x1xf32>) -> (tensor<19x37xf32>, tensor<19x37xi1>) attributes {kind = "
         "\"matmul\"} {\n"
-        "%z = tessera.constant dense<0.0> : tensor<f32>\n"
-        "%c = tessera.matmul %a, %b : tensor<19x23xf32>, tensor<23x37xf32> -> tensor<19x37xf32>\n"
-        "%s = tessera.add %c, %bias : tensor<19x37xf32>, tensor<37xf32> -> tensor<19x37xf32>\n"
-        "%r = tessera.relu %s : tensor<19x37xf32>\n"
-        "%g = tessera.compare gt %s, %z : tensor<19x37xf32>, tensor<f32> -> tensor<19x37xi1>\n"
-        "%m = tessera.mul %r, %rows : tensor<19x37xf32>, tensor<19x1xf32> -> tensor<19x37xf32>\n"
-        "tsched.return %m, %g : tensor<19x37xf32>, tensor<19x37xi1>\n}";
+        "%%z = tessera.constant dense<0.0> : tensor<f32>\n"
+        "%%c = tessera.matmul %%a, %%b {transpose_b = %s} : tensor<19x23xf32>, %s -> "
+        "tensor<19x37xf32>\n"
+        "%%s = tessera.add %%c, %%bias : tensor<19x37xf32>, tensor<37xf32> -> tensor<19x37xf32>\n"
+        "%%r = tessera.relu %%s : tensor<19x37xf32>\n"
+        "%%g = tessera.compare gt %%s, %%z : tensor<19x37xf32>, tensor<f32> -> tensor<19x37xi1>\n"
+        "%%m = tessera.mul %%r, %%rows : tensor<19x37xf32>, tensor<19x1xf32> -> "
+        "tensor<19x37xf32>\n"
+        "tsched.return %%m, %%g : tensor<19x37xf32>, tensor<19x37xi1>\n}",
+        b, tb ? "true" : "false", b);
     random_state random = {5};
-    problem p = {.s = {19, 37, 23}};
+    problem p = {.s = {19, 37, 23}, .tb = tb};
     void *data[] = {make(&random, false, 19 * 23), make(&random, false, 23 * 37),
                     make(&random, false, 37), make(&random, false, 19)};
     p.a = data[0];
@@ -400,11 +418,17 @@ Test(matmul, epilogue) {
     fixture_close(&f);
 }
 
+Test(matmul, epilogue) {
+    test_epilogue(false);
+    test_epilogue(true);
+}
+
 /* ---- batches --------------------------------------------------------------------------------- */
 
 typedef struct batched {
     size_t batch, a_step, b_step, m, n, k; /* a_step 0: all batches read the same */
     const float *a, *b, *bias;
+    bool tb;
 } batched;
 
 static void check_batched(const tsr_target *target, void *const *outs, void *user) {
@@ -412,8 +436,10 @@ static void check_batched(const tsr_target *target, void *const *outs, void *use
     for (size_t g = 0; g < p->batch; g++)
         for (size_t i = 0; i < p->m; i++)
             for (size_t j = 0; j < p->n; j++) {
-                problem one = {
-                    .s = {p->m, p->n, p->k}, .a = p->a + g * p->a_step, .b = p->b + g * p->b_step};
+                problem one = {.s = {p->m, p->n, p->k},
+                               .tb = p->tb,
+                               .a = p->a + g * p->a_step,
+                               .b = p->b + g * p->b_step};
                 float expected = (float)chain(&one, target->has_fma, i, j);
                 if (p->bias) expected += p->bias[j];
                 float got = ((const float *)outs[0])[(g * p->m + i) * p->n + j];
@@ -431,7 +457,7 @@ static void test_batched(const char *a_dims, const char *b_dims, const char *dim
     size_t a_count = p.a_step ? p.batch * p.m * p.k : p.m * p.k;
     size_t b_count = p.b_step ? p.batch * p.k * p.n : p.k * p.n, c_count = p.batch * p.m * p.n;
     snprintf(a, sizeof a, "tensor<%s%zux%zuxf32>", a_dims, p.m, p.k);
-    snprintf(b, sizeof b, "tensor<%s%zux%zuxf32>", b_dims, p.k, p.n);
+    snprintf(b, sizeof b, "tensor<%s%zux%zuxf32>", b_dims, p.tb ? p.n : p.k, p.tb ? p.k : p.n);
     snprintf(c, sizeof c, "tensor<%s%zux%zuxf32>", dims, p.m, p.n);
     if (bias) {
         snprintf(argument_text, sizeof argument_text, ", %%bias: tensor<%zuxf32>", p.n);
@@ -440,8 +466,10 @@ static void test_batched(const char *a_dims, const char *b_dims, const char *dim
     }
     snprintf(text, sizeof text,
              "tsched.func @mm(%%a: %s, %%b: %s%s) -> %s attributes {kind = \"matmul\"} {\n"
-             "%%c = tessera.matmul %%a, %%b : %s, %s -> %s\n%stsched.return %s : %s\n}",
-             a, b, argument_text, c, a, b, c, added, bias ? "%d" : "%c", c);
+             "%%c = tessera.matmul %%a, %%b {transpose_b = %s} : %s, %s -> %s\n"
+             "%stsched.return %s : %s\n}",
+             a, b, argument_text, c, p.tb ? "true" : "false", a, b, c, added, bias ? "%d" : "%c",
+             c);
     fixture f = {0};
     fixture_open(&f, text);
     void *data[] = {make(&random, false, a_count), make(&random, false, b_count),
@@ -462,10 +490,15 @@ static void test_batched(const char *a_dims, const char *b_dims, const char *dim
 }
 
 Test(matmul, batches) {
-    test_batched("3x", "3x", "3x", (batched){3, 35, 77, 5, 11, 7, 0, 0, 0}, false);
-    test_batched("2x3x", "2x3x", "2x3x", (batched){6, 9 * 8, 8 * 20, 9, 20, 8, 0, 0, 0}, true);
-    test_batched("2x3x", "", "2x3x", (batched){6, 9 * 8, 0, 9, 20, 8, 0, 0, 0}, true);
-    test_batched("4x", "", "4x", (batched){4, 13 * 64, 0, 13, 100, 64, 0, 0, 0}, false);
-    test_batched("", "5x", "5x", (batched){5, 0, 6 * 40, 7, 40, 6, 0, 0, 0}, true);
-    test_batched("300x", "300x", "300x", (batched){300, 4, 6, 2, 3, 2, 0, 0, 0}, false);
+    test_batched("3x", "3x", "3x", (batched){3, 35, 77, 5, 11, 7, 0, 0, 0, false}, false);
+    test_batched("2x3x", "2x3x", "2x3x", (batched){6, 9 * 8, 8 * 20, 9, 20, 8, 0, 0, 0, false},
+                 true);
+    test_batched("2x3x", "", "2x3x", (batched){6, 9 * 8, 0, 9, 20, 8, 0, 0, 0, false}, true);
+    test_batched("4x", "", "4x", (batched){4, 13 * 64, 0, 13, 100, 64, 0, 0, 0, false}, false);
+    test_batched("", "5x", "5x", (batched){5, 0, 6 * 40, 7, 40, 6, 0, 0, 0, false}, true);
+    test_batched("300x", "300x", "300x", (batched){300, 4, 6, 2, 3, 2, 0, 0, 0, false}, false);
+    test_batched("2x3x", "2x3x", "2x3x", (batched){6, 17 * 9, 9 * 40, 17, 40, 9, 0, 0, 0, true},
+                 true);
+    test_batched("3x", "", "3x", (batched){3, 21 * 70, 0, 21, 133, 70, 0, 0, 0, true}, true);
+    test_batched("", "5x", "5x", (batched){5, 0, 67 * 40, 19, 67, 40, 0, 0, 0, true}, false);
 }
