@@ -241,7 +241,7 @@ static void rewrite_group(joiner *j) {
     MlirRegion region = mlirRegionCreate();
     mlirRegionAppendOwnedBlock(region, block);
     tsr_builder inside = tsr_builder_at_end(block, location);
-    MlirValue arguments[OPERANDS_MAX];
+    MlirValue arguments[OPERANDS_MAX] = {{NULL}};
     size_t input_count = 0;
     for (uint32_t i = 0; i < s->operand_count; i++) {
         if (s->same_as[i] != i) {
