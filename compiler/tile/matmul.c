@@ -30,9 +30,8 @@
 #include <string.h>
 
 enum {
-    PREFETCH_TILES_LEAST = 8, /* few tiles would each ask for much */
-    PREFETCH_K_LEAST = 64,    /* a tile that takes so long hides what is on its way */
-    TURNED_MAX = 128,         /* rows of A that take the place of B's columns */
+    PREFETCH_K_LEAST = 64, /* a tile that takes so long hides what is on its way */
+    TURNED_MAX = 128,      /* rows of A that take the place of B's columns */
 };
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -324,7 +323,8 @@ static MlirValue find_ahead(tsr_matmul *mm, const panel *p) {
         column = p->edge ? first : tsr_tile_select(b, last, first, column);
         k0 = p->edge ? below : tsr_tile_select(b, last, below, k0);
     }
-    return tsr_tile_add(b, mm->b_base, tsr_tile_add(b, tsr_tile_mul(b, k0, mm->n), column));
+    MlirValue row = tsr_tile_mul(b, k0, mm->n * mm->unit);
+    return tsr_tile_add(b, mm->b_base, tsr_tile_add(b, row, column));
 }
 
 static bool asks_for_share(const tsr_matmul *mm, const tile *t) {
@@ -332,35 +332,52 @@ static bool asks_for_share(const tsr_matmul *mm, const tile *t) {
            t->panel->block->k_count >= PREFETCH_K_LEAST;
 }
 
-/* The loop over k, in parts: each asks for a row of the next panel, so that few are on their way at
- * once. Tiles that are not among the last ask for the first row again, which is there. */
+static void multiply_steps(const tsr_matmul *mm, const tsr_gemm_tile *gemm, MlirValue first,
+                           MlirValue count, MlirValue *accumulators) {
+    tsr_tile_builder *b = &mm->group->b;
+    tsr_gemm_tile part = *gemm;
+    part.a_at = tsr_tile_add(b, gemm->a_at, tsr_tile_mul(b, first, gemm->a_step));
+    part.b_at = tsr_tile_add(b, gemm->b_at, tsr_tile_mul(b, first, gemm->b_step));
+    if (mm->unit > 1)
+        tsr_dot_multiply(b, &part, count, accumulators);
+    else
+        tsr_gemm_multiply(b, &part, count, accumulators);
+}
+
+/* The loop over k, in parts: each asks for a step's rows of the next panel, so that few are on
+ * their way at once. Tiles that are not among the last ask for the first row again, which is there.
+ */
 static void multiply_asking(tsr_matmul *mm, const tile *t, const tsr_gemm_tile *gemm,
                             MlirValue *accumulators) {
     tsr_tile_builder *b = &mm->group->b;
     const block *at = t->panel->block;
     int64_t share = divide_up(at->k_count, mm->asking_tiles), part = divide_up(at->k_count, share);
+    int64_t whole = at->k_count - gemm->odd;
     uint32_t count = (uint32_t)t->rows * t->panel->vectors;
     MlirValue next[TSR_GEMM_TILE_MAX], zero = tsr_tile_index(b, 0);
     MlirValue tiles = tsr_tile_div(b, at->row_count, mm->size.rows);
     MlirValue number = tsr_tile_sub(b, tsr_tile_div(b, t->local, mm->size.rows), tiles);
     MlirValue first = tsr_tile_mul(b, tsr_tile_offset(b, number, mm->asking_tiles), share);
     MlirValue ahead = find_ahead(mm, t->panel);
+    tsr_gemm_tile even = *gemm;
+    even.odd = false;
     tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, at->k_count), part, count, accumulators);
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, whole), part, count, accumulators);
     memcpy(next, loop.carried, count * sizeof *next);
     MlirValue row = tsr_tile_add(b, first, tsr_tile_div(b, loop.index, part));
-    row = tsr_tile_mul(b, tsr_tile_2(b, "arith.maxsi", row, zero), mm->n);
-    tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer, tsr_tile_add(b, ahead, row),
-                             (uint32_t)mm->size.width);
-    tsr_gemm_tile step = *gemm;
-    step.a_at = tsr_tile_add(b, gemm->a_at, tsr_tile_mul(b, loop.index, gemm->a_step));
-    step.b_at = tsr_tile_add(b, gemm->b_at, tsr_tile_mul(b, loop.index, gemm->b_step));
+    row = tsr_tile_mul(b, tsr_tile_2(b, "arith.maxsi", row, zero), mm->n * mm->unit);
+    for (int64_t i = 0; i < mm->unit; i++)
+        tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer,
+                                 tsr_tile_offset(b, tsr_tile_add(b, ahead, row), i * mm->n),
+                                 (uint32_t)mm->size.width);
     MlirValue steps = tsr_tile_index(b, part);
-    if (at->k_count % part)
-        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, tsr_tile_index(b, at->k_count), loop.index));
-    tsr_gemm_multiply(b, &step, steps, next);
+    if (whole % part)
+        steps = tsr_tile_min(b, steps, tsr_tile_sub(b, tsr_tile_index(b, whole), loop.index));
+    multiply_steps(mm, &even, loop.index, steps, next);
     tsr_tile_loop_end(b, &loop, next);
     memcpy(accumulators, loop.carried, count * sizeof *accumulators);
+    if (gemm->odd)
+        multiply_steps(mm, gemm, tsr_tile_index(b, whole), tsr_tile_index(b, 1), accumulators);
 }
 
 static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
@@ -388,12 +405,10 @@ static void multiply(tsr_matmul *mm, const tile *t, MlirValue *accumulators) {
     if (mm->asks && t->first) gemm.ahead = find_ahead(mm, t->panel);
     tsr_gemm_narrow_last(b, &gemm, accumulators);
     MlirValue count = tsr_tile_index(b, at->k_count);
-    if (mm->unit > 1)
-        tsr_dot_multiply(b, &gemm, count, accumulators);
-    else if (asks_for_share(mm, t))
+    if (asks_for_share(mm, t))
         multiply_asking(mm, t, &gemm, accumulators);
     else
-        tsr_gemm_multiply(b, &gemm, count, accumulators);
+        multiply_steps(mm, &gemm, tsr_tile_index(b, 0), count, accumulators);
     tsr_gemm_widen_last(b, &gemm, accumulators);
 }
 
@@ -449,31 +464,9 @@ static tsr_epilogue_tile epilogue_tile(const tsr_matmul *mm, const tile *t,
     return after;
 }
 
-/* The next panel of B, for dot products, whose loop has no parts: each tile asks for its share of
- * the rows, all at once. */
-static void prefetch_panel(tsr_matmul *mm, const tile *t) {
-    tsr_tile_builder *b = &mm->group->b;
-    const block *at = t->panel->block;
-    int64_t share = divide_up(at->k_count, divide_up(mm->size.block_rows, mm->size.rows));
-    MlirValue first = tsr_tile_mul(b, tsr_tile_div(b, t->local, mm->size.rows), share);
-    MlirValue column = tsr_tile_offset(b, t->panel->column, mm->size.width);
-    tsr_tile_loop loop;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, share), 1, 0, NULL);
-    MlirValue k = tsr_tile_add(b, tsr_tile_add(b, at->k0, first), loop.index);
-    for (int64_t i = 0; i < mm->unit; i++) {
-        MlirValue row = tsr_tile_offset(b, tsr_tile_mul(b, k, mm->unit * mm->n), i * mm->n);
-        MlirValue from = tsr_tile_add(b, tsr_tile_add(b, mm->b_base, column), row);
-        tsr_tile_prefetch_vector(b, mm->b.dtype, mm->b.buffer, from, (uint32_t)mm->size.width);
-    }
-    tsr_tile_loop_end(b, &loop, NULL);
-}
-
 static void prefetch(tsr_matmul *mm, const tile *t) {
     bool many = !mm->group->b.target->warp_lanes && t->panel->block->k_count >= PREFETCH_K_LEAST;
     if (!many || t->rows < mm->size.rows || t->panel->edge) return;
-    if (mm->unit > 1 && mm->b_packed && !mm->b_transposed && mm->panels > 1 &&
-        mm->size.block_rows >= PREFETCH_TILES_LEAST * mm->size.rows)
-        prefetch_panel(mm, t);
     MlirValue mask;
     tsr_epilogue_tile after = mm->turned ? turned_tile(mm, t, &mask) : epilogue_tile(mm, t, NULL);
     if (t->panel->block->last) tsr_epilogue_prefetch(&mm->epilogue, &after);

@@ -190,7 +190,7 @@ static void plan_ahead(tsr_matmul *mm) {
     int64_t last = mm->m % s->block_rows, tiles = s->block_rows / s->rows;
     if (!mm->b_packed || mm->b_transposed || mm->group->b.target->warp_lanes) return;
     mm->packs = (last ? last : s->block_rows) >= s->rows;
-    if (mm->unit == 1 && mm->panels > 1 && tiles >= ASKING_LEAST)
+    if (mm->panels > 1 && tiles >= ASKING_LEAST)
         mm->asking_tiles = most(tiles / ASKING_PART, least(tiles, ASKING_TILES));
 }
 
