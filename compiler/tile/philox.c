@@ -2,12 +2,15 @@
  *
  * `tessera.philox` on lanes: runtime/base/philox.c operation by operation, so that a number drawn
  * in a kernel is bit for bit the one the runtime would draw. 32-bit words lie in 64-bit lanes. No
- * operation here may be fused or reordered.
+ * operation here may be fused or reordered. Of many normal numbers on a CPU those in the tails,
+ * which take the most, are computed apart: the same operations on each.
  */
 #include "compiler/tile/element.h"
 #include "runtime/base/quantile.h"
 
 #include <math.h>
+
+static const double MIDDLE = 0.425; /* of 0.5, either way: the quantile has another form beyond */
 
 typedef struct draw {
     tsr_tile_builder *b;
@@ -50,15 +53,18 @@ static void philox(const draw *d, MlirValue seed, int64_t stream, MlirValue word
 
 /* ---- the normal distribution ----------------------------------------------------------------- */
 
-/* Which piece of the quantile a number lies in. */
+/* Which piece of the quantile a number lies in; null where all lie in one, or are known not to lie
+ * in the middle. */
 typedef struct piece {
     MlirValue is_middle, is_near; /* else it is far */
 } piece;
 
 static MlirValue of_piece(const draw *d, const piece *p, MlirValue center, MlirValue tail,
                           MlirValue far) {
+    if (mlirValueIsNull(p->is_near)) return center;
     MlirValue outer = tsr_tile_select(d->b, p->is_near, tail, far);
-    return tsr_tile_select(d->b, p->is_middle, center, outer);
+    return mlirValueIsNull(p->is_middle) ? outer
+                                         : tsr_tile_select(d->b, p->is_middle, center, outer);
 }
 
 /* Each lane's own polynomial, of as many terms: the same operations in the same order. */
@@ -109,24 +115,41 @@ static MlirValue log_positive(const draw *d, MlirValue x) {
     return two(d, "arith.addf", two(d, "arith.mulf", k, real(d, 0x1.62e42feep-1)), rest);
 }
 
-static MlirValue normal_quantile(const draw *d, MlirValue u) {
+/* Which numbers are asked for: computing some for all lanes is most of the time. */
+typedef enum part { PART_ALL, PART_MIDDLE, PART_OUTER } part;
+
+static MlirValue quantile(const draw *d, MlirValue u, part which) {
     tsr_tile_builder *b = d->b;
-    MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), zero = real(d, 0);
-    MlirValue r = two(d, "arith.subf", real(d, 0.180625), two(d, "arith.mulf", q, q));
-    MlirValue below = tsr_tile_fcompare(b, TSR_FCMP_OLT, q, zero);
-    MlirValue side = tsr_tile_select(b, below, u, two(d, "arith.subf", real(d, 1), u));
-    MlirValue root = tsr_tile_1(b, "math.sqrt", tsr_tile_1(b, "arith.negf", log_positive(d, side)));
-    piece p = {tsr_tile_fcompare(b, TSR_FCMP_OLE, tsr_tile_1(b, "math.absf", q), real(d, 0.425)),
-               tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5))};
-    MlirValue x = of_piece(d, &p, r, two(d, "arith.subf", root, real(d, 1.6)),
-                           two(d, "arith.subf", root, real(d, 5)));
+    MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), below = tsr_tile_null;
+    MlirValue r = two(d, "arith.subf", real(d, 0.180625), two(d, "arith.mulf", q, q)), x = r;
+    piece p = {tsr_tile_null, tsr_tile_null};
+    if (which != PART_MIDDLE) {
+        below = tsr_tile_fcompare(b, TSR_FCMP_OLT, q, real(d, 0));
+        MlirValue side = tsr_tile_select(b, below, u, two(d, "arith.subf", real(d, 1), u));
+        MlirValue root =
+            tsr_tile_1(b, "math.sqrt", tsr_tile_1(b, "arith.negf", log_positive(d, side)));
+        if (which == PART_ALL)
+            p.is_middle =
+                tsr_tile_fcompare(b, TSR_FCMP_OLE, tsr_tile_1(b, "math.absf", q), real(d, MIDDLE));
+        p.is_near = tsr_tile_fcompare(b, TSR_FCMP_OLE, root, real(d, 5));
+        x = of_piece(d, &p, r, two(d, "arith.subf", root, real(d, 1.6)),
+                     two(d, "arith.subf", root, real(d, 5)));
+    }
     MlirValue over = polynomial(d, &p, tsr_quantile_center_over, tsr_quantile_tail_over,
                                 tsr_quantile_far_over, x);
     MlirValue under = polynomial(d, &p, tsr_quantile_center_under, tsr_quantile_tail_under,
                                  tsr_quantile_far_under, x);
     MlirValue value = two(d, "arith.divf", over, under);
+    if (which == PART_MIDDLE) return two(d, "arith.mulf", q, value);
     MlirValue outer = tsr_tile_select(b, below, tsr_tile_1(b, "arith.negf", value), value);
+    if (which == PART_OUTER) return outer;
     return tsr_tile_select(b, p.is_middle, two(d, "arith.mulf", q, value), outer);
+}
+
+static draw draw_of(tsr_tile_builder *b, uint32_t lanes) {
+    return (draw){b, tsr_tile_value_type(b, TSR_DTYPE_I64, lanes),
+                  tsr_tile_value_type(b, TSR_DTYPE_F64, lanes),
+                  tsr_tile_value_type(b, TSR_DTYPE_I32, lanes)};
 }
 
 /* ---- the op ---------------------------------------------------------------------------------- */
@@ -159,32 +182,154 @@ static MlirValue part_of_words(const draw *d, MlirValue element, const MlirValue
     return tsr_tile_2(b, "arith.mulf", word, tsr_tile_float(b, result, 0x1p-15));
 }
 
+/* The words of an element's counter. */
+static void draw_words(const draw *d, const tsr_philox *how, MlirValue element,
+                       const MlirValue *operands, MlirValue words[static 4]) {
+    words[0] = low_word(d, operands[1]);
+    words[1] = low_word(d, element);
+    words[2] = high_word(d, element);
+    words[3] = integer(d, how->draw & 0xffffffff);
+    philox(d, operands[2], how->stream, words);
+}
+
+/* In the middle of an interval of 2^-52, so never 0 or 1. */
+static MlirValue draw_open(const draw *d, const tsr_philox *how, const MlirValue *operands) {
+    MlirValue words[4];
+    draw_words(d, how, operands[0], operands, words);
+    MlirValue value = two(d, "arith.addf", fraction(d, joined(d, words, 52)), real(d, 0.5));
+    return two(d, "arith.mulf", value, real(d, 0x1p-52));
+}
+
+/* ---- normal numbers, the outer ones apart ---------------------------------------------------- */
+
+/* Numbers outside of the middle, 15 of 100, are brought together in a list: what they take would
+ * else be computed for all. */
+typedef struct outer_list {
+    MlirValue numbers, places; /* where each is among all */
+    MlirValue drawn, flags;    /* of the lanes that are listed now */
+} outer_list;
+
+static MlirValue load_index(tsr_tile_builder *b, MlirValue buffer, MlirValue at) {
+    MlirValue value = tsr_tile_load(b, TSR_DTYPE_I64, buffer, at, 0, tsr_tile_null);
+    return tsr_tile_to(b, "arith.index_cast", value, tsr_tile_index_type(b));
+}
+
+static void store_i64(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue at) {
+    tsr_tile_store(b, TSR_DTYPE_I64, value, buffer, at, tsr_tile_null);
+}
+
+static MlirValue load_real(tsr_tile_builder *b, MlirValue buffer, MlirValue at, uint32_t lanes) {
+    return tsr_tile_load(b, TSR_DTYPE_F64, buffer, at, lanes, tsr_tile_null);
+}
+
+static void store_real(tsr_tile_builder *b, MlirValue value, MlirValue buffer, MlirValue at) {
+    tsr_tile_store(b, TSR_DTYPE_F64, value, buffer, at, tsr_tile_null);
+}
+
+/* Of the numbers from place `first` on; returns how many the list holds then. Each is written to
+ * the list's end, and stays there if it belongs there. */
+static MlirValue list_outer(const draw *d, const outer_list *list, MlirValue u, uint32_t lanes,
+                            MlirValue first, MlirValue count) {
+    tsr_tile_builder *b = d->b;
+    MlirValue q = two(d, "arith.subf", u, real(d, 0.5)), zero = tsr_tile_index(b, 0);
+    MlirValue is_outer =
+        tsr_tile_fcompare(b, TSR_FCMP_OGT, tsr_tile_1(b, "math.absf", q), real(d, MIDDLE));
+    MlirType number = tsr_tile_value_type(b, TSR_DTYPE_I64, 0);
+    store_real(b, u, list->drawn, zero);
+    store_i64(b, tsr_tile_to(b, "arith.extui", is_outer, d->words), list->flags, zero);
+    for (uint32_t i = 0; i < lanes; i++) {
+        MlirValue at = tsr_tile_index(b, i), place = tsr_tile_offset(b, first, i);
+        store_real(b, load_real(b, list->drawn, at, 0), list->numbers, count);
+        store_i64(b, tsr_tile_to(b, "arith.index_cast", place, number), list->places, count);
+        count = tsr_tile_add(b, count, load_index(b, list->flags, at));
+    }
+    return count;
+}
+
+/* A few lanes of an operand that lies in `buffer`, or is the same for all. */
+static MlirValue some_lanes(tsr_tile_builder *b, MlirValue operand, MlirValue buffer, MlirValue at,
+                            uint32_t lanes) {
+    if (!mlirValueIsNull(buffer))
+        return tsr_tile_load(b, TSR_DTYPE_I64, buffer, at, lanes, tsr_tile_null);
+    return tsr_tile_splat(b, tsr_op_operand(tsr_value_owner(operand), 0), lanes);
+}
+
+/* The list's numbers become their quantiles, and go to their places. */
+static void finish_outer(tsr_tile_builder *b, const outer_list *list, MlirValue count,
+                         MlirValue values) {
+    uint32_t lanes = b->target->vector_bytes / (uint32_t)sizeof(double);
+    draw d = draw_of(b, lanes);
+    MlirValue zero = tsr_tile_index(b, 0);
+    tsr_tile_loop loop;
+    store_real(b, real(&d, 0.25), list->numbers, count); /* behind the end: any number */
+    tsr_tile_loop_begin(b, &loop, zero, count, lanes, 0, NULL);
+    MlirValue u = load_real(b, list->numbers, loop.index, lanes);
+    store_real(b, quantile(&d, u, PART_OUTER), list->numbers, loop.index);
+    tsr_tile_loop_end(b, &loop, NULL);
+    tsr_tile_loop_begin(b, &loop, zero, count, 1, 0, NULL);
+    store_real(b, load_real(b, list->numbers, loop.index, 0), values,
+               load_index(b, list->places, loop.index));
+    tsr_tile_loop_end(b, &loop, NULL);
+}
+
+/* Lanes of a CPU that are computed at once: four vectors hide the latency. */
+static uint32_t lanes_at_once(const tsr_target *target) {
+    return 4 * target->vector_bytes / (uint32_t)sizeof(double);
+}
+
+/* As quantile() of all, by the same operations on each number. */
+static MlirValue normals_apart(tsr_tile_builder *b, const tsr_philox *how,
+                               const MlirValue *operands, uint32_t lanes) {
+    enum { OPERANDS = 3 };
+    uint32_t some = lanes_at_once(b->target);
+    MlirType number = tsr_tile_storage_type(b, TSR_DTYPE_F64);
+    MlirType integers = tsr_tile_storage_type(b, TSR_DTYPE_I64);
+    MlirValue zero = tsr_tile_index(b, 0), buffers[OPERANDS], values;
+    outer_list list = {tsr_tile_local(b, number, lanes + some), tsr_tile_local(b, integers, lanes),
+                       tsr_tile_local(b, number, some), tsr_tile_local(b, integers, some)};
+    draw d = draw_of(b, some);
+    values = tsr_tile_local(b, number, lanes);
+    for (int i = 0; i < OPERANDS; i++) {
+        MlirOperation owner = tsr_value_owner(operands[i]);
+        bool same = !mlirOperationIsNull(owner) && tsr_op_is(owner, "vector.broadcast");
+        buffers[i] = same ? tsr_tile_null : tsr_tile_local(b, integers, lanes);
+        if (!same) store_i64(b, operands[i], buffers[i], zero);
+    }
+    tsr_tile_loop loop;
+    tsr_tile_loop_begin(b, &loop, zero, tsr_tile_index(b, lanes), some, 1, &zero);
+    MlirValue few[OPERANDS];
+    for (int i = 0; i < OPERANDS; i++)
+        few[i] = some_lanes(b, operands[i], buffers[i], loop.index, some);
+    MlirValue u = draw_open(&d, how, few);
+    MlirValue count = list_outer(&d, &list, u, some, loop.index, loop.carried[0]);
+    store_real(b, quantile(&d, u, PART_MIDDLE), values, loop.index);
+    tsr_tile_loop_end(b, &loop, &count);
+    finish_outer(b, &list, loop.carried[0], values);
+    return load_real(b, values, zero, lanes);
+}
+
 MlirValue tsr_philox_build(tsr_tile_builder *b, const tsr_philox *how, const MlirValue *operands,
                            uint32_t lanes, tsr_dtype dtype) {
-    draw d = {b, tsr_tile_value_type(b, TSR_DTYPE_I64, lanes),
-              tsr_tile_value_type(b, TSR_DTYPE_F64, lanes),
-              tsr_tile_value_type(b, TSR_DTYPE_I32, lanes)};
+    draw d = draw_of(b, lanes);
     MlirType result = tsr_tile_value_type(b, dtype, lanes);
-    MlirValue element = operands[0];
+    MlirValue element = operands[0], words[4], value;
+    if (how->normal && !how->shared) {
+        bool apart = !b->target->warp_lanes && lanes > lanes_at_once(b->target);
+        value = apart ? normals_apart(b, how, operands, lanes)
+                      : quantile(&d, draw_open(&d, how, operands), PART_ALL);
+        return dtype == TSR_DTYPE_F64 ? value : tsr_tile_to(b, "arith.truncf", value, result);
+    }
     if (how->shared) element = two(&d, "arith.shrui", element, integer(&d, 3));
-    MlirValue words[4] = {low_word(&d, operands[1]), low_word(&d, element), high_word(&d, element),
-                          integer(&d, how->draw & 0xffffffff)};
-    philox(&d, operands[2], how->stream, words);
+    draw_words(&d, how, element, operands, words);
     if (how->shared) return part_of_words(&d, operands[0], words, result);
-    MlirValue value;
-    if (how->normal) {
-        value = two(&d, "arith.addf", fraction(&d, joined(&d, words, 52)), real(&d, 0.5));
-        value = normal_quantile(&d, two(&d, "arith.mulf", value, real(&d, 0x1p-52)));
-    } else if (dtype == TSR_DTYPE_F64) {
+    if (dtype == TSR_DTYPE_F64) {
         value = tsr_tile_to(b, "arith.sitofp", joined(&d, words, 53), d.reals);
         return two(&d, "arith.mulf", value, real(&d, 0x1p-53));
-    } else {
-        MlirValue word = two(&d, "arith.shrui", words[0], integer(&d, 8));
-        word = tsr_tile_to(b, "arith.trunci", word, d.narrow);
-        value = tsr_tile_to(b, "arith.sitofp", word, result);
-        return tsr_tile_2(b, "arith.mulf", value, tsr_tile_float(b, result, 0x1p-24));
     }
-    return dtype == TSR_DTYPE_F64 ? value : tsr_tile_to(b, "arith.truncf", value, result);
+    MlirValue word = two(&d, "arith.shrui", words[0], integer(&d, 8));
+    word = tsr_tile_to(b, "arith.trunci", word, d.narrow);
+    value = tsr_tile_to(b, "arith.sitofp", word, result);
+    return tsr_tile_2(b, "arith.mulf", value, tsr_tile_float(b, result, 0x1p-24));
 }
 
 void tsr_philox_words_build(tsr_tile_builder *b, int64_t stream, const MlirValue *operands,
