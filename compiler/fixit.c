@@ -143,9 +143,38 @@ static void add_fields(tsr_diag_list *list, tsr_diag *diag) {
     }
 }
 
+/* ---- forms of attributes ---- */
+
+static const struct {
+    const char *kind, *value, *more;
+} forms[] = {
+    {"bool attribute", " = true", " or false"},
+    {"unit attribute", "", " alone, or leave it out"},
+    {"64-bit signless integer attribute", " = 3", ""},
+    {"64-bit integer array attribute", " = [0, 2]", ""},
+    {"64-bit float attribute", " = 2.0", ", with a point"},
+};
+
+/* What is of another kind than an attribute's says how that is written. */
+static void add_form(tsr_diag_list *list, tsr_diag *diag) {
+    static const char failed[] = "failed to satisfy constraint: ";
+    char name[WORD_MAX];
+    const char *kind = strstr(diag->text, failed);
+    if (diag->number != TSR_DIAG_VALUE || !kind || !word_after(diag->text, "attribute '", name))
+        return;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        if (strcmp(kind + sizeof failed - 1, forms[i].kind) != 0) continue;
+        char *text = tsr_arena_printf(&list->arena, "%s; write '%s%s'%s", diag->text, name,
+                                      forms[i].value, forms[i].more);
+        if (text) diag->text = text;
+        return;
+    }
+}
+
 void tsr_diag_add_fix(tsr_diag_list *list, tsr_diag *diag) {
     char right[WORD_MAX], wrong[WORD_MAX];
     add_fields(list, diag);
+    add_form(list, diag);
     if (!strstr(diag->text, meant)) add_suggestion(list, diag);
     const char *end = strstr(diag->text, meant);
     if (!end || !diag->source_line || !word_after(end, meant, right)) return;

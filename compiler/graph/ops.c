@@ -4,6 +4,7 @@
  */
 #include "compiler/graph/rules.h"
 #include "compiler/shim/shim.h"
+#include "compiler/suggest.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -291,8 +292,10 @@ static bool check_limits(const tsr_rule *rule, const char *what, size_t index,
 
 static bool read_types(tsr_rule *rule) {
     if (rule->operand_count > TSR_RULE_OPERANDS_MAX || rule->result_count > TSR_RULE_RESULTS_MAX)
-        return tsr_rule_fail(rule, TSR_DIAG_OPERANDS, "has %zu operands and %zu results",
-                             rule->operand_count, rule->result_count);
+        return tsr_rule_fail(rule, TSR_DIAG_OPERANDS,
+                             "has %zu operands and %zu results; at most %d and %d are accepted",
+                             rule->operand_count, rule->result_count, TSR_RULE_OPERANDS_MAX,
+                             TSR_RULE_RESULTS_MAX);
     for (size_t i = 0; i < rule->operand_count; i++) {
         if (!tsr_value_type(tsr_op_operand(rule->op, i), &rule->operands[i]))
             return tsr_rule_fail(rule, TSR_DIAG_LIMIT, "operand %zu has more than %d dims", i,
@@ -368,9 +371,30 @@ static bool is_open(MlirOperation op, tsr_graph_op id) {
            !tsr_value_type(tsr_op_result(op, 0), &type);
 }
 
+static void offer_attribute(MlirStringRef name, void *user) { tsr_suggest(user, name.data); }
+
+/* A misspelled attribute would be kept, and do nothing. Those with a dot in their names are what
+ * passes note down, and other tools. */
+static bool check_attributes(MlirOperation op) {
+    char name[128], hint[192] = "";
+    for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(op); i++) {
+        MlirStringRef is = mlirIdentifierStr(mlirOperationGetDiscardableAttribute(op, i).name);
+        if (memchr(is.data, '.', is.length)) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(is.length < 100 ? is.length : 100), is.data);
+        tsr_suggestion meant = {.wrong = name};
+        tsr_shim_attribute_names(op, offer_attribute, &meant);
+        if (meant.best) snprintf(hint, sizeof hint, "; did you mean '%.100s'?", meant.best);
+        tsr_diag_error(mlirOperationGetLocation(op), TSR_DIAG_ATTRIBUTE_UNKNOWN,
+                       "%s: there is no attribute '%s'%s", tsr_op_name(op), name, hint);
+        return false;
+    }
+    return true;
+}
+
 bool tsr_graph_verify_op(MlirOperation op) {
     tsr_rule rule;
     tsr_graph_op id = tsr_graph_op_of(op);
+    if (!check_attributes(op)) return false;
     if (is_open(op, id)) return true;
     if (!check_op(op, id, &rule)) return false;
     for (size_t i = 0; i < rule.result_count; i++)

@@ -68,6 +68,11 @@ void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user)
         each(wrap(name.getStringRef()), user);
 }
 
+void tsr_shim_attribute_names(MlirOperation op, MlirStringCallback each, void *user) {
+    if (auto info = unwrap(op)->getRegisteredInfo())
+        for (mlir::StringAttr name : info->getAttributeNames()) each(wrap(name.getValue()), user);
+}
+
 void tsr_shim_allow_inlining(MlirDialectRegistry registry) {
     mlir::func::registerInlinerExtension(*unwrap(registry));
 }

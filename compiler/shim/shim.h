@@ -37,6 +37,8 @@ bool tsr_shim_shape(MlirType type, size_t limit, MlirType *out_element, int64_t 
                     size_t *out_rank);
 /* Calls `each` with the name of every registered op. */
 void tsr_shim_op_names(MlirContext context, MlirStringCallback each, void *user);
+/* Calls `each` with the name of every attribute that the op's declaration has. */
+void tsr_shim_attribute_names(MlirOperation op, MlirStringCallback each, void *user);
 /* Lets the inliner inline calls to functions that hold only ops of registered dialects. */
 void tsr_shim_allow_inlining(MlirDialectRegistry registry);
 
