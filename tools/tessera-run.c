@@ -395,7 +395,9 @@ static tsr_result load(tsr_ctx *ctx, const arguments *a, tsr_model *model, uint6
                     (unsigned long long)generation.position.step);
         return TSR_SUCCESS;
     }
-    if (!a->quiet)
+    size_t tensor_count;
+    tsr_model_get_state(model, &tensor_count);
+    if (!a->quiet && tensor_count)
         fprintf(stderr,
                 "%s: notice: the bundle's own parameters are used; --state-dir or --params name "
                 "others\n",

@@ -1,7 +1,10 @@
 // A small convolutional net on the 8x8 digits of examples/digits: two convolutions with pooling, one linear layer.
 //
 //   tessera-aot build examples/convnet/convnet.mlir -o convnet.tsb
-//   tessera-run convnet.tsb --data images=examples/digits/train-images.npy --data labels=examples/digits/train-labels.npy --steps 600
+//   tessera-run convnet.tsb --data images=examples/digits/train-images.npy --data labels=examples/digits/train-labels.npy \
+//       --data test_images=examples/digits/test-images.npy --data test_labels=examples/digits/test-labels.npy --steps 600
+//
+// It ends with: eval step 600 loss 0.085596 accuracy 0.977716 (359 rows)
 module @convnet {
   func.func private @logits(%pixels: tensor<64x64xui8>) -> tensor<64x10xf32> {
     %k1 = tessera.param "conv1.weight" init = #tessera.uniform<-0.333, 0.333> : tensor<3x3x1x16xf32>

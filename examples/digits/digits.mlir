@@ -1,7 +1,10 @@
 // A 64-128-64-10 perceptron on 8x8 handwritten digits, trained with AdamW.
 //
 //   tessera-aot build examples/digits/digits.mlir -o digits.tsb
-//   tessera-run digits.tsb --data images=train-images.npy --data labels=train-labels.npy --steps 1000 --state-dir S
+//   tessera-run digits.tsb --data images=examples/digits/train-images.npy --data labels=examples/digits/train-labels.npy \
+//       --data test_images=examples/digits/test-images.npy --data test_labels=examples/digits/test-labels.npy --steps 500 --state-dir S
+//
+// It ends with: eval step 500 loss 0.127578 accuracy 0.961003 (359 rows)
 module @digits {
   func.func private @logits(%pixels: tensor<64x64xui8>) -> tensor<64x10xf32> {
     %w1 = tessera.param "layer1.weight" init = #tessera.uniform<-0.2165, 0.2165> : tensor<64x128xf32>

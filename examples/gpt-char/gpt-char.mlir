@@ -2,8 +2,9 @@
 // Bytes are tokens. 8 virtual ranks: the bits are the same on 1 to 8 processes.
 //
 //   tessera-aot build examples/gpt-char/gpt-char.mlir -o gpt.tsb
-//   tessera-run gpt.tsb --data text=train.txt --data test_text=test.txt --steps 1000 --ranks 2 --state-dir S
-//   tessera-run gpt.tsb --entry write --state-dir S --input text=prompt.txt --repeat 436 --output letter=poem.txt
+//   tessera-run gpt.tsb --data text=examples/gpt-char/train.txt --data test_text=examples/gpt-char/test.txt --steps 1000 \
+//       --ranks 2 --state-dir S
+//   tessera-run gpt.tsb --entry write --state-dir S --input text=examples/gpt-char/prompt.txt --repeat 436 --output letter=poem.txt
 module @gpt attributes {tessera.mesh = {data = 8}} {
   // One layer: attention, then a perceptron, each behind a layernorm and beside a residual.
   func.func private @layer(%x: tensor<?x64x160xf32>, %norm1: tensor<160xf32>, %shift1: tensor<160xf32>,

@@ -2,8 +2,10 @@
 // else and all that is trained f32. Parameters have the names and shapes of Hugging Face's `safetensors`.
 //
 //   tessera-aot build examples/gpt2/gpt2.mlir -o gpt2.tsb --target cpu:x86-64-v3,cuda:sm_90a --numerics native
-//   tessera-run gpt2.tsb --device cuda --data text=train.tokens --data test_text=test.tokens --steps 200 --state-dir S
-//   tessera-run gpt2.tsb --device cuda --entry write --state-dir S --input text=text.bin --input place=place.bin --repeat 64 --output text=longer.bin
+//   tessera-run gpt2.tsb --device cuda --data text=examples/gpt2/train.tokens --data test_text=examples/gpt2/test.tokens \
+//       --steps 200 --state-dir S
+//
+// README.md beside it says how to let it write.
 //
 // ---- sizes: `sizes.py` writes these lines for other ones ----
 !rows = tensor<16x2050xui8>

@@ -31,6 +31,24 @@ example flash-attn 1 1e-6 attention
 expect 'an entry is named where nothing trains' 6 'the bundle trains nothing; expected --entry with one of matmul$' \
     "$RUN" matmul.tsb --input a=a.npy
 
+# as_written NAME: the commands at the top of the example, as a reader copies them, give what is said there.
+PATH=$(dirname "$AOT"):$PATH
+as_written() {
+    local source=$ROOT/examples/$1/$1.mlir ends
+    mkdir "$1" && ln -s "$ROOT/examples" "$1/examples"
+    sed -n '/^[^/]/q; s,^//   ,,p' "$source" >"$1/commands"
+    check "$1 has commands" grep -q '^tessera-run' "$1/commands"
+    ends=$(sed -n 's,^// It ends with: \(.*\)$,\1,p' "$source" | sed 's/[().]/\\&/g')
+    # CPUs without FMA have bits of their own.
+    grep -q ' avx2 ' /proc/cpuinfo || ends=${ends:+eval step}
+    expect "$1 as written" 0 "^$ends" env -C "$1" bash -e commands
+    cp .err said
+    check "$1 tells of parameters where it has some" sh -c "! grep -q 'own parameters' said"
+    [ -n "$ends" ] || check "$1 as written gives what is expected" "$ROOT/tests/tools/near.py" "$1/y.npy" \
+        "$ROOT/examples/$1/expected.npy" 4e-6
+}
+for name in matmul softmax flash-attn convnet digits; do as_written "$name"; done
+
 "$ROOT/tests/tools/near.py" "$ROOT/examples/softmax/x.npy" "$ROOT/examples/softmax/expected.npy" 1e-3 >.out &&
     fail 'another array is near'
 
