@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs: 2 to 30 ops over values of any type, shapes with 0, 1, primes and numbers off the vector width."""
+"""Random graphs: 2 to 30 ops over values of any type, of up to 8 dims, which are 0, 1, primes and numbers off the vector width."""
 import numpy as np
 
 from generate_control import branch, call, loops, noise, recurrent, repeat, scan, while_
@@ -9,6 +9,7 @@ from interpret import rounded
 DIMS = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 23, 31, 32, 33, 48, 63, 64, 65, 100, 127, 129]
 INTEGERS = ('i64', 'i32', 'i8', 'ui8')
 ELEMENTS_MAX = 6000
+RANK_MAX = 8
 PREDICATES = ('eq', 'ne', 'lt', 'le', 'gt', 'ge')
 UNARY = ('exp', 'expm1', 'log', 'log1p', 'tanh', 'sqrt', 'rsqrt', 'erf', 'sigmoid', 'silu', 'softplus', 'floor')
 
@@ -51,8 +52,10 @@ class Generator:
     def shape(self, rank=None):
         if rank is None and self.chance(0.03):
             return (self.pick([1000, 2049, 4099]),)
-        rank = int(self.random.choice([0, 1, 2, 3, 4], p=[0.07, 0.28, 0.38, 0.17, 0.1])) if rank is None else rank
-        shape = [self.dim() for _ in range(rank)]
+        many = rank is None and self.chance(0.04)  # as many dims as there may be
+        ranks, odds = ([5, 6, 7, 8], None) if many else ([0, 1, 2, 3, 4], [0.07, 0.28, 0.38, 0.17, 0.1])
+        rank = int(self.random.choice(ranks, p=odds)) if rank is None else rank
+        shape = [self.pick(DIMS[:4]) if many and self.chance(0.8) else self.dim() for _ in range(rank)]
         while np.prod(shape, dtype=float) > ELEMENTS_MAX:
             at = int(np.argmax(shape))
             shape[at] = max(shape[at] // 3, 1)
@@ -145,7 +148,7 @@ class Generator:
 
 
 def bounded(shape):
-    return np.prod(shape, dtype=float) <= 4 * ELEMENTS_MAX
+    return len(shape) <= RANK_MAX and np.prod(shape, dtype=float) <= 4 * ELEMENTS_MAX
 
 
 # ---- kinds ----------------------------------------------------------------------------------------------------------------------
