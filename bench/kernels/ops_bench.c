@@ -34,6 +34,8 @@ typedef struct bench {
     dnnl_conv convs[CONVS_MAX];
     size_t conv_count;
     bool best;
+    double compile_seconds; /* of all cases */
+    size_t compiled;
     dnnl_job *(*conv)(const dnnl_conv *conv);
     dnnl_job *(*attention)(const dnnl_attention *attention);
     void (*run)(void *job);
@@ -78,9 +80,13 @@ static double compare(bench *b, const char *name, double flops, bench_program *p
         if (b->options.threads > 1) measure_wait_idle();
     }
     double ours = settle(b, b->seconds[0]), theirs = job ? settle(b, b->seconds[1]) : NAN;
-    printf("%-42s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx\n", name, ours * 1e6,
-           flops / ours * 1e-9, 100 * flops / ours * settle(b, b->seconds[2]), theirs * 1e6,
-           theirs / ours);
+    double compiling = bench_program_compile_seconds(program);
+    printf(
+        "%-42s %10.2f us %7.1f GF %5.1f %% of peak  oneDNN %10.2f us  %.3fx  compiled in %.0f ms\n",
+        name, ours * 1e6, flops / ours * 1e-9, 100 * flops / ours * settle(b, b->seconds[2]),
+        theirs * 1e6, theirs / ours, 1e3 * compiling);
+    b->compile_seconds += compiling;
+    b->compiled++;
     fflush(stdout);
     double error = job ? measure_difference(bench_program_output(program, 0), expected, count) : 0;
     if (!(error <= tolerance)) {
@@ -290,6 +296,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < attention_count; i++) others[i] = run_attention(&b, &attentions[i]);
     printf("{\"threads\": %u", b.options.threads);
     if (b.random_count) printf(", \"seed\": %llu", (unsigned long long)b.seed);
+    if (b.compiled) printf(", \"compile_ms\": %.1f", 1e3 * b.compile_seconds / (double)b.compiled);
     if (b.conv)
         printf(", \"conv_mean\": %.3f, \"conv_worst\": %.3f",
                measure_geometric_mean(convs, b.conv_count), least_of(convs, b.conv_count));

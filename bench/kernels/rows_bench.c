@@ -228,10 +228,10 @@ static void run_case(bench *b, const row_case *c) {
     double mine = measure_median(ours, (size_t)b->rounds);
     double other = measure_median(theirs, (size_t)b->rounds);
     printf("%-20s %9.2f ms %6.1f GB/s  copy %6.1f GB/s  %.3fx (least %.3fx)  in cache %6.1f GB/s  "
-           "%zu kernels\n",
+           "%zu kernels, compiled in %.0f ms\n",
            c->name, mine * 1e3, bytes / mine * 1e-9, bytes / other * 1e-9, other / mine,
            least(theirs, b->rounds) / least(ours, b->rounds), cached_speed(b, c) * 1e-9,
-           bench_program_launches(program));
+           bench_program_launches(program), 1e3 * bench_program_compile_seconds(program));
     fflush(stdout);
     bench_program_close(program);
     snprintf(b->names[b->count], sizeof b->names[0], "%s", c->name);
