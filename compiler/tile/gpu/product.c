@@ -79,7 +79,7 @@ static bool read_dtype(product *p, tsr_dtype a, tsr_dtype b) {
     if (a != b) return false;
     if (a != TSR_DTYPE_F32) return a == TSR_DTYPE_BF16 || a == TSR_DTYPE_F16;
     bool along = !p->at && p->bt; /* see factors.h */
-    return tsr_op_has(p->group->root, TSR_TF32_NAME) && (along || p->group->b.target->arch == 80);
+    return tsr_op_has(p->group->root, TSR_TF32_NAME) && (along || p->group->b.target->arch != 90);
 }
 
 static bool read_sizes(product *p, const tsr_shape *a, const tsr_shape *b) {
@@ -611,7 +611,7 @@ tsr_result tsr_tile_lower_product(tsr_tile_group *group, bool *out_taken) {
     TRY(group->ctx, read_product(&p, out_taken));
     if (!*out_taken) return TSR_SUCCESS;
     tsr_op_i64(group->op, TSR_SKIP_NAME, &skip);
-    p.shape.by_rows = p.shape.n * 2 % 16 == 0 && group->b.target->arch >= 90;
+    p.shape.by_rows = p.shape.n * 2 % 16 == 0 && group->b.target->arch == 90;
     p.through = find_through(&p);
     find_fetched(&p);
     p.shape.behind = bytes_behind(&p);

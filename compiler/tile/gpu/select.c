@@ -139,10 +139,12 @@ enum {
     CHOICES = (TILES + TURNED * ROW_STEPS) * WAYS,
 };
 
+/* mma.sync is there from sm_80 on: a GPU without instructions of its own here has sm_80's tiles. */
 static const device *find_device(const tsr_target *target) {
-    for (size_t i = 0; i < sizeof devices / sizeof devices[0]; i++)
+    if (!target->arch) return NULL;
+    for (size_t i = 1; i < sizeof devices / sizeof devices[0]; i++)
         if (devices[i].arch == target->arch) return &devices[i];
-    return NULL;
+    return &devices[0];
 }
 
 static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }

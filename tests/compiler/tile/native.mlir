@@ -3,11 +3,16 @@
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a,cpu:x86-64-v3 --numerics native --dump tile > %t.native
 // RUN: FileCheck %s --check-prefix=NATIVE --input-file=%t.native
 // RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_90a --dump tile | FileCheck %s --check-prefix=PORTABLE
-// Matrix units of later GPUs have other instructions.
-// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=PORTABLE
+// Later GPUs have the instructions of sm_80, not those of sm_90a: tiles of one team, nothing shared.
+// RUN: tessera-aot build %s -o %t.tsb --target cuda:sm_100a --numerics native --dump tile | FileCheck %s --check-prefix=LATER
 // RUN: not tessera-aot build %s -o %t.tsb --numerics exact 2>&1 | FileCheck %s --check-prefix=WRONG
 
 // PORTABLE-NOT: tile.mma
+// LATER-NOT: tile.together
+// LATER-NOT: tile.teams
+// LATER: tile.func @{{.*}}matmul{{.*}} warps {{[0-9]+}} {{.*}}tile = [
+// LATER: tile.mma
+// LATER-NOT: tile.tail
 // WRONG: --numerics is 'exact'; expected portable or native
 
 // NATIVE: ---- tile cuda:sm_90a
