@@ -1,16 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One 64-bit word says what there is to do: the launch's number in its upper 48 bits, the next
- * unclaimed part of its grid in the lower 16. A thread claims a part by compare-and-swap on that
- * word. Success proves that the launch it read is still the current one (the caller cannot finish
- * it while a part is unclaimed or unfinished), so a worker that wakes late reads fields of another
- * launch at worst, fails the swap and looks again. It must fail: a field of a later launch is
- * released after the word was closed to claims on this one, and whoever acquires that field swaps a
- * word at least as new. The numbers do not come round while a thread lives. The caller never waits
- * for a sleeping worker, only for parts that were claimed.
+ * A launch is divided among some of the threads, its sharers: each has a share of a few parts,
+ * neighbours in the grid, the same ones of every launch alike, so that what it wrote stays in its
+ * cache. A share's word holds the launch's number and how many of its parts are claimed; a part is
+ * claimed by compare-and-swap on that word: by its owner, which meets nobody there, or by a thread
+ * that is done with its own. So the caller never waits for a sleeping worker, only for parts that
+ * were claimed. Launching takes what two cores need to exchange three cache lines: what is to do,
+ * which the caller alone writes, the word of another's share, and how many parts others have done.
  *
- * Sleeping: a worker that spun in vain registers in `sleepers`, looks once more, and waits on
- * `signal`.
+ * A worker that comes late fails. The number is odd while the fields of a launch change; whoever
+ * reads the same even number before and after them has those of one launch. The caller begins no
+ * other one before all parts of this one are claimed and done: so a claim that succeeds is on the
+ * current launch. A word whose number is an older one counts as unclaimed. Numbers do not come
+ * round while a thread lives.
+ *
+ * Sleeping: a worker that had nothing to run for a while registers in `sleepers`, looks once more,
+ * and waits on `signal`. Waking it takes as long as a small launch; the caller does so once what it
+ * has done without help is worth it.
+ *
+ * Where other processes take a worker's CPU in the middle of a part, the caller waits until it
+ * comes back. A while after such a wait small launches are not shared.
  */
 #include "runtime/threads.h"
 
@@ -31,12 +40,17 @@
 enum {
     MXCSR_DEFAULT = 0x1f80, /* round to nearest, denormals kept, exceptions masked */
     COST_WAKE_MIN = 20 * 1000 * 1000,
+    COST_LARGE = TSR_LAUNCH_COST_WAKE, /* a wait for a CPU does not outweigh it */
     SPIN_NS = 200 * 1000,
+    STALL_NS = 50 * 1000, /* a wait so long: who has the part has no CPU */
+    STALL_REST = 10,      /* so many times as long small launches are not shared */
+    SPINS = 64,           /* between looks at the clock */
     PARTS_PER_THREAD = 4,
-    PART_BITS = 16,
-    PART_NONE = (1 << PART_BITS) - 1,
+    SHARE_BITS = 8, /* of a share's word: parts claimed */
+    SHARE_MASK = (1 << SHARE_BITS) - 1,
+    LINES = 128, /* bytes that some CPUs fetch together */
 };
-static_assert(TSR_THREADS_MAX * PARTS_PER_THREAD < PART_NONE, "the parts of a launch are counted");
+static_assert(PARTS_PER_THREAD < SHARE_MASK, "the parts of a share are counted");
 
 typedef struct worker {
     tsr_threads *threads;
@@ -44,76 +58,144 @@ typedef struct worker {
     unsigned index;
 } worker;
 
+typedef struct share {
+    _Alignas(LINES) _Atomic uint64_t claim; /* launch number << SHARE_BITS | parts claimed */
+} share;
+
 struct tsr_threads {
-    _Alignas(64) _Atomic uint64_t claim; /* launch number << PART_BITS | next part */
-    _Alignas(64) _Atomic uint64_t done;  /* parts finished of the current launch */
-    /* Of the current launch; released and acquired: see the top of this file. */
-    _Alignas(64) _Atomic(tsr_kernel_fn) kernel;
+    /* The current launch. */
+    _Alignas(LINES) _Atomic uint64_t number;
+    _Atomic(tsr_kernel_fn) kernel;
     _Atomic(void *const *) buffers;
-    _Atomic uint64_t grid, part_count;
-    _Alignas(64) _Atomic uint32_t signal;
+    _Atomic uint64_t grid;
+    _Atomic uint32_t part_count, sharers;
+    _Alignas(LINES) _Atomic uint64_t helped; /* parts that workers have done, of all launches */
+    _Alignas(LINES) _Atomic uint32_t signal;
     _Atomic uint32_t sleepers;
+    _Atomic uint32_t caller_cpu; /* when it last woke others */
     _Atomic bool stopping;
     unsigned count, started;
+    uint64_t spin_ns;
     tsr_fault *faults; /* owned; one per thread */
     worker *workers;   /* owned; count - 1 */
+    share *shares;     /* owned; one per thread */
+    /* Of the caller: */
+    _Alignas(LINES) uint64_t helped_before; /* the current launch */
+    uint64_t alone_until_ns;                /* small launches are not shared; 0: they are */
+    uint64_t cost_alone;                    /* of launches since workers fell asleep */
 };
+
+typedef struct launch {
+    uint64_t number;
+    tsr_kernel_fn kernel;
+    void *const *buffers;
+    uint64_t grid;
+    uint32_t part_count, sharers;
+} launch;
 
 static long futex(_Atomic uint32_t *word, int operation, uint32_t value) {
     return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-/* Claims and runs one part; false when there is none. */
-static bool run_part(tsr_threads *threads, tsr_fault *fault) {
-    uint64_t claim = atomic_load_explicit(&threads->claim, memory_order_acquire);
-    for (;;) {
-        tsr_kernel_fn kernel = atomic_load_explicit(&threads->kernel, memory_order_acquire);
-        void *const *buffers = atomic_load_explicit(&threads->buffers, memory_order_acquire);
-        uint64_t grid = atomic_load_explicit(&threads->grid, memory_order_acquire);
-        uint64_t part_count = atomic_load_explicit(&threads->part_count, memory_order_acquire);
-        uint64_t part = claim & PART_NONE;
-        if (part >= part_count) return false;
-        if (!atomic_compare_exchange_weak_explicit(&threads->claim, &claim, claim + 1,
-                                                   memory_order_acq_rel, memory_order_acquire))
+static void run_part(const launch *at, uint64_t part, tsr_fault *fault) {
+    uint64_t quotient = at->grid / at->part_count, rest = at->grid % at->part_count;
+    uint64_t begin = part * quotient + (part < rest ? part : rest);
+    uint64_t end = begin + quotient + (part < rest ? 1 : 0);
+    tsr_kernel_args args = {at->buffers, fault};
+    at->kernel(&args, (int64_t)begin, (int64_t)end);
+}
+
+/* Claims and runs what is left of a share; how many parts that were. */
+static uint32_t run_share(tsr_threads *threads, const launch *at, uint32_t owner,
+                          tsr_fault *fault) {
+    _Atomic uint64_t *word = &threads->shares[owner].claim;
+    uint64_t first = (uint64_t)owner * at->part_count / at->sharers;
+    uint64_t parts = (uint64_t)(owner + 1) * at->part_count / at->sharers - first;
+    uint64_t claim = atomic_load_explicit(word, memory_order_acquire);
+    for (uint32_t count = 0;;) {
+        uint64_t next = claim >> SHARE_BITS == at->number ? claim & SHARE_MASK : 0;
+        uint64_t wanted = at->number << SHARE_BITS | (next + 1);
+        if (claim >> SHARE_BITS > at->number || next >= parts) return count;
+        if (!atomic_compare_exchange_weak_explicit(word, &claim, wanted, memory_order_acq_rel,
+                                                   memory_order_acquire))
             continue;
-        uint64_t quotient = grid / part_count, rest = grid % part_count;
-        uint64_t begin = part * quotient + (part < rest ? part : rest);
-        uint64_t end = begin + quotient + (part < rest ? 1 : 0);
-        tsr_kernel_args args = {buffers, fault};
-        kernel(&args, (int64_t)begin, (int64_t)end);
-        atomic_fetch_add_explicit(&threads->done, 1, memory_order_release);
-        return true;
+        run_part(at, first + next, fault);
+        claim = wanted;
+        count++;
     }
 }
 
-static bool has_part(tsr_threads *threads) {
-    uint64_t claim = atomic_load_explicit(&threads->claim, memory_order_acquire);
-    return (claim & PART_NONE) < atomic_load_explicit(&threads->part_count, memory_order_acquire);
+/* The current launch, if it is another than the one that was read before. */
+static bool read_launch(tsr_threads *threads, launch *at) {
+    uint64_t number = atomic_load(&threads->number);
+    if (number == at->number || number % 2) return false;
+    launch next = {
+        .number = number,
+        .kernel = atomic_load_explicit(&threads->kernel, memory_order_acquire),
+        .buffers = atomic_load_explicit(&threads->buffers, memory_order_acquire),
+        .grid = atomic_load_explicit(&threads->grid, memory_order_acquire),
+        .part_count = atomic_load_explicit(&threads->part_count, memory_order_acquire),
+        .sharers = atomic_load_explicit(&threads->sharers, memory_order_acquire),
+    };
+    if (atomic_load_explicit(&threads->number, memory_order_relaxed) != number) return false;
+    *at = next;
+    return true;
 }
 
-static void wait_for_work(tsr_threads *threads) {
-    uint64_t deadline = tsr_clock_ns() + SPIN_NS;
-    while (!atomic_load_explicit(&threads->stopping, memory_order_relaxed)) {
-        for (int i = 0; i < 64; i++) {
-            if (has_part(threads)) return;
-            _mm_pause();
-        }
-        if (tsr_clock_ns() < deadline) continue;
-        uint32_t signal = atomic_load(&threads->signal);
-        atomic_fetch_add(&threads->sleepers, 1);
-        if (!has_part(threads) && !atomic_load(&threads->stopping))
-            futex(&threads->signal, FUTEX_WAIT, signal);
-        atomic_fetch_sub(&threads->sleepers, 1);
+/* What a worker does of a launch; false where it found nothing to run. */
+static bool help(tsr_threads *threads, const launch *at, unsigned index) {
+    bool found = false;
+    for (uint32_t i = 0; index < at->sharers && i < at->sharers; i++) {
+        uint32_t owner = (index + i) % at->sharers;
+        uint32_t count = run_share(threads, at, owner, &threads->faults[index]);
+        if (!count) continue;
+        atomic_fetch_add_explicit(&threads->helped, count, memory_order_release);
+        found = true;
+    }
+    return found;
+}
+
+/* A worker is woken where it slept: on the caller's CPU it would wait until that is done. */
+static void leave_caller(const tsr_threads *threads) {
+    cpu_set_t all, others;
+    int cpu = sched_getcpu();
+    if (cpu < 0 || (uint32_t)cpu != atomic_load(&threads->caller_cpu) ||
+        sched_getaffinity(0, sizeof all, &all))
         return;
-    }
+    others = all;
+    CPU_CLR((size_t)cpu, &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others)) return;
+    (void)sched_setaffinity(0, sizeof all, &all);
+}
+
+static void sleep_until_signal(tsr_threads *threads, uint64_t seen) {
+    uint32_t signal = atomic_load(&threads->signal);
+    atomic_fetch_add(&threads->sleepers, 1);
+    bool sleeps = atomic_load(&threads->number) == seen && !atomic_load(&threads->stopping);
+    if (sleeps) futex(&threads->signal, FUTEX_WAIT, signal);
+    atomic_fetch_sub(&threads->sleepers, 1);
+    if (sleeps && threads->spin_ns) leave_caller(threads);
 }
 
 static void *worker_main(void *user) {
     worker *self = user;
     tsr_threads *threads = self->threads;
+    launch at = {0};
+    uint64_t idle_from = 0; /* 0: not read yet */
     _mm_setcsr(MXCSR_DEFAULT);
-    while (!atomic_load_explicit(&threads->stopping, memory_order_relaxed))
-        if (!run_part(threads, &threads->faults[self->index])) wait_for_work(threads);
+    for (unsigned i = 1; !atomic_load_explicit(&threads->stopping, memory_order_relaxed); i++) {
+        if (read_launch(threads, &at) && help(threads, &at, self->index)) {
+            idle_from = 0;
+            continue;
+        }
+        _mm_pause();
+        if (i % SPINS && threads->spin_ns) continue;
+        uint64_t now = tsr_clock_ns();
+        if (!idle_from) idle_from = now;
+        if (now - idle_from < threads->spin_ns) continue;
+        sleep_until_signal(threads, at.number);
+        idle_from = 0;
+    }
     return NULL;
 }
 
@@ -130,13 +212,17 @@ tsr_result tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_th
         FAIL(ctx, TSR_USAGE, "%u threads asked for; at most %d are supported", count,
              TSR_THREADS_MAX);
     if (count == 0) count = usable_cpus() < TSR_THREADS_MAX ? usable_cpus() : TSR_THREADS_MAX;
-    tsr_threads *threads = aligned_alloc(64, sizeof *threads);
+    tsr_threads *threads = aligned_alloc(LINES, sizeof *threads);
     if (!threads) FAIL(ctx, TSR_MEMORY, "no memory for a pool of %u threads", count);
     memset(threads, 0, sizeof *threads);
     threads->count = count;
+    /* More threads than CPUs would take them from one another. */
+    threads->spin_ns = count <= usable_cpus() ? SPIN_NS : 0;
     threads->faults = calloc(count, sizeof *threads->faults);
     threads->workers = calloc(count, sizeof *threads->workers);
-    int code = threads->faults && threads->workers ? 0 : ENOMEM;
+    threads->shares = aligned_alloc(LINES, count * sizeof *threads->shares);
+    int code = threads->faults && threads->workers && threads->shares ? 0 : ENOMEM;
+    if (threads->shares) memset(threads->shares, 0, count * sizeof *threads->shares);
     for (unsigned i = 0; i + 1 < count && code == 0; i++) {
         threads->workers[i] = (worker){.threads = threads, .index = i + 1};
         code = pthread_create(&threads->workers[i].thread, NULL, worker_main, &threads->workers[i]);
@@ -152,7 +238,9 @@ tsr_result tsr_threads_create(tsr_ctx *ctx, unsigned count, tsr_threads **out_th
 }
 
 void tsr_threads_wake(tsr_threads *threads) {
+    threads->cost_alone = 0;
     if (atomic_load(&threads->sleepers) == 0) return;
+    atomic_store(&threads->caller_cpu, (uint32_t)sched_getcpu());
     atomic_fetch_add(&threads->signal, 1);
     futex(&threads->signal, FUTEX_WAKE, INT_MAX);
 }
@@ -163,6 +251,7 @@ void tsr_threads_destroy(tsr_threads *threads) {
     atomic_fetch_add(&threads->signal, 1);
     futex(&threads->signal, FUTEX_WAKE, INT_MAX);
     for (unsigned i = 0; i < threads->started; i++) pthread_join(threads->workers[i].thread, NULL);
+    free(threads->shares);
     free(threads->workers);
     free(threads->faults);
     free(threads);
@@ -170,19 +259,15 @@ void tsr_threads_destroy(tsr_threads *threads) {
 
 unsigned tsr_threads_get_count(const tsr_threads *threads) { return threads->count; }
 
-static void publish(tsr_threads *threads, tsr_kernel_fn kernel, void *const *buffers, uint64_t grid,
-                    uint64_t part_count) {
-    uint64_t number = atomic_load_explicit(&threads->claim, memory_order_relaxed) >> PART_BITS;
-    /* First an empty launch of the next number: no claim on the old one can succeed while the
-     * fields change. */
-    atomic_store_explicit(&threads->claim, (number + 1) << PART_BITS | PART_NONE,
-                          memory_order_seq_cst);
-    atomic_store_explicit(&threads->done, 0, memory_order_relaxed);
-    atomic_store_explicit(&threads->kernel, kernel, memory_order_release);
-    atomic_store_explicit(&threads->buffers, buffers, memory_order_release);
-    atomic_store_explicit(&threads->grid, grid, memory_order_release);
-    atomic_store_explicit(&threads->part_count, part_count, memory_order_release);
-    atomic_store_explicit(&threads->claim, (number + 2) << PART_BITS, memory_order_seq_cst);
+static void publish(tsr_threads *threads, launch *at) {
+    at->number = atomic_load_explicit(&threads->number, memory_order_relaxed) + 2;
+    atomic_store_explicit(&threads->number, at->number - 1, memory_order_relaxed);
+    atomic_store_explicit(&threads->kernel, at->kernel, memory_order_release);
+    atomic_store_explicit(&threads->buffers, at->buffers, memory_order_release);
+    atomic_store_explicit(&threads->grid, at->grid, memory_order_release);
+    atomic_store_explicit(&threads->part_count, at->part_count, memory_order_release);
+    atomic_store_explicit(&threads->sharers, at->sharers, memory_order_release);
+    atomic_store(&threads->number, at->number);
 }
 
 static void collect_faults(tsr_threads *threads, tsr_fault *out_fault) {
@@ -195,22 +280,60 @@ static void collect_faults(tsr_threads *threads, tsr_fault *out_fault) {
     }
 }
 
+/* Until workers have done `parts` of the launch. */
+static void wait_for_workers(tsr_threads *threads, uint64_t parts, uint64_t cost) {
+    uint64_t target = threads->helped_before + parts, began = 0, now = 0;
+    threads->helped_before = target;
+    for (unsigned i = 1; atomic_load_explicit(&threads->helped, memory_order_acquire) != target;
+         i++) {
+        _mm_pause();
+        if (i % SPINS) continue;
+        now = tsr_clock_ns();
+        if (!began) began = now;
+        if (now - began >= STALL_NS) sched_yield();
+    }
+    if (cost < COST_LARGE && now - began >= STALL_NS)
+        threads->alone_until_ns = now + STALL_REST * (now - began);
+}
+
+static void launch_shared(tsr_threads *threads, launch *at, uint64_t cost) {
+    at->part_count = at->sharers * PARTS_PER_THREAD;
+    if (at->part_count > at->grid) at->part_count = (uint32_t)at->grid;
+    publish(threads, at);
+    if (atomic_load_explicit(&threads->sleepers, memory_order_relaxed)) {
+        threads->cost_alone += cost;
+        if (threads->cost_alone >= COST_WAKE_MIN) tsr_threads_wake(threads);
+    }
+    uint64_t own = 0;
+    for (uint32_t owner = 0; owner < at->sharers; owner++)
+        own += run_share(threads, at, owner, &threads->faults[0]);
+    wait_for_workers(threads, at->part_count - own, cost);
+}
+
+/* How many threads a launch is for. */
+static uint32_t count_sharers(tsr_threads *threads, uint64_t grid, uint64_t cost) {
+    uint64_t most = grid < threads->count ? grid : threads->count;
+    if (cost && cost / TSR_LAUNCH_COST_SHARE < most) most = cost / TSR_LAUNCH_COST_SHARE;
+    if (most <= 1) return 1;
+    if (cost && cost < COST_LARGE && threads->alone_until_ns) {
+        if (tsr_clock_ns() < threads->alone_until_ns) return 1;
+        threads->alone_until_ns = 0;
+    }
+    return (uint32_t)most;
+}
+
 void tsr_threads_launch(tsr_threads *threads, tsr_kernel_fn kernel, void *const *buffers,
                         uint64_t grid, uint64_t cost, tsr_fault *out_fault) {
     unsigned saved = _mm_getcsr();
+    launch at = {.kernel = kernel, .buffers = buffers, .grid = grid};
     *out_fault = (tsr_fault){0};
     _mm_setcsr(MXCSR_DEFAULT);
-    if (threads->count == 1 || grid <= 1 || (cost != 0 && cost < TSR_LAUNCH_COST_SHARED)) {
+    at.sharers = count_sharers(threads, grid, cost);
+    if (at.sharers == 1) {
         tsr_kernel_args args = {buffers, out_fault};
         kernel(&args, 0, (int64_t)grid);
     } else {
-        uint64_t part_count = (uint64_t)threads->count * PARTS_PER_THREAD;
-        if (part_count > grid) part_count = grid;
-        publish(threads, kernel, buffers, grid, part_count);
-        if (cost >= COST_WAKE_MIN) tsr_threads_wake(threads);
-        while (run_part(threads, &threads->faults[0])) {
-        }
-        while (atomic_load_explicit(&threads->done, memory_order_acquire) < part_count) _mm_pause();
+        launch_shared(threads, &at, cost);
         collect_faults(threads, out_fault);
     }
     _mm_setcsr(saved);

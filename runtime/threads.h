@@ -2,7 +2,8 @@
  *
  * A pool of threads that runs the programs of one kernel launch at a time. The calling thread works
  * too. Workers spin for a while after each launch, then sleep, so that a chain of kernels of a few
- * microseconds each does not pay for a wake-up. Which thread runs which programs never changes a
+ * microseconds each does not pay for a wake-up; where there are more threads than CPUs, they sleep
+ * at once. Which thread runs which programs never changes a
  * result.
  */
 #ifndef TSR_RUNTIME_THREADS_H
@@ -24,11 +25,13 @@ unsigned tsr_threads_get_count(const tsr_threads *threads);
 /* Wakes sleeping workers: a hint that launches worth sharing follow at once. */
 void tsr_threads_wake(tsr_threads *threads);
 
-/* A launch that costs less (see tsr_program_command; 0 is unknown, and shared) stays on the
- * caller's thread: about 10 us on one core. Below that a second core gained nothing where it was
- * idle, and cost half the speed where it was not (digits: 39 us a step on one thread, 62 on two).
- */
-#define TSR_LAUNCH_COST_SHARED UINT64_C(2000000)
+/* A launch is divided among as many threads as have so much of its cost each (see
+ * tsr_program_command; 0 is unknown, and all take part): about 1 us, of which sharing takes 0.13.
+ * What has not enough for two stays on the caller's. */
+#define TSR_LAUNCH_COST_SHARE UINT64_C(100000)
+/* A list with a launch that costs so much wakes workers before it begins: about 10 us on one core,
+ * which is more than waking takes. */
+#define TSR_LAUNCH_COST_WAKE UINT64_C(2000000)
 
 /* Runs programs 0 … grid-1 and returns when all are done. out_fault receives the
  * fault with the lowest element index, or kind TSR_FAULT_NONE. Allocates nothing. */

@@ -128,7 +128,7 @@ static tsr_result cpu_run(tsr_ctx *ctx, tsr_device *device, const tsr_device_mem
     cpu_device *self = (cpu_device *)device;
     (void)ctx;
     out_fault->kind = TSR_FAULT_NONE;
-    if (list->cost_max >= TSR_LAUNCH_COST_SHARED) tsr_threads_wake(self->threads);
+    if (list->cost_max >= TSR_LAUNCH_COST_WAKE) tsr_threads_wake(self->threads);
     for (uint32_t i = 0; i < list->command_count; i++) {
         tsr_device_span *span = list->spans ? &list->spans[i] : NULL;
         if (span) span->begin_ns = tsr_clock_ns();

@@ -28,7 +28,7 @@ static tsr_threads *open_pool(unsigned count) {
 
 Test(threads, every_program_runs_once) {
     static const uint64_t grids[] = {1, 2, 3, 7, 64, 1000, 4097};
-    static const uint64_t costs[] = {0, 1, 1999999, 2000000, 100000000};
+    static const uint64_t costs[] = {0, 1, 199999, 200000, 450000, 2000000, 100000000};
     for (unsigned count = 1; count <= 9; count += 2) {
         tsr_threads *threads = open_pool(count);
         cr_assert_eq(tsr_threads_get_count(threads), count);
@@ -65,6 +65,35 @@ Test(threads, no_launch_is_lost) {
     }
     for (int i = 0; i < GRID; i++) cr_assert_eq(visits[i], LAUNCHES);
     free(visits);
+    tsr_threads_destroy(threads);
+}
+
+/* Which thread ran a program; takes 20 us. */
+static void thread_kernel(const tsr_kernel_args *args, int64_t begin, int64_t end) {
+    static _Thread_local char mine;
+    const void *volatile *seen = args->buffers[0];
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - start.tv_sec) * 1000000000 + now.tv_nsec - start.tv_nsec < 20000);
+    for (int64_t i = begin; i < end; i++) seen[i] = &mine;
+}
+
+/* Launches too small to wake anybody for, one after the other. */
+Test(threads, small_launches_wake_workers_in_the_end) {
+    enum { LAUNCHES = 200000 };
+    tsr_threads *threads = open_pool(2);
+    const void *seen[2] = {0};
+    void *buffers[] = {seen};
+    tsr_fault fault;
+    struct timespec pause = {0, 5000000};
+    nanosleep(&pause, NULL); /* it sleeps */
+    tsr_threads_launch(threads, thread_kernel, buffers, 2, 199999, &fault);
+    cr_assert_eq(seen[0], seen[1], "too small to be shared");
+    int launches = 0;
+    do tsr_threads_launch(threads, thread_kernel, buffers, 2, 400000, &fault);
+    while (seen[0] == seen[1] && ++launches < LAUNCHES);
+    cr_assert(launches < LAUNCHES, "nobody came");
     tsr_threads_destroy(threads);
 }
 
