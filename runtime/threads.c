@@ -45,12 +45,12 @@ enum {
     STALL_NS = 50 * 1000, /* a wait so long: who has the part has no CPU */
     STALL_REST = 10,      /* so many times as long small launches are not shared */
     SPINS = 64,           /* between looks at the clock */
-    PARTS_PER_THREAD = 4,
+    PARTS_PER_SHARE = 4,
     SHARE_BITS = 8, /* of a share's word: parts claimed */
     SHARE_MASK = (1 << SHARE_BITS) - 1,
     LINES = 128, /* bytes that some CPUs fetch together */
 };
-static_assert(PARTS_PER_THREAD < SHARE_MASK, "the parts of a share are counted");
+static_assert(PARTS_PER_SHARE < SHARE_MASK, "the parts of a share are counted");
 
 typedef struct worker {
     tsr_threads *threads;
@@ -58,9 +58,9 @@ typedef struct worker {
     unsigned index;
 } worker;
 
-typedef struct share {
+typedef struct claims {
     _Alignas(LINES) _Atomic uint64_t claim; /* launch number << SHARE_BITS | parts claimed */
-} share;
+} claims;
 
 struct tsr_threads {
     /* The current launch. */
@@ -68,7 +68,7 @@ struct tsr_threads {
     _Atomic(tsr_kernel_fn) kernel;
     _Atomic(void *const *) buffers;
     _Atomic uint64_t grid;
-    _Atomic uint32_t part_count, sharers;
+    _Atomic uint32_t sharers;
     _Alignas(LINES) _Atomic uint64_t helped; /* parts that workers have done, of all launches */
     _Alignas(LINES) _Atomic uint32_t signal;
     _Atomic uint32_t sleepers;
@@ -78,7 +78,7 @@ struct tsr_threads {
     uint64_t spin_ns;
     tsr_fault *faults; /* owned; one per thread */
     worker *workers;   /* owned; count - 1 */
-    share *shares;     /* owned; one per thread */
+    claims *shares;    /* owned; one per thread */
     /* Of the caller: */
     _Alignas(LINES) uint64_t helped_before; /* the current launch */
     uint64_t alone_until_ns;                /* small launches are not shared; 0: they are */
@@ -90,36 +90,59 @@ typedef struct launch {
     tsr_kernel_fn kernel;
     void *const *buffers;
     uint64_t grid;
-    uint32_t part_count, sharers;
+    uint32_t sharers;
 } launch;
 
 static long futex(_Atomic uint32_t *word, int operation, uint32_t value) {
     return syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
-static void run_part(const launch *at, uint64_t part, tsr_fault *fault) {
-    uint64_t quotient = at->grid / at->part_count, rest = at->grid % at->part_count;
-    uint64_t begin = part * quotient + (part < rest ? part : rest);
-    uint64_t end = begin + quotient + (part < rest ? 1 : 0);
-    tsr_kernel_args args = {at->buffers, fault};
+/* The fault with the lowest element of both. */
+static void keep_first(const tsr_fault *met, tsr_fault *fault) {
+    if (met->kind == TSR_FAULT_NONE) return;
+    if (fault->kind == TSR_FAULT_NONE || met->element < fault->element) *fault = *met;
+}
+
+typedef struct range {
+    uint64_t begin, count;
+} range;
+
+/* The last shares have the programs that are too many, for the last programs may be smaller. */
+static range find_share(const launch *at, uint32_t owner) {
+    uint64_t each = at->grid / at->sharers, even = at->sharers - at->grid % at->sharers;
+    return (range){owner * each + (owner > even ? owner - even : 0), each + (owner >= even)};
+}
+
+static uint32_t count_parts(const range *share) {
+    return share->count < PARTS_PER_SHARE ? (uint32_t)share->count : PARTS_PER_SHARE;
+}
+
+static void run_part(const launch *at, const range *share, uint64_t part, tsr_fault *fault) {
+    uint64_t parts = count_parts(share), each = share->count / parts, rest = share->count % parts;
+    uint64_t begin = share->begin + part * each + (part < rest ? part : rest);
+    uint64_t end = begin + each + (part < rest ? 1 : 0);
+    /* One for each part: kernels keep the first fault they see, and stolen parts may lie before. */
+    tsr_fault met = {0};
+    tsr_kernel_args args = {at->buffers, &met};
     at->kernel(&args, (int64_t)begin, (int64_t)end);
+    keep_first(&met, fault);
 }
 
 /* Claims and runs what is left of a share; how many parts that were. */
 static uint32_t run_share(tsr_threads *threads, const launch *at, uint32_t owner,
                           tsr_fault *fault) {
     _Atomic uint64_t *word = &threads->shares[owner].claim;
-    uint64_t first = (uint64_t)owner * at->part_count / at->sharers;
-    uint64_t parts = (uint64_t)(owner + 1) * at->part_count / at->sharers - first;
+    const range share = find_share(at, owner);
+    uint32_t parts = count_parts(&share), count = 0;
     uint64_t claim = atomic_load_explicit(word, memory_order_acquire);
-    for (uint32_t count = 0;;) {
+    for (;;) {
         uint64_t next = claim >> SHARE_BITS == at->number ? claim & SHARE_MASK : 0;
         uint64_t wanted = at->number << SHARE_BITS | (next + 1);
         if (claim >> SHARE_BITS > at->number || next >= parts) return count;
         if (!atomic_compare_exchange_weak_explicit(word, &claim, wanted, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
-        run_part(at, first + next, fault);
+        run_part(at, &share, next, fault);
         claim = wanted;
         count++;
     }
@@ -134,7 +157,6 @@ static bool read_launch(tsr_threads *threads, launch *at) {
         .kernel = atomic_load_explicit(&threads->kernel, memory_order_acquire),
         .buffers = atomic_load_explicit(&threads->buffers, memory_order_acquire),
         .grid = atomic_load_explicit(&threads->grid, memory_order_acquire),
-        .part_count = atomic_load_explicit(&threads->part_count, memory_order_acquire),
         .sharers = atomic_load_explicit(&threads->sharers, memory_order_acquire),
     };
     if (atomic_load_explicit(&threads->number, memory_order_relaxed) != number) return false;
@@ -265,18 +287,15 @@ static void publish(tsr_threads *threads, launch *at) {
     atomic_store_explicit(&threads->kernel, at->kernel, memory_order_release);
     atomic_store_explicit(&threads->buffers, at->buffers, memory_order_release);
     atomic_store_explicit(&threads->grid, at->grid, memory_order_release);
-    atomic_store_explicit(&threads->part_count, at->part_count, memory_order_release);
     atomic_store_explicit(&threads->sharers, at->sharers, memory_order_release);
     atomic_store(&threads->number, at->number);
 }
 
 static void collect_faults(tsr_threads *threads, tsr_fault *out_fault) {
     for (unsigned i = 0; i < threads->count; i++) {
-        tsr_fault *fault = &threads->faults[i];
-        if (fault->kind == TSR_FAULT_NONE) continue;
-        if (out_fault->kind == TSR_FAULT_NONE || fault->element < out_fault->element)
-            *out_fault = *fault;
-        *fault = (tsr_fault){0};
+        if (threads->faults[i].kind == TSR_FAULT_NONE) continue;
+        keep_first(&threads->faults[i], out_fault);
+        threads->faults[i] = (tsr_fault){0};
     }
 }
 
@@ -297,17 +316,17 @@ static void wait_for_workers(tsr_threads *threads, uint64_t parts, uint64_t cost
 }
 
 static void launch_shared(tsr_threads *threads, launch *at, uint64_t cost) {
-    at->part_count = at->sharers * PARTS_PER_THREAD;
-    if (at->part_count > at->grid) at->part_count = (uint32_t)at->grid;
     publish(threads, at);
     if (atomic_load_explicit(&threads->sleepers, memory_order_relaxed)) {
         threads->cost_alone += cost;
         if (threads->cost_alone >= COST_WAKE_MIN) tsr_threads_wake(threads);
     }
-    uint64_t own = 0;
-    for (uint32_t owner = 0; owner < at->sharers; owner++)
-        own += run_share(threads, at, owner, &threads->faults[0]);
-    wait_for_workers(threads, at->part_count - own, cost);
+    uint64_t others = 0;
+    for (uint32_t owner = 0; owner < at->sharers; owner++) {
+        const range share = find_share(at, owner);
+        others += count_parts(&share) - run_share(threads, at, owner, &threads->faults[0]);
+    }
+    wait_for_workers(threads, others, cost);
 }
 
 /* How many threads a launch is for. */

@@ -24,7 +24,7 @@ typedef enum tsr_fault_kind {
 } tsr_fault_kind;
 
 /* Written by a kernel that met a bad value (the first one it saw); it then goes on without touching
- * memory outside its buffers. Zeroed by the runtime before each launch, one per thread. */
+ * memory outside its buffers. Zeroed by the runtime before each call. */
 typedef struct tsr_fault {
     int64_t kind;     /* tsr_fault_kind */
     int64_t argument; /* index in buffers */
