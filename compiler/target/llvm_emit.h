@@ -40,6 +40,7 @@ typedef struct tsr_emit {
     /* of the kernel being emitted */
     const char *kernel;
     LLVMValueRef function, program, fault;
+    bool at_once;   /* the function's body is run once for all programs of a call */
     bool streams;   /* it has stores past the caches */
     bool contracts; /* TSR_CONTRACT_NAME */
     LLVMBasicBlockRef entry;

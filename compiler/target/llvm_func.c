@@ -468,6 +468,11 @@ static tsr_result emit_op(tsr_emit *emit, MlirOperation op) {
         tsr_emit_set(emit, op, emit->program);
         return TSR_SUCCESS;
     }
+    if (tsr_op_is(op, "tile.program_end")) {
+        tsr_emit_set(emit, op, LLVMGetParam(emit->function, 2));
+        emit->at_once = true;
+        return TSR_SUCCESS;
+    }
     TRY(emit->ctx, tsr_emit_op(emit, op, &known));
     if (!known)
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s': no machine code for %s", emit->kernel,
@@ -530,7 +535,7 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     if (LLVMGetNamedFunction(emit->module, emit->kernel))
         FAIL(emit->ctx, TSR_INTERNAL, "kernel '%s' is there twice", emit->kernel);
     emit->function = LLVMAddFunction(emit->module, emit->kernel, type);
-    emit->streams = false;
+    emit->streams = emit->at_once = false;
     set_attributes(emit);
     emit->entry = tsr_emit_block(emit, "entry");
     LLVMBasicBlockRef loop = tsr_emit_block(emit, "program");
@@ -542,7 +547,8 @@ static tsr_result emit_func(tsr_emit *emit, MlirOperation op) {
     LLVMPositionBuilderAtEnd(b, loop);
     emit->program = LLVMBuildPhi(b, i64, "program");
     TRY(emit->ctx, tsr_emit_ops(emit, body));
-    LLVMValueRef next = LLVMBuildNSWAdd(b, emit->program, tsr_emit_int(i64, 1), "");
+    LLVMValueRef next =
+        emit->at_once ? end : LLVMBuildNSWAdd(b, emit->program, tsr_emit_int(i64, 1), "");
     LLVMValueRef values[] = {begin, next};
     LLVMBasicBlockRef from[] = {emit->entry, LLVMGetInsertBlock(b)};
     LLVMAddIncoming(emit->program, values, from, 2);
@@ -612,7 +618,9 @@ static const char *why_no_element(MlirOperation op) {
 static const char *why_not(const tsr_emit *emit, MlirOperation op) {
     bool of_tile = strncmp(tsr_op_name(op), "tile.", strlen("tile.")) == 0;
     if (computes_small(op)) return "computes in bf16 or f16; expected f32";
-    if (tsr_op_is(op, "tile.dot") && emit->target->warp_lanes) return "is for CPUs";
+    if ((tsr_op_is(op, "tile.dot") || tsr_op_is(op, "tile.program_end")) &&
+        emit->target->warp_lanes)
+        return "is for CPUs";
     if (tsr_op_is(op, "scf.for") && tsr_op_result_count(op) > CARRIED_MAX)
         return "carries more than 64 values";
     for (size_t i = 0; i < tsr_op_result_count(op); i++) {

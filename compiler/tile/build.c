@@ -283,6 +283,11 @@ MlirValue tsr_tile_program_id(tsr_tile_builder *b) {
                  mlirAttributeGetNull());
 }
 
+MlirValue tsr_tile_program_end(tsr_tile_builder *b) {
+    return build(b, "tile.program_end", 0, NULL, tsr_tile_index_type(b), NULL,
+                 mlirAttributeGetNull());
+}
+
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count) {
     MlirType type = tsr_tile_buffer_type(element, 1, &count);
     return build(b, "tile.local", 0, NULL, type, NULL, mlirAttributeGetNull());

@@ -115,6 +115,8 @@ MlirValue tsr_tile_butterfly(tsr_tile_builder *b, MlirValue x, int64_t distance)
 
 /* ---- memory ---- */
 MlirValue tsr_tile_program_id(tsr_tile_builder *b);
+/* The body is run once for the programs from tsr_tile_program_id to before this one. */
+MlirValue tsr_tile_program_end(tsr_tile_builder *b);
 MlirValue tsr_tile_local(tsr_tile_builder *b, MlirType element, int64_t count);
 /* Of a GPU: lanes' own (TSR_OWN_NAME), which tile.fetch fills. */
 MlirValue tsr_tile_local_own(tsr_tile_builder *b, MlirType element, int64_t count);

@@ -296,19 +296,19 @@ int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes) {
     return alias ? vector / 2 : 3 * vector;
 }
 
-int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t width_bytes,
-                               bool asks) {
+int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t row_bytes,
+                               int64_t width_bytes, bool asks) {
     enum { ROWS_FEW = 4, EACH = 8 };
     if (target->warp_lanes) return (int64_t)ROWS_FEW * EACH;
-    if (m <= ROWS_FEW || width_bytes < 2 * LINE_BYTES || !asks)
-        return EACH * (m < ROWS_FEW ? m : ROWS_FEW);
+    if (m < ROWS_FEW && (m > 1 || row_bytes % ALIAS_BYTES == 0)) return EACH * m;
+    if (m <= ROWS_FEW || width_bytes < 2 * LINE_BYTES || !asks) return (int64_t)ROWS_FEW * EACH;
     return tsr_gemm_second_level(target) / 3 / width_bytes;
 }
 
 int64_t tsr_gemm_run_panels(int64_t panels, int64_t row_bytes, int64_t m) {
-    enum { RUN_BYTES = 4096 };
+    enum { RUN_BYTES = 768 };
     int64_t run = RUN_BYTES / m > LINE_BYTES ? RUN_BYTES / m : LINE_BYTES;
-    int64_t parts = row_bytes > run ? row_bytes / run : 1;
+    int64_t parts = row_bytes > 2 * run ? row_bytes / run / 2 * 2 : 1; /* an even number */
     return (panels + parts - 1) / parts;
 }
 

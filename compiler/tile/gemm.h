@@ -135,7 +135,8 @@ int64_t tsr_gemm_direct_rows(const tsr_target *target, int64_t row_bytes);
 /* Rows of a large B that are read side by side, for m rows of A: few, where reading B is most of
  * the time, or where panels are so narrow that they share cache lines; else what the second level
  * holds of a panel beside the next one. `asks`: that one is asked for. */
-int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t width_bytes, bool asks);
+int64_t tsr_gemm_streamed_rows(const tsr_target *target, int64_t m, int64_t row_bytes,
+                               int64_t width_bytes, bool asks);
 
 /* Panels of a program that reads B's rows side by side: hardware reads ahead within a run, and each
  * run's begin waits, the longer the fewer rows of A are computed meanwhile. */

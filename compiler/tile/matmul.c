@@ -182,6 +182,7 @@ typedef struct block {
     MlirValue k0;             /* of this block of K */
     int64_t k_count;
     bool last; /* block of K: epilogue */
+    MlirValue first_panel, panel_end;
 } block;
 
 /* A panel of the program, or the edge: the last of the matrix where that is narrower. */
@@ -306,20 +307,27 @@ static void find_b(tsr_matmul *mm, const tile *t, int64_t *vectors, tsr_gemm_til
     }
 }
 
+/* Of the program's panels. */
+static MlirValue is_last(tsr_matmul *mm, const panel *p) {
+    tsr_tile_builder *b = &mm->group->b;
+    const block *at = p->block;
+    MlirValue last = mm->at_once
+                         ? tsr_tile_offset(b, tsr_tile_sub(b, at->panel_end, at->first_panel), -1)
+                         : tsr_tile_index(b, mm->size.program_panels - 1);
+    return tsr_tile_icompare(b, TSR_ICMP_EQ, p->local, last);
+}
+
 /* What of B is read after a panel: the next one; behind the program's last, that of the next block
  * of K, or of the next program. */
 static MlirValue find_ahead(tsr_matmul *mm, const panel *p) {
     tsr_tile_builder *b = &mm->group->b;
     MlirValue column = tsr_tile_offset(b, p->column, mm->size.width), k0 = p->block->k0;
     if (p->block->last && mm->k_blocks > 1) {
-        MlirValue last = tsr_tile_icompare(b, TSR_ICMP_EQ, p->local,
-                                           tsr_tile_index(b, mm->size.program_panels - 1));
-        k0 = tsr_tile_select(b, last, tsr_tile_index(b, 0), k0);
+        k0 = tsr_tile_select(b, is_last(mm, p), tsr_tile_index(b, 0), k0);
     } else if (mm->k_blocks > 1) {
         MlirValue first = tsr_tile_sub(b, p->column, tsr_tile_mul(b, p->local, mm->size.width));
         MlirValue below = tsr_tile_offset(b, k0, mm->size.k_block);
-        MlirValue last = tsr_tile_icompare(b, TSR_ICMP_EQ, p->local,
-                                           tsr_tile_index(b, mm->size.program_panels - 1));
+        MlirValue last = is_last(mm, p);
         column = p->edge ? first : tsr_tile_select(b, last, first, column);
         k0 = p->edge ? below : tsr_tile_select(b, last, below, k0);
     }
@@ -533,72 +541,70 @@ static tsr_result emit_panel(tsr_matmul *mm, panel *p) {
 }
 
 /* The panels from `low` to below `high`. */
-static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue first_panel, MlirValue low,
-                              MlirValue high, int64_t edge) {
+static tsr_result emit_panels(tsr_matmul *mm, const block *at, MlirValue low, MlirValue high,
+                              int64_t edge) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
     panel p = {.block = at, .edge = edge};
     tsr_tile_loop_begin(b, &loop, low, high, 1, 0, NULL);
     p.column =
         tsr_tile_mul(b, edge ? tsr_tile_index(b, mm->panels - 1) : loop.index, mm->size.width);
-    p.local = tsr_tile_sub(b, loop.index, first_panel);
+    p.local = tsr_tile_sub(b, loop.index, at->first_panel);
     TRY(mm->group->ctx, emit_panel(mm, &p));
     tsr_tile_loop_end(b, &loop, NULL);
     return TSR_SUCCESS;
 }
 
 /* All panels of the program for one block of K. */
-static tsr_result emit_k_block(tsr_matmul *mm, const block *at, MlirValue first_panel) {
+static tsr_result emit_k_block(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     int64_t edge = mm->n % mm->size.width, whole = mm->panels - (edge != 0);
     MlirValue zero = tsr_tile_index(b, 0), whole_end = tsr_tile_index(b, whole);
     if (mm->a_packed) pack_a(mm, at);
-    if (mm->panels == 1 ||
-        (mm->size.program_panels == 1 && !edge && mm->panels % mm->far_parts == 0)) {
+    if (mm->panels == 1 || (mm->panels_at_once == 1 && !edge && mm->panels % mm->far_parts == 0)) {
         panel p = {.block = at,
-                   .column = tsr_tile_mul(b, first_panel, mm->size.width),
+                   .column = tsr_tile_mul(b, at->first_panel, mm->size.width),
                    .local = zero,
                    .edge = edge};
         return emit_panel(mm, &p);
     }
-    MlirValue end = tsr_tile_offset(b, first_panel, mm->size.program_panels);
-    TRY(mm->group->ctx,
-        emit_panels(mm, at, first_panel, first_panel, tsr_tile_min(b, end, whole_end), 0));
+    MlirValue end = at->panel_end;
+    TRY(mm->group->ctx, emit_panels(mm, at, at->first_panel, tsr_tile_min(b, end, whole_end), 0));
     if (!edge) return TSR_SUCCESS;
     /* Once, where the program has the last panel; some programs have none at all. */
-    MlirValue has_some = tsr_tile_icompare(b, TSR_ICMP_SLE, first_panel, whole_end);
+    MlirValue has_some = tsr_tile_icompare(b, TSR_ICMP_SLE, at->first_panel, whole_end);
     MlirValue edge_end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
-    return emit_panels(mm, at, first_panel, whole_end,
-                       tsr_tile_select(b, has_some, edge_end, whole_end), edge);
+    return emit_panels(mm, at, whole_end, tsr_tile_select(b, has_some, edge_end, whole_end), edge);
 }
 
-static void clear_scratch(tsr_matmul *mm) {
+static void clear_scratch(tsr_matmul *mm, const block *at) {
     tsr_tile_builder *b = &mm->group->b;
     tsr_tile_loop loop;
     MlirValue zero = tsr_element_zero(b, mm->compute, mm->lanes);
-    int64_t count = mm->size.program_panels * mm->size.block_rows * mm->size.width;
-    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, count), mm->lanes, 0,
-                        NULL);
+    int64_t each = mm->size.block_rows * mm->size.width;
+    MlirValue count = tsr_tile_index(b, mm->panels_at_once * each);
+    if (mm->at_once) count = tsr_tile_mul(b, tsr_tile_sub(b, at->panel_end, at->first_panel), each);
+    tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), count, mm->lanes, 0, NULL);
     tsr_tile_store(b, mm->compute, zero, mm->scratch, loop.index, tsr_tile_null);
     tsr_tile_loop_end(b, &loop, NULL);
 }
 
-static tsr_result emit_program(tsr_matmul *mm, block *at, MlirValue first_panel) {
+static tsr_result emit_program(tsr_matmul *mm, block *at) {
     tsr_tile_builder *b = &mm->group->b;
     if (mm->k_blocks > 1) {
-        clear_scratch(mm);
+        clear_scratch(mm, at);
         tsr_tile_loop loop;
         tsr_tile_loop_begin(b, &loop, tsr_tile_index(b, 0), tsr_tile_index(b, mm->k_blocks - 1), 1,
                             0, NULL);
         at->k0 = tsr_tile_mul(b, loop.index, mm->size.k_block);
         at->k_count = mm->size.k_block;
-        TRY(mm->group->ctx, emit_k_block(mm, at, first_panel));
+        TRY(mm->group->ctx, emit_k_block(mm, at));
         tsr_tile_loop_end(b, &loop, NULL);
     }
     at->k0 = tsr_tile_index(b, (mm->k_blocks - 1) * mm->size.k_block);
     at->k_count = mm->k - (mm->k_blocks - 1) * mm->size.k_block;
     at->last = true;
-    return emit_k_block(mm, at, first_panel);
+    return emit_k_block(mm, at);
 }
 
 /* Sets where the matrices of number `batch` lie. */
@@ -614,6 +620,20 @@ static void enter_batch(tsr_matmul *mm, MlirValue batch) {
         mm->a_base = tsr_tile_add(b, mm->a_base, tsr_tile_mul(b, index, mm->a_batch[d]));
         mm->b_base = tsr_tile_add(b, mm->b_base, tsr_tile_mul(b, index, mm->b_batch[d]));
     }
+}
+
+/* All programs that the thread takes, as many panels at once as there is room for. */
+static tsr_result emit_at_once(tsr_matmul *mm, block *at) {
+    tsr_tile_builder *b = &mm->group->b;
+    MlirValue end = tsr_tile_mul(b, tsr_tile_program_end(b), mm->size.program_panels);
+    tsr_tile_loop loop;
+    end = tsr_tile_min(b, end, tsr_tile_index(b, mm->panels));
+    tsr_tile_loop_begin(b, &loop, at->first_panel, end, mm->panels_at_once, 0, NULL);
+    at->first_panel = loop.index;
+    at->panel_end = tsr_tile_min(b, tsr_tile_offset(b, loop.index, mm->panels_at_once), end);
+    TRY(mm->group->ctx, emit_program(mm, at));
+    tsr_tile_loop_end(b, &loop, NULL);
+    return TSR_SUCCESS;
 }
 
 /* Program `pid` of one matrix: `far_parts` parts of each block of rows, then the next. */
@@ -632,7 +652,9 @@ static tsr_result emit_matrix(tsr_matmul *mm, MlirValue pid, int64_t blocks) {
             tsr_tile_min(b, at.row_count, tsr_tile_sub(b, tsr_tile_index(b, mm->m), at.row));
     MlirValue part =
         tsr_tile_add(b, tsr_tile_mul(b, far, mm->far_parts), tsr_tile_rem(b, rest, mm->far_parts));
-    return emit_program(mm, &at, tsr_tile_mul(b, part, mm->size.program_panels));
+    at.first_panel = tsr_tile_mul(b, part, mm->size.program_panels);
+    at.panel_end = tsr_tile_offset(b, at.first_panel, mm->size.program_panels);
+    return mm->at_once ? emit_at_once(mm, &at) : emit_program(mm, &at);
 }
 
 static void make_locals(tsr_matmul *mm) {
@@ -645,7 +667,7 @@ static void make_locals(tsr_matmul *mm) {
     if (mm->a_packed) mm->a_local = tsr_tile_local(b, type, tsr_matmul_packed_tile(mm) * tiles);
     if (mm->k_blocks > 1)
         mm->scratch = tsr_tile_local(b, tsr_tile_storage_type(b, mm->compute),
-                                     s->program_panels * s->block_rows * s->width);
+                                     mm->panels_at_once * s->block_rows * s->width);
     mm->epilogue = (tsr_epilogue){.region = &mm->after,
                                   .given = mm->given,
                                   .outputs = mm->outputs,
@@ -663,9 +685,9 @@ static tsr_result emit(tsr_matmul *mm) {
     int64_t parts = divide_up(mm->panels, mm->size.program_panels);
     int64_t programs = blocks * divide_up(parts, mm->far_parts) * mm->far_parts;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k + 1;
-    int64_t matrices = programs == 1 && flops < TSR_MATMUL_PROGRAM_FLOPS
-                           ? least((int64_t)(TSR_MATMUL_PROGRAM_FLOPS / flops) + 1, mm->batch)
-                           : 1;
+    double each = (double)tsr_matmul_program_flops(mm);
+    int64_t matrices =
+        programs == 1 && flops < each ? least((int64_t)(each / flops) + 1, mm->batch) : 1;
     mm->group->grid = divide_up(mm->batch, matrices) * programs;
     MlirValue pid = mm->group->grid > 1 ? tsr_tile_program_id(b) : tsr_tile_index(b, 0);
     if (matrices == 1) {

@@ -39,6 +39,8 @@ typedef struct tsr_matmul {
     uint32_t lanes, vectors; /* a tile is vectors * lanes columns wide */
     int64_t panels;          /* of the matrix */
     int64_t k_blocks;
+    bool at_once; /* a thread's programs are computed as one, so that it reads B's rows ... */
+    int64_t panels_at_once; /* ... in long runs: panels that there is room for; else a program's */
     int64_t far_parts; /* parts of a row of panels that are computed for all rows before the next */
     bool a_packed, b_packed;
     bool b_streamed; /* read where it lies, and large */
@@ -54,13 +56,17 @@ typedef struct tsr_matmul {
     tsr_epilogue epilogue;
 } tsr_matmul;
 
-enum { TSR_MATMUL_PROGRAM_FLOPS = 1000 * 1000 }; /* a program does at least so much, if there is */
-
 /* Tiles, blocks and programs, after what the kernel's attribute `tile` says. TSR_COMPILE where that
  * is malformed. */
 TSR_RESULT tsr_matmul_plan(tsr_matmul *mm);
 /* Elements of a tile of A on the stack. */
 int64_t tsr_matmul_packed_tile(const tsr_matmul *mm);
+
+/* A program does at least so much, if there is: a CPU's see TSR_LAUNCH_COST_SHARE of
+ * runtime/threads.h, but for what each packs of A. */
+static inline int64_t tsr_matmul_program_flops(const tsr_matmul *mm) {
+    return mm->a_packed || mm->group->b.target->warp_lanes ? 1000 * 1000 : 250 * 1000;
+}
 
 static inline int64_t tsr_matmul_element_size(const tsr_matmul *mm) {
     return (int64_t)tsr_dtype_size(mm->compute);

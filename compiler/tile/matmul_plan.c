@@ -94,7 +94,8 @@ static void plan_k(tsr_matmul *mm) {
     if (mm->a_packed)
         limit = least(limit, (mm->k * size > A_ROW_BYTES ? A_PART_BYTES : A_ROW_BYTES) / size);
     if (mm->b_streamed)
-        limit = tsr_gemm_streamed_rows(mm->group->b.target, mm->m, mm->size.width * size, mm->asks);
+        limit = tsr_gemm_streamed_rows(mm->group->b.target, mm->m, mm->n * size,
+                                       mm->size.width * size, mm->asks);
     if (mm->size.k_block) limit = least(limit, mm->size.k_block);
     /* Packing a transpose takes whole squares. */
     mm->size.k_block = tsr_gemm_part(mm->k, limit, mm->b_packed ? mm->lanes : 1);
@@ -118,9 +119,10 @@ static int64_t packed_rows(const tsr_matmul *mm) {
 static void plan_packed_blocks(const tsr_matmul *mm, int64_t *out_rows, int64_t *out_panels) {
     const tsr_matmul_sizes *s = &mm->size;
     double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k, best = INFINITY;
-    int64_t wanted = flops > (double)PROGRAMS_WANTED * TSR_MATMUL_PROGRAM_FLOPS
+    double program_flops = (double)tsr_matmul_program_flops(mm);
+    int64_t wanted = flops > (double)PROGRAMS_WANTED * program_flops
                          ? PROGRAMS_WANTED
-                         : (int64_t)(flops / TSR_MATMUL_PROGRAM_FLOPS) + 1;
+                         : (int64_t)(flops / program_flops) + 1;
     for (int64_t parts = 1; parts <= mm->panels; parts++) {
         int64_t panels = divide_up(mm->panels, parts), columns = panels * s->width;
         int64_t rows = least(packed_rows(mm), divide_up(mm->m, divide_up(wanted, parts)));
@@ -145,6 +147,19 @@ static int64_t packed_b_rows(const tsr_matmul *mm) {
     return uneven ? PACKED_ROWS_MAX / 2 : PACKED_ROWS_MAX;
 }
 
+/* Fewer rows of a program, where B is read as it lies by each block of them, until there are as
+ * many programs as wanted: processors share few ones badly. */
+static void plan_more_blocks(tsr_matmul *mm) {
+    tsr_matmul_sizes *s = &mm->size;
+    double flops = 2.0 * (double)mm->m * (double)mm->n * (double)mm->k;
+    double wanted = fmin(flops / (double)tsr_matmul_program_flops(mm), PROGRAMS_WANTED);
+    int64_t parts = divide_up(mm->panels, s->program_panels) * mm->batch;
+    int64_t blocks = (int64_t)(wanted / (double)parts);
+    if (mm->group->b.target->warp_lanes || mm->a_packed || mm->b_packed || mm->b_streamed) return;
+    if (blocks > divide_up(mm->m, s->block_rows))
+        s->block_rows = tsr_gemm_part(mm->m, most(mm->m / blocks, s->rows), s->rows);
+}
+
 static void plan_blocks(tsr_matmul *mm) {
     tsr_matmul_sizes *s = &mm->size;
     int64_t size = tsr_matmul_element_size(mm), k = most(s->k_block, 1), unit = s->rows;
@@ -156,7 +171,8 @@ static void plan_blocks(tsr_matmul *mm) {
     if (mm->asks) limit = BLOCK_ROWS_MAX; /* B is read once */
     if (mm->a_packed) plan_packed_blocks(mm, &limit, &wanted);
     if (mm->k_blocks > 1) limit = least(limit, scratch / (s->width * size));
-    if (s->block_rows) limit = s->block_rows;
+    bool given = s->block_rows > 0;
+    if (given) limit = s->block_rows;
     if (mm->a_packed) {
         limit = least(limit, packed_rows(mm));
         if (limit > 4 * unit * TSR_GEMM_TILES_TOGETHER) unit *= TSR_GEMM_TILES_TOGETHER;
@@ -164,7 +180,7 @@ static void plan_blocks(tsr_matmul *mm) {
     }
     s->block_rows = tsr_gemm_part(mm->m, most(limit, s->rows), unit);
     double elements = (double)s->width * (double)mm->k + 1; /* of B, in a panel */
-    double panels = TSR_MATMUL_PROGRAM_FLOPS / (2.0 * (double)s->block_rows * elements);
+    double panels = (double)tsr_matmul_program_flops(mm) / (2.0 * (double)s->block_rows * elements);
     /* Of few rows B takes the time, and each processor reads a part of it. */
     if (!mm->group->b.target->warp_lanes)
         panels = fmin(panels, PROGRAM_BYTES / (elements * (double)size));
@@ -175,6 +191,12 @@ static void plan_blocks(tsr_matmul *mm) {
     if (s->program_panels) wanted = s->program_panels;
     if (mm->k_blocks > 1) wanted = least(wanted, scratch / (s->block_rows * s->width * size));
     s->program_panels = least(most(wanted, 1), mm->panels);
+    if (!given) plan_more_blocks(mm);
+    mm->panels_at_once = s->program_panels;
+    mm->at_once = mm->b_streamed && !mm->group->b.target->warp_lanes && mm->k_blocks > 1 &&
+                  mm->m <= s->block_rows && mm->batch == 1 && s->program_panels < mm->panels;
+    wanted = most(scratch / (s->block_rows * s->width * size), s->program_panels);
+    if (mm->at_once) mm->panels_at_once = least(wanted, mm->panels);
     int64_t parts = divide_up(mm->panels, s->program_panels);
     int64_t part_bytes = s->program_panels * s->width * mm->k * size;
     mm->far_parts = parts;

@@ -125,6 +125,17 @@ def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let assemblyFormat = "attr-dict";
 }
 
+def Tile_ProgramEndOp : Tile_Op<"program_end", [Pure]> {
+  let summary = "the number behind the last program that is run at once with this one";
+  let description = [{
+    Of CPUs. A body that has it is run once for all programs that a thread takes at once, from
+    tile.program_id on, and does what they all have to do: where they are neighbours in memory, in one walk.
+    How many those are is unknown.
+  }];
+  let results = (outs Index:$result);
+  let assemblyFormat = "attr-dict";
+}
+
 def Tile_ConstantOp : Tile_Op<"constant", [Pure, PredOpTrait<
     "the elements are those of the buffer's type",
     CPred<"::llvm::cast<ConstantOp>($_op).getValue().getElementType() == "
