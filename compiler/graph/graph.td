@@ -207,7 +207,8 @@ def Tessera_MinimizeOp : Tessera_Op<"minimize"> {
     `clip_norm` bounds the global norm of the gradients; the result, which need not be there, is that norm
     before, of the loss's type.
   }];
-  let arguments = (ins Tessera_Tensor:$loss, Tessera_OptimizerAttr:$optimizer);
+  let arguments = (ins Tessera_Tensor:$loss, Tessera_OptimizerAttr:$optimizer,
+      OptionalAttr<AnyAttr>:$clip_norm, OptionalAttr<AnyAttr>:$lr_schedule);
   let results = (outs Optional<Tessera_Tensor>:$norm);
   let assemblyFormat = "$loss attr-dict `:` type($loss) (`->` type($norm)^)?";
 }
@@ -223,7 +224,7 @@ def Tessera_AdamWOp : Tessera_Op<"adamw", [Pure,
   }];
   let arguments = (ins Tessera_Tensor:$param, Tessera_Tensor:$grad, Tessera_Tensor:$m,
       Tessera_Tensor:$v, Tessera_Tensor:$step, Optional<Tessera_Tensor>:$scale,
-      Tessera_AdamWAttr:$optimizer);
+      Tessera_AdamWAttr:$optimizer, OptionalAttr<AnyAttr>:$lr_schedule);
   let results = (outs Tessera_Tensor:$new_param, Tessera_Tensor:$new_m, Tessera_Tensor:$new_v);
   let assemblyFormat = [{
     $param `,` $grad `,` $m `,` $v `,` $step (`,` $scale^)? attr-dict `:` type($param) `,`
@@ -240,7 +241,8 @@ def Tessera_SgdOp : Tessera_Op<"sgd", [Pure,
     Sutskever et al. 2013, section 2. As torch.optim.SGD without dampening. `scale` as of adamw.
   }];
   let arguments = (ins Tessera_Tensor:$param, Tessera_Tensor:$grad, Tessera_Tensor:$velocity,
-      Optional<Tessera_Tensor>:$scale, Tessera_SgdAttrs:$optimizer);
+      Optional<Tessera_Tensor>:$scale, Tessera_SgdAttrs:$optimizer,
+      OptionalAttr<AnyAttr>:$lr_schedule);
   let results = (outs Tessera_Tensor:$new_param, Tessera_Tensor:$new_velocity);
   let assemblyFormat = [{
     $param `,` $grad `,` $velocity (`,` $scale^)? attr-dict `:` type($param) (`,` type($scale)^)?

@@ -376,13 +376,11 @@ static void offer_attribute(MlirStringRef name, void *user) { tsr_suggest(user, 
 /* A misspelled attribute would be kept, and do nothing. Those with a dot in their names are what
  * passes note down, and other tools. */
 static bool check_attributes(MlirOperation op) {
-    static const char *const undeclared[] = {"clip_norm", "lr_schedule"}; /* of optimizers */
     char name[128], hint[192] = "";
     for (intptr_t i = 0; i < mlirOperationGetNumDiscardableAttributes(op); i++) {
         MlirStringRef is = mlirIdentifierStr(mlirOperationGetDiscardableAttribute(op, i).name);
         if (memchr(is.data, '.', is.length)) continue;
         snprintf(name, sizeof name, "%.*s", (int)(is.length < 100 ? is.length : 100), is.data);
-        if (strcmp(name, undeclared[0]) == 0 || strcmp(name, undeclared[1]) == 0) continue;
         tsr_suggestion meant = {.wrong = name};
         tsr_shim_attribute_names(op, offer_attribute, &meant);
         if (meant.best) snprintf(hint, sizeof hint, "; did you mean '%.100s'?", meant.best);

@@ -37,11 +37,11 @@ static bool idle(MlirModule module) {
     return true;
 }
 static bool mark(MlirModule module) {
-    tsr_op_set(first(module), "mark", tsr_attr_make_unit(f.mlir));
+    tsr_op_set(first(module), "test.mark", tsr_attr_make_unit(f.mlir));
     return true;
 }
 static bool unmark(MlirModule module) {
-    mlirOperationRemoveAttributeByName(first(module), tsr_ref("mark"));
+    mlirOperationRemoveAttributeByName(first(module), tsr_ref("test.mark"));
     return true;
 }
 static bool spoil(MlirModule module) {

@@ -163,6 +163,29 @@ Test(target, dump) {
     close_module(&f);
 }
 
+/* A GPU's program does not know which others run beside it. */
+Test(target, program_end) {
+    static const char text[] = "module {\n"
+                               "tile.func @ends(%x: memref<64xf32>) grid 4 {\n"
+                               "  %0 = tile.program_end\n"
+                               "  tile.return\n"
+                               "}\n"
+                               "}\n";
+    char *code = NULL;
+    const tsr_target *gpu = NULL;
+    fixture f = {0};
+    open_module(&f, text);
+    cr_assert(
+        !tsr_target_dump(&f.ctx, f.module, tsr_target_get(0), TSR_TARGET_LLVM, &f.arena, &code)
+             .code);
+    cr_assert(!tsr_target_find(&f.ctx, "cuda:sm_90a", &gpu).code);
+    tsr_result result = tsr_target_dump(&f.ctx, f.module, gpu, TSR_TARGET_LLVM, &f.arena, &code);
+    cr_assert(result.code == TSR_COMPILE &&
+                  strstr(f.ctx.error.text, "tile.program_end is for CPUs"),
+              "%s", f.ctx.error.text);
+    close_module(&f);
+}
+
 /* One instruction where there is one, which takes the pair of all lanes from memory. Rounding to
  * bf16 is never the CPU's, which flushes denormal numbers. */
 Test(target, dot) {

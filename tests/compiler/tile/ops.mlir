@@ -8,6 +8,8 @@
 tile.func @ops(%x: memref<4x8xf32>, %l: memref<4xi64>) grid 4 {
   // CHECK: %[[P:.*]] = tile.program_id
   %p = tile.program_id
+  // CHECK: tile.program_end
+  %pe = tile.program_end
   // CHECK: tile.constant dense<[1.000000e+00, 2.000000e+00]> : tensor<2xf32> : memref<2xf32>
   %c = tile.constant dense<[1.0, 2.0]> : tensor<2xf32> : memref<2xf32>
   // CHECK: tile.local : memref<16xf32>

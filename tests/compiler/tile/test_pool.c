@@ -89,7 +89,8 @@ static void write_text(const problem *q, kind k, tsr_buffer *text) {
     snprintf(attributes, sizeof attributes,
              "{window = [%zu, %zu], strides = [%zu, %zu], padding = [%zu, %zu, %zu, %zu]%s}",
              p->window[0], p->window[1], p->strides[0], p->strides[1], p->padding[0], p->padding[1],
-             p->padding[2], p->padding[3], q->excludes ? ", exclude_padding" : "");
+             p->padding[2], p->padding[3],
+             q->excludes && k != MAX && k != MAX_GRAD ? ", exclude_padding" : "");
     tsr_buffer_printf(text, "tsched.func @g(%%x: %s", from);
     if (k == MAX_GRAD) tsr_buffer_printf(text, ", %%g: %s", pooled);
     tsr_buffer_printf(text, ") -> %s attributes {kind = \"%s\"} {\n%%y = tessera.%s %%x", to,
