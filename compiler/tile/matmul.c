@@ -22,7 +22,7 @@
  * `tile`; the schedule's overrides it. B may lie in strips of columns already (schedule/pack.c):
  * then panels are read there. Of few rows and a B that lies along K, as A does, A and B change
  * places: then A is packed, B is read where it lies, and tiles are of C transposed. The method is
- * that of Goto and van de Geijn, "Anatomy of High- Performance Matrix Multiplication", 2008, with A
+ * that of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008, with A
  * left where it lies unless it is transposed.
  */
 #include "compiler/tile/matmul.h"
