@@ -3,8 +3,7 @@
  * A pool of threads that runs the programs of one kernel launch at a time. The calling thread works
  * too. Workers spin for a while after each launch, then sleep, so that a chain of kernels of a few
  * microseconds each does not pay for a wake-up; where there are more threads than CPUs, they sleep
- * at once. Which thread runs which programs never changes a
- * result.
+ * at once. Which thread runs which programs never changes a result.
  */
 #ifndef TSR_RUNTIME_THREADS_H
 #define TSR_RUNTIME_THREADS_H
