@@ -8,7 +8,8 @@
  * A list that is to be timed becomes other graphs, with an event between any two of these.
  *
  * Others may be reading what commands write: the first command of a list that writes such begins a
- * graph of its own, which is launched when they have finished, while what is before it runs.
+ * graph of its own, which is launched when they have finished, while what is before it runs. An
+ * event on the way there tells when to copy what they have not read by then.
  *
  * All addresses are known by then and the step number is an input like any other, so a graph is
  * never changed; copies whose addresses change go to the stream without one.
@@ -30,6 +31,7 @@
 enum {
     BLOCKS_MAX = INT32_MAX,      /* of a grid */
     BLOCKS_WITH_SCRATCH_MAX = 4, /* of a multiprocessor */
+    LAST_PART = 64,              /* of a list's cost: what runs while tensors are copied */
     STATIC_SHARED_MAX = 48 * 1024,
     LOG_BYTES = 400,
 };
@@ -183,6 +185,7 @@ static tsr_result open_stages(tsr_ctx *ctx, tsr_cuda_device *self,
     TRY(ctx, tsr_cuda_enter(ctx, self));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &self->stream,
                            TSR_CUDA_STREAM_NON_BLOCKING));
+    TRY(ctx, tsr_cuda_init_keeping(ctx, self));
     tsr_cuda_expect(ctx, self, options->draws, options->takes);
     TRY(ctx, load_code(ctx, self, options));
     return allocate_scratch(ctx, self);
@@ -460,6 +463,16 @@ static bool has_half(const tsr_device_list *list, int half) {
            (half == BEFORE && !list->command_count);
 }
 
+/* The command of the first half before which it is time to copy what the second one will write. */
+static uint32_t time_to_copy(const tsr_device_list *list) {
+    uint32_t count = list->command_count, at = begin_of(list, BEHIND);
+    uint64_t all = 0, left = 0;
+    if (at == count) return count;
+    for (uint32_t i = 0; i < count; i++) all += list->commands[i].cost;
+    while (at > 0 && left <= all / LAST_PART) left += list->commands[--at].cost;
+    return at;
+}
+
 static tsr_result record_begin(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                                const tsr_device_list *list, const prepared *graph) {
     size_t fault_bytes = list->command_count * sizeof(tsr_fault);
@@ -485,8 +498,13 @@ static tsr_result record_end(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_devi
 static tsr_result record(tsr_ctx *ctx, tsr_cuda_device *self, const tsr_device_memory *memory,
                          const tsr_device_list *list, prepared *graph, int half) {
     uint32_t begin = begin_of(list, half), end = begin_of(list, half + 1);
+    uint32_t copied = time_to_copy(list);
     if (begin == 0) TRY(ctx, record_begin(ctx, self, memory, list, graph));
     for (uint32_t i = begin; i < end; i++) {
+        if (i == copied && half == BEFORE)
+            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_record, list->name, self->kept.before,
+                                   self->stream,
+                                   is_eager(self, list) ? 0 : TSR_CUDA_EVENT_RECORD_EXTERNAL));
         TRY(ctx, stamp(ctx, self, list, graph, 1 + i));
         TRY(ctx, record_command(ctx, self, list, graph, i));
         if (self->one_by_one) TRY(ctx, wait_for_command(ctx, self, &list->commands[i]));

@@ -24,7 +24,10 @@ typedef struct tsr_cuda_extent {
     uint64_t begin, end; /* of the memory */
 } tsr_cuda_extent;
 typedef struct tsr_cuda_kept {
-    struct CUevent_st *before, *copied; /* behind what ran before writing; behind the copies */
+    /* Long enough before the first command that writes; behind the copies, in a stream of theirs.
+     */
+    struct CUevent_st *before, *copied;
+    struct CUstream_st *copies;
     tsr_cuda_address memory, copy;
     tsr_device_range range; /* that is kept; empty where there is no room for it */
     pthread_mutex_t turn;   /* of readers of the copy */
@@ -106,7 +109,8 @@ TSR_RESULT tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
                          unsigned number, tsr_device_range range, const void **out_bytes);
 tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          uint64_t offset_bytes, const tsr_device_normals *normals);
-/* cuda_kept.c: see tsr_device_type. */
+/* cuda_kept.c: before lists are prepared, which record kept.before; see tsr_device_type. */
+TSR_RESULT tsr_cuda_init_keeping(tsr_ctx *ctx, tsr_cuda_device *self);
 TSR_RESULT tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_range range,
                                   bool *out_room);
 TSR_RESULT tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory);
@@ -116,6 +120,7 @@ TSR_RESULT tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
  * is kept, its readers wait until they are freed. */
 TSR_RESULT tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_readers);
 void tsr_cuda_free_readers(tsr_cuda_device *self);
+/* All of it. */
 void tsr_cuda_finish_keeping(tsr_cuda_device *self);
 /* Readies what drawing, or taking chunks of files, needs, on a thread; it is done without one, if
  * need be. */

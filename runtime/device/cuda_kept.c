@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tensors that are read while they change. Readers begin with the tensors themselves: as long as a
- * step computes what it will write, nothing is in their way. When it comes to writing, what nobody
- * has read to its end yet is copied within the device, in the stream; readers go on with the copy,
- * and those who were just reading begin anew with it. So nobody waits for readers, and what they
- * read before need not be copied.
+ * step computes what it will write, nothing is in their way. Some time before it comes to writing,
+ * what nobody has read to its end yet is copied within the device, beside the commands that are
+ * left before; readers go on with the copy, and those who were just reading begin anew with it. So
+ * nobody waits for readers, what they read before need not be copied, and the device does not stand
+ * still while the host finds out what that is.
  *
  * A run's own results are brought by the same engine, one transfer after the other, and readers of
  * the copy are in no hurry: they begin when the run that wrote has its results, and there is never
@@ -15,6 +16,30 @@
 #include <string.h>
 
 enum { PIECE_BYTES = 1 << 20 };
+
+tsr_result tsr_cuda_init_keeping(tsr_ctx *ctx, tsr_cuda_device *self) {
+    return TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &self->kept.before,
+                         TSR_CUDA_EVENT_DISABLE_TIMING);
+}
+
+static void release_copy(tsr_cuda_device *self) {
+    tsr_cuda_kept *kept = &self->kept;
+    if (kept->copies) self->cuda.stream_destroy(kept->copies);
+    if (kept->copy) self->cuda.free(kept->copy, self->stream);
+    if (kept->copied) self->cuda.event_destroy(kept->copied);
+    self->memory_used -= kept->range.size_bytes;
+    kept->copy = 0;
+    kept->copied = NULL;
+    kept->copies = NULL;
+    kept->range = (tsr_device_range){0, 0};
+    kept->open = false;
+}
+
+void tsr_cuda_finish_keeping(tsr_cuda_device *self) {
+    release_copy(self);
+    if (self->kept.before) self->cuda.event_destroy(self->kept.before);
+    self->kept.before = NULL;
+}
 
 /* Nothing where there is no room for it. */
 static tsr_result reserve_copy(tsr_ctx *ctx, tsr_cuda_device *self, uint64_t size_bytes) {
@@ -33,33 +58,21 @@ tsr_result tsr_cuda_ready_keeping(tsr_ctx *ctx, tsr_device *device, tsr_device_r
     tsr_cuda_kept *kept = &self->kept;
     *out_room = false;
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    tsr_cuda_finish_keeping(self);
+    release_copy(self);
     if (!range.size_bytes) return TSR_SUCCESS;
     if (self->memory_max && range.size_bytes > self->memory_max - self->memory_used)
         return TSR_SUCCESS;
     TRY(ctx, reserve_copy(ctx, self, range.size_bytes));
     if (!kept->copy) return TSR_SUCCESS;
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &kept->before,
-                           TSR_CUDA_EVENT_DISABLE_TIMING));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_create, self->about, &kept->copied,
                            TSR_CUDA_EVENT_DISABLE_TIMING));
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &kept->copies,
+                           TSR_CUDA_STREAM_NON_BLOCKING));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, self->stream));
     self->memory_used += range.size_bytes;
     kept->range = range;
     *out_room = true;
     return TSR_SUCCESS;
-}
-
-void tsr_cuda_finish_keeping(tsr_cuda_device *self) {
-    tsr_cuda_kept *kept = &self->kept;
-    if (kept->copy) self->cuda.free(kept->copy, self->stream);
-    if (kept->before) self->cuda.event_destroy(kept->before);
-    if (kept->copied) self->cuda.event_destroy(kept->copied);
-    self->memory_used -= kept->range.size_bytes;
-    kept->copy = 0;
-    kept->before = kept->copied = NULL;
-    kept->range = (tsr_device_range){0, 0};
-    kept->open = false;
 }
 
 tsr_result tsr_cuda_keep(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory) {
@@ -115,7 +128,7 @@ static tsr_result copy_extent(tsr_ctx *ctx, const tsr_cuda_device *self, uint64_
     if (end - begin < (is_last ? 1 : TSR_BUFFER_ALIGN_BYTES)) return TSR_SUCCESS;
     return TSR_CUDA_CALL(ctx, &self->cuda, copy, self->about,
                          kept->copy + (begin - kept->range.offset_bytes), kept->memory + begin,
-                         end - begin, self->stream);
+                         end - begin, kept->copies);
 }
 
 static tsr_result copy_rest(tsr_ctx *ctx, const tsr_cuda_device *self) {
@@ -126,16 +139,17 @@ static tsr_result copy_rest(tsr_ctx *ctx, const tsr_cuda_device *self) {
         at = kept->read[i].end;
     }
     TRY(ctx, copy_extent(ctx, self, at, kept->range.offset_bytes + kept->range.size_bytes));
-    return TSR_CUDA_CALL(ctx, &self->cuda, event_record, self->about, kept->copied, self->stream,
-                         0);
+    TRY(ctx,
+        TSR_CUDA_CALL(ctx, &self->cuda, event_record, self->about, kept->copied, kept->copies, 0));
+    return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait_event, self->about, self->stream,
+                         kept->copied, 0);
 }
 
-/* The stream has done what comes before the writing: what is left to read by then is little. */
+/* As late as the copies still have time beside what comes before the writing: by then there is
+ * little left to read. Where nothing is under way, what the event stands for is over. */
 tsr_result tsr_cuda_let_write(tsr_ctx *ctx, tsr_cuda_device *self, bool holds_readers) {
     tsr_cuda_kept *kept = &self->kept;
     if (!kept->open) return TSR_SUCCESS;
-    TRY(ctx,
-        TSR_CUDA_CALL(ctx, &self->cuda, event_record, self->about, kept->before, self->stream, 0));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, event_wait, self->about, kept->before));
     pthread_mutex_lock(&kept->mutex);
     tsr_result result = copy_rest(ctx, self);

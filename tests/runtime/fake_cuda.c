@@ -29,6 +29,7 @@ enum {
     NOT_FOUND = 500,
     DEVICE_MAX = 8,
     STEPS_MAX = 64,
+    STREAMS_MAX = 64,
     ARGUMENTS_MAX = 8
 };
 
@@ -54,6 +55,8 @@ typedef struct step {
 } step;
 struct CUevent_st {
     uint64_t time_ns;
+    int launches;
+    struct CUstream_st *stream; /* that it was recorded in */
 };
 struct CUgraph_st {
     step steps[STEPS_MAX];
@@ -63,7 +66,8 @@ struct CUgraphExec_st {
     struct CUgraph_st graph;
 };
 static struct CUgraph_st *captured; /* of the capture that is going on */
-static char context, stream, module;
+static char context, streams[STREAMS_MAX], module;
+static struct CUstream_st *copying; /* with a copy that no other stream waits for; NULL: none */
 
 static unsigned fails(const char *symbol) {
     if (fake.stuck) return fake.stuck;
@@ -103,6 +107,7 @@ __attribute__((constructor)) static void obey(void) {
 static tsr_cuda_result perform(const step *s) {
     if (s->kind == MOVE) memcpy(s->to, s->from, s->size_bytes);
     if (s->kind == STAMP) s->event->time_ns = tsr_clock_ns();
+    if (s->kind == STAMP) s->event->launches = fake.launches;
     if (s->kind == FILL) memset(s->to, s->value, s->size_bytes);
     if (s->kind == LAUNCH) {
         const tsr_kernel_args args = {s->buffers, s->fault};
@@ -369,8 +374,8 @@ tsr_cuda_result cuMemcpyDtoHAsync_v2(void *to, tsr_cuda_address from, size_t siz
 tsr_cuda_result cuMemcpyDtoDAsync_v2(tsr_cuda_address to, tsr_cuda_address from, size_t size_bytes,
                                      struct CUstream_st *s) {
     CHECK(cuMemcpyDtoDAsync_v2);
-    (void)s;
     fake.copies += !captured;
+    if (!captured) copying = s;
     return submit(
         &(step){.kind = MOVE, .to = pointer(to), .from = pointer(from), .size_bytes = size_bytes});
 }
@@ -386,30 +391,30 @@ tsr_cuda_result cuMemsetD8Async(tsr_cuda_address to, unsigned char value, size_t
 tsr_cuda_result cuStreamCreate(struct CUstream_st **out_stream, unsigned flags) {
     CHECK(cuStreamCreate);
     (void)flags;
-    fake.streams++;
-    *out_stream = (struct CUstream_st *)(void *)&stream;
+    *out_stream = (struct CUstream_st *)(void *)&streams[fake.streams++ % STREAMS_MAX];
     return 0;
 }
 
 tsr_cuda_result cuStreamDestroy_v2(struct CUstream_st *s) {
-    (void)s;
+    if (copying == s) copying = NULL;
     fake.streams--;
     return 0;
 }
 
 tsr_cuda_result cuStreamSynchronize(struct CUstream_st *s) {
     CHECK(cuStreamSynchronize);
-    (void)s;
     void (*call)(void) = fake.in_wait;
     fake.in_wait = NULL;
     if (call) call();
+    if (copying == s) copying = NULL;
     return captured ? INVALID_VALUE : 0;
 }
 
 tsr_cuda_result cuStreamWaitEvent(struct CUstream_st *s, struct CUevent_st *event, unsigned flags) {
     CHECK(cuStreamWaitEvent);
-    (void)s;
-    return event && !flags && !captured ? 0 : INVALID_VALUE;
+    if (!event || flags || captured) return INVALID_VALUE;
+    if (event->stream == copying && s != copying) copying = NULL;
+    return 0;
 }
 
 tsr_cuda_result cuEventCreate(struct CUevent_st **event, unsigned flags) {
@@ -428,14 +433,16 @@ tsr_cuda_result cuEventDestroy_v2(struct CUevent_st *event) {
 
 tsr_cuda_result cuEventSynchronize(struct CUevent_st *event) {
     CHECK(cuEventSynchronize);
-    return event ? 0 : INVALID_VALUE;
+    if (!event) return INVALID_VALUE;
+    fake.waited_launches = event->launches;
+    return 0;
 }
 
 /* Within a capture, a node of the graph; that takes the flag. */
 tsr_cuda_result cuEventRecordWithFlags(struct CUevent_st *event, struct CUstream_st *s,
                                        unsigned flags) {
     CHECK(cuEventRecordWithFlags);
-    (void)s;
+    event->stream = s;
     if (captured && flags != TSR_CUDA_EVENT_RECORD_EXTERNAL) return INVALID_VALUE;
     return submit(&(step){.kind = STAMP, .event = event});
 }
@@ -477,7 +484,7 @@ tsr_cuda_result cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct
 
 tsr_cuda_result cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *s) {
     CHECK(cuGraphLaunch);
-    (void)s;
+    if (copying && copying != s) return INVALID_VALUE; /* what is copied may be written */
     for (int i = 0; i < exec->graph.count; i++) perform(&exec->graph.steps[i]);
     return 0;
 }

@@ -28,6 +28,7 @@ typedef struct fake_cuda {
     int paired_blocks;         /* of the last launch of the kernel whose blocks run in pairs */
     int copies;                /* so far, within the device, that no graph makes */
     int downloads;             /* so far, that no graph makes */
+    int waited_launches;       /* `launches` when the event was recorded that was waited for last */
     void (*in_download)(void); /* called once in the next one, when the half of it is there */
     void (*in_wait)(void);     /* called once in the next wait for a stream */
     int more;                  /* parameters that each kernel takes beyond those it has */

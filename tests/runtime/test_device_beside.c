@@ -132,9 +132,14 @@ Test(device_beside, what_is_kept_stays) {
         }
         for (size_t k = 0; k < 2; k++)
             if (rows[i].before[k]) expect_kept(&b, run_by, k, now[k]);
+        const int launches = fake->launches;
         fake->copies = 0;
         if (rows[i].between) fake->in_download = run_between;
         if (!rows[i].between) run_between();
+        cr_assert(rows[i].between || fake->launches > launches + 1);
+        cr_assert(rows[i].between || fake->waited_launches == launches,
+                  "what is left was found out %d kernels later, when nothing ran beside the copy",
+                  fake->waited_launches - launches);
         for (size_t k = 0; k < 2; k++)
             if (!rows[i].before[k]) expect_kept(&b, run_by, k, now[k]);
         run_between();
@@ -222,9 +227,9 @@ Test(device_beside, readers_do_not_wait_for_a_run_that_failed) {
         const char *call;
         unsigned at;
         bool lost;
-    } rows[] = {{"cuGraphLaunch", 1, false},         {"cuEventRecordWithFlags", 1, false},
-                {"cuEventSynchronize", 1, false},    {"cuMemcpyDtoDAsync_v2", 1, true},
-                {"cuEventRecordWithFlags", 2, true}, {"cuGraphLaunch", 2, false},
+    } rows[] = {{"cuGraphLaunch", 1, false},       {"cuEventSynchronize", 1, false},
+                {"cuMemcpyDtoDAsync_v2", 1, true}, {"cuEventRecordWithFlags", 1, true},
+                {"cuStreamWaitEvent", 1, true},    {"cuGraphLaunch", 2, false},
                 {"cuStreamSynchronize", 1, false}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         late l = {.begun = false};
