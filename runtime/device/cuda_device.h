@@ -12,10 +12,14 @@
 
 #include <pthread.h>
 
-/* Who reads memory beside runs. */
+/* Who reads memory beside runs. Rooms take turns: into one that a CPU has just read, and has in its
+ * cache, the bus writes more slowly. */
+enum { TSR_CUDA_ROOMS = 2 };
 typedef struct tsr_cuda_reader {
     struct CUstream_st *stream;
-    void *room; /* page-locked */
+    char *rooms; /* TSR_DEVICE_READ_BYTES_MAX each */
+    bool locked;
+    unsigned at; /* the one that was filled last */
 } tsr_cuda_reader;
 
 /* What is kept of the memory for those who read it while it changes. */
@@ -79,6 +83,7 @@ typedef struct tsr_cuda_device {
     unsigned *fitting;            /* the same: blocks of these that run at a time; 0: not asked */
     tsr_cuda_address scratch;     /* as large as the launch that needs most; 0: none */
     tsr_cuda_reader readers[TSR_DEVICE_READERS_MAX];
+    void *rooms; /* of all of them: address space; NULL: none yet */
     tsr_cuda_kept kept;
     tsr_cuda_intake intake;
     struct CUmod_st *leaves_module, *normals_module; /* of the runtime's own kernels */
@@ -102,6 +107,17 @@ TSR_RESULT tsr_cuda_enter(tsr_ctx *ctx, const tsr_cuda_device *self);
 /* cuda.c: memory of the device; an error of memory begins with how much was needed. */
 TSR_RESULT tsr_cuda_reserve(tsr_ctx *ctx, const tsr_cuda_device *self, const char *about,
                             uint64_t size_bytes, tsr_cuda_address *out_address);
+
+/* cuda_readers.c: address space of the host for that many parts, of large pages where there are
+ * such, for locking takes time for each page; *out_parts is a multiple of the size of a part. One
+ * that is locked takes memory. */
+TSR_RESULT tsr_cuda_map_parts(tsr_ctx *ctx, size_t count, size_t part_bytes, void **out_mapping,
+                              char **out_parts);
+void tsr_cuda_unmap_parts(void *mapping, size_t count, size_t part_bytes);
+TSR_RESULT tsr_cuda_lock_part(tsr_ctx *ctx, const tsr_cuda_device *self, char *part,
+                              size_t size_bytes);
+/* The room that is to be filled next. */
+char *tsr_cuda_next_room(tsr_cuda_reader *reader);
 
 /* See tsr_device_type. */
 TSR_RESULT tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned count);

@@ -15,16 +15,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum {
     CHUNK_BYTES = TSR_HASH_CHUNK_BYTES,
     LEAVES_MAX = TSR_HASH_CHUNK_BYTES / TSR_HASH_LEAF_BYTES,
     DIGEST_BYTES = LEAVES_MAX * TSR_DIGEST_BYTES,
     DIGESTS_BYTES = TSR_CUDA_SLOTS * DIGEST_BYTES,
-    /* Windows, digests behind them, and what it takes to begin at a multiple of a window. */
-    MAPPED_BYTES = (TSR_DEVICE_WINDOWS + 2) * CHUNK_BYTES,
+    PARTS = TSR_DEVICE_WINDOWS + 1,
 };
 static_assert(DIGESTS_BYTES <= CHUNK_BYTES, "the digests of all slots fit behind the windows");
 
@@ -53,32 +50,25 @@ void tsr_cuda_finish_intake(tsr_cuda_device *self) {
     if (intake->digests.locked) cuda->host_unregister(intake->digests.bytes);
     if (intake->copies) cuda->stream_destroy(intake->copies);
     if (intake->memory) cuda->free(intake->memory, self->stream);
-    if (intake->host) munmap(intake->host, MAPPED_BYTES);
+    tsr_cuda_unmap_parts(intake->host, PARTS, CHUNK_BYTES);
     *intake = (tsr_cuda_intake){0};
 }
 
-/* Of large pages where there are such: locking takes time for each. */
+/* The digests lie in a part behind the windows. */
 static tsr_result map_windows(tsr_ctx *ctx, tsr_cuda_device *self) {
     tsr_cuda_intake *intake = &self->intake;
-    void *host =
-        mmap(NULL, MAPPED_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (host == MAP_FAILED) FAIL(ctx, TSR_MEMORY, "no memory for %d bytes", MAPPED_BYTES);
-    intake->host = host;
-    uintptr_t begin = ((uintptr_t)host + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
-    (void)madvise((void *)begin, TSR_DEVICE_WINDOWS * CHUNK_BYTES, MADV_HUGEPAGE);
+    char *parts = NULL;
+    TRY(ctx, tsr_cuda_map_parts(ctx, PARTS, CHUNK_BYTES, &intake->host, &parts));
     for (uint64_t i = 0; i < TSR_DEVICE_WINDOWS; i++)
-        intake->windows[i].bytes = (char *)begin + i * CHUNK_BYTES;
-    intake->digests.bytes = (char *)begin + (size_t)TSR_DEVICE_WINDOWS * CHUNK_BYTES;
+        intake->windows[i].bytes = parts + i * CHUNK_BYTES;
+    intake->digests.bytes = parts + (size_t)TSR_DEVICE_WINDOWS * CHUNK_BYTES;
     return TSR_SUCCESS;
 }
 
 static tsr_result lock_window(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda_window *window,
-                              long size_bytes) {
-    const long page = sysconf(_SC_PAGESIZE);
+                              size_t size_bytes) {
     if (window->locked) return TSR_SUCCESS;
-    for (long at = 0; at < size_bytes; at += page) window->bytes[at] = 0;
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_register, self->about, window->bytes,
-                           (size_t)size_bytes, 0));
+    TRY(ctx, tsr_cuda_lock_part(ctx, self, window->bytes, size_bytes));
     window->locked = true;
     return TSR_SUCCESS;
 }

@@ -171,7 +171,7 @@ void tsr_cuda_free_readers(tsr_cuda_device *self) {
 /* ---- readers ---- */
 
 static tsr_result bring_copy(tsr_ctx *ctx, const tsr_cuda_device *self, const tsr_cuda_reader *own,
-                             tsr_device_range range) {
+                             tsr_device_range range, char *room) {
     const tsr_cuda_kept *kept = &self->kept;
     tsr_cuda_address from = kept->copy + (range.offset_bytes - kept->range.offset_bytes);
     if (kept->broken) FAIL(ctx, TSR_MACHINE, "%s: what was kept is lost", self->about);
@@ -179,16 +179,16 @@ static tsr_result bring_copy(tsr_ctx *ctx, const tsr_cuda_device *self, const ts
                            kept->copied, 0));
     for (uint64_t at = 0, part; at < range.size_bytes; at += part) {
         part = range.size_bytes - at < PIECE_BYTES ? range.size_bytes - at : PIECE_BYTES;
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, (char *)own->room + at,
-                               from + at, part, own->stream));
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room + at, from + at, part,
+                               own->stream));
         TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
     }
     return TSR_SUCCESS;
 }
 
 static tsr_result bring_itself(tsr_ctx *ctx, const tsr_cuda_device *self,
-                               const tsr_cuda_reader *own, tsr_device_range range) {
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, own->room,
+                               const tsr_cuda_reader *own, tsr_device_range range, char *room) {
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room,
                            self->kept.memory + range.offset_bytes, range.size_bytes, own->stream));
     return TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream);
 }
@@ -197,17 +197,18 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
                               tsr_device_range range, const void **out_bytes) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     tsr_cuda_kept *kept = &self->kept;
-    const tsr_cuda_reader *own = &self->readers[number];
-    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->room &&
+    tsr_cuda_reader *own = &self->readers[number];
+    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->locked &&
                range.size_bytes <= TSR_DEVICE_READ_BYTES_MAX &&
                range.offset_bytes >= kept->range.offset_bytes &&
                range.offset_bytes + range.size_bytes <=
                    kept->range.offset_bytes + kept->range.size_bytes);
+    char *room = tsr_cuda_next_room(own);
     TRY(ctx, tsr_cuda_enter(ctx, self));
     pthread_mutex_lock(&kept->mutex);
     bool open = kept->open;
     pthread_mutex_unlock(&kept->mutex);
-    if (open) TRY(ctx, bring_itself(ctx, self, own, range));
+    if (open) TRY(ctx, bring_itself(ctx, self, own, range, room));
     pthread_mutex_lock(&kept->mutex);
     bool whole = open && kept->open;
     if (whole) note_read(kept, range);
@@ -216,9 +217,9 @@ tsr_result tsr_cuda_read_kept(tsr_ctx *ctx, tsr_device *device, unsigned number,
     tsr_result result = TSR_SUCCESS;
     if (!whole) {
         pthread_mutex_lock(&kept->turn);
-        result = bring_copy(ctx, self, own, range);
+        result = bring_copy(ctx, self, own, range, room);
         pthread_mutex_unlock(&kept->turn);
     }
-    if (!result.code) *out_bytes = own->room;
+    if (!result.code) *out_bytes = room;
     return result;
 }

@@ -5,28 +5,83 @@
 #include "runtime/device/cuda_device.h"
 #include "runtime/device/cuda_ptx.h"
 
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 tsr_result tsr_cuda_enter(tsr_ctx *ctx, const tsr_cuda_device *self) {
     return TSR_CUDA_CALL(ctx, &self->cuda, context_set, self->about, self->context);
 }
 
+/* ---- memory of the host ---- */
+
+static size_t mapped_bytes(size_t count, size_t part_bytes) { return (count + 1) * part_bytes; }
+
+tsr_result tsr_cuda_map_parts(tsr_ctx *ctx, size_t count, size_t part_bytes, void **out_mapping,
+                              char **out_parts) {
+    size_t size_bytes = mapped_bytes(count, part_bytes);
+    void *mapping = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) FAIL(ctx, TSR_MEMORY, "no address space for %zu bytes", size_bytes);
+    uintptr_t begin = ((uintptr_t)mapping + part_bytes - 1) / part_bytes * part_bytes;
+    (void)madvise((void *)begin, count * part_bytes, MADV_HUGEPAGE);
+    *out_mapping = mapping;
+    *out_parts = (char *)begin;
+    return TSR_SUCCESS;
+}
+
+void tsr_cuda_unmap_parts(void *mapping, size_t count, size_t part_bytes) {
+    if (mapping) munmap(mapping, mapped_bytes(count, part_bytes));
+}
+
+tsr_result tsr_cuda_lock_part(tsr_ctx *ctx, const tsr_cuda_device *self, char *part,
+                              size_t size_bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t at = 0; at < size_bytes; at += page) part[at] = 0;
+    return TSR_CUDA_CALL(ctx, &self->cuda, host_register, self->about, part, size_bytes, 0);
+}
+
 /* ---- readers ---- */
+
+enum { ROOMS_BYTES = TSR_CUDA_ROOMS * TSR_DEVICE_READ_BYTES_MAX };
+
+char *tsr_cuda_next_room(tsr_cuda_reader *reader) {
+    reader->at = (reader->at + 1) % TSR_CUDA_ROOMS;
+    return reader->rooms + (size_t)reader->at * TSR_DEVICE_READ_BYTES_MAX;
+}
 
 /* Only the reader's own thread waits: the device runs on. */
 tsr_result tsr_cuda_read(tsr_ctx *ctx, tsr_device *device, const tsr_device_memory *memory,
                          unsigned number, tsr_device_range range, const void **out_bytes) {
     tsr_cuda_device *self = (tsr_cuda_device *)device;
-    const tsr_cuda_reader *own = &self->readers[number];
-    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->room &&
+    tsr_cuda_reader *own = &self->readers[number];
+    TSR_ASSERT(number < TSR_DEVICE_READERS_MAX && own->locked &&
                range.size_bytes <= TSR_DEVICE_READ_BYTES_MAX);
+    char *room = tsr_cuda_next_room(own);
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, own->room,
+    TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, download, self->about, room,
                            tsr_cuda_address_of(memory->device + range.offset_bytes),
                            range.size_bytes, own->stream));
     TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_wait, self->about, own->stream));
-    *out_bytes = own->room;
+    *out_bytes = room;
+    return TSR_SUCCESS;
+}
+
+static tsr_result map_rooms(tsr_ctx *ctx, tsr_cuda_device *self) {
+    char *rooms = NULL;
+    TRY(ctx, tsr_cuda_map_parts(ctx, TSR_DEVICE_READERS_MAX, ROOMS_BYTES, &self->rooms, &rooms));
+    for (size_t i = 0; i < TSR_DEVICE_READERS_MAX; i++)
+        self->readers[i].rooms = rooms + i * ROOMS_BYTES;
+    return TSR_SUCCESS;
+}
+
+static tsr_result ready_reader(tsr_ctx *ctx, const tsr_cuda_device *self, tsr_cuda_reader *own) {
+    if (own->locked) return TSR_SUCCESS;
+    if (!own->stream)
+        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &own->stream,
+                               TSR_CUDA_STREAM_NON_BLOCKING));
+    TRY(ctx, tsr_cuda_lock_part(ctx, self, own->rooms, ROOMS_BYTES));
+    own->locked = true;
     return TSR_SUCCESS;
 }
 
@@ -34,14 +89,8 @@ tsr_result tsr_cuda_ready_readers(tsr_ctx *ctx, tsr_device *device, unsigned cou
     tsr_cuda_device *self = (tsr_cuda_device *)device;
     TSR_ASSERT(count <= TSR_DEVICE_READERS_MAX);
     TRY(ctx, tsr_cuda_enter(ctx, self));
-    for (tsr_cuda_reader *r = self->readers; r < self->readers + count; r++) {
-        if (r->room) continue;
-        if (!r->stream)
-            TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, stream_create, self->about, &r->stream,
-                                   TSR_CUDA_STREAM_NON_BLOCKING));
-        TRY(ctx, TSR_CUDA_CALL(ctx, &self->cuda, host_allocate, self->about, &r->room,
-                               TSR_DEVICE_READ_BYTES_MAX, 0));
-    }
+    if (!self->rooms) TRY(ctx, map_rooms(ctx, self));
+    for (unsigned i = 0; i < count; i++) TRY(ctx, ready_reader(ctx, self, &self->readers[i]));
     return TSR_SUCCESS;
 }
 
@@ -133,10 +182,11 @@ tsr_result tsr_cuda_draw(tsr_ctx *ctx, tsr_device *device, const tsr_device_memo
 
 void tsr_cuda_finish_readers(tsr_cuda_device *self) {
     if (self->readies) pthread_join(self->helper, NULL);
-    for (size_t i = 0; i < TSR_DEVICE_READERS_MAX; i++) {
-        if (self->readers[i].stream) self->cuda.stream_destroy(self->readers[i].stream);
-        if (self->readers[i].room) self->cuda.host_free(self->readers[i].room);
+    for (tsr_cuda_reader *r = self->readers; r < self->readers + TSR_DEVICE_READERS_MAX; r++) {
+        if (r->stream) self->cuda.stream_destroy(r->stream);
+        if (r->locked) self->cuda.host_unregister(r->rooms);
     }
+    tsr_cuda_unmap_parts(self->rooms, TSR_DEVICE_READERS_MAX, ROOMS_BYTES);
     tsr_cuda_finish_intake(self);
     if (self->leaves_module) self->cuda.module_unload(self->leaves_module);
     if (self->normals_module) self->cuda.module_unload(self->normals_module);
