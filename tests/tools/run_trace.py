@@ -208,11 +208,21 @@ def check_failures(folder):
     assert "the last step of the trace is 4; the first one is 5" in text, text
     text = run(BUNDLE, "--entry", "evaluate", *TEST, "--trace", str(folder / "x"), "--trace-steps", "1:2", code=6)
     assert "--trace-steps does not apply to an evaluation" in text, text
-    # The state is saved all the same.
-    text = run(BUNDLE, *TRAIN, "--steps", "3", "--state-dir", str(folder / "F"), "--quiet", "--trace", str(folder / "no/x.json"), code=7)
-    assert "no/x.json" in text, text
+    # A file that cannot be written is known before the first step; where that becomes so later, the state is saved all the same.
+    for flag in ("--trace", "--roofline"):
+        text = run(BUNDLE, *TRAIN, "--steps", "3", "--state-dir", str(folder / "E"), "--quiet", flag, str(folder / "no/x"), code=7)
+        assert "cannot write" in text and "no/x" in text and not (folder / "E").exists(), text
+    (folder / "gone").mkdir()
+    process = subprocess.Popen([RUN, BUNDLE, *TRAIN, "--steps", "100000000", "--state-dir", str(folder / "F"), "--trace",
+                                str(folder / "gone/x.json")], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    while not process.stderr.readline().startswith("step 1/"):
+        assert process.poll() is None
+    (folder / "gone").rename(folder / "moved")
+    process.terminate()
+    text = process.communicate()[1]
+    assert process.returncode == 7 and "gone/x.json" in text, text
     listing = subprocess.run([RUN, "ls", str(folder / "F")], stdout=subprocess.PIPE, check=True).stdout.decode()
-    assert "step 3 " in listing, listing
+    assert " step " in listing, listing
     # A run that fails tells what it did until then.
     labels = numpy.load(f"{DIGITS}/train-labels.npy")
     labels[:] = 77

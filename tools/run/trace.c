@@ -2,6 +2,7 @@
 #include "tools/run/trace.h"
 
 #include "runtime/base/arena.h"
+#include "runtime/base/io.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,17 @@ static bool parse_step(const char *text, char end, const char **out_rest, uint64
     return true;
 }
 
+/* A run may take days: that its file cannot be written is known before. */
+static tsr_result check_writable(tsr_ctx *ctx, const char *path) {
+    tsr_arena arena = {0};
+    tsr_io_atomic file = {0};
+    if (!path) return TSR_SUCCESS;
+    tsr_result result = tsr_io_atomic_open(ctx, path, &arena, &file);
+    tsr_io_atomic_abandon(ctx, &file);
+    tsr_arena_finish(&arena);
+    return result;
+}
+
 tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint32_t rank) {
     tsr_trace_options trace = {.size_bytes = sizeof trace, .rank = rank};
     const char *rest = options->steps;
@@ -30,6 +42,8 @@ tsr_result tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint3
         FAIL(ctx, TSR_USAGE,
              "--trace-steps is '%s'; expected FIRST:LAST, two steps, which count from 1",
              options->steps);
+    TRY(ctx, check_writable(ctx, options->trace));
+    TRY(ctx, check_writable(ctx, options->roofline));
     /* Where profilers of NVIDIA name their library. */
     const char *profiler = getenv("NVTX_INJECTION64_PATH");
     tsr_ctx opening = tsr_ctx_fork(ctx);

@@ -13,7 +13,8 @@ typedef struct tsr_run_trace {
 } tsr_run_trace;
 
 /* Puts a trace into the context where one is asked for, or where a profiler wants ranges. rank: 0
- * of a process alone. TSR_USAGE for steps that are no range, or without a file. */
+ * of a process alone. TSR_USAGE for steps that are no range, or without a file;
+ * TSR_IO for a file that cannot be written. */
 TSR_RESULT tsr_run_trace_begin(tsr_ctx *ctx, const tsr_run_trace *options, uint32_t rank);
 /* Writes the files: of each of several ranks its own, "t.json" as "t.rank1.json". Before the model,
  * which may be NULL, is closed. */
