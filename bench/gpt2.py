@@ -10,7 +10,8 @@ a few steps from states of ours (at 0, 1/4, 1/2, 3/4 of the steps) do: our dista
 
 The loss of each of N steps (default 20) must be within 0.5 % of PyTorch's of bf16, or within 1.5 times what PyTorch parts from itself until then: in
 f32, and in bf16 with the rows of each batch in reverse, which changes nothing but the order of sums. Printed are the distances of all of these
-and the first step where each is beyond 0.5 %; --curve writes the losses.
+and the first step where each is beyond 0.5 %; --curve writes the losses. A second run of these steps, and one that is killed again and again and goes on,
+must end with the same state, bit by bit.
 
 With --times it measures instead, in turns with torch.compile (on a CPU: PyTorch as it is, and small sizes are wise): a training step, the first one, a
 save, the logits of a window. Prints JSON objects, each as soon as it is known. Exits with 77 without PyTorch.
@@ -20,6 +21,8 @@ import csv
 import json
 import math
 import pathlib
+import random
+import re
 import shutil
 import statistics
 import struct
@@ -42,6 +45,7 @@ from shuffle_reference import shuffle_index  # noqa: E402
 
 LAYERS, RATE, WARMUP, TOTAL, FINAL, BETAS, EPS, DECAY = 12, 2e-4, 200, 1000, 0.1, (0.9, 0.95), 1e-8, 0.1
 FURTHER, REST, CURVE = 1.5, 2e-3, 0.005
+KILLS = 5
 ROUND_STEPS = 12
 KINDS = ("bf16", "f32", "turned")  # of PyTorch: autocast; none; autocast, rows of a batch in reverse
 CALLS, WARM_CALLS = 40, 5
@@ -183,6 +187,7 @@ def run(s, *arguments, seconds=None):
             sys.exit(f'{" ".join(command)}: killed')
     if process.returncode:
         sys.exit(f'{" ".join(command)}: exit code {process.returncode}\n{out}{error}')
+    return out
 
 
 def train(s, folder, steps, *more, seconds=None):
@@ -324,9 +329,45 @@ def check_curve(s, folder, weights, text):
     return wrong, figures
 
 
+def last_state(s, steps, *more):
+    """What a run of so many steps says that its state is."""
+    out = run(s, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--steps", steps, "--quiet", *more)
+    found = re.search(rf"^state ([0-9a-f]{{64}}) step {steps}\b", out, re.M)
+    if not found:
+        sys.exit(f"a run of {steps} steps says {out!r}; expected its state")
+    return found[1]
+
+
+def check_kills(s, folder, _weights, _text):
+    """A run that is killed at random moments and goes on from what it saved ends with the state of one that was left alone; so does another one."""
+    def arguments(name):
+        return ["--params", f"{folder}/weights.safetensors", "--save-every", max(s.steps // 20, 1), "--state-dir", f"{folder}/{name}"]
+    moments, kills, begin = random.Random(s.seed), 0, time.monotonic()
+    states = {"whole": last_state(s, s.steps, *arguments("whole"))}
+    took = time.monotonic() - begin
+    states["again"] = last_state(s, s.steps, *arguments("again"))
+    while kills < KILLS:
+        command = [s.run, s.bundle, "--device", s.device, "--data", f"text={s.text}", "--steps", s.steps, *arguments("killed")]
+        with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            try:
+                process.wait(took * moments.uniform(0.15, 0.4))
+                break  # done before it could be killed
+            except subprocess.TimeoutExpired:
+                process.kill()
+        kills += 1
+    states["killed"] = last_state(s, s.steps, *arguments("killed"))
+    for name in states:
+        shutil.rmtree(f"{folder}/{name}")
+    wrong = [f"the state of the run '{name}' is {state}; left alone it is {states['whole']}" for name, state in states.items() if state != states["whole"]]
+    if not kills:
+        wrong.append("no run was killed")
+    return wrong, {"steps": s.steps, "killed": kills, "state": states["whole"]}
+
+
 def compare(s, folder, weights, text):
     failures = 0
-    for name, check in (("logits", check_logits), ("gradients", check_gradients), ("states", check_states), ("curve", check_curve)):
+    checks = (("logits", check_logits), ("gradients", check_gradients), ("states", check_states), ("curve", check_curve), ("kills", check_kills))
+    for name, check in checks:
         if s.only not in (None, name):
             continue
         wrong, figures = check(s, folder, weights, text)
@@ -534,7 +575,7 @@ def main():
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=45, metavar="SECONDS", help="of the saves that --times measures (default 45)")
-    parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "step", "first", "save", "forward"))
+    parser.add_argument("--only", choices=("logits", "gradients", "states", "curve", "kills", "step", "first", "save", "forward"))
     parser.add_argument("--text", type=pathlib.Path, metavar="FILE", help="tokens to train on, 16 bits each, instead of the example's")
     parser.add_argument("--curve", type=pathlib.Path, metavar="FILE", help="the losses of every step, ours and PyTorch's, as CSV")
     for name, value in (("batch", 16), ("places", 1024), ("width", 768), ("heads", 12), ("vocabulary", 50304), ("window", 256)):
